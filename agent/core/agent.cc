@@ -1,0 +1,207 @@
+// The switch over the inputs, the deadlines, and the two ends of the daemon's life.
+#include "agent/core/agent.h"
+
+#include <algorithm>
+
+#include "agent/core/state.h"
+
+namespace shoal::agent {
+namespace {
+
+template <typename... Handlers>
+struct Overloaded : Handlers... {
+  using Handlers::operator()...;
+};
+
+void take_earlier(std::optional<Instant>& earliest, const std::optional<Instant>& due) {
+  if (due && (!earliest || *due < *earliest)) earliest = due;
+}
+
+std::int64_t ns_of(const std::optional<Instant>& due) { return due ? due->ns : -1; }
+
+void add_to(Digester& digester, const Trainer& trainer) {
+  digester.add(static_cast<std::int32_t>(trainer.state))
+      .add(trainer.generation)
+      .add(trainer.started_at.ns);
+  digester.add(ns_of(trainer.due)).add(trainer.attached).add(trainer.backoff.attempts());
+  digester.add(trainer.device.name)
+      .add(trainer.device.gflops)
+      .add(trainer.killed_because)
+      .add(trainer.last_exit);
+}
+
+void add_to(Digester& digester, const Upload& upload) {
+  digester.add(static_cast<std::int32_t>(upload.state)).add(upload.replica.n).add(upload.folder);
+  digester.add(upload.attempts).add(upload.backoff.attempts()).add(ns_of(upload.due));
+  for (const FileEntry& file : upload.files) digester.add(file.path).add(file.sha256);
+}
+
+}  // namespace
+
+Agent::State::State(Options given)
+    : options(std::move(given)),
+      prng(options.seed),
+      link_backoff(options.reconnect_first, options.reconnect_cap),
+      outbox(static_cast<std::size_t>(options.failures_kept)) {
+  const auto problems = validate(options);
+  SHOAL_CHECK(problems.empty(),
+              problems.empty() ? "" : problems[0].pointer + " " + problems[0].detail);
+  for (const Device& device : options.devices) {
+    Trainer trainer{.device = device,
+                    .backoff = Backoff(options.restart_first, options.restart_cap)};
+    trainers.push_back(std::move(trainer));
+  }
+}
+
+void Agent::State::boot() {
+  if (link_id.n != 0) return drop();
+  for (std::size_t i = 0; i < trainers.size(); ++i) start_trainer(static_cast<std::int32_t>(i));
+  open_link();
+}
+
+void Agent::State::stop() {
+  if (!running()) return finish(0, "stopped at once");
+  move(daemon, DaemonEvent::kStop);
+  drain_due = now + options.drain_limit;
+  stop_trainers();
+  if (link == LinkState::kActive) {
+    say(Goodbye{"stopped by its operator"});
+  } else if (link != LinkState::kDown) {
+    emit(CloseLink{link_id});
+    lose_link();
+  }
+  link_due.reset();
+  heartbeat_due.reset();
+  if (all_trainers_down()) finish(0, "stopped");
+}
+
+void Agent::State::finish(int code, std::string message) {
+  kill_all_trainers();
+  if (link != LinkState::kDown) {
+    emit(CloseLink{link_id});
+    move(link, LinkEvent::kLost);
+  }
+  move(daemon, DaemonEvent::kFinish);
+  emit(ExitProcess{code, std::move(message)});
+}
+
+void Agent::State::fire_deadlines() {
+  const auto passed = [this](const std::optional<Instant>& due) { return due && *due <= now; };
+  if (passed(drain_due) && !running())
+    return finish(0, "stopped; trainers that did not end in time were killed");
+  if (passed(link_due)) {
+    if (link == LinkState::kDown) {
+      open_link();
+    } else {
+      emit(CloseLink{link_id});
+      lose_link();
+    }
+  }
+  if (passed(heartbeat_due)) beat();
+  for (std::size_t i = 0; i < trainers.size(); ++i) {
+    if (passed(trainers[i].due)) trainer_due(static_cast<std::int32_t>(i));
+  }
+  std::vector<ReplicaId> late;
+  for (const auto& [id, replica] : replicas) {
+    if (passed(replica.due)) late.push_back(id);
+  }
+  for (const ReplicaId id : late) replica_due(id);
+  std::vector<CheckpointId> overdue;
+  for (const auto& [id, fetch] : fetches) {
+    if (passed(fetch.due)) overdue.push_back(id);
+  }
+  for (const CheckpointId id : overdue) fetch_failed(id, "it took too long");
+  for (auto& [id, upload] : uploads) {
+    if (passed(upload.due)) send_upload(id, upload);
+  }
+}
+
+std::optional<Instant> Agent::State::next_deadline() const {
+  std::optional<Instant> earliest;
+  if (daemon == DaemonState::kStopped) return earliest;
+  take_earlier(earliest, drain_due);
+  take_earlier(earliest, link_due);
+  take_earlier(earliest, heartbeat_due);
+  for (const auto& trainer : trainers) take_earlier(earliest, trainer.due);
+  for (const auto& [id, replica] : replicas) take_earlier(earliest, replica.due);
+  for (const auto& [id, fetch] : fetches) take_earlier(earliest, fetch.due);
+  for (const auto& [id, upload] : uploads) take_earlier(earliest, upload.due);
+  return earliest;
+}
+
+Agent::Agent(Options options) : state_(std::make_unique<State>(std::move(options))) {}
+Agent::~Agent() = default;
+
+void Agent::step(Instant now, const Input& input, Effects& out) {
+  State& s = *state_;
+  if (s.daemon == DaemonState::kStopped) return;
+  SHOAL_CHECK(now >= s.now, "time went back");
+  s.now = now;
+  s.out = &out;
+  std::visit(
+      Overloaded{
+          [&](const Booted&) { s.boot(); },
+          [&](const LinkUp& i) { s.link_up(i); },
+          [&](const LinkDown& i) { s.link_down(i); },
+          [&](const CoordinatorSaid& i) { s.hear(i); },
+          [&](const TrainerAttached& i) { s.attached(i); },
+          [&](const TrainerSaid& i) { s.trainer_said(i); },
+          [&](const TrainerDetached& i) { s.detached(i); },
+          [&](const TrainerExited& i) { s.exited(i); },
+          [&](const CheckpointFetched& i) { s.fetched(i.checkpoint); },
+          [&](const CheckpointFetchFailed& i) { s.fetch_failed(i.checkpoint, to_string(i.error)); },
+          [&](const CheckpointHashed& i) { s.hashed(i); },
+          [&](const CheckpointHashFailed& i) { s.hash_failed(i); },
+          [&](const CheckpointUploadDone& i) { s.upload_done(i.checkpoint); },
+          [&](const CheckpointUploadFailed& i) { s.upload_failed(i); },
+          [&](const MemoryMeasured& i) { s.resident = i.resident; },
+          [&](const StopRequested&) { s.stop(); },
+          [&](const Tick&) {},
+      },
+      input);
+  if (s.daemon != DaemonState::kStopped) s.fire_deadlines();
+  s.out = nullptr;
+}
+
+std::optional<Instant> Agent::next_deadline() const { return state_->next_deadline(); }
+
+Digest Agent::digest() const {
+  const State& s = *state_;
+  Digester digester;
+  digester.add(s.draws)
+      .add(s.dropped)
+      .add(static_cast<std::int32_t>(s.daemon))
+      .add(ns_of(s.drain_due));
+  digester.add(static_cast<std::int32_t>(s.link)).add(s.link_id.n).add(ns_of(s.link_due));
+  digester.add(ns_of(s.heartbeat_due)).add(s.link_backoff.attempts()).add(s.heartbeats);
+  digester.add(s.welcome.agent.n).add(s.welcome.incarnation.n).add(s.resident.count());
+  s.outbox.add_to(digester);
+  for (const auto& trainer : s.trainers) add_to(digester, trainer);
+  for (const auto& [id, replica] : s.replicas) {
+    digester.add(id.n).add(static_cast<std::int32_t>(replica.state)).add(replica.assign.device);
+    digester.add(ns_of(replica.due));
+  }
+  for (const ReplicaId id : s.released) digester.add(id.n);
+  for (const auto& [id, fetch] : s.fetches)
+    digester.add(id.n).add(fetch.complete).add(ns_of(fetch.due));
+  for (const auto& [id, upload] : s.uploads) add_to(digester.add(id.n), upload);
+  return digester.finish();
+}
+
+AgentView Agent::view() const {
+  const State& s = *state_;
+  AgentView view{.daemon = s.daemon,
+                 .link = s.link,
+                 .agent = s.welcome.agent,
+                 .incarnation = s.welcome.incarnation};
+  for (const auto& trainer : s.trainers) view.trainers.push_back(trainer.state);
+  for (const auto& [id, replica] : s.replicas)
+    view.replicas.push_back({id, replica.assign.device, replica.state});
+  view.messages_dropped = s.dropped;
+  view.messages_kept = static_cast<std::int64_t>(s.outbox.size());
+  return view;
+}
+
+const TransitionCounts& Agent::transitions() const { return state_->counts; }
+
+}  // namespace shoal::agent

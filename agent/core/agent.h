@@ -1,0 +1,120 @@
+// The rules of the agent daemon behind one door: step(now, input, effects). It keeps one link to
+// the coordinator and one trainer process per device, hands each replica to its trainer, and passes
+// messages between the two. There is no clock, socket, process or file here; drivers bring time and
+// input and perform the effects in order (io.h).
+//
+//  * Link. Opened at boot and again after a loss, with back-off and jitter. Hello names the
+//  replicas that
+//    run; a replica that Welcome does not keep is released. Refused, a wrong token or an
+//    incompatible protocol end the process: exit code 4 for the token, 1 otherwise.
+//  * Nothing said is lost with a link. The newest message of each kind per replica is kept
+//  (Progress is
+//    not), and said again after the next Welcome; receivers treat a repetition as a no-op. Bounded
+//    by kinds x Options::replicas_max, and by failures_kept for replicas that are gone.
+//  * Trainers. Started at boot and after each exit, with back-off; one that does not attach in
+//  time, that
+//    lost its stream or that does not load in time is killed. Its replicas fail with
+//    kTrainerExited.
+//  * Replicas. Assign of a known or released one is a no-op; one whose trainer is not ready, or
+//  whose
+//    checkpoint is not here yet, waits within a bound. A message for an unknown replica is from the
+//    past.
+//  * Checkpoints. Written by the trainer into a folder the core names, hashed, announced, uploaded
+//  (again
+//    after a failure, within a bound) and deleted when the coordinator forgets them.
+//  * Stop. Trainers are asked to stop at the end of their inner step, then Goodbye; after
+//  drain_limit or
+//    at the second request they are killed. Exit code 0.
+//
+// Not thread-safe; one thread drives it. No input is an error: bad or late ones are dropped and
+// counted.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "agent/core/io.h"
+#include "agent/core/states.h"
+#include "base/digest.h"
+#include "base/flat_map.h"
+#include "base/time.h"
+
+namespace shoal::agent {
+
+struct Options {
+  std::string uid;  // 32 hex characters
+  std::string name, version, host;
+  std::vector<std::pair<std::string, std::string>> labels;
+  std::vector<Device> devices;  // one trainer each; devices[i].index == i
+  std::string data_dir;         // checkpoint folders are named below it
+  std::uint64_t seed = 1;       // of the jitter
+
+  Duration reconnect_first = milliseconds(500), reconnect_cap = seconds(15);
+  Duration link_limit = seconds(20);  // OpenLink until Welcome
+  Duration restart_first = milliseconds(500), restart_cap = seconds(30);
+  Duration restart_reset = seconds(60);  // a trainer that lived this long starts its back-off anew
+  Duration attach_limit = seconds(60);   // StartTrainer until TrainerAttached
+  Duration detach_limit = seconds(5);    // its stream ended until it is killed
+  Duration assign_limit = seconds(90);   // Assign until its trainer is ready
+  Duration fetch_limit = seconds(1800);
+  Duration load_limit = seconds(900);  // LoadReplica until Loaded
+  Duration drain_limit = seconds(10);
+  Duration settled_after =
+      seconds(30);  // a message said this long before its link broke has arrived
+  Duration upload_first = seconds(1), upload_cap = seconds(30);
+  std::int32_t uploads_max = 8;       // attempts per checkpoint
+  std::int32_t replicas_max = 64;     // at once; an Assign above it is answered with ReplicaFailed
+  std::int32_t checkpoints_max = 16;  // written ones not yet forgotten
+  std::int32_t failures_kept = 64;
+  std::int32_t released_kept = 256;
+};
+
+// Empty when the options can work together; pointers like "/devices".
+std::vector<FieldError> validate(const Options& options);
+
+// For tests, logs and the simulator's checkers.
+struct ReplicaView {
+  ReplicaId replica;
+  std::int32_t device = 0;
+  ReplicaState state = ReplicaState::kWaiting;
+};
+struct AgentView {
+  DaemonState daemon = DaemonState::kRunning;
+  LinkState link = LinkState::kDown;
+  AgentId agent;                       // 0 before the first Welcome
+  Incarnation incarnation;             // 0 before the first Welcome
+  std::vector<TrainerState> trainers;  // by device
+  std::vector<ReplicaView> replicas;   // by id
+  std::int64_t messages_dropped = 0;   // late, unknown or over a bound
+  std::int64_t messages_kept = 0;      // to be said again after the next Welcome
+};
+
+// How often each row of the tables in states.h was used: "link opening lost" -> 3.
+using TransitionCounts = FlatMap<std::string, std::int64_t>;
+
+class Agent {
+ public:
+  explicit Agent(Options options);  // CHECKs validate(); the host reports problems before
+  ~Agent();
+
+  // Applies one input at one instant. `now` never goes back. Nothing comes out after ExitProcess.
+  void step(Instant now, const Input& input, Effects& out);
+
+  // When a Tick is due; none while nothing waits.
+  std::optional<Instant> next_deadline() const;
+
+  // Of all state; equal for equal inputs.
+  Digest digest() const;
+
+  AgentView view() const;
+  const TransitionCounts& transitions() const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace shoal::agent

@@ -1,0 +1,187 @@
+#include "agent/core/agent_fixture.h"
+
+namespace shoal::agent {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::SizeIs;
+
+const CheckpointId kCheckpoint(4);
+const Error kGone{Code::kUnavailable, "gone", "", ""};
+
+class CheckpointTest : public AgentFixture {
+ protected:
+  const std::vector<FileEntry> files_{{"model.safetensors", Bytes(9), std::string(64, 'a')}};
+
+  void command() { hear(ToReplica<WriteCheckpoint>{ReplicaId(1), {kCheckpoint, key(3)}}); }
+  void write() {
+    serve();
+    command();
+    trainer_says(0, CheckpointReady{ReplicaId(1), kCheckpoint, key(3)});
+  }
+  void write_and_hash() {
+    write();
+    step(CheckpointHashed{kCheckpoint, files_});
+  }
+  CheckpointWritten written() const { return {ReplicaId(1), kCheckpoint, key(3), files_}; }
+};
+
+TEST_F(CheckpointTest, IsWrittenHashedAnnouncedAndUploaded) {
+  serve();
+  command();
+  ASSERT_THAT(told<WriteCheckpointTo>(0), SizeIs(1));
+  EXPECT_EQ(told<WriteCheckpointTo>(0)[0].folder, "/data/written/ckpt_4");
+  trainer_says(0, CheckpointReady{ReplicaId(1), kCheckpoint, key(3)});
+  EXPECT_EQ(one<HashCheckpoint>().folder, "/data/written/ckpt_4");
+  step(CheckpointHashed{kCheckpoint, files_});
+  EXPECT_THAT(said<CheckpointWritten>(), ElementsAre(written()));
+  EXPECT_EQ(one<UploadCheckpoint>().files, files_);
+  step(CheckpointUploadDone{kCheckpoint});
+  EXPECT_THAT(effects_, IsEmpty());
+  hear(ForgetCheckpoint{kCheckpoint});
+  EXPECT_EQ(one<DeleteCheckpointFolder>().folder, "/data/written/ckpt_4");
+}
+
+TEST_F(CheckpointTest, ARepeatedCommandIsANoOpWhileWriting) {
+  write();
+  command();
+  EXPECT_THAT(effects_, IsEmpty());
+}
+
+TEST_F(CheckpointTest, ARepeatedCommandUploadsAStoredOneAgain) {
+  write_and_hash();
+  step(CheckpointUploadDone{kCheckpoint});
+  command();
+  EXPECT_THAT(said<CheckpointWritten>(), SizeIs(1));
+  EXPECT_THAT(all<UploadCheckpoint>(), SizeIs(1));
+}
+
+TEST_F(CheckpointTest, AFailedUploadIsTriedAgainWithinABound) {
+  write_and_hash();
+  for (int attempt = 1; attempt < test_options().uploads_max; ++attempt) {
+    step(CheckpointUploadFailed{kCheckpoint, kGone});
+    while (all<UploadCheckpoint>().empty() && wake()) {
+    }
+  }
+  step(CheckpointUploadFailed{kCheckpoint, kGone});
+  ASSERT_THAT(said<CheckpointFailed>(), SizeIs(1));
+  EXPECT_THAT(said<CheckpointFailed>()[0].detail, HasSubstr("8 times"));
+  EXPECT_THAT(all<DeleteCheckpointFolder>(), SizeIs(1));
+}
+
+TEST_F(CheckpointTest, AnUploadWaitsForTheLink) {
+  write_and_hash();
+  const auto open = reconnect();
+  step(CheckpointUploadFailed{kCheckpoint, kGone});
+  step(LinkUp{open.link});
+  advance(seconds(1));  // its back-off ends while nobody is welcome
+  EXPECT_THAT(all<UploadCheckpoint>(), IsEmpty());
+  connect({ReplicaId(1)});
+  EXPECT_THAT(said<CheckpointWritten>(), ElementsAre(written()));
+  EXPECT_THAT(all<UploadCheckpoint>(), SizeIs(1));
+}
+
+TEST_F(CheckpointTest, HashedDuringALostLinkIsAnnouncedLater) {
+  write();
+  reconnect();
+  step(CheckpointHashed{kCheckpoint, files_});
+  EXPECT_THAT(all<SendCoordinator>(), IsEmpty());
+  connect({ReplicaId(1)});
+  EXPECT_THAT(said<CheckpointWritten>(), ElementsAre(written()));
+}
+
+TEST_F(CheckpointTest, AnUploadOutlivesItsReplica) {
+  write_and_hash();
+  hear(Release{ReplicaId(1), ReleaseReason::kCompleted});
+  EXPECT_THAT(all<DeleteCheckpointFolder>(), IsEmpty());
+  step(CheckpointUploadDone{kCheckpoint});
+  hear(ForgetCheckpoint{kCheckpoint});
+  EXPECT_THAT(all<DeleteCheckpointFolder>(), SizeIs(1));
+}
+
+TEST_F(CheckpointTest, AnUnfinishedOneGoesWithItsTrainer) {
+  serve();
+  command();
+  step(TrainerExited{{0, 1}, {0, 9, ""}});
+  EXPECT_THAT(all<DeleteCheckpointFolder>(), SizeIs(1));
+  step(CheckpointHashed{kCheckpoint, files_});
+  EXPECT_THAT(effects_, IsEmpty());
+}
+
+TEST_F(CheckpointTest, FailuresOfTrainerAndHashAreTold) {
+  serve();
+  command();
+  trainer_says(0, CheckpointFailed{ReplicaId(1), kCheckpoint, "disk full"});
+  EXPECT_THAT(said<CheckpointFailed>(), SizeIs(1));
+  command();
+  trainer_says(0, CheckpointReady{ReplicaId(1), kCheckpoint, key(3)});
+  step(CheckpointHashFailed{kCheckpoint, {Code::kDataLoss, "cannot read", "", ""}});
+  ASSERT_THAT(said<CheckpointFailed>(), SizeIs(1));
+  EXPECT_THAT(said<CheckpointFailed>()[0].detail, HasSubstr("cannot read"));
+}
+
+TEST_F(CheckpointTest, AFolderThatNobodyWantsAnyMoreIsDeleted) {
+  serve();
+  command();
+  hear(ForgetCheckpoint{kCheckpoint});
+  EXPECT_THAT(all<DeleteCheckpointFolder>(), SizeIs(1));
+  trainer_says(0, CheckpointReady{ReplicaId(1), kCheckpoint, key(3)});
+  EXPECT_THAT(all<DeleteCheckpointFolder>(), SizeIs(1));
+}
+
+TEST_F(CheckpointTest, ReplicasWaitForOneFetch) {
+  boot();
+  connect();
+  attach(0);
+  attach(1);
+  hear(assign_from_checkpoint(1, 0, 4));
+  EXPECT_EQ(one<FetchCheckpoint>().folder, "/data/fetched/ckpt_4");
+  EXPECT_THAT(all<SendTrainer>(), IsEmpty());
+  hear(assign_from_checkpoint(2, 1, 4));
+  EXPECT_THAT(effects_, IsEmpty());
+  step(CheckpointFetched{kCheckpoint});
+  ASSERT_THAT(told<LoadReplica>(0), SizeIs(1));
+  EXPECT_EQ(told<LoadReplica>(0)[0].checkpoint_folder, "/data/fetched/ckpt_4");
+  EXPECT_THAT(told<LoadReplica>(1), SizeIs(1));
+  trainer_says(0, loaded(1));
+  EXPECT_THAT(all<DeleteCheckpointFolder>(), IsEmpty()) << "replica 2 still reads it";
+  trainer_says(1, loaded(2));
+  EXPECT_EQ(one<DeleteCheckpointFolder>().folder, "/data/fetched/ckpt_4");
+}
+
+TEST_F(CheckpointTest, AFailedFetchFailsItsReplicas) {
+  boot();
+  connect();
+  attach(0);
+  hear(assign_from_checkpoint(1, 0, 4));
+  step(CheckpointFetchFailed{kCheckpoint, kGone});
+  ASSERT_THAT(said<ReplicaFailed>(), SizeIs(1));
+  EXPECT_EQ(said<ReplicaFailed>()[0].failure, ReplicaFailure::kDonorLost);
+  EXPECT_THAT(all<DeleteCheckpointFolder>(), SizeIs(1));
+}
+
+TEST_F(CheckpointTest, AFetchDoesNotTakeForever) {
+  boot();
+  connect();
+  attach(0);
+  attach(1);
+  hear(assign_from_checkpoint(1, 0, 4));
+  std::vector<ReplicaFailed> failures;
+  while (failures.empty() && wake()) failures = said<ReplicaFailed>();
+  EXPECT_THAT(failures[0].detail, HasSubstr("took too long"));
+}
+
+TEST_F(CheckpointTest, AReleasedReplicaNeedsItsFetchNoMore) {
+  boot();
+  connect();
+  attach(0);
+  hear(assign_from_checkpoint(1, 0, 4));
+  hear(Release{ReplicaId(1), ReleaseReason::kCancelled});
+  EXPECT_THAT(told<Release>(0), IsEmpty()) << "its trainer never heard of it";
+  EXPECT_THAT(all<DeleteCheckpointFolder>(), SizeIs(1));
+}
+
+}  // namespace
+}  // namespace shoal::agent

@@ -1,0 +1,171 @@
+// What goes into the agent's core and what comes out of it. Two drivers perform the effects:
+// agent/host (gRPC, processes, files) and tests/sim (virtual time).
+//
+// Effects are performed in order. Numbers make late news harmless: every opened link and every
+// started trainer process has its own, handed out by the core and carried by everything that comes
+// back; the core drops what carries an old one. A driver never has to decide whether news is still
+// wanted.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "base/result.h"
+#include "swarm/core/messages.h"
+
+namespace shoal::agent {
+
+// One attempt to reach the coordinator: 1, 2, … within one start of the daemon.
+struct LinkId {
+  std::uint64_t n = 0;
+  auto operator<=>(const LinkId&) const = default;
+};
+
+// One trainer process: its device (position in Options::devices) and which start on that device it
+// is.
+struct TrainerId {
+  std::int32_t device = 0;
+  std::uint64_t generation = 0;
+  auto operator<=>(const TrainerId&) const = default;
+};
+
+// How a process ended. A process that could not be started has code 127 and the reason as last
+// line.
+struct ProcessExit {
+  int code = 0;
+  int signal = 0;         // 0: it exited by itself
+  std::string last_line;  // of its standard error, may be empty
+};
+
+// ---- inputs
+// --------------------------------------------------------------------------------------
+
+struct Booted {};  // first input
+struct LinkUp {
+  LinkId link;
+};  // the stream is open and Hello is on its way
+// The link could not be opened, broke or was closed. kUnauthenticated, kPermissionDenied and
+// kIncompatible are final; any other code is worth a retry.
+struct LinkDown {
+  LinkId link;
+  Error error;
+};
+struct CoordinatorSaid {
+  LinkId link;
+  ToAgent message;
+};
+
+struct TrainerAttached {
+  TrainerId trainer;
+  TrainerReady ready;
+};  // its first message
+struct TrainerSaid {
+  TrainerId trainer;
+  FromTrainer message;
+};
+struct TrainerDetached {
+  TrainerId trainer;
+};  // its stream ended; the process is still there
+struct TrainerExited {
+  TrainerId trainer;
+  ProcessExit exit;
+};
+
+struct CheckpointFetched {
+  CheckpointId checkpoint;
+};  // complete and verified in the folder named
+struct CheckpointFetchFailed {
+  CheckpointId checkpoint;
+  Error error;
+};
+struct CheckpointHashed {
+  CheckpointId checkpoint;
+  std::vector<FileEntry> files;
+};
+struct CheckpointHashFailed {
+  CheckpointId checkpoint;
+  Error error;
+};
+struct CheckpointUploadDone {
+  CheckpointId checkpoint;
+};
+struct CheckpointUploadFailed {
+  CheckpointId checkpoint;
+  Error error;
+};
+
+struct MemoryMeasured {
+  Bytes resident;
+};                        // of agent and trainers, for the heartbeats
+struct StopRequested {};  // first: drain; second: now
+struct Tick {};           // a deadline has passed
+
+using Input = std::variant<Booted, LinkUp, LinkDown, CoordinatorSaid, TrainerAttached, TrainerSaid,
+                           TrainerDetached, TrainerExited, CheckpointFetched, CheckpointFetchFailed,
+                           CheckpointHashed, CheckpointHashFailed, CheckpointUploadDone,
+                           CheckpointUploadFailed, MemoryMeasured, StopRequested, Tick>;
+
+// ---- effects
+// -------------------------------------------------------------------------------------
+
+struct OpenLink {
+  LinkId link;
+  Hello hello;
+};  // answered by LinkUp or LinkDown
+// What was sent before is flushed first, within a second. No LinkDown is expected after it.
+struct CloseLink {
+  LinkId link;
+};
+struct SendCoordinator {
+  LinkId link;
+  FromAgent message;
+};
+
+struct StartTrainer {
+  TrainerId trainer;
+};  // answered by TrainerAttached or TrainerExited
+struct KillTrainer {
+  TrainerId trainer;
+  bool hard = false;
+};  // SIGKILL or SIGTERM to its process group
+struct SendTrainer {
+  TrainerId trainer;
+  ToTrainer message;
+};
+
+// Files of a stored checkpoint into `folder`: answered by CheckpointFetched or
+// CheckpointFetchFailed.
+struct FetchCheckpoint {
+  CheckpointId checkpoint;
+  std::string folder;
+};
+struct HashCheckpoint {
+  CheckpointId checkpoint;
+  std::string folder;
+};  // CheckpointHashed, -HashFailed
+struct UploadCheckpoint {
+  CheckpointId checkpoint;
+  std::string folder;
+  std::vector<FileEntry> files;
+};
+struct DeleteCheckpointFolder {
+  std::string folder;
+};  // also stops a fetch or upload of that folder
+
+struct ExitProcess {
+  int code = 0;
+  std::string message;
+};  // last effect; the message is for stderr
+
+// Folders are <data_dir>/<kind>/ckpt_N, where the kind tells who writes into them.
+inline constexpr const char* kFetchedFolder = "fetched";  // the driver
+inline constexpr const char* kWrittenFolder = "written";  // a trainer
+
+using Effect = std::variant<OpenLink, CloseLink, SendCoordinator, StartTrainer, KillTrainer,
+                            SendTrainer, FetchCheckpoint, HashCheckpoint, UploadCheckpoint,
+                            DeleteCheckpointFolder, ExitProcess>;
+using Effects = std::vector<Effect>;
+
+}  // namespace shoal::agent

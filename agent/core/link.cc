@@ -1,0 +1,130 @@
+// The link to the coordinator: opening, greeting, losing, and what is said and heard on it.
+#include <algorithm>
+
+#include "agent/core/state.h"
+
+namespace shoal::agent {
+namespace {
+
+constexpr int kExitToken = 4;
+constexpr int kExitRefused = 1;
+
+bool is_final(Code code) {
+  return code == Code::kUnauthenticated || code == Code::kPermissionDenied ||
+         code == Code::kIncompatible;
+}
+
+}  // namespace
+
+void Agent::State::open_link() {
+  move(link, LinkEvent::kOpen);
+  ++link_id.n;
+  link_due = now + options.link_limit;
+  Hello hello{.uid = options.uid,
+              .name = options.name,
+              .incarnation = welcome.incarnation,
+              .version = options.version,
+              .host = options.host,
+              .labels = options.labels};
+  for (const auto& trainer : trainers) hello.devices.push_back(trainer.device);
+  for (const auto& [id, replica] : replicas) hello.replicas.push_back(id);
+  hello_replicas = hello.replicas;
+  hello_devices = hello.devices;
+  emit(OpenLink{link_id, std::move(hello)});
+}
+
+void Agent::State::link_up(const LinkUp& input) {
+  if (input.link != link_id || link != LinkState::kOpening) return drop();
+  move(link, LinkEvent::kUp);
+}
+
+void Agent::State::link_down(const LinkDown& input) {
+  if (input.link != link_id || link == LinkState::kDown) return drop();
+  lose_link();
+  if (running() && is_final(input.error.code)) refused(input.error, to_string(input.error));
+}
+
+void Agent::State::lose_link() {
+  if (link == LinkState::kActive) outbox.link_lost(now - options.settled_after);
+  move(link, LinkEvent::kLost);
+  heartbeat_due.reset();
+  link_due.reset();
+  if (running()) link_due = now + wait(link_backoff);
+}
+
+void Agent::State::hear(const CoordinatorSaid& input) {
+  if (input.link != link_id || !running()) return drop();
+  if (link == LinkState::kGreeting) return greet(input.message);
+  if (link != LinkState::kActive) return drop();
+  obey(input.message);
+}
+
+// The first message tells whether there is a session at all; nothing else may come before it.
+void Agent::State::greet(const ToAgent& message) {
+  if (const auto* refusal = std::get_if<Refused>(&message))
+    return refused_by_coordinator(refusal->error);
+  if (const auto* welcoming = std::get_if<Welcome>(&message)) return welcomed(*welcoming);
+  drop();
+}
+
+void Agent::State::welcomed(const Welcome& message) {
+  move(link, LinkEvent::kWelcome);
+  link_backoff.reset();
+  link_due.reset();
+  welcome = message;
+  heartbeat_due = now + welcome.heartbeat_every;
+  for (const ReplicaId id : hello_replicas) {
+    const bool kept = std::find(message.keep.begin(), message.keep.end(), id) != message.keep.end();
+    if (!kept && replicas.contains(id)) release({id, ReleaseReason::kReplaced});
+  }
+  for (std::size_t i = 0; i < trainers.size(); ++i) {
+    if (trainers[i].device != hello_devices[i]) say(DeviceMeasured{trainers[i].device});
+  }
+  for (FromAgent& kept : outbox.say_all(now)) say(std::move(kept));
+  retry_uploads();
+}
+
+void Agent::State::refused(const Error& error, std::string sentence) {
+  const bool token = error.code == Code::kUnauthenticated || error.code == Code::kPermissionDenied;
+  finish(token ? kExitToken : kExitRefused, std::move(sentence));
+}
+
+void Agent::State::refused_by_coordinator(const Error& error) {
+  refused(error, "the coordinator refused this agent: " + to_string(error));
+}
+
+void Agent::State::obey(const ToAgent& message) {
+  struct {
+    State& s;
+    void operator()(const Welcome&) { s.drop(); }
+    void operator()(const Refused& m) { s.refused_by_coordinator(m.error); }
+    void operator()(const Assign& m) { s.assign(m); }
+    void operator()(const Release& m) { s.release(m); }
+    void operator()(const ForgetCheckpoint& m) { s.forget_checkpoint(m.checkpoint); }
+    void operator()(const ToReplica<WriteCheckpoint>& m) { s.write_checkpoint(m.replica, m.body); }
+    void operator()(const ToReplica<OpenRound>& m) { s.forward(m.replica, m); }
+    void operator()(const ToReplica<CloseRound>& m) { s.forward(m.replica, m); }
+    void operator()(const ToReplica<ReducePlan>& m) { s.forward(m.replica, m); }
+    void operator()(const ToReplica<CommitRound>& m) { s.forward(m.replica, m); }
+    void operator()(const ToReplica<AbortRound>& m) { s.forward(m.replica, m); }
+    void operator()(const ToReplica<Evaluate>& m) { s.forward(m.replica, m); }
+  } visitor{*this};
+  std::visit(visitor, message);
+}
+
+void Agent::State::beat() {
+  say(Heartbeat{++heartbeats, resident});
+  heartbeat_due = now + welcome.heartbeat_every;
+}
+
+bool Agent::State::say(FromAgent message) {
+  if (link != LinkState::kActive) return false;
+  emit(SendCoordinator{link_id, std::move(message)});
+  return true;
+}
+
+std::optional<Instant> Agent::State::say_now(const FromAgent& message) {
+  return say(message) ? std::optional(now) : std::nullopt;
+}
+
+}  // namespace shoal::agent

@@ -1,0 +1,128 @@
+// Replicas of this host: assigned, loaded once their trainer and their files are there, passed to
+// and from, and ended. An ended one is remembered, so that a late repetition of its Assign does not
+// revive it.
+#include <algorithm>
+
+#include "agent/core/state.h"
+
+namespace shoal::agent {
+
+void Agent::State::assign(const Assign& message) {
+  const bool ended = std::find(released.begin(), released.end(), message.replica) != released.end();
+  if (ended || replicas.contains(message.replica)) return;
+  Replica& replica = replicas.put(message.replica, Replica{.assign = message});
+  if (message.device < 0 || static_cast<std::size_t>(message.device) >= trainers.size()) {
+    return fail_replica(message.replica, ReplicaFailure::kInternal,
+                        "this agent has no device " + std::to_string(message.device));
+  }
+  if (replicas.size() > static_cast<std::size_t>(options.replicas_max)) {
+    return fail_replica(
+        message.replica, ReplicaFailure::kInternal,
+        "this agent already holds " + std::to_string(options.replicas_max) + " replicas");
+  }
+  replica.due = now + options.assign_limit;
+  if (message.source.kind == SourceKind::kCheckpoint) {
+    replica.due = *replica.due + options.fetch_limit;  // the fetch has its own deadline
+    want_fetch(message.source.checkpoint);
+  }
+  load_what_is_ready();
+}
+
+void Agent::State::load_what_is_ready() {
+  for (auto& [id, replica] : replicas) {
+    if (replica.state != ReplicaState::kWaiting) continue;
+    const Trainer& trainer = trainers[static_cast<std::size_t>(replica.assign.device)];
+    if (trainer.state != TrainerState::kReady || !trainer.attached) continue;
+    LoadReplica load{replica.assign, ""};
+    if (replica.assign.source.kind == SourceKind::kCheckpoint) {
+      const Fetch& fetch = fetches.at(replica.assign.source.checkpoint);
+      if (!fetch.complete) continue;
+      load.checkpoint_folder = fetch.folder;
+    }
+    move(replica.state, ReplicaEvent::kLoad);
+    replica.due = now + options.load_limit;
+    emit(SendTrainer{trainer_id(replica.assign.device), std::move(load)});
+  }
+}
+
+void Agent::State::release(const Release& message) {
+  const Replica* replica = replicas.find(message.replica);
+  outbox.forget_last_words(message.replica);
+  if (replica != nullptr) {
+    if (replica->state != ReplicaState::kWaiting) forward(message.replica, message);
+    end_replica(message.replica);
+  } else if (std::find(released.begin(), released.end(), message.replica) == released.end()) {
+    remember_released(message.replica);
+  }
+}
+
+void Agent::State::end_replica(ReplicaId id) {
+  move(replicas.at(id).state, ReplicaEvent::kEnd);
+  replicas.erase(id);
+  outbox.forget(id);
+  drop_unfinished_uploads(id);
+  remember_released(id);
+  drop_unused_fetches();
+}
+
+void Agent::State::remember_released(ReplicaId id) {
+  released.push_back(id);
+  if (released.size() > static_cast<std::size_t>(options.released_kept))
+    released.erase(released.begin());
+}
+
+void Agent::State::fail_replica(ReplicaId id, ReplicaFailure failure, std::string detail) {
+  end_replica(id);
+  const ReplicaFailed message{id, failure, std::move(detail)};
+  const auto said_at = say_now(message);
+  outbox.keep_last_words(id, message, said_at);
+}
+
+// Replicas that still wait for a trainer wait on: the next process may do.
+void Agent::State::fail_replicas_of(std::int32_t device, const std::string& detail) {
+  std::vector<ReplicaId> lost;
+  for (const auto& [id, replica] : replicas) {
+    if (replica.assign.device == device && replica.state != ReplicaState::kWaiting)
+      lost.push_back(id);
+  }
+  for (const ReplicaId id : lost) fail_replica(id, ReplicaFailure::kTrainerExited, detail);
+}
+
+void Agent::State::replica_due(ReplicaId id) {
+  Replica* replica = replicas.find(id);
+  if (replica == nullptr) return;
+  replica->due.reset();
+  const std::int32_t device = replica->assign.device;
+  if (replica->state == ReplicaState::kLoading) {
+    return kill_trainer(device, "it did not load a replica in time");
+  }
+  const std::string& last = trainers[static_cast<std::size_t>(device)].last_exit;
+  fail_replica(id, ReplicaFailure::kTrainerExited,
+               "the trainer of device " + std::to_string(device) + " did not become ready in time" +
+                   (last.empty() ? "" : "; the last one " + last));
+}
+
+// To a replica that its trainer knows; anything else is from the past.
+void Agent::State::forward(ReplicaId id, ToTrainer message) {
+  const Replica* replica = replicas.find(id);
+  if (replica == nullptr || replica->state == ReplicaState::kWaiting) return drop();
+  const Trainer& trainer = trainers[static_cast<std::size_t>(replica->assign.device)];
+  if (!trainer.attached || trainer.state != TrainerState::kReady) return drop();
+  emit(SendTrainer{trainer_id(replica->assign.device), std::move(message)});
+}
+
+void Agent::State::loaded(const Loaded& message) {
+  Replica& replica = replicas.at(message.replica);
+  if (replica.state != ReplicaState::kLoading) return;
+  move(replica.state, ReplicaEvent::kLoaded);
+  replica.due.reset();
+  drop_unused_fetches();
+}
+
+bool Agent::State::on_device(ReplicaId id, std::int32_t device) const {
+  const Replica* replica = replicas.find(id);
+  return replica != nullptr && replica->assign.device == device &&
+         replica->state != ReplicaState::kWaiting;
+}
+
+}  // namespace shoal::agent

@@ -1,0 +1,170 @@
+// The state behind agent.h and the functions that move it, one .cc per concern: link.cc,
+// trainers.cc, replicas.cc, checkpoints.cc. agent.cc has the switch, the deadlines and the digest.
+// Every change of a machine goes through move(), which looks the row up in states.h and counts it.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "agent/core/agent.h"
+#include "agent/core/outbox.h"
+#include "base/backoff.h"
+#include "base/check.h"
+#include "base/flat_map.h"
+#include "base/prng.h"
+
+namespace shoal::agent {
+
+struct Trainer {
+  TrainerState state = TrainerState::kDown;
+  std::uint64_t generation = 0;
+  Device device;  // as probed, then as the trainer measured it
+  Instant started_at;
+  std::optional<Instant> due;  // down: start it; otherwise: kill it
+  bool attached = false;       // its stream is open
+  Backoff backoff{seconds(1), seconds(1)};
+  std::string killed_because;  // by us; empty: it ended by itself
+  std::string last_exit;       // for the sentence about a replica that waited in vain
+};
+
+struct Replica {
+  ReplicaState state = ReplicaState::kWaiting;
+  Assign assign;
+  std::optional<Instant> due;  // waiting: give up; loading: kill its trainer
+};
+
+// A checkpoint that replicas wait for or load from.
+struct Fetch {
+  std::string folder;
+  bool complete = false;
+  std::optional<Instant> due;
+};
+
+struct Upload {
+  UploadState state = UploadState::kWriting;
+  ReplicaId replica;
+  RoundKey key;
+  std::string folder;
+  std::vector<FileEntry> files;
+  std::int32_t attempts = 0;  // while the link was active
+  Backoff backoff{seconds(1), seconds(1)};
+  std::optional<Instant> due;  // retrying: the next attempt; none: at the next Welcome
+};
+
+struct Agent::State {
+  explicit State(Options given);
+
+  Options options;
+  Prng prng;
+  std::int64_t draws = 0;  // of prng; part of the digest in its place
+  TransitionCounts counts;
+  std::int64_t dropped = 0;
+  Instant now;
+  Effects* out = nullptr;
+
+  DaemonState daemon = DaemonState::kRunning;
+  std::optional<Instant> drain_due;
+
+  LinkState link = LinkState::kDown;
+  LinkId link_id;
+  std::optional<Instant> link_due;       // down: open; opening, greeting: give up
+  std::optional<Instant> heartbeat_due;  // active only
+  Backoff link_backoff;
+  Welcome welcome;  // the last one; incarnation 0 before the first
+  std::vector<ReplicaId> hello_replicas;
+  std::vector<Device> hello_devices;
+  std::int64_t heartbeats = 0;
+  Bytes resident;
+  Outbox outbox;
+
+  std::vector<Trainer> trainers;  // by device
+  FlatMap<ReplicaId, Replica> replicas;
+  std::vector<ReplicaId> released;  // newest last
+  FlatMap<CheckpointId, Fetch> fetches;
+  FlatMap<CheckpointId, Upload> uploads;
+
+  // ---- common
+  template <typename S, typename E>
+  void move(S& state, E event) {
+    const auto to = transition(state, event);
+    SHOAL_CHECK(to.has_value(),
+                std::string(machine_name(state)) + " " + to_string(state) + " " + to_string(event));
+    ++counts[std::string(machine_name(state)) + " " + to_string(state) + " " + to_string(event)];
+    state = *to;
+  }
+  void emit(Effect effect) { out->push_back(std::move(effect)); }
+  void drop() { ++dropped; }
+  Duration wait(Backoff& backoff) { return ++draws, backoff.next(prng); }
+  bool running() const { return daemon == DaemonState::kRunning; }
+  void boot();
+  void stop();
+  void finish(int code, std::string message);
+  void fire_deadlines();
+  std::optional<Instant> next_deadline() const;
+
+  // ---- link.cc
+  void open_link();
+  void link_up(const LinkUp& input);
+  void link_down(const LinkDown& input);
+  void lose_link();
+  void hear(const CoordinatorSaid& input);
+  void greet(const ToAgent& message);
+  void welcomed(const Welcome& message);
+  void refused(const Error& error, std::string sentence);
+  void refused_by_coordinator(const Error& error);
+  void obey(const ToAgent& message);
+  void beat();
+  bool say(FromAgent message);                               // false: the link is not active
+  std::optional<Instant> say_now(const FromAgent& message);  // when it was said
+
+  // ---- trainers.cc
+  TrainerId trainer_id(std::int32_t device) const;
+  Trainer* current(TrainerId id);  // null for an old or unknown process
+  void start_trainer(std::int32_t device);
+  void attached(const TrainerAttached& input);
+  void detached(const TrainerDetached& input);
+  void exited(const TrainerExited& input);
+  void trainer_said(const TrainerSaid& input);
+  void kill_trainer(std::int32_t device, std::string because);
+  void trainer_due(std::int32_t device);
+  void stop_trainers();
+  void kill_all_trainers();
+  bool all_trainers_down() const;
+
+  // ---- replicas.cc
+  void assign(const Assign& message);
+  void load_what_is_ready();
+  void release(const Release& message);
+  void end_replica(ReplicaId id);
+  void remember_released(ReplicaId id);
+  void fail_replica(ReplicaId id, ReplicaFailure failure, std::string detail);
+  void fail_replicas_of(std::int32_t device, const std::string& detail);
+  void replica_due(ReplicaId id);
+  void forward(ReplicaId replica, ToTrainer message);
+  void loaded(const Loaded& message);
+  bool on_device(ReplicaId replica, std::int32_t device) const;
+
+  // ---- checkpoints.cc
+  void want_fetch(CheckpointId checkpoint);
+  void fetched(CheckpointId checkpoint);
+  void fetch_failed(CheckpointId checkpoint, const std::string& detail);
+  void drop_unused_fetches();
+  void write_checkpoint(ReplicaId replica, const WriteCheckpoint& command);
+  void checkpoint_ready(const CheckpointReady& message);
+  void checkpoint_failed(const CheckpointFailed& message);
+  void hashed(const CheckpointHashed& input);
+  void hash_failed(const CheckpointHashFailed& input);
+  void announce(CheckpointId checkpoint, const Upload& upload);
+  void send_upload(CheckpointId checkpoint, Upload& upload);
+  void retry_uploads();  // after a Welcome
+  void upload_done(CheckpointId checkpoint);
+  void upload_failed(const CheckpointUploadFailed& input);
+  void drop_upload(CheckpointId checkpoint);
+  void drop_unfinished_uploads(ReplicaId writer);
+  void forget_checkpoint(CheckpointId checkpoint);
+  void make_room_for_upload();
+  std::string folder_of(const char* kind, CheckpointId checkpoint) const;
+};
+
+}  // namespace shoal::agent

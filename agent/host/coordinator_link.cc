@@ -1,0 +1,221 @@
+#include "agent/host/coordinator_link.h"
+
+#include <chrono>
+#include <condition_variable>
+#include <deque>
+#include <mutex>
+#include <optional>
+
+#include "proto/agent.grpc.pb.h"
+#include "proto/convert.h"
+
+namespace shoal::agent {
+namespace {
+
+constexpr std::size_t kQueueMax = 4096;
+constexpr int kMessageBytesMax = 16 << 20;
+constexpr auto kFlushLimit = std::chrono::seconds(1);
+
+Code code_of(grpc::StatusCode code) {
+  switch (code) {
+    case grpc::StatusCode::UNAUTHENTICATED:
+      return Code::kUnauthenticated;
+    case grpc::StatusCode::PERMISSION_DENIED:
+      return Code::kPermissionDenied;
+    case grpc::StatusCode::FAILED_PRECONDITION:
+      return Code::kIncompatible;
+    case grpc::StatusCode::NOT_FOUND:
+      return Code::kNotFound;
+    case grpc::StatusCode::INVALID_ARGUMENT:
+      return Code::kInvalidArgument;
+    case grpc::StatusCode::DEADLINE_EXCEEDED:
+      return Code::kDeadlineExceeded;
+    case grpc::StatusCode::DATA_LOSS:
+      return Code::kDataLoss;
+    case grpc::StatusCode::CANCELLED:
+      return Code::kCancelled;
+    default:
+      return Code::kUnavailable;
+  }
+}
+
+}  // namespace
+
+std::shared_ptr<grpc::Channel> open_channel(const CoordinatorEndpoint& endpoint) {
+  grpc::ChannelArguments arguments;
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, 20'000);
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 10'000);
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
+  arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
+  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+  arguments.SetMaxReceiveMessageSize(kMessageBytesMax);
+  return grpc::CreateCustomChannel(endpoint.address, grpc::InsecureChannelCredentials(), arguments);
+}
+
+void add_token(grpc::ClientContext& context, const std::string& token) {
+  context.AddMetadata("authorization", "Bearer " + token);
+}
+
+Error error_of(const grpc::Status& status, const std::string& address) {
+  Error error{code_of(status.error_code()), status.error_message(), "", ""};
+  if (status.ok()) error.message = "the coordinator ended the session";
+  if (error.code == Code::kUnauthenticated || error.code == Code::kPermissionDenied) {
+    return {error.code, "the coordinator at " + address + " does not accept the token",
+            "--token-file", "copy the token file of the coordinator to this host and name it"};
+  }
+  if (error.code == Code::kUnavailable) {
+    error.message = "no coordinator at " + address + ": " + error.message;
+  }
+  return error;
+}
+
+// Shared by the link and by gRPC: it keeps itself alive until OnDone. The hold keeps OnDone away
+// while the link may still start writes.
+class CoordinatorLink::Session
+    : public grpc::ClientBidiReactor<v1::AgentMessage, v1::CoordinatorMessage> {
+ public:
+  Session(LinkId id, std::string address, Post post)
+      : id_(id), address_(std::move(address)), post_(std::move(post)) {}
+
+  static void start(const std::shared_ptr<Session>& self,
+                    const std::shared_ptr<grpc::Channel>& channel,
+                    const CoordinatorEndpoint& endpoint, const Hello& hello) {
+    self->self_ = self;
+    self->stub_ = v1::AgentService::NewStub(channel);
+    add_token(self->context_, endpoint.token);
+    self->stub_->async()->Session(&self->context_, self.get());
+    self->AddHold();
+    self->held_ = true;
+    self->StartRead(&self->incoming_);
+    self->send(proto::to_wire(hello));
+    self->StartCall();
+  }
+
+  void send(v1::AgentMessage message) {
+    const std::lock_guard guard(mutex_);
+    if (!held_ || closing_) return;
+    if (queue_.size() >= kQueueMax)
+      return context_.TryCancel();  // it does not read: as good as gone
+    queue_.push_back(std::move(message));
+    if (!writing_) write_next();
+  }
+
+  void close() {
+    std::unique_lock guard(mutex_);
+    closing_ = true;
+    if (held_ && !writing_) write_next();
+    done_changed_.wait_for(guard, kFlushLimit, [this] { return done_; });
+    if (done_) return;
+    context_.TryCancel();
+    release_hold();
+    done_changed_.wait_for(guard, kFlushLimit, [this] { return done_; });
+  }
+
+  void OnWriteDone(bool ok) override {
+    announce(ok);
+    const std::lock_guard guard(mutex_);
+    writing_ = false;
+    if (!ok) return release_hold();
+    write_next();
+  }
+
+  void OnReadDone(bool ok) override {
+    if (!ok) {
+      const std::lock_guard guard(mutex_);
+      return release_hold();
+    }
+    announce(true);
+    auto message = proto::read(incoming_);
+    if (message.ok()) {
+      post(CoordinatorSaid{id_, std::move(message).value()});
+    } else {
+      unreadable_ = message.error();
+      context_.TryCancel();
+    }
+    StartRead(&incoming_);
+  }
+
+  void OnDone(const grpc::Status& status) override {
+    post(LinkDown{id_, unreadable_ ? *unreadable_ : error_of(status, address_)});
+    std::shared_ptr<Session> self;
+    {
+      const std::lock_guard guard(mutex_);
+      held_ = false;
+      done_ = true;
+      self = std::move(self_);
+    }
+    done_changed_.notify_all();
+  }
+
+ private:
+  // With the lock. After the last message of a closing link the stream is half closed, and the
+  // coordinator ends it.
+  void write_next() {
+    if (!held_) return;
+    if (!queue_.empty()) {
+      outgoing_ = std::move(queue_.front());
+      queue_.pop_front();
+      writing_ = true;
+      return StartWrite(&outgoing_);
+    }
+    if (closing_ && !half_closed_) {
+      half_closed_ = true;
+      StartWritesDone();
+    }
+  }
+
+  void release_hold() {
+    if (!held_) return;
+    held_ = false;
+    queue_.clear();
+    RemoveHold();
+  }
+
+  // LinkUp comes before everything that was heard, whichever callback runs first.
+  void announce(bool ok) {
+    const std::lock_guard guard(announce_mutex_);
+    if (!ok || announced_) return;
+    announced_ = true;
+    post(LinkUp{id_});
+  }
+
+  void post(Input input) {
+    {
+      const std::lock_guard guard(mutex_);
+      if (closing_) return;
+    }
+    post_(std::move(input));
+  }
+
+  const LinkId id_;
+  const std::string address_;
+  const Post post_;
+  std::unique_ptr<v1::AgentService::Stub> stub_;
+  grpc::ClientContext context_;
+  v1::CoordinatorMessage incoming_;
+  std::optional<Error> unreadable_;  // reading side only
+
+  std::mutex announce_mutex_;
+  bool announced_ = false;
+
+  std::mutex mutex_;
+  std::condition_variable done_changed_;
+  std::shared_ptr<Session> self_;
+  std::deque<v1::AgentMessage> queue_;
+  v1::AgentMessage outgoing_;
+  bool held_ = false, writing_ = false, closing_ = false, half_closed_ = false, done_ = false;
+};
+
+CoordinatorLink::CoordinatorLink(const CoordinatorEndpoint& endpoint, LinkId id, const Hello& hello,
+                                 Post post)
+    : id_(id),
+      channel_(open_channel(endpoint)),
+      session_(std::make_shared<Session>(id, endpoint.address, std::move(post))) {
+  Session::start(session_, channel_, endpoint, hello);
+}
+
+CoordinatorLink::~CoordinatorLink() { session_->close(); }
+
+void CoordinatorLink::send(const FromAgent& message) { session_->send(proto::to_wire(message)); }
+
+}  // namespace shoal::agent

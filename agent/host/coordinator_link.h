@@ -1,0 +1,50 @@
+// One attempt at a session with the coordinator: a channel of its own, the token, Hello, then
+// messages in both directions until one side ends it. A new attempt is a new object; nothing is
+// carried over, not even gRPC's own back-off, because the core decides when to try again.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include <grpcpp/grpcpp.h>
+
+#include "agent/core/io.h"
+
+namespace shoal::agent {
+
+struct CoordinatorEndpoint {
+  std::string address;  // host:port
+  std::string token;
+};
+
+// Keep-alive as the coordinator permits it: a dead peer is noticed after 20 s + 10 s without
+// traffic.
+std::shared_ptr<grpc::Channel> open_channel(const CoordinatorEndpoint& endpoint);
+void add_token(grpc::ClientContext& context, const std::string& token);
+
+// A sentence for a person out of a gRPC status. kUnauthenticated and kIncompatible name the remedy.
+Error error_of(const grpc::Status& status, const std::string& address);
+
+class CoordinatorLink {
+ public:
+  using Post = std::function<void(Input)>;  // any thread
+
+  // Begins at once; LinkUp, CoordinatorSaid and at last LinkDown are posted.
+  CoordinatorLink(const CoordinatorEndpoint& endpoint, LinkId id, const Hello& hello, Post post);
+  // Says what was sent before and waits for the end, a second at most; then breaks off. Posts
+  // nothing more.
+  ~CoordinatorLink();
+
+  void send(const FromAgent& message);
+  LinkId id() const { return id_; }
+  const std::shared_ptr<grpc::Channel>& channel() const { return channel_; }
+
+ private:
+  class Session;
+  LinkId id_;
+  std::shared_ptr<grpc::Channel> channel_;
+  std::shared_ptr<Session> session_;
+};
+
+}  // namespace shoal::agent

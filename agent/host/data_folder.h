@@ -1,0 +1,37 @@
+// The agent's folder on disk: locked while the daemon lives, with the identity that the coordinator
+// knows it by, the sockets, the logs of the trainers and checkpoint files in transit. Files in
+// transit do not outlive a start: the coordinator gives out the work again.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "base/result.h"
+
+namespace shoal::agent {
+
+class DataFolder {
+ public:
+  // Creates the folder when needed (mode 0700) and locks it. kConflict when another agent has it.
+  static Result<std::unique_ptr<DataFolder>> open(const std::string& path);
+  ~DataFolder();
+  DataFolder(const DataFolder&) = delete;
+  DataFolder& operator=(const DataFolder&) = delete;
+
+  const std::string& path() const { return path_; }  // absolute
+  const std::string& uid() const { return uid_; }    // 32 hex characters, made once
+  // In the folder, or in a private one under /tmp where the path would be too long for a socket.
+  const std::string& socket_path() const { return socket_path_; }
+  std::string log_path(std::int32_t device) const;
+
+ private:
+  DataFolder() = default;
+  Status lock();
+  Status read_or_make_uid();
+  Status choose_socket_path();
+
+  std::string path_, uid_, socket_path_, private_folder_;
+  int lock_fd_ = -1;
+};
+
+}  // namespace shoal::agent

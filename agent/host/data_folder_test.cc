@@ -1,0 +1,82 @@
+#include "agent/host/data_folder.h"
+
+#include <filesystem>
+#include <fstream>
+
+#include <gtest/gtest.h>
+
+#include "agent/host/test_folder.h"
+
+namespace shoal::agent {
+namespace {
+
+namespace fs = std::filesystem;
+
+TEST(DataFolder, IdentityIsMadeOnce) {
+  TestFolder folder;
+  std::string uid;
+  {
+    const auto first = DataFolder::open(folder.path() + "/agent");
+    ASSERT_TRUE(first.ok()) << to_string(first.error());
+    uid = (*first)->uid();
+    EXPECT_EQ(uid.size(), 32u);
+  }
+  const auto again = DataFolder::open(folder.path() + "/agent/");
+  ASSERT_TRUE(again.ok());
+  EXPECT_EQ((*again)->uid(), uid);
+  EXPECT_EQ((*again)->path(), folder.path() + "/agent");
+}
+
+TEST(DataFolder, ASecondAgentIsRefused) {
+  TestFolder folder;
+  const auto first = DataFolder::open(folder.path());
+  ASSERT_TRUE(first.ok());
+  const auto second = DataFolder::open(folder.path());
+  ASSERT_FALSE(second.ok());
+  EXPECT_EQ(second.error().code, Code::kConflict);
+  EXPECT_FALSE(second.error().remedy.empty());
+}
+
+TEST(DataFolder, ADamagedIdentityIsNotReplaced) {
+  TestFolder folder;
+  std::ofstream(folder.path() + "/agent_id") << "hello\n";
+  const auto opened = DataFolder::open(folder.path());
+  ASSERT_FALSE(opened.ok());
+  EXPECT_EQ(opened.error().code, Code::kDataLoss);
+}
+
+TEST(DataFolder, FilesInTransitDoNotOutliveAStart) {
+  TestFolder folder;
+  fs::create_directories(folder.path() + "/fetched/ckpt_1");
+  std::ofstream(folder.path() + "/fetched/ckpt_1/a") << "x";
+  ASSERT_TRUE(DataFolder::open(folder.path()).ok());
+  EXPECT_FALSE(fs::exists(folder.path() + "/fetched/ckpt_1"));
+}
+
+TEST(DataFolder, ALongPathGetsAShortSocket) {
+  TestFolder folder;
+  const std::string deep = folder.path() + "/" + std::string(100, 'd');
+  std::string socket;
+  {
+    const auto opened = DataFolder::open(deep);
+    ASSERT_TRUE(opened.ok());
+    socket = (*opened)->socket_path();
+    EXPECT_LT(socket.size(), 108u);
+    EXPECT_TRUE(fs::exists(fs::path(socket).parent_path()));
+  }
+  EXPECT_FALSE(fs::exists(fs::path(socket).parent_path()));
+  const auto opened = DataFolder::open(folder.path());
+  ASSERT_TRUE(opened.ok());
+  EXPECT_EQ((*opened)->socket_path(), folder.path() + "/trainer.sock");
+}
+
+TEST(DataFolder, AFileInTheWayIsNamed) {
+  TestFolder folder;
+  std::ofstream(folder.path() + "/file") << "x";
+  const auto opened = DataFolder::open(folder.path() + "/file/agent");
+  ASSERT_FALSE(opened.ok());
+  EXPECT_NE(opened.error().message.find(folder.path()), std::string::npos);
+}
+
+}  // namespace
+}  // namespace shoal::agent

@@ -1,0 +1,23 @@
+// What this host can train on: the GPUs that NVIDIA's management library lists, or the processor.
+// NVML is loaded at run time, so that the same binary serves hosts without a driver; our own
+// prototypes keep its header out of the build. Speed is not measured here: trainers do that.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "swarm/core/messages.h"
+
+namespace shoal::agent {
+
+// choice: "auto" (GPUs when there are any, else one CPU device), "cpu" or "cpu:N" (N trainers that
+// share the processor and its memory). nvml_library: a path or a soname; a library that cannot be
+// loaded means no GPUs. Devices are numbered from 0 in order.
+Result<std::vector<Device>> probe_devices(const std::string& choice,
+                                          const std::string& nvml_library);
+
+// $SHOAL_NVML_LIB, or "libnvidia-ml.so.1".
+std::string default_nvml_library();
+
+}  // namespace shoal::agent

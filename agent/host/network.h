@@ -1,0 +1,38 @@
+// Addresses and ports of this host.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/result.h"
+
+namespace shoal::agent {
+
+// "host:port" or "[v6]:port" into its parts.
+Result<std::pair<std::string, std::string>> split_address(const std::string& address);
+
+// "host:port", with brackets around an IPv6 address.
+std::string join_address(const std::string& host, int port);
+
+// The local address that this host would use to reach `address` ("host:port"): the one that its
+// peers can dial, usually. Asks the routing table with a connected UDP socket; nothing is sent.
+Result<std::string> local_address_towards(const std::string& address);
+
+// Ports for the peers' traffic: [first, last]; first == last == 0 lets the system choose.
+struct PortRange {
+  int first = 0, last = 0;
+};
+Result<PortRange> parse_port_range(const std::string& text);  // "7100-7199", "7100" or "0"
+
+// The address to listen on for peers that dial `host`: loopback stays loopback, else every
+// interface.
+std::string listen_host_for(const std::string& host);
+
+// A port of the range that can be listened on now and is not in `taken`; the search starts at a
+// place that depends on `seed`, so that agents of one host rarely meet. kResourceExhausted when
+// none is free.
+Result<int> free_port(const PortRange& range, const std::string& listen_host,
+                      const std::vector<int>& taken, std::uint64_t seed);
+
+}  // namespace shoal::agent

@@ -1,0 +1,312 @@
+// The whole host side against a coordinator that the test plays: sessions, trainers, checkpoint
+// files.
+#include "agent/host/runtime.h"
+
+#include <chrono>
+#include <condition_variable>
+#include <deque>
+#include <filesystem>
+#include <fstream>
+#include <mutex>
+#include <thread>
+
+#include <gmock/gmock.h>
+#include <grpcpp/grpcpp.h>
+#include <gtest/gtest.h>
+
+#include "agent/host/checkpoint_files.h"
+#include "agent/host/test_folder.h"
+#include "proto/agent.grpc.pb.h"
+#include "proto/convert.h"
+
+namespace shoal::agent {
+namespace {
+
+using testing::HasSubstr;
+constexpr std::chrono::seconds kLimit{30};
+const RoundKey kKey{JobId(1), 0, 3};
+
+// Speaks for the coordinator on one session at a time; a test reads what it heard.
+class Coordinator : public v1::AgentService::Service {
+ public:
+  Coordinator() {
+    grpc::ServerBuilder builder;
+    builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port_);
+    builder.RegisterService(this);
+    server_ = builder.BuildAndStart();
+  }
+  ~Coordinator() override {
+    server_->Shutdown(std::chrono::system_clock::now());
+    server_->Wait();
+  }
+  std::string address() const { return "127.0.0.1:" + std::to_string(port_); }
+
+  grpc::Status Session(
+      grpc::ServerContext* context,
+      grpc::ServerReaderWriter<v1::CoordinatorMessage, v1::AgentMessage>* stream) override {
+    if (!has_token(context)) return {grpc::StatusCode::UNAUTHENTICATED, "unknown token"};
+    v1::AgentMessage wire;
+    if (!stream->Read(&wire)) return grpc::Status::OK;
+    {
+      const std::lock_guard guard(mutex_);
+      hellos_.push_back(*proto::read_hello(wire));
+      context_ = context;
+      stream_ = stream;
+      changed_.notify_all();
+    }
+    while (stream->Read(&wire)) {
+      auto message = proto::read(wire);
+      EXPECT_TRUE(message.ok());
+      const std::lock_guard guard(mutex_);
+      heard_.push_back(std::move(message).value());
+      changed_.notify_all();
+    }
+    const std::lock_guard guard(mutex_);
+    stream_ = nullptr;
+    changed_.notify_all();
+    return grpc::Status::OK;
+  }
+
+  grpc::Status PutCheckpoint(grpc::ServerContext* context,
+                             grpc::ServerReader<v1::CheckpointUpload>* reader,
+                             v1::CheckpointUploadResult* result) override {
+    EXPECT_TRUE(has_token(context));
+    v1::CheckpointUpload message;
+    std::string bytes;
+    while (reader->Read(&message)) bytes += message.chunk().data();
+    result->set_stored_bytes(static_cast<std::int64_t>(bytes.size()));
+    const std::lock_guard guard(mutex_);
+    uploaded_ = bytes;
+    changed_.notify_all();
+    return grpc::Status::OK;
+  }
+
+  grpc::Status GetCheckpoint(grpc::ServerContext*, const v1::GetCheckpointRequest* request,
+                             grpc::ServerWriter<v1::CheckpointUpload>* writer) override {
+    if (request->checkpoint() != 8)
+      return {grpc::StatusCode::NOT_FOUND, "there is no such checkpoint"};
+    Sha256 hash;
+    hash.add("weights");
+    v1::CheckpointUpload message;
+    *message.mutable_header()->add_files() =
+        proto::to_wire(FileEntry{"model.safetensors", Bytes(7), hash.finish()});
+    writer->Write(message);
+    message.mutable_chunk()->set_data("weights");
+    writer->Write(message);
+    return grpc::Status::OK;
+  }
+
+  // The n-th Hello since the start, once it came.
+  Hello hello(std::size_t n) {
+    std::unique_lock guard(mutex_);
+    EXPECT_TRUE(changed_.wait_for(guard, kLimit,
+                                  [&] { return hellos_.size() >= n && stream_ != nullptr; }));
+    return hellos_.size() >= n ? hellos_[n - 1] : Hello{};
+  }
+  void say(const ToAgent& message) {
+    const std::lock_guard guard(mutex_);
+    if (stream_ != nullptr) stream_->Write(proto::to_wire(message));
+  }
+  void welcome(std::vector<ReplicaId> keep = {}) {
+    say(Welcome{AgentId(1), {5}, milliseconds(50), seconds(10), std::move(keep)});
+  }
+  void break_session() {
+    const std::lock_guard guard(mutex_);
+    context_->TryCancel();
+  }
+  // The next message of a kind; others before it are dropped.
+  template <typename Body>
+  Body next() {
+    std::unique_lock guard(mutex_);
+    for (;;) {
+      if (!changed_.wait_for(guard, kLimit, [&] { return !heard_.empty(); })) {
+        ADD_FAILURE() << "nothing was heard";
+        return {};
+      }
+      const FromAgent message = std::move(heard_.front());
+      heard_.pop_front();
+      if (const auto* body = std::get_if<Body>(&message)) return *body;
+    }
+  }
+  std::string uploaded() {
+    std::unique_lock guard(mutex_);
+    EXPECT_TRUE(changed_.wait_for(guard, kLimit, [&] { return !uploaded_.empty(); }));
+    return uploaded_;
+  }
+
+ private:
+  static bool has_token(grpc::ServerContext* context) {
+    const auto entry = context->client_metadata().find("authorization");
+    return entry != context->client_metadata().end() && entry->second == "Bearer secret";
+  }
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::vector<Hello> hellos_;
+  std::deque<FromAgent> heard_;
+  std::string uploaded_;
+  grpc::ServerContext* context_ = nullptr;
+  grpc::ServerReaderWriter<v1::CoordinatorMessage, v1::AgentMessage>* stream_ = nullptr;
+  int port_ = 0;
+  std::unique_ptr<grpc::Server> server_;
+};
+
+class RuntimeTest : public testing::Test {
+ protected:
+  ~RuntimeTest() override {
+    if (!thread_.joinable()) return;
+    runtime_->stop();
+    runtime_->stop();
+    thread_.join();
+  }
+
+  HostOptions options() {
+    HostOptions options;
+    options.coordinator = {coordinator_.address(), "secret"};
+    options.core.name = "node";
+    options.core.version = "test";
+    options.core.host = "127.0.0.1";
+    options.core.devices = {{0, DeviceKind::kCpu, "cpu", Bytes(1 << 30), 0, false}};
+    options.core.reconnect_first = options.core.reconnect_cap = milliseconds(50);
+    options.core.restart_first = options.core.restart_cap = milliseconds(50);
+    options.data_dir = folder_.path() + "/agent";
+    options.trainer = SCRIPTED_TRAINER;
+    return options;
+  }
+  void start(HostOptions options) {
+    auto runtime = Runtime::open(std::move(options));
+    ASSERT_TRUE(runtime.ok()) << to_string(runtime.error());
+    runtime_ = std::move(runtime).value();
+    thread_ = std::thread([this] { end_ = runtime_->run(); });
+  }
+  void join() {
+    coordinator_.hello(1);
+    coordinator_.welcome();
+  }
+  ExitProcess ended() {
+    thread_.join();
+    return end_;
+  }
+  static Assign assign(std::uint64_t replica) {
+    Assign message{.replica = ReplicaId(replica), .job = JobId(1)};
+    message.spec.name = "kjv";
+    message.spec.data.train = "/data";
+    message.source.key = kKey;
+    return message;
+  }
+  void serve() {
+    start(options());
+    join();
+    coordinator_.say(assign(1));
+    EXPECT_EQ(coordinator_.next<Loaded>().replica, ReplicaId(1));
+  }
+
+  TestFolder folder_;
+  Coordinator coordinator_;
+  std::unique_ptr<Runtime> runtime_;
+  std::thread thread_;
+  ExitProcess end_;
+};
+
+TEST_F(RuntimeTest, JoinsReportsAndLoads) {
+  serve();
+  EXPECT_GT(coordinator_.next<Heartbeat>().resident.count(), 1 << 20);
+}
+
+TEST_F(RuntimeTest, ReconnectsWithItsIncarnationAndReplicas) {
+  serve();
+  coordinator_.break_session();
+  const Hello hello = coordinator_.hello(2);
+  EXPECT_EQ(hello.incarnation.n, 5u);
+  EXPECT_EQ(hello.replicas, std::vector<ReplicaId>{ReplicaId(1)});
+  EXPECT_EQ(hello.devices[0].gflops, 7) << "as its trainer measured";
+  coordinator_.welcome({ReplicaId(1)});
+  EXPECT_EQ(coordinator_.next<Loaded>().replica, ReplicaId(1)) << "said again";
+}
+
+TEST_F(RuntimeTest, ADeadTrainerIsReportedAndReplaced) {
+  serve();
+  coordinator_.say(ToReplica<Evaluate>{ReplicaId(1), {kKey, {0, 1, 1}}});  // the script aborts
+  const auto failed = coordinator_.next<ReplicaFailed>();
+  EXPECT_EQ(failed.failure, ReplicaFailure::kTrainerExited);
+  EXPECT_THAT(failed.detail, HasSubstr("SIGABRT"));
+  coordinator_.say(assign(2));
+  EXPECT_EQ(coordinator_.next<Loaded>().replica, ReplicaId(2));
+}
+
+TEST_F(RuntimeTest, ACheckpointIsHashedAndUploaded) {
+  serve();
+  coordinator_.say(ToReplica<WriteCheckpoint>{ReplicaId(1), {CheckpointId(4), kKey}});
+  const auto written = coordinator_.next<CheckpointWritten>();
+  ASSERT_EQ(written.files.size(), 1u);
+  EXPECT_EQ(written.files[0].path, "model.safetensors");
+  EXPECT_EQ(coordinator_.uploaded(), "weights");
+}
+
+TEST_F(RuntimeTest, ACheckpointIsFetchedAndLoaded) {
+  start(options());
+  join();
+  Assign message = assign(1);
+  message.source.kind = SourceKind::kCheckpoint;
+  message.source.checkpoint = CheckpointId(8);
+  coordinator_.say(message);
+  EXPECT_EQ(coordinator_.next<Loaded>().replica, ReplicaId(1));
+  message.replica = ReplicaId(2);
+  message.source.checkpoint = CheckpointId(9);
+  coordinator_.say(message);
+  const auto failed = coordinator_.next<ReplicaFailed>();
+  EXPECT_EQ(failed.failure, ReplicaFailure::kDonorLost);
+  EXPECT_THAT(failed.detail, HasSubstr("there is no such checkpoint"));
+}
+
+TEST_F(RuntimeTest, StopSaysGoodbye) {
+  serve();
+  runtime_->stop();
+  EXPECT_FALSE(coordinator_.next<Goodbye>().reason.empty());
+  EXPECT_EQ(ended().code, 0);
+}
+
+TEST_F(RuntimeTest, ATrainerThatDoesNotStopIsKilled) {
+  setenv("SCRIPT", "ignore_stop", 1);
+  HostOptions given = options();
+  given.core.drain_limit = milliseconds(200);
+  start(std::move(given));
+  join();
+  coordinator_.say(assign(1));
+  coordinator_.next<Loaded>();
+  unsetenv("SCRIPT");
+  runtime_->stop();
+  const ExitProcess end = ended();
+  EXPECT_EQ(end.code, 0);
+  EXPECT_THAT(end.message, HasSubstr("killed"));
+}
+
+TEST_F(RuntimeTest, AWrongTokenEndsWithItsOwnCode) {
+  HostOptions given = options();
+  given.coordinator.token = "wrong";
+  start(std::move(given));
+  const ExitProcess end = ended();
+  EXPECT_EQ(end.code, 4);
+  EXPECT_THAT(end.message, HasSubstr("does not accept the token"));
+}
+
+TEST_F(RuntimeTest, RefusedEnds) {
+  start(options());
+  coordinator_.hello(1);
+  coordinator_.say(
+      Refused{{Code::kIncompatible, "protocol 1 is too old", "protocol", "update the agent"}});
+  const ExitProcess end = ended();
+  EXPECT_EQ(end.code, 1);
+  EXPECT_THAT(end.message, HasSubstr("update the agent"));
+}
+
+TEST_F(RuntimeTest, AMissingTrainerIsNamedAtOnce) {
+  HostOptions given = options();
+  given.trainer = "/nowhere/shoal-trainer";
+  const auto runtime = Runtime::open(given);
+  ASSERT_FALSE(runtime.ok());
+  EXPECT_EQ(runtime.error().field, "--trainer");
+}
+
+}  // namespace
+}  // namespace shoal::agent

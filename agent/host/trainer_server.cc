@@ -1,0 +1,156 @@
+#include "agent/host/trainer_server.h"
+
+#include <chrono>
+#include <deque>
+#include <filesystem>
+
+#include "proto/convert.h"
+
+namespace shoal::agent {
+namespace {
+
+constexpr std::size_t kQueueMax = 4096;
+constexpr int kMessageBytesMax = 16 << 20;
+
+grpc::Status bad(const std::string& sentence) {
+  return {grpc::StatusCode::INVALID_ARGUMENT, sentence};
+}
+
+}  // namespace
+
+// Lives until OnDone, which gRPC calls last.
+class TrainerServer::Stream
+    : public grpc::ServerBidiReactor<v1::TrainerMessage, v1::TrainerCommand> {
+ public:
+  Stream(TrainerServer& server, grpc::CallbackServerContext* context)
+      : server_(server), context_(context) {
+    StartRead(&incoming_);
+  }
+
+  void OnReadDone(bool ok) override {
+    if (!ok) return finish(grpc::Status::OK);
+    auto message = proto::read(incoming_);
+    if (!message.ok()) return finish(bad(to_string(message.error())));
+    if (attached_) {
+      server_.post_(TrainerSaid{id_, std::move(message).value()});
+    } else if (const auto* ready = std::get_if<TrainerReady>(&*message); ready == nullptr) {
+      return finish(bad("the first message must be ready"));
+    } else if (auto id = server_.attach(ready->device.index, this); !id.ok()) {
+      return finish(bad(to_string(id.error())));
+    } else {
+      id_ = *id;
+      attached_ = true;
+      server_.post_(TrainerAttached{id_, *ready});
+    }
+    StartRead(&incoming_);
+  }
+
+  void OnWriteDone(bool ok) override {
+    const std::lock_guard guard(mutex_);
+    writing_ = false;
+    if (ok && !finished_) write_next();
+  }
+
+  void OnDone() override {
+    if (attached_) {
+      server_.detach(id_, this);
+      server_.post_(TrainerDetached{id_});
+    }
+    delete this;
+  }
+
+  void send(v1::TrainerCommand command) {
+    const std::lock_guard guard(mutex_);
+    if (finished_) return;
+    if (queue_.size() >= kQueueMax) return context_->TryCancel();  // it does not read: hung
+    queue_.push_back(std::move(command));
+    if (!writing_) write_next();
+  }
+
+ private:
+  void write_next() {
+    if (queue_.empty()) return;
+    outgoing_ = std::move(queue_.front());
+    queue_.pop_front();
+    writing_ = true;
+    StartWrite(&outgoing_);
+  }
+
+  void finish(const grpc::Status& status) {
+    const std::lock_guard guard(mutex_);
+    if (!finished_) Finish(status);
+    finished_ = true;
+  }
+
+  TrainerServer& server_;
+  grpc::CallbackServerContext* context_;
+  v1::TrainerMessage incoming_;
+  TrainerId id_;
+  bool attached_ = false;  // reading side only
+  std::mutex mutex_;
+  std::deque<v1::TrainerCommand> queue_;
+  v1::TrainerCommand outgoing_;
+  bool writing_ = false, finished_ = false;
+};
+
+Result<std::unique_ptr<TrainerServer>> TrainerServer::start(const std::string& socket_path,
+                                                            Post post) {
+  std::unique_ptr<TrainerServer> server(new TrainerServer(std::move(post)));
+  grpc::ServerBuilder builder;
+  builder.SetMaxReceiveMessageSize(kMessageBytesMax);
+  // Trainers ping once a minute to notice a frozen agent; gRPC's default would drop them for it.
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 30'000);
+  builder.AddListeningPort("unix:" + socket_path, grpc::InsecureServerCredentials());
+  builder.RegisterService(server.get());
+  server->server_ = builder.BuildAndStart();
+  std::error_code error;
+  if (server->server_ == nullptr || !std::filesystem::exists(socket_path, error)) {
+    return Error{Code::kUnavailable, "cannot listen on " + socket_path, "--data-dir",
+                 "give a --data-dir on a file system that has sockets"};
+  }
+  std::filesystem::permissions(
+      socket_path, std::filesystem::perms::owner_read | std::filesystem::perms::owner_write, error);
+  return server;
+}
+
+TrainerServer::~TrainerServer() {
+  if (server_ == nullptr) return;
+  server_->Shutdown(std::chrono::system_clock::now());
+  server_->Wait();
+}
+
+grpc::ServerBidiReactor<v1::TrainerMessage, v1::TrainerCommand>* TrainerServer::Attach(
+    grpc::CallbackServerContext* context) {
+  return new Stream(*this, context);
+}
+
+void TrainerServer::expect(TrainerId trainer) {
+  const std::lock_guard guard(mutex_);
+  slots_[trainer.device] = {trainer.generation, nullptr};
+}
+
+Result<TrainerId> TrainerServer::attach(std::int32_t device, Stream* stream) {
+  const std::lock_guard guard(mutex_);
+  const auto slot = slots_.find(device);
+  if (slot == slots_.end() || slot->second.stream != nullptr) {
+    return Error{Code::kConflict, "no trainer is expected for device " + std::to_string(device),
+                 "SHOAL_TRAINER_DEVICE", ""};
+  }
+  slot->second.stream = stream;
+  return TrainerId{device, slot->second.generation};
+}
+
+void TrainerServer::detach(TrainerId trainer, Stream* stream) {
+  const std::lock_guard guard(mutex_);
+  const auto slot = slots_.find(trainer.device);
+  if (slot != slots_.end() && slot->second.stream == stream) slot->second.stream = nullptr;
+}
+
+void TrainerServer::send(TrainerId trainer, const ToTrainer& message) {
+  const std::lock_guard guard(mutex_);
+  const auto slot = slots_.find(trainer.device);
+  const bool known = slot != slots_.end() && slot->second.generation == trainer.generation;
+  if (known && slot->second.stream != nullptr) slot->second.stream->send(proto::to_wire(message));
+}
+
+}  // namespace shoal::agent

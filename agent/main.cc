@@ -1,0 +1,198 @@
+// shoal-agent: reads its flags, probes the host and runs until the coordinator or the operator ends
+// it. Exit codes: 0 stopped, 1 refused or failed, 2 bad flags, 4 the token is not accepted.
+#include <algorithm>
+#include <array>
+#include <climits>
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <thread>
+
+#include <CLI/CLI.hpp>
+#include <spdlog/sinks/stdout_color_sinks.h>
+#include <spdlog/spdlog.h>
+#include <unistd.h>
+
+#include "agent/host/device_probe.h"
+#include "agent/host/runtime.h"
+
+namespace shoal::agent {
+namespace {
+
+constexpr int kExitFlags = 2;
+
+struct Flags {
+  std::string coordinator = "127.0.0.1:7071", token_file, data_dir, name, devices = "auto", host;
+  std::string peer_ports = "7100-7199", trainer, log_level = "info";
+  std::vector<std::string> labels;
+  int threads = 0;
+};
+
+std::string default_data_dir() {
+  const char* home = std::getenv("HOME");
+  return std::string(home != nullptr ? home : ".") + "/.local/share/shoal/agent";
+}
+
+std::string default_name() {
+  std::array<char, HOST_NAME_MAX + 1> name{};
+  return gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "agent";
+}
+
+std::string beside_this_binary(const std::string& program) {
+  std::error_code error;
+  const auto self = std::filesystem::read_symlink("/proc/self/exe", error);
+  return error ? program : (self.parent_path() / program).string();
+}
+
+void declare(CLI::App& app, Flags& flags) {
+  app.set_version_flag("--version", std::string("shoal-agent ") + SHOAL_VERSION);
+  app.add_option("--coordinator", flags.coordinator, "host:port of the coordinator's gRPC service")
+      ->envname("SHOAL_GRPC")
+      ->capture_default_str();
+  app.add_option("--token-file", flags.token_file,
+                 "file with the token that `shoal up` or the coordinator made")
+      ->envname("SHOAL_TOKEN_FILE");
+  app.add_option("--data-dir", flags.data_dir, "identity, logs, checkpoints in transit")
+      ->capture_default_str();
+  app.add_option("--name", flags.name, "for people; unique in the cluster")->capture_default_str();
+  app.add_option("--label", flags.labels, "k=v, any number of times")->allow_extra_args(false);
+  app.add_option("--devices", flags.devices, "auto, cpu, or cpu:N for N trainers")
+      ->capture_default_str();
+  app.add_option("--threads", flags.threads, "per CPU trainer (default: cores / devices)")
+      ->check(CLI::Range(1, 1024));
+  app.add_option("--host", flags.host,
+                 "address that peers dial (default: the one towards the coordinator)");
+  app.add_option("--peer-ports", flags.peer_ports, "one port per trainer out of this range; 0: any")
+      ->capture_default_str();
+  app.add_option("--trainer", flags.trainer, "path of shoal-trainer")->capture_default_str();
+  app.add_option("--log-level", flags.log_level, "debug, info, warning or error")
+      ->check(CLI::IsMember({"debug", "info", "warning", "error"}))
+      ->capture_default_str();
+}
+
+Result<std::string> read_token(const std::string& path) {
+  if (path.empty()) {
+    return Error{Code::kValidation, "is required", "--token-file",
+                 "copy the token file of the coordinator to this host and name it"};
+  }
+  std::ifstream in(path);
+  std::string token;
+  if (!(in >> token)) {
+    return Error{Code::kNotFound, "cannot read a token from " + path, "--token-file",
+                 "copy the token file of the coordinator to this host and name it"};
+  }
+  return token;
+}
+
+Result<std::vector<std::pair<std::string, std::string>>> read_labels(
+    const std::vector<std::string>& texts) {
+  std::vector<std::pair<std::string, std::string>> labels;
+  for (const std::string& text : texts) {
+    const auto equals = text.find('=');
+    if (equals == std::string::npos || equals == 0) {
+      return Error{Code::kValidation, "must be k=v, got '" + text + "'", "--label", ""};
+    }
+    labels.emplace_back(text.substr(0, equals), text.substr(equals + 1));
+  }
+  return labels;
+}
+
+int threads_per_trainer(int wanted, std::size_t devices) {
+  if (wanted > 0) return wanted;
+  return std::max(
+      1, static_cast<int>(std::thread::hardware_concurrency()) / static_cast<int>(devices));
+}
+
+Result<HostOptions> host_options(const Flags& flags) {
+  HostOptions options;
+  options.coordinator.address = flags.coordinator;
+  if (auto address = split_address(flags.coordinator); !address.ok()) return address.error();
+  auto token = read_token(flags.token_file);
+  if (!token.ok()) return token.error();
+  options.coordinator.token = std::move(token).value();
+  auto devices = probe_devices(flags.devices, default_nvml_library());
+  if (!devices.ok()) return devices.error();
+  auto labels = read_labels(flags.labels);
+  if (!labels.ok()) return labels.error();
+  auto ports = parse_port_range(flags.peer_ports);
+  if (!ports.ok()) return ports.error();
+  auto host = flags.host.empty() ? local_address_towards(flags.coordinator)
+                                 : Result<std::string>(flags.host);
+  if (!host.ok()) return host.error();
+
+  options.core.name = flags.name;
+  options.core.version = SHOAL_VERSION;
+  options.core.host = std::move(host).value();
+  options.core.labels = std::move(labels).value();
+  options.core.devices = std::move(devices).value();
+  options.data_dir = flags.data_dir;
+  options.trainer = flags.trainer;
+  options.threads = threads_per_trainer(flags.threads, options.core.devices.size());
+  options.peer_ports = *ports;
+  return options;
+}
+
+int complain(const Error& error, int code) {
+  std::cerr << "shoal-agent: " << to_string(error) << "\n";
+  return code;
+}
+
+// Blocked in every thread; one thread waits for them.
+sigset_t block_stop_signals() {
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGTERM);
+  sigaddset(&signals, SIGINT);
+  sigaddset(&signals, SIGUSR1);  // our own: the daemon has ended
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  signal(SIGPIPE, SIG_IGN);
+  return signals;
+}
+
+int run(const Flags& flags) {
+  const sigset_t signals = block_stop_signals();
+  auto options = host_options(flags);
+  if (!options.ok()) return complain(options.error(), kExitFlags);
+  auto runtime = Runtime::open(std::move(options).value());
+  if (!runtime.ok()) return complain(runtime.error(), 1);
+  std::thread stopper([&] {
+    for (int caught = 0; sigwait(&signals, &caught) == 0 && caught != SIGUSR1;) (*runtime)->stop();
+  });
+  const ExitProcess end = (*runtime)->run();
+  pthread_kill(stopper.native_handle(), SIGUSR1);
+  stopper.join();
+  if (end.code == 0) {
+    spdlog::info("{}", end.message);
+  } else {
+    std::cerr << "shoal-agent: " << end.message << "\n";
+  }
+  return end.code;
+}
+
+}  // namespace
+}  // namespace shoal::agent
+
+int main(int argc, char** argv) {
+  using namespace shoal::agent;
+  Flags flags;
+  flags.data_dir = default_data_dir();
+  flags.name = default_name();
+  flags.trainer = beside_this_binary("shoal-trainer");
+  CLI::App app{
+      "Joins this host to a Shoal cluster: reports its devices, starts one trainer per device and "
+      "keeps "
+      "them at work."};
+  declare(app, flags);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    const int code = app.exit(error);
+    return code == 0 ? 0 : kExitFlags;
+  }
+  spdlog::set_default_logger(spdlog::stderr_color_mt("agent"));
+  spdlog::set_level(spdlog::level::from_str(flags.log_level));
+  spdlog::set_pattern("%Y-%m-%dT%H:%M:%S.%eZ %l %v", spdlog::pattern_time_type::utc);
+  return run(flags);
+}

@@ -1,0 +1,312 @@
+// The rules between the fields of a job and the sizes that follow from them. Every rule is checked
+// and every broken one is told, with the value given and what would be accepted, so that one look
+// repairs a job file. Upper bounds are generous: they only keep the arithmetic of sizes inside 64
+// bits.
+#include "base/job_spec.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <string_view>
+
+namespace shoal {
+namespace {
+
+constexpr std::int64_t kMaxLayers = 1024;
+constexpr std::int64_t kMaxHidden = 65'536;
+constexpr std::int64_t kMaxFfn = 1 << 20;
+constexpr std::int64_t kMaxContext = 1 << 20;
+constexpr std::int64_t kMaxVocab = 1 << 22;
+constexpr std::int64_t kMaxBatch = 65'536;
+constexpr std::int64_t kMaxSteps = 1'000'000'000;
+constexpr std::int64_t kMaxReplicas = 10'000;
+constexpr std::int64_t kMaxRounds = 1'000'000'000;
+constexpr std::int64_t kMaxEvalBatches = 1'000'000;
+constexpr std::int64_t kBytesVocab = 256;
+constexpr std::int64_t kUint16Vocab = 65'536;
+constexpr std::size_t kMaxNameLength = 63;  // RFC 1035 label
+constexpr std::size_t kMaxPathLength = 4096;
+constexpr std::int64_t kFloatBytes = 4;
+// Weights, gradients, two Adam moments, anchor, outer momentum, pseudo-gradient, average.
+constexpr std::int64_t kVectorsPerReplica = 8;
+
+std::string text_of(std::int64_t value) { return std::to_string(value); }
+
+std::string text_of(double value) {
+  char buffer[32];
+  const auto end = std::to_chars(buffer, buffer + sizeof buffer, value).ptr;
+  return {buffer, end};
+}
+
+std::string quoted(std::string_view text) { return "'" + std::string(text) + "'"; }
+
+// Collects the refusals; each check says what is accepted before it says what came.
+class Checker {
+ public:
+  template <typename Value>
+  void require(bool good, const char* pointer, std::string accepted, const Value& given) {
+    if (!good) refuse(pointer, std::move(accepted) + ", got " + text_of(given));
+  }
+  void within(const char* pointer, std::int64_t value, std::int64_t lo, std::int64_t hi) {
+    require(value >= lo && value <= hi, pointer,
+            "must be from " + text_of(lo) + " to " + text_of(hi), value);
+  }
+  void refuse(const char* pointer, std::string detail) {
+    errors_.push_back({pointer, std::move(detail)});
+  }
+  std::vector<FieldError> take() { return std::move(errors_); }
+
+ private:
+  std::vector<FieldError> errors_;
+};
+
+bool is_dns_label(std::string_view name) {
+  if (name.empty() || name.size() > kMaxNameLength) return false;
+  for (const char c : name) {
+    if (!((c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-')) return false;
+  }
+  return name.front() != '-' && name.back() != '-';
+}
+
+void check_name(const std::string& name, Checker& checker) {
+  if (name.empty()) return checker.refuse("/name", "is required: a name for the job, e.g. 'kjv'");
+  if (!is_dns_label(name)) {
+    checker.refuse("/name",
+                   "must be 1 to 63 lower-case letters, digits and '-', not starting or "
+                   "ending with '-', got " +
+                       quoted(name));
+  }
+}
+
+void check_heads(const ModelSpec& model, Checker& checker) {
+  checker.within("/model/heads", model.heads, 1, kMaxHidden);
+  if (model.heads < 1 || model.hidden < 1) return;
+  if (model.hidden % model.heads != 0) {
+    return checker.refuse("/model/heads", "must divide hidden (" + text_of(model.hidden) +
+                                              "), got " + text_of(model.heads));
+  }
+  const std::int64_t head_dim = model.hidden / model.heads;
+  if (model.family == ModelFamily::kLlama && head_dim % 2 != 0) {
+    checker.refuse("/model/heads",
+                   "must leave an even head size for rotary positions: hidden / heads = " +
+                       text_of(model.hidden) + " / " + text_of(model.heads) + " = " +
+                       text_of(head_dim));
+  }
+}
+
+void check_kv_heads(const ModelSpec& model, Checker& checker) {
+  if (model.kv_heads == 0) return;
+  if (model.family == ModelFamily::kGpt2) {
+    return checker.require(
+        model.kv_heads == model.heads, "/model/kv_heads",
+        "must be 0 or equal to heads (" + text_of(model.heads) + "): gpt2 has no grouped heads",
+        model.kv_heads);
+  }
+  checker.require(
+      model.kv_heads > 0 && model.kv_heads <= model.heads && model.heads % model.kv_heads == 0,
+      "/model/kv_heads", "must be 0 or a divisor of heads (" + text_of(model.heads) + ")",
+      model.kv_heads);
+}
+
+void check_vocab(const JobSpec& spec, Checker& checker) {
+  const std::int64_t vocab = spec.model.vocab;
+  if (vocab < 2 || vocab > kMaxVocab) {
+    return checker.within("/model/vocab", vocab, 2, kMaxVocab);
+  }
+  if (spec.data.tokenizer == Tokenizer::kBytes) {
+    checker.require(vocab >= kBytesVocab, "/model/vocab",
+                    "must be at least 256 with data.tokenizer = 'bytes'", vocab);
+  } else {
+    checker.require(vocab <= kUint16Vocab, "/model/vocab",
+                    "must be at most 65536 with data.tokenizer = 'uint16'", vocab);
+  }
+}
+
+void check_model(const JobSpec& spec, Checker& checker) {
+  const ModelSpec& model = spec.model;
+  checker.within("/model/layers", model.layers, 1, kMaxLayers);
+  checker.within("/model/hidden", model.hidden, 1, kMaxHidden);
+  check_heads(model, checker);
+  check_kv_heads(model, checker);
+  checker.require(
+      model.ffn >= 0 && model.ffn <= kMaxFfn, "/model/ffn",
+      "must be from 1 to " + text_of(kMaxFfn) + ", or 0 for the usual width of the family",
+      model.ffn);
+  checker.within("/model/context", model.context, 1, kMaxContext);
+  check_vocab(spec, checker);
+}
+
+void check_data(const DataSpec& data, Checker& checker) {
+  if (data.train.empty()) {
+    checker.refuse("/data/train",
+                   "is required: the path of the training file on every agent's host");
+  } else if (data.train.size() > kMaxPathLength || data.train.find('\0') != std::string::npos) {
+    checker.refuse("/data/train", "must be a path of at most 4096 characters without NUL");
+  }
+  checker.require(data.val_fraction > 0 && data.val_fraction < 1, "/data/val_fraction",
+                  "must be above 0 and below 1", data.val_fraction);
+}
+
+void check_batch(const TrainSpec& train, Checker& checker) {
+  checker.within("/train/batch", train.batch, 1, kMaxBatch);
+  if (train.microbatch == 0 || train.batch < 1) return;
+  checker.require(train.microbatch > 0 && train.microbatch <= train.batch &&
+                      train.batch % train.microbatch == 0,
+                  "/train/microbatch",
+                  "must be 0 or a divisor of batch (" + text_of(train.batch) + ")",
+                  train.microbatch);
+}
+
+void check_learning_rate(const TrainSpec& train, Checker& checker) {
+  checker.require(train.lr > 0 && train.lr <= 10, "/train/lr", "must be above 0 and at most 10",
+                  train.lr);
+  const bool ends_at_min = train.schedule == Schedule::kCosine;
+  checker.require(train.min_lr >= 0 && (!ends_at_min || train.min_lr <= train.lr), "/train/min_lr",
+                  "must be from 0 to lr (" + text_of(train.lr) + ")", train.min_lr);
+  checker.require(train.warmup.count() >= 0 && train.warmup < train.steps, "/train/warmup",
+                  "must be from 0 to below steps (" + text_of(train.steps.count()) + ")",
+                  train.warmup.count());
+}
+
+void check_beta(double beta, const char* pointer, Checker& checker) {
+  checker.require(beta >= 0 && beta < 1, pointer, "must be from 0 to below 1", beta);
+}
+
+void check_train(const TrainSpec& train, Checker& checker) {
+  checker.within("/train/steps", train.steps.count(), 1, kMaxSteps);
+  check_batch(train, checker);
+  check_learning_rate(train, checker);
+  checker.require(train.weight_decay >= 0 && train.weight_decay <= 10, "/train/weight_decay",
+                  "must be from 0 to 10", train.weight_decay);
+  check_beta(train.beta1, "/train/betas/0", checker);
+  check_beta(train.beta2, "/train/betas/1", checker);
+  checker.require(train.clip >= 0 && std::isfinite(train.clip), "/train/clip",
+                  "must be a norm above 0, or 0 for no clipping", train.clip);
+  if (train.seed > static_cast<std::uint64_t>(INT64_MAX)) {
+    checker.refuse("/train/seed",
+                   "must be from 0 to 9223372036854775807, got " + std::to_string(train.seed));
+  }
+}
+
+void check_sync(const JobSpec& spec, Checker& checker) {
+  const SyncSpec& sync = spec.sync;
+  checker.require(sync.every.count() >= 1 && sync.every <= spec.train.steps, "/sync/every",
+                  "must be from 1 to train.steps (" + text_of(spec.train.steps.count()) + ")",
+                  sync.every.count());
+  checker.require(sync.outer.lr > 0 && sync.outer.lr <= 10, "/sync/outer/lr",
+                  "must be above 0 and at most 10", sync.outer.lr);
+  checker.require(sync.outer.momentum >= 0 && sync.outer.momentum < 1, "/sync/outer/momentum",
+                  "must be from 0 to below 1", sync.outer.momentum);
+}
+
+void check_single_replica(const SwarmSpec& swarm, Checker& checker) {
+  checker.require(swarm.min_replicas == 1, "/swarm/min_replicas",
+                  "must be 1 with sync.algorithm = 'none', which trains on one agent",
+                  swarm.min_replicas);
+  checker.require(swarm.max_replicas == 0 || swarm.max_replicas == 1, "/swarm/max_replicas",
+                  "must be 0 or 1 with sync.algorithm = 'none', which trains on one agent",
+                  swarm.max_replicas);
+}
+
+void check_swarm(const JobSpec& spec, Checker& checker) {
+  const SwarmSpec& swarm = spec.swarm;
+  checker.require(
+      swarm.stages == 1, "/swarm/stages",
+      "must be 1: this version trains the whole model on every agent and cannot cut it into "
+      "pipeline stages yet",
+      swarm.stages);
+  if (spec.sync.algorithm == SyncAlgorithm::kNone) return check_single_replica(swarm, checker);
+  checker.within("/swarm/min_replicas", swarm.min_replicas, 1, kMaxReplicas);
+  checker.require(swarm.max_replicas == 0 || (swarm.max_replicas >= swarm.min_replicas &&
+                                              swarm.max_replicas <= kMaxReplicas),
+                  "/swarm/max_replicas",
+                  "must be 0 (every agent that can) or from min_replicas (" +
+                      text_of(swarm.min_replicas) + ") to " + text_of(kMaxReplicas),
+                  swarm.max_replicas);
+}
+
+std::int64_t llama_parameters(const ModelSpec& m) {
+  const std::int64_t kv_width = m.kv_heads * (m.hidden / m.heads);
+  const std::int64_t attention = 2 * m.hidden * m.hidden + 2 * m.hidden * kv_width;
+  const std::int64_t layer = attention + 3 * m.hidden * m.ffn + 2 * m.hidden;
+  return 2 * m.vocab * m.hidden + m.layers * layer + m.hidden;  // embedding and head are untied
+}
+
+std::int64_t gpt2_parameters(const ModelSpec& m) {
+  const std::int64_t attention = 4 * m.hidden * m.hidden + 4 * m.hidden;
+  const std::int64_t mlp = 2 * m.hidden * m.ffn + m.ffn + m.hidden;
+  return (m.vocab + m.context) * m.hidden + m.layers * (attention + mlp + 4 * m.hidden) +
+         2 * m.hidden;
+}
+
+ModelSpec derived(ModelSpec model) {
+  if (model.kv_heads == 0) model.kv_heads = model.heads;
+  if (model.ffn == 0) {
+    const bool llama = model.family == ModelFamily::kLlama;
+    model.ffn = llama ? (8 * model.hidden + 95) / 96 * 32 : 4 * model.hidden;
+  }
+  return model;
+}
+
+// What the backward pass keeps, in values: per token and layer the inputs of every matrix product,
+// norm and activation; per layer the attention scores and their softmax; at the end logits, their
+// softmax and gradient. In double, because the bounds of the fields multiply to more than 64 bits.
+double activation_values(const ModelSpec& m, std::int64_t microbatch) {
+  const auto tokens = static_cast<double>(microbatch) * static_cast<double>(m.context);
+  const auto per_token = static_cast<double>(12 * m.hidden + 4 * m.ffn);
+  const double scores = 2.0 * static_cast<double>(m.heads) * static_cast<double>(m.context);
+  return tokens * (static_cast<double>(m.layers) * (per_token + scores) +
+                   3.0 * static_cast<double>(m.vocab));
+}
+
+}  // namespace
+
+std::vector<FieldError> validate(const JobSpec& spec) {
+  Checker checker;
+  check_name(spec.name, checker);
+  check_model(spec, checker);
+  check_data(spec.data, checker);
+  check_train(spec.train, checker);
+  check_sync(spec, checker);
+  check_swarm(spec, checker);
+  checker.within("/checkpoint/every_rounds", spec.checkpoint.every_rounds, 0, kMaxRounds);
+  checker.within("/checkpoint/keep", spec.checkpoint.keep, 1, kMaxRounds);
+  checker.within("/eval/every_rounds", spec.eval.every_rounds, 0, kMaxRounds);
+  checker.within("/eval/batches", spec.eval.batches, 1, kMaxEvalBatches);
+  return checker.take();
+}
+
+JobSpec with_derived_fields(JobSpec spec) {
+  spec.model = derived(spec.model);
+  if (spec.train.microbatch == 0) spec.train.microbatch = spec.train.batch;
+  return spec;
+}
+
+std::int64_t parameter_count(const ModelSpec& model) {
+  const ModelSpec full = derived(model);
+  return full.family == ModelFamily::kLlama ? llama_parameters(full) : gpt2_parameters(full);
+}
+
+Bytes training_memory(const JobSpec& spec) {
+  const JobSpec full = with_derived_fields(spec);
+  const double state = static_cast<double>(parameter_count(full.model)) * kVectorsPerReplica;
+  const double bytes = (state + activation_values(full.model, full.train.microbatch)) * kFloatBytes;
+  constexpr double kMost = 9.0e18;
+  return Bytes(static_cast<std::int64_t>(std::min(bytes, kMost)));
+}
+
+std::int64_t round_count(const JobSpec& spec) {
+  return (spec.train.steps.count() + spec.sync.every.count() - 1) / spec.sync.every.count();
+}
+
+const char* to_string(ModelFamily value) { return value == ModelFamily::kLlama ? "llama" : "gpt2"; }
+const char* to_string(Tokenizer value) { return value == Tokenizer::kBytes ? "bytes" : "uint16"; }
+const char* to_string(Schedule value) { return value == Schedule::kCosine ? "cosine" : "constant"; }
+const char* to_string(Precision value) { return value == Precision::kFp32 ? "fp32" : "bf16"; }
+const char* to_string(SyncAlgorithm value) {
+  return value == SyncAlgorithm::kNone ? "none" : "diloco";
+}
+const char* to_string(Topology) { return "butterfly"; }
+const char* to_string(CodecKind value) { return value == CodecKind::kFp32 ? "fp32" : "int8"; }
+
+}  // namespace shoal

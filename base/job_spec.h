@@ -1,0 +1,137 @@
+// What a user asks for: the job specification, its defaults and the rules between its fields. The
+// text forms (TOML, JSON) are read in proto/job_spec_text.h; this file knows values only. A spec
+// never changes after it was accepted; what becomes of the job is its status.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/units.h"
+
+namespace shoal {
+
+enum class ModelFamily { kLlama, kGpt2 };
+enum class Tokenizer {
+  kBytes,
+  kUint16
+};  // text files as bytes; .bin files of little-endian uint16
+enum class Schedule { kCosine, kConstant };  // after the warm-up
+enum class Precision { kFp32, kBf16 };
+enum class SyncAlgorithm { kNone, kDiloco };
+enum class Topology { kButterfly };
+enum class CodecKind { kFp32, kInt8 };
+
+struct ModelSpec {
+  ModelFamily family = ModelFamily::kLlama;
+  std::int64_t layers = 4;
+  std::int64_t hidden = 128;
+  std::int64_t heads = 4;
+  std::int64_t kv_heads = 0;  // 0: as many as heads. gpt2 has no grouped heads
+  std::int64_t ffn = 0;       // 0: 4 * hidden (gpt2), 8/3 * hidden rounded up to 32 (llama)
+  std::int64_t context = 128;
+  std::int64_t vocab = 256;
+  bool operator==(const ModelSpec&) const = default;
+};
+
+struct DataSpec {
+  std::string train;  // path of one file on every agent's host
+  Tokenizer tokenizer = Tokenizer::kBytes;
+  double val_fraction = 0.1;  // contiguous tail of the file, held out
+  bool operator==(const DataSpec&) const = default;
+};
+
+struct TrainSpec {
+  Steps steps{1000};            // inner steps of every replica
+  std::int64_t batch = 16;      // sequences per replica and inner step
+  std::int64_t microbatch = 0;  // sequences per forward pass; 0: the whole batch at once
+  double lr = 1e-3;
+  double min_lr = 1e-4;  // where the cosine ends
+  Steps warmup{100};
+  Schedule schedule = Schedule::kCosine;
+  double weight_decay = 0.1;  // on matrices only, not on norms, biases and embeddings of positions
+  double beta1 = 0.9, beta2 = 0.99;  // 0.99: small batches make noisy second moments
+  double clip = 1.0;                 // norm of the gradient; 0: off
+  Precision precision = Precision::kFp32;
+  std::uint64_t seed = 1;
+  bool operator==(const TrainSpec&) const = default;
+};
+
+struct OuterSpec {
+  double lr = 0.7;
+  double momentum = 0.9;
+  bool operator==(const OuterSpec&) const = default;
+};
+
+struct SyncSpec {
+  SyncAlgorithm algorithm = SyncAlgorithm::kDiloco;
+  Steps every{
+      50};  // H, inner steps per round; with `none` the distance of checkpoints and evaluations
+  Topology topology = Topology::kButterfly;
+  CodecKind codec = CodecKind::kInt8;
+  OuterSpec outer;
+  bool operator==(const SyncSpec&) const = default;
+};
+
+struct SwarmSpec {
+  std::int64_t stages = 1;
+  std::int64_t min_replicas = 1;  // per stage; below it the job is stalled
+  std::int64_t max_replicas = 0;  // per stage; 0: every agent that can
+  bool operator==(const SwarmSpec&) const = default;
+};
+
+struct CheckpointSpec {
+  std::int64_t every_rounds = 10;  // 0: only the final one
+  std::int64_t keep = 3;           // newest ones kept; the final one always is
+  bool operator==(const CheckpointSpec&) const = default;
+};
+
+struct EvalSpec {
+  std::int64_t every_rounds = 1;  // 0: only at the end
+  std::int64_t batches = 20;      // of train.batch sequences, the same held-out ones every time
+  bool operator==(const EvalSpec&) const = default;
+};
+
+struct JobSpec {
+  std::string name;  // DNS label: lower case, digits, '-'; unique in the cluster
+  ModelSpec model;
+  DataSpec data;
+  TrainSpec train;
+  SyncSpec sync;
+  SwarmSpec swarm;
+  CheckpointSpec checkpoint;
+  EvalSpec eval;
+  bool operator==(const JobSpec&) const = default;
+};
+
+// One refused field. The pointer is a JSON pointer into the spec ("/train/lr").
+struct FieldError {
+  std::string pointer;
+  std::string detail;  // what was given, what is accepted
+  bool operator==(const FieldError&) const = default;
+};
+
+// Every broken rule, in the order of the fields; empty when the spec is good.
+std::vector<FieldError> validate(const JobSpec& spec);
+
+// Fills the fields whose 0 means "derived": kv_heads, ffn, microbatch. Call after validate().
+JobSpec with_derived_fields(JobSpec spec);
+
+// Parameters of the whole model, and the memory that training one replica needs: fp32 weights,
+// gradients, both Adam moments, anchor, outer momentum, pseudo-gradient, average, and the
+// activations of one microbatch.
+std::int64_t parameter_count(const ModelSpec& model);
+Bytes training_memory(const JobSpec& spec);
+
+// Rounds of a whole job; the last one may be shorter than sync.every.
+std::int64_t round_count(const JobSpec& spec);
+
+const char* to_string(ModelFamily value);
+const char* to_string(Tokenizer value);
+const char* to_string(Schedule value);
+const char* to_string(Precision value);
+const char* to_string(SyncAlgorithm value);
+const char* to_string(Topology value);
+const char* to_string(CodecKind value);
+
+}  // namespace shoal

@@ -1,0 +1,200 @@
+// One test per rule: the default of a named job is good, and one changed field is refused by its
+// pointer.
+#include "base/job_spec.h"
+
+#include <cmath>
+#include <functional>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace shoal {
+namespace {
+
+JobSpec good() {
+  JobSpec spec;
+  spec.name = "kjv";
+  spec.data.train = "/data/kjv.txt";
+  return spec;
+}
+
+std::vector<std::string> pointers(const JobSpec& spec) {
+  std::vector<std::string> all;
+  for (const auto& error : validate(spec)) all.push_back(error.pointer);
+  return all;
+}
+
+TEST(JobSpec, DefaultsAreGood) { EXPECT_THAT(validate(good()), testing::IsEmpty()); }
+
+struct Refusal {
+  const char* pointer;
+  const char* detail;  // part of it
+  std::function<void(JobSpec&)> change;
+};
+
+void PrintTo(const Refusal& refusal, std::ostream* out) {
+  *out << refusal.pointer << " " << refusal.detail;
+}
+
+class Refused : public testing::TestWithParam<Refusal> {};
+
+TEST_P(Refused, ByPointerWithWhatWasGiven) {
+  JobSpec spec = good();
+  GetParam().change(spec);
+  const auto errors = validate(spec);
+  ASSERT_EQ(pointers(spec), std::vector<std::string>{GetParam().pointer});
+  EXPECT_THAT(errors[0].detail, testing::HasSubstr(GetParam().detail));
+}
+
+const Refusal kModelRefusals[] = {
+    {"/name", "is required", [](JobSpec& s) { s.name = ""; }},
+    {"/name", "'Kjv'", [](JobSpec& s) { s.name = "Kjv"; }},
+    {"/name", "'-kjv'", [](JobSpec& s) { s.name = "-kjv"; }},
+    {"/name", "1 to 63", [](JobSpec& s) { s.name = std::string(64, 'a'); }},
+    {"/model/layers", "from 1 to 1024, got 0", [](JobSpec& s) { s.model.layers = 0; }},
+    {"/model/heads", "must divide hidden (128), got 3", [](JobSpec& s) { s.model.heads = 3; }},
+    {"/model/heads", "128 / 128 = 1", [](JobSpec& s) { s.model.heads = 128; }},
+    {"/model/heads", "from 1 to", [](JobSpec& s) { s.model.heads = 0; }},
+    {"/model/kv_heads", "divisor of heads (4), got 3", [](JobSpec& s) { s.model.kv_heads = 3; }},
+    {"/model/kv_heads", "divisor of heads (4), got 8", [](JobSpec& s) { s.model.kv_heads = 8; }},
+    {"/model/kv_heads", "no grouped heads, got 2",
+     [](JobSpec& s) { s.model.family = ModelFamily::kGpt2, s.model.kv_heads = 2; }},
+    {"/model/ffn", "got -1", [](JobSpec& s) { s.model.ffn = -1; }},
+    {"/model/context", "got 0", [](JobSpec& s) { s.model.context = 0; }},
+    {"/model/vocab", "at least 256 with data.tokenizer = 'bytes', got 255",
+     [](JobSpec& s) { s.model.vocab = 255; }},
+    {"/model/vocab", "at most 65536 with data.tokenizer = 'uint16', got 65537",
+     [](JobSpec& s) { s.data.tokenizer = Tokenizer::kUint16, s.model.vocab = 65537; }},
+    {"/data/train", "is required", [](JobSpec& s) { s.data.train = ""; }},
+    {"/data/val_fraction", "above 0 and below 1, got 0",
+     [](JobSpec& s) { s.data.val_fraction = 0; }},
+    {"/data/val_fraction", "got 1", [](JobSpec& s) { s.data.val_fraction = 1; }},
+};
+
+const Refusal kTrainRefusals[] = {
+    {"/train/batch", "got 0", [](JobSpec& s) { s.train.batch = 0; }},
+    {"/train/microbatch", "divisor of batch (16), got 5",
+     [](JobSpec& s) { s.train.microbatch = 5; }},
+    {"/train/microbatch", "got -1", [](JobSpec& s) { s.train.microbatch = -1; }},
+    {"/train/min_lr", "from 0 to lr (0.001), got 0.01", [](JobSpec& s) { s.train.min_lr = 0.01; }},
+    {"/train/lr", "got -1",
+     [](JobSpec& s) { s.train.lr = -1, s.train.schedule = Schedule::kConstant; }},
+    {"/train/lr", "got nan",
+     [](JobSpec& s) { s.train.lr = NAN, s.train.schedule = Schedule::kConstant; }},
+    {"/train/warmup", "below steps (1000), got 1000",
+     [](JobSpec& s) { s.train.warmup = Steps(1000); }},
+    {"/train/weight_decay", "got -0.1", [](JobSpec& s) { s.train.weight_decay = -0.1; }},
+    {"/train/betas/0", "got 1", [](JobSpec& s) { s.train.beta1 = 1; }},
+    {"/train/betas/1", "got -0.5", [](JobSpec& s) { s.train.beta2 = -0.5; }},
+    {"/train/clip", "got inf", [](JobSpec& s) { s.train.clip = INFINITY; }},
+    {"/train/seed", "got 9223372036854775808", [](JobSpec& s) { s.train.seed = 1ull << 63; }},
+};
+
+const Refusal kClusterRefusals[] = {
+    {"/sync/every", "from 1 to train.steps (1000), got 0",
+     [](JobSpec& s) { s.sync.every = Steps(0); }},
+    {"/sync/every", "got 1001", [](JobSpec& s) { s.sync.every = Steps(1001); }},
+    {"/sync/outer/lr", "got 0", [](JobSpec& s) { s.sync.outer.lr = 0; }},
+    {"/sync/outer/momentum", "got 1", [](JobSpec& s) { s.sync.outer.momentum = 1; }},
+    {"/swarm/stages", "must be 1: this version", [](JobSpec& s) { s.swarm.stages = 2; }},
+    {"/swarm/min_replicas", "got 0", [](JobSpec& s) { s.swarm.min_replicas = 0; }},
+    {"/swarm/max_replicas", "from min_replicas (3) to 10000, got 2",
+     [](JobSpec& s) { s.swarm.min_replicas = 3, s.swarm.max_replicas = 2; }},
+    {"/swarm/min_replicas", "'none', which trains on one agent, got 2",
+     [](JobSpec& s) { s.sync.algorithm = SyncAlgorithm::kNone, s.swarm.min_replicas = 2; }},
+    {"/swarm/max_replicas", "'none', which trains on one agent, got 4",
+     [](JobSpec& s) { s.sync.algorithm = SyncAlgorithm::kNone, s.swarm.max_replicas = 4; }},
+    {"/checkpoint/every_rounds", "got -1", [](JobSpec& s) { s.checkpoint.every_rounds = -1; }},
+    {"/checkpoint/keep", "got 0", [](JobSpec& s) { s.checkpoint.keep = 0; }},
+    {"/eval/every_rounds", "got -1", [](JobSpec& s) { s.eval.every_rounds = -1; }},
+    {"/eval/batches", "got 0", [](JobSpec& s) { s.eval.batches = 0; }},
+};
+
+INSTANTIATE_TEST_SUITE_P(Model, Refused, testing::ValuesIn(kModelRefusals));
+INSTANTIATE_TEST_SUITE_P(Train, Refused, testing::ValuesIn(kTrainRefusals));
+INSTANTIATE_TEST_SUITE_P(Cluster, Refused, testing::ValuesIn(kClusterRefusals));
+
+TEST(JobSpec, EveryBrokenRuleIsToldInTheOrderOfTheFields) {
+  JobSpec spec = good();
+  spec.name = "";
+  spec.train.batch = 0;
+  spec.swarm.stages = 4;
+  EXPECT_EQ(pointers(spec), (std::vector<std::string>{"/name", "/train/batch", "/swarm/stages"}));
+}
+
+TEST(JobSpec, NoneWithOneReplicaIsGood) {
+  JobSpec spec = good();
+  spec.sync.algorithm = SyncAlgorithm::kNone;
+  spec.swarm.max_replicas = 1;
+  EXPECT_THAT(validate(spec), testing::IsEmpty());
+}
+
+TEST(JobSpec, ConstantScheduleDoesNotLookAtMinLr) {
+  JobSpec spec = good();
+  spec.train.schedule = Schedule::kConstant;
+  spec.train.lr = 1e-5;
+  EXPECT_THAT(validate(spec), testing::IsEmpty());
+}
+
+TEST(JobSpec, DerivedFields) {
+  JobSpec spec = with_derived_fields(good());
+  EXPECT_EQ(spec.model.kv_heads, 4);
+  EXPECT_EQ(spec.model.ffn, 352);  // 8/3 * 128 = 341.3, up to a multiple of 32
+  EXPECT_EQ(spec.train.microbatch, 16);
+  JobSpec gpt2 = good();
+  gpt2.model.family = ModelFamily::kGpt2;
+  EXPECT_EQ(with_derived_fields(gpt2).model.ffn, 512);
+  EXPECT_EQ(with_derived_fields(spec), spec);
+}
+
+TEST(JobSpec, ParameterCountOfGpt2Small) {
+  ModelSpec model{ModelFamily::kGpt2, 12, 768, 12, 0, 0, 1024, 50257};
+  EXPECT_EQ(parameter_count(model), 124'439'808);  // the published model, tied head
+}
+
+TEST(JobSpec, ParameterCountOfLlama7B) {
+  ModelSpec model{ModelFamily::kLlama, 32, 4096, 32, 32, 11008, 2048, 32000};
+  EXPECT_EQ(parameter_count(model), 6'738'415'616);  // the published model
+}
+
+TEST(JobSpec, ParameterCountOfGroupedHeads) {
+  ModelSpec model{ModelFamily::kLlama, 32, 4096, 32, 8, 14336, 8192, 128256};
+  EXPECT_EQ(parameter_count(model), 8'030'261'248);  // Llama 3 8B
+}
+
+TEST(JobSpec, ParameterCountByHand) {
+  ModelSpec model{ModelFamily::kLlama, 1, 4, 2, 1, 6, 8, 10};
+  // embedding and head 40 + 40, q and o 16 + 16, k and v 8 + 8, feed-forward 3 * 24, norms 3 * 4
+  EXPECT_EQ(parameter_count(model), 80 + 32 + 16 + 72 + 12);
+}
+
+TEST(JobSpec, TrainingMemoryHasSevenVectorsAndActivations) {
+  JobSpec spec = good();
+  const auto whole = training_memory(spec).count();
+  EXPECT_GT(whole, parameter_count(spec.model) * 7 * 4);
+  spec.train.microbatch = 1;
+  EXPECT_LT(training_memory(spec).count(), whole);
+  spec.model = {ModelFamily::kLlama, 1024, 65536, 64, 64, 1 << 20, 1 << 20, 1 << 22};
+  spec.train.batch = spec.train.microbatch = 65536;
+  EXPECT_GT(training_memory(spec).count(), 0);  // saturates instead of overflowing
+}
+
+TEST(JobSpec, TheLastRoundMayBeShorter) {
+  JobSpec spec = good();
+  EXPECT_EQ(round_count(spec), 20);
+  spec.train.steps = Steps(1001);
+  EXPECT_EQ(round_count(spec), 21);
+}
+
+TEST(JobSpec, Words) {
+  EXPECT_STREQ(to_string(ModelFamily::kGpt2), "gpt2");
+  EXPECT_STREQ(to_string(Tokenizer::kUint16), "uint16");
+  EXPECT_STREQ(to_string(Schedule::kConstant), "constant");
+  EXPECT_STREQ(to_string(Precision::kBf16), "bf16");
+  EXPECT_STREQ(to_string(SyncAlgorithm::kDiloco), "diloco");
+  EXPECT_STREQ(to_string(Topology::kButterfly), "butterfly");
+  EXPECT_STREQ(to_string(CodecKind::kInt8), "int8");
+}
+
+}  // namespace
+}  // namespace shoal

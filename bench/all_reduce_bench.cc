@@ -1,0 +1,189 @@
+// The all-reduce of the outer step between real processes on loopback, beside gloo's ring in the
+// same run. Every kind is repeated in turn, so that a disturbance hits all of them; a repetition
+// takes as long as its slowest process. Gloo sums in place, its fastest way; ours leaves the
+// pseudo-gradient untouched, divides, and takes the digest of the average, as every round does.
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <map>
+#include <sstream>
+
+#include <nlohmann/json.hpp>
+#include <unistd.h>
+
+#include "base/check.h"
+#include "bench/bench.h"
+#include "bench/gloo_ring.h"
+#include "bench/worker_processes.h"
+#include "outer_opt/transport/peer_node.h"
+
+namespace shoal::bench {
+namespace {
+
+// One process: node, vectors and what it was told.
+class Member {
+ public:
+  Member(int rank, const AllReduceOptions& options, std::string folder)
+      : rank_(rank), options_(options), folder_(std::move(folder)) {}
+
+  std::string obey(const std::string& command) {
+    std::istringstream words(command);
+    std::string verb;
+    words >> verb;
+    if (verb == "start") return start();
+    if (verb == "members") return meet(words);
+    const auto begin = std::chrono::steady_clock::now();
+    std::int64_t sent = 0;
+    const std::string failure = verb == "gloo" ? run_gloo() : run_ours(verb == "int8", sent);
+    const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - begin;
+    if (!failure.empty()) return "failed " + failure;
+    return std::to_string(spent.count()) + " " + std::to_string(sent);
+  }
+
+ private:
+  std::string start() {
+    input_.assign(static_cast<std::size_t>(options_.values), static_cast<float>(rank_ + 1));
+    average_.assign(input_.size(), 0.0f);
+    auto node = outer_opt::PeerNode::start({});
+    if (!node.ok()) return "failed " + to_string(node.error());
+    node_ = std::move(node).value();
+    return node_->address();
+  }
+
+  std::string meet(std::istringstream& addresses) {
+    plan_.key = {JobId(1), 0, 0};
+    plan_.value_count = options_.values;
+    plan_.time_limit = seconds(120);
+    std::string address;
+    for (std::uint64_t i = 1; addresses >> address; ++i) {
+      plan_.members.push_back({ReplicaId(i), address, 1, 1, 0, 0});
+    }
+    assign_parts(plan_, std::vector<double>(plan_.members.size(), 1));
+#ifdef SHOAL_HAVE_GLOO
+    gloo_ = join_gloo_ring(rank_, options_.processes, folder_);
+#endif
+    return "ready";
+  }
+
+  std::string run_ours(bool int8, std::int64_t& sent) {
+    ++plan_.key.round;
+    plan_.attempt = 1;
+    plan_.codec = int8 ? CodecKind::kInt8 : CodecKind::kFp32;
+    const auto result = node_->reduce(plan_, plan_.members[rank_].replica, input_, average_, {});
+    if (!result.ok) return result.error.detail;
+    sent = result.outcome.stats.sent.count();
+    const double expected = (options_.processes + 1) / 2.0;
+    const double got = average_[average_.size() / 2];
+    return got > expected * 0.99 && got < expected * 1.01 ? "" : "the average is wrong";
+  }
+
+  std::string run_gloo() {
+#ifdef SHOAL_HAVE_GLOO
+    gloo_->all_reduce(average_);
+#endif
+    return "";
+  }
+
+  const int rank_;
+  const AllReduceOptions& options_;
+  const std::string folder_;
+  std::vector<float> input_, average_;
+  std::unique_ptr<outer_opt::PeerNode> node_;
+  std::unique_ptr<GlooRing> gloo_;
+  ReducePlan plan_;
+};
+
+struct Series {
+  std::vector<double> seconds;
+  std::int64_t bytes_sent = 0;  // per process
+};
+
+bool add(const std::vector<std::string>& answers, Series& series) {
+  double slowest = 0;
+  for (const std::string& answer : answers) {
+    std::istringstream words(answer);
+    double spent = 0;
+    if (!(words >> spent >> series.bytes_sent)) {
+      std::fprintf(stderr, "shoal-bench: %s\n", answer.c_str());
+      return false;
+    }
+    slowest = std::max(slowest, spent);
+  }
+  if (!answers.empty()) series.seconds.push_back(slowest);
+  return !answers.empty();
+}
+
+std::vector<std::string> kinds() {
+#ifdef SHOAL_HAVE_GLOO
+  return {"fp32", "int8", "gloo"};
+#else
+  return {"fp32", "int8"};
+#endif
+}
+
+bool measure(const AllReduceOptions& options, const std::string& folder,
+             std::map<std::string, Series>& results) {
+  WorkerProcesses workers(options.processes, [&](int rank) {
+    auto member = std::make_shared<Member>(rank, options, folder);
+    return [member](const std::string& command) { return member->obey(command); };
+  });
+  std::string members = "members";
+  for (const std::string& address : workers.ask("start")) members += " " + address;
+  if (workers.ask(members).empty()) return false;
+  for (int i = 0; i <= options.repeats; ++i) {
+    for (const std::string& kind : kinds()) {
+      Series warm_up;  // the first of each connects and touches the pages
+      if (!add(workers.ask(kind), i == 0 ? warm_up : results[kind])) return false;
+    }
+  }
+  return true;
+}
+
+void print(const AllReduceOptions& options, const std::map<std::string, Series>& results) {
+  const double gb = static_cast<double>(options.values) * sizeof(float) * 1e-9;
+  const auto gloo = results.find("gloo");
+  const double ring_s = gloo == results.end() ? 0 : median(gloo->second.seconds);
+  nlohmann::ordered_json json = {{"name", "all-reduce"},
+                                 {"processes", options.processes},
+                                 {"values", options.values},
+                                 {"repeats", options.repeats}};
+  if (!options.json) {
+    std::printf("%d processes, %lld values\n", options.processes,
+                static_cast<long long>(options.values));
+    std::printf("%-6s %10s %12s %14s %10s\n", "kind", "seconds", "GB/s fp32", "MB sent each",
+                "x gloo");
+  }
+  for (const std::string& kind : kinds()) {
+    const Series& series = results.at(kind);
+    const double s = median(series.seconds);
+    const double ratio = ring_s > 0 ? ring_s / s : 0;
+    if (!options.json) {
+      std::printf("%-6s %10.3f %12.2f %14.1f %10.2f\n", kind.c_str(), s, gb / s,
+                  static_cast<double>(series.bytes_sent) * 1e-6, ratio);
+    }
+    json["results"].push_back({{"kind", kind},
+                               {"median_s", s},
+                               {"seconds", series.seconds},
+                               {"gb_per_s", gb / s},
+                               {"bytes_sent_each", series.bytes_sent},
+                               {"speed_over_gloo", ratio}});
+  }
+  if (options.json) std::printf("%s\n", json.dump(2).c_str());
+}
+
+}  // namespace
+
+int run_all_reduce(const AllReduceOptions& options) {
+  std::string folder = (std::filesystem::temp_directory_path() / "shoal-bench-XXXXXX").string();
+  SHOAL_CHECK(mkdtemp(folder.data()) != nullptr, "no temporary folder");
+  std::map<std::string, Series> results;
+  const bool good = measure(options, folder, results);
+  std::error_code ignored;  // a temporary folder that stays is no failure of the measurement
+  std::filesystem::remove_all(folder, ignored);
+  if (!good) return std::fputs("shoal-bench: a process failed\n", stderr), 1;
+  print(options, results);
+  return 0;
+}
+
+}  // namespace shoal::bench

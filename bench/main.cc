@@ -1,0 +1,74 @@
+// shoal-bench: how fast the parts are on this machine.
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <system_error>
+
+#include <CLI/CLI.hpp>
+#include <unistd.h>
+
+#include "bench/bench.h"
+
+namespace shoal::bench {
+
+double median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  const std::size_t half = values.size() / 2;
+  return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
+}
+
+int run_trainer(const std::vector<std::string>& arguments, bool json) {
+  std::error_code failure;
+  const auto self = std::filesystem::read_symlink("/proc/self/exe", failure);
+  const std::string binary = (self.parent_path() / "shoal-trainer").string();
+  std::vector<std::string> words = {binary, "bench"};
+  if (json) words.emplace_back("--json");
+  words.insert(words.end(), arguments.begin(), arguments.end());
+  std::vector<char*> argv;
+  for (std::string& word : words) argv.push_back(word.data());
+  argv.push_back(nullptr);
+  execv(binary.c_str(), argv.data());
+  std::perror(("shoal-bench: cannot run " + binary + " (was it built? it needs libtorch)").c_str());
+  return 1;
+}
+
+namespace {
+
+int run(int argc, char** argv) {
+  CLI::App app("Measures the parts of Shoal on this machine.");
+  app.name("shoal-bench");
+  app.require_subcommand(1);
+  bool json = false;
+  CodecOptions codec;
+  AllReduceOptions all_reduce;
+
+  CLI::App* codec_command = app.add_subcommand("codec", "int8 and fp32 codecs beside memcpy");
+  codec_command->add_option("--values", codec.values, "fp32 values per pass")
+      ->check(CLI::Range(std::int64_t{1024}, std::int64_t{1} << 32));
+  codec_command->add_option("--repeats", codec.repeats)->check(CLI::Range(1, 1000));
+
+  CLI::App* reduce_command = app.add_subcommand(
+      "all-reduce", "Processes on loopback: fp32, int8 and gloo's ring, if built in");
+  reduce_command->add_option("--processes", all_reduce.processes)->check(CLI::Range(1, 64));
+  reduce_command->add_option("--values", all_reduce.values, "fp32 values per process")
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 32));
+  reduce_command->add_option("--repeats", all_reduce.repeats)->check(CLI::Range(1, 1000));
+
+  CLI::App* trainer_command = app.add_subcommand(
+      "trainer", "Inner steps of shoal-trainer; further options are passed on to it");
+  trainer_command->allow_extras();
+  for (CLI::App* command : {codec_command, reduce_command, trainer_command}) {
+    command->add_flag("--json", json, "One JSON object");
+  }
+
+  CLI11_PARSE(app, argc, argv);
+  codec.json = all_reduce.json = json;
+  if (app.got_subcommand(codec_command)) return run_codec(codec);
+  if (app.got_subcommand(reduce_command)) return run_all_reduce(all_reduce);
+  return run_trainer(trainer_command->remaining(), json);
+}
+
+}  // namespace
+}  // namespace shoal::bench
+
+int main(int argc, char** argv) { return shoal::bench::run(argc, argv); }

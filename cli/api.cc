@@ -1,0 +1,190 @@
+// Paging, server-sent events and the reading of optional fields.
+#include "cli/api.h"
+
+namespace shoal::cli {
+namespace {
+
+std::string normalised_origin(std::string address) {
+  if (address.find("://") == std::string::npos) {
+    if (!address.empty() && address[0] == ':') address = "127.0.0.1" + address;
+    address = "http://" + address;
+  }
+  while (!address.empty() && address.back() == '/') address.pop_back();
+  return address;
+}
+
+Result<Json> parsed(const HttpResponse& response, const Locate& locate) {
+  if (response.status < 200 || response.status >= 300) return error_of_response(response, locate);
+  Json body = Json::parse(response.body, nullptr, false);
+  if (body.is_discarded()) {
+    return Error{Code::kInternal, "the answer of the coordinator is not JSON", "",
+                 "is that address a Shoal coordinator?"};
+  }
+  return body;
+}
+
+// Splits a text/event-stream into events (WHATWG HTML, section 9.2.6).
+class EventReader {
+ public:
+  using Sink = std::function<bool(const std::string& id, const std::string& data)>;
+  explicit EventReader(const Sink& sink) : sink_(sink) {}
+
+  bool feed(std::string_view bytes) {
+    buffer_.append(bytes);
+    std::size_t end = 0;
+    while ((end = buffer_.find('\n')) != std::string::npos) {
+      std::string line = buffer_.substr(0, end);
+      buffer_.erase(0, end + 1);
+      if (!line.empty() && line.back() == '\r') line.pop_back();
+      if (!take(line)) return false;
+    }
+    return true;
+  }
+
+ private:
+  bool take(const std::string& line) {
+    if (line.empty()) {
+      const bool go_on = data_.empty() || sink_(id_, data_);
+      data_.clear();
+      return go_on;
+    }
+    const auto colon = line.find(':');
+    const std::string field = line.substr(0, colon);
+    std::string value = colon == std::string::npos ? "" : line.substr(colon + 1);
+    if (!value.empty() && value[0] == ' ') value.erase(0, 1);
+    if (field == "id") id_ = value;
+    if (field == "data") data_ += (data_.empty() ? "" : "\n") + value;
+    return true;
+  }
+
+  const Sink& sink_;
+  std::string buffer_, id_, data_;
+};
+
+}  // namespace
+
+bool is_loopback_host(const std::string& host) {
+  return host == "localhost" || host == "::1" || host == "[::1]" || host.rfind("127.", 0) == 0;
+}
+
+Api::Api(const std::string& address) : origin_(normalised_origin(address)) {}
+
+bool Api::is_loopback() const {
+  std::string host = origin_.substr(origin_.find("://") + 3);
+  const auto bracket = host.find(']');
+  const auto colon = bracket == std::string::npos ? host.find(':') : host.find(':', bracket);
+  return is_loopback_host(host.substr(0, colon));
+}
+
+Result<Json> Api::get(const std::string& path) const {
+  HttpRequest request;
+  request.url = url(path);
+  auto response = send(request);
+  if (!response) return response.error();
+  return parsed(*response, {});
+}
+
+Result<Json> Api::post(const std::string& path, const std::string& body,
+                       const std::string& content_type, const Locate& locate) const {
+  HttpRequest request;
+  request.method = "POST";
+  request.url = url(path);
+  request.body = body;
+  request.content_type = content_type;
+  auto response = send(request);
+  if (!response) return response.error();
+  return parsed(*response, locate);
+}
+
+Result<Json> Api::list(const std::string& path, std::size_t max) const {
+  Json all = Json::array();
+  std::string cursor;
+  const std::string separator = path.find('?') == std::string::npos ? "?" : "&";
+  const std::size_t limit = max == 0 ? 500 : std::min<std::size_t>(max, 500);
+  do {
+    const std::string page_path = path + separator + "limit=" + std::to_string(limit) +
+                                  (cursor.empty() ? "" : "&cursor=" + url_escape(cursor));
+    auto page = get(page_path);
+    if (!page) return page.error();
+    const Json* items = at_path(*page, "items");
+    if (!items || !items->is_array()) {
+      return Error{Code::kInternal, "the coordinator sent no list for " + path, "", ""};
+    }
+    for (const Json& item : *items) all.push_back(item);
+    const Json* next = at_path(*page, "next_cursor");
+    cursor = next && next->is_string() ? next->get<std::string>() : "";
+  } while (!cursor.empty() && (max == 0 || all.size() < max));
+  Json result;
+  result["items"] = std::move(all);
+  return result;
+}
+
+Status Api::download(const std::string& path, std::int64_t from, const HttpSink& sink) const {
+  HttpRequest request;
+  request.url = url(path);
+  request.accept = "*/*";
+  request.range_from = from;
+  auto response = send(request, sink);
+  if (!response) return response.error();
+  if (response->status < 200 || response->status >= 300) return error_of_response(*response);
+  return {};
+}
+
+Status Api::follow(const std::string& path, const std::string& last_id,
+                   const std::function<bool(const std::string&, const std::string&)>& sink) const {
+  HttpRequest request;
+  request.url = url(path);
+  request.accept = "text/event-stream";
+  request.last_event_id = last_id;
+  request.silence_limit_s = 60;  // the server sends a heartbeat at least every 15 s
+  EventReader reader(sink);
+  auto response = send(request, [&](int, std::string_view bytes) { return reader.feed(bytes); });
+  if (!response) return response.error();
+  if (response->status < 200 || response->status >= 300) return error_of_response(*response);
+  return {};
+}
+
+bool Api::answers(const std::string& absolute_path) const {
+  HttpRequest request;
+  request.url = origin_ + absolute_path;
+  request.silence_limit_s = 5;
+  const auto response = send(request);
+  return response.ok() && response->status >= 200 && response->status < 300;
+}
+
+const Json* at_path(const Json& object, std::string_view slashed_path) {
+  const Json* node = &object;
+  while (!slashed_path.empty()) {
+    const auto slash = slashed_path.find('/');
+    const std::string key(slashed_path.substr(0, slash));
+    slashed_path = slash == std::string_view::npos ? "" : slashed_path.substr(slash + 1);
+    if (!node->is_object()) return nullptr;
+    const auto found = node->find(key);
+    if (found == node->end() || found->is_null()) return nullptr;
+    node = &*found;
+  }
+  return node;
+}
+
+std::string text_at(const Json& object, std::string_view slashed_path, std::string fallback) {
+  const Json* node = at_path(object, slashed_path);
+  if (!node) return fallback;
+  if (node->is_string())
+    return node->get<std::string>().empty() ? fallback : node->get<std::string>();
+  return node->dump();
+}
+
+double number_at(const Json& object, std::string_view slashed_path, double fallback) {
+  const Json* node = at_path(object, slashed_path);
+  if (!node) return fallback;
+  if (node->is_number()) return node->get<double>();
+  if (node->is_string()) {  // 64-bit numbers may travel as text
+    char* end = nullptr;
+    const std::string text = node->get<std::string>();
+    const double value = std::strtod(text.c_str(), &end);
+    return end != text.c_str() ? value : fallback;
+  }
+  return fallback;
+}
+
+}  // namespace shoal::cli

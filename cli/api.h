@@ -1,0 +1,55 @@
+// The REST API of one coordinator as the commands use it: JSON in, JSON out, errors already worded.
+// Objects are passed on as the server sent them; no command depends on a field that it does not
+// show.
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include <nlohmann/json.hpp>
+
+#include "base/result.h"
+#include "cli/api_errors.h"
+#include "cli/http_client.h"
+
+namespace shoal::cli {
+
+using Json = nlohmann::ordered_json;
+
+class Api {
+ public:
+  // "http://host:port", "host:port" or ":port" (then 127.0.0.1).
+  explicit Api(const std::string& address);
+
+  const std::string& origin() const { return origin_; }
+  bool is_loopback() const;
+
+  // Paths start with '/' and lie under /api/v1.
+  Result<Json> get(const std::string& path) const;
+  Result<Json> post(const std::string& path, const std::string& body,
+                    const std::string& content_type, const Locate& locate = {}) const;
+  // {"items": […]} of all pages, at most `max` items (0: all).
+  Result<Json> list(const std::string& path, std::size_t max = 0) const;
+  // Appends a file's bytes from `from` on to the sink.
+  Status download(const std::string& path, std::int64_t from, const HttpSink& sink) const;
+  // Server-sent events until the sink says stop or the connection ends: (id, data). Blocks.
+  Status follow(
+      const std::string& path, const std::string& last_id,
+      const std::function<bool(const std::string& id, const std::string& data)>& sink) const;
+  // A path outside /api/v1 (probes); true when the answer is 2xx.
+  bool answers(const std::string& absolute_path) const;
+
+ private:
+  std::string url(const std::string& path) const { return origin_ + "/api/v1" + path; }
+  std::string origin_;
+};
+
+// host:port to "host" is 127.0.0.0/8, ::1 or localhost.
+bool is_loopback_host(const std::string& host);
+
+// Fields that may be missing: a text, a number, an object on the way "status/progress/inner_step".
+const Json* at_path(const Json& object, std::string_view slashed_path);
+std::string text_at(const Json& object, std::string_view slashed_path, std::string fallback = "-");
+double number_at(const Json& object, std::string_view slashed_path, double fallback = 0);
+
+}  // namespace shoal::cli

@@ -1,0 +1,112 @@
+// The server words its problems; this file only arranges them.
+#include "cli/api_errors.h"
+
+#include <nlohmann/json.hpp>
+
+namespace shoal::cli {
+namespace {
+
+using nlohmann::json;
+
+Code code_of_status(int status) {
+  switch (status) {
+    case 400:
+    case 413:
+    case 415:
+    case 422:
+      return Code::kValidation;
+    case 401:
+      return Code::kUnauthenticated;
+    case 403:
+      return Code::kPermissionDenied;
+    case 404:
+      return Code::kNotFound;
+    case 409:
+    case 410:
+    case 412:
+    case 428:
+      return Code::kConflict;
+    case 429:
+      return Code::kResourceExhausted;
+    case 502:
+    case 503:
+      return Code::kUnavailable;
+    case 504:
+      return Code::kDeadlineExceeded;
+    default:
+      return Code::kInternal;
+  }
+}
+
+std::string text_of(const json& object, const char* key) {
+  const auto at = object.find(key);
+  return at != object.end() && at->is_string() ? at->get<std::string>() : std::string();
+}
+
+// "/train/lr" is how programs name a field, "train.lr" how the job file does.
+std::string dotted(std::string pointer) {
+  if (!pointer.empty() && pointer[0] == '/') pointer.erase(0, 1);
+  for (char& c : pointer) c = c == '/' ? '.' : c;
+  return pointer;
+}
+
+std::string lines_of_fields(const json& problem, const Locate& locate) {
+  std::string lines;
+  const auto errors = problem.find("errors");
+  if (errors == problem.end() || !errors->is_array()) return lines;
+  for (const json& error : *errors) {
+    if (!error.is_object()) continue;
+    const std::string pointer = text_of(error, "pointer");
+    const std::string where = locate ? locate(pointer) : std::string();
+    const std::string name = dotted(pointer);
+    lines += "\n  " + where + (name.empty() ? "" : name + ": ") + text_of(error, "detail");
+  }
+  return lines;
+}
+
+}  // namespace
+
+Exit exit_code_of(Code code) {
+  switch (code) {
+    case Code::kInvalidArgument:
+      return kExitUsage;
+    case Code::kValidation:
+      return kExitValidation;
+    case Code::kNotFound:
+      return kExitNotFound;
+    case Code::kUnauthenticated:
+    case Code::kPermissionDenied:
+      return kExitAuth;
+    case Code::kConflict:
+      return kExitConflict;
+    case Code::kUnavailable:
+      return kExitUnreachable;
+    case Code::kDeadlineExceeded:
+      return kExitTimeout;
+    case Code::kCancelled:
+      return kExitInterrupted;
+    case Code::kResourceExhausted:
+    case Code::kIncompatible:
+    case Code::kDataLoss:
+    case Code::kInternal:
+      return kExitFailure;
+  }
+  return kExitFailure;
+}
+
+Error error_of_response(const HttpResponse& response, const Locate& locate) {
+  const json problem = json::parse(response.body, nullptr, false);
+  if (!problem.is_object()) {
+    return {
+        code_of_status(response.status),
+        "the coordinator answered HTTP " + std::to_string(response.status) + " without saying why",
+        "", "is that address a Shoal coordinator?"};
+  }
+  std::string message = text_of(problem, "detail");
+  if (message.empty()) message = text_of(problem, "title");
+  if (message.empty()) message = "HTTP " + std::to_string(response.status);
+  return {code_of_status(response.status), message + lines_of_fields(problem, locate), "",
+          text_of(problem, "hint")};
+}
+
+}  // namespace shoal::cli

@@ -1,0 +1,59 @@
+// The commands that ask the REST API. Each prints its data to stdout (a table, or with `json` the
+// API's own objects) and returns the exit code; an Error is shown and mapped by main.cc.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "cli/api.h"
+#include "cli/job_file.h"
+
+namespace shoal::cli {
+
+struct Context {
+  Api api;
+  bool json = false;
+};
+
+struct SubmitOptions {
+  std::string file;
+  JobFileChanges changes;
+  bool wait = false;
+  double timeout_s = 0;
+};
+Result<int> job_validate(const Context& context, const SubmitOptions& options);
+Result<int> job_submit(const Context& context, const SubmitOptions& options);
+Result<int> job_ls(const Context& context);
+Result<int> job_get(const Context& context, const std::string& job);
+Result<int> job_watch(const Context& context, const std::string& job, double timeout_s);
+Result<int> job_cancel(const Context& context, const std::string& job);
+
+Result<int> agent_ls(const Context& context, bool with_gone);
+Result<int> round_ls(const Context& context, const std::string& job);
+
+struct EventsOptions {
+  bool follow = false;
+  int last = 50;  // this many of the newest
+};
+Result<int> events(const Context& context, const EventsOptions& options);
+
+Result<int> checkpoint_ls(const Context& context, const std::string& job);
+// Into `folder`; files that are there with the right hash are kept, started ones are continued.
+Result<int> checkpoint_download(const Context& context, const std::string& checkpoint,
+                                const std::string& folder);
+Status download_checkpoint(const Api& api, const std::string& checkpoint,
+                           const std::string& folder);
+
+struct GenerateOptions {
+  std::string checkpoint;  // a folder, or the id of a checkpoint (then it is downloaded first)
+  std::string prompt;
+  int tokens = 200;
+  double temperature = 0.8;
+  int top_k = 0;  // 0: all
+  long long seed = 1;
+};
+// Becomes `shoal-trainer generate`; returns only when that fails.
+Result<int> generate(const Context& context, const GenerateOptions& options);
+
+}  // namespace shoal::cli

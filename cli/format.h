@@ -1,0 +1,29 @@
+// Numbers, times and words as people read them. Pure functions of their arguments; bytes are
+// decimal (1 MB = 10^6), as network people count them. What a machine should read goes out as JSON
+// instead.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace shoal::cli {
+
+std::string human_bytes(double bytes);       // "512 B", "4.40 MB"
+std::string human_count(double count);       // "950", "13.1k", "2.40M"
+std::string human_duration(double seconds);  // "4.2 s", "2m 05s", "3h 12m"
+std::string fixed(double value, int digits);
+
+// Seconds since the Unix epoch of an RFC 3339 UTC time; nothing when it is not one.
+std::optional<double> parse_rfc3339(std::string_view text);
+
+// "12s ago" of an RFC 3339 time; "-" when the text is not one.
+std::string human_age(std::string_view rfc3339, double now_unix_s);
+
+// The candidate closest to the word, when it is close enough to be what was meant.
+std::optional<std::string> nearest(std::string_view word,
+                                   const std::vector<std::string>& candidates);
+
+}  // namespace shoal::cli

@@ -1,0 +1,46 @@
+#include "cli/format.h"
+
+#include <gtest/gtest.h>
+
+namespace shoal::cli {
+namespace {
+
+TEST(Format, BytesHaveThreeFigures) {
+  EXPECT_EQ(human_bytes(0), "0 B");
+  EXPECT_EQ(human_bytes(999), "999 B");
+  EXPECT_EQ(human_bytes(4'404'412), "4.40 MB");
+  EXPECT_EQ(human_bytes(999'999), "1.00 MB");
+  EXPECT_EQ(human_bytes(2.9e9), "2.90 GB");
+}
+
+TEST(Format, CountsAndDurations) {
+  EXPECT_EQ(human_count(950), "950");
+  EXPECT_EQ(human_count(13'080), "13.1k");
+  EXPECT_EQ(human_duration(4.21), "4.2 s");
+  EXPECT_EQ(human_duration(0.0421), "42 ms");
+  EXPECT_EQ(human_duration(59.4), "59 s");
+  EXPECT_EQ(human_duration(125), "2m 05s");
+  EXPECT_EQ(human_duration(3 * 3600 + 12 * 60), "3h 12m");
+  EXPECT_EQ(human_duration(-1), "-");
+}
+
+TEST(Format, ReadsRfc3339) {
+  EXPECT_DOUBLE_EQ(parse_rfc3339("1970-01-01T00:01:00Z").value(), 60);
+  EXPECT_DOUBLE_EQ(parse_rfc3339("2026-01-01T00:00:00.250Z").value(), 1767225600.25);
+  EXPECT_FALSE(parse_rfc3339("yesterday"));
+  EXPECT_FALSE(parse_rfc3339(""));
+  EXPECT_EQ(human_age("1970-01-01T00:01:00Z", 90), "30 s ago");
+  EXPECT_EQ(human_age("1970-01-01T00:01:00Z", 60), "now");
+  EXPECT_EQ(human_age("-", 90), "-");
+}
+
+TEST(Format, FindsTheWordThatWasMeant) {
+  const std::vector<std::string> commands = {"validate", "submit", "ls", "get", "watch", "cancel"};
+  EXPECT_EQ(nearest("sumbit", commands), "submit");
+  EXPECT_EQ(nearest("wach", commands), "watch");
+  EXPECT_EQ(nearest("list", commands), std::nullopt);
+  EXPECT_EQ(nearest("generate", commands), std::nullopt);
+}
+
+}  // namespace
+}  // namespace shoal::cli

@@ -1,0 +1,151 @@
+// One libcurl easy handle per request: the command line makes few of them, and a fresh handle has
+// no state to get wrong. Proxies of the environment are not used for loopback (libcurl honours
+// no_proxy).
+#include "cli/http_client.h"
+
+#include <memory>
+
+#include <curl/curl.h>
+
+#include "cli/terminal.h"
+
+namespace shoal::cli {
+namespace {
+
+constexpr std::size_t kBodyMax = std::size_t{64} << 20;
+
+struct Transfer {
+  CURL* handle = nullptr;
+  HttpResponse response;
+  const HttpSink* sink = nullptr;
+  bool stopped_by_sink = false;
+  bool too_large = false;
+};
+
+std::size_t on_bytes(char* data, std::size_t, std::size_t size, void* user) {
+  auto& transfer = *static_cast<Transfer*>(user);
+  long status = 0;
+  curl_easy_getinfo(transfer.handle, CURLINFO_RESPONSE_CODE, &status);
+  const bool success = status >= 200 && status < 300;
+  if (*transfer.sink && success) {
+    transfer.stopped_by_sink = !(*transfer.sink)(static_cast<int>(status), {data, size});
+    return transfer.stopped_by_sink ? 0 : size;
+  }
+  transfer.too_large = transfer.response.body.size() + size > kBodyMax;
+  if (transfer.too_large) return 0;
+  transfer.response.body.append(data, size);
+  return size;
+}
+
+int on_progress(void*, curl_off_t, curl_off_t, curl_off_t, curl_off_t) {
+  return interrupted() ? 1 : 0;
+}
+
+struct HeaderList {
+  curl_slist* list = nullptr;
+  ~HeaderList() { curl_slist_free_all(list); }
+  void add(const std::string& line) { list = curl_slist_append(list, line.c_str()); }
+};
+
+std::string origin_of(const std::string& url) {
+  const auto scheme = url.find("://");
+  const auto slash = url.find('/', scheme == std::string::npos ? 0 : scheme + 3);
+  return url.substr(0, slash);
+}
+
+Error error_of(CURLcode code, const HttpRequest& request, const char* detail) {
+  const std::string origin = origin_of(request.url);
+  if (code == CURLE_ABORTED_BY_CALLBACK) return {Code::kCancelled, "interrupted", "", ""};
+  if (code == CURLE_OPERATION_TIMEDOUT) {
+    return {Code::kDeadlineExceeded, origin + " did not answer in time", "",
+            "look at the coordinator's log and at /readyz"};
+  }
+  if (code == CURLE_URL_MALFORMAT || code == CURLE_UNSUPPORTED_PROTOCOL) {
+    return {Code::kInvalidArgument, "not an address: '" + origin + "'", "--addr",
+            "give it as http://host:port"};
+  }
+  return {
+      Code::kUnavailable,
+      "no coordinator answers at " + origin + ": " + (*detail ? detail : curl_easy_strerror(code)),
+      "", "start one with `shoal up --agents 4`, or name it with --addr or SHOAL_ADDR"};
+}
+
+void set_options(Transfer& transfer, const HttpRequest& request, HeaderList& headers,
+                 char* detail) {
+  CURL* handle = transfer.handle;
+  headers.add("Accept: " + request.accept);
+  headers.add("Expect:");
+  if (!request.body.empty()) headers.add("Content-Type: " + request.content_type);
+  if (!request.last_event_id.empty()) headers.add("Last-Event-ID: " + request.last_event_id);
+  curl_easy_setopt(handle, CURLOPT_URL, request.url.c_str());
+  curl_easy_setopt(handle, CURLOPT_PROTOCOLS_STR, "http,https");
+  curl_easy_setopt(handle, CURLOPT_CUSTOMREQUEST, request.method.c_str());
+  curl_easy_setopt(handle, CURLOPT_HTTPHEADER, headers.list);
+  curl_easy_setopt(handle, CURLOPT_USERAGENT, "shoal");
+  curl_easy_setopt(handle, CURLOPT_ERRORBUFFER, detail);
+  curl_easy_setopt(handle, CURLOPT_NOSIGNAL, 1L);
+  curl_easy_setopt(handle, CURLOPT_CONNECTTIMEOUT_MS, 5000L);
+  curl_easy_setopt(handle, CURLOPT_LOW_SPEED_LIMIT, 1L);
+  curl_easy_setopt(handle, CURLOPT_LOW_SPEED_TIME, static_cast<long>(request.silence_limit_s));
+  curl_easy_setopt(handle, CURLOPT_NOPROGRESS, 0L);
+  curl_easy_setopt(handle, CURLOPT_XFERINFOFUNCTION, on_progress);
+  curl_easy_setopt(handle, CURLOPT_WRITEFUNCTION, on_bytes);
+  curl_easy_setopt(handle, CURLOPT_WRITEDATA, &transfer);
+  if (request.range_from > 0) {
+    curl_easy_setopt(handle, CURLOPT_RESUME_FROM_LARGE,
+                     static_cast<curl_off_t>(request.range_from));
+  }
+  if (request.method == "POST") {
+    curl_easy_setopt(handle, CURLOPT_POSTFIELDSIZE_LARGE,
+                     static_cast<curl_off_t>(request.body.size()));
+    curl_easy_setopt(handle, CURLOPT_POSTFIELDS, request.body.c_str());
+  }
+}
+
+}  // namespace
+
+Result<HttpResponse> send(const HttpRequest& request, const HttpSink& sink) {
+  static const CURLcode global = curl_global_init(CURL_GLOBAL_DEFAULT);
+  if (global != CURLE_OK) return Error{Code::kInternal, "libcurl cannot start", "", ""};
+  std::unique_ptr<CURL, void (*)(CURL*)> handle(curl_easy_init(), curl_easy_cleanup);
+  if (!handle) return Error{Code::kResourceExhausted, "libcurl is out of memory", "", ""};
+
+  Transfer transfer;
+  transfer.handle = handle.get();
+  transfer.sink = &sink;
+  HeaderList headers;
+  char detail[CURL_ERROR_SIZE] = "";
+  set_options(transfer, request, headers, detail);
+
+  const CURLcode code = curl_easy_perform(handle.get());
+  if (transfer.too_large) {
+    return Error{Code::kResourceExhausted, "the answer of " + request.url + " is over 64 MiB", "",
+                 ""};
+  }
+  if (code != CURLE_OK && !transfer.stopped_by_sink) return error_of(code, request, detail);
+  long status = 0;
+  curl_easy_getinfo(handle.get(), CURLINFO_RESPONSE_CODE, &status);
+  transfer.response.status = static_cast<int>(status);
+  const char* type = nullptr;
+  curl_easy_getinfo(handle.get(), CURLINFO_CONTENT_TYPE, &type);
+  transfer.response.content_type = type ? type : "";
+  return std::move(transfer.response);
+}
+
+std::string url_escape(std::string_view text) {
+  static constexpr char kHex[] = "0123456789ABCDEF";
+  std::string out;
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+                       c == '-' || c == '_' || c == '.' || c == '~';
+    if (plain) {
+      out += c;
+    } else {
+      out += {'%', kHex[byte >> 4], kHex[byte & 15]};
+    }
+  }
+  return out;
+}
+
+}  // namespace shoal::cli

@@ -1,0 +1,170 @@
+// TOML becomes JSON here; what JSON cannot say (dates, nan) goes as text and is refused by the
+// server with the field's name.
+#include "cli/job_file.h"
+
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <sstream>
+
+#include <toml++/toml.h>
+
+namespace shoal::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+using Places = std::map<std::string, std::string>;
+
+Json to_json(const toml::node& node, const std::string& pointer, const std::string& file,
+             Places& places) {
+  if (!pointer.empty()) {
+    places[pointer] = file + ":" + std::to_string(node.source().begin.line);
+  }
+  if (const auto* table = node.as_table()) {
+    Json object = Json::object();
+    for (const auto& [key, value] : *table) {
+      const std::string name(key.str());
+      object[name] = to_json(value, pointer + "/" + name, file, places);
+    }
+    return object;
+  }
+  if (const auto* array = node.as_array()) {
+    Json list = Json::array();
+    for (std::size_t i = 0; i < array->size(); ++i) {
+      list.push_back(to_json((*array)[i], pointer + "/" + std::to_string(i), file, places));
+    }
+    return list;
+  }
+  if (const auto* text = node.as_string()) return text->get();
+  if (const auto* whole = node.as_integer()) return whole->get();
+  if (const auto* truth = node.as_boolean()) return truth->get();
+  if (const auto* real = node.as_floating_point(); real && std::isfinite(real->get())) {
+    return real->get();
+  }
+  std::ostringstream text;
+  node.visit([&](const auto& value) { text << value; });
+  return text.str();
+}
+
+Result<Json> read_toml(const std::string& text, const std::string& file, Places& places) {
+  try {
+    const toml::table table = toml::parse(text);
+    return to_json(table, "", file, places);
+  } catch (const toml::parse_error& error) {
+    const auto& at = error.source().begin;
+    return Error{Code::kValidation,
+                 file + ":" + std::to_string(at.line) + ":" + std::to_string(at.column) +
+                     ": not TOML: " + std::string(error.description()),
+                 "", "text needs quotes, tables look like [train]; see examples/kjv.toml"};
+  }
+}
+
+Result<Json> read_json(const std::string& text, const std::string& file) {
+  try {
+    return Json::parse(text);
+  } catch (const Json::parse_error& error) {
+    return Error{Code::kValidation, file + ": not JSON: " + error.what(), "", ""};
+  }
+}
+
+Json value_of(const std::string& text) {
+  Places unused;
+  const auto parsed = read_toml("v = " + text, "", unused);
+  return parsed.ok() && parsed->size() == 1 ? parsed->at("v") : Json(text);
+}
+
+}  // namespace
+
+Result<JobFile> JobFile::load(const std::string& path, const JobFileChanges& changes) {
+  std::ostringstream text;
+  if (path == "-") {
+    text << std::cin.rdbuf();
+    return parse(text.str(), "stdin", fs::current_path().string(), changes);
+  }
+  std::ifstream file(path, std::ios::binary);
+  if (!file || fs::is_directory(path)) {
+    return Error{Code::kNotFound, "no job file there: " + path, "",
+                 "give the path of a TOML file, for example examples/kjv.toml"};
+  }
+  text << file.rdbuf();
+  return parse(text.str(), path, fs::absolute(path).parent_path().string(), changes);
+}
+
+Result<JobFile> JobFile::parse(const std::string& text, const std::string& shown_name,
+                               const std::string& folder, const JobFileChanges& changes) {
+  JobFile file;
+  file.shown_name_ = shown_name;
+  const bool is_json = fs::path(shown_name).extension() == ".json";
+  auto spec = is_json ? read_json(text, shown_name) : read_toml(text, shown_name, file.places_);
+  if (!spec) return spec.error();
+  if (!spec->is_object()) return Error{Code::kValidation, shown_name + " holds no job", "", ""};
+  file.spec_ = std::move(*spec);
+  if (auto applied = file.apply(changes, folder); !applied) return applied.error();
+  return file;
+}
+
+Status JobFile::apply(const JobFileChanges& changes, const std::string& folder) {
+  for (const std::string& assignment : changes.sets) {
+    if (auto done = apply_set(assignment); !done) return done;
+  }
+  if (!changes.name.empty()) {
+    spec_["name"] = changes.name;
+    places_["/name"] = "--name";
+  }
+  const Json* train = at_path(spec_, "data/train");
+  if (train && train->is_string() && !train->get<std::string>().empty()) {
+    const fs::path path = fs::path(folder) / train->get<std::string>();  // keeps an absolute one
+    spec_["data"]["train"] = path.lexically_normal().string();
+  }
+  return {};
+}
+
+Status JobFile::apply_set(const std::string& assignment) {
+  const auto equals = assignment.find('=');
+  if (equals == std::string::npos || equals == 0) {
+    return Error{Code::kInvalidArgument, "not key=value: '" + assignment + "'", "--set",
+                 "for example --set train.lr=0.0005"};
+  }
+  const std::string key = assignment.substr(0, equals);
+  Json* node = &spec_;
+  std::string pointer;
+  std::istringstream parts(key);
+  for (std::string part; std::getline(parts, part, '.');) {
+    if (!node->is_object()) {
+      return Error{Code::kInvalidArgument, "'" + key + "' goes through a value that is no table",
+                   "--set", "for example --set train.lr=0.0005"};
+    }
+    node = &(*node)[part];
+    if (node->is_null()) *node = Json::object();
+    pointer += "/" + part;
+  }
+  *node = value_of(assignment.substr(equals + 1));
+  places_[pointer] = "--set";
+  return {};
+}
+
+std::string JobFile::locate(const std::string& pointer) const {
+  for (std::string at = pointer; !at.empty(); at = at.substr(0, at.rfind('/'))) {
+    const auto place = places_.find(at);
+    if (place != places_.end()) return place->second + ": ";
+  }
+  return shown_name_.empty() ? "" : shown_name_ + ": ";
+}
+
+Status JobFile::check_data_is_here() const {
+  const Json* train = at_path(spec_, "data/train");
+  if (!train || !train->is_string() || train->get<std::string>().empty()) return {};
+  const std::string path = train->get<std::string>();
+  std::error_code failure;
+  if (fs::is_regular_file(path, failure) && std::ifstream(path)) return {};
+  const std::string what =
+      fs::exists(path, failure) ? "cannot be read as a file: " : "no such file: ";
+  return Error{
+      Code::kValidation, locate("/data/train") + "data.train: " + what + path, "",
+      "the path is taken from the folder of the job file; the coordinator runs on this host, "
+      "so the file must be here"};
+}
+
+}  // namespace shoal::cli

@@ -1,0 +1,80 @@
+#include "cli/job_file.h"
+
+#include <gtest/gtest.h>
+
+namespace shoal::cli {
+namespace {
+
+constexpr const char* kText = R"(name = "tiny"
+
+[data]
+train = "texts/a.txt"
+
+[train]
+lr = 1e-3
+betas = [0.9, 0.95]
+)";
+
+Result<JobFile> parsed(const std::string& text, const JobFileChanges& changes = {}) {
+  return JobFile::parse(text, "tiny.toml", "/jobs", changes);
+}
+
+TEST(JobFile, BecomesJsonWithAnAbsoluteDataPath) {
+  const auto file = parsed(kText);
+  ASSERT_TRUE(file.ok());
+  EXPECT_EQ(file->spec().at("data").at("train"), "/jobs/texts/a.txt");
+  EXPECT_EQ(file->spec().at("train").at("lr"), 1e-3);
+  EXPECT_EQ(file->spec().at("train").at("betas"), Json::parse("[0.9, 0.95]"));
+}
+
+TEST(JobFile, AbsoluteDataPathsStay) {
+  const auto file = parsed("[data]\ntrain = \"/texts/a.txt\"\n");
+  ASSERT_TRUE(file.ok());
+  EXPECT_EQ(file->spec().at("data").at("train"), "/texts/a.txt");
+}
+
+TEST(JobFile, SetsAndNameChangeIt) {
+  const auto file = parsed(
+      kText, {"other",
+              {"train.lr=0.5", "sync.algorithm=none", "train.betas=[0.8,0.9]", "sync.outer.lr=1"}});
+  ASSERT_TRUE(file.ok());
+  EXPECT_EQ(file->spec().at("name"), "other");
+  EXPECT_EQ(file->spec().at("train").at("lr"), 0.5);
+  EXPECT_EQ(file->spec().at("train").at("betas"), Json::parse("[0.8, 0.9]"));
+  EXPECT_EQ(file->spec().at("sync").at("algorithm"), "none");
+  EXPECT_EQ(file->spec().at("sync").at("outer").at("lr"), 1);
+}
+
+TEST(JobFile, RefusesBadSets) {
+  EXPECT_EQ(parsed(kText, {"", {"train.lr"}}).error().field, "--set");
+  EXPECT_EQ(parsed(kText, {"", {"name.x=1"}}).error().field, "--set");
+}
+
+TEST(JobFile, NamesTheLineOfAField) {
+  const auto file = parsed(kText, {"", {"train.seed=7"}});
+  ASSERT_TRUE(file.ok());
+  EXPECT_EQ(file->locate("/train/lr"), "tiny.toml:7: ");
+  EXPECT_EQ(file->locate("/train/betas/1"), "tiny.toml:8: ");
+  EXPECT_EQ(file->locate("/train/missing"), "tiny.toml:6: ");
+  EXPECT_EQ(file->locate("/train/seed"), "--set: ");
+  EXPECT_EQ(file->locate("/model/layers"), "tiny.toml: ");
+}
+
+TEST(JobFile, SyntaxErrorsNameLineAndColumn) {
+  const auto file = parsed("name = \"tiny\"\n[train\n");
+  ASSERT_FALSE(file.ok());
+  EXPECT_EQ(file.error().code, Code::kValidation);
+  EXPECT_EQ(file.error().message.rfind("tiny.toml:2:", 0), 0u) << file.error().message;
+}
+
+TEST(JobFile, MissingFilesAreNamed) {
+  EXPECT_EQ(JobFile::load("/no/such/job.toml", {}).error().code, Code::kNotFound);
+  const auto file = parsed(kText);
+  ASSERT_TRUE(file.ok());
+  const Status here = file->check_data_is_here();
+  ASSERT_FALSE(here.ok());
+  EXPECT_NE(here.error().message.find("/jobs/texts/a.txt"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace shoal::cli

@@ -1,0 +1,225 @@
+// The tree of commands. Options are bound here and nowhere else; what a command does is in the
+// files that commands.h and up_command.h name. Every command takes --addr and --json, in any place
+// after its name.
+#include <cstdlib>
+#include <functional>
+#include <string>
+
+#include <CLI/CLI.hpp>
+
+#include "cli/commands.h"
+#include "cli/format.h"
+#include "cli/terminal.h"
+#include "cli/up_command.h"
+
+namespace shoal::cli {
+namespace {
+
+constexpr const char* kDefaultAddress = "http://127.0.0.1:7070";
+
+struct Common {
+  std::string address;
+  bool json = false;
+  Context context() const { return {Api(address), json}; }
+};
+
+using Action = std::function<Result<int>()>;
+
+// The chosen command's action is called after the whole line was read.
+class Tree {
+ public:
+  Tree() : app_("Shoal trains one model on many unequal GPUs over slow links.", "shoal") {
+    const char* from_environment = std::getenv("SHOAL_ADDR");
+    common_.address = from_environment && *from_environment ? from_environment : kDefaultAddress;
+    app_.require_subcommand(1);
+    add_up();
+    add_jobs();
+    add_lists();
+    add_checkpoints();
+    add_generate();
+    add_version();
+    app_.footer("Environment: SHOAL_ADDR, NO_COLOR. Exit codes and examples: docs/cli.md.");
+  }
+
+  int run(int argc, char** argv) {
+    try {
+      app_.parse(argc, argv);
+    } catch (const CLI::ParseError& error) {
+      if (error.get_exit_code() == 0) return app_.exit(error);  // --help
+      return refuse(error, argc, argv);
+    }
+    const Result<int> done = action_();
+    if (done.ok()) return *done;
+    const Error& error = done.error();
+    const bool colour = terminal().stderr_colour;
+    const bool calm = error.code == Code::kCancelled;
+    say(paint(calm ? "shoal: " : "error: ", calm ? Colour::kNone : Colour::kRed, colour) +
+        (error.field.empty() ? "" : error.field + ": ") + error.message);
+    if (!error.remedy.empty()) say("hint: " + error.remedy);
+    return exit_code_of(error.code);
+  }
+
+ private:
+  CLI::App* group(const std::string& name, const std::string& what) {
+    CLI::App* made = app_.add_subcommand(name, what);
+    made->require_subcommand(1);
+    return made;
+  }
+
+  CLI::App* leaf(CLI::App* parent, const std::string& name, const std::string& what,
+                 Action action) {
+    CLI::App* made = parent->add_subcommand(name, what);
+    made->add_option("--addr", common_.address, "coordinator, http://host:port (or SHOAL_ADDR)");
+    made->add_flag("--json", common_.json, "for machines: the objects of the REST API");
+    made->callback([this, action = std::move(action)] { action_ = action; });
+    return made;
+  }
+
+  void add_up() {
+    CLI::App* up =
+        leaf(&app_, "up", "run a coordinator and N agents on this host, to try Shoal out",
+             [this] { return run_up(up_, common_.json); });
+    up->add_option("--agents", up_.agents, "how many agents")->required();
+    up->add_option("--http", up_.http, "REST and metrics [127.0.0.1:7070]; port 0: a free one");
+    up->add_option("--grpc", up_.grpc, "for agents [127.0.0.1:7071]; port 0: a free one");
+    up->add_option("--data-dir", up_.data_dir,
+                   "where everything is kept [~/.local/share/shoal/up]");
+    up->add_option("--threads", up_.threads, "per agent [the cores shared out]");
+    up->add_flag("--detach", up_.detach, "leave it running; stop it with `shoal down`");
+    CLI::App* down = leaf(&app_, "down", "stop what `shoal up --detach` left running",
+                          [this] { return run_down(up_.data_dir, common_.json); });
+    down->add_option("--data-dir", up_.data_dir, "the folder given to `shoal up`");
+  }
+
+  void add_submit_options(CLI::App* command) {
+    command->add_option("FILE", submit_.file, "job file (TOML; .json works too), - for stdin")
+        ->required();
+    command->add_option("--name", submit_.changes.name, "another name than in the file");
+    command->add_option("--set", submit_.changes.sets, "change one field: train.lr=0.0005")
+        ->take_all()
+        ->expected(1)
+        ->allow_extra_args(false);
+  }
+
+  void add_jobs() {
+    CLI::App* job = group("job", "submit and follow training jobs");
+    add_submit_options(leaf(job, "validate",
+                            "check a job file against the coordinator, start nothing",
+                            [this] { return job_validate(common_.context(), submit_); }));
+    CLI::App* submit = leaf(job, "submit", "start a job",
+                            [this] { return job_submit(common_.context(), submit_); });
+    add_submit_options(submit);
+    submit->add_flag("--wait", submit_.wait, "follow it to its end; exit code 9 when it fails");
+    submit->add_option("--timeout", submit_.timeout_s, "seconds to wait with --wait");
+    leaf(job, "ls", "all jobs", [this] { return job_ls(common_.context()); });
+    take_name(leaf(job, "get", "one job", [this] { return job_get(common_.context(), name_); }),
+              "JOB");
+    CLI::App* watch = leaf(job, "watch", "follow a job to its end; Ctrl-C detaches", [this] {
+      return job_watch(common_.context(), name_, submit_.timeout_s);
+    });
+    take_name(watch, "JOB");
+    watch->add_option("--timeout", submit_.timeout_s, "seconds until it gives up");
+    take_name(
+        leaf(job, "cancel", "end a job", [this] { return job_cancel(common_.context(), name_); }),
+        "JOB");
+  }
+
+  void add_lists() {
+    CLI::App* agents = leaf(group("agent", "the hosts that train"), "ls", "all agents",
+                            [this] { return agent_ls(common_.context(), with_gone_); });
+    agents->add_flag("--gone", with_gone_, "with those that left");
+    take_name(leaf(group("round", "the outer steps of a job"), "ls", "all rounds of a job",
+                   [this] { return round_ls(common_.context(), name_); }),
+              "JOB");
+    CLI::App* events = leaf(&app_, "events", "what happened in the cluster",
+                            [this] { return cli::events(common_.context(), events_); });
+    events->add_flag("-f,--follow", events_.follow, "go on with what happens");
+    events->add_option("--last", events_.last, "this many of the newest [50]");
+  }
+
+  void add_checkpoints() {
+    CLI::App* checkpoint = group("checkpoint", "saved models");
+    take_name(leaf(checkpoint, "ls", "all checkpoints of a job",
+                   [this] { return checkpoint_ls(common_.context(), name_); }),
+              "JOB");
+    CLI::App* download =
+        leaf(checkpoint, "download", "fetch one, verified; goes on where it was interrupted",
+             [this] { return checkpoint_download(common_.context(), name_, folder_); });
+    take_name(download, "CHECKPOINT");
+    download->add_option("-o,--output", folder_, "folder [the checkpoint's id]");
+  }
+
+  void add_generate() {
+    CLI::App* command = leaf(&app_, "generate", "sample text from a checkpoint",
+                             [this] { return generate(common_.context(), generate_); });
+    command->add_option("--checkpoint", generate_.checkpoint, "folder, or id of a checkpoint")
+        ->required();
+    command->add_option("--prompt", generate_.prompt, "the text to go on from")->required();
+    command->add_option("--tokens", generate_.tokens, "how many [200]");
+    command->add_option("--temperature", generate_.temperature, "0 takes the likeliest [0.8]");
+    command->add_option("--top-k", generate_.top_k, "of the k likeliest; 0: of all [0]");
+    command->add_option("--seed", generate_.seed, "the same seed gives the same text [1]");
+  }
+
+  void add_version() {
+    leaf(&app_, "version", "the version of this binary", [this]() -> Result<int> {
+      print(common_.json ? Json{{"version", SHOAL_VERSION}}.dump() + "\n"
+                         : std::string("shoal ") + SHOAL_VERSION + "\n");
+      return kExitOk;
+    });
+  }
+
+  void take_name(CLI::App* command, const std::string& shown) {
+    command->add_option(shown, name_, shown == "JOB" ? "name or id" : "id")->required();
+  }
+
+  // The message of the parser, after a look for a command that was merely misspelt.
+  int refuse(const CLI::ParseError& error, int argc, char** argv) {
+    const CLI::App* at = &app_;
+    for (int i = 1; i < argc; ++i) {
+      const std::string word = argv[i];
+      if (word.empty() || word[0] == '-') break;
+      std::vector<std::string> names;
+      const CLI::App* next = nullptr;
+      for (const CLI::App* sub : at->get_subcommands([](const CLI::App*) { return true; })) {
+        names.push_back(sub->get_name());
+        if (sub->get_name() == word) next = sub;
+      }
+      if (names.empty()) break;
+      if (!next) return refuse_command(*at, word, names);
+      at = next;
+    }
+    say(paint("error: ", Colour::kRed, terminal().stderr_colour) + error.what());
+    say("hint: see `" + full_name(*at) + " --help`");
+    return kExitUsage;
+  }
+
+  int refuse_command(const CLI::App& at, const std::string& word,
+                     const std::vector<std::string>& names) {
+    say(paint("error: ", Colour::kRed, terminal().stderr_colour) + full_name(at) +
+        " has no command '" + word + "'");
+    const auto meant = nearest(word, names);
+    say(meant ? "hint: did you mean `" + full_name(at) + " " + *meant + "`?"
+              : "hint: see `" + full_name(at) + " --help`");
+    return kExitUsage;
+  }
+
+  static std::string full_name(const CLI::App& app) {
+    return app.get_parent() ? full_name(*app.get_parent()) + " " + app.get_name() : app.get_name();
+  }
+
+  CLI::App app_;
+  Common common_;
+  Action action_;
+  UpOptions up_;
+  SubmitOptions submit_;
+  EventsOptions events_;
+  GenerateOptions generate_;
+  std::string name_, folder_;
+  bool with_gone_ = false;
+};
+
+}  // namespace
+}  // namespace shoal::cli
+
+int main(int argc, char** argv) { return shoal::cli::Tree().run(argc, argv); }

@@ -1,0 +1,327 @@
+// Starting order: lock, ports, coordinator, agents. Each step has the same deadline; a child that
+// ends early ends the wait at once.
+#include "cli/up_command.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <thread>
+
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <netdb.h>
+#include <sys/file.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "cli/terminal.h"
+
+namespace shoal::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr double kReadyLimitS = 60;
+constexpr double kStopGraceS = 10;
+
+double now_s() {
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9;
+}
+
+// Tries the address before anything is started, so that the flag can be named.
+Status check_port_is_free(const HostPort& address, const std::string& flag) {
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_STREAM;
+  addrinfo* found = nullptr;
+  std::string host = address.host;
+  if (host.size() > 2 && host.front() == '[') host = host.substr(1, host.size() - 2);
+  if (getaddrinfo(host.c_str(), std::to_string(address.port).c_str(), &hints, &found) != 0) {
+    return Error{Code::kInvalidArgument, "unknown host '" + address.host + "'", flag, ""};
+  }
+  const int fd = socket(found->ai_family, found->ai_socktype | SOCK_CLOEXEC, found->ai_protocol);
+  const int on = 1;
+  setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+  const bool bound = bind(fd, found->ai_addr, found->ai_addrlen) == 0 && listen(fd, 1) == 0;
+  const int failure = errno;
+  if (fd >= 0) close(fd);
+  freeaddrinfo(found);
+  if (bound) return {};
+  const std::string why = failure == EADDRINUSE ? "port in use" : std::strerror(failure);
+  return Error{Code::kConflict, address.text() + ": " + why, flag,
+               "end what uses it, or give another port; 0 takes a free one"};
+}
+
+// One cluster per folder: the lock covers two commands at once, the state file a running cluster.
+class FolderLock {
+ public:
+  explicit FolderLock(const UpLayout& layout)
+      : fd_(open(layout.lock_file().c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600)) {}
+  ~FolderLock() {
+    if (fd_ >= 0) close(fd_);
+  }
+  FolderLock(const FolderLock&) = delete;
+  FolderLock& operator=(const FolderLock&) = delete;
+  bool take() { return fd_ >= 0 && flock(fd_, LOCK_EX | LOCK_NB) == 0; }
+
+ private:
+  int fd_;
+};
+
+Status check_folder_is_free(const UpLayout& layout) {
+  auto state = load_up_state(layout);
+  if (!state) return state.error();
+  if (!*state) return {};
+  for (const ProcessRef& process : (*state)->all()) {
+    if (!is_alive(process)) continue;
+    return Error{
+        Code::kConflict,
+        "a cluster runs in " + layout.root + " already: " + process.name + " is process " +
+            std::to_string(process.pid) + ", " + (*state)->addresses.http,
+        "--data-dir",
+        "use it, stop it with `shoal down --data-dir " + layout.root + "`, or give another folder"};
+  }
+  return {};
+}
+
+Status make_folders(const UpLayout& layout, int agents) {
+  std::error_code failure;
+  const auto make = [&](const std::string& path) {
+    if (!failure) fs::create_directories(path, failure);
+  };
+  make(layout.root);
+  make(layout.root + "/logs");
+  make(layout.coordinator());
+  for (int i = 1; i <= agents; ++i) make(layout.agent(i));
+  if (failure) {
+    return Error{Code::kInternal, layout.root + " cannot be made: " + failure.message(),
+                 "--data-dir", "give a folder that you may write to"};
+  }
+  fs::permissions(layout.root, fs::perms::owner_all, failure);
+  return {};
+}
+
+Status check_binaries(const std::string& folder) {
+  for (const char* name : {"shoal-coordinator", "shoal-agent", "shoal-trainer"}) {
+    const std::string path = folder + "/" + name;
+    if (access(path.c_str(), X_OK) == 0) continue;
+    return Error{Code::kNotFound, path + " is missing: `shoal up` starts what lies beside it", "",
+                 "build everything with `./dev build`"};
+  }
+  return {};
+}
+
+class Cluster {
+ public:
+  Cluster(UpLayout layout, UpOptions options)
+      : layout_(std::move(layout)), options_(std::move(options)), binaries_(own_folder()) {
+    state_.data_dir = layout_.root;
+  }
+
+  Status start() {
+    deadline_ = now_s() + kReadyLimitS;
+    Status done = start_coordinator();
+    if (done.ok()) done = start_agents();
+    if (done.ok()) done = wait_for_agents();
+    if (!done.ok()) shut_down();
+    return done;
+  }
+
+  // Agents first: they drain while the coordinator still listens.
+  void shut_down() {
+    stop(state_.agents, kStopGraceS);
+    stop({state_.coordinator}, kStopGraceS);
+    std::error_code ignored;
+    fs::remove(layout_.state_file(), ignored);
+  }
+
+  // Until Ctrl-C (true) or the end of the coordinator (false).
+  bool watch() {
+    std::vector<ProcessRef> agents = state_.agents;
+    while (pause_for(0.5)) {
+      if (!is_alive(state_.coordinator)) return false;
+      const auto is_dead = [](const ProcessRef& agent) {
+        if (is_alive(agent)) return false;
+        say(agent.name + " has ended; its log: " + agent.log);
+        return true;
+      };
+      agents.erase(std::remove_if(agents.begin(), agents.end(), is_dead), agents.end());
+    }
+    return true;
+  }
+
+  const UpState& state() const { return state_; }
+
+ private:
+  Status start_coordinator() {
+    auto http = parse_loopback(options_.http, "--http");
+    if (!http) return http.error();
+    auto grpc = parse_loopback(options_.grpc, "--grpc");
+    if (!grpc) return grpc.error();
+    if (auto free = check_port_is_free(*http, "--http"); !free) return free;
+    if (auto free = check_port_is_free(*grpc, "--grpc"); !free) return free;
+    std::error_code ignored;
+    fs::remove(layout_.address_file(), ignored);
+    auto started = launch(coordinator_launch(layout_, options_, *http, *grpc, binaries_));
+    if (!started) return started.error();
+    state_.coordinator = *started;
+    if (auto saved = save_up_state(layout_, state_); !saved) return saved;
+    while (!read_addresses()) {
+      if (auto going = go_on("the coordinator to listen", state_.coordinator); !going) return going;
+    }
+    const Api api(state_.addresses.http);
+    while (!api.answers("/readyz")) {
+      if (auto going = go_on("the coordinator to be ready", state_.coordinator); !going)
+        return going;
+    }
+    return save_up_state(layout_, state_);
+  }
+
+  bool read_addresses() {
+    std::ifstream file(layout_.address_file());
+    std::ostringstream text;
+    text << file.rdbuf();
+    const Json json = Json::parse(text.str(), nullptr, false);
+    if (!json.is_object()) return false;
+    state_.addresses = {text_at(json, "http", ""), text_at(json, "grpc", ""),
+                        text_at(json, "token_file", "")};
+    std::string& http = state_.addresses.http;
+    if (http.find("://") == std::string::npos) http = "http://" + http;
+    return true;
+  }
+
+  Status start_agents() {
+    const int cores = static_cast<int>(std::thread::hardware_concurrency());
+    const int threads = threads_per_agent(options_, cores);
+    for (int number = 1; number <= options_.agents; ++number) {
+      auto agent =
+          launch(agent_launch(layout_, options_, number, threads, state_.addresses, binaries_));
+      if (!agent) return agent.error();
+      state_.agents.push_back(*agent);
+      if (auto saved = save_up_state(layout_, state_); !saved) return saved;
+    }
+    return {};
+  }
+
+  // The agents that can work, or work already for a job of an earlier run.
+  std::vector<std::string> agents_at_hand() const {
+    std::vector<std::string> names;
+    const auto agents = Api(state_.addresses.http).list("/agents");
+    if (!agents.ok()) return names;
+    for (const Json& agent : agents->at("items")) {
+      const std::string state = text_at(agent, "state");
+      if (state == "idle" || state == "syncing" || state == "active") {
+        names.push_back(text_at(agent, "name"));
+      }
+    }
+    return names;
+  }
+
+  Status wait_for_agents() {
+    for (;;) {
+      const std::vector<std::string> there = agents_at_hand();
+      const auto missing =
+          std::find_if(state_.agents.begin(), state_.agents.end(), [&](const ProcessRef& agent) {
+            return std::find(there.begin(), there.end(), agent.name) == there.end();
+          });
+      if (missing == state_.agents.end()) return {};
+      if (auto going = go_on(missing->name + " to be idle", *missing); !going) return going;
+    }
+  }
+
+  // One beat of a wait; an error when it has no sense to go on.
+  Status go_on(const std::string& what, const ProcessRef& process) const {
+    const std::string log = "; the end of " + process.log + ":" + last_lines(process.log, 12);
+    if (!is_alive(process)) {
+      return Error{Code::kInternal, process.name + " ended while waiting for " + what + log, "",
+                   ""};
+    }
+    if (now_s() > deadline_) {
+      return Error{
+          Code::kDeadlineExceeded,
+          "waited " + std::to_string(static_cast<int>(kReadyLimitS)) + " s for " + what + log, "",
+          ""};
+    }
+    if (!pause_for(0.1)) return Error{Code::kCancelled, "interrupted", "", ""};
+    return {};
+  }
+
+  UpLayout layout_;
+  UpOptions options_;
+  std::string binaries_;
+  UpState state_;
+  double deadline_ = 0;
+};
+
+void show(const UpState& state, bool json, bool detached) {
+  if (json) return print(to_json(state).dump(2) + "\n");
+  std::string pids = std::to_string(state.coordinator.pid);
+  for (const ProcessRef& agent : state.agents) pids += " " + std::to_string(agent.pid);
+  print("http        " + state.addresses.http + "\ngrpc        " + state.addresses.grpc +
+        "\ntoken_file  " + state.addresses.token_file + "\ndata_dir    " + state.data_dir +
+        "\npids        " + pids + "\n");
+  say(detached ? "Stop it with: shoal down --data-dir " + state.data_dir : "Ctrl-C stops it.");
+}
+
+std::string folder_of(const std::string& data_dir) {
+  std::string path =
+      fs::absolute(data_dir.empty() ? default_up_folder() : data_dir).lexically_normal().string();
+  while (path.size() > 1 && path.back() == '/') path.pop_back();
+  return path;
+}
+
+}  // namespace
+
+Result<int> run_up(const UpOptions& options, bool json) {
+  if (auto good = validate(options); !good) return good.error();
+  if (auto there = check_binaries(own_folder()); !there) return there.error();
+  const UpLayout layout{folder_of(options.data_dir)};
+  if (auto made = make_folders(layout, options.agents); !made) return made.error();
+  FolderLock lock(layout);
+  if (!lock.take()) {
+    return Error{Code::kConflict, "another `shoal up` works in " + layout.root, "--data-dir",
+                 "wait for it, or give another folder"};
+  }
+  if (auto free = check_folder_is_free(layout); !free) return free.error();
+
+  catch_interrupts();
+  Cluster cluster(layout, options);
+  if (auto started = cluster.start(); !started) return started.error();
+  show(cluster.state(), json, options.detach);
+  if (options.detach) return kExitOk;
+  const bool asked_to_stop = cluster.watch();
+  say(asked_to_stop ? "Stopping." : "The coordinator has ended; stopping the agents.");
+  const std::string log = cluster.state().coordinator.log;
+  cluster.shut_down();
+  if (asked_to_stop) return kExitOk;
+  return Error{Code::kInternal,
+               "the coordinator ended; the end of " + log + ":" + last_lines(log, 12), "", ""};
+}
+
+Result<int> run_down(const std::string& data_dir, bool json) {
+  const UpLayout layout{folder_of(data_dir)};
+  auto state = load_up_state(layout);
+  if (!state) return state.error();
+  if (!*state) {
+    return Error{Code::kNotFound, "no cluster runs in " + layout.root, "--data-dir",
+                 "give the folder that `shoal up` printed"};
+  }
+  stop((*state)->agents, kStopGraceS);
+  stop({(*state)->coordinator}, kStopGraceS);
+  std::error_code ignored;
+  fs::remove(layout.state_file(), ignored);
+  if (json) {
+    print(Json{{"stopped", (*state)->all().size()}, {"data_dir", layout.root}}.dump(2) + "\n");
+  } else {
+    say("Stopped " + std::to_string((*state)->agents.size()) +
+        " agents and the coordinator. The data stays in " + layout.root + ".");
+  }
+  return kExitOk;
+}
+
+}  // namespace shoal::cli

@@ -1,0 +1,165 @@
+// Flags of the daemons as `shoal up` uses them: everything on loopback, free ports for the peers.
+#include "cli/up_layout.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cstdlib>
+#include <fstream>
+#include <sstream>
+
+#include <unistd.h>
+
+namespace shoal::cli {
+namespace {
+
+constexpr int kAgentsMax = 256;
+
+Json process_json(const ProcessRef& process) {
+  return {
+      {"name", process.name}, {"pid", process.pid}, {"start", process.start}, {"log", process.log}};
+}
+
+ProcessRef process_of(const Json& json) {
+  return {text_at(json, "name", ""), static_cast<pid_t>(number_at(json, "pid")),
+          static_cast<std::int64_t>(number_at(json, "start")), text_at(json, "log", "")};
+}
+
+}  // namespace
+
+std::string default_up_folder() {
+  if (const char* xdg = std::getenv("XDG_DATA_HOME"); xdg && *xdg == '/') {
+    return std::string(xdg) + "/shoal/up";
+  }
+  const char* home = std::getenv("HOME");
+  return std::string(home && *home ? home : "/tmp") + "/.local/share/shoal/up";
+}
+
+Result<HostPort> parse_loopback(const std::string& text, const std::string& flag) {
+  const auto colon = text.rfind(':');
+  HostPort parsed;
+  parsed.host = colon == std::string::npos ? "" : text.substr(0, colon);
+  if (parsed.host.empty()) parsed.host = "127.0.0.1";
+  const std::string digits = colon == std::string::npos ? text : text.substr(colon + 1);
+  const auto [end, failure] =
+      std::from_chars(digits.data(), digits.data() + digits.size(), parsed.port);
+  const bool whole = failure == std::errc() && end == digits.data() + digits.size();
+  if (!whole || parsed.port < 0 || parsed.port > 65535) {
+    return Error{Code::kInvalidArgument, "not an address: '" + text + "'", flag,
+                 "give it as host:port, for example 127.0.0.1:7070; port 0 takes a free one"};
+  }
+  if (!is_loopback_host(parsed.host)) {
+    return Error{Code::kInvalidArgument, "'" + parsed.host + "' is not this host's loopback", flag,
+                 "`shoal up` is for trying out on one host; for others start shoal-coordinator"};
+  }
+  return parsed;
+}
+
+Status validate(const UpOptions& options) {
+  if (options.agents < 1 || options.agents > kAgentsMax) {
+    return Error{
+        Code::kInvalidArgument,
+        "must be 1 to " + std::to_string(kAgentsMax) + ", got " + std::to_string(options.agents),
+        "--agents", "four are a good start"};
+  }
+  if (options.threads < 0) {
+    return Error{Code::kInvalidArgument,
+                 "must not be negative, got " + std::to_string(options.threads), "--threads",
+                 "leave it out to share the cores"};
+  }
+  if (auto http = parse_loopback(options.http, "--http"); !http) return http.error();
+  if (auto grpc = parse_loopback(options.grpc, "--grpc"); !grpc) return grpc.error();
+  return {};
+}
+
+int threads_per_agent(const UpOptions& options, int cores) {
+  return options.threads > 0 ? options.threads : std::max(1, cores / options.agents);
+}
+
+Launch coordinator_launch(const UpLayout& layout, const UpOptions& options, const HostPort& http,
+                          const HostPort& grpc, const std::string& binaries) {
+  return {"coordinator",
+          {binaries + "/shoal-coordinator", "--data-dir", layout.coordinator(), "--http",
+           http.text(), "--grpc", grpc.text(), "--address-file", layout.address_file()},
+          layout.log("coordinator"),
+          !options.detach};
+}
+
+Launch agent_launch(const UpLayout& layout, const UpOptions& options, int number, int threads,
+                    const UpAddresses& addresses, const std::string& binaries) {
+  const std::string name = "agent-" + std::to_string(number);
+  return {name,
+          {binaries + "/shoal-agent", "--coordinator", addresses.grpc, "--token-file",
+           addresses.token_file, "--data-dir", layout.agent(number), "--name", name, "--threads",
+           std::to_string(threads), "--devices", "cpu:1", "--host", "127.0.0.1", "--peer-ports",
+           "0", "--trainer", binaries + "/shoal-trainer"},
+          layout.log(name),
+          !options.detach};
+}
+
+std::vector<ProcessRef> UpState::all() const {
+  std::vector<ProcessRef> processes = agents;
+  processes.push_back(coordinator);
+  return processes;
+}
+
+Json to_json(const UpState& state) {
+  Json json;
+  json["http"] = state.addresses.http;
+  json["grpc"] = state.addresses.grpc;
+  json["token_file"] = state.addresses.token_file;
+  json["data_dir"] = state.data_dir;
+  json["pids"]["coordinator"] = state.coordinator.pid;
+  json["pids"]["agents"] = Json::array();
+  json["processes"] = Json::array();
+  if (state.coordinator.pid > 0) json["processes"].push_back(process_json(state.coordinator));
+  for (const ProcessRef& agent : state.agents) {
+    json["pids"]["agents"].push_back(agent.pid);
+    json["processes"].push_back(process_json(agent));
+  }
+  return json;
+}
+
+Result<UpState> read_up_state(const std::string& text) {
+  const Json json = Json::parse(text, nullptr, false);
+  const Json* processes = json.is_discarded() ? nullptr : at_path(json, "processes");
+  if (!processes || !processes->is_array()) {
+    return Error{Code::kDataLoss, "the file up.json is not readable", "",
+                 "end the processes by hand and remove it"};
+  }
+  UpState state;
+  state.addresses = {text_at(json, "http", ""), text_at(json, "grpc", ""),
+                     text_at(json, "token_file", "")};
+  state.data_dir = text_at(json, "data_dir", "");
+  for (const Json& process : *processes) {
+    if (text_at(process, "name") == "coordinator") {
+      state.coordinator = process_of(process);
+    } else {
+      state.agents.push_back(process_of(process));
+    }
+  }
+  return state;
+}
+
+Status save_up_state(const UpLayout& layout, const UpState& state) {
+  const std::string fresh = layout.state_file() + ".new";
+  std::ofstream file(fresh, std::ios::trunc);
+  file << to_json(state).dump(2) << "\n";
+  file.close();
+  if (!file || ::rename(fresh.c_str(), layout.state_file().c_str()) != 0) {
+    return Error{Code::kInternal, layout.state_file() + " cannot be written", "--data-dir",
+                 "is the folder writable and the disk not full?"};
+  }
+  return {};
+}
+
+Result<std::optional<UpState>> load_up_state(const UpLayout& layout) {
+  std::ifstream file(layout.state_file());
+  if (!file) return std::optional<UpState>();
+  std::ostringstream text;
+  text << file.rdbuf();
+  auto state = read_up_state(text.str());
+  if (!state) return state.error();
+  return std::optional<UpState>(std::move(*state));
+}
+
+}  // namespace shoal::cli

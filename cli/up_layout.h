@@ -1,0 +1,79 @@
+// What `shoal up` decides before it starts anything: addresses, the folder's layout, the command
+// lines, and the state file that `shoal down` reads. Pure but for the two functions that touch the
+// state file.
+//
+//   D/up.json            the running cluster (removed by `down`)
+//   D/up.lock            held while a cluster starts
+//   D/coordinator/       the coordinator's data folder, its address file and token
+//   D/agents/1 …         one data folder per agent
+//   D/logs/NAME.log      what each process wrote
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "cli/api.h"
+#include "cli/processes.h"
+
+namespace shoal::cli {
+
+struct UpOptions {
+  int agents = 1;
+  std::string http = "127.0.0.1:7070";
+  std::string grpc = "127.0.0.1:7071";
+  std::string data_dir;  // empty: default_up_folder()
+  int threads = 0;       // per agent; 0: the host's cores shared out
+  bool detach = false;
+};
+
+// $XDG_DATA_HOME/shoal/up or ~/.local/share/shoal/up.
+std::string default_up_folder();
+
+struct HostPort {
+  std::string host;
+  int port = 0;
+  std::string text() const { return host + ":" + std::to_string(port); }
+};
+// "host:port", ":port" or "port"; refuses what is not loopback, naming the flag.
+Result<HostPort> parse_loopback(const std::string& text, const std::string& flag);
+
+Status validate(const UpOptions& options);
+int threads_per_agent(const UpOptions& options, int cores);
+
+struct UpLayout {
+  std::string root;
+  std::string state_file() const { return root + "/up.json"; }
+  std::string lock_file() const { return root + "/up.lock"; }
+  std::string coordinator() const { return root + "/coordinator"; }
+  std::string address_file() const { return root + "/coordinator.json"; }
+  std::string agent(int number) const { return root + "/agents/" + std::to_string(number); }
+  std::string log(const std::string& name) const { return root + "/logs/" + name + ".log"; }
+};
+
+// What the coordinator tells of itself once it listens.
+struct UpAddresses {
+  std::string http, grpc, token_file;  // http with its scheme
+};
+
+Launch coordinator_launch(const UpLayout& layout, const UpOptions& options, const HostPort& http,
+                          const HostPort& grpc, const std::string& binaries);
+Launch agent_launch(const UpLayout& layout, const UpOptions& options, int number, int threads,
+                    const UpAddresses& addresses, const std::string& binaries);
+
+struct UpState {
+  UpAddresses addresses;
+  std::string data_dir;
+  ProcessRef coordinator;
+  std::vector<ProcessRef> agents;
+  std::vector<ProcessRef> all() const;
+};
+Json to_json(const UpState& state);
+Result<UpState> read_up_state(const std::string& text);
+
+// Replaces the file as a whole. Nothing is returned when there is no file.
+Status save_up_state(const UpLayout& layout, const UpState& state);
+Result<std::optional<UpState>> load_up_state(const UpLayout& layout);
+
+}  // namespace shoal::cli

@@ -1,0 +1,77 @@
+#include "cli/up_layout.h"
+
+#include <gtest/gtest.h>
+
+namespace shoal::cli {
+namespace {
+
+TEST(UpLayout, LoopbackAddressesOnly) {
+  EXPECT_EQ(parse_loopback("127.0.0.1:7070", "--http")->text(), "127.0.0.1:7070");
+  EXPECT_EQ(parse_loopback(":0", "--http")->text(), "127.0.0.1:0");
+  EXPECT_EQ(parse_loopback("7070", "--http")->text(), "127.0.0.1:7070");
+  EXPECT_EQ(parse_loopback("localhost:1", "--http")->text(), "localhost:1");
+  EXPECT_EQ(parse_loopback("[::1]:7070", "--http")->text(), "[::1]:7070");
+  EXPECT_EQ(parse_loopback("0.0.0.0:7070", "--http").error().field, "--http");
+  EXPECT_EQ(parse_loopback("example.org:7070", "--grpc").error().field, "--grpc");
+  EXPECT_FALSE(parse_loopback("127.0.0.1:70700", "--http").ok());
+  EXPECT_FALSE(parse_loopback("127.0.0.1:x", "--http").ok());
+}
+
+TEST(UpLayout, OptionsAreRefusedByName) {
+  UpOptions options;
+  EXPECT_TRUE(validate(options).ok());
+  options.agents = 0;
+  EXPECT_EQ(validate(options).error().field, "--agents");
+  options.agents = 2;
+  options.threads = -1;
+  EXPECT_EQ(validate(options).error().field, "--threads");
+}
+
+TEST(UpLayout, CoresAreSharedOut) {
+  UpOptions options;
+  options.agents = 4;
+  EXPECT_EQ(threads_per_agent(options, 16), 4);
+  EXPECT_EQ(threads_per_agent(options, 2), 1);
+  options.threads = 3;
+  EXPECT_EQ(threads_per_agent(options, 16), 3);
+}
+
+TEST(UpLayout, StateFileComesBack) {
+  UpState state;
+  state.addresses = {"http://127.0.0.1:1", "127.0.0.1:2", "/d/token"};
+  state.data_dir = "/d";
+  state.coordinator = {"coordinator", 10, 100, "/d/logs/coordinator.log"};
+  state.agents = {{"agent-1", 11, 101, "/d/logs/agent-1.log"}};
+  const Json json = to_json(state);
+  EXPECT_EQ(json.at("pids").at("coordinator"), 10);
+  EXPECT_EQ(json.at("pids").at("agents"), Json::parse("[11]"));
+  const auto read = read_up_state(json.dump());
+  ASSERT_TRUE(read.ok());
+  EXPECT_EQ(read->addresses.grpc, "127.0.0.1:2");
+  EXPECT_EQ(read->coordinator, state.coordinator);
+  EXPECT_EQ(read->agents, state.agents);
+  EXPECT_FALSE(read_up_state("{").ok());
+}
+
+TEST(UpLayout, AgentsGetTheirOwnFolderAndFreePorts) {
+  const UpLayout layout{"/d"};
+  UpOptions options;
+  options.detach = true;
+  const Launch agent =
+      agent_launch(layout, options, 3, 2, {"http://h", "127.0.0.1:9", "/t"}, "/bin");
+  EXPECT_EQ(agent.name, "agent-3");
+  EXPECT_FALSE(agent.ends_with_parent);
+  const auto has = [&](const std::string& flag, const std::string& value) {
+    for (std::size_t i = 0; i + 1 < agent.command.size(); ++i) {
+      if (agent.command[i] == flag) return agent.command[i + 1] == value;
+    }
+    return false;
+  };
+  EXPECT_TRUE(has("--data-dir", "/d/agents/3"));
+  EXPECT_TRUE(has("--peer-ports", "0"));
+  EXPECT_TRUE(has("--coordinator", "127.0.0.1:9"));
+  EXPECT_TRUE(has("--threads", "2"));
+}
+
+}  // namespace
+}  // namespace shoal::cli

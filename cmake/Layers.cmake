@@ -1,0 +1,117 @@
+# Folder = library = permitted dependencies.
+#
+#   pure_library(name SOURCES a.cc … DEPS other_pure …)      no clock, socket, thread, file, global or
+#       unseeded randomness; may depend on pure libraries only. Both rules stop the configure step. A
+#       link test loads the whole archive against exactly its declared dependencies.
+#   shoal_library(name SOURCES … DEPS …)                      everything else
+#   shoal_binary(name SOURCES … DEPS …)                       lands in bin/
+#   shoal_test(name SOURCES … DEPS …)                         one GoogleTest binary, one ctest entry
+
+define_property(GLOBAL PROPERTY SHOAL_PURE_LIBRARIES BRIEF_DOCS "names of pure libraries")
+define_property(GLOBAL PROPERTY SHOAL_REGISTERED_TESTS BRIEF_DOCS "paths of *_test.cc in a shoal_test")
+
+# What a pure source must not say, as a regular expression per line. Comments are not stripped: a
+# comment about a clock belongs to the code that has one.
+set(SHOAL_PURE_FORBIDDEN
+    "#include <(chrono|thread|mutex|shared_mutex|condition_variable|future|atomic|random|fstream|iostream|filesystem|ctime|unistd.h|fcntl.h|sys/|netinet/|arpa/|unordered_map|unordered_set)"
+    "std::(random_device|shuffle|async|thread|hash<|getenv|system_clock|steady_clock)"
+    "[^_a-z](rand|srand|time|getenv|clock_gettime)[(]"
+    "#include [<\"](torch|ATen|grpcpp|grpc|boost|sqlite3|prometheus|spdlog|cuda)")
+
+function(_shoal_refuse_impure_source name source)
+  file(STRINGS ${source} lines)
+  foreach(pattern IN LISTS SHOAL_PURE_FORBIDDEN)
+    foreach(line IN LISTS lines)
+      if(line MATCHES "${pattern}" AND NOT line MATCHES "^ *//")
+        message(FATAL_ERROR "${name} is pure; ${source} may not say: ${line}")
+      endif()
+    endforeach()
+  endforeach()
+endfunction()
+
+function(pure_library name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;DEPS" ${ARGN})
+  get_property(pure GLOBAL PROPERTY SHOAL_PURE_LIBRARIES)
+  foreach(dep IN LISTS ARG_DEPS)
+    if(NOT dep IN_LIST pure)
+      message(FATAL_ERROR "${name} is pure and may not depend on ${dep}, which is not")
+    endif()
+  endforeach()
+  file(GLOB headers CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.h)
+  foreach(source IN LISTS ARG_SOURCES headers)
+    cmake_path(ABSOLUTE_PATH source BASE_DIRECTORY ${CMAKE_CURRENT_SOURCE_DIR})
+    _shoal_refuse_impure_source(${name} ${source})
+  endforeach()
+  set_property(GLOBAL APPEND PROPERTY SHOAL_PURE_LIBRARIES ${name})
+
+  add_library(${name} STATIC ${ARG_SOURCES})
+  target_include_directories(${name} PUBLIC ${CMAKE_SOURCE_DIR})
+  target_link_libraries(${name} PUBLIC ${ARG_DEPS})
+  if(SHOAL_TESTS)
+    set(main ${CMAKE_BINARY_DIR}/link_test_main.cc)
+    if(NOT EXISTS ${main})
+      file(WRITE ${main} "int main() { return 0; }\n")
+    endif()
+    add_executable(${name}_link_test ${main})
+    set_target_properties(${name}_link_test PROPERTIES
+                          RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/link_tests)
+    target_link_libraries(${name}_link_test PRIVATE -Wl,--whole-archive ${name} -Wl,--no-whole-archive)
+  endif()
+endfunction()
+
+function(shoal_library name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;DEPS" ${ARGN})
+  add_library(${name} STATIC ${ARG_SOURCES})
+  target_include_directories(${name} PUBLIC ${CMAKE_SOURCE_DIR})
+  target_link_libraries(${name} PUBLIC ${ARG_DEPS} Threads::Threads)
+endfunction()
+
+function(shoal_binary name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;DEPS" ${ARGN})
+  add_executable(${name} ${ARG_SOURCES})
+  target_include_directories(${name} PRIVATE ${CMAKE_SOURCE_DIR})
+  target_link_libraries(${name} PRIVATE ${ARG_DEPS} Threads::Threads)
+endfunction()
+
+function(shoal_test name)
+  if(NOT SHOAL_TESTS)
+    return()
+  endif()
+  cmake_parse_arguments(ARG "" "TIMEOUT" "SOURCES;DEPS" ${ARGN})
+  if(NOT ARG_TIMEOUT)
+    set(ARG_TIMEOUT 120)
+  endif()
+  add_executable(${name} ${ARG_SOURCES})
+  target_include_directories(${name} PRIVATE ${CMAKE_SOURCE_DIR})
+  target_link_libraries(${name} PRIVATE ${ARG_DEPS} GTest::gmock GTest::gtest_main)
+  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+  add_test(NAME ${name} COMMAND ${name})
+  set_tests_properties(${name} PROPERTIES TIMEOUT ${ARG_TIMEOUT})
+  foreach(source IN LISTS ARG_SOURCES)
+    cmake_path(ABSOLUTE_PATH source BASE_DIRECTORY ${CMAKE_CURRENT_SOURCE_DIR})
+    set_property(GLOBAL APPEND PROPERTY SHOAL_REGISTERED_TESTS ${source})
+  endforeach()
+endfunction()
+
+# A test file that no target compiles would look like a passing test.
+function(shoal_check_every_test_is_registered)
+  if(NOT SHOAL_TESTS)
+    return()
+  endif()
+  get_property(registered GLOBAL PROPERTY SHOAL_REGISTERED_TESTS)
+  file(GLOB_RECURSE tests CONFIGURE_DEPENDS
+       ${CMAKE_SOURCE_DIR}/base/*_test.cc ${CMAKE_SOURCE_DIR}/proto/*_test.cc
+       ${CMAKE_SOURCE_DIR}/coordinator/*_test.cc ${CMAKE_SOURCE_DIR}/agent/*_test.cc
+       ${CMAKE_SOURCE_DIR}/outer_opt/*_test.cc ${CMAKE_SOURCE_DIR}/swarm/*_test.cc
+       ${CMAKE_SOURCE_DIR}/wire/*_test.cc ${CMAKE_SOURCE_DIR}/cli/*_test.cc
+       ${CMAKE_SOURCE_DIR}/tests/*_test.cc)
+  if(SHOAL_TRAINER)
+    file(GLOB_RECURSE trainer_tests CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/trainer/*_test.cc)
+    list(APPEND tests ${trainer_tests})
+  endif()
+  foreach(test IN LISTS tests)
+    if(NOT test IN_LIST registered)
+      message(FATAL_ERROR "${test} belongs to no shoal_test()")
+    endif()
+  endforeach()
+endfunction()

@@ -1,0 +1,38 @@
+# Compiler flags that hold for every target, ccache and the linker.
+
+if(NOT CMAKE_BUILD_TYPE)
+  set(CMAKE_BUILD_TYPE RelWithDebInfo CACHE STRING "" FORCE)
+endif()
+# Line tables only: back traces stay readable, objects stay small.
+set(CMAKE_CXX_FLAGS_RELWITHDEBINFO "-O2 -g1 -DNDEBUG")
+
+add_compile_options(-Wall -Wextra -Wno-unused-parameter -Wno-missing-field-initializers -Wnon-virtual-dtor -Woverloaded-virtual)
+# g++ 12 sees uninitialised members in every moved std::variant; clang-tidy looks for the real ones.
+add_compile_options($<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>)
+if(SHOAL_WERROR)
+  add_compile_options(-Werror)
+endif()
+# Averaging and the outer step must give the same bits everywhere (docs/architecture.md, "Same bits").
+add_compile_options(-ffp-contract=off)
+add_compile_options(-ffile-prefix-map=${CMAKE_SOURCE_DIR}/=)
+
+if(SHOAL_SANITIZE)
+  add_compile_options(-fsanitize=${SHOAL_SANITIZE} -fno-omit-frame-pointer)
+  add_link_options(-fsanitize=${SHOAL_SANITIZE})
+endif()
+
+find_program(CCACHE_PROGRAM ccache)
+if(CCACHE_PROGRAM AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
+  # Slopiness lets ccache see through precompiled headers; base_dir shares hits between checkouts.
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env
+      CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime
+      CCACHE_BASEDIR=${CMAKE_SOURCE_DIR} CCACHE_NOHASHDIR=1 ${CCACHE_PROGRAM})
+  add_compile_options($<$<CXX_COMPILER_ID:GNU>:-fpch-preprocess>)
+endif()
+
+find_program(LLD_PROGRAM ld.lld)
+if(LLD_PROGRAM)
+  add_link_options(-fuse-ld=lld)
+endif()
+
+find_package(Threads REQUIRED)

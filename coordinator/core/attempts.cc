@@ -1,0 +1,249 @@
+// Attempts of a round's all-reduce: plan, votes, failures, and what follows from them.
+#include <algorithm>
+
+#include "coordinator/core/attempt.h"
+#include "coordinator/core/data_ledger.h"
+#include "coordinator/core/event_kinds.h"
+#include "coordinator/core/machines.h"
+#include "coordinator/core/replicas.h"
+#include "coordinator/core/rounds.h"
+
+namespace shoal::coordinator {
+namespace {
+
+constexpr std::int32_t kAbortsMax = 10;  // of one round number; then the job fails
+
+Duration time_limit(const Options& options, std::int64_t value_count) {
+  // A member moves about twice the vector; fp32 bounds every codec.
+  const double bytes = 8.0 * static_cast<double>(value_count);
+  return options.reduce_limit_min + seconds_f(bytes / options.reduce_bytes_per_s);
+}
+
+AttemptInput attempt_input(const Turn& turn, const RoundRecord& round) {
+  const State& state = turn.state();
+  const JobTimers* timers = state.timers.find(round.key.job);
+  AttemptInput input;
+  input.now = turn.now();
+  input.started_at = round.attempt_started_at;
+  input.time_limit = time_limit(turn.options(), state.jobs.at(round.key.job).value_count);
+  input.first_failure_at = timers->first_failure_at;
+  input.attempt = std::max(1, timers->attempts);
+  for (const ReplicaId replica : members_of(state, round.key)) {
+    const auto& contribution = state.contributions.at({round.key, replica});
+    AttemptMember member;
+    member.replica = replica;
+    member.alive = is_live(state, replica);
+    if (contribution.state == ContributionState::kVoted) member.vote = contribution.average;
+    if (const ReduceFailed* failed = timers->failures.find(replica)) {
+      member.failed = true;
+      member.complains_about = failed->lost;
+    }
+    input.members.push_back(member);
+  }
+  return input;
+}
+
+ReplicaFailure failure_for(AttemptReason reason) {
+  if (reason == AttemptReason::kMajority) return ReplicaFailure::kDigestMismatch;
+  return reason == AttemptReason::kSilent ? ReplicaFailure::kFrozen
+                                          : ReplicaFailure::kPeerUnreachable;
+}
+
+void exclude(Turn& turn, const AttemptDecision& decision) {
+  for (const ReplicaId replica : decision.exclude) {
+    if (!is_live(turn.state(), replica)) continue;
+    fail_replica(turn, replica, failure_for(decision.reason),
+                 std::string("left out of the reduce: ") + to_string(decision.reason));
+  }
+}
+
+// The dead leave the plan; what they had leased goes back.
+void drop_dead_members(Turn& turn, const RoundKey& key) {
+  for (const ReplicaId replica : members_of(turn.state(), key)) {
+    if (is_live(turn.state(), replica)) continue;
+    JobRecord& job = turn.job(key.job);
+    ContributionRecord& contribution = turn.contribution(key, replica);
+    for (const auto& lease : contribution.leases)
+      give_back({job.next_sequence, job.returned}, lease);
+    contribution.leases.clear();
+    contribution.state = ContributionState::kLost;
+    contribution.member_index = -1;
+    contribution.weight = 0;
+  }
+}
+
+void next_attempt(Turn& turn, const RoundKey& key, const AttemptDecision& decision) {
+  exclude(turn, decision);
+  drop_dead_members(turn, key);
+  const auto members = members_of(turn.state(), key);
+  const JobRecord& job = turn.state().jobs.at(key.job);
+  if (static_cast<std::int64_t>(members.size()) < job.spec.swarm.min_replicas) {
+    return abort_round(turn, key, AbortReason::kBelowMinReplicas);
+  }
+  const bool usable = std::any_of(members.begin(), members.end(), [&](ReplicaId replica) {
+    return turn.state().contributions.at({key, replica}).weight > 0;
+  });
+  if (!usable) return abort_round(turn, key, AbortReason::kNoUsableContribution);
+  transition(turn, key, RoundState::kSealed);
+  turn.event(Severity::kWarning, event_kind::kRoundAttempt, {.job = key.job, .round = key.round},
+             "round " + std::to_string(key.round) + ": next attempt with " +
+                 std::to_string(members.size()) + " members (" + to_string(decision.reason) + ")");
+  start_attempt(turn, key, members);
+}
+
+void reopen(Turn& turn, const RoundKey& key, AbortReason reason) {
+  const JobRecord& job = turn.state().jobs.at(key.job);
+  transition(turn, key, RoundState::kOpen);
+  RoundRecord& round = turn.round(key);
+  ++round.aborts;
+  round.abort_reason = reason;
+  round.opened_at = turn.now();
+  round.sealed_at = {};
+  round.from_step = round.to_step;
+  // Too few replicas is no reason to drift further apart: wait where they are.
+  if (reason != AbortReason::kBelowMinReplicas) {
+    round.to_step = std::min(round.to_step + job.spec.sync.every, job.spec.train.steps);
+  }
+  JobTimers& timers = turn.volatile_state().timers[key.job];
+  timers.close_sent = false;
+  timers.attempts = 0;
+}
+
+}  // namespace
+
+std::vector<ReplicaId> members_of(const State& state, const RoundKey& key) {
+  std::vector<std::pair<std::int32_t, ReplicaId>> ordered;
+  for (const ReplicaId replica : round_replicas(state, key)) {
+    const std::int32_t index = state.contributions.at({key, replica}).member_index;
+    if (index >= 0) ordered.emplace_back(index, replica);
+  }
+  std::sort(ordered.begin(), ordered.end());
+  std::vector<ReplicaId> members;
+  for (const auto& [index, replica] : ordered) members.push_back(replica);
+  return members;
+}
+
+ReducePlan plan_of(const State& state, const RoundKey& key) {
+  const JobRecord& job = state.jobs.at(key.job);
+  ReducePlan plan;
+  plan.key = key;
+  plan.attempt = state.rounds.at(key).attempt;
+  plan.topology = job.spec.sync.topology;
+  plan.codec =
+      job.spec.sync.algorithm == SyncAlgorithm::kNone ? CodecKind::kFp32 : job.spec.sync.codec;
+  plan.value_count = job.value_count;
+  plan.time_limit = time_limit(state.options, job.value_count);
+  for (const ReplicaId replica : members_of(state, key)) {
+    const auto& contribution = state.contributions.at({key, replica});
+    const ReplicaRecord* record = state.replicas.find(replica);
+    plan.members.push_back({replica, record == nullptr ? "" : record->address, contribution.weight,
+                            contribution.clip_factor, contribution.part_first,
+                            contribution.part_count});
+  }
+  return plan;
+}
+
+void start_attempt(Turn& turn, const RoundKey& key, const std::vector<ReplicaId>& members) {
+  RoundRecord& round = turn.round(key);
+  ++round.attempt;
+  round.attempt_started_at = turn.now();
+  JobTimers& timers = turn.volatile_state().timers[key.job];
+  ++timers.attempts;
+  timers.failures.clear();
+  timers.first_failure_at.reset();
+
+  std::int32_t index = 0;
+  for (const ReplicaId replica : members) {
+    ContributionRecord& contribution = turn.contribution(key, replica);
+    contribution.state = ContributionState::kMember;
+    contribution.member_index = index++;
+    contribution.average = {};
+  }
+  ReducePlan plan = plan_of(turn.state(), key);
+  assign_parts(plan, std::vector<double>(members.size(), 1.0));
+  for (const ReduceMember& member : plan.members) {
+    ContributionRecord& contribution = turn.contribution(key, member.replica);
+    contribution.part_first = member.part_first;
+    contribution.part_count = member.part_count;
+  }
+  transition(turn, key, RoundState::kReducing);
+  for (const ReduceMember& member : plan.members) {
+    const ReplicaRecord& replica = turn.state().replicas.at(member.replica);
+    if (replica.state == ReplicaState::kServing) {
+      transition(turn, member.replica, ReplicaState::kAveraging);
+    }
+    turn.send(replica.agent, ToReplica<ReducePlan>{member.replica, plan});
+  }
+}
+
+void on_vote(Turn& turn, ReplicaId replica, const Vote& vote) {
+  const ContributionRecord* known = turn.state().contributions.find({vote.key, replica});
+  const RoundRecord* round = turn.state().rounds.find(vote.key);
+  if (known == nullptr || round == nullptr || vote.attempt != round->attempt) return;
+  if (known->state != ContributionState::kMember) return;  // said twice
+  const bool running = round->state == RoundState::kReducing || round->state == RoundState::kVoting;
+  if (!running) return;
+  ContributionRecord& contribution = turn.contribution(vote.key, replica);
+  contribution.state = ContributionState::kVoted;
+  contribution.average = vote.average;
+  contribution.voted_at = turn.now();
+  contribution.stats.sent += vote.stats.sent;
+  contribution.stats.received += vote.stats.received;
+  contribution.stats.reduce_s = vote.stats.reduce_s;
+  if (round->state == RoundState::kReducing) transition(turn, vote.key, RoundState::kVoting);
+}
+
+void on_reduce_failed(Turn& turn, ReplicaId replica, const ReduceFailed& failed) {
+  const ContributionRecord* known = turn.state().contributions.find({failed.key, replica});
+  const RoundRecord* round = turn.state().rounds.find(failed.key);
+  if (known == nullptr || round == nullptr || failed.attempt != round->attempt) return;
+  if (known->state != ContributionState::kMember) return;
+  JobTimers& timers = turn.volatile_state().timers[failed.key.job];
+  if (!timers.first_failure_at) timers.first_failure_at = turn.now();
+  timers.failures.put(replica, failed);
+}
+
+void judge(Turn& turn, const RoundKey& key) {
+  const RoundRecord& round = turn.state().rounds.at(key);
+  const auto decision = judge_attempt(attempt_input(turn, round), turn.options());
+  if (decision.look_again_at) look_again(turn, key.job, *decision.look_again_at);
+  switch (decision.verdict) {
+    case AttemptVerdict::kWait:
+      return;
+    case AttemptVerdict::kCommit:
+      exclude(turn, decision);
+      return commit(turn, key, decision.average);
+    case AttemptVerdict::kRetry:
+      return next_attempt(turn, key, decision);
+    case AttemptVerdict::kAbort:
+      exclude(turn, decision);
+      return abort_round(turn, key, AbortReason::kAttemptsSpent);
+  }
+}
+
+void abort_round(Turn& turn, const RoundKey& key, AbortReason reason) {
+  drop_dead_members(turn, key);
+  transition(turn, key, RoundState::kAborted);
+  turn.event(Severity::kWarning, event_kind::kRoundAborted, {.job = key.job, .round = key.round},
+             "round " + std::to_string(key.round) + " aborted (" + to_string(reason) +
+                 "); the progress is kept");
+  reopen(turn, key, reason);
+  const bool hopeless = turn.state().rounds.at(key).aborts > kAbortsMax;
+  if (hopeless) {
+    turn.job(key.job).failures_in_row = turn.options().failures_in_row_max + 1;
+    return;
+  }
+  for (const ReplicaId replica : holders(turn.state(), turn.state().jobs.at(key.job))) {
+    if (turn.state().replicas.at(replica).state == ReplicaState::kAveraging) {
+      transition(turn, replica, ReplicaState::kServing);
+    }
+    const OpenRound next = enlist(turn, key, replica);
+    ContributionRecord& contribution = turn.contribution(key, replica);
+    contribution.member_index = -1;
+    contribution.average = {};
+    turn.send(turn.state().replicas.at(replica).agent,
+              ToReplica<AbortRound>{replica, AbortRound{key, reason, next}});
+  }
+}
+
+}  // namespace shoal::coordinator

@@ -1,0 +1,28 @@
+// Checkpoints: asked of one replica right after a commit, uploaded by its agent, stored by the
+// service, kept as the job's spec says. A job's final checkpoint is asked for again until one is
+// stored.
+#pragma once
+
+#include "coordinator/core/turn.h"
+
+namespace shoal::coordinator {
+
+// Asks a holder of the committed state for a checkpoint of it.
+void request_checkpoint(Turn& turn, JobId job, bool final);
+
+void on_checkpoint_written(Turn& turn, const CheckpointWritten& written);
+void on_checkpoint_failed(Turn& turn, CheckpointId id, const std::string& detail);
+void on_checkpoint_uploaded(Turn& turn, CheckpointId id);
+
+void leave_checkpoints(Turn& turn, const ReplicaRecord& ended);    // its writer is gone
+void resend_checkpoint(Turn& turn, const ReplicaRecord& replica);  // after a reconnect
+void check_checkpoint_limits(Turn& turn, JobId job);
+
+// Stored, of exactly the committed round.
+const CheckpointRecord* checkpoint_of_committed(const State& state, const JobRecord& job);
+// The newest stored one of the job: the cut to roll back to.
+const CheckpointRecord* newest_stored(const State& state, JobId job);
+bool final_checkpoint_stored(const State& state, const JobRecord& job);
+bool final_checkpoint_pending(const State& state, const JobRecord& job);
+
+}  // namespace shoal::coordinator

@@ -1,0 +1,307 @@
+// From the commit on: the durable decision, the outer step on every replica, the evaluation, and
+// sending again what a returning replica may have missed.
+#include <algorithm>
+
+#include "base/check.h"
+#include "coordinator/core/checkpoints.h"
+#include "coordinator/core/data_ledger.h"
+#include "coordinator/core/event_kinds.h"
+#include "coordinator/core/machines.h"
+#include "coordinator/core/replicas.h"
+#include "coordinator/core/rounds.h"
+
+namespace shoal::coordinator {
+namespace {
+
+bool due(std::int64_t every_rounds, RoundNumber round, bool last) {
+  return last || (every_rounds > 0 && round % every_rounds == 0);
+}
+
+bool is_last(const JobRecord& job) { return job.committed_step >= job.spec.train.steps; }
+
+// Tokens, loss and bytes of the members whose pseudo-gradient went into the average.
+void count_contributions(Turn& turn, const RoundKey& key) {
+  RoundRecord& round = turn.round(key);
+  JobRecord& job = turn.job(key.job);
+  double loss_sum = 0;
+  for (const ReplicaId replica : members_of(turn.state(), key)) {
+    ContributionRecord& contribution = turn.contribution(key, replica);
+    const bool counts = contribution.weight > 0;
+    contribution.state = counts ? ContributionState::kCommitted : ContributionState::kRejected;
+    job.bytes_sent += contribution.stats.sent;
+    if (counts) {
+      round.tokens += contribution.report.tokens;
+      loss_sum +=
+          contribution.report.train_loss * static_cast<double>(contribution.report.tokens.n);
+      continue;
+    }
+    for (const auto& lease : contribution.leases)
+      give_back({job.next_sequence, job.returned}, lease);
+    contribution.leases.clear();
+  }
+  round.train_loss = round.tokens.n > 0 ? loss_sum / static_cast<double>(round.tokens.n) : 0;
+}
+
+void advance_job_to(Turn& turn, const RoundKey& key) {
+  const RoundRecord& round = turn.state().rounds.at(key);
+  JobRecord& job = turn.job(key.job);
+  job.committed_round = key.round;
+  job.committed_at = turn.now();
+  job.committed_step = round.to_step;
+  job.committed_tokens += round.tokens;
+  job.train_loss = round.train_loss;
+  job.anchor = {};  // known again when the outer steps were taken
+  job.momentum = {};
+  job.failures_in_row = 0;
+}
+
+void share_evaluation(Turn& turn, const RoundKey& key, const std::vector<ReplicaId>& followers) {
+  const JobRecord& job = turn.state().jobs.at(key.job);
+  if (job.spec.eval.batches == 0 || followers.empty()) return;
+  if (!due(job.spec.eval.every_rounds, key.round, is_last(job))) return;
+  const auto slices =
+      std::min<std::int64_t>(static_cast<std::int64_t>(followers.size()), job.spec.eval.batches);
+  turn.round(key).eval_slices = static_cast<std::int32_t>(slices);
+  for (std::int64_t slice = 0; slice < slices; ++slice) {
+    turn.contribution(key, followers[static_cast<std::size_t>(slice)]).eval_slice = slice;
+  }
+}
+
+EvalSlice slice_of(const State& state, const RoundKey& key,
+                   const ContributionRecord& contribution) {
+  if (contribution.eval_slice < 0 || contribution.evaluated) return {0, 0, 0};
+  return {contribution.eval_slice, state.rounds.at(key).eval_slices,
+          state.jobs.at(key.job).spec.eval.batches};
+}
+
+CommitRound commit_for(const State& state, const RoundKey& key, ReplicaId replica) {
+  const RoundRecord& round = state.rounds.at(key);
+  CommitRound order;
+  order.key = key;
+  order.attempt = round.attempt;
+  order.average = round.average;
+  order.evaluate = slice_of(state, key, state.contributions.at({key, replica}));
+  const RoundKey next{key.job, key.lineage, key.round + 1};
+  const ContributionRecord* contribution = state.contributions.find({next, replica});
+  order.last = contribution == nullptr || contribution->leases.empty();
+  if (!order.last) {
+    const RoundRecord& opened = state.rounds.at(next);
+    order.next = {next, opened.from_step, opened.to_step, contribution->leases.back()};
+  }
+  return order;
+}
+
+// Who evaluates this slice: the one it was given to, or the first holder when that one is gone.
+std::optional<ReplicaId> evaluator(const State& state, const RoundKey& key, ReplicaId given_to) {
+  if (is_live(state, given_to)) return given_to;
+  for (const ReplicaId replica : holders(state, state.jobs.at(key.job))) {
+    if (state.replicas.at(replica).held_round == key.round) return replica;
+  }
+  return std::nullopt;
+}
+
+// Sends every open slice whose owner is gone, and those of `only` when it is set.
+void resend_slices(Turn& turn, const RoundKey& key, std::optional<ReplicaId> only) {
+  const State& state = turn.state();
+  for (const ReplicaId replica : round_replicas(state, key)) {
+    const EvalSlice slice = slice_of(state, key, state.contributions.at({key, replica}));
+    const auto who = evaluator(state, key, replica);
+    const bool wanted = only ? who == only : who != replica;
+    if (slice.slices == 0 || !who || !wanted) continue;
+    turn.send(state.replicas.at(*who).agent, ToReplica<Evaluate>{*who, Evaluate{key, slice}});
+  }
+}
+
+// All live followers have said their digests: the majority is the committed state, others are out.
+void settle_anchor(Turn& turn, const RoundKey& key, const std::vector<ReplicaId>& followers) {
+  const State& state = turn.state();
+  FlatMap<Digest, int> votes;
+  for (const ReplicaId replica : followers) ++votes[state.contributions.at({key, replica}).anchor];
+  if (votes.empty()) return;
+  const auto best = std::max_element(
+      votes.begin(), votes.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
+  const Digest anchor = best->first;
+  for (const ReplicaId replica : followers) {
+    if (state.contributions.at({key, replica}).anchor == anchor) continue;
+    fail_replica(turn, replica, ReplicaFailure::kDigestMismatch,
+                 "its parameters differ from the others' after the outer step");
+  }
+  turn.job(key.job).anchor = anchor;
+  turn.job(key.job).momentum = state.rounds.at(key).momentum;
+  turn.round(key).anchor = anchor;
+  const JobRecord& job = state.jobs.at(key.job);
+  if (!is_last(job) && job.spec.checkpoint.every_rounds > 0 &&
+      due(job.spec.checkpoint.every_rounds, key.round, false)) {
+    request_checkpoint(turn, key.job, false);
+  }
+}
+
+}  // namespace
+
+void commit(Turn& turn, const RoundKey& key, const Digest& average) {
+  transition(turn, key, RoundState::kCommitted);
+  turn.round(key).average = average;
+  turn.round(key).committed_at = turn.now();
+  count_contributions(turn, key);
+  const JobRecord& job = turn.state().jobs.at(key.job);
+  const RoundKey before{key.job, key.lineage, job.committed_round};
+  advance_job_to(turn, key);
+  if (turn.state().rounds.contains(before)) turn.drop_round(before);
+
+  std::vector<ReplicaId> followers;
+  for (const ReplicaId replica : members_of(turn.state(), key)) {
+    if (can_follow(turn.state(), key, replica)) followers.push_back(replica);
+  }
+  share_evaluation(turn, key, followers);
+  if (!is_last(turn.state().jobs.at(key.job))) {
+    open_round(turn, key.job);
+    for (const ReplicaId replica : followers) enlist(turn, next_key(job), replica);
+  }
+  for (const ReplicaId replica : followers) {
+    turn.send(turn.state().replicas.at(replica).agent,
+              ToReplica<CommitRound>{replica, commit_for(turn.state(), key, replica)});
+  }
+  turn.event(Severity::kInfo, event_kind::kRoundCommitted, {.job = key.job, .round = key.round},
+             "round " + std::to_string(key.round) + " committed by " +
+                 std::to_string(followers.size()) + " replicas");
+  // Whoever served without a part in this round cannot follow.
+  for (const ReplicaId replica : live_replicas(turn.state(), key.job)) {
+    const ReplicaRecord& record = turn.state().replicas.at(replica);
+    const bool serves =
+        record.state == ReplicaState::kServing || record.state == ReplicaState::kAveraging;
+    if (serves && !can_follow(turn.state(), key, replica)) {
+      fail_replica(turn, replica, ReplicaFailure::kStale, "it was not part of the committed round");
+    }
+  }
+}
+
+void on_applied(Turn& turn, ReplicaId replica, const Applied& applied) {
+  if (!can_follow(turn.state(), applied.key, replica)) return;
+  const auto& known = turn.state().contributions.at({applied.key, replica});
+  if (known.applied_at.ns != 0) return;  // said twice
+  ContributionRecord& contribution = turn.contribution(applied.key, replica);
+  contribution.anchor = applied.anchor;
+  contribution.applied_at = turn.now();
+  if (!turn.state().rounds.at(applied.key).momentum)
+    turn.round(applied.key).momentum = applied.momentum;
+  ReplicaRecord& record = turn.replica(replica);
+  record.held_round = applied.key.round;
+  record.anchor = applied.anchor;
+  if (record.state == ReplicaState::kAveraging) {
+    transition(turn, replica, ReplicaState::kServing);
+  }
+}
+
+void check_applied(Turn& turn, JobId id) {
+  const JobRecord& job = turn.state().jobs.at(id);
+  const RoundRecord* round = committed_round(turn.state(), job);
+  if (round == nullptr || job.anchor || job.committed_round == 0) return;
+  const RoundKey key = round->key;
+  const Instant limit = round->committed_at + turn.options().apply_limit;
+  std::vector<ReplicaId> followers, late;
+  for (const ReplicaId replica : members_of(turn.state(), key)) {
+    if (!can_follow(turn.state(), key, replica)) continue;
+    const bool applied = turn.state().contributions.at({key, replica}).applied_at.ns != 0;
+    (applied ? followers : late).push_back(replica);
+  }
+  if (late.empty()) return settle_anchor(turn, key, followers);
+  if (turn.now() < limit) return look_again(turn, id, limit);
+  for (const ReplicaId replica : late) {
+    fail_replica(turn, replica, ReplicaFailure::kFrozen, "it did not take the outer step");
+  }
+}
+
+void on_evaluated(Turn& turn, ReplicaId replica, const Evaluated& evaluated) {
+  const RoundRecord* known = turn.state().rounds.find(evaluated.key);
+  if (known == nullptr || known->eval_slices != evaluated.slice.slices) return;
+  for (const ReplicaId owner : round_replicas(turn.state(), evaluated.key)) {
+    const auto& given = turn.state().contributions.at({evaluated.key, owner});
+    if (given.eval_slice != evaluated.slice.slice || given.evaluated) continue;
+    turn.contribution(evaluated.key, owner).evaluated = true;
+    RoundRecord& round = turn.round(evaluated.key);
+    round.validation_sum += evaluated.loss_sum;
+    round.validation_tokens += evaluated.tokens;
+    if (!evaluation_complete(round, turn.state()) || round.validation_tokens.n == 0) return;
+    round.validation_loss = round.validation_sum / static_cast<double>(round.validation_tokens.n);
+    JobRecord& job = turn.job(evaluated.key.job);
+    job.validation_loss = round.validation_loss;
+    job.validation_round = evaluated.key.round;
+    turn.event(Severity::kInfo, event_kind::kEvaluation,
+               {.job = job.id, .replica = replica, .round = evaluated.key.round},
+               "round " + std::to_string(evaluated.key.round) + ": validation loss " +
+                   std::to_string(round.validation_loss));
+    return;
+  }
+}
+
+bool evaluation_complete(const RoundRecord& round, const State& state) {
+  for (const ReplicaId replica : round_replicas(state, round.key)) {
+    const auto& contribution = state.contributions.at({round.key, replica});
+    if (contribution.eval_slice >= 0 && !contribution.evaluated) return false;
+  }
+  return true;
+}
+
+void leave_round(Turn& turn, const ReplicaRecord& ended) {
+  const JobRecord& job = turn.state().jobs.at(ended.job);
+  const RoundKey key = next_key(job);
+  const RoundRecord* round = turn.state().rounds.find(key);
+  const ContributionRecord* known = turn.state().contributions.find({key, ended.id});
+  if (known != nullptr && round->state == RoundState::kOpen) {
+    JobRecord& ledger = turn.job(ended.job);
+    ContributionRecord& contribution = turn.contribution(key, ended.id);
+    for (const auto& lease : contribution.leases) {
+      give_back({ledger.next_sequence, ledger.returned}, lease);
+    }
+    contribution.leases.clear();
+    contribution.state = ContributionState::kLost;
+  }
+  const RoundKey committed{job.id, job.lineage, job.committed_round};
+  if (turn.state().rounds.contains(committed)) resend_slices(turn, committed, std::nullopt);
+}
+
+bool resend_round(Turn& turn, const ReplicaRecord& replica) {
+  const State& state = turn.state();
+  const JobRecord& job = state.jobs.at(replica.job);
+  if (replica.lineage != job.lineage) return false;
+  const RoundKey committed{job.id, job.lineage, job.committed_round};
+  if (replica.held_round != job.committed_round) {
+    if (replica.held_round + 1 != job.committed_round ||
+        !can_follow(state, committed, replica.id)) {
+      return false;
+    }
+    turn.send(replica.agent,
+              ToReplica<CommitRound>{replica.id, commit_for(state, committed, replica.id)});
+    return true;
+  }
+  if (state.rounds.contains(committed)) resend_slices(turn, committed, replica.id);
+  const RoundKey key = next_key(job);
+  const RoundRecord* round = state.rounds.find(key);
+  const ContributionRecord* contribution = state.contributions.find({key, replica.id});
+  if (round == nullptr || contribution == nullptr) return true;  // a joiner, or nothing to do yet
+  if (round->state == RoundState::kOpen && contribution->state == ContributionState::kTraining) {
+    const OpenRound next{key, round->from_step, round->to_step, contribution->leases.back()};
+    if (round->aborts > 0) {
+      turn.send(replica.agent,
+                ToReplica<AbortRound>{replica.id, AbortRound{key, round->abort_reason, next}});
+    } else {
+      turn.send(replica.agent, ToReplica<OpenRound>{replica.id, next});
+    }
+  } else if (contribution->state == ContributionState::kMember) {
+    turn.send(replica.agent, ToReplica<ReducePlan>{replica.id, plan_of(state, key)});
+  }
+  return true;
+}
+
+void end_round(Turn& turn, JobId id) {
+  const JobRecord& job = turn.state().jobs.at(id);
+  const RoundKey key = next_key(job);
+  if (const RoundRecord* round = turn.state().rounds.find(key)) {
+    if (round->state != RoundState::kAborted) transition(turn, key, RoundState::kAborted);
+    turn.drop_round(key);
+  }
+  const RoundKey committed{job.id, job.lineage, job.committed_round};
+  if (turn.state().rounds.contains(committed)) turn.drop_round(committed);
+}
+
+}  // namespace shoal::coordinator

@@ -1,0 +1,133 @@
+#include "coordinator/core/coordinator.h"
+
+#include <algorithm>
+#include <variant>
+
+#include "base/check.h"
+#include "coordinator/core/checkpoints.h"
+#include "coordinator/core/jobs.h"
+#include "coordinator/core/membership.h"
+#include "coordinator/core/replicas.h"
+#include "coordinator/core/rounds.h"
+#include "coordinator/core/state.h"
+#include "coordinator/core/turn.h"
+
+namespace shoal::coordinator {
+namespace {
+
+template <typename... Fs>
+struct Overloaded : Fs... {
+  using Fs::operator()...;
+};
+template <typename... Fs>
+Overloaded(Fs...) -> Overloaded<Fs...>;
+
+ReplicaId replica_of(const FromAgent& message) {
+  return std::visit(
+      [](const auto& body) {
+        if constexpr (requires { body.replica; }) {
+          return body.replica;
+        } else {
+          return ReplicaId();
+        }
+      },
+      message);
+}
+
+bool changes_nothing(const Input& input) {
+  const auto* said = std::get_if<AgentSaid>(&input);
+  return said != nullptr && (std::holds_alternative<Heartbeat>(said->message) ||
+                             std::holds_alternative<Progress>(said->message));
+}
+
+void dispatch(Turn& turn, AgentId agent, const FromAgent& message) {
+  std::visit(
+      Overloaded{
+          [](const Heartbeat&) {},
+          [](const Progress&) {},
+          [&](const DeviceMeasured& body) { on_device_measured(turn, agent, body); },
+          [&](const Loaded& body) { on_loaded(turn, body); },
+          [&](const ReplicaFailed& body) {
+            fail_replica(turn, body.replica, body.failure, body.detail);
+          },
+          [&](const FromReplica<RoundReport>& m) { on_report(turn, m.replica, m.body); },
+          [&](const FromReplica<Vote>& m) { on_vote(turn, m.replica, m.body); },
+          [&](const FromReplica<ReduceFailed>& m) { on_reduce_failed(turn, m.replica, m.body); },
+          [&](const FromReplica<Applied>& m) { on_applied(turn, m.replica, m.body); },
+          [&](const FromReplica<Evaluated>& m) { on_evaluated(turn, m.replica, m.body); },
+          [&](const CheckpointWritten& body) { on_checkpoint_written(turn, body); },
+          [&](const CheckpointFailed& body) {
+            on_checkpoint_failed(turn, body.checkpoint, body.detail);
+          },
+          [&](const Goodbye& body) { on_goodbye(turn, agent, body); },
+      },
+      message);
+}
+
+void on_said(Turn& turn, const AgentSaid& said) {
+  State& state = turn.volatile_state();
+  const AgentId* known = state.by_connection.find(said.connection);
+  if (known == nullptr) return;  // an older stream
+  const AgentId agent = *known;
+  state.presence.at(agent).last_seen = turn.now();
+  if (changes_nothing(said)) return;
+  const ReplicaId replica = replica_of(said.message);
+  if (replica) {
+    const ReplicaRecord* record = state.replicas.find(replica);
+    if (record == nullptr || record->agent != agent) {
+      turn.send(agent, Release{replica, ReleaseReason::kReplaced});
+      return;
+    }
+  }
+  dispatch(turn, agent, said.message);
+}
+
+void apply(Turn& turn, const Input& input) {
+  std::visit(Overloaded{
+                 [&](const Booted&) { on_booted(turn); },
+                 [&](const AgentHello& i) { on_hello(turn, i.connection, i.hello); },
+                 [&](const AgentSaid& i) { on_said(turn, i); },
+                 [&](const AgentHungUp& i) { on_hung_up(turn, i.connection); },
+                 [&](const SubmitJob& i) { on_submit(turn, i); },
+                 [&](const CancelJob& i) { on_cancel(turn, i); },
+                 [&](const CheckpointUploaded& i) { on_checkpoint_uploaded(turn, i.checkpoint); },
+                 [&](const CheckpointUploadFailed& i) {
+                   on_checkpoint_failed(turn, i.checkpoint, i.detail);
+                 },
+                 [](const Tick&) {},
+             },
+             input);
+}
+
+}  // namespace
+
+Coordinator::Coordinator(const Options& options, const Snapshot& snapshot)
+    : state_(std::make_unique<State>(load_state(options, snapshot))) {
+  SHOAL_CHECK(validate(options).empty(), "options must be validated first");
+}
+
+Coordinator::~Coordinator() = default;
+
+void Coordinator::step(Instant now, const Input& input, Effects& out) {
+  const auto deadline = next_deadline();
+  Turn turn(*state_, now);
+  apply(turn, input);
+  // Most messages are heartbeats; they must not cost a look at every job.
+  if (!changes_nothing(input) || (deadline && now >= *deadline)) {
+    scan_leases(turn);
+    advance_jobs(turn);
+  }
+  turn.finish(out);
+}
+
+std::optional<Instant> Coordinator::next_deadline() const {
+  std::optional<Instant> due = state_->next_lease_scan;
+  for (const auto& [id, timers] : state_->timers) {
+    if (timers.look_again_at && (!due || *timers.look_again_at < *due)) due = timers.look_again_at;
+  }
+  return due;
+}
+
+Digest Coordinator::digest() const { return state_->digest(); }
+
+}  // namespace shoal::coordinator

@@ -1,0 +1,466 @@
+// The coordinator as a whole, with agents played by hand: every step's records are kept, and after
+// every step a fresh core loaded from them must have the same digest as the live one.
+#include "coordinator/core/coordinator.h"
+
+#include <map>
+
+#include <gtest/gtest.h>
+
+#include "coordinator/core/machines.h"
+#include "coordinator/core/state.h"
+
+namespace shoal::coordinator {
+namespace {
+
+JobSpec small_job(std::string name = "job") {
+  JobSpec spec;
+  spec.name = std::move(name);
+  spec.data.train = "/data/text";
+  spec.model.layers = 1;
+  spec.model.hidden = 32;
+  spec.model.heads = 2;
+  spec.model.context = 32;
+  spec.train.steps = Steps(20);
+  spec.train.warmup = Steps(1);
+  spec.train.batch = 4;
+  spec.sync.every = Steps(10);
+  spec.swarm.min_replicas = 2;
+  spec.checkpoint.every_rounds = 1;
+  spec.eval.batches = 2;
+  return spec;
+}
+
+class Rig {
+ public:
+  Rig() { restart(); }
+
+  // A new process on the same tables.
+  void restart() {
+    core_ = std::make_unique<Coordinator>(options, snapshot());
+    sent.clear();
+    input(Booted{});
+  }
+
+  void input(const Input& in) {
+    Effects out;
+    core_->step(now, in, out);
+    bool sending = false;
+    for (auto& effect : out) {
+      if (auto* persist = std::get_if<Persist>(&effect)) {
+        EXPECT_FALSE(sending) << "a Persist after a Send";
+        keep(persist->record);
+      } else {
+        sending = true;
+        if (auto* send = std::get_if<Send>(&effect))
+          sent[send->connection].push_back(send->message);
+        if (auto* reply = std::get_if<Reply>(&effect)) replies.push_back(*reply);
+        if (auto* gone = std::get_if<DeleteCheckpointFiles>(&effect))
+          deleted.push_back(gone->checkpoint);
+      }
+    }
+    EXPECT_EQ(Coordinator(options, snapshot()).digest(), core_->digest()) << "after replay";
+  }
+
+  void wait(Duration d) {
+    const Instant until = now + d;
+    while (core_->next_deadline() && *core_->next_deadline() <= until) {
+      now = std::max(now, *core_->next_deadline());
+      input(Tick{});
+    }
+    now = until;
+  }
+
+  ConnectionId join(const std::string& name, Incarnation incarnation = {},
+                    std::vector<ReplicaId> replicas = {}) {
+    Hello hello;
+    hello.uid = "uid-" + name;
+    hello.name = name;
+    hello.host = "127.0.0.1";
+    hello.incarnation = incarnation;
+    hello.replicas = std::move(replicas);
+    hello.devices = {Device{.index = 0,
+                            .kind = DeviceKind::kCpu,
+                            .name = "cpu",
+                            .memory = mebibytes(4096),
+                            .gflops = 10,
+                            .bf16 = false}};
+    const ConnectionId connection{next_connection_++};
+    input(AgentHello{connection, hello});
+    return connection;
+  }
+
+  Result<JobId> submit(const JobSpec& spec) {
+    input(SubmitJob{RequestId{1}, spec, false});
+    return replies.back().result;
+  }
+
+  void say(ConnectionId connection, FromAgent message) { input(AgentSaid{connection, message}); }
+
+  // The newest message of this type to that agent.
+  template <typename T>
+  std::optional<T> last(ConnectionId connection) {
+    std::optional<T> found;
+    for (const auto& message : sent[connection]) {
+      if (const T* body = std::get_if<T>(&message)) found = *body;
+    }
+    return found;
+  }
+
+  ReplicaId load(ConnectionId connection, Digest anchor = {7, 7}) {
+    const Assign assign = last<Assign>(connection).value();
+    say(connection, Loaded{assign.replica,
+                           assign.source.key,
+                           anchor,
+                           {8, 8},
+                           1000,
+                           "127.0.0.1:" + std::to_string(7100 + connection.n)});
+    return assign.replica;
+  }
+
+  void report(ConnectionId connection, ReplicaId replica, RoundKey key, double norm = 1) {
+    RoundReport body;
+    body.key = key;
+    body.tokens = Tokens(1280);
+    body.steps = Steps(10);
+    body.train_loss = 2.5;
+    body.norm = norm;
+    say(connection, FromReplica<RoundReport>{replica, body});
+  }
+
+  void vote(ConnectionId connection, ReplicaId replica, RoundKey key, std::int32_t attempt,
+            Digest average = {5, 5}) {
+    say(connection,
+        FromReplica<Vote>{replica, Vote{key, attempt, average, {Bytes(100), Bytes(200), 0.5}}});
+  }
+
+  void applied(ConnectionId connection, ReplicaId replica, RoundKey key, Digest anchor) {
+    say(connection, FromReplica<Applied>{replica, Applied{key, anchor, {9, 9}}});
+  }
+
+  const JobRecord& job(JobId id) const { return core_->state().jobs.at(id); }
+  const State& state() const { return core_->state(); }
+
+  Snapshot snapshot() const {
+    Snapshot s;
+    s.counters = counters_;
+    for (const auto& [id, r] : jobs_) s.jobs.push_back(r);
+    for (const auto& [id, r] : agents_) s.agents.push_back(r);
+    for (const auto& [id, r] : replicas_) s.replicas.push_back(r);
+    for (const auto& [id, r] : rounds_) s.rounds.push_back(r);
+    for (const auto& [id, r] : contributions_) s.contributions.push_back(r);
+    for (const auto& [id, r] : checkpoints_) s.checkpoints.push_back(r);
+    return s;
+  }
+
+  Options options;
+  Instant now{1'700'000'000'000'000'000};
+  std::map<ConnectionId, std::vector<ToAgent>> sent;
+  std::vector<Reply> replies;
+  std::vector<CheckpointId> deleted;
+  std::vector<EventRecord> events;
+  std::map<RoundKey, RoundRecord> rounds_;
+  std::map<ReplicaId, ReplicaRecord> replicas_;
+
+ private:
+  void keep(const Record& record) {
+    if (const auto* r = std::get_if<CounterRecord>(&record)) counters_ = *r;
+    if (const auto* r = std::get_if<JobRecord>(&record)) jobs_[r->id] = *r;
+    if (const auto* r = std::get_if<AgentRecord>(&record)) agents_[r->id] = *r;
+    if (const auto* r = std::get_if<ReplicaRecord>(&record)) replicas_[r->id] = *r;
+    if (const auto* r = std::get_if<RoundRecord>(&record)) rounds_[r->key] = *r;
+    if (const auto* r = std::get_if<ContributionRecord>(&record)) {
+      contributions_[{r->key, r->replica}] = *r;
+    }
+    if (const auto* r = std::get_if<CheckpointRecord>(&record)) checkpoints_[r->id] = *r;
+    if (const auto* r = std::get_if<EventRecord>(&record)) events.push_back(*r);
+  }
+
+  std::unique_ptr<Coordinator> core_;
+  std::uint64_t next_connection_ = 1;
+  CounterRecord counters_;
+  std::map<JobId, JobRecord> jobs_;
+  std::map<AgentId, AgentRecord> agents_;
+  std::map<ContributionKey, ContributionRecord> contributions_;
+  std::map<CheckpointId, CheckpointRecord> checkpoints_;
+};
+
+// Two agents, the job submitted, loaded and in its first round.
+struct Running : Rig {
+  Running() {
+    a = join("a");
+    b = join("b");
+    id = *submit(small_job());
+    rep_a = load(a);
+    rep_b = load(b);
+    wait(seconds(3));
+    key = {id, 0, 1};
+  }
+  void report_all(RoundKey k) {
+    report(a, rep_a, k);
+    report(b, rep_b, k);
+  }
+  void commit_round(RoundKey k, Digest anchor) {
+    report_all(k);
+    vote(a, rep_a, k, 1);
+    vote(b, rep_b, k, 1);
+    applied(a, rep_a, k, anchor);
+    applied(b, rep_b, k, anchor);
+  }
+  ConnectionId a, b;
+  ReplicaId rep_a, rep_b;
+  JobId id;
+  RoundKey key;
+};
+
+TEST(CoordinatorCore, TrainsAJobToItsEnd) {
+  Running rig;
+  EXPECT_EQ(rig.job(rig.id).phase, JobPhase::kTraining);
+  const auto open = rig.last<ToReplica<OpenRound>>(rig.a).value();
+  EXPECT_EQ(open.body.key, rig.key);
+  EXPECT_EQ(open.body.lease.count, 40);
+  EXPECT_NE(rig.last<ToReplica<OpenRound>>(rig.b)->body.lease.first, open.body.lease.first);
+
+  rig.commit_round(rig.key, {11, 11});
+  EXPECT_EQ(rig.job(rig.id).committed_round, 1);
+  EXPECT_EQ(rig.job(rig.id).committed_tokens, Tokens(2560));
+  EXPECT_EQ(rig.job(rig.id).anchor, (Digest{11, 11}));
+  EXPECT_DOUBLE_EQ(rig.job(rig.id).train_loss, 2.5);
+  const auto commit = rig.last<ToReplica<CommitRound>>(rig.a).value().body;
+  EXPECT_FALSE(commit.last);
+  EXPECT_EQ(commit.next.from_step, Steps(10));
+  EXPECT_EQ(commit.evaluate.slices, 2);
+  const auto asked = rig.last<ToReplica<WriteCheckpoint>>(rig.a).value().body;
+  EXPECT_EQ(asked.key, rig.key);
+
+  rig.commit_round({rig.id, 0, 2}, {12, 12});
+  EXPECT_EQ(rig.job(rig.id).phase, JobPhase::kSealing);
+  EXPECT_TRUE(rig.last<ToReplica<CommitRound>>(rig.b)->body.last);
+  const auto final = rig.last<ToReplica<WriteCheckpoint>>(rig.a).value().body;
+  EXPECT_EQ(final.key.round, 2);
+  rig.say(rig.a, CheckpointWritten{rig.rep_a, final.checkpoint, final.key, {}});
+  rig.input(CheckpointUploaded{final.checkpoint});
+  EXPECT_EQ(rig.job(rig.id).phase, JobPhase::kSealing);  // the evaluation is still out
+  rig.say(rig.a, FromReplica<Evaluated>{rig.rep_a, {final.key, {0, 2, 2}, 30.0, Tokens(10)}});
+  rig.say(rig.b, FromReplica<Evaluated>{rig.rep_b, {final.key, {1, 2, 2}, 10.0, Tokens(10)}});
+  EXPECT_EQ(rig.job(rig.id).phase, JobPhase::kCompleted);
+  EXPECT_DOUBLE_EQ(rig.job(rig.id).validation_loss, 2.0);
+  EXPECT_EQ(rig.last<Release>(rig.b)->reason, ReleaseReason::kCompleted);
+}
+
+TEST(CoordinatorCore, ATrainerLostInTheReduceCostsOneAttempt) {
+  Running rig;
+  const ConnectionId c = rig.join("c");
+  rig.load(c);  // joins with weight 0 at the seal
+  rig.report_all(rig.key);
+  EXPECT_EQ(rig.last<ToReplica<ReducePlan>>(rig.a)->body.members.size(), 3u);
+  rig.say(rig.b, ReplicaFailed{rig.rep_b, ReplicaFailure::kTrainerExited, "SIGKILL"});
+  const auto plan = rig.last<ToReplica<ReducePlan>>(rig.a)->body;
+  EXPECT_EQ(plan.attempt, 2);
+  ASSERT_EQ(plan.members.size(), 2u);
+  EXPECT_EQ(plan.members[0].replica, rig.rep_a);
+  EXPECT_EQ(plan.members[1].weight, 0);
+  rig.vote(rig.a, rig.rep_a, rig.key, 2);
+  rig.vote(c, plan.members[1].replica, rig.key, 2);
+  EXPECT_EQ(rig.job(rig.id).committed_round, 1);
+  EXPECT_EQ(rig.job(rig.id).committed_tokens, Tokens(1280));
+  // The lost one's sequences are given out again.
+  EXPECT_EQ(rig.last<ToReplica<CommitRound>>(rig.a)->body.next.lease.first, 40);
+}
+
+TEST(CoordinatorCore, GoesOnAfterItsOwnRestartAtEveryPoint) {
+  Running rig;
+  rig.report(rig.a, rig.rep_a, rig.key);
+  const Incarnation first{1};
+  const auto return_both = [&] {
+    rig.restart();
+    rig.a = rig.join("a", first, {rig.rep_a});
+    rig.b = rig.join("b", first, {rig.rep_b});
+  };
+  return_both();
+  EXPECT_TRUE(rig.last<ToReplica<OpenRound>>(rig.b));  // b has not reported yet
+  rig.report(rig.b, rig.rep_b, rig.key);
+  return_both();
+  EXPECT_EQ(rig.last<ToReplica<ReducePlan>>(rig.a)->body.attempt, 1);
+  rig.vote(rig.a, rig.rep_a, rig.key, 1);
+  return_both();
+  rig.vote(rig.b, rig.rep_b, rig.key, 1);
+  return_both();
+  EXPECT_EQ(rig.last<ToReplica<CommitRound>>(rig.a)->body.key, rig.key);
+  rig.applied(rig.a, rig.rep_a, rig.key, {11, 11});
+  rig.applied(rig.b, rig.rep_b, rig.key, {11, 11});
+  EXPECT_EQ(rig.job(rig.id).committed_round, 1);
+  EXPECT_EQ(rig.job(rig.id).phase, JobPhase::kTraining);
+}
+
+TEST(CoordinatorCore, AnAgentThatStaysAwayIsReplacedAndTheJobStalls) {
+  Running rig;
+  rig.input(AgentHungUp{rig.b});
+  rig.say(rig.a, Heartbeat{});
+  rig.wait(seconds(6));
+  EXPECT_EQ(rig.job(rig.id).phase, JobPhase::kStalled);
+  EXPECT_EQ(rig.job(rig.id).reason, JobReason::kBelowMinReplicas);
+  const ConnectionId c = rig.join("c");
+  rig.load(c);
+  EXPECT_EQ(rig.job(rig.id).phase, JobPhase::kTraining);
+}
+
+TEST(CoordinatorCore, RestoresFromTheNewestCheckpointWhenAllReplicasAreLost) {
+  Running rig;
+  rig.commit_round(rig.key, {11, 11});
+  const auto asked = rig.last<ToReplica<WriteCheckpoint>>(rig.a).value().body;
+  rig.say(rig.a, CheckpointWritten{rig.rep_a, asked.checkpoint, asked.key, {}});
+  rig.input(CheckpointUploaded{asked.checkpoint});
+  rig.report_all({rig.id, 0, 2});
+  rig.say(rig.a, ReplicaFailed{rig.rep_a, ReplicaFailure::kTrainerExited, ""});
+  rig.say(rig.b, ReplicaFailed{rig.rep_b, ReplicaFailure::kTrainerExited, ""});
+  EXPECT_EQ(rig.job(rig.id).phase, JobPhase::kStalled);
+  rig.say(rig.a, Heartbeat{});
+  rig.say(rig.b, Heartbeat{});
+  rig.wait(seconds(2));
+  const Assign assign = rig.last<Assign>(rig.a).value();
+  EXPECT_EQ(assign.source.kind, SourceKind::kCheckpoint);
+  EXPECT_EQ(assign.source.checkpoint, asked.checkpoint);
+  EXPECT_EQ(rig.job(rig.id).committed_round, 1);
+  rig.load(rig.a, {11, 11});
+  rig.load(rig.b, {1, 2});  // not what was stored: refused
+  EXPECT_EQ(rig.job(rig.id).phase, JobPhase::kStalled);
+}
+
+TEST(CoordinatorCore, TheOddAnchorIsReplaced) {
+  Rig rig;
+  const auto a = rig.join("a"), b = rig.join("b"), c = rig.join("c");
+  const JobId id = *rig.submit(small_job());
+  const auto ra = rig.load(a), rb = rig.load(b), rc = rig.load(c);
+  rig.wait(seconds(3));
+  const RoundKey key{id, 0, 1};
+  rig.report(a, ra, key), rig.report(b, rb, key), rig.report(c, rc, key);
+  rig.vote(a, ra, key, 1), rig.vote(b, rb, key, 1), rig.vote(c, rc, key, 1);
+  rig.applied(a, ra, key, {66, 66});
+  rig.applied(b, rb, key, {11, 11});
+  rig.applied(c, rc, key, {11, 11});
+  EXPECT_EQ(rig.job(id).anchor, (Digest{11, 11}));
+  EXPECT_EQ(rig.replicas_.at(ra).failure, ReplicaFailure::kDigestMismatch);
+  EXPECT_TRUE(is_live(rig.state(), rb));
+}
+
+TEST(CoordinatorCore, ClipsToTheMedianNormAndRejectsNonFinite) {
+  Running rig;
+  const auto c = rig.join("c");
+  const auto rc = rig.load(c);
+  rig.commit_round(rig.key, {11, 11});  // c votes too
+  EXPECT_EQ(rig.job(rig.id).committed_round, 0);
+  rig.vote(c, rc, rig.key, 1);
+  rig.applied(rig.a, rig.rep_a, rig.key, {11, 11});
+  rig.applied(rig.b, rig.rep_b, rig.key, {11, 11});
+  rig.applied(c, rc, rig.key, {11, 11});
+  const RoundKey second{rig.id, 0, 2};
+  rig.report(rig.a, rig.rep_a, second, 4.0);
+  rig.report(rig.b, rig.rep_b, second, 2.0);
+  RoundReport bad;
+  bad.key = second;
+  bad.tokens = Tokens(10);
+  bad.nonfinite = 3;
+  rig.say(c, FromReplica<RoundReport>{rc, bad});
+  const auto plan = rig.last<ToReplica<ReducePlan>>(rig.a)->body;
+  ASSERT_EQ(plan.members.size(), 3u);
+  EXPECT_DOUBLE_EQ(plan.members[0].clip_factor, 0.75);  // median of 4 and 2 is 3
+  EXPECT_DOUBLE_EQ(plan.members[1].clip_factor, 1.0);
+  EXPECT_EQ(plan.members[2].weight, 0);
+}
+
+TEST(CoordinatorCore, AbortsWithoutUsableContributionAndKeepsTraining) {
+  Running rig;
+  for (const auto& [connection, replica] :
+       {std::pair(rig.a, rig.rep_a), std::pair(rig.b, rig.rep_b)}) {
+    RoundReport bad;
+    bad.key = rig.key;
+    bad.nonfinite = 1;
+    rig.say(connection, FromReplica<RoundReport>{replica, bad});
+  }
+  const auto abort = rig.last<ToReplica<AbortRound>>(rig.a)->body;
+  EXPECT_EQ(abort.reason, AbortReason::kNoUsableContribution);
+  EXPECT_EQ(abort.next.from_step, Steps(10));
+  EXPECT_EQ(abort.next.to_step, Steps(20));
+  rig.commit_round(rig.key, {11, 11});
+  EXPECT_EQ(rig.job(rig.id).committed_step, Steps(20));
+}
+
+TEST(CoordinatorCore, RefusesWhatItCannotDo) {
+  Rig rig;
+  rig.join("a");
+  JobSpec spec = small_job();
+  ASSERT_TRUE(rig.submit(spec).ok());
+  EXPECT_EQ(rig.submit(spec).error().code, Code::kConflict);
+  spec.name = "Bad Name";
+  EXPECT_EQ(rig.submit(spec).error().code, Code::kValidation);
+  EXPECT_EQ(rig.replies.back().fields.front().pointer, "/name");
+  spec = small_job("huge");
+  spec.model.hidden = 8192;
+  spec.model.heads = 64;
+  spec.model.layers = 80;
+  EXPECT_EQ(rig.submit(spec).error().code, Code::kValidation);
+  EXPECT_EQ(rig.replies.back().fields.front().pointer, "/model");
+  rig.input(CancelJob{RequestId{2}, JobId(99)});
+  EXPECT_EQ(rig.replies.back().result.error().code, Code::kNotFound);
+}
+
+TEST(CoordinatorCore, RefusesAgentsOfAnotherProtocolOrName) {
+  Rig rig;
+  rig.join("a");
+  Hello hello;
+  hello.uid = "other";
+  hello.name = "a";
+  rig.input(AgentHello{ConnectionId{77}, hello});
+  EXPECT_EQ(rig.last<Refused>(ConnectionId{77})->error.field, "name");
+  hello.name = "b";
+  hello.protocol = hello.protocol_min = kProtocolVersion + 1;
+  rig.input(AgentHello{ConnectionId{78}, hello});
+  EXPECT_EQ(rig.last<Refused>(ConnectionId{78})->error.code, Code::kIncompatible);
+}
+
+TEST(CoordinatorCore, CancelReleasesEverybody) {
+  Running rig;
+  rig.input(CancelJob{RequestId{5}, rig.id});
+  EXPECT_EQ(rig.job(rig.id).phase, JobPhase::kCancelled);
+  EXPECT_EQ(rig.last<Release>(rig.a)->reason, ReleaseReason::kCancelled);
+  EXPECT_TRUE(rig.state().replicas.empty());
+  EXPECT_TRUE(rig.state().rounds.empty());
+}
+
+TEST(CoordinatorCore, FailsAJobThatNoAgentCanLoad) {
+  Rig rig;
+  const auto a = rig.join("a");
+  JobSpec spec = small_job();
+  spec.swarm.min_replicas = 1;
+  const JobId id = *rig.submit(spec);
+  rig.say(a,
+          ReplicaFailed{rig.last<Assign>(a)->replica, ReplicaFailure::kDataMissing, "/data/text"});
+  EXPECT_EQ(rig.job(id).phase, JobPhase::kFailed);
+  EXPECT_EQ(rig.job(id).reason, JobReason::kDataMissing);
+}
+
+TEST(CoordinatorCore, TellsAStragglerToReportWhatItHas) {
+  Running rig;
+  rig.report(rig.a, rig.rep_a, rig.key);
+  for (int i = 0; i < 8; ++i) {
+    rig.wait(seconds(5));
+    rig.say(rig.a, Heartbeat{});
+    rig.say(rig.b, Heartbeat{});
+  }
+  EXPECT_TRUE(rig.last<ToReplica<CloseRound>>(rig.b));
+  EXPECT_FALSE(rig.last<ToReplica<CloseRound>>(rig.a));
+}
+
+TEST(Machines, TablesAllowWhatTheHeaderSays) {
+  EXPECT_TRUE(allowed(JobPhase::kQueued, JobPhase::kGathering));
+  EXPECT_FALSE(allowed(JobPhase::kQueued, JobPhase::kTraining));
+  EXPECT_TRUE(allowed(JobPhase::kStalled, JobPhase::kFailed));
+  EXPECT_FALSE(allowed(JobPhase::kCompleted, JobPhase::kFailed));
+  EXPECT_FALSE(allowed(ReplicaState::kAssigned, ReplicaState::kServing));
+  EXPECT_FALSE(allowed(ReplicaState::kFailed, ReplicaState::kReleased));
+  EXPECT_FALSE(allowed(RoundState::kOpen, RoundState::kCommitted));
+  EXPECT_FALSE(allowed(RoundState::kCommitted, RoundState::kAborted));
+}
+
+}  // namespace
+}  // namespace shoal::coordinator

@@ -1,0 +1,27 @@
+// Which training sequences of a job are given out, done or returned. Sequences are numbers of the
+// job's seeded order; a lease is done only when its round commits, otherwise it comes back and is
+// given out again before any new one. The ledger is two fields of JobRecord; these functions are
+// their only users.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "outer_opt/core/round.h"
+
+namespace shoal::coordinator {
+
+struct DataLedger {
+  std::int64_t& next_sequence;
+  std::vector<DataLease>& returned;  // disjoint, sorted, not adjacent
+};
+
+// A run of exactly `count` sequences: from `returned` when one run there is long enough, else new
+// ones. (A lease is one run, so short leftovers wait for a short round; the final round often is
+// one.)
+DataLease lease(DataLedger ledger, std::int64_t count);
+
+// Gives a lease back; merges it with its neighbours. Empty leases are ignored.
+void give_back(DataLedger ledger, const DataLease& lease);
+
+}  // namespace shoal::coordinator

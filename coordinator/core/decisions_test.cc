@@ -1,0 +1,256 @@
+// The pure decisions: quorum, attempt, placement, data ledger. Constructed state and a chosen now.
+#include <gtest/gtest.h>
+
+#include "coordinator/core/attempt.h"
+#include "coordinator/core/data_ledger.h"
+#include "coordinator/core/placement.h"
+#include "coordinator/core/quorum.h"
+
+namespace shoal::coordinator {
+namespace {
+
+constexpr Instant kStart{1'000'000'000'000};
+Instant at(double s) { return kStart + seconds_f(s); }
+
+// ---- quorum
+// ----------------------------------------------------------------------------------------
+
+QuorumInput three_trainers(std::vector<std::optional<double>> reports, double now) {
+  QuorumInput input;
+  input.now = at(now);
+  input.opened_at = kStart;
+  input.min_replicas = 2;
+  input.holders = 3;
+  std::uint64_t id = 1;
+  for (const auto& report : reports) {
+    QuorumMember member{.replica = ReplicaId(id++), .reported_at = {}};
+    if (report) member.reported_at = at(*report);
+    input.trainers.push_back(member);
+  }
+  return input;
+}
+
+TEST(Quorum, SealsWhenEverybodyReported) {
+  const auto decision = decide_quorum(three_trainers({10.0, 11.0, 12.0}, 12), Options{});
+  EXPECT_EQ(decision.verdict, QuorumVerdict::kSeal);
+  EXPECT_EQ(decision.reason, QuorumReason::kAllReported);
+  EXPECT_EQ(decision.reported, 3);
+}
+
+TEST(Quorum, WaitsWithoutDeadlineWhileFewerThanHalfReported) {
+  const auto decision = decide_quorum(three_trainers({10.0, {}, {}}, 5000), Options{});
+  EXPECT_EQ(decision.verdict, QuorumVerdict::kWait);
+  EXPECT_FALSE(decision.look_again_at);
+}
+
+TEST(Quorum, ClosesThenFreezesTheStraggler) {
+  Options options;  // grace: max(30 s, half of 100 s)
+  auto decision = decide_quorum(three_trainers({90.0, 100.0, {}}, 120), options);
+  EXPECT_EQ(decision.verdict, QuorumVerdict::kWait);
+  EXPECT_EQ(decision.look_again_at, at(150));
+  decision = decide_quorum(three_trainers({90.0, 100.0, {}}, 150), options);
+  EXPECT_EQ(decision.verdict, QuorumVerdict::kClose);
+  EXPECT_EQ(decision.silent, std::vector{ReplicaId(3)});
+  EXPECT_EQ(decision.look_again_at, at(180));
+  decision = decide_quorum(three_trainers({90.0, 100.0, {}}, 180), options);
+  EXPECT_EQ(decision.verdict, QuorumVerdict::kFreeze);
+}
+
+TEST(Quorum, ShortRoundsGiveAtLeastTheMinimumGrace) {
+  const auto decision = decide_quorum(three_trainers({1.0, 2.0, {}}, 3), Options{});
+  EXPECT_EQ(decision.look_again_at, at(32));
+}
+
+TEST(Quorum, NeverSealsBelowTheMinimum) {
+  auto input = three_trainers({10.0}, 1000);
+  input.holders = 1;
+  const auto decision = decide_quorum(input, Options{});
+  EXPECT_EQ(decision.verdict, QuorumVerdict::kWait);
+  EXPECT_EQ(decision.reason, QuorumReason::kBelowMinReplicas);
+}
+
+TEST(Quorum, GivesAJoinerAShortGrace) {
+  auto input = three_trainers({10.0, 11.0, 12.0}, 12);
+  input.loading_since = {at(9), at(2)};
+  auto decision = decide_quorum(input, Options{});
+  EXPECT_EQ(decision.reason, QuorumReason::kWaitingForJoiners);
+  EXPECT_EQ(decision.look_again_at, at(14));
+  input.now = at(14);
+  EXPECT_EQ(decide_quorum(input, Options{}).verdict, QuorumVerdict::kSeal);
+}
+
+TEST(Quorum, SaysWhenNobodyTrains) {
+  EXPECT_EQ(decide_quorum(three_trainers({}, 1), Options{}).reason, QuorumReason::kNobodyTrains);
+}
+
+// ---- attempt
+// ---------------------------------------------------------------------------------------
+
+constexpr Digest kA{1, 1}, kB{2, 2};
+
+AttemptMember voted(std::uint64_t id, Digest digest, bool alive = true) {
+  return {.replica = ReplicaId(id),
+          .alive = alive,
+          .vote = digest,
+          .failed = false,
+          .complains_about = {}};
+}
+AttemptMember silent(std::uint64_t id, bool alive = true) {
+  return {
+      .replica = ReplicaId(id), .alive = alive, .vote = {}, .failed = false, .complains_about = {}};
+}
+AttemptMember failed(std::uint64_t id, std::uint64_t about) {
+  return {.replica = ReplicaId(id),
+          .alive = true,
+          .vote = {},
+          .failed = true,
+          .complains_about = ReplicaId(about)};
+}
+
+AttemptInput attempt_of(std::vector<AttemptMember> members, double now = 1) {
+  AttemptInput input;
+  input.now = at(now);
+  input.started_at = kStart;
+  input.time_limit = seconds(20);
+  input.members = std::move(members);
+  for (const auto& member : input.members) {
+    if (member.failed) input.first_failure_at = kStart;
+  }
+  return input;
+}
+
+TEST(Attempt, CommitsOnEqualVotes) {
+  const auto decision = judge_attempt(attempt_of({voted(1, kA), voted(2, kA)}), Options{});
+  EXPECT_EQ(decision.verdict, AttemptVerdict::kCommit);
+  EXPECT_EQ(decision.average, kA);
+  EXPECT_TRUE(decision.exclude.empty());
+}
+
+TEST(Attempt, AMemberLostAfterItsVoteDoesNotBlock) {
+  const auto decision =
+      judge_attempt(attempt_of({voted(1, kA), voted(2, kA, false), voted(3, kA)}), Options{});
+  EXPECT_EQ(decision.verdict, AttemptVerdict::kCommit);
+}
+
+TEST(Attempt, AMemberLostBeforeItsVoteBlocksOnlyWhileOthersMissVotes) {
+  auto decision =
+      judge_attempt(attempt_of({voted(1, kA), silent(2, false), voted(3, kA)}), Options{});
+  EXPECT_EQ(decision.verdict, AttemptVerdict::kCommit);  // both survivors have the whole average
+  decision = judge_attempt(attempt_of({voted(1, kA), silent(2, false), silent(3)}), Options{});
+  EXPECT_EQ(decision.verdict, AttemptVerdict::kRetry);
+  EXPECT_EQ(decision.reason, AttemptReason::kMemberDied);
+  EXPECT_TRUE(decision.exclude.empty());
+}
+
+TEST(Attempt, TheMajorityCommitsAndTheOddOneGoes) {
+  const auto decision =
+      judge_attempt(attempt_of({voted(1, kA), voted(2, kB), voted(3, kA)}), Options{});
+  EXPECT_EQ(decision.verdict, AttemptVerdict::kCommit);
+  EXPECT_EQ(decision.average, kA);
+  EXPECT_EQ(decision.exclude, std::vector{ReplicaId(2)});
+}
+
+TEST(Attempt, WithoutMajorityTheyTryAgainUntilAttemptsAreSpent) {
+  auto input = attempt_of({voted(1, kA), voted(2, kB)});
+  EXPECT_EQ(judge_attempt(input, Options{}).reason, AttemptReason::kNoMajority);
+  input.attempt = Options{}.attempts_max;
+  const auto decision = judge_attempt(input, Options{});
+  EXPECT_EQ(decision.verdict, AttemptVerdict::kAbort);
+  EXPECT_EQ(decision.reason, AttemptReason::kAttemptsSpent);
+}
+
+TEST(Attempt, WaitsForNewsOfADeathBeforeItJudgesALiveMember) {
+  auto decision = judge_attempt(attempt_of({failed(1, 3), failed(2, 3), silent(3)}, 1), Options{});
+  EXPECT_EQ(decision.verdict, AttemptVerdict::kWait);
+  EXPECT_EQ(decision.look_again_at, at(2));
+  decision = judge_attempt(attempt_of({failed(1, 3), failed(2, 3), silent(3)}, 2), Options{});
+  EXPECT_EQ(decision.verdict, AttemptVerdict::kRetry);
+  EXPECT_EQ(decision.exclude, std::vector{ReplicaId(3)});
+}
+
+TEST(Attempt, TwoThatCannotReachEachOtherCostOneOfThem) {
+  auto input = attempt_of({failed(1, 2), failed(2, 1), voted(3, kA)}, 3);
+  EXPECT_EQ(judge_attempt(input, Options{}).reason,
+            AttemptReason::kFailedAlone);  // may be a mistake
+  input.attempt = 2;
+  const auto decision = judge_attempt(input, Options{});
+  EXPECT_EQ(decision.reason, AttemptReason::kUnreachable);
+  EXPECT_EQ(decision.exclude, std::vector{ReplicaId(2)});
+}
+
+TEST(Attempt, PastTheLimitTheSilentOnesGo) {
+  const auto decision = judge_attempt(attempt_of({voted(1, kA), silent(2)}, 23), Options{});
+  EXPECT_EQ(decision.reason, AttemptReason::kSilent);
+  EXPECT_EQ(decision.exclude, std::vector{ReplicaId(2)});
+}
+
+TEST(Attempt, AbortsWhenNobodyIsLeft) {
+  const auto decision = judge_attempt(attempt_of({silent(1, false)}), Options{});
+  EXPECT_EQ(decision.verdict, AttemptVerdict::kAbort);
+}
+
+// ---- placement
+// -------------------------------------------------------------------------------------
+
+PlacementInput two_devices() {
+  PlacementInput input;
+  input.memory_needed = mebibytes(100);
+  input.devices_known = 2;
+  input.free = {{AgentId(1), 0, mebibytes(200), 10.0, false, false},
+                {AgentId(2), 0, mebibytes(200), 40.0, false, false}};
+  return input;
+}
+
+TEST(Placement, TakesEveryDeviceThatFitsFastestFirst) {
+  const auto decision = decide_placement(two_devices());
+  EXPECT_EQ(decision.places, (std::vector<Place>{{AgentId(2), 0}, {AgentId(1), 0}}));
+}
+
+TEST(Placement, KeepsToTheMaximum) {
+  auto input = two_devices();
+  input.max_replicas = 2;
+  input.live = 1;
+  EXPECT_EQ(decide_placement(input).places.size(), 1u);
+  input.live = 2;
+  EXPECT_EQ(decide_placement(input).reason, PlacementReason::kComplete);
+}
+
+TEST(Placement, SaysWhatIsMissing) {
+  auto input = two_devices();
+  input.memory_needed = mebibytes(300);
+  EXPECT_EQ(decide_placement(input).reason, PlacementReason::kNoDeviceFits);
+  EXPECT_EQ(decide_placement(input).largest, mebibytes(200));
+  input = two_devices();
+  input.free.clear();
+  EXPECT_EQ(decide_placement(input).reason, PlacementReason::kNoFreeDevice);
+  input.devices_known = 0;
+  EXPECT_EQ(decide_placement(input).reason, PlacementReason::kNoAgents);
+  input = two_devices();
+  for (auto& device : input.free) device.refused = true;
+  EXPECT_EQ(decide_placement(input).reason, PlacementReason::kAllRefused);
+  input.free[0].refused = false;
+  input.free[0].resting = true;
+  EXPECT_EQ(decide_placement(input).reason, PlacementReason::kNoFreeDevice);
+}
+
+// ---- data ledger
+// -----------------------------------------------------------------------------------
+
+TEST(DataLedger, GivesReturnedSequencesFirstAndMergesThem) {
+  std::int64_t next = 0;
+  std::vector<DataLease> returned;
+  const DataLedger ledger{next, returned};
+  const DataLease a = lease(ledger, 10), b = lease(ledger, 10), c = lease(ledger, 10);
+  EXPECT_EQ(c, (DataLease{20, 10}));
+  give_back(ledger, c);
+  give_back(ledger, a);
+  EXPECT_EQ(returned, (std::vector<DataLease>{{0, 10}, {20, 10}}));
+  give_back(ledger, b);
+  EXPECT_EQ(returned, (std::vector<DataLease>{{0, 30}}));
+  EXPECT_EQ(lease(ledger, 12), (DataLease{0, 12}));
+  EXPECT_EQ(lease(ledger, 20), (DataLease{30, 20}));  // 18 left there are too few
+  EXPECT_EQ(lease(ledger, 0).count, 0);
+}
+
+}  // namespace
+}  // namespace shoal::coordinator

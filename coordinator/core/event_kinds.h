@@ -1,0 +1,29 @@
+// The closed list of event kinds. They are names in the API (SSE event types, filters), so they
+// never change their meaning.
+#pragma once
+
+namespace shoal::coordinator::event_kind {
+
+inline constexpr const char* kCoordinatorStarted = "coordinator_started";
+inline constexpr const char* kAgentJoined = "agent_joined";
+inline constexpr const char* kAgentReturned = "agent_returned";
+inline constexpr const char* kAgentDisconnected = "agent_disconnected";
+inline constexpr const char* kAgentGone = "agent_gone";
+inline constexpr const char* kAgentRefused = "agent_refused";
+inline constexpr const char* kJobSubmitted = "job_submitted";
+inline constexpr const char* kJobPhase = "job_phase";
+inline constexpr const char* kJobRolledBack = "job_rolled_back";
+inline constexpr const char* kReplicaAssigned = "replica_assigned";
+inline constexpr const char* kReplicaServing = "replica_serving";
+inline constexpr const char* kReplicaFailed = "replica_failed";
+inline constexpr const char* kRoundSealed = "round_sealed";
+inline constexpr const char* kRoundAttempt = "round_attempt";
+inline constexpr const char* kRoundCommitted = "round_committed";
+inline constexpr const char* kRoundAborted = "round_aborted";
+inline constexpr const char* kRoundStragglers = "round_stragglers";
+inline constexpr const char* kEvaluation = "evaluation";
+inline constexpr const char* kCheckpointStored = "checkpoint_stored";
+inline constexpr const char* kCheckpointFailed = "checkpoint_failed";
+inline constexpr const char* kCheckpointDeleted = "checkpoint_deleted";
+
+}  // namespace shoal::coordinator::event_kind

@@ -1,0 +1,93 @@
+// What goes into the coordinator's core and what comes out of it.
+//
+// Effects are ordered: a driver makes every Persist durable before it performs any later effect.
+// The production driver (coordinator/service/runtime.h) and the simulator (tests/sim) both obey
+// this.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "base/result.h"
+#include "coordinator/core/records.h"
+#include "swarm/core/messages.h"
+
+namespace shoal::coordinator {
+
+// One open stream of an agent, numbered by the driver, never used twice within a process.
+struct ConnectionId {
+  std::uint64_t n = 0;
+  auto operator<=>(const ConnectionId&) const = default;
+};
+
+// One caller waiting for an answer, numbered by the driver.
+struct RequestId {
+  std::uint64_t n = 0;
+  auto operator<=>(const RequestId&) const = default;
+};
+
+// ---- inputs
+// --------------------------------------------------------------------------------------
+
+struct Booted {};  // first input after the snapshot was loaded
+struct AgentHello {
+  ConnectionId connection;
+  Hello hello;
+};  // its token was already checked
+struct AgentSaid {
+  ConnectionId connection;
+  FromAgent message;
+};
+struct AgentHungUp {
+  ConnectionId connection;
+};
+struct SubmitJob {
+  RequestId request;
+  JobSpec spec;
+  bool dry_run = false;
+};
+struct CancelJob {
+  RequestId request;
+  JobId job;
+};
+// The service has all files of a checkpoint on disk, hashed and synced; or has given it up.
+struct CheckpointUploaded {
+  CheckpointId checkpoint;
+};
+struct CheckpointUploadFailed {
+  CheckpointId checkpoint;
+  std::string detail;
+};
+struct Tick {};  // a deadline has passed
+
+using Input = std::variant<Booted, AgentHello, AgentSaid, AgentHungUp, SubmitJob, CancelJob,
+                           CheckpointUploaded, CheckpointUploadFailed, Tick>;
+
+// ---- effects
+// -------------------------------------------------------------------------------------
+
+struct Persist {
+  Record record;
+};  // insert or replace by key; events append
+struct Send {
+  ConnectionId connection;
+  ToAgent message;
+};
+struct Disconnect {
+  ConnectionId connection;
+};
+struct Reply {
+  RequestId request;
+  Result<JobId> result;
+  std::vector<FieldError> fields;
+};
+struct DeleteCheckpointFiles {
+  CheckpointId checkpoint;
+};
+
+using Effect = std::variant<Persist, Send, Disconnect, Reply, DeleteCheckpointFiles>;
+using Effects = std::vector<Effect>;
+
+}  // namespace shoal::coordinator

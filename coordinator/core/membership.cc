@@ -1,0 +1,266 @@
+#include "coordinator/core/membership.h"
+
+#include <algorithm>
+
+#include "coordinator/core/event_kinds.h"
+#include "coordinator/core/machines.h"
+#include "coordinator/core/replicas.h"
+
+namespace shoal::coordinator {
+namespace {
+
+constexpr Duration kLeaseScanEvery = seconds(1);
+
+std::vector<ReplicaId> replicas_of(const State& state, AgentId agent) {
+  std::vector<ReplicaId> ids;
+  for (const auto& [id, replica] : state.replicas) {
+    if (replica.agent == agent) ids.push_back(id);
+  }
+  return ids;
+}
+
+const AgentRecord* find_by_uid(const State& state, const std::string& uid) {
+  for (const auto& [id, agent] : state.agents) {
+    if (agent.uid == uid) return &agent;
+  }
+  return nullptr;
+}
+
+bool is_connected(const State& state, AgentId agent) {
+  const Presence* presence = state.presence.find(agent);
+  return presence != nullptr && presence->connected;
+}
+
+// Why this hello cannot be accepted; none: it can.
+std::optional<Error> refusal(const State& state, const Hello& hello, const AgentRecord* known) {
+  if (hello.protocol < kProtocolVersionMin || hello.protocol_min > kProtocolVersion) {
+    const bool agent_is_old = hello.protocol < kProtocolVersionMin;
+    return Error{Code::kIncompatible,
+                 "agent speaks protocol " + std::to_string(hello.protocol_min) + ".." +
+                     std::to_string(hello.protocol) + ", this coordinator " +
+                     std::to_string(kProtocolVersionMin) + ".." + std::to_string(kProtocolVersion),
+                 "protocol", agent_is_old ? "upgrade shoal-agent" : "upgrade shoal-coordinator"};
+  }
+  if (known != nullptr && hello.incarnation.n != 0 && hello.incarnation < known->incarnation) {
+    return Error{Code::kConflict, "a newer start of this agent has joined", "incarnation",
+                 "two agents share one data folder; give each its own --data-dir"};
+  }
+  for (const auto& [id, agent] : state.agents) {
+    if (agent.name == hello.name && agent.uid != hello.uid && is_connected(state, id)) {
+      return Error{Code::kConflict, "another agent named " + hello.name + " is connected", "name",
+                   "choose another --name"};
+    }
+  }
+  if (known == nullptr &&
+      static_cast<std::int64_t>(state.agents.size()) >= state.options.agents_max) {
+    return Error{Code::kResourceExhausted, "the cluster is full", "agents_max",
+                 "raise the limit of the coordinator"};
+  }
+  return std::nullopt;
+}
+
+void take_connection(Turn& turn, AgentId agent, ConnectionId connection) {
+  State& state = turn.volatile_state();
+  Presence& presence = state.presence[agent];
+  if (presence.connected) {
+    state.by_connection.erase(presence.connection);
+    turn.disconnect(presence.connection);
+  }
+  presence = {.connection = connection, .connected = true, .last_seen = turn.now(), .lost_at = {}};
+  state.by_connection.put(connection, agent);
+  if (!state.next_lease_scan) state.next_lease_scan = turn.now() + kLeaseScanEvery;
+}
+
+AgentId create_agent(Turn& turn, const Hello& hello) {
+  AgentRecord record;
+  record.id = AgentId(turn.counters().next_agent++);
+  record.uid = hello.uid;
+  record.joined_at = turn.now();
+  return turn.add(std::move(record)).id;
+}
+
+void describe(AgentRecord& agent, const Hello& hello) {
+  agent.name = hello.name;
+  agent.version = hello.version;
+  agent.host = hello.host;
+  agent.labels = hello.labels;
+  // A measured speed outlives the reconnect of the same device.
+  for (Device device : hello.devices) {
+    for (const auto& old : agent.devices) {
+      if (device.gflops == 0 && old.index == device.index && old.name == device.name) {
+        device.gflops = old.gflops;
+      }
+    }
+    const auto slot = std::find_if(agent.devices.begin(), agent.devices.end(),
+                                   [&](const auto& d) { return d.index == device.index; });
+    if (slot == agent.devices.end()) {
+      agent.devices.push_back(device);
+    } else {
+      *slot = device;
+    }
+  }
+  std::erase_if(agent.devices, [&](const Device& device) {
+    return std::none_of(hello.devices.begin(), hello.devices.end(),
+                        [&](const Device& d) { return d.index == device.index; });
+  });
+}
+
+void fail_all(Turn& turn, AgentId agent, ReplicaFailure failure, const std::string& detail) {
+  for (const ReplicaId replica : replicas_of(turn.state(), agent)) {
+    if (is_live(turn.state(), replica)) fail_replica(turn, replica, failure, detail);
+  }
+}
+
+void welcome(Turn& turn, AgentId agent, ConnectionId connection, std::vector<ReplicaId> keep) {
+  const Options& options = turn.options();
+  turn.send_to(connection, Welcome{agent, turn.state().agents.at(agent).incarnation,
+                                   options.heartbeat_every, options.lease, keep});
+  for (const ReplicaId replica : keep) catch_up(turn, replica);
+}
+
+// The same process is back: what it still runs goes on, what it does not know is gone.
+void resume(Turn& turn, AgentId agent, ConnectionId connection, const Hello& hello) {
+  std::vector<ReplicaId> keep, missing;
+  for (const ReplicaId replica : replicas_of(turn.state(), agent)) {
+    const ReplicaState state = turn.state().replicas.at(replica).state;
+    const bool running =
+        std::find(hello.replicas.begin(), hello.replicas.end(), replica) != hello.replicas.end();
+    const bool on_its_way = state == ReplicaState::kAssigned || state == ReplicaState::kLoading;
+    (running || on_its_way ? keep : missing).push_back(replica);
+  }
+  welcome(turn, agent, connection, keep);
+  for (const ReplicaId replica : missing) {
+    if (!is_live(turn.state(), replica)) continue;
+    fail_replica(turn, replica, ReplicaFailure::kTrainerExited,
+                 "the agent returned without this replica");
+  }
+  refresh_agent(turn, agent);
+}
+
+void lose(Turn& turn, AgentId agent, AgentGone gone, const std::string& why) {
+  State& state = turn.volatile_state();
+  if (Presence* presence = state.presence.find(agent)) {
+    if (presence->connected) {
+      state.by_connection.erase(presence->connection);
+      turn.disconnect(presence->connection);
+    }
+    state.presence.erase(agent);
+  }
+  fail_all(turn, agent, ReplicaFailure::kAgentLost, why);
+  transition(turn, agent, AgentState::kGone, gone);
+  const std::string& name = turn.state().agents.at(agent).name;
+  turn.event(gone == AgentGone::kLeft ? Severity::kInfo : Severity::kWarning,
+             event_kind::kAgentGone, {.agent = agent}, "agent " + name + " is gone: " + why);
+}
+
+}  // namespace
+
+void on_booted(Turn& turn) {
+  State& state = turn.volatile_state();
+  const std::int64_t epoch = ++turn.counters().boot_epoch;
+  for (const auto& [id, agent] : state.agents) {
+    if (agent.state == AgentState::kGone) continue;
+    state.presence.put(id, {.connection = {},
+                            .connected = false,
+                            .last_seen = turn.now(),
+                            .lost_at = turn.now() + turn.options().boot_grace});
+    state.next_lease_scan = turn.now() + kLeaseScanEvery;
+  }
+  turn.event(Severity::kInfo, event_kind::kCoordinatorStarted, {},
+             "coordinator started, boot " + std::to_string(epoch));
+}
+
+void on_hello(Turn& turn, ConnectionId connection, const Hello& hello) {
+  const AgentRecord* known = find_by_uid(turn.state(), hello.uid);
+  if (auto error = refusal(turn.state(), hello, known)) {
+    turn.event(Severity::kWarning, event_kind::kAgentRefused,
+               {.agent = known == nullptr ? AgentId() : known->id},
+               "agent " + hello.name + " refused: " + to_string(*error));
+    turn.send_to(connection, Refused{std::move(*error)});
+    turn.disconnect(connection);
+    return;
+  }
+  const AgentId id = known == nullptr ? create_agent(turn, hello) : known->id;
+  const AgentState state_before = turn.state().agents.at(id).state;
+  const bool same_process = state_before != AgentState::kGone && hello.incarnation.n != 0 &&
+                            hello.incarnation == turn.state().agents.at(id).incarnation;
+  take_connection(turn, id, connection);
+  if (same_process) {
+    describe(turn.agent(id), hello);
+    turn.event(Severity::kInfo, event_kind::kAgentReturned, {.agent = id},
+               "agent " + hello.name + " is back");
+    resume(turn, id, connection, hello);
+    return;
+  }
+  fail_all(turn, id, ReplicaFailure::kAgentRestarted, "its agent was started anew");
+  AgentRecord& agent = turn.agent(id);
+  describe(agent, hello);
+  agent.incarnation.n = std::max(agent.incarnation.n, hello.incarnation.n) + 1;
+  if (agent.state != AgentState::kJoining) transition(turn, id, AgentState::kJoining);
+  transition(turn, id, AgentState::kIdle);
+  turn.event(Severity::kInfo, event_kind::kAgentJoined, {.agent = id},
+             "agent " + hello.name + " joined with " + std::to_string(hello.devices.size()) +
+                 (hello.devices.size() == 1 ? " device" : " devices"));
+  welcome(turn, id, connection, {});
+}
+
+void on_hung_up(Turn& turn, ConnectionId connection) {
+  State& state = turn.volatile_state();
+  const AgentId* agent = state.by_connection.find(connection);
+  if (agent == nullptr) return;  // an older stream of an agent that already came back
+  const AgentId id = *agent;
+  state.by_connection.erase(connection);
+  Presence& presence = state.presence.at(id);
+  presence.connected = false;
+  presence.lost_at = turn.now() + turn.options().reconnect_grace;
+  turn.event(Severity::kWarning, event_kind::kAgentDisconnected, {.agent = id},
+             "agent " + state.agents.at(id).name + " lost its connection");
+}
+
+void on_goodbye(Turn& turn, AgentId agent, const Goodbye& goodbye) {
+  if (turn.state().agents.at(agent).state != AgentState::kDraining) {
+    transition(turn, agent, AgentState::kDraining);
+  }
+  lose(turn, agent, AgentGone::kLeft, goodbye.reason.empty() ? "it left" : goodbye.reason);
+}
+
+void on_device_measured(Turn& turn, AgentId agent, const DeviceMeasured& measured) {
+  for (Device& device : turn.agent(agent).devices) {
+    if (device.index == measured.device.index) device = measured.device;
+  }
+}
+
+void scan_leases(Turn& turn) {
+  State& state = turn.volatile_state();
+  if (!state.next_lease_scan || turn.now() < *state.next_lease_scan) return;
+  std::vector<std::pair<AgentId, std::string>> lost;
+  for (const auto& [id, presence] : state.presence) {
+    if (presence.connected && turn.now() >= presence.last_seen + turn.options().lease) {
+      lost.emplace_back(id, "silent for longer than its lease");
+    } else if (!presence.connected && turn.now() >= presence.lost_at) {
+      lost.emplace_back(id, "its connection did not come back");
+    }
+  }
+  for (const auto& [id, why] : lost) lose(turn, id, AgentGone::kLost, why);
+  state.next_lease_scan.reset();
+  if (!state.presence.empty()) state.next_lease_scan = turn.now() + kLeaseScanEvery;
+}
+
+void refresh_agent(Turn& turn, AgentId id) {
+  const AgentRecord& agent = turn.state().agents.at(id);
+  if (agent.state == AgentState::kGone || agent.state == AgentState::kDraining ||
+      agent.state == AgentState::kJoining) {
+    return;
+  }
+  AgentState wanted = AgentState::kIdle;
+  for (const auto& [replica_id, replica] : turn.state().replicas) {
+    if (replica.agent != id || is_terminal(replica.state)) continue;
+    const bool loading =
+        replica.state == ReplicaState::kAssigned || replica.state == ReplicaState::kLoading;
+    if (!loading) wanted = AgentState::kActive;
+    if (loading && wanted == AgentState::kIdle) wanted = AgentState::kSyncing;
+  }
+  if (agent.state != wanted) transition(turn, id, wanted);
+}
+
+}  // namespace shoal::coordinator

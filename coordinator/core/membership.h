@@ -1,0 +1,21 @@
+// Agents: joining, returning, going silent, leaving. Liveness is the stream plus a lease; a closed
+// stream has a short grace, and after a restart of the coordinator everybody gets a long one.
+#pragma once
+
+#include "coordinator/core/turn.h"
+
+namespace shoal::coordinator {
+
+void on_booted(Turn& turn);
+void on_hello(Turn& turn, ConnectionId connection, const Hello& hello);
+void on_hung_up(Turn& turn, ConnectionId connection);
+void on_goodbye(Turn& turn, AgentId agent, const Goodbye& goodbye);
+void on_device_measured(Turn& turn, AgentId agent, const DeviceMeasured& measured);
+
+// Looks at every lease; cheap enough for once a second, too dear for every message.
+void scan_leases(Turn& turn);
+
+// idle, syncing or active, from the replicas the agent holds.
+void refresh_agent(Turn& turn, AgentId agent);
+
+}  // namespace shoal::coordinator

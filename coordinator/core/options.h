@@ -1,0 +1,40 @@
+// Every time and bound of the coordinator's rules. Validated once, at construction, including the
+// rules between fields; the simulator draws them from its seed.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "base/job_spec.h"
+#include "base/time.h"
+
+namespace shoal::coordinator {
+
+struct Options {
+  Duration heartbeat_every = seconds(2);
+  Duration lease = seconds(10);           // silence after which an agent is lost
+  Duration reconnect_grace = seconds(5);  // closed stream until the agent is lost
+  Duration boot_grace = seconds(60);      // the same for agents known from before a restart
+  Duration gather_window = seconds(2);    // late comers get this long once min_replicas are there
+  Duration load_limit = seconds(600);     // assigned until loaded
+  Duration straggler_min = seconds(30);   // after half have reported: at least this, and
+  double straggler_factor = 0.5;          //   this share of the round's age, until CloseRound
+  Duration join_grace = seconds(5);  // a sealed round leaves joiners behind: wait this long for one
+  Duration close_limit = seconds(30);       // CloseRound until the silent ones count as frozen
+  Duration failure_grace = seconds(2);      // first ReduceFailed until the attempt is judged
+  Duration reduce_limit_min = seconds(20);  // time limit of one attempt: this, plus
+  double reduce_bytes_per_s = 1e6;          //   the bytes a member moves at this rate
+  std::int32_t attempts_max = 5;            // per round, then it is aborted
+  Duration apply_limit = seconds(120);      // commit until Applied, then the member is frozen
+  Duration checkpoint_limit = seconds(1800);
+  Duration replica_backoff =
+      seconds(1);  // a device that failed waits this long for the next replica
+  std::int32_t failures_in_row_max = 20;  // replica failures without a commit, then the job fails
+  std::int64_t jobs_max = 10'000;         // live ones
+  std::int64_t agents_max = 20'000;
+};
+
+// Empty when the options can work together.
+std::vector<FieldError> validate(const Options& options);
+
+}  // namespace shoal::coordinator

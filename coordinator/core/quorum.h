@@ -1,0 +1,57 @@
+// May this round be sealed now? A pure decision over what the replicas have reported: verdict,
+// reason and the numbers behind it. Only replicas that hold the last committed state count, so a
+// freshly started singleton can never form a quorum; the coordinator's database is the one
+// authority on who that is.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "base/ids.h"
+#include "base/time.h"
+#include "coordinator/core/options.h"
+
+namespace shoal::coordinator {
+
+struct QuorumMember {
+  ReplicaId replica;
+  std::optional<Instant> reported_at;
+};
+
+struct QuorumInput {
+  Instant now, opened_at;
+  std::int64_t min_replicas = 1;
+  std::int64_t holders = 0;            // live replicas with the committed state, joiners included
+  std::vector<QuorumMember> trainers;  // those of them that were told to train this round
+  std::vector<Instant> loading_since;  // replicas on their way to the committed state
+};
+
+enum class QuorumVerdict {
+  kWait,
+  kClose,   // ask the silent ones to report what they have
+  kFreeze,  // the silent ones are taken for frozen
+  kSeal,
+};
+enum class QuorumReason {
+  kNobodyTrains,
+  kWaitingForReports,
+  kWaitingForJoiners,  // all reported; somebody who is loading would have to load again
+  kAllReported,
+  kStragglers,  // half have reported, and the grace for the others is over
+  kFrozen,      // and they did not answer CloseRound either
+  kBelowMinReplicas,
+};
+
+struct QuorumDecision {
+  QuorumVerdict verdict = QuorumVerdict::kWait;
+  QuorumReason reason = QuorumReason::kWaitingForReports;
+  std::int64_t reported = 0, trainers = 0;
+  std::vector<ReplicaId> silent;
+  std::optional<Instant> look_again_at;  // when time alone can change the verdict
+};
+
+QuorumDecision decide_quorum(const QuorumInput& input, const Options& options);
+
+const char* to_string(QuorumReason reason);
+
+}  // namespace shoal::coordinator

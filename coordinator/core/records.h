@@ -1,0 +1,276 @@
+// Everything the coordinator remembers, one struct per table of migrations/. The state of the core
+// is these records and nothing else that matters: loading the tables into a fresh core gives the
+// same digest as the live one. Who is connected right now and when it was last heard is volatile
+// (core/presence.h).
+//
+// A field is written by one machine only; the comment names it where that is not obvious.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "base/digest.h"
+#include "base/ids.h"
+#include "base/job_spec.h"
+#include "base/time.h"
+#include "swarm/core/messages.h"
+
+namespace shoal::coordinator {
+
+// ---- jobs
+// ----------------------------------------------------------------------------------------
+
+enum class JobPhase {
+  kQueued,     // no agent can take it yet
+  kGathering,  // agents are being assigned
+  kWarming,    // replicas load their state
+  kTraining,
+  kStalled,  // too few replicas; goes on by itself
+  kSealing,  // trained; final evaluation and checkpoint
+  kPaused,
+  kCompleted,
+  kCancelled,
+  kFailed,
+};
+enum class JobDesired { kRun, kCancel };
+
+// Why a job is in its phase. Closed list: the API, the tests and the log use these words.
+enum class JobReason {
+  kNone,
+  kNoAgents,            // nobody is there
+  kNoDeviceFits,        // agents are there, none with enough memory
+  kWaitingForReplicas,  // fewer than swarm.min_replicas
+  kLoading,
+  kRunning,
+  kBelowMinReplicas,
+  kLastReplicaLost,
+  kRestoring,  // from a checkpoint
+  kFinalCheckpoint,
+  kFinished,
+  kCancelledByUser,
+  kDataMissing,
+  kDataInvalid,
+  kModelDoesNotFit,
+  kNonFiniteLoss,
+  kTooManyFailures,
+};
+
+struct JobRecord {
+  JobId id;
+  JobSpec spec;
+  JobPhase phase = JobPhase::kQueued;
+  JobDesired desired = JobDesired::kRun;  // the operator's
+  JobReason reason = JobReason::kNone;
+  std::string detail;  // one sentence for people, may be empty
+  Instant created_at, updated_at;
+  Instant started_at, finished_at;  // zero: not yet
+
+  std::int64_t lineage = 0;
+  RoundNumber committed_round = 0;
+  Instant committed_at;
+  Steps committed_step;  // inner steps covered by committed rounds
+  Tokens committed_tokens;
+  Digest anchor, momentum;       // of the committed state; zero until a replica loaded
+  std::int64_t value_count = 0;  // parameters, once loaded
+
+  std::int64_t next_sequence = 0;   // first sequence never leased
+  std::vector<DataLease> returned;  // leased, not trained; sorted by first
+
+  double train_loss = 0;       // of the last committed round; 0 before the first
+  double validation_loss = 0;  // newest complete evaluation; 0 before the first
+  RoundNumber validation_round = -1;
+  Bytes bytes_sent;                  // by all replicas in all committed rounds
+  std::int32_t failures_in_row = 0;  // replica failures since the last commit
+  bool operator==(const JobRecord&) const = default;
+};
+
+// ---- agents
+// --------------------------------------------------------------------------------------
+
+enum class AgentState { kJoining, kIdle, kSyncing, kActive, kDraining, kGone };
+enum class AgentGone { kNone, kLeft, kLost, kSuperseded };
+
+struct AgentRecord {
+  AgentId id;
+  std::string uid, name, version, host;
+  Incarnation incarnation;
+  AgentState state = AgentState::kJoining;
+  AgentGone gone = AgentGone::kNone;
+  std::vector<Device> devices;
+  std::vector<std::pair<std::string, std::string>> labels;
+  Instant joined_at, updated_at;
+  bool operator==(const AgentRecord&) const = default;
+};
+
+// ---- replicas
+// ------------------------------------------------------------------------------------
+
+enum class ReplicaState {
+  kAssigned,
+  kLoading,
+  kServing,
+  kAveraging,
+  kDraining,
+  kReleased,
+  kFailed
+};
+
+struct ReplicaRecord {
+  ReplicaId id;
+  JobId job;
+  AgentId agent;
+  Incarnation incarnation;  // of the agent when it was assigned
+  std::int32_t device = 0;
+  StageIndex stage = 0;
+  ReplicaState state = ReplicaState::kAssigned;
+  ReplicaFailure failure = ReplicaFailure::kInternal;  // meaningful in kFailed
+  std::string detail;
+  StateSource source;
+  std::string address;  // of its peer service, once loaded
+  std::int64_t lineage = 0;
+  RoundNumber held_round = -1;  // the committed state it holds; -1 before it loaded
+  Digest anchor;                // of held_round
+  Instant created_at, updated_at;
+  bool operator==(const ReplicaRecord&) const = default;
+};
+
+// ---- rounds
+// --------------------------------------------------------------------------------------
+
+enum class RoundState { kOpen, kSealed, kReducing, kVoting, kCommitted, kAborted };
+
+struct RoundRecord {
+  RoundKey key;
+  RoundState state = RoundState::kOpen;
+  std::int32_t attempt = 0;  // of the reduce, grows over aborts too; 0 before the first seal
+  std::int32_t aborts = 0;   // times this round number was aborted and opened again
+  AbortReason abort_reason =
+      AbortReason::kAttemptsSpent;  // meaningful in kAborted and when aborts > 0
+  Steps from_step, to_step;
+  Instant opened_at, sealed_at, committed_at;  // zero: not yet
+  Instant attempt_started_at;
+  Digest average;  // committed
+  Digest anchor;   // after the outer step, as the members reported it
+  Digest momentum;
+  Tokens tokens;                 // of the counted contributions
+  double train_loss = 0;         // token-weighted mean of the counted contributions
+  double validation_loss = 0;    // 0: not (yet) evaluated
+  Tokens validation_tokens;      // evaluated so far
+  double validation_sum = 0;     // nats
+  std::int32_t eval_slices = 0;  // 0: this round is not evaluated
+  bool operator==(const RoundRecord&) const = default;
+};
+
+enum class ContributionState {
+  kTraining,  // opened, not reported
+  kReported,
+  kMember,  // sealed into the plan
+  kVoted,
+  kCommitted,  // its tokens count
+  kRejected,   // weight 0: reject_reason says why
+  kLost,       // left out of the attempt that committed
+};
+enum class RejectReason { kNone, kNonFinite, kNoTokens, kNotReported, kJoiner };
+
+struct ContributionRecord {
+  RoundKey key;
+  ReplicaId replica;
+  AgentId agent;
+  ContributionState state = ContributionState::kTraining;
+  RejectReason reject_reason = RejectReason::kNone;
+  std::vector<DataLease> leases;  // of this round, over its aborts
+  RoundReport report;             // meaningful from kReported on
+  Instant reported_at, voted_at, applied_at;
+  double weight = 0, clip_factor = 1;
+  std::int32_t member_index = -1;  // order in the plan, -1: not a member of the current attempt
+  std::int64_t part_first = 0, part_count = 0;
+  Digest average, anchor;        // voted, applied
+  ReduceStats stats;             // bytes summed over attempts; reduce_s of the last
+  std::int64_t eval_slice = -1;  // share of the validation it was given, -1: none
+  bool evaluated = false;
+  bool operator==(const ContributionRecord&) const = default;
+};
+
+// ---- checkpoints
+// ---------------------------------------------------------------------------------
+
+enum class CheckpointState { kWriting, kUploading, kStored, kFailed, kDeleted };
+
+struct CheckpointRecord {
+  CheckpointId id;
+  RoundKey key;
+  CheckpointState state = CheckpointState::kWriting;
+  bool final = false;
+  ReplicaId writer;
+  Steps step;
+  Tokens tokens;
+  Digest anchor, momentum;
+  std::int64_t next_sequence = 0;  // the data ledger of the job at that cut, for a roll-back to it
+  std::vector<DataLease> returned;
+  std::vector<FileEntry> files;
+  std::string detail;
+  Instant created_at, updated_at;
+  bool operator==(const CheckpointRecord&) const = default;
+};
+
+// ---- events
+// --------------------------------------------------------------------------------------
+
+enum class Severity { kInfo, kWarning, kError };
+
+// One line of history. `kind` is a closed word ("job_phase", "agent_joined", …;
+// core/event_kinds.h).
+struct EventRecord {
+  std::int64_t seq = 0;
+  Instant at;
+  Severity severity = Severity::kInfo;
+  std::string kind;
+  JobId job;  // zero: none
+  AgentId agent;
+  ReplicaId replica;
+  RoundNumber round = 0;
+  std::string message;
+  bool operator==(const EventRecord&) const = default;
+};
+
+// Counters that must survive a restart.
+struct CounterRecord {
+  std::uint64_t next_job = 1, next_agent = 1, next_replica = 1, next_checkpoint = 1;
+  std::int64_t next_event = 1;
+  std::int64_t boot_epoch = 0;  // raised by each start of the coordinator
+  bool operator==(const CounterRecord&) const = default;
+};
+
+using Record = std::variant<CounterRecord, JobRecord, AgentRecord, ReplicaRecord, RoundRecord,
+                            ContributionRecord, CheckpointRecord, EventRecord>;
+
+// What a store gives a starting core: every record but events, replicas that have not ended, and of
+// rounds and contributions those of live jobs: the last committed round and the one after it.
+struct Snapshot {
+  CounterRecord counters;
+  std::vector<JobRecord> jobs;
+  std::vector<AgentRecord> agents;
+  std::vector<ReplicaRecord> replicas;  // not released or failed
+  std::vector<RoundRecord> rounds;
+  std::vector<ContributionRecord> contributions;
+  std::vector<CheckpointRecord> checkpoints;  // not deleted
+};
+
+const char* to_string(JobPhase value);
+const char* to_string(JobDesired value);
+const char* to_string(JobReason value);
+const char* to_string(AgentState value);
+const char* to_string(AgentGone value);
+const char* to_string(ReplicaState value);
+const char* to_string(RoundState value);
+const char* to_string(ContributionState value);
+const char* to_string(RejectReason value);
+const char* to_string(CheckpointState value);
+const char* to_string(Severity value);
+
+bool is_terminal(JobPhase phase);      // completed, cancelled, failed
+bool is_terminal(ReplicaState state);  // released, failed
+
+}  // namespace shoal::coordinator

@@ -1,0 +1,208 @@
+#include "coordinator/core/replicas.h"
+
+#include <algorithm>
+
+#include "coordinator/core/checkpoints.h"
+#include "coordinator/core/event_kinds.h"
+#include "coordinator/core/machines.h"
+#include "coordinator/core/membership.h"
+#include "coordinator/core/rounds.h"
+
+namespace shoal::coordinator {
+namespace {
+
+// One of the holders that feed the fewest joiners, another one each time: a donor that this joiner
+// cannot reach must not be offered for ever. It must have taken the outer step already.
+const ReplicaRecord* choose_donor(const State& state, const JobRecord& job) {
+  std::vector<const ReplicaRecord*> best;
+  std::int64_t best_load = 0;
+  for (const auto& [id, replica] : state.replicas) {
+    const bool holds = replica.job == job.id && replica.lineage == job.lineage &&
+                       replica.held_round == job.committed_round && !replica.address.empty();
+    if (!holds) continue;
+    std::int64_t load = 0;
+    for (const auto& [other_id, other] : state.replicas) {
+      load += other.state == ReplicaState::kLoading && other.source.donor == id;
+    }
+    if (!best.empty() && load > best_load) continue;
+    if (load < best_load) best.clear();
+    best_load = load;
+    best.push_back(&replica);
+  }
+  return best.empty() ? nullptr : best[state.counters.next_replica % best.size()];
+}
+
+bool counts_against_job(ReplicaFailure failure) {
+  switch (failure) {
+    case ReplicaFailure::kTrainerExited:
+    case ReplicaFailure::kOutOfMemory:
+    case ReplicaFailure::kDeviceLost:
+    case ReplicaFailure::kNonFiniteLoss:
+    case ReplicaFailure::kDataMissing:
+    case ReplicaFailure::kDataInvalid:
+    case ReplicaFailure::kModelDoesNotFit:
+    case ReplicaFailure::kDigestMismatch:
+    case ReplicaFailure::kFrozen:
+    case ReplicaFailure::kInternal:
+      return true;
+    case ReplicaFailure::kDonorLost:
+    case ReplicaFailure::kStale:
+    case ReplicaFailure::kAgentLost:
+    case ReplicaFailure::kAgentRestarted:
+    case ReplicaFailure::kPeerUnreachable:
+      return false;
+  }
+  return true;
+}
+
+bool will_fail_again(ReplicaFailure failure) {
+  return failure == ReplicaFailure::kDataMissing || failure == ReplicaFailure::kDataInvalid ||
+         failure == ReplicaFailure::kModelDoesNotFit;
+}
+
+void send_assign(Turn& turn, const ReplicaRecord& replica) {
+  turn.send(replica.agent, Assign{replica.id, replica.job, replica.device, replica.stage,
+                                  turn.state().jobs.at(replica.job).spec, replica.source});
+}
+
+// Null when the loaded state is the one the job wants now; else why not.
+const char* unwanted(const JobRecord& job, const Loaded& loaded) {
+  if (loaded.key.job != job.id || loaded.key.lineage != job.lineage)
+    return "it is of a past lineage";
+  if (loaded.key.round != job.committed_round) return "a newer round was committed meanwhile";
+  return nullptr;
+}
+
+}  // namespace
+
+void look_again(Turn& turn, JobId job, Instant at) {
+  auto& due = turn.volatile_state().timers[job].look_again_at;
+  if (!due || at < *due) due = at;
+}
+
+std::optional<StateSource> choose_source(const State& state, const JobRecord& job) {
+  StateSource source;
+  source.key = {job.id, job.lineage, job.committed_round};
+  source.anchor = job.anchor;
+  source.momentum = job.momentum;
+  if (job.committed_round == 0) return source;  // kSeed
+  if (const ReplicaRecord* donor = choose_donor(state, job)) {
+    source.kind = SourceKind::kPeer;
+    source.donor = donor->id;
+    source.donor_address = donor->address;
+    return source;
+  }
+  if (const CheckpointRecord* checkpoint = checkpoint_of_committed(state, job)) {
+    source.kind = SourceKind::kCheckpoint;
+    source.checkpoint = checkpoint->id;
+    return source;
+  }
+  return std::nullopt;
+}
+
+void assign_replica(Turn& turn, JobId job, const Place& place, const StateSource& source) {
+  ReplicaRecord record;
+  record.id = ReplicaId(turn.counters().next_replica++);
+  record.job = job;
+  record.agent = place.agent;
+  record.device = place.device;
+  record.incarnation = turn.state().agents.at(place.agent).incarnation;
+  record.source = source;
+  record.lineage = source.key.lineage;
+  record.created_at = turn.now();
+  const ReplicaId id = turn.add(std::move(record)).id;
+  transition(turn, id, ReplicaState::kLoading);
+  send_assign(turn, turn.state().replicas.at(id));
+  turn.event(Severity::kInfo, event_kind::kReplicaAssigned,
+             {.job = job, .agent = place.agent, .replica = id},
+             to_string(id) + " assigned to " + turn.state().agents.at(place.agent).name +
+                 ", state from " + to_string(source.kind));
+  refresh_agent(turn, place.agent);
+}
+
+void on_loaded(Turn& turn, const Loaded& loaded) {
+  const ReplicaRecord before = turn.state().replicas.at(loaded.replica);
+  if (before.state != ReplicaState::kLoading) return;  // said twice
+  const JobRecord& job = turn.state().jobs.at(before.job);
+  if (const char* why = unwanted(job, loaded)) {
+    return fail_replica(turn, loaded.replica, ReplicaFailure::kStale, why);
+  }
+  if (job.anchor && (job.anchor != loaded.anchor || job.momentum != loaded.momentum)) {
+    return fail_replica(turn, loaded.replica, ReplicaFailure::kDigestMismatch,
+                        "it loaded other parameters than the committed ones");
+  }
+  if (!job.anchor) {
+    JobRecord& first = turn.job(before.job);
+    first.anchor = loaded.anchor;
+    first.momentum = loaded.momentum;
+    first.value_count = loaded.value_count;
+  }
+  transition(turn, loaded.replica, ReplicaState::kServing);
+  ReplicaRecord& replica = turn.replica(loaded.replica);
+  replica.held_round = loaded.key.round;
+  replica.anchor = loaded.anchor;
+  replica.address = loaded.address;
+  turn.event(Severity::kInfo, event_kind::kReplicaServing,
+             {.job = before.job,
+              .agent = before.agent,
+              .replica = loaded.replica,
+              .round = loaded.key.round},
+             to_string(loaded.replica) + " holds round " + std::to_string(loaded.key.round));
+  refresh_agent(turn, before.agent);
+}
+
+void fail_replica(Turn& turn, ReplicaId id, ReplicaFailure failure, const std::string& detail) {
+  transition(turn, id, ReplicaState::kFailed);
+  ReplicaRecord& replica = turn.replica(id);
+  replica.failure = failure;
+  replica.detail = detail;
+  const ReplicaRecord ended = replica;
+  State& state = turn.volatile_state();
+  turn.event(Severity::kWarning, event_kind::kReplicaFailed,
+             {.job = ended.job, .agent = ended.agent, .replica = id},
+             to_string(id) + " failed (" + to_string(failure) + ")" +
+                 (detail.empty() ? "" : ": " + detail));
+  turn.send(ended.agent, Release{id, ReleaseReason::kReplaced});
+  state.resting_until.put({ended.agent, ended.device}, turn.now() + turn.options().replica_backoff);
+  if (will_fail_again(failure)) state.refusals.put({ended.job, ended.agent}, failure);
+  if (counts_against_job(failure)) ++turn.job(ended.job).failures_in_row;
+  turn.drop_replica(id);
+  leave_round(turn, ended);
+  leave_checkpoints(turn, ended);
+  refresh_agent(turn, ended.agent);
+}
+
+void release_replica(Turn& turn, ReplicaId id, ReleaseReason reason) {
+  const ReplicaRecord ended = turn.state().replicas.at(id);
+  transition(turn, id, ReplicaState::kReleased);
+  turn.send(ended.agent, Release{id, reason});
+  turn.drop_replica(id);
+  refresh_agent(turn, ended.agent);
+}
+
+void catch_up(Turn& turn, ReplicaId id) {
+  const ReplicaRecord replica = turn.state().replicas.at(id);
+  if (replica.state == ReplicaState::kAssigned || replica.state == ReplicaState::kLoading) {
+    return send_assign(turn, replica);
+  }
+  if (!resend_round(turn, replica)) {
+    return fail_replica(turn, id, ReplicaFailure::kStale, "it missed more than one commit");
+  }
+  resend_checkpoint(turn, replica);
+}
+
+void check_load_limits(Turn& turn, JobId job) {
+  for (const ReplicaId id : live_replicas(turn.state(), job)) {
+    const ReplicaRecord& replica = turn.state().replicas.at(id);
+    if (replica.state != ReplicaState::kAssigned && replica.state != ReplicaState::kLoading)
+      continue;
+    const Instant limit = replica.created_at + turn.options().load_limit;
+    if (turn.now() < limit) {
+      look_again(turn, job, limit);
+    } else {
+      fail_replica(turn, id, ReplicaFailure::kFrozen, "it did not load its state in time");
+    }
+  }
+}
+
+}  // namespace shoal::coordinator

@@ -1,0 +1,214 @@
+#include "coordinator/core/rounds.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "coordinator/core/data_ledger.h"
+#include "coordinator/core/event_kinds.h"
+#include "coordinator/core/machines.h"
+#include "coordinator/core/quorum.h"
+#include "coordinator/core/replicas.h"
+
+namespace shoal::coordinator {
+namespace {
+
+QuorumInput quorum_input(const Turn& turn, const JobRecord& job, const RoundRecord& round) {
+  const State& state = turn.state();
+  QuorumInput input;
+  input.now = turn.now();
+  input.opened_at = round.opened_at;
+  input.min_replicas = job.spec.swarm.min_replicas;
+  input.holders = static_cast<std::int64_t>(holders(state, job).size());
+  for (const ReplicaId replica : round_replicas(state, round.key)) {
+    if (!is_live(state, replica)) continue;
+    const auto& contribution = state.contributions.at({round.key, replica});
+    QuorumMember member{.replica = replica, .reported_at = {}};
+    if (contribution.state == ContributionState::kReported) {
+      member.reported_at = contribution.reported_at;
+    }
+    input.trainers.push_back(member);
+  }
+  for (const ReplicaId replica : live_replicas(state, job.id)) {
+    const ReplicaRecord& record = state.replicas.at(replica);
+    const bool loading = record.state == ReplicaState::kLoading;
+    if (loading && record.source.key == RoundKey{job.id, job.lineage, job.committed_round}) {
+      input.loading_since.push_back(record.created_at);
+    }
+  }
+  return input;
+}
+
+void close_stragglers(Turn& turn, const RoundKey& key, const QuorumDecision& decision) {
+  JobTimers& timers = turn.volatile_state().timers[key.job];
+  if (timers.close_sent) return;
+  timers.close_sent = true;
+  for (const ReplicaId replica : decision.silent) {
+    turn.send(turn.state().replicas.at(replica).agent,
+              ToReplica<CloseRound>{replica, CloseRound{key}});
+  }
+  turn.event(Severity::kWarning, event_kind::kRoundStragglers, {.job = key.job, .round = key.round},
+             "round " + std::to_string(key.round) + ": " + std::to_string(decision.silent.size()) +
+                 " of " + std::to_string(decision.trainers) + " told to report what they have");
+}
+
+RejectReason reject_reason(const ContributionRecord& contribution) {
+  if (contribution.state != ContributionState::kReported) return RejectReason::kNotReported;
+  const RoundReport& report = contribution.report;
+  const bool finite = report.nonfinite == 0 && std::isfinite(report.norm);
+  if (!finite) return RejectReason::kNonFinite;
+  return report.tokens.n > 0 ? RejectReason::kNone : RejectReason::kNoTokens;
+}
+
+double median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  const std::size_t n = values.size();
+  return n % 2 == 1 ? values[n / 2] : (values[n / 2 - 1] + values[n / 2]) / 2;
+}
+
+// Weights are tokens; a norm above the median is clipped to it (DESIGN: median norm / its norm).
+void weigh(Turn& turn, const RoundKey& key, const std::vector<ReplicaId>& members) {
+  std::vector<double> norms;
+  for (const ReplicaId replica : members) {
+    ContributionRecord& contribution = turn.contribution(key, replica);
+    if (contribution.reject_reason != RejectReason::kJoiner) {
+      contribution.reject_reason = reject_reason(contribution);
+    }
+    const bool usable = contribution.reject_reason == RejectReason::kNone;
+    contribution.weight = usable ? static_cast<double>(contribution.report.tokens.n) : 0.0;
+    if (usable) norms.push_back(contribution.report.norm);
+  }
+  if (norms.empty()) return;
+  const double typical = median(std::move(norms));
+  for (const ReplicaId replica : members) {
+    ContributionRecord& contribution = turn.contribution(key, replica);
+    const double norm = contribution.report.norm;
+    contribution.clip_factor =
+        contribution.weight > 0 && norm > typical && typical > 0 ? typical / norm : 1.0;
+  }
+}
+
+// A replica that loaded after the round was opened takes part with weight 0, so that it can follow.
+void add_joiners(Turn& turn, const RoundKey& key, const std::vector<ReplicaId>& members) {
+  for (const ReplicaId replica : members) {
+    if (turn.state().contributions.contains({key, replica})) continue;
+    ContributionRecord record;
+    record.key = key;
+    record.replica = replica;
+    record.agent = turn.state().replicas.at(replica).agent;
+    record.reject_reason = RejectReason::kJoiner;
+    turn.add(std::move(record));
+  }
+}
+
+void check_open(Turn& turn, const RoundKey& key) {
+  const JobRecord& job = turn.state().jobs.at(key.job);
+  const auto decision =
+      decide_quorum(quorum_input(turn, job, turn.state().rounds.at(key)), turn.options());
+  if (decision.look_again_at) look_again(turn, key.job, *decision.look_again_at);
+  switch (decision.verdict) {
+    case QuorumVerdict::kWait:
+      if (decision.reason != QuorumReason::kNobodyTrains) return;
+      for (const ReplicaId replica : holders(turn.state(), job)) {
+        const OpenRound order = enlist(turn, key, replica);
+        turn.send(turn.state().replicas.at(replica).agent, ToReplica<OpenRound>{replica, order});
+      }
+      return;
+    case QuorumVerdict::kClose:
+      return close_stragglers(turn, key, decision);
+    case QuorumVerdict::kFreeze:
+      for (const ReplicaId replica : decision.silent) {
+        fail_replica(turn, replica, ReplicaFailure::kFrozen,
+                     "it did not report, not even when asked");
+      }
+      return;
+    case QuorumVerdict::kSeal:
+      return seal(turn, key);
+  }
+}
+
+}  // namespace
+
+RoundKey next_key(const JobRecord& job) { return {job.id, job.lineage, job.committed_round + 1}; }
+
+OpenRound enlist(Turn& turn, const RoundKey& key, ReplicaId replica) {
+  const RoundRecord round = turn.state().rounds.at(key);
+  if (!turn.state().contributions.contains({key, replica})) {
+    ContributionRecord record;
+    record.key = key;
+    record.replica = replica;
+    record.agent = turn.state().replicas.at(replica).agent;
+    turn.add(std::move(record));
+  }
+  JobRecord& job = turn.job(key.job);
+  const std::int64_t steps = (round.to_step - round.from_step).count();
+  OpenRound order{key, round.from_step, round.to_step,
+                  lease({job.next_sequence, job.returned}, steps * job.spec.train.batch)};
+  ContributionRecord& contribution = turn.contribution(key, replica);
+  contribution.state = ContributionState::kTraining;
+  contribution.reject_reason = RejectReason::kNone;
+  contribution.leases.push_back(order.lease);
+  return order;
+}
+
+void open_round(Turn& turn, JobId id) {
+  const JobRecord& job = turn.state().jobs.at(id);
+  RoundRecord record;
+  record.key = next_key(job);
+  record.from_step = job.committed_step;
+  record.to_step = std::min(job.committed_step + job.spec.sync.every, job.spec.train.steps);
+  record.opened_at = turn.now();
+  turn.add(std::move(record));
+  JobTimers& timers = turn.volatile_state().timers[id];
+  timers.close_sent = false;
+  timers.attempts = 0;
+  timers.failures.clear();
+  timers.first_failure_at.reset();
+}
+
+void check_round(Turn& turn, JobId id) {
+  check_applied(turn, id);
+  const JobRecord& job = turn.state().jobs.at(id);
+  const RoundRecord* round = current_round(turn.state(), job);
+  if (round == nullptr) {
+    if (holders(turn.state(), job).empty()) return;
+    open_round(turn, id);
+    round = current_round(turn.state(), turn.state().jobs.at(id));
+  }
+  const RoundKey key = round->key;
+  if (round->state == RoundState::kOpen) check_open(turn, key);
+  const RoundState now = turn.state().rounds.contains(key) ? turn.state().rounds.at(key).state
+                                                           : RoundState::kCommitted;
+  if (now == RoundState::kReducing || now == RoundState::kVoting) judge(turn, key);
+}
+
+void on_report(Turn& turn, ReplicaId replica, const RoundReport& report) {
+  const ContributionRecord* known = turn.state().contributions.find({report.key, replica});
+  const RoundRecord* round = turn.state().rounds.find(report.key);
+  if (known == nullptr || round == nullptr || round->state != RoundState::kOpen) return;
+  if (known->state != ContributionState::kTraining) return;  // said twice
+  ContributionRecord& contribution = turn.contribution(report.key, replica);
+  contribution.state = ContributionState::kReported;
+  contribution.report = report;
+  contribution.reported_at = turn.now();
+}
+
+void seal(Turn& turn, const RoundKey& key) {
+  const auto members = holders(turn.state(), turn.state().jobs.at(key.job));
+  add_joiners(turn, key, members);
+  weigh(turn, key, members);
+  const bool usable = std::any_of(members.begin(), members.end(), [&](ReplicaId replica) {
+    return turn.state().contributions.at({key, replica}).weight > 0;
+  });
+  transition(turn, key, RoundState::kSealed);
+  turn.round(key).sealed_at = turn.now();
+  if (!usable) {
+    transition(turn, key, RoundState::kReducing);
+    return abort_round(turn, key, AbortReason::kNoUsableContribution);
+  }
+  turn.event(Severity::kInfo, event_kind::kRoundSealed, {.job = key.job, .round = key.round},
+             "round " + std::to_string(key.round) + " sealed with " +
+                 std::to_string(members.size()) + " members");
+  start_attempt(turn, key, members);
+}
+
+}  // namespace shoal::coordinator

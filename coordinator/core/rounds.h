@@ -1,0 +1,54 @@
+// The outer round of a job: open -> sealed -> reducing -> voting -> committed, with new attempts
+// and aborts. Decisions are in quorum.h and attempt.h; here they are carried out. Tensors never
+// come by: the coordinator sees reports, votes and digests.
+//
+//   rounds.cc    open, report, seal
+//   attempts.cc  plan, vote, judge, next attempt, abort
+//   commits.cc   commit, outer step taken, evaluation, re-sending
+#pragma once
+
+#include "coordinator/core/turn.h"
+
+namespace shoal::coordinator {
+
+// The round a job works on.
+RoundKey next_key(const JobRecord& job);
+
+// Opens the next round with every holder.
+void open_round(Turn& turn, JobId job);
+// Moves the job's round as far as its reports, votes and the time allow.
+void check_round(Turn& turn, JobId job);
+
+void on_report(Turn& turn, ReplicaId replica, const RoundReport& report);
+void on_vote(Turn& turn, ReplicaId replica, const Vote& vote);
+void on_reduce_failed(Turn& turn, ReplicaId replica, const ReduceFailed& failed);
+void on_applied(Turn& turn, ReplicaId replica, const Applied& applied);
+void on_evaluated(Turn& turn, ReplicaId replica, const Evaluated& evaluated);
+
+// A replica has just left memory; its leases and its share of the evaluation go to others.
+void leave_round(Turn& turn, const ReplicaRecord& ended);
+
+// What this serving replica must hear again; false when it can no longer follow.
+bool resend_round(Turn& turn, const ReplicaRecord& replica);
+
+// The job ends or rolls back: its unfinished round is over.
+void end_round(Turn& turn, JobId job);
+
+bool evaluation_complete(const RoundRecord& round, const State& state);
+
+// ---- between the three files
+// -----------------------------------------------------------------------
+
+// Tells a holder to train [from, to) of this round; adds a lease to its contribution.
+OpenRound enlist(Turn& turn, const RoundKey& key, ReplicaId replica);
+void seal(Turn& turn, const RoundKey& key);
+void start_attempt(Turn& turn, const RoundKey& key, const std::vector<ReplicaId>& members);
+void judge(Turn& turn, const RoundKey& key);
+void abort_round(Turn& turn, const RoundKey& key, AbortReason reason);
+void commit(Turn& turn, const RoundKey& key, const Digest& average);
+void check_applied(Turn& turn, JobId job);
+ReducePlan plan_of(const State& state, const RoundKey& key);
+// Members of the running (or committed) attempt, in the order of the plan; dead ones included.
+std::vector<ReplicaId> members_of(const State& state, const RoundKey& key);
+
+}  // namespace shoal::coordinator

@@ -1,0 +1,87 @@
+// All that the coordinator's core knows: the durable records that are still alive, and what is true
+// only for this process (who is connected, which timers run). Only Turn (turn.h) changes the
+// durable part.
+//
+// Kept in memory: every job and agent; replicas, rounds and contributions of live jobs, of which
+// rounds only the unfinished one and the last committed one. The rest of history is in the store.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/digest.h"
+#include "base/flat_map.h"
+#include "coordinator/core/io.h"
+#include "coordinator/core/options.h"
+#include "coordinator/core/records.h"
+
+namespace shoal::coordinator {
+
+// Volatile: the stream of one agent.
+struct Presence {
+  ConnectionId connection;
+  bool connected = false;
+  Instant last_seen;
+  Instant lost_at;  // while not connected
+};
+
+// Volatile: what a job waits for beyond its records.
+struct JobTimers {
+  std::optional<Instant> gathered_at;         // min_replicas were there for the first time
+  std::optional<Instant> first_failure_at;    // of the running attempt
+  FlatMap<ReplicaId, ReduceFailed> failures;  // of the running attempt
+  std::int32_t attempts = 0;                  // since the round was (re)opened, in this process
+  bool close_sent = false;                    // CloseRound of the open round
+  std::optional<Instant>
+      look_again_at;  // the earliest instant at which time alone changes something
+};
+
+using ContributionKey = std::pair<RoundKey, ReplicaId>;
+using DeviceKey = std::pair<AgentId, std::int32_t>;
+
+struct State {
+  Options options;
+
+  // Durable.
+  CounterRecord counters;
+  FlatMap<JobId, JobRecord> jobs;
+  FlatMap<AgentId, AgentRecord> agents;
+  FlatMap<ReplicaId, ReplicaRecord> replicas;  // live ones
+  FlatMap<RoundKey, RoundRecord> rounds;       // of live jobs: unfinished and last committed
+  FlatMap<ContributionKey, ContributionRecord> contributions;  // of those rounds
+  FlatMap<CheckpointId, CheckpointRecord> checkpoints;         // writing, uploading, stored
+
+  // Volatile.
+  FlatMap<AgentId, Presence> presence;
+  FlatMap<ConnectionId, AgentId> by_connection;
+  FlatMap<JobId, JobTimers> timers;                             // live jobs
+  FlatMap<DeviceKey, Instant> resting_until;                    // after a failed replica
+  FlatMap<std::pair<JobId, AgentId>, ReplicaFailure> refusals;  // loads that will fail again
+  std::optional<Instant> next_lease_scan;
+  std::map<std::string, std::int64_t> transitions;  // "job queued gathering" -> how often
+
+  Digest digest() const;
+};
+
+// Drops what the core does not keep in memory (see above) from a loaded snapshot.
+State load_state(const Options& options, const Snapshot& snapshot);
+
+// ---- look-ups
+// --------------------------------------------------------------------------------------
+
+const RoundRecord* current_round(const State& state, const JobRecord& job);  // committed_round + 1
+const RoundRecord* committed_round(const State& state, const JobRecord& job);
+std::vector<ReplicaId> live_replicas(const State& state, JobId job);
+// It voted for what was committed, so it holds the new state or will in a moment.
+bool can_follow(const State& state, const RoundKey& key, ReplicaId replica);
+// Live replicas that hold the job's committed state or can follow to it, in the order of their ids.
+std::vector<ReplicaId> holders(const State& state, const JobRecord& job);
+std::vector<ReplicaId> round_replicas(const State& state,
+                                      const RoundKey& key);  // with a contribution
+bool is_live(const State& state, ReplicaId replica);
+const JobRecord* live_job_by_name(const State& state, const std::string& name);
+
+}  // namespace shoal::coordinator

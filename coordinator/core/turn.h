@@ -1,0 +1,85 @@
+// One step of the core in the making: gives write access to records, remembers which were touched,
+// and collects what shall be sent. finish() lays the effects out in the one allowed order: every
+// Persist of the step, then everything that leaves the process.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "coordinator/core/io.h"
+#include "coordinator/core/state.h"
+
+namespace shoal::coordinator {
+
+struct EventScope {
+  JobId job = {};
+  AgentId agent = {};
+  ReplicaId replica = {};
+  RoundNumber round = 0;
+};
+
+class Turn {
+ public:
+  Turn(State& state, Instant now) : state_(state), now_(now) {}
+  Turn(const Turn&) = delete;
+
+  Instant now() const { return now_; }
+  const State& state() const { return state_; }
+  State& volatile_state() { return state_; }  // for the volatile part only
+  const Options& options() const { return state_.options; }
+
+  // Write access; the record is persisted at the end of the step. The reference is good until the
+  // next record of the same kind is created or dropped.
+  JobRecord& job(JobId id);
+  AgentRecord& agent(AgentId id);
+  ReplicaRecord& replica(ReplicaId id);
+  RoundRecord& round(const RoundKey& key);
+  ContributionRecord& contribution(const RoundKey& key, ReplicaId replica);
+  CheckpointRecord& checkpoint(CheckpointId id);
+  CounterRecord& counters();
+
+  // New records, or existing ones overwritten.
+  JobRecord& add(JobRecord record);
+  AgentRecord& add(AgentRecord record);
+  ReplicaRecord& add(ReplicaRecord record);
+  RoundRecord& add(RoundRecord record);
+  ContributionRecord& add(ContributionRecord record);
+  CheckpointRecord& add(CheckpointRecord record);
+
+  // Out of memory, not out of the store: their last value is still persisted in this step.
+  void drop_replica(ReplicaId id);
+  void drop_round(const RoundKey& key);  // with its contributions
+  void drop_checkpoint(CheckpointId id);
+
+  void event(Severity severity, const char* kind, const EventScope& scope, std::string message);
+  void count_transition(const char* machine, const char* from, const char* to);
+
+  void send(AgentId agent, ToAgent message);  // lost when the agent is not connected
+  void send_to(ConnectionId connection, ToAgent message);
+  void disconnect(ConnectionId connection);
+  void reply(RequestId request, Result<JobId> result, std::vector<FieldError> fields = {});
+  void delete_files(CheckpointId checkpoint);
+
+  // Grows with every write and every message: unchanged means that nothing was done.
+  std::size_t activity() const { return writes_ + outgoing_.size(); }
+
+  void finish(Effects& out);
+
+ private:
+  State& state_;
+  Instant now_;
+  std::size_t writes_ = 0;
+  bool counters_touched_ = false;
+  std::vector<JobId> jobs_;
+  std::vector<AgentId> agents_;
+  std::vector<ReplicaId> replicas_;
+  std::vector<RoundKey> rounds_;
+  std::vector<ContributionKey> contributions_;
+  std::vector<CheckpointId> checkpoints_;
+  std::vector<Record> dropped_;  // last values of records that left memory
+  std::vector<EventRecord> events_;
+  Effects outgoing_;
+};
+
+}  // namespace shoal::coordinator

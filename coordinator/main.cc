@@ -1,0 +1,151 @@
+// shoal-coordinator: one per cluster. Opens the store, loads the core, serves agents (gRPC) and
+// people (HTTP), and runs until SIGTERM or SIGINT. It owns nothing but the order of starting and
+// stopping; the work is in service/.
+//
+// A write to the store that fails ends the process at once: nothing may be said that is not
+// durable, and the folder is sound at the next start. Exit status: 0 stopped as asked, 1 failed, 2
+// refused flags.
+#include <cstdio>
+#include <cstring>
+
+#include <fcntl.h>
+#include <nlohmann/json.hpp>
+#include <signal.h>
+#include <spdlog/spdlog.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "coordinator/service/agent_service.h"
+#include "coordinator/service/config.h"
+#include "coordinator/service/http/server.h"
+#include "coordinator/service/logging.h"
+#include "coordinator/service/runtime.h"
+#include "coordinator/service/token_file.h"
+
+namespace shoal::coordinator {
+namespace {
+
+constexpr int kExitFailed = 1, kExitRefused = 2;
+// Together with the agents' second below five seconds: what starts this process waits that long.
+constexpr Duration kHttpStopLimit = seconds(1), kStoreStopLimit = seconds(2);
+
+sigset_t stop_signals() {
+  sigset_t set;
+  sigemptyset(&set);
+  sigaddset(&set, SIGTERM);
+  sigaddset(&set, SIGINT);
+  return set;
+}
+
+int wait_for_stop_signal() {
+  const sigset_t set = stop_signals();
+  int signal = 0;
+  while (::sigwait(&set, &signal) != 0) {
+  }
+  return signal;
+}
+
+[[noreturn]] void die_of(const Error& error) {
+  spdlog::critical("stopping at once, a write to the store failed: {}", to_string(error));
+  spdlog::default_logger()->flush();
+  ::_exit(kExitFailed);
+}
+
+// Written beside and renamed: who polls for the file finds it complete.
+Status write_address_file(const Config& config, const std::string& http, const std::string& grpc) {
+  const nlohmann::ordered_json content = {
+      {"http", http}, {"grpc", grpc}, {"token_file", config.token_file()}, {"pid", ::getpid()}};
+  const std::string text = content.dump() + "\n", partial = config.address_file + ".new";
+  const int fd = ::open(partial.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+  const bool written =
+      fd >= 0 && ::write(fd, text.data(), text.size()) == static_cast<ssize_t>(text.size());
+  if (fd >= 0) ::close(fd);
+  if (written && std::rename(partial.c_str(), config.address_file.c_str()) == 0) return {};
+  return Error{.code = Code::kPermissionDenied,
+               .message = "cannot write " + config.address_file,
+               .field = "--address-file",
+               .remedy = "name a file in a folder that this user may write"};
+}
+
+RuntimeOptions runtime_options(const Config& config) {
+  return {.core = config.core,
+          .checkpoint_root = config.checkpoint_root(),
+          .on_fatal = [](const Error& error) { die_of(error); },
+          .on_event = [](const EventRecord& event) { log_event(event); }};
+}
+
+// Says that everything listens; from here on the process is worth talking to.
+Status announce(const Config& config, const std::string& http, const std::string& grpc) {
+  spdlog::info("serving http on {}, agents on {}, data in {}", http, grpc, config.data_dir);
+  if (!is_loopback(config.grpc)) {
+    spdlog::warn("--grpc {}: traffic with agents is not encrypted; use a network you trust",
+                 config.grpc);
+  }
+  return config.address_file.empty() ? Status() : write_address_file(config, http, grpc);
+}
+
+Result<std::unique_ptr<HttpServer>> start_http(const Config& config, Cluster& cluster) {
+  auto http = HttpServer::start(
+      {.bind = config.http, .remote_allowed = config.insecure_http, .drain_limit = kHttpStopLimit},
+      cluster);
+  if (http) return http;
+  Error error = http.error();
+  if (error.field == "http.bind") error.field = "--http";
+  return error;
+}
+
+Status serve(const Config& config) {
+  auto store = Store::open(config.data_dir);
+  if (!store) return store.error();
+  auto token = load_or_make_token(config.token_file());
+  if (!token) return token.error();
+  auto files = CheckpointFiles::open(config.checkpoint_root());
+  if (!files) return files.error();
+  auto runtime = Runtime::create(runtime_options(config), **store);
+  if (!runtime) return runtime.error();
+  auto agents = AgentService::start({.bind = config.grpc, .token = *token}, **runtime, **files,
+                                    (*runtime)->checkpoints_at_start());
+  if (!agents) return agents.error();
+  auto http = start_http(config, **runtime);
+  if (!http) return http.error();
+  (*runtime)->start(**agents);
+
+  const Status announced = announce(config, (*http)->address(), (*agents)->address());
+  if (announced.ok()) spdlog::info("stopping: {}", ::strsignal(wait_for_stop_signal()));
+  (*agents)->stop();
+  (*http)->stop();
+  if (!(*runtime)->stop(kStoreStopLimit))
+    spdlog::warn("not everything could be sent before the stop");
+  return announced;
+}
+
+int run(int argc, const char* const* argv) {
+  const Result<CommandLine> line = read_command_line(argc, argv);
+  if (!line) {
+    std::fprintf(stderr, "shoal-coordinator: %s\n", to_string(line.error()).c_str());
+    return kExitRefused;
+  }
+  if (line->text) {
+    std::fputs(line->text->c_str(), stdout);
+    return 0;
+  }
+  if (line->config.check_only) {
+    std::puts("the configuration is good");
+    return 0;
+  }
+  // Before any thread starts, so that only wait_for_stop_signal() sees them.
+  const sigset_t set = stop_signals();
+  ::pthread_sigmask(SIG_BLOCK, &set, nullptr);
+  ::signal(SIGPIPE, SIG_IGN);
+  ::umask(077);  // tables, checkpoints and the address file are the owner's
+  set_up_logging(line->config.log_level, line->config.log_format);
+  const Status served = serve(line->config);
+  if (served.ok()) return 0;
+  spdlog::error("{}", to_string(served.error()));
+  return kExitFailed;
+}
+
+}  // namespace
+}  // namespace shoal::coordinator
+
+int main(int argc, char** argv) { return shoal::coordinator::run(argc, argv); }

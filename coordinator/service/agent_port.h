@@ -1,0 +1,34 @@
+// The seam between the runtime and the streams of agents: what each may ask of the other.
+// Implemented by AgentService (agent_service.h) and Runtime (runtime.h), so that each can be tested
+// without the other.
+#pragma once
+
+#include <cstdint>
+
+#include "coordinator/core/io.h"
+
+namespace shoal::coordinator {
+
+// What the runtime asks of the agents' side; called on the delivery thread, must not block on a
+// peer.
+class AgentPort {
+ public:
+  virtual ~AgentPort() = default;
+  virtual void send(ConnectionId connection, const ToAgent& message) = 0;  // unknown: dropped
+  virtual void disconnect(ConnectionId connection) = 0;  // after what was sent before
+  virtual void delete_checkpoint_files(CheckpointId checkpoint) = 0;
+  virtual void checkpoint_changed(const CheckpointRecord& checkpoint) = 0;  // is durable now
+};
+
+// What the agents' side tells the runtime; thread-safe, never blocks.
+class InputPort {
+ public:
+  virtual ~InputPort() = default;
+  // False when the queue is full or the runtime stops: the caller closes the stream, the agent
+  // comes back. Hang-ups and the ends of uploads are always taken.
+  virtual bool post(Input input) = 0;
+  virtual void count_session() = 0;
+  virtual void count_refused_message() = 0;
+};
+
+}  // namespace shoal::coordinator

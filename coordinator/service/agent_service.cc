@@ -1,0 +1,223 @@
+#include "coordinator/service/agent_service.h"
+
+#include <condition_variable>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <thread>
+
+#include <grpcpp/grpcpp.h>
+
+#include "coordinator/service/agent_session.h"
+#include "coordinator/service/checkpoint_transfer.h"
+#include "coordinator/service/token_file.h"
+#include "proto/agent.grpc.pb.h"
+#include "proto/convert.h"
+
+namespace shoal::coordinator {
+namespace {
+
+constexpr std::chrono::seconds kWatchEvery{1};
+constexpr std::chrono::seconds kStopLimit{1};
+constexpr int kMessageBytesMax = 8 << 20;
+
+const grpc::Status kWrongToken{grpc::StatusCode::UNAUTHENTICATED,
+                               "the join token is missing or wrong; copy join_token from the "
+                               "coordinator's data folder and name "
+                               "the copy with --token-file"};
+
+// Ends a call before it began.
+class RefusedSession final
+    : public grpc::ServerBidiReactor<v1::AgentMessage, v1::CoordinatorMessage> {
+ public:
+  explicit RefusedSession(const grpc::Status& status) { Finish(status); }
+  void OnDone() override { delete this; }
+};
+
+// "host:port" with another port; the host part keeps its brackets.
+std::string with_port(const std::string& address, int port) {
+  return address.substr(0, address.rfind(':') + 1) + std::to_string(port);
+}
+
+}  // namespace
+
+struct AgentService::Impl final
+    : v1::AgentService::WithCallbackMethod_Session<v1::AgentService::Service> {
+  Impl(AgentServiceOptions o, InputPort& i, CheckpointFiles& files,
+       const std::vector<CheckpointRecord>& checkpoints)
+      : options(std::move(o)), inputs(i), transfer(files, i, checkpoints) {}
+
+  bool is_authorized(const std::multimap<grpc::string_ref, grpc::string_ref>& metadata) const {
+    const auto found = metadata.find("authorization");
+    if (found == metadata.end()) return false;
+    return same_token({found->second.data(), found->second.size()}, "Bearer " + options.token);
+  }
+
+  grpc::ServerBidiReactor<v1::AgentMessage, v1::CoordinatorMessage>* Session(
+      grpc::CallbackServerContext* context) override {
+    if (!is_authorized(context->client_metadata())) return new RefusedSession(kWrongToken);
+    std::shared_ptr<AgentSession> session;
+    {
+      const std::lock_guard guard(mutex);
+      if (stopping || sessions.size() >= options.sessions_max) {
+        return new RefusedSession(
+            {grpc::StatusCode::UNAVAILABLE, "the coordinator is stopping or has too many agents"});
+      }
+      const ConnectionId id{++last_connection};
+      session = std::make_shared<AgentSession>(id, context, inputs,
+                                               [this](ConnectionId ended) { forget(ended); });
+      sessions.emplace(id, session);
+    }
+    inputs.count_session();
+    session->begin();
+    return session.get();
+  }
+
+  grpc::Status PutCheckpoint(grpc::ServerContext* context,
+                             grpc::ServerReader<v1::CheckpointUpload>* reader,
+                             v1::CheckpointUploadResult* result) override {
+    if (!is_authorized(context->client_metadata())) return kWrongToken;
+    return transfer.put(context, reader, result);
+  }
+
+  grpc::Status GetCheckpoint(grpc::ServerContext* context, const v1::GetCheckpointRequest* request,
+                             grpc::ServerWriter<v1::CheckpointUpload>* writer) override {
+    if (!is_authorized(context->client_metadata())) return kWrongToken;
+    return transfer.get(context, request, writer);
+  }
+
+  Status listen() {
+    grpc::ServerBuilder builder;
+    int port = 0;
+    builder.AddListeningPort(options.bind, grpc::InsecureServerCredentials(), &port);
+    builder.RegisterService(this);
+    builder.SetMaxReceiveMessageSize(kMessageBytesMax);
+    builder.SetSyncServerOption(grpc::ServerBuilder::NUM_CQS, 1);
+    builder.SetSyncServerOption(grpc::ServerBuilder::MIN_POLLERS, 1);
+    builder.SetSyncServerOption(grpc::ServerBuilder::MAX_POLLERS, 2);
+    // Without this a second coordinator would silently share the port.
+    builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
+    builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, 10'000);
+    builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 5'000);
+    builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
+    builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 5'000);
+    builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
+    server = builder.BuildAndStart();
+    if (!server || port == 0) {
+      return Error{
+          .code = Code::kConflict,
+          .message = "cannot listen on " + options.bind +
+                     ": the port is in use or the address is not of this host",
+          .field = "--grpc",
+          .remedy = "stop the other program or choose another address (port 0 picks a free one)"};
+    }
+    address = with_port(options.bind, port);
+    watcher = std::thread([this] { watch(); });
+    return {};
+  }
+
+  std::shared_ptr<AgentSession> find(ConnectionId id) {
+    const std::lock_guard guard(mutex);
+    const auto found = sessions.find(id);
+    return found == sessions.end() ? nullptr : found->second;
+  }
+
+  void forget(ConnectionId id) {
+    std::shared_ptr<AgentSession> dropped;  // destroyed outside the lock
+    const std::lock_guard guard(mutex);
+    const auto found = sessions.find(id);
+    if (found == sessions.end()) return;
+    dropped = std::move(found->second);
+    sessions.erase(found);
+  }
+
+  std::vector<std::shared_ptr<AgentSession>> all_sessions() {
+    const std::lock_guard guard(mutex);
+    std::vector<std::shared_ptr<AgentSession>> all;
+    for (const auto& [id, session] : sessions) all.push_back(session);
+    return all;
+  }
+
+  // Streams that never said Hello, and transfers that fell silent.
+  void watch() {
+    std::unique_lock guard(mutex);
+    while (!wake_watcher.wait_for(
+        guard, std::min<std::chrono::milliseconds>(kWatchEvery, options.hello_limit),
+        [&] { return stopping; })) {
+      guard.unlock();
+      const auto opened_before = std::chrono::steady_clock::now() - options.hello_limit;
+      for (const auto& session : all_sessions()) {
+        if (!session->is_late(opened_before)) continue;
+        inputs.count_refused_message();
+        session->close_now({grpc::StatusCode::DEADLINE_EXCEEDED, "no Hello came"});
+      }
+      transfer.watch();
+      guard.lock();
+    }
+  }
+
+  void stop() {
+    {
+      const std::lock_guard guard(mutex);
+      if (stopping) return;
+      stopping = true;
+    }
+    wake_watcher.notify_all();
+    if (watcher.joinable()) watcher.join();
+    transfer.stop();
+    for (const auto& session : all_sessions()) {
+      session->close({grpc::StatusCode::UNAVAILABLE, "the coordinator is stopping"});
+    }
+    if (server) {
+      server->Shutdown(std::chrono::system_clock::now() + kStopLimit);
+      server->Wait();
+    }
+  }
+
+  const AgentServiceOptions options;
+  InputPort& inputs;
+  CheckpointTransfer transfer;
+  std::string address;
+  std::unique_ptr<grpc::Server> server;
+
+  std::mutex mutex;
+  std::condition_variable wake_watcher;
+  std::map<ConnectionId, std::shared_ptr<AgentSession>> sessions;
+  std::uint64_t last_connection = 0;
+  bool stopping = false;
+  std::thread watcher;
+};
+
+Result<std::unique_ptr<AgentService>> AgentService::start(
+    AgentServiceOptions options, InputPort& inputs, CheckpointFiles& files,
+    const std::vector<CheckpointRecord>& checkpoints) {
+  auto impl = std::make_unique<Impl>(std::move(options), inputs, files, checkpoints);
+  if (Status s = impl->listen(); !s.ok()) return s.error();
+  return std::unique_ptr<AgentService>(new AgentService(std::move(impl)));
+}
+
+AgentService::AgentService(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+AgentService::~AgentService() { stop(); }
+
+std::string AgentService::address() const { return impl_->address; }
+void AgentService::stop() { impl_->stop(); }
+
+void AgentService::send(ConnectionId connection, const ToAgent& message) {
+  if (const auto session = impl_->find(connection)) session->send(proto::to_wire(message));
+}
+
+void AgentService::disconnect(ConnectionId connection) {
+  if (const auto session = impl_->find(connection)) {
+    session->close({grpc::StatusCode::ABORTED, "the coordinator closed this session"});
+  }
+}
+
+void AgentService::delete_checkpoint_files(CheckpointId checkpoint) {
+  impl_->transfer.remove(checkpoint);
+}
+
+void AgentService::checkpoint_changed(const CheckpointRecord& checkpoint) {
+  impl_->transfer.changed(checkpoint);
+}
+
+}  // namespace shoal::coordinator

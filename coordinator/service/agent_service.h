@@ -1,0 +1,49 @@
+// The gRPC side of the coordinator: the streams of agents and the transfer of checkpoint files, on
+// one port, behind the join token. It keeps no rule of the cluster: messages go to the runtime as
+// inputs, what the runtime wants sent comes back through AgentPort.
+//
+// Traffic is not encrypted yet; an address beyond loopback is the operator's decision (main.cc
+// warns).
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "coordinator/service/agent_port.h"
+#include "coordinator/service/checkpoint_files.h"
+
+namespace shoal::coordinator {
+
+struct AgentServiceOptions {
+  std::string bind = "127.0.0.1:7071";            // port 0 picks a free one
+  std::string token;                              // what agents must show
+  std::chrono::milliseconds hello_limit{10'000};  // open stream until Hello
+  std::size_t sessions_max = 20'000;
+};
+
+class AgentService final : public AgentPort {
+ public:
+  // Binds and serves. `inputs` and `files` must outlive the service. kConflict: the port is in use.
+  static Result<std::unique_ptr<AgentService>> start(
+      AgentServiceOptions options, InputPort& inputs, CheckpointFiles& files,
+      const std::vector<CheckpointRecord>& checkpoints);
+  ~AgentService() override;
+
+  std::string address() const;  // with the port that was really bound
+  void stop();                  // ends all streams with UNAVAILABLE; a second call does nothing
+
+  void send(ConnectionId connection, const ToAgent& message) override;
+  void disconnect(ConnectionId connection) override;
+  void delete_checkpoint_files(CheckpointId checkpoint) override;
+  void checkpoint_changed(const CheckpointRecord& checkpoint) override;
+
+ private:
+  struct Impl;
+  explicit AgentService(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace shoal::coordinator

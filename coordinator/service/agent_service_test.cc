@@ -1,0 +1,279 @@
+// The agents' side over a real socket: the token, the first message, malformed messages, an
+// assignment, and checkpoint files both ways.
+#include "coordinator/service/agent_service.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "coordinator/service/service_test_util.h"
+#include "coordinator/store/sha256.h"
+
+namespace shoal::coordinator {
+namespace {
+
+using ::testing::HasSubstr;
+
+class AgentServiceTest : public ::testing::Test {
+ protected:
+  TemporaryFolder folder_;
+};
+
+TEST_F(AgentServiceTest, AnAgentWithTheTokenIsWelcomed) {
+  TestCoordinator coordinator(folder_.path());
+  TestAgent agent(coordinator.channel());
+  ASSERT_TRUE(agent.say(TestAgent::hello("one")));
+  const auto welcome = agent.hear_a<Welcome>();
+  ASSERT_TRUE(welcome);
+  EXPECT_EQ(welcome->incarnation.n, 1u);
+  const auto live = coordinator.runtime().live();
+  EXPECT_EQ(live->agents.at(welcome->agent).health, Health::kGreen);
+  EXPECT_EQ(coordinator.runtime().stats().sessions_opened, 1);
+}
+
+TEST_F(AgentServiceTest, AWrongOrMissingTokenIsRefusedNamingTheFlag) {
+  TestCoordinator coordinator(folder_.path());
+  for (const std::string token : {"", "wrong"}) {
+    TestAgent agent(coordinator.channel(), token);
+    agent.say(TestAgent::hello("one"));
+    const grpc::Status status = agent.finish();
+    EXPECT_EQ(status.error_code(), grpc::StatusCode::UNAUTHENTICATED);
+    EXPECT_THAT(status.error_message(), HasSubstr("--token-file"));
+  }
+  auto stub = v1::AgentService::NewStub(coordinator.channel());
+  grpc::ClientContext context;
+  TestAgent::prepare(context, "wrong");
+  v1::GetCheckpointRequest request;
+  auto reader = stub->GetCheckpoint(&context, request);
+  v1::CheckpointUpload message;
+  EXPECT_FALSE(reader->Read(&message));
+  EXPECT_EQ(reader->Finish().error_code(), grpc::StatusCode::UNAUTHENTICATED);
+}
+
+TEST_F(AgentServiceTest, AnIncompatibleProtocolIsRefusedWithTheSideToUpgrade) {
+  TestCoordinator coordinator(folder_.path());
+  TestAgent agent(coordinator.channel());
+  Hello hello = TestAgent::hello("one");
+  hello.protocol = hello.protocol_min = kProtocolVersion + 1;
+  ASSERT_TRUE(agent.say(hello));
+  const auto refused = agent.hear_a<Refused>();
+  ASSERT_TRUE(refused);
+  EXPECT_EQ(refused->error.code, Code::kIncompatible);
+  EXPECT_THAT(refused->error.remedy, HasSubstr("coordinator"));
+  EXPECT_FALSE(agent.finish().ok());
+}
+
+TEST_F(AgentServiceTest, TheFirstMessageMustBeHello) {
+  TestCoordinator coordinator(folder_.path());
+  TestAgent agent(coordinator.channel());
+  agent.say(FromAgent(Heartbeat{}));
+  EXPECT_EQ(agent.finish().error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  EXPECT_EQ(coordinator.runtime().stats().messages_refused, 1);
+}
+
+TEST_F(AgentServiceTest, AMalformedMessageEndsTheStreamAndIsCounted) {
+  TestCoordinator coordinator(folder_.path());
+  TestAgent agent(coordinator.channel());
+  ASSERT_TRUE(agent.say(TestAgent::hello("one")));
+  ASSERT_TRUE(agent.hear_a<Welcome>());
+  agent.say_raw({});
+  EXPECT_EQ(agent.finish().error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  EXPECT_EQ(coordinator.runtime().stats().messages_refused, 1);
+}
+
+TEST_F(AgentServiceTest, AStreamWithoutHelloIsClosed) {
+  TestCoordinator coordinator(folder_.path(), {}, std::chrono::milliseconds(20));
+  TestAgent agent(coordinator.channel());
+  EXPECT_EQ(agent.finish().error_code(), grpc::StatusCode::DEADLINE_EXCEEDED);
+}
+
+TEST_F(AgentServiceTest, AnAgentThatReturnsTakesItsOldPlace) {
+  TestCoordinator coordinator(folder_.path());
+  TestAgent first(coordinator.channel());
+  ASSERT_TRUE(first.say(TestAgent::hello("one")));
+  const auto welcome = first.hear_a<Welcome>();
+  ASSERT_TRUE(welcome);
+  TestAgent second(coordinator.channel());
+  Hello hello = TestAgent::hello("one");
+  hello.incarnation = welcome->incarnation;
+  ASSERT_TRUE(second.say(hello));
+  const auto again = second.hear_a<Welcome>();
+  ASSERT_TRUE(again);
+  EXPECT_EQ(again->agent, welcome->agent);
+  EXPECT_EQ(again->incarnation, welcome->incarnation);
+  EXPECT_FALSE(first.finish().ok());
+}
+
+TEST_F(AgentServiceTest, ASubmittedJobReachesTheAgentAndItsProgressTheView) {
+  TestCoordinator coordinator(folder_.path(), {.gather_window = milliseconds(1)});
+  TestAgent agent(coordinator.channel());
+  ASSERT_TRUE(agent.say(TestAgent::hello("one")));
+  ASSERT_TRUE(agent.hear_a<Welcome>());
+  const JobSpec spec = small_job("first");
+  ASSERT_TRUE(submit_and_wait(coordinator.runtime(), spec).result.ok());
+  const auto assign = agent.hear_a<Assign>();
+  ASSERT_TRUE(assign);
+  EXPECT_EQ(assign->spec, spec);
+  const Loaded loaded{.replica = assign->replica,
+                      .key = {assign->job, 0, 0},
+                      .anchor = {1, 2},
+                      .momentum = {3, 4},
+                      .value_count = 1000,
+                      .address = "127.0.0.1:7100"};
+  ASSERT_TRUE(agent.say(FromAgent(loaded)));
+  const auto open = agent.hear_a<ToReplica<OpenRound>>();
+  ASSERT_TRUE(open);
+  EXPECT_EQ(open->body.key.round, 1);
+  const Progress progress{.replica = assign->replica,
+                          .key = open->body.key,
+                          .step = Steps(3),
+                          .tokens = Tokens(99),
+                          .train_loss = 5.5};
+  ASSERT_TRUE(agent.say(FromAgent(progress)));
+  // The answer to a later message tells that the earlier one was handled.
+  ASSERT_TRUE(agent.say(FromAgent(FromReplica<RoundReport>{
+      assign->replica,
+      {.key = open->body.key, .tokens = Tokens(100), .steps = Steps(10), .norm = 1}})));
+  ASSERT_TRUE(agent.hear_a<ToReplica<ReducePlan>>());
+  const auto points = coordinator.store().reader()->series_names(assign->job);
+  ASSERT_TRUE(points.ok());
+}
+
+// ---- checkpoints
+// ---------------------------------------------------------------------------------
+
+// Stands where the runtime stands and remembers what it was told.
+class RecordingInputs final : public InputPort {
+ public:
+  bool post(Input input) override {
+    const std::lock_guard guard(mutex_);
+    if (stopping_) return false;
+    posted_.push_back(std::move(input));
+    return true;
+  }
+  void count_session() override {}
+  void count_refused_message() override {}
+
+  void stop() {
+    const std::lock_guard guard(mutex_);
+    stopping_ = true;
+  }
+  template <typename Kind>
+  int count() {
+    const std::lock_guard guard(mutex_);
+    return static_cast<int>(std::ranges::count_if(
+        posted_, [](const Input& input) { return std::holds_alternative<Kind>(input); }));
+  }
+
+ private:
+  std::mutex mutex_;
+  std::vector<Input> posted_;
+  bool stopping_ = false;
+};
+
+class CheckpointTransferTest : public ::testing::Test {
+ protected:
+  static constexpr CheckpointId kId{1};
+  static FileEntry entry(const std::string& path, const std::string& content) {
+    return {path, Bytes(static_cast<std::int64_t>(content.size())), sha256_of(content)};
+  }
+  void SetUp() override {
+    record_ = {.id = kId, .state = CheckpointState::kUploading};
+    record_.files = {entry("config.json", "{}"), entry("model.bin", std::string(3'000'000, 'w'))};
+    files_ = std::move(CheckpointFiles::open(folder_.path())).value();
+    service_ = std::move(AgentService::start({.bind = "127.0.0.1:0", .token = kTestToken}, inputs_,
+                                             *files_, {record_}))
+                   .value();
+    stub_ = v1::AgentService::NewStub(
+        grpc::CreateChannel(service_->address(), grpc::InsecureChannelCredentials()));
+  }
+  void change(CheckpointState state) {
+    record_.state = state;
+    service_->checkpoint_changed(record_);
+  }
+  grpc::Status put(const std::vector<FileEntry>& files, const std::string& content) {
+    grpc::ClientContext context;
+    TestAgent::prepare(context);
+    v1::CheckpointUploadResult result;
+    auto writer = stub_->PutCheckpoint(&context, &result);
+    v1::CheckpointUpload message;
+    message.mutable_header()->set_checkpoint(kId.n);
+    for (const FileEntry& file : files)
+      *message.mutable_header()->add_files() = proto::to_wire(file);
+    bool open = writer->Write(message);
+    for (std::size_t at = 0; open && at < content.size(); at += 1'000'000) {
+      message.mutable_chunk()->set_data(content.substr(at, 1'000'000));
+      open = writer->Write(message);
+    }
+    writer->WritesDone();
+    return writer->Finish();
+  }
+  std::string content() const { return "{}" + std::string(3'000'000, 'w'); }
+
+  TemporaryFolder folder_;
+  RecordingInputs inputs_;
+  CheckpointRecord record_;
+  std::unique_ptr<CheckpointFiles> files_;
+  std::unique_ptr<AgentService> service_;
+  std::unique_ptr<v1::AgentService::Stub> stub_;
+};
+
+TEST_F(CheckpointTransferTest, FilesGoThereAndBack) {
+  const grpc::Status stored = put(record_.files, content());
+  ASSERT_TRUE(stored.ok()) << stored.error_message();
+  EXPECT_EQ(inputs_.count<CheckpointUploaded>(), 1);
+  change(CheckpointState::kStored);
+  grpc::ClientContext context;
+  TestAgent::prepare(context);
+  v1::GetCheckpointRequest request;
+  request.set_checkpoint(kId.n);
+  auto reader = stub_->GetCheckpoint(&context, request);
+  v1::CheckpointUpload message;
+  ASSERT_TRUE(reader->Read(&message));
+  EXPECT_EQ(message.header().files_size(), 2);
+  std::string received;
+  while (reader->Read(&message)) received += message.chunk().data();
+  EXPECT_TRUE(reader->Finish().ok());
+  EXPECT_EQ(received, content());
+  EXPECT_TRUE(
+      put(record_.files, content()).ok());  // a repeated upload is answered, not stored again
+  EXPECT_EQ(inputs_.count<CheckpointUploaded>(), 1);
+  service_->delete_checkpoint_files(kId);
+  EXPECT_FALSE(std::filesystem::exists(files_->folder(kId)));
+}
+
+TEST_F(CheckpointTransferTest, AnUploadThatOvertakesItsAnnouncementWaitsForIt) {
+  change(CheckpointState::kWriting);
+  auto upload = std::async(std::launch::async, [&] { return put(record_.files, content()); });
+  change(CheckpointState::kUploading);
+  EXPECT_TRUE(upload.get().ok());
+}
+
+TEST_F(CheckpointTransferTest, AFileListOtherThanAnnouncedIsRefused) {
+  auto files = record_.files;
+  files.pop_back();
+  EXPECT_EQ(put(files, "{}").error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+}
+
+TEST_F(CheckpointTransferTest, CorruptedBytesAreRefusedReportedAndLeaveNothing) {
+  std::string bytes = content();
+  bytes[100] = 'x';
+  EXPECT_EQ(put(record_.files, bytes).error_code(), grpc::StatusCode::DATA_LOSS);
+  EXPECT_EQ(inputs_.count<CheckpointUploadFailed>(), 1);
+  EXPECT_TRUE(std::filesystem::is_empty(folder_.path()));
+}
+
+TEST_F(CheckpointTransferTest, ACoordinatorThatStopsAsksForTheUploadAgain) {
+  inputs_.stop();
+  EXPECT_EQ(put(record_.files, content()).error_code(), grpc::StatusCode::UNAVAILABLE);
+}
+
+TEST_F(CheckpointTransferTest, AnUnknownCheckpointIsNotFound) {
+  change(CheckpointState::kFailed);
+  EXPECT_EQ(put(record_.files, content()).error_code(), grpc::StatusCode::NOT_FOUND);
+}
+
+}  // namespace
+}  // namespace shoal::coordinator

@@ -1,0 +1,155 @@
+#include "coordinator/service/agent_session.h"
+
+#include "proto/convert.h"
+
+namespace shoal::coordinator {
+namespace {
+
+grpc::StatusCode status_code(Code code) {
+  switch (code) {
+    case Code::kInvalidArgument:
+    case Code::kValidation:
+      return grpc::StatusCode::INVALID_ARGUMENT;
+    case Code::kNotFound:
+      return grpc::StatusCode::NOT_FOUND;
+    case Code::kConflict:
+      return grpc::StatusCode::ABORTED;
+    case Code::kUnauthenticated:
+      return grpc::StatusCode::UNAUTHENTICATED;
+    case Code::kPermissionDenied:
+      return grpc::StatusCode::PERMISSION_DENIED;
+    case Code::kUnavailable:
+      return grpc::StatusCode::UNAVAILABLE;
+    case Code::kDeadlineExceeded:
+      return grpc::StatusCode::DEADLINE_EXCEEDED;
+    case Code::kResourceExhausted:
+      return grpc::StatusCode::RESOURCE_EXHAUSTED;
+    case Code::kIncompatible:
+      return grpc::StatusCode::FAILED_PRECONDITION;
+    case Code::kDataLoss:
+      return grpc::StatusCode::DATA_LOSS;
+    case Code::kCancelled:
+      return grpc::StatusCode::CANCELLED;
+    case Code::kInternal:
+      return grpc::StatusCode::INTERNAL;
+  }
+  return grpc::StatusCode::UNKNOWN;
+}
+
+}  // namespace
+
+grpc::Status to_status(const Error& error) { return {status_code(error.code), to_string(error)}; }
+
+AgentSession::AgentSession(ConnectionId id, grpc::CallbackServerContext* context, InputPort& inputs,
+                           std::function<void(ConnectionId)> ended)
+    : id_(id), context_(context), inputs_(inputs), ended_(std::move(ended)) {}
+
+void AgentSession::begin() { StartRead(&incoming_); }
+
+// ---- reading
+// -------------------------------------------------------------------------------------
+
+void AgentSession::OnReadDone(bool ok) {
+  if (!ok) return close_now(grpc::Status::OK);  // the agent hung up, or the stream broke
+  if (!accept(incoming_)) return;
+  {
+    const std::lock_guard guard(mutex_);
+    if (finished_) return;
+  }
+  StartRead(&incoming_);
+}
+
+bool AgentSession::accept(const v1::AgentMessage& message) {
+  bool taken = false;
+  if (!greeted_) {
+    Result<Hello> hello = proto::read_hello(message);
+    if (!hello) return refuse(hello.error()), false;
+    taken = inputs_.post(AgentHello{id_, std::move(hello).value()});
+    const std::lock_guard guard(mutex_);
+    greeted_ = taken;
+  } else {
+    Result<FromAgent> said = proto::read(message);
+    if (!said) return refuse(said.error()), false;
+    taken = inputs_.post(AgentSaid{id_, std::move(said).value()});
+  }
+  if (!taken) {
+    close_now({grpc::StatusCode::UNAVAILABLE,
+               "the coordinator is stopping or overloaded; come back later"});
+  }
+  return taken;
+}
+
+void AgentSession::refuse(const Error& error) {
+  inputs_.count_refused_message();
+  close_now(to_status(error));
+}
+
+// ---- writing
+// -------------------------------------------------------------------------------------
+
+void AgentSession::send(v1::CoordinatorMessage message) {
+  const std::lock_guard guard(mutex_);
+  if (closing_ || finished_) return;
+  if (queue_.size() >= kQueueMax) {
+    queue_.clear();
+    // A write may be stuck behind a peer that does not read; only a cancel gets it back.
+    context_->TryCancel();
+    return finish({grpc::StatusCode::RESOURCE_EXHAUSTED, "the agent does not read its messages"});
+  }
+  queue_.push_back(std::move(message));
+  if (!writing_) start_next_write();
+}
+
+void AgentSession::start_next_write() {
+  writing_ = true;
+  outgoing_ = std::move(queue_.front());
+  queue_.pop_front();
+  StartWrite(&outgoing_);
+}
+
+void AgentSession::OnWriteDone(bool ok) {
+  const std::lock_guard guard(mutex_);
+  writing_ = false;
+  if (finished_) return;
+  if (!ok) return finish(grpc::Status::OK);  // the stream is gone; nobody reads this status
+  if (!queue_.empty()) return start_next_write();
+  if (closing_) finish(last_words_);
+}
+
+void AgentSession::close(grpc::Status status) {
+  const std::lock_guard guard(mutex_);
+  if (closing_ || finished_) return;
+  closing_ = true;
+  last_words_ = std::move(status);
+  if (!writing_) finish(last_words_);
+}
+
+void AgentSession::close_now(grpc::Status status) {
+  const std::lock_guard guard(mutex_);
+  queue_.clear();
+  finish(status);
+}
+
+void AgentSession::finish(const grpc::Status& status) {
+  if (finished_) return;
+  finished_ = true;
+  Finish(status);
+}
+
+void AgentSession::OnDone() {
+  bool greeted = false;
+  {
+    const std::lock_guard guard(mutex_);
+    greeted = greeted_;
+  }
+  if (greeted) inputs_.post(AgentHungUp{id_});
+  const auto ended = ended_;  // this object may go while it runs
+  ended(id_);
+}
+
+bool AgentSession::is_late(std::chrono::steady_clock::time_point opened_before) {
+  const std::lock_guard guard(mutex_);
+  return !greeted_ && !finished_ && opened_ < opened_before;
+}
+
+}  // namespace shoal::coordinator

@@ -1,0 +1,64 @@
+// One open stream of one agent: a gRPC bidi reactor. It reads Hello first, then messages, and hands
+// them to the runtime as they come; what is to be sent waits in a bounded queue. A malformed
+// message, an overflow of that queue or of the runtime's input ends the stream with a status that
+// says why; the agent comes back by itself.
+#pragma once
+
+#include <chrono>
+#include <deque>
+#include <functional>
+#include <mutex>
+
+#include <grpcpp/grpcpp.h>
+
+#include "coordinator/service/agent_port.h"
+#include "proto/agent.pb.h"
+
+namespace shoal::coordinator {
+
+class AgentSession final
+    : public grpc::ServerBidiReactor<v1::AgentMessage, v1::CoordinatorMessage> {
+ public:
+  static constexpr std::size_t kQueueMax = 1024;  // messages to this agent
+
+  // `ended` is the last thing the session does; it may drop the last reference.
+  AgentSession(ConnectionId id, grpc::CallbackServerContext* context, InputPort& inputs,
+               std::function<void(ConnectionId)> ended);
+
+  void begin();                               // starts to read; once
+  void send(v1::CoordinatorMessage message);  // thread-safe
+  void close(grpc::Status status);            // after what was sent before; thread-safe
+  void close_now(grpc::Status status);        // drops what was not sent; thread-safe
+
+  // Without a Hello and older than that.
+  bool is_late(std::chrono::steady_clock::time_point opened_before);
+
+  void OnReadDone(bool ok) override;
+  void OnWriteDone(bool ok) override;
+  void OnDone() override;
+
+ private:
+  bool accept(const v1::AgentMessage& message);  // false: the stream was closed
+  void refuse(const Error& error);
+  void start_next_write();                  // with mutex_
+  void finish(const grpc::Status& status);  // with mutex_
+
+  const ConnectionId id_;
+  grpc::CallbackServerContext* const context_;
+  InputPort& inputs_;
+  const std::function<void(ConnectionId)> ended_;
+  const std::chrono::steady_clock::time_point opened_ = std::chrono::steady_clock::now();
+
+  v1::AgentMessage incoming_;  // reading callback only
+  std::mutex mutex_;
+  std::deque<v1::CoordinatorMessage> queue_;
+  v1::CoordinatorMessage outgoing_;
+  grpc::Status last_words_;
+  bool greeted_ = false;  // Hello was handed on, so the hang-up must be too
+  bool writing_ = false, closing_ = false, finished_ = false;
+};
+
+// The status code that stands for an error on the wire.
+grpc::Status to_status(const Error& error);
+
+}  // namespace shoal::coordinator

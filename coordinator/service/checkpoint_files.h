@@ -1,0 +1,71 @@
+// The folders of stored checkpoints: <root>/<ckpt_id>. An upload is written to <ckpt_id>.partial,
+// checked against the announced sizes and SHA-256, synced, and only then renamed, so a folder
+// without a suffix is always complete. Which checkpoints exist is the store's business; here are
+// bytes only.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/ids.h"
+#include "base/result.h"
+#include "swarm/core/messages.h"
+
+namespace shoal::coordinator {
+
+class CheckpointFiles {
+ public:
+  static constexpr std::size_t kFilesMax = 10'000;
+  static constexpr std::size_t kChunkBytes = std::size_t{1} << 20;
+
+  // Creates the root and removes what an earlier process left unfinished.
+  static Result<std::unique_ptr<CheckpointFiles>> open(const std::string& root);
+
+  std::string folder(CheckpointId id) const { return root_ + "/" + to_string(id); }
+
+  // One upload in progress; dropping it unfinished removes what was written. Used by one thread.
+  class Upload {
+   public:
+    ~Upload();
+    Upload(const Upload&) = delete;
+    Upload& operator=(const Upload&) = delete;
+
+    Status write(std::span<const std::byte> bytes);  // the files back to back
+    Result<Bytes> finish();                          // verified, durable and renamed
+
+   private:
+    friend class CheckpointFiles;
+    struct Parts;
+    explicit Upload(std::unique_ptr<Parts> parts);
+    std::unique_ptr<Parts> parts_;
+  };
+
+  // kConflict: this checkpoint is being uploaded already. kResourceExhausted: the disk has no room.
+  // kInvalidArgument: a path that is not safe. The object must outlive the upload.
+  Result<std::unique_ptr<Upload>> begin(CheckpointId id, const std::vector<FileEntry>& files);
+
+  // Hands out the files back to back; `sink` returns false to stop early.
+  Status read(CheckpointId id, const std::vector<FileEntry>& files,
+              const std::function<bool(std::span<const std::byte>)>& sink) const;
+
+  Status remove(CheckpointId id);  // also when it is not there
+
+ private:
+  explicit CheckpointFiles(std::string root) : root_(std::move(root)) {}
+  Status check_room(const std::vector<FileEntry>& files) const;
+
+  const std::string root_;
+  std::mutex mutex_;
+  std::set<CheckpointId> uploading_;
+};
+
+// Relative, below its folder, no "." or ".." or empty component, no control characters.
+bool is_safe_path(const std::string& path);
+
+}  // namespace shoal::coordinator

@@ -1,0 +1,128 @@
+#include "coordinator/service/checkpoint_files.h"
+
+#include <filesystem>
+#include <fstream>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "coordinator/store/sha256.h"
+#include "coordinator/store/store_test_util.h"
+
+namespace shoal::coordinator {
+namespace {
+
+std::span<const std::byte> bytes(const std::string& text) { return std::as_bytes(std::span(text)); }
+
+class CheckpointFilesTest : public ::testing::Test {
+ protected:
+  void SetUp() override { open(); }
+  void open() {
+    auto opened = CheckpointFiles::open(folder_.path());
+    ASSERT_TRUE(opened.ok());
+    files_ = std::move(opened).value();
+  }
+  static FileEntry entry(const std::string& path, const std::string& content) {
+    return {path, Bytes(static_cast<std::int64_t>(content.size())), sha256_of(content)};
+  }
+  std::string read(CheckpointId id, const std::vector<FileEntry>& list) {
+    std::string all;
+    const Status status = files_->read(id, list, [&](std::span<const std::byte> chunk) {
+      all.append(reinterpret_cast<const char*>(chunk.data()), chunk.size());
+      return true;
+    });
+    return status.ok() ? all : "error: " + to_string(status.error());
+  }
+  bool nothing_left() { return std::filesystem::is_empty(folder_.path()); }
+
+  TemporaryFolder folder_;
+  std::unique_ptr<CheckpointFiles> files_;
+  const CheckpointId id_{7};
+};
+
+TEST_F(CheckpointFilesTest, AnUploadInOddPiecesComesBackWhole) {
+  const std::vector<FileEntry> list{entry("config.json", "{}"), entry("empty", ""),
+                                    entry("state/outer.bin", "0123456789")};
+  auto upload = files_->begin(id_, list);
+  ASSERT_TRUE(upload.ok()) << to_string(upload.error());
+  for (const char* piece : {"{", "}012", "3456789"})
+    ASSERT_TRUE((*upload)->write(bytes(piece)).ok());
+  EXPECT_FALSE(std::filesystem::exists(files_->folder(id_)));
+  const auto stored = (*upload)->finish();
+  ASSERT_TRUE(stored.ok()) << to_string(stored.error());
+  EXPECT_EQ(stored->n, 12);
+  upload->reset();
+  EXPECT_EQ(read(id_, list), "{}0123456789");
+  ASSERT_TRUE(files_->remove(id_).ok());
+  EXPECT_TRUE(nothing_left());
+  EXPECT_TRUE(files_->remove(id_).ok());
+}
+
+TEST_F(CheckpointFilesTest, AWrongHashIsDataLossAndLeavesNothing) {
+  {
+    auto upload = files_->begin(id_, {entry("a", "right")});
+    const Status status = (*upload)->write(bytes("wrong"));
+    ASSERT_FALSE(status.ok());
+    EXPECT_EQ(status.error().code, Code::kDataLoss);
+  }
+  EXPECT_TRUE(nothing_left());
+}
+
+TEST_F(CheckpointFilesTest, TooFewAndTooManyBytesAreRefused) {
+  {
+    auto upload = files_->begin(id_, {entry("a", "right")});
+    ASSERT_TRUE((*upload)->write(bytes("rig")).ok());
+    EXPECT_EQ((*upload)->finish().error().code, Code::kInvalidArgument);
+  }
+  auto upload = files_->begin(id_, {entry("a", "right")});
+  EXPECT_EQ((*upload)->write(bytes("right!")).error().code, Code::kInvalidArgument);
+}
+
+TEST_F(CheckpointFilesTest, PathsThatLeaveTheFolderAreRefused) {
+  for (const char* path : {"", "/etc/passwd", "../x", "a/../../x", "a//b", "a/", ".", "a\nb"}) {
+    EXPECT_FALSE(is_safe_path(path)) << path;
+    EXPECT_FALSE(files_->begin(id_, {entry(path, "x")}).ok()) << path;
+  }
+  EXPECT_TRUE(is_safe_path("model-00001-of-00002.safetensors"));
+  EXPECT_TRUE(is_safe_path("optimizer/..a/b"));
+  EXPECT_FALSE(files_->begin(id_, {entry("a", "x"), entry("a", "x")}).ok());
+  EXPECT_FALSE(files_->begin(id_, {}).ok());
+}
+
+TEST_F(CheckpointFilesTest, ACheckpointHasOneUploadAtATime) {
+  auto first = files_->begin(id_, {entry("a", "x")});
+  ASSERT_TRUE(first.ok());
+  EXPECT_EQ(files_->begin(id_, {entry("a", "x")}).error().code, Code::kConflict);
+  first->reset();
+  EXPECT_TRUE(files_->begin(id_, {entry("a", "x")}).ok());
+}
+
+TEST_F(CheckpointFilesTest, WhatDoesNotFitIsRefusedBeforeAByteIsWritten) {
+  const auto refused = files_->begin(id_, {{"a", Bytes(std::int64_t{1} << 60), sha256_of("")}});
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().code, Code::kResourceExhausted);
+  EXPECT_THAT(refused.error().remedy, ::testing::HasSubstr("free space"));
+  EXPECT_TRUE(nothing_left());
+}
+
+TEST_F(CheckpointFilesTest, LeftoversGoAtTheNextStart) {
+  std::filesystem::create_directories(folder_.path() + "/ckpt_3.partial/x");
+  std::filesystem::create_directories(folder_.path() + "/ckpt_4.deleted");
+  std::filesystem::create_directories(folder_.path() + "/ckpt_5");
+  open();
+  EXPECT_FALSE(std::filesystem::exists(folder_.path() + "/ckpt_3.partial"));
+  EXPECT_FALSE(std::filesystem::exists(folder_.path() + "/ckpt_4.deleted"));
+  EXPECT_TRUE(std::filesystem::exists(folder_.path() + "/ckpt_5"));
+}
+
+TEST_F(CheckpointFilesTest, AStoredFileThatShrankIsDataLoss) {
+  const std::vector<FileEntry> list{entry("a", "content")};
+  auto upload = files_->begin(id_, list);
+  ASSERT_TRUE((*upload)->write(bytes("content")).ok());
+  ASSERT_TRUE((*upload)->finish().ok());
+  std::filesystem::resize_file(files_->folder(id_) + "/a", 3);
+  EXPECT_THAT(read(id_, list), ::testing::StartsWith("error"));
+}
+
+}  // namespace
+}  // namespace shoal::coordinator

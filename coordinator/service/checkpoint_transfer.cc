@@ -1,0 +1,193 @@
+#include "coordinator/service/checkpoint_transfer.h"
+
+#include "coordinator/service/agent_session.h"
+#include "proto/agent.grpc.pb.h"
+#include "proto/convert.h"
+
+namespace shoal::coordinator {
+namespace {
+
+Error invalid(std::string message, std::string field) {
+  return {.code = Code::kInvalidArgument, .message = std::move(message), .field = std::move(field)};
+}
+
+Error unknown(CheckpointId id) {
+  return {.code = Code::kNotFound, .message = "there is no checkpoint " + to_string(id)};
+}
+
+Result<std::vector<FileEntry>> read_header(const v1::CheckpointHeader& header) {
+  std::vector<FileEntry> files;
+  for (const v1::FileEntry& wire : header.files()) {
+    Result<FileEntry> file = proto::read(wire);
+    if (!file) return file.error();
+    files.push_back(std::move(file).value());
+  }
+  return files;
+}
+
+// Whether a failed upload will fail again, so that the coordinator must hear of it. A stream that
+// broke is tried again by the agent.
+bool is_final(const Error& error) {
+  return error.code != Code::kCancelled && error.code != Code::kConflict;
+}
+
+}  // namespace
+
+CheckpointTransfer::Active::Active(CheckpointTransfer& o, grpc::ServerContext* c)
+    : owner(o), context(c), last_moved(std::chrono::steady_clock::now()) {
+  const std::lock_guard guard(owner.mutex_);
+  admitted = !owner.stopping_ && owner.active_.size() < kTransfersMax;
+  if (admitted) owner.active_.insert(this);
+}
+
+CheckpointTransfer::Active::~Active() {
+  const std::lock_guard guard(owner.mutex_);
+  owner.active_.erase(this);
+}
+
+CheckpointTransfer::CheckpointTransfer(CheckpointFiles& files, InputPort& inputs,
+                                       const std::vector<CheckpointRecord>& known)
+    : files_(files), inputs_(inputs) {
+  for (const CheckpointRecord& checkpoint : known) changed(checkpoint);
+}
+
+void CheckpointTransfer::changed(const CheckpointRecord& checkpoint) {
+  const bool gone =
+      checkpoint.state == CheckpointState::kDeleted || checkpoint.state == CheckpointState::kFailed;
+  {
+    const std::lock_guard guard(mutex_);
+    if (gone) {
+      known_.erase(checkpoint.id);
+    } else {
+      known_.put(checkpoint.id, checkpoint);
+    }
+  }
+  changed_.notify_all();
+}
+
+void CheckpointTransfer::remove(CheckpointId checkpoint) {
+  // A folder that cannot be removed costs space only, and no record names it any more.
+  (void)files_.remove(checkpoint);
+}
+
+// CheckpointWritten travels on another stream and may come after the upload has begun.
+Result<CheckpointRecord> CheckpointTransfer::announced(CheckpointId id) {
+  std::unique_lock guard(mutex_);
+  const CheckpointRecord* record = nullptr;
+  changed_.wait_for(guard, kAnnouncementMax, [&] {
+    record = known_.find(id);
+    return stopping_ || record == nullptr || record->state != CheckpointState::kWriting;
+  });
+  record = known_.find(id);
+  if (record == nullptr) return unknown(id);
+  if (record->state == CheckpointState::kWriting) {
+    return Error{.code = Code::kUnavailable,
+                 .message = to_string(id) + " was not announced as written",
+                 .remedy = "send CheckpointWritten on the session, then upload again"};
+  }
+  return *record;
+}
+
+Status CheckpointTransfer::receive(Active& active, CheckpointId id,
+                                   const std::vector<FileEntry>& files,
+                                   grpc::ServerReader<v1::CheckpointUpload>* reader,
+                                   Bytes& stored) {
+  auto upload = files_.begin(id, files);
+  if (!upload) return upload.error();
+  v1::CheckpointUpload message;
+  while (reader->Read(&message)) {
+    active.alive();
+    if (!message.has_chunk()) return invalid("a chunk was expected", "chunk");
+    const std::string& data = message.chunk().data();
+    if (Status s = (*upload)->write(std::as_bytes(std::span(data))); !s.ok()) return s;
+  }
+  if (active.context->IsCancelled())
+    return Error{.code = Code::kCancelled, .message = "the upload broke off"};
+  Result<Bytes> size = (*upload)->finish();
+  if (!size) return size.error();
+  stored = *size;
+  return {};
+}
+
+grpc::Status CheckpointTransfer::put(grpc::ServerContext* context,
+                                     grpc::ServerReader<v1::CheckpointUpload>* reader,
+                                     v1::CheckpointUploadResult* result) {
+  Active active(*this, context);
+  if (!active.admitted)
+    return {grpc::StatusCode::UNAVAILABLE, "too many transfers; try again later"};
+  v1::CheckpointUpload first;
+  if (!reader->Read(&first) || !first.has_header()) {
+    return to_status(invalid("the first message must be the header", "header"));
+  }
+  const CheckpointId id(first.header().checkpoint());
+  const Result<std::vector<FileEntry>> files = read_header(first.header());
+  if (!files) return to_status(files.error());
+  const Result<CheckpointRecord> record = announced(id);
+  if (!record) return to_status(record.error());
+  Bytes stored;
+  if (record->state == CheckpointState::kStored) {  // the answer to an earlier upload was lost
+    for (const FileEntry& file : record->files) stored += file.size;
+    result->set_stored_bytes(stored.n);
+    return grpc::Status::OK;
+  }
+  if (record->files != *files) {
+    return to_status(invalid("the files are not those of CheckpointWritten", "header.files"));
+  }
+  const Status received = receive(active, id, *files, reader, stored);
+  if (received.ok()) {
+    if (!inputs_.post(CheckpointUploaded{id})) {
+      return {grpc::StatusCode::UNAVAILABLE, "the coordinator is stopping; upload again later"};
+    }
+    result->set_stored_bytes(stored.n);
+    return grpc::Status::OK;
+  }
+  if (is_final(received.error()))
+    inputs_.post(CheckpointUploadFailed{id, to_string(received.error())});
+  return to_status(received.error());
+}
+
+grpc::Status CheckpointTransfer::get(grpc::ServerContext* context,
+                                     const v1::GetCheckpointRequest* request,
+                                     grpc::ServerWriter<v1::CheckpointUpload>* writer) {
+  Active active(*this, context);
+  if (!active.admitted)
+    return {grpc::StatusCode::UNAVAILABLE, "too many transfers; try again later"};
+  const CheckpointId id(request->checkpoint());
+  std::vector<FileEntry> files;
+  {
+    const std::lock_guard guard(mutex_);
+    const CheckpointRecord* record = known_.find(id);
+    if (record == nullptr || record->state != CheckpointState::kStored)
+      return to_status(unknown(id));
+    files = record->files;
+  }
+  v1::CheckpointUpload message;
+  message.mutable_header()->set_checkpoint(id.n);
+  for (const FileEntry& file : files) *message.mutable_header()->add_files() = proto::to_wire(file);
+  if (!writer->Write(message)) return grpc::Status::CANCELLED;
+  const Status sent = files_.read(id, files, [&](std::span<const std::byte> bytes) {
+    active.alive();
+    message.mutable_chunk()->set_data(bytes.data(), bytes.size());
+    return writer->Write(message);
+  });
+  return sent.ok() ? grpc::Status::OK : to_status(sent.error());
+}
+
+void CheckpointTransfer::watch() {
+  const auto silent_since = std::chrono::steady_clock::now() - kSilenceMax;
+  const std::lock_guard guard(mutex_);
+  for (Active* active : active_) {
+    if (active->last_moved.load() < silent_since) active->context->TryCancel();
+  }
+}
+
+void CheckpointTransfer::stop() {
+  {
+    const std::lock_guard guard(mutex_);
+    stopping_ = true;
+    for (Active* active : active_) active->context->TryCancel();
+  }
+  changed_.notify_all();
+}
+
+}  // namespace shoal::coordinator

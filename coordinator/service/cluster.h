@@ -1,0 +1,79 @@
+// What the REST side may ask of the running coordinator: hand in a command, look at volatile
+// numbers, and follow the event stream. runtime.cc implements it; the HTTP code depends on this
+// interface only. Every method is thread-safe.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/flat_map.h"
+#include "base/result.h"
+#include "coordinator/core/io.h"
+#include "coordinator/store/store.h"
+
+namespace shoal::coordinator {
+
+enum class Health { kGreen, kYellow, kRed };  // heard in time; late; stream closed
+const char* to_string(Health health);
+
+struct AgentLive {
+  Health health = Health::kRed;
+  Instant last_seen;
+  Bytes resident;
+};
+
+// The newest Progress of each replica, and how old it is.
+struct ReplicaLive {
+  Progress progress;
+  Instant at;
+};
+
+struct LiveView {
+  Instant now;
+  std::int64_t boot_epoch = 0;
+  FlatMap<AgentId, AgentLive> agents;
+  FlatMap<ReplicaId, ReplicaLive> replicas;
+};
+
+// Why the coordinator cannot serve right now; empty: ready.
+struct Readiness {
+  std::vector<std::pair<std::string, std::string>> problems;  // check, sentence
+};
+
+struct RuntimeStats {  // for /metrics, since the process started
+  std::int64_t inputs = 0, sends = 0, sessions_opened = 0, heartbeats = 0, messages_refused = 0;
+  double step_seconds_sum = 0, step_seconds_max = 0;
+  std::int64_t input_queue_depth = 0;
+};
+
+class Cluster {
+ public:
+  virtual ~Cluster() = default;
+
+  struct Answer {
+    Result<JobId> result;
+    std::vector<FieldError> fields;
+  };
+  // `done` runs on a runtime thread once the command is durable or refused. kUnavailable while
+  // stopping and when the input queue is full.
+  virtual void submit(JobSpec spec, bool dry_run, std::function<void(Answer)> done) = 0;
+  virtual void cancel(JobId job, std::function<void(Answer)> done) = 0;
+
+  virtual std::shared_ptr<const LiveView> live() const = 0;  // at most a second old
+  virtual Readiness readiness() const = 0;
+  virtual RuntimeStats stats() const = 0;
+  virtual Store& store() = 0;
+
+  // Where the files of a stored checkpoint are.
+  virtual std::string checkpoint_folder(CheckpointId checkpoint) const = 0;
+
+  // Calls `wake` (on a runtime thread, must not block) whenever events became durable, with the
+  // newest seq. The stream itself reads them through a Reader. Returns a handle; dropping it
+  // unsubscribes.
+  virtual std::shared_ptr<void> on_events(std::function<void(std::int64_t newest_seq)> wake) = 0;
+};
+
+}  // namespace shoal::coordinator

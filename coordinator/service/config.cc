@@ -1,0 +1,126 @@
+#include "coordinator/service/config.h"
+
+#include <charconv>
+#include <cstdlib>
+#include <filesystem>
+
+#include <CLI/CLI.hpp>
+
+namespace shoal::coordinator {
+namespace {
+
+std::string default_data_dir() {
+  const char* data = std::getenv("XDG_DATA_HOME");
+  if (data != nullptr && *data == '/') return std::string(data) + "/shoal/coordinator";
+  const char* home = std::getenv("HOME");
+  if (home != nullptr && *home == '/') return std::string(home) + "/.local/share/shoal/coordinator";
+  return {};
+}
+
+Error refused(std::string flag, std::string message, std::string remedy = {}) {
+  return {.code = Code::kValidation,
+          .message = std::move(message),
+          .field = std::move(flag),
+          .remedy = std::move(remedy)};
+}
+
+bool is_address(const std::string& text) {
+  const std::size_t colon = text.rfind(':');
+  if (colon == std::string::npos || colon == 0) return false;
+  unsigned port = 0;
+  const char* first = text.data() + colon + 1;
+  const char* last = text.data() + text.size();
+  const auto [end, failure] = std::from_chars(first, last, port);
+  return failure == std::errc() && end == last && first != last && port <= 65'535;
+}
+
+// Seconds as people write them ("0.5"), kept as a Duration.
+void add_seconds(CLI::App& app, const std::string& flag, Duration& value, const std::string& help) {
+  app.add_option_function<double>(
+         flag, [&value](const double& seconds) { value = seconds_f(seconds); }, help)
+      ->check(CLI::Range(0.001, 86'400.0))
+      ->default_str(std::to_string(value.ms()) + " ms");
+}
+
+void describe(CLI::App& app, Config& config) {
+  app.add_option("--data-dir", config.data_dir, "Folder of the cluster's state; made when missing")
+      ->envname("SHOAL_COORDINATOR_DATA_DIR")
+      ->capture_default_str();
+  app.add_option("--http", config.http, "Address of REST, dashboard and metrics; port 0 picks one")
+      ->capture_default_str();
+  app.add_option("--grpc", config.grpc, "Address for agents; port 0 picks one")
+      ->capture_default_str();
+  app.add_flag("--insecure-http", config.insecure_http,
+               "Let --http be reached from other hosts although there is no login yet");
+  app.add_option("--address-file", config.address_file,
+                 "Write {http, grpc, token_file, pid} as JSON to this file once ready");
+  app.add_option("--log-level", config.log_level, "Least severity that is logged")
+      ->check(CLI::IsMember({"debug", "info", "warning", "error"}))
+      ->capture_default_str();
+  app.add_option("--log-format", config.log_format, "Form of the log on stderr")
+      ->check(CLI::IsMember({"text", "json"}))
+      ->capture_default_str();
+  app.add_flag("--check-config", config.check_only, "Check the flags and exit");
+  add_seconds(app, "--heartbeat-s", config.core.heartbeat_every, "How often agents report");
+  add_seconds(app, "--lease-s", config.core.lease, "Silence after which an agent is lost");
+  add_seconds(app, "--gather-window-s", config.core.gather_window,
+              "How long a job waits for late agents once it could start");
+}
+
+Status check(const Config& config) {
+  if (config.data_dir.empty()) {
+    return refused("--data-dir", "there is no home folder to put the data in", "name a folder");
+  }
+  for (const auto& [flag, address] : {std::pair("--http", config.http), {"--grpc", config.grpc}}) {
+    if (!is_address(address)) {
+      return refused(flag, "must be ADDRESS:PORT, got " + address, "for example 127.0.0.1:0");
+    }
+  }
+  if (!is_loopback(config.http) && !config.insecure_http) {
+    return refused("--http",
+                   config.http + " can be reached from other hosts and there is no login yet",
+                   "bind 127.0.0.1 and use a tunnel, or add --insecure-http");
+  }
+  const std::vector<FieldError> problems = validate(config.core);
+  if (!problems.empty()) return refused(problems.front().pointer, problems.front().detail);
+  return {};
+}
+
+}  // namespace
+
+bool is_loopback(const std::string& address) {
+  const std::string host = address.substr(0, address.rfind(':'));
+  return host == "localhost" || host == "[::1]" || host.starts_with("127.");
+}
+
+Result<CommandLine> read_command_line(int argc, const char* const* argv) {
+  CommandLine result;
+  result.config.data_dir = default_data_dir();
+  CLI::App app(
+      "The coordinator of a Shoal cluster: REST and metrics, agents, and the cluster's state",
+      "shoal-coordinator");
+  app.set_version_flag("--version", std::string("shoal-coordinator ") + SHOAL_VERSION);
+  describe(app, result.config);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::CallForHelp&) {
+    result.text = app.help();
+    return result;
+  } catch (const CLI::CallForVersion&) {
+    result.text = app.version() + "\n";
+    return result;
+  } catch (const CLI::ParseError& problem) {
+    return refused("", problem.what(), "shoal-coordinator --help lists the flags");
+  }
+  std::error_code failure;
+  const auto absolute = std::filesystem::absolute(result.config.data_dir, failure);
+  if (!failure && !result.config.data_dir.empty())
+    result.config.data_dir = absolute.lexically_normal();
+  while (result.config.data_dir.size() > 1 && result.config.data_dir.back() == '/') {
+    result.config.data_dir.pop_back();
+  }
+  if (Status s = check(result.config); !s.ok()) return s.error();
+  return result;
+}
+
+}  // namespace shoal::coordinator

@@ -1,0 +1,41 @@
+// The command line of shoal-coordinator: every flag, its default and the rules between them, read
+// once.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "base/result.h"
+#include "coordinator/core/options.h"
+
+namespace shoal::coordinator {
+
+struct Config {
+  std::string data_dir;  // default: $XDG_DATA_HOME/shoal/coordinator
+  std::string http = "127.0.0.1:7070";
+  std::string grpc = "127.0.0.1:7071";
+  bool insecure_http = false;       // --http may be reachable from other hosts
+  std::string address_file;         // written once ready; empty: none
+  std::string log_level = "info";   // debug, info, warning, error
+  std::string log_format = "text";  // text, json
+  bool check_only = false;          // --check-config
+  Options core;
+
+  std::string token_file() const { return data_dir + "/join_token"; }
+  std::string checkpoint_root() const { return data_dir + "/checkpoints"; }
+};
+
+// What to do with a command line: run with a configuration, or print `text` and exit (help,
+// version).
+struct CommandLine {
+  Config config;
+  std::optional<std::string> text;
+};
+
+// kValidation: a flag is unknown or its value is refused; `field` names the flag.
+Result<CommandLine> read_command_line(int argc, const char* const* argv);
+
+// Whether only this host can reach an address ("127.0.0.1:7070", "[::1]:0", "localhost:7071").
+bool is_loopback(const std::string& address);
+
+}  // namespace shoal::coordinator

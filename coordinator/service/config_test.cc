@@ -1,0 +1,62 @@
+#include "coordinator/service/config.h"
+
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace shoal::coordinator {
+namespace {
+
+using ::testing::HasSubstr;
+
+Result<CommandLine> read(std::vector<const char*> flags) {
+  flags.insert(flags.begin(), "shoal-coordinator");
+  return read_command_line(static_cast<int>(flags.size()), flags.data());
+}
+
+TEST(Config, DefaultsAreLoopback) {
+  const auto line = read({"--data-dir", "/tmp/x/"});
+  ASSERT_TRUE(line.ok()) << to_string(line.error());
+  EXPECT_EQ(line->config.data_dir, "/tmp/x");
+  EXPECT_EQ(line->config.http, "127.0.0.1:7070");
+  EXPECT_TRUE(is_loopback(line->config.grpc));
+  EXPECT_FALSE(line->text);
+}
+
+TEST(Config, SecondsBecomeDurations) {
+  const auto line = read({"--data-dir", "/tmp/x", "--heartbeat-s", "0.5", "--lease-s", "3"});
+  ASSERT_TRUE(line.ok()) << to_string(line.error());
+  EXPECT_EQ(line->config.core.heartbeat_every, milliseconds(500));
+  EXPECT_EQ(line->config.core.lease, seconds(3));
+}
+
+TEST(Config, MistakesNameTheFlag) {
+  EXPECT_EQ(read({"--http", "7070"}).error().field, "--http");
+  EXPECT_EQ(read({"--grpc", "127.0.0.1:70000"}).error().field, "--grpc");
+  EXPECT_EQ(read({"--http", "0.0.0.0:7070"}).error().field, "--http");
+  EXPECT_THAT(to_string(read({"--log-format", "xml"}).error()), HasSubstr("--log-format"));
+  EXPECT_THAT(to_string(read({"--colour"}).error()), HasSubstr("--colour"));
+  EXPECT_FALSE(read({"--lease-s", "0"}).ok());
+}
+
+TEST(Config, AnOpenHttpAddressNeedsTheWord) {
+  EXPECT_TRUE(read({"--http", "0.0.0.0:7070", "--insecure-http"}).ok());
+  EXPECT_TRUE(read({"--grpc", "0.0.0.0:7071"}).ok());
+}
+
+TEST(Config, HelpAndVersionAreTexts) {
+  EXPECT_THAT(*read({"--help"})->text, HasSubstr("--data-dir"));
+  EXPECT_THAT(*read({"--version"})->text, HasSubstr("shoal-coordinator"));
+}
+
+TEST(Config, LoopbackIsRecognised) {
+  EXPECT_TRUE(is_loopback("127.0.0.1:0"));
+  EXPECT_TRUE(is_loopback("[::1]:80"));
+  EXPECT_TRUE(is_loopback("localhost:80"));
+  EXPECT_FALSE(is_loopback("0.0.0.0:80"));
+  EXPECT_FALSE(is_loopback("[::]:80"));
+}
+
+}  // namespace
+}  // namespace shoal::coordinator

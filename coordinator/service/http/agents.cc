@@ -1,0 +1,139 @@
+// Agents, the history of events, and the start of an event stream (stream.h goes on from there).
+#include <algorithm>
+#include <charconv>
+
+#include "coordinator/service/http/api.h"
+#include "coordinator/service/http/url.h"
+#include "coordinator/service/http/views.h"
+
+namespace shoal::coordinator::rest::api {
+namespace {
+
+// By id, or by name among those that are not gone.
+Result<AgentRecord> find_agent(Context& context, const std::string& text) {
+  if (const auto id = parse_id<AgentTag>(text)) {
+    auto agent = context.reader->agent(*id);
+    if (!agent.ok()) return agent.error();
+    if (agent.value()) return std::move(**agent);
+  } else {
+    PageRequest page;
+    page.limit = 500;
+    for (;;) {
+      auto agents = context.reader->agents(page, false);
+      if (!agents.ok()) return agents.error();
+      for (AgentRecord& agent : agents.value().items)
+        if (agent.name == text) return std::move(agent);
+      if (!agents.value().next) break;
+      page.after = *agents.value().next;
+    }
+  }
+  return Error{Code::kNotFound, "there is no agent \"" + text + "\"", "",
+               "GET /api/v1/agents lists ids and names; ?gone=true adds those that have left"};
+}
+
+Result<EventFilter> read_filter(Context& context, const Request& request) {
+  EventFilter filter;
+  if (const std::string* text = request.query_value("job")) {
+    Request named;
+    named.parts.emplace_back("job", *text);
+    const auto job = find_job(context, named);
+    if (!job.ok()) return job.error();
+    filter.job = job.value().id;
+  }
+  if (const std::string* text = request.query_value("agent")) {
+    const auto agent = find_agent(context, *text);
+    if (!agent.ok()) return agent.error();
+    filter.agent = agent.value().id;
+  }
+  if (const std::string* text = request.query_value("severity")) {
+    const auto words = words_until(Severity::kError);
+    const auto it = std::find(words.begin(), words.end(), *text);
+    if (it == words.end())
+      return bad_query("severity", "must be one of " + join(words) +
+                                       " (the least to show), got \"" + *text + "\"");
+    filter.severity_min = static_cast<Severity>(it - words.begin());
+  }
+  return filter;
+}
+
+// seq of the newest or oldest event in the store; 0: there is none.
+Result<std::int64_t> end_of_history(Context& context, bool newest) {
+  PageRequest page;
+  page.limit = 1;
+  page.newest_first = newest;
+  const auto events = context.reader->events(EventFilter{}, page);
+  if (!events.ok()) return events.error();
+  return events.value().items.empty() ? 0 : events.value().items[0].seq;
+}
+
+// Where the client wants to go on: none when it does not say; -1 when what it says was never a seq.
+std::optional<std::int64_t> resume_point(const Request& request) {
+  const std::string* from = request.query_value("from");
+  const std::string& text = !request.last_event_id.empty() ? request.last_event_id
+                            : from != nullptr              ? *from
+                                                           : request.last_event_id;
+  if (text.empty()) return std::nullopt;
+  std::int64_t seq = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), seq);
+  if (error != std::errc() || end != text.data() + text.size() || seq < 0) return -1;
+  return seq;
+}
+
+}  // namespace
+
+Result<Response> list_agents(Context& context, const Request& request) {
+  const auto page = read_page(request, "agents", false);
+  if (!page.ok()) return page.error();
+  const auto gone = read_flag(request, "gone");
+  if (!gone.ok()) return gone.error();
+  const auto agents = context.reader->agents(page.value(), gone.value());
+  if (!agents.ok()) return agents.error();
+  const auto live = context.cluster.live();
+  Json items = Json::array();
+  for (const AgentRecord& agent : agents.value().items) items.push_back(agent_json(agent, *live));
+  return json_response(page_json(std::move(items), agents.value().next, "agents"));
+}
+
+Result<Response> get_agent(Context& context, const Request& request) {
+  const auto agent = find_agent(context, request.part("agent"));
+  if (!agent.ok()) return agent.error();
+  return json_response(agent_json(agent.value(), *context.cluster.live()));
+}
+
+Result<Response> list_events(Context& context, const Request& request) {
+  const auto page = read_page(request, "events", true);
+  if (!page.ok()) return page.error();
+  const auto filter = read_filter(context, request);
+  if (!filter.ok()) return filter.error();
+  const auto events = context.reader->events(filter.value(), page.value());
+  if (!events.ok()) return events.error();
+  Json items = Json::array();
+  for (const EventRecord& event : events.value().items) items.push_back(event_json(event));
+  return json_response(page_json(std::move(items), events.value().next, "events"));
+}
+
+Result<Response> stream_events(Context& context, const Request& request) {
+  const auto filter = read_filter(context, request);
+  if (!filter.ok()) return filter.error();
+  const auto newest = end_of_history(context, true), oldest = end_of_history(context, false);
+  if (!newest.ok()) return newest.error();
+  if (!oldest.ok()) return oldest.error();
+
+  StreamStart start;
+  start.filter = filter.value();
+  start.ndjson = request.accept.find("application/x-ndjson") != std::string::npos;
+  start.after = newest.value();
+  if (const auto from = resume_point(request)) {
+    // 0 asks for everything there is; any other point must lie in what is still stored.
+    const bool known = *from == 0 || (*from <= newest.value() && *from >= oldest.value() - 1);
+    start.reset = !known;
+    if (known) start.after = *from;
+  }
+  Response response;
+  response.content_type = start.ndjson ? "application/x-ndjson" : "text/event-stream";
+  response.headers = {{"Cache-Control", "no-store"}, {"X-Accel-Buffering", "no"}};
+  response.stream = std::move(start);
+  return response;
+}
+
+}  // namespace shoal::coordinator::rest::api

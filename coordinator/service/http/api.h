@@ -1,0 +1,45 @@
+// The handlers, by file. Each reads a Request, asks the Reader or the Cluster, and gives a Response
+// or an Error that becomes a problem document. routes.cc says which path each one serves.
+#pragma once
+
+#include "coordinator/service/http/context.h"
+#include "coordinator/service/http/message.h"
+#include "coordinator/service/http/router.h"
+
+namespace shoal::coordinator::rest::api {
+
+// jobs.cc
+void create_job(Context& context, const Request& request, Replier reply);
+void cancel_job(Context& context, const Request& request, Replier reply);
+Result<Response> list_jobs(Context& context, const Request& request);
+Result<Response> get_job(Context& context, const Request& request);
+Result<Response> list_replicas(Context& context, const Request& request);
+Result<JobRecord> find_job(Context& context, const Request& request);  // by part {job}: id or name
+
+// rounds.cc
+Result<Response> list_rounds(Context& context, const Request& request);
+Result<Response> get_round(Context& context, const Request& request);
+Result<Response> list_series(Context& context, const Request& request);
+Result<Response> query_series(Context& context, const Request& request);
+
+// checkpoints.cc
+Result<Response> list_checkpoints(Context& context, const Request& request);
+Result<Response> get_checkpoint(Context& context, const Request& request);
+Result<Response> get_checkpoint_file(Context& context, const Request& request);
+
+// agents.cc
+Result<Response> list_agents(Context& context, const Request& request);
+Result<Response> get_agent(Context& context, const Request& request);
+Result<Response> list_events(Context& context, const Request& request);
+Result<Response> stream_events(Context& context, const Request& request);
+
+// meta.cc
+Result<Response> start_page(Context& context, const Request& request);
+Result<Response> problem_help(Context& context, const Request& request);
+Result<Response> version(Context& context, const Request& request);
+Result<Response> openapi(Context& context, const Request& request);
+Result<Response> livez(Context& context, const Request& request);
+Result<Response> readyz(Context& context, const Request& request);
+Result<Response> metrics(Context& context, const Request& request);
+
+}  // namespace shoal::coordinator::rest::api

@@ -1,0 +1,328 @@
+// Every route under /api/v1 from outside: shapes, errors, paging, files.
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <regex>
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include "coordinator/service/http/testing/fixture.h"
+#include "coordinator/service/http/url.h"
+
+namespace shoal::coordinator {
+namespace {
+
+using testing::ask;
+using testing::Client;
+using ::testing::HasSubstr;
+using testing::Received;
+using Json = nlohmann::json;
+
+constexpr const char* kJson = "Content-Type: application/json\r\n";
+constexpr const char* kToml = "Content-Type: application/toml; charset=utf-8\r\n";
+
+class ApiTest : public testing::ServerFixture {
+ protected:
+  void SetUp() override {
+    std::string pattern = (std::filesystem::temp_directory_path() / "shoal_http_XXXXXX").string();
+    ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
+    root_ = pattern;
+    const auto folder = root_ / "ckpt_5";
+    std::filesystem::create_directories(folder / "state");
+    std::ofstream(folder / "model.bin") << "0123456789";
+    std::ofstream(folder / "state/outer.bin") << "abcd";
+    std::ofstream(folder / "short.bin") << "x";
+    std::ofstream(folder / "secret.txt") << "not listed";
+    std::filesystem::create_symlink(folder / "model.bin", folder / "link.bin");
+    cluster_.checkpoint_root = root_.string();
+    start();
+  }
+  void TearDown() override { std::filesystem::remove_all(root_); }
+
+  Received post(std::string_view target, std::string_view headers, std::string_view body) {
+    return ask(address_, "POST", target, headers, body);
+  }
+  std::string error_pointer(const Received& received) {
+    return received.json()["errors"][0]["pointer"].get<std::string>();
+  }
+
+  std::filesystem::path root_;
+};
+
+TEST_F(ApiTest, AJobIsFoundByIdAndByName) {
+  const Json job = get("/api/v1/jobs/job_7").json();
+  EXPECT_EQ(job, get("/api/v1/jobs/alpha").json());
+  EXPECT_EQ(job["id"], "job_7");
+  EXPECT_TRUE(std::regex_match(job["created_at"].get<std::string>(),
+                               std::regex(R"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z)")));
+  EXPECT_EQ(job["spec"]["train"]["steps"], 150);
+  const Json& status = job["status"];
+  EXPECT_EQ(status["phase"], "training");
+  EXPECT_EQ(status["reason"], "running");
+  EXPECT_EQ(status["progress"]["inner_step"], 102);
+  EXPECT_EQ(status["progress"]["inner_steps_total"], 150);
+  EXPECT_EQ(status["progress"]["rounds_committed"], 2);
+  EXPECT_EQ(status["progress"]["rounds_total"], 3);
+  EXPECT_EQ(status["progress"]["tokens"], 6400 + 2 * 320);
+  EXPECT_EQ(status["progress"]["tokens_per_second"], 1000);
+  EXPECT_EQ(status["train_loss"], 2.5);
+  EXPECT_TRUE(status["validation_loss"].is_null());
+  EXPECT_EQ(status["bytes_sent"], 4000);
+  EXPECT_EQ(status["bytes_ddp"], 800'000);
+  expect_problem(get("/api/v1/jobs/gamma"), 404, "not-found");
+  expect_problem(get("/api/v1/jobs/job_99"), 404, "not-found");
+}
+
+TEST_F(ApiTest, JobsAreListedNewestFirstInPages) {
+  const Json first = get("/api/v1/jobs?limit=1").json();
+  ASSERT_EQ(first["items"].size(), 1u);
+  EXPECT_EQ(first["items"][0]["name"], "beta");
+  const Json second =
+      get("/api/v1/jobs?limit=1&cursor=" + first["next_cursor"].get<std::string>()).json();
+  EXPECT_EQ(second["items"][0]["name"], "alpha");
+  EXPECT_TRUE(second["next_cursor"].is_null());
+  EXPECT_EQ(get("/api/v1/jobs?order=asc").json()["items"][0]["name"], "alpha");
+  EXPECT_EQ(get("/api/v1/jobs?phase=training").json()["items"].size(), 1u);
+  EXPECT_EQ(get("/api/v1/jobs?phase=training,completed").json()["items"].size(), 2u);
+  EXPECT_EQ(get("/api/v1/jobs?phase=queued").json()["items"].size(), 0u);
+}
+
+TEST_F(ApiTest, BadListParametersAreNamed) {
+  for (const char* target :
+       {"limit=0", "limit=501", "limit=x", "order=up", "phase=running", "cursor=***", "cursor="}) {
+    const Received received = get(std::string("/api/v1/jobs?") + target);
+    expect_problem(received, 400, "invalid-request");
+    EXPECT_EQ("/query/" + std::string(target).substr(0, std::string(target).find('=')),
+              error_pointer(received));
+  }
+  expect_problem(get("/api/v1/jobs?cursor=" + rest::make_cursor("rounds", 1)), 410,
+                 "cursor-expired");
+}
+
+TEST_F(ApiTest, AJobIsCreatedFromJsonAndFromToml) {
+  const Received json =
+      post("/api/v1/jobs", kJson, R"({"name":"from-json","data":{"train":"/x.txt"}})");
+  ASSERT_EQ(json.status, 201) << json.body;
+  EXPECT_EQ(json.json()["name"], "from-json");
+  const Received found = get(json.header("location"));
+  EXPECT_EQ(found.json()["id"], json.json()["id"]);
+  const Received toml =
+      post("/api/v1/jobs", kToml, "name = \"from-toml\"\n[data]\ntrain = \"/x.txt\"\n");
+  EXPECT_EQ(toml.status, 201) << toml.body;
+}
+
+TEST_F(ApiTest, ADryRunAcceptsAndStoresNothing) {
+  const std::string body = R"({"name":"tried","data":{"train":"/x.txt"}})";
+  const Received received = post("/api/v1/jobs?dry_run=true", kJson, body);
+  ASSERT_EQ(received.status, 200) << received.body;
+  EXPECT_EQ(received.json()["spec"]["name"], "tried");
+  EXPECT_GT(received.json()["estimate"]["parameters"], 0);
+  EXPECT_EQ(get("/api/v1/jobs/tried").status, 404);
+  expect_problem(post("/api/v1/jobs?dry_run=maybe", kJson, body), 400, "invalid-request");
+}
+
+TEST_F(ApiTest, RefusedJobsNameTheField) {
+  expect_problem(post("/api/v1/jobs", kJson, "{\"name\": "), 400, "malformed-spec");
+  expect_problem(post("/api/v1/jobs", kToml, "name = \n"), 400, "malformed-spec");
+  const Received unknown =
+      post("/api/v1/jobs", kJson, R"({"name":"a","data":{"train":"/x"},"train":{"stepps":5}})");
+  expect_problem(unknown, 422, "invalid-spec");
+  EXPECT_EQ(error_pointer(unknown), "/train/stepps");
+  const Received bad =
+      post("/api/v1/jobs", kJson, R"({"name":"a","data":{"train":"/x"},"train":{"lr":-1}})");
+  expect_problem(bad, 422, "invalid-spec");
+  EXPECT_EQ(error_pointer(bad), "/train/lr");
+  const Received refused =
+      post("/api/v1/jobs", kJson, R"({"name":"too-big","data":{"train":"/x"}})");
+  expect_problem(refused, 422, "invalid-spec");
+  EXPECT_EQ(error_pointer(refused), "/model/layers");
+  const Received taken = post("/api/v1/jobs", kJson, R"({"name":"alpha","data":{"train":"/x"}})");
+  expect_problem(taken, 409, "name-taken");
+  EXPECT_EQ(error_pointer(taken), "/name");
+  expect_problem(post("/api/v1/jobs", "Content-Type: text/plain\r\n", "{}"), 415,
+                 "unsupported-type");
+  expect_problem(post("/api/v1/jobs", "", "{}"), 415, "unsupported-type");
+}
+
+TEST_F(ApiTest, BytesThatAreNotTextAreRefusedAsText) {
+  for (const std::string& body :
+       {std::string("\xff\xfe\x00garbage", 10), std::string(1'000'000, '['),
+        std::string(R"({"name":")") + "\xc3\x28" + R"("})"}) {
+    const Received received = post("/api/v1/jobs", kJson, body);
+    EXPECT_TRUE(received.status == 400 || received.status == 422) << received.status;
+    EXPECT_TRUE(Json::accept(received.body));
+  }
+}
+
+TEST_F(ApiTest, CancelAnswersWithTheJob) {
+  const Received received = post("/api/v1/jobs/alpha/cancel", "", "");
+  EXPECT_EQ(received.status, 202);
+  EXPECT_EQ(received.json()["status"]["desired"], "cancel");
+  expect_problem(post("/api/v1/jobs/beta/cancel", "", ""), 409, "conflict");
+  expect_problem(post("/api/v1/jobs/gamma/cancel", "", ""), 404, "not-found");
+}
+
+TEST_F(ApiTest, RoundsCarryTheirContributions) {
+  const Json rounds = get("/api/v1/jobs/alpha/rounds").json();
+  ASSERT_EQ(rounds["items"].size(), 3u);
+  const Json& round = rounds["items"][0];
+  EXPECT_EQ(round["round"], 1);
+  EXPECT_EQ(round["state"], "committed");
+  EXPECT_EQ(round["bytes_sent"], 2000);
+  EXPECT_EQ(round["bytes_received"], 1800);
+  EXPECT_EQ(round["seconds"]["train"], 11);
+  EXPECT_EQ(round["seconds"]["reduce"], 1);
+  EXPECT_EQ(round["seconds"]["vote"], 1);
+  EXPECT_EQ(round["digest"].get<std::string>().size(), 32u);
+  ASSERT_EQ(round["contributions"].size(), 2u);
+  const Json& item = round["contributions"][0];
+  EXPECT_EQ(item["replica"], "rep_1");
+  EXPECT_EQ(item["agent"], "agt_1");
+  EXPECT_EQ(item["digest"], round["digest"]);
+  EXPECT_EQ(item["anchor_digest"], round["anchor_digest"]);
+  EXPECT_EQ(item["tokens"], 1600);
+  EXPECT_EQ(item["phases"]["train_s"], 8.5);
+  EXPECT_EQ(item["phases"]["wait_s"], 1);
+  EXPECT_EQ(item["phases"]["reduce_s"], 0.75);
+  EXPECT_EQ(item["phases"]["vote_s"], 1);
+  const Json& open = rounds["items"][2];
+  EXPECT_EQ(open["state"], "open");
+  for (const char* name : {"sealed_at", "committed_at", "digest", "train_loss"})
+    EXPECT_TRUE(open[name].is_null()) << name;
+  EXPECT_EQ(get("/api/v1/jobs/alpha/rounds?order=desc&limit=1").json()["items"][0]["round"], 3);
+}
+
+TEST_F(ApiTest, OneRoundByNumber) {
+  EXPECT_EQ(get("/api/v1/jobs/alpha/rounds/2").json()["round"], 2);
+  for (const char* number : {"0", "4", "x", "-1", "2x"})
+    expect_problem(get(std::string("/api/v1/jobs/alpha/rounds/") + number), 404, "not-found");
+}
+
+TEST_F(ApiTest, ReplicasShowWhatTheySayNow) {
+  const Json replicas = get("/api/v1/jobs/alpha/replicas").json();
+  ASSERT_EQ(replicas["items"].size(), 2u);
+  EXPECT_EQ(replicas["items"][0]["state"], "serving");
+  EXPECT_EQ(replicas["items"][0]["live"]["inner_step"], 101);
+  EXPECT_TRUE(replicas["items"][0]["failure"].is_null());
+}
+
+TEST_F(ApiTest, AgentsByIdAndName) {
+  const Json agents = get("/api/v1/agents").json();
+  ASSERT_EQ(agents["items"].size(), 2u);
+  EXPECT_EQ(agents["items"][0]["health"], "green");
+  EXPECT_EQ(agents["items"][0]["devices"][0]["kind"], "cpu");
+  EXPECT_EQ(agents["items"][0]["labels"]["region"], "eu");
+  EXPECT_EQ(get("/api/v1/agents/agt_2").json(), get("/api/v1/agents/agent-2").json());
+  expect_problem(get("/api/v1/agents/agt_9"), 404, "not-found");
+  expect_problem(get("/api/v1/agents?gone=perhaps"), 400, "invalid-request");
+}
+
+TEST_F(ApiTest, EventsAreFilteredAndPaged) {
+  EXPECT_EQ(get("/api/v1/events").json()["items"][0]["seq"], 3);
+  EXPECT_EQ(get("/api/v1/events?job=alpha").json()["items"].size(), 2u);
+  EXPECT_EQ(get("/api/v1/events?severity=warning").json()["items"][0]["kind"], "replica_failed");
+  const Json page = get("/api/v1/events?order=asc&limit=2").json();
+  EXPECT_EQ(get("/api/v1/events?order=asc&cursor=" + page["next_cursor"].get<std::string>())
+                .json()["items"][0]["seq"],
+            3);
+  expect_problem(get("/api/v1/events?job=gamma"), 404, "not-found");
+  expect_problem(get("/api/v1/events?severity=loud"), 400, "invalid-request");
+}
+
+TEST_F(ApiTest, SeriesByName) {
+  EXPECT_EQ(get("/api/v1/jobs/alpha/series").json()["items"][0]["name"], "train_loss");
+  const Json series = get("/api/v1/jobs/alpha/series/"
+                          "query?name=train_loss&x=round&by=replica&from=0&to=9.5&max_points=10")
+                          .json();
+  EXPECT_EQ(series["series"][0]["y"], (Json{2.5, 2.25}));
+  EXPECT_EQ(series["by"], "replica");
+  for (const char* query :
+       {"", "x=step", "name=train_loss&x=hours", "name=train_loss&by=stage",
+        "name=train_loss&from=abc", "name=train_loss&to=nan", "name=train_loss&max_points=0"})
+    expect_problem(get(std::string("/api/v1/jobs/alpha/series/query?") + query), 400,
+                   "invalid-request");
+}
+
+TEST_F(ApiTest, CheckpointsAndTheirFiles) {
+  EXPECT_EQ(get("/api/v1/jobs/alpha/checkpoints").json()["items"].size(), 2u);
+  EXPECT_EQ(get("/api/v1/checkpoints/ckpt_5").json()["files"][0]["path"], "model.bin");
+  expect_problem(get("/api/v1/checkpoints/ckpt_9"), 404, "not-found");
+  const Received whole = get("/api/v1/checkpoints/ckpt_5/files/model.bin");
+  EXPECT_EQ(whole.status, 200);
+  EXPECT_EQ(whole.body, "0123456789");
+  EXPECT_EQ(whole.header("etag"), "\"" + std::string(64, 'a') + "\"");
+  EXPECT_EQ(get("/api/v1/checkpoints/ckpt_5/files/state/outer.bin").body, "abcd");
+  EXPECT_EQ(get("/api/v1/checkpoints/ckpt_5/files/state%2Fouter.bin").body, "abcd");
+  const Received head = ask(address_, "HEAD", "/api/v1/checkpoints/ckpt_5/files/model.bin");
+  EXPECT_EQ(head.header("content-length"), "10");
+}
+
+TEST_F(ApiTest, RangesAndConditionsOfFiles) {
+  const std::string file = "/api/v1/checkpoints/ckpt_5/files/model.bin";
+  const std::string etag = "\"" + std::string(64, 'a') + "\"";
+  const Received part = get(file, "Range: bytes=2-4\r\n");
+  EXPECT_EQ(part.status, 206);
+  EXPECT_EQ(part.body, "234");
+  EXPECT_EQ(part.header("content-range"), "bytes 2-4/10");
+  EXPECT_EQ(get(file, "Range: bytes=7-\r\n").body, "789");
+  EXPECT_EQ(get(file, "Range: bytes=-2\r\n").body, "89");
+  EXPECT_EQ(get(file, "Range: bytes=8-100\r\n").body, "89");
+  EXPECT_EQ(get(file, "Range: bytes=-100\r\n").body, "0123456789");
+  for (const char* ignored :
+       {"bytes=x-y", "bytes=4-2", "bytes=0-1,3-4", "lines=1-2", "bytes=-", "bytes=--5"})
+    EXPECT_EQ(get(file, std::string("Range: ") + ignored + "\r\n").status, 200) << ignored;
+  const Received beyond = get(file, "Range: bytes=10-\r\n");
+  expect_problem(beyond, 416, "range-not-satisfiable");
+  EXPECT_EQ(beyond.header("content-range"), "bytes */10");
+  EXPECT_EQ(get(file, "Range: bytes=0-1\r\nIf-Range: \"other\"\r\n").status, 200);
+  EXPECT_EQ(get(file, "Range: bytes=0-1\r\nIf-Range: " + etag + "\r\n").status, 206);
+  EXPECT_EQ(get(file, "If-None-Match: " + etag + "\r\n").status, 304);
+}
+
+TEST_F(ApiTest, OnlyListedAndSoundFilesAreServed) {
+  const std::string files = "/api/v1/checkpoints/ckpt_5/files/";
+  for (const char* path : {"secret.txt", "../ckpt_5/secret.txt", "..%2F..%2F..%2Fetc%2Fpasswd",
+                           "%2Fetc%2Fpasswd", "state"})
+    expect_problem(get(files + path), 404, "not-found");
+  expect_problem(get(files + "link.bin"), 500, "data-loss");
+  expect_problem(get(files + "short.bin"), 500, "data-loss");
+  expect_problem(get("/api/v1/checkpoints/ckpt_6/files/model.bin"), 409, "conflict");
+}
+
+TEST_F(ApiTest, ALargeFileArrivesWhole) {
+  const std::int64_t size = (3 << 20) + 17;
+  std::string content(static_cast<std::size_t>(size), '\0');
+  for (std::size_t i = 0; i < content.size(); ++i)
+    content[i] = static_cast<char>(i * 31 + i / 4096);
+  std::ofstream(root_ / "ckpt_5/large.bin", std::ios::binary) << content;
+  {
+    std::lock_guard lock(cluster_.tables.mutex);
+    cluster_.tables.checkpoints[5].files.push_back(
+        {"large.bin", Bytes(size), std::string(64, 'e')});
+  }
+  Client client(address_);
+  EXPECT_TRUE(client.ask("GET", "/api/v1/checkpoints/ckpt_5/files/large.bin").body == content);
+  EXPECT_TRUE(client
+                  .ask("GET", "/api/v1/checkpoints/ckpt_5/files/large.bin",
+                       "Range: bytes=1000000-2999999\r\n")
+                  .body == content.substr(1'000'000, 2'000'000));
+}
+
+TEST_F(ApiTest, AboutTheServer) {
+  EXPECT_EQ(get("/api/v1/version").json()["boot_epoch"], 3);
+  EXPECT_THAT(get("/").body, HasSubstr("Shoal coordinator"));
+  EXPECT_EQ(get("/readyz").status, 200);
+  EXPECT_EQ(get("/healthz").status, 200);
+}
+
+TEST_F(ApiTest, NotReadySaysWhyWhenAsked) {
+  cluster_.ready.problems = {{"disk", "the data folder is full"}};
+  EXPECT_EQ(get("/readyz").status, 503);
+  EXPECT_EQ(get("/readyz").body, "not ready\n");
+  EXPECT_THAT(get("/readyz?verbose").body, HasSubstr("disk: the data folder is full"));
+  EXPECT_EQ(get("/livez").status, 200);
+}
+
+}  // namespace
+}  // namespace shoal::coordinator

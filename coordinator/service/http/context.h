@@ -1,0 +1,26 @@
+// What a handler may use. One Context per worker thread (with a Reader of its own) and one for the
+// I/O threads (without).
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+
+#include "coordinator/service/cluster.h"
+#include "coordinator/store/reader.h"
+
+namespace shoal::coordinator::rest {
+
+class Metrics;  // metrics.h
+
+struct Context {
+  Cluster& cluster;
+  Metrics& metrics;
+  std::unique_ptr<Reader> reader;  // null on an I/O thread
+
+  // Runs the job on a worker later, from any thread, even after the server is gone (then it is
+  // dropped and false comes back). For what follows a Cluster answer.
+  std::function<bool(std::function<void(Context&)>)> on_worker;
+};
+
+}  // namespace shoal::coordinator::rest

@@ -1,0 +1,74 @@
+#include "coordinator/service/http/guard.h"
+
+#include <algorithm>
+#include <cctype>
+#include <charconv>
+
+#include "coordinator/service/http/asio.h"
+
+namespace shoal::coordinator::rest {
+namespace {
+
+std::string lower(std::string_view text) {
+  std::string out(text);
+  for (char& c : out) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return out;
+}
+
+// Without port and brackets, in lower case.
+std::string host_of(std::string_view header) {
+  if (header.starts_with('[')) return lower(header.substr(1, header.find(']') - 1));
+  return lower(header.substr(0, header.find(':')));
+}
+
+Error not_an_address(const std::string& text) {
+  return Error{Code::kValidation, "\"" + text + "\" is not an address to listen on", "http.bind",
+               "use an IP address and a port: 127.0.0.1:7070, [::1]:7070, 0.0.0.0:7070"};
+}
+
+}  // namespace
+
+Result<BindAddress> parse_bind(const std::string& text) {
+  const std::size_t colon = text.rfind(':');
+  if (colon == std::string::npos || colon == 0) return not_an_address(text);
+  BindAddress bind;
+  const char* const end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data() + colon + 1, end, bind.port);
+  if (error != std::errc() || stop != end) return not_an_address(text);
+
+  std::string host = text.substr(0, colon);
+  if (host.size() > 2 && host.front() == '[' && host.back() == ']')
+    host = host.substr(1, host.size() - 2);
+  if (host == "localhost") host = "127.0.0.1";
+  boost::system::error_code parse_error;
+  const auto address = http_io::net::ip::make_address(host, parse_error);
+  if (parse_error) return not_an_address(text);
+  bind.host = host;
+  bind.loopback = address.is_loopback();
+  return bind;
+}
+
+bool host_allowed(std::string_view host_header, const std::vector<std::string>& names) {
+  if (host_header.empty()) return true;
+  const std::string host = host_of(host_header);
+  boost::system::error_code error;
+  http_io::net::ip::make_address(host, error);
+  if (!error || host == "localhost" || host.ends_with(".localhost")) return true;
+  return std::any_of(names.begin(), names.end(),
+                     [&](const std::string& name) { return lower(name) == host; });
+}
+
+bool origin_allowed(std::string_view origin, std::string_view host_header) {
+  if (origin.empty()) return true;
+  const std::size_t scheme = origin.find("://");
+  return scheme != std::string_view::npos && lower(origin.substr(scheme + 3)) == lower(host_header);
+}
+
+std::string_view usable_request_id(std::string_view text) {
+  const bool plain = std::all_of(text.begin(), text.end(), [](unsigned char c) {
+    return std::isalnum(c) != 0 || c == '-' || c == '_' || c == '.';
+  });
+  return plain && text.size() <= 64 ? text : std::string_view();
+}
+
+}  // namespace shoal::coordinator::rest

@@ -1,0 +1,35 @@
+// Who may speak to a server without authentication: the checks against web pages that try to reach
+// it through a visitor's browser, and against listening where others can reach it. Pure text and
+// addresses.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+
+namespace shoal::coordinator::rest {
+
+struct BindAddress {
+  std::string host;  // an IP address
+  std::uint16_t port = 0;
+  bool loopback = false;
+};
+
+// "127.0.0.1:7070", "[::1]:0", "localhost:7070". Names other than localhost are refused: what they
+// mean can change.
+Result<BindAddress> parse_bind(const std::string& text);
+
+// A page can rebind its own name to our address, but not an IP address: those, localhost and
+// `names` are let in, with any port. An absent Host (HTTP/1.0) is no browser.
+bool host_allowed(std::string_view host_header, const std::vector<std::string>& names);
+
+// An absent Origin is no browser; a present one must be the host that was asked.
+bool origin_allowed(std::string_view origin, std::string_view host_header);
+
+// The client's id when it is short and plain, else empty.
+std::string_view usable_request_id(std::string_view text);
+
+}  // namespace shoal::coordinator::rest

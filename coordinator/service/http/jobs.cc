@@ -1,0 +1,166 @@
+// Jobs: create, cancel, list, show, and their replicas. Commands are parsed on a worker, answered
+// by the cluster's core, and shown as the stored record.
+#include <algorithm>
+
+#include "coordinator/service/http/api.h"
+#include "coordinator/service/http/problem.h"
+#include "coordinator/service/http/url.h"
+#include "coordinator/service/http/views.h"
+#include "proto/job_spec_text.h"
+
+namespace shoal::coordinator::rest::api {
+namespace {
+
+Response spec_refused(const Request& request, const proto::SpecProblems& problems) {
+  return problem_response(
+      problems.syntax ? Problem::kMalformedSpec : Problem::kInvalidSpec, request, problems.summary,
+      problems.fields, problems.syntax ? "" : "change the fields named in errors and submit again");
+}
+
+Response command_refused(const Request& request, const Cluster::Answer& answer,
+                         Problem on_conflict) {
+  const Error& error = answer.result.error();
+  const Problem problem = error.code == Code::kConflict ? on_conflict : problem_of(error.code);
+  std::vector<FieldError> fields = answer.fields;
+  if (fields.empty() && !error.field.empty()) fields.push_back({error.field, error.message});
+  return problem_response(problem, request, error.message, std::move(fields), error.remedy);
+}
+
+// What a dry run says: the job as it would run, and what it would need.
+Response dry_run_accepted(const JobSpec& accepted) {
+  const JobSpec spec = with_derived_fields(accepted);
+  Json estimate;
+  estimate["parameters"] = parameter_count(spec.model);
+  estimate["training_memory_bytes"] = training_memory(spec).count();
+  estimate["rounds"] = round_count(spec);
+  Json json;
+  json["dry_run"] = true;
+  json["spec"] = proto::spec_to_json(spec);
+  json["estimate"] = std::move(estimate);
+  return json_response(json);
+}
+
+// The record after a command, with the status that the command promises.
+Response show_job(Context& context, const Request& request, JobId id, int status) {
+  const auto job = context.reader->job(id);
+  if (!job.ok()) return problem_response(job.error(), request);
+  if (!job.value()) {
+    return problem_response(Problem::kInternal, request,
+                            to_string(id) + " was accepted but is not in the store");
+  }
+  Response response = json_response(job_json(**job, *context.cluster.live()), status);
+  if (status == 201) response.headers.emplace_back("Location", "/api/v1/jobs/" + to_string(id));
+  return response;
+}
+
+std::string_view media_type(std::string_view text) {
+  text = text.substr(0, text.find(';'));
+  while (!text.empty() && text.back() == ' ') text.remove_suffix(1);
+  return text;
+}
+
+Result<std::vector<JobPhase>> read_phases(const Request& request) {
+  const auto words = words_until(JobPhase::kFailed);
+  std::vector<JobPhase> phases;
+  for (const auto& [name, text] : request.query) {
+    if (name != "phase") continue;
+    for (std::size_t start = 0; start <= text.size();) {
+      const std::size_t end = std::min(text.find(',', start), text.size());
+      const std::string word = text.substr(start, end - start);
+      const auto it = std::find(words.begin(), words.end(), word);
+      if (it == words.end())
+        return bad_query("phase", "must be of " + join(words) + "; got \"" + word + "\"");
+      phases.push_back(static_cast<JobPhase>(it - words.begin()));
+      start = end + 1;
+    }
+  }
+  return phases;
+}
+
+}  // namespace
+
+void create_job(Context& context, const Request& request, Replier reply) {
+  const auto dry_run = read_flag(request, "dry_run");
+  if (!dry_run.ok()) return reply(problem_response(dry_run.error(), request));
+  const std::string_view type = media_type(request.content_type);
+  if (type != "application/json" && type != "application/toml") {
+    return reply(problem_response(Problem::kUnsupportedType, request,
+                                  "Content-Type is \"" + request.content_type + "\"", {},
+                                  "send application/json or application/toml"));
+  }
+  const proto::SpecOrProblems read = type == "application/json"
+                                         ? proto::read_spec_json(request.body)
+                                         : proto::read_spec_toml(request.body);
+  if (read.problems) return reply(spec_refused(request, *read.problems));
+
+  Request kept = request;
+  kept.body.clear();
+  auto done = [on_worker = context.on_worker, kept = std::move(kept), spec = read.spec,
+               dry = dry_run.value(), reply](Cluster::Answer answer) {
+    on_worker([=](Context& worker) {
+      if (!answer.result.ok()) return reply(command_refused(kept, answer, Problem::kNameTaken));
+      reply(dry ? dry_run_accepted(spec) : show_job(worker, kept, answer.result.value(), 201));
+    });
+  };
+  context.cluster.submit(read.spec, dry_run.value(), std::move(done));
+}
+
+void cancel_job(Context& context, const Request& request, Replier reply) {
+  const auto job = find_job(context, request);
+  if (!job.ok()) return reply(problem_response(job.error(), request));
+  auto done = [on_worker = context.on_worker, request, id = job.value().id,
+               reply](Cluster::Answer answer) {
+    on_worker([=](Context& worker) {
+      if (!answer.result.ok()) return reply(command_refused(request, answer, Problem::kConflict));
+      reply(show_job(worker, request, id, 202));
+    });
+  };
+  context.cluster.cancel(job.value().id, std::move(done));
+}
+
+Result<JobRecord> find_job(Context& context, const Request& request) {
+  const std::string& text = request.part("job");
+  const auto id = parse_id<JobTag>(text);
+  auto job = id ? context.reader->job(*id) : context.reader->job_by_name(text);
+  if (!job.ok()) return job.error();
+  if (!job.value()) {
+    return Error{Code::kNotFound, "there is no job \"" + text + "\"", "",
+                 "GET /api/v1/jobs lists ids and names"};
+  }
+  return std::move(**job);
+}
+
+Result<Response> list_jobs(Context& context, const Request& request) {
+  const auto page = read_page(request, "jobs", true);
+  if (!page.ok()) return page.error();
+  const auto phases = read_phases(request);
+  if (!phases.ok()) return phases.error();
+  const auto jobs = context.reader->jobs(page.value(), phases.value());
+  if (!jobs.ok()) return jobs.error();
+  const auto live = context.cluster.live();
+  Json items = Json::array();
+  for (const JobRecord& job : jobs.value().items) items.push_back(job_json(job, *live));
+  return json_response(page_json(std::move(items), jobs.value().next, "jobs"));
+}
+
+Result<Response> get_job(Context& context, const Request& request) {
+  const auto job = find_job(context, request);
+  if (!job.ok()) return job.error();
+  return json_response(job_json(job.value(), *context.cluster.live()));
+}
+
+Result<Response> list_replicas(Context& context, const Request& request) {
+  const auto job = find_job(context, request);
+  if (!job.ok()) return job.error();
+  const auto page = read_page(request, "replicas", false);
+  if (!page.ok()) return page.error();
+  const auto replicas = context.reader->replicas(job.value().id, page.value());
+  if (!replicas.ok()) return replicas.error();
+  const auto live = context.cluster.live();
+  Json items = Json::array();
+  for (const ReplicaRecord& replica : replicas.value().items)
+    items.push_back(replica_json(replica, *live));
+  return json_response(page_json(std::move(items), replicas.value().next, "replicas"));
+}
+
+}  // namespace shoal::coordinator::rest::api

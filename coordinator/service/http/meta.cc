@@ -1,0 +1,91 @@
+// What is about the server itself: start page, problem pages, version, contract, probes, metrics.
+#include "coordinator/service/http/api.h"
+#include "coordinator/service/http/metrics.h"
+#include "coordinator/service/http/openapi.h"
+#include "coordinator/service/http/url.h"
+
+namespace shoal::coordinator::rest::api {
+namespace {
+
+constexpr std::string_view kStartPage = R"(<!doctype html>
+<html lang="en">
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>Shoal coordinator</title>
+<h1>Shoal coordinator</h1>
+<p>This coordinator trains models over the agents that have joined it.
+It is used with the <code>shoal</code> command line or over REST.</p>
+<ul>
+<li><a href="/api/v1/jobs">Jobs</a></li>
+<li><a href="/api/v1/agents">Agents</a></li>
+<li><a href="/api/v1/events">Events</a>, and
+<a href="/api/v1/events/stream?from=0">as a stream</a></li>
+<li><a href="/metrics">Metrics for Prometheus</a></li>
+<li><a href="/readyz?verbose">Readiness</a></li>
+<li><a href="/api/v1/openapi.json">Every route, as OpenAPI 3.1</a></li>
+</ul>
+</html>
+)";
+
+Response page(std::string body, std::string type) {
+  Response response;
+  response.content_type = std::move(type);
+  response.body = std::move(body);
+  return response;
+}
+
+}  // namespace
+
+Result<Response> start_page(Context&, const Request&) {
+  return page(std::string(kStartPage), "text/html; charset=utf-8");
+}
+
+Result<Response> problem_help(Context&, const Request& request) {
+  std::string html;
+  if (!problem_page(request.part("slug"), html))
+    return Error{Code::kNotFound, "there is no problem \"" + request.part("slug") + "\"", "", ""};
+  return page(std::move(html), "text/html; charset=utf-8");
+}
+
+Result<Response> version(Context& context, const Request&) {
+  Json json;
+  json["version"] = SHOAL_VERSION;
+  json["api_level"] = 1;
+  json["min_api_level"] = 1;
+  json["agent_protocol"] = kProtocolVersion;
+  json["min_agent_protocol"] = kProtocolVersionMin;
+  json["boot_epoch"] = context.cluster.live()->boot_epoch;
+  return json_response(json);
+}
+
+Result<Response> openapi(Context&, const Request&) {
+  return page(std::string(openapi_document()), "application/json");
+}
+
+// The process answers at all; nothing is looked at, so that a slow disk does not get it killed.
+Result<Response> livez(Context&, const Request&) {
+  return page("ok\n", "text/plain; charset=utf-8");
+}
+
+Result<Response> readyz(Context& context, const Request& request) {
+  const auto verbose = read_flag(request, "verbose");
+  if (!verbose.ok()) return verbose.error();
+  const Readiness readiness = context.cluster.readiness();
+  std::string text = readiness.problems.empty() ? "ok\n" : "not ready\n";
+  if (verbose.value())
+    for (const auto& [check, sentence] : readiness.problems) text += check + ": " + sentence + "\n";
+  Response response = page(std::move(text), "text/plain; charset=utf-8");
+  if (!readiness.problems.empty()) {
+    response.status = 503;
+    response.headers.emplace_back("Retry-After", "2");
+  }
+  return response;
+}
+
+Result<Response> metrics(Context& context, const Request&) {
+  auto text = context.metrics.scrape(context.cluster, *context.reader);
+  if (!text.ok()) return text.error();
+  return page(std::move(text).value(), "text/plain; version=0.0.4; charset=utf-8");
+}
+
+}  // namespace shoal::coordinator::rest::api

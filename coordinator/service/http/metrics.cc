@@ -1,0 +1,404 @@
+#include "coordinator/service/http/metrics.h"
+
+#include <algorithm>
+#include <sstream>
+
+#include <prometheus/text_serializer.h>
+
+#include "coordinator/core/event_kinds.h"
+#include "coordinator/service/http/process_stats.h"
+#include "coordinator/service/http/views.h"
+
+namespace shoal::coordinator::rest {
+namespace {
+
+using prometheus::ClientMetric;
+using prometheus::MetricFamily;
+using prometheus::MetricType;
+using Labels = std::vector<ClientMetric::Label>;
+
+constexpr int kTallyPagesMax = 40;
+constexpr Duration kShownAfterEnd = seconds(3600);
+const std::vector<double> kBuckets = {.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 10};
+
+double unix_s(Instant at) { return static_cast<double>(at.unix_ms()) / 1000; }
+
+std::string code_class(int status) { return std::to_string(status / 100) + "xx"; }
+
+template <typename T>
+prometheus::Family<T>& family(prometheus::Registry& registry, const char* name, const char* help);
+
+template <>
+prometheus::Family<prometheus::Counter>& family(prometheus::Registry& registry, const char* name,
+                                                const char* help) {
+  return prometheus::BuildCounter().Name(name).Help(help).Register(registry);
+}
+template <>
+prometheus::Family<prometheus::Gauge>& family(prometheus::Registry& registry, const char* name,
+                                              const char* help) {
+  return prometheus::BuildGauge().Name(name).Help(help).Register(registry);
+}
+template <>
+prometheus::Family<prometheus::Histogram>& family(prometheus::Registry& registry, const char* name,
+                                                  const char* help) {
+  return prometheus::BuildHistogram().Name(name).Help(help).Register(registry);
+}
+
+}  // namespace
+
+// Families in the order of their first value; one without values is not shown.
+class Metrics::Families {
+ public:
+  void gauge(const char* name, const char* help, Labels labels, double value) {
+    ClientMetric metric;
+    metric.label = std::move(labels);
+    metric.gauge.value = value;
+    find(name, help, MetricType::Gauge).metric.push_back(std::move(metric));
+  }
+  void counter(const char* name, const char* help, Labels labels, double value) {
+    ClientMetric metric;
+    metric.label = std::move(labels);
+    metric.counter.value = value;
+    find(name, help, MetricType::Counter).metric.push_back(std::move(metric));
+  }
+  std::vector<MetricFamily> take() { return std::move(families_); }
+
+ private:
+  MetricFamily& find(const char* name, const char* help, MetricType type) {
+    auto [it, added] = index_.try_emplace(name, families_.size());
+    if (added) families_.push_back({name, help, type, {}});
+    return families_[it->second];
+  }
+  std::map<std::string_view, std::size_t> index_;
+  std::vector<MetricFamily> families_;
+};
+
+// One shown job and the few rows of it that the metrics need.
+struct Metrics::JobSample {
+  JobRecord job;
+  std::vector<ReplicaRecord> replicas;  // newest 500, ended ones left out
+  Instant round_opened_at;              // of the newest round; zero: none
+  Instant checkpoint_at;                // newest stored one; zero: none
+};
+
+Metrics::Metrics()
+    : requests_(
+          family<prometheus::Counter>(registry_, "shoal_http_requests_total",
+                                      "HTTP requests answered, by route and class of status.")),
+      durations_(family<prometheus::Histogram>(
+          registry_, "shoal_http_request_duration_seconds",
+          "Time from a complete request to its answer being written; streams left out.")),
+      dropped_(family<prometheus::Counter>(registry_, "shoal_http_stream_dropped_total",
+                                           "Event streams that the server ended, by reason.")),
+      connections_(family<prometheus::Gauge>(registry_, "shoal_http_connections",
+                                             "Open HTTP connections, streams included.")
+                       .Add({})),
+      streams_(family<prometheus::Gauge>(registry_, "shoal_http_streams", "Open event streams.")
+                   .Add({})) {
+  dropped_.Add({{"reason", "slow"}});
+}
+
+void Metrics::request_done(std::string_view method, std::string_view route, int status) {
+  requests_
+      .Add({{"method", std::string(method)},
+            {"route", std::string(route)},
+            {"code", code_class(status)}})
+      .Increment();
+}
+
+void Metrics::request_took(std::string_view method, std::string_view route, Duration time) {
+  durations_.Add({{"method", std::string(method)}, {"route", std::string(route)}}, kBuckets)
+      .Observe(time.seconds());
+}
+
+void Metrics::stream_dropped(std::string_view reason) {
+  dropped_.Add({{"reason", std::string(reason)}}).Increment();
+}
+
+Status Metrics::begin(Reader& reader) {
+  PageRequest page;
+  page.limit = 1;
+  page.newest_first = true;
+  const auto events = reader.events(EventFilter{}, page);
+  if (!events.ok()) return events.error();
+  std::lock_guard lock(mutex_);
+  if (!events.value().items.empty()) tallied_seq_ = events.value().items[0].seq;
+  return Status();
+}
+
+Status Metrics::tally(Reader& reader) {
+  std::lock_guard lock(mutex_);
+  return tally_locked(reader);
+}
+
+Status Metrics::tally_locked(Reader& reader) {
+  PageRequest page;
+  page.limit = 500;
+  for (int i = 0; i < kTallyPagesMax; ++i) {
+    page.after = tallied_seq_;
+    const auto events = reader.events(EventFilter{}, page);
+    if (!events.ok()) return events.error();
+    for (const EventRecord& event : events.value().items) {
+      tallied_seq_ = event.seq;
+      ++events_[static_cast<std::size_t>(event.severity)];
+      if (event.kind == event_kind::kRoundCommitted) ++rounds_[event.job].committed;
+      if (event.kind == event_kind::kRoundAborted) ++rounds_[event.job].aborted;
+    }
+    if (!events.value().next) break;
+  }
+  return Status();
+}
+
+// Ids only grow and a terminal phase is final: jobs up to settled_job_ need not be read again.
+Result<std::vector<Metrics::JobSample>> Metrics::sample_jobs(Reader& reader, Instant now,
+                                                             std::vector<std::int64_t>& by_phase) {
+  std::vector<JobSample> samples;
+  by_phase.assign(settled_phases_.begin(), settled_phases_.end());
+  PageRequest page;
+  page.limit = 500;
+  page.after = settled_job_;
+  for (bool settling = true;;) {
+    auto jobs = reader.jobs(page, {});
+    if (!jobs.ok()) return jobs.error();
+    for (JobRecord& job : jobs.value().items) {
+      const auto phase = static_cast<std::size_t>(job.phase);
+      ++by_phase[phase];
+      const bool over = is_terminal(job.phase) && now - job.updated_at > kShownAfterEnd;
+      settling = settling && over;
+      if (settling) {
+        settled_job_ = static_cast<std::int64_t>(job.id.n);
+        ++settled_phases_[phase];
+        rounds_.erase(job.id);
+      }
+      if (!over)
+        samples.push_back(
+            {.job = std::move(job), .replicas = {}, .round_opened_at = {}, .checkpoint_at = {}});
+    }
+    if (!jobs.value().next) break;
+    page.after = *jobs.value().next;
+  }
+  return samples;
+}
+
+namespace {
+
+// The rows beside the job itself: a bounded number, newest first.
+template <typename Sample>
+Status fill_sample(Reader& reader, Sample& sample) {
+  PageRequest page;
+  page.newest_first = true;
+  page.limit = 500;
+  auto replicas = reader.replicas(sample.job.id, page);
+  if (!replicas.ok()) return replicas.error();
+  for (ReplicaRecord& replica : replicas.value().items)
+    if (!is_terminal(replica.state)) sample.replicas.push_back(std::move(replica));
+
+  page.limit = 1;
+  const auto rounds = reader.rounds(sample.job.id, page);
+  if (!rounds.ok()) return rounds.error();
+  if (!rounds.value().items.empty()) sample.round_opened_at = rounds.value().items[0].opened_at;
+
+  page.limit = 10;
+  const auto checkpoints = reader.checkpoints(sample.job.id, page);
+  if (!checkpoints.ok()) return checkpoints.error();
+  for (const CheckpointRecord& checkpoint : checkpoints.value().items) {
+    if (checkpoint.state != CheckpointState::kStored) continue;
+    sample.checkpoint_at = std::max(sample.checkpoint_at, checkpoint.updated_at);
+  }
+  return Status();
+}
+
+template <typename Families>
+void add_one_job(Families& out, const JobRecord& job, const LiveView& view) {
+  const Labels id = {{"job_id", to_string(job.id)}};
+  const JobLive live = job_live(job, view);
+  out.gauge("shoal_job_info", "Names of a job; always 1.",
+            {{"job_id", to_string(job.id)},
+             {"name", job.spec.name},
+             {"model", to_string(job.spec.model.family)},
+             {"algorithm", to_string(job.spec.sync.algorithm)},
+             {"stages", std::to_string(job.spec.swarm.stages)}},
+            1);
+  out.counter("shoal_job_tokens_total", "Tokens trained in committed rounds.", id,
+              static_cast<double>(job.committed_tokens.count()));
+  out.counter("shoal_job_inner_steps_total", "Inner steps covered by committed rounds.", id,
+              static_cast<double>(job.committed_step.count()));
+  out.counter("shoal_job_outer_steps_total", "Outer steps taken, one per committed round.", id,
+              static_cast<double>(job.committed_round));
+  out.counter("shoal_sync_bytes_total",
+              "Bytes on the sockets between replicas in committed rounds.",
+              {{"job_id", to_string(job.id)}, {"direction", "sent"}},
+              static_cast<double>(job.bytes_sent.count()));
+  if (!is_terminal(job.phase)) {
+    out.gauge("shoal_job_tokens_per_second", "Tokens per second, as the trainers say now.", id,
+              live.tokens_per_s);
+    out.gauge("shoal_round_current", "Number of the round that is open.", id,
+              static_cast<double>(job.committed_round + 1));
+  }
+  if (job.train_loss != 0)
+    out.gauge("shoal_job_loss", "Training loss of the last committed round in nats per token.", id,
+              job.train_loss);
+  if (job.validation_loss != 0)
+    out.gauge("shoal_job_validation_loss", "Newest validation loss in nats per token.", id,
+              job.validation_loss);
+}
+
+template <typename Families>
+void add_store(Families& out, const StoreStats& stats) {
+  out.gauge("shoal_db_queue_depth", "Batches of records that wait for the writer.", {},
+            static_cast<double>(stats.queue_depth));
+  out.counter("shoal_db_commits_total", "Transactions made durable.", {},
+              static_cast<double>(stats.commits));
+  out.counter("shoal_db_records_total", "Records written.", {}, static_cast<double>(stats.records));
+  out.counter("shoal_db_errors_total", "Writes that failed.", {},
+              static_cast<double>(stats.errors));
+  out.counter("shoal_db_commit_seconds_total", "Time spent in commits.", {},
+              stats.commit_seconds_sum);
+  out.gauge("shoal_db_commit_max_seconds", "Longest commit since the start.", {},
+            stats.commit_seconds_max);
+  const char* const help = "Size of a database file.";
+  out.gauge("shoal_db_file_bytes", help, {{"db", "state"}},
+            static_cast<double>(stats.state_file.count()));
+  out.gauge("shoal_db_file_bytes", help, {{"db", "telemetry"}},
+            static_cast<double>(stats.telemetry_file.count()));
+  out.gauge("shoal_db_wal_bytes", "Size of the write-ahead log of the state.", {{"db", "state"}},
+            static_cast<double>(stats.wal_file.count()));
+}
+
+template <typename Families>
+void add_runtime(Families& out, const RuntimeStats& stats) {
+  out.counter("shoal_heartbeats_total", "Heartbeats received from agents.", {},
+              static_cast<double>(stats.heartbeats));
+  out.counter("shoal_agent_sessions_total", "Agent streams opened.", {},
+              static_cast<double>(stats.sessions_opened));
+  out.counter("shoal_agent_messages_refused_total",
+              "Messages of agents that were malformed or stale.", {},
+              static_cast<double>(stats.messages_refused));
+  out.counter("shoal_core_inputs_total", "Inputs that the rules have handled.", {},
+              static_cast<double>(stats.inputs));
+  out.counter("shoal_core_sends_total", "Messages sent to agents.", {},
+              static_cast<double>(stats.sends));
+  out.counter("shoal_core_step_seconds_total", "Time spent in the rules.", {},
+              stats.step_seconds_sum);
+  out.gauge("shoal_core_step_max_seconds", "Longest single step of the rules.", {},
+            stats.step_seconds_max);
+  out.gauge("shoal_core_input_queue_depth", "Inputs that wait for the rules.", {},
+            static_cast<double>(stats.input_queue_depth));
+}
+
+template <typename Families>
+void add_process(Families& out, std::int64_t boot_epoch) {
+  const ProcessStats process = read_process_stats();
+  out.gauge("shoal_build_info", "Version of this coordinator; always 1.",
+            {{"version", SHOAL_VERSION}}, 1);
+  out.gauge("shoal_coordinator_boot_epoch", "Starts of the coordinator on this data folder.", {},
+            static_cast<double>(boot_epoch));
+  out.gauge("process_start_time_seconds", "Unix time at which the process started.", {},
+            process.start_time_s);
+  out.counter("process_cpu_seconds_total", "User and system time of the process.", {},
+              process.cpu_s);
+  out.gauge("process_resident_memory_bytes", "Resident memory of the process.", {},
+            static_cast<double>(process.resident_bytes));
+  out.gauge("process_open_fds", "Open file descriptors of the process.", {},
+            static_cast<double>(process.open_fds));
+}
+
+}  // namespace
+
+void Metrics::add_jobs(Families& out, const std::vector<JobSample>& jobs, const LiveView& live) {
+  for (const JobSample& sample : jobs) {
+    const std::string id = to_string(sample.job.id);
+    add_one_job(out, sample.job, live);
+    if (!is_terminal(sample.job.phase)) {
+      std::map<std::string, int> members;
+      for (const ReplicaRecord& replica : sample.replicas) ++members[to_string(replica.state)];
+      for (const auto& [state, count] : members)
+        out.gauge("shoal_job_members", "Replicas of a job by state.",
+                  {{"job_id", id}, {"state", state}}, count);
+      if (sample.round_opened_at.ns != 0)
+        out.gauge("shoal_round_started_timestamp_seconds", "When the newest round was opened.",
+                  {{"job_id", id}}, unix_s(sample.round_opened_at));
+    }
+    if (sample.checkpoint_at.ns != 0)
+      out.gauge("shoal_checkpoint_last_success_timestamp_seconds",
+                "When the newest checkpoint was stored.", {{"job_id", id}},
+                unix_s(sample.checkpoint_at));
+    const RoundTally* rounds = rounds_.find(sample.job.id);
+    const RoundTally none;
+    const RoundTally& tally = rounds != nullptr ? *rounds : none;
+    const char* const help = "Rounds that ended since the coordinator started.";
+    out.counter("shoal_rounds_total", help, {{"job_id", id}, {"result", "committed"}},
+                static_cast<double>(tally.committed));
+    out.counter("shoal_rounds_total", help, {{"job_id", id}, {"result", "aborted"}},
+                static_cast<double>(tally.aborted));
+  }
+}
+
+Status Metrics::add_agents(Families& out, Reader& reader, const LiveView& live) {
+  std::vector<std::int64_t> by_state(static_cast<std::size_t>(AgentState::kGone));
+  PageRequest page;
+  page.limit = 500;
+  for (;;) {
+    const auto agents = reader.agents(page, false);
+    if (!agents.ok()) return agents.error();
+    for (const AgentRecord& agent : agents.value().items) {
+      if (agent.state == AgentState::kGone) continue;
+      ++by_state[static_cast<std::size_t>(agent.state)];
+      const std::string id = to_string(agent.id);
+      out.gauge("shoal_agent_info", "Names of an agent; always 1.",
+                {{"agent", id},
+                 {"name", agent.name},
+                 {"version", agent.version},
+                 {"device", agent.devices.empty() ? "" : agent.devices[0].name}},
+                1);
+      const AgentLive* now = live.agents.find(agent.id);
+      if (now == nullptr || now->last_seen.ns == 0) continue;
+      out.gauge("shoal_agent_last_seen_timestamp_seconds", "When an agent was heard last.",
+                {{"agent", id}}, unix_s(now->last_seen));
+    }
+    if (!agents.value().next) break;
+    page.after = *agents.value().next;
+  }
+  for (std::size_t i = 0; i < by_state.size(); ++i)
+    out.gauge("shoal_agents", "Agents by state, those that are gone left out.",
+              {{"state", to_string(static_cast<AgentState>(i))}}, static_cast<double>(by_state[i]));
+  return Status();
+}
+
+void Metrics::add_events(Families& out) {
+  for (std::size_t i = 0; i < events_.size(); ++i)
+    out.counter("shoal_events_total", "Events since the coordinator started.",
+                {{"severity", to_string(static_cast<Severity>(i))}},
+                static_cast<double>(events_[i]));
+}
+
+Result<std::string> Metrics::scrape(Cluster& cluster, Reader& reader) {
+  const auto live = cluster.live();
+  Families out;
+  {
+    std::lock_guard lock(mutex_);
+    if (const Status status = tally_locked(reader); !status.ok()) return status.error();
+    std::vector<std::int64_t> by_phase;
+    auto jobs = sample_jobs(reader, live->now, by_phase);
+    if (!jobs.ok()) return jobs.error();
+    for (JobSample& sample : jobs.value())
+      if (const Status status = fill_sample(reader, sample); !status.ok()) return status.error();
+    for (std::size_t i = 0; i < by_phase.size(); ++i)
+      out.gauge("shoal_jobs", "Jobs by phase.", {{"phase", to_string(static_cast<JobPhase>(i))}},
+                static_cast<double>(by_phase[i]));
+    add_jobs(out, jobs.value(), *live);
+    if (const Status status = add_agents(out, reader, *live); !status.ok()) return status.error();
+    add_events(out);
+  }
+  add_process(out, live->boot_epoch);
+  add_store(out, cluster.store().stats());
+  add_runtime(out, cluster.stats());
+
+  std::vector<MetricFamily> families = out.take();
+  for (MetricFamily& own : registry_.Collect()) families.push_back(std::move(own));
+  std::ostringstream text;
+  prometheus::TextSerializer().Serialize(text, families);
+  return text.str();
+}
+
+}  // namespace shoal::coordinator::rest

@@ -1,0 +1,78 @@
+// Numbers for Prometheus. What this server does is counted as it happens (prometheus-cpp's
+// registry); what the cluster is gets read at scrape time from the store and the live view, so a
+// series goes away with its job or agent. A scrape reads the jobs that are not long over and a
+// bounded number of rows of each, never a whole history. Counters of events and rounds begin at the
+// start of the process, as Prometheus expects.
+//
+// No label is called job or instance: Prometheus owns those. Thread-safe.
+#pragma once
+
+#include <array>
+#include <map>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <prometheus/counter.h>
+#include <prometheus/family.h>
+#include <prometheus/gauge.h>
+#include <prometheus/histogram.h>
+#include <prometheus/registry.h>
+
+#include "base/flat_map.h"
+#include "base/result.h"
+#include "coordinator/service/cluster.h"
+
+namespace shoal::coordinator::rest {
+
+class Metrics {
+ public:
+  Metrics();
+
+  // `route` is a template of the route table or "unmatched".
+  void request_done(std::string_view method, std::string_view route, int status);
+  void request_took(std::string_view method, std::string_view route, Duration time);
+  void connections(std::int64_t now) { connections_.Set(static_cast<double>(now)); }
+  void streams(std::int64_t now) { streams_.Set(static_cast<double>(now)); }
+  void stream_dropped(std::string_view reason);
+
+  // Counts events from the newest one on. Once, before the first tally.
+  Status begin(Reader& reader);
+
+  // Counts the events that are new since the last call; a bounded number of them.
+  Status tally(Reader& reader);
+
+  // Prometheus text format 0.0.4.
+  Result<std::string> scrape(Cluster& cluster, Reader& reader);
+
+ private:
+  struct RoundTally {
+    std::int64_t committed = 0, aborted = 0;
+  };
+  struct JobSample;
+  class Families;
+
+  Status tally_locked(Reader& reader);
+  Result<std::vector<JobSample>> sample_jobs(Reader& reader, Instant now,
+                                             std::vector<std::int64_t>& by_phase);
+  void add_jobs(Families& families, const std::vector<JobSample>& jobs, const LiveView& live);
+  Status add_agents(Families& families, Reader& reader, const LiveView& live);
+  void add_events(Families& families);
+
+  prometheus::Registry registry_;
+  prometheus::Family<prometheus::Counter>& requests_;
+  prometheus::Family<prometheus::Histogram>& durations_;
+  prometheus::Family<prometheus::Counter>& dropped_;
+  prometheus::Gauge& connections_;
+  prometheus::Gauge& streams_;
+
+  std::mutex mutex_;  // what follows
+  std::int64_t tallied_seq_ = 0;
+  std::array<std::int64_t, 3> events_{};  // by severity
+  FlatMap<JobId, RoundTally> rounds_;
+  std::int64_t settled_job_ = 0;                   // it and all before it are long over …
+  std::array<std::int64_t, 10> settled_phases_{};  // … and were counted here
+};
+
+}  // namespace shoal::coordinator::rest

@@ -1,0 +1,57 @@
+// The route table: the only list of what this server answers.
+#include "coordinator/service/http/api.h"
+#include "coordinator/service/http/router.h"
+
+namespace shoal::coordinator::rest {
+
+const std::vector<Route>& route_table() {
+  static const std::vector<Route> kTable = {
+      {"POST", "/api/v1/jobs", nullptr, api::create_job, {"dry_run"}},
+      {"GET", "/api/v1/jobs", api::list_jobs, nullptr, {"limit", "cursor", "order", "phase"}},
+      {"GET", "/api/v1/jobs/{job}", api::get_job},
+      {"POST", "/api/v1/jobs/{job}/cancel", nullptr, api::cancel_job},
+      {"GET", "/api/v1/jobs/{job}/rounds", api::list_rounds, nullptr, {"limit", "cursor", "order"}},
+      {"GET", "/api/v1/jobs/{job}/rounds/{round}", api::get_round},
+      {"GET",
+       "/api/v1/jobs/{job}/replicas",
+       api::list_replicas,
+       nullptr,
+       {"limit", "cursor", "order"}},
+      {"GET",
+       "/api/v1/jobs/{job}/checkpoints",
+       api::list_checkpoints,
+       nullptr,
+       {"limit", "cursor", "order"}},
+      {"GET", "/api/v1/jobs/{job}/series", api::list_series},
+      {"GET",
+       "/api/v1/jobs/{job}/series/query",
+       api::query_series,
+       nullptr,
+       {"name", "x", "by", "from", "to", "max_points"}},
+      {"GET", "/api/v1/checkpoints/{checkpoint}", api::get_checkpoint},
+      {"GET", "/api/v1/checkpoints/{checkpoint}/files/{path...}", api::get_checkpoint_file},
+      {"GET", "/api/v1/agents", api::list_agents, nullptr, {"limit", "cursor", "order", "gone"}},
+      {"GET", "/api/v1/agents/{agent}", api::get_agent},
+      {"GET",
+       "/api/v1/events",
+       api::list_events,
+       nullptr,
+       {"limit", "cursor", "order", "job", "agent", "severity"}},
+      {"GET",
+       "/api/v1/events/stream",
+       api::stream_events,
+       nullptr,
+       {"job", "agent", "severity", "from"}},
+      {"GET", "/api/v1/version", api::version, nullptr, {}, true},
+      {"GET", "/api/v1/openapi.json", api::openapi, nullptr, {}, true},
+      {"GET", "/", api::start_page, nullptr, {}, true},
+      {"GET", "/problems/{slug}", api::problem_help, nullptr, {}, true},
+      {"GET", "/livez", api::livez, nullptr, {"verbose"}, true},
+      {"GET", "/readyz", api::readyz, nullptr, {"verbose"}, true},
+      {"GET", "/healthz", api::readyz, nullptr, {"verbose"}, true},
+      {"GET", "/metrics", api::metrics},
+  };
+  return kTable;
+}
+
+}  // namespace shoal::coordinator::rest

@@ -1,0 +1,71 @@
+// The HTTP side of the coordinator on one port: REST under /api/v1, the event stream (SSE or
+// NDJSON), checkpoint downloads, probes, Prometheus text and a small start page. Boost.Beast with
+// plain callbacks on a few I/O threads that never wait for a disk; questions to the store run on a
+// few workers, each with its own Reader. It changes nothing itself: commands go through Cluster,
+// and api/openapi.json is the contract of every route.
+//
+// There is no authentication yet. An address that other hosts can reach is therefore refused unless
+// `remote_allowed` is set, a Host header that is neither an IP address nor a known name is refused
+// (DNS rebinding), and so is a POST from a page of another origin.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "base/time.h"
+#include "base/units.h"
+#include "coordinator/service/cluster.h"
+
+namespace shoal::coordinator {
+
+struct HttpOptions {
+  std::string bind = "127.0.0.1:7070";  // port 0 picks a free one; [::1]:7070 for IPv6
+  bool remote_allowed = false;          // accept a bind address that is not loopback
+  std::vector<std::string> host_names;  // further names in a Host header; this host's own name
+                                        // is added unless only loopback is bound
+  int threads = 2;                      // for sockets
+  int workers = 2;                      // for questions to the store
+  Bytes body_max = mebibytes(1);
+  Bytes header_max = Bytes(16 << 10);
+  std::int64_t connections_max = 1000;  // streams included; one more is answered 503
+  std::int64_t streams_max = 200;
+  std::int64_t questions_max = 256;  // waiting for a worker; one more is answered 503
+
+  Duration read_limit = seconds(30);    // first byte until the request is complete
+  Duration idle_limit = seconds(75);    // keep-alive between two requests
+  Duration write_limit = seconds(30);   // one response, one chunk of a file, one batch of a stream
+  Duration answer_limit = seconds(60);  // request read until the answer is known
+  Duration heartbeat_every = seconds(15);  // comment line on a silent stream
+  Duration drain_limit = seconds(5);       // stop() waits this long for answers in flight
+};
+
+// Empty when the options can work together.
+std::vector<FieldError> validate(const HttpOptions& options);
+
+class HttpServer {
+ public:
+  // Binds, listens and serves. Errors name the remedy: kConflict "… is in use", kValidation for
+  // options and a bind address that is none. `cluster` must outlive the server.
+  static Result<std::unique_ptr<HttpServer>> start(HttpOptions options, Cluster& cluster);
+  ~HttpServer();  // stops
+
+  HttpServer(const HttpServer&) = delete;
+  HttpServer& operator=(const HttpServer&) = delete;
+
+  std::string address() const;  // "127.0.0.1:41234": what was really bound
+
+  // Takes no further connection, lets answers in flight finish within drain_limit, closes streams
+  // and idle connections, joins the threads. A second call does nothing. Not from a Cluster
+  // callback.
+  void stop();
+
+ private:
+  struct Impl;
+  explicit HttpServer(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace shoal::coordinator

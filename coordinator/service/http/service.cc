@@ -1,0 +1,129 @@
+#include "coordinator/service/http/service.h"
+
+#include <algorithm>
+#include <chrono>
+#include <random>
+
+#include "base/prng.h"
+
+namespace shoal::coordinator::rest {
+namespace {
+
+constexpr std::int64_t kTallyEveryNs = 5'000'000'000;
+
+std::int64_t steady_ns() {
+  return std::chrono::steady_clock::now().time_since_epoch() / std::chrono::nanoseconds(1);
+}
+
+}  // namespace
+
+Service::Slot::Slot(Service& service, std::atomic<std::int64_t>& counter)
+    : service_(&service), counter_(&counter) {
+  counter_->fetch_add(1);
+  service_->show_counts();
+}
+
+Service::Slot::~Slot() {
+  if (service_ == nullptr) return;
+  std::lock_guard lock(service_->mutex_);
+  if (counter_->fetch_sub(1) == 1) service_->emptied_.notify_all();
+  service_->show_counts();
+}
+
+void Service::show_counts() {
+  metrics.connections(connections.load());
+  metrics.streams(streams.load());
+}
+
+Service::Service(HttpOptions chosen, Cluster& where)
+    : options(std::move(chosen)),
+      cluster(where),
+      io_context_of_handlers{where, metrics, nullptr, {}},
+      request_number_(std::random_device{}() * std::uint64_t{0x9e3779b97f4a7c15}),
+      io(options.threads) {}
+
+void Service::start_threads() {
+  const std::weak_ptr<Service> weak = weak_from_this();
+  auto on_worker = [weak](std::function<void(Context&)> job) {
+    const auto service = weak.lock();
+    return service && service->workers->post_rest(std::move(job));
+  };
+  workers = std::make_unique<WorkerPool<Context>>(
+      options.workers, static_cast<std::size_t>(options.questions_max), [this, on_worker] {
+        return std::make_unique<Context>(
+            Context{cluster, metrics, cluster.store().reader(), on_worker});
+      });
+  // A connection has at most one read waiting.
+  files = std::make_unique<WorkerPool<FileScratch>>(
+      1, static_cast<std::size_t>(options.connections_max) + 1,
+      [] { return std::make_unique<FileScratch>(); });
+  subscription = cluster.on_events([weak](std::int64_t seq) {
+    if (const auto service = weak.lock()) service->on_events(seq);
+  });
+}
+
+void Service::enlist(std::weak_ptr<Peer> peer) {
+  std::lock_guard lock(mutex_);
+  if (peers_.size() >= sweep_at_) {
+    std::erase_if(peers_, [](const std::weak_ptr<Peer>& entry) { return entry.expired(); });
+    sweep_at_ = std::max<std::size_t>(64, peers_.size() * 2);
+  }
+  peers_.push_back(std::move(peer));
+}
+
+void Service::stop_peers() {
+  std::vector<std::weak_ptr<Peer>> peers;
+  {
+    std::lock_guard lock(mutex_);
+    peers = peers_;
+  }
+  for (const auto& weak : peers)
+    if (const auto peer = weak.lock()) peer->stop();
+}
+
+bool Service::wait_until_empty(Duration limit) {
+  std::unique_lock lock(mutex_);
+  return emptied_.wait_for(lock, std::chrono::nanoseconds(limit.ns),
+                           [this] { return connections.load() == 0; });
+}
+
+std::string Service::next_request_id() {
+  std::uint64_t state = request_number_.fetch_add(1);
+  static constexpr char kHex[] = "0123456789abcdef";
+  std::string id = "req_";
+  std::uint64_t bits = split_mix(state);
+  for (int i = 0; i < 16; ++i, bits >>= 4) id.push_back(kHex[bits & 15]);
+  return id;
+}
+
+// On a runtime thread: must not block. Many calls between two turns of the I/O thread become one.
+void Service::on_events(std::int64_t seq) {
+  std::int64_t known = newest_seq.load();
+  while (known < seq && !newest_seq.compare_exchange_weak(known, seq)) {
+  }
+  if (wake_posted_.exchange(true)) return;
+  http_io::net::post(io, [this] { tell_streams(); });
+}
+
+void Service::tell_streams() {
+  wake_posted_ = false;
+  const std::int64_t newest = newest_seq.load();
+  std::vector<std::weak_ptr<Peer>> peers;
+  {
+    std::lock_guard lock(mutex_);
+    if (streams.load() > 0) peers = peers_;
+  }
+  for (const auto& weak : peers)
+    if (const auto peer = weak.lock()) peer->events_are_new(newest);
+
+  // Counting a little at a time keeps a scrape short even when nobody scraped for days.
+  const std::int64_t now = steady_ns();
+  if (now - last_tally_ns_.load() < kTallyEveryNs) return;
+  last_tally_ns_ = now;
+  workers->post([](Context& context) {
+    // A failure shows up again, and is reported, at the next scrape.
+    static_cast<void>(context.metrics.tally(*context.reader));
+  });
+}
+
+}  // namespace shoal::coordinator::rest

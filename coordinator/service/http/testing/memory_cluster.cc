@@ -1,0 +1,396 @@
+#include "coordinator/service/http/testing/memory_cluster.h"
+
+#include <algorithm>
+
+namespace shoal::coordinator::testing {
+namespace {
+
+constexpr Instant kNow = from_unix_ms(1'800'000'000'123);
+
+// One page of a map whose keys are positive numbers.
+template <typename Map, typename Keep, typename KeyOf>
+auto page_of(const Map& map, const PageRequest& request, Keep keep, KeyOf key_of) {
+  Page<typename Map::mapped_type> page;
+  std::vector<const typename Map::value_type*> rows;
+  for (const auto& row : map) rows.push_back(&row);
+  if (request.newest_first) std::reverse(rows.begin(), rows.end());
+  std::int64_t last = 0;
+  for (const auto* row : rows) {
+    const std::int64_t key = key_of(*row);
+    if (request.after != 0 && (request.newest_first ? key >= request.after : key <= request.after))
+      continue;
+    if (!keep(row->second)) continue;
+    if (static_cast<int>(page.items.size()) == request.limit) {
+      page.next = last;
+      break;
+    }
+    page.items.push_back(row->second);
+    last = key;
+  }
+  return page;
+}
+
+constexpr auto kFirstKey = [](const auto& row) { return static_cast<std::int64_t>(row.first); };
+
+class MemoryReader : public Reader {
+ public:
+  explicit MemoryReader(Tables& tables) : tables_(tables) {}
+
+  Result<Page<JobRecord>> jobs(const PageRequest& page,
+                               const std::vector<JobPhase>& phases) override {
+    return ask<Page<JobRecord>>([&] {
+      return page_of(
+          tables_.jobs, page,
+          [&](const JobRecord& job) {
+            return phases.empty() ||
+                   std::find(phases.begin(), phases.end(), job.phase) != phases.end();
+          },
+          kFirstKey);
+    });
+  }
+  Result<std::optional<JobRecord>> job(JobId id) override { return one(tables_.jobs, id.n); }
+  Result<std::optional<JobRecord>> job_by_name(const std::string& name) override {
+    return ask<std::optional<JobRecord>>([&] {
+      std::optional<JobRecord> found;
+      for (const auto& [id, job] : tables_.jobs)
+        if (job.spec.name == name) found = job;
+      return found;
+    });
+  }
+  Result<Page<AgentRecord>> agents(const PageRequest& page, bool with_gone) override {
+    return ask<Page<AgentRecord>>([&] {
+      return page_of(
+          tables_.agents, page,
+          [&](const AgentRecord& agent) { return with_gone || agent.state != AgentState::kGone; },
+          kFirstKey);
+    });
+  }
+  Result<std::optional<AgentRecord>> agent(AgentId id) override {
+    return one(tables_.agents, id.n);
+  }
+  Result<Page<ReplicaRecord>> replicas(JobId job, const PageRequest& page) override {
+    return ask<Page<ReplicaRecord>>([&] {
+      return page_of(
+          tables_.replicas, page, [&](const ReplicaRecord& row) { return row.job == job; },
+          kFirstKey);
+    });
+  }
+  Result<Page<RoundRecord>> rounds(JobId job, const PageRequest& page) override {
+    return ask<Page<RoundRecord>>([&] {
+      auto result = page_of(
+          tables_.rounds, page, [&](const RoundRecord& row) { return row.key.job == job; },
+          [](const auto& row) { return row.first.round; });
+      tables_.round_rows_read += static_cast<std::int64_t>(result.items.size());
+      return result;
+    });
+  }
+  Result<std::vector<ContributionRecord>> contributions(const RoundKey& key) override {
+    return ask<std::vector<ContributionRecord>>([&] { return tables_.contributions[key]; });
+  }
+  Result<Page<CheckpointRecord>> checkpoints(JobId job, const PageRequest& page) override {
+    return ask<Page<CheckpointRecord>>([&] {
+      return page_of(
+          tables_.checkpoints, page,
+          [&](const CheckpointRecord& row) { return row.key.job == job; }, kFirstKey);
+    });
+  }
+  Result<std::optional<CheckpointRecord>> checkpoint(CheckpointId id) override {
+    return one(tables_.checkpoints, id.n);
+  }
+  Result<Page<EventRecord>> events(const EventFilter& filter, const PageRequest& page) override {
+    return ask<Page<EventRecord>>([&] {
+      return page_of(
+          tables_.events, page,
+          [&](const EventRecord& event) {
+            return (!filter.job || event.job == *filter.job) &&
+                   (!filter.agent || event.agent == *filter.agent) &&
+                   (!filter.severity_min || event.severity >= *filter.severity_min);
+          },
+          kFirstKey);
+    });
+  }
+  Result<std::vector<std::string>> series_names(JobId) override {
+    return ask<std::vector<std::string>>([&] {
+      std::vector<std::string> names;
+      for (const auto& [name, lines] : tables_.series) names.push_back(name);
+      return names;
+    });
+  }
+  Result<std::vector<SeriesLine>> series(const SeriesQuery& query) override {
+    return ask<std::vector<SeriesLine>>([&] { return tables_.series[query.name]; });
+  }
+
+ private:
+  template <typename T, typename Call>
+  Result<T> ask(Call call) {
+    std::function<void()> before;
+    {
+      std::lock_guard lock(tables_.mutex);
+      before = tables_.before_answer;
+    }
+    if (before) before();
+    std::lock_guard lock(tables_.mutex);
+    if (tables_.broken) return *tables_.broken;
+    return call();
+  }
+  template <typename Map>
+  Result<std::optional<typename Map::mapped_type>> one(const Map& map, std::uint64_t key) {
+    return ask<std::optional<typename Map::mapped_type>>([&] {
+      const auto it = map.find(key);
+      return it == map.end() ? std::nullopt : std::optional(it->second);
+    });
+  }
+  Tables& tables_;
+};
+
+ContributionRecord contribution(const RoundKey& key, std::uint64_t replica) {
+  ContributionRecord item;
+  item.key = key;
+  item.replica = ReplicaId(replica);
+  item.agent = AgentId(replica);
+  item.state = ContributionState::kCommitted;
+  item.report = {.key = key,
+                 .tokens = Tokens(1600),
+                 .steps = Steps(50),
+                 .train_loss = 2.5,
+                 .norm = 0.5,
+                 .max_abs = 0.25,
+                 .nonfinite = 0,
+                 .compute_s = 8.5};
+  item.reported_at = kNow - seconds(90);
+  item.voted_at = kNow - seconds(88);
+  item.applied_at = kNow - seconds(86);
+  item.weight = 1600;
+  item.member_index = static_cast<std::int32_t>(replica) - 1;
+  item.average = {1, 2};
+  item.anchor = {3, 4};
+  item.stats = {.sent = Bytes(1000), .received = Bytes(900), .reduce_s = 0.75};
+  return item;
+}
+
+void fill_rounds(Tables& tables, JobId job) {
+  for (RoundNumber number = 1; number <= 3; ++number) {
+    RoundRecord round;
+    round.key = {job, 0, number};
+    round.from_step = Steps((number - 1) * 50);
+    round.to_step = Steps(number * 50);
+    round.opened_at = kNow - seconds(100);
+    if (number < 3) {
+      round.state = RoundState::kCommitted;
+      round.attempt = 1;
+      round.sealed_at = kNow - seconds(89);
+      round.attempt_started_at = kNow - seconds(89);
+      round.committed_at = kNow - seconds(87);
+      round.average = {1, 2};
+      round.anchor = {3, 4};
+      round.tokens = Tokens(3200);
+      round.train_loss = 2.5;
+      tables.contributions[round.key] = {contribution(round.key, 1), contribution(round.key, 2)};
+    }
+    tables.rounds[round.key] = round;
+  }
+}
+
+void fill_members(Tables& tables, JobId job, LiveView& live) {
+  for (std::uint64_t n = 1; n <= 2; ++n) {
+    AgentRecord agent;
+    agent.id = AgentId(n);
+    agent.uid = std::string(32, 'a');
+    agent.name = "agent-" + std::to_string(n);
+    agent.version = "0.1.0";
+    agent.host = "127.0.0.1";
+    agent.incarnation = {1};
+    agent.state = AgentState::kActive;
+    agent.devices = {{.index = 0,
+                      .kind = DeviceKind::kCpu,
+                      .name = "CPU",
+                      .memory = mebibytes(512),
+                      .gflops = 10,
+                      .bf16 = false}};
+    agent.labels = {{"region", "eu"}};
+    agent.joined_at = kNow - seconds(1000);
+    tables.agents[n] = agent;
+    live.agents.put(agent.id, {Health::kGreen, kNow - seconds(1), mebibytes(40)});
+
+    ReplicaRecord replica;
+    replica.id = ReplicaId(n);
+    replica.job = job;
+    replica.agent = agent.id;
+    replica.state = ReplicaState::kServing;
+    replica.held_round = 2;
+    replica.created_at = kNow - seconds(900);
+    tables.replicas[n] = replica;
+    live.replicas.put(replica.id, {{.replica = replica.id,
+                                    .key = {job, 0, 3},
+                                    .step = Steps(100 + static_cast<std::int64_t>(n)),
+                                    .tokens = Tokens(320),
+                                    .train_loss = 2.25,
+                                    .gradient_norm = 1,
+                                    .lr = 1e-3,
+                                    .tokens_per_s = 500},
+                                   kNow - seconds(1)});
+  }
+}
+
+}  // namespace
+
+void MemoryStore::write(std::vector<Record>, std::function<void(Status)> done) { done(Status()); }
+std::unique_ptr<Reader> MemoryStore::reader() { return std::make_unique<MemoryReader>(tables_); }
+StoreStats MemoryStore::stats() const {
+  StoreStats stats;
+  stats.commits = 12;
+  stats.commit_seconds_sum = 0.5;
+  stats.state_file = Bytes(4096);
+  return stats;
+}
+
+void MemoryCluster::submit(JobSpec spec, bool dry_run, std::function<void(Answer)> done) {
+  if (!answer_commands) return;
+  std::unique_lock lock(tables.mutex);
+  for (const auto& [id, job] : tables.jobs) {
+    if (job.spec.name != spec.name) continue;
+    lock.unlock();
+    return done({Error{Code::kConflict, "the name \"" + spec.name + "\" is taken", "/name",
+                       "choose another"},
+                 {}});
+  }
+  if (spec.name == "too-big") {
+    lock.unlock();
+    return done({Error{Code::kValidation, "1 field is not accepted", "", ""},
+                 {{"/model/layers", "no agent has the memory"}}});
+  }
+  const JobId id(next_job_++);
+  if (!dry_run) {
+    JobRecord job;
+    job.id = id;
+    job.spec = std::move(spec);
+    job.created_at = kNow;
+    tables.jobs[id.n] = job;
+  }
+  lock.unlock();
+  done({id, {}});
+}
+
+void MemoryCluster::cancel(JobId job, std::function<void(Answer)> done) {
+  if (!answer_commands) return;
+  std::unique_lock lock(tables.mutex);
+  JobRecord& record = tables.jobs.at(job.n);
+  if (is_terminal(record.phase)) {
+    lock.unlock();
+    return done({Error{Code::kConflict, "the job has ended", "", ""}, {}});
+  }
+  record.desired = JobDesired::kCancel;
+  lock.unlock();
+  done({job, {}});
+}
+
+std::shared_ptr<const LiveView> MemoryCluster::live() const {
+  std::lock_guard lock(mutex_);
+  return std::make_shared<const LiveView>(live_);
+}
+void MemoryCluster::set_live(LiveView view) {
+  std::lock_guard lock(mutex_);
+  live_ = std::move(view);
+}
+Readiness MemoryCluster::readiness() const { return ready; }
+RuntimeStats MemoryCluster::stats() const { return {.heartbeats = 42}; }
+std::string MemoryCluster::checkpoint_folder(CheckpointId checkpoint) const {
+  return checkpoint_root + "/" + to_string(checkpoint);
+}
+
+std::shared_ptr<void> MemoryCluster::on_events(std::function<void(std::int64_t)> wake) {
+  std::lock_guard lock(mutex_);
+  const int handle = next_wake_++;
+  wakes_[handle] = std::move(wake);
+  return std::shared_ptr<void>(nullptr, [this, handle](void*) {
+    std::lock_guard inner(mutex_);
+    wakes_.erase(handle);
+  });
+}
+
+void MemoryCluster::add_event(std::string kind, JobId job, std::string message, Severity severity) {
+  std::int64_t seq = 0;
+  {
+    std::lock_guard lock(tables.mutex);
+    seq = tables.events.empty() ? 1 : tables.events.rbegin()->first + 1;
+    EventRecord event;
+    event.seq = seq;
+    event.at = kNow;
+    event.kind = std::move(kind);
+    event.job = job;
+    event.message = std::move(message);
+    event.severity = severity;
+    tables.events[seq] = event;
+  }
+  std::lock_guard lock(mutex_);
+  for (const auto& [handle, wake] : wakes_) wake(seq);
+}
+
+JobSpec small_spec(std::string name) {
+  JobSpec spec;
+  spec.name = std::move(name);
+  spec.data.train = "/data/train.txt";
+  spec.train.steps = Steps(150);
+  spec.train.batch = 1;
+  spec.model.context = 32;
+  return spec;
+}
+
+void fill(MemoryCluster& cluster) {
+  Tables& tables = cluster.tables;
+  JobRecord job;
+  job.id = JobId(7);
+  job.spec = small_spec("alpha");
+  job.phase = JobPhase::kTraining;
+  job.reason = JobReason::kRunning;
+  job.created_at = kNow - seconds(1000);
+  job.updated_at = kNow - seconds(86);
+  job.started_at = kNow - seconds(950);
+  job.committed_round = 2;
+  job.committed_at = kNow - seconds(87);
+  job.committed_step = Steps(100);
+  job.committed_tokens = Tokens(6400);
+  job.value_count = 1000;
+  job.train_loss = 2.5;
+  job.bytes_sent = Bytes(4000);
+  job.anchor = {3, 4};
+  tables.jobs[7] = job;
+
+  JobRecord done = job;
+  done.id = JobId(8);
+  done.spec.name = "beta";
+  done.phase = JobPhase::kCompleted;
+  done.reason = JobReason::kFinished;
+  done.validation_loss = 1.75;
+  done.validation_round = 2;
+  done.finished_at = kNow - seconds(500);
+  done.updated_at = kNow - seconds(500);
+  tables.jobs[8] = done;
+
+  LiveView live;
+  live.now = kNow;
+  live.boot_epoch = 3;
+  fill_members(tables, job.id, live);
+  fill_rounds(tables, job.id);
+  cluster.set_live(std::move(live));
+
+  CheckpointRecord checkpoint;
+  checkpoint.id = CheckpointId(5);
+  checkpoint.key = {job.id, 0, 2};
+  checkpoint.state = CheckpointState::kStored;
+  checkpoint.updated_at = kNow - seconds(80);
+  checkpoint.files = {{"model.bin", Bytes(10), std::string(64, 'a')},
+                      {"state/outer.bin", Bytes(4), std::string(64, 'b')},
+                      {"link.bin", Bytes(10), std::string(64, 'c')},
+                      {"short.bin", Bytes(99), std::string(64, 'd')}};
+  tables.checkpoints[5] = checkpoint;
+  checkpoint.id = CheckpointId(6);
+  checkpoint.state = CheckpointState::kUploading;
+  tables.checkpoints[6] = checkpoint;
+  tables.series["train_loss"] = {{ReplicaId(), {1, 2}, {2.5, 2.25}, {2.5, 2.25}, {2.5, 2.25}}};
+  cluster.add_event("job_submitted", job.id, "alpha was submitted");
+  cluster.add_event("agent_joined", {}, "agent-1 joined");
+  cluster.add_event("replica_failed", job.id, "out of memory", Severity::kWarning);
+}
+
+}  // namespace shoal::coordinator::testing

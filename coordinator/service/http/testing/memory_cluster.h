@@ -1,0 +1,85 @@
+// A cluster in memory for the tests of the HTTP side: the store, reader and command interfaces over
+// plain maps, filled by the tests. It has none of the coordinator's rules; those have their own
+// tests.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "coordinator/service/cluster.h"
+
+namespace shoal::coordinator::testing {
+
+// Tables by key; every access goes through `mutex`.
+struct Tables {
+  std::mutex mutex;
+  std::map<std::uint64_t, JobRecord> jobs;
+  std::map<std::uint64_t, AgentRecord> agents;
+  std::map<std::uint64_t, ReplicaRecord> replicas;
+  std::map<std::uint64_t, CheckpointRecord> checkpoints;
+  std::map<RoundKey, RoundRecord> rounds;
+  std::map<RoundKey, std::vector<ContributionRecord>> contributions;
+  std::map<std::int64_t, EventRecord> events;
+  std::map<std::string, std::vector<SeriesLine>> series;  // by name
+  std::optional<Error> broken;                            // every question fails with it
+  std::function<void()> before_answer;                    // runs in the reader's thread
+  std::int64_t round_rows_read = 0;
+};
+
+class MemoryStore : public Store {
+ public:
+  explicit MemoryStore(Tables& tables) : tables_(tables) {}
+  Result<Snapshot> load() override { return Snapshot{}; }
+  void write(std::vector<Record> records, std::function<void(Status)> done) override;
+  void append(std::vector<SeriesPoint>) override {}
+  std::unique_ptr<Reader> reader() override;
+  StoreStats stats() const override;
+  const std::string& folder() const override { return folder_; }
+
+ private:
+  Tables& tables_;
+  std::string folder_ = "memory";
+};
+
+class MemoryCluster : public Cluster {
+ public:
+  MemoryCluster() : store_(tables) {}
+
+  void submit(JobSpec spec, bool dry_run, std::function<void(Answer)> done) override;
+  void cancel(JobId job, std::function<void(Answer)> done) override;
+  std::shared_ptr<const LiveView> live() const override;
+  Readiness readiness() const override;
+  RuntimeStats stats() const override;
+  Store& store() override { return store_; }
+  std::string checkpoint_folder(CheckpointId checkpoint) const override;
+  std::shared_ptr<void> on_events(std::function<void(std::int64_t)> wake) override;
+
+  void add_event(std::string kind, JobId job = {}, std::string message = {},
+                 Severity severity = Severity::kInfo);
+  void set_live(LiveView view);
+
+  Tables tables;
+  Readiness ready;              // set before the server starts
+  bool answer_commands = true;  // false: submit and cancel never answer
+  std::string checkpoint_root;
+
+ private:
+  MemoryStore store_;
+  mutable std::mutex mutex_;
+  LiveView live_;
+  std::uint64_t next_job_ = 100;
+  std::map<int, std::function<void(std::int64_t)>> wakes_;
+  int next_wake_ = 0;
+};
+
+JobSpec small_spec(std::string name);
+
+// One training job "alpha" (job_7) with two agents and replicas, three rounds (the last one open),
+// one stored checkpoint (ckpt_5) and a finished job "beta" (job_8).
+void fill(MemoryCluster& cluster);
+
+}  // namespace shoal::coordinator::testing

@@ -1,0 +1,155 @@
+// The parts of the HTTP side that are text only: URLs, cursors, route matching, guards, problems,
+// views.
+#include <gmock/gmock.h>
+
+#include "coordinator/service/http/guard.h"
+#include "coordinator/service/http/problem.h"
+#include "coordinator/service/http/router.h"
+#include "coordinator/service/http/testing/memory_cluster.h"
+#include "coordinator/service/http/url.h"
+#include "coordinator/service/http/views.h"
+
+namespace shoal::coordinator::rest {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::Pair;
+
+TEST(Url, DecodesEscapesAndRefusesBrokenOnes) {
+  EXPECT_EQ(percent_decode("a%2Fb+c", false), "a/b+c");
+  EXPECT_EQ(percent_decode("a+b", true), "a b");
+  for (const char* bad : {"%", "%2", "%zz", "a%00b"})
+    EXPECT_FALSE(percent_decode(bad, false)) << bad;
+}
+
+TEST(Url, SplitsAQuery) {
+  Request request;
+  ASSERT_TRUE(split_target("/a/b?x=1&y=two%20words&flag&x=2#rest", request));
+  EXPECT_EQ(request.path, "/a/b");
+  EXPECT_THAT(request.query, ElementsAre(Pair("x", "1"), Pair("y", "two words"), Pair("flag", ""),
+                                         Pair("x", "2")));
+  EXPECT_EQ(*request.query_value("x"), "2");
+  EXPECT_FALSE(split_target("a", request));
+  EXPECT_FALSE(split_target("/a?x=%", request));
+}
+
+TEST(Url, Base64UrlGoesThereAndBack) {
+  for (const std::string text : {"", "f", "fo", "foo", "c1:jobs:123", "\xff\xfe\xfd"})
+    EXPECT_EQ(from_base64url(base64url(text)), text);
+  EXPECT_EQ(base64url("foob"), "Zm9vYg");
+  EXPECT_FALSE(from_base64url("a b"));
+}
+
+Code cursor_code(const std::string& cursor) {
+  Request request;
+  request.query.emplace_back("cursor", cursor);
+  const auto page = read_page(request, "jobs", false);
+  return page.ok() ? Code::kInternal : page.error().code;
+}
+
+TEST(Url, ACursorBelongsToItsList) {
+  Request request;
+  request.query.emplace_back("cursor", make_cursor("jobs", 42));
+  EXPECT_EQ(read_page(request, "jobs", false).value().after, 42);
+  EXPECT_EQ(cursor_code(make_cursor("rounds", 42)), Code::kIncompatible);
+  EXPECT_EQ(cursor_code(base64url("c0:jobs:42")), Code::kIncompatible);
+  for (const std::string bad : {"garbage", "***", ""})
+    EXPECT_EQ(cursor_code(bad), Code::kInvalidArgument);
+  EXPECT_EQ(cursor_code(base64url("c1:jobs:-1")), Code::kInvalidArgument);
+}
+
+TEST(Router, MatchesTemplates) {
+  std::vector<std::pair<std::string, std::string>> parts;
+  EXPECT_TRUE(match_path("/", "/", parts));
+  EXPECT_TRUE(match_path("/jobs/{job}/rounds", "/jobs/my%2Djob/rounds", parts));
+  EXPECT_THAT(parts, ElementsAre(Pair("job", "my-job")));
+  parts.clear();
+  EXPECT_TRUE(match_path("/files/{path...}", "/files/a/b.bin", parts));
+  EXPECT_THAT(parts, ElementsAre(Pair("path", "a/b.bin")));
+  for (const char* path :
+       {"/jobs", "/jobs/", "/jobs/x/", "/jobs//rounds", "/jobs/x/rounds/", "/files/"}) {
+    EXPECT_FALSE(match_path("/jobs/{job}/rounds", path, parts)) << path;
+    EXPECT_FALSE(match_path("/files/{path...}", path, parts)) << path;
+  }
+}
+
+TEST(Router, EveryRouteHasOneHandler) {
+  for (const Route& route : route_table())
+    EXPECT_NE(route.answer == nullptr, route.answer_later == nullptr) << route.path;
+}
+
+TEST(Guard, LetsInAddressesAndKnownNames) {
+  for (const char* host : {"", "127.0.0.1:7070", "[::1]:7070", "localhost", "LocalHost:1",
+                           "a.localhost", "192.168.1.5:7070", "node-1:7070"})
+    EXPECT_TRUE(host_allowed(host, {"Node-1"})) << host;
+  for (const char* host :
+       {"evil.example", "evil.example:7070", "localhost.evil.example", "127.0.0.1.evil.example"})
+    EXPECT_FALSE(host_allowed(host, {"node-1"})) << host;
+}
+
+TEST(Guard, APageOfAnotherOriginMayNotChangeAnything) {
+  EXPECT_TRUE(origin_allowed("", "localhost:7070"));
+  EXPECT_TRUE(origin_allowed("http://localhost:7070", "localhost:7070"));
+  for (const char* origin : {"null", "http://evil.example", "http://localhost:8080"})
+    EXPECT_FALSE(origin_allowed(origin, "localhost:7070")) << origin;
+}
+
+TEST(Guard, ReadsBindAddresses) {
+  EXPECT_EQ(parse_bind("127.0.0.1:7070").value().port, 7070);
+  EXPECT_EQ(parse_bind("[::1]:0").value().host, "::1");
+  EXPECT_TRUE(parse_bind("localhost:0").value().loopback);
+  EXPECT_FALSE(parse_bind("0.0.0.0:1").value().loopback);
+  for (const char* bad :
+       {"", "7070", ":7070", "127.0.0.1", "127.0.0.1:", "127.0.0.1:99999", "host.example:1"}) {
+    const auto bind = parse_bind(bad);
+    ASSERT_FALSE(bind.ok()) << bad;
+    EXPECT_FALSE(bind.error().remedy.empty());
+  }
+}
+
+TEST(Problem, EachHasAPageOfItsOwn) {
+  std::vector<std::string_view> slugs;
+  for (int i = 0; i <= static_cast<int>(kLastProblem); ++i) {
+    const ProblemKind& kind = kind_of(static_cast<Problem>(i));
+    std::string html;
+    EXPECT_TRUE(problem_page(kind.slug, html));
+    EXPECT_THAT(html, ::testing::HasSubstr(std::string(kind.help)));
+    EXPECT_THAT(slugs, ::testing::Not(::testing::Contains(kind.slug)));
+    slugs.push_back(kind.slug);
+  }
+}
+
+TEST(Views, TimesAreUtcWithMilliseconds) {
+  EXPECT_EQ(rfc3339(from_unix_ms(0)), "1970-01-01T00:00:00.000Z");
+  EXPECT_EQ(rfc3339(from_unix_ms(1'800'000'000'123)), "2027-01-15T08:00:00.123Z");
+}
+
+// Two replicas, 100 steps, 1000 parameters: each step a ring sends 2 * (1/2) * 4000 bytes per
+// replica.
+TEST(Views, BytesOfDataParallelAreThoseOfARing) {
+  JobRecord job;
+  job.spec = testing::small_spec("x");
+  EXPECT_EQ(bytes_of_data_parallel(job), std::nullopt);
+  job.value_count = 1000;
+  job.committed_step = Steps(100);
+  job.committed_tokens = Tokens(2 * 100 * job.spec.train.batch * job.spec.model.context);
+  EXPECT_EQ(bytes_of_data_parallel(job), 100 * 2 * 4000);
+  job.committed_tokens = Tokens(100 * job.spec.train.batch * job.spec.model.context);
+  EXPECT_EQ(bytes_of_data_parallel(job), 0);
+}
+
+TEST(Views, UnknownNumbersAreNull) {
+  JobRecord job;
+  job.id = JobId(1);
+  job.spec = testing::small_spec("x");
+  LiveView live;
+  live.replicas.put(ReplicaId(1), {{.key = {job.id, 0, 1}, .tokens_per_s = 0.0 / 0.0}, Instant{}});
+  const Json json = Json::parse(to_text(job_json(job, live)));
+  for (const char* name :
+       {"train_loss", "validation_loss", "bytes_ddp", "started_at", "anchor_digest"})
+    EXPECT_TRUE(json["status"][name].is_null()) << name;
+  EXPECT_TRUE(json["status"]["progress"]["tokens_per_second"].is_null());
+}
+
+}  // namespace
+}  // namespace shoal::coordinator::rest

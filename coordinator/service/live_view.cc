@@ -1,0 +1,88 @@
+#include "coordinator/service/live_view.h"
+
+namespace shoal::coordinator {
+namespace {
+
+constexpr Duration kViewAge = milliseconds(500);
+
+}  // namespace
+
+const char* to_string(Health health) {
+  switch (health) {
+    case Health::kGreen:
+      return "green";
+    case Health::kYellow:
+      return "yellow";
+    case Health::kRed:
+      return "red";
+  }
+  return "unknown";
+}
+
+LiveBoard::LiveBoard(Duration heartbeat_every, const Snapshot& snapshot)
+    : late_after_(heartbeat_every * 5 / 2), boot_epoch_(snapshot.counters.boot_epoch) {
+  for (const AgentRecord& agent : snapshot.agents) {
+    if (agent.state == AgentState::kGone) continue;
+    agents_.put(agent.id, {.connection = {}, .last_seen = agent.updated_at, .resident = {}});
+  }
+}
+
+void LiveBoard::said(Instant now, ConnectionId connection, const FromAgent& message) {
+  const std::lock_guard guard(mutex_);
+  const AgentId* id = by_connection_.find(connection);
+  if (id == nullptr) return;
+  Agent& agent = agents_.at(*id);
+  agent.last_seen = now;
+  if (const auto* heartbeat = std::get_if<Heartbeat>(&message))
+    agent.resident = heartbeat->resident;
+  if (const auto* progress = std::get_if<Progress>(&message)) {
+    replicas_.put(progress->replica, {*progress, now});
+  }
+}
+
+void LiveBoard::welcomed(Instant now, ConnectionId connection, AgentId agent) {
+  const std::lock_guard guard(mutex_);
+  Agent& entry = agents_[agent];
+  by_connection_.erase(entry.connection);
+  entry.connection = connection;
+  entry.last_seen = now;
+  by_connection_.put(connection, agent);
+}
+
+void LiveBoard::hung_up(ConnectionId connection) {
+  const std::lock_guard guard(mutex_);
+  if (const AgentId* id = by_connection_.find(connection)) agents_.at(*id).connection = {};
+  by_connection_.erase(connection);
+}
+
+void LiveBoard::stored(const Record& record) {
+  const std::lock_guard guard(mutex_);
+  if (const auto* counters = std::get_if<CounterRecord>(&record))
+    boot_epoch_ = counters->boot_epoch;
+  if (const auto* replica = std::get_if<ReplicaRecord>(&record)) {
+    if (is_terminal(replica->state)) replicas_.erase(replica->id);
+  }
+  if (const auto* agent = std::get_if<AgentRecord>(&record)) {
+    if (agent->state != AgentState::kGone) return;
+    if (const Agent* entry = agents_.find(agent->id)) by_connection_.erase(entry->connection);
+    agents_.erase(agent->id);
+  }
+}
+
+std::shared_ptr<const LiveView> LiveBoard::view(Instant now) {
+  const std::lock_guard guard(mutex_);
+  if (view_ && now - view_->now < kViewAge) return view_;
+  auto fresh = std::make_shared<LiveView>();
+  fresh->now = now;
+  fresh->boot_epoch = boot_epoch_;
+  for (const auto& [id, agent] : agents_) {
+    const Health heard = now - agent.last_seen > late_after_ ? Health::kYellow : Health::kGreen;
+    const Health health = agent.connection.n == 0 ? Health::kRed : heard;
+    fresh->agents.put(id, {health, agent.last_seen, agent.resident});
+  }
+  fresh->replicas = replicas_;
+  view_ = std::move(fresh);
+  return view_;
+}
+
+}  // namespace shoal::coordinator

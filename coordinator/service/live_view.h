@@ -1,0 +1,41 @@
+// Collects what is true only for this process: who is connected, when it was last heard, the newest
+// progress of each replica. Fed by the runtime's threads, read by REST; thread-safe. Views are
+// immutable and shared, made again when somebody asks and the last one is older than half a second.
+#pragma once
+
+#include <memory>
+#include <mutex>
+
+#include "coordinator/service/cluster.h"
+
+namespace shoal::coordinator {
+
+class LiveBoard {
+ public:
+  // Late (yellow) is an agent that was silent for more than two and a half heartbeats.
+  LiveBoard(Duration heartbeat_every, const Snapshot& snapshot);
+
+  void said(Instant now, ConnectionId connection, const FromAgent& message);
+  void welcomed(Instant now, ConnectionId connection, AgentId agent);
+  void hung_up(ConnectionId connection);
+  void stored(const Record& record);  // drops agents that are gone and replicas that ended
+
+  std::shared_ptr<const LiveView> view(Instant now);
+
+ private:
+  struct Agent {
+    ConnectionId connection;  // zero: none
+    Instant last_seen;
+    Bytes resident;
+  };
+
+  const Duration late_after_;
+  std::mutex mutex_;
+  std::int64_t boot_epoch_ = 0;
+  FlatMap<AgentId, Agent> agents_;
+  FlatMap<ConnectionId, AgentId> by_connection_;
+  FlatMap<ReplicaId, ReplicaLive> replicas_;
+  std::shared_ptr<const LiveView> view_;
+};
+
+}  // namespace shoal::coordinator

@@ -1,0 +1,97 @@
+// What people see of the moment, and the series that pass by.
+#include "coordinator/service/live_view.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "coordinator/service/series_tap.h"
+
+namespace shoal::coordinator {
+namespace {
+
+using ::testing::UnorderedElementsAre;
+
+constexpr Instant kStart{1'000'000'000'000};
+constexpr ConnectionId kStream{5};
+
+TEST(LiveBoard, HealthFollowsTheHeartbeats) {
+  LiveBoard board(seconds(2), {});
+  board.welcomed(kStart, kStream, AgentId(1));
+  board.said(kStart, kStream, Heartbeat{.sequence = 1, .resident = Bytes(42)});
+  EXPECT_EQ(board.view(kStart)->agents.at(AgentId(1)).health, Health::kGreen);
+  EXPECT_EQ(board.view(kStart)->agents.at(AgentId(1)).resident, Bytes(42));
+  EXPECT_EQ(board.view(kStart + seconds(6))->agents.at(AgentId(1)).health, Health::kYellow);
+  board.hung_up(kStream);
+  EXPECT_EQ(board.view(kStart + seconds(7))->agents.at(AgentId(1)).health, Health::kRed);
+  board.stored(AgentRecord{.id = AgentId(1), .state = AgentState::kGone});
+  EXPECT_TRUE(board.view(kStart + seconds(8))->agents.empty());
+}
+
+TEST(LiveBoard, AReturningAgentHasOneStream) {
+  LiveBoard board(seconds(2), {});
+  board.welcomed(kStart, kStream, AgentId(1));
+  board.welcomed(kStart, {6}, AgentId(1));
+  board.hung_up(kStream);  // of the old stream, late
+  EXPECT_EQ(board.view(kStart)->agents.at(AgentId(1)).health, Health::kGreen);
+}
+
+TEST(LiveBoard, AgentsKnownFromBeforeAreRedUntilTheyReturn) {
+  Snapshot snapshot;
+  snapshot.agents.push_back({.id = AgentId(3), .state = AgentState::kActive, .updated_at = kStart});
+  snapshot.agents.push_back({.id = AgentId(4), .state = AgentState::kGone});
+  snapshot.counters.boot_epoch = 2;
+  LiveBoard board(seconds(2), snapshot);
+  EXPECT_EQ(board.view(kStart)->agents.size(), 1u);
+  EXPECT_EQ(board.view(kStart)->agents.at(AgentId(3)).health, Health::kRed);
+  EXPECT_EQ(board.view(kStart)->boot_epoch, 2);
+}
+
+TEST(LiveBoard, ProgressStaysUntilTheReplicaEnds) {
+  LiveBoard board(seconds(2), {});
+  board.welcomed(kStart, kStream, AgentId(1));
+  board.said(kStart, kStream, Progress{.replica = ReplicaId(8), .step = Steps(3)});
+  EXPECT_EQ(board.view(kStart)->replicas.at(ReplicaId(8)).progress.step, Steps(3));
+  board.stored(ReplicaRecord{.id = ReplicaId(8), .state = ReplicaState::kFailed});
+  EXPECT_TRUE(board.view(kStart + seconds(1))->replicas.empty());
+}
+
+TEST(LiveBoard, AViewIsSharedForHalfASecond) {
+  LiveBoard board(seconds(2), {});
+  const auto first = board.view(kStart);
+  EXPECT_EQ(board.view(kStart + milliseconds(400)), first);
+  EXPECT_NE(board.view(kStart + milliseconds(600)), first);
+}
+
+TEST(SeriesTap, ACommittedRoundGivesItsNumbers) {
+  SeriesTap tap({});
+  JobRecord job{.id = JobId(1), .committed_round = 1};
+  job.committed_step = Steps(50);
+  job.bytes_sent = Bytes(700);
+  RoundRecord round{.key = {JobId(1), 0, 1}, .state = RoundState::kCommitted};
+  round.to_step = Steps(50);
+  round.opened_at = kStart;
+  round.committed_at = kStart + seconds(4);
+  round.train_loss = 2.5;
+  std::vector<std::pair<std::string, double>> seen;
+  for (const Record& record : {Record(job), Record(round)}) {
+    for (const SeriesPoint& point : tap.from_record(kStart, record)) {
+      EXPECT_EQ(point.step, 50);
+      EXPECT_FALSE(point.replica);
+      seen.emplace_back(point.name, point.value);
+    }
+  }
+  EXPECT_THAT(seen,
+              UnorderedElementsAre(std::pair("round_bytes", 700.0), std::pair("train_loss", 2.5),
+                                   std::pair("round_seconds", 4.0)));
+  EXPECT_TRUE(tap.from_record(kStart, job).empty());
+}
+
+TEST(SeriesTap, ProgressGivesFourSeriesOfItsReplica) {
+  SeriesTap tap({});
+  const auto points = tap.from_progress(kStart, {.replica = ReplicaId(2), .key = {JobId(1), 0, 1}});
+  ASSERT_EQ(points.size(), 4u);
+  EXPECT_EQ(points[0].replica, ReplicaId(2));
+}
+
+}  // namespace
+}  // namespace shoal::coordinator

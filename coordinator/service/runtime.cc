@@ -1,0 +1,306 @@
+#include "coordinator/service/runtime.h"
+
+#include <algorithm>
+
+namespace shoal::coordinator {
+namespace {
+
+Instant newest_instant(const Snapshot& snapshot) {
+  Instant newest;
+  const auto look = [&](const auto& records) {
+    for (const auto& record : records) newest = std::max(newest, record.updated_at);
+  };
+  look(snapshot.jobs);
+  look(snapshot.agents);
+  look(snapshot.replicas);
+  look(snapshot.checkpoints);
+  return newest;
+}
+
+// Inputs that the core must see whatever the queue holds; there are at most as many as open
+// streams.
+bool must_be_taken(const Input& input) {
+  return std::holds_alternative<AgentHungUp>(input) ||
+         std::holds_alternative<CheckpointUploaded>(input) ||
+         std::holds_alternative<CheckpointUploadFailed>(input);
+}
+
+}  // namespace
+
+struct Runtime::Subscribers {
+  std::mutex mutex;
+  std::uint64_t next = 1;
+  std::map<std::uint64_t, std::function<void(std::int64_t)>> wakes;
+
+  void wake(std::int64_t newest) {
+    const std::lock_guard guard(mutex);
+    for (const auto& [id, call] : wakes) call(newest);
+  }
+};
+
+Result<std::unique_ptr<Runtime>> Runtime::create(RuntimeOptions options, Store& store) {
+  const std::vector<FieldError> problems = validate(options.core);
+  if (!problems.empty()) {
+    return Error{.code = Code::kValidation,
+                 .message = problems.front().detail,
+                 .field = problems.front().pointer};
+  }
+  Result<Snapshot> snapshot = store.load();
+  if (!snapshot) return snapshot.error();
+  return std::unique_ptr<Runtime>(new Runtime(std::move(options), store, *snapshot));
+}
+
+Runtime::Runtime(RuntimeOptions options, Store& store, const Snapshot& snapshot)
+    : options_(std::move(options)),
+      store_(store),
+      clock_(newest_instant(snapshot)),
+      checkpoints_(snapshot.checkpoints),
+      core_(std::make_unique<Coordinator>(options_.core, snapshot)),
+      board_(std::make_unique<LiveBoard>(options_.core.heartbeat_every, snapshot)),
+      tap_(snapshot),
+      subscribers_(std::make_shared<Subscribers>()) {}
+
+Runtime::~Runtime() {
+  stop(seconds(5));
+  delivery_.reset();  // its hooks use the other members
+}
+
+void Runtime::start(AgentPort& agents) {
+  SHOAL_CHECK(agents_ == nullptr, "started twice");
+  agents_ = &agents;
+  delivery_ = std::make_unique<Delivery>(
+      store_,
+      Delivery::Hooks{.perform = [this](Delivery::Group group) { perform(std::move(group)); },
+                      .failed =
+                          [this](const Error& error) {
+                            {
+                              const std::lock_guard guard(mutex_);
+                              failed_ = true;
+                            }
+                            if (options_.on_fatal) options_.on_fatal(error);
+                          }});
+  thread_ = std::thread([this] { run(); });
+}
+
+bool Runtime::stop(Duration limit) {
+  {
+    const std::lock_guard guard(mutex_);
+    stopping_ = true;
+  }
+  arrived_.notify_all();
+  if (thread_.joinable()) thread_.join();
+  const bool drained = !delivery_ || delivery_->drain(limit);
+  if (delivery_) delivery_->halt();
+  fail_requests("the coordinator is stopping");
+  return drained;
+}
+
+// ---- the core thread
+// -----------------------------------------------------------------------------
+
+void Runtime::run() {
+  apply(Booted{});
+  {
+    const std::lock_guard guard(mutex_);
+    booted_ = true;
+  }
+  bool stopping = false;
+  while (!stopping) {
+    const std::optional<Instant> deadline = core_->next_deadline();
+    for (const Input& input : next_inputs(deadline, stopping)) apply(input);
+    const std::optional<Instant> due = core_->next_deadline();
+    if (!stopping && due && *due <= clock_.now()) apply(Tick{});
+  }
+}
+
+std::vector<Input> Runtime::next_inputs(std::optional<Instant> deadline, bool& stopping) {
+  std::unique_lock guard(mutex_);
+  const auto wanted = [&] { return stopping_ || !inputs_.empty(); };
+  if (deadline) {
+    arrived_.wait_until(guard, clock_.steady(*deadline), wanted);
+  } else {
+    arrived_.wait(guard, wanted);
+  }
+  stopping = stopping_;
+  return std::exchange(inputs_, {});
+}
+
+void Runtime::apply(const Input& input) {
+  const Instant now = clock_.now();
+  observe(now, input);
+  Effects effects;
+  core_->step(now, input, effects);
+  const double took = (clock_.now() - now).seconds();
+  delivery_->push(std::move(effects));
+  const std::lock_guard guard(mutex_);
+  ++stats_.inputs;
+  stats_.step_seconds_sum += took;
+  stats_.step_seconds_max = std::max(stats_.step_seconds_max, took);
+}
+
+// What people see between two rounds; nothing of it is decided on.
+void Runtime::observe(Instant now, const Input& input) {
+  if (const auto* gone = std::get_if<AgentHungUp>(&input)) board_->hung_up(gone->connection);
+  const auto* said = std::get_if<AgentSaid>(&input);
+  if (said == nullptr) return;
+  board_->said(now, said->connection, said->message);
+  if (std::holds_alternative<Heartbeat>(said->message)) ++heartbeats_;
+  if (const auto* progress = std::get_if<Progress>(&said->message)) {
+    store_.append(tap_.from_progress(now, *progress));
+  }
+}
+
+// ---- the delivery thread
+// -------------------------------------------------------------------------
+
+void Runtime::perform(Delivery::Group group) {
+  std::int64_t newest_event = 0;
+  std::vector<SeriesPoint> points;
+  for (const Record& record : group.records) {
+    board_->stored(record);
+    std::ranges::move(tap_.from_record(clock_.now(), record), std::back_inserter(points));
+    if (const auto* checkpoint = std::get_if<CheckpointRecord>(&record)) {
+      agents_->checkpoint_changed(*checkpoint);
+    }
+    if (const auto* event = std::get_if<EventRecord>(&record)) {
+      newest_event = std::max(newest_event, event->seq);
+      if (options_.on_event) options_.on_event(*event);
+    }
+  }
+  if (!points.empty()) store_.append(std::move(points));
+  for (Effect& effect : group.effects) perform(std::move(effect));
+  if (newest_event > 0) subscribers_->wake(newest_event);
+}
+
+void Runtime::perform(Effect effect) {
+  if (auto* send = std::get_if<Send>(&effect)) {
+    ++sends_;
+    if (const auto* welcome = std::get_if<Welcome>(&send->message)) {
+      board_->welcomed(clock_.now(), send->connection, welcome->agent);
+    }
+    agents_->send(send->connection, send->message);
+  } else if (const auto* disconnect = std::get_if<Disconnect>(&effect)) {
+    agents_->disconnect(disconnect->connection);
+  } else if (auto* reply = std::get_if<Reply>(&effect)) {
+    answer(std::move(*reply));
+  } else if (const auto* deletion = std::get_if<DeleteCheckpointFiles>(&effect)) {
+    agents_->delete_checkpoint_files(deletion->checkpoint);
+  }
+}
+
+// ---- commands
+// ------------------------------------------------------------------------------------
+
+bool Runtime::post(Input input) {
+  {
+    const std::lock_guard guard(mutex_);
+    if (stopping_ || failed_) return false;
+    if (inputs_.size() >= options_.inputs_max && !must_be_taken(input)) return false;
+    inputs_.push_back(std::move(input));
+  }
+  arrived_.notify_one();
+  return true;
+}
+
+void Runtime::request(std::function<void(Answer)> done,
+                      const std::function<Input(RequestId)>& make) {
+  RequestId id;
+  {
+    const std::lock_guard guard(mutex_);
+    if (requests_.size() < options_.requests_max) {
+      id = {next_request_++};
+      requests_.emplace(id, std::move(done));
+    }
+  }
+  const bool busy = id.n == 0;
+  if (!busy && post(make(id))) return;
+  if (!busy) {
+    const std::lock_guard guard(mutex_);
+    const auto found = requests_.find(id);
+    if (found == requests_.end()) return;  // stop() answered it
+    done = std::move(found->second);
+    requests_.erase(found);
+  }
+  done({Error{.code = Code::kUnavailable,
+              .message = "the coordinator is stopping or overloaded",
+              .remedy = "try again in a few seconds"},
+        {}});
+}
+
+void Runtime::submit(JobSpec spec, bool dry_run, std::function<void(Answer)> done) {
+  request(std::move(done), [&](RequestId id) {
+    return Input(SubmitJob{id, std::move(spec), dry_run});
+  });
+}
+
+void Runtime::cancel(JobId job, std::function<void(Answer)> done) {
+  request(std::move(done), [&](RequestId id) { return Input(CancelJob{id, job}); });
+}
+
+void Runtime::answer(Reply reply) {
+  std::function<void(Answer)> done;
+  {
+    const std::lock_guard guard(mutex_);
+    const auto found = requests_.find(reply.request);
+    if (found == requests_.end()) return;
+    done = std::move(found->second);
+    requests_.erase(found);
+  }
+  done({std::move(reply.result), std::move(reply.fields)});
+}
+
+void Runtime::fail_requests(const std::string& why) {
+  std::map<RequestId, std::function<void(Answer)>> waiting;
+  {
+    const std::lock_guard guard(mutex_);
+    waiting.swap(requests_);
+  }
+  for (const auto& [id, done] : waiting) {
+    done({Error{.code = Code::kUnavailable, .message = why, .remedy = "try again in a few seconds"},
+          {}});
+  }
+}
+
+// ---- looking in
+// ----------------------------------------------------------------------------------
+
+Readiness Runtime::readiness() const {
+  const std::lock_guard guard(mutex_);
+  Readiness readiness;
+  if (failed_) readiness.problems.emplace_back("store", "a write to the store failed");
+  if (stopping_) readiness.problems.emplace_back("process", "the coordinator is stopping");
+  if (!booted_ && !stopping_)
+    readiness.problems.emplace_back("process", "the coordinator is starting");
+  if (inputs_.size() > options_.inputs_max / 2) {
+    readiness.problems.emplace_back("queue",
+                                    std::to_string(inputs_.size()) + " inputs wait for the core");
+  }
+  return readiness;
+}
+
+RuntimeStats Runtime::stats() const {
+  const std::lock_guard guard(mutex_);
+  RuntimeStats stats = stats_;
+  stats.sends = sends_;
+  stats.sessions_opened = sessions_opened_;
+  stats.heartbeats = heartbeats_;
+  stats.messages_refused = messages_refused_;
+  stats.input_queue_depth = static_cast<std::int64_t>(inputs_.size());
+  return stats;
+}
+
+std::string Runtime::checkpoint_folder(CheckpointId checkpoint) const {
+  return options_.checkpoint_root + "/" + to_string(checkpoint);
+}
+
+std::shared_ptr<void> Runtime::on_events(std::function<void(std::int64_t newest_seq)> wake) {
+  const std::lock_guard guard(subscribers_->mutex);
+  const std::uint64_t id = subscribers_->next++;
+  subscribers_->wakes.emplace(id, std::move(wake));
+  return {nullptr, [id, kept = subscribers_](void*) {
+            const std::lock_guard erase_guard(kept->mutex);
+            kept->wakes.erase(id);
+          }};
+}
+
+}  // namespace shoal::coordinator

@@ -1,0 +1,103 @@
+// The production driver of the core: one thread feeds it inputs and ticks, the store makes its
+// records durable, the delivery thread performs everything else in order (delivery.h). Progress of
+// agents also goes to telemetry and to the live view. A write that fails ends the process: nothing
+// may be said that is not durable, and the folder is sound at the next start.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "coordinator/core/coordinator.h"
+#include "coordinator/service/agent_port.h"
+#include "coordinator/service/clock.h"
+#include "coordinator/service/cluster.h"
+#include "coordinator/service/delivery.h"
+#include "coordinator/service/live_view.h"
+#include "coordinator/service/series_tap.h"
+
+namespace shoal::coordinator {
+
+struct RuntimeOptions {
+  Options core;
+  std::string checkpoint_root;
+  std::size_t inputs_max = 65'536;                   // waiting for the core
+  std::size_t requests_max = 1'024;                  // commands waiting for their answer
+  std::function<void(const Error&)> on_fatal;        // a write failed; must end the process
+  std::function<void(const EventRecord&)> on_event;  // became durable; delivery thread
+};
+
+class Runtime final : public Cluster, public InputPort {
+ public:
+  // Loads the snapshot into a core. `store` must outlive the runtime.
+  static Result<std::unique_ptr<Runtime>> create(RuntimeOptions options, Store& store);
+  ~Runtime() override;
+
+  // The records of checkpoints at start, for the agents' side.
+  const std::vector<CheckpointRecord>& checkpoints_at_start() const { return checkpoints_; }
+
+  void start(AgentPort& agents);  // Booted, then whatever was posted before
+  // Takes no more input, finishes what is queued, waits for the store; false when the limit was too
+  // short. The agents' side is not called any more when it returns. Waiting commands are answered
+  // with kUnavailable.
+  bool stop(Duration limit);
+
+  // Cluster
+  void submit(JobSpec spec, bool dry_run, std::function<void(Answer)> done) override;
+  void cancel(JobId job, std::function<void(Answer)> done) override;
+  std::shared_ptr<const LiveView> live() const override { return board_->view(clock_.now()); }
+  Readiness readiness() const override;
+  RuntimeStats stats() const override;
+  Store& store() override { return store_; }
+  std::string checkpoint_folder(CheckpointId checkpoint) const override;
+  std::shared_ptr<void> on_events(std::function<void(std::int64_t newest_seq)> wake) override;
+
+  // InputPort
+  bool post(Input input) override;
+  void count_session() override { ++sessions_opened_; }
+  void count_refused_message() override { ++messages_refused_; }
+
+ private:
+  struct Subscribers;
+
+  Runtime(RuntimeOptions options, Store& store, const Snapshot& snapshot);
+  void run();
+  std::vector<Input> next_inputs(std::optional<Instant> deadline, bool& stopping);
+  void apply(const Input& input);
+  void observe(Instant now, const Input& input);
+  void perform(Delivery::Group group);
+  void perform(Effect effect);
+  void answer(Reply reply);
+  void request(std::function<void(Answer)> done, const std::function<Input(RequestId)>& make);
+  void fail_requests(const std::string& why);
+
+  const RuntimeOptions options_;
+  Store& store_;
+  const Clock clock_;
+  const std::vector<CheckpointRecord> checkpoints_;
+  std::unique_ptr<Coordinator> core_;  // core thread only, once started
+  std::unique_ptr<LiveBoard> board_;
+  SeriesTap tap_;
+  AgentPort* agents_ = nullptr;
+  std::shared_ptr<Subscribers> subscribers_;
+
+  mutable std::mutex mutex_;
+  std::condition_variable arrived_;
+  std::vector<Input> inputs_;
+  std::map<RequestId, std::function<void(Answer)>> requests_;
+  std::uint64_t next_request_ = 1;
+  bool booted_ = false, stopping_ = false, failed_ = false;
+  RuntimeStats stats_;
+  std::atomic<std::int64_t> sends_{0}, sessions_opened_{0}, heartbeats_{0}, messages_refused_{0};
+
+  std::unique_ptr<Delivery> delivery_;
+  std::thread thread_;
+};
+
+}  // namespace shoal::coordinator

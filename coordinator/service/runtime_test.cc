@@ -1,0 +1,113 @@
+// The driver of the core without a network: commands, durability before answers, events, restarts.
+#include "coordinator/service/runtime.h"
+
+#include <future>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "coordinator/service/service_test_util.h"
+
+namespace shoal::coordinator {
+namespace {
+
+class RuntimeTest : public ::testing::Test {
+ protected:
+  TemporaryFolder folder_;
+};
+
+TEST_F(RuntimeTest, AnAcceptedJobIsInTheStoreWhenTheAnswerComes) {
+  TestCoordinator coordinator(folder_.path());
+  const auto answer = submit_and_wait(coordinator.runtime(), small_job("first"));
+  ASSERT_TRUE(answer.result.ok()) << to_string(answer.result.error());
+  const auto stored = coordinator.store().reader()->job(*answer.result);
+  ASSERT_TRUE(stored.ok() && stored->has_value());
+  EXPECT_EQ((*stored)->spec, small_job("first"));
+  EXPECT_TRUE(coordinator.runtime().readiness().problems.empty());
+  EXPECT_GE(coordinator.runtime().stats().inputs, 2);
+}
+
+TEST_F(RuntimeTest, ASecondLiveJobOfTheNameIsRefused) {
+  TestCoordinator coordinator(folder_.path());
+  ASSERT_TRUE(submit_and_wait(coordinator.runtime(), small_job("twin")).result.ok());
+  const auto refused = submit_and_wait(coordinator.runtime(), small_job("twin"));
+  ASSERT_FALSE(refused.result.ok());
+  EXPECT_EQ(refused.result.error().code, Code::kConflict);
+}
+
+TEST_F(RuntimeTest, EventsWakeSubscribersOnceTheyAreDurable) {
+  TestCoordinator coordinator(folder_.path());
+  std::promise<std::int64_t> woken;
+  bool seen = false;
+  auto handle = coordinator.runtime().on_events([&](std::int64_t newest) {
+    if (std::exchange(seen, true)) return;
+    woken.set_value(newest);
+  });
+  ASSERT_TRUE(submit_and_wait(coordinator.runtime(), small_job("first")).result.ok());
+  const std::int64_t newest = woken.get_future().get();
+  const auto page = coordinator.store().reader()->events({}, {.limit = 500});
+  ASSERT_TRUE(page.ok());
+  EXPECT_GE(page->items.back().seq, newest);
+  handle.reset();
+}
+
+TEST_F(RuntimeTest, ARestartedCoordinatorKnowsTheJobAndCountsTheBoot) {
+  JobId id;
+  {
+    TestCoordinator coordinator(folder_.path());
+    id = *submit_and_wait(coordinator.runtime(), small_job("kept")).result;
+  }
+  TestCoordinator again(folder_.path());
+  const auto refused = submit_and_wait(again.runtime(), small_job("kept"));
+  EXPECT_FALSE(refused.result.ok());
+  EXPECT_EQ(again.runtime().live()->boot_epoch, 2);
+  std::promise<Cluster::Answer> promise;
+  again.runtime().cancel(id, [&](Cluster::Answer a) { promise.set_value(std::move(a)); });
+  EXPECT_TRUE(promise.get_future().get().result.ok());
+  EXPECT_EQ((*again.store().reader()->job(id))->desired, JobDesired::kCancel);
+}
+
+TEST_F(RuntimeTest, TheTablesGiveTheDigestOfTheLiveCore) {
+  auto store = Store::open(folder_.path());
+  ASSERT_TRUE(store.ok());
+  const Options options;
+  Coordinator live(options, {});
+  Instant now{1'700'000'000'000'000'000};
+  const auto feed = [&](const Input& input) {
+    Effects effects;
+    now = now + milliseconds(10);
+    live.step(now, input, effects);
+    std::vector<Record> records;
+    for (Effect& effect : effects) {
+      if (auto* persist = std::get_if<Persist>(&effect))
+        records.push_back(std::move(persist->record));
+    }
+    ASSERT_TRUE(records.empty() || write_and_wait(**store, records).ok());
+    const auto snapshot = (*store)->load();
+    ASSERT_TRUE(snapshot.ok()) << to_string(snapshot.error());
+    EXPECT_EQ(Coordinator(options, *snapshot).digest(), live.digest());
+  };
+  feed(Booted{});
+  feed(AgentHello{{1}, TestAgent::hello("one")});
+  feed(AgentHello{{2}, TestAgent::hello("two")});
+  feed(SubmitJob{{1}, small_job("digest")});
+  for (int i = 0; i < 5; ++i) {
+    now = now + seconds(1);
+    feed(Tick{});
+  }
+  feed(AgentHungUp{{1}});
+  now = now + seconds(30);
+  feed(Tick{});
+}
+
+TEST_F(RuntimeTest, CommandsAfterTheStopAreAnswered) {
+  TestCoordinator coordinator(folder_.path());
+  coordinator.runtime().stop(seconds(5));
+  const auto answer = submit_and_wait(coordinator.runtime(), small_job("late"));
+  ASSERT_FALSE(answer.result.ok());
+  EXPECT_EQ(answer.result.error().code, Code::kUnavailable);
+  EXPECT_FALSE(coordinator.runtime().readiness().problems.empty());
+}
+
+}  // namespace
+}  // namespace shoal::coordinator

@@ -1,0 +1,230 @@
+// Which column holds which field of which record. Each record is described once, as a list of
+// (column, field); writing, reading and the SQL text (rows.h) all walk that list, so a column
+// cannot be written one way and read another. A test counts the members of the records, so none can
+// be forgotten here.
+#pragma once
+
+#include <string>
+
+#include "coordinator/core/records.h"
+
+namespace shoal::coordinator {
+
+// kTable, kKey (the columns that name a row) and columns(visit, record): visit(name, field) in
+// order.
+template <typename Record>
+struct Table;
+
+// Three columns for the key of a round.
+template <typename Visit, typename Key>
+void visit_round_key(Visit& visit, const std::string& prefix, Key& key) {
+  visit(prefix + "job", key.job);
+  visit(prefix + "lineage", key.lineage);
+  visit(prefix + "round", key.round);
+}
+
+template <>
+struct Table<CounterRecord> {
+  static constexpr const char* kTable = "counters";
+  static constexpr const char* kKey = "id";
+  template <typename Visit, typename R>
+  static void columns(Visit& visit, R& r) {
+    visit("next_job", r.next_job);
+    visit("next_agent", r.next_agent);
+    visit("next_replica", r.next_replica);
+    visit("next_checkpoint", r.next_checkpoint);
+    visit("next_event", r.next_event);
+    visit("boot_epoch", r.boot_epoch);
+  }
+};
+
+template <>
+struct Table<JobRecord> {
+  static constexpr const char* kTable = "jobs";
+  static constexpr const char* kKey = "id";
+  template <typename Visit, typename R>
+  static void columns(Visit& visit, R& r) {
+    visit("id", r.id);
+    visit("spec", r.spec);
+    visit("phase", r.phase);
+    visit("desired", r.desired);
+    visit("reason", r.reason);
+    visit("detail", r.detail);
+    visit("created_at_ns", r.created_at);
+    visit("updated_at_ns", r.updated_at);
+    visit("started_at_ns", r.started_at);
+    visit("finished_at_ns", r.finished_at);
+    visit("lineage", r.lineage);
+    visit("committed_round", r.committed_round);
+    visit("committed_at_ns", r.committed_at);
+    visit("committed_step", r.committed_step);
+    visit("committed_tokens", r.committed_tokens);
+    visit("anchor", r.anchor);
+    visit("momentum", r.momentum);
+    visit("value_count", r.value_count);
+    visit("next_sequence", r.next_sequence);
+    visit("returned", r.returned);
+    visit("train_loss", r.train_loss);
+    visit("validation_loss", r.validation_loss);
+    visit("validation_round", r.validation_round);
+    visit("bytes_sent", r.bytes_sent);
+    visit("failures_in_row", r.failures_in_row);
+  }
+};
+
+template <>
+struct Table<AgentRecord> {
+  static constexpr const char* kTable = "agents";
+  static constexpr const char* kKey = "id";
+  template <typename Visit, typename R>
+  static void columns(Visit& visit, R& r) {
+    visit("id", r.id);
+    visit("uid", r.uid);
+    visit("name", r.name);
+    visit("version", r.version);
+    visit("host", r.host);
+    visit("incarnation", r.incarnation);
+    visit("state", r.state);
+    visit("gone", r.gone);
+    visit("devices", r.devices);
+    visit("labels", r.labels);
+    visit("joined_at_ns", r.joined_at);
+    visit("updated_at_ns", r.updated_at);
+  }
+};
+
+template <>
+struct Table<ReplicaRecord> {
+  static constexpr const char* kTable = "replicas";
+  static constexpr const char* kKey = "id";
+  template <typename Visit, typename R>
+  static void columns(Visit& visit, R& r) {
+    visit("id", r.id);
+    visit("job", r.job);
+    visit("agent", r.agent);
+    visit("incarnation", r.incarnation);
+    visit("device", r.device);
+    visit("stage", r.stage);
+    visit("state", r.state);
+    visit("failure", r.failure);
+    visit("detail", r.detail);
+    visit("source", r.source);
+    visit("address", r.address);
+    visit("lineage", r.lineage);
+    visit("held_round", r.held_round);
+    visit("anchor", r.anchor);
+    visit("created_at_ns", r.created_at);
+    visit("updated_at_ns", r.updated_at);
+  }
+};
+
+template <>
+struct Table<RoundRecord> {
+  static constexpr const char* kTable = "rounds";
+  static constexpr const char* kKey = "job, lineage, round";
+  template <typename Visit, typename R>
+  static void columns(Visit& visit, R& r) {
+    visit_round_key(visit, "", r.key);
+    visit("state", r.state);
+    visit("attempt", r.attempt);
+    visit("aborts", r.aborts);
+    visit("abort_reason", r.abort_reason);
+    visit("from_step", r.from_step);
+    visit("to_step", r.to_step);
+    visit("opened_at_ns", r.opened_at);
+    visit("sealed_at_ns", r.sealed_at);
+    visit("committed_at_ns", r.committed_at);
+    visit("attempt_started_at_ns", r.attempt_started_at);
+    visit("average", r.average);
+    visit("anchor", r.anchor);
+    visit("momentum", r.momentum);
+    visit("tokens", r.tokens);
+    visit("train_loss", r.train_loss);
+    visit("validation_loss", r.validation_loss);
+    visit("validation_tokens", r.validation_tokens);
+    visit("validation_sum", r.validation_sum);
+    visit("eval_slices", r.eval_slices);
+  }
+};
+
+template <>
+struct Table<ContributionRecord> {
+  static constexpr const char* kTable = "contributions";
+  static constexpr const char* kKey = "job, lineage, round, replica";
+  template <typename Visit, typename R>
+  static void columns(Visit& visit, R& r) {
+    visit_round_key(visit, "", r.key);
+    visit("replica", r.replica);
+    visit("agent", r.agent);
+    visit("state", r.state);
+    visit("reject_reason", r.reject_reason);
+    visit("leases", r.leases);
+    visit_round_key(visit, "report_", r.report.key);
+    visit("report_tokens", r.report.tokens);
+    visit("report_steps", r.report.steps);
+    visit("report_train_loss", r.report.train_loss);
+    visit("report_norm", r.report.norm);
+    visit("report_max_abs", r.report.max_abs);
+    visit("report_nonfinite", r.report.nonfinite);
+    visit("report_compute_s", r.report.compute_s);
+    visit("reported_at_ns", r.reported_at);
+    visit("voted_at_ns", r.voted_at);
+    visit("applied_at_ns", r.applied_at);
+    visit("weight", r.weight);
+    visit("clip_factor", r.clip_factor);
+    visit("member_index", r.member_index);
+    visit("part_first", r.part_first);
+    visit("part_count", r.part_count);
+    visit("average", r.average);
+    visit("anchor", r.anchor);
+    visit("bytes_sent", r.stats.sent);
+    visit("bytes_received", r.stats.received);
+    visit("reduce_s", r.stats.reduce_s);
+    visit("eval_slice", r.eval_slice);
+    visit("evaluated", r.evaluated);
+  }
+};
+
+template <>
+struct Table<CheckpointRecord> {
+  static constexpr const char* kTable = "checkpoints";
+  static constexpr const char* kKey = "id";
+  template <typename Visit, typename R>
+  static void columns(Visit& visit, R& r) {
+    visit("id", r.id);
+    visit_round_key(visit, "", r.key);
+    visit("state", r.state);
+    visit("final", r.final);
+    visit("writer", r.writer);
+    visit("step", r.step);
+    visit("tokens", r.tokens);
+    visit("anchor", r.anchor);
+    visit("momentum", r.momentum);
+    visit("next_sequence", r.next_sequence);
+    visit("returned", r.returned);
+    visit("files", r.files);
+    visit("detail", r.detail);
+    visit("created_at_ns", r.created_at);
+    visit("updated_at_ns", r.updated_at);
+  }
+};
+
+template <>
+struct Table<EventRecord> {
+  static constexpr const char* kTable = "events";
+  static constexpr const char* kKey = "";  // appended, never replaced
+  template <typename Visit, typename R>
+  static void columns(Visit& visit, R& r) {
+    visit("seq", r.seq);
+    visit("at_ns", r.at);
+    visit("severity", r.severity);
+    visit("kind", r.kind);
+    visit("job", r.job);
+    visit("agent", r.agent);
+    visit("replica", r.replica);
+    visit("round", r.round);
+    visit("message", r.message);
+  }
+};
+
+}  // namespace shoal::coordinator

@@ -1,0 +1,182 @@
+#include "coordinator/store/json_fields.h"
+
+#include <limits>
+
+#include <nlohmann/json.hpp>
+
+#include "proto/job_spec_text.h"
+
+namespace shoal::coordinator {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// Text that is not UTF-8 must not stop the store: its bad bytes are replaced.
+std::string dump(const Json& json) {
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+Error bad_json(std::string_view text, const std::string& why) {
+  return {.code = Code::kDataLoss,
+          .message =
+              "a stored value cannot be read: " + why + " in " + std::string(text.substr(0, 200)),
+          .remedy = "restore state.db from a backup (docs/store.md)"};
+}
+
+// Runs `read` on the parsed text; nlohmann reports a missing key or a wrong type by throwing.
+template <typename Read>
+Status parse(std::string_view text, const Read& read) {
+  try {
+    read(Json::parse(text));
+    return {};
+  } catch (const Json::exception& problem) {
+    return bad_json(text, problem.what());
+  }
+}
+
+double number(const Json& json) {
+  return json.is_null() ? std::numeric_limits<double>::quiet_NaN() : json.get<double>();
+}
+
+template <typename Enum>
+Enum word(const Json& json) {
+  Enum value{};
+  if (!parse_word(json.get<std::string>(), value)) {
+    throw Json::other_error::create(501, "unknown word " + json.dump(), nullptr);
+  }
+  return value;
+}
+
+Json digest_json(const Digest& digest) { return digest ? Json(to_hex(digest)) : Json(""); }
+
+Digest read_digest(const Json& json) {
+  const auto text = json.get<std::string>();
+  if (text.empty()) return {};
+  const auto digest = parse_digest(text);
+  if (!digest) throw Json::other_error::create(501, "no digest: " + text, nullptr);
+  return *digest;
+}
+
+}  // namespace
+
+std::string to_json(const JobSpec& value) {
+  const Json json = proto::spec_to_json(value);
+  return dump(json);
+}
+
+Status from_json(std::string_view text, JobSpec& value) {
+  proto::SpecOrProblems read = proto::read_spec_json(text);
+  if (read.problems) {
+    std::string why = read.problems->summary;
+    for (const FieldError& field : read.problems->fields) {
+      why += "; " + field.pointer + ": " + field.detail;
+    }
+    return bad_json(text, why);
+  }
+  value = std::move(read.spec);
+  return {};
+}
+
+std::string to_json(const std::vector<DataLease>& value) {
+  Json json = Json::array();
+  for (const DataLease& lease : value) json.push_back({lease.first, lease.count});
+  return dump(json);
+}
+
+Status from_json(std::string_view text, std::vector<DataLease>& value) {
+  return parse(text, [&](const Json& json) {
+    value.clear();
+    for (const Json& item : json) {
+      value.push_back({item.at(0).get<std::int64_t>(), item.at(1).get<std::int64_t>()});
+    }
+  });
+}
+
+std::string to_json(const std::vector<Device>& value) {
+  Json json = Json::array();
+  for (const Device& device : value) {
+    json.push_back({{"index", device.index},
+                    {"kind", to_string(device.kind)},
+                    {"name", device.name},
+                    {"memory_bytes", device.memory.n},
+                    {"gflops", device.gflops},
+                    {"bf16", device.bf16}});
+  }
+  return dump(json);
+}
+
+Status from_json(std::string_view text, std::vector<Device>& value) {
+  return parse(text, [&](const Json& json) {
+    value.clear();
+    for (const Json& item : json) {
+      value.push_back({.index = item.at("index").get<std::int32_t>(),
+                       .kind = word<DeviceKind>(item.at("kind")),
+                       .name = item.at("name").get<std::string>(),
+                       .memory = Bytes(item.at("memory_bytes").get<std::int64_t>()),
+                       .gflops = number(item.at("gflops")),
+                       .bf16 = item.at("bf16").get<bool>()});
+    }
+  });
+}
+
+std::string to_json(const Labels& value) {
+  Json json = Json::array();
+  for (const auto& [key, text] : value) json.push_back({{"key", key}, {"value", text}});
+  return dump(json);
+}
+
+Status from_json(std::string_view text, Labels& value) {
+  return parse(text, [&](const Json& json) {
+    value.clear();
+    for (const Json& item : json) {
+      value.emplace_back(item.at("key").get<std::string>(), item.at("value").get<std::string>());
+    }
+  });
+}
+
+std::string to_json(const std::vector<FileEntry>& value) {
+  Json json = Json::array();
+  for (const FileEntry& file : value) {
+    json.push_back({{"path", file.path}, {"size", file.size.n}, {"sha256", file.sha256}});
+  }
+  return dump(json);
+}
+
+Status from_json(std::string_view text, std::vector<FileEntry>& value) {
+  return parse(text, [&](const Json& json) {
+    value.clear();
+    for (const Json& item : json) {
+      value.push_back({.path = item.at("path").get<std::string>(),
+                       .size = Bytes(item.at("size").get<std::int64_t>()),
+                       .sha256 = item.at("sha256").get<std::string>()});
+    }
+  });
+}
+
+std::string to_json(const StateSource& value) {
+  return dump({{"kind", to_string(value.kind)},
+               {"job", value.key.job.n},
+               {"lineage", value.key.lineage},
+               {"round", value.key.round},
+               {"donor_address", value.donor_address},
+               {"donor", value.donor.n},
+               {"checkpoint", value.checkpoint.n},
+               {"anchor", digest_json(value.anchor)},
+               {"momentum", digest_json(value.momentum)}});
+}
+
+Status from_json(std::string_view text, StateSource& value) {
+  return parse(text, [&](const Json& json) {
+    value = {.kind = word<SourceKind>(json.at("kind")),
+             .key = {.job = JobId(json.at("job").get<std::uint64_t>()),
+                     .lineage = json.at("lineage").get<std::int64_t>(),
+                     .round = json.at("round").get<std::int64_t>()},
+             .donor_address = json.at("donor_address").get<std::string>(),
+             .donor = ReplicaId(json.at("donor").get<std::uint64_t>()),
+             .checkpoint = CheckpointId(json.at("checkpoint").get<std::uint64_t>()),
+             .anchor = read_digest(json.at("anchor")),
+             .momentum = read_digest(json.at("momentum"))};
+  });
+}
+
+}  // namespace shoal::coordinator

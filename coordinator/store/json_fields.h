@@ -1,0 +1,41 @@
+// The lists and nested values of records that live in JSON columns. Numbers keep their exact value;
+// a number that is not finite is null. Reading refuses what writing does not produce (kDataLoss).
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/result.h"
+#include "coordinator/core/records.h"
+
+namespace shoal::coordinator {
+
+using Labels = std::vector<std::pair<std::string, std::string>>;
+
+std::string to_json(const JobSpec& value);
+std::string to_json(const std::vector<DataLease>& value);
+std::string to_json(const std::vector<Device>& value);
+std::string to_json(const Labels& value);
+std::string to_json(const std::vector<FileEntry>& value);
+std::string to_json(const StateSource& value);
+
+Status from_json(std::string_view text, JobSpec& value);
+Status from_json(std::string_view text, std::vector<DataLease>& value);
+Status from_json(std::string_view text, std::vector<Device>& value);
+Status from_json(std::string_view text, Labels& value);
+Status from_json(std::string_view text, std::vector<FileEntry>& value);
+Status from_json(std::string_view text, StateSource& value);
+
+// Words back to enums: the inverse of to_string, which answers "unknown" past the last value.
+template <typename Enum>
+bool parse_word(std::string_view word, Enum& value) {
+  for (int i = 0;; ++i) {
+    const std::string_view candidate = to_string(static_cast<Enum>(i));
+    if (candidate == "unknown") return false;
+    if (candidate == word) return value = static_cast<Enum>(i), true;
+  }
+}
+
+}  // namespace shoal::coordinator

@@ -1,0 +1,74 @@
+// Read-only questions to the store, for REST and the CLI. A reader has its own read-only connection
+// and is used by one thread. Lists are paged by key: pass the cursor of the last page to get the
+// next one.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "coordinator/core/records.h"
+
+namespace shoal::coordinator {
+
+struct PageRequest {
+  int limit = 50;             // 1..500
+  std::int64_t after = 0;     // key of the last item of the page before; 0: from the start
+  bool newest_first = false;  // keys descending
+};
+
+template <typename T>
+struct Page {
+  std::vector<T> items;
+  std::optional<std::int64_t> next;  // pass as `after`; none on the last page
+};
+
+struct EventFilter {
+  std::optional<JobId> job;
+  std::optional<AgentId> agent;
+  std::optional<Severity> severity_min;
+};
+
+struct SeriesQuery {
+  JobId job;
+  std::string name;
+  std::string x = "step";          // step, round, tokens, time (Unix seconds)
+  bool by_replica = false;         // one series per replica; else their mean per bucket
+  std::optional<double> from, to;  // of x
+  int max_points = 1000;           // buckets; each gives its mean (and min, max)
+};
+
+struct SeriesLine {
+  ReplicaId replica;  // zero: the whole job
+  std::vector<double> x, y, y_min, y_max;
+};
+
+class Reader {
+ public:
+  virtual ~Reader() = default;
+
+  virtual Result<Page<JobRecord>> jobs(const PageRequest& page,
+                                       const std::vector<JobPhase>& phases) = 0;
+  virtual Result<std::optional<JobRecord>> job(JobId id) = 0;
+  virtual Result<std::optional<JobRecord>> job_by_name(
+      const std::string& name) = 0;  // newest of the name
+
+  virtual Result<Page<AgentRecord>> agents(const PageRequest& page, bool with_gone) = 0;
+  virtual Result<std::optional<AgentRecord>> agent(AgentId id) = 0;
+
+  virtual Result<Page<ReplicaRecord>> replicas(JobId job, const PageRequest& page) = 0;
+  // Keys are round numbers; after a roll-back the newest lineage of each round that still counts.
+  virtual Result<Page<RoundRecord>> rounds(JobId job, const PageRequest& page) = 0;
+  virtual Result<std::vector<ContributionRecord>> contributions(const RoundKey& key) = 0;
+  virtual Result<Page<CheckpointRecord>> checkpoints(JobId job, const PageRequest& page) = 0;
+  virtual Result<std::optional<CheckpointRecord>> checkpoint(CheckpointId id) = 0;
+  virtual Result<Page<EventRecord>> events(const EventFilter& filter, const PageRequest& page) = 0;
+
+  virtual Result<std::vector<std::string>> series_names(JobId job) = 0;
+  virtual Result<std::vector<SeriesLine>> series(const SeriesQuery& query) = 0;
+};
+
+}  // namespace shoal::coordinator

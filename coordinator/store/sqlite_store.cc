@@ -1,0 +1,169 @@
+#include "coordinator/store/sqlite_store.h"
+
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+
+#include "coordinator/store/migrator.h"
+#include "coordinator/store/rows.h"
+#include "coordinator/store/sqlite_reader.h"
+
+namespace shoal::coordinator {
+namespace {
+
+std::int64_t file_size(const std::string& path) {
+  std::error_code missing;
+  const auto size = std::filesystem::file_size(path, missing);
+  return missing ? 0 : static_cast<std::int64_t>(size);
+}
+
+Status write_any(Database& database, const Record& record) {
+  return std::visit([&](const auto& one) { return write_record(database, one); }, record);
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Store>> Store::open(const std::string& folder) {
+  auto store = SqliteStore::open(folder);
+  if (!store) return store.error();
+  return std::unique_ptr<Store>(std::move(store).value());
+}
+
+Result<std::unique_ptr<SqliteStore>> SqliteStore::open(const std::string& folder) {
+  auto lock = FolderLock::take(folder);
+  if (!lock) return lock.error();
+  auto state = Database::open(folder + "/state.db", OpenMode::kReadWrite, Durability::kFull);
+  if (!state) return state.error();
+  if (Status s = migrate(**state, embedded_migrations(), folder + "/state.pre"); !s.ok()) {
+    return s.error();
+  }
+  auto telemetry = TelemetryWriter::open(folder + "/telemetry.db");
+  if (!telemetry) return telemetry.error();
+  return std::unique_ptr<SqliteStore>(new SqliteStore(
+      folder, std::move(lock).value(), std::move(state).value(), std::move(telemetry).value()));
+}
+
+SqliteStore::SqliteStore(std::string folder, std::unique_ptr<FolderLock> lock,
+                         std::unique_ptr<Database> state,
+                         std::unique_ptr<TelemetryWriter> telemetry)
+    : folder_(std::move(folder)),
+      lock_(std::move(lock)),
+      state_(std::move(state)),
+      telemetry_(std::move(telemetry)),
+      writer_([this] { run(); }) {}
+
+SqliteStore::~SqliteStore() {
+  {
+    const std::lock_guard guard(mutex_);
+    closing_ = true;
+  }
+  work_.notify_all();
+  writer_.join();
+}
+
+Result<Snapshot> SqliteStore::load() {
+  const auto database = Database::open(path("state.db"), OpenMode::kReadOnly, Durability::kFull);
+  if (!database) return database.error();
+  return read_snapshot(**database);
+}
+
+void SqliteStore::write(std::vector<Record> records, std::function<void(Status)> done) {
+  std::unique_lock guard(mutex_);
+  room_.wait(guard, [&] { return batches_.size() < static_cast<std::size_t>(kQueueMax); });
+  batches_.push_back({std::move(records), std::move(done)});
+  guard.unlock();
+  work_.notify_one();
+}
+
+void SqliteStore::append(std::vector<SeriesPoint> points) {
+  {
+    const std::lock_guard guard(mutex_);
+    const std::size_t room = kTelemetryQueueMax - points_.size();
+    const std::size_t taken = std::min(room, points.size());
+    stats_.errors += static_cast<std::int64_t>(points.size() - taken);
+    points_.insert(points_.end(), std::make_move_iterator(points.begin()),
+                   std::make_move_iterator(points.begin() + static_cast<std::ptrdiff_t>(taken)));
+  }
+  work_.notify_one();
+}
+
+void SqliteStore::run() {
+  std::unique_lock guard(mutex_);
+  for (;;) {
+    work_.wait(guard, [&] { return closing_ || !batches_.empty() || !points_.empty(); });
+    if (closing_ && batches_.empty() && points_.empty()) return;
+    std::vector<Batch> group;
+    while (!batches_.empty() && group.size() < kGroupMax) {
+      group.push_back(std::move(batches_.front()));
+      batches_.pop_front();
+    }
+    std::vector<SeriesPoint> points;
+    if (batches_.empty() || points_.size() > kTelemetryQueueMax / 2) points.swap(points_);
+    guard.unlock();
+    if (!group.empty()) {
+      room_.notify_all();
+      commit(std::move(group));
+    }
+    if (!points.empty()) write_points(points);
+    guard.lock();
+  }
+}
+
+Status SqliteStore::write_group(const std::vector<Batch>& group) {
+  if (Status s = state_->exec("BEGIN IMMEDIATE"); !s.ok()) return s;
+  for (const Batch& batch : group) {
+    for (const Record& record : batch.records) {
+      if (Status s = write_any(*state_, record); !s.ok()) {
+        (void)state_->exec("ROLLBACK");  // the error to report is the first one
+        return s;
+      }
+    }
+  }
+  Status committed = state_->exec("COMMIT");
+  if (!committed.ok()) (void)state_->exec("ROLLBACK");
+  return committed;
+}
+
+void SqliteStore::commit(std::vector<Batch> group) {
+  const auto started = std::chrono::steady_clock::now();
+  if (failure_.ok()) failure_ = write_group(group);
+  const double took =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - started).count();
+  {
+    const std::lock_guard guard(mutex_);
+    stats_.commits += failure_.ok();
+    stats_.errors += !failure_.ok();
+    stats_.commit_seconds_sum += took;
+    stats_.commit_seconds_max = std::max(stats_.commit_seconds_max, took);
+    for (const Batch& batch : group)
+      stats_.records += static_cast<std::int64_t>(batch.records.size());
+  }
+  for (const Batch& batch : group) {
+    if (batch.done) batch.done(failure_);
+  }
+}
+
+void SqliteStore::write_points(const std::vector<SeriesPoint>& points) {
+  if (telemetry_->append(points).ok()) return;
+  const std::lock_guard guard(mutex_);
+  stats_.errors += static_cast<std::int64_t>(points.size());
+}
+
+std::unique_ptr<Reader> SqliteStore::reader() {
+  return open_sqlite_reader(path("state.db"), path("telemetry.db"));
+}
+
+StoreStats SqliteStore::stats() const {
+  StoreStats stats;
+  {
+    const std::lock_guard guard(mutex_);
+    stats = stats_;
+    stats.queue_depth = static_cast<std::int64_t>(batches_.size());
+  }
+  stats.state_file = Bytes(file_size(path("state.db")));
+  stats.telemetry_file = Bytes(file_size(path("telemetry.db")));
+  stats.wal_file = Bytes(file_size(path("state.db-wal")));
+  return stats;
+}
+
+}  // namespace shoal::coordinator

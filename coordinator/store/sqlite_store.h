@@ -1,0 +1,69 @@
+// The SQLite engine behind store.h: the writer thread with its bounded queue and group commit.
+// Store::open builds one; tests use this header to reach what the interface hides.
+//
+// The writer takes every batch that is queued, at most kGroupMax, runs them in one IMMEDIATE
+// transaction and then calls their `done` in order. Telemetry is written when no state waits, or
+// when its queue is half full. After a failed commit every later batch fails with the same error.
+#pragma once
+
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "coordinator/store/folder_lock.h"
+#include "coordinator/store/sqlite.h"
+#include "coordinator/store/store.h"
+#include "coordinator/store/telemetry.h"
+
+namespace shoal::coordinator {
+
+class SqliteStore final : public Store {
+ public:
+  static constexpr std::size_t kGroupMax = 256;               // batches per transaction
+  static constexpr std::size_t kTelemetryQueueMax = 100'000;  // points
+
+  static Result<std::unique_ptr<SqliteStore>> open(const std::string& folder);
+  ~SqliteStore() override;
+
+  Result<Snapshot> load() override;
+  void write(std::vector<Record> records, std::function<void(Status)> done) override;
+  void append(std::vector<SeriesPoint> points) override;
+  std::unique_ptr<Reader> reader() override;
+  StoreStats stats() const override;
+  const std::string& folder() const override { return folder_; }
+
+ private:
+  struct Batch {
+    std::vector<Record> records;
+    std::function<void(Status)> done;
+  };
+
+  SqliteStore(std::string folder, std::unique_ptr<FolderLock> lock, std::unique_ptr<Database> state,
+              std::unique_ptr<TelemetryWriter> telemetry);
+  std::string path(const char* name) const { return folder_ + "/" + name; }
+  void run();
+  void commit(std::vector<Batch> group);
+  Status write_group(const std::vector<Batch>& group);
+  void write_points(const std::vector<SeriesPoint>& points);
+
+  const std::string folder_;
+  const std::unique_ptr<FolderLock> lock_;
+  const std::unique_ptr<Database> state_;             // writer thread only
+  const std::unique_ptr<TelemetryWriter> telemetry_;  // writer thread only
+  Status failure_;                                    // writer thread only
+
+  mutable std::mutex mutex_;
+  std::condition_variable work_, room_;
+  std::deque<Batch> batches_;
+  std::vector<SeriesPoint> points_;
+  bool closing_ = false;
+  StoreStats stats_;
+  std::thread writer_;  // last: it uses all of the above
+};
+
+}  // namespace shoal::coordinator

@@ -1,0 +1,288 @@
+// The store as a whole: what is written comes back equal, batches are atomic and ordered, a folder
+// has one owner, pages follow keys.
+#include "coordinator/store/sqlite_store.h"
+
+#include <algorithm>
+#include <fstream>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "coordinator/store/sqlite_reader.h"
+#include "coordinator/store/store_test_util.h"
+
+namespace shoal::coordinator {
+namespace {
+
+using ::testing::HasSubstr;
+
+class SqliteStoreTest : public ::testing::Test {
+ protected:
+  void SetUp() override { open(); }
+  void open() {
+    store_.reset();
+    auto opened = Store::open(folder_.path());
+    ASSERT_TRUE(opened.ok()) << to_string(opened.error());
+    store_ = std::move(opened).value();
+  }
+  Snapshot load() {
+    auto snapshot = store_->load();
+    SHOAL_CHECK(snapshot.ok(), snapshot.ok() ? "" : to_string(snapshot.error()));
+    return std::move(snapshot).value();
+  }
+
+  TemporaryFolder folder_;
+  std::unique_ptr<Store> store_;
+};
+
+template <typename R>
+std::vector<R> of_kind(const std::vector<Record>& records) {
+  std::vector<R> result;
+  for (const Record& record : records) {
+    if (const R* one = std::get_if<R>(&record)) result.push_back(*one);
+  }
+  return result;
+}
+
+// How many members an aggregate has: the largest number of initializers it takes.
+struct Anything {
+  template <typename T>
+  operator T() const;
+};
+template <typename T, typename... Initializers>
+consteval int member_count() {
+  if constexpr (requires { T{Initializers{}..., Anything{}}; }) {
+    return member_count<T, Initializers..., Anything>();
+  } else {
+    return sizeof...(Initializers);
+  }
+}
+
+// A field that was added to a record but not to columns.h would be lost silently. When one of these
+// fails: add the column to a new migration, to columns.h and to RandomRecords, then count again.
+static_assert(member_count<CounterRecord>() == 6);
+static_assert(member_count<JobRecord>() == 25);
+static_assert(member_count<AgentRecord>() == 12);
+static_assert(member_count<ReplicaRecord>() == 16);
+static_assert(member_count<RoundRecord>() == 20);
+static_assert(member_count<ContributionRecord>() == 20);
+static_assert(member_count<RoundReport>() == 8);
+static_assert(member_count<ReduceStats>() == 3);
+static_assert(member_count<CheckpointRecord>() == 15);
+static_assert(member_count<EventRecord>() == 9);
+
+TEST_F(SqliteStoreTest, EveryRecordComesBackEqual) {
+  RandomRecords random(11);
+  std::vector<Record> records{random.counters()};
+  for (std::uint64_t id = 1; id <= 40; ++id) {
+    JobRecord job = random.job(id);
+    if (is_terminal(job.phase)) job.phase = JobPhase::kStalled;
+    job.lineage = 0;
+    job.committed_round = static_cast<RoundNumber>(id % 2);  // its round 1 is committed or next
+    records.push_back(job);
+    records.push_back(random.agent(id));
+    ReplicaRecord replica = random.replica(id);
+    if (is_terminal(replica.state)) replica.state = ReplicaState::kServing;
+    records.push_back(replica);
+    const RoundKey key{JobId(id), 0, 1};
+    records.push_back(random.round(key));
+    records.push_back(random.contribution(key, id));
+    CheckpointRecord checkpoint = random.checkpoint(id);
+    if (checkpoint.state == CheckpointState::kDeleted) checkpoint.state = CheckpointState::kStored;
+    records.push_back(checkpoint);
+  }
+  ASSERT_TRUE(write_and_wait(*store_, records).ok());
+  open();
+  const Snapshot snapshot = load();
+  EXPECT_EQ(snapshot.counters, of_kind<CounterRecord>(records).front());
+  EXPECT_EQ(snapshot.jobs, of_kind<JobRecord>(records));
+  EXPECT_EQ(snapshot.agents, of_kind<AgentRecord>(records));
+  EXPECT_EQ(snapshot.replicas, of_kind<ReplicaRecord>(records));
+  EXPECT_EQ(snapshot.rounds, of_kind<RoundRecord>(records));
+  EXPECT_EQ(snapshot.contributions, of_kind<ContributionRecord>(records));
+  EXPECT_EQ(snapshot.checkpoints, of_kind<CheckpointRecord>(records));
+}
+
+TEST_F(SqliteStoreTest, ALaterRecordReplacesTheEarlierOne) {
+  RandomRecords random(12);
+  const JobRecord first = random.job(1);
+  JobRecord second = random.job(1);
+  ASSERT_TRUE(write_and_wait(*store_, {first}).ok());
+  ASSERT_TRUE(write_and_wait(*store_, {second}).ok());
+  EXPECT_EQ(load().jobs, std::vector<JobRecord>{second});
+}
+
+TEST_F(SqliteStoreTest, ANumberThatIsNoneIsKeptAsSuch) {
+  JobRecord job = RandomRecords(13).job(1);
+  job.train_loss = std::numeric_limits<double>::quiet_NaN();
+  job.validation_loss = std::numeric_limits<double>::infinity();
+  ASSERT_TRUE(write_and_wait(*store_, {job}).ok());
+  const Snapshot snapshot = load();
+  EXPECT_TRUE(std::isnan(snapshot.jobs.at(0).train_loss));
+  EXPECT_EQ(snapshot.jobs.at(0).validation_loss, job.validation_loss);
+}
+
+TEST_F(SqliteStoreTest, TheSnapshotHoldsTheRoundsThatALiveJobWorksOn) {
+  RandomRecords random(14);
+  JobRecord job = random.job(1);
+  job.phase = JobPhase::kTraining;
+  job.lineage = 0;
+  job.committed_round = 3;
+  std::vector<Record> records{job};
+  for (RoundNumber n = 1; n <= 4; ++n) {
+    RoundRecord round = random.round({JobId(1), 0, n});
+    round.state = n == 4 ? RoundState::kOpen : RoundState::kCommitted;
+    records.push_back(round);
+    records.push_back(random.contribution(round.key, 9));
+  }
+  ReplicaRecord released = random.replica(1);
+  released.state = ReplicaState::kReleased;
+  CheckpointRecord deleted = random.checkpoint(1);
+  deleted.state = CheckpointState::kDeleted;
+  records.push_back(released);
+  records.push_back(deleted);
+  ASSERT_TRUE(write_and_wait(*store_, records).ok());
+  const Snapshot snapshot = load();
+  ASSERT_EQ(snapshot.rounds.size(), 2u);
+  EXPECT_EQ(snapshot.rounds[0].key.round, 3);
+  EXPECT_EQ(snapshot.rounds[1].key.round, 4);
+  EXPECT_EQ(snapshot.contributions.size(), 2u);
+  EXPECT_TRUE(snapshot.replicas.empty());
+  EXPECT_TRUE(snapshot.checkpoints.empty());
+}
+
+TEST_F(SqliteStoreTest, AFailedBatchTakesItsTransactionWithItAndIsFinal) {
+  RandomRecords random(15);
+  const EventRecord event = random.event(1);
+  ASSERT_TRUE(write_and_wait(*store_, {event}).ok());
+  const Status repeated = write_and_wait(*store_, {random.job(1), event});  // events only append
+  ASSERT_FALSE(repeated.ok());
+  EXPECT_TRUE(load().jobs.empty());
+  EXPECT_FALSE(write_and_wait(*store_, {random.job(2)}).ok());
+}
+
+TEST_F(SqliteStoreTest, DoneIsCalledInOrderAndClosingWritesWhatIsQueued) {
+  RandomRecords random(16);
+  std::vector<int> order;  // touched by the writer thread, read after it was joined
+  for (int i = 0; i < 2000; ++i) {
+    store_->write({random.event(i + 1)}, [&order, i](Status status) {
+      if (status.ok()) order.push_back(i);
+    });
+  }
+  store_.reset();
+  ASSERT_EQ(order.size(), 2000u);
+  EXPECT_TRUE(std::is_sorted(order.begin(), order.end()));
+  open();
+  auto page = store_->reader()->events({}, {.limit = 1, .newest_first = true});
+  ASSERT_TRUE(page.ok());
+  EXPECT_EQ(page->items.at(0).seq, 2000);
+}
+
+TEST_F(SqliteStoreTest, ASecondOpenerIsToldWhoOwnsTheFolder) {
+  const auto second = Store::open(folder_.path());
+  ASSERT_FALSE(second.ok());
+  EXPECT_EQ(second.error().code, Code::kConflict);
+  EXPECT_THAT(second.error().message, HasSubstr("pid " + std::to_string(::getpid())));
+  EXPECT_THAT(second.error().remedy, HasSubstr("--data-dir"));
+}
+
+TEST_F(SqliteStoreTest, AFileThatIsNoDatabaseIsRefused) {
+  TemporaryFolder other;
+  std::ofstream(other.path() + "/state.db") << std::string(4096, 'x');
+  const auto opened = Store::open(other.path());
+  ASSERT_FALSE(opened.ok());
+  EXPECT_EQ(opened.error().code, Code::kDataLoss);
+}
+
+TEST_F(SqliteStoreTest, PagesFollowTheKeyInBothDirections) {
+  RandomRecords random(17);
+  std::vector<Record> records;
+  for (std::int64_t seq = 1; seq <= 25; ++seq) {
+    EventRecord event = random.event(seq);
+    event.job = JobId(seq % 2 == 0 ? 1 : 2);
+    event.severity = seq > 20 ? Severity::kError : Severity::kInfo;
+    records.push_back(event);
+  }
+  ASSERT_TRUE(write_and_wait(*store_, records).ok());
+  const auto reader = store_->reader();
+  std::vector<std::int64_t> seen;
+  PageRequest request{.limit = 5, .newest_first = true};
+  for (;;) {
+    const auto page = reader->events({.job = JobId(1)}, request);
+    ASSERT_TRUE(page.ok()) << to_string(page.error());
+    for (const EventRecord& event : page->items) seen.push_back(event.seq);
+    if (!page->next) break;
+    request.after = *page->next;
+  }
+  EXPECT_THAT(seen, ::testing::ElementsAre(24, 22, 20, 18, 16, 14, 12, 10, 8, 6, 4, 2));
+  const auto errors = reader->events({.severity_min = Severity::kWarning}, {});
+  ASSERT_TRUE(errors.ok());
+  EXPECT_EQ(errors->items.size(), 5u);
+  EXPECT_FALSE(errors->next);
+}
+
+TEST_F(SqliteStoreTest, JobsAreFoundByNumberNameAndPhase) {
+  RandomRecords random(18);
+  JobRecord old_run = random.job(1), new_run = random.job(2), other = random.job(3);
+  old_run.spec.name = new_run.spec.name = "same";
+  old_run.phase = JobPhase::kCompleted;
+  new_run.phase = JobPhase::kTraining;
+  other.phase = JobPhase::kQueued;
+  ASSERT_TRUE(write_and_wait(*store_, {old_run, new_run, other}).ok());
+  const auto reader = store_->reader();
+  EXPECT_EQ(reader->job_by_name("same")->value(), new_run);
+  EXPECT_EQ(reader->job(JobId(3))->value(), other);
+  EXPECT_FALSE(reader->job(JobId(4))->has_value());
+  const auto page = reader->jobs({}, {JobPhase::kTraining, JobPhase::kQueued});
+  ASSERT_TRUE(page.ok());
+  EXPECT_EQ(page->items, (std::vector{new_run, other}));
+}
+
+TEST_F(SqliteStoreTest, RoundsAreOneHistoryOverRollbacks) {
+  RandomRecords random(19);
+  JobRecord job = random.job(1);
+  job.lineage = 1;  // rolled back to round 1, round 2 was committed again
+  job.committed_round = 2;
+  const RoundRecord kept = random.round({JobId(1), 0, 1});
+  const RoundRecord redone = random.round({JobId(1), 0, 2});
+  const RoundRecord given_up = random.round({JobId(1), 0, 4});
+  const RoundRecord again = random.round({JobId(1), 1, 2});
+  const ContributionRecord part = random.contribution(again.key, 4);
+  ASSERT_TRUE(write_and_wait(*store_, {job, kept, redone, given_up, again, part}).ok());
+  const auto reader = store_->reader();
+  EXPECT_EQ(reader->rounds(JobId(1), {})->items, (std::vector{kept, again}));
+  EXPECT_EQ(*reader->contributions(again.key), std::vector{part});
+  EXPECT_TRUE(reader->contributions(redone.key)->empty());
+}
+
+TEST_F(SqliteStoreTest, TheHistoryOfIncarnationsIsKept) {
+  AgentRecord agent = RandomRecords(20).agent(1);
+  agent.gone = AgentGone::kNone;
+  agent.incarnation = {1};
+  agent.updated_at = {100};
+  ASSERT_TRUE(write_and_wait(*store_, {agent}).ok());
+  agent.incarnation = {2};
+  agent.updated_at = {200};
+  ASSERT_TRUE(write_and_wait(*store_, {agent}).ok());
+  agent.gone = AgentGone::kLeft;
+  agent.updated_at = {300};
+  ASSERT_TRUE(write_and_wait(*store_, {agent}).ok());
+  const auto database =
+      Database::open(folder_.path() + "/state.db", OpenMode::kReadOnly, Durability::kFull);
+  ASSERT_TRUE(database.ok());
+  auto rows = (*database)->prepare(
+      "SELECT incarnation, started_at_ns, ended_at_ns, ended_as FROM incarnations ORDER BY "
+      "incarnation");
+  ASSERT_TRUE(rows.ok());
+  ASSERT_TRUE(*rows->step());
+  EXPECT_EQ(rows->integer(1), 100);
+  EXPECT_EQ(rows->integer(2), 200);
+  EXPECT_EQ(rows->text(3), "superseded");
+  ASSERT_TRUE(*rows->step());
+  EXPECT_EQ(rows->integer(1), 200);
+  EXPECT_EQ(rows->integer(2), 300);
+  EXPECT_EQ(rows->text(3), "left");
+}
+
+}  // namespace
+}  // namespace shoal::coordinator

@@ -1,0 +1,65 @@
+// The durable side of the coordinator: records in, snapshot out. This header knows no SQL; SQLite
+// is the first engine behind it (sqlite_store.cc), another one can take its place.
+//
+// One writer thread owns the one read-write connection and does every write and every checkpoint of
+// the database; readers (reader.h) open it read-only. That is what keeps SQLite 3.40.1's WAL-reset
+// bug out. Two files in the folder: state.db (precious, synchronous=FULL) and telemetry.db (series,
+// NORMAL).
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "coordinator/core/records.h"
+#include "coordinator/store/reader.h"
+
+namespace shoal::coordinator {
+
+// One value of one series of a job. Series names are closed words: train_loss, validation_loss,
+// tokens_per_second, learning_rate, gradient_norm, round_bytes, round_seconds.
+struct SeriesPoint {
+  JobId job;
+  std::string name;
+  ReplicaId replica;      // zero: of the whole job
+  std::int64_t step = 0;  // inner steps of the job's schedule
+  RoundNumber round = 0;
+  Tokens tokens;
+  Instant at;
+  double value = 0;
+};
+
+struct StoreStats {  // for /metrics
+  std::int64_t queue_depth = 0, commits = 0, records = 0, errors = 0;
+  double commit_seconds_sum = 0, commit_seconds_max = 0;
+  Bytes state_file, telemetry_file, wal_file;
+};
+
+class Store {
+ public:
+  // Opens or creates the folder, takes its lock, migrates (after a backup). Errors name the remedy:
+  // kConflict "another coordinator uses this folder (pid N)", kIncompatible "made by a newer
+  // version".
+  static Result<std::unique_ptr<Store>> open(const std::string& folder);
+  virtual ~Store() = default;  // writes what is queued, then closes
+
+  virtual Result<Snapshot> load() = 0;
+
+  // Queues one batch, which becomes durable as a whole or not at all; batches keep their order and
+  // may share a transaction. `done` runs on the writer thread after the commit. At most kQueueMax
+  // batches wait; a further call blocks. A failed write is final: the process must stop (done gets
+  // the error).
+  virtual void write(std::vector<Record> records, std::function<void(Status)> done) = 0;
+  static constexpr std::int64_t kQueueMax = 4096;
+
+  // Telemetry is disposable: when its queue is full, points are dropped and counted.
+  virtual void append(std::vector<SeriesPoint> points) = 0;
+
+  virtual std::unique_ptr<Reader> reader() = 0;  // one per thread
+  virtual StoreStats stats() const = 0;
+  virtual const std::string& folder() const = 0;
+};
+
+}  // namespace shoal::coordinator

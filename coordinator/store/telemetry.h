@@ -1,0 +1,40 @@
+// Time series of jobs in telemetry.db: disposable, so a write that fails is counted and forgotten,
+// and a file of another version is replaced by an empty one. One row per series (job, name,
+// replica), one per point, clustered by (series, step); a step told twice, after a rollback or a
+// resend, is replaced.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "base/result.h"
+#include "coordinator/store/sqlite.h"
+#include "coordinator/store/store.h"
+
+namespace shoal::coordinator {
+
+// The writing side; belongs to the store's writer thread.
+class TelemetryWriter {
+ public:
+  static Result<std::unique_ptr<TelemetryWriter>> open(const std::string& path);
+  // All in one transaction. Values that are not finite are left out: a chart cannot show them.
+  Status append(const std::vector<SeriesPoint>& points);
+
+ private:
+  explicit TelemetryWriter(std::unique_ptr<Database> database) : database_(std::move(database)) {}
+  Result<std::int64_t> series_id(const SeriesPoint& point);
+  Status append_in_transaction(const std::vector<SeriesPoint>& points);
+
+  std::unique_ptr<Database> database_;
+  std::map<std::tuple<std::uint64_t, std::string, std::uint64_t>, std::int64_t> ids_;
+};
+
+// The reading side, on a read-only connection. A series that exists for the whole job (replica
+// zero) is preferred to the mean of the replicas, unless the query asks for the replicas.
+Result<std::vector<std::string>> read_series_names(Database& database, JobId job);
+Result<std::vector<SeriesLine>> read_series(Database& database, const SeriesQuery& query);
+
+}  // namespace shoal::coordinator

@@ -1,0 +1,104 @@
+// Reading and writing the frame header byte by byte, so that neither alignment nor padding matters.
+#include "outer_opt/core/frame.h"
+
+#include <string>
+
+#include "outer_opt/core/checksum.h"
+#include "outer_opt/core/codec.h"
+
+namespace shoal::outer_opt {
+namespace {
+
+constexpr std::uint32_t kMagic = 0x52464853u;  // "SHFR"
+constexpr std::uint16_t kVersion = 1;
+
+template <typename T>
+void put(std::byte*& at, T value) {
+  for (std::size_t i = 0; i < sizeof(T); ++i) {
+    *at++ = static_cast<std::byte>(static_cast<std::uint64_t>(value) >> (8 * i));
+  }
+}
+
+template <typename T>
+T take(const std::byte*& at) {
+  std::uint64_t value = 0;
+  for (std::size_t i = 0; i < sizeof(T); ++i)
+    value |= std::to_integer<std::uint64_t>(*at++) << (8 * i);
+  return static_cast<T>(value);
+}
+
+Error refuse(const std::string& what, std::uint64_t given) {
+  return Error{Code::kInvalidArgument, "bad frame: " + what + " " + std::to_string(given)};
+}
+
+}  // namespace
+
+std::array<std::byte, kFrameHeaderSize> encode_header(const FrameHeader& header) {
+  std::array<std::byte, kFrameHeaderSize> bytes;
+  std::byte* at = bytes.data();
+  put(at, kMagic);
+  put(at, kVersion);
+  put(at, static_cast<std::uint8_t>(header.kind));
+  put(at, static_cast<std::uint8_t>(header.codec));
+  put(at, header.part);
+  put(at, header.chunk);
+  put(at, header.first);
+  put(at, header.count);
+  put(at, header.payload_size);
+  put(at, header.checksum);
+  return bytes;
+}
+
+Result<FrameHeader> decode_header(std::span<const std::byte> bytes) {
+  if (bytes.size() != kFrameHeaderSize) return refuse("header size", bytes.size());
+  const std::byte* at = bytes.data();
+  if (const auto magic = take<std::uint32_t>(at); magic != kMagic) return refuse("magic", magic);
+  if (const auto version = take<std::uint16_t>(at); version != kVersion) {
+    return refuse("version", version);
+  }
+  const auto kind = take<std::uint8_t>(at);
+  if (kind != 1 && kind != 2) return refuse("kind", kind);
+  const auto codec_byte = take<std::uint8_t>(at);
+  if (codec_byte > 1) return refuse("codec", codec_byte);
+  FrameHeader header;
+  header.kind = static_cast<FrameKind>(kind);
+  header.codec = static_cast<CodecKind>(codec_byte);
+  header.part = take<std::uint32_t>(at);
+  header.chunk = take<std::uint32_t>(at);
+  header.first = take<std::int64_t>(at);
+  header.count = take<std::uint32_t>(at);
+  header.payload_size = take<std::uint32_t>(at);
+  header.checksum = take<std::uint64_t>(at);
+  if (header.first < 0) return refuse("first value", static_cast<std::uint64_t>(header.first));
+  if (header.count == 0 || header.count > kFrameValuesMax)
+    return refuse("value count", header.count);
+  if (header.payload_size != codec(header.codec).encoded_size(header.count)) {
+    return refuse("payload size", header.payload_size);
+  }
+  return header;
+}
+
+std::uint64_t payload_checksum(Pieces payload) {
+  const ChecksumKernel& kernel = checksum_kernel();
+  if (payload.size() == 1) return kernel.once(payload[0].data(), payload[0].size());
+  alignas(64) std::byte state[kChecksumStateSize];
+  kernel.reset(state);
+  for (const auto& piece : payload) kernel.update(state, piece.data(), piece.size());
+  return kernel.finish(state);
+}
+
+Status check_payload(const FrameHeader& header, Pieces payload) {
+  std::size_t size = 0;
+  for (const auto& piece : payload) size += piece.size();
+  if (size != header.payload_size) {
+    return Error{Code::kDataLoss, "bad frame: " + std::to_string(header.payload_size) +
+                                      " bytes of payload announced, " + std::to_string(size) +
+                                      " came"};
+  }
+  if (payload_checksum(payload) != header.checksum) {
+    return Error{Code::kDataLoss, "bad frame: the checksum of the payload does not match"};
+  }
+  return {};
+}
+
+}  // namespace shoal::outer_opt

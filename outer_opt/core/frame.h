@@ -1,0 +1,62 @@
+// The frames of a reduce stream: a fixed little-endian header, then the encoded values of one
+// chunk. The stream (proto/peer.proto, Reduce) says which replica speaks in which attempt; the
+// header says what the payload is. A chunk is a run of at most `frame_values` values of one owner's
+// part.
+//
+//   offset  size  field
+//        0     4  magic "SHFR"
+//        4     2  version, 1
+//        6     1  kind: 1 contribution (member to owner), 2 average (owner to member)
+//        7     1  codec: 0 fp32, 1 int8
+//        8     4  part: index of its owner in the plan's members
+//       12     4  chunk: index in the part
+//       16     8  first: index of the first value in the whole vector
+//       24     4  count of values
+//       28     4  payload size in bytes
+//       32     8  XXH3-64 of the payload
+//
+// Pure and thread-safe.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "base/job_spec.h"
+#include "base/result.h"
+
+namespace shoal::outer_opt {
+
+enum class FrameKind : std::uint8_t { kContribution = 1, kAverage = 2 };
+
+struct FrameHeader {
+  FrameKind kind = FrameKind::kContribution;
+  CodecKind codec = CodecKind::kFp32;
+  std::uint32_t part = 0;
+  std::uint32_t chunk = 0;
+  std::int64_t first = 0;
+  std::uint32_t count = 0;
+  std::uint32_t payload_size = 0;
+  std::uint64_t checksum = 0;
+  bool operator==(const FrameHeader&) const = default;
+};
+
+inline constexpr std::size_t kFrameHeaderSize = 40;
+inline constexpr std::int64_t kFrameValuesMax = 1 << 20;
+
+// A payload as it lies in memory, in order; pieces may be cut anywhere.
+using Pieces = std::span<const std::span<const std::byte>>;
+
+std::array<std::byte, kFrameHeaderSize> encode_header(const FrameHeader& header);
+
+// Refuses (kInvalidArgument) a wrong size, magic, version, kind or codec, a count outside
+// [1, kFrameValuesMax], a negative position and a payload size that the codec does not give.
+Result<FrameHeader> decode_header(std::span<const std::byte> bytes);
+
+// kDataLoss when size or checksum differ.
+Status check_payload(const FrameHeader& header, Pieces payload);
+
+std::uint64_t payload_checksum(Pieces payload);
+
+}  // namespace shoal::outer_opt

@@ -1,0 +1,166 @@
+// The words of one outer round as values: what a replica reports, what the coordinator plans, what
+// the members vote. Coordinator, agents, trainers and the simulator share these; the wire form is
+// proto/agent.proto. Tensors are never in here.
+//
+// A round of a job goes: OpenRound -> (training) -> RoundReport -> ReducePlan -> (all-reduce) ->
+// Vote -> CommitRound -> Applied. An attempt that loses a member is replaced by a ReducePlan with a
+// higher attempt number; an aborted round by an OpenRound with more inner steps to train on top of
+// the kept progress.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/digest.h"
+#include "base/ids.h"
+#include "base/job_spec.h"
+#include "base/time.h"
+#include "base/units.h"
+
+namespace shoal {
+
+// Names one round of one job. `lineage` counts how often the job was rolled back to a checkpoint,
+// so a message from before a rollback can be told from one after it.
+struct RoundKey {
+  JobId job;
+  std::int64_t lineage = 0;
+  RoundNumber round = 0;
+  auto operator<=>(const RoundKey&) const = default;
+};
+
+// Training sequences [first, first + count) of the job's seeded order; they belong to one replica
+// for one round and count as done when the round commits.
+struct DataLease {
+  std::int64_t first = 0;
+  std::int64_t count = 0;
+  auto operator<=>(const DataLease&) const = default;
+};
+
+// Train the inner steps [from_step, to_step) of the job's schedule on the leased sequences, then
+// report.
+struct OpenRound {
+  RoundKey key;
+  Steps from_step, to_step;
+  DataLease lease;
+  bool operator==(const OpenRound&) const = default;
+};
+
+// Stop after the current inner step and report what you have.
+struct CloseRound {
+  RoundKey key;
+  bool operator==(const CloseRound&) const = default;
+};
+
+// What a replica says at its boundary. Norm and maximum are those of the pseudo-gradient.
+struct RoundReport {
+  RoundKey key;
+  Tokens tokens;  // trained since the last commit this replica applied
+  Steps steps;
+  double train_loss = 0;  // mean over those tokens, nats per token
+  double norm = 0;        // Euclidean
+  double max_abs = 0;
+  std::int64_t nonfinite = 0;  // > 0: no usable pseudo-gradient, takes part with weight 0
+  double compute_s = 0;        // seconds spent in inner steps
+  bool operator==(const RoundReport&) const = default;
+};
+
+// One member of a reduce, in the order in which contributions are summed.
+struct ReduceMember {
+  ReplicaId replica;
+  std::string address;  // host:port of its peer service; empty: cannot be dialled, must own no part
+  double weight = 0;    // tokens; 0: takes part, contributes nothing
+  double clip_factor = 1;       // in (0, 1]
+  std::int64_t part_first = 0;  // the values [part_first, part_first + part_count) it averages
+  std::int64_t part_count = 0;
+  bool operator==(const ReduceMember&) const = default;
+};
+
+struct ReducePlan {
+  RoundKey key;
+  std::int32_t attempt = 0;  // 1, 2, …; goes on over aborts of the round
+  Topology topology = Topology::kButterfly;
+  CodecKind codec = CodecKind::kInt8;
+  std::int64_t value_count = 0;       // length of the vector
+  std::vector<ReduceMember> members;  // parts are disjoint, in order, and cover the vector
+  Duration time_limit;                // a member gives up after this long
+  bool operator==(const ReducePlan&) const = default;
+};
+
+// The parts of a plan follow the members' bandwidth shares; equal shares when nothing was measured.
+// Largest remainders get the odd values; a share of 0 gets no part. shares.size() ==
+// members.size().
+void assign_parts(ReducePlan& plan, const std::vector<double>& shares);
+
+// Bytes on the sockets of this attempt and where the time went.
+struct ReduceStats {
+  Bytes sent, received;
+  double reduce_s = 0;  // first byte to average complete
+  bool operator==(const ReduceStats&) const = default;
+};
+
+struct Vote {
+  RoundKey key;
+  std::int32_t attempt = 0;
+  Digest average;  // of the averaged vector (fp32 bytes)
+  ReduceStats stats;
+  bool operator==(const Vote&) const = default;
+};
+
+enum class ReduceFailure { kPeerLost, kTimeLimit, kBadFrame, kPlanMismatch, kInternal };
+const char* to_string(ReduceFailure failure);
+
+// An attempt did not finish here. `lost` is the member that was the cause, when there was one.
+struct ReduceFailed {
+  RoundKey key;
+  std::int32_t attempt = 0;
+  ReplicaId lost;
+  ReduceFailure failure = ReduceFailure::kPeerLost;
+  std::string detail;
+  bool operator==(const ReduceFailed&) const = default;
+};
+
+// A share of the validation: batches i of [0, batches) with i % slices == slice.
+struct EvalSlice {
+  std::int64_t slice = 0, slices = 1, batches = 0;  // slices == 0: nothing to evaluate
+  bool operator==(const EvalSlice&) const = default;
+};
+
+// Take the outer step with the average you voted for, then evaluate, then train `next`.
+struct CommitRound {
+  RoundKey key;
+  std::int32_t attempt = 0;
+  Digest average;
+  EvalSlice evaluate;
+  bool last = false;  // no next round: stay and wait for orders
+  OpenRound next;     // meaningful when !last
+  bool operator==(const CommitRound&) const = default;
+};
+
+enum class AbortReason { kAttemptsSpent, kTimeSpent, kNoUsableContribution, kBelowMinReplicas };
+const char* to_string(AbortReason reason);
+
+// The round's averaging is given up. Nothing is lost: train on, the progress is in the next report.
+struct AbortRound {
+  RoundKey key;
+  AbortReason reason = AbortReason::kAttemptsSpent;
+  OpenRound next;  // same round number, later steps
+  bool operator==(const AbortRound&) const = default;
+};
+
+// After the outer step: the digests that all replicas must share.
+struct Applied {
+  RoundKey key;
+  Digest anchor, momentum;
+  bool operator==(const Applied&) const = default;
+};
+
+struct Evaluated {
+  RoundKey key;
+  EvalSlice slice;
+  double loss_sum = 0;  // nats, summed over tokens
+  Tokens tokens;
+  bool operator==(const Evaluated&) const = default;
+};
+
+}  // namespace shoal

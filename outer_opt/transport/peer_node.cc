@@ -1,0 +1,330 @@
+// The peer node: one gRPC server, a channel per peer, and the attempts that run. Streams of an
+// attempt that this replica has not been told of wait here; the number of such attempts is bounded,
+// the oldest give way, and a waiting stream ends with its caller's deadline.
+#include "outer_opt/transport/peer_node.h"
+
+#include <algorithm>
+#include <condition_variable>
+#include <map>
+#include <mutex>
+#include <set>
+
+#include <grpcpp/grpcpp.h>
+
+#include "base/check.h"
+#include "outer_opt/transport/reduce_call.h"
+#include "outer_opt/transport/reduce_streams.h"
+#include "outer_opt/transport/state_transfer.h"
+#include "proto/peer.grpc.pb.h"
+#include "wire/peer_channel.h"
+#include "wire/socket_counter.h"
+
+namespace shoal::outer_opt {
+namespace {
+
+constexpr std::size_t kStreamsPerAttemptMax = 1024;
+// A stream for an attempt that ended here this recently is a late one; later, the attempt is
+// unknown.
+constexpr auto kRemember = std::chrono::seconds(10);
+
+class PeerNodeImpl;
+
+class Service final
+    : public v1::PeerService::WithRawCallbackMethod_Reduce<v1::PeerService::Service> {
+ public:
+  explicit Service(PeerNodeImpl* node) : node_(node) {}
+  grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* Reduce(
+      grpc::CallbackServerContext* context) override;
+  grpc::Status FetchState(grpc::ServerContext* context, const v1::FetchStateRequest* request,
+                          grpc::ServerWriter<v1::StateChunk>* writer) override;
+
+ private:
+  PeerNodeImpl* node_;
+};
+
+ReduceResult failed(ReduceFailure failure, ReplicaId lost, std::string detail) {
+  return {false, {}, {failure, lost, std::move(detail)}};
+}
+
+class PeerNodeImpl final : public PeerNode, public StreamKeeper {
+ public:
+  explicit PeerNodeImpl(PeerNodeOptions options) : options_(std::move(options)), service_(this) {}
+  ~PeerNodeImpl() override;
+
+  Status listen();
+  std::string address() const override { return address_; }
+  ReduceResult reduce(const ReducePlan& plan, ReplicaId self,
+                      std::span<const float> pseudo_gradient, std::span<float> average,
+                      std::stop_token stop) override;
+  void set_donor(Donor donor) override;
+  Status fetch_state(const std::string& address, ReplicaId donor, const RoundKey& key,
+                     StateSink& sink, std::stop_token stop) override;
+
+  // From the service.
+  void arrived(AcceptedStream* stream);
+  bool forget(AcceptedStream* stream) override;
+  Donor donor();
+
+ private:
+  bool begin(const AttemptKey& key, const std::shared_ptr<ReduceCall>& call,
+             std::vector<AcceptedStream*>& waiting);
+  void end(const AttemptKey& key, const ReduceResult& result);
+  std::shared_ptr<grpc::Channel> channel_to(const std::string& address);
+  void keep_channels(const ReducePlan& plan, bool ok);
+  ReduceResult run(const ReducePlan& plan, ReplicaId self, const std::shared_ptr<ReduceCall>& call,
+                   std::stop_token stop);
+
+  const PeerNodeOptions options_;
+  Service service_;
+  std::unique_ptr<grpc::Server> server_;
+  std::string address_;
+  std::uint16_t port_ = 0;
+  std::stop_source closing_;
+
+  std::mutex mutex_;
+  std::condition_variable idle_;
+  std::map<AttemptKey, std::shared_ptr<ReduceCall>> running_;
+  std::map<AttemptKey, std::vector<AcceptedStream*>> waiting_;
+  struct Ended {
+    Clock::time_point when;
+    StreamEnd end;  // what a late stream is told
+  };
+  std::map<AttemptKey, Ended> ended_;
+  std::map<std::string, std::shared_ptr<grpc::Channel>> channels_;
+  Donor donor_;
+};
+
+grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* Service::Reduce(
+    grpc::CallbackServerContext* context) {
+  const auto name = name_of(*context);
+  auto* stream = new AcceptedStream(context, node_, name.value_or(StreamName{}));
+  if (name)
+    node_->arrived(stream);
+  else
+    stream->refuse({grpc::StatusCode::INVALID_ARGUMENT, "the call's metadata name no attempt"});
+  return stream;
+}
+
+grpc::Status Service::FetchState(grpc::ServerContext* context, const v1::FetchStateRequest* request,
+                                 grpc::ServerWriter<v1::StateChunk>* writer) {
+  return serve_state(node_->donor(), *request, context, writer);
+}
+
+// ---- life
+// -----------------------------------------------------------------------------------------
+
+Status PeerNodeImpl::listen() {
+  const std::size_t colon = options_.bind.rfind(':');
+  if (colon == std::string::npos) {
+    return Error{Code::kValidation, "must be host:port, got '" + options_.bind + "'", "bind",
+                 "for example 0.0.0.0:7100"};
+  }
+  const std::string host =
+      options_.advertise_host.empty() ? options_.bind.substr(0, colon) : options_.advertise_host;
+  if (host == "0.0.0.0" || host == "[::]") {
+    return Error{Code::kValidation, "peers cannot dial " + host, "advertise_host",
+                 "give the name or address of this host"};
+  }
+  grpc::ServerBuilder builder;
+  int port = 0;
+  builder.AddListeningPort(options_.bind, grpc::InsecureServerCredentials(), &port);
+  builder.RegisterService(&service_);
+  wire::configure_peer_server(builder, options_.keepalive);
+  server_ = builder.BuildAndStart();
+  if (server_ == nullptr || port == 0) {
+    return Error{Code::kUnavailable, "cannot listen on " + options_.bind, "bind",
+                 "is the port taken? Port 0 takes a free one"};
+  }
+  port_ = static_cast<std::uint16_t>(port);
+  address_ = host + ":" + std::to_string(port);
+  return {};
+}
+
+PeerNodeImpl::~PeerNodeImpl() {
+  closing_.request_stop();
+  {
+    std::unique_lock lock(mutex_);
+    idle_.wait(lock, [this] { return running_.empty(); });  // each ends within watch()'s bounds
+  }
+  // A deadline in the past cancels what is left; OnCancel ends the waiting streams.
+  if (server_ != nullptr) server_->Shutdown(std::chrono::system_clock::now());
+}
+
+// ---- streams that peers open
+// ----------------------------------------------------------------------
+
+void PeerNodeImpl::arrived(AcceptedStream* stream) {
+  std::shared_ptr<ReduceCall> call;
+  std::vector<AcceptedStream*> refused;
+  std::optional<StreamEnd> late;
+  {
+    const std::lock_guard lock(mutex_);
+    const AttemptKey& key = stream->name().key;
+    std::erase_if(ended_, [](const auto& e) { return Clock::now() - e.second.when > kRemember; });
+    if (const auto it = running_.find(key); it != running_.end()) {
+      call = it->second;
+    } else if (const auto over = ended_.find(key); over != ended_.end()) {
+      late = over->second.end;
+    } else if (auto& streams = waiting_[key];
+               closing_.stop_requested() || streams.size() >= kStreamsPerAttemptMax) {
+      refused.push_back(stream);
+      if (streams.empty()) waiting_.erase(key);
+    } else {
+      streams.push_back(stream);
+    }
+    if (waiting_.size() > static_cast<std::size_t>(options_.sessions_max)) {
+      refused.insert(refused.end(), waiting_.begin()->second.begin(),
+                     waiting_.begin()->second.end());
+      waiting_.erase(waiting_.begin());
+    }
+  }
+  if (call) stream->join(call);
+  if (late) stream->finish(*late);
+  for (AcceptedStream* r : refused) {
+    r->refuse({grpc::StatusCode::RESOURCE_EXHAUSTED, "too many attempts wait here"});
+  }
+}
+
+bool PeerNodeImpl::forget(AcceptedStream* stream) {
+  const std::lock_guard lock(mutex_);
+  const auto it = waiting_.find(stream->name().key);
+  if (it == waiting_.end()) return false;
+  const bool found = std::erase(it->second, stream) > 0;
+  if (it->second.empty()) waiting_.erase(it);
+  return found;
+}
+
+// ---- reduce
+// ---------------------------------------------------------------------------------------
+
+bool PeerNodeImpl::begin(const AttemptKey& key, const std::shared_ptr<ReduceCall>& call,
+                         std::vector<AcceptedStream*>& waiting) {
+  const std::lock_guard lock(mutex_);
+  if (closing_.stop_requested() || !running_.emplace(key, call).second) return false;
+  ended_.erase(key);
+  if (const auto it = waiting_.find(key); it != waiting_.end()) {
+    waiting = std::move(it->second);
+    waiting_.erase(it);
+  }
+  return true;
+}
+
+void PeerNodeImpl::end(const AttemptKey& key, const ReduceResult& result) {
+  const std::lock_guard lock(mutex_);
+  ended_[key] = {Clock::now(), {false, false, result.error.lost, "the attempt is over here"}};
+  running_.erase(key);
+  idle_.notify_all();
+}
+
+std::shared_ptr<grpc::Channel> PeerNodeImpl::channel_to(const std::string& address) {
+  const std::lock_guard lock(mutex_);
+  auto& channel = channels_[address];
+  // A channel that waits before it tries again would refuse the new attempt without a try.
+  if (channel && channel->GetState(false) == GRPC_CHANNEL_TRANSIENT_FAILURE) channel = nullptr;
+  if (!channel) channel = wire::dial_peer(address, options_.keepalive);
+  return channel;
+}
+
+// Connections stay for the next round. After a failure they go, with the frames that they still
+// hold: a connection without streams is not served often enough to get rid of them soon.
+void PeerNodeImpl::keep_channels(const ReducePlan& plan, bool ok) {
+  std::set<std::string> wanted;
+  for (const ReduceMember& member : plan.members) {
+    if (ok) wanted.insert(member.address);
+  }
+  std::map<std::string, std::shared_ptr<grpc::Channel>> dropped;
+  const std::lock_guard lock(mutex_);
+  for (auto& [address, channel] : channels_) {
+    if (!wanted.contains(address)) dropped.emplace(address, std::move(channel));
+  }
+  for (const auto& [address, channel] : dropped) channels_.erase(address);
+}
+
+ReduceResult PeerNodeImpl::reduce(const ReducePlan& plan, ReplicaId self,
+                                  std::span<const float> pseudo_gradient, std::span<float> average,
+                                  std::stop_token stop) {
+  const Status fits = ButterflySession::check(plan, self, options_.frame_values,
+                                              pseudo_gradient.size(), average.size());
+  if (!fits.ok()) return failed(ReduceFailure::kPlanMismatch, {}, to_string(fits.error()));
+  for (const ReduceMember& member : plan.members) {
+    if (member.part_count > 0 && member.replica != self && member.address.empty()) {
+      return failed(ReduceFailure::kPlanMismatch, member.replica,
+                    to_string(member.replica) + " owns a part but has no address");
+    }
+  }
+  const auto call =
+      std::make_shared<ReduceCall>(plan, self, options_.frame_values, pseudo_gradient, average);
+  std::vector<AcceptedStream*> waiting;
+  const AttemptKey key{plan.key, plan.attempt};
+  if (!begin(key, call, waiting)) {
+    return failed(ReduceFailure::kInternal, {},
+                  "this attempt is running already, or the node closes");
+  }
+  for (AcceptedStream* stream : waiting) stream->join(call);
+  ReduceResult result = run(plan, self, call, stop);
+  keep_channels(plan, result.ok);
+  call->wait_returned();
+  end(key, result);
+  return result;
+}
+
+ReduceResult PeerNodeImpl::run(const ReducePlan& plan, ReplicaId self,
+                               const std::shared_ptr<ReduceCall>& call, std::stop_token stop) {
+  const auto started = Clock::now();
+  std::set<std::uint16_t> dialled;
+  for (const ReduceMember& member : plan.members) dialled.insert(wire::port_of(member.address));
+  dialled.erase(port_);
+  wire::SocketCounter counter(port_, dialled);
+  const ButterflySession& session = call->session();
+  for (int peer = 0; peer < session.members(); ++peer) {
+    if (peer == session.self() || !session.owns(peer)) continue;
+    dial_stream(call, peer, self, {plan.key, plan.attempt}, channel_to(plan.members[peer].address),
+                plan.time_limit);
+  }
+  std::stop_source either;
+  const auto request = [&either] { either.request_stop(); };
+  const std::stop_callback by_caller(stop, request), by_node(closing_.get_token(), request);
+  call->watch(plan.time_limit, either.get_token(), [&counter] { counter.sample(); });
+
+  if (const auto failure = call->failure()) {
+    const ReplicaId lost = failure->peer >= 0 ? plan.members[failure->peer].replica : ReplicaId();
+    return failed(failure->failure, lost, failure->detail);
+  }
+  if (call->cancelled()) return failed(ReduceFailure::kInternal, {}, "cancelled");
+  const wire::SocketTotals bytes = counter.total();
+  const double spent = std::chrono::duration<double>(Clock::now() - started).count();
+  return {true, {call->digest(), {bytes.sent, bytes.received, spent}}, {}};
+}
+
+// ---- state
+// ----------------------------------------------------------------------------------------
+
+void PeerNodeImpl::set_donor(Donor donor) {
+  const std::lock_guard lock(mutex_);
+  donor_ = std::move(donor);
+}
+
+Donor PeerNodeImpl::donor() {
+  const std::lock_guard lock(mutex_);
+  return donor_;
+}
+
+Status PeerNodeImpl::fetch_state(const std::string& address, ReplicaId donor, const RoundKey& key,
+                                 StateSink& sink, std::stop_token stop) {
+  return fetch_state_from(wire::dial_peer(address, options_.keepalive), donor, key, sink, stop);
+}
+
+}  // namespace
+
+Result<std::unique_ptr<PeerNode>> PeerNode::start(PeerNodeOptions options) {
+  if (options.frame_values < 1 || options.frame_values > kFrameValuesMax) {
+    return Error{Code::kValidation,
+                 "must be in [1, 1048576], got " + std::to_string(options.frame_values),
+                 "frame_values", "leave it at its default"};
+  }
+  auto node = std::make_unique<PeerNodeImpl>(std::move(options));
+  if (Status status = node->listen(); !status.ok()) return status.error();
+  return std::unique_ptr<PeerNode>(std::move(node));
+}
+
+}  // namespace shoal::outer_opt

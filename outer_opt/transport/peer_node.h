@@ -1,0 +1,91 @@
+// A trainer's presence among its peers: serves PeerService on one port and calls it on others. It
+// moves vectors for the outer all-reduce and hands a joiner the state of a donor. It drives the
+// pure sessions of outer_opt/core over gRPC streams (raw zero-copy frames of about 1 MiB) and
+// counts the bytes that really crossed the sockets. It knows nothing of models and nothing of the
+// coordinator.
+//
+// Threads: every method may be called from any thread; reduce() and fetch_state() block the caller
+// until they end, fail, meet their deadline or are cancelled.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <stop_token>
+#include <string>
+
+#include "base/result.h"
+#include "outer_opt/core/round.h"
+
+namespace shoal::outer_opt {
+
+struct PeerNodeOptions {
+  std::string bind = "127.0.0.1:0";     // host:port, port 0 takes a free one
+  std::string advertise_host;           // what peers dial; empty: the host of `bind`
+  std::int64_t frame_values = 1 << 18;  // values per frame, the same on all members; small in tests
+  Duration keepalive = seconds(4);      // a frozen peer is noticed after about two of these
+  int sessions_max = 8;                 // attempts that peers may open before we know them
+};
+
+// The state of one replica at its last commit. The spans stay valid until the donor callback
+// returns.
+struct DonorState {
+  RoundKey key;
+  std::span<const float> anchor, momentum, adam_m, adam_v;
+  std::int64_t adam_step = 0;
+};
+
+// Called from a gRPC thread for FetchState. Must call `serve` once while the state cannot change,
+// or return an error (kNotFound: not my replica; kConflict: I do not hold that round).
+using Donor = std::function<Status(ReplicaId replica, const RoundKey& key,
+                                   const std::function<void(const DonorState&)>& serve)>;
+
+// Where fetch_state() writes.
+struct StateSink {
+  std::span<float> anchor, momentum, adam_m, adam_v;  // all of the model's length
+  std::int64_t adam_step = 0;
+};
+
+struct ReduceOutcome {
+  Digest average;  // over the checksums of the averaged chunks: to be compared with other members'
+                   // only
+  ReduceStats stats;
+};
+
+struct ReduceError {
+  ReduceFailure failure = ReduceFailure::kInternal;
+  ReplicaId lost;  // the peer that was the cause, when there was one
+  std::string detail;
+};
+
+struct ReduceResult {  // exactly one of the two is meaningful
+  bool ok = false;
+  ReduceOutcome outcome;
+  ReduceError error;
+};
+
+class PeerNode {
+ public:
+  static Result<std::unique_ptr<PeerNode>> start(PeerNodeOptions options);
+  virtual ~PeerNode() = default;
+
+  virtual std::string address() const = 0;  // advertise_host:port
+
+  // Takes part in `plan` as `self`. `pseudo_gradient` and `average` have plan.value_count values;
+  // the first must not change meanwhile, the second is complete and the same on every member on
+  // success. A member with weight 0 passes an empty pseudo_gradient. Ends early when `stop` is
+  // requested.
+  virtual ReduceResult reduce(const ReducePlan& plan, ReplicaId self,
+                              std::span<const float> pseudo_gradient, std::span<float> average,
+                              std::stop_token stop) = 0;
+
+  virtual void set_donor(Donor donor) = 0;
+
+  // Fetches the state that `donor` at `address` holds for `key`. Checks chunk checksums, not
+  // digests.
+  virtual Status fetch_state(const std::string& address, ReplicaId donor, const RoundKey& key,
+                             StateSink& sink, std::stop_token stop) = 0;
+};
+
+}  // namespace shoal::outer_opt

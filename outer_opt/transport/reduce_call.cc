@@ -1,0 +1,395 @@
+// The driver of one attempt; reduce_call.h says how it works.
+#include "outer_opt/transport/reduce_call.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/check.h"
+#include "outer_opt/core/codec.h"
+
+namespace shoal::outer_opt {
+namespace {
+
+constexpr auto kTick = std::chrono::milliseconds(250);
+constexpr Duration kReturnLimit = seconds(60);
+// A peer that owes us a frame and says nothing for this long, plus the time the frame takes on a
+// line of kSlowBytesPerSecond, is lost. A frozen process is found earlier, by the keep-alive.
+constexpr double kSilence = 8, kSlowBytesPerSecond = 64 << 10;
+
+double seconds_since(Clock::time_point then) {
+  return std::chrono::duration<double>(Clock::now() - then).count();
+}
+
+}  // namespace
+
+ReduceCall::ReduceCall(const ReducePlan& plan, ReplicaId self, std::int64_t frame_values,
+                       std::span<const float> pseudo_gradient, std::span<float> average)
+    : patience_s_(kSilence + static_cast<double>(codec(plan.codec).encoded_size(frame_values)) /
+                                 kSlowBytesPerSecond),
+      session_(plan, self, frame_values, pseudo_gradient, average),
+      news_(plan.members.size()) {}
+
+int ReduceCall::member(ReplicaId replica) const {
+  const auto& members = session_.plan().members;
+  for (std::size_t i = 0; i < members.size(); ++i) {
+    if (members[i].replica == replica) return static_cast<int>(i);
+  }
+  return -1;
+}
+
+Link* ReduceCall::find(int peer, bool dialled) const {
+  for (Link* link : links_) {
+    if (link->peer == peer && link->dialled == dialled) return link;
+  }
+  return nullptr;
+}
+
+bool ReduceCall::attach(Link* link) {
+  {
+    const Lock lock(mutex_);
+    if (over() || find(link->peer, link->dialled) != nullptr) return false;
+    if (!link->dialled) {
+      if (news_[link->peer].seen) return false;
+      news_[link->peer].seen = true;
+    }
+    link->heard = Clock::now();
+    link->reading = true;
+    ++link->starting;
+    links_.push_back(link);
+  }
+  link->start_read();
+  {
+    const Lock lock(mutex_);
+    --link->starting;
+  }
+  drive();
+  return true;
+}
+
+// ---- steps
+// ----------------------------------------------------------------------------------------
+
+void ReduceCall::drive() {
+  Lock lock(mutex_);
+  while (step(lock)) {
+  }
+  if (all_ended() || over()) changed_.notify_all();
+}
+
+// Does one thing that can be done now. The lock may be left meanwhile, so links_ is looked at anew.
+bool ReduceCall::step(Lock& lock) {
+  if (!over() && do_local_work(lock)) return true;
+  for (Link* link : links_) {
+    if (link->finished) continue;
+    if (!over() && (take_pending(lock, link) || send_next(lock, link))) return true;
+    if (settle(lock, link)) return true;
+  }
+  return false;
+}
+
+bool ReduceCall::do_local_work(Lock& lock) {
+  const auto work = session_.local_work();
+  if (!work) return false;
+  ++working_;
+  lock.unlock();
+  const WorkResult result = session_.run(*work, {});
+  lock.lock();
+  --working_;
+  session_.finish(*work, result);
+  return true;
+}
+
+bool ReduceCall::take_pending(Lock& lock, Link* link) {
+  if (!link->pending) return false;
+  const auto work = session_.admit(link->peer, link->pending->header);
+  if (!work) return over();  // a frame that breaks the session is news, too
+  const Link::Frame frame = std::move(*link->pending);
+  link->pending.reset();
+  link->reading = true;
+  link->heard = Clock::now();
+  ++link->starting;
+  ++working_;
+  lock.unlock();
+  link->start_read();  // the next frame travels while this one is worked on
+  const auto pieces = frame.message.pieces(kFrameHeaderSize);
+  const WorkResult result = session_.run(*work, pieces);
+  lock.lock();
+  --working_;
+  --link->starting;
+  session_.finish(*work, result);
+  return true;
+}
+
+bool ReduceCall::send_next(Lock& lock, Link* link) {
+  if (link->writing || link->writes_ended || link->broken) return false;
+  const auto frame = session_.next_frame(link->peer, link->sends());
+  if (!frame) return false;
+  link->writing = true;
+  ++link->starting;
+  lock.unlock();
+  link->start_write(build(*frame));
+  lock.lock();
+  --link->starting;
+  return true;
+}
+
+grpc::ByteBuffer ReduceCall::build(const FrameRef& frame) {
+  const auto resident = session_.resident(frame);
+  if (!resident.empty()) {
+    const auto header = encode_header(session_.header(frame, resident));
+    const grpc::Slice slices[] = {grpc::Slice(header.data(), header.size()),
+                                  lender_.lend(resident)};
+    return grpc::ByteBuffer(slices, 2);
+  }
+  grpc_slice raw = grpc_slice_malloc(kFrameHeaderSize + session_.payload_size(frame));
+  const auto bytes =
+      std::as_writable_bytes(std::span(GRPC_SLICE_START_PTR(raw), GRPC_SLICE_LENGTH(raw)));
+  const auto payload = bytes.subspan(kFrameHeaderSize);
+  session_.encode(frame, payload);
+  const auto header = encode_header(session_.header(frame, payload));
+  std::memcpy(bytes.data(), header.data(), header.size());
+  const grpc::Slice slice(raw, grpc::Slice::STEAL_REF);
+  return grpc::ByteBuffer(&slice, 1);
+}
+
+// Brings a link towards its end: half-closes what we dialled, cancels what is stuck, finishes what
+// is complete or given up.
+bool ReduceCall::settle(Lock& lock, Link* link) {
+  const bool give_up = over() || link->broken;
+  if (link->dialled && !give_up && !link->writing && !link->writes_ended &&
+      session_.sent_all(link->peer, link->sends())) {
+    link->writes_ended = link->writing = true;
+    ++link->starting;
+    lock.unlock();
+    link->end_writes();
+    lock.lock();
+    --link->starting;
+    return true;
+  }
+  // A dialled stream can only be cancelled; an accepted one is, when its write does not come back.
+  if (give_up && !link->cancelled && (link->dialled || link->writing)) {
+    link->cancelled = true;
+    ++link->starting;
+    lock.unlock();
+    link->cancel();
+    lock.lock();
+    --link->starting;
+    return true;
+  }
+  if (!may_finish(link)) return false;
+  link->finished = true;
+  const StreamEnd end = end_of(link);
+  lock.unlock();
+  link->finish(end);  // the link may be gone now
+  lock.lock();
+  return true;
+}
+
+bool ReduceCall::may_finish(const Link* link) const {
+  if (link->starting > 0 || link->writing) return false;
+  if (link->dialled) {
+    const bool ended = (link->read_ended && link->writes_ended) || link->cancelled;
+    return ended && !link->reading;
+  }
+  if (over() || link->broken) return true;
+  return link->read_ended && session_.sent_all(link->peer, link->sends());
+}
+
+StreamEnd ReduceCall::end_of(const Link* link) const {
+  StreamEnd end = failed_end();
+  end.ok = !over() && !link->broken;
+  return end;
+}
+
+StreamEnd ReduceCall::failed_end() const {
+  StreamEnd end;
+  end.detail = "the attempt is over here";
+  if (session_.state() != SessionState::kBroken) return end;
+  const SessionFailure& failure = session_.failure();
+  end.detail = failure.detail;
+  if (failure.peer >= 0) end.lost = session_.plan().members[failure.peer].replica;
+  return end;
+}
+
+StreamEnd ReduceCall::refusal() {
+  const Lock lock(mutex_);
+  return failed_end();
+}
+
+// ---- events
+// ---------------------------------------------------------------------------------------
+
+void ReduceCall::on_read(Link* link, bool ok, const grpc::ByteBuffer& message) {
+  Link::Frame frame;
+  std::optional<Error> bad;
+  if (ok) {
+    std::array<std::byte, kFrameHeaderSize> front;
+    if (!frame.message.take(message) || frame.message.size() < front.size()) {
+      bad = Error{Code::kInvalidArgument, "a message shorter than a frame header"};
+    } else {
+      frame.message.copy_front(front);
+      auto header = decode_header(front);
+      if (header.ok())
+        frame.header = *header;
+      else
+        bad = header.error();
+    }
+    if (!bad && frame.header.kind != link->receives()) {
+      bad = Error{Code::kInvalidArgument, "a frame that runs against its stream"};
+    }
+  }
+  {
+    const Lock lock(mutex_);
+    link->reading = false;
+    link->heard = Clock::now();
+    if (!ok) {
+      link->read_ended = true;
+      if (!session_.received_all(link->peer, link->receives())) link->broken = true;
+    } else if (bad) {
+      const std::string name = to_string(session_.plan().members[link->peer].replica);
+      session_.fail({ReduceFailure::kBadFrame, link->peer, name + ": " + bad->message});
+    } else {
+      link->pending = std::move(frame);
+    }
+  }
+  drive();
+}
+
+void ReduceCall::on_written(Link* link, bool ok) {
+  {
+    const Lock lock(mutex_);
+    link->writing = false;
+    if (!ok) link->broken = true;
+  }
+  drive();
+}
+
+void ReduceCall::on_closed(Link* link, const StreamEnd& end) {
+  const auto keep = link->call;
+  {
+    const Lock lock(mutex_);
+    std::erase(links_, link);
+    const int peer = link->peer;
+    const bool gave = session_.received_all(peer, link->receives());
+    const std::string name = to_string(session_.plan().members[peer].replica);
+    if (over() || session_.state() == SessionState::kDone) {
+      // We know the end already; what the others say of it is no news.
+    } else if (!link->dialled) {
+      const bool whole = gave && session_.sent_all(peer, FrameKind::kAverage) && !link->broken;
+      if (!whole && find(peer, true) == nullptr) lost(peer, name + " broke off its stream");
+      if (!whole && find(peer, true) != nullptr) gave_up(peer);
+    } else if (end.given_up && !end.lost) {
+      gave_up(peer);
+    } else if (!end.ok || !gave) {
+      fail_by_name(end.lost, peer, name + ": " + end.detail);
+    } else if (news_[peer].broke) {
+      lost(peer, name + " broke off its stream");
+    }
+  }
+  drive();
+}
+
+void ReduceCall::gave_up(int peer) {
+  if (!news_[peer].broke) news_[peer].broke = Clock::now();
+}
+
+void ReduceCall::lost(int peer, const std::string& detail) { session_.peer_lost(peer, detail); }
+
+// The peer says whose fault its end is: the attempt cannot be completed, and that member is to
+// blame.
+void ReduceCall::fail_by_name(ReplicaId replica, int peer, const std::string& detail) {
+  const int culprit = member(replica);
+  if (culprit < 0 || culprit == session_.self()) return lost(peer, detail);
+  session_.fail({ReduceFailure::kPeerLost, culprit, detail});
+}
+
+// ---- the watch
+// ------------------------------------------------------------------------------------
+
+bool ReduceCall::all_ended() const {
+  const bool ended = over() || session_.state() == SessionState::kDone;
+  return ended && links_.empty() && working_ == 0;
+}
+
+// Of the peers that gave up without a word, the first: it may have made the others give up.
+void ReduceCall::believe_the_first() {
+  int first = -1;
+  for (int peer = 0; peer < session_.members(); ++peer) {
+    const auto& broke = news_[peer].broke;
+    if (broke && (first < 0 || *broke < *news_[first].broke)) first = peer;
+  }
+  if (first < 0 || Clock::now() - *news_[first].broke < kBelieve) return;
+  lost(first, to_string(session_.plan().members[first].replica) + " broke off its stream");
+  news_[first].broke.reset();
+}
+
+void ReduceCall::look_for_silent_peers(Duration time_limit) {
+  const ButterflySession& s = session_;
+  believe_the_first();
+  for (int peer = 0; peer < s.members(); ++peer) {
+    if (peer == s.self()) continue;
+    const std::string name = to_string(s.plan().members[peer].replica);
+    if (!s.owns(s.self())) continue;  // nobody dials us
+    if (!news_[peer].seen && seconds_since(started_) > time_limit.seconds() / 2) {
+      lost(peer, name + " did not come within half the time limit");
+    }
+    const Link* link = find(peer, false);
+    if (link == nullptr || link->pending || s.received_all(peer, FrameKind::kContribution))
+      continue;
+    if (seconds_since(link->heard) > patience_s_) lost(peer, name + " fell silent");
+  }
+}
+
+void ReduceCall::watch(Duration time_limit, std::stop_token stop,
+                       const std::function<void()>& each_tick) {
+  const std::stop_callback on_stop(stop, [this] {
+    {
+      const Lock lock(mutex_);
+      cancelled_ = session_.state() == SessionState::kRunning;
+      stopped_ = true;
+    }
+    drive();
+  });
+  drive();
+  Lock lock(mutex_);
+  while (!changed_.wait_for(lock, kTick, [this] { return all_ended(); })) {
+    if (over()) continue;
+    look_for_silent_peers(time_limit);
+    if (seconds_since(started_) > time_limit.seconds()) {
+      const int slowest = session_.slowest();
+      if (session_.state() == SessionState::kDone)
+        stopped_ = true;  // only the others are not
+      else
+        session_.fail({ReduceFailure::kTimeLimit, slowest, "the time limit passed"});
+    }
+    lock.unlock();
+    each_tick();
+    drive();
+    lock.lock();
+  }
+  lock.unlock();
+  each_tick();
+}
+
+void ReduceCall::wait_returned() {
+  SHOAL_CHECK(lender_.wait_returned(kReturnLimit),
+              "the transport keeps memory of a finished reduce");
+}
+
+std::optional<SessionFailure> ReduceCall::failure() {
+  const Lock lock(mutex_);
+  if (session_.state() != SessionState::kBroken) return std::nullopt;
+  return session_.failure();
+}
+
+bool ReduceCall::cancelled() {
+  const Lock lock(mutex_);
+  return cancelled_;
+}
+
+Digest ReduceCall::digest() {
+  const Lock lock(mutex_);
+  return session_.digest();
+}
+
+}  // namespace shoal::outer_opt

@@ -1,0 +1,149 @@
+// One attempt at one member: drives a ButterflySession over its streams. Every callback of gRPC
+// ends in drive(), which takes one step after another under the lock (admit a frame, do arithmetic,
+// pull a frame to send, end a stream) and leaves the lock for the arithmetic and for the calls into
+// gRPC, so several callbacks work at the same time. The thread that called reduce() only watches
+// the time.
+//
+// Who is lost: a connection that breaks tells it, or an owner that gives up names the member that
+// was the cause. A peer that merely gives up a stream may itself have lost somebody, of whom we
+// shall hear by another stream; so it is called lost only after kBelieve, unless there is no other
+// stream to hear from.
+#pragma once
+
+#include <array>
+#include <chrono>
+#include <condition_variable>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <stop_token>
+#include <vector>
+
+#include <grpcpp/support/byte_buffer.h>
+
+#include "outer_opt/core/butterfly_session.h"
+#include "outer_opt/transport/peer_node.h"
+#include "wire/slices.h"
+
+namespace shoal::outer_opt {
+
+using Clock = std::chrono::steady_clock;
+
+// Which attempt a stream belongs to.
+struct AttemptKey {
+  RoundKey key;
+  std::int32_t attempt = 0;
+  auto operator<=>(const AttemptKey&) const = default;
+};
+
+// How a stream ended.
+struct StreamEnd {
+  bool ok = false;
+  bool given_up = false;  // cancelled by the other end, without a reason
+  ReplicaId lost;         // the member that the other end blames
+  std::string detail;
+};
+
+class ReduceCall;
+
+// One stream to one peer. The methods are called by ReduceCall without its lock; the data are
+// guarded by the lock and belong to ReduceCall.
+class Link {
+ public:
+  virtual ~Link() = default;
+  virtual void start_read() = 0;
+  virtual void start_write(const grpc::ByteBuffer& message) = 0;
+  virtual void end_writes() = 0;                  // dialled: half-close
+  virtual void finish(const StreamEnd& end) = 0;  // the last call on this link; it ends on its own
+  virtual void cancel() = 0;
+
+  std::shared_ptr<ReduceCall> call;
+  int peer = -1;
+  bool dialled = false;
+
+  bool reading = false, writing = false;  // an operation is with gRPC
+  int starting = 0;                       // threads about to call a method
+  bool read_ended = false, writes_ended = false, broken = false, cancelled = false,
+       finished = false;
+  struct Frame {
+    FrameHeader header;
+    wire::Received message;
+  };
+  std::optional<Frame> pending;  // received, waiting for its turn
+  Clock::time_point heard = Clock::now();
+
+  FrameKind sends() const { return dialled ? FrameKind::kContribution : FrameKind::kAverage; }
+  FrameKind receives() const { return dialled ? FrameKind::kAverage : FrameKind::kContribution; }
+};
+
+class ReduceCall : public std::enable_shared_from_this<ReduceCall> {
+ public:
+  ReduceCall(const ReducePlan& plan, ReplicaId self, std::int64_t frame_values,
+             std::span<const float> pseudo_gradient, std::span<float> average);
+
+  const ButterflySession& session() const { return session_; }
+  int member(ReplicaId replica) const;  // -1: not a member
+
+  // Takes a link in; its `call`, `peer` and `dialled` are set. Refused (false) when the attempt is
+  // over or the peer has a stream of this direction already: the caller ends the link then, with
+  // refusal().
+  bool attach(Link* link);
+  StreamEnd refusal();
+
+  // Watches until everything ended: done or broken, and all links closed. `each_tick` is called a
+  // few times per second. After that, and when connections with unsent frames were dropped,
+  // wait_returned() waits until nobody reads the caller's memory any more.
+  void watch(Duration time_limit, std::stop_token stop, const std::function<void()>& each_tick);
+  void wait_returned();
+  std::optional<SessionFailure> failure();
+  bool cancelled();
+  Digest digest();
+
+  // From the links' reactors.
+  void on_read(Link* link, bool ok, const grpc::ByteBuffer& message);
+  void on_written(Link* link, bool ok);
+  void on_closed(Link* link, const StreamEnd& end);  // the link goes away afterwards
+
+ private:
+  using Lock = std::unique_lock<std::mutex>;
+  static constexpr auto kBelieve = std::chrono::seconds(2);
+
+  void drive();
+  bool step(Lock& lock);
+  bool do_local_work(Lock& lock);
+  bool take_pending(Lock& lock, Link* link);
+  bool send_next(Lock& lock, Link* link);
+  bool settle(Lock& lock, Link* link);
+  bool may_finish(const Link* link) const;
+  StreamEnd end_of(const Link* link) const;
+  StreamEnd failed_end() const;
+  grpc::ByteBuffer build(const FrameRef& frame);
+  void lost(int peer, const std::string& detail);
+  void gave_up(int peer);
+  void believe_the_first();
+  void fail_by_name(ReplicaId replica, int peer, const std::string& detail);
+  bool over() const { return stopped_ || session_.state() == SessionState::kBroken; }
+  bool all_ended() const;
+  void look_for_silent_peers(Duration time_limit);
+  Link* find(int peer, bool dialled) const;
+
+  const Clock::time_point started_ = Clock::now();
+  const double patience_s_;  // with a peer that owes us a frame
+  wire::Lender lender_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  ButterflySession session_;
+  std::vector<Link*> links_;
+  struct PeerNews {
+    bool seen = false;  // it has opened its stream
+    std::optional<Clock::time_point>
+        broke;  // a stream of it ended early; it is not called lost yet
+  };
+  std::vector<PeerNews> news_;
+  int working_ = 0;       // threads in session_.run()
+  bool stopped_ = false;  // cancelled by the caller, or the time is up
+  bool cancelled_ = false;
+};
+
+}  // namespace shoal::outer_opt

@@ -1,0 +1,163 @@
+// Reactors that translate between gRPC's callbacks and ReduceCall. The dialled one keeps a hold on
+// its call until ReduceCall has said that it will start no more operations.
+#include "outer_opt/transport/reduce_streams.h"
+
+#include <charconv>
+#include <string_view>
+
+#include <grpcpp/generic/generic_stub.h>
+
+namespace shoal::outer_opt {
+namespace {
+
+constexpr char kMethod[] = "/shoal.v1.PeerService/Reduce";
+constexpr char kReplica[] = "shoal-replica", kJob[] = "shoal-job", kLineage[] = "shoal-lineage",
+               kRound[] = "shoal-round", kAttempt[] = "shoal-attempt", kLost[] = "shoal-lost";
+
+using Metadata = std::multimap<grpc::string_ref, grpc::string_ref>;
+
+template <typename T>
+bool read_number(const Metadata& metadata, const char* name, T& value) {
+  const auto it = metadata.find(name);
+  if (it == metadata.end()) return false;
+  const char* end = it->second.data() + it->second.size();
+  const auto parsed = std::from_chars(it->second.data(), end, value);
+  return parsed.ec == std::errc() && parsed.ptr == end;
+}
+
+class DialledStream final : public Link,
+                            public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer> {
+ public:
+  DialledStream(std::shared_ptr<grpc::Channel> channel, ReplicaId self, const AttemptKey& key,
+                Duration time_limit)
+      : channel_(channel), stub_(std::move(channel)) {
+    dialled = true;
+    context_.AddMetadata(kReplica, std::to_string(self.n));
+    context_.AddMetadata(kJob, std::to_string(key.key.job.n));
+    context_.AddMetadata(kLineage, std::to_string(key.key.lineage));
+    context_.AddMetadata(kRound, std::to_string(key.key.round));
+    context_.AddMetadata(kAttempt, std::to_string(key.attempt));
+    // The owner forgets a stream that waits for an attempt of which it never hears.
+    const auto limit = std::chrono::nanoseconds(time_limit.ns) + std::chrono::seconds(5);
+    context_.set_deadline(std::chrono::system_clock::now() + limit);
+  }
+
+  void start() {
+    stub_.PrepareBidiStreamingCall(&context_, kMethod, {}, this);
+    AddHold();
+    StartCall();
+  }
+
+  void start_read() override { StartRead(&incoming_); }
+  void start_write(const grpc::ByteBuffer& message) override {
+    outgoing_ = message;
+    StartWrite(&outgoing_);
+  }
+  void end_writes() override { StartWritesDone(); }
+  void finish(const StreamEnd&) override { RemoveHold(); }
+  void cancel() override { context_.TryCancel(); }
+
+  void OnReadDone(bool ok) override {
+    grpc::ByteBuffer message;
+    message.Swap(&incoming_);
+    call->on_read(this, ok, message);
+  }
+  void OnWriteDone(bool ok) override {
+    outgoing_.Clear();
+    call->on_written(this, ok);
+  }
+  void OnWritesDoneDone(bool ok) override { call->on_written(this, ok); }
+  void OnDone(const grpc::Status& status) override {
+    StreamEnd end;
+    end.ok = status.ok();
+    end.given_up = status.error_code() == grpc::StatusCode::CANCELLED;
+    end.detail = status.error_message();
+    std::uint64_t replica = 0;
+    if (read_number(context_.GetServerTrailingMetadata(), kLost, replica))
+      end.lost = ReplicaId(replica);
+    call->on_closed(this, end);
+    delete this;
+  }
+
+ private:
+  std::shared_ptr<grpc::Channel> channel_;
+  grpc::TemplatedGenericStub<grpc::ByteBuffer, grpc::ByteBuffer> stub_;
+  grpc::ClientContext context_;
+  grpc::ByteBuffer incoming_, outgoing_;
+};
+
+}  // namespace
+
+void dial_stream(const std::shared_ptr<ReduceCall>& call, int peer, ReplicaId self,
+                 const AttemptKey& key, const std::shared_ptr<grpc::Channel>& channel,
+                 Duration time_limit) {
+  auto* stream = new DialledStream(channel, self, key, time_limit);
+  stream->call = call;
+  stream->peer = peer;
+  stream->start();
+  if (call->attach(stream)) return;
+  // The attempt is over already: nobody else knows the stream, so it ends by itself.
+  stream->cancel();
+  stream->finish({});
+}
+
+std::optional<StreamName> name_of(const grpc::CallbackServerContext& context) {
+  const Metadata& metadata = context.client_metadata();
+  StreamName name;
+  const bool complete = read_number(metadata, kReplica, name.from.n) &&
+                        read_number(metadata, kJob, name.key.key.job.n) &&
+                        read_number(metadata, kLineage, name.key.key.lineage) &&
+                        read_number(metadata, kRound, name.key.key.round) &&
+                        read_number(metadata, kAttempt, name.key.attempt);
+  return complete ? std::optional(name) : std::nullopt;
+}
+
+// ---- accepted streams
+// -----------------------------------------------------------------------------
+
+void AcceptedStream::join(const std::shared_ptr<ReduceCall>& reduce) {
+  const int member = reduce->member(name_.from);
+  if (member < 0 || member == reduce->session().self()) {
+    return refuse({grpc::StatusCode::FAILED_PRECONDITION,
+                   to_string(name_.from) + " is not a member of this attempt"});
+  }
+  peer = member;
+  call = reduce;
+  if (reduce->attach(this)) return;
+  call = nullptr;
+  finish(reduce->refusal());
+}
+
+void AcceptedStream::start_write(const grpc::ByteBuffer& message) {
+  outgoing_ = message;
+  StartWrite(&outgoing_);
+}
+
+void AcceptedStream::finish(const StreamEnd& end) {
+  if (end.ok) return Finish(grpc::Status::OK);
+  if (end.lost) context_->AddTrailingMetadata(kLost, std::to_string(end.lost.n));
+  Finish({grpc::StatusCode::ABORTED, end.detail.empty() ? "the attempt was given up" : end.detail});
+}
+
+void AcceptedStream::OnReadDone(bool ok) {
+  grpc::ByteBuffer message;
+  message.Swap(&incoming_);
+  call->on_read(this, ok, message);
+}
+
+void AcceptedStream::OnWriteDone(bool ok) {
+  outgoing_.Clear();
+  call->on_written(this, ok);
+}
+
+// Once attached, a broken call shows in its reads and writes.
+void AcceptedStream::OnCancel() {
+  if (keeper_->forget(this)) refuse(grpc::Status::CANCELLED);
+}
+
+void AcceptedStream::OnDone() {
+  if (call != nullptr) call->on_closed(this, {});
+  delete this;
+}
+
+}  // namespace shoal::outer_opt

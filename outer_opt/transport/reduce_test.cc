@@ -1,0 +1,262 @@
+// Several nodes in one process on loopback: equal bits, losses, cancellation, limits, early
+// streams.
+#include <chrono>
+#include <cmath>
+#include <cstring>
+#include <future>
+
+#include <gtest/gtest.h>
+
+#include "base/prng.h"
+#include "outer_opt/transport/peer_node.h"
+
+namespace shoal::outer_opt {
+namespace {
+
+constexpr std::int64_t kFrame = 512;
+
+std::unique_ptr<PeerNode> start_node() {
+  PeerNodeOptions options;
+  options.frame_values = kFrame;
+  auto node = PeerNode::start(options);
+  EXPECT_TRUE(node.ok());
+  return std::move(node).value();
+}
+
+struct Swarm {
+  explicit Swarm(std::size_t n, std::int64_t values, CodecKind codec,
+                 std::vector<double> shares = {}) {
+    Prng prng(11);
+    plan.key = {JobId(1), 0, 3};
+    plan.attempt = 1;
+    plan.codec = codec;
+    plan.value_count = values;
+    plan.time_limit = seconds(30);
+    for (std::size_t i = 0; i < n; ++i) {
+      nodes.push_back(start_node());
+      plan.members.push_back(
+          {ReplicaId(i + 1), nodes[i]->address(), 100.0 + static_cast<double>(i), 1});
+      inputs.emplace_back(values);
+      for (float& v : inputs[i]) v = static_cast<float>(prng.normal());
+    }
+    averages.assign(n, std::vector<float>(values, NAN));
+    if (shares.empty()) shares.assign(n, 1);
+    assign_parts(plan, shares);
+  }
+
+  ReduceResult reduce(std::size_t i, std::stop_token stop = {}) {
+    const bool contributes = plan.members[i].weight > 0;
+    return nodes[i]->reduce(
+        plan, plan.members[i].replica,
+        contributes ? std::span<const float>(inputs[i]) : std::span<const float>(), averages[i],
+        stop);
+  }
+  std::future<ReduceResult> start(std::size_t i, std::stop_token stop = {}) {
+    return std::async(std::launch::async, [this, i, stop] { return reduce(i, stop); });
+  }
+  std::vector<ReduceResult> reduce_all() {
+    std::vector<std::future<ReduceResult>> running;
+    for (std::size_t i = 0; i < nodes.size(); ++i) running.push_back(start(i));
+    std::vector<ReduceResult> results;
+    for (auto& r : running) results.push_back(r.get());
+    return results;
+  }
+
+  ReducePlan plan;
+  std::vector<std::unique_ptr<PeerNode>> nodes;
+  std::vector<std::vector<float>> inputs, averages;
+};
+
+void expect_equal(const Swarm& swarm, const std::vector<ReduceResult>& results) {
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    ASSERT_TRUE(results[i].ok) << i << ": " << results[i].error.detail;
+    EXPECT_EQ(results[i].outcome.average, results[0].outcome.average);
+    EXPECT_EQ(std::memcmp(swarm.averages[i].data(), swarm.averages[0].data(),
+                          sizeof(float) * swarm.averages[0].size()),
+              0);
+  }
+}
+
+TEST(Reduce, AllMembersGetTheSameBits) {
+  for (const CodecKind codec : {CodecKind::kFp32, CodecKind::kInt8}) {
+    for (const std::size_t n : {1u, 2u, 3u, 5u}) {
+      Swarm swarm(n, 20'001, codec);
+      const auto results = swarm.reduce_all();
+      expect_equal(swarm, results);
+      double exact = 0, weights = 0;
+      for (std::size_t i = 0; i < n; ++i) {
+        exact += swarm.plan.members[i].weight * swarm.inputs[i][7];
+        weights += swarm.plan.members[i].weight;
+      }
+      EXPECT_NEAR(swarm.averages[0][7], exact / weights, codec == CodecKind::kFp32 ? 1e-6 : 0.05);
+    }
+  }
+}
+
+TEST(Reduce, ConnectionsServeRoundAfterRound) {
+  Swarm swarm(3, 5000, CodecKind::kInt8);
+  for (int round = 1; round <= 5; ++round) {
+    swarm.plan.key.round = round;
+    expect_equal(swarm, swarm.reduce_all());
+  }
+}
+
+TEST(Reduce, BytesAreThoseOfTheSockets) {
+  Swarm swarm(2, 1'000'000, CodecKind::kFp32);
+  const auto results = swarm.reduce_all();
+  expect_equal(swarm, results);
+  // Both nodes are this process, so each sees the traffic of both ends: 2 * 4 MB, and little
+  // framing.
+  const auto sent = results[0].outcome.stats.sent.count();
+  EXPECT_GT(sent, 4'000'000);
+  EXPECT_LT(sent, 9'000'000);
+  EXPECT_GT(results[0].outcome.stats.received.count(), 4'000'000);
+  EXPECT_GT(results[0].outcome.stats.reduce_s, 0);
+}
+
+TEST(Reduce, WeightlessAndUndiallableMembersTakePart) {
+  Swarm swarm(4, 10'000, CodecKind::kInt8, {1, 2, 0, 0});
+  swarm.plan.members[2].address.clear();
+  swarm.plan.members[3].weight = 0;
+  expect_equal(swarm, swarm.reduce_all());
+}
+
+TEST(Reduce, NobodyContributes) {
+  Swarm swarm(2, 1000, CodecKind::kInt8);
+  for (auto& member : swarm.plan.members) member.weight = 0;
+  expect_equal(swarm, swarm.reduce_all());
+  EXPECT_EQ(swarm.averages[1], std::vector<float>(1000, 0.0f));
+}
+
+TEST(Reduce, StreamsThatComeEarlyWait) {
+  Swarm swarm(3, 5000, CodecKind::kFp32);
+  auto first = swarm.start(0);
+  auto second = swarm.start(1);
+  EXPECT_EQ(first.wait_for(std::chrono::milliseconds(300)), std::future_status::timeout);
+  const ReduceResult third = swarm.reduce(2);
+  expect_equal(swarm, {first.get(), second.get(), third});
+}
+
+TEST(Reduce, TooManyEarlyAttemptsGiveWay) {
+  PeerNodeOptions options;
+  options.frame_values = kFrame;
+  options.sessions_max = 1;
+  auto narrow = PeerNode::start(options);
+  ASSERT_TRUE(narrow.ok());
+  Swarm swarm(2, 5000, CodecKind::kFp32);
+  swarm.plan.members[1].address = (*narrow)->address();
+  auto old = swarm.start(0);
+  ASSERT_EQ(old.wait_for(std::chrono::milliseconds(200)), std::future_status::timeout);
+  Swarm newer(2, 5000, CodecKind::kFp32);
+  newer.plan.key.round = 4;
+  newer.plan.members[1].address = (*narrow)->address();
+  std::stop_source stop;
+  auto fresh = newer.start(0, stop.get_token());
+  EXPECT_EQ(old.get().error.failure, ReduceFailure::kPeerLost);
+  stop.request_stop();
+  EXPECT_FALSE(fresh.get().ok);
+}
+
+TEST(Reduce, DestroyedNodeIsNamed) {
+  for (const CodecKind codec : {CodecKind::kFp32, CodecKind::kInt8}) {
+    Swarm swarm(3, 4'000'000, codec);
+    std::vector<std::future<ReduceResult>> running;
+    for (std::size_t i = 0; i < 2; ++i)
+      running.push_back(swarm.start(i));  // they wait for the third
+    EXPECT_EQ(running[0].wait_for(std::chrono::milliseconds(200)), std::future_status::timeout);
+    const auto before = std::chrono::steady_clock::now();
+    swarm.nodes[2].reset();
+    for (auto& r : running) {
+      const ReduceResult result = r.get();
+      ASSERT_FALSE(result.ok);
+      EXPECT_EQ(result.error.failure, ReduceFailure::kPeerLost) << result.error.detail;
+      EXPECT_EQ(result.error.lost, ReplicaId(3)) << result.error.detail;
+    }
+    EXPECT_LT(std::chrono::steady_clock::now() - before, std::chrono::seconds(5));
+    // The two go on without it.
+    ReducePlan next = swarm.plan;
+    next.members.pop_back();
+    next.attempt = 2;
+    assign_parts(next, {1, 1});
+    swarm.plan = next;
+    swarm.nodes.pop_back();
+    const auto results = swarm.reduce_all();
+    for (const auto& result : results) EXPECT_TRUE(result.ok) << result.error.detail;
+    EXPECT_EQ(swarm.averages[0], swarm.averages[1]);
+  }
+}
+
+// A member that is told to stop is no dead process: streams end without a reason, and a survivor
+// may take another survivor, which gave up because of it, for the cause. But nobody hangs and
+// nobody blames itself.
+TEST(Reduce, MemberThatGivesUpInTheMiddleEndsTheAttempt) {
+  for (const int delay_ms : {0, 5, 20, 40}) {
+    Swarm swarm(3, 3'000'000, CodecKind::kFp32);
+    std::stop_source stop;
+    std::vector<std::future<ReduceResult>> running;
+    for (std::size_t i = 0; i < 2; ++i) running.push_back(swarm.start(i));
+    auto third = swarm.start(2, stop.get_token());
+    third.wait_for(std::chrono::milliseconds(delay_ms));
+    stop.request_stop();
+    third.get();
+    for (std::size_t i = 0; i < 2; ++i) {
+      ASSERT_EQ(running[i].wait_for(std::chrono::seconds(10)), std::future_status::ready);
+      const ReduceResult result = running[i].get();
+      if (result.ok) continue;  // the third had given everything
+      EXPECT_EQ(result.error.failure, ReduceFailure::kPeerLost) << result.error.detail;
+      EXPECT_NE(result.error.lost, swarm.plan.members[i].replica) << result.error.detail;
+    }
+  }
+}
+
+TEST(Reduce, NobodyListens) {
+  Swarm swarm(2, 100, CodecKind::kFp32);
+  swarm.nodes[1].reset();
+  const ReduceResult result = swarm.reduce(0);
+  EXPECT_EQ(result.error.failure, ReduceFailure::kPeerLost);
+  EXPECT_EQ(result.error.lost, ReplicaId(2));
+}
+
+TEST(Reduce, CancelledByItsCaller) {
+  Swarm swarm(2, 5000, CodecKind::kInt8);
+  std::stop_source stop;
+  auto running = swarm.start(0, stop.get_token());
+  EXPECT_EQ(running.wait_for(std::chrono::milliseconds(100)), std::future_status::timeout);
+  stop.request_stop();
+  ASSERT_EQ(running.wait_for(std::chrono::seconds(5)), std::future_status::ready);
+  EXPECT_FALSE(running.get().ok);
+}
+
+TEST(Reduce, TimeLimitNamesTheSlowest) {
+  Swarm swarm(3, 5000, CodecKind::kInt8);
+  swarm.plan.time_limit = milliseconds(700);
+  auto one = swarm.start(0), two = swarm.start(1);  // the third never comes
+  const ReduceResult result = one.get();
+  EXPECT_FALSE(result.ok);
+  EXPECT_EQ(result.error.lost, ReplicaId(3)) << result.error.detail;
+  EXPECT_FALSE(two.get().ok);
+}
+
+TEST(Reduce, PlansThatDoNotFitAreRefused) {
+  Swarm swarm(2, 100, CodecKind::kFp32);
+  swarm.plan.members[1].address.clear();
+  EXPECT_EQ(swarm.reduce(0).error.failure, ReduceFailure::kPlanMismatch);
+  swarm.plan.value_count = 99;
+  EXPECT_EQ(swarm.reduce(0).error.failure, ReduceFailure::kPlanMismatch);
+}
+
+TEST(Start, RefusesWhatCannotWork) {
+  const auto refused = [](auto change) {
+    PeerNodeOptions options;
+    change(options);
+    return !PeerNode::start(options).ok();
+  };
+  const auto node = start_node();
+  EXPECT_TRUE(refused([](PeerNodeOptions& o) { o.bind = "nonsense"; }));
+  EXPECT_TRUE(refused([](PeerNodeOptions& o) { o.bind = "0.0.0.0:0"; }));
+  EXPECT_TRUE(refused([](PeerNodeOptions& o) { o.frame_values = 0; }));
+  EXPECT_TRUE(refused([&](PeerNodeOptions& o) { o.bind = node->address(); }));
+}
+
+}  // namespace
+}  // namespace shoal::outer_opt

@@ -1,0 +1,96 @@
+// A donor and a joiner on loopback: everything arrives, and what cannot be given is refused by
+// name.
+#include <future>
+#include <numeric>
+
+#include <gtest/gtest.h>
+
+#include "outer_opt/transport/peer_node.h"
+
+namespace shoal::outer_opt {
+namespace {
+
+constexpr std::size_t kValues = 600'001;  // three chunks, the last one odd
+const RoundKey kKey{JobId(3), 1, 8};
+
+std::vector<float> ramp(float from) {
+  std::vector<float> values(kValues);
+  std::iota(values.begin(), values.end(), from);
+  return values;
+}
+
+struct Transfer : testing::Test {
+  Transfer() {
+    donor_node->set_donor(
+        [this](ReplicaId replica, const RoundKey& key, const auto& serve) -> Status {
+          if (replica != ReplicaId(5)) return Error{Code::kNotFound, "not my replica"};
+          if (key != kKey) return Error{Code::kConflict, "I hold round 8"};
+          serve(DonorState{kKey, anchor, momentum, adam_m, adam_v, 42});
+          return {};
+        });
+  }
+
+  Status fetch(ReplicaId replica, const RoundKey& key, std::stop_token stop = {}) {
+    return joiner_node->fetch_state(donor_node->address(), replica, key, sink, stop);
+  }
+
+  std::unique_ptr<PeerNode> donor_node = PeerNode::start({}).value();
+  std::unique_ptr<PeerNode> joiner_node = PeerNode::start({}).value();
+  std::vector<float> anchor = ramp(1), momentum = ramp(2), adam_m = ramp(3), adam_v = ramp(4);
+  std::vector<float> a = std::vector<float>(kValues), m = a, am = a, av = a;
+  StateSink sink{a, m, am, av, 0};
+};
+
+TEST_F(Transfer, EverythingArrives) {
+  const Status status = fetch(ReplicaId(5), kKey);
+  ASSERT_TRUE(status.ok()) << to_string(status.error());
+  EXPECT_EQ(a, anchor);
+  EXPECT_EQ(m, momentum);
+  EXPECT_EQ(am, adam_m);
+  EXPECT_EQ(av, adam_v);
+  EXPECT_EQ(sink.adam_step, 42);
+}
+
+TEST_F(Transfer, WrongReplicaAndWrongRound) {
+  EXPECT_EQ(fetch(ReplicaId(6), kKey).error().code, Code::kNotFound);
+  EXPECT_EQ(fetch(ReplicaId(5), {JobId(3), 1, 9}).error().code, Code::kConflict);
+}
+
+TEST_F(Transfer, AnotherModelSize) {
+  momentum.pop_back();
+  EXPECT_FALSE(fetch(ReplicaId(5), kKey).ok());
+  momentum = ramp(2);
+  anchor.push_back(0);
+  EXPECT_FALSE(fetch(ReplicaId(5), kKey).ok());
+}
+
+TEST_F(Transfer, NoDonorYet) {
+  donor_node->set_donor(nullptr);
+  EXPECT_EQ(fetch(ReplicaId(5), kKey).error().code, Code::kNotFound);
+}
+
+TEST_F(Transfer, DonorGone) {
+  const std::string address = donor_node->address();
+  donor_node.reset();
+  const Status status = joiner_node->fetch_state(address, ReplicaId(5), kKey, sink, {});
+  EXPECT_EQ(status.error().code, Code::kUnavailable);
+}
+
+TEST_F(Transfer, Cancelled) {
+  std::promise<void> asked, go_on;
+  donor_node->set_donor([&](ReplicaId, const RoundKey&, const auto&) -> Status {
+    asked.set_value();
+    go_on.get_future().wait();
+    return Error{Code::kConflict, "too late"};
+  });
+  std::stop_source stop;
+  auto running =
+      std::async(std::launch::async, [&] { return fetch(ReplicaId(5), kKey, stop.get_token()); });
+  asked.get_future().wait();
+  stop.request_stop();
+  EXPECT_EQ(running.get().error().code, Code::kCancelled);
+  go_on.set_value();
+}
+
+}  // namespace
+}  // namespace shoal::outer_opt

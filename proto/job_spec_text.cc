@@ -1,0 +1,443 @@
+// One table of fields reads and writes both text forms: a TOML file first becomes a JSON tree
+// (toml_tree.h), then the same reader looks up every key. What a key means for the job is
+// validate()'s business; this file knows names, types and what people probably meant.
+#include "proto/job_spec_text.h"
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <span>
+
+#include "proto/toml_tree.h"
+
+namespace shoal::proto {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr std::size_t kMaxTextBytes = 1 << 20;
+
+// ---- words
+// ---------------------------------------------------------------------------------------
+
+template <typename E>
+constexpr std::array<E, 0> kWords{};
+template <>
+constexpr std::array kWords<ModelFamily>{ModelFamily::kLlama, ModelFamily::kGpt2};
+template <>
+constexpr std::array kWords<Tokenizer>{Tokenizer::kBytes, Tokenizer::kUint16};
+template <>
+constexpr std::array kWords<Schedule>{Schedule::kCosine, Schedule::kConstant};
+template <>
+constexpr std::array kWords<Precision>{Precision::kFp32, Precision::kBf16};
+template <>
+constexpr std::array kWords<SyncAlgorithm>{SyncAlgorithm::kNone, SyncAlgorithm::kDiloco};
+template <>
+constexpr std::array kWords<Topology>{Topology::kButterfly};
+template <>
+constexpr std::array kWords<CodecKind>{CodecKind::kFp32, CodecKind::kInt8};
+
+std::string in_quotes(std::string_view text) { return "'" + std::string(text.substr(0, 64)) + "'"; }
+
+// Levenshtein distance; both words are short.
+std::size_t edit_distance(std::string_view a, std::string_view b) {
+  std::vector<std::size_t> row(b.size() + 1);
+  for (std::size_t j = 0; j <= b.size(); ++j) row[j] = j;
+  for (std::size_t i = 1; i <= a.size(); ++i) {
+    std::size_t diagonal = row[0];
+    row[0] = i;
+    for (std::size_t j = 1; j <= b.size(); ++j) {
+      const std::size_t substituted = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
+      diagonal = row[j];
+      row[j] = std::min({row[j] + 1, row[j - 1] + 1, substituted});
+    }
+  }
+  return row[b.size()];
+}
+
+bool is_near(std::string_view given, std::string_view word) {
+  return edit_distance(given.substr(0, 64), word) <=
+         std::max<std::size_t>(1, (given.size() + 1) / 3);
+}
+
+// ---- values
+// -------------------------------------------------------------------------------------- Each
+// read_value() returns an empty string, or what was given and what is accepted.
+
+std::string given(const Json& value) {
+  if (value.is_string()) return in_quotes(value.get<std::string>());
+  if (value.is_number() || value.is_boolean()) return value.dump();
+  if (value.is_object()) return "a table";
+  if (value.is_array()) return "an array";
+  return value.is_null() ? "null" : "a date or time";
+}
+
+std::string read_value(const Json& from, std::int64_t& to) {
+  const bool fits =
+      from.is_number_integer() &&
+      !(from.is_number_unsigned() && from.get<std::uint64_t>() > std::uint64_t{INT64_MAX});
+  if (!fits) return "must be an integer of at most 64 bits, got " + given(from);
+  to = from.get<std::int64_t>();
+  return {};
+}
+
+std::string read_value(const Json& from, std::uint64_t& to) {
+  std::int64_t value = 0;
+  if (auto problem = read_value(from, value); !problem.empty()) return problem;
+  if (value < 0) return "must be 0 or more, got " + given(from);
+  to = static_cast<std::uint64_t>(value);
+  return {};
+}
+
+std::string read_value(const Json& from, double& to) {
+  if (!from.is_number()) return "must be a number, got " + given(from);
+  to = from.get<double>();
+  return {};
+}
+
+std::string read_value(const Json& from, std::string& to) {
+  if (!from.is_string()) return "must be a string, got " + given(from);
+  to = from.get<std::string>();
+  return {};
+}
+
+std::string read_value(const Json& from, Steps& to) {
+  std::int64_t count = 0;
+  auto problem = read_value(from, count);
+  if (problem.empty()) to = Steps(count);
+  return problem;
+}
+
+template <typename E>
+requires std::is_enum_v<E> std::string read_value(const Json& from, E& to) {
+  std::string accepted, nearest;
+  for (const E word : kWords<E>) {
+    const std::string text = to_string(word);
+    if (from.is_string() && from.get<std::string>() == text) return to = word, std::string();
+    accepted += (accepted.empty() ? "" : " or ") + in_quotes(text);
+    if (from.is_string() && is_near(from.get<std::string>(), text)) nearest = text;
+  }
+  return "must be " + accepted + ", got " + given(from) +
+         (nearest.empty() ? "" : "; did you mean " + in_quotes(nearest) + "?");
+}
+
+template <typename T>
+Json write_value(const T& value) {
+  if constexpr (std::is_enum_v<T>) {
+    return to_string(value);
+  } else if constexpr (std::is_same_v<T, Steps>) {
+    return value.count();
+  } else {
+    return value;
+  }
+}
+
+// ---- the fields
+// ----------------------------------------------------------------------------------
+
+struct Field {
+  std::string_view table;  // "train"; "" for the top level
+  std::string_view key;
+  std::string (*read)(const Json& from, JobSpec& to);
+  Json (*write)(const JobSpec& from);
+};
+
+template <auto kMember>
+constexpr Field field(std::string_view table, std::string_view key) {
+  return {table, key, [](const Json& from, JobSpec& to) { return read_value(from, kMember(to)); },
+          [](const JobSpec& from) { return write_value(kMember(from)); }};
+}
+
+std::string read_betas(const Json& from, JobSpec& to) {
+  const bool two =
+      from.is_array() && from.size() == 2 && from[0].is_number() && from[1].is_number();
+  if (!two) return "must be an array of two numbers, e.g. [0.9, 0.99], got " + given(from);
+  to.train.beta1 = from[0].get<double>();
+  to.train.beta2 = from[1].get<double>();
+  return {};
+}
+Json write_betas(const JobSpec& from) { return Json::array({from.train.beta1, from.train.beta2}); }
+
+#define SHOAL_FIELD(table, key, member)                   \
+  field < [](auto& spec) -> auto& { return spec.member; } \
+  > (table, key)
+constexpr Field kFields[] = {
+    SHOAL_FIELD("", "name", name),
+    SHOAL_FIELD("model", "family", model.family),
+    SHOAL_FIELD("model", "layers", model.layers),
+    SHOAL_FIELD("model", "hidden", model.hidden),
+    SHOAL_FIELD("model", "heads", model.heads),
+    SHOAL_FIELD("model", "kv_heads", model.kv_heads),
+    SHOAL_FIELD("model", "ffn", model.ffn),
+    SHOAL_FIELD("model", "context", model.context),
+    SHOAL_FIELD("model", "vocab", model.vocab),
+    SHOAL_FIELD("data", "train", data.train),
+    SHOAL_FIELD("data", "tokenizer", data.tokenizer),
+    SHOAL_FIELD("data", "val_fraction", data.val_fraction),
+    SHOAL_FIELD("train", "steps", train.steps),
+    SHOAL_FIELD("train", "batch", train.batch),
+    SHOAL_FIELD("train", "microbatch", train.microbatch),
+    SHOAL_FIELD("train", "lr", train.lr),
+    SHOAL_FIELD("train", "min_lr", train.min_lr),
+    SHOAL_FIELD("train", "warmup", train.warmup),
+    SHOAL_FIELD("train", "schedule", train.schedule),
+    SHOAL_FIELD("train", "weight_decay", train.weight_decay),
+    Field{"train", "betas", read_betas, write_betas},
+    SHOAL_FIELD("train", "clip", train.clip),
+    SHOAL_FIELD("train", "precision", train.precision),
+    SHOAL_FIELD("train", "seed", train.seed),
+    SHOAL_FIELD("sync", "algorithm", sync.algorithm),
+    SHOAL_FIELD("sync", "every", sync.every),
+    SHOAL_FIELD("sync", "topology", sync.topology),
+    SHOAL_FIELD("sync", "codec", sync.codec),
+    SHOAL_FIELD("sync/outer", "lr", sync.outer.lr),
+    SHOAL_FIELD("sync/outer", "momentum", sync.outer.momentum),
+    SHOAL_FIELD("swarm", "stages", swarm.stages),
+    SHOAL_FIELD("swarm", "min_replicas", swarm.min_replicas),
+    SHOAL_FIELD("swarm", "max_replicas", swarm.max_replicas),
+    SHOAL_FIELD("checkpoint", "every_rounds", checkpoint.every_rounds),
+    SHOAL_FIELD("checkpoint", "keep", checkpoint.keep),
+    SHOAL_FIELD("eval", "every_rounds", eval.every_rounds),
+    SHOAL_FIELD("eval", "batches", eval.batches),
+};
+#undef SHOAL_FIELD
+
+// Tables inside a table, so that a reader of "" knows "model" and a reader of "sync" knows "outer".
+struct Table {
+  std::string_view parent, key, path;
+};
+constexpr Table kTables[] = {
+    {"", "model", "model"}, {"", "data", "data"},
+    {"", "train", "train"}, {"", "sync", "sync"},
+    {"", "swarm", "swarm"}, {"", "checkpoint", "checkpoint"},
+    {"", "eval", "eval"},   {"sync", "outer", "sync/outer"},
+};
+
+// What other programs call these fields.
+struct Synonym {
+  std::string_view table, word, key;
+};
+constexpr Synonym kSynonyms[] = {
+    {"model", "type", "family"},
+    {"model", "arch", "family"},
+    {"model", "n_layer", "layers"},
+    {"model", "num_layers", "layers"},
+    {"model", "num_hidden_layers", "layers"},
+    {"model", "hidden_size", "hidden"},
+    {"model", "d_model", "hidden"},
+    {"model", "n_embd", "hidden"},
+    {"model", "dim", "hidden"},
+    {"model", "n_head", "heads"},
+    {"model", "num_attention_heads", "heads"},
+    {"model", "num_key_value_heads", "kv_heads"},
+    {"model", "n_kv_heads", "kv_heads"},
+    {"model", "intermediate_size", "ffn"},
+    {"model", "d_ff", "ffn"},
+    {"model", "block_size", "context"},
+    {"model", "seq_len", "context"},
+    {"model", "sequence_length", "context"},
+    {"model", "context_length", "context"},
+    {"model", "vocab_size", "vocab"},
+    {"data", "path", "train"},
+    {"data", "file", "train"},
+    {"data", "validation_fraction", "val_fraction"},
+    {"train", "learning_rate", "lr"},
+    {"train", "min_learning_rate", "min_lr"},
+    {"train", "max_steps", "steps"},
+    {"train", "iterations", "steps"},
+    {"train", "batch_size", "batch"},
+    {"train", "micro_batch_size", "microbatch"},
+    {"train", "warmup_steps", "warmup"},
+    {"train", "lr_schedule", "schedule"},
+    {"train", "wd", "weight_decay"},
+    {"train", "grad_clip", "clip"},
+    {"train", "max_grad_norm", "clip"},
+    {"train", "dtype", "precision"},
+    {"sync", "h", "every"},
+    {"sync", "inner_steps", "every"},
+    {"sync", "interval", "every"},
+    {"sync", "compression", "codec"},
+    {"sync/outer", "learning_rate", "lr"},
+    {"sync/outer", "beta", "momentum"},
+    {"swarm", "replicas", "min_replicas"},
+};
+
+// ---- unknown keys
+// --------------------------------------------------------------------------------
+
+std::vector<std::string_view> keys_of(std::string_view table) {
+  std::vector<std::string_view> keys;
+  for (const Field& f : kFields) {
+    if (f.table == table) keys.push_back(f.key);
+  }
+  for (const Table& t : kTables) {
+    if (t.parent == table) keys.push_back(t.key);
+  }
+  return keys;
+}
+
+// The key of this table that the word most resembles, by its own name or by a synonym; empty: none.
+std::string_view nearest_key(std::string_view table, std::string_view word) {
+  std::string_view best;
+  std::size_t best_distance = SIZE_MAX;
+  const auto consider = [&](std::string_view candidate, std::string_view key) {
+    const std::size_t distance = edit_distance(word.substr(0, 64), candidate);
+    if (is_near(word, candidate) && distance < best_distance) best = key, best_distance = distance;
+  };
+  for (const std::string_view key : keys_of(table)) consider(key, key);
+  for (const Synonym& s : kSynonyms) {
+    if (s.table == table) consider(s.word, s.key);
+  }
+  return best;
+}
+
+std::string table_name(std::string_view path) {
+  std::string name(path);
+  std::replace(name.begin(), name.end(), '/', '.');
+  return name.empty() ? "at the top level" : "in [" + name + "]";
+}
+
+// A right name in the wrong table, when only one table has it.
+std::string_view other_table_with(std::string_view key) {
+  std::string_view found;
+  for (const Field& f : kFields) {
+    if (f.key != key) continue;
+    if (!found.empty()) return {};
+    found = f.table.empty() ? std::string_view("/") : f.table;
+  }
+  return found;
+}
+
+std::string unknown_key(std::string_view table, std::string_view key) {
+  std::string text = "unknown field " + in_quotes(key);
+  if (const auto nearest = nearest_key(table, key); !nearest.empty()) {
+    text += "; did you mean " + in_quotes(nearest) + "?";
+  } else if (const auto other = other_table_with(key); !other.empty()) {
+    text += "; it belongs " + table_name(other == "/" ? "" : other);
+  }
+  text += " (accepted " + table_name(table) + ": ";
+  bool first = true;
+  for (const std::string_view accepted : keys_of(table)) {
+    text += (first ? "" : ", ") + std::string(accepted);
+    first = false;
+  }
+  return text + ")";
+}
+
+// ---- reading
+// -------------------------------------------------------------------------------------
+
+std::string join(std::string_view path, std::string_view key) {
+  return path.empty() ? "/" + std::string(key) : "/" + std::string(path) + "/" + std::string(key);
+}
+
+void read_table(const Json& tree, std::string_view path, JobSpec& spec,
+                std::vector<FieldError>& errors);
+
+void read_entry(std::string_view path, const std::string& key, const Json& value, JobSpec& spec,
+                std::vector<FieldError>& errors) {
+  const auto* f = std::find_if(std::begin(kFields), std::end(kFields), [&](const Field& each) {
+    return each.table == path && each.key == key;
+  });
+  if (f != std::end(kFields)) {
+    if (auto problem = f->read(value, spec); !problem.empty())
+      errors.push_back({join(path, key), problem});
+    return;
+  }
+  const auto* t = std::find_if(std::begin(kTables), std::end(kTables), [&](const Table& each) {
+    return each.parent == path && each.key == key;
+  });
+  if (t == std::end(kTables)) return errors.push_back({join(path, key), unknown_key(path, key)});
+  if (!value.is_object()) {
+    return errors.push_back({join(path, key), "must be a table of fields, got " + given(value)});
+  }
+  read_table(value, t->path, spec, errors);
+}
+
+void read_table(const Json& tree, std::string_view path, JobSpec& spec,
+                std::vector<FieldError>& errors) {
+  for (const auto& [key, value] : tree.items()) read_entry(path, key, value, spec, errors);
+}
+
+std::string summary_of(const std::vector<FieldError>& errors) {
+  if (errors.size() == 1)
+    return "1 field is not accepted: " + errors[0].pointer + " " + errors[0].detail;
+  return std::to_string(errors.size()) + " fields are not accepted";
+}
+
+// A field that could not be read keeps its default, so what validate() says of it is noise.
+void add_broken_rules(const JobSpec& spec, std::vector<FieldError>& errors) {
+  const std::size_t unread = errors.size();
+  for (FieldError& broken : validate(spec)) {
+    const bool known =
+        std::any_of(errors.begin(), errors.begin() + static_cast<std::ptrdiff_t>(unread),
+                    [&](const FieldError& e) { return broken.pointer.starts_with(e.pointer); });
+    if (!known) errors.push_back(std::move(broken));
+  }
+}
+
+SpecOrProblems read_tree(const Json& root, const std::map<std::string, TextPosition>& positions) {
+  SpecOrProblems result;
+  std::vector<FieldError> errors;
+  read_table(root, "", result.spec, errors);
+  add_broken_rules(result.spec, errors);
+  for (FieldError& error : errors) {
+    const auto at = positions.find(error.pointer);
+    if (at == positions.end()) continue;
+    error.detail += " (line " + std::to_string(at->second.line) + ", column " +
+                    std::to_string(at->second.column) + ")";
+  }
+  if (!errors.empty()) result.problems = SpecProblems{summary_of(errors), std::move(errors), false};
+  return result;
+}
+
+SpecOrProblems syntax_error(std::string sentence) {
+  return {{}, SpecProblems{std::move(sentence), {}, true}};
+}
+
+SpecOrProblems too_large(std::string_view text) {
+  return syntax_error("a job specification may have at most 1 MiB of text, got " +
+                      std::to_string(text.size()) + " bytes");
+}
+
+// "[json.exception.parse_error.101] parse error at line 1, column 5: …" without its tag.
+std::string json_error_text(const std::exception& error) {
+  std::string text = error.what();
+  if (const auto at = text.find("line "); at != std::string::npos)
+    return "not valid JSON at " + text.substr(at);
+  if (const auto end = text.find("] "); end != std::string::npos) text = text.substr(end + 2);
+  return "not valid JSON: " + text;
+}
+
+}  // namespace
+
+SpecOrProblems read_spec_toml(std::string_view text) {
+  if (text.size() > kMaxTextBytes) return too_large(text);
+  auto tree = read_toml(text);
+  if (auto* sentence = std::get_if<std::string>(&tree)) return syntax_error(std::move(*sentence));
+  const auto& read = std::get<TomlTree>(tree);
+  return read_tree(read.root, read.positions);
+}
+
+SpecOrProblems read_spec_json(std::string_view text) {
+  if (text.size() > kMaxTextBytes) return too_large(text);
+  try {
+    const Json root = Json::parse(text);
+    if (!root.is_object())
+      return syntax_error("a job specification must be a JSON object, got " + given(root));
+    return read_tree(root, {});
+  } catch (const nlohmann::json::exception& error) {
+    return syntax_error(json_error_text(error));
+  }
+}
+
+nlohmann::ordered_json spec_to_json(const JobSpec& spec) {
+  Json root = Json::object();
+  for (const Field& f : kFields) {
+    const std::string pointer = join(f.table, f.key);
+    root[Json::json_pointer(pointer)] = f.write(spec);
+  }
+  return root;
+}
+
+}  // namespace shoal::proto

@@ -1,0 +1,211 @@
+#include "proto/job_spec_text.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace shoal::proto {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+
+constexpr const char* kFull = R"(
+name = "kjv"
+[model]
+family = "gpt2"
+layers = 5
+hidden = 96
+heads = 3
+kv_heads = 3
+ffn = 200
+context = 64
+vocab = 300
+[data]
+train = "/data/kjv.txt"
+tokenizer = "uint16"
+val_fraction = 0.05
+[train]
+steps = 2000
+batch = 12
+microbatch = 4
+lr = 2e-3
+min_lr = 1e-5
+warmup = 10
+schedule = "constant"
+weight_decay = 0.2
+betas = [0.8, 0.99]
+clip = 2       # a float field takes an integer
+precision = "bf16"
+seed = 42
+[sync]
+algorithm = "diloco"
+every = 25
+topology = "butterfly"
+codec = "fp32"
+[sync.outer]
+lr = 0.6
+momentum = 0.8
+[swarm]
+stages = 1
+min_replicas = 2
+max_replicas = 9
+[checkpoint]
+every_rounds = 7
+keep = 2
+[eval]
+every_rounds = 3
+batches = 11
+)";
+
+JobSpec full() {
+  JobSpec spec;
+  spec.name = "kjv";
+  spec.model = {ModelFamily::kGpt2, 5, 96, 3, 3, 200, 64, 300};
+  spec.data = {"/data/kjv.txt", Tokenizer::kUint16, 0.05};
+  spec.train = {
+      Steps(2000),      12, 4, 2e-3, 1e-5, Steps(10), Schedule::kConstant, 0.2, 0.8, 0.99, 2.0,
+      Precision::kBf16, 42};
+  spec.sync = {
+      SyncAlgorithm::kDiloco, Steps(25), Topology::kButterfly, CodecKind::kFp32, {0.6, 0.8}};
+  spec.swarm = {1, 2, 9};
+  spec.checkpoint = {7, 2};
+  spec.eval = {3, 11};
+  return spec;
+}
+
+std::string minimal(const std::string& more) { return "name = 'a'\n[data]\ntrain = '/x'\n" + more; }
+
+// The only refused field of a text.
+FieldError refused(const SpecOrProblems& read) {
+  if (!read.problems || read.problems->fields.size() != 1) {
+    ADD_FAILURE() << "expected one refused field"
+                  << (read.problems ? ": " + read.problems->summary : "");
+    return {};
+  }
+  return read.problems->fields[0];
+}
+
+TEST(SpecText, EveryFieldOfToml) {
+  const auto read = read_spec_toml(kFull);
+  ASSERT_FALSE(read.problems) << read.problems->summary;
+  EXPECT_EQ(read.spec, full());
+}
+
+TEST(SpecText, JsonRoundTrip) {
+  for (const JobSpec& spec : {full(), read_spec_toml(minimal("")).spec}) {
+    const auto json = spec_to_json(spec);
+    const auto read = read_spec_json(json.dump());
+    ASSERT_FALSE(read.problems) << read.problems->summary;
+    EXPECT_EQ(read.spec, spec);
+    EXPECT_EQ(spec_to_json(read.spec), json);
+  }
+}
+
+TEST(SpecText, JsonHasTheOrderOfToml) {
+  const auto json = spec_to_json(full());
+  std::vector<std::string> tables;
+  for (const auto& [key, value] : json.items()) tables.push_back(key);
+  EXPECT_EQ(tables, (std::vector<std::string>{"name", "model", "data", "train", "sync", "swarm",
+                                              "checkpoint", "eval"}));
+  EXPECT_EQ(json["train"]["betas"].dump(), "[0.8,0.99]");
+  EXPECT_EQ(json["sync"]["outer"]["lr"], 0.6);
+}
+
+TEST(SpecText, MissingFieldsAreRequired) {
+  const auto read = read_spec_toml("");
+  ASSERT_TRUE(read.problems);
+  ASSERT_EQ(read.problems->fields.size(), 2u);
+  EXPECT_EQ(read.problems->fields[0].pointer, "/name");
+  EXPECT_THAT(read.problems->fields[0].detail, HasSubstr("is required"));
+  EXPECT_EQ(read.problems->fields[1].pointer, "/data/train");
+  EXPECT_EQ(read.problems->summary, "2 fields are not accepted");
+}
+
+TEST(SpecText, UnknownFieldNamesTheNearestAndTheAcceptedOnes) {
+  const auto error = refused(read_spec_toml(minimal("[train]\nlerning_rate = 0.1")));
+  EXPECT_EQ(error.pointer, "/train/lerning_rate");
+  EXPECT_THAT(error.detail,
+              AllOf(HasSubstr("unknown field 'lerning_rate'; did you mean 'lr'?"),
+                    HasSubstr("accepted in [train]: steps, batch"), HasSubstr("line 5, column")));
+}
+
+TEST(SpecText, UnknownFieldsAreNeverFarFromAName) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"[train]\nbatchsize = 3", "'batch'"}, {"[model]\nlayer = 3", "'layers'"},
+      {"[model]\nn_embd = 3", "'hidden'"},   {"[train]\nwarm_up = 3", "'warmup'"},
+      {"[sync]\nevry = 3", "'every'"},       {"[sync.outer]\nmomentun = 0.3", "'momentum'"},
+      {"[trian]\nsteps = 3", "'train'"},     {"[train]\nmax_grad_norm = 3", "'clip'"},
+  };
+  for (const auto& [text, nearest] : cases) {
+    const auto error = refused(read_spec_toml(minimal(text)));
+    EXPECT_THAT(error.detail, HasSubstr(std::string("did you mean ") + nearest)) << text;
+  }
+}
+
+TEST(SpecText, ARightNameInTheWrongTable) {
+  EXPECT_THAT(refused(read_spec_toml(minimal("[train]\ncodec = 'int8'"))).detail,
+              HasSubstr("it belongs in [sync]"));
+  EXPECT_THAT(refused(read_spec_json(R"({"name":"a","data":{"train":"/x"},"vocab":256})")).detail,
+              HasSubstr("it belongs in [model]"));
+}
+
+TEST(SpecText, WrongTypes) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"[train]\nsteps = 10.0", "/train/steps must be an integer of at most 64 bits, got 10.0"},
+      {"[train]\nsteps = '10'", "/train/steps must be an integer of at most 64 bits, got '10'"},
+      {"[train]\nlr = 'fast'", "/train/lr must be a number, got 'fast'"},
+      {"[train]\nlr = 2020-01-01", "/train/lr must be a number, got a date or time"},
+      {"[train]\nseed = -1", "/train/seed must be 0 or more, got -1"},
+      {"[train]\nbetas = [0.9]", "/train/betas must be an array of two numbers"},
+      {"[train]\nschedule = 'cosin'",
+       "'cosine' or 'constant', got 'cosin'; did you mean 'cosine'?"},
+      {"[sync]\nouter = 3", "/sync/outer must be a table of fields, got 3"},
+      {"[eval]\nbatches = true", "got true"},
+  };
+  for (const auto& [text, expected] : cases) {
+    const auto error = refused(read_spec_toml(minimal(text)));
+    EXPECT_THAT(error.pointer + " " + error.detail, HasSubstr(expected)) << text;
+  }
+}
+
+TEST(SpecText, IntegersBeyond64BitsAreRefused) {
+  const auto read =
+      read_spec_json(R"({"name":"a","data":{"train":"/x"},"train":{"seed":9223372036854775808}})");
+  EXPECT_EQ(refused(read).pointer, "/train/seed");
+}
+
+TEST(SpecText, BrokenRulesCarryTheLine) {
+  const auto error = refused(read_spec_toml(minimal("[train]\nlr = -1\nschedule = 'constant'")));
+  EXPECT_EQ(error.pointer, "/train/lr");
+  EXPECT_THAT(error.detail, AllOf(HasSubstr("got -1"), HasSubstr("line 5, column")));
+}
+
+TEST(SpecText, ABadTypeIsToldOnce) {
+  const auto read = read_spec_toml("name = 3\n[data]\ntrain = '/x'");
+  EXPECT_THAT(refused(read).detail, HasSubstr("must be a string, got 3"));
+}
+
+TEST(SpecText, SyntaxErrorsCarryLineAndColumn) {
+  const auto toml = read_spec_toml("name = 'a'\n[train\nlr = 1");
+  ASSERT_TRUE(toml.problems && toml.problems->syntax);
+  EXPECT_THAT(toml.problems->summary, HasSubstr("not valid TOML at line 2, column"));
+  const auto json = read_spec_json("{\"name\": \"a\",\n  nope}");
+  ASSERT_TRUE(json.problems && json.problems->syntax);
+  EXPECT_THAT(json.problems->summary, HasSubstr("not valid JSON at line 2, column"));
+  EXPECT_TRUE(read_spec_toml("name = 'a'\nname = 'b'").problems->syntax);
+}
+
+TEST(SpecText, NotAnObjectAndTooLarge) {
+  EXPECT_TRUE(read_spec_json("[]").problems->syntax);
+  EXPECT_TRUE(read_spec_json("").problems->syntax);
+  EXPECT_THAT(read_spec_toml(std::string(2 << 20, '#')).problems->summary, HasSubstr("1 MiB"));
+}
+
+TEST(SpecText, DeepNestingDoesNotHurt) {
+  std::string deep(200'000, '[');
+  EXPECT_TRUE(read_spec_json(deep).problems);
+  EXPECT_TRUE(read_spec_toml("a = " + deep).problems);
+}
+
+}  // namespace
+}  // namespace shoal::proto

@@ -1,0 +1,87 @@
+#!/usr/bin/env bash
+# Cheap checks of the house rules; seconds, no build needed but for --tidy. Prints every finding as
+# file:line: what, then how many there are.
+set -uo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit
+# shellcheck source=scripts/files.sh
+source scripts/files.sh
+if [[ -z $(sources dev | tr -d '\0') ]]; then
+  echo "error: git does not list this folder's files; is it a checkout?" >&2
+  exit 1
+fi
+findings=$(mktemp)
+trap 'rm -f "$findings"' EXIT
+
+check_format() {
+  sources '*.h' '*.cc' '*.cu' |
+    xargs -0 --no-run-if-empty clang-format --dry-run 2>&1 |
+    grep 'clang-format-violations' | sed 's/ warning: code should be/ not/; s/ \[-Wclang.*//' |
+    sort -u -t: -k1,1
+}
+
+# A source over 600 lines or a header over 300 takes everything.
+check_file_sizes() {
+  sources '*.h' '*.cc' '*.cu' | while IFS= read -r -d '' file; do
+    local limit=600 lines
+    if [[ $file == *.h ]]; then limit=300; fi
+    lines=$(wc -l <"$file")
+    if ((lines > limit)); then echo "$file:$lines: over $limit lines"; fi
+  done
+}
+
+# Functions over 70 lines, by awk: see function_length.awk for what it takes for one. The few old ones are
+# in long_functions.txt ("file name lines"), where they may only become shorter.
+check_function_lengths() {
+  sources '*.cc' '*.cu' '*.h' |
+    xargs -0 --no-run-if-empty awk -v allowed=scripts/long_functions.txt -f scripts/function_length.awk
+}
+
+check_words() {
+  local mine=(':!scripts/lint.sh' ':!LICENSE')
+  # A TODO must say what it waits for: TODO(reason).
+  sources '*' "${mine[@]}" | xargs -0 --no-run-if-empty grep -nIE '\bTODO\b([^(]|$)|\b(FIXME|XXX)\b' -- |
+    sed 's/^\([^:]*:[0-9]*\):.*/\1: TODO without the reason it waits/'
+  sources '*' "${mine[@]}" | xargs -0 --no-run-if-empty grep -nIiE '\bfor now\b|\bquick hack\b' -- |
+    sed 's/^\([^:]*:[0-9]*\):.*/\1: says what it is not/'
+  sources '*' "${mine[@]}" | xargs -0 --no-run-if-empty grep -nIE '/(home|Users)/[a-z]+/|/work/|/root/' -- |
+    sed 's/^\([^:]*:[0-9]*\):.*/\1: path of one machine/'
+}
+
+check_text() {
+  sources '*' ':!LICENSE' | xargs -0 --no-run-if-empty grep -nIE '[[:blank:]]+$' -- |
+    grep -v '\.md:' | sed 's/^\([^:]*:[0-9]*\):.*/\1: blanks at the end of the line/'
+  sources '*.h' | while IFS= read -r -d '' file; do
+    if ! grep -q '^#pragma once' "$file"; then echo "$file:1: no #pragma once"; fi
+  done
+}
+
+check_scripts() {
+  { sources '*.sh' dev .ci/run; } | xargs -0 --no-run-if-empty shellcheck --format=gcc -x
+}
+
+check_tidy() {
+  if [[ ! -f build/compile_commands.json ]]; then
+    echo "build/compile_commands.json:1: missing; run ./dev build first"
+    return
+  fi
+  sources '*.cc' | xargs -0 --no-run-if-empty -P "$(nproc)" -n 4 clang-tidy -p build --quiet 2>/dev/null |
+    grep -E ': (warning|error): '
+}
+
+{
+  check_format
+  check_file_sizes
+  check_function_lengths
+  check_words
+  check_text
+  check_scripts
+  if [[ ${1:-} == --tidy ]]; then check_tidy; fi
+} >"$findings"
+
+count=$(wc -l <"$findings")
+cat "$findings"
+if ((count > 0)); then
+  echo "$count findings; ./dev fmt repairs the formatting" >&2
+  exit 1
+fi
+echo "lint: nothing to report"

@@ -1,0 +1,282 @@
+// What coordinator, agents and trainers tell each other, as plain values. The wire form is in
+// proto/; proto/convert.h is the one place that knows both. Every message about a replica carries
+// its id: a replica is one assignment and never changes, so an id that the receiver does not know
+// is from the past.
+//
+// Delivery: messages may be lost with their stream and are sent again after a reconnect; every one
+// of them may therefore arrive twice, and the receivers treat the second as a no-op.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "base/ids.h"
+#include "base/job_spec.h"
+#include "base/result.h"
+#include "base/time.h"
+#include "base/units.h"
+#include "outer_opt/core/round.h"
+
+namespace shoal {
+
+// Raised when a message changes its meaning; both sides state theirs and the minimum they speak.
+inline constexpr std::int32_t kProtocolVersion = 1;
+inline constexpr std::int32_t kProtocolVersionMin = 1;
+
+enum class DeviceKind { kCpu, kCuda };
+const char* to_string(DeviceKind kind);
+
+struct Device {
+  std::int32_t index = 0;
+  DeviceKind kind = DeviceKind::kCpu;
+  std::string name;   // "NVIDIA H200", "AMD EPYC …"
+  Bytes memory;       // what a replica may use
+  double gflops = 0;  // measured, fp32 matrix product; 0: not measured yet
+  bool bf16 = false;
+  bool operator==(const Device&) const = default;
+};
+
+// ---- agent -> coordinator
+// ------------------------------------------------------------------------
+
+struct Hello {
+  std::string uid;          // 32 hex characters from the agent's data folder: who it is
+  std::string name;         // for people; unique among live agents
+  Incarnation incarnation;  // 0: a fresh start; else the one this process was given
+  std::int32_t protocol = kProtocolVersion, protocol_min = kProtocolVersionMin;
+  std::string version;  // software
+  std::string host;     // where its trainers can be reached by peers
+  std::vector<Device> devices;
+  std::vector<std::pair<std::string, std::string>> labels;
+  std::vector<ReplicaId> replicas;  // running now
+  bool operator==(const Hello&) const = default;
+};
+
+struct Heartbeat {
+  std::int64_t sequence = 0;
+  Bytes resident;  // memory of agent and trainers
+  bool operator==(const Heartbeat&) const = default;
+};
+
+struct DeviceMeasured {
+  Device device;
+  bool operator==(const DeviceMeasured&) const = default;
+};
+
+// The replica holds the state of `round` and its peers may dial `address`.
+struct Loaded {
+  ReplicaId replica;
+  RoundKey key;  // of the state it holds
+  Digest anchor, momentum;
+  std::int64_t value_count = 0;
+  std::string address;
+  bool operator==(const Loaded&) const = default;
+};
+
+enum class ReplicaFailure {
+  kTrainerExited,  // process ended: signal or exit code in the detail
+  kOutOfMemory,
+  kDeviceLost,
+  kNonFiniteLoss,
+  kDataMissing,  // the user's file is not there or too short
+  kDataInvalid,  // e.g. a token at or above the vocabulary
+  kModelDoesNotFit,
+  kDonorLost,  // the state could not be fetched
+  kDigestMismatch,
+  kStale,  // it cannot follow: it missed a commit
+  kAgentLost,
+  kAgentRestarted,
+  kPeerUnreachable,  // it lives, but others could not exchange parts with it
+  kFrozen,           // it did not answer in time
+  kInternal,
+};
+const char* to_string(ReplicaFailure failure);
+
+struct ReplicaFailed {
+  ReplicaId replica;
+  ReplicaFailure failure = ReplicaFailure::kInternal;
+  std::string detail;
+  bool operator==(const ReplicaFailed&) const = default;
+};
+
+// Numbers for people, about once a second; nothing is decided by them.
+struct Progress {
+  ReplicaId replica;
+  RoundKey key;
+  Steps step;     // inner steps of the job's schedule done
+  Tokens tokens;  // in this round
+  double train_loss = 0, gradient_norm = 0, lr = 0, tokens_per_s = 0;
+  bool operator==(const Progress&) const = default;
+};
+
+struct FileEntry {
+  std::string path;  // relative, no "..", no leading '/'
+  Bytes size;
+  std::string sha256;  // 64 hex characters
+  bool operator==(const FileEntry&) const = default;
+};
+
+// The files of a checkpoint are complete on the agent and hashed; the upload follows.
+struct CheckpointWritten {
+  ReplicaId replica;
+  CheckpointId checkpoint;
+  RoundKey key;
+  std::vector<FileEntry> files;
+  bool operator==(const CheckpointWritten&) const = default;
+};
+
+struct CheckpointFailed {
+  ReplicaId replica;
+  CheckpointId checkpoint;
+  std::string detail;
+  bool operator==(const CheckpointFailed&) const = default;
+};
+
+struct Goodbye {
+  std::string reason;
+  bool operator==(const Goodbye&) const = default;
+};
+
+template <typename Body>
+struct FromReplica {  // a round message and the replica that says it
+  ReplicaId replica;
+  Body body;
+  bool operator==(const FromReplica&) const = default;
+};
+
+using FromAgent =
+    std::variant<Heartbeat, DeviceMeasured, Loaded, ReplicaFailed, Progress,
+                 FromReplica<RoundReport>, FromReplica<Vote>, FromReplica<ReduceFailed>,
+                 FromReplica<Applied>, FromReplica<Evaluated>, CheckpointWritten, CheckpointFailed,
+                 Goodbye>;
+
+// ---- coordinator -> agent
+// ------------------------------------------------------------------------
+
+struct Welcome {
+  AgentId agent;
+  Incarnation incarnation;
+  Duration heartbeat_every, lease;
+  std::vector<ReplicaId>
+      keep;  // replicas of Hello that are still wanted; the others are to be stopped
+  bool operator==(const Welcome&) const = default;
+};
+
+// The session is refused for good; the agent says so and exits.
+struct Refused {
+  Error error;
+  bool operator==(const Refused&) const = default;
+};
+
+enum class SourceKind { kSeed, kPeer, kCheckpoint };
+const char* to_string(SourceKind kind);
+
+// Where a replica gets its state from. The digests are zero for kSeed before anybody loaded.
+struct StateSource {
+  SourceKind kind = SourceKind::kSeed;
+  RoundKey key;               // the state to hold after loading
+  std::string donor_address;  // kPeer
+  ReplicaId donor;            // kPeer
+  CheckpointId checkpoint;    // kCheckpoint
+  Digest anchor, momentum;
+  bool operator==(const StateSource&) const = default;
+};
+
+struct Assign {
+  ReplicaId replica;
+  JobId job;
+  std::int32_t device = 0;
+  StageIndex stage = 0;
+  JobSpec spec;
+  StateSource source;
+  bool operator==(const Assign&) const = default;
+};
+
+enum class ReleaseReason { kCompleted, kCancelled, kJobFailed, kReplaced, kDraining };
+const char* to_string(ReleaseReason reason);
+
+struct Release {
+  ReplicaId replica;
+  ReleaseReason reason = ReleaseReason::kReplaced;
+  bool operator==(const Release&) const = default;
+};
+
+// Evaluate the anchor of `key` on a share of the held-out batches, at the next inner step boundary.
+struct Evaluate {
+  RoundKey key;
+  EvalSlice slice;
+  bool operator==(const Evaluate&) const = default;
+};
+
+struct WriteCheckpoint {
+  CheckpointId checkpoint;
+  RoundKey key;  // the replica must hold exactly this state
+  bool operator==(const WriteCheckpoint&) const = default;
+};
+
+// The checkpoint is stored by the coordinator (or no longer wanted): local files may go.
+struct ForgetCheckpoint {
+  CheckpointId checkpoint;
+  bool operator==(const ForgetCheckpoint&) const = default;
+};
+
+template <typename Body>
+struct ToReplica {
+  ReplicaId replica;
+  Body body;
+  bool operator==(const ToReplica&) const = default;
+};
+
+using ToAgent =
+    std::variant<Welcome, Refused, Assign, Release, ToReplica<OpenRound>, ToReplica<CloseRound>,
+                 ToReplica<ReducePlan>, ToReplica<CommitRound>, ToReplica<AbortRound>,
+                 ToReplica<Evaluate>, ToReplica<WriteCheckpoint>, ForgetCheckpoint>;
+
+// ---- trainer <-> agent
+// ---------------------------------------------------------------------------
+
+struct TrainerReady {
+  Device device;             // as libtorch sees it, with the measured speed
+  std::string peer_address;  // host:port of its peer service
+  std::string libraries;     // "libtorch 1.13.1, BLAS OpenBLAS 0.3.21, 1 thread"
+  bool operator==(const TrainerReady&) const = default;
+};
+
+// Files of a checkpoint are in the folder the command named; the agent hashes and uploads them.
+struct CheckpointReady {
+  ReplicaId replica;
+  CheckpointId checkpoint;
+  RoundKey key;
+  bool operator==(const CheckpointReady&) const = default;
+};
+
+using FromTrainer =
+    std::variant<TrainerReady, Loaded, ReplicaFailed, Progress, FromReplica<RoundReport>,
+                 FromReplica<Vote>, FromReplica<ReduceFailed>, FromReplica<Applied>,
+                 FromReplica<Evaluated>, CheckpointReady, CheckpointFailed>;
+
+// An Assign whose files the agent has already fetched.
+struct LoadReplica {
+  Assign assign;
+  std::string checkpoint_folder;  // set when assign.source.kind == kCheckpoint
+  bool operator==(const LoadReplica&) const = default;
+};
+
+struct WriteCheckpointTo {
+  ReplicaId replica;
+  WriteCheckpoint command;
+  std::string folder;
+  bool operator==(const WriteCheckpointTo&) const = default;
+};
+
+struct StopTrainer {
+  bool operator==(const StopTrainer&) const = default;
+};
+
+using ToTrainer = std::variant<LoadReplica, Release, ToReplica<OpenRound>, ToReplica<CloseRound>,
+                               ToReplica<ReducePlan>, ToReplica<CommitRound>, ToReplica<AbortRound>,
+                               ToReplica<Evaluate>, WriteCheckpointTo, StopTrainer>;
+
+}  // namespace shoal

@@ -1,0 +1,66 @@
+// A cluster of real processes in a temporary folder, started by `shoal up` on free ports and
+// stopped when the test ends. When the test failed, the ends of all logs are printed.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "cli/api.h"
+#include "cli/up_layout.h"
+#include "tests/integration/process.h"
+
+namespace shoal::integration {
+
+using cli::Json;
+
+class TempFolder {
+ public:
+  TempFolder();
+  ~TempFolder();
+  TempFolder(const TempFolder&) = delete;
+  TempFolder& operator=(const TempFolder&) = delete;
+  std::string path(const std::string& name = {}) const;
+  std::string write(const std::string& name, const std::string& text) const;  // its path
+
+ private:
+  std::string root_;
+};
+
+// A model of a few thousand parameters on a text of its own; trains in seconds.
+struct TinyJob {
+  std::string name = "tiny";
+  int steps = 30;
+  int every = 10;
+  std::string algorithm = "diloco";
+  int min_replicas = 2;
+  std::string more;  // further TOML at the end
+};
+
+class Cluster {
+ public:
+  // Agents of 0 starts nothing. Check `problem()` first.
+  explicit Cluster(int agents);
+  ~Cluster();
+
+  const std::string& problem() const { return problem_; }  // empty: it runs
+  const cli::UpState& state() const { return state_; }
+  cli::Api api() const { return cli::Api(state_.addresses.http); }
+  const TempFolder& folder() const { return folder_; }
+
+  Finished shoal(std::vector<std::string> arguments, double limit_s = 60) const;  // with --addr
+  std::string write_job(const TinyJob& job) const;  // path of the file
+  Json job(const std::string& name) const;          // {} when it fails
+  std::vector<Json> items(const std::string& path) const;
+  std::string phase_of(const std::string& job) const;
+  double rounds_committed(const std::string& job) const;
+
+  void kill_coordinator();     // SIGKILL
+  bool restart_coordinator();  // on the same ports; true when it is ready
+
+ private:
+  TempFolder folder_;
+  cli::UpState state_;
+  std::string problem_;
+};
+
+}  // namespace shoal::integration

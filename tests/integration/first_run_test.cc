@@ -1,0 +1,163 @@
+// A newcomer's first hour: start a cluster, train a job, look at its rounds, take the checkpoint,
+// sample from it, scrape the metrics, stop the cluster.
+#include <filesystem>
+#include <set>
+
+#include <gtest/gtest.h>
+
+#include "tests/integration/cluster.h"
+
+namespace shoal::integration {
+namespace {
+
+namespace fs = std::filesystem;
+using cli::at_path;
+using cli::number_at;
+using cli::text_at;
+
+// Every committed round has one digest from all that took part, and says what it moved and took.
+void expect_good_round(const Json& round, std::size_t members) {
+  EXPECT_EQ(text_at(round, "state"), "committed");
+  std::set<std::string> digests;
+  const Json& contributions = round.at("contributions");
+  EXPECT_EQ(contributions.size(), members);
+  for (const Json& contribution : contributions) {
+    digests.insert(text_at(contribution, "digest"));
+    EXPECT_GT(number_at(contribution, "bytes_sent"), 0);
+    EXPECT_GT(number_at(contribution, "bytes_received"), 0);
+    EXPECT_GT(number_at(contribution, "phases/train_s"), 0);
+    EXPECT_TRUE(at_path(contribution, "phases/reduce_s"));
+  }
+  EXPECT_EQ(digests, std::set<std::string>{text_at(round, "digest")});
+}
+
+class FirstRun : public testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    if (has_binary("shoal-trainer")) cluster_ = new Cluster(2);
+  }
+  static void TearDownTestSuite() {
+    delete cluster_;
+    cluster_ = nullptr;
+  }
+  void SetUp() override {
+    if (!cluster_) GTEST_SKIP() << "shoal-trainer was not built";
+    ASSERT_EQ(cluster_->problem(), "");
+  }
+  static Cluster* cluster_;
+};
+Cluster* FirstRun::cluster_ = nullptr;
+
+TEST_F(FirstRun, TrainsAndDeliversAModel) {
+  const Finished checked = cluster_->shoal({"job", "validate", cluster_->write_job({})});
+  EXPECT_EQ(checked.exit_code, 0) << checked.err;
+  const Finished trained = cluster_->shoal(
+      {"job", "submit", cluster_->write_job({}), "--wait", "--timeout", "120", "--json"}, 150);
+  ASSERT_EQ(trained.exit_code, 0) << trained.err;
+  const Json job = Json::parse(trained.out);
+  EXPECT_EQ(text_at(job, "status/phase"), "completed");
+  EXPECT_EQ(number_at(job, "status/progress/inner_step"), 30);
+  EXPECT_EQ(number_at(job, "status/progress/rounds_committed"), 3);
+  EXPECT_EQ(number_at(job, "status/progress/tokens"), 30 * 4 * 32 * 2);
+  EXPECT_LT(number_at(job, "status/train_loss"), 5.545);  // ln 256: better than knowing nothing
+  EXPECT_GT(number_at(job, "status/validation_loss"), 0);
+
+  const auto rounds = cluster_->items("/jobs/tiny/rounds");
+  ASSERT_EQ(rounds.size(), 3u);
+  for (const Json& round : rounds) expect_good_round(round, 2);
+
+  std::string final_checkpoint;
+  for (const Json& checkpoint : cluster_->items("/jobs/tiny/checkpoints")) {
+    if (checkpoint.value("final", false)) final_checkpoint = text_at(checkpoint, "id");
+  }
+  ASSERT_NE(final_checkpoint, "");
+  const std::string folder = cluster_->folder().path("checkpoint");
+  const Finished fetched =
+      cluster_->shoal({"checkpoint", "download", final_checkpoint, "-o", folder});
+  ASSERT_EQ(fetched.exit_code, 0) << fetched.err;
+  EXPECT_TRUE(fs::exists(folder + "/model.safetensors"));
+  EXPECT_TRUE(fs::exists(folder + "/config.json"));
+
+  const std::vector<std::string> sample = {"generate", "--checkpoint", folder,   "--prompt", "the ",
+                                           "--tokens", "20",           "--seed", "3"};
+  const Finished first = cluster_->shoal(sample), second = cluster_->shoal(sample);
+  EXPECT_EQ(first.exit_code, 0) << first.err;
+  EXPECT_GE(first.out.size(), 20u);
+  EXPECT_EQ(first.out, second.out) << "the same seed gives the same text";
+}
+
+TEST_F(FirstRun, ADownloadGoesOnAndDamageIsFound) {
+  std::string id;
+  ASSERT_TRUE(eventually(150, [&] { return cluster_->phase_of("tiny") == "completed"; }));
+  for (const Json& checkpoint : cluster_->items("/jobs/tiny/checkpoints"))
+    id = text_at(checkpoint, "id");
+  const std::string folder = cluster_->folder().path("again");
+  ASSERT_EQ(cluster_->shoal({"checkpoint", "download", id, "-o", folder}).exit_code, 0);
+  const std::string model = folder + "/model.safetensors";
+  const auto size = fs::file_size(model);
+  fs::rename(model, model + ".part");
+  fs::resize_file(model + ".part", size / 2);
+  ASSERT_EQ(cluster_->shoal({"checkpoint", "download", id, "-o", folder}).exit_code, 0);
+  EXPECT_EQ(fs::file_size(model), size);
+  fs::remove(model);
+  cluster_->folder().write("again/model.safetensors.part", std::string(size, 'x'));
+  EXPECT_NE(cluster_->shoal({"checkpoint", "download", id, "-o", folder}).exit_code, 0);
+  EXPECT_FALSE(fs::exists(model));
+}
+
+TEST_F(FirstRun, ListsAreForPeopleAndMachines) {
+  for (const auto& command : std::vector<std::vector<std::string>>{{"job", "ls"},
+                                                                   {"agent", "ls"},
+                                                                   {"round", "ls", "tiny"},
+                                                                   {"checkpoint", "ls", "tiny"},
+                                                                   {"events"}}) {
+    const Finished table = cluster_->shoal(command);
+    EXPECT_EQ(table.exit_code, 0) << command[0] << table.err;
+    EXPECT_NE(table.out, "");
+    EXPECT_EQ(table.out.find('\033'), std::string::npos) << "colour without a terminal";
+    std::vector<std::string> for_machines = command;
+    for_machines.push_back("--json");
+    const Finished json = cluster_->shoal(for_machines);
+    const Json parsed = Json::parse(json.out, nullptr, false);
+    ASSERT_TRUE(parsed.is_object()) << command[0] << json.out;
+    EXPECT_TRUE(parsed.at("items").is_array());
+  }
+  EXPECT_EQ(cluster_->items("/agents").size(), 2u);
+}
+
+TEST_F(FirstRun, PrometheusAcceptsTheMetrics) {
+  if (!has_program("promtool")) GTEST_SKIP() << "promtool (Debian: prometheus) is not installed";
+  cli::HttpRequest request;
+  request.url = cluster_->state().addresses.http + "/metrics";
+  request.accept = "text/plain";
+  const auto metrics = cli::send(request);
+  ASSERT_TRUE(metrics.ok());
+  ASSERT_EQ(metrics->status, 200);
+  const std::string file = cluster_->folder().write("metrics.txt", metrics->body);
+  const Finished checked = run({"sh", "-c", "promtool check metrics < " + file}, 30);
+  EXPECT_EQ(checked.exit_code, 0) << checked.out << checked.err;
+}
+
+TEST_F(FirstRun, ASecondUpOnTheFolderIsRefused) {
+  const Finished second =
+      run({binary("shoal"), "up", "--agents", "1", "--detach", "--http", "127.0.0.1:0", "--grpc",
+           "127.0.0.1:0", "--data-dir", cluster_->state().data_dir},
+          60);
+  EXPECT_EQ(second.exit_code, 5);
+  EXPECT_NE(second.err.find(cluster_->state().data_dir), std::string::npos) << second.err;
+  EXPECT_NE(second.err.find("shoal down"), std::string::npos) << second.err;
+}
+
+TEST(UpDown, DownLeavesNoProcess) {
+  if (!has_binary("shoal-trainer")) GTEST_SKIP() << "shoal-trainer was not built";
+  Cluster cluster(1);
+  ASSERT_EQ(cluster.problem(), "");
+  const auto trainers = children_of(cluster.state().agents[0].pid, "shoal-trainer");
+  const Finished down = run({binary("shoal"), "down", "--data-dir", cluster.state().data_dir}, 60);
+  EXPECT_EQ(down.exit_code, 0) << down.err;
+  for (const cli::ProcessRef& process : cluster.state().all()) EXPECT_FALSE(cli::is_alive(process));
+  for (const pid_t trainer : trainers) EXPECT_NE(kill(trainer, 0), 0);
+}
+
+}  // namespace
+}  // namespace shoal::integration

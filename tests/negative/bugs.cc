@@ -1,0 +1,49 @@
+// The registry of planted bugs: see bugs.h.
+#include "tests/negative/bugs.h"
+
+namespace shoal::sim {
+
+const std::vector<PlantedBug>& planted_bugs() {
+  static const std::vector<PlantedBug> kBugs = {
+      {Bug::kDropPersist, "drop_persist", "replay", "now and then a record is not written"},
+      {Bug::kSendBeforePersist, "send_before_persist", "persist_before_send",
+       "the driver sends without waiting for the store"},
+      {Bug::kLostFsync, "lost_fsync", "round_order",
+       "a crash takes batches with it that were called durable"},
+      {Bug::kCorruptAverage, "corrupt_average", "identical_replicas",
+       "one member's average changes after its vote"},
+      {Bug::kSkipMomentum, "skip_momentum", "recomputation",
+       "one replica forgets the momentum in the outer step"},
+      {Bug::kWrongAverage, "wrong_average", "recomputation",
+       "all members agree on an average that leaves out the last contribution"},
+      {Bug::kStaleBase, "stale_base", "base_is_held",
+       "a replica contributes what it kept from the round before"},
+      {Bug::kForgedVote, "forged_vote", "equal_votes",
+       "a member that failed is counted as one that agreed"},
+      {Bug::kMinReplicasIgnored, "min_replicas_ignored", "quorum",
+       "the core is told that one replica is enough"},
+      {Bug::kDoubleCount, "double_count", "token_count", "a report counts its tokens twice"},
+      {Bug::kLeaseTwice, "lease_twice", "token_count",
+       "a replica is told to train the sequences of its last round again"},
+      {Bug::kStaleDonor, "stale_donor", "identical_replicas",
+       "a joiner gets an older state and does not compare digests"},
+      {Bug::kReleaseIgnored, "release_ignored", "one_replica_per_device",
+       "a trainer keeps a replica that was released"},
+      {Bug::kTwoOnDevice, "two_on_device", "one_replica_per_device",
+       "the core places a second replica on a device that is taken"},
+      {Bug::kDeafCoordinator, "deaf_coordinator", "coverage",
+       "the core hears nothing more once a job has lost a replica it needs"},
+      {Bug::kLostReports, "lost_reports", "liveness", "reports never reach the core"},
+      {Bug::kLostCommits, "lost_commits", "liveness", "commits never reach the trainers"},
+  };
+  return kBugs;
+}
+
+const PlantedBug* find_bug(std::string_view name) {
+  for (const PlantedBug& bug : planted_bugs()) {
+    if (bug.name == name) return &bug;
+  }
+  return nullptr;
+}
+
+}  // namespace shoal::sim

@@ -1,0 +1,44 @@
+// Planted bugs: mistakes that a driver, a trainer or a core could make, switched on by name in the
+// simulator. They are the measure of the checkers: each must be caught by the checker named beside
+// it. None of them lives in product code; the simulator's drivers and trainers misbehave on
+// purpose.
+#pragma once
+
+#include <optional>
+#include <string_view>
+#include <vector>
+
+namespace shoal::sim {
+
+enum class Bug {
+  kNone,
+  kDropPersist,         // now and then a record is not written
+  kSendBeforePersist,   // the driver does not wait for the store
+  kLostFsync,           // a crash takes batches with it that were called durable
+  kCorruptAverage,      // one member's average changes after its vote
+  kSkipMomentum,        // one replica forgets the momentum in the outer step
+  kStaleBase,           // a replica contributes what it kept from the round before
+  kForgedVote,          // a failed member is counted as one that agreed
+  kMinReplicasIgnored,  // the core is told that one replica is enough
+  kDoubleCount,         // a report counts its tokens twice
+  kLeaseTwice,          // a replica is told to train the sequences of the round before
+  kStaleDonor,          // a joiner gets an older state and does not compare digests
+  kReleaseIgnored,      // a trainer keeps a replica that was released
+  kDeafCoordinator,     // the core hears nothing more once a job has lost a replica it needs
+  kLostReports,         // reports never reach the core
+  kLostCommits,         // commits never reach the trainers
+  kWrongAverage,        // every member forgets the last contribution, all agree on the result
+  kTwoOnDevice,         // the core records every replica on device 0
+};
+
+struct PlantedBug {
+  Bug bug;
+  std::string_view name;
+  std::string_view checker;  // that must catch it
+  std::string_view what;
+};
+
+const std::vector<PlantedBug>& planted_bugs();
+const PlantedBug* find_bug(std::string_view name);
+
+}  // namespace shoal::sim

@@ -1,0 +1,163 @@
+// Runs, their comparison and the report: see campaign.h.
+#include "tests/sim/campaign.h"
+
+#include "tests/sim/world.h"
+
+namespace shoal::sim {
+
+namespace {
+
+std::string_view name_of(Bug bug) {
+  for (const PlantedBug& planted : planted_bugs()) {
+    if (planted.bug == bug) return planted.name;
+  }
+  return {};
+}
+
+void add(CampaignResult& all, const RunResult& run) {
+  ++all.runs;
+  all.events += run.events;
+  all.virtual_s += run.virtual_s;
+  if (run.recovery_s > all.recovery_s_max) {
+    all.recovery_s_max = run.recovery_s;
+    all.recovery_seed = run.seed;
+  }
+  all.jobs_completed += run.jobs_completed;
+  all.jobs_over += run.jobs_over;
+  all.rounds_committed += run.rounds_committed;
+  all.faults.add(run.faults);
+  for (const auto& [name, count] : run.transitions) all.transitions[name] += count;
+}
+
+std::vector<std::string> never_happened(const CampaignResult& all) {
+  std::vector<std::string> missing;
+  for (std::size_t i = 0; i < kFaults; ++i) {
+    const Fault fault = static_cast<Fault>(i);
+    if (all.faults.of(fault) == 0) missing.push_back(std::string("fault ") + to_string(fault));
+  }
+  for (const std::string& name : expected_transitions()) {
+    if (!all.transitions.contains(name)) missing.push_back("transition " + name);
+  }
+  return missing;
+}
+
+}  // namespace
+
+RunResult run_seed(std::uint64_t seed, Bug bug, bool print_trace) {
+  World world(draw_options(seed), bug, print_trace);
+  world.run();
+  const Sim& sim = world.sim();
+  RunResult result;
+  result.seed = seed;
+  result.trace = sim.trace.digest();
+  result.lines = sim.trace.lines();
+  result.events = sim.queue.executed();
+  result.virtual_s = (sim.now() - kStart).seconds();
+  result.recovery_s = world.recovery().seconds();
+  result.faults = sim.faults;
+  result.transitions = sim.transitions;
+  result.violation = sim.violation;
+  if (sim.violation) result.last_lines = sim.trace.last();
+  result.bug_fired = sim.bug_fired;
+  for (const auto& [id, job] : world.tables().jobs) {
+    result.jobs_completed += job.phase == coordinator::JobPhase::kCompleted;
+    result.jobs_over += is_terminal(job.phase);
+  }
+  for (const auto& [key, round] : world.tables().rounds) {
+    result.rounds_committed += round.state == coordinator::RoundState::kCommitted;
+  }
+  return result;
+}
+
+CampaignResult run_campaign(std::uint64_t from, std::int64_t seeds, Bug bug,
+                            const std::function<void(std::uint64_t)>& about_to_run) {
+  CampaignResult all;
+  for (std::int64_t i = 0; i < seeds; ++i) {
+    const std::uint64_t seed = from + static_cast<std::uint64_t>(i);
+    if (about_to_run) about_to_run(seed);
+    RunResult first = run_seed(seed, bug, false);
+    add(all, first);
+    if (!first.violation) {
+      const RunResult second = run_seed(seed, bug, false);
+      if (second.trace != first.trace) {
+        first.violation =
+            Violation{"determinism", "the second run gave the trace " + to_hex(second.trace) +
+                                         ", the first " + to_hex(first.trace)};
+      }
+    }
+    if (first.violation) {
+      all.failure = std::move(first);
+      return all;
+    }
+  }
+  if (seeds >= kSeedsForCoverage && bug == Bug::kNone) all.missing = never_happened(all);
+  return all;
+}
+
+std::string catch_bug(const PlantedBug& bug, std::int64_t seeds) {
+  std::int64_t fired = 0;
+  for (std::int64_t seed = 1; seed <= seeds; ++seed) {
+    const RunResult run = run_seed(static_cast<std::uint64_t>(seed), bug.bug, false);
+    fired += run.bug_fired;
+    if (!run.violation) continue;
+    if (run.violation->checker == bug.checker) return {};
+    return "caught by " + run.violation->checker + " instead of " + std::string(bug.checker) +
+           ": " + failure_text(run, bug.bug);
+  }
+  return "not caught in " + std::to_string(seeds) + " seeds, in which it struck " +
+         std::to_string(fired) + " times";
+}
+
+std::string failure_text(const RunResult& run, Bug bug) {
+  std::string text = "seed " + std::to_string(run.seed) + " breaks " + run.violation->checker +
+                     ": " + run.violation->what + "\nlast events:\n";
+  for (const std::string& line : run.last_lines) text += line + "\n";
+  text += "replay: shoal-sim --seed " + std::to_string(run.seed) + " --trace";
+  if (bug != Bug::kNone) text += " --bug " + std::string(name_of(bug));
+  return text + "\n";
+}
+
+// Names are our own words without quotes; only a violation's text needs escaping.
+std::string quoted(const std::string& text) {
+  std::string out = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\') out += '\\';
+    out += c == '\n' ? ' ' : c;
+  }
+  return out + "\"";
+}
+
+std::string to_json(const CampaignResult& result) {
+  std::string json = "{\"ok\": " + std::string(result.ok() ? "true" : "false");
+  json += ", \"seeds\": " + std::to_string(result.runs);
+  json += ", \"events\": " + std::to_string(result.events);
+  json += ", \"virtual_seconds\": " + std::to_string(static_cast<std::int64_t>(result.virtual_s));
+  json += ", \"recovery_seconds_max\": " + std::to_string(result.recovery_s_max);
+  json += ", \"jobs_over\": " + std::to_string(result.jobs_over);
+  json += ", \"jobs_completed\": " + std::to_string(result.jobs_completed);
+  json += ", \"rounds_committed\": " + std::to_string(result.rounds_committed) + ", \"faults\": {";
+  for (std::size_t i = 0; i < kFaults; ++i) {
+    const Fault fault = static_cast<Fault>(i);
+    json += (i == 0 ? "\"" : ", \"") + std::string(to_string(fault)) +
+            "\": " + std::to_string(result.faults.of(fault));
+  }
+  json += "}, \"transitions\": {";
+  bool first = true;
+  for (const auto& [name, count] : result.transitions) {
+    json += (first ? "\"" : ", \"") + name + "\": " + std::to_string(count);
+    first = false;
+  }
+  json += "}, \"missing\": [";
+  for (std::size_t i = 0; i < result.missing.size(); ++i) {
+    json += (i == 0 ? "" : ", ") + quoted(result.missing[i]);
+  }
+  json += "]";
+  if (result.failure) {
+    json += ", \"failure\": {\"seed\": " + std::to_string(result.failure->seed) +
+            ", \"checker\": " + quoted(result.failure->violation->checker) +
+            ", \"what\": " + quoted(result.failure->violation->what) + "}";
+  }
+  return json + "}";
+}
+
+}  // namespace shoal::sim

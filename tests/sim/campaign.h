@@ -1,0 +1,56 @@
+// Many seeds, each run twice: both runs must give the same trace digest and no violation. Faults
+// and transitions are counted over all; a long campaign that never saw one of them fails.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tests/sim/sim.h"
+
+namespace shoal::sim {
+
+struct RunResult {
+  std::uint64_t seed = 0;
+  Digest trace;
+  std::int64_t lines = 0, events = 0;
+  double virtual_s = 0, recovery_s = 0;
+  FaultCounts faults;
+  TransitionCounts transitions;
+  std::optional<Violation> violation;
+  std::deque<std::string> last_lines;
+  std::int64_t bug_fired = 0;
+  std::int64_t jobs_completed = 0, jobs_over = 0, rounds_committed = 0;
+};
+
+RunResult run_seed(std::uint64_t seed, Bug bug, bool print_trace);
+
+struct CampaignResult {
+  std::int64_t runs = 0, events = 0, jobs_completed = 0, jobs_over = 0, rounds_committed = 0;
+  double virtual_s = 0;
+  double recovery_s_max = 0;  // from the last fault until every live job committed again
+  std::uint64_t recovery_seed = 0;
+  FaultCounts faults;
+  TransitionCounts transitions;
+  std::optional<RunResult> failure;  // the first bad seed
+  std::vector<std::string> missing;  // faults and transitions that never happened
+  bool ok() const { return !failure && missing.empty(); }
+};
+
+inline constexpr std::int64_t kSeedsForCoverage = 200;
+
+// `about_to_run`, if given, hears of each seed before it runs.
+CampaignResult run_campaign(std::uint64_t from, std::int64_t seeds, Bug bug,
+                            const std::function<void(std::uint64_t)>& about_to_run = {});
+
+// Runs seeds until one fails; empty when the bug's own checker caught it, else what went wrong
+// instead.
+std::string catch_bug(const PlantedBug& bug, std::int64_t seeds);
+
+std::string failure_text(const RunResult& run, Bug bug);
+std::string to_json(const CampaignResult& result);
+
+}  // namespace shoal::sim

@@ -1,0 +1,126 @@
+// What the checkers see, and what a checker is. The world shows them facts: records that became
+// durable, messages the coordinator really sent, vectors that trainers really held. A checker never
+// looks into a core. Each invariant has one file under checkers/ and a planted bug that it must
+// catch (tests/negative).
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "coordinator/core/io.h"
+#include "swarm/core/messages.h"
+#include "tests/sim/options.h"
+#include "tests/sim/store.h"
+
+namespace shoal::sim {
+
+struct Violation {
+  std::string checker;
+  std::string what;
+};
+
+// The effects of one step of the coordinator, numbered by steps of this process.
+struct Emitted {
+  std::int64_t step = 0;
+  const coordinator::Effects& effects;
+};
+
+// A message that left the coordinator, and where it stood among the effects of its step.
+struct Sent {
+  std::int64_t step = 0;
+  std::size_t index = 0;
+  std::string host;  // of the agent
+  const ToAgent& message;
+};
+
+// A replica holds the state of `key`: it has loaded it or taken the outer step.
+struct StateHeld {
+  ReplicaId replica;
+  RoundKey key;
+  std::span<const float> anchor, momentum;
+};
+
+// A replica entered the reduce of a plan with this pseudo-gradient, empty for weight 0.
+struct Contributed {
+  ReplicaId replica;
+  const ReducePlan& plan;
+  RoundKey base;
+  Digest base_anchor;
+  std::span<const float> pseudo_gradient;
+};
+
+// A replica reported a boundary; `sequences` are those in its pseudo-gradient, in training order.
+struct Reported {
+  ReplicaId replica;
+  const RoundReport& report;
+  const std::vector<DataLease>& sequences;
+};
+
+// A trainer completed a reduce and votes with `digest`.
+struct Averaged {
+  ReplicaId replica;
+  RoundKey key;
+  std::int32_t attempt = 0;
+  Digest digest;
+  std::span<const float> average;
+};
+
+struct OuterStepped {
+  ReplicaId replica;
+  RoundKey key;
+  OuterSpec options;
+  std::span<const float> average, anchor_before, momentum_before, anchor, momentum;
+};
+
+class Checker {
+ public:
+  struct Context {
+    const SimOptions& options;
+    const Instant& now;
+    std::optional<Violation>& violation;  // the first one stays
+  };
+
+  explicit Checker(const Context& context) : context_(context) {}
+  virtual ~Checker() = default;
+  virtual const char* name() const = 0;
+
+  virtual void submitted(const JobSpec&) {}
+  virtual void emitted(const Emitted&) {}
+  virtual void durable(const Record&, const Tables& /*before it*/) {}
+  virtual void written(const Tables&) {}  // a whole batch is durable
+  virtual void sent(const Sent&, const Tables&) {}
+  virtual void coordinator_started() {}
+  virtual void compared(const Digest& /*live*/, const Digest& /*replayed*/) {}
+  virtual void state_held(const StateHeld&) {}
+  virtual void contributed(const Contributed&) {}
+  virtual void reported(const Reported&) {}
+  virtual void averaged(const Averaged&) {}
+  virtual void outer_stepped(const OuterStepped&) {}
+  virtual void replica_started(const std::string& /*device*/, ReplicaId) {}
+  virtual void replica_ended(const std::string& /*device*/, ReplicaId) {}
+  virtual void device_died(const std::string& /*device*/) {}
+  virtual void moment(const Tables&) {}  // after each event
+  virtual void healed(const Tables&) {}  // the faults have stopped
+  virtual void progress_due(const Tables&) {}
+  virtual void completion_due(const Tables&) {}
+
+ protected:
+  void violated(std::string what) {
+    if (!context_.violation) context_.violation = Violation{name(), std::move(what)};
+  }
+  Instant now() const { return context_.now; }
+  const SimOptions& options() const { return context_.options; }
+
+ private:
+  Context context_;
+};
+
+using Checkers = std::vector<std::unique_ptr<Checker>>;
+Checkers make_all_checkers(const Checker::Context& context);
+
+std::string to_text(const RoundKey& key);  // "job_1/0/7": job, lineage, round
+
+}  // namespace shoal::sim

@@ -1,0 +1,21 @@
+// The list of all invariants.
+#include "tests/sim/checkers/checkers.h"
+
+namespace shoal::sim {
+
+Checkers make_all_checkers(const Checker::Context& context) {
+  Checkers all;
+  for (auto* make :
+       {make_round_order, make_identical_replicas, make_recomputation, make_base_is_held,
+        make_equal_votes, make_quorum, make_token_count, make_one_replica_per_device, make_coverage,
+        make_replay, make_persist_before_send, make_liveness}) {
+    all.push_back(make(context));
+  }
+  return all;
+}
+
+std::string to_text(const RoundKey& key) {
+  return to_string(key.job) + "/" + std::to_string(key.lineage) + "/" + std::to_string(key.round);
+}
+
+}  // namespace shoal::sim

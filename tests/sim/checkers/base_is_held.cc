@@ -1,0 +1,43 @@
+// Nobody contributes to a round on top of another state than that of the round before: the base it
+// names is the one it was seen to take, and its anchor is the one that this base has everywhere.
+#include <map>
+
+#include "tests/sim/checkers/checkers.h"
+
+namespace shoal::sim {
+namespace {
+
+class BaseIsHeld final : public Checker {
+ public:
+  using Checker::Checker;
+  const char* name() const override { return "base_is_held"; }
+
+  void state_held(const StateHeld& state) override {
+    anchors_.emplace(state.key, digest_of(state.anchor));
+    held_[state.replica] = state.key;
+  }
+
+  void contributed(const Contributed& c) override {
+    if (c.pseudo_gradient.empty()) return;
+    const RoundKey& key = c.plan.key;
+    const RoundKey wanted{key.job, key.lineage, key.round - 1};
+    const std::string who = to_string(c.replica) + " contributes to " + to_text(key);
+    if (c.base != wanted) return violated(who + " on the base " + to_text(c.base));
+    const auto held = held_.find(c.replica);
+    if (held == held_.end() || held->second != wanted) return violated(who + " without holding it");
+    const auto anchor = anchors_.find(wanted);
+    if (anchor->second != c.base_anchor) violated(who + " with another anchor");
+  }
+
+ private:
+  std::map<RoundKey, Digest> anchors_;
+  std::map<ReplicaId, RoundKey> held_;
+};
+
+}  // namespace
+
+std::unique_ptr<Checker> make_base_is_held(const Checker::Context& context) {
+  return std::make_unique<BaseIsHeld>(context);
+}
+
+}  // namespace shoal::sim

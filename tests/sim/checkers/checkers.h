@@ -1,0 +1,23 @@
+// One factory per invariant; the invariant is told at the top of its file.
+#pragma once
+
+#include <memory>
+
+#include "tests/sim/checker.h"
+
+namespace shoal::sim {
+
+std::unique_ptr<Checker> make_round_order(const Checker::Context& context);
+std::unique_ptr<Checker> make_identical_replicas(const Checker::Context& context);
+std::unique_ptr<Checker> make_recomputation(const Checker::Context& context);
+std::unique_ptr<Checker> make_base_is_held(const Checker::Context& context);
+std::unique_ptr<Checker> make_equal_votes(const Checker::Context& context);
+std::unique_ptr<Checker> make_quorum(const Checker::Context& context);
+std::unique_ptr<Checker> make_token_count(const Checker::Context& context);
+std::unique_ptr<Checker> make_one_replica_per_device(const Checker::Context& context);
+std::unique_ptr<Checker> make_coverage(const Checker::Context& context);
+std::unique_ptr<Checker> make_replay(const Checker::Context& context);
+std::unique_ptr<Checker> make_persist_before_send(const Checker::Context& context);
+std::unique_ptr<Checker> make_liveness(const Checker::Context& context);
+
+}  // namespace shoal::sim

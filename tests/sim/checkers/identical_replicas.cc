@@ -1,0 +1,61 @@
+// Replicas that hold the state of the same (job, lineage, round) hold it bit for bit: the digests
+// are taken here, of the vectors themselves. What the records say about anchors is compared with
+// them too.
+#include <map>
+
+#include "tests/sim/checkers/checkers.h"
+
+namespace shoal::sim {
+namespace {
+
+class IdenticalReplicas final : public Checker {
+ public:
+  using Checker::Checker;
+  const char* name() const override { return "identical_replicas"; }
+
+  void state_held(const StateHeld& state) override {
+    const Pair pair{digest_of(state.anchor), digest_of(state.momentum)};
+    const auto [it, first] = held_.emplace(state.key, Held{pair, state.replica});
+    if (first || it->second.pair == pair) return;
+    violated(to_string(state.replica) + " and " + to_string(it->second.replica) +
+             " hold different " + (it->second.pair.anchor == pair.anchor ? "momenta" : "anchors") +
+             " for " + to_text(state.key));
+  }
+
+  void durable(const Record& record, const Tables&) override {
+    if (const auto* round = std::get_if<coordinator::RoundRecord>(&record)) {
+      if (round->state == coordinator::RoundState::kCommitted) compare(round->key, round->anchor);
+    }
+    if (const auto* replica = std::get_if<coordinator::ReplicaRecord>(&record)) {
+      if (replica->held_round >= 0) {
+        compare({replica->job, replica->lineage, replica->held_round}, replica->anchor);
+      }
+    }
+  }
+
+ private:
+  struct Pair {
+    Digest anchor, momentum;
+    bool operator==(const Pair&) const = default;
+  };
+  struct Held {
+    Pair pair;
+    ReplicaId replica;
+  };
+
+  void compare(const RoundKey& key, const Digest& anchor) {
+    const auto it = held_.find(key);
+    if (!anchor || it == held_.end() || it->second.pair.anchor == anchor) return;
+    violated("the record's anchor of " + to_text(key) + " is not what replicas hold");
+  }
+
+  std::map<RoundKey, Held> held_;
+};
+
+}  // namespace
+
+std::unique_ptr<Checker> make_identical_replicas(const Checker::Context& context) {
+  return std::make_unique<IdenticalReplicas>(context);
+}
+
+}  // namespace shoal::sim

@@ -1,0 +1,64 @@
+// When the faults have stopped and everything is connected again, every live job commits a round or
+// ends with a reason within a bounded time, and in the end all are over.
+#include <map>
+
+#include "tests/sim/checkers/checkers.h"
+
+namespace shoal::sim {
+namespace {
+
+using coordinator::JobPhase;
+using coordinator::JobReason;
+using coordinator::JobRecord;
+
+class Liveness final : public Checker {
+ public:
+  using Checker::Checker;
+  const char* name() const override { return "liveness"; }
+
+  void healed(const Tables& tables) override {
+    for (const auto& [id, job] : tables.jobs) at_heal_[id] = {job.lineage, job.committed_round};
+  }
+
+  void progress_due(const Tables& tables) override {
+    for (const auto& [id, job] : tables.jobs) {
+      const Mark now{job.lineage, job.committed_round};
+      const auto then = at_heal_.find(id);
+      const bool moved = then == at_heal_.end() ? job.committed_round > 0 : now.moved(then->second);
+      if (is_terminal(job.phase) || job.phase == JobPhase::kSealing || moved) continue;
+      violated(to_string(id) + " commits nothing: " + words(job));
+    }
+  }
+
+  void completion_due(const Tables& tables) override {
+    for (const auto& [id, job] : tables.jobs) {
+      if (!is_terminal(job.phase)) {
+        violated(to_string(id) + " does not end: " + words(job));
+      } else if (job.reason == JobReason::kNone) {
+        violated(to_string(id) + " ended without a reason: " + words(job));
+      }
+    }
+  }
+
+ private:
+  struct Mark {
+    std::int64_t lineage;
+    RoundNumber round;
+    bool moved(const Mark& then) const {
+      return lineage == then.lineage ? round > then.round : round > 0;
+    }
+  };
+  static std::string words(const JobRecord& job) {
+    return std::string(to_string(job.phase)) + ", " + to_string(job.reason) + ", round " +
+           std::to_string(job.committed_round);
+  }
+  std::map<JobId, Mark> at_heal_;
+};
+
+}  // namespace
+
+std::unique_ptr<Checker> make_liveness(const Checker::Context& context) {
+  return std::make_unique<Liveness>(context);
+}
+
+}  // namespace shoal::sim

@@ -1,0 +1,121 @@
+// The numbers are right, not only equal. The weighted mean of the contributions that a commit
+// counts, computed here in double from what the trainers put in, must be the committed average up
+// to the codec's rounding. Every outer step is done again here from its definition and must give
+// the same bits.
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "tests/sim/checkers/checkers.h"
+
+namespace shoal::sim {
+namespace {
+
+using coordinator::ContributionState;
+using coordinator::RoundRecord;
+using coordinator::RoundState;
+
+class Recomputation final : public Checker {
+ public:
+  using Checker::Checker;
+  const char* name() const override { return "recomputation"; }
+
+  void contributed(const Contributed& c) override {
+    Attempt& attempt = attempts_[{c.plan.key, c.plan.attempt}];
+    attempt.plan = c.plan;
+    attempt.vectors[c.replica].assign(c.pseudo_gradient.begin(), c.pseudo_gradient.end());
+    const RoundKey oldest{c.plan.key.job, c.plan.key.lineage, c.plan.key.round - 1};
+    attempts_.erase(attempts_.lower_bound({RoundKey{oldest.job, 0, 0}, 0}),
+                    attempts_.lower_bound({oldest, 0}));
+  }
+
+  void averaged(const Averaged& a) override {
+    const auto it = attempts_.find({a.key, a.attempt});
+    if (it == attempts_.end()) return;
+    it->second.averages[a.digest].assign(a.average.begin(), a.average.end());
+  }
+
+  void durable(const Record& record, const Tables& before) override {
+    const auto* round = std::get_if<RoundRecord>(&record);
+    if (round == nullptr || round->state != RoundState::kCommitted) return;
+    const auto old = before.rounds.find(round->key);
+    if (old != before.rounds.end() && old->second.state == RoundState::kCommitted) return;
+    committed_.push_back(*round);
+  }
+
+  void written(const Tables& tables) override {
+    for (const RoundRecord& round : committed_) check_average(round, tables);
+    committed_.clear();
+  }
+
+  void outer_stepped(const OuterStepped& s) override {
+    const float lr = static_cast<float>(s.options.lr);
+    const float beta = static_cast<float>(s.options.momentum);
+    for (std::size_t i = 0; i < s.anchor.size(); ++i) {
+      const float decayed = beta * s.momentum_before[i];
+      const float momentum = decayed + s.average[i];
+      const float ahead = beta * momentum;
+      const float direction = s.average[i] + ahead;
+      const float move = lr * direction;
+      const float anchor = s.anchor_before[i] - move;
+      if (momentum != s.momentum[i] || anchor != s.anchor[i]) {
+        return violated(to_string(s.replica) + ": outer step of " + to_text(s.key) +
+                        " is wrong at value " + std::to_string(i));
+      }
+    }
+  }
+
+ private:
+  struct Attempt {
+    ReducePlan plan;
+    std::map<ReplicaId, std::vector<float>> vectors;
+    std::map<Digest, std::vector<float>> averages;
+  };
+
+  void check_average(const RoundRecord& round, const Tables& tables) {
+    const auto found = attempts_.find({round.key, round.attempt});
+    const std::string what = to_text(round.key) + " attempt " + std::to_string(round.attempt);
+    if (found == attempts_.end()) return violated(what + " committed, but nobody reduced");
+    const Attempt& attempt = found->second;
+    const auto average = attempt.averages.find(round.average);
+    if (average == attempt.averages.end()) return violated(what + " committed an unseen average");
+    const auto n = static_cast<std::size_t>(attempt.plan.value_count);
+    double weights = 0, largest = 0;
+    std::vector<double> sum(n, 0.0);
+    for (const ReduceMember& member : attempt.plan.members) {
+      const auto contribution = tables.contributions.find({round.key, member.replica});
+      const bool counts = contribution != tables.contributions.end() && member.weight > 0 &&
+                          contribution->second.state == ContributionState::kCommitted;
+      if (!counts) continue;
+      const auto vector = attempt.vectors.find(member.replica);
+      if (vector == attempt.vectors.end() || vector->second.size() != n) {
+        return violated(to_string(member.replica) + " counts in " + what + " without a vector");
+      }
+      weights += member.weight;
+      for (std::size_t i = 0; i < n; ++i) {
+        sum[i] += member.weight * member.clip_factor * static_cast<double>(vector->second[i]);
+        largest = std::max(largest, std::fabs(static_cast<double>(vector->second[i])));
+      }
+    }
+    if (weights <= 0) return;  // the quorum checker's business
+    // int8 rounds twice (to the owner and back), each time by at most half of max / 127.
+    const double step = attempt.plan.codec == CodecKind::kInt8 ? largest / 127 : 0;
+    const double tolerance = 1.01 * step + 1e-5 * largest + 1e-12;
+    for (std::size_t i = 0; i < n; ++i) {
+      if (std::fabs(static_cast<double>(average->second[i]) - sum[i] / weights) > tolerance) {
+        return violated("the average of " + what + " is off at value " + std::to_string(i));
+      }
+    }
+  }
+
+  std::vector<RoundRecord> committed_;
+  std::map<std::pair<RoundKey, std::int32_t>, Attempt> attempts_;
+};
+
+}  // namespace
+
+std::unique_ptr<Checker> make_recomputation(const Checker::Context& context) {
+  return std::make_unique<Recomputation>(context);
+}
+
+}  // namespace shoal::sim

@@ -1,0 +1,85 @@
+// Rounds of a job commit in order, once each per lineage, and a committed round never changes its
+// average, its anchor or its tokens again. A new lineage goes on at a round that was committed
+// before. The job's own record never runs ahead of its rounds.
+#include <map>
+
+#include "tests/sim/checkers/checkers.h"
+
+namespace shoal::sim {
+namespace {
+
+using coordinator::JobRecord;
+using coordinator::RoundRecord;
+using coordinator::RoundState;
+
+class RoundOrder final : public Checker {
+ public:
+  using Checker::Checker;
+  const char* name() const override { return "round_order"; }
+
+  void durable(const Record& record, const Tables& before) override {
+    if (const auto* round = std::get_if<RoundRecord>(&record)) check_round(*round, before);
+    if (const auto* job = std::get_if<JobRecord>(&record)) check_job(*job, before);
+  }
+
+  void written(const Tables& tables) override {
+    for (const auto& [id, key] : last_) {
+      const auto job = tables.jobs.find(id);
+      if (job == tables.jobs.end() || job->second.lineage != key.lineage) continue;
+      if (job->second.committed_round != key.round) {
+        violated(to_text(key) + " committed, the job says round " +
+                 std::to_string(job->second.committed_round));
+      }
+    }
+  }
+
+ private:
+  void check_round(const RoundRecord& round, const Tables& before) {
+    const auto old = before.rounds.find(round.key);
+    const bool was = old != before.rounds.end() && old->second.state == RoundState::kCommitted;
+    if (was) return check_unchanged(old->second, round);
+    if (round.state != RoundState::kCommitted) return;
+    const auto last = last_.find(round.key.job);
+    if (last != last_.end()) {
+      const bool same = last->second.lineage == round.key.lineage;
+      const bool next = same ? round.key.round == last->second.round + 1
+                             : round.key.lineage > last->second.lineage &&
+                                   round.key.round <= last->second.round + 1;
+      if (!next) violated(to_text(round.key) + " committed after " + to_text(last->second));
+    } else if (round.key.round != 1) {
+      violated(to_text(round.key) + " is the first committed round");
+    }
+    last_[round.key.job] = round.key;
+  }
+
+  void check_unchanged(const RoundRecord& old, const RoundRecord& round) {
+    if (round.state != RoundState::kCommitted) violated(to_text(round.key) + " was un-committed");
+    const bool anchor_changed = old.anchor && round.anchor != old.anchor;
+    if (round.average != old.average || round.tokens != old.tokens ||
+        round.attempt != old.attempt || anchor_changed) {
+      violated(to_text(round.key) + " changed after its commit");
+    }
+  }
+
+  void check_job(const JobRecord& job, const Tables& before) {
+    const auto old = before.jobs.find(job.id);
+    if (old == before.jobs.end()) return;
+    if (job.lineage < old->second.lineage) violated(to_string(job.id) + ": lineage went back");
+    if (job.lineage == old->second.lineage && job.committed_round < old->second.committed_round) {
+      violated(to_string(job.id) + ": committed round went back within its lineage");
+    }
+    if (is_terminal(old->second.phase) && job.phase != old->second.phase) {
+      violated(to_string(job.id) + " left " + to_string(old->second.phase));
+    }
+  }
+
+  std::map<JobId, RoundKey> last_;
+};
+
+}  // namespace
+
+std::unique_ptr<Checker> make_round_order(const Checker::Context& context) {
+  return std::make_unique<RoundOrder>(context);
+}
+
+}  // namespace shoal::sim

@@ -1,0 +1,300 @@
+// Driving the coordinator's core: see coordinator_process.h. The planted bugs of a driver are here,
+// each behind misbehave().
+#include "tests/sim/coordinator_process.h"
+
+#include <algorithm>
+
+#include "coordinator/core/state.h"
+#include "tests/sim/describe.h"
+
+namespace shoal::sim {
+
+using namespace coordinator;
+
+namespace {
+constexpr std::int64_t kStepsAtOneInstant = 2000;
+constexpr std::int64_t kCompareEvery = 8;  // drained moments; each of them costs a fresh core
+}  // namespace
+
+CoordinatorProcess::CoordinatorProcess(Sim& sim, Network& network)
+    : sim_(sim),
+      network_(network),
+      process_(sim.queue),
+      store_(sim.queue, mix_seed(sim.options.seed, 0x570e),
+             [this](const Record& record, const Tables& before) { durable(record, before); }),
+      prng_(sim.prng_for(0xc00d)) {
+  store_.set_delay(sim.options.write_delay);
+}
+
+// ---- life ---------------------------------------------------------------------------------------
+
+void CoordinatorProcess::boot() {
+  process_.start();
+  deaf_ = false;
+  core_ = std::make_unique<Coordinator>(sim_.options.coordinator, tables().snapshot());
+  sim_.log("coordinator starts");
+  sim_.observe(&Checker::coordinator_started);
+  input(Booted{});
+}
+
+void CoordinatorProcess::crash() {
+  if (!process_.alive()) return;
+  collect_transitions();
+  process_.kill();
+  effects_until_crash_ = 0;
+  steps_.clear();
+  armed_.reset();
+  core_.reset();
+  store_.crash(sim_.misbehave(Bug::kLostFsync));
+  network_.coordinator_died();
+  if (on_crash) on_crash();
+}
+
+// What the machines did in this life; a step may make several moves, of which the record shows the
+// last.
+void CoordinatorProcess::collect_transitions() {
+  if (!core_) return;
+  for (const auto& [name, count] : core_->state().transitions) sim_.transitions[name] += count;
+}
+
+// ---- inputs -------------------------------------------------------------------------------------
+
+void CoordinatorProcess::agent_hello(ConnectionId connection, const Hello& hello) {
+  if (!alive()) return;
+  sim_.log("C< hello of " + hello.name + " on " + std::to_string(connection.n));
+  input(AgentHello{connection, hello});
+}
+
+void CoordinatorProcess::agent_said(ConnectionId connection, const FromAgent& message) {
+  if (!alive()) return;
+  FromAgent said = message;
+  if (swallow(said)) return;
+  const std::string line = describe(said);
+  if (!line.empty()) sim_.log("C< " + std::to_string(connection.n) + " " + line);
+  input(AgentSaid{connection, std::move(said)});
+}
+
+void CoordinatorProcess::agent_hung_up(ConnectionId connection) {
+  if (!alive()) return;
+  input(AgentHungUp{connection});
+}
+
+// The planted bugs of what the core hears; true: it hears nothing.
+bool CoordinatorProcess::swallow(FromAgent& message) {
+  if (auto* vote = std::get_if<FromReplica<Vote>>(&message)) {
+    votes_[{vote->body.key, vote->body.attempt}] = vote->body.average;
+  }
+  if (auto* report = std::get_if<FromReplica<RoundReport>>(&message)) {
+    if (sim_.misbehave(Bug::kLostReports)) return true;
+    if (sim_.misbehave(Bug::kDoubleCount)) report->body.tokens += report->body.tokens;
+  }
+  if (auto* broken = std::get_if<FromReplica<ReduceFailed>>(&message)) {
+    const auto vote = votes_.find({broken->body.key, broken->body.attempt});
+    if (vote != votes_.end() && sim_.misbehave(Bug::kForgedVote)) {
+      const Vote forged{broken->body.key, broken->body.attempt, vote->second, {}};
+      const ReplicaId replica = broken->replica;
+      message = FromReplica<Vote>{replica, forged};
+    }
+  }
+  const auto* failed = std::get_if<ReplicaFailed>(&message);
+  if (sim_.bug == Bug::kDeafCoordinator && failed != nullptr && needed(failed->replica)) {
+    deaf_ = sim_.misbehave(sim_.bug);
+  }
+  return false;
+}
+
+// Without this replica its job has fewer than it needs.
+bool CoordinatorProcess::needed(ReplicaId id) const {
+  const auto replica = tables().replicas.find(id);
+  if (replica == tables().replicas.end()) return false;
+  const JobRecord& job = tables().jobs.at(replica->second.job);
+  std::int64_t serving = 0;
+  for (const auto& [other, record] : tables().replicas) {
+    serving += record.job == job.id &&
+               (record.state == ReplicaState::kServing || record.state == ReplicaState::kAveraging);
+  }
+  return job.phase == JobPhase::kTraining && serving <= job.spec.swarm.min_replicas;
+}
+
+void CoordinatorProcess::submit(const JobSpec& spec) {
+  if (!alive()) return;
+  sim_.log("user submits " + spec.name);
+  sim_.observe(&Checker::submitted, spec);
+  JobSpec told = spec;
+  if (sim_.misbehave(Bug::kMinReplicasIgnored)) told.swarm.min_replicas = 1;
+  input(SubmitJob{RequestId{++requests_}, told, false});
+}
+
+void CoordinatorProcess::cancel(JobId job) {
+  if (alive()) input(CancelJob{RequestId{++requests_}, job});
+}
+
+bool CoordinatorProcess::uploaded(CheckpointId checkpoint, const CheckpointFiles& files) {
+  if (!alive()) return false;
+  files_[checkpoint] = files;
+  sim_.log("C< uploaded " + to_string(checkpoint));
+  input(CheckpointUploaded{checkpoint});
+  return true;
+}
+
+void CoordinatorProcess::upload_given_up(CheckpointId checkpoint) {
+  if (!alive()) return;
+  sim_.log("C< upload failed of " + to_string(checkpoint));
+  input(CheckpointUploadFailed{checkpoint, "the upload broke off"});
+}
+
+const CheckpointFiles* CoordinatorProcess::files(CheckpointId checkpoint) const {
+  const auto it = files_.find(checkpoint);
+  return it == files_.end() ? nullptr : &it->second;
+}
+
+// ---- steps and effects --------------------------------------------------------------------------
+
+void CoordinatorProcess::input(const Input& input) {
+  if (deaf_) return;
+  if (sim_.now() != last_instant_) last_instant_ = sim_.now(), same_instant_ = 0;
+  if (++same_instant_ > kStepsAtOneInstant)
+    return sim_.violate("liveness", "the core stops the time");
+  Step step;
+  step.number = ++step_count_;
+  core_->step(sim_.now(), input, step.effects);
+  mutate(step.effects);
+  sim_.observe(&Checker::emitted, Emitted{step.number, step.effects});
+  steps_.push_back(std::move(step));
+  write(steps_.back());
+  arm();
+  perform();
+}
+
+void CoordinatorProcess::write(Step& step) {
+  std::vector<Record> records;
+  for (const Effect& effect : step.effects) {
+    if (const auto* persist = std::get_if<Persist>(&effect)) records.push_back(persist->record);
+  }
+  if (records.empty()) {
+    step.durable = true;
+    return;
+  }
+  store_.write(std::move(records),
+               [this, number = step.number, generation = process_.generation()] {
+                 sim_.observe(&Checker::written, tables());
+                 if (generation != process_.generation() || !alive()) return;
+                 for (Step& waiting : steps_) {
+                   if (waiting.number == number) waiting.durable = true;
+                 }
+                 perform();
+                 if (alive()) compare();
+               });
+  if (sim_.misbehave(Bug::kSendBeforePersist)) step.durable = true;
+}
+
+void CoordinatorProcess::perform() {
+  while (!steps_.empty() && steps_.front().durable) {
+    Step& step = steps_.front();
+    if (step.next == step.effects.size()) {
+      steps_.pop_front();
+      continue;
+    }
+    const Effect effect = step.effects[step.next++];
+    if (effects_until_crash_ > 0 && !std::holds_alternative<Persist>(effect) &&
+        --effects_until_crash_ == 0) {
+      sim_.strike(Fault::kCrashBetweenEffects, "of the coordinator");
+      return crash();
+    }
+    perform_one(step, effect);
+  }
+}
+
+void CoordinatorProcess::perform_one(const Step& step, const Effect& effect) {
+  if (const auto* message = std::get_if<Send>(&effect)) {
+    send(step, *message);
+  } else if (const auto* disconnect = std::get_if<Disconnect>(&effect)) {
+    network_.close_by_coordinator(disconnect->connection);
+  } else if (const auto* reply = std::get_if<Reply>(&effect)) {
+    sim_.log(reply->result.ok() ? "reply " + to_string(reply->result.value())
+                                : "reply " + reply->result.error().message);
+  } else if (const auto* gone = std::get_if<DeleteCheckpointFiles>(&effect)) {
+    files_.erase(gone->checkpoint);
+  }
+}
+
+void CoordinatorProcess::send(const Step& step, const Send& send) {
+  const int host = network_.host_of(send.connection);
+  if (host < 0) return;
+  sim_.observe(&Checker::sent,
+               Sent{step.number, step.next - 1, "host " + std::to_string(host), send.message},
+               tables());
+  const std::string line = describe(send.message);
+  if (!line.empty()) sim_.log("C> host " + std::to_string(host) + " " + line);
+  network_.send_down(send.connection, send.message);
+}
+
+void CoordinatorProcess::arm() {
+  const std::optional<Instant> due = core_->next_deadline();
+  if (!due) return;
+  if (armed_ && *armed_ <= *due && *armed_ >= sim_.now()) return;
+  armed_ = *due;
+  process_.at(*due, [this, at = *due] {
+    if (armed_ != at) return;  // an earlier one was armed since
+    armed_.reset();
+    input(Tick{});
+  });
+}
+
+void CoordinatorProcess::durable(const Record& record, const Tables& before) {
+  count_checkpoint_move(record, before, sim_.transitions);
+  const std::string line = describe(record);
+  if (!line.empty()) sim_.log("   durable " + line);
+  sim_.observe(&Checker::durable, record, before);
+}
+
+// When everything is durable, the tables must be the state.
+void CoordinatorProcess::compare() {
+  if (!store_.idle() || --compare_in_ > 0) return;
+  compare_in_ = kCompareEvery;
+  const Coordinator fresh(sim_.options.coordinator, tables().snapshot());
+  sim_.observe(&Checker::compared, core_->digest(), fresh.digest());
+}
+
+// ---- planted bugs of what the core says
+// ----------------------------------------------------------
+
+void CoordinatorProcess::mutate_record(Record& record) {
+  if (sim_.bug == Bug::kTwoOnDevice) {
+    auto* replica = std::get_if<ReplicaRecord>(&record);
+    if (replica != nullptr && replica->device > 0 && sim_.misbehave(sim_.bug)) replica->device = 0;
+  }
+}
+
+void CoordinatorProcess::mutate(Effects& effects) {
+  if (sim_.bug == Bug::kDropPersist && prng_.chance(0.02)) {
+    const auto persist = std::find_if(effects.begin(), effects.end(), [](const Effect& e) {
+      const auto* p = std::get_if<Persist>(&e);
+      return p != nullptr && !std::holds_alternative<EventRecord>(p->record);
+    });
+    if (persist != effects.end() && sim_.misbehave(sim_.bug)) effects.erase(persist);
+  }
+  for (Effect& effect : effects) {
+    if (auto* persist = std::get_if<Persist>(&effect)) mutate_record(persist->record);
+    auto* send = std::get_if<Send>(&effect);
+    if (send == nullptr || sim_.bug != Bug::kLeaseTwice) continue;
+    DataLease* lease = nullptr;
+    ReplicaId replica;
+    if (auto* commit = std::get_if<ToReplica<CommitRound>>(&send->message)) {
+      lease = &commit->body.next.lease;
+      replica = commit->replica;
+    } else if (auto* open = std::get_if<ToReplica<OpenRound>>(&send->message)) {
+      lease = &open->body.lease;
+      replica = open->replica;
+    }
+    if (lease == nullptr || lease->count == 0) continue;
+    const auto last = leases_.find(replica);
+    if (last != leases_.end() && last->second.count == lease->count && last->second != *lease &&
+        sim_.misbehave(sim_.bug)) {
+      *lease = last->second;
+    }
+    leases_[replica] = *lease;
+  }
+}
+
+}  // namespace shoal::sim

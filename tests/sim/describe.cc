@@ -1,0 +1,139 @@
+// Messages and records as short lines: see describe.h.
+#include "tests/sim/describe.h"
+
+#include "tests/sim/checker.h"
+
+namespace shoal::sim {
+namespace {
+
+std::string text(const Digest& digest) { return to_hex(digest).substr(0, 6); }
+std::string number(std::int64_t n) { return std::to_string(n); }
+
+std::string text(const DataLease& lease) {
+  return "[" + number(lease.first) + "+" + number(lease.count) + ")";
+}
+
+std::string text(const OpenRound& o) {
+  return to_text(o.key) + " steps " + number(o.from_step.count()) + ".." +
+         number(o.to_step.count()) + " " + text(o.lease);
+}
+
+struct Describe {
+  std::string operator()(const Heartbeat&) { return {}; }
+  std::string operator()(const Progress&) { return {}; }
+  std::string operator()(const DeviceMeasured&) { return "device measured"; }
+  std::string operator()(const TrainerReady&) { return "ready"; }
+  std::string operator()(const Goodbye& m) { return "goodbye"; }
+  std::string operator()(const Loaded& m) {
+    return "loaded " + to_string(m.replica) + " " + to_text(m.key) + " " + text(m.anchor);
+  }
+  std::string operator()(const ReplicaFailed& m) {
+    return "failed " + to_string(m.replica) + " " + to_string(m.failure) + ": " + m.detail;
+  }
+  std::string operator()(const RoundReport& m) {
+    return "report " + to_text(m.key) + " steps " + number(m.steps.count()) + " tokens " +
+           number(m.tokens.count()) + (m.nonfinite > 0 ? " NON-FINITE" : "");
+  }
+  std::string operator()(const Vote& m) {
+    return "vote " + to_text(m.key) + " attempt " + number(m.attempt) + " " + text(m.average);
+  }
+  std::string operator()(const ReduceFailed& m) {
+    return "reduce failed " + to_text(m.key) + " attempt " + number(m.attempt) + " " +
+           to_string(m.failure) + (m.lost ? " lost " + to_string(m.lost) : "");
+  }
+  std::string operator()(const Applied& m) {
+    return "applied " + to_text(m.key) + " " + text(m.anchor);
+  }
+  std::string operator()(const Evaluated& m) {
+    return "evaluated " + to_text(m.key) + " " + number(m.slice.slice) + "/" +
+           number(m.slice.slices);
+  }
+  std::string operator()(const CheckpointWritten& m) {
+    return "written " + to_string(m.checkpoint) + " " + to_text(m.key);
+  }
+  std::string operator()(const CheckpointReady& m) {
+    return "checkpoint ready " + to_string(m.checkpoint) + " " + to_text(m.key);
+  }
+  std::string operator()(const CheckpointFailed& m) {
+    return "failed " + to_string(m.checkpoint) + ": " + m.detail;
+  }
+  template <typename Body>
+  std::string operator()(const FromReplica<Body>& m) {
+    return to_string(m.replica) + " " + (*this)(m.body);
+  }
+
+  std::string operator()(const Welcome& m) {
+    std::string line = "welcome " + to_string(m.agent) + " #" +
+                       number(static_cast<std::int64_t>(m.incarnation.n)) + " keep";
+    for (const ReplicaId replica : m.keep) line += " " + to_string(replica);
+    return line;
+  }
+  std::string operator()(const Refused& m) { return "refused: " + m.error.message; }
+  std::string operator()(const Assign& m) {
+    return "assign " + to_string(m.replica) + " device " + number(m.device) + " from " +
+           to_string(m.source.kind) + " " + to_text(m.source.key);
+  }
+  std::string operator()(const Release& m) {
+    return "release " + to_string(m.replica) + " " + to_string(m.reason);
+  }
+  std::string operator()(const OpenRound& m) { return "open " + text(m); }
+  std::string operator()(const CloseRound& m) { return "close " + to_text(m.key); }
+  std::string operator()(const ReducePlan& m) {
+    std::string line = "reduce " + to_text(m.key) + " attempt " + number(m.attempt) + " with";
+    for (const ReduceMember& member : m.members) {
+      line += " " + to_string(member.replica) + (member.weight > 0 ? "" : "(0)");
+    }
+    return line;
+  }
+  std::string operator()(const CommitRound& m) {
+    return "commit " + to_text(m.key) + " attempt " + number(m.attempt) + " " + text(m.average) +
+           (m.last ? " last" : " then " + text(m.next));
+  }
+  std::string operator()(const AbortRound& m) {
+    return "abort " + to_text(m.key) + " " + to_string(m.reason) + " then " + text(m.next);
+  }
+  std::string operator()(const Evaluate& m) { return "evaluate " + to_text(m.key); }
+  std::string operator()(const WriteCheckpoint& m) {
+    return "write " + to_string(m.checkpoint) + " " + to_text(m.key);
+  }
+  std::string operator()(const ForgetCheckpoint& m) { return "forget " + to_string(m.checkpoint); }
+  template <typename Body>
+  std::string operator()(const ToReplica<Body>& m) {
+    return to_string(m.replica) + " " + (*this)(m.body);
+  }
+
+  std::string operator()(const coordinator::CounterRecord&) { return {}; }
+  std::string operator()(const coordinator::EventRecord&) { return {}; }
+  std::string operator()(const coordinator::JobRecord& r) {
+    return to_string(r.id) + " " + to_string(r.phase) + " (" + to_string(r.reason) + ") round " +
+           number(r.lineage) + "/" + number(r.committed_round);
+  }
+  std::string operator()(const coordinator::AgentRecord& r) {
+    return to_string(r.id) + " " + to_string(r.state);
+  }
+  std::string operator()(const coordinator::ReplicaRecord& r) {
+    return to_string(r.id) + " of " + to_string(r.agent) + " " + to_string(r.state) +
+           (r.state == coordinator::ReplicaState::kFailed
+                ? std::string(" ") + to_string(r.failure) + ": " + r.detail
+                : std::string());
+  }
+  std::string operator()(const coordinator::RoundRecord& r) {
+    return "round " + to_text(r.key) + " " + to_string(r.state) + " attempt " + number(r.attempt);
+  }
+  std::string operator()(const coordinator::ContributionRecord& r) {
+    return "contribution " + to_text(r.key) + " " + to_string(r.replica) + " " + to_string(r.state);
+  }
+  std::string operator()(const coordinator::CheckpointRecord& r) {
+    return to_string(r.id) + " " + to_text(r.key) + " " + to_string(r.state) +
+           (r.final ? " final" : "");
+  }
+};
+
+}  // namespace
+
+std::string describe(const FromAgent& message) { return std::visit(Describe{}, message); }
+std::string describe(const ToAgent& message) { return std::visit(Describe{}, message); }
+std::string describe(const FromTrainer& message) { return std::visit(Describe{}, message); }
+std::string describe(const coordinator::Record& record) { return std::visit(Describe{}, record); }
+
+}  // namespace shoal::sim

@@ -1,0 +1,17 @@
+// One line of text for each message, input and record: what a trace is made of. Heartbeats and
+// progress are left out (an empty line), they would drown the rest.
+#pragma once
+
+#include <string>
+
+#include "coordinator/core/io.h"
+#include "swarm/core/messages.h"
+
+namespace shoal::sim {
+
+std::string describe(const FromAgent& message);
+std::string describe(const ToAgent& message);
+std::string describe(const FromTrainer& message);
+std::string describe(const coordinator::Record& record);
+
+}  // namespace shoal::sim

@@ -1,0 +1,58 @@
+// The names of the faults: see faults.h.
+#include "tests/sim/faults.h"
+
+namespace shoal::sim {
+
+const char* to_string(Fault fault) {
+  switch (fault) {
+    case Fault::kStreamLoss:
+      return "stream_loss";
+    case Fault::kMessageDelay:
+      return "message_delay";
+    case Fault::kReorder:
+      return "reorder";
+    case Fault::kDuplicate:
+      return "duplicate";
+    case Fault::kAgentCrash:
+      return "agent_crash";
+    case Fault::kAgentDiskLost:
+      return "agent_disk_lost";
+    case Fault::kTrainerCrash:
+      return "trainer_crash";
+    case Fault::kCoordinatorCrash:
+      return "coordinator_crash";
+    case Fault::kCrashBetweenEffects:
+      return "crash_between_effects";
+    case Fault::kAgentPause:
+      return "agent_pause";
+    case Fault::kTrainerPause:
+      return "trainer_pause";
+    case Fault::kPartitionCoordinator:
+      return "partition_coordinator";
+    case Fault::kPartitionOneWay:
+      return "partition_one_way";
+    case Fault::kPartitionPeers:
+      return "partition_peers";
+    case Fault::kPeerStreamLoss:
+      return "peer_stream_loss";
+    case Fault::kSlowAgent:
+      return "slow_agent";
+    case Fault::kSlowLink:
+      return "slow_link";
+    case Fault::kSlowDisk:
+      return "slow_disk";
+    case Fault::kNonFinite:
+      return "non_finite";
+    case Fault::kUploadFailure:
+      return "upload_failure";
+    case Fault::kUserCancel:
+      return "user_cancel";
+    case Fault::kAgentDrain:
+      return "agent_drain";
+    case Fault::kReplicaError:
+      return "replica_error";
+  }
+  return "unknown";
+}
+
+}  // namespace shoal::sim

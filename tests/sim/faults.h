@@ -1,0 +1,53 @@
+// Everything that can go wrong in a simulated cluster, as a closed list. A fault is counted when it
+// really happened (a delay that was drawn long, a stream that was open when it broke), not when it
+// was planned: a campaign in which one of them never happened fails.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+namespace shoal::sim {
+
+enum class Fault {
+  kStreamLoss,     // a coordinator stream breaks, what was in flight is lost
+  kMessageDelay,   // a message takes the long tail of the delay
+  kReorder,        // a message overtakes an older one of another stream
+  kDuplicate,      // a message is delivered twice, also after a reconnect
+  kAgentCrash,     // and it comes back with its disk
+  kAgentDiskLost,  // and it comes back as somebody new
+  kTrainerCrash,
+  kCoordinatorCrash,     // at any moment
+  kCrashBetweenEffects,  // the coordinator dies between two effects of one step
+  kAgentPause,           // SIGSTOP, later SIGCONT, old beliefs
+  kTrainerPause,
+  kPartitionCoordinator,  // an agent and the coordinator, both ways
+  kPartitionOneWay,       // only one direction is lost
+  kPartitionPeers,        // two hosts cannot exchange frames
+  kPeerStreamLoss,        // streams between two trainers break
+  kSlowAgent,             // inner steps take several times as long
+  kSlowLink,              // frames between two hosts take several times as long
+  kSlowDisk,              // the coordinator's writes take seconds
+  kNonFinite,             // a replica reports a pseudo-gradient with non-finite values
+  kUploadFailure,         // the files of a checkpoint do not arrive
+  kUserCancel,
+  kAgentDrain,    // SIGTERM: it leaves in order, and comes back later
+  kReplicaError,  // a trainer gives up its replica (out of memory, …) and lives on
+};
+inline constexpr std::size_t kFaults = static_cast<std::size_t>(Fault::kReplicaError) + 1;
+
+const char* to_string(Fault fault);
+
+class FaultCounts {
+ public:
+  void count(Fault fault) { ++counts_[static_cast<std::size_t>(fault)]; }
+  std::int64_t of(Fault fault) const { return counts_[static_cast<std::size_t>(fault)]; }
+  void add(const FaultCounts& other) {
+    for (std::size_t i = 0; i < kFaults; ++i) counts_[i] += other.counts_[i];
+  }
+
+ private:
+  std::array<std::int64_t, kFaults> counts_{};
+};
+
+}  // namespace shoal::sim

@@ -1,0 +1,223 @@
+// Driving the agent's core: see host.h.
+#include "tests/sim/host.h"
+
+#include "base/digest.h"
+#include "tests/sim/describe.h"
+
+namespace shoal::sim {
+
+using namespace agent;
+
+Host::Host(Sim& sim, Network& network, PeerNetwork& peers, CoordinatorProcess& coordinator,
+           int index)
+    : sim_(sim),
+      network_(network),
+      peers_(peers),
+      coordinator_(coordinator),
+      process_(sim.queue),
+      prng_(sim.prng_for(0x4057 + static_cast<std::uint64_t>(index))),
+      index_(index) {
+  for (int device = 0; device < sim.options.devices_per_host; ++device) {
+    trainers_.push_back(std::make_unique<Trainer>(sim, peers, *this, index, device));
+  }
+}
+
+Options Host::options() const {
+  Options o = sim_.options.agent;
+  o.uid = uid_;
+  o.name = "host-" + std::to_string(index_);
+  o.version = "0.1.0";
+  o.host = o.name;
+  o.data_dir = "/data";
+  o.seed = mix_seed(sim_.options.seed, 0xa6e7 + life_ * 64 + static_cast<std::uint64_t>(index_));
+  for (int device = 0; device < sim_.options.devices_per_host; ++device) {
+    Device d;
+    d.index = device;
+    d.name = "simulated";
+    d.memory = mebibytes(1024);
+    d.gflops = 10 + index_;
+    o.devices.push_back(d);
+  }
+  return o;
+}
+
+// ---- life ---------------------------------------------------------------------------------------
+
+void Host::boot() {
+  if (process_.alive()) return;
+  ++life_;
+  if (uid_.empty()) {
+    uid_ =
+        to_hex(Digest{mix_seed(sim_.options.seed, life_), static_cast<std::uint64_t>(index_) + 1});
+  }
+  process_.start();
+  core_ = std::make_unique<Agent>(options());
+  sim_.log("A host " + std::to_string(index_) + " boots");
+  input(Booted{});
+}
+
+void Host::crash(bool lose_disk) {
+  if (!process_.alive()) return;
+  collect_transitions();
+  process_.kill();
+  core_.reset();
+  armed_.reset();
+  network_.agent_died(*this);
+  for (auto& trainer : trainers_) trainer->kill(9);  // their stream ends, so do they
+  if (lose_disk) {
+    uid_.clear();
+    folders_.clear();
+  }
+  if (on_exit) on_exit();
+}
+
+void Host::collect_transitions() {
+  if (!core_) return;
+  for (const auto& [name, count] : core_->transitions())
+    sim_.transitions["agent's " + name] += count;
+}
+
+void Host::stop() {
+  if (process_.alive()) later(StopRequested{});
+}
+
+void Host::exit(const ExitProcess& effect) {
+  sim_.log("A host " + std::to_string(index_) + " exits with " + std::to_string(effect.code) +
+           ": " + effect.message);
+  // The core is in the middle of a step; the process ends after it.
+  process_.after(Duration{}, [this] { crash(false); });
+}
+
+// ---- inputs -------------------------------------------------------------------------------------
+
+void Host::later(Input input) {
+  process_.after(Duration{}, [this, input = std::move(input)] { this->input(input); });
+}
+
+void Host::link_up(LinkId link) { later(LinkUp{link}); }
+void Host::link_down(LinkId link, const Error& error) { later(LinkDown{link, error}); }
+void Host::coordinator_said(LinkId link, const ToAgent& message) {
+  later(CoordinatorSaid{link, message});
+}
+void Host::trainer_attached(TrainerId trainer, const TrainerReady& ready) {
+  later(TrainerAttached{trainer, ready});
+}
+void Host::trainer_said(TrainerId trainer, const FromTrainer& message) {
+  later(TrainerSaid{trainer, message});
+}
+void Host::trainer_exited(TrainerId trainer, const ProcessExit& exit) {
+  sim_.log("T host " + std::to_string(index_) + " device " + std::to_string(trainer.device) +
+           " exits");
+  later(TrainerExited{trainer, exit});
+}
+
+void Host::input(const Input& input) {
+  Effects effects;
+  core_->step(sim_.now(), input, effects);
+  for (const Effect& effect : effects) perform(effect);
+  arm();
+}
+
+void Host::arm() {
+  const std::optional<Instant> due = core_->next_deadline();
+  if (!due || (armed_ && *armed_ <= *due && *armed_ >= sim_.now())) return;
+  armed_ = *due;
+  process_.at(*due, [this, at = *due] {
+    if (armed_ != at) return;
+    armed_.reset();
+    input(Tick{});
+  });
+}
+
+// ---- effects ------------------------------------------------------------------------------------
+
+void Host::perform(const Effect& effect) {
+  if (const auto* e = std::get_if<OpenLink>(&effect))
+    return network_.dial(*this, e->link, e->hello);
+  if (const auto* e = std::get_if<CloseLink>(&effect))
+    return network_.close_by_agent(*this, e->link);
+  if (const auto* e = std::get_if<SendCoordinator>(&effect)) {
+    return network_.send_up(*this, e->link, e->message);
+  }
+  if (const auto* e = std::get_if<StartTrainer>(&effect)) {
+    return trainers_[static_cast<std::size_t>(e->trainer.device)]->start(e->trainer.generation);
+  }
+  if (const auto* e = std::get_if<KillTrainer>(&effect)) {
+    Trainer& trainer = *trainers_[static_cast<std::size_t>(e->trainer.device)];
+    if (trainer.generation() == e->trainer.generation) trainer.kill(e->hard ? 9 : 15);
+    return;
+  }
+  if (const auto* e = std::get_if<SendTrainer>(&effect)) {
+    Trainer& trainer = *trainers_[static_cast<std::size_t>(e->trainer.device)];
+    if (trainer.generation() == e->trainer.generation && trainer.alive())
+      trainer.command(e->message);
+    return;
+  }
+  if (const auto* e = std::get_if<ExitProcess>(&effect)) return exit(*e);
+  perform_files(effect);
+}
+
+void Host::perform_files(const Effect& effect) {
+  if (const auto* e = std::get_if<FetchCheckpoint>(&effect)) return fetch(*e);
+  if (const auto* e = std::get_if<HashCheckpoint>(&effect)) return hash(*e);
+  if (const auto* e = std::get_if<UploadCheckpoint>(&effect)) return upload(*e);
+  if (const auto* e = std::get_if<DeleteCheckpointFolder>(&effect)) folders_.erase(e->folder);
+}
+
+const CheckpointFiles* Host::folder(const std::string& name) const {
+  const auto it = folders_.find(name);
+  return it == folders_.end() ? nullptr : &it->second;
+}
+
+void Host::put_folder(const std::string& name, CheckpointFiles files) {
+  folders_[name] = std::move(files);
+}
+
+void Host::fetch(const FetchCheckpoint& effect) {
+  process_.after(sim_.options.upload_time, [this, effect] {
+    const CheckpointFiles* files = coordinator_.files(effect.checkpoint);
+    const bool reachable = coordinator_.alive() && !network_.blocked(index_);
+    if (!reachable || files == nullptr) {
+      const Code code = reachable ? Code::kNotFound : Code::kUnavailable;
+      return input(CheckpointFetchFailed{effect.checkpoint, {code, "no such checkpoint", "", ""}});
+    }
+    folders_[effect.folder] = *files;
+    input(CheckpointFetched{effect.checkpoint});
+  });
+}
+
+void Host::hash(const HashCheckpoint& effect) {
+  process_.after(milliseconds(20), [this, effect] {
+    const CheckpointFiles* files = folder(effect.folder);
+    if (files == nullptr) {
+      return input(
+          CheckpointHashFailed{effect.checkpoint, {Code::kNotFound, "no such folder", "", ""}});
+    }
+    const std::string half = to_hex(digest_of(std::span<const float>(files->anchor)));
+    const Bytes size(static_cast<std::int64_t>(files->anchor.size()) * 4);
+    input(CheckpointHashed{effect.checkpoint, {{"model.safetensors", size, half + half}}});
+  });
+}
+
+void Host::upload(const UploadCheckpoint& effect) {
+  process_.after(sim_.options.upload_time, [this, effect] {
+    const CheckpointFiles* files = folder(effect.folder);
+    if (fail_upload_ && sim_.faults_on) {
+      fail_upload_ = false;
+      sim_.strike(Fault::kUploadFailure, to_string(effect.checkpoint));
+      if (prng_.chance(0.3)) coordinator_.upload_given_up(effect.checkpoint);
+      return input(
+          CheckpointUploadFailed{effect.checkpoint, {Code::kUnavailable, "cut off", "", ""}});
+    }
+    const bool done = files != nullptr && !network_.blocked(index_) &&
+                      coordinator_.uploaded(effect.checkpoint, *files);
+    if (!done) {
+      return input(
+          CheckpointUploadFailed{effect.checkpoint, {Code::kUnavailable, "unreachable", "", ""}});
+    }
+    process_.after(sim_.options.link_delay,
+                   [this, effect] { input(CheckpointUploadDone{effect.checkpoint}); });
+  });
+}
+
+}  // namespace shoal::sim

@@ -1,0 +1,215 @@
+// The strikes: see injector.h.
+#include "tests/sim/injector.h"
+
+#include <string>
+#include <vector>
+
+namespace shoal::sim {
+
+FaultInjector::FaultInjector(World& world)
+    : world_(world), sim_(world.sim()), prng_(world.sim().prng_for(0xfa017)) {}
+
+void FaultInjector::start() {
+  for (std::size_t i = 0; i < kFaults; ++i) {
+    const Fault fault = static_cast<Fault>(i);
+    if (sim_.options.mean_of(fault).ns > 0) arm(fault);
+  }
+}
+
+void FaultInjector::arm(Fault fault) {
+  const Duration wait = seconds_f(prng_.exponential(sim_.options.mean_of(fault).seconds()));
+  sim_.queue.after(wait, [this, fault] {
+    if (!sim_.faults_on) return;
+    const bool delicate = fault == Fault::kTrainerCrash || fault == Fault::kPeerStreamLoss ||
+                          fault == Fault::kStreamLoss || fault == Fault::kTrainerPause ||
+                          fault == Fault::kAgentCrash || fault == Fault::kPartitionPeers ||
+                          fault == Fault::kCoordinatorCrash;
+    if (delicate && (fault == Fault::kPeerStreamLoss || prng_.chance(0.5))) {
+      strike_at_the_worst_moment(fault, 300);
+    } else {
+      strike(fault);
+    }
+    arm(fault);
+  });
+}
+
+Host& FaultInjector::any_host() {
+  if (target_ != nullptr) return world_.host(target_->host());
+  return *world_.hosts_[prng_.below(world_.hosts_.size())];
+}
+
+Trainer& FaultInjector::any_trainer() {
+  if (target_ != nullptr) return *target_;
+  auto& trainers = any_host().trainers();
+  return *trainers[prng_.below(trainers.size())];
+}
+
+Trainer* FaultInjector::reducing_trainer() {
+  std::vector<Trainer*> all;
+  for (auto& host : world_.hosts_) {
+    for (auto& trainer : host->trainers()) {
+      if (trainer->reducing()) all.push_back(trainer.get());
+    }
+  }
+  return all.empty() ? nullptr : all[prng_.below(all.size())];
+}
+
+void FaultInjector::strike_at_the_worst_moment(Fault fault, int tries) {
+  if (!sim_.faults_on) return;
+  target_ = reducing_trainer();
+  if (target_ == nullptr && tries > 0) {
+    return sim_.queue.after(milliseconds(20),
+                            [this, fault, tries] { strike_at_the_worst_moment(fault, tries - 1); });
+  }
+  strike(fault);
+  target_ = nullptr;
+}
+
+void FaultInjector::strike(Fault fault) {
+  switch (fault) {
+    case Fault::kMessageDelay:
+    case Fault::kReorder:
+    case Fault::kDuplicate:
+      return;  // by the networks, per message
+    case Fault::kAgentCrash:
+    case Fault::kAgentDiskLost:
+    case Fault::kTrainerCrash:
+    case Fault::kAgentPause:
+    case Fault::kTrainerPause:
+    case Fault::kAgentDrain:
+    case Fault::kSlowAgent:
+    case Fault::kNonFinite:
+    case Fault::kUploadFailure:
+    case Fault::kReplicaError:
+      return strike_process(fault);
+    case Fault::kCoordinatorCrash:
+    case Fault::kCrashBetweenEffects:
+      return crash_coordinator(fault);
+    case Fault::kUserCancel:
+      return cancel_job();
+    case Fault::kStreamLoss:
+    case Fault::kPartitionCoordinator:
+    case Fault::kPartitionOneWay:
+    case Fault::kPartitionPeers:
+    case Fault::kPeerStreamLoss:
+    case Fault::kSlowLink:
+    case Fault::kSlowDisk:
+      return strike_network(fault);
+  }
+}
+
+void FaultInjector::strike_process(Fault fault) {
+  Host& host = any_host();
+  Trainer& trainer = any_trainer();
+  const std::string on_host = "host " + std::to_string(host.host());
+  const std::string on_trainer = "host " + std::to_string(trainer.host());
+  if (fault == Fault::kAgentCrash || fault == Fault::kAgentDiskLost) {
+    if (!host.alive()) return;
+    sim_.strike(fault, on_host);
+    host.crash(fault == Fault::kAgentDiskLost);
+  } else if (fault == Fault::kAgentDrain) {
+    if (!host.alive()) return;
+    sim_.strike(fault, on_host);
+    host.stop();
+  } else if (fault == Fault::kAgentPause) {
+    pause_agent();
+  } else if (fault == Fault::kTrainerPause) {
+    pause_trainer();
+  } else if (fault == Fault::kTrainerCrash) {
+    if (!trainer.alive()) return;
+    sim_.strike(fault, on_trainer + (trainer.reducing() ? " in a reduce" : ""));
+    trainer.kill(9);
+  } else if (fault == Fault::kSlowAgent) {
+    if (!trainer.busy()) return;
+    sim_.strike(fault, on_trainer);
+    trainer.slow(sim_.now() + some(seconds(5), seconds(60)), static_cast<int>(prng_.range(3, 40)));
+  } else if (fault == Fault::kReplicaError) {
+    if (!trainer.busy() || trainer.frozen()) return;
+    sim_.strike(fault, on_trainer);
+    constexpr ReplicaFailure kErrors[] = {ReplicaFailure::kOutOfMemory, ReplicaFailure::kDeviceLost,
+                                          ReplicaFailure::kInternal,
+                                          ReplicaFailure::kNonFiniteLoss};
+    trainer.give_up(kErrors[prng_.below(4)]);
+  } else if (fault == Fault::kNonFinite) {
+    if (trainer.busy()) trainer.poison();  // counted when it reports
+  } else if (fault == Fault::kUploadFailure) {
+    host.fail_next_upload();  // counted when it fails
+  }
+}
+
+void FaultInjector::pause_agent() {
+  Host& host = any_host();
+  if (!host.alive() || host.paused()) return;
+  sim_.strike(Fault::kAgentPause, "host " + std::to_string(host.host()));
+  host.pause();
+  sim_.queue.after(some(milliseconds(500), seconds(40)), [&host] { host.resume(); });
+}
+
+void FaultInjector::pause_trainer() {
+  Trainer& trainer = any_trainer();
+  if (!trainer.alive() || trainer.frozen()) return;
+  sim_.strike(Fault::kTrainerPause, "host " + std::to_string(trainer.host()));
+  trainer.pause();
+  sim_.queue.after(some(milliseconds(500), seconds(40)), [&trainer] { trainer.resume(); });
+}
+
+void FaultInjector::crash_coordinator(Fault fault) {
+  CoordinatorProcess& coordinator = world_.coordinator();
+  if (!coordinator.alive()) return;
+  if (fault == Fault::kCrashBetweenEffects) {
+    return coordinator.crash_after_effects(static_cast<int>(prng_.range(1, 12)));
+  }
+  sim_.strike(fault, "");
+  coordinator.crash();
+}
+
+void FaultInjector::cancel_job() {
+  std::vector<JobId> live;
+  for (const auto& [id, job] : world_.tables().jobs) {
+    if (!is_terminal(job.phase)) live.push_back(id);
+  }
+  if (live.empty() || !world_.coordinator().alive()) return;
+  const JobId job = live[prng_.below(live.size())];
+  sim_.strike(Fault::kUserCancel, to_string(job));
+  world_.coordinator().cancel(job);
+}
+
+void FaultInjector::strike_network(Fault fault) {
+  const int host = any_host().host();
+  const std::string on_host = "host " + std::to_string(host);
+  const Duration length = some(milliseconds(500), seconds(30));
+  if (fault == Fault::kStreamLoss) {
+    world_.network().break_stream(host);
+  } else if (fault == Fault::kPartitionCoordinator) {
+    sim_.strike(fault, on_host);
+    world_.network().partition(host, true, true, length);
+  } else if (fault == Fault::kPartitionOneWay) {
+    const bool up = prng_.chance(0.5);
+    sim_.strike(fault, on_host + (up ? " cannot be heard" : " hears nothing"));
+    world_.network().partition(host, up, !up, length);
+  } else if (fault == Fault::kPartitionPeers) {
+    target_ = nullptr;
+    const int other = any_host().host();
+    if (other == host) return;
+    sim_.strike(fault, on_host + " and host " + std::to_string(other));
+    world_.peers().partition(host, other, length);
+  } else if (fault == Fault::kPeerStreamLoss) {
+    Trainer& a = any_trainer();
+    target_ = nullptr;
+    Trainer* other = reducing_trainer();
+    Trainer& b = other != nullptr ? *other : any_trainer();
+    if (&a == &b || !a.alive() || !b.alive() || !a.reducing() || !b.reducing()) return;
+    sim_.strike(fault, on_host);
+    world_.peers().break_paths(a, b);
+  } else if (fault == Fault::kSlowLink) {
+    sim_.strike(fault, on_host);
+    world_.peers().slow(host, length, static_cast<int>(prng_.range(5, 200)));
+  } else if (fault == Fault::kSlowDisk) {
+    sim_.strike(fault, "of the coordinator");
+    SimStore& store = world_.coordinator().store();
+    store.set_delay(some(milliseconds(200), milliseconds(1500)));
+    sim_.queue.after(length, [this, &store] { store.set_delay(sim_.options.write_delay); });
+  }
+}
+
+}  // namespace shoal::sim

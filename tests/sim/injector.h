@@ -1,0 +1,38 @@
+// Strikes a world with faults at drawn times: see faults.h for the kinds. Each kind that exists in
+// a run has its own train of strikes; a strike that finds no target does nothing and is not
+// counted.
+#pragma once
+
+#include "tests/sim/world.h"
+
+namespace shoal::sim {
+
+class FaultInjector {
+ public:
+  explicit FaultInjector(World& world);
+  void start();
+
+ private:
+  void arm(Fault fault);
+  void strike(Fault fault);
+  // Half of the faults that matter most in a reduce wait for one to be under way.
+  void strike_at_the_worst_moment(Fault fault, int tries);
+  Trainer* reducing_trainer();
+  void strike_process(Fault fault);
+  void strike_network(Fault fault);
+  void crash_coordinator(Fault fault);
+  void pause_agent();
+  void pause_trainer();
+  void cancel_job();
+
+  Host& any_host();
+  Trainer& any_trainer();
+  Duration some(Duration lo, Duration hi) { return {prng_.range(lo.ns, hi.ns)}; }
+
+  World& world_;
+  Sim& sim_;
+  Prng prng_;
+  Trainer* target_ = nullptr;  // while one strike waits for a certain one
+};
+
+}  // namespace shoal::sim

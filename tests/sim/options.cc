@@ -1,0 +1,172 @@
+// Drawing a run from its seed: see options.h.
+#include "tests/sim/options.h"
+
+#include <algorithm>
+#include <string>
+
+#include "base/check.h"
+
+namespace shoal::sim {
+namespace {
+
+Duration between(Prng& prng, Duration lo, Duration hi) { return {prng.range(lo.ns, hi.ns)}; }
+
+void draw_coordinator(SimOptions& o, Prng& prng) {
+  coordinator::Options& c = o.coordinator;
+  c.heartbeat_every = between(prng, seconds(1), seconds(3));
+  // Shorter leases than the tail of the delays are allowed: then healthy agents are sometimes lost.
+  c.lease = c.heartbeat_every * 2 + between(prng, seconds(1), seconds(15));
+  c.reconnect_grace = between(prng, seconds(1), seconds(10));
+  c.boot_grace = c.reconnect_grace + between(prng, seconds(10), seconds(40));
+  c.gather_window = between(prng, seconds(0), seconds(4));
+  c.load_limit = between(prng, seconds(30), seconds(90));
+  c.straggler_min = between(prng, seconds(3), seconds(20));
+  c.straggler_factor = prng.unit();
+  c.close_limit = between(prng, seconds(5), seconds(20));
+  c.reduce_limit_min = between(prng, seconds(5), seconds(20));
+  c.failure_grace = between(prng, milliseconds(200), milliseconds(2500));
+  c.attempts_max = static_cast<std::int32_t>(prng.range(2, 6));
+  c.apply_limit = between(prng, seconds(10), seconds(60));
+  c.checkpoint_limit = between(prng, seconds(20), seconds(90));
+  c.replica_backoff = between(prng, milliseconds(200), seconds(3));
+  c.failures_in_row_max = static_cast<std::int32_t>(prng.range(12, 80));
+  SHOAL_CHECK(coordinator::validate(c).empty(), "drawn options must be valid");
+}
+
+void draw_agent(SimOptions& o, Prng& prng) {
+  agent::Options& a = o.agent;
+  a.reconnect_first = between(prng, milliseconds(100), seconds(1));
+  a.reconnect_cap = between(prng, seconds(2), seconds(10));
+  a.link_limit = between(prng, seconds(8), seconds(20));
+  a.restart_first = between(prng, milliseconds(100), seconds(1));
+  a.restart_cap = between(prng, seconds(2), seconds(10));
+  a.attach_limit = between(prng, seconds(20), seconds(60));
+  a.assign_limit = between(prng, seconds(20), seconds(60));
+  a.fetch_limit = between(prng, seconds(20), seconds(60));
+  a.load_limit = between(prng, seconds(20), seconds(60));
+  a.drain_limit = between(prng, seconds(2), seconds(10));
+  a.upload_first = between(prng, milliseconds(200), seconds(1));
+  a.upload_cap = between(prng, seconds(2), seconds(6));
+}
+
+void draw_faults(SimOptions& o, Prng& prng) {
+  const double intensity = (0.4 + 1.6 * prng.unit()) * (prng.chance(0.2) ? 4 : 1);  // some storms
+  const auto draw = [&](Fault fault, double exists, Duration mean) {
+    // Drawn in any case, so that the runs of two versions stay alike when one kind is added at the
+    // end.
+    const double factor = (0.5 + prng.unit()) / intensity;
+    if (prng.chance(exists)) o.set_mean(fault, seconds_f(mean.seconds() * factor));
+  };
+  draw(Fault::kStreamLoss, 0.7, seconds(30));
+  draw(Fault::kAgentCrash, 0.5, seconds(60));
+  draw(Fault::kAgentDiskLost, 0.4, seconds(120));
+  draw(Fault::kTrainerCrash, 0.7, seconds(40));
+  draw(Fault::kCoordinatorCrash, 0.4, seconds(80));
+  draw(Fault::kCrashBetweenEffects, 0.4, seconds(80));
+  draw(Fault::kAgentPause, 0.4, seconds(60));
+  draw(Fault::kTrainerPause, 0.4, seconds(60));
+  draw(Fault::kPartitionCoordinator, 0.4, seconds(60));
+  draw(Fault::kPartitionOneWay, 0.4, seconds(60));
+  draw(Fault::kPartitionPeers, 0.4, seconds(50));
+  draw(Fault::kPeerStreamLoss, 0.5, seconds(30));
+  draw(Fault::kSlowAgent, 0.4, seconds(60));
+  draw(Fault::kSlowLink, 0.4, seconds(60));
+  draw(Fault::kSlowDisk, 0.4, seconds(60));
+  draw(Fault::kNonFinite, 0.4, seconds(50));
+  draw(Fault::kUploadFailure, 0.5, seconds(20));
+  draw(Fault::kUserCancel, 0.15, seconds(200));
+  draw(Fault::kAgentDrain, 0.3, seconds(90));
+  draw(Fault::kReplicaError, 0.4, seconds(60));
+}
+
+}  // namespace
+
+SimOptions draw_options(std::uint64_t seed) {
+  Prng prng(mix_seed(seed, 0x0b710));
+  SimOptions o;
+  o.seed = seed;
+  o.hosts = static_cast<int>(prng.range(2, 6));
+  o.devices_per_host = prng.chance(0.3) ? 2 : 1;
+  o.jobs = static_cast<int>(prng.range(1, 3));
+  o.values = prng.range(16, 64);
+  o.safety = between(prng, seconds(100), seconds(300));
+  o.link_delay = between(prng, milliseconds(1), milliseconds(60));
+  o.tail_probability = prng.chance(0.7) ? 0.05 * prng.unit() : 0;
+  o.tail = between(prng, milliseconds(500), seconds(9));
+  o.duplicate_probability = prng.chance(0.6) ? 0.05 * prng.unit() : 0;
+  o.peer_delay = between(prng, milliseconds(1), milliseconds(40));
+  o.write_delay = between(prng, microseconds(200), milliseconds(20));
+  o.keepalive = between(prng, seconds(4), seconds(12));
+  o.trainer_start = between(prng, milliseconds(300), seconds(4));
+  o.inner_step = between(prng, milliseconds(60), milliseconds(300));
+  o.load_time = between(prng, milliseconds(50), seconds(2));
+  o.evaluate_time = between(prng, milliseconds(20), milliseconds(500));
+  o.upload_time = between(prng, milliseconds(50), seconds(2));
+  draw_coordinator(o, prng);
+  draw_agent(o, prng);
+  draw_faults(o, prng);
+  return o;
+}
+
+SimOptions calm_options(std::uint64_t seed) {
+  SimOptions o;
+  o.seed = seed;
+  o.tail_probability = 0;
+  o.duplicate_probability = 0;
+  o.coordinator.boot_grace = seconds(20);
+  o.coordinator.straggler_min = seconds(5);
+  o.coordinator.close_limit = seconds(5);
+  o.coordinator.reduce_limit_min = seconds(8);
+  o.agent.reconnect_cap = seconds(3);
+  return o;
+}
+
+JobSpec draw_job(const SimOptions& o, Prng& prng, int index) {
+  JobSpec spec;
+  spec.name = "job-" + std::to_string(index);
+  spec.model.layers = 1;
+  spec.model.hidden = 8;
+  spec.model.heads = 1;
+  spec.model.context = 8;
+  spec.model.vocab = 16;
+  spec.data.tokenizer = Tokenizer::kUint16;
+  spec.data.train = "/data/corpus.bin";
+  spec.train.batch = prng.range(1, 4);
+  spec.train.seed = prng.below(1000);
+  spec.train.warmup = Steps(0);
+  const std::int64_t every = prng.range(3, 10);
+  spec.sync.every = Steps(every);
+  spec.train.steps = Steps(every * prng.range(8, 50) + prng.range(0, every - 1));
+  spec.sync.codec = prng.chance(0.5) ? CodecKind::kInt8 : CodecKind::kFp32;
+  if (prng.chance(0.1)) spec.sync.algorithm = SyncAlgorithm::kNone;
+  const int devices = o.hosts * o.devices_per_host;
+  const int share = std::max(1, devices / o.jobs);  // so that all jobs can run together
+  spec.swarm.min_replicas = prng.range(1, std::min(3, share));
+  spec.swarm.max_replicas =
+      o.jobs > 1 || prng.chance(0.2) ? std::max<std::int64_t>(spec.swarm.min_replicas, share) : 0;
+  if (spec.sync.algorithm == SyncAlgorithm::kNone) {
+    spec.swarm.min_replicas = 1;
+    spec.swarm.max_replicas = 1;
+  }
+  spec.checkpoint.every_rounds = prng.range(0, 4);
+  spec.checkpoint.keep = prng.range(1, 3);
+  spec.eval.every_rounds = prng.range(0, 3);
+  spec.eval.batches = prng.range(1, 8);
+  return spec;
+}
+
+Duration SimOptions::coverage_limit() const {
+  const auto& c = coordinator;
+  return c.lease + c.boot_grace + c.straggler_min * 8 + c.close_limit + c.reduce_limit_min * 4 +
+         c.apply_limit + c.load_limit + seconds(60);
+}
+
+Duration SimOptions::progress_limit() const {
+  const auto& c = coordinator;
+  return coverage_limit() + c.load_limit * 2 + agent.attach_limit + agent.load_limit +
+         c.reduce_limit_min * (2 * c.attempts_max) + c.checkpoint_limit + seconds(300);
+}
+
+Duration SimOptions::completion_limit() const { return progress_limit() * 2 + seconds(3600); }
+
+}  // namespace shoal::sim

@@ -1,0 +1,99 @@
+// The simulator's own parts: time, processes, the store's promises, and that a seed is one history.
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "tests/sim/campaign.h"
+#include "tests/sim/process.h"
+#include "tests/sim/store.h"
+
+namespace shoal::sim {
+namespace {
+
+TEST(EventQueue, RunsInOrderOfTimeThenOfScheduling) {
+  EventQueue queue(kStart);
+  std::vector<int> order;
+  queue.after(seconds(2), [&] { order.push_back(3); });
+  queue.after(seconds(1), [&] { order.push_back(1); });
+  queue.after(seconds(1), [&] { order.push_back(2); });
+  while (!queue.empty()) queue.run_one();
+  EXPECT_EQ(order, (std::vector{1, 2, 3}));
+  EXPECT_EQ(queue.now(), kStart + seconds(2));
+}
+
+TEST(Process, AKilledOneRunsNothingAndAStoppedOneRunsItLater) {
+  EventQueue queue(kStart);
+  Process process(queue);
+  int ran = 0;
+  process.start();
+  process.after(seconds(1), [&] { ++ran; });
+  process.pause();
+  queue.run_one();
+  EXPECT_EQ(ran, 0);
+  process.resume();
+  EXPECT_EQ(ran, 1);
+  process.after(seconds(1), [&] { ++ran; });
+  process.kill();
+  process.start();
+  queue.run_one();
+  EXPECT_EQ(ran, 1);
+}
+
+coordinator::JobRecord job(std::uint64_t id) {
+  coordinator::JobRecord record;
+  record.id = JobId(id);
+  return record;
+}
+
+TEST(SimStore, ABatchIsDurableAsAWholeOrNotAtAll) {
+  for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+    EventQueue queue(kStart);
+    SimStore store(queue, seed, [](const Record&, const Tables&) {});
+    store.write({job(1), job(2)}, [] {});
+    store.write({job(3)}, [] {});
+    store.crash();
+    while (!queue.empty()) queue.run_one();
+    EXPECT_TRUE(store.tables().jobs.empty() || store.tables().jobs.size() == 2);
+  }
+}
+
+TEST(SimStore, BatchesKeepTheirOrder) {
+  EventQueue queue(kStart);
+  std::vector<std::uint64_t> order;
+  SimStore store(queue, 1, [&](const Record& record, const Tables&) {
+    order.push_back(std::get<coordinator::JobRecord>(record).id.n);
+  });
+  for (std::uint64_t id = 1; id <= 5; ++id) store.write({job(id)}, [] {});
+  while (!queue.empty()) queue.run_one();
+  EXPECT_EQ(order, (std::vector<std::uint64_t>{1, 2, 3, 4, 5}));
+}
+
+TEST(Tables, SnapshotHoldsUnfinishedRoundsAndTheLastCommittedOne) {
+  Tables tables;
+  for (RoundNumber round = 1; round <= 3; ++round) {
+    coordinator::RoundRecord record;
+    record.key = {JobId(1), 0, round};
+    record.state = round < 3 ? coordinator::RoundState::kCommitted : coordinator::RoundState::kOpen;
+    tables.apply(record);
+  }
+  const auto snapshot = tables.snapshot();
+  ASSERT_EQ(snapshot.rounds.size(), 2u);
+  EXPECT_EQ(snapshot.rounds[0].key.round, 2);
+  EXPECT_EQ(snapshot.rounds[1].key.round, 3);
+}
+
+TEST(World, OneSeedIsOneHistory) {
+  for (std::uint64_t seed = 1; seed <= 3; ++seed) {
+    const RunResult first = run_seed(seed, Bug::kNone, false);
+    const RunResult second = run_seed(seed, Bug::kNone, false);
+    EXPECT_EQ(first.trace, second.trace);
+    EXPECT_EQ(first.events, second.events);
+  }
+}
+
+TEST(World, OtherSeedsAreOtherHistories) {
+  EXPECT_NE(run_seed(1, Bug::kNone, false).trace, run_seed(2, Bug::kNone, false).trace);
+}
+
+}  // namespace
+}  // namespace shoal::sim

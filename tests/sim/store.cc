@@ -1,0 +1,116 @@
+// Tables, batches and the loading rule: see store.h.
+#include "tests/sim/store.h"
+
+#include <algorithm>
+
+namespace shoal::sim {
+
+using coordinator::CheckpointState;
+using coordinator::RoundState;
+
+namespace {
+
+struct Apply {
+  Tables& t;
+  void operator()(const coordinator::CounterRecord& r) { t.counters = r; }
+  void operator()(const coordinator::JobRecord& r) { t.jobs[r.id] = r; }
+  void operator()(const coordinator::AgentRecord& r) { t.agents[r.id] = r; }
+  void operator()(const coordinator::ReplicaRecord& r) { t.replicas[r.id] = r; }
+  void operator()(const coordinator::RoundRecord& r) { t.rounds[r.key] = r; }
+  void operator()(const coordinator::ContributionRecord& r) {
+    t.contributions[{r.key, r.replica}] = r;
+  }
+  void operator()(const coordinator::CheckpointRecord& r) { t.checkpoints[r.id] = r; }
+  void operator()(const coordinator::EventRecord&) { ++t.events; }
+};
+
+}  // namespace
+
+void Tables::apply(const Record& record) { std::visit(Apply{*this}, record); }
+
+coordinator::Snapshot Tables::snapshot() const {
+  coordinator::Snapshot out;
+  out.counters = counters;
+  for (const auto& [id, job] : jobs) out.jobs.push_back(job);
+  for (const auto& [id, agent] : agents) out.agents.push_back(agent);
+  for (const auto& [id, replica] : replicas) {
+    if (!coordinator::is_terminal(replica.state)) out.replicas.push_back(replica);
+  }
+  std::map<JobId, RoundKey> last;  // keys are sorted, so the last one seen is the newest
+  for (const auto& [key, round] : rounds) {
+    if (round.state == RoundState::kCommitted) last[key.job] = key;
+  }
+  for (const auto& [key, round] : rounds) {
+    if (round.state == RoundState::kCommitted && last.at(key.job) != key) continue;
+    out.rounds.push_back(round);
+    for (auto it = contributions.lower_bound({key, ReplicaId{}});
+         it != contributions.end() && it->first.first == key; ++it) {
+      out.contributions.push_back(it->second);
+    }
+  }
+  for (const auto& [id, checkpoint] : checkpoints) {
+    if (checkpoint.state != CheckpointState::kDeleted) out.checkpoints.push_back(checkpoint);
+  }
+  return out;
+}
+
+void SimStore::write(std::vector<Record> records, std::function<void()> done) {
+  batches_.push_back({std::move(records), std::move(done)});
+  if (batches_.size() == 1) start_front();
+}
+
+void SimStore::start_front() {
+  const Duration delay = std::min(seconds_f(prng_.exponential(mean_.seconds())), mean_ * 10);
+  queue_.after(delay, [this, life = life_] {
+    if (life == life_) commit_front();
+  });
+}
+
+void SimStore::commit_front() {
+  Batch batch = std::move(batches_.front());
+  batches_.pop_front();
+  if (keep_history_) {
+    history_.push_back(tables_);
+    if (history_.size() > 5) history_.pop_front();
+  }
+  for (const Record& record : batch.records) {
+    on_durable_(record, tables_);
+    tables_.apply(record);
+  }
+  if (!batches_.empty()) start_front();
+  if (batch.done) batch.done();
+}
+
+// The newest batches hold a commit and nobody came or went in them.
+bool SimStore::lost_a_commit() const {
+  if (history_.empty()) return false;
+  const Tables& before = history_.front();
+  if (before.replicas.size() != tables_.replicas.size() ||
+      before.jobs.size() != tables_.jobs.size()) {
+    return false;
+  }
+  for (const auto& [id, job] : tables_.jobs) {
+    if (before.jobs.at(id).committed_round < job.committed_round) return true;
+  }
+  return false;
+}
+
+void SimStore::crash(bool lose_durable) {
+  ++life_;
+  if (lose_durable && lost_a_commit()) {
+    tables_ = history_.front();
+    history_.clear();
+    batches_.clear();
+    return;
+  }
+  if (!batches_.empty() && prng_.chance(0.5)) {
+    batches_.front().done = nullptr;
+    Batch front = std::move(batches_.front());
+    batches_.clear();
+    batches_.push_back(std::move(front));
+    commit_front();
+  }
+  batches_.clear();
+}
+
+}  // namespace shoal::sim

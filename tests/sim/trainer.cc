@@ -1,0 +1,427 @@
+// What a simulated trainer does with the commands of its agent: loading, inner steps, the outer
+// step, evaluation and checkpoints. Its reduces are in trainer_reduce.cc.
+#include "tests/sim/trainer.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "outer_opt/core/nesterov.h"
+#include "tests/sim/describe.h"
+
+namespace shoal::sim {
+
+using namespace outer_opt;
+
+namespace {
+
+constexpr Duration kPipe = microseconds(200);
+constexpr Duration kOuterStep = milliseconds(4);
+constexpr std::size_t kHistory = 4;
+
+float initial_value(std::uint64_t seed, std::size_t i) {
+  std::uint64_t state = mix_seed(seed, i);
+  return static_cast<float>(static_cast<std::int64_t>(split_mix(state) % 17) - 8) / 8.0f;
+}
+
+float update(std::uint64_t seed, std::int64_t sequence, std::size_t i) {
+  std::uint64_t state = mix_seed(seed, static_cast<std::uint64_t>(sequence) * 131 + i);
+  return static_cast<float>(static_cast<std::int64_t>(split_mix(state) % 15) - 7) / 256.0f;
+}
+
+OuterSpec outer_of(const JobSpec& spec) {
+  // Plain AdamW: the local parameters become the anchor.
+  if (spec.sync.algorithm == SyncAlgorithm::kNone) return {1.0, 0.0};
+  return spec.sync.outer;
+}
+
+}  // namespace
+
+Trainer::Trainer(Sim& sim, PeerNetwork& peers, TrainerOwner& owner, int host, int device)
+    : sim_(sim),
+      peers_(peers),
+      owner_(owner),
+      process_(sim.queue),
+      prng_(sim.prng_for(0x7a1 + static_cast<std::uint64_t>(host) * 64 +
+                         static_cast<std::uint64_t>(device))),
+      host_(host) {
+  id_.device = device;
+  peers_.add(this);
+}
+
+std::string Trainer::device_name() const {
+  return "host " + std::to_string(host_) + " device " + std::to_string(id_.device);
+}
+
+std::string Trainer::address() const {
+  return "host-" + std::to_string(host_) + ":" +
+         std::to_string(10'000 * (id_.device + 1) + static_cast<std::int64_t>(id_.generation));
+}
+
+std::optional<RoundKey> Trainer::held() const {
+  if (!replica_ || !replica_->participant) return std::nullopt;
+  return replica_->state.key;
+}
+
+// ---- life ---------------------------------------------------------------------------------------
+
+void Trainer::start(std::uint64_t generation) {
+  SHOAL_CHECK(!process_.alive());
+  id_.generation = generation;
+  early_.clear();
+  left_early_.clear();
+  poisoned_ = stopping_ = false;
+  process_.start();
+  process_.after(sim_.options.trainer_start, [this] {
+    TrainerReady ready;
+    ready.device.index = id_.device;
+    ready.device.memory = mebibytes(1024);
+    ready.device.gflops = 10 + host_;
+    ready.peer_address = address();
+    ready.libraries = "simulated";
+    owner_.trainer_attached(id_, ready);
+  });
+}
+
+void Trainer::kill(int signal) {
+  if (!process_.alive()) return;
+  if (replica_) end_session(false);
+  replica_.reset();
+  const agent::TrainerId id = id_;
+  const std::string was = address();
+  process_.kill();
+  sim_.observe(&Checker::device_died, device_name());
+  peers_.died(was, host_);
+  sim_.queue.after(milliseconds(5), [this, id, signal] {
+    owner_.trainer_exited(id, {signal == 0 ? 0 : 1, signal, ""});
+  });
+}
+
+void Trainer::pause() {
+  if (!process_.alive()) return;
+  process_.pause();
+  peers_.froze(*this);
+}
+
+void Trainer::deliver(std::function<void()> work) { process_.after(Duration{}, std::move(work)); }
+
+void Trainer::say(const FromTrainer& message) {
+  const std::string line = describe(message);
+  if (!line.empty()) sim_.log("T " + device_name() + " says " + line);
+  sim_.queue.after(kPipe, [this, id = id_, message] { owner_.trainer_said(id, message); });
+}
+
+void Trainer::fail(ReplicaFailure failure, const std::string& detail) {
+  if (!replica_) return;
+  say(ReplicaFailed{replica_->id, failure, detail});
+  end_replica();
+}
+
+void Trainer::end_replica() {
+  if (!replica_) return;
+  end_session(true);
+  sim_.observe(&Checker::replica_ended, device_name(), replica_->id);
+  replica_.reset();
+}
+
+// ---- commands -----------------------------------------------------------------------------------
+
+void Trainer::command(const ToTrainer& message) {
+  process_.after(kPipe, [this, message] { obey(message); });
+}
+
+void Trainer::obey(const ToTrainer& message) {
+  if (const auto* m = std::get_if<LoadReplica>(&message)) return load(*m);
+  if (const auto* m = std::get_if<Release>(&message)) return release(m->replica);
+  if (std::holds_alternative<StopTrainer>(message)) {
+    stopping_ = true;
+    // At the end of the inner step, which is not far.
+    process_.after(sim_.options.inner_step, [this] { kill(0); });
+    return;
+  }
+  if (!replica_ || !replica_->participant) return;
+  Actions actions;
+  Participant& participant = *replica_->participant;
+  const auto mine = [this](const auto* m) { return m != nullptr && m->replica == replica_->id; };
+  if (const auto* m = std::get_if<ToReplica<OpenRound>>(&message); mine(m)) {
+    participant.open(m->body, actions);
+  } else if (const auto* m = std::get_if<ToReplica<CloseRound>>(&message); mine(m)) {
+    participant.close(m->body, actions);
+  } else if (const auto* m = std::get_if<ToReplica<ReducePlan>>(&message); mine(m)) {
+    participant.reduce(m->body, actions);
+  } else if (const auto* m = std::get_if<ToReplica<CommitRound>>(&message); mine(m)) {
+    if (!sim_.misbehave(Bug::kLostCommits)) participant.commit(m->body, actions);
+  } else if (const auto* m = std::get_if<ToReplica<AbortRound>>(&message); mine(m)) {
+    participant.abort(m->body, actions);
+  } else if (const auto* m = std::get_if<ToReplica<Evaluate>>(&message); mine(m)) {
+    evaluate(m->body.key, m->body.slice);
+  } else if (const auto* m = std::get_if<WriteCheckpointTo>(&message); mine(m)) {
+    write_checkpoint(*m);
+  }
+  act(actions);
+}
+
+void Trainer::load(const LoadReplica& load) {
+  const Assign& assign = load.assign;
+  if (replica_ && replica_->id == assign.replica) return;
+  sim_.observe(&Checker::replica_started, device_name(), assign.replica);
+  end_replica();
+  replica_.emplace();
+  replica_->id = assign.replica;
+  replica_->assign = assign;
+  if (assign.source.kind == SourceKind::kPeer) return fetch();
+  State state;
+  state.key = assign.source.key;
+  if (assign.source.kind == SourceKind::kSeed) {
+    for (std::size_t i = 0; i < static_cast<std::size_t>(sim_.options.values); ++i) {
+      state.anchor.push_back(initial_value(assign.spec.train.seed, i));
+    }
+    state.momentum.assign(state.anchor.size(), 0.0f);
+  } else {
+    const CheckpointFiles* files = owner_.folder(load.checkpoint_folder);
+    if (files == nullptr) return fail(ReplicaFailure::kInternal, "no files in the folder");
+    state.anchor = files->anchor;
+    state.momentum = files->momentum;
+  }
+  process_.after(sim_.options.load_time,
+                 [this, id = assign.replica, state = std::move(state)]() mutable {
+                   if (replica_ && replica_->id == id) hold(id, std::move(state));
+                 });
+}
+
+void Trainer::fetch() {
+  const StateSource& source = replica_->assign.source;
+  const ReplicaId id = replica_->id;
+  const auto failed = [this, id] { got_state(id, std::nullopt); };
+  peers_.watch(*this, source.donor_address);
+  peers_.call(
+      *this, source.donor_address,
+      [donor = source.donor, key = source.key, this, id](PeerEnd& end) {
+        static_cast<Trainer&>(end).give_state(donor, key, *this, id);
+      },
+      failed);
+  process_.after(sim_.options.load_time + sim_.options.keepalive * 2, failed);
+}
+
+void Trainer::give_state(ReplicaId donor, const RoundKey& key, PeerEnd& joiner, ReplicaId replica) {
+  std::optional<State> state;
+  const bool held = replica_ && replica_->id == donor && replica_->participant;
+  if (held && replica_->state.key == key) state = replica_->state;
+  if (state && !replica_->history.empty() && sim_.misbehave(Bug::kStaleDonor)) {
+    state = replica_->history.front();
+    state->key = key;
+  }
+  peers_.hang_up(*this, joiner.address(), [replica, state](PeerEnd& end) {
+    static_cast<Trainer&>(end).got_state(replica, state);
+  });
+}
+
+void Trainer::got_state(ReplicaId replica, std::optional<State> state) {
+  if (!replica_ || replica_->id != replica || replica_->participant) return;
+  if (!state) return fail(ReplicaFailure::kDonorLost, "the donor does not answer or has moved on");
+  process_.after(sim_.options.load_time, [this, replica, state = std::move(*state)]() mutable {
+    if (replica_ && replica_->id == replica) hold(replica, std::move(state));
+  });
+}
+
+void Trainer::hold(ReplicaId id, State state) {
+  if (replica_->participant) return;
+  const StateSource& source = replica_->assign.source;
+  const Digest anchor = digest_of(state.anchor), momentum = digest_of(state.momentum);
+  const bool same = (!source.anchor || source.anchor == anchor) &&
+                    (!source.momentum || source.momentum == momentum);
+  if (!same && sim_.bug != Bug::kStaleDonor) {
+    return fail(ReplicaFailure::kDigestMismatch, "the state is not the one announced");
+  }
+  replica_->state = std::move(state);
+  replica_->local = replica_->state.anchor;
+  replica_->participant = std::make_unique<Participant>(id, replica_->state.key);
+  sim_.observe(&Checker::state_held, StateHeld{id, replica_->state.key, replica_->state.anchor,
+                                               replica_->state.momentum});
+  say(Loaded{id, replica_->state.key, anchor, momentum,
+             static_cast<std::int64_t>(replica_->local.size()), address()});
+}
+
+void Trainer::release(ReplicaId replica) {
+  if (!replica_ || replica_->id != replica) return;
+  if (sim_.misbehave(Bug::kReleaseIgnored)) return;
+  end_replica();
+}
+
+void Trainer::evaluate(const RoundKey& key, const EvalSlice& slice) {
+  if (slice.slices == 0 || replica_->state.key != key) return;
+  process_.after(sim_.options.evaluate_time, [this, id = replica_->id, key, slice] {
+    if (!replica_ || replica_->id != id) return;
+    std::int64_t batches = 0;
+    for (std::int64_t i = slice.slice; i < slice.batches; i += slice.slices) ++batches;
+    const JobSpec& spec = replica_->assign.spec;
+    const Tokens tokens(batches * spec.train.batch * spec.model.context);
+    const double loss = 1.0 + 3.0 / static_cast<double>(1 + key.round);
+    say(FromReplica<Evaluated>{id,
+                               {key, slice, loss * static_cast<double>(tokens.count()), tokens}});
+  });
+}
+
+void Trainer::write_checkpoint(const WriteCheckpointTo& command) {
+  const WriteCheckpoint& what = command.command;
+  if (replica_->state.key != what.key) {
+    return say(
+        CheckpointFailed{command.replica, what.checkpoint, "this round is not held any more"});
+  }
+  CheckpointFiles files{what.key, replica_->state.anchor, replica_->state.momentum};
+  process_.after(milliseconds(30), [this, command, files = std::move(files)]() mutable {
+    owner_.put_folder(command.folder, std::move(files));
+    say(CheckpointReady{command.replica, command.command.checkpoint, command.command.key});
+  });
+}
+
+// ---- inner steps --------------------------------------------------------------------------------
+
+void Trainer::act(const Actions& actions) {
+  for (const Action& action : actions) {
+    if (!replica_) return;
+    act_one(action);
+  }
+}
+
+void Trainer::act_one(const Action& action) {
+  if (const auto* a = std::get_if<Train>(&action)) return train(a->round);
+  if (std::holds_alternative<StopTraining>(action)) {
+    replica_->stop = true;
+    return;
+  }
+  if (const auto* a = std::get_if<StartReduce>(&action)) return start_reduce(*a);
+  if (std::holds_alternative<StopReduce>(action)) return end_session(true);
+  if (const auto* a = std::get_if<TakeOuterStep>(&action)) return outer_step(a->commit);
+  if (const auto* a = std::get_if<GoStale>(&action)) {
+    return fail(ReplicaFailure::kStale, "cannot follow to " + to_text(a->wanted));
+  }
+  const ReplicaId id = replica_->id;
+  std::visit(
+      [&](const auto& body) {
+        say(FromReplica<std::decay_t<decltype(body)>>{id, body});
+      },
+      std::get<Say>(action).message);
+}
+
+void Trainer::train(const OpenRound& round) {
+  Replica& r = *replica_;
+  const bool running = r.training;
+  r.open = round;
+  r.next_in_lease = 0;
+  r.at_step = round.from_step;
+  r.training = true;
+  r.stop = false;
+  if (!running) inner_step();
+}
+
+// Schedules the end of one inner step; the one after it is scheduled from there.
+void Trainer::inner_step() {
+  Duration time = sim_.options.inner_step * (2 + host_ % 3) / 2;
+  if (sim_.now() < slow_until_) time = time * slow_factor_;
+  process_.after(time, [this, id = replica_->id] {
+    if (!replica_ || replica_->id != id || !replica_->training) return;
+    Replica& r = *replica_;
+    const std::int64_t left = r.open.lease.count - r.next_in_lease;
+    const std::int64_t count = std::min(r.assign.spec.train.batch, left);
+    const bool more = !r.stop && r.at_step < r.open.to_step && count > 0;
+    if (more) {
+      const std::int64_t first = r.open.lease.first + r.next_in_lease;
+      for (std::int64_t s = first; s < first + count; ++s) {
+        for (std::size_t i = 0; i < r.local.size(); ++i) {
+          r.local[i] -= update(r.assign.spec.train.seed, s, i);
+        }
+      }
+      r.trained.push_back({first, count});
+      r.next_in_lease += count;
+      r.at_step += Steps(1);
+      r.steps += Steps(1);
+    }
+    if (r.stop || r.at_step >= r.open.to_step || r.next_in_lease >= r.open.lease.count) {
+      return boundary();
+    }
+    inner_step();
+  });
+}
+
+void Trainer::boundary() {
+  Replica& r = *replica_;
+  r.training = false;
+  r.kept = {r.state.key, digest_of(r.state.anchor), r.state.anchor};
+  double square = 0, largest = 0;
+  for (std::size_t i = 0; i < r.local.size(); ++i) {
+    float& value = r.kept.values[i];
+    value -= r.local[i];
+    square += static_cast<double>(value) * static_cast<double>(value);
+    largest = std::max(largest, std::fabs(static_cast<double>(value)));
+  }
+  std::int64_t sequences = 0;
+  for (const DataLease& lease : r.trained) sequences += lease.count;
+  RoundReport report;
+  report.key = r.open.key;
+  report.tokens = Tokens(sequences * r.assign.spec.model.context);
+  report.steps = r.steps;
+  report.train_loss = 1.0 + 4.0 / static_cast<double>(r.open.key.round);
+  report.norm = std::sqrt(square);
+  report.max_abs = largest;
+  report.compute_s = r.steps.count() * sim_.options.inner_step.seconds();
+  if (poisoned_) {
+    poisoned_ = false;
+    sim_.strike(Fault::kNonFinite, device_name());
+    r.kept.values[0] = std::numeric_limits<float>::quiet_NaN();
+    report.nonfinite = 1;
+    report.norm = report.max_abs = 0;
+  }
+  sim_.observe(&Checker::reported, Reported{r.id, report, r.trained});
+  Actions actions;
+  r.participant->boundary(report, actions);
+  act(actions);
+}
+
+// ---- the outer step -----------------------------------------------------------------------------
+
+void Trainer::outer_step(const CommitRound& commit) {
+  process_.after(kOuterStep, [this, id = replica_->id, commit] {
+    if (replica_ && replica_->id == id) take_outer_step(commit);
+  });
+}
+
+void Trainer::take_outer_step(const CommitRound& commit) {
+  Replica& r = *replica_;
+  const auto found = r.averages.find(commit.attempt);
+  SHOAL_CHECK(found != r.averages.end(), "the participant voted without an average");
+  std::vector<float> average = found->second;
+  if (sim_.bug == Bug::kCorruptAverage && prng_.chance(0.1) && sim_.misbehave(sim_.bug)) {
+    average[0] += 1.0f;
+  }
+  const State before = r.state;
+  const OuterSpec options = outer_of(r.assign.spec);
+  if (sim_.bug == Bug::kSkipMomentum && prng_.chance(0.1) && sim_.misbehave(sim_.bug)) {
+    std::fill(r.state.momentum.begin(), r.state.momentum.end(), 0.0f);
+  }
+  nesterov_step(options, average, r.state.momentum, r.state.anchor);
+  r.state.key = commit.key;
+  sim_.observe(&Checker::outer_stepped,
+               OuterStepped{r.id, commit.key, options, average, before.anchor, before.momentum,
+                            r.state.anchor, r.state.momentum});
+  sim_.observe(&Checker::state_held, StateHeld{r.id, commit.key, r.state.anchor, r.state.momentum});
+  if (sim_.bug == Bug::kStaleDonor) {
+    r.history.push_back(before);
+    if (r.history.size() > kHistory) r.history.pop_front();
+  }
+  r.local = r.state.anchor;
+  r.trained.clear();
+  r.steps = Steps(0);
+  r.averages.clear();
+  r.training = false;
+  r.kept_before = std::move(r.kept);
+  r.kept = {};
+  end_session(false);
+  Actions actions;
+  r.participant->outer_step_taken(
+      {commit.key, digest_of(r.state.anchor), digest_of(r.state.momentum)}, actions);
+  evaluate(commit.key, commit.evaluate);
+  act(actions);
+}
+
+}  // namespace shoal::sim

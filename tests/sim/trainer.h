@@ -1,0 +1,155 @@
+// A simulated trainer process: the real Participant and ButterflySession around a small vector. An
+// inner step moves every value by a multiple of 1/256 that follows from the seed and the sequence's
+// number, so what a replica holds can be told from what it trained. Its agent starts, commands and
+// kills it.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "agent/core/io.h"
+#include "outer_opt/core/butterfly_session.h"
+#include "outer_opt/core/participant.h"
+#include "tests/sim/coordinator_process.h"
+#include "tests/sim/peers.h"
+#include "tests/sim/process.h"
+#include "tests/sim/sim.h"
+
+namespace shoal::sim {
+
+// The agent as its trainer sees it; messages take a moment and keep their order.
+class TrainerOwner {
+ public:
+  virtual ~TrainerOwner() = default;
+  virtual void trainer_attached(agent::TrainerId trainer, const TrainerReady& ready) = 0;
+  virtual void trainer_said(agent::TrainerId trainer, const FromTrainer& message) = 0;
+  virtual void trainer_exited(agent::TrainerId trainer, const agent::ProcessExit& exit) = 0;
+  virtual const CheckpointFiles* folder(const std::string& name) const = 0;
+  virtual void put_folder(const std::string& name, CheckpointFiles files) = 0;
+};
+
+class Trainer final : public PeerEnd {
+ public:
+  Trainer(Sim& sim, PeerNetwork& peers, TrainerOwner& owner, int host, int device);
+
+  void start(std::uint64_t generation);
+  void kill(int signal);  // no-op when it is not alive
+  void pause();
+  void resume() { process_.resume(); }
+  void command(const ToTrainer& message);  // by the agent
+
+  void slow(Instant until, int factor) { slow_until_ = until, slow_factor_ = factor; }
+  void poison() { poisoned_ = true; }  // the next report has non-finite values
+  void give_up(ReplicaFailure failure) { fail(failure, "simulated"); }
+  bool busy() const { return replica_.has_value(); }
+  bool reducing() const { return replica_ && replica_->session != nullptr; }
+  std::uint64_t generation() const { return id_.generation; }
+  ReplicaId replica() const { return replica_ ? replica_->id : ReplicaId{}; }
+  // The replica it serves and the state that one holds.
+  std::optional<RoundKey> held() const;
+
+  int host() const override { return host_; }
+  std::string address() const override;
+  bool alive() const override { return process_.alive(); }
+  bool frozen() const override { return process_.paused(); }
+  void deliver(std::function<void()> work) override;
+  void take_frame(const PeerFrame& frame) override;
+  void peer_lost(const std::string& address, const std::string& detail) override;
+
+ private:
+  struct State {  // what a donor gives away
+    RoundKey key;
+    std::vector<float> anchor, momentum;
+  };
+  struct Kept {  // a pseudo-gradient and what it was taken from
+    RoundKey base;
+    Digest base_anchor;
+    std::vector<float> values;
+  };
+  struct Session {
+    ReducePlan plan;
+    std::vector<float> mine;
+    std::vector<float> average;
+    std::unique_ptr<outer_opt::ButterflySession> machine;
+    std::vector<std::deque<PeerFrame>> inbox;
+    std::int64_t sent = 0, received = 0;
+    Instant started;
+    bool ended = false;
+  };
+  struct Replica {
+    ReplicaId id;
+    Assign assign;
+    State state;
+    std::vector<float> local;
+    Kept kept, kept_before;  // of this round and, for a planted bug, of the one before
+    std::unique_ptr<outer_opt::Participant> participant;  // none before it loaded
+    OpenRound open;
+    std::int64_t next_in_lease = 0;
+    Steps at_step;
+    bool training = false, stop = false;
+    std::vector<DataLease> trained;  // in the pseudo-gradient to come
+    Steps steps;
+    std::shared_ptr<Session> session;
+    std::map<std::int32_t, std::vector<float>> averages;
+    std::deque<State> history;  // older states, for a planted bug
+  };
+
+  // Commands.
+  void load(const LoadReplica& load);
+  void fetch();
+  void give_state(ReplicaId donor, const RoundKey& key, PeerEnd& joiner, ReplicaId replica);
+  void got_state(ReplicaId replica, std::optional<State> state);
+  void hold(ReplicaId id, State state);
+  void release(ReplicaId replica);
+  void obey(const ToTrainer& message);
+  void evaluate(const RoundKey& key, const EvalSlice& slice);
+  void write_checkpoint(const WriteCheckpointTo& command);
+
+  // Actions of the participant.
+  using Actions = outer_opt::Actions;
+  void act(const Actions& actions);
+  void act_one(const outer_opt::Action& action);
+  void train(const OpenRound& round);
+  void inner_step();
+  void boundary();
+  void start_reduce(const outer_opt::StartReduce& start);
+  void pump(const std::shared_ptr<Session>& session);
+  bool work_locally(Session& session);
+  bool take_inbox(Session& session);
+  bool send_frames(Session& session);
+  void reduce_done(Session& session);
+  void reduce_broken(Session& session, const outer_opt::SessionFailure& failure);
+  void end_session(bool tell_peers);
+  void peer_left(const RoundKey& key, std::int32_t attempt, ReplicaId peer);
+  void outer_step(const CommitRound& commit);
+  void take_outer_step(const CommitRound& commit);
+
+  void say(const FromTrainer& message);
+  void fail(ReplicaFailure failure, const std::string& detail);
+  void end_replica();
+  std::string device_name() const;
+
+  Sim& sim_;
+  PeerNetwork& peers_;
+  TrainerOwner& owner_;
+  Process process_;
+  Prng prng_;
+  const int host_;
+  agent::TrainerId id_;
+  std::optional<Replica> replica_;
+  // Of attempts that were not announced to us yet.
+  std::deque<PeerFrame> early_;
+  std::deque<std::tuple<RoundKey, std::int32_t, ReplicaId>> left_early_;
+  Instant slow_until_;
+  int slow_factor_ = 1;
+  bool poisoned_ = false, stopping_ = false;
+};
+
+}  // namespace shoal::sim

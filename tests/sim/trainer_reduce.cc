@@ -1,0 +1,237 @@
+// How a simulated trainer drives its ButterflySession over the peer network: the same loop as the
+// real driver (outer_opt/transport), with frames as values and virtual time.
+#include <algorithm>
+#include <array>
+
+#include "tests/sim/trainer.h"
+
+namespace shoal::sim {
+
+using namespace outer_opt;
+
+namespace {
+constexpr std::int64_t kFrameValues = 8;  // several chunks even in a small part
+constexpr std::size_t kEarlyMax = 512;
+
+int index_of(const ReducePlan& plan, ReplicaId replica) {
+  for (std::size_t i = 0; i < plan.members.size(); ++i) {
+    if (plan.members[i].replica == replica) return static_cast<int>(i);
+  }
+  return -1;
+}
+}  // namespace
+
+void Trainer::start_reduce(const StartReduce& start) {
+  Replica& r = *replica_;
+  end_session(true);
+  auto session = std::make_shared<Session>();
+  session->plan = start.plan;
+  session->started = sim_.now();
+  const Kept* kept = &r.kept;
+  if (start.contributes && !r.kept_before.values.empty() && sim_.bug == Bug::kStaleBase &&
+      prng_.chance(0.1) && sim_.misbehave(sim_.bug)) {
+    kept = &r.kept_before;
+  }
+  if (start.contributes) session->mine = kept->values;
+  sim_.observe(&Checker::contributed,
+               Contributed{r.id, start.plan, kept->base, kept->base_anchor, session->mine});
+  ReducePlan plan = start.plan;
+  if (sim_.bug == Bug::kWrongAverage) {
+    const auto weighted = std::count_if(plan.members.begin(), plan.members.end(),
+                                        [](const ReduceMember& m) { return m.weight > 0; });
+    if (weighted >= 2 && plan.members.back().weight > 0 && sim_.misbehave(sim_.bug)) {
+      plan.members.back().weight = 0;
+    }
+  }
+  // A member that the plan counts on but that has nothing usable to give.
+  session->average.resize(static_cast<std::size_t>(plan.value_count));
+  const Status status = ButterflySession::check(plan, r.id, kFrameValues, session->mine.size(),
+                                                session->average.size());
+  if (!status.ok()) {
+    Actions actions;
+    r.participant->reduce_failed(
+        {plan.key, plan.attempt, {}, ReduceFailure::kPlanMismatch, status.error().message},
+        actions);
+    return act(actions);
+  }
+  session->machine =
+      std::make_unique<ButterflySession>(plan, r.id, kFrameValues, session->mine, session->average);
+  session->inbox.resize(plan.members.size());
+  r.session = session;
+  for (const ReduceMember& member : plan.members) {
+    if (member.replica != r.id) peers_.watch(*this, member.address);
+  }
+  for (PeerFrame& frame : early_) {
+    const bool ours = frame.key == plan.key && frame.attempt == plan.attempt;
+    const int peer = ours ? index_of(plan, frame.from) : -1;
+    if (peer >= 0) session->inbox[static_cast<std::size_t>(peer)].push_back(frame);
+  }
+  const auto left = left_early_;
+  // Later, so that the actions after this one are performed first.
+  process_.after(Duration{}, [this, session, left] {
+    for (const auto& [key, attempt, peer] : left) peer_left(key, attempt, peer);
+    pump(session);
+  });
+  process_.after(plan.time_limit, [this, session] {
+    if (session->ended || session->machine->state() != SessionState::kRunning) return;
+    int missing = -1;
+    for (int i = 0; i < session->machine->members() && missing < 0; ++i) {
+      const bool all = session->machine->received_all(i, FrameKind::kContribution) &&
+                       session->machine->received_all(i, FrameKind::kAverage);
+      if (!all) missing = i;
+    }
+    session->machine->fail({ReduceFailure::kTimeLimit, missing, "the time limit is over"});
+    pump(session);
+  });
+}
+
+void Trainer::pump(const std::shared_ptr<Session>& session) {
+  if (session->ended || !replica_ || replica_->session != session) return;
+  while (session->machine->state() == SessionState::kRunning) {
+    const bool worked = work_locally(*session);
+    const bool took = take_inbox(*session);
+    const bool sent = send_frames(*session);
+    if (!worked && !took && !sent) return;
+  }
+  if (session->machine->state() == SessionState::kDone) return reduce_done(*session);
+  reduce_broken(*session, session->machine->failure());
+}
+
+bool Trainer::work_locally(Session& session) {
+  bool any = false;
+  while (const auto work = session.machine->local_work()) {
+    session.machine->finish(*work, session.machine->run(*work, {}));
+    any = true;
+  }
+  return any;
+}
+
+bool Trainer::take_inbox(Session& session) {
+  bool any = false;
+  for (std::size_t peer = 0; peer < session.inbox.size(); ++peer) {
+    auto& frames = session.inbox[peer];
+    while (!frames.empty()) {
+      const auto work = session.machine->admit(static_cast<int>(peer), frames.front().header);
+      if (session.machine->state() == SessionState::kBroken) return true;
+      if (!work) break;
+      const std::array<std::span<const std::byte>, 1> pieces{frames.front().payload};
+      session.machine->finish(*work, session.machine->run(*work, pieces));
+      session.received += static_cast<std::int64_t>(frames.front().payload.size());
+      frames.pop_front();
+      any = true;
+      work_locally(session);
+    }
+  }
+  return any;
+}
+
+bool Trainer::send_frames(Session& session) {
+  bool any = false;
+  ButterflySession& machine = *session.machine;
+  for (int peer = 0; peer < machine.members(); ++peer) {
+    if (peer == machine.self()) continue;
+    for (const FrameKind kind : {FrameKind::kContribution, FrameKind::kAverage}) {
+      while (const auto ref = machine.next_frame(peer, kind)) {
+        PeerFrame frame{replica_->id, session.plan.key, session.plan.attempt, {}, {}};
+        const auto resident = machine.resident(*ref);
+        frame.payload.assign(resident.begin(), resident.end());
+        if (resident.empty()) {
+          frame.payload.resize(machine.payload_size(*ref));
+          machine.encode(*ref, frame.payload);
+        }
+        frame.header = machine.header(*ref, frame.payload);
+        session.sent += static_cast<std::int64_t>(frame.payload.size());
+        peers_.send(*this, session.plan.members[static_cast<std::size_t>(peer)].address, frame);
+        any = true;
+      }
+    }
+  }
+  return any;
+}
+
+void Trainer::reduce_done(Session& session) {
+  session.ended = true;  // all frames are with the network
+  Replica& r = *replica_;
+  const Digest digest = session.machine->digest();
+  r.averages[session.plan.attempt] = session.average;
+  sim_.observe(&Checker::averaged,
+               Averaged{r.id, session.plan.key, session.plan.attempt, digest, session.average});
+  const ReduceStats stats{Bytes(session.sent), Bytes(session.received),
+                          (sim_.now() - session.started).seconds()};
+  Actions actions;
+  r.participant->reduced(session.plan.attempt, digest, stats, actions);
+  act(actions);
+}
+
+void Trainer::reduce_broken(Session& session, const SessionFailure& failure) {
+  const ReplicaId lost = failure.peer < 0
+                             ? ReplicaId{}
+                             : session.plan.members[static_cast<std::size_t>(failure.peer)].replica;
+  const ReduceFailed said{session.plan.key, session.plan.attempt, lost, failure.failure,
+                          failure.detail};
+  end_session(true);
+  Actions actions;
+  replica_->participant->reduce_failed(said, actions);
+  act(actions);
+}
+
+void Trainer::end_session(bool tell_peers) {
+  if (!replica_ || !replica_->session) return;
+  const std::shared_ptr<Session> session = replica_->session;
+  replica_->session.reset();
+  if (session->ended) return;
+  session->ended = true;
+  if (!tell_peers) return;
+  for (const ReduceMember& member : session->plan.members) {
+    if (member.replica == replica_->id) continue;
+    peers_.hang_up(*this, member.address,
+                   [key = session->plan.key, attempt = session->plan.attempt, me = replica_->id](
+                       PeerEnd& end) { static_cast<Trainer&>(end).peer_left(key, attempt, me); });
+  }
+}
+
+void Trainer::take_frame(const PeerFrame& frame) {
+  const auto session = replica_ ? replica_->session : nullptr;
+  const bool ours =
+      session && session->plan.key == frame.key && session->plan.attempt == frame.attempt;
+  if (!ours) {
+    early_.push_back(frame);
+    if (early_.size() > kEarlyMax) early_.pop_front();
+    return;
+  }
+  const int peer = index_of(session->plan, frame.from);
+  if (peer < 0) return;
+  session->inbox[static_cast<std::size_t>(peer)].push_back(frame);
+  pump(session);
+}
+
+void Trainer::peer_left(const RoundKey& key, std::int32_t attempt, ReplicaId peer) {
+  const auto session = replica_ ? replica_->session : nullptr;
+  if (!session || session->plan.key != key || session->plan.attempt != attempt) {
+    left_early_.emplace_back(key, attempt, peer);
+    if (left_early_.size() > kEarlyMax) left_early_.pop_front();
+    return;
+  }
+  const int index = index_of(session->plan, peer);
+  if (index < 0 || session->ended) return;
+  session->machine->peer_lost(index, to_string(peer) + " ended its attempt");
+  pump(session);
+}
+
+void Trainer::peer_lost(const std::string& address, const std::string& detail) {
+  const auto session = replica_ ? replica_->session : nullptr;
+  if (replica_ && !replica_->participant && replica_->assign.source.kind == SourceKind::kPeer &&
+      replica_->assign.source.donor_address == address) {
+    return got_state(replica_->id, std::nullopt);
+  }
+  if (!session || session->ended) return;
+  for (int i = 0; i < session->machine->members(); ++i) {
+    if (i == session->machine->self()) continue;
+    if (session->plan.members[static_cast<std::size_t>(i)].address == address) {
+      session->machine->peer_lost(i, detail);
+    }
+  }
+  pump(session);
+}
+
+}  // namespace shoal::sim

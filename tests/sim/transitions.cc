@@ -1,0 +1,83 @@
+// The moves and the list of those that must happen: see transitions.h.
+#include "tests/sim/transitions.h"
+
+namespace shoal::sim {
+
+using namespace coordinator;
+
+void count_checkpoint_move(const Record& record, const Tables& before, TransitionCounts& counts) {
+  const auto* checkpoint = std::get_if<CheckpointRecord>(&record);
+  if (checkpoint == nullptr) return;
+  const auto it = before.checkpoints.find(checkpoint->id);
+  const std::string from = it == before.checkpoints.end() ? "new" : to_string(it->second.state);
+  if (from != to_string(checkpoint->state)) {
+    ++counts["checkpoint " + from + " " + to_string(checkpoint->state)];
+  }
+}
+
+const std::vector<std::string>& expected_transitions() {
+  static const std::vector<std::string> kExpected = {
+      "agent active draining",
+      "agent active idle",
+      "agent active syncing",
+      "agent draining gone",
+      "agent gone joining",
+      "agent idle gone",
+      "agent idle joining",
+      "agent idle syncing",
+      "agent joining idle",
+      "agent syncing active",
+      "agent syncing idle",
+      "agent's daemon draining finish",
+      "agent's daemon running stop",
+      "agent's link active lost",
+      "agent's link greeting lost",
+      "agent's link greeting welcome",
+      "agent's link opening lost",
+      "agent's link opening up",
+      "agent's replica loading end",
+      "agent's replica loading loaded",
+      "agent's replica serving end",
+      "agent's replica waiting load",
+      "agent's trainer ready exited",
+      "agent's trainer ready stop",
+      "agent's trainer starting attached",
+      "agent's trainer starting exited",
+      "agent's trainer stopping exited",
+      "checkpoint new writing",
+      "checkpoint stored deleted",
+      "checkpoint uploading failed",
+      "checkpoint uploading stored",
+      "checkpoint writing failed",
+      "checkpoint writing uploading",
+      "job gathering warming",
+      "job queued gathering",
+      "job sealing completed",
+      "job stalled training",
+      "job training cancelled",
+      "job training sealing",
+      "job training stalled",
+      "job warming gathering",
+      "job warming training",
+      "replica assigned loading",
+      "replica averaging failed",
+      "replica averaging serving",
+      "replica loading failed",
+      "replica loading released",
+      "replica loading serving",
+      "replica serving averaging",
+      "replica serving failed",
+      "replica serving released",
+      "round aborted open",
+      "round open sealed",
+      "round reducing aborted",
+      "round reducing sealed",
+      "round reducing voting",
+      "round sealed reducing",
+      "round voting committed",
+      "round voting sealed",
+  };
+  return kExpected;
+}
+
+}  // namespace shoal::sim

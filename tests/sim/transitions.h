@@ -1,0 +1,24 @@
+// Which moves of the machines were seen: those of the coordinator's cores (job, agent, replica,
+// round) and of the agents' (daemon, link, trainer, replica) as they count them, and those of
+// checkpoints as their records show them. And which of them a long campaign has to see.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "tests/sim/store.h"
+
+namespace shoal::sim {
+
+using TransitionCounts = std::map<std::string, std::int64_t>;  // "job training stalled" -> 3
+
+// Counts the move of a checkpoint from its record in `before` to `record`, the first one from
+// "new".
+void count_checkpoint_move(const Record& record, const Tables& before, TransitionCounts& counts);
+
+// A campaign of 200 seeds and more has seen all of these.
+const std::vector<std::string>& expected_transitions();
+
+}  // namespace shoal::sim

@@ -1,0 +1,154 @@
+// The phases of a run: see world.h.
+#include "tests/sim/world.h"
+
+#include <algorithm>
+
+#include "tests/sim/injector.h"
+
+namespace shoal::sim {
+
+namespace {
+constexpr std::int64_t kEventBudget = 3'000'000;
+}  // namespace
+
+World::World(const SimOptions& options, Bug bug, bool print_trace)
+    : sim_(options, bug, print_trace),
+      network_(sim_),
+      peers_(sim_),
+      coordinator_(sim_, network_),
+      prng_(sim_.prng_for(0x3012d)) {
+  network_.set_coordinator(&coordinator_);
+  if (bug == Bug::kLostFsync) coordinator_.store().keep_history();
+  for (int i = 0; i < options.hosts; ++i) {
+    hosts_.push_back(std::make_unique<Host>(sim_, network_, peers_, coordinator_, i));
+    Host& host = *hosts_.back();
+    host.on_exit = [this, &host] {
+      const Duration wait =
+          sim_.faults_on ? Duration{prng_.range(500'000'000, 15'000'000'000)} : seconds(1);
+      sim_.queue.after(wait, [&host] { host.boot(); });
+    };
+  }
+  coordinator_.on_crash = [this] {
+    sim_.queue.after(restart_delay_, [this] {
+      if (!coordinator_.alive()) coordinator_.boot();
+    });
+  };
+}
+
+Trainer* World::trainer_of(ReplicaId replica) {
+  for (auto& host : hosts_) {
+    for (auto& trainer : host->trainers()) {
+      if (trainer->replica() == replica) return trainer.get();
+    }
+  }
+  return nullptr;
+}
+
+void World::boot() {
+  coordinator_.boot();
+  for (auto& host : hosts_) host->boot();
+}
+
+bool World::step_until(Instant end) {
+  while (!sim_.queue.empty() && sim_.queue.next_at() <= end) {
+    sim_.queue.run_one();
+    sim_.observe(&Checker::moment, tables());
+    if (sim_.violation) return false;
+    if (sim_.queue.executed() > kEventBudget) sim_.violate("liveness", "the run does not end");
+  }
+  return true;
+}
+
+void World::run_for(Duration length) {
+  // An event at the end makes time get there.
+  const Instant end = sim_.now() + length;
+  sim_.queue.at(end, [] {});
+  step_until(end);
+}
+
+bool World::run_until(const std::function<bool()>& condition, Duration limit) {
+  const Instant end = sim_.now() + limit;
+  while (!condition()) {
+    if (sim_.violation || sim_.queue.empty() || sim_.queue.next_at() > end) return false;
+    sim_.queue.run_one();
+    sim_.observe(&Checker::moment, tables());
+  }
+  return true;
+}
+
+bool World::all_jobs_over() const {
+  return std::all_of(tables().jobs.begin(), tables().jobs.end(),
+                     [](const auto& entry) { return is_terminal(entry.second.phase); });
+}
+
+void World::schedule_users() {
+  const std::int64_t span = sim_.options.safety.ns / 2;
+  for (int i = 0; i < sim_.options.jobs; ++i) {
+    const JobSpec spec = draw_job(sim_.options, prng_, i + 1);
+    const Instant at = kStart + (i == 0 ? seconds(1) : Duration{prng_.range(0, span)});
+    // A user tries again while the coordinator is away.
+    auto attempt = std::make_shared<std::function<void()>>();
+    *attempt = [this, spec, attempt] {
+      if (coordinator_.alive()) return coordinator_.submit(spec);
+      sim_.queue.after(seconds(1), [attempt] { (*attempt)(); });
+    };
+    sim_.queue.at(at, [attempt] { (*attempt)(); });
+  }
+}
+
+void World::heal() {
+  sim_.log("the faults stop");
+  sim_.faults_on = false;
+  network_.heal();
+  peers_.heal();
+  coordinator_.crash_after_effects(0);
+  coordinator_.store().set_delay(sim_.options.write_delay);
+  if (!coordinator_.alive()) coordinator_.boot();
+  for (auto& host : hosts_) {
+    host->resume();
+    host->boot();
+    for (auto& trainer : host->trainers()) {
+      trainer->resume();
+      trainer->slow(sim_.now(), 1);
+    }
+  }
+}
+
+void World::run() {
+  run_phases();
+  coordinator_.collect_transitions();
+  for (auto& host : hosts_) host->collect_transitions();
+}
+
+void World::run_phases() {
+  restart_delay_ = Duration{prng_.range(200'000'000, 20'000'000'000)};
+  boot();
+  schedule_users();
+  FaultInjector injector(*this);
+  injector.start();
+  if (!step_until(kStart + sim_.options.safety)) return;
+  heal();
+  sim_.observe(&Checker::healed, tables());
+  const Instant healed = sim_.now();
+  const auto progressed = [this, then = tables().jobs] {
+    return std::all_of(tables().jobs.begin(), tables().jobs.end(), [&](const auto& entry) {
+      const coordinator::JobRecord& job = entry.second;
+      const auto old = then.find(entry.first);
+      const bool moved = old == then.end() || job.lineage != old->second.lineage
+                             ? job.committed_round > 0
+                             : job.committed_round > old->second.committed_round;
+      return moved || is_terminal(job.phase) || job.phase == coordinator::JobPhase::kSealing;
+    });
+  };
+  run_until(progressed, sim_.options.progress_limit());
+  if (sim_.violation) return;
+  recovery_ = sim_.now() - healed;
+  sim_.observe(&Checker::progress_due, tables());
+  if (sim_.violation) return;
+  const auto over = [this] { return all_jobs_over(); };
+  run_until(over, sim_.options.completion_limit());
+  if (sim_.violation) return;
+  sim_.observe(&Checker::completion_due, tables());
+}
+
+}  // namespace shoal::sim

@@ -1,0 +1,73 @@
+// A job's text: one memory-mapped file of tokens (bytes, or little-endian uint16), its last
+// val_fraction held out, and the seeded order in which training reads the rest. Sequence i of the
+// order is a function of (seed, i, length, context) only, so leases of index ranges mean the same
+// on every host.
+//
+// Order: epoch e = i / windows. The training part is cut into windows of `context` tokens that
+// start at a phase drawn per epoch; a permutation drawn per epoch says which one is read when. Each
+// window is read exactly once per epoch. A sequence has context + 1 tokens: inputs and, shifted by
+// one, targets.
+//
+// Immutable after open(); any thread may read.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "base/job_spec.h"
+#include "base/result.h"
+
+namespace shoal::trainer {
+
+// The order of the training windows, without the data.
+class SequenceOrder {
+ public:
+  // tokens >= 2 * context: one window fits at every phase.
+  SequenceOrder(std::int64_t tokens, std::int64_t context, std::uint64_t seed);
+  std::int64_t windows() const { return windows_; }  // per epoch
+  std::int64_t start_of(std::int64_t index) const;   // first token of sequence `index` >= 0
+
+ private:
+  std::int64_t context_, windows_;
+  std::uint64_t seed_;
+};
+
+class Dataset {
+ public:
+  // Fails with kNotFound when the file is missing or too short for one window of training and one
+  // of validation, with kValidation (position and value in the message) at a token >= vocab.
+  static Result<std::unique_ptr<Dataset>> open(const JobSpec& spec);
+  ~Dataset();
+  Dataset(const Dataset&) = delete;
+  Dataset& operator=(const Dataset&) = delete;
+
+  std::int64_t training_tokens() const { return training_tokens_; }
+  std::int64_t validation_tokens() const { return tokens_ - training_tokens_; }
+
+  // Writes context + 1 tokens of sequence `index` of the order. kValidation at a token >= vocab.
+  Status training_sequence(std::int64_t index, std::span<std::int64_t> out) const;
+
+  // The held-out sequences: evenly spaced, the same ones every time, at most `wanted`, fewer when
+  // the tail is short. `index` < validation_sequences(wanted).
+  std::int64_t validation_sequences(std::int64_t wanted) const;
+  Status validation_sequence(std::int64_t index, std::int64_t count,
+                             std::span<std::int64_t> out) const;
+
+ private:
+  Dataset(const JobSpec& spec, std::span<const std::byte> bytes, std::int64_t tokens,
+          std::int64_t training_tokens);
+  Status copy_tokens(std::int64_t first, std::span<std::int64_t> out) const;
+  Status check_tokens(std::int64_t first, std::int64_t count) const;
+
+  std::string path_;
+  Tokenizer tokenizer_;
+  std::int64_t context_, vocab_;
+  std::span<const std::byte> bytes_;  // the mapping
+  std::int64_t tokens_, training_tokens_;
+  SequenceOrder order_;
+};
+
+}  // namespace shoal::trainer

@@ -1,0 +1,52 @@
+// What this trainer offers to joiners: the anchor and outer momentum of the round it holds, and a
+// copy of its Adam moments made when somebody asks. The vectors are shared, never locked while they
+// are sent: the compute thread takes a fresh copy before it changes what a joiner still reads.
+//
+// publish(), withdraw() and provide_adam() belong to the compute thread; serve() to any.
+#pragma once
+
+#include <condition_variable>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "outer_opt/transport/peer_node.h"
+
+namespace shoal::trainer {
+
+struct OuterState {
+  std::vector<float> anchor, momentum;
+};
+
+struct AdamCopy {
+  std::vector<float> m, v;
+  std::int64_t step = 0;
+};
+
+class DonorShelf {
+ public:
+  // `adam_wanted` is called, from a serving thread, when the moments are missing.
+  explicit DonorShelf(std::function<void()> adam_wanted) : adam_wanted_(std::move(adam_wanted)) {}
+
+  void publish(ReplicaId replica, const RoundKey& key, std::shared_ptr<const OuterState> state);
+  void withdraw();
+  void provide_adam(std::shared_ptr<const AdamCopy> adam);
+
+  // A PeerNode's Donor. Waits at most kAdamWait for the moments.
+  Status serve(ReplicaId replica, const RoundKey& key,
+               const std::function<void(const outer_opt::DonorState&)>& send);
+
+ private:
+  static constexpr Duration kAdamWait = seconds(60);
+
+  std::function<void()> adam_wanted_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  ReplicaId replica_;
+  RoundKey key_;
+  std::shared_ptr<const OuterState> state_;
+  std::shared_ptr<const AdamCopy> adam_;
+};
+
+}  // namespace shoal::trainer

@@ -1,0 +1,78 @@
+// shoal-trainer: without a subcommand the process that an agent starts; `generate` and `bench` for
+// people.
+#include <iostream>
+#include <map>
+
+#include <CLI/CLI.hpp>
+
+#include "trainer/bench.h"
+#include "trainer/generate.h"
+#include "trainer/serve.h"
+#include "trainer/torch_bridge.h"
+
+namespace shoal::trainer {
+namespace {
+
+void add_generate(CLI::App& app, GenerateOptions& options) {
+  CLI::App* command = app.add_subcommand("generate", "Sample text from a checkpoint");
+  command->add_option("--checkpoint", options.checkpoint, "Folder of the checkpoint")->required();
+  command->add_option("--prompt", options.prompt, "Text to go on from");
+  command->add_option("--tokens", options.tokens, "How many tokens")->check(CLI::Range(0, 1000000));
+  command->add_option("--temperature", options.temperature, "0 takes the likeliest token")
+      ->check(CLI::Range(0.0, 100.0));
+  command->add_option("--top-k", options.top_k, "Only the K likeliest tokens; 0: all")
+      ->check(CLI::NonNegativeNumber);
+  command->add_option("--seed", options.seed, "Same seed, same text");
+  command->add_option("--threads", options.threads, "CPU threads")->check(CLI::Range(1, 1024));
+  command->add_flag("--json", options.json, "One JSON object at the end");
+}
+
+void add_bench(CLI::App& app, BenchOptions& options) {
+  CLI::App* command = app.add_subcommand("bench", "Measure the speed of inner steps");
+  const std::map<std::string, ModelFamily> families = {{"llama", ModelFamily::kLlama},
+                                                       {"gpt2", ModelFamily::kGpt2}};
+  const std::map<std::string, Precision> precisions = {{"fp32", Precision::kFp32},
+                                                       {"bf16", Precision::kBf16}};
+  command->add_option("--family", options.model.family, "llama or gpt2")
+      ->transform(CLI::CheckedTransformer(families));
+  command->add_option("--layers", options.model.layers);
+  command->add_option("--hidden", options.model.hidden);
+  command->add_option("--heads", options.model.heads);
+  command->add_option("--kv-heads", options.model.kv_heads, "0: as many as heads");
+  command->add_option("--ffn", options.model.ffn, "0: the family's default");
+  command->add_option("--context", options.model.context);
+  command->add_option("--vocab", options.model.vocab);
+  command->add_option("--batch", options.batch);
+  command->add_option("--steps", options.steps, "Measured steps")->check(CLI::Range(1, 1000000));
+  command->add_option("--threads", options.threads, "CPU threads")->check(CLI::Range(1, 1024));
+  command->add_option("--precision", options.precision, "fp32 or bf16")
+      ->transform(CLI::CheckedTransformer(precisions));
+  command->add_flag("--cuda", options.cuda, "CUDA device 0 instead of the CPU");
+  command->add_flag("--json", options.json);
+}
+
+int run(int argc, char** argv) {
+  CLI::App app(
+      "Shoal's trainer: computes one replica on one device.\n"
+      "Without a subcommand it serves the agent that started it (SHOAL_TRAINER_SOCKET).");
+  app.name("shoal-trainer");
+  app.require_subcommand(0, 1);
+  GenerateOptions generate_options;
+  BenchOptions bench_options;
+  add_generate(app, generate_options);
+  add_bench(app, bench_options);
+  app.add_subcommand("version", "Version and libraries");
+  CLI11_PARSE(app, argc, argv);
+  if (app.got_subcommand("generate")) return generate(generate_options);
+  if (app.got_subcommand("bench")) return bench(bench_options);
+  if (app.got_subcommand("version")) {
+    std::cout << "shoal-trainer " SHOAL_VERSION "\n" << describe_libraries({}) << std::endl;
+    return 0;
+  }
+  return serve();
+}
+
+}  // namespace
+}  // namespace shoal::trainer
+
+int main(int argc, char** argv) { return shoal::trainer::run(argc, argv); }

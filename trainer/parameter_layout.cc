@@ -1,0 +1,136 @@
+// The two families as lists of tensors. Order and names are a file format: checkpoints and digests
+// depend on them.
+#include "trainer/parameter_layout.h"
+
+#include <cmath>
+
+#include "base/check.h"
+#include "base/prng.h"
+
+namespace shoal::trainer {
+namespace {
+
+constexpr double kDeviation = 0.02;
+
+class Layout {
+ public:
+  explicit Layout(const ModelSpec& model)
+      : residual_deviation_(kDeviation / std::sqrt(2.0 * static_cast<double>(model.layers))) {}
+
+  void matrix(std::string name, std::int64_t rows, std::int64_t columns) {
+    add(std::move(name), {rows, columns}, true, Initial::kNormal, kDeviation);
+  }
+  // A matrix whose product is added to the residual stream.
+  void residual(std::string name, std::int64_t rows, std::int64_t columns) {
+    add(std::move(name), {rows, columns}, true, Initial::kNormal, residual_deviation_);
+  }
+  void positions(std::string name, std::int64_t rows, std::int64_t columns) {
+    add(std::move(name), {rows, columns}, false, Initial::kNormal, kDeviation);
+  }
+  void ones(std::string name, std::int64_t size) {
+    add(std::move(name), {size}, false, Initial::kOnes, 0);
+  }
+  void zeros(std::string name, std::int64_t size) {
+    add(std::move(name), {size}, false, Initial::kZeros, 0);
+  }
+  std::vector<TensorSlot> take() { return std::move(slots_); }
+
+ private:
+  void add(std::string name, std::vector<std::int64_t> shape, bool decays, Initial initial,
+           double deviation) {
+    TensorSlot slot{std::move(name), std::move(shape), next_, 1, decays, initial, deviation};
+    for (const std::int64_t size : slot.shape) slot.count *= size;
+    next_ += slot.count;
+    slots_.push_back(std::move(slot));
+  }
+
+  double residual_deviation_;
+  std::int64_t next_ = 0;
+  std::vector<TensorSlot> slots_;
+};
+
+void llama_layer(const ModelSpec& model, std::int64_t index, Layout& layout) {
+  const std::string prefix = "model.layers." + std::to_string(index) + ".";
+  const std::int64_t head = model.hidden / model.heads;
+  layout.ones(prefix + "input_layernorm.weight", model.hidden);
+  layout.matrix(prefix + "self_attn.q_proj.weight", model.heads * head, model.hidden);
+  layout.matrix(prefix + "self_attn.k_proj.weight", model.kv_heads * head, model.hidden);
+  layout.matrix(prefix + "self_attn.v_proj.weight", model.kv_heads * head, model.hidden);
+  layout.residual(prefix + "self_attn.o_proj.weight", model.hidden, model.heads * head);
+  layout.ones(prefix + "post_attention_layernorm.weight", model.hidden);
+  layout.matrix(prefix + "mlp.gate_proj.weight", model.ffn, model.hidden);
+  layout.matrix(prefix + "mlp.up_proj.weight", model.ffn, model.hidden);
+  layout.residual(prefix + "mlp.down_proj.weight", model.hidden, model.ffn);
+}
+
+// GPT-2 keeps its matrices as [in, out] (Conv1D).
+void gpt2_layer(const ModelSpec& model, std::int64_t index, Layout& layout) {
+  const std::string prefix = "transformer.h." + std::to_string(index) + ".";
+  layout.ones(prefix + "ln_1.weight", model.hidden);
+  layout.zeros(prefix + "ln_1.bias", model.hidden);
+  layout.matrix(prefix + "attn.c_attn.weight", model.hidden, 3 * model.hidden);
+  layout.zeros(prefix + "attn.c_attn.bias", 3 * model.hidden);
+  layout.residual(prefix + "attn.c_proj.weight", model.hidden, model.hidden);
+  layout.zeros(prefix + "attn.c_proj.bias", model.hidden);
+  layout.ones(prefix + "ln_2.weight", model.hidden);
+  layout.zeros(prefix + "ln_2.bias", model.hidden);
+  layout.matrix(prefix + "mlp.c_fc.weight", model.hidden, model.ffn);
+  layout.zeros(prefix + "mlp.c_fc.bias", model.ffn);
+  layout.residual(prefix + "mlp.c_proj.weight", model.ffn, model.hidden);
+  layout.zeros(prefix + "mlp.c_proj.bias", model.hidden);
+}
+
+}  // namespace
+
+std::vector<TensorSlot> parameter_layout(const ModelSpec& model) {
+  SHOAL_CHECK(model.kv_heads > 0 && model.ffn > 0, "derived fields are not filled");
+  Layout layout(model);
+  if (model.family == ModelFamily::kLlama) {
+    layout.matrix("model.embed_tokens.weight", model.vocab, model.hidden);
+    for (std::int64_t i = 0; i < model.layers; ++i) llama_layer(model, i, layout);
+    layout.ones("model.norm.weight", model.hidden);
+    layout.matrix("lm_head.weight", model.vocab, model.hidden);
+  } else {
+    layout.matrix("transformer.wte.weight", model.vocab, model.hidden);
+    layout.positions("transformer.wpe.weight", model.context, model.hidden);
+    for (std::int64_t i = 0; i < model.layers; ++i) gpt2_layer(model, i, layout);
+    layout.ones("transformer.ln_f.weight", model.hidden);
+    layout.zeros("transformer.ln_f.bias", model.hidden);
+  }
+  return layout.take();
+}
+
+std::vector<DecayRange> decay_ranges(const std::vector<TensorSlot>& layout) {
+  std::vector<DecayRange> ranges;
+  for (const TensorSlot& slot : layout) {
+    if (ranges.empty() || ranges.back().decays != slot.decays) {
+      ranges.push_back({slot.first, 0, slot.decays});
+    }
+    ranges.back().count += slot.count;
+  }
+  return ranges;
+}
+
+void initialize(const std::vector<TensorSlot>& layout, std::uint64_t seed, std::span<float> flat) {
+  for (std::size_t i = 0; i < layout.size(); ++i) {
+    const TensorSlot& slot = layout[i];
+    const auto values =
+        flat.subspan(static_cast<std::size_t>(slot.first), static_cast<std::size_t>(slot.count));
+    Prng prng(mix_seed(seed, i));
+    for (float& value : values) {
+      switch (slot.initial) {
+        case Initial::kNormal:
+          value = static_cast<float>(prng.normal() * slot.deviation);
+          break;
+        case Initial::kOnes:
+          value = 1;
+          break;
+        case Initial::kZeros:
+          value = 0;
+          break;
+      }
+    }
+  }
+}
+
+}  // namespace shoal::trainer

@@ -1,0 +1,43 @@
+// Where each parameter lives in the one flat vector of a model, under the names that the Hugging
+// Face libraries give it. The order is fixed, so the same spec has the same vector on every
+// machine; rows that are used together (q, k, v; gate, up) are neighbours and can be read as one
+// matrix. Values only: no torch, no allocation of the vector itself. Pure and thread-safe.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/job_spec.h"
+
+namespace shoal::trainer {
+
+enum class Initial { kNormal, kOnes, kZeros };
+
+// One parameter tensor: values [first, first + count) of the flat vector, row-major.
+struct TensorSlot {
+  std::string name;  // "model.layers.0.self_attn.q_proj.weight"
+  std::vector<std::int64_t> shape;
+  std::int64_t first = 0, count = 0;
+  bool decays = false;  // weight decay: matrices, but not embeddings of positions
+  Initial initial = Initial::kNormal;
+  double deviation = 0;  // of kNormal
+};
+
+// A run of neighbours with the same answer to "does it decay".
+struct DecayRange {
+  std::int64_t first = 0, count = 0;
+  bool decays = false;
+};
+
+// Derived fields must be filled (with_derived_fields). The counts add up to parameter_count(model).
+std::vector<TensorSlot> parameter_layout(const ModelSpec& model);
+std::vector<DecayRange> decay_ranges(const std::vector<TensorSlot>& layout);
+
+// The initial parameters: normal(0, 0.02) matrices, those that write to the residual stream scaled
+// by 1 / sqrt(2 * layers), norms 1, biases 0. The same bits for the same seed on every machine.
+void initialize(const std::vector<TensorSlot>& layout, std::uint64_t seed, std::span<float> flat);
+
+}  // namespace shoal::trainer

@@ -1,0 +1,129 @@
+// How a replica comes to its state: from the seed, from a checkpoint's files, or from a donor. A
+// state that does not have the announced digests is refused.
+#include "base/check.h"
+#include "trainer/checkpoint.h"
+#include "trainer/replica.h"
+
+namespace shoal::trainer {
+namespace {
+
+std::string mebibytes_text(Bytes bytes) { return std::to_string(bytes.count() >> 20) + " MiB"; }
+
+MaybeFailure check_fits(const JobSpec& spec, const DeviceChoice& device) {
+  const Bytes needed = training_memory(spec), there = device_memory(device);
+  if (there.count() == 0 || needed <= there) return std::nullopt;
+  return Failure{ReplicaFailure::kModelDoesNotFit,
+                 "training needs " + mebibytes_text(needed) + ", the device has " +
+                     mebibytes_text(there) +
+                     " (use a smaller model, train.microbatch or model.context)"};
+}
+
+// What went wrong with the files of a checkpoint.
+Failure checkpoint_failure(const Error& error) {
+  const bool damaged = error.code == Code::kDataLoss;
+  return {damaged ? ReplicaFailure::kDigestMismatch : ReplicaFailure::kInternal, to_string(error)};
+}
+
+MaybeFailure check_digests(const StateSource& source, const OuterState& state) {
+  const auto differs = [](const Digest& wanted, std::span<const float> values) {
+    return static_cast<bool>(wanted) && wanted != digest_of(values);
+  };
+  if (differs(source.anchor, state.anchor)) {
+    return Failure{ReplicaFailure::kDigestMismatch, "the anchor is not the announced one"};
+  }
+  if (differs(source.momentum, state.momentum)) {
+    return Failure{ReplicaFailure::kDigestMismatch, "the outer momentum is not the announced one"};
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+MaybeFailure Replica::load() {
+  if (spec_.swarm.stages != 1) {
+    return Failure{ReplicaFailure::kModelDoesNotFit,
+                   "swarm.stages: this trainer serves whole models, give 1 stage"};
+  }
+  if (auto failure = check_fits(spec_, context_.device)) return failure;
+  auto data = Dataset::open(spec_);
+  if (!data) return data_failure(data.error());
+  if (auto failure = Learner::create(spec_, std::move(*data), context_.device, learner_)) {
+    if (failure->kind == ReplicaFailure::kOutOfMemory) {
+      failure->kind = ReplicaFailure::kModelDoesNotFit;
+    }
+    return failure;
+  }
+  const auto count = static_cast<std::size_t>(learner_->value_count());
+  outer_ = std::make_shared<OuterState>();
+  outer_->anchor.resize(count);
+  outer_->momentum.resize(count);
+  switch (command_.assign.source.kind) {
+    case SourceKind::kSeed:
+      learner_->seed();
+      learner_->read_parameters(outer_->anchor);
+      return loaded();
+    case SourceKind::kCheckpoint:
+      return load_checkpoint();
+    case SourceKind::kPeer:
+      start_fetch();
+      return std::nullopt;
+  }
+  return std::nullopt;
+}
+
+MaybeFailure Replica::load_checkpoint() {
+  auto checkpoint = read_checkpoint(command_.checkpoint_folder, true);
+  if (!checkpoint) return checkpoint_failure(checkpoint.error());
+  if (checkpoint->spec.model != spec_.model) {
+    return Failure{ReplicaFailure::kInternal, "the checkpoint holds another model than the job's"};
+  }
+  outer_->anchor = std::move(checkpoint->anchor);
+  outer_->momentum = std::move(checkpoint->momentum);
+  learner_->write_adam(checkpoint->adam_m, checkpoint->adam_v, checkpoint->adam_step);
+  held_step_ = checkpoint->step;
+  return loaded();
+}
+
+void Replica::start_fetch() {
+  fetched_adam_ = std::make_unique<AdamCopy>();
+  fetched_adam_->m.resize(outer_->anchor.size());
+  fetched_adam_->v.resize(outer_->anchor.size());
+  background_.start([this](std::uint64_t number, std::stop_token stop) {
+    const StateSource& source = command_.assign.source;
+    outer_opt::StateSink sink{outer_->anchor, outer_->momentum, fetched_adam_->m, fetched_adam_->v};
+    Status status =
+        context_.node.fetch_state(source.donor_address, source.donor, source.key, sink, stop);
+    fetched_adam_->step = sink.adam_step;
+    context_.queue.push(FetchEnded{number, std::move(status)});
+  });
+}
+
+MaybeFailure Replica::fetch_ended(const FetchEnded& event) {
+  if (event.work != background_.current() || participant_) return std::nullopt;
+  background_.stop();
+  if (!event.status) return Failure{ReplicaFailure::kDonorLost, to_string(event.status.error())};
+  learner_->write_adam(fetched_adam_->m, fetched_adam_->v, fetched_adam_->step);
+  fetched_adam_.reset();
+  return loaded();
+}
+
+MaybeFailure Replica::loaded() {
+  if (auto failure = check_digests(command_.assign.source, *outer_)) return failure;
+  const RoundKey key = command_.assign.source.key;
+  learner_->write_parameters(outer_->anchor);
+  pseudo_gradient_.resize(outer_->anchor.size());
+  average_.resize(outer_->anchor.size());
+  participant_.emplace(id_, key);
+  context_.shelf.publish(id_, key, outer_);
+  say_loaded();
+  return std::nullopt;
+}
+
+void Replica::say_loaded() const {
+  if (!participant_) return;
+  context_.say(Loaded{id_, participant_->held(), digest_of(std::span<const float>(outer_->anchor)),
+                      digest_of(std::span<const float>(outer_->momentum)), learner_->value_count(),
+                      context_.node.address()});
+}
+
+}  // namespace shoal::trainer

@@ -1,0 +1,60 @@
+// The safetensors file format (Hugging Face): 8 bytes little-endian header length, a JSON header
+// padded with spaces to a multiple of 8, then the tensors' bytes back to back. fp32 only,
+// row-major. Tensors of other types in a file are refused. No torch here. Not for concurrent use of
+// one object.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/result.h"
+
+namespace shoal::trainer {
+
+// A tensor to be written; the values must live until write_safetensors() returns.
+struct TensorToWrite {
+  std::string name;
+  std::vector<std::int64_t> shape;
+  std::span<const float> values;  // as many as the shape says
+};
+
+using Metadata = std::map<std::string, std::string>;
+
+// Writes and fsyncs `path`, replacing what was there.
+Status write_safetensors(const std::filesystem::path& path,
+                         const std::vector<TensorToWrite>& tensors, const Metadata& metadata);
+
+// A file opened for reading: the header was read and checked against the file's size.
+class SafetensorsFile {
+ public:
+  static Result<SafetensorsFile> open(const std::filesystem::path& path);
+
+  bool has(const std::string& name) const { return tensors_.count(name) != 0; }
+  // Reads one tensor; kNotFound without it, kIncompatible when the shape is another one.
+  Status read(const std::string& name, const std::vector<std::int64_t>& shape,
+              std::span<float> out) const;
+  const Metadata& metadata() const { return metadata_; }
+
+ private:
+  struct Entry {
+    std::vector<std::int64_t> shape;
+    std::uint64_t begin = 0, end = 0;  // bytes after the header
+  };
+  Status parse_header(const std::string& header, std::uint64_t data_size);
+
+  std::filesystem::path path_;
+  std::uint64_t data_start_ = 0;
+  std::map<std::string, Entry> tensors_;
+  Metadata metadata_;
+};
+
+// Writes `text` to `path` and fsyncs it.
+Status write_file(const std::filesystem::path& path, const std::string& text);
+Result<std::string> read_file(const std::filesystem::path& path);
+
+}  // namespace shoal::trainer

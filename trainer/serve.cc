@@ -1,0 +1,109 @@
+// See serve.h.
+#include "trainer/serve.h"
+
+#include <charconv>
+#include <csignal>
+#include <cstdlib>
+#include <iostream>
+#include <string>
+
+#include "trainer/blas.h"
+#include "trainer/control.h"
+#include "trainer/worker.h"
+
+namespace shoal::trainer {
+namespace {
+
+constexpr std::size_t kCommandsMax = 256;
+constexpr int kExitBadEnvironment = 1, kExitDeviceLost = 3;
+constexpr int kThreadsMax = 1024;
+
+std::string environment(const char* name, const std::string& otherwise) {
+  const char* value = std::getenv(name);
+  return value != nullptr && *value != '\0' ? value : otherwise;
+}
+
+Result<int> environment_number(const char* name, int otherwise, int least, int most) {
+  const std::string text = environment(name, std::to_string(otherwise));
+  int value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error == std::errc() && end == text.data() + text.size() && value >= least && value <= most) {
+    return value;
+  }
+  return Error{Code::kValidation,
+               "must be a number from " + std::to_string(least) + " to " + std::to_string(most) +
+                   ", got \"" + text + "\"",
+               name, ""};
+}
+
+Result<DeviceChoice> device_from_environment() {
+  const std::string kind = environment("SHOAL_TRAINER_KIND", "cpu");
+  if (kind != "cpu" && kind != "cuda") {
+    return Error{Code::kValidation, "must be cpu or cuda, got \"" + kind + "\"",
+                 "SHOAL_TRAINER_KIND", ""};
+  }
+  const auto index = environment_number("SHOAL_TRAINER_DEVICE", 0, 0, 4095);
+  if (!index) return index.error();
+  const auto threads = environment_number("SHOAL_TRAINER_THREADS", 1, 1, kThreadsMax);
+  if (!threads) return threads.error();
+  return DeviceChoice{kind == "cuda" ? DeviceKind::kCuda : DeviceKind::kCpu, *index, *threads};
+}
+
+int complain(const Error& error) {
+  std::cerr << "shoal-trainer: " << to_string(error) << std::endl;
+  return kExitBadEnvironment;
+}
+
+void warn_about_slow_blas(const DeviceChoice& device) {
+  if (device.kind != DeviceKind::kCpu || !blas().reference) return;
+  std::cerr << "shoal-trainer: WARNING: libtorch computes with the " << blas().name
+            << ", about ten times slower than it could: install libopenblas0-pthread" << std::endl;
+}
+
+int run_attached(const DeviceChoice& device, outer_opt::PeerNode& node, const std::string& socket) {
+  EventQueue queue(kCommandsMax);
+  auto control = Control::dial(socket, queue);
+  if (!control) return complain(control.error());
+  DonorShelf shelf([&queue] { queue.push(AdamWanted{}); });
+  node.set_donor([&shelf](ReplicaId replica, const RoundKey& key, const auto& send) {
+    return shelf.serve(replica, key, send);
+  });
+  TrainerReady ready;
+  if (const auto failure = guarded([&] { ready.device = measure_device(device); })) {
+    return complain(
+        {Code::kUnavailable, failure->detail, "", "look at the device with nvidia-smi"});
+  }
+  ready.peer_address = node.address();
+  ready.libraries = describe_libraries(device);
+  (*control)->start(ready);
+  Worker worker(device, queue, node, shelf,
+                [&](const FromTrainer& message) { (*control)->say(message); });
+  const WorkerEnd end = worker.run();
+  node.set_donor({});
+  return end == WorkerEnd::kDeviceLost ? kExitDeviceLost : 0;
+}
+
+}  // namespace
+
+int serve() {
+  // Ctrl-C on a terminal reaches every process of it; the agent decides when its trainers end.
+  std::signal(SIGINT, SIG_IGN);
+  std::signal(SIGPIPE, SIG_IGN);
+  const std::string socket = environment("SHOAL_TRAINER_SOCKET", "");
+  if (socket.empty()) {
+    return complain({Code::kValidation, "SHOAL_TRAINER_SOCKET is not set", "",
+                     "trainers are started by shoal-agent; see `shoal-trainer --help`"});
+  }
+  const auto device = device_from_environment();
+  if (!device) return complain(device.error());
+  if (const Status prepared = prepare_device(*device); !prepared) return complain(prepared.error());
+  warn_about_slow_blas(*device);
+  outer_opt::PeerNodeOptions options;
+  options.bind = environment("SHOAL_TRAINER_BIND", options.bind);
+  options.advertise_host = environment("SHOAL_TRAINER_HOST", "");
+  auto node = outer_opt::PeerNode::start(options);
+  if (!node) return complain(node.error());
+  return run_attached(*device, **node, socket);
+}
+
+}  // namespace shoal::trainer

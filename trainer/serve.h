@@ -1,0 +1,18 @@
+// `shoal-trainer` without a subcommand: the process that an agent starts, one per device.
+// Everything it needs to know stands in the environment:
+//
+//   SHOAL_TRAINER_SOCKET   path of the agent's Unix-domain socket (required)
+//   SHOAL_TRAINER_DEVICE   device index, 0 without it
+//   SHOAL_TRAINER_KIND     cpu or cuda, cpu without it
+//   SHOAL_TRAINER_THREADS  CPU threads of this process, 1 without it
+//   SHOAL_TRAINER_BIND     host:port of the peer service, 127.0.0.1:0 without it
+//   SHOAL_TRAINER_HOST     what peers dial, the host of the former without it
+#pragma once
+
+namespace shoal::trainer {
+
+// The exit code: 0 when the agent stopped us or went away, 1 for a bad environment, 3 when the
+// device was lost and a fresh process may have more luck.
+int serve();
+
+}  // namespace shoal::trainer

@@ -1,0 +1,283 @@
+// Whole rounds through the real worker and learner, with peers replaced by a node that averages
+// what it is given: seed, train, report, vote, commit, evaluate, checkpoint, resume, join, and the
+// refusals.
+#include "trainer/worker.h"
+
+#include <filesystem>
+#include <fstream>
+#include <thread>
+
+#include <gmock/gmock.h>
+
+namespace shoal::trainer {
+namespace {
+
+// A reduce with only this member: the average is its own pseudo-gradient, or zero.
+class LoneNode : public outer_opt::PeerNode {
+ public:
+  std::string address() const override { return "127.0.0.1:7"; }
+  outer_opt::ReduceResult reduce(const ReducePlan&, ReplicaId, std::span<const float> own,
+                                 std::span<float> average, std::stop_token) override {
+    std::fill(average.begin(), average.end(), 0.0f);
+    std::copy(own.begin(), own.end(), average.begin());
+    return {true, {digest_of(std::span<const float>(average)), {}}, {}};
+  }
+  void set_donor(outer_opt::Donor) override {}
+  Status fetch_state(const std::string&, ReplicaId, const RoundKey&, outer_opt::StateSink& sink,
+                     std::stop_token) override {
+    if (donor == nullptr) return Error{Code::kUnavailable, "the donor is gone", "", ""};
+    std::copy(donor->anchor.begin(), donor->anchor.end(), sink.anchor.begin());
+    std::copy(donor->momentum.begin(), donor->momentum.end(), sink.momentum.begin());
+    sink.adam_step = 4;
+    return {};
+  }
+  const OuterState* donor = nullptr;
+};
+
+class WorkerTest : public testing::Test {
+ protected:
+  WorkerTest() : queue_(64), shelf_([this] { queue_.push(AdamWanted{}); }) {
+    const auto folder = std::filesystem::path(testing::TempDir());
+    text_ = (folder / "shoal_worker_test.txt").string();
+    std::ofstream out(text_);
+    for (int i = 0; i < 400; ++i) out << "the quick brown fox jumps over the lazy dog. ";
+    spec_.name = "test";
+    spec_.model = {ModelFamily::kGpt2, 1, 16, 2, 0, 0, 8, 256};
+    spec_.data.train = text_;
+    spec_.train.batch = 2;
+    spec_.train.steps = Steps(100);
+    spec_.train.warmup = Steps(0);
+    worker_ = std::thread([this] {
+      Worker worker({}, queue_, node_, shelf_, [this](const FromTrainer& m) { heard(m); });
+      end_ = worker.run();
+    });
+  }
+  ~WorkerTest() override {
+    tell(StopTrainer{});
+    worker_.join();
+  }
+
+  void tell(ToTrainer command) { queue_.push(std::move(command)); }
+  void heard(const FromTrainer& message) {
+    if (std::holds_alternative<Progress>(message)) return;
+    const std::lock_guard lock(mutex_);
+    said_.push_back(message);
+    changed_.notify_all();
+  }
+  // The next message, which must be a T.
+  template <typename T>
+  T hear() {
+    std::unique_lock lock(mutex_);
+    if (!changed_.wait_for(lock, std::chrono::seconds(60), [&] { return !said_.empty(); })) {
+      ADD_FAILURE() << "nothing was said";
+      return {};
+    }
+    const FromTrainer message = said_.front();
+    said_.pop_front();
+    if (const auto* failed = std::get_if<ReplicaFailed>(&message)) failed_ = *failed;
+    const T* wanted = std::get_if<T>(&message);
+    if (wanted == nullptr) {
+      ADD_FAILURE() << "another message: " << message.index() << " " << failed_.detail;
+      return {};
+    }
+    return *wanted;
+  }
+  LoadReplica load(std::uint64_t replica, SourceKind kind, RoundNumber round) {
+    LoadReplica command;
+    command.assign.replica = ReplicaId(replica);
+    command.assign.job = JobId(1);
+    command.assign.spec = spec_;
+    command.assign.source.kind = kind;
+    command.assign.source.key = key(round);
+    return command;
+  }
+  static RoundKey key(RoundNumber round) { return {JobId(1), 0, round}; }
+  OpenRound open(RoundNumber round, std::int64_t from, std::int64_t to) {
+    return {key(round), Steps(from), Steps(to), {from * 2, (to - from) * 2}};
+  }
+  ReducePlan plan(RoundNumber round, std::int64_t values) {
+    ReducePlan plan;
+    plan.key = key(round);
+    plan.attempt = 1;
+    plan.value_count = values;
+    plan.members = {{ReplicaId(1), "", 32, 1, 0, values}};
+    plan.time_limit = seconds(60);
+    return plan;
+  }
+  template <typename Body>
+  void tell_replica(Body body) {
+    tell(ToReplica<Body>{ReplicaId(1), std::move(body)});
+  }
+  // A whole round; returns what was applied.
+  Applied run_round(const Loaded& loaded, RoundNumber round, std::int64_t from, std::int64_t to,
+                    EvalSlice evaluate, bool last) {
+    tell_replica(open(round, from, to));
+    report_ = hear<FromReplica<RoundReport>>().body;
+    tell_replica(plan(round, loaded.value_count));
+    const Vote vote = hear<FromReplica<Vote>>().body;
+    tell_replica(CommitRound{key(round), 1, vote.average, evaluate, last, {}});
+    return hear<FromReplica<Applied>>().body;
+  }
+
+  EventQueue queue_;
+  LoneNode node_;
+  DonorShelf shelf_;
+  std::string text_;
+  JobSpec spec_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<FromTrainer> said_;
+  ReplicaFailed failed_;
+  RoundReport report_;
+  std::optional<WorkerEnd> end_;
+  std::thread worker_;
+};
+
+TEST_F(WorkerTest, ARoundFromSeedToEvaluation) {
+  tell(load(1, SourceKind::kSeed, 0));
+  const auto loaded = hear<Loaded>();
+  EXPECT_EQ(loaded.value_count, parameter_count(spec_.model));
+  EXPECT_EQ(loaded.address, "127.0.0.1:7");
+  const Applied applied = run_round(loaded, 1, 0, 8, {0, 1, 3}, true);
+  EXPECT_EQ(report_.steps, Steps(8));
+  EXPECT_EQ(report_.tokens, Tokens(8 * 2 * 8));
+  EXPECT_GT(report_.norm, 0);
+  EXPECT_EQ(report_.nonfinite, 0);
+  EXPECT_NE(applied.anchor, loaded.anchor);
+  const auto evaluated = hear<FromReplica<Evaluated>>().body;
+  EXPECT_EQ(evaluated.key, key(1));
+  EXPECT_EQ(evaluated.tokens, Tokens(3 * 2 * 8));
+  EXPECT_GT(evaluated.loss_sum, 0);
+}
+
+TEST_F(WorkerTest, AlgorithmNoneAdoptsTheLocalParameters) {
+  spec_.sync.algorithm = SyncAlgorithm::kNone;
+  tell(load(1, SourceKind::kSeed, 0));
+  const auto loaded = hear<Loaded>();
+  tell_replica(open(1, 0, 4));
+  hear<FromReplica<RoundReport>>();
+  tell_replica(plan(1, loaded.value_count));
+  const Vote vote = hear<FromReplica<Vote>>().body;
+  tell_replica(CommitRound{key(1), 1, vote.average, {0, 0, 0}, true, {}});
+  const Applied applied = hear<FromReplica<Applied>>().body;
+  EXPECT_EQ(applied.anchor, vote.average);
+  EXPECT_EQ(applied.momentum, loaded.momentum);
+}
+
+TEST_F(WorkerTest, AbortKeepsTheProgress) {
+  tell(load(1, SourceKind::kSeed, 0));
+  hear<Loaded>();
+  tell_replica(open(1, 0, 4));
+  const auto first = hear<FromReplica<RoundReport>>().body;
+  tell_replica(AbortRound{key(1), AbortReason::kTimeSpent, open(1, 4, 6)});
+  const auto second = hear<FromReplica<RoundReport>>().body;
+  EXPECT_EQ(first.steps, Steps(4));
+  EXPECT_EQ(second.steps, Steps(6));
+  EXPECT_EQ(second.tokens, Tokens(6 * 2 * 8));
+}
+
+TEST_F(WorkerTest, CheckpointAndResume) {
+  tell(load(1, SourceKind::kSeed, 0));
+  const auto loaded = hear<Loaded>();
+  const Applied applied = run_round(loaded, 1, 0, 4, {0, 0, 0}, true);
+  const auto folder = std::filesystem::path(testing::TempDir()) / "shoal_worker_test_checkpoint";
+  tell(WriteCheckpointTo{ReplicaId(1), {CheckpointId(5), key(1)}, folder.string()});
+  EXPECT_EQ(hear<CheckpointReady>().checkpoint, CheckpointId(5));
+  tell(WriteCheckpointTo{ReplicaId(1), {CheckpointId(6), key(3)}, folder.string()});
+  EXPECT_EQ(hear<CheckpointFailed>().checkpoint, CheckpointId(6));
+
+  auto resume = load(2, SourceKind::kCheckpoint, 1);
+  resume.checkpoint_folder = folder.string();
+  resume.assign.source.anchor = applied.anchor;
+  resume.assign.source.momentum = applied.momentum;
+  tell(resume);
+  const auto again = hear<Loaded>();
+  EXPECT_EQ(again.replica, ReplicaId(2));
+  EXPECT_EQ(again.anchor, applied.anchor);
+  EXPECT_EQ(again.momentum, applied.momentum);
+}
+
+TEST_F(WorkerTest, JoinerTakesTheDonorsState) {
+  OuterState donor;
+  donor.anchor.assign(static_cast<std::size_t>(parameter_count(with_derived_fields(spec_).model)),
+                      0.5f);
+  donor.momentum.assign(donor.anchor.size(), 0.25f);
+  node_.donor = &donor;
+  auto join = load(1, SourceKind::kPeer, 3);
+  join.assign.source.anchor = digest_of(std::span<const float>(donor.anchor));
+  tell(join);
+  const auto loaded = hear<Loaded>();
+  EXPECT_EQ(loaded.key, key(3));
+  EXPECT_EQ(loaded.anchor, join.assign.source.anchor);
+}
+
+TEST_F(WorkerTest, WrongDigestAndLostDonorAreNamed) {
+  tell(load(1, SourceKind::kPeer, 3));
+  EXPECT_EQ(hear<ReplicaFailed>().failure, ReplicaFailure::kDonorLost);
+  auto wrong = load(2, SourceKind::kSeed, 0);
+  wrong.assign.source.anchor = {1, 2};
+  tell(wrong);
+  EXPECT_EQ(hear<ReplicaFailed>().failure, ReplicaFailure::kDigestMismatch);
+}
+
+TEST_F(WorkerTest, MissingDataModelTooLargeAndBadLeaseAreNamed) {
+  auto missing = load(1, SourceKind::kSeed, 0);
+  missing.assign.spec.data.train = "/nowhere/text";
+  tell(missing);
+  EXPECT_EQ(hear<ReplicaFailed>().failure, ReplicaFailure::kDataMissing);
+  auto huge = load(1, SourceKind::kSeed, 0);
+  huge.assign.spec.model.hidden = 65536;
+  huge.assign.spec.model.layers = 200;
+  tell(huge);
+  EXPECT_EQ(hear<ReplicaFailed>().failure, ReplicaFailure::kModelDoesNotFit);
+  tell(load(1, SourceKind::kSeed, 0));
+  hear<Loaded>();
+  OpenRound round = open(1, 0, 4);
+  round.lease.count = 7;
+  tell_replica(round);
+  EXPECT_EQ(hear<ReplicaFailed>().failure, ReplicaFailure::kInternal);
+}
+
+TEST_F(WorkerTest, EvaluateInTheMiddleOfARoundUsesTheAnchor) {
+  tell(load(1, SourceKind::kSeed, 0));
+  hear<Loaded>();
+  tell_replica(Evaluate{key(0), {0, 1, 4}});
+  const auto before = hear<FromReplica<Evaluated>>().body;
+  tell_replica(open(1, 0, 4));
+  hear<FromReplica<RoundReport>>();
+  tell_replica(Evaluate{key(0), {0, 1, 4}});
+  const auto after = hear<FromReplica<Evaluated>>().body;
+  EXPECT_DOUBLE_EQ(before.loss_sum, after.loss_sum);
+}
+
+TEST_F(WorkerTest, SlicesOfTheValidationAddUp) {
+  tell(load(1, SourceKind::kSeed, 0));
+  hear<Loaded>();
+  tell_replica(Evaluate{key(0), {0, 1, 5}});
+  const auto whole = hear<FromReplica<Evaluated>>().body;
+  tell_replica(Evaluate{key(0), {0, 2, 5}});
+  const auto even = hear<FromReplica<Evaluated>>().body;
+  tell_replica(Evaluate{key(0), {1, 2, 5}});
+  const auto odd = hear<FromReplica<Evaluated>>().body;
+  EXPECT_EQ(whole.tokens, even.tokens + odd.tokens);
+  EXPECT_NEAR(whole.loss_sum, even.loss_sum + odd.loss_sum, 1e-6);
+}
+
+TEST_F(WorkerTest, DonorShelfGivesTheHeldRoundOnly) {
+  tell(load(1, SourceKind::kSeed, 0));
+  const auto loaded = hear<Loaded>();
+  Digest anchor;
+  std::size_t moments = 0;
+  const auto take = [&](const outer_opt::DonorState& state) {
+    anchor = digest_of(state.anchor);
+    moments = state.adam_m.size();
+  };
+  EXPECT_EQ(shelf_.serve(ReplicaId(9), key(0), take).error().code, Code::kNotFound);
+  EXPECT_EQ(shelf_.serve(ReplicaId(1), key(2), take).error().code, Code::kConflict);
+  ASSERT_TRUE(shelf_.serve(ReplicaId(1), key(0), take).ok());
+  EXPECT_EQ(anchor, loaded.anchor);
+  EXPECT_EQ(moments, static_cast<std::size_t>(loaded.value_count));
+}
+
+}  // namespace
+}  // namespace shoal::trainer

@@ -1,0 +1,49 @@
+// Channel arguments; the values were chosen by measurement (docs/outer_step.md).
+#include "wire/peer_channel.h"
+
+#include <functional>
+
+#include <grpcpp/create_channel.h>
+#include <grpcpp/security/credentials.h>
+
+namespace shoal::wire {
+namespace {
+
+void set_common(const std::function<void(const char*, int)>& set, Duration keepalive) {
+  const int keepalive_ms = static_cast<int>(keepalive.ms());
+  set(GRPC_ARG_KEEPALIVE_TIME_MS, keepalive_ms);
+  set(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, keepalive_ms);
+  set(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
+  set(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
+  set(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, keepalive_ms / 2);
+  set(GRPC_ARG_HTTP2_MAX_PING_STRIKES, 0);
+  set(GRPC_ARG_HTTP2_MAX_FRAME_SIZE, (1 << 24) - 1);
+  set(GRPC_ARG_HTTP2_BDP_PROBE, 0);  // the window is fixed below
+  set(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, 8 << 20);
+  set(GRPC_ARG_HTTP2_WRITE_BUFFER_SIZE, 2 << 20);
+  set(GRPC_ARG_TCP_READ_CHUNK_SIZE, 1 << 20);
+  set(GRPC_ARG_TCP_MIN_READ_CHUNK_SIZE, 64 << 10);
+  set(GRPC_ARG_TCP_MAX_READ_CHUNK_SIZE, 2 << 20);
+}
+
+}  // namespace
+
+std::shared_ptr<grpc::Channel> dial_peer(const std::string& address, Duration keepalive) {
+  grpc::ChannelArguments arguments;
+  set_common([&](const char* name, int value) { arguments.SetInt(name, value); }, keepalive);
+  arguments.SetMaxReceiveMessageSize(kPeerMessageMax);
+  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 5000);  // also the limit of a connect
+  arguments.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);               // a stream is never repeated
+  arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+  return grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments);
+}
+
+void configure_peer_server(grpc::ServerBuilder& builder, Duration keepalive) {
+  set_common([&](const char* name, int value) { builder.AddChannelArgument(name, value); },
+             keepalive);
+  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);  // a taken port is an error, not shared
+  builder.SetMaxReceiveMessageSize(kPeerMessageMax);
+}
+
+}  // namespace shoal::wire

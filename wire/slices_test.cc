@@ -1,0 +1,60 @@
+// Lent memory is returned when the last slice goes; received messages keep their bytes in order.
+#include "wire/slices.h"
+
+#include <array>
+#include <cstring>
+
+#include <gtest/gtest.h>
+
+namespace shoal::wire {
+namespace {
+
+std::span<const std::byte> as_span(const char* text) {
+  return {reinterpret_cast<const std::byte*>(text), std::strlen(text)};
+}
+
+TEST(Lender, WaitsForTheLastReference) {
+  Lender lender;
+  const char* memory = "tensor";
+  {
+    grpc::Slice slice = lender.lend(as_span(memory));
+    EXPECT_EQ(static_cast<const void*>(slice.begin()), memory);  // no copy
+    const grpc::ByteBuffer buffer(&slice, 1);
+    slice = grpc::Slice();
+    EXPECT_EQ(lender.out(), 1);
+    EXPECT_FALSE(lender.wait_returned(Duration{}));
+  }
+  EXPECT_EQ(lender.out(), 0);
+  EXPECT_TRUE(lender.wait_returned(Duration{}));
+}
+
+TEST(Received, HeaderAndPiecesOverSliceBorders) {
+  Lender lender;
+  {
+    const grpc::Slice slices[] = {lender.lend(as_span("ab")), lender.lend(as_span("cdef")),
+                                  lender.lend(as_span("gh"))};
+    const grpc::ByteBuffer buffer(slices, 3);
+    Received message;
+    ASSERT_TRUE(message.take(buffer));
+    EXPECT_EQ(message.size(), 8u);
+    std::array<std::byte, 3> front;
+    message.copy_front(front);
+    EXPECT_EQ(std::memcmp(front.data(), "abc", 3), 0);
+    std::string rest;
+    for (const auto& piece : message.pieces(3)) {
+      rest.append(reinterpret_cast<const char*>(piece.data()), piece.size());
+    }
+    EXPECT_EQ(rest, "defgh");
+    EXPECT_EQ(message.pieces(2).size(), 2u);
+    EXPECT_TRUE(message.pieces(8).empty());
+  }
+  EXPECT_TRUE(lender.wait_returned(Duration{}));
+}
+
+TEST(Received, RefusesNothing) {
+  Received message;
+  EXPECT_FALSE(message.take(grpc::ByteBuffer()));
+}
+
+}  // namespace
+}  // namespace shoal::wire

@@ -1,0 +1,94 @@
+// Walks /proc/self/fd. linux/tcp.h has the counters that the C library's header lacks.
+#include "wire/socket_counter.h"
+
+#include <charconv>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+
+#include <dirent.h>
+#include <linux/tcp.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+
+namespace shoal::wire {
+namespace {
+
+std::uint16_t port_of_socket(int fd, int (*name)(int, sockaddr*, socklen_t*)) {
+  sockaddr_storage address{};
+  socklen_t size = sizeof address;
+  if (name(fd, reinterpret_cast<sockaddr*>(&address), &size) != 0) return 0;
+  if (address.ss_family == AF_INET) {
+    return ntohs(reinterpret_cast<const sockaddr_in*>(&address)->sin_port);
+  }
+  if (address.ss_family == AF_INET6) {
+    return ntohs(reinterpret_cast<const sockaddr_in6*>(&address)->sin6_port);
+  }
+  return 0;
+}
+
+bool read_totals(int fd, SocketTotals& totals) {
+  tcp_info info{};
+  socklen_t size = sizeof info;
+  if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &size) != 0) return false;
+  totals.sent = Bytes(static_cast<std::int64_t>(info.tcpi_bytes_sent));
+  totals.received = Bytes(static_cast<std::int64_t>(info.tcpi_bytes_received));
+  return true;
+}
+
+}  // namespace
+
+std::uint16_t port_of(const std::string& address) {
+  const std::size_t colon = address.rfind(':');
+  if (colon == std::string::npos) return 0;
+  std::uint16_t port = 0;
+  const char* end = address.data() + address.size();
+  const auto parsed = std::from_chars(address.data() + colon + 1, end, port);
+  return parsed.ec == std::errc() && parsed.ptr == end ? port : 0;
+}
+
+template <typename Use>
+void SocketCounter::for_each_peer_socket(Use use) const {
+  DIR* folder = opendir("/proc/self/fd");
+  if (folder == nullptr) return;
+  while (const dirent* entry = readdir(folder)) {
+    if (entry->d_name[0] == '.') continue;
+    const int fd = std::atoi(entry->d_name);
+    struct stat info {};
+    if (fstat(fd, &info) != 0 || !S_ISSOCK(info.st_mode)) continue;
+    const std::uint16_t remote = port_of_socket(fd, &getpeername);
+    if (remote == 0) continue;  // listening, or not TCP
+    const bool accepted = server_port_ != 0 && port_of_socket(fd, &getsockname) == server_port_;
+    if (!accepted && !dialled_ports_.contains(remote)) continue;
+    SocketTotals totals;
+    if (read_totals(fd, totals)) use(static_cast<std::uint64_t>(info.st_ino), totals);
+  }
+  closedir(folder);
+}
+
+SocketCounter::SocketCounter(std::uint16_t server_port, std::set<std::uint16_t> dialled_ports)
+    : server_port_(server_port), dialled_ports_(std::move(dialled_ports)) {
+  dialled_ports_.erase(0);
+  for_each_peer_socket([&](std::uint64_t inode, const SocketTotals& totals) {
+    sockets_.put(inode, Count{totals, totals});
+  });
+}
+
+void SocketCounter::sample() {
+  for_each_peer_socket([&](std::uint64_t inode, const SocketTotals& totals) {
+    sockets_[inode].last = totals;  // a new socket starts from zero
+  });
+}
+
+SocketTotals SocketCounter::total() {
+  sample();
+  SocketTotals sum;
+  for (const auto& [inode, count] : sockets_) {
+    sum.sent += count.last.sent - count.first.sent;
+    sum.received += count.last.received - count.first.received;
+  }
+  return sum;
+}
+
+}  // namespace shoal::wire
