@@ -47,12 +47,14 @@ void LiveBoard::welcomed(Instant now, ConnectionId connection, AgentId agent) {
   entry.connection = connection;
   entry.last_seen = now;
   by_connection_.put(connection, agent);
+  view_.reset();  // who comes or goes is seen at once
 }
 
 void LiveBoard::hung_up(ConnectionId connection) {
   const std::lock_guard guard(mutex_);
   if (const AgentId* id = by_connection_.find(connection)) agents_.at(*id).connection = {};
   by_connection_.erase(connection);
+  view_.reset();
 }
 
 void LiveBoard::stored(const Record& record) {

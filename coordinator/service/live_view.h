@@ -1,6 +1,7 @@
 // Collects what is true only for this process: who is connected, when it was last heard, the newest
 // progress of each replica. Fed by the runtime's threads, read by REST; thread-safe. Views are
-// immutable and shared, made again when somebody asks and the last one is older than half a second.
+// immutable and shared, made again when somebody asks and the last one is older than half a second
+// or an agent came or went.
 #pragma once
 
 #include <memory>
