@@ -1,6 +1,5 @@
 // The tree of commands. Options are bound here and nowhere else; what a command does is in the
-// files that commands.h and up_command.h name. Every command takes --addr and --json, in any place
-// after its name.
+// files that commands.h and up_command.h name. --addr and --json may stand anywhere in the line.
 #include <cstdlib>
 #include <functional>
 #include <string>
@@ -32,6 +31,7 @@ class Tree {
     const char* from_environment = std::getenv("SHOAL_ADDR");
     common_.address = from_environment && *from_environment ? from_environment : kDefaultAddress;
     app_.require_subcommand(1);
+    take_common(&app_);
     add_up();
     add_jobs();
     add_lists();
@@ -63,14 +63,19 @@ class Tree {
   CLI::App* group(const std::string& name, const std::string& what) {
     CLI::App* made = app_.add_subcommand(name, what);
     made->require_subcommand(1);
+    take_common(made);
     return made;
+  }
+
+  void take_common(CLI::App* command) {
+    command->add_option("--addr", common_.address, "coordinator, http://host:port (or SHOAL_ADDR)");
+    command->add_flag("--json", common_.json, "for machines: the objects of the REST API");
   }
 
   CLI::App* leaf(CLI::App* parent, const std::string& name, const std::string& what,
                  Action action) {
     CLI::App* made = parent->add_subcommand(name, what);
-    made->add_option("--addr", common_.address, "coordinator, http://host:port (or SHOAL_ADDR)");
-    made->add_flag("--json", common_.json, "for machines: the objects of the REST API");
+    take_common(made);
     made->callback([this, action = std::move(action)] { action_ = action; });
     return made;
   }

@@ -17,7 +17,9 @@
 namespace shoal::coordinator {
 
 enum class Health { kGreen, kYellow, kRed };  // heard in time; late; stream closed
-const char* to_string(Health health);
+constexpr const char* to_string(Health health) {
+  return health == Health::kGreen ? "green" : health == Health::kYellow ? "yellow" : "red";
+}
 
 struct AgentLive {
   Health health = Health::kRed;

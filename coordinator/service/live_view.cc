@@ -7,18 +7,6 @@ constexpr Duration kViewAge = milliseconds(500);
 
 }  // namespace
 
-const char* to_string(Health health) {
-  switch (health) {
-    case Health::kGreen:
-      return "green";
-    case Health::kYellow:
-      return "yellow";
-    case Health::kRed:
-      return "red";
-  }
-  return "unknown";
-}
-
 LiveBoard::LiveBoard(Duration heartbeat_every, const Snapshot& snapshot)
     : late_after_(heartbeat_every * 5 / 2), boot_epoch_(snapshot.counters.boot_epoch) {
   for (const AgentRecord& agent : snapshot.agents) {

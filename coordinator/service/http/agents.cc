@@ -28,7 +28,7 @@ Result<AgentRecord> find_agent(Context& context, const std::string& text) {
     }
   }
   return Error{Code::kNotFound, "there is no agent \"" + text + "\"", "",
-               "GET /api/v1/agents lists ids and names; ?gone=true adds those that have left"};
+               "`shoal agent ls` lists ids and names; --gone adds those that have left"};
 }
 
 Result<EventFilter> read_filter(Context& context, const Request& request) {

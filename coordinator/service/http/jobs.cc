@@ -125,7 +125,7 @@ Result<JobRecord> find_job(Context& context, const Request& request) {
   if (!job.ok()) return job.error();
   if (!job.value()) {
     return Error{Code::kNotFound, "there is no job \"" + text + "\"", "",
-                 "GET /api/v1/jobs lists ids and names"};
+                 "`shoal job ls` lists ids and names"};
   }
   return std::move(**job);
 }

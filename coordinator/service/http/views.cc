@@ -29,18 +29,6 @@ Json seconds_between(Instant from, Instant to) {
   return std::max(0.0, (to - from).seconds());
 }
 
-const char* health_word(Health health) {
-  switch (health) {
-    case Health::kGreen:
-      return "green";
-    case Health::kYellow:
-      return "yellow";
-    case Health::kRed:
-      return "red";
-  }
-  return "red";
-}
-
 bool has_reported(ContributionState state) { return state != ContributionState::kTraining; }
 
 Json progress_json(const JobRecord& job, const JobLive& live) {
@@ -328,7 +316,7 @@ Json agent_json(const AgentRecord& agent, const LiveView& live) {
   json["gone_reason"] =
       agent.state == AgentState::kGone ? Json(to_string(agent.gone)) : Json(nullptr);
   json["health"] =
-      agent.state == AgentState::kGone || now == nullptr ? "red" : health_word(now->health);
+      agent.state == AgentState::kGone || now == nullptr ? "red" : to_string(now->health);
   json["last_seen_at"] = now != nullptr ? time_or_null(now->last_seen) : Json(nullptr);
   json["resident_bytes"] =
       now != nullptr && now->resident.count() > 0 ? Json(now->resident.count()) : Json(nullptr);
