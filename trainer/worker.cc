@@ -4,15 +4,12 @@
 #include <optional>
 #include <utility>
 
+#include "base/overloaded.h"
+
 namespace shoal::trainer {
 namespace {
 
 constexpr Duration kIdleWait = seconds(1);
-
-template <typename... Functions>
-struct Overloaded : Functions... {
-  using Functions::operator()...;
-};
 
 }  // namespace
 

@@ -4,14 +4,10 @@
 #include <algorithm>
 
 #include "agent/core/state.h"
+#include "base/overloaded.h"
 
 namespace shoal::agent {
 namespace {
-
-template <typename... Handlers>
-struct Overloaded : Handlers... {
-  using Handlers::operator()...;
-};
 
 void take_earlier(std::optional<Instant>& earliest, const std::optional<Instant>& due) {
   if (due && (!earliest || *due < *earliest)) earliest = due;

@@ -47,12 +47,13 @@ void Agent::State::fetch_failed(CheckpointId checkpoint, const std::string& deta
 void Agent::State::drop_unused_fetches() {
   std::vector<CheckpointId> unused;
   for (const auto& [checkpoint, fetch] : fetches) {
-    const bool used = std::any_of(replicas.begin(), replicas.end(), [&](const auto& entry) {
-      const Replica& replica = entry.second;
-      return replica.state != ReplicaState::kServing &&
-             replica.assign.source.kind == SourceKind::kCheckpoint &&
-             replica.assign.source.checkpoint == checkpoint;
-    });
+    const bool used =
+        std::any_of(replicas.begin(), replicas.end(), [wanted = checkpoint](const auto& entry) {
+          const Replica& replica = entry.second;
+          return replica.state != ReplicaState::kServing &&
+                 replica.assign.source.kind == SourceKind::kCheckpoint &&
+                 replica.assign.source.checkpoint == wanted;
+        });
     if (!used) unused.push_back(checkpoint);
   }
   for (const CheckpointId checkpoint : unused) {

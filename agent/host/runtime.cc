@@ -15,6 +15,7 @@
 #include "agent/host/trainer_process.h"
 #include "agent/host/trainer_server.h"
 #include "base/digest.h"
+#include "base/overloaded.h"
 
 namespace shoal::agent {
 namespace {
@@ -49,11 +50,6 @@ std::int64_t resident_bytes(const std::string& process) {
 std::uint64_t seed_of(const std::string& uid, std::uint64_t salt) {
   return Digester().add(uid).add(salt).finish().low;
 }
-
-template <typename... Handlers>
-struct Overloaded : Handlers... {
-  using Handlers::operator()...;
-};
 
 }  // namespace
 

@@ -4,6 +4,7 @@
 #include <variant>
 
 #include "base/check.h"
+#include "base/overloaded.h"
 #include "coordinator/core/checkpoints.h"
 #include "coordinator/core/jobs.h"
 #include "coordinator/core/membership.h"
@@ -14,13 +15,6 @@
 
 namespace shoal::coordinator {
 namespace {
-
-template <typename... Fs>
-struct Overloaded : Fs... {
-  using Fs::operator()...;
-};
-template <typename... Fs>
-Overloaded(Fs...) -> Overloaded<Fs...>;
 
 ReplicaId replica_of(const FromAgent& message) {
   return std::visit(

@@ -111,7 +111,8 @@ void fail_all(Turn& turn, AgentId agent, ReplicaFailure failure, const std::stri
   }
 }
 
-void welcome(Turn& turn, AgentId agent, ConnectionId connection, std::vector<ReplicaId> keep) {
+void welcome(Turn& turn, AgentId agent, ConnectionId connection,
+             const std::vector<ReplicaId>& keep) {
   const Options& options = turn.options();
   turn.send_to(connection, Welcome{agent, turn.state().agents.at(agent).incarnation,
                                    options.heartbeat_every, options.lease, keep});

@@ -379,9 +379,10 @@ Status ButterflySession::add_terms(const Work& work, Pieces payload) {
       continue;
     }
     const Codec& c = codec(plan_.codec);
-    Status s = for_each_run(c, payload, sum.size(), [&](auto bytes, auto first, auto n) {
-      return c.accumulate(bytes, factor, sum.subspan(first, n));
-    });
+    Status s =
+        for_each_run(c, payload, sum.size(), [&, scale = factor](auto bytes, auto first, auto n) {
+          return c.accumulate(bytes, scale, sum.subspan(first, n));
+        });
     if (!s.ok()) return s;
   }
   return {};
