@@ -195,7 +195,6 @@ TEST(Convert, NotANumberPassesWhereItIsNews) {
 }
 
 // ---- malformed
-// -----------------------------------------------------------------------------------
 
 template <typename Wire>
 void expect_refused(const Wire& message, const std::string& field) {

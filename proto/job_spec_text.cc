@@ -18,7 +18,6 @@ using Json = nlohmann::ordered_json;
 constexpr std::size_t kMaxTextBytes = 1 << 20;
 
 // ---- words
-// ---------------------------------------------------------------------------------------
 
 template <typename E>
 constexpr std::array<E, 0> kWords{};
@@ -133,7 +132,6 @@ Json write_value(const T& value) {
 }
 
 // ---- the fields
-// ----------------------------------------------------------------------------------
 
 struct Field {
   std::string_view table;  // "train"; "" for the top level
@@ -263,7 +261,6 @@ constexpr Synonym kSynonyms[] = {
 };
 
 // ---- unknown keys
-// --------------------------------------------------------------------------------
 
 std::vector<std::string_view> keys_of(std::string_view table) {
   std::vector<std::string_view> keys;
@@ -325,7 +322,6 @@ std::string unknown_key(std::string_view table, std::string_view key) {
 }
 
 // ---- reading
-// -------------------------------------------------------------------------------------
 
 std::string join(std::string_view path, std::string_view key) {
   return path.empty() ? "/" + std::string(key) : "/" + std::string(path) + "/" + std::string(key);

@@ -55,7 +55,6 @@ Replica::~Replica() {
 }
 
 // ---- work between commands
-// ------------------------------------------------------------------------
 
 MaybeFailure Replica::work() {
   return evaluations_.empty() ? train_one_step() : evaluate_one_batch();
@@ -137,7 +136,6 @@ void Replica::evaluate(const Evaluate& command) {
 }
 
 // ---- events
-// ---------------------------------------------------------------------------------------
 
 MaybeFailure Replica::reduce_ended(const ReduceEnded& event) {
   if (!participant_ || event.work != background_.current()) return std::nullopt;
@@ -177,7 +175,6 @@ Status Replica::write_checkpoint_to(const std::filesystem::path& folder, const R
 }
 
 // ---- actions
-// --------------------------------------------------------------------------------------
 
 MaybeFailure Replica::perform() {
   while (!actions_.empty()) {

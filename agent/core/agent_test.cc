@@ -14,7 +14,6 @@ using testing::SizeIs;
 using AgentTest = AgentFixture;
 
 // ---- boot and link
-// -------------------------------------------------------------------------------
 
 TEST_F(AgentTest, BootOpensTheLinkAndStartsATrainerPerDevice) {
   step(Booted{});
@@ -112,7 +111,6 @@ TEST_F(AgentTest, NothingComesOutAfterTheEnd) {
 }
 
 // ---- messages survive a lost link
-// ----------------------------------------------------------------
 
 TEST_F(AgentTest, TheNewestOfEachKindIsSaidAgainAfterTheWelcome) {
   serve();
@@ -170,7 +168,6 @@ TEST_F(AgentTest, MeasuredDevicesAreTold) {
 }
 
 // ---- trainers
-// ------------------------------------------------------------------------------------
 
 TEST_F(AgentTest, ATrainerThatExitsIsStartedAgainWithBackoff) {
   boot();
@@ -255,7 +252,6 @@ TEST_F(AgentTest, NewsOfAnOldTrainerIsDropped) {
 }
 
 // ---- replicas
-// ------------------------------------------------------------------------------------
 
 TEST_F(AgentTest, AnAssignGoesToItsTrainerOnce) {
   boot();
@@ -353,7 +349,6 @@ TEST_F(AgentTest, AFailureOfTheTrainerIsPassedOn) {
 }
 
 // ---- the end
-// -------------------------------------------------------------------------------------
 
 TEST_F(AgentTest, StopDrains) {
   serve();
@@ -408,7 +403,6 @@ TEST_F(AgentTest, ALinkLostWhileDrainingStaysDown) {
 }
 
 // ---- determinism
-// ---------------------------------------------------------------------------------
 
 TEST_F(AgentTest, EqualInputsGiveEqualDigests) {
   Agent other(test_options());

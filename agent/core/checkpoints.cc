@@ -11,7 +11,6 @@ std::string Agent::State::folder_of(const char* kind, CheckpointId checkpoint) c
 }
 
 // ---- fetching
-// ------------------------------------------------------------------------------------
 
 void Agent::State::want_fetch(CheckpointId checkpoint) {
   if (fetches.contains(checkpoint)) return;
@@ -63,7 +62,6 @@ void Agent::State::drop_unused_fetches() {
 }
 
 // ---- writing
-// -------------------------------------------------------------------------------------
 
 void Agent::State::write_checkpoint(ReplicaId replica, const WriteCheckpoint& command) {
   if (Upload* upload = uploads.find(command.checkpoint); upload != nullptr) {

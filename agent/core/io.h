@@ -40,7 +40,6 @@ struct ProcessExit {
 };
 
 // ---- inputs
-// --------------------------------------------------------------------------------------
 
 struct Booted {};  // first input
 struct LinkUp {
@@ -108,7 +107,6 @@ using Input = std::variant<Booted, LinkUp, LinkDown, CoordinatorSaid, TrainerAtt
                            CheckpointUploadFailed, MemoryMeasured, StopRequested, Tick>;
 
 // ---- effects
-// -------------------------------------------------------------------------------------
 
 struct OpenLink {
   LinkId link;

@@ -13,7 +13,6 @@ constexpr Instant kStart{1'000'000'000'000};
 Instant at(double s) { return kStart + seconds_f(s); }
 
 // ---- quorum
-// ----------------------------------------------------------------------------------------
 
 QuorumInput three_trainers(std::vector<std::optional<double>> reports, double now) {
   QuorumInput input;
@@ -84,7 +83,6 @@ TEST(Quorum, SaysWhenNobodyTrains) {
 }
 
 // ---- attempt
-// ---------------------------------------------------------------------------------------
 
 constexpr Digest kA{1, 1}, kB{2, 2};
 
@@ -190,7 +188,6 @@ TEST(Attempt, AbortsWhenNobodyIsLeft) {
 }
 
 // ---- placement
-// -------------------------------------------------------------------------------------
 
 PlacementInput two_devices() {
   PlacementInput input;
@@ -234,7 +231,6 @@ TEST(Placement, SaysWhatIsMissing) {
 }
 
 // ---- data ledger
-// -----------------------------------------------------------------------------------
 
 TEST(DataLedger, GivesReturnedSequencesFirstAndMergesThem) {
   std::int64_t next = 0;

@@ -29,7 +29,6 @@ struct RequestId {
 };
 
 // ---- inputs
-// --------------------------------------------------------------------------------------
 
 struct Booted {};  // first input after the snapshot was loaded
 struct AgentHello {
@@ -66,7 +65,6 @@ using Input = std::variant<Booted, AgentHello, AgentSaid, AgentHungUp, SubmitJob
                            CheckpointUploaded, CheckpointUploadFailed, Tick>;
 
 // ---- effects
-// -------------------------------------------------------------------------------------
 
 struct Persist {
   Record record;

@@ -18,7 +18,6 @@ constexpr int kPassesMax = 32;  // of one job in one step; more means two rules 
 const JobRecord& job_of(const Turn& turn, JobId id) { return turn.state().jobs.at(id); }
 
 // ---- placement
-// -------------------------------------------------------------------------------------
 
 bool device_is_taken(const State& state, AgentId agent, std::int32_t device) {
   return std::any_of(state.replicas.begin(), state.replicas.end(), [&](const auto& entry) {
@@ -154,7 +153,6 @@ void place(Turn& turn, JobId id) {
 }
 
 // ---- phases
-// ----------------------------------------------------------------------------------------
 
 std::int64_t count_live(const Turn& turn, JobId id) {
   return static_cast<std::int64_t>(live_replicas(turn.state(), id).size());
@@ -302,7 +300,6 @@ void advance(Turn& turn, JobId id) {
 }
 
 // ---- commands
-// --------------------------------------------------------------------------------------
 
 // Empty when some known device could train it, or when no device is known yet.
 std::string why_no_device_fits(const State& state, const JobSpec& spec) {

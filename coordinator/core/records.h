@@ -20,7 +20,6 @@
 namespace shoal::coordinator {
 
 // ---- jobs
-// ----------------------------------------------------------------------------------------
 
 enum class JobPhase {
   kQueued,     // no agent can take it yet
@@ -87,7 +86,6 @@ struct JobRecord {
 };
 
 // ---- agents
-// --------------------------------------------------------------------------------------
 
 enum class AgentState { kJoining, kIdle, kSyncing, kActive, kDraining, kGone };
 enum class AgentGone { kNone, kLeft, kLost, kSuperseded };
@@ -105,7 +103,6 @@ struct AgentRecord {
 };
 
 // ---- replicas
-// ------------------------------------------------------------------------------------
 
 enum class ReplicaState {
   kAssigned,
@@ -137,7 +134,6 @@ struct ReplicaRecord {
 };
 
 // ---- rounds
-// --------------------------------------------------------------------------------------
 
 enum class RoundState { kOpen, kSealed, kReducing, kVoting, kCommitted, kAborted };
 
@@ -194,7 +190,6 @@ struct ContributionRecord {
 };
 
 // ---- checkpoints
-// ---------------------------------------------------------------------------------
 
 enum class CheckpointState { kWriting, kUploading, kStored, kFailed, kDeleted };
 
@@ -216,7 +211,6 @@ struct CheckpointRecord {
 };
 
 // ---- events
-// --------------------------------------------------------------------------------------
 
 enum class Severity { kInfo, kWarning, kError };
 

@@ -37,7 +37,6 @@ void end_round(Turn& turn, JobId job);
 bool evaluation_complete(const RoundRecord& round, const State& state);
 
 // ---- between the three files
-// -----------------------------------------------------------------------
 
 // Tells a holder to train [from, to) of this round; adds a lease to its contribution.
 OpenRound enlist(Turn& turn, const RoundKey& key, ReplicaId replica);

@@ -70,7 +70,6 @@ struct State {
 State load_state(const Options& options, const Snapshot& snapshot);
 
 // ---- look-ups
-// --------------------------------------------------------------------------------------
 
 const RoundRecord* current_round(const State& state, const JobRecord& job);  // committed_round + 1
 const RoundRecord* committed_round(const State& state, const JobRecord& job);

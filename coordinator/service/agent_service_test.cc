@@ -142,7 +142,6 @@ TEST_F(AgentServiceTest, ASubmittedJobReachesTheAgentAndItsProgressTheView) {
 }
 
 // ---- checkpoints
-// ---------------------------------------------------------------------------------
 
 // Stands where the runtime stands and remembers what it was told.
 class RecordingInputs final : public InputPort {

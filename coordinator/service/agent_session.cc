@@ -47,7 +47,6 @@ AgentSession::AgentSession(ConnectionId id, grpc::CallbackServerContext* context
 void AgentSession::begin() { StartRead(&incoming_); }
 
 // ---- reading
-// -------------------------------------------------------------------------------------
 
 void AgentSession::OnReadDone(bool ok) {
   if (!ok) return close_now(grpc::Status::OK);  // the agent hung up, or the stream broke
@@ -85,7 +84,6 @@ void AgentSession::refuse(const Error& error) {
 }
 
 // ---- writing
-// -------------------------------------------------------------------------------------
 
 void AgentSession::send(v1::CoordinatorMessage message) {
   const std::lock_guard guard(mutex_);

@@ -119,7 +119,6 @@ Result<std::unique_ptr<CheckpointFiles>> CheckpointFiles::open(const std::string
 }
 
 // ---- upload
-// --------------------------------------------------------------------------------------
 
 struct CheckpointFiles::Upload::Parts {
   CheckpointFiles& owner;
@@ -266,7 +265,6 @@ Result<std::unique_ptr<CheckpointFiles::Upload>> CheckpointFiles::begin(
 }
 
 // ---- the rest
-// ------------------------------------------------------------------------------------
 
 Status CheckpointFiles::read(CheckpointId id, const std::vector<FileEntry>& files,
                              const std::function<bool(std::span<const std::byte>)>& sink) const {

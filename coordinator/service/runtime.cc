@@ -96,7 +96,6 @@ bool Runtime::stop(Duration limit) {
 }
 
 // ---- the core thread
-// -----------------------------------------------------------------------------
 
 void Runtime::run() {
   apply(Booted{});
@@ -151,7 +150,6 @@ void Runtime::observe(Instant now, const Input& input) {
 }
 
 // ---- the delivery thread
-// -------------------------------------------------------------------------
 
 void Runtime::perform(Delivery::Group group) {
   std::int64_t newest_event = 0;
@@ -189,7 +187,6 @@ void Runtime::perform(Effect effect) {
 }
 
 // ---- commands
-// ------------------------------------------------------------------------------------
 
 bool Runtime::post(Input input) {
   {
@@ -262,7 +259,6 @@ void Runtime::fail_requests(const std::string& why) {
 }
 
 // ---- looking in
-// ----------------------------------------------------------------------------------
 
 Readiness Runtime::readiness() const {
   const std::lock_guard guard(mutex_);

@@ -17,7 +17,6 @@
 namespace shoal::coordinator {
 
 // ---- one value
-// -----------------------------------------------------------------------------------
 
 template <typename T>
 concept Counted = requires(T t) {
@@ -77,7 +76,6 @@ Status read_value(const Statement& row, int column, T& value) {
 }
 
 // ---- whole records
-// -------------------------------------------------------------------------------
 
 struct NameVisitor {
   std::vector<std::string> names;

@@ -150,7 +150,6 @@ FrameRef ButterflySession::frame_at(FrameKind kind, int peer, int part, std::int
 }
 
 // ---- sending
-// --------------------------------------------------------------------------------------
 
 std::optional<FrameRef> ButterflySession::next_frame(int peer, FrameKind kind) {
   if (failure_ || peers_[peer].lost || sent_all(peer, kind)) return std::nullopt;
@@ -200,7 +199,6 @@ FrameHeader ButterflySession::header(const FrameRef& frame,
 }
 
 // ---- receiving
-// ------------------------------------------------------------------------------------
 
 bool ButterflySession::received_all(int peer, FrameKind kind) const {
   if (peer == self_) return true;
@@ -337,7 +335,6 @@ void ButterflySession::finish(const Work& work, const WorkResult& result) {
 }
 
 // ---- arithmetic
-// -----------------------------------------------------------------------------------
 
 WorkResult ButterflySession::run(const Work& work, Pieces payload) {
   WorkResult result;
@@ -409,7 +406,6 @@ Status ButterflySession::complete_sum(const Work& work, WorkResult& result) {
 }
 
 // ---- ends
-// -----------------------------------------------------------------------------------------
 
 void ButterflySession::peer_lost(int peer, const std::string& detail) {
   if (peer == self_ || peers_[peer].lost) return;

@@ -101,7 +101,6 @@ const char* to_string(ParticipantState state) {
 Participant::Participant(ReplicaId self, RoundKey held) : self_(self), held_(held) {}
 
 // ---- what every command goes through
-// --------------------------------------------------------------
 
 Participant::Order Participant::place(const RoundKey& key, Actions& out) {
   if (state_ == ParticipantState::kStale) return Order::kOther;
@@ -150,7 +149,6 @@ void Participant::train(const OpenRound& round, Actions& out) {
 }
 
 // ---- commands
-// -------------------------------------------------------------------------------------
 
 void Participant::open(const OpenRound& round, Actions& out) {
   const Order order = place(round.key, out);
@@ -236,7 +234,6 @@ void Participant::abort(const AbortRound& command, Actions& out) {
 }
 
 // ---- what the work came to
-// ------------------------------------------------------------------------
 
 void Participant::boundary(const RoundReport& report, Actions& out) {
   if (state_ == ParticipantState::kIdle || state_ == ParticipantState::kStale) return;

@@ -111,7 +111,6 @@ grpc::Status Service::FetchState(grpc::ServerContext* context, const v1::FetchSt
 }
 
 // ---- life
-// -----------------------------------------------------------------------------------------
 
 Status PeerNodeImpl::listen() {
   const std::size_t colon = options_.bind.rfind(':');
@@ -151,7 +150,6 @@ PeerNodeImpl::~PeerNodeImpl() {
 }
 
 // ---- streams that peers open
-// ----------------------------------------------------------------------
 
 void PeerNodeImpl::arrived(AcceptedStream* stream) {
   std::shared_ptr<ReduceCall> call;
@@ -195,7 +193,6 @@ bool PeerNodeImpl::forget(AcceptedStream* stream) {
 }
 
 // ---- reduce
-// ---------------------------------------------------------------------------------------
 
 bool PeerNodeImpl::begin(const AttemptKey& key, const std::shared_ptr<ReduceCall>& call,
                          std::vector<AcceptedStream*>& waiting) {
@@ -297,7 +294,6 @@ ReduceResult PeerNodeImpl::run(const ReducePlan& plan, ReplicaId self,
 }
 
 // ---- state
-// ----------------------------------------------------------------------------------------
 
 void PeerNodeImpl::set_donor(Donor donor) {
   const std::lock_guard lock(mutex_);

@@ -67,7 +67,6 @@ bool ReduceCall::attach(Link* link) {
 }
 
 // ---- steps
-// ----------------------------------------------------------------------------------------
 
 void ReduceCall::drive() {
   Lock lock(mutex_);
@@ -217,7 +216,6 @@ StreamEnd ReduceCall::refusal() {
 }
 
 // ---- events
-// ---------------------------------------------------------------------------------------
 
 void ReduceCall::on_read(Link* link, bool ok, const grpc::ByteBuffer& message) {
   Link::Frame frame;
@@ -304,7 +302,6 @@ void ReduceCall::fail_by_name(ReplicaId replica, int peer, const std::string& de
 }
 
 // ---- the watch
-// ------------------------------------------------------------------------------------
 
 bool ReduceCall::all_ended() const {
   const bool ended = over() || session_.state() == SessionState::kDone;

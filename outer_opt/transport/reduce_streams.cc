@@ -113,7 +113,6 @@ std::optional<StreamName> name_of(const grpc::CallbackServerContext& context) {
 }
 
 // ---- accepted streams
-// -----------------------------------------------------------------------------
 
 void AcceptedStream::join(const std::shared_ptr<ReduceCall>& reduce) {
   const int member = reduce->member(name_.from);

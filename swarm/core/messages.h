@@ -39,7 +39,6 @@ struct Device {
 };
 
 // ---- agent -> coordinator
-// ------------------------------------------------------------------------
 
 struct Hello {
   std::string uid;          // 32 hex characters from the agent's data folder: who it is
@@ -153,7 +152,6 @@ using FromAgent =
                  Goodbye>;
 
 // ---- coordinator -> agent
-// ------------------------------------------------------------------------
 
 struct Welcome {
   AgentId agent;
@@ -235,7 +233,6 @@ using ToAgent =
                  ToReplica<Evaluate>, ToReplica<WriteCheckpoint>, ForgetCheckpoint>;
 
 // ---- trainer <-> agent
-// ---------------------------------------------------------------------------
 
 struct TrainerReady {
   Device device;             // as libtorch sees it, with the measured speed

@@ -26,7 +26,7 @@ CoordinatorProcess::CoordinatorProcess(Sim& sim, Network& network)
   store_.set_delay(sim.options.write_delay);
 }
 
-// ---- life ---------------------------------------------------------------------------------------
+// ---- life
 
 void CoordinatorProcess::boot() {
   process_.start();
@@ -57,7 +57,7 @@ void CoordinatorProcess::collect_transitions() {
   for (const auto& [name, count] : core_->state().transitions) sim_.transitions[name] += count;
 }
 
-// ---- inputs -------------------------------------------------------------------------------------
+// ---- inputs
 
 void CoordinatorProcess::agent_hello(ConnectionId connection, const Hello& hello) {
   if (!alive()) return;
@@ -148,7 +148,7 @@ const CheckpointFiles* CoordinatorProcess::files(CheckpointId checkpoint) const 
   return it == files_.end() ? nullptr : &it->second;
 }
 
-// ---- steps and effects --------------------------------------------------------------------------
+// ---- steps and effects
 
 void CoordinatorProcess::input(const Input& input) {
   if (deaf_) return;
@@ -257,7 +257,6 @@ void CoordinatorProcess::compare() {
 }
 
 // ---- planted bugs of what the core says
-// ----------------------------------------------------------
 
 void CoordinatorProcess::mutate_record(Record& record) {
   if (sim_.bug == Bug::kTwoOnDevice) {

@@ -41,7 +41,7 @@ Options Host::options() const {
   return o;
 }
 
-// ---- life ---------------------------------------------------------------------------------------
+// ---- life
 
 void Host::boot() {
   if (process_.alive()) return;
@@ -88,7 +88,7 @@ void Host::exit(const ExitProcess& effect) {
   process_.after(Duration{}, [this] { crash(false); });
 }
 
-// ---- inputs -------------------------------------------------------------------------------------
+// ---- inputs
 
 void Host::later(Input input) {
   process_.after(Duration{}, [this, input = std::move(input)] { this->input(input); });
@@ -129,7 +129,7 @@ void Host::arm() {
   });
 }
 
-// ---- effects ------------------------------------------------------------------------------------
+// ---- effects
 
 void Host::perform(const Effect& effect) {
   if (const auto* e = std::get_if<OpenLink>(&effect))

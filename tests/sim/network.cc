@@ -46,7 +46,7 @@ int Network::host_of(ConnectionId connection) const {
   return it == streams_.end() ? -1 : it->second.end->host();
 }
 
-// ---- opening ------------------------------------------------------------------------------------
+// ---- opening
 
 void Network::dial(AgentEnd& end, agent::LinkId link, const Hello& hello) {
   sim_.queue.after(draw_delay() * 2, [this, &end, link, hello] { establish(end, link, hello); });
@@ -65,7 +65,7 @@ void Network::establish(AgentEnd& end, agent::LinkId link, const Hello& hello) {
   push_up(stream, hello);
 }
 
-// ---- up -----------------------------------------------------------------------------------------
+// ---- up
 
 void Network::send_up(AgentEnd& end, agent::LinkId link, const FromAgent& message) {
   if (Stream* stream = of(end, link)) push_up(*stream, message);
@@ -126,7 +126,7 @@ void Network::replay_tail(Stream& stream) {
   }
 }
 
-// ---- down ---------------------------------------------------------------------------------------
+// ---- down
 
 void Network::send_down(ConnectionId connection, const ToAgent& message) {
   const auto it = streams_.find(connection.n);
@@ -157,7 +157,7 @@ void Network::deliver_down(std::uint64_t id) {
   }
 }
 
-// ---- ends ---------------------------------------------------------------------------------------
+// ---- ends
 
 void Network::drop(std::uint64_t id, bool tell_agent, bool tell_coordinator, const char* why) {
   const auto it = streams_.find(id);
@@ -205,7 +205,7 @@ void Network::coordinator_died() {
   for (const std::uint64_t id : ids) drop(id, true, false, "the coordinator died");
 }
 
-// ---- faults -------------------------------------------------------------------------------------
+// ---- faults
 
 bool Network::break_stream(int host) {
   for (const auto& [id, stream] : streams_) {

@@ -63,7 +63,7 @@ std::optional<RoundKey> Trainer::held() const {
   return replica_->state.key;
 }
 
-// ---- life ---------------------------------------------------------------------------------------
+// ---- life
 
 void Trainer::start(std::uint64_t generation) {
   SHOAL_CHECK(!process_.alive());
@@ -124,7 +124,7 @@ void Trainer::end_replica() {
   replica_.reset();
 }
 
-// ---- commands -----------------------------------------------------------------------------------
+// ---- commands
 
 void Trainer::command(const ToTrainer& message) {
   process_.after(kPipe, [this, message] { obey(message); });
@@ -275,7 +275,7 @@ void Trainer::write_checkpoint(const WriteCheckpointTo& command) {
   });
 }
 
-// ---- inner steps --------------------------------------------------------------------------------
+// ---- inner steps
 
 void Trainer::act(const Actions& actions) {
   for (const Action& action : actions) {
@@ -378,7 +378,7 @@ void Trainer::boundary() {
   act(actions);
 }
 
-// ---- the outer step -----------------------------------------------------------------------------
+// ---- the outer step
 
 void Trainer::outer_step(const CommitRound& commit) {
   process_.after(kOuterStep, [this, id = replica_->id, commit] {
