@@ -39,8 +39,7 @@ function ThemeButton() {
   };
   return (
     <button type="button" class="link" onClick={turn} title="Light, dark or as the system has it">
-      <span class="unseen">Theme: </span>
-      {theme}
+      Theme: {theme}
     </button>
   );
 }

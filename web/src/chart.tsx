@@ -29,6 +29,7 @@ interface Props {
   marks?: Mark[];
   height?: number;
   unit?: (value: number | null | undefined) => string;
+  axisUnit?: (value: number | null | undefined) => string;
   log?: boolean; // of y
   logX?: boolean;
   smoothing?: number;
@@ -55,6 +56,8 @@ function drawMarks(plot: uPlot, marks: Mark[]): void {
   ctx.restore();
 }
 
+const fewPoints = (line: Line) => line.x.length <= 60;
+
 function series(line: Line, smoothing: number, unit: (value: number | null | undefined) => string): uPlot.Series {
   const colour = css(`--line-${line.colour}`);
   return {
@@ -62,7 +65,7 @@ function series(line: Line, smoothing: number, unit: (value: number | null | und
     stroke: colour,
     width: smoothing > 0 && !line.points ? 2 : 1.6,
     spanGaps: true,
-    points: line.points ? { show: true, size: 5, fill: colour } : { show: false },
+    points: line.points && fewPoints(line) ? { show: true, size: 5, fill: colour } : { show: false },
     value: (_, value) => unit(value),
   };
 }
@@ -91,7 +94,7 @@ function options(props: Props, width: number, marks: { current: Mark[] }): uPlot
     },
     axes: [
       { ...axis, space: 70, values: (_, ticks) => ticks.map((tick) => (tick == null ? '' : short(tick))) },
-      { ...axis, size: 62, values: (_, ticks) => ticks.map((tick) => (tick == null ? '' : unit(tick))) },
+      { ...axis, size: 62, values: (_, ticks) => ticks.map((tick) => (tick == null ? '' : (props.axisUnit ?? unit)(tick))) },
     ],
     series: [
       { label: props.xName, value: (_, value) => (value == null ? '–' : short(value)) },
@@ -136,7 +139,7 @@ export function Chart(props: Props) {
     return (from < 0 ? [[], ...columns.map(() => [])] : [xs, ...columns].map((one) => one.slice(from))) as uPlot.AlignedData;
   }, [raw, props.smoothing, props.log, props.logX]);
   const empty = raw[0].length === 0;
-  const shape = `${props.lines.map((line) => line.name).join()}|${props.log}|${props.logX}|${(props.smoothing ?? 0) > 0}|${theme}`;
+  const shape = `${props.lines.map((line) => `${line.name}${fewPoints(line)}`).join()}|${props.log}|${props.logX}|${(props.smoothing ?? 0) > 0}|${theme}`;
 
   useEffect(() => {
     const node = place.current;

@@ -49,7 +49,7 @@ export function duration(seconds: number | null | undefined): string {
   if (!finite(seconds)) return kNone;
   if (seconds < 0) return '0 s';
   if (seconds < 1) return `${Math.round(seconds * 1000)} ms`;
-  if (seconds < 10) return `${seconds.toFixed(1)} s`;
+  if (seconds < 10) return `${Number.isInteger(seconds) ? seconds : seconds.toFixed(1)} s`;
   if (seconds < 60) return `${Math.round(seconds)} s`;
   const parts: [number, string][] = [
     [86400, 'd'],
@@ -81,7 +81,7 @@ export function ago(at: string | null | undefined, nowMs: number): string {
   const seconds = (nowMs - then) / 1000;
   if (seconds < -5) return `in ${duration(-seconds)}`;
   if (seconds < 1) return 'now';
-  return `${duration(seconds < 10 ? Math.floor(seconds) : seconds).replace('.0', '')} ago`;
+  return `${duration(Math.floor(seconds))} ago`;
 }
 
 export function absolute(at: string | null | undefined): string {

@@ -104,6 +104,7 @@ export interface Column<T> {
   show: (row: T) => ComponentChildren;
   value?: (row: T) => string | number | null; // for the file; without it the column is not in it
   numeric?: boolean;
+  text?: boolean; // sentences, which may take several lines
 }
 
 export function Table<T>(props: {
@@ -134,7 +135,7 @@ export function Table<T>(props: {
             {rows.map((row) => (
               <tr key={props.rowKey(row)}>
                 {columns.map((column) => (
-                  <td key={column.name} class={column.numeric ? 'num' : ''}>
+                  <td key={column.name} class={column.numeric ? 'num' : column.text ? 'text' : ''}>
                     {column.show(row)}
                   </td>
                 ))}

@@ -132,7 +132,7 @@ function waitingOn(contribution: Contribution, round: Round, replicas: Replica[]
 // Whom the job waits for at this moment, from its open round; without one, from its phase.
 export function waitingFor(job: Job, round: Round | undefined, replicas: Replica[], agents: Agent[]): Waiting {
   const status = job.status;
-  if (isOver(status.phase)) return { summary: 'Nobody: the job is over.', tone: 'off', on: [] };
+  if (isOver(status.phase)) return { summary: 'nobody, the job is over', tone: 'off', on: [] };
   const missing = round === undefined ? undefined : kMissing[round.state];
   if (status.phase !== 'training' || round === undefined || missing === undefined)
     return waitingByPhase(job, replicas, agents);
@@ -140,10 +140,10 @@ export function waitingFor(job: Job, round: Round | undefined, replicas: Replica
     .filter((one) => missing.states.includes(one.state))
     .map((one) => waitingOn(one, round, replicas, agents, missing.doing));
   const all = round.contributions.filter((one) => one.state !== 'lost' && one.state !== 'rejected').length;
-  if (on.length === 0) return { summary: 'The coordinator: everybody has answered.', tone: 'good', on };
+  if (on.length === 0) return { summary: 'the coordinator, everybody has answered', tone: 'good', on };
   const tone: Tone = on.some((one) => one.tone === 'bad') ? 'bad' : 'busy';
   if (on.length === all)
-    return { summary: `All ${plural(all, 'replica')} ${round.state === 'open' ? 'train' : 'average'}.`, tone, on };
+    return { summary: `everybody: ${plural(all, 'replica')}`, tone, on };
   return { summary: `${on.map((one) => one.agent).join(', ')} (${on.length} of ${all})`, tone, on };
 }
 
@@ -162,7 +162,7 @@ function waitingByPhase(job: Job, replicas: Replica[], agents: Agent[]): Waiting
     }));
   const counted = `${ready} of at least ${plural(job.spec.swarm.min_replicas, 'replica')} ready`;
   const why = detail === '' ? words(reason) : detail;
-  const summary = phase === 'training' ? 'The next round.' : `${why} (${counted})`;
+  const summary = phase === 'training' ? 'the next round' : `${why} (${counted})`;
   return { summary, tone: phaseTone(phase) === 'good' ? 'busy' : phaseTone(phase), on };
 }
 

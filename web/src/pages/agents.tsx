@@ -20,7 +20,7 @@ const kColumns: Column<Agent>[] = [
   { name: 'State', show: (agent) => <State tone={agentTone(agent)} text={stateText(agent)} />, value: stateText },
   { name: 'Contact', show: (agent) => kHealth[agent.health] ?? agent.health, value: (agent) => agent.health },
   { name: 'Last heard', show: (agent) => <Time at={agent.last_seen_at} />, value: (agent) => agent.last_seen_at },
-  { name: 'Devices', show: devices, value: devices },
+  { name: 'Devices', text: true, show: devices, value: devices },
   { name: 'GFLOP/s', numeric: true, show: (agent) => number(speed(agent)), value: speed },
   { name: 'Memory in use', numeric: true, show: (agent) => bytes(agent.resident_bytes), value: (agent) => agent.resident_bytes },
   { name: 'Address', show: (agent) => agent.host, value: (agent) => agent.host },

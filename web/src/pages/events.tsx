@@ -8,7 +8,7 @@ import * as sources from '../sources';
 
 export function severityTone(event: ClusterEvent): Tone {
   if (event.severity === 'error') return 'bad';
-  return event.severity === 'warning' ? 'warn' : 'good';
+  return event.severity === 'warning' ? 'warn' : 'off';
 }
 
 export function EventList({ events, empty }: { events: ClusterEvent[]; empty: string }) {
@@ -26,11 +26,13 @@ export function EventList({ events, empty }: { events: ClusterEvent[]; empty: st
   );
 }
 
+const kMost = 300;
+
 const kColumns: Column<ClusterEvent>[] = [
   { name: 'When', show: (event) => <Time at={event.at} />, value: (event) => event.at },
   { name: 'Severity', show: (event) => <State tone={severityTone(event)} text={event.severity} />, value: (event) => event.severity },
   { name: 'Kind', show: (event) => words(event.kind), value: (event) => event.kind },
-  { name: 'What', show: (event) => event.message, value: (event) => event.message },
+  { name: 'What', text: true, show: (event) => event.message, value: (event) => event.message },
   {
     name: 'Job',
     show: (event) => (event.job === null ? '' : <Link href={`/jobs/${event.job}`}>{event.job}</Link>),
@@ -45,7 +47,7 @@ export function EventsPage({ id }: { id?: string }) {
   const [search, setSearch] = useSearchParams();
   const severity = search.get('severity') ?? '', kind = search.get('kind') ?? '';
   const least = ['warning', 'error'].includes(severity) ? severity : undefined;
-  const events = useWatch(sources.events({ job: id, severity: least }, 300), [id, least]);
+  const events = useWatch(sources.events({ job: id, severity: least }, kMost), [id, least]);
   const kinds = [...new Set((events.value ?? []).map((event) => event.kind))].sort();
   if (kind !== '' && !kinds.includes(kind)) kinds.push(kind);
   const shown = (events.value ?? []).filter((event) => kind === '' || event.kind === kind);
@@ -84,8 +86,9 @@ export function EventsPage({ id }: { id?: string }) {
       {events.value === undefined ? (
         <Missing of={events} what="events" />
       ) : (
-        <Table caption="Events, newest first" columns={kColumns} rows={shown} rowKey={(event) => event.seq} file="events" empty="No event fits." />
+        <Table caption="Events, newest first" columns={kColumns} rows={shown} rowKey={(event) => event.seq} file="events" empty="None of the newest events fits." />
       )}
+      <p class="under muted">The newest {kMost}; GET /api/v1/events has all.</p>
     </>
   );
 }

@@ -84,7 +84,7 @@ function LossCard({ lines, marks }: { lines: sources.Lines; marks: Mark[] }) {
         </>
       }
     >
-      <Chart title="Nats per token" file="loss" xName="Tokens" lines={drawn} marks={marks} log={log} logX={logX} smoothing={smoothing} unit={loss} sync="run" height={300} />
+      <Chart title="Nats per token" file="loss" xName="Tokens" lines={drawn} marks={marks} log={log} logX={logX} smoothing={smoothing} unit={loss} axisUnit={short} sync="run" height={300} />
       {marks.length > 0 && (
         <p class="under muted">
           Dashed: {plural(marks.filter((mark) => mark.tone !== 'good').length, 'failure')} and{' '}
@@ -97,7 +97,8 @@ function LossCard({ lines, marks }: { lines: sources.Lines; marks: Mark[] }) {
 
 function Progress({ job, split }: { job: Job; split: Split }) {
   const { progress, phase, started_at, finished_at } = job.status;
-  const rate = progress.tokens_per_second ?? (phase === 'training' ? split.tokensPerSecond : null);
+  // What the trainers say arrives one by one; the committed rounds are whole.
+  const rate = phase === 'training' ? (split.tokensPerSecond ?? progress.tokens_per_second) : null;
   const target = tokensTarget(job);
   const ran = millis(started_at) === null ? null : ((millis(finished_at) ?? now.value) - millis(started_at)!) / 1000;
   return (
@@ -112,7 +113,7 @@ function Progress({ job, split }: { job: Job; split: Split }) {
           </>
         }
       />
-      <Tile label="Tokens per second" value={short(rate)} note={rate === null ? 'nothing reported' : 'all replicas'} />
+      <Tile label="Tokens per second" value={short(rate)} note={rate === null ? 'nothing is trained' : 'all replicas, last rounds'} />
       <Tile label="Time left" value={duration(timeLeft(job, split))} note={timeLeft(job, split) === null ? 'nothing to go by' : 'at the pace of the last rounds'} />
       <Tile label="Running for" value={duration(ran)} note={`${plural(progress.inner_step, 'inner step')} of ${number(progress.inner_steps_total)}`} />
     </div>
@@ -363,7 +364,7 @@ export function RunPage({ id }: { id: string }) {
       {rounds.value === undefined || replicas.value === undefined || agents.value === undefined ? (
         <Missing of={rounds.value === undefined ? rounds : replicas.value === undefined ? replicas : agents} what="the current round" />
       ) : (
-        <div class="columns">
+        <div class="columns uneven">
           <CurrentRound job={job.value} round={open} replicas={replicas.value} agents={agents.value} split={split} />
           <Replicas job={job.value} replicas={replicas.value} agents={agents.value} rounds={known} />
         </div>
