@@ -155,13 +155,13 @@ async function checkRestart(page) {
   const http = cluster.http.replace('http://', '');
   const before = await page.evaluate(() => performance.timeOrigin);
   const rounds = async () => Number(/round ([\d,]+) of/.exec(await text(page))?.[1]?.replaceAll(',', '') ?? 0);
-  const seen = await rounds();
   shoal('down', '--data-dir', data);
   await eventually('a page without its coordinator says that it is stale', 5000, async () => (await text(page)).includes('Stale since'));
   check('and nothing on it looks healthy', (await page.locator('main .state.good').count()) === 0);
   if (shots) await page.screenshot({ path: join(shots, 'stale.png'), fullPage: false });
   cluster = up(http, cluster.grpc, '2');
   await eventually('it catches up', 20_000, async () => !(await text(page)).includes('Stale since'));
+  const seen = await rounds();
   await eventually('and goes on', 60_000, async () => (await rounds()) > seen);
   check('without having been loaded again', (await page.evaluate(() => performance.timeOrigin)) === before);
 }

@@ -18,6 +18,13 @@ const kKinds = ['coordinator_started', 'agent_joined', 'agent_returned', 'agent_
 const kSlowMs = 4000; // values without events (speed, steps) are asked for again this often
 const kRetryMs = [1000, 2000, 4000, 8000];
 
+// Questions whose last answer failed; the page is stale as long as there is one.
+const failing = new Set<object>();
+
+function clearStale(): void {
+  if (!lost && failing.size === 0 && source?.readyState === EventSource.OPEN) staleSince.value = null;
+}
+
 type Listener = (event: ClusterEvent | 'everything') => void;
 const listeners = new Set<Listener>();
 
@@ -137,11 +144,15 @@ export function watch<T>(spec: Watch<T>, show: (resource: Resource<T>) => void):
     try {
       value = await spec.load(value, all);
       if (!ended) show({ value, error: null });
-      if (!lost && source?.readyState === EventSource.OPEN) staleSince.value = null;
+      failing.delete(spec);
+      clearStale();
     } catch (error) {
       whole = true;
       const problem = error instanceof ApiError ? error : new ApiError(String(error), 0);
-      if (problem.status === 0 || problem.status >= 500) markStale();
+      if (!ended && (problem.status === 0 || problem.status >= 500)) {
+        failing.add(spec);
+        markStale();
+      }
       if (!ended) show({ value, error: problem });
     }
     running = false;
@@ -164,6 +175,7 @@ export function watch<T>(spec: Watch<T>, show: (resource: Resource<T>) => void):
   void run();
   return () => {
     ended = true;
+    failing.delete(spec);
     clearTimeout(timer);
     listeners.delete(listener);
   };

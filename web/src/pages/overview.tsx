@@ -156,6 +156,7 @@ export function OverviewPage() {
                     <State tone={agentTone(agent)} text={`${agent.name} ${agent.state}`} />
                   </li>
                 ))}
+                {agents.value.length > 60 && <li class="muted">and {number(agents.value.length - 60)} more</li>}
               </ul>
             )}
           </Card>
