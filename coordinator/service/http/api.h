@@ -33,8 +33,11 @@ Result<Response> get_agent(Context& context, const Request& request);
 Result<Response> list_events(Context& context, const Request& request);
 Result<Response> stream_events(Context& context, const Request& request);
 
+// dashboard.cc
+Result<Response> dashboard_page(Context& context, const Request& request);
+Result<Response> dashboard_asset(Context& context, const Request& request);
+
 // meta.cc
-Result<Response> start_page(Context& context, const Request& request);
 Result<Response> problem_help(Context& context, const Request& request);
 Result<Response> version(Context& context, const Request& request);
 Result<Response> openapi(Context& context, const Request& request);

@@ -165,6 +165,7 @@ void Connection::take_request() {
   request.path = text_of(message.target());  // taken apart in admitted()
   request.content_type = text_of(message[http::field::content_type]);
   request.accept = text_of(message[http::field::accept]);
+  request.accept_encoding = text_of(message[http::field::accept_encoding]);
   request.range = text_of(message[http::field::range]);
   request.if_range = text_of(message[http::field::if_range]);
   request.if_none_match = text_of(message[http::field::if_none_match]);
@@ -224,6 +225,7 @@ bool Connection::admitted() {
     return false;
   }
   route_ = match.route;
+  if (route_->any_query) return true;
   const Status known = check_query_names(*request_, route_->query);
   if (known.ok()) return true;
   respond(problem_response(known.error(), *request_));

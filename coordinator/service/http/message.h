@@ -25,7 +25,7 @@ struct Request {
   std::vector<std::pair<std::string, std::string>> query;  // decoded, in order
   std::vector<std::pair<std::string, std::string>>
       parts;  // of the route template: {"job", "job_7"}
-  std::string content_type, accept, range, if_range, if_none_match, last_event_id;
+  std::string content_type, accept, accept_encoding, range, if_range, if_none_match, last_event_id;
   std::string body;
   std::string id;  // X-Request-Id
 

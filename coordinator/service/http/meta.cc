@@ -1,4 +1,4 @@
-// What is about the server itself: start page, problem pages, version, contract, probes, metrics.
+// What is about the server itself: problem pages, version, contract, probes, metrics.
 #include "coordinator/service/http/api.h"
 #include "coordinator/service/http/metrics.h"
 #include "coordinator/service/http/openapi.h"
@@ -6,26 +6,6 @@
 
 namespace shoal::coordinator::rest::api {
 namespace {
-
-constexpr std::string_view kStartPage = R"(<!doctype html>
-<html lang="en">
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>Shoal coordinator</title>
-<h1>Shoal coordinator</h1>
-<p>This coordinator trains models over the agents that have joined it.
-It is used with the <code>shoal</code> command line or over REST.</p>
-<ul>
-<li><a href="/api/v1/jobs">Jobs</a></li>
-<li><a href="/api/v1/agents">Agents</a></li>
-<li><a href="/api/v1/events">Events</a>, and
-<a href="/api/v1/events/stream?from=0">as a stream</a></li>
-<li><a href="/metrics">Metrics for Prometheus</a></li>
-<li><a href="/readyz?verbose">Readiness</a></li>
-<li><a href="/api/v1/openapi.json">Every route, as OpenAPI 3.1</a></li>
-</ul>
-</html>
-)";
 
 Response page(std::string body, std::string type) {
   Response response;
@@ -35,10 +15,6 @@ Response page(std::string body, std::string type) {
 }
 
 }  // namespace
-
-Result<Response> start_page(Context&, const Request&) {
-  return page(std::string(kStartPage), "text/html; charset=utf-8");
-}
 
 Result<Response> problem_help(Context&, const Request& request) {
   std::string html;

@@ -28,6 +28,7 @@ struct Route {
   AnswerLater answer_later = nullptr;        // for commands: replies when the cluster has answered
   std::vector<std::string_view> query = {};  // parameters it takes; others are refused
   bool on_io_thread = false;                 // needs no Reader and never waits
+  bool any_query = false;                    // the query is for the page, not for the server
 };
 
 const std::vector<Route>& route_table();

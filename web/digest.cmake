@@ -1,0 +1,32 @@
+# cmake [-DWRITE=ON] -P digest.cmake: says whether web/dist was built from the sources that lie beside it,
+# by one digest over all of them that web/build.sh writes into dist. It needs no npm, so it is a test of
+# every build.
+set(web ${CMAKE_CURRENT_LIST_DIR})
+set(note ${web}/dist/.sources.sha256)
+file(GLOB_RECURSE sources RELATIVE ${web} ${web}/src/*)
+list(APPEND sources index.html package.json package-lock.json tsconfig.json vite.config.ts)
+list(SORT sources)
+set(lines "")
+foreach(source IN LISTS sources)
+  if(source MATCHES "[.]test[.]ts$")
+    continue()
+  endif()
+  file(SHA256 ${web}/${source} digest)
+  string(APPEND lines "${digest} ${source}\n")
+endforeach()
+string(SHA256 now "${lines}")
+
+if(WRITE)
+  file(WRITE ${note} "${now}\n")
+  return()
+endif()
+set(built "nothing")
+if(EXISTS ${note})
+  file(READ ${note} built)
+  string(STRIP "${built}" built)
+endif()
+if(NOT built STREQUAL now)
+  message(FATAL_ERROR "web/dist is stale: the sources are ${now}, it was built from ${built}; "
+                      "run web/build.sh and commit web/dist")
+endif()
+message(STATUS "web/dist is what its sources give")

@@ -1,0 +1,193 @@
+// The dashboard in a browser against a real cluster: every page, with axe, narrow and wide, light and dark;
+// an agent killed and seen on the run page; the coordinator killed and started again under an open page.
+// BIN: the folder of the binaries. CHROMIUM: the browser. SHOTS: a folder for screenshots.
+import { chromium } from 'playwright-core';
+import { execFileSync } from 'node:child_process';
+import { createRequire } from 'node:module';
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+
+const bin = process.env.BIN;
+if (!bin) {
+  console.error('error: BIN must be the folder of shoal, shoal-coordinator, shoal-agent and shoal-trainer');
+  process.exit(2);
+}
+const axeSource = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
+const folder = mkdtempSync(join(tmpdir(), 'shoal-e2e-'));
+const data = join(folder, 'cluster');
+const shots = process.env.SHOTS;
+if (shots) mkdirSync(shots, { recursive: true });
+
+let cluster;
+const shoal = (...args) =>
+  execFileSync(join(bin, 'shoal'), args, { encoding: 'utf8', env: { ...process.env, SHOAL_ADDR: cluster?.http ?? '' } });
+const up = (http, grpc, agents) =>
+  JSON.parse(shoal('up', '--agents', agents, '--threads', '1', '--http', http, '--grpc', grpc, '--data-dir', data, '--detach', '--json'));
+
+function writeJob() {
+  const sentence = 'The shoal turns as one although no fish leads it, and each of them is somewhere else. ';
+  writeFileSync(join(folder, 'text.txt'), Array.from({ length: 4000 }, (_, i) => `${i} ${sentence}`).join('\n'));
+  writeFileSync(
+    join(folder, 'job.toml'),
+    `name = "e2e"\n[model]\nfamily = "llama"\nlayers = 2\nhidden = 64\nheads = 4\ncontext = 64\n[data]\ntrain = "text.txt"\n` +
+      `[train]\nsteps = 60000\nbatch = 4\n[sync]\nevery = 40\n[swarm]\nmin_replicas = 1\n` +
+      `[checkpoint]\nevery_rounds = 4\nkeep = 3\n[eval]\nevery_rounds = 2\nbatches = 2\n`,
+  );
+}
+
+let failures = 0;
+function check(what, good, more = '') {
+  console.log(`${good ? 'ok    ' : 'FAILED'} ${what}${more ? `: ${more}` : ''}`);
+  if (!good) failures += 1;
+}
+async function eventually(what, limitMs, condition) {
+  const started = Date.now();
+  let last = '';
+  while (Date.now() - started < limitMs) {
+    try {
+      if (await condition()) return check(what, true, `${((Date.now() - started) / 1000).toFixed(1)} s`);
+    } catch (error) {
+      last = String(error);
+    }
+    await new Promise((resolve) => setTimeout(resolve, 100));
+  }
+  check(what, false, `not within ${limitMs / 1000} s ${last}`);
+}
+const text = (page) => page.locator('body').innerText();
+
+async function openPage(browser, options, complaints) {
+  const context = await browser.newContext(options);
+  const page = await context.newPage();
+  page.on('pageerror', (error) => complaints.push(`error: ${error.message}`));
+  page.on('console', (message) => {
+    if (/Content Security Policy/.test(message.text())) complaints.push(message.text());
+  });
+  page.on('request', (request) => {
+    if (!request.url().startsWith(cluster.http) && !request.url().startsWith('blob:'))
+      complaints.push(`asked another origin: ${request.url()}`);
+  });
+  return page;
+}
+
+const kPages = {
+  overview: ['/', 'Jobs that are not over'],
+  jobs: ['/jobs?phase=training', 'e2e'],
+  run: ['/jobs/e2e', 'Loss against tokens'],
+  rounds: ['/jobs/e2e/rounds', 'Contributions to round'],
+  checkpoints: ['/jobs/e2e/checkpoints', 'ckpt_'],
+  events: ['/jobs/e2e/events', 'round committed'],
+  agents: ['/agents', 'agent-1'],
+  'all-events': ['/events', 'round committed'],
+  'all-checkpoints': ['/checkpoints', 'ckpt_'],
+};
+
+async function checkPages(browser) {
+  for (const colorScheme of ['light', 'dark']) {
+    for (const width of [360, 1280, 2560]) {
+      const complaints = [];
+      const page = await openPage(browser, { colorScheme, viewport: { width, height: 900 }, bypassCSP: false }, complaints);
+      for (const [name, [path, wanted]] of Object.entries(kPages)) {
+        await page.goto(cluster.http + path);
+        const where = `${name}, ${width} px, ${colorScheme}`;
+        await eventually(`${where}: shows "${wanted}"`, 8000, async () => (await text(page)).includes(wanted));
+        await page.waitForTimeout(300);
+        if (shots) await page.screenshot({ path: join(shots, `${name}-${width}-${colorScheme}.png`), fullPage: true });
+        const overflow = await page.evaluate(() => document.documentElement.scrollWidth - window.innerWidth);
+        check(`${where}: no sideways scrolling`, overflow <= 0, overflow > 0 ? `${overflow} px` : '');
+        if (width === 2560) continue;
+        await page.evaluate(axeSource);
+        const found = await page.evaluate(async () => {
+          const { violations } = await globalThis.axe.run(document, { resultTypes: ['violations'] });
+          return violations
+            .filter((one) => one.impact === 'serious' || one.impact === 'critical')
+            .map((one) => `${one.id} at ${one.nodes.slice(0, 3).map((node) => node.target.join(' ')).join(', ')}`);
+        });
+        check(`${where}: axe`, found.length === 0, found.join('; '));
+      }
+      check(`${width} px, ${colorScheme}: nothing to complain of`, complaints.length === 0, complaints.slice(0, 3).join('; '));
+      await page.context().close();
+    }
+  }
+}
+
+async function checkBadAddresses(browser) {
+  const page = await openPage(browser, {}, []);
+  await page.goto(`${cluster.http}/jobs/${encodeURIComponent('<img src=x onerror=alert(1)>')}`);
+  await eventually('a job that is not there is said so, without markup', 5000, async () =>
+    (await text(page)).includes('there is no job') && (await page.locator('main img').count()) === 0);
+  await page.context().close();
+}
+
+async function checkKeyboard(browser) {
+  const page = await openPage(browser, { viewport: { width: 1280, height: 900 } }, []);
+  await page.goto(`${cluster.http}/jobs/e2e`);
+  await page.waitForSelector('.u-wrap');
+  await page.keyboard.press('Tab');
+  check('the first stop of the keyboard is the way to the content', (await page.evaluate(() => document.activeElement.className)) === 'skip');
+  await page.getByRole('button', { name: 'Table of Nats per token' }).focus();
+  await page.keyboard.press('Enter');
+  check('a chart becomes a table by keyboard', (await page.locator('.scroll.tall tbody tr').count()) > 0);
+  const [download] = await Promise.all([page.waitForEvent('download'), page.getByRole('button', { name: 'CSV of Nats per token' }).click()]);
+  const csv = readFileSync(await download.path(), 'utf8');
+  check('a chart can be saved as CSV', csv.startsWith('Tokens,Training,Validation\n') && csv.split('\n').length > 3);
+  await page.goto(`${cluster.http}/jobs/e2e/checkpoints`);
+  await page.locator('summary').first().click();
+  const [file] = await Promise.all([page.waitForEvent('download'), page.getByRole('link', { name: 'config.json' }).first().click()]);
+  check('a file of a checkpoint can be downloaded', readFileSync(await file.path(), 'utf8').includes('hidden_size'));
+  await page.context().close();
+}
+
+async function checkKilledAgent(browser) {
+  const page = await openPage(browser, { viewport: { width: 1280, height: 900 } }, []);
+  await page.goto(`${cluster.http}/jobs/e2e`);
+  await eventually('the run page shows two replicas that serve', 8000, async () => (await text(page)).includes('2 serve'));
+  process.kill(cluster.pids.agents[1], 'SIGKILL');
+  await eventually('the killed agent is on the run page', 3000, async () =>
+    /agent-\d/.test(await page.getByTestId('failures').innerText({ timeout: 200 })));
+  await eventually('with what became of it', 30_000, async () =>
+    /→ round \d/.test(await page.getByTestId('failures').innerText({ timeout: 200 })));
+  if (shots) await page.screenshot({ path: join(shots, 'killed-agent.png'), fullPage: true });
+  return page;
+}
+
+async function checkRestart(page) {
+  const http = cluster.http.replace('http://', '');
+  const before = await page.evaluate(() => performance.timeOrigin);
+  const rounds = async () => Number(/round ([\d,]+) of/.exec(await text(page))?.[1]?.replaceAll(',', '') ?? 0);
+  shoal('down', '--data-dir', data);
+  await eventually('a page without its coordinator says that it is stale', 5000, async () => (await text(page)).includes('Stale since'));
+  check('and nothing on it looks healthy', (await page.locator('main .state.good').count()) === 0);
+  if (shots) await page.screenshot({ path: join(shots, 'stale.png'), fullPage: false });
+  cluster = up(http, cluster.grpc, '2');
+  await eventually('it catches up', 20_000, async () => !(await text(page)).includes('Stale since'));
+  const seen = await rounds();
+  await eventually('and goes on', 60_000, async () => (await rounds()) > seen);
+  check('without having been loaded again', (await page.evaluate(() => performance.timeOrigin)) === before);
+}
+
+writeJob();
+const browser = await chromium.launch({ executablePath: process.env.CHROMIUM ?? '/usr/bin/chromium', args: ['--no-sandbox'] });
+try {
+  cluster = up('127.0.0.1:0', '127.0.0.1:0', '2');
+  shoal('job', 'submit', join(folder, 'job.toml'));
+  const first = await openPage(browser, {}, []);
+  await first.goto(`${cluster.http}/jobs/e2e`);
+  await eventually('the first rounds appear on an open page', 60_000, async () => /round [1-9]\d* of/.test(await text(first)));
+  await eventually('and the first checkpoint', 60_000, async () => /ckpt.\d+ round/.test(await text(first)));
+  await first.context().close();
+  await checkPages(browser);
+  await checkBadAddresses(browser);
+  await checkKeyboard(browser);
+  const page = await checkKilledAgent(browser);
+  await checkRestart(page);
+} finally {
+  await browser.close();
+  try {
+    shoal('down', '--data-dir', data);
+  } finally {
+    rmSync(folder, { recursive: true, force: true });
+  }
+}
+console.log(failures === 0 ? 'all good' : `${failures} failed`);
+process.exit(failures === 0 ? 0 : 1);

@@ -1,0 +1,39 @@
+// Screenshots of every page, light and dark, narrow and wide: node e2e/shots.mjs URL JOB FOLDER
+import { chromium } from 'playwright-core';
+import { mkdirSync } from 'node:fs';
+
+const [url, job, folder] = process.argv.slice(2);
+if (folder === undefined) {
+  console.error('usage: node e2e/shots.mjs URL JOB FOLDER');
+  process.exit(2);
+}
+mkdirSync(folder, { recursive: true });
+const pages = {
+  overview: '/',
+  jobs: '/jobs',
+  run: `/jobs/${job}`,
+  rounds: `/jobs/${job}/rounds`,
+  checkpoints: `/jobs/${job}/checkpoints`,
+  'job-events': `/jobs/${job}/events`,
+  agents: '/agents',
+  events: '/events',
+};
+const browser = await chromium.launch({
+  executablePath: process.env.CHROMIUM ?? '/usr/bin/chromium',
+  args: ['--no-sandbox'],
+});
+for (const colorScheme of ['light', 'dark']) {
+  for (const width of [360, 1280, 2560]) {
+    const context = await browser.newContext({ colorScheme, viewport: { width, height: 900 } });
+    const page = await context.newPage();
+    for (const [name, path] of Object.entries(pages)) {
+      await page.goto(url + path);
+      await page.waitForSelector('h1');
+      await page.waitForFunction(() => !document.body.innerText.includes('Loading '));
+      await page.waitForTimeout(400);
+      await page.screenshot({ path: `${folder}/${name}-${width}-${colorScheme}.png`, fullPage: true });
+    }
+    await context.close();
+  }
+}
+await browser.close();

@@ -1,0 +1,273 @@
+// The public REST API as this page uses it: the shapes of api/openapi.json, one function that asks, with a
+// deadline, and one that follows the pages of a list. Every failure is an ApiError with a sentence.
+
+export type Phase =
+  | 'queued' | 'gathering' | 'warming' | 'training' | 'stalled' | 'sealing' | 'paused'
+  | 'completed' | 'cancelled' | 'failed';
+
+export interface Progress {
+  inner_step: number;
+  inner_steps_total: number;
+  rounds_committed: number;
+  rounds_total: number;
+  tokens: number;
+  tokens_committed: number;
+  tokens_per_second: number | null;
+  replicas_training: number;
+}
+
+export interface JobStatus {
+  phase: Phase;
+  desired: string;
+  reason: string;
+  detail: string;
+  progress: Progress;
+  train_loss: number | null;
+  validation_loss: number | null;
+  validation_round: number | null;
+  bytes_sent: number;
+  bytes_ddp: number | null;
+  parameters: number | null;
+  lineage: number;
+  started_at: string | null;
+  committed_at: string | null;
+  finished_at: string | null;
+}
+
+export interface JobSpec {
+  name: string;
+  model: { family: string; layers: number; hidden: number; heads: number; context: number };
+  train: { steps: number; batch: number; lr: number; precision: string };
+  sync: { algorithm: string; every: number; codec: string };
+  swarm: { stages: number; min_replicas: number; max_replicas: number };
+  checkpoint: { every_rounds: number; keep: number };
+}
+
+export interface Job {
+  id: string;
+  name: string;
+  created_at: string | null;
+  updated_at: string | null;
+  spec: JobSpec;
+  status: JobStatus;
+}
+
+export type RoundState = 'open' | 'sealed' | 'reducing' | 'voting' | 'committed' | 'aborted';
+export type ContributionState =
+  | 'training' | 'reported' | 'member' | 'voted' | 'committed' | 'rejected' | 'lost';
+
+export interface Contribution {
+  replica: string;
+  agent: string | null;
+  state: ContributionState;
+  reject_reason: string | null;
+  tokens: number | null;
+  steps: number | null;
+  train_loss: number | null;
+  norm: number | null;
+  max_abs: number | null;
+  nonfinite: number | null;
+  weight: number | null;
+  clip_factor: number | null;
+  digest: string | null;
+  anchor_digest: string | null;
+  bytes_sent: number;
+  bytes_received: number;
+  phases: {
+    train_s: number | null;
+    wait_s: number | null;
+    reduce_s: number | null;
+    vote_s: number | null;
+    apply_s: number | null;
+  };
+}
+
+export interface Round {
+  round: number;
+  lineage: number;
+  state: RoundState;
+  attempt: number;
+  aborts: number;
+  abort_reason: string | null;
+  from_step: number;
+  to_step: number;
+  digest: string | null;
+  anchor_digest: string | null;
+  opened_at: string | null;
+  sealed_at: string | null;
+  committed_at: string | null;
+  seconds: {
+    train: number | null;
+    reduce: number | null;
+    vote: number | null;
+    apply: number | null;
+    total: number | null;
+  };
+  tokens: number;
+  train_loss: number | null;
+  validation_loss: number | null;
+  bytes_sent: number;
+  bytes_received: number;
+  contributions: Contribution[];
+}
+
+export interface Replica {
+  id: string;
+  job: string;
+  agent: string | null;
+  device: number;
+  stage: number;
+  state: 'assigned' | 'loading' | 'serving' | 'averaging' | 'draining' | 'released' | 'failed';
+  failure: string | null;
+  detail: string;
+  source: { kind: string; round: number; donor: string | null; checkpoint: string | null };
+  held_round: number | null;
+  live: {
+    at: string;
+    round: number;
+    inner_step: number;
+    tokens: number;
+    train_loss: number | null;
+    tokens_per_second: number | null;
+  } | null;
+  created_at: string | null;
+  updated_at: string | null;
+}
+
+export interface Checkpoint {
+  id: string;
+  job: string;
+  lineage: number;
+  round: number;
+  state: 'writing' | 'uploading' | 'stored' | 'failed' | 'deleted';
+  final: boolean;
+  step: number;
+  tokens: number;
+  anchor_digest: string | null;
+  detail: string;
+  bytes: number;
+  files: { path: string; size: number; sha256: string }[];
+  created_at: string | null;
+  updated_at: string | null;
+}
+
+export interface Agent {
+  id: string;
+  name: string;
+  version: string;
+  host: string;
+  incarnation: number;
+  state: 'joining' | 'idle' | 'syncing' | 'active' | 'draining' | 'gone';
+  gone_reason: string | null;
+  health: 'green' | 'yellow' | 'red';
+  last_seen_at: string | null;
+  resident_bytes: number | null;
+  devices: {
+    index: number;
+    kind: string;
+    name: string;
+    memory_bytes: number;
+    gflops: number | null;
+    bf16: boolean;
+  }[];
+  labels: Record<string, string>;
+  joined_at: string | null;
+}
+
+export interface ClusterEvent {
+  seq: number;
+  at: string;
+  severity: 'info' | 'warning' | 'error';
+  kind: string;
+  job: string | null;
+  agent: string | null;
+  replica: string | null;
+  round: number | null;
+  message: string;
+}
+
+export interface SeriesLine {
+  replica: string | null;
+  x: (number | null)[];
+  y: (number | null)[];
+  y_min: (number | null)[];
+  y_max: (number | null)[];
+}
+
+export interface Series {
+  job: string;
+  name: string;
+  series: SeriesLine[];
+}
+
+export interface Version {
+  version: string;
+  api_level: number;
+  min_api_level: number;
+  boot_epoch: number;
+}
+
+interface Page<T> {
+  items: T[];
+  next_cursor: string | null;
+}
+
+export const kApiLevel = 1; // the one that this page was written for
+
+export class ApiError extends Error {
+  constructor(
+    message: string,
+    readonly status: number, // 0: no answer at all
+    readonly hint = '',
+  ) {
+    super(message);
+  }
+}
+
+const kDeadlineMs = 8000;
+
+export async function ask<T>(path: string): Promise<T> {
+  let response: Response;
+  try {
+    response = await fetch(`/api/v1${path}`, {
+      headers: { Accept: 'application/json' },
+      signal: AbortSignal.timeout(kDeadlineMs),
+    });
+  } catch (error) {
+    const late = error instanceof DOMException && error.name === 'TimeoutError';
+    throw new ApiError(late ? `no answer within ${kDeadlineMs / 1000} s` : 'the coordinator cannot be reached', 0);
+  }
+  const body: unknown = await response.json().catch(() => null);
+  if (response.ok && body !== null) return body as T;
+  const problem = (body ?? {}) as { detail?: string; title?: string; hint?: string };
+  throw new ApiError(problem.detail ?? problem.title ?? `answer ${response.status}`, response.status, problem.hint);
+}
+
+export function query(values: Record<string, string | number | undefined | null>): string {
+  const search = new URLSearchParams();
+  for (const [key, value] of Object.entries(values))
+    if (value !== undefined && value !== null && value !== '') search.set(key, String(value));
+  const text = search.toString();
+  return text === '' ? '' : `?${text}`;
+}
+
+// Whole lists that are small by nature (jobs, agents, replicas); `most` bounds the pages.
+export async function askAll<T>(
+  path: string,
+  values: Record<string, string | number | undefined> = {},
+  most = 5,
+): Promise<T[]> {
+  const items: T[] = [];
+  let cursor: string | null = null;
+  for (let page = 0; page < most; ++page) {
+    const answer: Page<T> = await ask<Page<T>>(path + query({ limit: 500, ...values, cursor }));
+    items.push(...answer.items);
+    cursor = answer.next_cursor;
+    if (cursor === null) break;
+  }
+  return items;
+}
+
+export async function askSome<T>(path: string, values: Record<string, string | number | undefined>): Promise<T[]> {
+  return (await ask<Page<T>>(path + query(values))).items;
+}

@@ -1,0 +1,86 @@
+// Checkpoints of one job or of all, with their files to download.
+import { Link } from 'wouter-preact';
+import { askSome, type Checkpoint, type ClusterEvent, type Job } from '../api';
+import { bytes, number, short } from '../format';
+import type { Watch } from '../live';
+import { Digest, JobLinks, Missing, State, Table, Time, useWatch, type Column } from '../parts';
+import type { Tone } from '../reduce';
+import * as sources from '../sources';
+
+const kTones: Record<string, Tone> = { stored: 'good', writing: 'busy', uploading: 'busy', failed: 'bad', deleted: 'off' };
+export const checkpointTone = (state: string): Tone => kTones[state] ?? 'warn';
+
+const fileHref = (checkpoint: Checkpoint, path: string) =>
+  `/api/v1/checkpoints/${checkpoint.id}/files/${path.split('/').map(encodeURIComponent).join('/')}`;
+
+function Files({ of }: { of: Checkpoint }) {
+  if (of.state !== 'stored') return <span class="muted">{of.detail}</span>;
+  return (
+    <details>
+      <summary>
+        {of.files.length} files<span class="unseen"> of {of.id}</span>
+      </summary>
+      <ul class="plain files">
+        {of.files.map((file) => (
+          <li key={file.path}>
+            <a href={fileHref(of, file.path)} download={file.path.split('/').pop()}>
+              {file.path}
+            </a>{' '}
+            <span class="muted">
+              {bytes(file.size)} · sha256 <code title={file.sha256}>{file.sha256.slice(0, 12)}</code>
+            </span>
+          </li>
+        ))}
+      </ul>
+    </details>
+  );
+}
+
+const kColumns: Column<Checkpoint>[] = [
+  { name: 'Checkpoint', show: (one) => <>{one.id}{one.final && <b> final</b>}</>, value: (one) => one.id },
+  { name: 'Job', show: (one) => <Link href={`/jobs/${one.job}`}>{one.job}</Link>, value: (one) => one.job },
+  { name: 'State', show: (one) => <State tone={checkpointTone(one.state)} text={one.state} />, value: (one) => one.state },
+  { name: 'Round', numeric: true, show: (one) => number(one.round), value: (one) => one.round },
+  { name: 'Step', numeric: true, show: (one) => number(one.step), value: (one) => one.step },
+  { name: 'Tokens', numeric: true, show: (one) => short(one.tokens), value: (one) => one.tokens },
+  { name: 'Size', numeric: true, show: (one) => bytes(one.bytes), value: (one) => one.bytes },
+  { name: 'Parameters', show: (one) => <Digest of={one.anchor_digest} />, value: (one) => one.anchor_digest },
+  { name: 'Written', show: (one) => <Time at={one.updated_at} />, value: (one) => one.updated_at },
+  { name: 'Download', show: (one) => <Files of={one} /> },
+];
+
+// There is no list over all jobs; the newest twenty jobs have theirs asked for.
+const ofAllJobs: Watch<Checkpoint[]> = {
+  load: async () => {
+    const jobs = await askSome<Job>('/jobs', { limit: 20 });
+    const lists = await Promise.all(
+      jobs.map((job) => askSome<Checkpoint>(`/jobs/${job.id}/checkpoints`, { limit: 50, order: 'desc' })),
+    );
+    return lists.flat();
+  },
+  concerns: (event: ClusterEvent) => event.kind.startsWith('checkpoint_'),
+};
+
+export function CheckpointsPage({ id }: { id?: string }) {
+  const checkpoints = useWatch(id === undefined ? ofAllJobs : sources.checkpoints(id), [id]);
+  const shown = (checkpoints.value ?? []).filter((one) => one.state !== 'deleted');
+  return (
+    <>
+      <h1>{id === undefined ? 'Checkpoints' : `Checkpoints of ${id}`}</h1>
+      {id !== undefined && <JobLinks job={id} at="/checkpoints" />}
+      {checkpoints.value === undefined ? (
+        <Missing of={checkpoints} what="checkpoints" />
+      ) : (
+        <Table
+          caption="Checkpoints, newest first"
+          columns={kColumns}
+          rows={shown}
+          rowKey={(one) => one.id}
+          file="checkpoints"
+          empty="No checkpoint yet: they are taken at round boundaries, as the job's [checkpoint] table says."
+        />
+      )}
+      {id === undefined && <p class="muted">Those of the twenty newest jobs.</p>}
+    </>
+  );
+}

@@ -1,0 +1,80 @@
+// All jobs, newest first, with filters that live in the address.
+import { Link, useSearchParams } from 'wouter-preact';
+import type { Job } from '../api';
+import { loss, number, percent, short, words } from '../format';
+import { Missing, State, Table, Time, useWatch, type Column } from '../parts';
+import { phaseTone } from '../reduce';
+import * as sources from '../sources';
+
+const kPhases = ['queued', 'gathering', 'warming', 'training', 'stalled', 'sealing', 'paused', 'completed', 'cancelled', 'failed'];
+
+export const jobHref = (job: Job) => `/jobs/${encodeURIComponent(job.id)}`;
+
+export const done = (job: Job) =>
+  job.status.progress.rounds_total > 0 ? job.status.progress.rounds_committed / job.status.progress.rounds_total : null;
+
+export const kJobColumns: Column<Job>[] = [
+  { name: 'Job', show: (job) => <Link href={jobHref(job)} class="name">{job.name}</Link>, value: (job) => job.name },
+  { name: 'Phase', show: (job) => <State tone={phaseTone(job.status.phase)} text={job.status.phase} />, value: (job) => job.status.phase },
+  {
+    name: 'Rounds',
+    numeric: true,
+    show: (job) => `${number(job.status.progress.rounds_committed)} / ${number(job.status.progress.rounds_total)} (${percent(done(job))})`,
+    value: (job) => job.status.progress.rounds_committed,
+  },
+  { name: 'Train loss', numeric: true, show: (job) => loss(job.status.train_loss), value: (job) => job.status.train_loss },
+  { name: 'Validation', numeric: true, show: (job) => loss(job.status.validation_loss), value: (job) => job.status.validation_loss },
+  { name: 'Tokens', numeric: true, show: (job) => short(job.status.progress.tokens), value: (job) => job.status.progress.tokens },
+  { name: 'Last round', show: (job) => <Time at={job.status.committed_at} />, value: (job) => job.status.committed_at },
+  { name: 'Created', show: (job) => <Time at={job.created_at} />, value: (job) => job.created_at },
+];
+
+export function JobsPage() {
+  const jobs = useWatch(sources.jobs(), []);
+  const [search, setSearch] = useSearchParams();
+  const phase = search.get('phase') ?? '', text = search.get('q') ?? '';
+  const set = (name: string, value: string) =>
+    setSearch((before) => {
+      const next = new URLSearchParams(before);
+      if (value === '') next.delete(name);
+      else next.set(name, value);
+      return next;
+    }, { replace: true });
+  const shown = (jobs.value ?? []).filter(
+    (job) => (phase === '' || job.status.phase === phase) && job.name.toLowerCase().includes(text.toLowerCase()),
+  );
+  return (
+    <>
+      <h1>Jobs</h1>
+      <form class="filters" onSubmit={(event) => event.preventDefault()}>
+        <label>
+          Phase
+          <select value={phase} onChange={(event) => set('phase', event.currentTarget.value)}>
+            <option value="">any</option>
+            {kPhases.map((name) => (
+              <option key={name} value={name}>
+                {words(name)}
+              </option>
+            ))}
+          </select>
+        </label>
+        <label>
+          Name
+          <input type="search" value={text} onInput={(event) => set('q', event.currentTarget.value)} />
+        </label>
+      </form>
+      {jobs.value === undefined ? (
+        <Missing of={jobs} what="jobs" />
+      ) : (
+        <Table
+          caption="Jobs"
+          columns={kJobColumns}
+          rows={shown}
+          rowKey={(job) => job.id}
+          file="jobs"
+          empty={jobs.value.length === 0 ? 'No job yet: shoal job submit mine.toml' : 'No job fits these filters.'}
+        />
+      )}
+    </>
+  );
+}

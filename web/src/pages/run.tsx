@@ -1,0 +1,384 @@
+// One run, in the order in which people look: is it moving, does it learn, how far is it, whom does it wait
+// for, who takes part, what does the time and the network go into, what went wrong, what is safe on disk.
+import { useMemo, useState } from 'preact/hooks';
+import { Link } from 'wouter-preact';
+import type { Agent, Checkpoint, ClusterEvent, Job, Replica, Round } from '../api';
+import { Chart, type Mark } from '../chart';
+import { bytes, duration, kNone, loss, millis, number, percent, plural, short, words } from '../format';
+import { now } from '../live';
+import { Bar, Card, Digest, Glyph, JobLinks, Missing, State, Table, Tile, Time, useWatch, type Column } from '../parts';
+import {
+  agentName, agentTone, consequence, isCurrent, isFailure, isLate, isOver, phaseTone, replicaTone, timeLeft,
+  timeSplit, tokensTarget, waitingFor, type Split,
+} from '../reduce';
+import { interpolate } from '../sample';
+import * as sources from '../sources';
+import { checkpointTone } from './checkpoints';
+import { severityTone } from './events';
+import { done } from './jobs';
+
+function Moving({ job, split }: { job: Job; split: Split }) {
+  const { status } = job;
+  const last = millis(status.committed_at);
+  const since = last === null ? null : Math.max(0, (now.value - last) / 1000);
+  const late = !isOver(status.phase) && isLate(since, split.roundSeconds);
+  return (
+    <div class="tiles" aria-live="polite">
+      <Tile
+        label="Phase"
+        value={<State tone={phaseTone(status.phase)} text={status.phase} />}
+        note={status.detail !== '' ? status.detail : words(status.reason)}
+      />
+      <Tile
+        label="Last committed round"
+        value={status.progress.rounds_committed === 0 ? 'none yet' : <Time at={status.committed_at} />}
+        note={
+          late ? `late: rounds take ${duration(split.roundSeconds)}` : `round ${number(status.progress.rounds_committed)} of ${number(status.progress.rounds_total)}`
+        }
+        tone={late ? 'bad' : undefined}
+      />
+      <Tile label="Training loss" value={loss(status.train_loss)} note="last committed round, nats per token" />
+      <Tile
+        label="Validation loss"
+        value={loss(status.validation_loss)}
+        note={status.validation_round === null ? 'no evaluation yet' : `round ${number(status.validation_round)}`}
+      />
+    </div>
+  );
+}
+
+const kSmoothing: [string, number][] = [['none', 0], ['some', 0.7], ['much', 0.93]];
+
+function LossCard({ lines, marks }: { lines: sources.Lines; marks: Mark[] }) {
+  const [log, setLog] = useState(false);
+  const [logX, setLogX] = useState(false);
+  const [smoothing, setSmoothing] = useState(0);
+  const drawn = useMemo(
+    () => [
+      { name: 'Training', ...(lines.train_loss ?? { x: [], y: [] }), colour: 1 as const },
+      { name: 'Validation', ...(lines.validation_loss ?? { x: [], y: [] }), colour: 2 as const, points: true },
+    ],
+    [lines],
+  );
+  return (
+    <Card
+      title="Loss against tokens"
+      tools={
+        <>
+          <label class="check">
+            <input type="checkbox" checked={log} onChange={(event) => setLog(event.currentTarget.checked)} /> log loss
+          </label>
+          <label class="check">
+            <input type="checkbox" checked={logX} onChange={(event) => setLogX(event.currentTarget.checked)} /> log tokens
+          </label>
+          <label>
+            smoothing{' '}
+            <select value={smoothing} onChange={(event) => setSmoothing(Number(event.currentTarget.value))}>
+              {kSmoothing.map(([name, weight]) => (
+                <option key={name} value={weight}>
+                  {name}
+                </option>
+              ))}
+            </select>
+          </label>
+        </>
+      }
+    >
+      <Chart title="Nats per token" file="loss" xName="Tokens" lines={drawn} marks={marks} log={log} logX={logX} smoothing={smoothing} unit={loss} axisUnit={short} sync="run" height={300} />
+      {marks.length > 0 && (
+        <p class="under muted">
+          Dashed: {plural(marks.filter((mark) => mark.tone !== 'good').length, 'failure')} and{' '}
+          {plural(marks.filter((mark) => mark.tone === 'good').length, 'checkpoint')}.
+        </p>
+      )}
+    </Card>
+  );
+}
+
+function Progress({ job, split }: { job: Job; split: Split }) {
+  const { progress, phase, started_at, finished_at } = job.status;
+  // What the trainers say arrives one by one; the committed rounds are whole.
+  const rate = phase === 'training' ? (split.tokensPerSecond ?? progress.tokens_per_second) : null;
+  const target = tokensTarget(job);
+  const ran = millis(started_at) === null ? null : ((millis(finished_at) ?? now.value) - millis(started_at)!) / 1000;
+  return (
+    <div class="tiles">
+      <Tile
+        label="Tokens"
+        value={short(progress.tokens)}
+        note={
+          <>
+            <Bar share={done(job)} label={`${percent(done(job), 1)} of the rounds`} />
+            {target === null ? `${percent(done(job))} done` : `of about ${short(target)} · ${percent(done(job), 1)}`}
+          </>
+        }
+      />
+      <Tile label="Tokens per second" value={short(rate)} note={rate === null ? 'nothing is trained' : 'all replicas, last rounds'} />
+      <Tile label="Time left" value={duration(timeLeft(job, split))} note={timeLeft(job, split) === null ? 'nothing to go by' : 'at the pace of the last rounds'} />
+      <Tile label="Running for" value={duration(ran)} note={`${plural(progress.inner_step, 'inner step')} of ${number(progress.inner_steps_total)}`} />
+    </div>
+  );
+}
+
+const kSteps: [string, string[]][] = [
+  ['Train', ['open']],
+  ['Seal', ['sealed']],
+  ['Average', ['reducing']],
+  ['Vote', ['voting']],
+  ['Commit', ['committed']],
+];
+
+function CurrentRound(props: { job: Job; round: Round | undefined; replicas: Replica[]; agents: Agent[]; split: Split }) {
+  const { job, round } = props;
+  const waiting = waitingFor(job, round, props.replicas, props.agents);
+  const at = kSteps.findIndex(([, states]) => round !== undefined && states.includes(round.state));
+  const opened = millis(round?.opened_at);
+  const age = opened === null || isOver(job.status.phase) ? null : Math.max(0, (now.value - opened) / 1000);
+  return (
+    <Card title={round === undefined ? 'Current round' : `Current round: ${number(round.round)}`}>
+      <ol class="steps">
+        {kSteps.map(([name], i) => (
+          <li key={name} class={i < at ? 'past' : i === at ? 'now' : ''} aria-current={i === at ? 'step' : undefined}>
+            {name}
+          </li>
+        ))}
+      </ol>
+      <p class="waits">
+        <span class="label">Waits for</span> <Glyph tone={waiting.tone} /> <strong data-testid="waits-for">{waiting.summary}</strong>
+      </p>
+      {waiting.on.length > 0 && (
+        <ul class="plain waiting">
+          {waiting.on.slice(0, 16).map((one) => (
+            <li key={one.replica}>
+              <State tone={one.tone} text={one.agent} />
+              <span>
+                {one.replica} {one.doing}
+              </span>
+              {one.share !== null && <Bar share={one.share} tone="busy" label={`${percent(one.share)} of the steps of this round`} />}
+            </li>
+          ))}
+        </ul>
+      )}
+      {round !== undefined && (
+        <p class="under muted">
+          {age === null ? '' : `Open for ${duration(age)}`}
+          {age !== null && props.split.roundSeconds !== null && `; the last took ${duration(props.split.roundSeconds)} each`}
+          {round.attempt > 1 && ` · attempt ${round.attempt}`}
+          {round.aborts > 0 && ` · aborted ${plural(round.aborts, 'time')}: ${words(round.abort_reason ?? 'no reason given')}`}
+        </p>
+      )}
+    </Card>
+  );
+}
+
+function Replicas({ replicas, agents, rounds, job }: { replicas: Replica[]; agents: Agent[]; rounds: Round[]; job: Job }) {
+  const shown = [...replicas.filter(isCurrent), ...replicas.filter((one) => !isCurrent(one)).slice(0, 6)];
+  const here = replicas.filter((one) => one.state === 'serving' || one.state === 'averaging').length;
+  const newest = rounds.find((one) => one.state === 'committed');
+  const share = (one: Replica) => {
+    const part = newest?.contributions.find((entry) => entry.replica === one.id);
+    return part?.phases.train_s != null && newest?.seconds.total ? Math.min(1, part.phases.train_s / newest.seconds.total) : null;
+  };
+  const columns: Column<Replica>[] = [
+    { name: 'Replica', show: (one) => one.id, value: (one) => one.id },
+    {
+      name: 'Agent',
+      show: (one) => {
+        const agent = agents.find((entry) => entry.id === one.agent);
+        const name = agentName(one.agent, agents);
+        return agent && isCurrent(one) ? <State tone={agentTone(agent)} text={name} /> : name;
+      },
+      value: (one) => agentName(one.agent, agents),
+    },
+    {
+      name: 'State',
+      show: (one) => <span title={one.detail}><State tone={replicaTone(one)} text={one.failure === null ? one.state : `${one.state}: ${one.failure}`} /></span>,
+      value: (one) => one.state,
+    },
+    { name: 'Holds round', numeric: true, show: (one) => number(one.held_round), value: (one) => one.held_round },
+    { name: 'Computes', numeric: true, show: (one) => percent(share(one)), value: share },
+    { name: 'Tokens/s', numeric: true, show: (one) => short(one.live?.tokens_per_second), value: (one) => one.live?.tokens_per_second ?? null },
+    { name: 'Loss', numeric: true, show: (one) => loss(one.live?.train_loss), value: (one) => one.live?.train_loss ?? null },
+    { name: 'Reported', show: (one) => <Time at={one.live?.at} />, value: (one) => one.live?.at ?? null },
+  ];
+  const enough = here >= job.spec.swarm.min_replicas || isOver(job.status.phase);
+  return (
+    <Card title="Replicas" tools={<State tone={enough ? 'good' : 'bad'} text={`${here} serve, at least ${job.spec.swarm.min_replicas} needed`} />}>
+      <Table caption="Replicas" columns={columns} rows={shown} rowKey={(one) => one.id} empty="No replica has been placed yet." file="replicas" />
+    </Card>
+  );
+}
+
+function TimeCard({ split, lines, marks }: { split: Split; lines: sources.Lines; marks: Mark[] }) {
+  const drawn = useMemo(() => [{ name: 'Seconds', ...(lines.round_seconds ?? { x: [], y: [] }), colour: 3 as const }], [lines]);
+  return (
+    <Card title="Where the time goes">
+      <div class="tiles small">
+        <Tile label="Computing" value={percent(split.compute, 1)} note="of the replicas' time" />
+        <Tile label="Waiting for others" value={percent(split.waiting, 1)} note="reported, round not sealed" />
+        <Tile label="In sync" value={percent(split.sync, 1)} note="sealed until committed" />
+      </div>
+      <Chart title="Seconds per round" file="round-seconds" xName="Tokens" lines={drawn} marks={marks} unit={duration} sync="run" height={190} fromZero />
+    </Card>
+  );
+}
+
+function Traffic({ job, lines, marks }: { job: Job; lines: sources.Lines; marks: Mark[] }) {
+  const { bytes_sent, bytes_ddp, progress } = job.status;
+  const rounds = progress.rounds_committed;
+  const drawn = useMemo(() => [{ name: 'Bytes', ...(lines.round_bytes ?? { x: [], y: [] }), colour: 1 as const }], [lines]);
+  const ratio = bytes_ddp !== null && bytes_sent > 0 ? bytes_ddp / bytes_sent : null;
+  return (
+    <Card title="Bytes per round">
+      <div class="tiles small">
+        <Tile label="Sent per round" value={rounds > 0 ? bytes(bytes_sent / rounds) : kNone} note="all replicas" />
+        <Tile label="Synchronous would be" value={rounds > 0 && bytes_ddp !== null ? bytes(bytes_ddp / rounds) : kNone} note="data parallel, fp32" />
+        <Tile label="Less traffic" value={ratio === null ? kNone : `${short(ratio)} ×`} note={`${bytes(bytes_sent)} in all`} />
+      </div>
+      <Chart title="Bytes sent in a round" file="round-bytes" xName="Tokens" lines={drawn} marks={marks} unit={bytes} sync="run" height={190} fromZero />
+    </Card>
+  );
+}
+
+function Failures({ events, rounds }: { events: ClusterEvent[]; rounds: Round[] }) {
+  return (
+    <Card title="Failures and what became of them">
+      {events.length === 0 ? (
+        <p class="empty">None known.</p>
+      ) : (
+        <ul class="plain timeline" data-testid="failures">
+          {events.slice(0, 12).map((event) => {
+            const after = consequence(event, rounds);
+            return (
+              <li key={event.seq}>
+                <Glyph tone={severityTone(event)} />
+                <span>
+                  {event.message}
+                  {after !== '' && <span class="then"> → {after}</span>}
+                </span>
+                <Time at={event.at} />
+              </li>
+            );
+          })}
+        </ul>
+      )}
+    </Card>
+  );
+}
+
+function Safety({ job, checkpoints }: { job: Job; checkpoints: Checkpoint[] }) {
+  const stored = checkpoints.find((one) => one.state === 'stored');
+  const every = job.spec.checkpoint.every_rounds;
+  const behind = stored === undefined ? null : job.status.progress.rounds_committed - stored.round;
+  const old = every > 0 && !isOver(job.status.phase) && (behind ?? job.status.progress.rounds_committed) > 2 * every;
+  return (
+    <Card title="Checkpoints" tools={<Link href={`/jobs/${encodeURIComponent(job.id)}/checkpoints`}>All</Link>}>
+      <div class="tiles small">
+        <Tile
+          label="Newest stored"
+          value={stored === undefined ? 'none' : <Time at={stored.updated_at} />}
+          note={
+            stored === undefined
+              ? every > 0 ? `every ${plural(every, 'round')}` : 'only at the end'
+              : `round ${number(stored.round)}, ${plural(behind ?? 0, 'round')} behind`
+          }
+          tone={old ? 'bad' : undefined}
+        />
+        <Tile label="Size" value={bytes(stored?.bytes)} note={stored === undefined ? '' : <>parameters <Digest of={stored.anchor_digest} /></>} />
+      </div>
+      <ul class="plain chips">
+        {checkpoints.filter((one) => one.state !== 'deleted').slice(0, 6).map((one) => (
+          <li key={one.id}>
+            <State tone={checkpointTone(one.state)} text={`${one.id} round ${one.round}${one.final ? ' final' : ''}`} />
+          </li>
+        ))}
+      </ul>
+    </Card>
+  );
+}
+
+function marksOf(events: ClusterEvent[], checkpoints: Checkpoint[], clock: sources.Lines, tokens: sources.Lines): Mark[] {
+  const times = clock.train_loss?.x ?? [], along = tokens.train_loss?.x ?? [];
+  if (times.length === 0 || times.length !== along.length) return [];
+  const marks: Mark[] = [];
+  for (const event of events) {
+    const at = millis(event.at);
+    const x = at === null ? null : interpolate(times, along, at / 1000);
+    if (x !== null) marks.push({ x, text: event.message, tone: event.severity === 'error' ? 'bad' : 'warn' });
+  }
+  for (const one of checkpoints)
+    if (one.state === 'stored' && one.tokens > 0) marks.push({ x: one.tokens, text: one.id, tone: 'good' });
+  return marks.slice(0, 60);
+}
+
+// Of this job, and of the agents that serve it.
+function ofThisJob(event: ClusterEvent, job: Job, replicas: Replica[]): boolean {
+  if (!isFailure(event)) return false;
+  if (event.job !== null) return event.job === job.id;
+  const created = millis(job.created_at) ?? 0;
+  if ((millis(event.at) ?? 0) < created) return false;
+  return event.kind === 'coordinator_started' || replicas.some((one) => one.agent !== null && one.agent === event.agent);
+}
+
+export function RunPage({ id }: { id: string }) {
+  const job = useWatch(sources.job(id), [id]);
+  const rounds = useWatch(sources.rounds(id), [id]);
+  const replicas = useWatch(sources.replicas(id), [id]);
+  const agents = useWatch(sources.agents(true), []);
+  const events = useWatch(sources.failures(), []);
+  const checkpoints = useWatch(sources.checkpoints(id), [id]);
+  const lines = useWatch(sources.series(id, ['train_loss', 'validation_loss', 'round_seconds', 'round_bytes'], 'tokens'), [id]);
+  const clock = useWatch(sources.series(id, ['train_loss'], 'time'), [id]);
+  const known = rounds.value ?? [];
+  const split = timeSplit(known.slice(0, 20));
+  const failures = useMemo(
+    () => (job.value === undefined ? [] : (events.value ?? []).filter((event) => ofThisJob(event, job.value!, replicas.value ?? []))),
+    [events.value, job.value?.id, replicas.value],
+  );
+  const marks = useMemo(
+    () => marksOf(failures, checkpoints.value ?? [], clock.value ?? {}, lines.value ?? {}),
+    [failures, checkpoints.value, clock.value, lines.value],
+  );
+  if (job.value === undefined) {
+    return (
+      <>
+        <h1>{id}</h1>
+        <Missing of={job} what="the job" />
+      </>
+    );
+  }
+  const { model, sync } = job.value.spec;
+  const open = known.find((round) => round.state !== 'committed' && round.state !== 'aborted') ?? known[0];
+  return (
+    <>
+      <h1 class="breaks">{job.value.name}</h1>
+      <p class="muted">
+        {job.value.id} · {model.family}, {short(job.value.status.parameters)} parameters · {sync.algorithm} every {plural(sync.every, 'step')}, {sync.codec}
+        {job.value.status.lineage > 0 && ` · rolled back ${plural(job.value.status.lineage, 'time')}`}
+      </p>
+      <JobLinks job={id} at="" />
+      {job.error !== null && <Missing of={job} what="the job" />}
+      <Moving job={job.value} split={split} />
+      {lines.value === undefined ? <Missing of={lines} what="the loss" /> : <LossCard lines={lines.value} marks={marks} />}
+      <Progress job={job.value} split={split} />
+      {rounds.value === undefined || replicas.value === undefined || agents.value === undefined ? (
+        <Missing of={rounds.value === undefined ? rounds : replicas.value === undefined ? replicas : agents} what="the current round" />
+      ) : (
+        <div class="columns uneven">
+          <CurrentRound job={job.value} round={open} replicas={replicas.value} agents={agents.value} split={split} />
+          <Replicas job={job.value} replicas={replicas.value} agents={agents.value} rounds={known} />
+        </div>
+      )}
+      {lines.value !== undefined && (
+        <div class="columns even">
+          <TimeCard split={split} lines={lines.value} marks={marks} />
+          <Traffic job={job.value} lines={lines.value} marks={marks} />
+        </div>
+      )}
+      <div class="columns even">
+        {events.value === undefined ? <Missing of={events} what="failures" /> : <Failures events={failures} rounds={known} />}
+        {checkpoints.value === undefined ? <Missing of={checkpoints} what="checkpoints" /> : <Safety job={job.value} checkpoints={checkpoints.value} />}
+      </div>
+    </>
+  );
+}

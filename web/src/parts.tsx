@@ -1,0 +1,216 @@
+// The small pieces that every page is made of: states, times, cards, tiles, tables, spark-lines, downloads.
+import type { ComponentChildren, JSX } from 'preact';
+import { useEffect, useState } from 'preact/hooks';
+import { Link } from 'wouter-preact';
+import { absolute, ago, words } from './format';
+import { now, staleSince, watch, type Resource, type Watch } from './live';
+import type { Tone } from './reduce';
+import { csv, thin } from './sample';
+
+// Colour, glyph and text together: each says the same.
+const kGlyphs: Record<Tone, JSX.Element> = {
+  good: <path d="M3 8.5l3.2 3.2L13 4.8" fill="none" stroke="currentColor" stroke-width="2.4" />,
+  busy: <path d="M8 2.5v5.7l4 2.3M14 8A6 6 0 1 1 8 2" fill="none" stroke="currentColor" stroke-width="2" />,
+  warn: <path d="M8 1.5L15 14H1zM8 6v4M8 11.3v1.2" fill="none" stroke="currentColor" stroke-width="1.8" />,
+  bad: <path d="M3.5 3.5l9 9m0-9l-9 9" fill="none" stroke="currentColor" stroke-width="2.6" />,
+  off: <path d="M3 8h10" fill="none" stroke="currentColor" stroke-width="2.4" />,
+};
+
+export function Glyph({ tone }: { tone: Tone }) {
+  return (
+    <svg class={`glyph ${tone}`} viewBox="0 0 16 16" width="14" height="14" aria-hidden="true">
+      {kGlyphs[tone]}
+    </svg>
+  );
+}
+
+// While the page is stale nothing is shown as good: it was, when last heard.
+export function State({ tone, text }: { tone: Tone; text: string }) {
+  const shown: Tone = staleSince.value !== null && (tone === 'good' || tone === 'busy') ? 'off' : tone;
+  return (
+    <span class={`state ${shown}`}>
+      <Glyph tone={shown} />
+      {words(text)}
+    </span>
+  );
+}
+
+export function Time({ at }: { at: string | null | undefined }) {
+  const text = ago(at, now.value);
+  return at ? (
+    <time dateTime={at} title={absolute(at)}>
+      {text}
+    </time>
+  ) : (
+    <span>{text}</span>
+  );
+}
+
+export function Card(props: { title: string; class?: string; tools?: ComponentChildren; children: ComponentChildren }) {
+  return (
+    <section class={`card ${props.class ?? ''}`} aria-label={props.title}>
+      <header>
+        <h2>{props.title}</h2>
+        {props.tools && <div class="tools">{props.tools}</div>}
+      </header>
+      {props.children}
+    </section>
+  );
+}
+
+export function Tile(props: { label: string; value: ComponentChildren; note?: ComponentChildren; tone?: Tone }) {
+  return (
+    <div class={`tile ${props.tone ?? ''}`}>
+      <span class="label">{props.label}</span>
+      <span class="value">{props.value}</span>
+      {props.note !== undefined && <span class="note">{props.note}</span>}
+    </div>
+  );
+}
+
+export function Bar({ share, tone = 'good', label }: { share: number | null; tone?: Tone; label: string }) {
+  const width = share === null ? 0 : Math.min(1, Math.max(0, share)) * 100;
+  return (
+    <svg class="bar" viewBox="0 0 100 6" preserveAspectRatio="none" role="img" aria-label={label}>
+      <title>{label}</title>
+      <rect class="rail" width="100" height="6" />
+      <rect class={`fill ${tone}`} width={width} height="6" />
+    </svg>
+  );
+}
+
+export function useWatch<T>(spec: Watch<T>, inputs: unknown[]): Resource<T> {
+  const [resource, show] = useState<Resource<T>>({ value: undefined, error: null });
+  useEffect(() => {
+    show({ value: undefined, error: null });
+    return watch(spec, show);
+  }, inputs);
+  return resource;
+}
+
+// Instead of what could not be loaded, or as long as it is not there: never an empty place.
+export function Missing({ of, what }: { of: Resource<unknown>; what: string }) {
+  if (of.error === null) return <p class="empty">Loading {what}…</p>;
+  return (
+    <p class="empty problem" role="alert">
+      <Glyph tone="bad" /> {what}: {of.error.message}
+      {of.error.hint !== '' && <span class="hint"> {of.error.hint}</span>}
+    </p>
+  );
+}
+
+export interface Column<T> {
+  name: string;
+  show: (row: T) => ComponentChildren;
+  value?: (row: T) => string | number | null; // for the file; without it the column is not in it
+  numeric?: boolean;
+  text?: boolean; // sentences, which may take several lines
+}
+
+export function Table<T>(props: {
+  caption: string;
+  columns: Column<T>[];
+  rows: T[];
+  rowKey: (row: T) => string | number;
+  empty?: string;
+  file?: string;
+}) {
+  const { columns, rows } = props;
+  if (rows.length === 0) return <p class="empty">{props.empty ?? 'Nothing yet.'}</p>;
+  return (
+    <>
+      <div class="scroll" tabIndex={0} role="region" aria-label={props.caption}>
+        <table>
+          <caption class="unseen">{props.caption}</caption>
+          <thead>
+            <tr>
+              {columns.map((column) => (
+                <th key={column.name} scope="col" class={column.numeric ? 'num' : ''}>
+                  {column.name}
+                </th>
+              ))}
+            </tr>
+          </thead>
+          <tbody>
+            {rows.map((row) => (
+              <tr key={props.rowKey(row)}>
+                {columns.map((column) => (
+                  <td key={column.name} class={column.numeric ? 'num' : column.text ? 'text' : ''}>
+                    {column.show(row)}
+                  </td>
+                ))}
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </div>
+      {props.file && <Download file={props.file} columns={columns} rows={rows} />}
+    </>
+  );
+}
+
+function Download<T>({ file, columns, rows }: { file: string; columns: Column<T>[]; rows: T[] }) {
+  const save = () => {
+    const kept = columns.filter((column) => column.value);
+    saveCsv(file, kept.map((column) => column.name), rows.map((row) => kept.map((column) => column.value!(row))));
+  };
+  return (
+    <p class="under">
+      <button type="button" class="link" onClick={save}>
+        CSV<span class="unseen"> of {file}</span>
+      </button>
+    </p>
+  );
+}
+
+export function saveCsv(file: string, header: string[], rows: (string | number | null)[][]): void {
+  const url = URL.createObjectURL(new Blob([csv(header, rows)], { type: 'text/csv' }));
+  const link = document.createElement('a');
+  link.href = url;
+  link.download = `${file}.csv`;
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(url), 10_000);
+}
+
+export function Spark({ values, label }: { values: (number | null)[]; label: string }) {
+  const points = values.filter((value): value is number => value !== null && Number.isFinite(value));
+  if (points.length < 2) return <span class="muted">no rounds yet</span>;
+  const [xs, ys] = thin(points.map((_, i) => i), points, 120);
+  const low = Math.min(...points), high = Math.max(...points);
+  const line = xs
+    .map((x, i) => {
+      const px = (x / (points.length - 1)) * 160;
+      const py = 34 - (((ys[i] ?? low) - low) / (high - low || 1)) * 30;
+      return `${px.toFixed(1)},${py.toFixed(1)}`;
+    })
+    .join(' ');
+  return (
+    <svg class="spark" viewBox="0 0 160 36" preserveAspectRatio="none" role="img" aria-label={label}>
+      <title>{label}</title>
+      <polyline points={line} />
+    </svg>
+  );
+}
+
+export function Digest({ of }: { of: string | null }) {
+  return of === null ? <span>–</span> : <code title={of}>{of.slice(0, 8)}</code>;
+}
+
+export function JobLinks({ job, at }: { job: string; at: string }) {
+  const base = `/jobs/${encodeURIComponent(job)}`;
+  const pages: [string, string][] = [
+    ['', 'Run'],
+    ['/rounds', 'Rounds'],
+    ['/checkpoints', 'Checkpoints'],
+    ['/events', 'Events'],
+  ];
+  return (
+    <nav class="sub" aria-label="Pages of this job">
+      {pages.map(([path, name]) => (
+        <Link key={path} href={base + path} aria-current={at === path ? 'page' : undefined}>
+          {name}
+        </Link>
+      ))}
+    </nav>
+  );
+}

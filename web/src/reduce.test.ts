@@ -1,0 +1,130 @@
+import { describe, expect, it } from 'vitest';
+import type { Agent, ClusterEvent, Contribution, Job, Replica, Round } from './api';
+import { consequence, hasGap, isLate, mergeEvents, mergeRounds, phaseTone, problems, timeLeft, timeSplit, waitingFor } from './reduce';
+
+const kAt = '2026-01-01T00:00:00Z';
+const at = (second: number) => new Date(Date.parse(kAt) + second * 1000).toISOString();
+
+function contribution(replica: string, state: Contribution['state'], train_s = 8): Contribution {
+  return {
+    replica, state, agent: replica.replace('rep', 'agt'), reject_reason: null, tokens: 100, steps: 10, train_loss: 1, norm: 1,
+    max_abs: 1, nonfinite: 0, weight: 100, clip_factor: 1, digest: null, anchor_digest: null, bytes_sent: 0, bytes_received: 0,
+    phases: { train_s, wait_s: 1, reduce_s: 1, vote_s: 0, apply_s: 0 },
+  };
+}
+
+function round(number: number, state: Round['state'], contributions: Contribution[], change: Partial<Round> = {}): Round {
+  return {
+    round: number, lineage: 0, state, attempt: 1, aborts: 0, abort_reason: null, from_step: 0, to_step: 10, digest: null,
+    anchor_digest: null, opened_at: at(number * 10), sealed_at: null, committed_at: state === 'committed' ? at(number * 10 + 10) : null,
+    seconds: { train: 9, reduce: 1, vote: 0, apply: 0, total: state === 'committed' ? 10 : null }, tokens: 200, train_loss: 1,
+    validation_loss: null, bytes_sent: 0, bytes_received: 0, contributions, ...change,
+  };
+}
+
+function job(phase: Job['status']['phase'], change: Partial<Job['status']> = {}): Job {
+  return {
+    id: 'job_1', name: 'a', created_at: kAt, updated_at: kAt,
+    spec: { swarm: { stages: 1, min_replicas: 2, max_replicas: 0 }, checkpoint: { every_rounds: 5, keep: 2 } } as Job['spec'],
+    status: {
+      phase, desired: 'run', reason: 'waiting_for_replicas', detail: '', train_loss: null, validation_loss: null, validation_round: null,
+      bytes_sent: 0, bytes_ddp: null, parameters: null, lineage: 0, started_at: kAt, committed_at: at(100), finished_at: null,
+      progress: { inner_step: 0, inner_steps_total: 0, rounds_committed: 10, rounds_total: 30, tokens: 0, tokens_committed: 2000, tokens_per_second: null, replicas_training: 0 },
+      ...change,
+    },
+  };
+}
+
+const replica = (id: string, state: Replica['state'] = 'serving', step: number | null = null) =>
+  ({ id, state, agent: id.replace('rep', 'agt'), source: { kind: 'peer' }, live: step === null ? null : { round: 3, inner_step: step } }) as Replica;
+const agent = (id: string, health: Agent['health'] = 'green', state: Agent['state'] = 'active') =>
+  ({ id, name: id.replace('agt_', 'agent-'), health, state, gone_reason: state === 'gone' ? 'timed_out' : null, last_seen_at: kAt, devices: [] }) as unknown as Agent;
+
+describe('waitingFor', () => {
+  const replicas = [replica('rep_1', 'serving', 4), replica('rep_2')];
+  const agents = [agent('agt_1'), agent('agt_2')];
+
+  it('names the one that has not reported, and how far it is', () => {
+    const open = round(3, 'open', [contribution('rep_1', 'training'), contribution('rep_2', 'reported')]);
+    const waiting = waitingFor(job('training'), open, replicas, agents);
+    expect(waiting.summary).toBe('agent-1 (1 of 2)');
+    expect(waiting.on[0]).toMatchObject({ share: 0.4, doing: 'trains, step 4 of 10', tone: 'busy' });
+  });
+  it('says everybody when nobody has reported', () => {
+    const open = round(3, 'open', [contribution('rep_1', 'training'), contribution('rep_2', 'training')]);
+    expect(waitingFor(job('training'), open, replicas, agents).summary).toBe('everybody: 2 replicas');
+  });
+  it('does not wait for those left out, and names the votes that are missing', () => {
+    const voting = round(3, 'voting', [contribution('rep_1', 'voted'), contribution('rep_2', 'member'), contribution('rep_3', 'lost')]);
+    expect(waitingFor(job('training'), voting, replicas, agents)).toMatchObject({ summary: 'agent-2 (1 of 2)', on: [{ doing: 'has not voted' }] });
+  });
+  it('tells that the awaited one is not there', () => {
+    const open = round(3, 'open', [contribution('rep_1', 'training'), contribution('rep_2', 'reported')]);
+    expect(waitingFor(job('training'), open, replicas, [agent('agt_1', 'red', 'gone'), agent('agt_2')])).toMatchObject({
+      tone: 'bad', on: [{ doing: 'is gone: timed out' }],
+    });
+    expect(waitingFor(job('training'), open, [replica('rep_1', 'failed'), replica('rep_2')], agents).tone).toBe('bad');
+  });
+  it('goes by the phase when there is no round', () => {
+    expect(waitingFor(job('gathering'), undefined, [replica('rep_1', 'loading'), replica('rep_2')], agents)).toMatchObject({
+      summary: 'waiting for replicas (1 of at least 2 replicas ready)', on: [{ doing: 'loads the state from peer' }],
+    });
+    expect(waitingFor(job('completed'), undefined, [], []).tone).toBe('off');
+    expect(waitingFor(job('training'), undefined, [], []).summary).toBe('the next round');
+  });
+});
+
+describe('rounds', () => {
+  const committed = (number: number) => round(number, 'committed', [contribution('rep_1', 'committed'), contribution('rep_2', 'committed', 6)]);
+
+  it('replaces a round by its newer copy and keeps the newest first', () => {
+    const merged = mergeRounds([round(2, 'open', []), committed(1)], [round(3, 'open', []), committed(2)]);
+    expect(merged.map((one) => [one.round, one.state])).toEqual([[3, 'open'], [2, 'committed'], [1, 'committed']]);
+  });
+  it('forgets what a roll-back took away', () => {
+    const fresh = [round(2, 'open', [], { lineage: 1 })];
+    expect(mergeRounds([committed(3), committed(2), committed(1)], fresh)).toEqual(fresh);
+  });
+  it('notices a gap', () => {
+    expect(hasGap([committed(3)], [committed(9), committed(8)])).toBe(true);
+    expect(hasGap([committed(3)], [committed(4), committed(3)])).toBe(false);
+    expect(hasGap([], [committed(4)])).toBe(false);
+  });
+  it('splits the time of the committed ones', () => {
+    const split = timeSplit([round(3, 'open', []), committed(2), committed(1)]);
+    expect(split).toEqual({ compute: 0.7, sync: 0.1, waiting: 0.1, tokensPerSecond: 20, roundSeconds: 10 });
+    expect(timeLeft(job('training'), split)).toBe(200);
+    expect(timeLeft(job('stalled'), split)).toBeNull();
+    expect(timeSplit([])).toMatchObject({ compute: null, tokensPerSecond: null });
+  });
+  it('takes for late what is several times slower', () => {
+    expect(isLate(31, 10)).toBe(true);
+    expect(isLate(29, 10)).toBe(false);
+    expect(isLate(9, 0.5)).toBe(false);
+    expect(isLate(null, 10)).toBe(false);
+  });
+});
+
+describe('failures and problems', () => {
+  const event = (seq: number, second: number): ClusterEvent =>
+    ({ seq, at: at(second), severity: 'warning', kind: 'agent_gone', job: null, agent: 'agt_2', replica: null, round: null, message: '' });
+
+  it('tells how it ended', () => {
+    const after = round(2, 'committed', [contribution('rep_1', 'committed'), contribution('rep_2', 'lost')], { attempt: 2 });
+    const before = round(1, 'committed', [contribution('rep_1', 'committed')]);
+    expect(consequence(event(1, 25), [after, before])).toBe('round 2 committed 5 s later by 1 replica, without 1 replica, at attempt 2');
+    expect(consequence(event(1, 99), [after, before])).toBe('no round has committed since');
+    expect(consequence(event(1, 5), [after, before])).toBe('');
+  });
+  it('merges events by number, newest first', () => {
+    expect(mergeEvents([event(2, 2), event(1, 1)], [event(3, 3), event(2, 2)], 2).map((one) => one.seq)).toEqual([3, 2]);
+  });
+  it('lists what is open', () => {
+    const found = problems([job('failed', { detail: 'it broke' }), job('training'), job('completed')], [agent('agt_1', 'red'), agent('agt_2')], Date.parse(at(500)));
+    expect(found.map((one) => one.title).sort()).toEqual(['a has failed', 'a is slow', 'agent-1 is not heard from']);
+    expect(problems([job('training')], [agent('agt_1', 'green')], Date.parse(at(105)))).toEqual([]);
+  });
+  it('takes an unknown word for no good sign', () => {
+    expect(phaseTone('transcending')).toBe('warn');
+  });
+});

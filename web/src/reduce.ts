@@ -1,0 +1,296 @@
+// What the pages say, computed from what the API answers: pure functions from records to verdicts. Whom a
+// round waits for, what is wrong in the cluster, how a failure ended, how much of the time was computing.
+import type { Agent, ClusterEvent, Contribution, Job, Phase, Replica, Round } from './api';
+import { duration, finite, millis, number, plural, words } from './format';
+
+export type Tone = 'good' | 'busy' | 'warn' | 'bad' | 'off';
+
+const kPhaseTones: Record<Phase, Tone> = {
+  queued: 'off',
+  gathering: 'busy',
+  warming: 'busy',
+  training: 'good',
+  stalled: 'bad',
+  sealing: 'busy',
+  paused: 'warn',
+  completed: 'good',
+  cancelled: 'off',
+  failed: 'bad',
+};
+
+// A word that this page does not know is of a newer coordinator: shown, but never as healthy.
+export function phaseTone(phase: string): Tone {
+  return kPhaseTones[phase as Phase] ?? 'warn';
+}
+
+export function isOver(phase: string): boolean {
+  return phase === 'completed' || phase === 'cancelled' || phase === 'failed';
+}
+
+export function agentTone(agent: Agent): Tone {
+  if (agent.state === 'gone' || agent.health === 'red') return 'bad';
+  if (agent.health === 'yellow' || agent.state === 'draining') return 'warn';
+  if (agent.health !== 'green') return 'warn';
+  return agent.state === 'active' ? 'good' : 'busy';
+}
+
+export function replicaTone(replica: Replica): Tone {
+  if (replica.state === 'failed') return 'bad';
+  if (replica.state === 'released') return 'off';
+  if (replica.state === 'serving' || replica.state === 'averaging') return 'good';
+  return replica.state === 'draining' ? 'warn' : 'busy';
+}
+
+export function contributionTone(state: string): Tone {
+  if (state === 'committed' || state === 'voted' || state === 'member' || state === 'reported') return 'good';
+  if (state === 'training') return 'busy';
+  return state === 'lost' ? 'bad' : 'warn';
+}
+
+export function roundTone(state: string): Tone {
+  if (state === 'committed') return 'good';
+  return state === 'aborted' ? 'bad' : 'busy';
+}
+
+export const isCurrent = (replica: Replica): boolean =>
+  replica.state !== 'released' && replica.state !== 'failed';
+
+// The newest copy of each round, newest round first, of the newest lineage only, at most `most`.
+export function mergeRounds(known: Round[], fresh: Round[], most = 120): Round[] {
+  const lineage = Math.max(...fresh.map((round) => round.lineage), ...known.map((round) => round.lineage), 0);
+  const byNumber = new Map<number, Round>();
+  for (const round of [...known, ...fresh]) if (round.lineage === lineage) byNumber.set(round.round, round);
+  // After a roll-back the rounds beyond the newest fresh one are gone.
+  const newest = Math.max(...fresh.map((round) => round.round), 0);
+  return [...byNumber.values()]
+    .filter((round) => fresh.length === 0 || round.round <= newest)
+    .sort((a, b) => b.round - a.round)
+    .slice(0, most);
+}
+
+// Whether fresh rounds, newest first, leave a gap after the known ones.
+export function hasGap(known: Round[], fresh: Round[]): boolean {
+  const newestKnown = known[0]?.round;
+  const oldestFresh = fresh[fresh.length - 1]?.round;
+  return newestKnown !== undefined && oldestFresh !== undefined && oldestFresh > newestKnown + 1;
+}
+
+export function mergeEvents(known: ClusterEvent[], fresh: ClusterEvent[], most: number): ClusterEvent[] {
+  const bySeq = new Map<number, ClusterEvent>();
+  for (const event of [...known, ...fresh]) bySeq.set(event.seq, event);
+  return [...bySeq.values()].sort((a, b) => b.seq - a.seq).slice(0, most);
+}
+
+export interface Waiting {
+  summary: string;
+  tone: Tone;
+  on: { replica: string; agent: string; doing: string; tone: Tone; share: number | null }[];
+}
+
+export function agentName(id: string | null, agents: Agent[]): string {
+  if (id === null) return 'unknown agent';
+  return agents.find((agent) => agent.id === id)?.name ?? id;
+}
+
+function trainingShare(round: Round, replica: Replica | undefined): number | null {
+  const live = replica?.live;
+  const steps = round.to_step - round.from_step;
+  if (!live || live.round !== round.round || steps <= 0) return null;
+  return Math.min(1, Math.max(0, (live.inner_step - round.from_step) / steps));
+}
+
+const kMissing: Record<string, { states: string[]; doing: string }> = {
+  open: { states: ['training'], doing: 'trains' },
+  sealed: { states: ['member', 'reported'], doing: 'averages' },
+  reducing: { states: ['member', 'reported'], doing: 'averages' },
+  voting: { states: ['member', 'reported'], doing: 'has not voted' },
+};
+
+function waitingOn(contribution: Contribution, round: Round, replicas: Replica[], agents: Agent[], doing: string) {
+  const replica = replicas.find((one) => one.id === contribution.replica);
+  const agent = agents.find((one) => one.id === contribution.agent);
+  const share = round.state === 'open' ? trainingShare(round, replica) : null;
+  const unwell = agent !== undefined && (agent.state === 'gone' || agent.health !== 'green');
+  const failed = replica !== undefined && !isCurrent(replica);
+  let text = doing;
+  if (share !== null && replica?.live) {
+    const steps = round.to_step - round.from_step;
+    text = `trains, step ${number(Math.round(share * steps))} of ${number(steps)}`;
+  }
+  if (agent?.state === 'gone') text = `is gone: ${words(agent.gone_reason ?? 'no reason given')}`;
+  else if (unwell) text += ', is not heard from';
+  else if (failed) text = `has ${replica.state === 'failed' ? 'failed' : 'left'}`;
+  return {
+    replica: contribution.replica,
+    agent: agentName(contribution.agent, agents),
+    doing: text,
+    tone: (unwell || failed ? 'bad' : 'busy') as Tone,
+    share,
+  };
+}
+
+// Whom the job waits for at this moment, from its open round; without one, from its phase.
+export function waitingFor(job: Job, round: Round | undefined, replicas: Replica[], agents: Agent[]): Waiting {
+  const status = job.status;
+  if (isOver(status.phase)) return { summary: 'nobody, the job is over', tone: 'off', on: [] };
+  const missing = round === undefined ? undefined : kMissing[round.state];
+  if (status.phase !== 'training' || round === undefined || missing === undefined)
+    return waitingByPhase(job, replicas, agents);
+  const on = round.contributions
+    .filter((one) => missing.states.includes(one.state))
+    .map((one) => waitingOn(one, round, replicas, agents, missing.doing));
+  const all = round.contributions.filter((one) => one.state !== 'lost' && one.state !== 'rejected').length;
+  if (on.length === 0) return { summary: 'the coordinator, everybody has answered', tone: 'good', on };
+  const tone: Tone = on.some((one) => one.tone === 'bad') ? 'bad' : 'busy';
+  if (on.length === all)
+    return { summary: `everybody: ${plural(all, 'replica')}`, tone, on };
+  return { summary: `${on.map((one) => one.agent).join(', ')} (${on.length} of ${all})`, tone, on };
+}
+
+function waitingByPhase(job: Job, replicas: Replica[], agents: Agent[]): Waiting {
+  const { phase, reason, detail } = job.status;
+  const here = replicas.filter(isCurrent);
+  const ready = here.filter((one) => one.state === 'serving' || one.state === 'averaging').length;
+  const on = here
+    .filter((one) => one.state === 'assigned' || one.state === 'loading')
+    .map((one) => ({
+      replica: one.id,
+      agent: agentName(one.agent, agents),
+      doing: one.state === 'assigned' ? 'starts its trainer' : `loads the state from ${one.source.kind}`,
+      tone: 'busy' as Tone,
+      share: null,
+    }));
+  const counted = `${ready} of at least ${plural(job.spec.swarm.min_replicas, 'replica')} ready`;
+  const why = detail === '' ? words(reason) : detail;
+  const summary = phase === 'training' ? 'the next round' : `${why} (${counted})`;
+  return { summary, tone: phaseTone(phase) === 'good' ? 'busy' : phaseTone(phase), on };
+}
+
+export interface Split {
+  compute: number | null; // of the replicas' time, spent in inner steps
+  sync: number | null; // of a round, sealed until committed
+  waiting: number | null; // of the replicas' time, reported and waiting for the seal
+  tokensPerSecond: number | null;
+  roundSeconds: number | null;
+}
+
+// Over the committed rounds given.
+export function timeSplit(rounds: Round[]): Split {
+  let replicaSeconds = 0, train = 0, wait = 0, sync = 0, total = 0, tokens = 0, count = 0;
+  for (const round of rounds) {
+    const whole = round.seconds.total;
+    if (round.state !== 'committed' || !finite(whole) || whole <= 0) continue;
+    count += 1;
+    total += whole;
+    tokens += round.tokens;
+    sync += (round.seconds.reduce ?? 0) + (round.seconds.vote ?? 0);
+    for (const one of round.contributions) {
+      if (one.state !== 'committed') continue;
+      replicaSeconds += whole;
+      train += Math.min(whole, one.phases.train_s ?? 0);
+      wait += one.phases.wait_s ?? 0;
+    }
+  }
+  if (count === 0 || total <= 0)
+    return { compute: null, sync: null, waiting: null, tokensPerSecond: null, roundSeconds: null };
+  return {
+    compute: replicaSeconds > 0 ? train / replicaSeconds : null,
+    sync: sync / total,
+    waiting: replicaSeconds > 0 ? wait / replicaSeconds : null,
+    tokensPerSecond: tokens / total,
+    roundSeconds: total / count,
+  };
+}
+
+export function tokensTarget(job: Job): number | null {
+  const { rounds_committed, rounds_total, tokens_committed } = job.status.progress;
+  if (rounds_committed === 0) return null;
+  return (tokens_committed / rounds_committed) * rounds_total;
+}
+
+// Seconds until the last round, from the pace of the last rounds; null when nothing moves.
+export function timeLeft(job: Job, split: Split): number | null {
+  if (job.status.phase !== 'training' || split.roundSeconds === null) return null;
+  const progress = job.status.progress;
+  return Math.max(0, progress.rounds_total - progress.rounds_committed) * split.roundSeconds;
+}
+
+// A round that takes several times as long as those before it: shown before anybody asks.
+export function isLate(sinceCommitS: number | null, usualS: number | null): boolean {
+  return sinceCommitS !== null && usualS !== null && sinceCommitS > Math.max(10, 3 * usualS);
+}
+
+export interface Failure {
+  event: ClusterEvent;
+  consequence: string;
+}
+
+const kChecked = ['agent_disconnected', 'agent_gone', 'replica_failed', 'round_aborted', 'round_attempt',
+  'round_stragglers', 'job_rolled_back', 'checkpoint_failed', 'agent_refused', 'coordinator_started'];
+
+export function isFailure(event: ClusterEvent): boolean {
+  return event.severity !== 'info' || kChecked.includes(event.kind);
+}
+
+// What became of it, read from the rounds: the first that committed afterwards, and what it went without.
+export function consequence(event: ClusterEvent, rounds: Round[]): string {
+  const at = millis(event.at);
+  if (at === null) return '';
+  const after = rounds
+    .filter((round) => round.state === 'committed' && (millis(round.committed_at) ?? 0) >= at)
+    .sort((a, b) => a.round - b.round)[0];
+  const oldest = Math.min(...rounds.map((round) => millis(round.opened_at) ?? Infinity));
+  if (after === undefined) return rounds.length > 0 ? 'no round has committed since' : '';
+  if (at < oldest) return '';
+  const took = ((millis(after.committed_at) ?? at) - at) / 1000;
+  const lost = after.contributions.filter((one) => one.state === 'lost').length;
+  const committed = after.contributions.filter((one) => one.state === 'committed').length;
+  const without = lost > 0 ? `, without ${plural(lost, 'replica')}` : '';
+  const again = after.attempt > 1 ? `, at attempt ${after.attempt}` : '';
+  return `round ${number(after.round)} committed ${duration(took)} later by ${plural(committed, 'replica')}${without}${again}`;
+}
+
+export interface Problem {
+  key: string;
+  tone: Tone;
+  title: string;
+  detail: string;
+  at: string | null;
+  href: string;
+}
+
+// What is open now: conditions of jobs and agents first, not history.
+export function problems(jobs: Job[], agents: Agent[], nowMs: number): Problem[] {
+  const found: Problem[] = [];
+  for (const job of jobs) {
+    const { phase, reason, detail, progress, committed_at, started_at } = job.status;
+    const href = `/jobs/${encodeURIComponent(job.id)}`;
+    const add = (tone: Tone, title: string, text: string, at: string | null) =>
+      found.push({ key: `${job.id}-${title}`, tone, title: `${job.name} ${title}`, detail: text, at, href });
+    if (phase === 'failed' || phase === 'stalled')
+      add('bad', phase === 'failed' ? 'has failed' : 'is stalled', detail || words(reason), job.updated_at);
+    else if (phase === 'gathering' || phase === 'queued')
+      add('warn', 'waits for replicas', detail || words(reason), job.updated_at);
+    else if (phase === 'training') {
+      const last = millis(committed_at ?? started_at);
+      const rounds = progress.rounds_committed;
+      const begun = millis(started_at);
+      const usual = last !== null && begun !== null && rounds > 0 ? (last - begun) / 1000 / rounds : null;
+      const since = last === null ? null : (nowMs - last) / 1000;
+      if (isLate(since, usual) && rounds > 0)
+        add('warn', 'is slow', `no round for ${duration(since)}; they took ${duration(usual)} on average`, committed_at);
+    }
+  }
+  for (const agent of agents) {
+    if (agent.state === 'gone' || agent.health === 'green') continue;
+    found.push({
+      key: agent.id,
+      tone: agent.health === 'red' ? 'bad' : 'warn',
+      title: `${agent.name} is not heard from`,
+      detail: `state ${agent.state}, health ${agent.health}`,
+      at: agent.last_seen_at,
+      href: '/agents',
+    });
+  }
+  return found.sort((a, b) => (millis(b.at) ?? 0) - (millis(a.at) ?? 0));
+}

@@ -1,0 +1,93 @@
+// What the pages watch: which question, and which events make its answer old.
+import {
+  ask, askAll, askSome, query,
+  type Agent, type Checkpoint, type ClusterEvent, type Job, type Replica, type Round, type Series,
+} from './api';
+import type { Watch } from './live';
+import { hasGap, mergeEvents, mergeRounds } from './reduce';
+
+const path = (job: string) => `/jobs/${encodeURIComponent(job)}`;
+const ofJob = (event: ClusterEvent, job: string) => event.job === null || event.job === job || !job.startsWith('job_');
+
+export const jobs = (): Watch<Job[]> => ({
+  load: () => askAll<Job>('/jobs'),
+  concerns: (event) => event.kind.startsWith('job_') || event.kind === 'round_committed',
+  everyMs: 1500,
+});
+
+export const job = (id: string): Watch<Job> => ({
+  load: () => ask<Job>(path(id)),
+  concerns: (event) => ofJob(event, id),
+});
+
+export const agents = (gone = false): Watch<Agent[]> => ({
+  load: () => askAll<Agent>('/agents', gone ? { gone: 'true' } : {}),
+  concerns: (event) => event.kind.startsWith('agent_'),
+});
+
+export const replicas = (id: string): Watch<Replica[]> => ({
+  load: () => askSome<Replica>(`${path(id)}/replicas`, { limit: 200, order: 'desc' }),
+  concerns: (event) => ofJob(event, id) && !event.kind.startsWith('checkpoint_'),
+  slowMs: 2000,
+});
+
+// The newest rounds; only the last few are asked for again.
+export const rounds = (id: string, most = 60): Watch<Round[]> => ({
+  load: async (known, whole) => {
+    const newest = (limit: number) => askSome<Round>(`${path(id)}/rounds`, { limit, order: 'desc' });
+    if (whole || known === undefined) return mergeRounds([], await newest(most), most);
+    const fresh = await newest(6);
+    if (hasGap(known, fresh)) return mergeRounds([], await newest(most), most);
+    return mergeRounds(known, fresh, most);
+  },
+  concerns: (event) => ofJob(event, id) && !event.kind.startsWith('checkpoint_'),
+  everyMs: 500,
+  slowMs: 3000,
+});
+
+export interface Lines {
+  [name: string]: { x: (number | null)[]; y: (number | null)[] };
+}
+
+export const series = (id: string, names: string[], x: string, points = 800): Watch<Lines> => ({
+  load: async () => {
+    const known = new Set((await askSome<{ name: string }>(`${path(id)}/series`, {})).map((one) => one.name));
+    const lines: Lines = {};
+    await Promise.all(
+      names.map(async (name) => {
+        if (!known.has(name)) return void (lines[name] = { x: [], y: [] });
+        const answer = await ask<Series>(`${path(id)}/series/query${query({ name, x, max_points: points })}`);
+        lines[name] = { x: answer.series[0]?.x ?? [], y: answer.series[0]?.y ?? [] };
+      }),
+    );
+    return lines;
+  },
+  concerns: (event) => ofJob(event, id) && (event.kind === 'round_committed' || event.kind === 'evaluation'),
+  everyMs: 2000,
+  slowMs: 10_000,
+});
+
+export const checkpoints = (id: string): Watch<Checkpoint[]> => ({
+  load: () => askSome<Checkpoint>(`${path(id)}/checkpoints`, { limit: 200, order: 'desc' }),
+  concerns: (event) => ofJob(event, id) && event.kind.startsWith('checkpoint_'),
+});
+
+// History, newest first, without gaps: the newest page, or more when that does not reach what is known.
+export const events = (
+  filter: { job?: string; agent?: string; severity?: string },
+  most: number,
+): Watch<ClusterEvent[]> => ({
+  load: async (known, whole) => {
+    const newest = (limit: number) => askSome<ClusterEvent>('/events', { ...filter, limit, order: 'desc' });
+    if (whole || known === undefined || known.length === 0) return newest(most);
+    const fresh = await newest(Math.min(most, 30));
+    const oldest = fresh[fresh.length - 1]?.seq ?? 0;
+    if (fresh.length >= 30 && oldest > (known[0]?.seq ?? 0)) return newest(most);
+    return mergeEvents(known, fresh, most);
+  },
+  concerns: () => true,
+  slowMs: 8000,
+});
+
+// What went wrong in the cluster, and the starts of the coordinator; the latter are no warnings.
+export const failures = (): Watch<ClusterEvent[]> => events({ severity: 'warning' }, 100);
