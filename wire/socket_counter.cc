@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <string>
+#include <utility>
 
 #include <dirent.h>
 #include <linux/tcp.h>
@@ -67,27 +68,35 @@ void SocketCounter::for_each_peer_socket(Use use) const {
   closedir(folder);
 }
 
-SocketCounter::SocketCounter(std::uint16_t server_port, std::set<std::uint16_t> dialled_ports)
-    : server_port_(server_port), dialled_ports_(std::move(dialled_ports)) {
+SocketCounter::SocketCounter(std::uint16_t server_port) : server_port_(server_port) { dial({}); }
+
+void SocketCounter::dial(const std::set<std::uint16_t>& ports) {
+  dialled_ports_.insert(ports.begin(), ports.end());
   dialled_ports_.erase(0);
   for_each_peer_socket([&](std::uint64_t inode, const SocketTotals& totals) {
-    sockets_.put(inode, Count{totals, totals});
+    if (!sockets_.contains(inode)) sockets_.put(inode, Count{totals, totals});
   });
 }
 
 void SocketCounter::sample() {
+  for (auto& [inode, count] : sockets_) count.open = false;
   for_each_peer_socket([&](std::uint64_t inode, const SocketTotals& totals) {
-    sockets_[inode].last = totals;  // a new socket starts from zero
+    Count& count = sockets_[inode];  // a new socket starts from zero
+    count.last = totals;
+    count.open = true;
   });
 }
 
-SocketTotals SocketCounter::total() {
+SocketTotals SocketCounter::take() {
   sample();
   SocketTotals sum;
+  FlatMap<std::uint64_t, Count> still_open;
   for (const auto& [inode, count] : sockets_) {
     sum.sent += count.last.sent - count.first.sent;
     sum.received += count.last.received - count.first.received;
+    if (count.open) still_open.put(inode, Count{count.last, count.last});
   }
+  sockets_ = std::move(still_open);
   return sum;
 }
 

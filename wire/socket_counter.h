@@ -6,7 +6,7 @@
 //
 // A socket belongs to the peers when its local port is our server's, or when its remote port is one
 // that we dialled. Call sample() now and then: what a socket moved between the last sample and its
-// end is lost.
+// end is lost. One counter lives as long as its node, so that a peer that begins early counts, too.
 #pragma once
 
 #include <cstdint>
@@ -26,14 +26,16 @@ struct SocketTotals {
 class SocketCounter {
  public:
   // Starts counting now. A port of 0 never matches.
-  SocketCounter(std::uint16_t server_port, std::set<std::uint16_t> dialled_ports);
+  explicit SocketCounter(std::uint16_t server_port);
 
+  void dial(const std::set<std::uint16_t>& ports);  // their sockets count from now on
   void sample();
-  SocketTotals total();  // since the start; samples first
+  SocketTotals take();  // since the last take; samples first
 
  private:
   struct Count {
     SocketTotals first, last;
+    bool open = true;  // at the last sample
   };
   template <typename Use>
   void for_each_peer_socket(Use use) const;

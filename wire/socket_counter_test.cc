@@ -49,33 +49,40 @@ struct Connection : testing::Test {
 };
 
 TEST_F(Connection, CountsTheDialledEnd) {
-  move(1000);  // before the start
-  SocketCounter counter(0, {port});
+  move(1000);  // before it was dialled
+  SocketCounter counter(0);
+  counter.dial({port});
   move(12345);
-  const SocketTotals total = counter.total();
+  const SocketTotals total = counter.take();
   EXPECT_EQ(total.sent, Bytes(12345));
   EXPECT_EQ(total.received, Bytes(0));
+  move(99);
+  EXPECT_EQ(counter.take().sent, Bytes(99));  // since the last take
 }
 
 TEST_F(Connection, CountsTheAcceptedEnd) {
-  SocketCounter counter(port, {});
+  SocketCounter counter(port);
   move(777);
-  EXPECT_EQ(counter.total().received, Bytes(777));
-  EXPECT_EQ(counter.total().sent, Bytes(0));
+  const SocketTotals total = counter.take();
+  EXPECT_EQ(total.received, Bytes(777));
+  EXPECT_EQ(total.sent, Bytes(0));
 }
 
 TEST_F(Connection, OtherSocketsDoNotCount) {
-  SocketCounter counter(1, {2});
+  SocketCounter counter(1);
+  counter.dial({2});
   move(777);
-  EXPECT_EQ(counter.total().received, Bytes(0));
+  EXPECT_EQ(counter.take().received, Bytes(0));
 }
 
 TEST_F(Connection, KeepsWhatAClosedSocketHadAtItsLastSample) {
-  SocketCounter counter(0, {port});
+  SocketCounter counter(0);
+  counter.dial({port});
   move(500);
   counter.sample();
   dialler.close_now();
-  EXPECT_EQ(counter.total().sent, Bytes(500));
+  EXPECT_EQ(counter.take().sent, Bytes(500));
+  EXPECT_EQ(counter.take().sent, Bytes(0));
 }
 
 TEST(PortOf, Addresses) {

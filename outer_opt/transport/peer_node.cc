@@ -7,6 +7,7 @@
 #include <condition_variable>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <set>
 
 #include <grpcpp/grpcpp.h>
@@ -64,6 +65,7 @@ class PeerNodeImpl final : public PeerNode, public StreamKeeper {
   void arrived(AcceptedStream* stream);
   bool forget(AcceptedStream* stream) override;
   Donor donor();
+  void forget_bytes();
 
  private:
   bool begin(const AttemptKey& key, const std::shared_ptr<ReduceCall>& call,
@@ -73,6 +75,7 @@ class PeerNodeImpl final : public PeerNode, public StreamKeeper {
   void keep_channels(const ReducePlan& plan, bool ok);
   ReduceResult run(const ReducePlan& plan, ReplicaId self, const std::shared_ptr<ReduceCall>& call,
                    std::stop_token stop);
+  wire::SocketTotals take_bytes();
 
   const PeerNodeOptions options_;
   Service service_;
@@ -92,6 +95,10 @@ class PeerNodeImpl final : public PeerNode, public StreamKeeper {
   std::map<AttemptKey, Ended> ended_;
   std::map<std::string, std::shared_ptr<grpc::Channel>> channels_;
   Donor donor_;
+
+  // What crossed the sockets since the last reduce that ended well; a peer may begin before we do.
+  std::mutex counter_mutex_;
+  std::optional<wire::SocketCounter> counter_;
 };
 
 grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* Service::Reduce(
@@ -107,7 +114,9 @@ grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* Service::Reduce(
 
 grpc::Status Service::FetchState(grpc::ServerContext* context, const v1::FetchStateRequest* request,
                                  grpc::ServerWriter<v1::StateChunk>* writer) {
-  return serve_state(node_->donor(), *request, context, writer);
+  grpc::Status status = serve_state(node_->donor(), *request, context, writer);
+  node_->forget_bytes();
+  return status;
 }
 
 // ---- life
@@ -135,6 +144,7 @@ Status PeerNodeImpl::listen() {
                  "is the port taken? Port 0 takes a free one"};
   }
   port_ = static_cast<std::uint16_t>(port);
+  counter_.emplace(port_);
   address_ = host + ":" + std::to_string(port);
   return {};
 }
@@ -271,7 +281,10 @@ ReduceResult PeerNodeImpl::run(const ReducePlan& plan, ReplicaId self,
   std::set<std::uint16_t> dialled;
   for (const ReduceMember& member : plan.members) dialled.insert(wire::port_of(member.address));
   dialled.erase(port_);
-  wire::SocketCounter counter(port_, dialled);
+  {
+    const std::lock_guard lock(counter_mutex_);
+    counter_->dial(dialled);
+  }
   const ButterflySession& session = call->session();
   for (int peer = 0; peer < session.members(); ++peer) {
     if (peer == session.self() || !session.owns(peer)) continue;
@@ -281,16 +294,33 @@ ReduceResult PeerNodeImpl::run(const ReducePlan& plan, ReplicaId self,
   std::stop_source either;
   const auto request = [&either] { either.request_stop(); };
   const std::stop_callback by_caller(stop, request), by_node(closing_.get_token(), request);
-  call->watch(plan.time_limit, either.get_token(), [&counter] { counter.sample(); });
+  call->watch(plan.time_limit, either.get_token(), [this] {
+    const std::lock_guard lock(counter_mutex_);
+    counter_->sample();
+  });
 
   if (const auto failure = call->failure()) {
     const ReplicaId lost = failure->peer >= 0 ? plan.members[failure->peer].replica : ReplicaId();
     return failed(failure->failure, lost, failure->detail);
   }
   if (call->cancelled()) return failed(ReduceFailure::kInternal, {}, "cancelled");
-  const wire::SocketTotals bytes = counter.total();
+  const wire::SocketTotals bytes = take_bytes();
   const double spent = std::chrono::duration<double>(Clock::now() - started).count();
   return {true, {call->digest(), {bytes.sent, bytes.received, spent}}, {}};
+}
+
+wire::SocketTotals PeerNodeImpl::take_bytes() {
+  const std::lock_guard lock(counter_mutex_);
+  return counter_->take();
+}
+
+// Bytes of a state transfer belong to no reduce, unless one runs beside it on the same sockets.
+void PeerNodeImpl::forget_bytes() {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!running_.empty() || !waiting_.empty()) return;
+  }
+  take_bytes();
 }
 
 // ---- state
