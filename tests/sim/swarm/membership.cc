@@ -132,9 +132,9 @@ void Pipeline::die(const Event& event) {
 // The step is lost; it begins again when everybody is back and has loaded the checkpoint.
 void Pipeline::restart_chains() {
   for (std::int32_t i = 0; i < options_.agents; ++i) {
-    const bool dead = agents_[i].dead;
+    const bool serving = agents_[i].serving;  // not while it restores
     lose_work(i);
-    agents_[i].serving = !dead;
+    agents_[i].serving = serving;
   }
   for (Microbatch& m : microbatches_) m.open = false, ++m.serial;
   if (!between_steps_) {

@@ -130,6 +130,18 @@ TEST(SwarmSim, JoinersToTheWeakestStageKeepThePoolLevel) {
   EXPECT_LE(simulate_fluid(o).of_optimum, 0.88);
 }
 
+TEST(SwarmSim, ChainsRestartAfterEveryLossAndFinish) {
+  Options o;
+  o.schedule = Schedule::kGpipe;
+  o.mtbf_h = 1;
+  o.steps = 100;
+  o.seed = 2;
+  const Measured m = simulate(o);
+  EXPECT_EQ(m.steps, 100);
+  EXPECT_GT(m.deaths, 1);
+  EXPECT_LT(m.fraction, 0.9);
+}
+
 TEST(SwarmSim, RefusesWhatCannotRun) {
   Options o;
   o.stages = 32;
