@@ -1,6 +1,6 @@
 // The measurements of shoal-bench. Each prints a table for people or, with `json`, one JSON object;
 // the result is the exit code. Nothing here asserts a speed: the numbers are for
-// docs/outer_step.md.
+// docs/outer_step.md and docs/swarm.md.
 #pragma once
 
 #include <cstdint>
@@ -23,6 +23,15 @@ struct AllReduceOptions {
   bool json = false;
 };
 int run_all_reduce(const AllReduceOptions& options);
+
+struct PlannerOptions {
+  std::int64_t agents = 10'000;
+  int stages = 16;
+  std::int64_t replicas = 1000;  // of one stage, for the wiring
+  int repeats = 5;
+  bool json = false;
+};
+int run_planner(const PlannerOptions& options);
 
 // Replaces this process by `shoal-trainer bench` from the same folder; returns only on failure.
 int run_trainer(const std::vector<std::string>& arguments, bool json);

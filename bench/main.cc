@@ -41,6 +41,7 @@ int run(int argc, char** argv) {
   bool json = false;
   CodecOptions codec;
   AllReduceOptions all_reduce;
+  PlannerOptions planner;
 
   CLI::App* codec_command = app.add_subcommand("codec", "int8 and fp32 codecs beside memcpy");
   codec_command->add_option("--values", codec.values, "fp32 values per pass")
@@ -54,17 +55,27 @@ int run(int argc, char** argv) {
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 32));
   reduce_command->add_option("--repeats", all_reduce.repeats)->check(CLI::Range(1, 1000));
 
+  CLI::App* planner_command =
+      app.add_subcommand("planner", "Assignment, wiring and the pipeline simulator");
+  planner_command->add_option("--agents", planner.agents)
+      ->check(CLI::Range(std::int64_t{100}, std::int64_t{1'000'000}));
+  planner_command->add_option("--stages", planner.stages)->check(CLI::Range(1, 50));
+  planner_command->add_option("--replicas", planner.replicas, "Of one stage, for the wiring")
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1'000'000}));
+  planner_command->add_option("--repeats", planner.repeats)->check(CLI::Range(1, 1000));
+
   CLI::App* trainer_command = app.add_subcommand(
       "trainer", "Inner steps of shoal-trainer; further options are passed on to it");
   trainer_command->allow_extras();
-  for (CLI::App* command : {codec_command, reduce_command, trainer_command}) {
+  for (CLI::App* command : {codec_command, reduce_command, planner_command, trainer_command}) {
     command->add_flag("--json", json, "One JSON object");
   }
 
   CLI11_PARSE(app, argc, argv);
-  codec.json = all_reduce.json = json;
+  codec.json = all_reduce.json = planner.json = json;
   if (app.got_subcommand(codec_command)) return run_codec(codec);
   if (app.got_subcommand(reduce_command)) return run_all_reduce(all_reduce);
+  if (app.got_subcommand(planner_command)) return run_planner(planner);
   return run_trainer(trainer_command->remaining(), json);
 }
 

@@ -4,6 +4,7 @@
 //   shoal-sim --seed N [--trace]                 one run again
 //   shoal-sim --bug NAME [--seeds N | --seed N]  with a planted bug; fails, as it should
 //   shoal-sim --list-bugs
+//   shoal-sim swarm …                            the pipeline simulator, see swarm/command.cc
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -12,6 +13,7 @@
 #include <string>
 
 #include "tests/sim/campaign.h"
+#include "tests/sim/swarm/command.h"
 
 namespace shoal::sim {
 namespace {
@@ -28,7 +30,8 @@ struct Arguments {
 constexpr const char* kUsage =
     "shoal-sim --seeds N [--from S] [--json] [--bug NAME]\n"
     "shoal-sim --seed N [--trace] [--bug NAME]\n"
-    "shoal-sim --list-bugs\n";
+    "shoal-sim --list-bugs\n"
+    "shoal-sim swarm --help\n";
 
 Arguments parse(int argc, char** argv) {
   Arguments a;
@@ -139,6 +142,7 @@ int list_bugs() {
 
 int main(int argc, char** argv) {
   using namespace shoal::sim;
+  if (argc > 1 && std::strcmp(argv[1], "swarm") == 0) return swarm::run_command(argc - 1, argv + 1);
   const Arguments arguments = parse(argc, argv);
   if (!arguments.error.empty()) {
     std::fprintf(stderr, "%s\n%s", arguments.error.c_str(), kUsage);

@@ -1,0 +1,78 @@
+// What each layer of a model costs: the numbers that the stage plan, the assignment and the
+// simulator reckon with. A model is a row of units: the embedding, the blocks, the head (last norm,
+// projection to the vocabulary, loss). A stage is a contiguous range of units. Parameters and
+// training memory of the whole row are those of base/job_spec.h; what a cut adds (a second copy of
+// a tied matrix, the inputs of microbatches in flight) is told apart. Speeds of devices are not
+// known here.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "base/job_spec.h"
+#include "base/units.h"
+
+namespace shoal::swarm {
+
+enum class ActivationCodec { kFp32, kBf16, kInt8 };  // int8: one fp32 scale per kInt8Block values
+enum class Recompute { kKeep, kRecompute };          // keep the graph, or only the stage's input
+const char* to_string(ActivationCodec value);
+const char* to_string(Recompute value);
+
+struct UnitCost {
+  std::int64_t parameters = 0;
+  // Parameters of the embedding that this unit uses as well (gpt2's tied head): a stage that does
+  // not hold the embedding holds a second copy.
+  std::int64_t tied_parameters = 0;
+  double forward_flops = 0;      // per token; 2 per multiply-add, full (not causal) attention
+  double activation_values = 0;  // kept for the backward pass, per token, 4 bytes each
+};
+
+// Units [first, last).
+struct UnitRange {
+  std::int32_t first = 0, last = 0;
+  bool operator==(const UnitRange&) const = default;
+};
+
+struct CostOptions {
+  ActivationCodec codec = ActivationCodec::kInt8;
+  Recompute recompute = Recompute::kRecompute;
+  std::int64_t microbatches_in_flight = 1;  // held by one replica at a time
+};
+
+class CostModel {
+ public:
+  // The spec must be valid but for swarm.stages.
+  CostModel(const JobSpec& spec, CostOptions options);
+
+  std::int32_t units() const { return static_cast<std::int32_t>(units_.size()); }
+  std::int32_t blocks() const { return units() - 2; }
+  const UnitCost& unit(std::int32_t index) const { return units_[index]; }
+  UnitRange whole() const { return {0, units()}; }
+  std::int64_t tokens_per_microbatch() const { return tokens_; }
+
+  // Per token. Backward is twice the forward, and once more with recomputation.
+  double forward_flops(UnitRange range) const;
+  double backward_flops(UnitRange range) const;
+  double flops(UnitRange range) const { return forward_flops(range) + backward_flops(range); }
+
+  // Of this range alone, tied copies included.
+  std::int64_t parameters(UnitRange range) const;
+  // Weights, gradients, moments, anchor, outer momentum, pseudo-gradient and average, the
+  // activations of one microbatch, and what further microbatches in flight keep.
+  Bytes memory(UnitRange range) const;
+  // State that a joiner downloads: weights, two moments, anchor and outer momentum in fp32.
+  Bytes state_bytes(UnitRange range) const;
+  // One direction over one boundary, per token; the same at every cut of these families.
+  std::int64_t boundary_bytes() const { return boundary_bytes_; }
+
+ private:
+  std::vector<UnitCost> units_;
+  std::vector<double> flops_sum_;  // prefix sums: the plan asks for every range
+  std::vector<double> activation_sum_;
+  std::vector<std::int64_t> parameter_sum_;
+  CostOptions options_;
+  std::int64_t hidden_ = 0, tokens_ = 0, boundary_bytes_ = 0;
+};
+
+}  // namespace shoal::swarm

@@ -1,0 +1,88 @@
+// When an agent changes its stage. A joiner goes where the pipeline is weakest; a stage that falls
+// below min_replicas takes the slowest agent that another can spare, at once; and every period the
+// richest stages give to the poorest, with hysteresis, two confirmations, and only when what is won
+// over the agent's expected life pays for what the move costs. Decisions only: a move itself
+// (drain, download, verify, activate, at an inner-step boundary) is the driver's.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "base/ids.h"
+#include "base/time.h"
+#include "base/units.h"
+#include "swarm/core/assignment.h"
+
+namespace shoal::swarm {
+
+struct RebalanceReplica {
+  ReplicaId id;
+  StageIndex stage = 0;
+  double speed = 0;  // FLOP/s times availability
+  Bytes memory;      // of its agent
+  Duration expected_life = seconds(1800);
+  bool in_transit = false;  // moving already: it counts for its new stage and stays
+};
+
+struct RebalanceView {
+  std::vector<StageNeed> stages;
+  std::vector<RebalanceReplica> replicas;
+  std::vector<Duration> download;  // per stage: its state from the donors
+};
+
+struct RebalanceOptions {
+  std::int32_t min_replicas = 1;
+  double low_water = 0.92;  // moves begin when the weakest falls below this share of the mean
+  std::int32_t confirmations = 2;
+  Duration payback_max = seconds(1800);
+  Duration drain = seconds(5);
+  double in_transit_share_max = 0.02;  // of all replicas, at least one
+};
+
+enum class MoveReason { kBelowMinimum, kBalance };
+const char* to_string(MoveReason reason);
+
+struct Move {
+  ReplicaId replica;
+  StageIndex from = 0, to = 0;
+  MoveReason reason = MoveReason::kBalance;
+  double gain = 0;  // tokens/s of the weakest stage
+  bool operator==(const Move&) const = default;
+};
+
+enum class JoinReason { kBelowMinimum, kWeakestStage, kNothingFits };
+struct JoinDecision {
+  JoinReason reason = JoinReason::kNothingFits;
+  StageIndex stage = -1;
+};
+
+std::vector<double> stage_capacity(const RebalanceView& view);
+
+// A stage below min_replicas first (the one that lacks most), else the smallest capacity.
+JoinDecision joiner_stage(const RebalanceView& view, Bytes memory, std::int32_t min_replicas);
+
+// One move per stage below its minimum, from stages that keep theirs; the slowest that fits. With
+// every stage at its minimum or below, nothing: moving the hole helps nobody.
+std::vector<Move> emergency_moves(const RebalanceView& view, std::int32_t min_replicas);
+
+enum class BalanceVerdict { kBalanced, kUnconfirmed, kNoGain, kDoesNotPay, kTransitBudget, kMoves };
+const char* to_string(BalanceVerdict verdict);
+
+struct BalanceDecision {
+  BalanceVerdict verdict = BalanceVerdict::kBalanced;
+  std::vector<Move> moves;
+  double weakest = 0, mean = 0;  // tokens/s, before
+};
+
+class Rebalancer {
+ public:
+  explicit Rebalancer(RebalanceOptions options) : options_(options) {}
+  // Once per period.
+  BalanceDecision step(const RebalanceView& view);
+
+ private:
+  RebalanceOptions options_;
+  std::int32_t confirmed_ = 0;
+};
+
+}  // namespace shoal::swarm

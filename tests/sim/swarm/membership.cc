@@ -1,0 +1,304 @@
+// Who is there: placement, deaths by an exponential clock or a trace, detection, returns, downloads
+// and moves. A death drops queue and computation at once, but the others learn of it after the
+// detection time only. Moves wait for the step boundary unless the step cannot go on without them.
+#include <algorithm>
+
+#include "base/check.h"
+#include "tests/sim/swarm/pipeline.h"
+
+namespace shoal::sim::swarm {
+
+using ::shoal::swarm::assign_agents;
+using ::shoal::swarm::AssignableAgent;
+using ::shoal::swarm::Move;
+using ::shoal::swarm::RetryVerdict;
+using ::shoal::swarm::StageNeed;
+
+void Pipeline::place_agents() {
+  std::vector<AssignableAgent> pool;
+  for (std::int32_t i = 0; i < options_.agents; ++i) {
+    const double speed =
+        options_.speeds[static_cast<std::size_t>(i / options_.stages) % options_.speeds.size()];
+    agents_[i].speed = speed;
+    total_speed_ += speed;
+    pool.push_back({AgentId(i + 1), speed, Bytes(1)});
+  }
+  const std::vector<StageNeed> stages(options_.stages, StageNeed{1, Bytes(1)});
+  const auto placed = assign_agents(pool, stages, {.several_stages_per_agent = false});
+  SHOAL_CHECK(placed.ok());
+  for (const auto& placement : placed.placements) {
+    agents_[placement.agent].stage = placement.stage;
+    agents_[placement.agent].ledger.admit_sender(AgentId(1), Incarnation{1});
+    agents_[placement.agent].serving = true;
+    join_wirings(placement.agent);
+  }
+}
+
+// Chain c is one agent of each stage: by speed for sorted chains, else at random.
+void Pipeline::form_chains() {
+  std::vector<std::vector<std::int32_t>> members(options_.stages);
+  for (std::int32_t i = 0; i < options_.agents; ++i) members[agents_[i].stage].push_back(i);
+  std::size_t length = members[0].size();
+  for (auto& stage : members) {
+    prng_.shuffle(stage);
+    if (options_.schedule == Schedule::kSortedChains) {
+      std::stable_sort(stage.begin(), stage.end(),
+                       [&](auto a, auto b) { return agents_[a].speed > agents_[b].speed; });
+    }
+    length = std::min(length, stage.size());
+  }
+  for (std::size_t c = 0; c < length; ++c) {
+    chains_.emplace_back();
+    for (const auto& stage : members) chains_.back().push_back(stage[c]);
+  }
+}
+
+void Pipeline::join_wirings(std::int32_t index) {
+  const Agent& agent = agents_[index];
+  const double scale = 1 / agent.speed;
+  const Duration work = options_.forward + options_.backward;
+  const auto service = seconds_f(work.seconds() * scale);
+  const auto payload = options_.bytes_per_s > 0
+                           ? static_cast<double>(options_.payload_bytes) / options_.bytes_per_s
+                           : 0.0;
+  Duration farthest;
+  for (const auto& row : options_.one_way) {
+    for (const Duration each : row) farthest = std::max(farthest, each);
+  }
+  // At least the replica's part of the window, twice: with fewer, whoever returns a credit first
+  // gets the next microbatch whatever the wiring says, and the shares drift apart.
+  const std::int32_t part = 2 * window_ * options_.stages / options_.agents;
+  const auto credits =
+      std::max(part, ::shoal::swarm::credits_for(service, farthest * 2, seconds_f(payload)));
+  for (Router& router : routers_) {
+    router.wiring[agent.stage].add(replica_id(index, agent.incarnation),
+                                   options_.benchmarked ? service : Duration{}, credits);
+  }
+}
+
+void Pipeline::leave_wirings(std::int32_t index, std::int32_t incarnation, std::int32_t stage) {
+  for (Router& router : routers_) router.wiring[stage].remove(replica_id(index, incarnation));
+}
+
+void Pipeline::schedule_deaths() {
+  for (std::size_t i = 0; i < options_.trace.size(); ++i) {
+    const MembershipEvent& row = options_.trace[i];
+    schedule(row.add ? EventKind::kReturns : EventKind::kDeath, row.at.ns, -1, row.agent, 0, 0);
+  }
+  if (!options_.trace.empty() || options_.mtbf_h <= 0) return;
+  for (std::int32_t i = 0; i < options_.agents; ++i) {
+    const double life = prng_.exponential(options_.mtbf_h * 3600);
+    schedule(EventKind::kDeath, seconds_f(life).ns, 0, i, 0, 0);
+  }
+}
+
+void Pipeline::account() {
+  std::vector<double> alive(options_.stages, 0);
+  for (const Agent& agent : agents_) {
+    if (agent.serving) alive[agent.stage] += agent.speed;
+  }
+  bound_integral_ += *std::min_element(alive.begin(), alive.end()) *
+                     static_cast<double>(now_.ns - accounted_ns_) * 1e-9;
+  accounted_ns_ = now_.ns;
+}
+
+void Pipeline::lose_work(std::int32_t index) {
+  Agent& agent = agents_[index];
+  agent.serving = agent.busy = false;
+  ++agent.lane;
+  agent.forwards.clear();
+  agent.backwards.clear();
+}
+
+void Pipeline::die(const Event& event) {
+  Agent& agent = agents_[event.agent];
+  if (agent.dead) return;
+  account();
+  ++measured_.deaths;
+  ++dead_;
+  agent.dead = true;
+  lose_work(event.agent);
+  std::erase_if(moves_, [&](const Move& move) {
+    return move.replica == replica_id(event.agent, agent.incarnation);
+  });
+  schedule(EventKind::kDetected, now_.ns + options_.detection.ns, agent.incarnation, event.agent, 0,
+           agent.stage);
+  if (event.microbatch >= 0) {
+    schedule(EventKind::kReturns, now_.ns + options_.back_after.ns, 0, event.agent, 0, 0);
+  }
+  if (chained()) restart_chains();
+}
+
+// The step is lost; it begins again when everybody is back and has loaded the checkpoint.
+void Pipeline::restart_chains() {
+  for (std::int32_t i = 0; i < options_.agents; ++i) {
+    const bool serving = agents_[i].serving;  // not while it restores
+    lose_work(i);
+    agents_[i].serving = serving;
+  }
+  for (Microbatch& m : microbatches_) m.open = false, ++m.serial;
+  if (!between_steps_) {
+    for (Router& router : routers_) {
+      router.ledger = ::shoal::swarm::RouterLedger({}, now_);
+    }
+  }
+  between_steps_ = true;
+}
+
+void Pipeline::detected(const Event& event) {
+  leave_wirings(event.agent, event.microbatch, event.stage);
+  if (chained()) return;
+  if (options_.rebalance) emergency();
+  if (options_.retrying == Retrying::kOnLoss) retry_lost(event.agent, event.microbatch);
+}
+
+// Every open microbatch whose path crosses the lost replica goes again from the hop before it.
+void Pipeline::retry_lost(std::int32_t index, std::int32_t incarnation) {
+  for (std::size_t i = 0; i < microbatches_.size(); ++i) {
+    const Microbatch& m = microbatches_[i];
+    if (!m.open) continue;
+    const std::int32_t known = m.waiting ? m.stage - 1 : m.stage;
+    for (std::int32_t s = 0; s <= known; ++s) {
+      const Hop& at = hop(static_cast<std::int32_t>(i), s);
+      if (at.agent != index || at.incarnation != incarnation) continue;
+      retry(static_cast<std::int32_t>(i), s);
+      break;
+    }
+  }
+}
+
+void Pipeline::retry(std::int32_t index, std::int32_t stage) {
+  Microbatch& m = microbatches_[index];
+  Router& router = routers_[router_of(index)];
+  const auto retry = router.ledger.retry(now_, m.key, ::shoal::swarm::RetryCause::kReplicaLost);
+  if (retry.verdict == RetryVerdict::kBudgetSpent) {
+    return schedule(EventKind::kRetry, now_.ns + seconds(1).ns, index, 0, m.serial, stage);
+  }
+  SHOAL_CHECK(retry.verdict == RetryVerdict::kRetry);
+  ++measured_.retries;
+  m.key = retry.key;
+  ++m.serial;
+  // An earlier hop may have died as well; its own detection repeats this from further up.
+  forward_to(stage, {index, m.serial, false});
+}
+
+// No answer in time: the same request goes to another replica, and the first one stays where it is.
+void Pipeline::retry_naively(const Event& event) {
+  Microbatch& m = microbatches_[event.microbatch];
+  const bool backward = event.agent == 1;
+  if (!current(event.microbatch, event.serial) || m.stage != event.stage ||
+      m.backward != backward || m.waiting) {
+    return;
+  }
+  ++m.serial;  // without the ledger, which would refuse
+  ++measured_.retries;
+  const Task task{event.microbatch, m.serial, backward};
+  if (!backward) return forward_to(event.stage, task);
+  const auto chosen = routers_[router_of(event.microbatch)].wiring[event.stage].choose(1);
+  Hop& at = hop(event.microbatch, event.stage);
+  if (chosen) {
+    at.agent = static_cast<std::int32_t>((chosen->n & 0xffffff) - 1);
+    at.incarnation = agents_[at.agent].incarnation;
+    at.recompute = true;
+    routers_[router_of(event.microbatch)].wiring[event.stage].give_back(*chosen);
+  }
+  send(-1, at.agent, task, event.stage);
+}
+
+void Pipeline::come_back(const Event& event) {
+  Agent& agent = agents_[event.agent];
+  if (!agent.dead) return;
+  Duration wait;
+  if (chained()) {
+    wait = options_.restore;
+  } else if (options_.bytes_per_s > 0) {
+    wait = seconds_f(static_cast<double>(options_.state_bytes) / options_.bytes_per_s);
+  }
+  if (!chained() && options_.rebalance) {
+    const auto joined = joiner_stage(view(), Bytes(1), 1);
+    agent.stage = joined.stage;
+  }
+  ++agent.incarnation;
+  ++measured_.joins;
+  agent.dead = false;
+  schedule(EventKind::kReady, now_.ns + wait.ns, agent.incarnation, event.agent, 0, agent.stage);
+}
+
+void Pipeline::ready(const Event& event) {
+  Agent& agent = agents_[event.agent];
+  if (agent.dead || agent.serving || agent.incarnation != event.microbatch) return;
+  account();
+  agent.serving = true;
+  agent.ledger = ::shoal::swarm::ReplicaLedger(step_);
+  agent.ledger.admit_sender(AgentId(1), Incarnation{1});
+  if (options_.trace.empty() && options_.mtbf_h > 0) {
+    const Duration life = seconds_f(prng_.exponential(options_.mtbf_h * 3600));
+    if (!agent.death_known) schedule(EventKind::kDeath, (now_ + life).ns, 0, event.agent, 0, 0);
+  }
+  agent.death_known = false;
+  if (chained()) {
+    --dead_;
+    if (dead_ == 0) schedule(EventKind::kStepOpens, now_.ns, 0, 0, 0, 0);
+    return;
+  }
+  join_wirings(event.agent);
+  for (std::int32_t r = 0; r < options_.routers; ++r) {
+    // What waited for somebody to serve this stage.
+    Event freed{now_.ns,
+                0,
+                r,
+                event.agent,
+                static_cast<std::uint32_t>(-1),
+                static_cast<std::uint8_t>(agent.stage),
+                EventKind::kCredit};
+    credit(freed);
+  }
+}
+
+::shoal::swarm::RebalanceView Pipeline::view() const {
+  ::shoal::swarm::RebalanceView view;
+  view.stages.assign(options_.stages, StageNeed{1, Bytes(1)});
+  const double bytes = static_cast<double>(options_.state_bytes);
+  const Duration download =
+      options_.bytes_per_s > 0 ? seconds_f(bytes / options_.bytes_per_s) : Duration{};
+  view.download.assign(options_.stages, download);
+  for (std::int32_t i = 0; i < options_.agents; ++i) {
+    const Agent& agent = agents_[i];
+    if (agent.dead) continue;
+    view.replicas.push_back({replica_id(i, agent.incarnation), agent.stage, agent.speed, Bytes(1),
+                             seconds(1800), !agent.serving});
+  }
+  return view;
+}
+
+// The agent leaves its stage, downloads, and comes back as a new replica of the other.
+void Pipeline::apply(const Move& move) {
+  const auto index = static_cast<std::int32_t>((move.replica.n & 0xffffff) - 1);
+  Agent& agent = agents_[index];
+  if (!agent.serving || move.replica != replica_id(index, agent.incarnation)) return;
+  account();
+  ++measured_.moves;
+  const std::int32_t incarnation = agent.incarnation;
+  lose_work(index);
+  leave_wirings(index, incarnation, agent.stage);
+  ++agent.incarnation;
+  agent.stage = move.to;
+  agent.death_known = true;
+  if (!between_steps_) retry_lost(index, incarnation);
+  const Duration wait =
+      options_.bytes_per_s > 0
+          ? seconds_f(static_cast<double>(options_.state_bytes) / options_.bytes_per_s)
+          : Duration{};
+  schedule(EventKind::kReady, now_.ns + wait.ns, agent.incarnation, index, 0, agent.stage);
+}
+
+void Pipeline::emergency() {
+  for (const Move& move : emergency_moves(view(), 1)) apply(move);
+}
+
+void Pipeline::rebalance() {
+  for (const Move& move : rebalancer_.step(view()).moves) moves_.push_back(move);
+  schedule(EventKind::kRebalance, now_.ns + options_.rebalance_every.ns, 0, 0, 0, 0);
+}
+
+}  // namespace shoal::sim::swarm

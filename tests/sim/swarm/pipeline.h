@@ -1,0 +1,149 @@
+// The pipeline in virtual time: routers, replicas with one computing lane and two queues, uplinks
+// that serialise what they carry, latency between regions, step barriers, deaths, returns and
+// moves. What is decided is decided by the real cores (wiring, ledgers, rebalancing, assignment);
+// the engine only moves time. A tensor passes sender and receiver cut-through: both links are
+// booked when it is sent. Not modelled: loss of a router, packets, CPU time of encoding.
+// pipeline.cc holds the traffic, membership.cc who is there.
+#pragma once
+
+#include <deque>
+#include <vector>
+
+#include "base/prng.h"
+#include "swarm/core/microbatch_ledger.h"
+#include "swarm/core/rebalance.h"
+#include "tests/sim/swarm/events.h"
+#include "tests/sim/swarm/options.h"
+
+namespace shoal::sim::swarm {
+
+class Pipeline {
+ public:
+  explicit Pipeline(const Options& options);
+  Measured run();
+
+ private:
+  struct Task {
+    std::int32_t microbatch;
+    std::uint32_t serial;
+    bool backward;
+  };
+  struct Agent {
+    std::int32_t stage = 0;
+    double speed = 1;
+    bool serving = false, dead = false;
+    bool busy = false;
+    bool death_known = false;  // moved: its clock runs on
+    std::int32_t incarnation = 0;
+    std::int32_t computed_ahead = 0;  // 1F1B: forwards without their backward
+    std::uint32_t lane = 0;           // raised when what is computing is lost
+    Task running{};
+    Duration service;
+    std::deque<Task> forwards, backwards;
+    ::shoal::swarm::ReplicaLedger ledger{0};
+  };
+  struct Link {
+    std::int64_t up_free_ns = 0, down_free_ns = 0;
+  };
+  struct Hop {  // one microbatch at one stage
+    std::int32_t agent = -1, incarnation = 0;
+    std::int64_t sent_ns = 0;
+    bool recompute = false;  // the backward went elsewhere than the forward
+  };
+  struct Microbatch {
+    ::shoal::swarm::MicrobatchKey key;
+    std::uint32_t serial = 0;  // over all steps
+    std::int32_t stage = 0;    // where it is, or is going
+    bool backward = false, open = false, waiting = false;
+  };
+  struct Router {
+    ::shoal::swarm::RouterLedger ledger;
+    std::vector<::shoal::swarm::Wiring> wiring;  // per stage
+    std::vector<std::deque<Task>> waiting;       // per stage, for a credit
+    std::int32_t first = 0;                      // its microbatches
+  };
+
+  // Traffic.
+  void handle(const Event& event);
+  void open_step();
+  void admit(std::int32_t router);
+  void fill_chains();
+  void forward_to(std::int32_t stage, Task task);
+  void send(std::int32_t from, std::int32_t to, Task task, std::int32_t stage);
+  std::int64_t transfer(std::int32_t from, std::int32_t to, std::int64_t bytes);
+  void arrive(const Event& event);
+  bool may_start_forward(const Agent& agent) const;
+  bool may_start_backward(const Agent& agent) const;
+  bool older(Task forward, Task backward) const;
+  void start(std::int32_t agent);
+  void start_task(std::int32_t agent, Task task);
+  void computed(const Event& event);
+  void forward_done(std::int32_t agent, Task task);
+  void backward_done(std::int32_t agent, Task task);
+  void last_stage_done(std::int32_t agent, Task task);
+  void return_credit(std::int32_t agent, std::int32_t microbatch);
+  void credit(const Event& event);
+  void answer(const Event& event);
+  void step_over();
+  void measure(std::int32_t agent, Task task);
+  bool current(std::int32_t microbatch, std::uint32_t serial) const;
+  std::int32_t router_of(std::int32_t microbatch) const { return microbatch / per_router_; }
+  Hop& hop(std::int32_t microbatch, std::int32_t stage) {
+    return hops_[static_cast<std::size_t>(microbatch) * options_.stages + stage];
+  }
+  Duration latency(std::int32_t from, std::int32_t to) const;
+  void schedule(EventKind kind, std::int64_t at_ns, std::int32_t microbatch, std::int32_t agent,
+                std::uint32_t serial, std::int32_t stage);
+  Duration service_of(const Agent& agent, Task task);
+  bool chained() const { return options_.schedule != Schedule::kSwarm; }
+
+  // Membership.
+  void place_agents();
+  void form_chains();
+  void join_wirings(std::int32_t agent);
+  void leave_wirings(std::int32_t agent, std::int32_t incarnation, std::int32_t stage);
+  void schedule_deaths();
+  void die(const Event& event);
+  void detected(const Event& event);
+  void come_back(const Event& event);
+  void ready(const Event& event);
+  void lose_work(std::int32_t agent);
+  void retry_lost(std::int32_t agent, std::int32_t incarnation);
+  void retry(std::int32_t microbatch, std::int32_t stage);
+  void retry_naively(const Event& event);
+  void restart_chains();
+  ::shoal::swarm::RebalanceView view() const;
+  void apply(const ::shoal::swarm::Move& move);
+  void emergency();
+  void rebalance();
+  void account();  // integrates the bound up to now
+  ReplicaId replica_id(std::int32_t agent, std::int32_t incarnation) const {
+    return ReplicaId((static_cast<std::uint64_t>(incarnation) << 24) +
+                     static_cast<std::uint64_t>(agent) + 1);
+  }
+
+  const Options& options_;
+  Prng prng_;
+  EventHeap events_;
+  Instant now_;
+  std::vector<Agent> agents_;
+  std::vector<Link> links_;
+  std::vector<Router> routers_;
+  std::vector<Microbatch> microbatches_;
+  std::vector<Hop> hops_;
+  std::vector<std::vector<std::int32_t>> chains_;  // agents by stage
+  std::vector<std::int32_t> chain_of_;             // microbatch
+  std::vector<std::int32_t> chain_count_, chain_forwarded_;
+  std::vector<::shoal::swarm::Move> moves_;  // at the next step boundary
+  ::shoal::swarm::Rebalancer rebalancer_;
+  std::int32_t per_router_ = 0, window_ = 0;
+  std::int32_t dead_ = 0;
+  std::int64_t step_ = 0;
+  std::int64_t step_began_ns_ = 0, accounted_ns_ = 0, ended_ns_ = 0;
+  double bound_integral_ = 0, total_speed_ = 0;
+  bool between_steps_ = true;
+  std::vector<double> step_s_;
+  Measured measured_;
+};
+
+}  // namespace shoal::sim::swarm

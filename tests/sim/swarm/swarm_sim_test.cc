@@ -1,0 +1,152 @@
+#include <gtest/gtest.h>
+
+#include "tests/sim/swarm/options.h"
+
+namespace shoal::sim::swarm {
+namespace {
+
+double mean_fraction(Options options, std::uint64_t seeds = 4) {
+  double sum = 0;
+  for (options.seed = 1; options.seed <= seeds; ++options.seed) sum += simulate(options).fraction;
+  return sum / static_cast<double>(seeds);
+}
+
+// No jitter, no latency, nothing to carry.
+Options ideal(Schedule schedule, std::int32_t stages, std::int64_t microbatches) {
+  Options o;
+  o.schedule = schedule;
+  o.agents = o.stages = stages;
+  o.microbatches = microbatches;
+  o.payload_bytes = 0;
+  o.jitter = 0;
+  o.steps = 3;
+  return o;
+}
+
+TEST(SwarmSim, GpipeBubbleIsExact) {
+  for (const std::int32_t stages : {1, 2, 4, 8}) {
+    for (const std::int64_t microbatches : {1, 8, 32, 64}) {
+      for (const auto schedule : {Schedule::kGpipe, Schedule::kGpipeBlocking}) {
+        const double m = static_cast<double>(microbatches);
+        EXPECT_NEAR(simulate(ideal(schedule, stages, microbatches)).fraction, m / (m + stages - 1),
+                    1e-9);
+      }
+    }
+  }
+}
+
+TEST(SwarmSim, OneForwardOneBackwardHasTheSameBubble) {
+  Options o = ideal(Schedule::kOneForwardOneBackward, 4, 32);
+  EXPECT_NEAR(simulate(o).fraction, 32.0 / 35, 1e-9);
+}
+
+TEST(SwarmSim, EqualSeedsGiveEqualRuns) {
+  Options o;
+  o.mtbf_h = 0.5;
+  o.steps = 10;
+  const Measured a = simulate(o), b = simulate(o);
+  EXPECT_EQ(a.events, b.events);
+  EXPECT_EQ(a.virtual_s, b.virtual_s);
+}
+
+TEST(SwarmSim, EveryGradientIsAddedOnceWithoutFailures) {
+  Options o;
+  o.steps = 5;
+  const Measured m = simulate(o);
+  EXPECT_EQ(m.added, 5 * 256 * 4);
+  EXPECT_EQ(m.added_again, 0);
+  EXPECT_EQ(m.wasted, 0);
+}
+
+TEST(SwarmSim, LatencyIsHidden) {
+  for (const int rtt_ms : {0, 100, 500}) {
+    Options o;
+    o.one_way = {{milliseconds(rtt_ms / 2)}};
+    EXPECT_GE(mean_fraction(o), rtt_ms == 500 ? 0.78 : 0.83) << rtt_ms;
+    o.schedule = Schedule::kGpipeBlocking;
+    EXPECT_LE(mean_fraction(o), rtt_ms == 0 ? 0.9 : 0.65) << rtt_ms;
+  }
+}
+
+TEST(SwarmSim, FailuresCostLittleMoreThanTheDeadAgents) {
+  Options o;
+  o.agents = 64;
+  o.stages = 8;
+  o.microbatches = 1024;
+  o.window = 512;
+  o.forward = milliseconds(200);
+  o.backward = milliseconds(600);
+  o.one_way = {{milliseconds(25)}};
+  o.mtbf_h = 1;
+  o.steps = 30;
+  o.seed = 3;
+  const Measured m = simulate(o);
+  EXPECT_GT(m.deaths, 10);
+  EXPECT_GT(m.retries, 0);
+  EXPECT_GE(m.fraction, 0.69);
+  EXPECT_EQ(m.steps, 30);
+}
+
+TEST(SwarmSim, RetryStormHappensOnlyToTheNaiveOne) {
+  Options o;
+  o.agents = 64;
+  o.stages = 8;
+  o.microbatches = 1024;
+  o.window = 256;
+  o.forward = milliseconds(200);
+  o.backward = milliseconds(600);
+  o.one_way = {{milliseconds(25)}};
+  o.mtbf_h = 24;
+  o.steps = 8;
+  o.time_max = seconds(3600);
+  EXPECT_GE(mean_fraction(o, 2), 0.80);
+  o.retrying = Retrying::kTimeout;
+  o.retry_timeout = seconds(5);
+  o.response_time = true;
+  EXPECT_LE(mean_fraction(o, 1), 0.1);
+}
+
+TEST(SwarmSim, TraceEmptiesAStageAndItGoesOn) {
+  Options o;
+  o.agents = 8;
+  o.stages = 4;
+  o.microbatches = 64;
+  o.steps = 20;
+  o.trace = {{Instant{} + seconds(20), false, 0},
+             {Instant{} + seconds(22), false, 4},
+             {Instant{} + seconds(90), true, 0}};
+  const Measured m = simulate(o);
+  EXPECT_EQ(m.steps, 20);
+  EXPECT_EQ(m.deaths, 2);
+  EXPECT_EQ(m.joins, 1);
+}
+
+TEST(SwarmSim, JoinersToTheWeakestStageKeepThePoolLevel) {
+  FluidOptions o;
+  const double joined = simulate_fluid(o).of_optimum;
+  EXPECT_GE(joined, 0.97);
+  o.join_weakest = false;
+  o.every = {};
+  EXPECT_LE(simulate_fluid(o).of_optimum, 0.88);
+}
+
+TEST(SwarmSim, ChainsRestartAfterEveryLossAndFinish) {
+  Options o;
+  o.schedule = Schedule::kGpipe;
+  o.mtbf_h = 1;
+  o.steps = 100;
+  o.seed = 2;
+  const Measured m = simulate(o);
+  EXPECT_EQ(m.steps, 100);
+  EXPECT_GT(m.deaths, 1);
+  EXPECT_LT(m.fraction, 0.9);
+}
+
+TEST(SwarmSim, RefusesWhatCannotRun) {
+  Options o;
+  o.stages = 32;
+  EXPECT_FALSE(why_not(o).empty());
+}
+
+}  // namespace
+}  // namespace shoal::sim::swarm
