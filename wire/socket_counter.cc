@@ -68,9 +68,12 @@ void SocketCounter::for_each_peer_socket(Use use) const {
   closedir(folder);
 }
 
-SocketCounter::SocketCounter(std::uint16_t server_port) : server_port_(server_port) { dial({}); }
+SocketCounter::SocketCounter(std::uint16_t server_port) : server_port_(server_port) {
+  take();  // what is there already does not count
+}
 
 void SocketCounter::dial(const std::set<std::uint16_t>& ports) {
+  sample();  // peers that dialled us since the last sample count from their first byte
   dialled_ports_.insert(ports.begin(), ports.end());
   dialled_ports_.erase(0);
   for_each_peer_socket([&](std::uint64_t inode, const SocketTotals& totals) {

@@ -30,7 +30,7 @@ class SocketCounter {
 
   void dial(const std::set<std::uint16_t>& ports);  // their sockets count from now on
   void sample();
-  SocketTotals take();  // since the last take; samples first
+  SocketTotals take();  // since the last take or the start; samples first
 
  private:
   struct Count {
