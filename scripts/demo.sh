@@ -53,7 +53,7 @@ running=true
 url=$(sed -n 's/^ *"http": "\(.*\)",*$/\1/p' "$cluster/up.json" | head -n 1)
 export SHOAL_ADDR=$url
 
-say "Training examples/kjv.toml; the rounds are also at $url/api/v1/jobs/kjv/rounds"
+say "Training examples/kjv.toml. In a browser: $url/jobs/kjv"
 started=$SECONDS
 "$shoal" job submit examples/kjv.toml >/dev/null
 "$shoal" job watch kjv

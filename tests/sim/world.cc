@@ -86,14 +86,14 @@ void World::schedule_users() {
   for (int i = 0; i < sim_.options.jobs; ++i) {
     const JobSpec spec = draw_job(sim_.options, prng_, i + 1);
     const Instant at = kStart + (i == 0 ? seconds(1) : Duration{prng_.range(0, span)});
-    // A user tries again while the coordinator is away.
-    auto attempt = std::make_shared<std::function<void()>>();
-    *attempt = [this, spec, attempt] {
-      if (coordinator_.alive()) return coordinator_.submit(spec);
-      sim_.queue.after(seconds(1), [attempt] { (*attempt)(); });
-    };
-    sim_.queue.at(at, [attempt] { (*attempt)(); });
+    sim_.queue.at(at, [this, spec] { submit(spec); });
   }
+}
+
+// A user tries again while the coordinator is away.
+void World::submit(const JobSpec& spec) {
+  if (coordinator_.alive()) return coordinator_.submit(spec);
+  sim_.queue.after(seconds(1), [this, spec] { submit(spec); });
 }
 
 void World::heal() {

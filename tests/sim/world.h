@@ -46,6 +46,7 @@ class World {
   void run_phases();
   bool step_until(Instant end);  // false: a violation
   void schedule_users();
+  void submit(const JobSpec& spec);
   void heal();
 
   Sim sim_;
