@@ -84,6 +84,7 @@ class Trainer final : public PeerEnd {
     bool ended = false;
   };
   struct Replica {
+    Replica() {}  // clang 14 cannot derive it inside the class that holds an optional of it
     ReplicaId id;
     Assign assign;
     State state;
