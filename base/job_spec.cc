@@ -215,6 +215,11 @@ void check_swarm(const JobSpec& spec, Checker& checker) {
       "must be 1: this version trains the whole model on every agent and cannot cut it into "
       "pipeline stages yet",
       swarm.stages);
+  if (swarm.stages != 1 && spec.model.tie_embeddings == true) {
+    checker.refuse("/model/tie_embeddings",
+                   "must be false with swarm.stages other than 1: no stage holds both the "
+                   "embedding and the head, got true");
+  }
   if (spec.sync.algorithm == SyncAlgorithm::kNone) return check_single_replica(swarm, checker);
   checker.within("/swarm/min_replicas", swarm.min_replicas, 1, kMaxReplicas);
   checker.require(swarm.max_replicas == 0 || (swarm.max_replicas >= swarm.min_replicas &&
@@ -229,13 +234,15 @@ std::int64_t llama_parameters(const ModelSpec& m) {
   const std::int64_t kv_width = m.kv_heads * (m.hidden / m.heads);
   const std::int64_t attention = 2 * m.hidden * m.hidden + 2 * m.hidden * kv_width;
   const std::int64_t layer = attention + 3 * m.hidden * m.ffn + 2 * m.hidden;
-  return 2 * m.vocab * m.hidden + m.layers * layer + m.hidden;  // embedding and head are untied
+  const std::int64_t matrices = *m.tie_embeddings ? 1 : 2;  // embedding and head
+  return matrices * m.vocab * m.hidden + m.layers * layer + m.hidden;
 }
 
 std::int64_t gpt2_parameters(const ModelSpec& m) {
   const std::int64_t attention = 4 * m.hidden * m.hidden + 4 * m.hidden;
   const std::int64_t mlp = 2 * m.hidden * m.ffn + m.ffn + m.hidden;
-  return (m.vocab + m.context) * m.hidden + m.layers * (attention + mlp + 4 * m.hidden) +
+  const std::int64_t matrices = *m.tie_embeddings ? 1 : 2;  // embedding and head
+  return (matrices * m.vocab + m.context) * m.hidden + m.layers * (attention + mlp + 4 * m.hidden) +
          2 * m.hidden;
 }
 
@@ -245,6 +252,7 @@ ModelSpec derived(ModelSpec model) {
     const bool llama = model.family == ModelFamily::kLlama;
     model.ffn = llama ? (8 * model.hidden + 95) / 96 * 32 : 4 * model.hidden;
   }
+  if (!model.tie_embeddings) model.tie_embeddings = model.family == ModelFamily::kGpt2;
   return model;
 }
 
@@ -277,6 +285,7 @@ std::vector<FieldError> validate(const JobSpec& spec) {
 }
 
 JobSpec with_derived_fields(JobSpec spec) {
+  if (spec.swarm.stages != 1) spec.model.tie_embeddings = false;
   spec.model = derived(spec.model);
   if (spec.train.microbatch == 0) spec.train.microbatch = spec.train.batch;
   return spec;
@@ -308,5 +317,31 @@ const char* to_string(SyncAlgorithm value) {
 }
 const char* to_string(Topology) { return "butterfly"; }
 const char* to_string(CodecKind value) { return value == CodecKind::kFp32 ? "fp32" : "int8"; }
+const char* to_string(ActivationCodec value) {
+  switch (value) {
+    case ActivationCodec::kFp32:
+      return "fp32";
+    case ActivationCodec::kBf16:
+      return "bf16";
+    case ActivationCodec::kInt8:
+      return "int8";
+  }
+  return "?";
+}
+const char* to_string(Recompute value) { return value == Recompute::kKeep ? "keep" : "recompute"; }
+const char* to_string(PipelineSchedule value) {
+  return value == PipelineSchedule::kFlush ? "flush" : "1f1b";
+}
+const char* to_string(WiringPolicy value) {
+  switch (value) {
+    case WiringPolicy::kServiceTime:
+      return "service_time";
+    case WiringPolicy::kSticky:
+      return "sticky";
+    case WiringPolicy::kRandom:
+      return "random";
+  }
+  return "?";
+}
 
 }  // namespace shoal

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -21,6 +22,14 @@ enum class Precision { kFp32, kBf16 };
 enum class SyncAlgorithm { kNone, kDiloco };
 enum class Topology { kButterfly };
 enum class CodecKind { kFp32, kInt8 };
+// What crosses a stage boundary; int8: one fp32 scale per block.
+enum class ActivationCodec { kFp32, kBf16, kInt8 };
+enum class Recompute { kKeep, kRecompute };  // keep the graph, or only the stage's input
+// flush: as many microbatches in flight as keep every replica busy. 1f1b: only as many as there are
+// replicas, backwards first; less memory, slower over latency.
+enum class PipelineSchedule { kFlush, kOneForwardOneBackward };
+// Which replica of the next stage gets a microbatch; the last two exist to be compared with.
+enum class WiringPolicy { kServiceTime, kSticky, kRandom };
 
 struct ModelSpec {
   ModelFamily family = ModelFamily::kLlama;
@@ -31,7 +40,17 @@ struct ModelSpec {
   std::int64_t ffn = 0;       // 0: 4 * hidden (gpt2), 8/3 * hidden rounded up to 32 (llama)
   std::int64_t context = 128;
   std::int64_t vocab = 256;
+  // The head is the embedding's matrix. Not set: yes for gpt2 on one stage, else no; a pipeline
+  // cannot tie them, because no replica holds both.
+  std::optional<bool> tie_embeddings;
   bool operator==(const ModelSpec&) const = default;
+};
+
+// A model is a row of units: the embedding, the blocks, the head (last norm, projection, loss). A
+// stage holds the units [first, last).
+struct UnitRange {
+  std::int32_t first = 0, last = 0;
+  bool operator==(const UnitRange&) const = default;
 };
 
 struct DataSpec {
@@ -42,8 +61,10 @@ struct DataSpec {
 };
 
 struct TrainSpec {
-  Steps steps{1000};            // inner steps of every replica
-  std::int64_t batch = 16;      // sequences per replica and inner step
+  Steps steps{1000};  // inner steps of every replica
+  // Sequences per replica and inner step; in a pipeline per replica of stage 0, which unequal ones
+  // share by their speed.
+  std::int64_t batch = 16;
   std::int64_t microbatch = 0;  // sequences per forward pass; 0: the whole batch at once
   double lr = 1e-3;
   double min_lr = 1e-4;  // where the cosine ends
@@ -74,9 +95,13 @@ struct SyncSpec {
 };
 
 struct SwarmSpec {
-  std::int64_t stages = 1;
+  std::int64_t stages = 1;        // 0: "auto", the planner chooses
   std::int64_t min_replicas = 1;  // per stage; below it the job is stalled
   std::int64_t max_replicas = 0;  // per stage; 0: every agent that can
+  ActivationCodec activations = ActivationCodec::kBf16;
+  Recompute recompute = Recompute::kKeep;
+  PipelineSchedule schedule = PipelineSchedule::kFlush;
+  WiringPolicy wiring = WiringPolicy::kServiceTime;
   bool operator==(const SwarmSpec&) const = default;
 };
 
@@ -114,7 +139,8 @@ struct FieldError {
 // Every broken rule, in the order of the fields; empty when the spec is good.
 std::vector<FieldError> validate(const JobSpec& spec);
 
-// Fills the fields whose 0 means "derived": kv_heads, ffn, microbatch. Call after validate().
+// Fills the fields whose 0 means "derived": kv_heads, ffn, microbatch; and tie_embeddings. Call
+// after validate().
 JobSpec with_derived_fields(JobSpec spec);
 
 // Parameters of the whole model, and the memory that training one replica needs: fp32 weights,
@@ -133,5 +159,9 @@ const char* to_string(Precision value);
 const char* to_string(SyncAlgorithm value);
 const char* to_string(Topology value);
 const char* to_string(CodecKind value);
+const char* to_string(ActivationCodec value);
+const char* to_string(Recompute value);
+const char* to_string(PipelineSchedule value);
+const char* to_string(WiringPolicy value);
 
 }  // namespace shoal

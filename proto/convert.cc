@@ -18,6 +18,7 @@ struct Writer {
   void operator()(const Loaded& b) { put(b, *out.mutable_loaded()); }
   void operator()(const ReplicaFailed& b) { put(b, *out.mutable_replica_failed()); }
   void operator()(const Progress& b) { put(b, *out.mutable_progress()); }
+  void operator()(const PipelineStats& b) { put(b, *out.mutable_pipeline_stats()); }
   void operator()(const CheckpointWritten& b) { put(b, *out.mutable_checkpoint_written()); }
   void operator()(const CheckpointFailed& b) { put(b, *out.mutable_checkpoint_failed()); }
   void operator()(const Goodbye& b) { put(b, *out.mutable_goodbye()); }
@@ -32,6 +33,7 @@ struct Writer {
   void operator()(const Assign& b) { put(b, *out.mutable_assign()); }
   void operator()(const Release& b) { put(b, *out.mutable_release()); }
   void operator()(const ForgetCheckpoint& b) { put(b, *out.mutable_forget_checkpoint()); }
+  void operator()(const PipelineView& b) { put(b, *out.mutable_view()); }
   void operator()(const OpenRound& b) { put(b, *out.mutable_open()); }
   void operator()(const CloseRound& b) { put(b, *out.mutable_close()); }
   void operator()(const ReducePlan& b) { put(b, *out.mutable_reduce()); }
@@ -157,6 +159,8 @@ Result<FromAgent> read(const v1::AgentMessage& m) {
       return body<FromAgent, ReplicaFailed>("replica_failed", m.replica_failed());
     case Case::kProgress:
       return body<FromAgent, Progress>("progress", m.progress());
+    case Case::kPipelineStats:
+      return body<FromAgent, PipelineStats>("pipeline_stats", m.pipeline_stats());
     case Case::kReport:
       return addressed<FromAgent, FromReplica<RoundReport>>("report", m.replica(), m.report());
     case Case::kVote:
@@ -195,6 +199,8 @@ Result<ToAgent> read(const v1::CoordinatorMessage& m) {
       return body<ToAgent, Assign>("assign", m.assign());
     case Case::kRelease:
       return body<ToAgent, Release>("release", m.release());
+    case Case::kView:
+      return addressed<ToAgent, ToReplica<PipelineView>>("view", id, m.view());
     case Case::kOpen:
       return addressed<ToAgent, ToReplica<OpenRound>>("open", id, m.open());
     case Case::kClose:
@@ -230,6 +236,8 @@ Result<FromTrainer> read(const v1::TrainerMessage& m) {
       return body<FromTrainer, ReplicaFailed>("replica_failed", m.replica_failed());
     case Case::kProgress:
       return body<FromTrainer, Progress>("progress", m.progress());
+    case Case::kPipelineStats:
+      return body<FromTrainer, PipelineStats>("pipeline_stats", m.pipeline_stats());
     case Case::kReport:
       return addressed<FromTrainer, FromReplica<RoundReport>>("report", id, m.report());
     case Case::kVote:
@@ -259,6 +267,8 @@ Result<ToTrainer> read(const v1::TrainerCommand& m) {
       return body<ToTrainer, LoadReplica>("load", m.load());
     case Case::kRelease:
       return body<ToTrainer, Release>("release", m.release());
+    case Case::kView:
+      return addressed<ToTrainer, ToReplica<PipelineView>>("view", id, m.view());
     case Case::kOpen:
       return addressed<ToTrainer, ToReplica<OpenRound>>("open", id, m.open());
     case Case::kClose:

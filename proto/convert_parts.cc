@@ -448,6 +448,24 @@ void put(const Assign& from, v1::Assign& to) {
   to.set_stage(from.stage);
   to.set_spec_json(spec_to_json(from.spec).dump());
   put(from.source, *to.mutable_source());
+  for (const UnitRange& range : from.cut) {
+    v1::UnitRange& out = *to.add_cut();
+    out.set_first(range.first);
+    out.set_last(range.last);
+  }
+}
+void get_cut(Reader& reader, const v1::Assign& from, Assign& to) {
+  std::int32_t end = 0;
+  for (const v1::UnitRange& range : from.cut()) {
+    reader.require(range.first() == end && range.last() > range.first(), "cut",
+                   "must be ranges of units that follow each other from 0");
+    end = range.last();
+    to.cut.push_back({range.first(), range.last()});
+  }
+  const bool covers = end == static_cast<std::int64_t>(to.spec.model.layers) + 2;
+  reader.require(covers, "cut", "must cover the embedding, every layer and the head");
+  reader.require(to.stage < static_cast<StageIndex>(to.cut.size()), "stage",
+                 "must be one of the cut");
 }
 void get(Reader& reader, const v1::Assign& from, Assign& to) {
   to.replica = reader.id<ReplicaTag>("replica", from.replica());
@@ -458,6 +476,7 @@ void get(Reader& reader, const v1::Assign& from, Assign& to) {
   if (read.problems) reader.refuse("spec_json", read.problems->summary);
   to.spec = std::move(read.spec);
   get_part(reader, "source", from.has_source(), from.source(), to.source);
+  get_cut(reader, from, to);
 }
 
 void put(const Release& from, v1::Release& to) {

@@ -74,6 +74,8 @@ SHOAL_WIRE_PAIR(Heartbeat);
 SHOAL_WIRE_PAIR(Loaded);
 SHOAL_WIRE_PAIR(ReplicaFailed);
 SHOAL_WIRE_PAIR(Progress);
+SHOAL_WIRE_PAIR(PipelineStats);
+SHOAL_WIRE_PAIR(PipelineView);
 SHOAL_WIRE_PAIR(RoundReport);
 SHOAL_WIRE_PAIR(Vote);
 SHOAL_WIRE_PAIR(ReduceFailed);

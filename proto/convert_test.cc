@@ -30,7 +30,8 @@ JobSpec spec() {
 Assign assign() {
   const StateSource source{SourceKind::kPeer, kKey,    "10.0.0.7:7100", ReplicaId(8),
                            CheckpointId(4),   kAnchor, kMomentum};
-  return {ReplicaId(9), JobId(3), 2, 0, spec(), source};
+  const auto units = static_cast<std::int32_t>(spec().model.layers) + 2;
+  return {ReplicaId(9), JobId(3), 2, 1, {{0, 2}, {2, units}}, spec(), source};
 }
 
 Device device() {
@@ -76,6 +77,16 @@ TEST(Convert, EveryMessageOfAnAgent) {
       Loaded{replica, kKey, kAnchor, kMomentum, 1234, "10.0.0.4:7100"},
       ReplicaFailed{replica, ReplicaFailure::kPeerUnreachable, "no route"},
       Progress{replica, kKey, Steps(33), Tokens(444), 2.5, 0.7, 1e-3, 9000.5},
+      PipelineStats{replica,
+                    34,
+                    2,
+                    5,
+                    milliseconds(40),
+                    99,
+                    3,
+                    1,
+                    0.75,
+                    {{ReplicaId(4), milliseconds(50), 98, Bytes(1000), Bytes(900)}}},
       FromReplica<RoundReport>{replica, {kKey, Tokens(5), Steps(6), 2.25, 0.5, 0.25, 3, 1.5}},
       FromReplica<Vote>{replica, {kKey, 2, kAnchor, {Bytes(70), Bytes(80), 0.9}}},
       FromReplica<ReduceFailed>{replica,
@@ -106,6 +117,8 @@ TEST(Convert, EveryMessageOfTheCoordinator) {
       Refused{{Code::kIncompatible, "protocol 0 is too old", "protocol", "update the agent"}},
       assign(),
       Release{replica, ReleaseReason::kCancelled},
+      ToReplica<PipelineView>{
+          replica, {JobId(3), 1, 17, {{replica, 0, "10.0.0.7:7100", 1e12}, {ReplicaId(4), 1}}}},
       ToReplica<OpenRound>{replica, kOpen},
       ToReplica<CloseRound>{replica, {kKey}},
       ToReplica<ReducePlan>{replica, plan},
@@ -129,6 +142,16 @@ TEST(Convert, EveryMessageBetweenAgentAndTrainer) {
       Loaded{replica, kKey, kAnchor, kMomentum, 1234, "10.0.0.4:7100"},
       ReplicaFailed{replica, ReplicaFailure::kOutOfMemory, "80 GiB wanted"},
       Progress{replica, kKey, Steps(33), Tokens(444), 2.5, 0.7, 1e-3, 9000.5},
+      PipelineStats{replica,
+                    34,
+                    2,
+                    5,
+                    milliseconds(40),
+                    99,
+                    3,
+                    1,
+                    0.75,
+                    {{ReplicaId(4), milliseconds(50), 98, Bytes(1000), Bytes(900)}}},
       FromReplica<RoundReport>{replica, {kKey, Tokens(5), Steps(6), 2.25, 0.5, 0.25, 3, 1.5}},
       FromReplica<Vote>{replica, {kKey, 2, kAnchor, {Bytes(70), Bytes(80), 0.9}}},
       FromReplica<ReduceFailed>{replica,
@@ -150,6 +173,8 @@ TEST(Convert, EveryMessageBetweenAgentAndTrainer) {
   const std::vector<ToTrainer> to{
       LoadReplica{assign(), "/var/lib/shoal/fetched/ckpt_4"},
       Release{replica, ReleaseReason::kDraining},
+      ToReplica<PipelineView>{
+          replica, {JobId(3), 1, 17, {{replica, 0, "10.0.0.7:7100", 1e12}, {ReplicaId(4), 1}}}},
       ToReplica<OpenRound>{replica, kOpen},
       ToReplica<CloseRound>{replica, {kKey}},
       ToReplica<ReducePlan>{replica, plan},

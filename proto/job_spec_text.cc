@@ -35,6 +35,17 @@ template <>
 constexpr std::array kWords<Topology>{Topology::kButterfly};
 template <>
 constexpr std::array kWords<CodecKind>{CodecKind::kFp32, CodecKind::kInt8};
+template <>
+constexpr std::array kWords<ActivationCodec>{ActivationCodec::kFp32, ActivationCodec::kBf16,
+                                             ActivationCodec::kInt8};
+template <>
+constexpr std::array kWords<Recompute>{Recompute::kKeep, Recompute::kRecompute};
+template <>
+constexpr std::array kWords<PipelineSchedule>{PipelineSchedule::kFlush,
+                                              PipelineSchedule::kOneForwardOneBackward};
+template <>
+constexpr std::array kWords<WiringPolicy>{WiringPolicy::kServiceTime, WiringPolicy::kSticky,
+                                          WiringPolicy::kRandom};
 
 std::string in_quotes(std::string_view text) { return "'" + std::string(text.substr(0, 64)) + "'"; }
 
@@ -100,6 +111,13 @@ std::string read_value(const Json& from, std::string& to) {
   return {};
 }
 
+std::string read_value(const Json& from, std::optional<bool>& to) {
+  if (from.is_null()) return to.reset(), "";
+  if (!from.is_boolean()) return "must be true or false, got " + given(from);
+  to = from.get<bool>();
+  return {};
+}
+
 std::string read_value(const Json& from, Steps& to) {
   std::int64_t count = 0;
   auto problem = read_value(from, count);
@@ -126,6 +144,8 @@ Json write_value(const T& value) {
     return to_string(value);
   } else if constexpr (std::is_same_v<T, Steps>) {
     return value.count();
+  } else if constexpr (std::is_same_v<T, std::optional<bool>>) {
+    return value ? Json(*value) : Json();
   } else {
     return value;
   }
@@ -156,6 +176,18 @@ std::string read_betas(const Json& from, JobSpec& to) {
 }
 Json write_betas(const JobSpec& from) { return Json::array({from.train.beta1, from.train.beta2}); }
 
+constexpr std::string_view kAuto = "auto";
+std::string read_stages(const Json& from, JobSpec& to) {
+  if (from.is_string() && from.get<std::string>() == kAuto) return to.swarm.stages = 0, "";
+  if (!from.is_number_integer() || from.get<std::int64_t>() < 1) {
+    return "must be 'auto' or a whole number from 1, got " + given(from);
+  }
+  return read_value(from, to.swarm.stages);
+}
+Json write_stages(const JobSpec& from) {
+  return from.swarm.stages == 0 ? Json(kAuto) : Json(from.swarm.stages);
+}
+
 #define SHOAL_FIELD(table, key, member)                   \
   field < [](auto& spec) -> auto& { return spec.member; } \
   > (table, key)
@@ -169,6 +201,7 @@ constexpr Field kFields[] = {
     SHOAL_FIELD("model", "ffn", model.ffn),
     SHOAL_FIELD("model", "context", model.context),
     SHOAL_FIELD("model", "vocab", model.vocab),
+    SHOAL_FIELD("model", "tie_embeddings", model.tie_embeddings),
     SHOAL_FIELD("data", "train", data.train),
     SHOAL_FIELD("data", "tokenizer", data.tokenizer),
     SHOAL_FIELD("data", "val_fraction", data.val_fraction),
@@ -190,9 +223,13 @@ constexpr Field kFields[] = {
     SHOAL_FIELD("sync", "codec", sync.codec),
     SHOAL_FIELD("sync/outer", "lr", sync.outer.lr),
     SHOAL_FIELD("sync/outer", "momentum", sync.outer.momentum),
-    SHOAL_FIELD("swarm", "stages", swarm.stages),
+    Field{"swarm", "stages", read_stages, write_stages},
     SHOAL_FIELD("swarm", "min_replicas", swarm.min_replicas),
     SHOAL_FIELD("swarm", "max_replicas", swarm.max_replicas),
+    SHOAL_FIELD("swarm", "activations", swarm.activations),
+    SHOAL_FIELD("swarm", "recompute", swarm.recompute),
+    SHOAL_FIELD("swarm", "schedule", swarm.schedule),
+    SHOAL_FIELD("swarm", "wiring", swarm.wiring),
     SHOAL_FIELD("checkpoint", "every_rounds", checkpoint.every_rounds),
     SHOAL_FIELD("checkpoint", "keep", checkpoint.keep),
     SHOAL_FIELD("eval", "every_rounds", eval.every_rounds),
@@ -258,6 +295,9 @@ constexpr Synonym kSynonyms[] = {
     {"sync/outer", "learning_rate", "lr"},
     {"sync/outer", "beta", "momentum"},
     {"swarm", "replicas", "min_replicas"},
+    {"model", "tie_word_embeddings", "tie_embeddings"},
+    {"swarm", "pipeline_stages", "stages"},
+    {"swarm", "activation_checkpointing", "recompute"},
 };
 
 // ---- unknown keys

@@ -60,6 +60,7 @@ void Worker::obey(const ToTrainer& command) {
                           if (holds(c.replica)) replica_->evaluate(c.body);
                         },
                         [&](const WriteCheckpointTo& c) { write_checkpoint_to(c); },
+                        [&](const ToReplica<PipelineView>&) {},
                         [&](const StopTrainer&) { end_ = WorkerEnd::kStopped; },
                         [&](const auto& c) {  // the round commands
                           if (holds(c.replica)) settle(replica_->obey(c.body));

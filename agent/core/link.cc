@@ -102,6 +102,7 @@ void Agent::State::obey(const ToAgent& message) {
     void operator()(const Release& m) { s.release(m); }
     void operator()(const ForgetCheckpoint& m) { s.forget_checkpoint(m.checkpoint); }
     void operator()(const ToReplica<WriteCheckpoint>& m) { s.write_checkpoint(m.replica, m.body); }
+    void operator()(const ToReplica<PipelineView>& m) { s.forward(m.replica, m); }
     void operator()(const ToReplica<OpenRound>& m) { s.forward(m.replica, m); }
     void operator()(const ToReplica<CloseRound>& m) { s.forward(m.replica, m); }
     void operator()(const ToReplica<ReducePlan>& m) { s.forward(m.replica, m); }

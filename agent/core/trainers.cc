@@ -128,6 +128,9 @@ void Agent::State::trainer_said(const TrainerSaid& input) {
     void operator()(const Progress& m) {
       if (known(m.replica) && !s.say(m)) s.drop();
     }
+    void operator()(const PipelineStats& m) {
+      if (known(m.replica) && !s.say(m)) s.drop();
+    }
     void operator()(const FromReplica<RoundReport>& m) { keep(m.replica, m); }
     void operator()(const FromReplica<Vote>& m) { keep(m.replica, m); }
     void operator()(const FromReplica<ReduceFailed>& m) { keep(m.replica, m); }

@@ -189,6 +189,7 @@ class RuntimeTest : public testing::Test {
   }
   static Assign assign(std::uint64_t replica) {
     Assign message{.replica = ReplicaId(replica), .job = JobId(1)};
+    message.cut = {{0, static_cast<std::int32_t>(message.spec.model.layers) + 2}};
     message.spec.name = "kjv";
     message.spec.data.train = "/data";
     message.source.key = kKey;

@@ -31,7 +31,8 @@ ReplicaId replica_of(const FromAgent& message) {
 bool changes_nothing(const Input& input) {
   const auto* said = std::get_if<AgentSaid>(&input);
   return said != nullptr && (std::holds_alternative<Heartbeat>(said->message) ||
-                             std::holds_alternative<Progress>(said->message));
+                             std::holds_alternative<Progress>(said->message) ||
+                             std::holds_alternative<PipelineStats>(said->message));
 }
 
 void dispatch(Turn& turn, AgentId agent, const FromAgent& message) {
@@ -39,6 +40,7 @@ void dispatch(Turn& turn, AgentId agent, const FromAgent& message) {
       Overloaded{
           [](const Heartbeat&) {},
           [](const Progress&) {},
+          [](const PipelineStats&) {},
           [&](const DeviceMeasured& body) { on_device_measured(turn, agent, body); },
           [&](const Loaded& body) { on_loaded(turn, body); },
           [&](const ReplicaFailed& body) {

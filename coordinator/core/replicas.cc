@@ -61,8 +61,12 @@ bool will_fail_again(ReplicaFailure failure) {
 }
 
 void send_assign(Turn& turn, const ReplicaRecord& replica) {
-  turn.send(replica.agent, Assign{replica.id, replica.job, replica.device, replica.stage,
-                                  turn.state().jobs.at(replica.job).spec, replica.source});
+  const JobSpec& spec = turn.state().jobs.at(replica.job).spec;
+  const UnitRange whole{0, static_cast<std::int32_t>(spec.model.layers) + 2};
+  turn.send(
+      replica.agent,
+      Assign{
+          replica.id, replica.job, replica.device, replica.stage, {whole}, spec, replica.source});
 }
 
 // Null when the loaded state is the one the job wants now; else why not.

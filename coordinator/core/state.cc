@@ -15,7 +15,10 @@ void add(Digester& d, const std::vector<DataLease>& leases) {
 void add(Digester& d, const JobSpec& spec) {
   d.add(spec.name).add(to_string(spec.model.family)).add(spec.model.layers).add(spec.model.hidden);
   d.add(spec.model.heads).add(spec.model.kv_heads).add(spec.model.ffn).add(spec.model.context);
-  d.add(spec.model.vocab).add(spec.data.train).add(to_string(spec.data.tokenizer));
+  d.add(spec.model.vocab)
+      .add(spec.model.tie_embeddings.value_or(false))
+      .add(spec.data.train)
+      .add(to_string(spec.data.tokenizer));
   d.add(spec.data.val_fraction).add(spec.train.steps.n).add(spec.train.batch);
   d.add(spec.train.microbatch).add(spec.train.lr).add(spec.train.min_lr).add(spec.train.warmup.n);
   d.add(to_string(spec.train.schedule)).add(spec.train.weight_decay).add(spec.train.beta1);
@@ -23,6 +26,8 @@ void add(Digester& d, const JobSpec& spec) {
   d.add(spec.train.seed).add(to_string(spec.sync.algorithm)).add(spec.sync.every.n);
   d.add(to_string(spec.sync.topology)).add(to_string(spec.sync.codec)).add(spec.sync.outer.lr);
   d.add(spec.sync.outer.momentum).add(spec.swarm.stages).add(spec.swarm.min_replicas);
+  d.add(to_string(spec.swarm.activations)).add(to_string(spec.swarm.recompute));
+  d.add(to_string(spec.swarm.schedule)).add(to_string(spec.swarm.wiring));
   d.add(spec.swarm.max_replicas).add(spec.checkpoint.every_rounds).add(spec.checkpoint.keep);
   d.add(spec.eval.every_rounds).add(spec.eval.batches);
 }

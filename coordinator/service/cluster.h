@@ -33,11 +33,18 @@ struct ReplicaLive {
   Instant at;
 };
 
+// The same for a replica's pipeline traffic.
+struct PipelineLive {
+  PipelineStats stats;
+  Instant at;
+};
+
 struct LiveView {
   Instant now;
   std::int64_t boot_epoch = 0;
   FlatMap<AgentId, AgentLive> agents;
   FlatMap<ReplicaId, ReplicaLive> replicas;
+  FlatMap<ReplicaId, PipelineLive> pipeline;  // stages > 1 only
 };
 
 // Why the coordinator cannot serve right now; empty: ready.

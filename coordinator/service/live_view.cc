@@ -26,6 +26,9 @@ void LiveBoard::said(Instant now, ConnectionId connection, const FromAgent& mess
   if (const auto* progress = std::get_if<Progress>(&message)) {
     replicas_.put(progress->replica, {*progress, now});
   }
+  if (const auto* stats = std::get_if<PipelineStats>(&message)) {
+    pipeline_.put(stats->replica, {*stats, now});
+  }
 }
 
 void LiveBoard::welcomed(Instant now, ConnectionId connection, AgentId agent) {
@@ -50,7 +53,10 @@ void LiveBoard::stored(const Record& record) {
   if (const auto* counters = std::get_if<CounterRecord>(&record))
     boot_epoch_ = counters->boot_epoch;
   if (const auto* replica = std::get_if<ReplicaRecord>(&record)) {
-    if (is_terminal(replica->state)) replicas_.erase(replica->id);
+    if (is_terminal(replica->state)) {
+      replicas_.erase(replica->id);
+      pipeline_.erase(replica->id);
+    }
   }
   if (const auto* agent = std::get_if<AgentRecord>(&record)) {
     if (agent->state != AgentState::kGone) return;
@@ -71,6 +77,7 @@ std::shared_ptr<const LiveView> LiveBoard::view(Instant now) {
     fresh->agents.put(id, {health, agent.last_seen, agent.resident});
   }
   fresh->replicas = replicas_;
+  fresh->pipeline = pipeline_;
   view_ = std::move(fresh);
   return view_;
 }

@@ -36,6 +36,7 @@ class LiveBoard {
   FlatMap<AgentId, Agent> agents_;
   FlatMap<ConnectionId, AgentId> by_connection_;
   FlatMap<ReplicaId, ReplicaLive> replicas_;
+  FlatMap<ReplicaId, PipelineLive> pipeline_;
   std::shared_ptr<const LiveView> view_;
 };
 

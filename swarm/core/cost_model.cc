@@ -43,8 +43,8 @@ UnitCost block(const ModelSpec& m) {
 UnitCost head(const ModelSpec& m) {
   const bool llama = m.family == ModelFamily::kLlama;
   const std::int64_t projection = m.vocab * m.hidden;
-  return {.parameters = llama ? projection + m.hidden : 2 * m.hidden,
-          .tied_parameters = llama ? 0 : projection,
+  const std::int64_t norm = (llama ? 1 : 2) * m.hidden;
+  return {.parameters = norm + (*m.tie_embeddings ? 0 : projection),
           .forward_flops = 2.0 * static_cast<double>(projection),
           .activation_values = 3.0 * static_cast<double>(m.vocab)};
 }
@@ -79,9 +79,7 @@ double CostModel::backward_flops(UnitRange range) const {
 }
 
 std::int64_t CostModel::parameters(UnitRange range) const {
-  std::int64_t sum = parameter_sum_[range.last] - parameter_sum_[range.first];
-  if (range.first > 0 && range.last == units()) sum += units_.back().tied_parameters;
-  return sum;
+  return parameter_sum_[range.last] - parameter_sum_[range.first];
 }
 
 Bytes CostModel::memory(UnitRange range) const {
@@ -98,18 +96,5 @@ Bytes CostModel::memory(UnitRange range) const {
 Bytes CostModel::state_bytes(UnitRange range) const {
   return Bytes(parameters(range) * kVectorsOfState * 4);
 }
-
-const char* to_string(ActivationCodec value) {
-  switch (value) {
-    case ActivationCodec::kFp32:
-      return "fp32";
-    case ActivationCodec::kBf16:
-      return "bf16";
-    case ActivationCodec::kInt8:
-      return "int8";
-  }
-  return "?";
-}
-const char* to_string(Recompute value) { return value == Recompute::kKeep ? "keep" : "recompute"; }
 
 }  // namespace shoal::swarm

@@ -14,24 +14,10 @@
 
 namespace shoal::swarm {
 
-enum class ActivationCodec { kFp32, kBf16, kInt8 };  // int8: one fp32 scale per kInt8Block values
-enum class Recompute { kKeep, kRecompute };          // keep the graph, or only the stage's input
-const char* to_string(ActivationCodec value);
-const char* to_string(Recompute value);
-
 struct UnitCost {
   std::int64_t parameters = 0;
-  // Parameters of the embedding that this unit uses as well (gpt2's tied head): a stage that does
-  // not hold the embedding holds a second copy.
-  std::int64_t tied_parameters = 0;
   double forward_flops = 0;      // per token; 2 per multiply-add, full (not causal) attention
   double activation_values = 0;  // kept for the backward pass, per token, 4 bytes each
-};
-
-// Units [first, last).
-struct UnitRange {
-  std::int32_t first = 0, last = 0;
-  bool operator==(const UnitRange&) const = default;
 };
 
 struct CostOptions {
@@ -56,7 +42,7 @@ class CostModel {
   double backward_flops(UnitRange range) const;
   double flops(UnitRange range) const { return forward_flops(range) + backward_flops(range); }
 
-  // Of this range alone, tied copies included.
+  // Of this range alone.
   std::int64_t parameters(UnitRange range) const;
   // Weights, gradients, moments, anchor, outer momentum, pseudo-gradient and average, the
   // activations of one microbatch, and what further microbatches in flight keep.

@@ -18,6 +18,7 @@
 #include "base/time.h"
 #include "base/units.h"
 #include "outer_opt/core/round.h"
+#include "swarm/core/pipeline.h"
 
 namespace shoal {
 
@@ -146,7 +147,7 @@ struct FromReplica {  // a round message and the replica that says it
 };
 
 using FromAgent =
-    std::variant<Heartbeat, DeviceMeasured, Loaded, ReplicaFailed, Progress,
+    std::variant<Heartbeat, DeviceMeasured, Loaded, ReplicaFailed, Progress, PipelineStats,
                  FromReplica<RoundReport>, FromReplica<Vote>, FromReplica<ReduceFailed>,
                  FromReplica<Applied>, FromReplica<Evaluated>, CheckpointWritten, CheckpointFailed,
                  Goodbye>;
@@ -187,6 +188,7 @@ struct Assign {
   JobId job;
   std::int32_t device = 0;
   StageIndex stage = 0;
+  std::vector<UnitRange> cut;  // of all stages; fixed for the life of the job
   JobSpec spec;
   StateSource source;
   bool operator==(const Assign&) const = default;
@@ -227,10 +229,10 @@ struct ToReplica {
   bool operator==(const ToReplica&) const = default;
 };
 
-using ToAgent =
-    std::variant<Welcome, Refused, Assign, Release, ToReplica<OpenRound>, ToReplica<CloseRound>,
-                 ToReplica<ReducePlan>, ToReplica<CommitRound>, ToReplica<AbortRound>,
-                 ToReplica<Evaluate>, ToReplica<WriteCheckpoint>, ForgetCheckpoint>;
+using ToAgent = std::variant<Welcome, Refused, Assign, Release, ToReplica<PipelineView>,
+                             ToReplica<OpenRound>, ToReplica<CloseRound>, ToReplica<ReducePlan>,
+                             ToReplica<CommitRound>, ToReplica<AbortRound>, ToReplica<Evaluate>,
+                             ToReplica<WriteCheckpoint>, ForgetCheckpoint>;
 
 // ---- trainer <-> agent
 
@@ -250,9 +252,9 @@ struct CheckpointReady {
 };
 
 using FromTrainer =
-    std::variant<TrainerReady, Loaded, ReplicaFailed, Progress, FromReplica<RoundReport>,
-                 FromReplica<Vote>, FromReplica<ReduceFailed>, FromReplica<Applied>,
-                 FromReplica<Evaluated>, CheckpointReady, CheckpointFailed>;
+    std::variant<TrainerReady, Loaded, ReplicaFailed, Progress, PipelineStats,
+                 FromReplica<RoundReport>, FromReplica<Vote>, FromReplica<ReduceFailed>,
+                 FromReplica<Applied>, FromReplica<Evaluated>, CheckpointReady, CheckpointFailed>;
 
 // An Assign whose files the agent has already fetched.
 struct LoadReplica {
@@ -272,8 +274,9 @@ struct StopTrainer {
   bool operator==(const StopTrainer&) const = default;
 };
 
-using ToTrainer = std::variant<LoadReplica, Release, ToReplica<OpenRound>, ToReplica<CloseRound>,
-                               ToReplica<ReducePlan>, ToReplica<CommitRound>, ToReplica<AbortRound>,
-                               ToReplica<Evaluate>, WriteCheckpointTo, StopTrainer>;
+using ToTrainer =
+    std::variant<LoadReplica, Release, ToReplica<PipelineView>, ToReplica<OpenRound>,
+                 ToReplica<CloseRound>, ToReplica<ReducePlan>, ToReplica<CommitRound>,
+                 ToReplica<AbortRound>, ToReplica<Evaluate>, WriteCheckpointTo, StopTrainer>;
 
 }  // namespace shoal

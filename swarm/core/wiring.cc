@@ -186,16 +186,4 @@ void Wiring::heap_erase(std::int32_t slot) {
   sift_down(static_cast<std::size_t>(slots_[last].heap_at));
 }
 
-const char* to_string(WiringPolicy policy) {
-  switch (policy) {
-    case WiringPolicy::kServiceTime:
-      return "service_time";
-    case WiringPolicy::kSticky:
-      return "sticky";
-    case WiringPolicy::kRandom:
-      return "random";
-  }
-  return "?";
-}
-
 }  // namespace shoal::swarm

@@ -2,8 +2,9 @@
 // al. 2023, appendix C). Every replica has a virtual time; the smallest one is chosen and pays its
 // work times the service time that the *server* reported. The response time would contain the queue
 // and oscillates (docs/swarm.md). Credits bound what is in flight per replica: without a credit a
-// replica is not in the heap. One object per sender and next stage; not thread-safe; a decision is
-// O(log n).
+// replica is not in the heap. kSticky keeps to one
+// replica while it lives; kRandom takes any with a credit. One object per sender and next stage;
+// not thread-safe; a decision is O(log n).
 #pragma once
 
 #include <cstdint>
@@ -12,15 +13,11 @@
 
 #include "base/flat_map.h"
 #include "base/ids.h"
+#include "base/job_spec.h"
 #include "base/prng.h"
 #include "base/time.h"
 
 namespace shoal::swarm {
-
-// kSticky keeps to one replica while it lives; kRandom takes any with a credit. Both exist so that
-// the effect of mixing replicas on convergence can be measured.
-enum class WiringPolicy { kServiceTime, kSticky, kRandom };
-const char* to_string(WiringPolicy policy);
 
 inline constexpr double kServiceEma = 0.2;  // weight of a new measurement
 inline constexpr std::int32_t kCreditsMin = 2, kCreditsMax = 16;

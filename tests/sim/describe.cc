@@ -21,6 +21,7 @@ std::string text(const OpenRound& o) {
 struct Describe {
   std::string operator()(const Heartbeat&) { return {}; }
   std::string operator()(const Progress&) { return {}; }
+  std::string operator()(const PipelineStats&) { return {}; }
   std::string operator()(const DeviceMeasured&) { return "device measured"; }
   std::string operator()(const TrainerReady&) { return "ready"; }
   std::string operator()(const Goodbye& m) { return "goodbye"; }
@@ -75,6 +76,10 @@ struct Describe {
   }
   std::string operator()(const Release& m) {
     return "release " + to_string(m.replica) + " " + to_string(m.reason);
+  }
+  std::string operator()(const PipelineView& m) {
+    return "view " + number(m.number) + " of " +
+           number(static_cast<std::int64_t>(m.members.size()));
   }
   std::string operator()(const OpenRound& m) { return "open " + text(m); }
   std::string operator()(const CloseRound& m) { return "close " + to_text(m.key); }

@@ -100,9 +100,9 @@ void Network::hand_up(Stream& stream, const Up& message) {
     return replay_tail(stream);
   }
   const FromAgent& said = std::get<FromAgent>(message);
-  const bool spoken = !std::holds_alternative<Heartbeat>(said) &&
-                      !std::holds_alternative<Progress>(said) &&
-                      !std::holds_alternative<Goodbye>(said);
+  const bool spoken =
+      !std::holds_alternative<Heartbeat>(said) && !std::holds_alternative<Progress>(said) &&
+      !std::holds_alternative<PipelineStats>(said) && !std::holds_alternative<Goodbye>(said);
   coordinator_->agent_said(connection, said);
   if (!spoken) return;
   auto& tail = tails_[stream.end->host()];

@@ -85,10 +85,10 @@ void read_schedule(const std::string& text, Arguments& a) {
 }
 
 void read_policy(const std::string& text, Arguments& a) {
-  using ::shoal::swarm::WiringPolicy;
+  using ::shoal::WiringPolicy;
   for (const auto policy :
        {WiringPolicy::kServiceTime, WiringPolicy::kSticky, WiringPolicy::kRandom}) {
-    if (text == ::shoal::swarm::to_string(policy)) return void(a.options.policy = policy);
+    if (text == to_string(policy)) return void(a.options.policy = policy);
   }
   a.error = "--policy: unknown '" + text + "'";
 }

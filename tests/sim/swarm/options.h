@@ -46,7 +46,7 @@ struct Options {
   std::vector<double> speeds = {1};  // cycled over the agents of a stage
   bool benchmarked = true;           // the wiring starts from a measurement at joining
   Schedule schedule = Schedule::kSwarm;
-  ::shoal::swarm::WiringPolicy policy = ::shoal::swarm::WiringPolicy::kServiceTime;
+  ::shoal::WiringPolicy policy = ::shoal::WiringPolicy::kServiceTime;
   bool response_time = false;  // weigh by response time, as published; a baseline
   Retrying retrying = Retrying::kOnLoss;
   Duration retry_timeout = seconds(10);

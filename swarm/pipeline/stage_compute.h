@@ -1,0 +1,76 @@
+// What the pipeline needs of a device: forward, backward and the inner step of one stage, on host
+// buffers. The trainer implements it with libtorch; tests and benchmarks with timed waits. Tensors
+// live under the task they belong to until forget().
+//
+// Called from one thread only (the one that drives the StageRuntime). A failure makes the replica
+// unusable; the caller reports it.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/time.h"
+#include "base/units.h"
+#include "swarm/core/messages.h"
+#include "swarm/core/stage_session.h"
+
+namespace shoal::swarm {
+
+struct ComputeFailure {
+  ReplicaFailure kind = ReplicaFailure::kInternal;
+  std::string detail;
+};
+using MaybeComputeFailure = std::optional<ComputeFailure>;
+
+// Of one stage and microbatch; every tensor is fp32, row-major, rows = sequences * context.
+struct StageShape {
+  std::int64_t sequences = 1, context = 1, hidden = 1, vocab = 256;
+  std::int64_t rows() const { return sequences * context; }
+};
+
+struct LossSum {
+  double nats = 0;  // summed over tokens; meaningful on the last stage
+  Tokens tokens;
+};
+
+class StageCompute {
+ public:
+  virtual ~StageCompute() = default;
+  virtual StageShape shape() const = 0;
+
+  // The sequences of a microbatch, [sequences][context + 1] tokens, for stage 0 (inputs) and,
+  // carried along by the pipeline, for the last stage (targets). kTrain: sequence `first` of the
+  // seeded order; kLoss: held-out ones.
+  virtual MaybeComputeFailure draw(const Microbatch& microbatch, std::int64_t first_sequence,
+                                   std::vector<std::uint32_t>& tokens) = 0;
+
+  // input: [rows][hidden], empty on stage 0. output: [rows][hidden]. `keep`: a backward will
+  // follow.
+  virtual MaybeComputeFailure forward(TaskId task, std::span<const std::uint32_t> tokens,
+                                      std::span<const float> input, bool keep,
+                                      std::vector<float>& output) = 0;
+  // output_gradient of a sum over tokens (not a mean). input_gradient: empty on stage 0. `add`
+  // false: the parameters' gradients stay as they are.
+  virtual MaybeComputeFailure backward(TaskId task, std::span<const float> output_gradient,
+                                       bool add, std::vector<float>& input_gradient) = 0;
+  // Last stage. kTrain: loss and input_gradient; kLoss: loss only; kLogits: `input_gradient` takes
+  // the logits [sequences][vocab] of the last position. With one stage, input is empty.
+  virtual MaybeComputeFailure last(TaskId task, PassKind kind,
+                                   std::span<const std::uint32_t> tokens,
+                                   std::span<const float> input, bool add, LossSum& loss,
+                                   std::vector<float>& input_gradient) = 0;
+  virtual void forget(TaskId task) = 0;
+
+  // One AdamW step at the learning rate of `step` on the added gradients / tokens, then zero them.
+  // tokens == 0: nothing. A gradient that is not finite skips the step; too many in a row fail.
+  struct Stepped {
+    double gradient_norm = 0, lr = 0;
+    bool finite = true;
+  };
+  virtual MaybeComputeFailure step(std::int64_t step, Tokens tokens, Stepped& out) = 0;
+};
+
+}  // namespace shoal::swarm

@@ -1,0 +1,72 @@
+// One replica in the pipeline, for real: a StageSession driven over gRPC streams and a device. It
+// moves activations and their gradients (encoded as swarm.activations says) between neighbours and
+// knows nothing of rounds beyond their numbers, nor of the coordinator.
+//
+// Threads: work() and the commands belong to the compute thread. Frames arrive on gRPC's threads,
+// are checked and decoded there, and wait in a bounded inbox; `wake` is called from them, once per
+// change from empty. Sends return at once; what waits to be sent is bounded by the credits.
+#pragma once
+
+#include <functional>
+#include <memory>
+
+#include "base/result.h"
+#include "swarm/core/stage_session.h"
+#include "swarm/pipeline/stage_compute.h"
+
+namespace grpc {
+class Service;
+}
+
+namespace shoal::swarm {
+
+// The pipeline's service on a trainer's peer port. Made before the server starts, lives as long as
+// it; replicas come and go behind it.
+class PipelineService {
+ public:
+  static std::unique_ptr<PipelineService> create();
+  virtual ~PipelineService() = default;
+  virtual grpc::Service* grpc_service() = 0;
+};
+
+struct StageRuntimeOptions {
+  SessionOptions session;
+  JobId job;
+  std::int64_t lineage = 0;
+  ActivationCodec codec = ActivationCodec::kBf16;
+  Duration keepalive = seconds(4);  // a frozen neighbour is noticed after about two of these
+};
+
+// What the owner of the replica hears. Called from work() and from commands.
+class StageListener {
+ public:
+  virtual ~StageListener() = default;
+  virtual void stepped(std::int64_t step, Tokens tokens, const StageCompute::Stepped& stepped,
+                       double loss) = 0;  // loss: router's mean of that step, else 0
+  virtual void boundary(const ReachBoundary& boundary) = 0;
+  virtual void evaluated(const EvaluationDone& evaluated) = 0;
+};
+
+class StageRuntime {
+ public:
+  static std::unique_ptr<StageRuntime> create(const StageRuntimeOptions& options,
+                                              PipelineService& service, StageCompute& compute,
+                                              StageListener& listener, std::function<void()> wake,
+                                              RoundNumber held, std::int64_t step);
+  virtual ~StageRuntime() = default;  // closes the streams
+
+  virtual void view(const PipelineView& view) = 0;
+  virtual void open(const OpenRound& round) = 0;
+  virtual void close() = 0;
+  virtual void stop() = 0;
+  virtual void committed(RoundNumber round, std::int64_t step) = 0;
+  virtual void evaluate(const RoundKey& key, const EvalSlice& slice) = 0;
+
+  // Takes in what has arrived, then computes at most one pass. Returns false when there was nothing
+  // to compute; `wait` then says how long nothing will change by time alone.
+  virtual bool work(MaybeComputeFailure& failure, Duration& wait) = 0;
+
+  virtual PipelineStats stats() = 0;  // of the time since the last call
+};
+
+}  // namespace shoal::swarm
