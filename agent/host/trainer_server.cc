@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "proto/convert.h"
+#include "wire/callback_queue.h"
 
 namespace shoal::agent {
 namespace {
@@ -95,6 +96,7 @@ class TrainerServer::Stream
 
 Result<std::unique_ptr<TrainerServer>> TrainerServer::start(const std::string& socket_path,
                                                             Duration ping, Post post) {
+  wire::hold_callback_queue();
   std::unique_ptr<TrainerServer> server(new TrainerServer(std::move(post)));
   grpc::ServerBuilder builder;
   builder.SetMaxReceiveMessageSize(kMessageBytesMax);
