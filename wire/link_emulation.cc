@@ -27,10 +27,10 @@ const Units& times() {  // seconds
 Error refuse(std::string_view field, std::string_view given, const Units& units) {
   std::string names;
   for (const auto& [name, factor] : units) names += (names.empty() ? "" : ", ") + std::string(name);
-  return Error{Code::kValidation,
-               "must be a number of 0 or more and a unit (" + names + "), got '" +
-                   std::string(given) + "'",
-               std::string(field), "for example up=200mbit,down=200mbit,rtt=80ms,jitter=5ms"};
+  return Error{
+      Code::kValidation,
+      "must be a number of 0 or more and a unit (" + names + "), got '" + std::string(given) + "'",
+      std::string(field), "for example up=200mbit,down=200mbit,rtt=80ms,jitter=5ms"};
 }
 
 Result<double> parse_amount(std::string_view field, std::string_view text, const Units& units) {

@@ -1,7 +1,7 @@
 // What the line does to messages, in times that can be checked by hand; and what it refuses to be.
-#include <gtest/gtest.h>
-
 #include "wire/link_emulation.h"
+
+#include <gtest/gtest.h>
 
 namespace shoal::wire {
 namespace {

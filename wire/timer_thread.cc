@@ -7,21 +7,27 @@ namespace shoal::wire {
 
 TimerThread::TimerThread() : thread_([this] { run(); }) {}
 
-TimerThread::~TimerThread() {
+void TimerThread::stop() {
   {
     const std::lock_guard lock(mutex_);
     stopped_ = true;
   }
   changed_.notify_one();
-  thread_.join();
+  if (thread_.joinable()) thread_.join();
+  for (auto& [when, call] : calls_) call();  // nobody adds to them any more
+  calls_.clear();
 }
 
 void TimerThread::at(Clock::time_point when, std::function<void()> call) {
   bool first = false;
   {
     const std::lock_guard lock(mutex_);
-    first = calls_.emplace(when, std::move(call)) == calls_.begin();
+    if (!stopped_) {
+      const auto at = calls_.emplace(when, std::move(call));
+      first = at == calls_.begin();
+    }
   }
+  if (call) return call();
   if (first) changed_.notify_one();
 }
 

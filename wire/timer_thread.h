@@ -18,9 +18,13 @@ class TimerThread {
   using Clock = std::chrono::steady_clock;
 
   TimerThread();
-  ~TimerThread();  // what is due later is dropped; must not run on the thread itself
+  ~TimerThread() { stop(); }
   TimerThread(const TimerThread&) = delete;
   TimerThread& operator=(const TimerThread&) = delete;
+
+  // Calls at once what is still waiting, and everything from now on; ends the thread. Not from
+  // within a call; any number of times.
+  void stop();
 
   // Any thread, also from within a call.
   void at(Clock::time_point when, std::function<void()> call);

@@ -1,11 +1,11 @@
 // Times and their order.
+#include "wire/timer_thread.h"
+
 #include <future>
 #include <memory>
 #include <vector>
 
 #include <gtest/gtest.h>
-
-#include "wire/timer_thread.h"
 
 namespace shoal::wire {
 namespace {
@@ -27,12 +27,24 @@ TEST(TimerThread, CallsInTheOrderOfTimes) {
   EXPECT_GE(TimerThread::Clock::now(), now + 30ms);
 }
 
-TEST(TimerThread, WhatIsDueLaterIsDropped) {
-  bool called = false;
-  auto timer = std::make_unique<TimerThread>();
-  timer->at(TimerThread::Clock::now() + 1h, [&] { called = true; });
-  timer.reset();
-  EXPECT_FALSE(called);
+TEST(TimerThread, AnIdleThreadIsWoken) {
+  TimerThread timer;
+  for (int i = 0; i < 100; ++i) {
+    std::promise<void> done;
+    timer.at(TimerThread::Clock::now(), [&] { done.set_value(); });
+    ASSERT_EQ(done.get_future().wait_for(10s), std::future_status::ready);
+  }
+}
+
+TEST(TimerThread, StoppingCallsWhatIsLeft) {
+  int called = 0;
+  TimerThread timer;
+  const auto later = TimerThread::Clock::now() + 1h;
+  timer.at(later, [&] { ++called, timer.at(later, [&] { ++called; }); });
+  timer.stop();
+  EXPECT_EQ(called, 2);
+  timer.at(later, [&] { ++called; });
+  EXPECT_EQ(called, 3);
 }
 
 }  // namespace

@@ -134,7 +134,8 @@ bool scales_finite(std::span<const std::byte> encoded) {
 }
 
 bool decode_run(ActivationCodec codec, std::span<const std::byte> in, std::span<float> out) {
-  if (codec == ActivationCodec::kBf16) return bf16_kernels().decode(in.data(), out.size(), out.data());
+  if (codec == ActivationCodec::kBf16)
+    return bf16_kernels().decode(in.data(), out.size(), out.data());
   return shared_codec(codec).decode(in, out).ok();
 }
 

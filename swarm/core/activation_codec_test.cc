@@ -1,5 +1,7 @@
 // Sizes, rounding, refusal of what is not finite, payloads cut anywhere, and the fast loops beside
 // the reference.
+#include "swarm/core/activation_codec.h"
+
 #include <bit>
 #include <cmath>
 #include <limits>
@@ -8,7 +10,6 @@
 #include <gtest/gtest.h>
 
 #include "base/prng.h"
-#include "swarm/core/activation_codec.h"
 
 namespace shoal::swarm {
 namespace {
@@ -36,7 +37,8 @@ Status decode_whole(ActivationCodec codec, std::span<const std::byte> bytes, std
 
 std::uint16_t bf16(float value) {
   std::uint16_t half = 0;
-  EXPECT_TRUE(encode(ActivationCodec::kBf16, {&value, 1}, std::as_writable_bytes(std::span(&half, 1))));
+  EXPECT_TRUE(
+      encode(ActivationCodec::kBf16, {&value, 1}, std::as_writable_bytes(std::span(&half, 1))));
   return half;
 }
 
@@ -81,7 +83,8 @@ TEST(ActivationCodec, PayloadsMayBeCutAnywhere) {
       for (int repeat = 0; repeat < 50; ++repeat) {
         std::vector<std::span<const std::byte>> pieces;
         for (std::size_t at = 0; at < bytes.size();) {
-          const auto size = std::min<std::size_t>(prng.below(repeat < 25 ? 7 : 400), bytes.size() - at);
+          const auto size =
+              std::min<std::size_t>(prng.below(repeat < 25 ? 7 : 400), bytes.size() - at);
           pieces.push_back(std::span(bytes).subspan(at, size));
           at += size;
         }
@@ -131,7 +134,8 @@ TEST(ActivationCodec, FastBf16IsTheReference) {
   Prng prng(5);
   for (std::size_t n = 0; n < 70; ++n) {
     std::vector<float> values(n), fast_out(n), slow_out(n);
-    for (float& v : values) v = std::bit_cast<float>(static_cast<std::uint32_t>(prng.next()) & 0xbf7fffffu);
+    for (float& v : values)
+      v = std::bit_cast<float>(static_cast<std::uint32_t>(prng.next()) & 0xbf7fffffu);
     std::vector<std::byte> fast(2 * n), slow(2 * n);
     EXPECT_TRUE(bf16_kernels().encode(values.data(), n, fast.data()));
     EXPECT_TRUE(kBf16Reference.encode(values.data(), n, slow.data()));

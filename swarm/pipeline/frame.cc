@@ -47,8 +47,8 @@ Status check(const FrameHeader& h) {
   if (h.body_size > kFrameBodyMax) return refuse("body of bytes", h.body_size);
   if (h.kind == FrameKind::kWord && h.tokens > kRoutersMax) return refuse("routers", h.tokens);
   if (h.body_size != size_for(h)) return refuse("body of bytes", h.body_size);
-  const bool has_body = h.kind == FrameKind::kForward || h.kind == FrameKind::kBackward ||
-                        h.kind == FrameKind::kWord;
+  const bool has_body =
+      h.kind == FrameKind::kForward || h.kind == FrameKind::kBackward || h.kind == FrameKind::kWord;
   if (!has_body && h.body_size > 0) return refuse("body where none belongs, of bytes", h.body_size);
   if (!std::isfinite(h.loss_sum)) return refuse("loss that is not finite, tokens", h.loss_tokens);
   if (h.loss_tokens < 0) return refuse("tokens", static_cast<std::uint64_t>(h.loss_tokens));
@@ -145,8 +145,8 @@ FrameHeader header_of(const ForwardHeader& forward, FrameKind kind) {
 }
 
 FrameHeader header_of(const BackwardHeader& backward) {
-  FrameHeader h = header_of(ForwardHeader{backward.microbatch, backward.attempt},
-                            FrameKind::kBackward);
+  FrameHeader h =
+      header_of(ForwardHeader{backward.microbatch, backward.attempt}, FrameKind::kBackward);
   h.service_ns = backward.service.ns;
   h.loss_sum = backward.loss_sum;
   h.loss_tokens = backward.tokens.count();
