@@ -183,7 +183,8 @@ class StageSession {
   void close(Instant now, SessionActions& out);  // router: the current step is the last
   void stop(Instant now, SessionActions& out);  // boundary at once: the round was sealed without us
   // The outer step was taken: holds `round`, whose state opens inner step `step`. Passes of the
-  // next round that waited are taken up. Older rounds are ignored.
+  // next round that waited are taken up. Older rounds are ignored. After the boundary: no pass of
+  // training may be under way.
   void committed(Instant now, RoundNumber round, std::int64_t step, SessionActions& out);
   // Router: batches i of [0, batches) with i % slices == slice, as kLoss passes. A batch is
   // `microbatches` of them: pass j of batch i has the index i * microbatches + j.
@@ -199,7 +200,8 @@ class StageSession {
   // The id the driver keeps the payload under; none: drop it (it was refused or is known already).
   std::optional<TaskId> forward(Instant now, ReplicaId from, const ForwardHeader& header,
                                 SessionActions& out);
-  // The task whose output's gradient the payload is; none: drop it.
+  // The task whose output's gradient the payload is; none: drop it. Put it by before acting on
+  // `out`: the answer of a kLogits pass goes on at once.
   std::optional<TaskId> backward(Instant now, ReplicaId from, const BackwardHeader& header,
                                  SessionActions& out);
   void cancelled(Instant now, ReplicaId from, const ForwardHeader& header, SessionActions& out);
@@ -222,8 +224,9 @@ class StageSession {
   SessionStats stats() const;
   Digest digest() const;  // of all state
 
+  struct State;  // stage_session_state.h, for its own .cc files
+
  private:
-  struct State;
   std::unique_ptr<State> state_;
 };
 
