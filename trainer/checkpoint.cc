@@ -39,7 +39,7 @@ Json llama_config(const ModelSpec& model) {
           {"mlp_bias", false},
           {"attention_dropout", 0.0},
           {"initializer_range", 0.02},
-          {"tie_word_embeddings", false}};
+          {"tie_word_embeddings", *model.tie_embeddings}};
 }
 
 Json gpt2_config(const ModelSpec& model) {
@@ -59,7 +59,7 @@ Json gpt2_config(const ModelSpec& model) {
           {"attn_pdrop", 0.0},
           {"scale_attn_weights", true},
           {"initializer_range", 0.02},
-          {"tie_word_embeddings", true}};
+          {"tie_word_embeddings", *model.tie_embeddings}};
 }
 
 // No token of these vocabularies begins, ends or pads a text: the libraries' defaults would be
@@ -124,7 +124,8 @@ Status sync_folder(const std::filesystem::path& folder) {
 
 Status write_tensors(const std::filesystem::path& folder, const CheckpointContent& content) {
   std::vector<TensorToWrite> model;
-  for (const TensorSlot& slot : parameter_layout(content.spec.model)) {
+  for (const TensorSlot& slot :
+       parameter_layout(content.spec.model, whole_model(content.spec.model))) {
     model.push_back({slot.name, slot.shape, slot_values(content.anchor, slot)});
   }
   const Metadata metadata = {{"format", "pt"}};
@@ -188,7 +189,7 @@ Status read_anchor(const std::filesystem::path& folder, const Head& head, std::v
   const auto file = SafetensorsFile::open(folder / "model.safetensors");
   if (!file) return file.error();
   out.resize(static_cast<std::size_t>(parameter_count(head.spec.model)));
-  for (const TensorSlot& slot : parameter_layout(head.spec.model)) {
+  for (const TensorSlot& slot : parameter_layout(head.spec.model, whole_model(head.spec.model))) {
     const auto values = std::span(out).subspan(static_cast<std::size_t>(slot.first),
                                                static_cast<std::size_t>(slot.count));
     if (Status s = file->read(slot.name, slot.shape, values); !s) return s;

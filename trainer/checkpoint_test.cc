@@ -22,7 +22,7 @@ class CheckpointTest : public testing::TestWithParam<ModelFamily> {
     spec_ = with_derived_fields(spec_);
     const auto size = static_cast<std::size_t>(parameter_count(spec_.model));
     for (auto* vector : {&anchor_, &momentum_, &m_, &v_}) vector->resize(size);
-    const auto layout = parameter_layout(spec_.model);
+    const auto layout = parameter_layout(spec_.model, whole_model(spec_.model));
     initialize(layout, 1, anchor_);
     initialize(layout, 2, momentum_);
     initialize(layout, 3, m_);

@@ -13,7 +13,6 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr int kNonfiniteMax = 10;  // skipped steps in a row before the replica gives up
 constexpr auto kProgressEvery = std::chrono::seconds(1);
 
 double since(Clock::time_point start) {
@@ -79,12 +78,6 @@ MaybeFailure Replica::train_one_step() {
     totals_.loss_sum += result.loss * static_cast<double>(tokens.count());
   } else {
     ++totals_.skipped;
-    if (learner_->nonfinite_in_a_row() >= kNonfiniteMax) {
-      return Failure{ReplicaFailure::kNonFiniteLoss,
-                     "loss or gradient was not finite in " + std::to_string(kNonfiniteMax) +
-                         " steps in a row, the last one step " + std::to_string(step.count()) +
-                         " (lower train.lr or set train.clip)"};
-    }
   }
   say_progress(result);
   if (training_->done < (round.to_step - round.from_step).count()) return std::nullopt;
@@ -119,11 +112,11 @@ MaybeFailure Replica::evaluate_one_batch() {
   std::vector<float> local;
   if (local_moved()) {
     local.resize(outer_->anchor.size());
-    learner_->read_parameters(local);
-    learner_->write_parameters(outer_->anchor);
+    model_->read_parameters(local);
+    model_->write_parameters(outer_->anchor);
   }
   auto failure = learner_->evaluate_batch(evaluation.next++, slice.batches, evaluation.sum);
-  if (!local.empty()) learner_->write_parameters(local);
+  if (!local.empty()) model_->write_parameters(local);
   progress_at_ = Clock::now();  // the speed that people see is that of training
   return failure;
 }
@@ -158,8 +151,8 @@ void Replica::adam_wanted() {
   auto copy = std::make_shared<AdamCopy>();
   copy->m.resize(outer_->anchor.size());
   copy->v.resize(outer_->anchor.size());
-  learner_->read_adam(copy->m, copy->v);
-  copy->step = learner_->adam_step();
+  model_->read_adam(copy->m, copy->v);
+  copy->step = model_->adam_step();
   context_.shelf.provide_adam(std::move(copy));
 }
 
@@ -169,9 +162,9 @@ Status Replica::write_checkpoint_to(const std::filesystem::path& folder, const R
                  "", ""};
   }
   std::vector<float> m(outer_->anchor.size()), v(outer_->anchor.size());
-  learner_->read_adam(m, v);
+  model_->read_adam(m, v);
   return write_checkpoint(folder, {spec_, key, held_step_, outer_->anchor, outer_->momentum, m, v,
-                                   learner_->adam_step()});
+                                   model_->adam_step()});
 }
 
 // ---- actions
@@ -216,7 +209,7 @@ void Replica::reach_boundary() {
 }
 
 RoundReport Replica::make_report() {
-  learner_->read_parameters(pseudo_gradient_);
+  model_->read_parameters(pseudo_gradient_);
   for (std::size_t i = 0; i < pseudo_gradient_.size(); ++i) {
     pseudo_gradient_[i] = outer_->anchor[i] - pseudo_gradient_[i];
   }
@@ -236,15 +229,14 @@ RoundReport Replica::make_report() {
 
 MaybeFailure Replica::perform_one(const outer_opt::StartReduce& action) {
   const ReducePlan& plan = action.plan;
-  if (plan.value_count != learner_->value_count()) {
-    participant_->reduce_failed(
-        {plan.key,
-         plan.attempt,
-         {},
-         ReduceFailure::kPlanMismatch,
-         "the plan has " + std::to_string(plan.value_count) + " values, the model " +
-             std::to_string(learner_->value_count())},
-        actions_);
+  if (plan.value_count != model_->value_count()) {
+    participant_->reduce_failed({plan.key,
+                                 plan.attempt,
+                                 {},
+                                 ReduceFailure::kPlanMismatch,
+                                 "the plan has " + std::to_string(plan.value_count) +
+                                     " values, the model " + std::to_string(model_->value_count())},
+                                actions_);
     return std::nullopt;
   }
   if (solo()) {
@@ -263,7 +255,7 @@ MaybeFailure Replica::perform_one(const outer_opt::StartReduce& action) {
 
 // Without peers the new anchor is the local vector; the vote names it.
 void Replica::adopt_average_locally(const ReducePlan& plan) {
-  learner_->read_parameters(average_);
+  model_->read_parameters(average_);
   participant_->reduced(plan.attempt, digest_of(std::span<const float>(average_)), {}, actions_);
 }
 
@@ -292,7 +284,7 @@ void Replica::take_outer_step() {
     outer_->anchor = average_;
   } else {
     outer_opt::nesterov_step(spec_.sync.outer, average_, outer_->momentum, outer_->anchor);
-    learner_->write_parameters(outer_->anchor);
+    model_->write_parameters(outer_->anchor);
   }
   totals_ = {};
   training_.reset();

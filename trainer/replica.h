@@ -112,6 +112,7 @@ class Replica {
   ReplicaContext context_;
   ReplicaId id_;
   JobSpec spec_;
+  std::unique_ptr<StageModel> model_;
   std::unique_ptr<Learner> learner_;
   std::shared_ptr<OuterState> outer_;       // of the round the participant holds
   std::unique_ptr<AdamCopy> fetched_adam_;  // while the state comes from a donor

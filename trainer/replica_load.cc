@@ -2,6 +2,7 @@
 // state that does not have the announced digests is refused.
 #include "base/check.h"
 #include "trainer/checkpoint.h"
+#include "trainer/parameter_layout.h"
 #include "trainer/replica.h"
 
 namespace shoal::trainer {
@@ -47,20 +48,21 @@ MaybeFailure Replica::load() {
   if (auto failure = check_fits(spec_, context_.device)) return failure;
   auto data = Dataset::open(spec_);
   if (!data) return data_failure(data.error());
-  if (auto failure = Learner::create(spec_, std::move(*data), context_.device, learner_)) {
+  if (auto failure = StageModel::create(spec_, whole_model(spec_.model), context_.device, model_)) {
     if (failure->kind == ReplicaFailure::kOutOfMemory) {
       failure->kind = ReplicaFailure::kModelDoesNotFit;
     }
     return failure;
   }
-  const auto count = static_cast<std::size_t>(learner_->value_count());
+  learner_ = std::make_unique<Learner>(*model_, std::move(*data));
+  const auto count = static_cast<std::size_t>(model_->value_count());
   outer_ = std::make_shared<OuterState>();
   outer_->anchor.resize(count);
   outer_->momentum.resize(count);
   switch (command_.assign.source.kind) {
     case SourceKind::kSeed:
-      learner_->seed();
-      learner_->read_parameters(outer_->anchor);
+      model_->seed();
+      model_->read_parameters(outer_->anchor);
       return loaded();
     case SourceKind::kCheckpoint:
       return load_checkpoint();
@@ -79,7 +81,7 @@ MaybeFailure Replica::load_checkpoint() {
   }
   outer_->anchor = std::move(checkpoint->anchor);
   outer_->momentum = std::move(checkpoint->momentum);
-  learner_->write_adam(checkpoint->adam_m, checkpoint->adam_v, checkpoint->adam_step);
+  model_->write_adam(checkpoint->adam_m, checkpoint->adam_v, checkpoint->adam_step);
   held_step_ = checkpoint->step;
   return loaded();
 }
@@ -102,7 +104,7 @@ MaybeFailure Replica::fetch_ended(const FetchEnded& event) {
   if (event.work != background_.current() || participant_) return std::nullopt;
   background_.stop();
   if (!event.status) return Failure{ReplicaFailure::kDonorLost, to_string(event.status.error())};
-  learner_->write_adam(fetched_adam_->m, fetched_adam_->v, fetched_adam_->step);
+  model_->write_adam(fetched_adam_->m, fetched_adam_->v, fetched_adam_->step);
   fetched_adam_.reset();
   return loaded();
 }
@@ -110,7 +112,7 @@ MaybeFailure Replica::fetch_ended(const FetchEnded& event) {
 MaybeFailure Replica::loaded() {
   if (auto failure = check_digests(command_.assign.source, *outer_)) return failure;
   const RoundKey key = command_.assign.source.key;
-  learner_->write_parameters(outer_->anchor);
+  model_->write_parameters(outer_->anchor);
   pseudo_gradient_.resize(outer_->anchor.size());
   average_.resize(outer_->anchor.size());
   participant_.emplace(id_, key);
@@ -122,7 +124,7 @@ MaybeFailure Replica::loaded() {
 void Replica::say_loaded() const {
   if (!participant_) return;
   context_.say(Loaded{id_, participant_->held(), digest_of(std::span<const float>(outer_->anchor)),
-                      digest_of(std::span<const float>(outer_->momentum)), learner_->value_count(),
+                      digest_of(std::span<const float>(outer_->momentum)), model_->value_count(),
                       context_.node.address()});
 }
 
