@@ -1,7 +1,8 @@
 // How a replica comes to its state: from the seed, from a checkpoint's files, or from a donor. A
 // state that does not have the announced digests is refused.
-#include "base/check.h"
+#include "swarm/core/cost_model.h"
 #include "trainer/checkpoint.h"
+#include "trainer/local_training.h"
 #include "trainer/parameter_layout.h"
 #include "trainer/replica.h"
 
@@ -10,13 +11,29 @@ namespace {
 
 std::string mebibytes_text(Bytes bytes) { return std::to_string(bytes.count() >> 20) + " MiB"; }
 
-MaybeFailure check_fits(const JobSpec& spec, const DeviceChoice& device) {
-  const Bytes needed = training_memory(spec), there = device_memory(device);
+Bytes needed_memory(const JobSpec& spec, const std::vector<UnitRange>& cut, StageIndex stage) {
+  if (cut.size() == 1) return training_memory(spec);
+  const swarm::CostModel costs(spec, {spec.swarm.activations, spec.swarm.recompute, 1});
+  return costs.memory(cut[static_cast<std::size_t>(stage)]);
+}
+
+MaybeFailure check_fits(Bytes needed, const DeviceChoice& device) {
+  const Bytes there = device_memory(device);
   if (there.count() == 0 || needed <= there) return std::nullopt;
   return Failure{ReplicaFailure::kModelDoesNotFit,
                  "training needs " + mebibytes_text(needed) + ", the device has " +
                      mebibytes_text(there) +
                      " (use a smaller model, train.microbatch or model.context)"};
+}
+
+// Stages without gaps from the first unit to the last one, and the replica's is one of them.
+bool covers(const std::vector<UnitRange>& cut, UnitRange whole, StageIndex stage) {
+  std::int32_t next = whole.first;
+  for (const UnitRange& range : cut) {
+    if (range.first != next || range.last <= range.first) return false;
+    next = range.last;
+  }
+  return next == whole.last && stage >= 0 && static_cast<std::size_t>(stage) < cut.size();
 }
 
 // What went wrong with the files of a checkpoint.
@@ -40,21 +57,31 @@ MaybeFailure check_digests(const StateSource& source, const OuterState& state) {
 
 }  // namespace
 
-MaybeFailure Replica::load() {
-  if (spec_.swarm.stages != 1) {
-    return Failure{ReplicaFailure::kModelDoesNotFit,
-                   "swarm.stages: this trainer serves whole models, give 1 stage"};
+MaybeFailure Replica::make_model() {
+  if (!covers(cut_, whole_model(spec_.model), stage_)) {
+    return Failure{ReplicaFailure::kInternal, "the cut does not fit the model"};
   }
-  if (auto failure = check_fits(spec_, context_.device)) return failure;
-  auto data = Dataset::open(spec_);
-  if (!data) return data_failure(data.error());
-  if (auto failure = StageModel::create(spec_, whole_model(spec_.model), context_.device, model_)) {
-    if (failure->kind == ReplicaFailure::kOutOfMemory) {
-      failure->kind = ReplicaFailure::kModelDoesNotFit;
-    }
+  if (in_pipeline() && !context_.make_runtime) {
+    return Failure{ReplicaFailure::kModelDoesNotFit, "this trainer serves whole models only"};
+  }
+  if (auto failure = check_fits(needed_memory(spec_, cut_, stage_), context_.device)) {
     return failure;
   }
-  learner_ = std::make_unique<Learner>(*model_, std::move(*data));
+  if (stage_ == 0) {
+    auto data = Dataset::open(spec_);
+    if (!data) return data_failure(data.error());
+    data_ = std::move(*data);
+  }
+  const UnitRange units = cut_[static_cast<std::size_t>(stage_)];
+  auto failure = StageModel::create(spec_, units, context_.device, model_);
+  if (failure && failure->kind == ReplicaFailure::kOutOfMemory) {
+    failure->kind = ReplicaFailure::kModelDoesNotFit;
+  }
+  return failure;
+}
+
+MaybeFailure Replica::load() {
+  if (auto failure = make_model()) return failure;
   const auto count = static_cast<std::size_t>(model_->value_count());
   outer_ = std::make_shared<OuterState>();
   outer_->anchor.resize(count);
@@ -116,9 +143,22 @@ MaybeFailure Replica::loaded() {
   pseudo_gradient_.resize(outer_->anchor.size());
   average_.resize(outer_->anchor.size());
   participant_.emplace(id_, key);
+  training_ = make_training();
+  if (view_) training_->view(*view_);
   context_.shelf.publish(id_, key, outer_);
   say_loaded();
   return std::nullopt;
+}
+
+std::unique_ptr<Training> Replica::make_training() {
+  TrainingContext context{
+      id_,          *model_,
+      data_,        [this] { return std::span<const float>(outer_->anchor); },
+      context_.say, [this](const Trained& trained) { reach_boundary(trained); }};
+  if (!in_pipeline()) return std::make_unique<LocalTraining>(std::move(context));
+  const PipelinePlace place{stage_, static_cast<std::int32_t>(cut_.size()), participant_->held(),
+                            held_step_};
+  return std::make_unique<PipelineTraining>(std::move(context), place, context_.make_runtime);
 }
 
 void Replica::say_loaded() const {

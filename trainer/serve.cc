@@ -90,8 +90,9 @@ int run_attached(const DeviceChoice& device, outer_opt::PeerNode& node, const st
   ready.peer_address = node.address();
   ready.libraries = describe_libraries(device);
   (*control)->start(ready);
-  Worker worker(device, queue, node, shelf,
-                [&](const FromTrainer& message) { (*control)->say(message); });
+  Worker worker({device, queue, node, shelf, {}, [&](const FromTrainer& message) {
+                   (*control)->say(message);
+                 }});
   const WorkerEnd end = worker.run();
   node.set_donor({});
   return end == WorkerEnd::kDeviceLost ? kExitDeviceLost : 0;

@@ -254,6 +254,4 @@ swarm::MaybeComputeFailure TorchStage::step(std::int64_t step, Tokens tokens, St
   return named(failure ? failure : thrown);
 }
 
-void TorchStage::discard_gradient() { state_->parts.model.flat_gradient().zero_(); }
-
 }  // namespace shoal::trainer

@@ -35,8 +35,6 @@ class TorchStage : public swarm::StageCompute {
   void forget(swarm::TaskId task) override;
   swarm::MaybeComputeFailure step(std::int64_t step, Tokens tokens, Stepped& out) override;
 
-  // What was added since the last step is void: the round ended in the middle of one.
-  void discard_gradient();
   std::size_t tasks() const;  // kept
 
  private:
