@@ -77,7 +77,7 @@ int generate(const GenerateOptions& options) {
   const DeviceChoice device{DeviceKind::kCpu, 0, options.threads};
   if (const Status prepared = prepare_device(device); !prepared)
     return complain(to_string(prepared.error()));
-  auto checkpoint = read_checkpoint(options.checkpoint, false);
+  auto checkpoint = read_checkpoint(options.checkpoint, std::nullopt, false);
   if (!checkpoint) return complain(to_string(checkpoint.error()));
   JobSpec spec = checkpoint->spec;
   spec.train.precision = Precision::kFp32;  // the CPU's

@@ -35,6 +35,8 @@ struct DecayRange {
 };
 
 UnitRange whole_model(const ModelSpec& model);
+// Ranges without gaps from the first unit to the last one.
+bool is_cut(const std::vector<UnitRange>& cut, UnitRange whole);
 
 // Derived fields must be filled (with_derived_fields); of a tied model there is only the whole. The
 // stages of a cut add up to the whole model, whose counts add up to parameter_count(model).

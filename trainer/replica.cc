@@ -106,8 +106,8 @@ Status Replica::write_checkpoint_to(const std::filesystem::path& folder, const R
   }
   std::vector<float> m(outer_->anchor.size()), v(outer_->anchor.size());
   model_->read_adam(m, v);
-  return write_checkpoint(folder, {spec_, key, held_step_, outer_->anchor, outer_->momentum, m, v,
-                                   model_->adam_step()});
+  return write_checkpoint(folder, {spec_, cut_, stage_, key, held_step_, outer_->anchor,
+                                   outer_->momentum, m, v, model_->adam_step()});
 }
 
 // ---- actions

@@ -26,16 +26,6 @@ MaybeFailure check_fits(Bytes needed, const DeviceChoice& device) {
                      " (use a smaller model, train.microbatch or model.context)"};
 }
 
-// Stages without gaps from the first unit to the last one, and the replica's is one of them.
-bool covers(const std::vector<UnitRange>& cut, UnitRange whole, StageIndex stage) {
-  std::int32_t next = whole.first;
-  for (const UnitRange& range : cut) {
-    if (range.first != next || range.last <= range.first) return false;
-    next = range.last;
-  }
-  return next == whole.last && stage >= 0 && static_cast<std::size_t>(stage) < cut.size();
-}
-
 // What went wrong with the files of a checkpoint.
 Failure checkpoint_failure(const Error& error) {
   const bool damaged = error.code == Code::kDataLoss;
@@ -58,7 +48,8 @@ MaybeFailure check_digests(const StateSource& source, const OuterState& state) {
 }  // namespace
 
 MaybeFailure Replica::make_model() {
-  if (!covers(cut_, whole_model(spec_.model), stage_)) {
+  const bool cut = is_cut(cut_, whole_model(spec_.model));
+  if (!cut || stage_ < 0 || static_cast<std::size_t>(stage_) >= cut_.size()) {
     return Failure{ReplicaFailure::kInternal, "the cut does not fit the model"};
   }
   if (in_pipeline() && !context_.make_runtime) {
@@ -101,10 +92,11 @@ MaybeFailure Replica::load() {
 }
 
 MaybeFailure Replica::load_checkpoint() {
-  auto checkpoint = read_checkpoint(command_.checkpoint_folder, true);
+  auto checkpoint = read_checkpoint(command_.checkpoint_folder, stage_, true);
   if (!checkpoint) return checkpoint_failure(checkpoint.error());
-  if (checkpoint->spec.model != spec_.model) {
-    return Failure{ReplicaFailure::kInternal, "the checkpoint holds another model than the job's"};
+  if (checkpoint->spec.model != spec_.model || checkpoint->cut != cut_) {
+    return Failure{ReplicaFailure::kInternal,
+                   "the checkpoint holds another model than the job's, or another cut of it"};
   }
   outer_->anchor = std::move(checkpoint->anchor);
   outer_->momentum = std::move(checkpoint->momentum);
