@@ -12,6 +12,9 @@
 //   --Compute kBackward--> done --SendBackward--> Forget
 //   (last stage: arrived --Compute kLast--> done; router: born at admission, ends without a send)
 //
+// Every task ends with one Forget, also the one that is dropped; a router's may be dropped before
+// its first Compute.
+//
 // Not thread-safe; one thread drives it. Every call appends to `out` what the driver shall do, in
 // that order.
 #pragma once
@@ -35,7 +38,9 @@ namespace shoal::swarm {
 
 using TaskId = std::uint64_t;
 
-// ---- frames, as far as the session cares; `attempt` is counted by the sender of the forward
+// ---- frames, as far as the session cares. `attempt` is counted by the sender of the forward, per
+// microbatch: it names one sending. A sender cancels what it gives up; two attempts that it did not
+// cancel are two tasks (two of its own senders have sent it the same microbatch).
 
 struct ForwardHeader {
   Microbatch microbatch;
@@ -99,21 +104,26 @@ struct Forget {
 };
 // Divide the added gradients by `tokens`, clip, one AdamW step, zero the gradients. tokens == 0:
 // nothing was added, only the step number goes on.
+// Steps that a late replica skips are not told. Never while a pass is computed.
 struct TakeStep {
   std::int64_t step = 0;
   Tokens tokens;  // whose gradients were added here
 };
 // Every router is through with the round (or this replica was told to stop): report. Nothing is
-// computed for training until the next open().
+// computed for training until the next open(). Sums are since the last boundary or commit.
 struct ReachBoundary {
-  std::int64_t step = 0;   // the first one not taken
-  std::int64_t drawn = 0;  // router: microbatches whose answers came, since open()
-  Tokens tokens;           // added here since open()
+  // Where everybody stops. Added gradients of this very step (its router was lost, or stop()) are
+  // taken by a TakeStep before.
+  std::int64_t step = 0;
+  std::int64_t drawn = 0;  // router: microbatches whose answers came
+  Tokens tokens;           // added here
   double loss_sum = 0;     // router: nats over drawn_tokens
   Tokens drawn_tokens;     // router
 };
-struct EvaluationDone {  // router: every batch of its slice was answered
-  RoundKey key;          // of the committed state
+// Router: every batch of its slice was answered; one for each evaluate(). tokens == 0: nothing was
+// evaluated (no batch in the slice, or the parameters had moved on before it was through).
+struct EvaluationDone {
+  RoundKey key;  // of the committed state
   EvalSlice slice;
   double loss_sum = 0;
   Tokens tokens;
@@ -166,19 +176,22 @@ class StageSession {
 
   // ---- the coordinator's, in any order and repeated
   void view(Instant now, const PipelineView& view, SessionActions& out);
-  // Train the steps [from, to) of the round after the held one. Router: its lease, in microbatches
-  // per step (lease.count / steps / options.microbatch, at least 1).
+  // Train the steps [from, to) of the round after the held one; other rounds are ignored. Router:
+  // its lease, in microbatches per step (lease.count / steps / options.microbatch, at least 1;
+  // none when nothing is leased).
   void open(Instant now, const OpenRound& round, SessionActions& out);
   void close(Instant now, SessionActions& out);  // router: the current step is the last
   void stop(Instant now, SessionActions& out);  // boundary at once: the round was sealed without us
   // The outer step was taken: holds `round`, whose state opens inner step `step`. Passes of the
-  // next round that waited are taken up.
+  // next round that waited are taken up. Older rounds are ignored. After the boundary: no pass of
+  // training may be under way.
   void committed(Instant now, RoundNumber round, std::int64_t step, SessionActions& out);
-  // Router: batches i of [0, batches) with i % slices == slice, as kLoss passes of microbatches.
-  // `microbatches` of them per batch.
+  // Router: batches i of [0, batches) with i % slices == slice, as kLoss passes. A batch is
+  // `microbatches` of them: pass j of batch i has the index i * microbatches + j.
   void evaluate(Instant now, const RoundKey& key, const EvalSlice& slice, std::int64_t microbatches,
                 SessionActions& out);
-  // Router: one kLogits pass; the driver has put the tokens by under the task it returns.
+  // Router: one kLogits pass, sent when the parameters are at rest; the driver puts the tokens by
+  // under the task this returns. Forget without LogitsCame: it was given up.
   TaskId logits(Instant now, SessionActions& out);
 
   // ---- the network's
@@ -187,7 +200,8 @@ class StageSession {
   // The id the driver keeps the payload under; none: drop it (it was refused or is known already).
   std::optional<TaskId> forward(Instant now, ReplicaId from, const ForwardHeader& header,
                                 SessionActions& out);
-  // The task whose output's gradient the payload is; none: drop it.
+  // The task whose output's gradient the payload is; none: drop it. Put it by before acting on
+  // `out`: the answer of a kLogits pass goes on at once.
   std::optional<TaskId> backward(Instant now, ReplicaId from, const BackwardHeader& header,
                                  SessionActions& out);
   void cancelled(Instant now, ReplicaId from, const ForwardHeader& header, SessionActions& out);
@@ -210,8 +224,9 @@ class StageSession {
   SessionStats stats() const;
   Digest digest() const;  // of all state
 
+  struct State;  // stage_session_state.h, for its own .cc files
+
  private:
-  struct State;
   std::unique_ptr<State> state_;
 };
 

@@ -19,6 +19,12 @@ std::int32_t credits_for(Duration service, Duration round_trip, Duration transfe
       std::clamp(wanted, static_cast<double>(kCreditsMin), static_cast<double>(kCreditsMax)));
 }
 
+std::int32_t ample_credits(double window, std::int32_t senders, double share) {
+  SHOAL_CHECK(window >= 0 && senders > 0 && share >= 0 && share <= 1);
+  const double wanted = std::ceil(2 * window * share / senders);
+  return std::max(kCreditsMin, static_cast<std::int32_t>(std::min(wanted, 1e6)));
+}
+
 Wiring::Wiring(WiringPolicy policy, std::uint64_t seed) : policy_(policy), prng_(seed) {}
 
 void Wiring::add(ReplicaId id, Duration service_per_work, std::int32_t credits) {
@@ -65,6 +71,15 @@ void Wiring::set_credits(ReplicaId id, std::int32_t credits) {
   if (Slot* slot = find(id)) slot->credits = credits, refresh(*slot);
 }
 
+void Wiring::expect(ReplicaId id, Duration service_per_work) {
+  Slot* slot = find(id);
+  if (slot == nullptr || service_per_work.ns <= 0) return;
+  if (slot->service > 0) known_sum_ -= slot->service, --known_;
+  slot->service = service_per_work.seconds();
+  known_sum_ += slot->service;
+  ++known_;
+}
+
 std::optional<ReplicaId> Wiring::choose(double work) {
   const std::int32_t at = pick();
   if (at < 0) return std::nullopt;
@@ -101,6 +116,14 @@ void Wiring::give_back(ReplicaId id) {
   if (slot == nullptr || slot->in_flight == 0) return;
   --slot->in_flight;
   refresh(*slot);
+}
+
+void Wiring::add_to(Digester& digester) const {
+  digester.add(floor_).add(stuck_.n).add(heap_.size());
+  for (const Slot& slot : slots_) {
+    digester.add(slot.id.n).add(slot.virtual_time).add(slot.service).add(slot.credits);
+    digester.add(slot.in_flight).add(slot.heap_at).add(slot.banned);
+  }
 }
 
 Duration Wiring::service_per_work(ReplicaId id) const {

@@ -11,6 +11,7 @@
 #include <optional>
 #include <vector>
 
+#include "base/digest.h"
 #include "base/flat_map.h"
 #include "base/ids.h"
 #include "base/job_spec.h"
@@ -20,11 +21,16 @@
 namespace shoal::swarm {
 
 inline constexpr double kServiceEma = 0.2;  // weight of a new measurement
-inline constexpr std::int32_t kCreditsMin = 2, kCreditsMax = 16;
+inline constexpr std::int32_t kCreditsMin = 2;
+inline constexpr std::int32_t kCreditsMax = 16;  // of credits_for()
 
 // Credits that keep a replica busy over its round trip: 2 + (round trip + two transfers) / service,
-// within [kCreditsMin, kCreditsMax].
+// within [kCreditsMin, kCreditsMax]. So few that they may decide instead of the weights.
 std::int32_t credits_for(Duration service, Duration round_trip, Duration transfer);
+
+// Credits that never decide: twice the part of the window that one of `senders` has with a replica
+// that does `share` of its stage's work, at least kCreditsMin.
+std::int32_t ample_credits(double window, std::int32_t senders, double share);
 
 class Wiring {
  public:
@@ -38,6 +44,8 @@ class Wiring {
   void ban(ReplicaId id);     // suspected: nothing new until unban
   void unban(ReplicaId id);
   void set_credits(ReplicaId id, std::int32_t credits);
+  // Replaces the estimate, e.g. when the first measurements say what a benchmark's figure means.
+  void expect(ReplicaId id, Duration service_per_work);
 
   // Takes a credit. `work` is what the replica will do for the microbatch on this path, forward and
   // backward, in any unit that stays the same. Nothing: all are banned or without credit; wait.
@@ -48,6 +56,7 @@ class Wiring {
 
   std::size_t size() const { return slots_.size(); }
   std::size_t eligible() const { return heap_.size(); }
+  void add_to(Digester& digester) const;
   // As estimated now; zero for an unknown id.
   Duration service_per_work(ReplicaId id) const;
 
