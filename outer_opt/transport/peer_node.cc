@@ -137,6 +137,7 @@ Status PeerNodeImpl::listen() {
   int port = 0;
   builder.AddListeningPort(options_.bind, grpc::InsecureServerCredentials(), &port);
   builder.RegisterService(&service_);
+  for (grpc::Service* service : options_.services) builder.RegisterService(service);
   wire::configure_peer_server(builder, options_.keepalive);
   server_ = builder.BuildAndStart();
   if (server_ == nullptr || port == 0) {

@@ -14,9 +14,14 @@
 #include <span>
 #include <stop_token>
 #include <string>
+#include <vector>
 
 #include "base/result.h"
 #include "outer_opt/core/round.h"
+
+namespace grpc {
+class Service;
+}
 
 namespace shoal::outer_opt {
 
@@ -26,6 +31,7 @@ struct PeerNodeOptions {
   std::int64_t frame_values = 1 << 18;  // values per frame, the same on all members; small in tests
   Duration keepalive = seconds(4);      // a frozen peer is noticed after about two of these
   int sessions_max = 8;                 // attempts that peers may open before we know them
+  std::vector<grpc::Service*> services;  // further ones on the same port; must outlive the node
 };
 
 // The state of one replica at its last commit. The spans stay valid until the donor callback

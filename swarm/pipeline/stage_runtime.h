@@ -13,6 +13,7 @@
 #include "base/result.h"
 #include "swarm/core/stage_session.h"
 #include "swarm/pipeline/stage_compute.h"
+#include "wire/link_emulation.h"
 
 namespace grpc {
 class Service;
@@ -20,11 +21,12 @@ class Service;
 
 namespace shoal::swarm {
 
-// The pipeline's service on a trainer's peer port. Made before the server starts, lives as long as
-// it; replicas come and go behind it.
+// The pipeline's service on a trainer's peer port (PeerNodeOptions::services). Made before the
+// server starts, outlives it; replicas come and go behind it.
 class PipelineService {
  public:
-  static std::unique_ptr<PipelineService> create();
+  // `link`: the line that this process pretends to have; the default is the real one alone.
+  static std::unique_ptr<PipelineService> create(const wire::LinkOptions& link = {});
   virtual ~PipelineService() = default;
   virtual grpc::Service* grpc_service() = 0;
 };
@@ -34,10 +36,12 @@ struct StageRuntimeOptions {
   JobId job;
   std::int64_t lineage = 0;
   ActivationCodec codec = ActivationCodec::kBf16;
+  std::int64_t batch = 1;           // sequences of one evaluated batch: whole microbatches
   Duration keepalive = seconds(4);  // a frozen neighbour is noticed after about two of these
 };
 
-// What the owner of the replica hears. Called from work() and from commands.
+// What the owner of the replica hears. Called from work() and from commands; must not call the
+// runtime back.
 class StageListener {
  public:
   virtual ~StageListener() = default;
@@ -63,7 +67,8 @@ class StageRuntime {
   virtual void evaluate(const RoundKey& key, const EvalSlice& slice) = 0;
 
   // Takes in what has arrived, then computes at most one pass. Returns false when there was nothing
-  // to compute; `wait` then says how long nothing will change by time alone.
+  // to compute; `wait` then says how long nothing will change by time alone. A failure, also one of
+  // a command before, is the end: the runtime does nothing any more.
   virtual bool work(MaybeComputeFailure& failure, Duration& wait) = 0;
 
   virtual PipelineStats stats() = 0;  // of the time since the last call

@@ -1,0 +1,202 @@
+// Reading and writing the header byte by byte, so that neither alignment nor padding matters.
+#include "swarm/pipeline/frame.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <string>
+
+#include "base/check.h"
+#include "outer_opt/core/frame.h"
+
+namespace shoal::swarm {
+namespace {
+
+constexpr std::uint32_t kMagic = 0x46504853u;  // "SHPF"
+constexpr std::uint8_t kVersion = 1;
+constexpr std::size_t kRouterSize = 24;
+
+template <typename T>
+void put(std::byte*& at, T value) {
+  for (std::size_t i = 0; i < sizeof(T); ++i) {
+    *at++ = static_cast<std::byte>(static_cast<std::uint64_t>(value) >> (8 * i));
+  }
+}
+
+template <typename T>
+T take(const std::byte*& at) {
+  std::uint64_t value = 0;
+  for (std::size_t i = 0; i < sizeof(T); ++i)
+    value |= std::to_integer<std::uint64_t>(*at++) << (8 * i);
+  return static_cast<T>(value);
+}
+
+Error refuse(const std::string& what, std::uint64_t given) {
+  return Error{Code::kInvalidArgument, "bad frame: " + what + " " + std::to_string(given)};
+}
+
+std::uint64_t size_for(const FrameHeader& h) {
+  if (h.kind == FrameKind::kWord) return std::uint64_t{h.tokens} * kRouterSize;
+  return std::uint64_t{h.tokens} * sizeof(std::uint32_t) + encoded_size(h.codec, h.values());
+}
+
+// Rules between the fields, after each of them was read.
+Status check(const FrameHeader& h) {
+  if (h.values() > kFrameBodyMax) return refuse("tensor of values", h.values());
+  if (h.body_size > kFrameBodyMax) return refuse("body of bytes", h.body_size);
+  if (h.kind == FrameKind::kWord && h.tokens > kRoutersMax) return refuse("routers", h.tokens);
+  if (h.body_size != size_for(h)) return refuse("body of bytes", h.body_size);
+  const bool has_body =
+      h.kind == FrameKind::kForward || h.kind == FrameKind::kBackward || h.kind == FrameKind::kWord;
+  if (!has_body && h.body_size > 0) return refuse("body where none belongs, of bytes", h.body_size);
+  if (!std::isfinite(h.loss_sum)) return refuse("loss that is not finite, tokens", h.loss_tokens);
+  if (h.loss_tokens < 0) return refuse("tokens", static_cast<std::uint64_t>(h.loss_tokens));
+  return {};
+}
+
+}  // namespace
+
+std::array<std::byte, kFrameHeaderSize> encode_header(const FrameHeader& h) {
+  std::array<std::byte, kFrameHeaderSize> bytes;
+  std::byte* at = bytes.data();
+  put(at, kMagic);
+  put(at, kVersion);
+  put(at, static_cast<std::uint8_t>(h.kind));
+  put(at, static_cast<std::uint8_t>(h.microbatch.kind));
+  put(at, static_cast<std::uint8_t>(h.reason));
+  put(at, h.microbatch.round);
+  put(at, h.microbatch.step);
+  put(at, h.microbatch.router.n);
+  put(at, h.microbatch.index);
+  put(at, h.attempt);
+  put(at, h.service_ns);
+  put(at, std::bit_cast<std::uint64_t>(h.loss_sum));
+  put(at, h.loss_tokens);
+  put(at, static_cast<std::uint32_t>(h.codec));
+  put(at, h.rows);
+  put(at, h.columns);
+  put(at, h.tokens);
+  put(at, h.body_size);
+  put(at, h.checksum);
+  return bytes;
+}
+
+Result<FrameHeader> decode_header(std::span<const std::byte> bytes) {
+  if (bytes.size() != kFrameHeaderSize) return refuse("header size", bytes.size());
+  const std::byte* at = bytes.data();
+  if (const auto magic = take<std::uint32_t>(at); magic != kMagic) return refuse("magic", magic);
+  if (const auto version = take<std::uint8_t>(at); version != kVersion) {
+    return refuse("version", version);
+  }
+  const auto kind = take<std::uint8_t>(at), pass = take<std::uint8_t>(at),
+             reason = take<std::uint8_t>(at);
+  if (kind < 1 || kind > static_cast<std::uint8_t>(FrameKind::kPong)) return refuse("kind", kind);
+  if (pass > static_cast<std::uint8_t>(PassKind::kLogits)) return refuse("pass", pass);
+  if (reason > static_cast<std::uint8_t>(RefusalReason::kOverCredit))
+    return refuse("reason", reason);
+  FrameHeader h;
+  h.kind = static_cast<FrameKind>(kind);
+  h.microbatch.kind = static_cast<PassKind>(pass);
+  h.reason = static_cast<RefusalReason>(reason);
+  h.microbatch.round = take<std::int64_t>(at);
+  h.microbatch.step = take<std::int64_t>(at);
+  h.microbatch.router = ReplicaId(take<std::uint64_t>(at));
+  h.microbatch.index = take<std::int32_t>(at);
+  h.attempt = take<std::int32_t>(at);
+  h.service_ns = take<std::int64_t>(at);
+  h.loss_sum = std::bit_cast<double>(take<std::uint64_t>(at));
+  h.loss_tokens = take<std::int64_t>(at);
+  const auto codec = take<std::uint32_t>(at);
+  if (codec > static_cast<std::uint32_t>(ActivationCodec::kInt8)) return refuse("codec", codec);
+  h.codec = static_cast<ActivationCodec>(codec);
+  h.rows = take<std::uint32_t>(at);
+  h.columns = take<std::uint32_t>(at);
+  h.tokens = take<std::uint32_t>(at);
+  h.body_size = take<std::uint64_t>(at);
+  h.checksum = take<std::uint64_t>(at);
+  if (Status status = check(h); !status.ok()) return status.error();
+  return h;
+}
+
+std::uint64_t body_checksum(Pieces body) {
+  return body.empty() ? 0 : outer_opt::payload_checksum(body);
+}
+
+Status check_body(const FrameHeader& header, Pieces body) {
+  std::size_t size = 0;
+  for (const auto& piece : body) size += piece.size();
+  if (size != header.body_size) {
+    return Error{Code::kDataLoss, "bad frame: " + std::to_string(header.body_size) +
+                                      " bytes announced, " + std::to_string(size) + " came"};
+  }
+  if (body_checksum(body) != header.checksum) {
+    return Error{Code::kDataLoss, "bad frame: the checksum does not match"};
+  }
+  return {};
+}
+
+FrameHeader header_of(const ForwardHeader& forward, FrameKind kind) {
+  FrameHeader h;
+  h.kind = kind;
+  h.microbatch = forward.microbatch;
+  h.attempt = forward.attempt;
+  return h;
+}
+
+FrameHeader header_of(const BackwardHeader& backward) {
+  FrameHeader h =
+      header_of(ForwardHeader{backward.microbatch, backward.attempt}, FrameKind::kBackward);
+  h.service_ns = backward.service.ns;
+  h.loss_sum = backward.loss_sum;
+  h.loss_tokens = backward.tokens.count();
+  return h;
+}
+
+ForwardHeader forward_of(const FrameHeader& h) { return {h.microbatch, h.attempt}; }
+
+BackwardHeader backward_of(const FrameHeader& h) {
+  return {h.microbatch, h.attempt, nanoseconds(h.service_ns), h.loss_sum, Tokens(h.loss_tokens)};
+}
+
+FrameHeader header_of(const StepWord& word) {
+  SHOAL_CHECK(word.routers.size() <= kRoutersMax);
+  FrameHeader h;
+  h.kind = FrameKind::kWord;
+  h.microbatch.round = word.round;
+  h.microbatch.step = word.step;
+  h.tokens = static_cast<std::uint32_t>(word.routers.size());
+  h.body_size = h.tokens * kRouterSize;
+  return h;
+}
+
+std::vector<std::byte> body_of(const StepWord& word) {
+  std::vector<std::byte> bytes(word.routers.size() * kRouterSize);
+  std::byte* at = bytes.data();
+  for (const RouterProgress& router : word.routers) {
+    put(at, router.router.n);
+    put(at, router.done_through);
+    put(at, static_cast<std::uint64_t>(router.last));
+  }
+  return bytes;
+}
+
+Result<StepWord> word_of(const FrameHeader& header, Pieces body) {
+  std::vector<std::byte> bytes;
+  for (const auto& piece : body) bytes.insert(bytes.end(), piece.begin(), piece.end());
+  if (bytes.size() != header.tokens * kRouterSize) return refuse("word of bytes", bytes.size());
+  StepWord word{header.microbatch.round, header.microbatch.step, {}};
+  const std::byte* at = bytes.data();
+  for (std::uint32_t i = 0; i < header.tokens; ++i) {
+    RouterProgress router;
+    router.router = ReplicaId(take<std::uint64_t>(at));
+    router.done_through = take<std::int64_t>(at);
+    const auto last = take<std::uint64_t>(at);
+    if (last > 1) return refuse("end of a round", last);
+    router.last = last == 1;
+    word.routers.push_back(router);
+  }
+  return word;
+}
+
+}  // namespace shoal::swarm

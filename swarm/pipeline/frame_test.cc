@@ -1,0 +1,100 @@
+// Headers survive the wire; what no sender writes is refused; no bytes make the reader crash.
+#include "swarm/pipeline/frame.h"
+
+#include <limits>
+
+#include <gtest/gtest.h>
+
+#include "base/prng.h"
+
+namespace shoal::swarm {
+namespace {
+
+FrameHeader sample() {
+  FrameHeader h = header_of(BackwardHeader{
+      {7, -1, ReplicaId(9), 3, PassKind::kLogits}, 4, milliseconds(5), -1.5, Tokens(640)});
+  h.reason = RefusalReason::kOverCredit;
+  h.codec = ActivationCodec::kInt8;
+  h.rows = 3;
+  h.columns = 100;
+  h.body_size = encoded_size(h.codec, h.values());
+  h.checksum = 0x0123456789abcdef;
+  return h;
+}
+
+TEST(Frame, HeadersSurviveTheWire) {
+  const FrameHeader h = sample();
+  const auto read = decode_header(encode_header(h));
+  ASSERT_TRUE(read.ok());
+  EXPECT_EQ(*read, h);
+  EXPECT_EQ(backward_of(*read).service, milliseconds(5));
+}
+
+TEST(Frame, WhatNoSenderWritesIsRefused) {
+  const auto refused = [](auto change) {
+    FrameHeader h = sample();
+    change(h);
+    return !decode_header(encode_header(h)).ok();
+  };
+  EXPECT_FALSE(refused([](FrameHeader&) {}));
+  EXPECT_TRUE(refused([](FrameHeader& h) { h.kind = static_cast<FrameKind>(0); }));
+  EXPECT_TRUE(refused([](FrameHeader& h) { h.kind = static_cast<FrameKind>(8); }));
+  EXPECT_TRUE(refused([](FrameHeader& h) { h.kind = FrameKind::kPing; }));  // with a body
+  EXPECT_TRUE(refused([](FrameHeader& h) { h.microbatch.kind = static_cast<PassKind>(3); }));
+  EXPECT_TRUE(refused([](FrameHeader& h) { h.codec = static_cast<ActivationCodec>(3); }));
+  EXPECT_TRUE(refused([](FrameHeader& h) { ++h.rows; }));
+  EXPECT_TRUE(refused([](FrameHeader& h) { ++h.body_size; }));
+  EXPECT_TRUE(refused([](FrameHeader& h) { h.rows = h.columns = 0xffffffffu; }));
+  EXPECT_TRUE(refused([](FrameHeader& h) { h.loss_tokens = -1; }));
+  EXPECT_TRUE(
+      refused([](FrameHeader& h) { h.loss_sum = std::numeric_limits<double>::quiet_NaN(); }));
+  const auto bytes = encode_header(sample());
+  EXPECT_FALSE(decode_header(std::span(bytes).first(95)).ok());
+}
+
+TEST(Frame, AnyBytesAreReadOrRefused) {
+  Prng prng(1);
+  int read = 0;
+  for (int i = 0; i < 200'000; ++i) {
+    auto bytes = encode_header(sample());
+    for (auto flips = prng.range(1, 3); flips > 0; --flips) {
+      bytes[prng.below(bytes.size())] = static_cast<std::byte>(prng.next());
+    }
+    const auto header = decode_header(bytes);
+    if (!header.ok()) continue;
+    ++read;
+    EXPECT_EQ(encode_header(*header), bytes);
+  }
+  EXPECT_GT(read, 1000);
+}
+
+TEST(Frame, BodiesAreChecked) {
+  std::vector<std::byte> bytes(1000, std::byte{7});
+  FrameHeader h = sample();
+  h.body_size = bytes.size();
+  const std::span<const std::byte> whole[] = {bytes};
+  const std::span<const std::byte> parts[] = {std::span(bytes).first(300),
+                                              std::span(bytes).subspan(300)};
+  h.checksum = body_checksum(whole);
+  EXPECT_TRUE(check_body(h, parts).ok());
+  bytes[500] ^= std::byte{1};
+  EXPECT_FALSE(check_body(h, parts).ok());
+  bytes[500] ^= std::byte{1};
+  EXPECT_FALSE(check_body(h, std::span(parts).first(1)).ok());
+}
+
+TEST(Frame, WordsSurviveTheWire) {
+  const StepWord word{5, 12, {{ReplicaId(1), 11, false}, {ReplicaId(8), -1, true}}};
+  const auto header = decode_header(encode_header(header_of(word)));
+  ASSERT_TRUE(header.ok());
+  auto body = body_of(word);
+  const std::span<const std::byte> cut[] = {std::span(body).first(5), std::span(body).subspan(5)};
+  const auto read = word_of(*header, cut);
+  ASSERT_TRUE(read.ok());
+  EXPECT_EQ(*read, word);
+  body[16] = std::byte{2};
+  EXPECT_FALSE(word_of(*header, cut).ok());
+}
+
+}  // namespace
+}  // namespace shoal::swarm

@@ -1,0 +1,346 @@
+// See neighbours.h. The lock is never held while a stream is called: streams call back.
+#include "swarm/pipeline/neighbours.h"
+
+#include <cstring>
+#include <utility>
+
+namespace shoal::swarm {
+namespace {
+
+constexpr std::size_t kStreamsMax = 4096;
+constexpr auto kPingEvery = std::chrono::seconds(1);
+
+Error unfit(const std::string& what, std::uint64_t given, std::uint64_t expected) {
+  return Error{Code::kInvalidArgument,
+               what + " must be " + std::to_string(expected) + ", got " + std::to_string(given)};
+}
+
+struct Extent {
+  std::uint32_t rows = 0, columns = 0, tokens = 0;
+};
+
+Extent extent_of(const StageShape& shape, const FrameHeader& header) {
+  const auto u32 = [](std::int64_t n) { return static_cast<std::uint32_t>(n); };
+  if (header.kind == FrameKind::kForward) {
+    return {u32(shape.rows()), u32(shape.hidden), u32(shape.sequences * (shape.context + 1))};
+  }
+  switch (header.microbatch.kind) {
+    case PassKind::kTrain:
+      return {u32(shape.rows()), u32(shape.hidden), 0};
+    case PassKind::kLoss:
+      return {};
+    case PassKind::kLogits:
+      return {u32(shape.sequences), u32(shape.vocab), 0};
+  }
+  return {};
+}
+
+// Copies the first bytes of `body` to `front` and returns the rest.
+std::vector<std::span<const std::byte>> split(Pieces body, std::span<std::byte> front) {
+  std::vector<std::span<const std::byte>> rest;
+  for (const auto& piece : body) {
+    const std::size_t n = std::min(front.size(), piece.size());
+    if (n > 0) std::memcpy(front.data(), piece.data(), n);
+    front = front.subspan(n);
+    if (n < piece.size()) rest.push_back(piece.subspan(n));
+  }
+  return rest;
+}
+
+}  // namespace
+
+Status check_facts(const StageFacts& facts, const FrameHeader& header) {
+  const bool forward = header.kind == FrameKind::kForward;
+  const bool last = facts.stage + 1 == facts.stages;
+  if (forward ? facts.stage == 0 : last) {
+    return Error{Code::kInvalidArgument, "a frame that runs against the pipeline"};
+  }
+  const Extent extent = extent_of(facts.shape, header);
+  if (header.rows != extent.rows) return unfit("rows", header.rows, extent.rows);
+  if (header.columns != extent.columns) return unfit("columns", header.columns, extent.columns);
+  if (header.tokens != extent.tokens) return unfit("tokens", header.tokens, extent.tokens);
+  if (header.values() > 0 && header.codec != facts.codec) {
+    return unfit("codec", static_cast<std::uint64_t>(header.codec),
+                 static_cast<std::uint64_t>(facts.codec));
+  }
+  return {};
+}
+
+std::shared_ptr<Neighbours> Neighbours::create(const NeighboursOptions& options,
+                                               const StreamContext& context,
+                                               std::function<void()> wake) {
+  std::shared_ptr<Neighbours> neighbours(new Neighbours(options, context, std::move(wake)));
+  neighbours->ping_all();
+  return neighbours;
+}
+
+void Neighbours::ping_all() {
+  std::vector<std::shared_ptr<Stream>> streams;
+  {
+    const Lock lock(mutex_);
+    if (closed_) return;
+    for (const auto& [peer, stream] : open_) {
+      if (stream->dialled()) streams.push_back(stream);
+    }
+  }
+  for (const auto& stream : streams) stream->ping();
+  context_.timer->at(Clock::now() + kPingEvery, [weak = weak_from_this()] {
+    if (const auto self = weak.lock()) self->ping_all();
+  });
+}
+
+// ---- streams
+
+void Neighbours::dial(const std::vector<PipelineMember>& peers) {
+  std::vector<std::shared_ptr<Stream>> unwanted;
+  std::vector<ReplicaId> fresh;
+  {
+    Lock lock(mutex_);
+    if (closed_) return;
+    std::map<ReplicaId, Wanted> old = std::move(wanted_);
+    wanted_.clear();
+    for (const PipelineMember& member : peers) {
+      const auto it = old.find(member.replica);
+      if (it == old.end() || it->second.member.address != member.address) {
+        wanted_[member.replica].member = member;
+        fresh.push_back(member.replica);
+      } else {
+        wanted_.insert(old.extract(it));
+      }
+    }
+    for (auto& [peer, wanted] : old) {
+      if (open_.erase(peer) > 0) push(lock, {peer, Lost{"it is not wanted any more"}, nullptr});
+      if (wanted.stream) unwanted.push_back(std::move(wanted.stream));
+    }
+    call_wake(lock);
+  }
+  for (const auto& stream : unwanted) stream->close();
+  for (const ReplicaId peer : fresh) dial_now(peer);
+}
+
+void Neighbours::dial_now(ReplicaId peer) {
+  std::shared_ptr<Stream> stream;
+  {
+    const Lock lock(mutex_);
+    const auto it = wanted_.find(peer);
+    if (closed_ || it == wanted_.end() || it->second.stream) return;
+    const StreamName name{options_.job, options_.lineage, options_.self, peer,
+                          options_.facts.stage};
+    stream = stream_to(it->second.member.address, name, context_, options_.keepalive);
+    it->second.stream = stream;
+  }
+  stream->start(shared_from_this());
+}
+
+grpc::Status Neighbours::take_over(const std::shared_ptr<AcceptedStream>& stream,
+                                   std::shared_ptr<Stream>& replaced) {
+  const StreamName& name = stream->name();
+  if (name.job != options_.job || name.lineage != options_.lineage) {
+    return {grpc::StatusCode::FAILED_PRECONDITION, to_string(name.to) + " works for " +
+                                                       to_string(options_.job) + ", lineage " +
+                                                       std::to_string(options_.lineage)};
+  }
+  Lock lock(mutex_);
+  if (closed_) return {grpc::StatusCode::NOT_FOUND, to_string(name.to) + " has left"};
+  if (wanted_.contains(name.from)) {
+    return {grpc::StatusCode::FAILED_PRECONDITION, to_string(name.from) + " is dialled from here"};
+  }
+  if (open_.size() >= kStreamsMax) {
+    return {grpc::StatusCode::RESOURCE_EXHAUSTED, "too many streams"};
+  }
+  auto& slot = open_[name.from];
+  if (slot) push(lock, {name.from, Lost{"it came again"}, nullptr});
+  replaced = std::exchange(slot, stream);
+  push(lock, {name.from, Connected{}, nullptr});
+  call_wake(lock);
+  return grpc::Status::OK;
+}
+
+void Neighbours::accept(const std::shared_ptr<AcceptedStream>& stream) {
+  std::shared_ptr<Stream> replaced;
+  const grpc::Status status = take_over(stream, replaced);
+  if (replaced) replaced->close();
+  if (!status.ok()) return stream->refuse(status);
+  stream->start(shared_from_this());
+}
+
+void Neighbours::opened(Stream& stream) {
+  Lock lock(mutex_);
+  const auto it = wanted_.find(stream.peer());
+  if (closed_ || it == wanted_.end() || it->second.stream.get() != &stream) return;
+  it->second.backoff.reset();
+  open_[stream.peer()] = it->second.stream;
+  push(lock, {stream.peer(), Connected{}, nullptr});
+  call_wake(lock);
+}
+
+void Neighbours::ended(Stream& stream, const std::string& why, bool bad_frame) {
+  Lock lock(mutex_);
+  bad_frames_ += bad_frame;
+  const ReplicaId peer = stream.peer();
+  if (const auto it = open_.find(peer); it != open_.end() && it->second.get() == &stream) {
+    open_.erase(it);
+    push(lock, {peer, Lost{why}, nullptr});
+  }
+  const auto it = wanted_.find(peer);
+  if (!closed_ && it != wanted_.end() && it->second.stream.get() == &stream) {
+    Wanted& wanted = it->second;
+    const StreamCounters counters = stream.counters();
+    wanted.before.sent += counters.sent;
+    wanted.before.received += counters.received;
+    wanted.before.forwards += counters.forwards;
+    wanted.stream.reset();
+    const auto wait = std::chrono::nanoseconds(wanted.backoff.next(prng_).ns);
+    context_.timer->at(Clock::now() + wait, [weak = weak_from_this(), peer] {
+      if (const auto self = weak.lock()) self->dial_now(peer);
+    });
+  }
+  call_wake(lock);
+}
+
+void Neighbours::send(ReplicaId to, const FrameHeader& header, const Slices& body) {
+  std::shared_ptr<Stream> stream;
+  {
+    const Lock lock(mutex_);
+    const auto it = open_.find(to);
+    if (it == open_.end()) return;
+    stream = it->second;
+  }
+  stream->send(header, body);
+}
+
+void Neighbours::close() {
+  std::vector<std::shared_ptr<Stream>> streams;
+  {
+    Lock lock(mutex_);
+    closed_ = true;
+    for (auto& [peer, stream] : open_) streams.push_back(std::move(stream));
+    for (auto& [peer, wanted] : wanted_) {
+      if (wanted.stream) streams.push_back(std::move(wanted.stream));
+    }
+    open_.clear();
+    wanted_.clear();
+    inbox_.clear();
+    awoken_.wait(lock, [this] { return waking_ == 0; });
+  }
+  for (const auto& stream : streams) stream->close();
+}
+
+// ---- frames
+
+bool Neighbours::received(Stream& stream, const FrameHeader& header, Pieces body) {
+  switch (header.kind) {
+    case FrameKind::kForward:
+      return read_forward(stream, header, body);
+    case FrameKind::kBackward:
+      return read_backward(stream, header, body);
+    case FrameKind::kCancel:
+      return push(stream, ArrivedCancel{forward_of(header)});
+    case FrameKind::kRefusal:
+      return push(stream, ArrivedRefusal{forward_of(header), header.reason});
+    case FrameKind::kWord:
+      break;
+    case FrameKind::kPing:
+    case FrameKind::kPong:
+      return false;  // the stream's own
+  }
+  auto word = word_of(header, body);
+  if (!word.ok()) return stream.break_off(word.error().message, true), false;
+  return push(stream, std::move(*word));
+}
+
+bool Neighbours::refuse(Stream& stream, const FrameHeader& header, const std::string& why) {
+  if (header.kind != FrameKind::kForward) return stream.break_off(why, true), false;
+  {
+    const Lock lock(mutex_);
+    ++bad_frames_;
+  }
+  FrameHeader refusal = header_of(forward_of(header), FrameKind::kRefusal);
+  refusal.reason = RefusalReason::kBadTensor;
+  stream.send(refusal, {});
+  return false;
+}
+
+bool Neighbours::read_forward(Stream& stream, const FrameHeader& header, Pieces body) {
+  Status good = check_facts(options_.facts, header);
+  if (good.ok()) good = check_body(header, body);
+  if (!good.ok()) return refuse(stream, header, good.error().message);
+  ArrivedForward forward{forward_of(header), std::vector<std::uint32_t>(header.tokens),
+                         std::vector<float>(header.values())};
+  const auto tensor = split(body, std::as_writable_bytes(std::span(forward.tokens)));
+  for (const std::uint32_t token : forward.tokens) {
+    if (token >= options_.facts.shape.vocab) return refuse(stream, header, "a token too large");
+  }
+  good = decode(header.codec, tensor, forward.input);
+  if (!good.ok()) return refuse(stream, header, good.error().message);
+  return push(stream, std::move(forward));
+}
+
+bool Neighbours::read_backward(Stream& stream, const FrameHeader& header, Pieces body) {
+  Status good = check_facts(options_.facts, header);
+  if (good.ok()) good = check_body(header, body);
+  ArrivedBackward backward;
+  if (good.ok()) {
+    backward = {backward_of(header), std::vector<float>(header.values())};
+    good = decode(header.codec, body, backward.tensor);
+  }
+  if (!good.ok()) return refuse(stream, header, good.error().message);
+  return push(stream, std::move(backward));
+}
+
+// ---- the inbox
+
+bool Neighbours::push(Stream& stream, decltype(Arrival::news) news) {
+  Lock lock(mutex_);
+  const auto it = open_.find(stream.peer());
+  if (closed_ || it == open_.end() || it->second.get() != &stream) return false;
+  push(lock, {stream.peer(), std::move(news), it->second});
+  call_wake(lock);
+  return true;
+}
+
+void Neighbours::push(Lock&, Arrival arrival) {
+  wake_due_ |= inbox_.empty();
+  inbox_.push_back(std::move(arrival));
+}
+
+// Leaves the lock for the call.
+void Neighbours::call_wake(Lock& lock) {
+  if (!std::exchange(wake_due_, false) || closed_) return;
+  ++waking_;
+  lock.unlock();
+  wake_();
+  lock.lock();
+  if (--waking_ == 0) awoken_.notify_all();
+}
+
+std::vector<Arrival> Neighbours::take() {
+  std::vector<Arrival> arrivals;
+  {
+    const Lock lock(mutex_);
+    arrivals.swap(inbox_);
+  }
+  for (const Arrival& arrival : arrivals) {
+    if (arrival.stream) arrival.stream->taken();
+  }
+  return arrivals;
+}
+
+std::vector<LinkStats> Neighbours::links() {
+  std::vector<LinkStats> result;
+  const Lock lock(mutex_);
+  for (const auto& [peer, wanted] : wanted_) {
+    const StreamCounters now = wanted.stream ? wanted.stream->counters() : StreamCounters{};
+    result.push_back({peer, now.round_trip, wanted.before.forwards + now.forwards,
+                      Bytes(wanted.before.sent + now.sent),
+                      Bytes(wanted.before.received + now.received)});
+  }
+  return result;
+}
+
+std::int64_t Neighbours::bad_frames() {
+  const Lock lock(mutex_);
+  return bad_frames_;
+}
+
+}  // namespace shoal::swarm

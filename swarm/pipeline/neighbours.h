@@ -1,0 +1,139 @@
+// The streams of one replica: dials those that the session wants, again and again while they are
+// wanted, takes those that others dial, checks and decodes what comes in, and keeps it in an inbox
+// until the compute thread takes it. At most one stream per peer; a newer one replaces an older.
+//
+// A frame whose tensor is not what this stage takes is counted; a forward is refused to its sender,
+// anything else ends the stream, because only that makes the sender send again.
+//
+// Every method may be called from any thread. The inbox is bounded by what each stream may leave in
+// it before it stops reading (stream.h).
+#pragma once
+
+#include <condition_variable>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include <grpcpp/support/status.h>
+
+#include "base/backoff.h"
+#include "base/prng.h"
+#include "swarm/pipeline/stage_compute.h"
+#include "swarm/pipeline/stream_ends.h"
+
+namespace shoal::swarm {
+
+// What came in, in the order in which it came.
+struct Connected {};
+struct Lost {
+  std::string why;
+};
+struct ArrivedForward {
+  ForwardHeader header;
+  std::vector<std::uint32_t> tokens;
+  std::vector<float> input;
+};
+struct ArrivedBackward {
+  BackwardHeader header;
+  std::vector<float> tensor;  // gradient of the output, or logits
+};
+struct ArrivedCancel {
+  ForwardHeader header;
+};
+struct ArrivedRefusal {
+  ForwardHeader header;
+  RefusalReason reason = RefusalReason::kPast;
+};
+struct Arrival {
+  ReplicaId from;
+  std::variant<Connected, Lost, ArrivedForward, ArrivedBackward, ArrivedCancel, ArrivedRefusal,
+               StepWord>
+      news;
+  std::shared_ptr<Stream> stream;  // a frame's: taken() is due
+};
+
+// What this stage takes and gives.
+struct StageFacts {
+  StageIndex stage = 0;
+  std::int32_t stages = 1;
+  StageShape shape;
+  ActivationCodec codec = ActivationCodec::kFp32;
+};
+// Why a frame does not fit this stage; ok when it does. Looks at the header only.
+Status check_facts(const StageFacts& facts, const FrameHeader& header);
+
+struct NeighboursOptions {
+  JobId job;
+  std::int64_t lineage = 0;
+  ReplicaId self;
+  StageFacts facts;
+  Duration keepalive = seconds(4);
+  std::uint64_t seed = 1;
+};
+
+class Neighbours final : public StreamOwner, public std::enable_shared_from_this<Neighbours> {
+ public:
+  static std::shared_ptr<Neighbours> create(const NeighboursOptions& options,
+                                            const StreamContext& context,
+                                            std::function<void()> wake);
+
+  // Streams to keep; other dialled ones are closed.
+  void dial(const std::vector<PipelineMember>& peers);
+  // A stream that a peer dialled: started, or refused with the reason.
+  void accept(const std::shared_ptr<AcceptedStream>& stream);
+  // Dropped when there is no stream to `to`: the inbox holds the news of its loss.
+  void send(ReplicaId to, const FrameHeader& header, const Slices& body);
+
+  std::vector<Arrival> take();
+  std::vector<LinkStats> links();  // of dialled peers
+  std::int64_t bad_frames();
+  void close();  // ends all streams; `wake` is not called any more
+
+  void opened(Stream& stream) override;
+  bool received(Stream& stream, const FrameHeader& header, Pieces body) override;
+  void ended(Stream& stream, const std::string& why, bool bad_frame) override;
+
+ private:
+  struct Wanted {
+    PipelineMember member;
+    Backoff backoff{milliseconds(100), seconds(2)};
+    std::shared_ptr<Stream> stream;  // dialling or open
+    StreamCounters before;           // of streams that ended
+  };
+  using Lock = std::unique_lock<std::mutex>;
+
+  Neighbours(const NeighboursOptions& options, const StreamContext& context,
+             std::function<void()> wake)
+      : options_(options), context_(context), wake_(std::move(wake)), prng_(options.seed) {}
+  grpc::Status take_over(const std::shared_ptr<AcceptedStream>& stream,
+                         std::shared_ptr<Stream>& replaced);
+  void dial_now(ReplicaId peer);
+  void ping_all();
+  bool refuse(Stream& stream, const FrameHeader& header, const std::string& why);
+  bool read_forward(Stream& stream, const FrameHeader& header, Pieces body);
+  bool read_backward(Stream& stream, const FrameHeader& header, Pieces body);
+  bool push(Stream& stream, decltype(Arrival::news) news);
+  void push(Lock& lock, Arrival arrival);
+  void call_wake(Lock& lock);
+
+  const NeighboursOptions options_;
+  const StreamContext context_;
+  const std::function<void()> wake_;
+
+  std::mutex mutex_;
+  std::condition_variable awoken_;
+  Prng prng_;
+  std::map<ReplicaId, Wanted> wanted_;
+  std::map<ReplicaId, std::shared_ptr<Stream>> open_;  // dialled and accepted
+  std::vector<Arrival> inbox_;
+  std::int64_t bad_frames_ = 0;
+  int waking_ = 0;  // threads in wake_
+  bool wake_due_ = false;
+  bool closed_ = false;
+};
+
+}  // namespace shoal::swarm

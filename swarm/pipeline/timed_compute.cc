@@ -1,0 +1,119 @@
+// The pattern: tokens count up; the output of stage s is s + 1 everywhere, its gradient -(s + 1).
+#include "swarm/pipeline/timed_compute.h"
+
+#include <algorithm>
+#include <chrono>
+#include <string>
+#include <thread>
+
+namespace shoal::swarm {
+namespace {
+
+MaybeComputeFailure wrong(const std::string& what) {
+  return ComputeFailure{ReplicaFailure::kInternal, what + " is not what was sent"};
+}
+
+// Both ends and the middle: enough to find a tensor that was mixed up or cut.
+bool is_all(std::span<const float> values, std::int64_t size, float expected) {
+  if (static_cast<std::int64_t>(values.size()) != size) return false;
+  return values.empty() || (values.front() == expected && values.back() == expected &&
+                            values[values.size() / 2] == expected);
+}
+
+}  // namespace
+
+MaybeComputeFailure TimedCompute::draw(const Microbatch&, std::int64_t first_sequence,
+                                       std::vector<std::uint32_t>& tokens) {
+  const StageShape& shape = options_.shape;
+  tokens.resize(static_cast<std::size_t>(shape.sequences * (shape.context + 1)));
+  for (std::size_t i = 0; i < tokens.size(); ++i) {
+    tokens[i] =
+        static_cast<std::uint32_t>((first_sequence + static_cast<std::int64_t>(i)) % shape.vocab);
+  }
+  return {};
+}
+
+void TimedCompute::wait(Duration time) {
+  if (time.ns <= 0) return;
+  double factor = 1;
+  if (options_.jitter > 0) factor = std::max(0.1, 1 + options_.jitter * prng_.normal());
+  std::this_thread::sleep_for(
+      std::chrono::nanoseconds(static_cast<std::int64_t>(factor * static_cast<double>(time.ns))));
+}
+
+MaybeComputeFailure TimedCompute::check_input(std::span<const std::uint32_t> tokens,
+                                              std::span<const float> input) const {
+  const StageShape& shape = options_.shape;
+  for (std::size_t i = 1; i < tokens.size(); ++i) {
+    if (tokens[i] != (tokens[i - 1] + 1) % shape.vocab) return wrong("a token");
+  }
+  if (static_cast<std::int64_t>(tokens.size()) != shape.sequences * (shape.context + 1)) {
+    return wrong("the number of tokens");
+  }
+  const std::int64_t size = options_.stage == 0 ? 0 : shape.rows() * shape.hidden;
+  if (!is_all(input, size, static_cast<float>(options_.stage))) return wrong("an activation");
+  return {};
+}
+
+MaybeComputeFailure TimedCompute::forward(TaskId task, std::span<const std::uint32_t> tokens,
+                                          std::span<const float> input, bool keep,
+                                          std::vector<float>& output) {
+  if (auto failure = check_input(tokens, input)) return failure;
+  wait(options_.forward);
+  if (keep) tasks_.push_back(task);
+  output.assign(static_cast<std::size_t>(options_.shape.rows() * options_.shape.hidden),
+                static_cast<float>(options_.stage + 1));
+  return {};
+}
+
+MaybeComputeFailure TimedCompute::backward(TaskId task, std::span<const float> output_gradient,
+                                           bool add, std::vector<float>& input_gradient) {
+  const std::int64_t size = options_.shape.rows() * options_.shape.hidden;
+  if (!is_all(output_gradient, size, -static_cast<float>(options_.stage + 1))) {
+    return wrong("a gradient");
+  }
+  if (std::find(tasks_.begin(), tasks_.end(), task) == tasks_.end()) {
+    return ComputeFailure{ReplicaFailure::kInternal, "a backward without its forward"};
+  }
+  wait(options_.backward);
+  added_ += add;
+  if (options_.stage == 0) return {};
+  input_gradient.assign(static_cast<std::size_t>(size), -static_cast<float>(options_.stage));
+  return {};
+}
+
+MaybeComputeFailure TimedCompute::last(TaskId, PassKind kind, std::span<const std::uint32_t> tokens,
+                                       std::span<const float> input, bool add, LossSum& loss,
+                                       std::vector<float>& input_gradient) {
+  if (auto failure = check_input(tokens, input)) return failure;
+  const StageShape& shape = options_.shape;
+  wait(kind == PassKind::kTrain ? options_.forward + options_.backward : options_.forward);
+  loss.tokens = Tokens(shape.rows());
+  loss.nats = kLoss * static_cast<double>(shape.rows());
+  if (kind == PassKind::kLogits) {
+    input_gradient.assign(static_cast<std::size_t>(shape.sequences * shape.vocab), 1.0f);
+  }
+  if (kind != PassKind::kTrain) return {};
+  added_ += add;
+  if (options_.stage > 0) {
+    input_gradient.assign(static_cast<std::size_t>(shape.rows() * shape.hidden),
+                          -static_cast<float>(options_.stage));
+  }
+  return {};
+}
+
+void TimedCompute::forget(TaskId task) { std::erase(tasks_, task); }
+
+MaybeComputeFailure TimedCompute::step(std::int64_t, Tokens tokens, Stepped& out) {
+  if (tokens.count() != added_ * options_.shape.rows()) {
+    return ComputeFailure{ReplicaFailure::kInternal,
+                          "a step over " + std::to_string(tokens.count()) + " tokens, " +
+                              std::to_string(added_) + " microbatches were added"};
+  }
+  stepped_.push_back(added_);
+  added_ = 0;
+  out.gradient_norm = 1;
+  return {};
+}
+
+}  // namespace shoal::swarm

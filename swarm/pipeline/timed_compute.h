@@ -1,0 +1,60 @@
+// A device that waits instead of computing, for tests and benchmarks: every pass takes the time it
+// is told, and the tensors carry a pattern that the next stage checks. Waiting is a timer's, so
+// that dozens of them fit on a core.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "base/prng.h"
+#include "swarm/pipeline/stage_compute.h"
+
+namespace shoal::swarm {
+
+struct TimedOptions {
+  StageShape shape;
+  StageIndex stage = 0;
+  Duration forward, backward;  // of one microbatch; the last stage does both in one pass
+  double jitter = 0;           // relative deviation of each
+  std::uint64_t seed = 1;
+};
+
+class TimedCompute final : public StageCompute {
+ public:
+  static constexpr double kLoss = 2;  // nats per token
+
+  explicit TimedCompute(const TimedOptions& options)
+      : options_(options), prng_(mix_seed(options.seed, options.stage)) {}
+
+  StageShape shape() const override { return options_.shape; }
+  MaybeComputeFailure draw(const Microbatch& microbatch, std::int64_t first_sequence,
+                           std::vector<std::uint32_t>& tokens) override;
+  MaybeComputeFailure forward(TaskId task, std::span<const std::uint32_t> tokens,
+                              std::span<const float> input, bool keep,
+                              std::vector<float>& output) override;
+  MaybeComputeFailure backward(TaskId task, std::span<const float> output_gradient, bool add,
+                               std::vector<float>& input_gradient) override;
+  MaybeComputeFailure last(TaskId task, PassKind kind, std::span<const std::uint32_t> tokens,
+                           std::span<const float> input, bool add, LossSum& loss,
+                           std::vector<float>& input_gradient) override;
+  void forget(TaskId task) override;
+  MaybeComputeFailure step(std::int64_t step, Tokens tokens, Stepped& out) override;
+
+  // Gradients added since the last step(), and those of each step taken.
+  std::int64_t added() const { return added_; }
+  const std::vector<std::int64_t>& stepped() const { return stepped_; }
+  std::size_t tasks() const { return tasks_.size(); }  // with something to forget
+
+ private:
+  MaybeComputeFailure check_input(std::span<const std::uint32_t> tokens,
+                                  std::span<const float> input) const;
+  void wait(Duration time);
+
+  const TimedOptions options_;
+  Prng prng_;
+  std::vector<TaskId> tasks_;
+  std::int64_t added_ = 0;
+  std::vector<std::int64_t> stepped_;
+};
+
+}  // namespace shoal::swarm

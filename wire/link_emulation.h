@@ -1,0 +1,50 @@
+// A slow, distant line between processes of one machine: what it would do to the messages of one
+// process, as times. Bytes leave one after another at the line's rate, whoever sends them, and
+// arrive half a round trip later; what comes in shares the other direction in the same way. Nothing
+// is lost: a lossy line shows itself to TCP's users as delay. No clock, no thread of its own: the
+// sender holds a message back until the time that it is told here.
+#pragma once
+
+#include <cstdint>
+#include <mutex>
+#include <string_view>
+
+#include "base/prng.h"
+#include "base/result.h"
+#include "base/time.h"
+
+namespace shoal::wire {
+
+struct LinkOptions {
+  double up_bytes_per_s = 0, down_bytes_per_s = 0;  // 0: no limit
+  Duration rtt;                                     // half of it is added to what is sent
+  Duration jitter;                                  // deviation of that delay
+  std::uint64_t seed = 1;
+  bool operator==(const LinkOptions&) const = default;
+};
+
+// "up=200mbit,down=200mbit,rtt=80ms,jitter=5ms": any of the four, in any order, each once. Rates in
+// kbit, mbit or gbit per second, times in us, ms or s. Refuses (kValidation) with the name of the
+// field.
+Result<LinkOptions> parse_link(std::string_view text);
+
+// Thread-safe. Times are those of one clock, any.
+class LinkEmulation {
+ public:
+  explicit LinkEmulation(const LinkOptions& options) : options_(options), prng_(options.seed) {}
+
+  // When `bytes` that are sent at `now` come out of the line.
+  Instant up(Instant now, std::int64_t bytes);
+  // When `bytes` that came out of the sender's line at `now` have passed the receiver's.
+  Instant down(Instant now, std::int64_t bytes);
+
+ private:
+  static Instant pass(Instant& free, Instant now, std::int64_t bytes, double bytes_per_s);
+
+  const LinkOptions options_;
+  std::mutex mutex_;
+  Prng prng_;
+  Instant up_free_, down_free_;
+};
+
+}  // namespace shoal::wire
