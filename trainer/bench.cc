@@ -12,6 +12,7 @@
 
 #include "base/prng.h"
 #include "trainer/learner.h"
+#include "trainer/parameter_layout.h"
 #include "trainer/safetensors.h"
 
 namespace shoal::trainer {
@@ -55,10 +56,11 @@ int complain(const std::string& text) {
   return 1;
 }
 
-MaybeFailure run_steps(Learner& learner, std::int64_t first, std::int64_t count) {
+MaybeFailure run_steps(Learner& learner, const TrainSpec& train, std::int64_t first,
+                       std::int64_t count) {
   for (std::int64_t i = first; i < first + count; ++i) {
     StepResult result;
-    if (auto failure = learner.train_step(Steps(i), i * learner.spec().train.batch, result)) {
+    if (auto failure = learner.train_step(Steps(i), i * train.batch, result)) {
       return failure;
     }
   }
@@ -122,14 +124,19 @@ int bench(const BenchOptions& options) {
   if (const Status s = prepare_device(choice); !s) return complain(to_string(s.error()));
   auto data = Dataset::open(spec);
   if (!data) return complain(to_string(data.error()));
-  std::unique_ptr<Learner> learner;
-  if (auto f = Learner::create(spec, std::move(*data), choice, learner)) return complain(f->detail);
+  std::unique_ptr<StageModel> model;
+  if (auto f = StageModel::create(spec, whole_model(spec.model), choice, model)) {
+    return complain(f->detail);
+  }
+  Learner learner(*model, std::move(*data));
   Device device;
   if (auto f = guarded([&] { device = measure_device(choice); })) return complain(f->detail);
-  learner->seed();
-  if (auto f = run_steps(*learner, 0, kWarmupSteps)) return complain(f->detail);
+  model->seed();
+  if (auto f = run_steps(learner, spec.train, 0, kWarmupSteps)) return complain(f->detail);
   const auto start = std::chrono::steady_clock::now();
-  if (auto f = run_steps(*learner, kWarmupSteps, options.steps)) return complain(f->detail);
+  if (auto f = run_steps(learner, spec.train, kWarmupSteps, options.steps)) {
+    return complain(f->detail);
+  }
   const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
   print(options, spec, device, describe_libraries(choice), elapsed.count());
   return 0;

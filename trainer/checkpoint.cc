@@ -1,11 +1,14 @@
 // See checkpoint.h.
 #include "trainer/checkpoint.h"
 
+#include <charconv>
+
 #include <fcntl.h>
 #include <nlohmann/json.hpp>
 #include <unistd.h>
 
 #include "proto/job_spec_text.h"
+#include "trainer/checkpoint_config.h"
 #include "trainer/parameter_layout.h"
 #include "trainer/safetensors.h"
 
@@ -14,77 +17,10 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr int kFormat = 1;
+constexpr int kFormat = 2;
 
 std::span<const float> slot_values(std::span<const float> flat, const TensorSlot& slot) {
   return flat.subspan(static_cast<std::size_t>(slot.first), static_cast<std::size_t>(slot.count));
-}
-
-Json llama_config(const ModelSpec& model) {
-  return {{"architectures", {"LlamaForCausalLM"}},
-          {"model_type", "llama"},
-          {"hidden_size", model.hidden},
-          {"intermediate_size", model.ffn},
-          {"num_hidden_layers", model.layers},
-          {"num_attention_heads", model.heads},
-          {"num_key_value_heads", model.kv_heads},
-          {"head_dim", model.hidden / model.heads},
-          {"max_position_embeddings", model.context},
-          {"vocab_size", model.vocab},
-          {"hidden_act", "silu"},
-          {"rms_norm_eps", 1e-5},
-          {"rope_theta", 10000.0},
-          {"rope_scaling", nullptr},
-          {"attention_bias", false},
-          {"mlp_bias", false},
-          {"attention_dropout", 0.0},
-          {"initializer_range", 0.02},
-          {"tie_word_embeddings", false}};
-}
-
-Json gpt2_config(const ModelSpec& model) {
-  return {{"architectures", {"GPT2LMHeadModel"}},
-          {"model_type", "gpt2"},
-          {"n_embd", model.hidden},
-          {"n_inner", model.ffn},
-          {"n_layer", model.layers},
-          {"n_head", model.heads},
-          {"n_positions", model.context},
-          {"n_ctx", model.context},
-          {"vocab_size", model.vocab},
-          {"activation_function", "gelu_new"},
-          {"layer_norm_epsilon", 1e-5},
-          {"resid_pdrop", 0.0},
-          {"embd_pdrop", 0.0},
-          {"attn_pdrop", 0.0},
-          {"scale_attn_weights", true},
-          {"initializer_range", 0.02},
-          {"tie_word_embeddings", true}};
-}
-
-// No token of these vocabularies begins, ends or pads a text: the libraries' defaults would be
-// wrong ones.
-void add_special_tokens(Json& config) {
-  config["bos_token_id"] = nullptr;
-  config["eos_token_id"] = nullptr;
-  config["pad_token_id"] = nullptr;
-}
-
-std::string model_config(const ModelSpec& model) {
-  Json config = model.family == ModelFamily::kLlama ? llama_config(model) : gpt2_config(model);
-  add_special_tokens(config);
-  config["use_cache"] = true;
-  config["torch_dtype"] = "float32";
-  return config.dump(2) + "\n";
-}
-
-std::string generation_config() {
-  Json config;
-  add_special_tokens(config);
-  config["do_sample"] = true;
-  config["temperature"] = 0.8;
-  config["top_k"] = 40;
-  return config.dump(2) + "\n";
 }
 
 Json tokenizer_description(Tokenizer tokenizer) {
@@ -95,7 +31,13 @@ Json tokenizer_description(Tokenizer tokenizer) {
           {"description", "token = little-endian uint16 of the training file; text by its maker"}};
 }
 
+std::string text_of(const RoundKey& key) {
+  return to_string(key.job) + "/" + std::to_string(key.lineage) + "/" + std::to_string(key.round);
+}
+
 std::string shoal_json(const CheckpointContent& content) {
+  Json cut = Json::array();
+  for (const UnitRange& range : content.cut) cut.push_back({range.first, range.last});
   const Json json = {{"format", kFormat},
                      {"spec", Json::parse(proto::spec_to_json(content.spec).dump())},
                      {"round",
@@ -103,13 +45,8 @@ std::string shoal_json(const CheckpointContent& content) {
                        {"lineage", content.key.lineage},
                        {"round", content.key.round}}},
                      {"step", content.step.count()},
-                     {"adam_step", content.adam_step},
-                     {"value_count", content.anchor.size()},
-                     {"digests",
-                      {{"anchor", to_hex(digest_of(content.anchor))},
-                       {"momentum", to_hex(digest_of(content.momentum))},
-                       {"adam_m", to_hex(digest_of(content.adam_m))},
-                       {"adam_v", to_hex(digest_of(content.adam_v))}}},
+                     {"value_count", parameter_count(content.spec.model)},
+                     {"cut", cut},
                      {"tokenizer", tokenizer_description(content.spec.data.tokenizer)}};
   return json.dump(2) + "\n";
 }
@@ -122,30 +59,45 @@ Status sync_folder(const std::filesystem::path& folder) {
   return Error{Code::kUnavailable, "cannot sync " + folder.string(), "", ""};
 }
 
+// Every file of tensors names its round and the digests of what it holds.
 Status write_tensors(const std::filesystem::path& folder, const CheckpointContent& content) {
+  const std::size_t stages = content.cut.size();
+  const UnitRange units = content.cut.at(static_cast<std::size_t>(content.stage));
   std::vector<TensorToWrite> model;
-  for (const TensorSlot& slot : parameter_layout(content.spec.model)) {
+  for (const TensorSlot& slot : parameter_layout(content.spec.model, units)) {
     model.push_back({slot.name, slot.shape, slot_values(content.anchor, slot)});
   }
-  const Metadata metadata = {{"format", "pt"}};
-  if (Status s = write_safetensors(folder / "model.safetensors", model, metadata); !s) return s;
+  const std::string round = text_of(content.key);
+  const auto path = folder / model_file(content.stage, stages);
+  const Metadata about_model = {
+      {"format", "pt"}, {"round", round}, {"anchor", to_hex(digest_of(content.anchor))}};
+  if (Status s = write_safetensors(path, model, about_model); !s) return s;
   const std::vector<std::int64_t> flat = {static_cast<std::int64_t>(content.anchor.size())};
-  return write_safetensors(folder / "shoal_state.safetensors",
+  return write_safetensors(folder / state_file(content.stage, stages),
                            {{"outer_momentum", flat, content.momentum},
                             {"adam_m", flat, content.adam_m},
                             {"adam_v", flat, content.adam_v}},
-                           {});
+                           {{"round", round},
+                            {"outer_momentum", to_hex(digest_of(content.momentum))},
+                            {"adam_m", to_hex(digest_of(content.adam_m))},
+                            {"adam_v", to_hex(digest_of(content.adam_v))},
+                            {"adam_step", std::to_string(content.adam_step)}});
 }
 
-struct Head {  // shoal.json, read
-  JobSpec spec;
-  RoundKey key;
-  Steps step;
-  std::int64_t adam_step = 0;
-  std::map<std::string, std::string> digests;
-};
+// What stage 0 writes for all of them.
+Status write_descriptions(const std::filesystem::path& folder, const CheckpointContent& content) {
+  const ModelSpec& model = content.spec.model;
+  if (Status s = write_file(folder / "config.json", model_config(model)); !s) return s;
+  if (Status s = write_file(folder / "generation_config.json", generation_config()); !s) return s;
+  if (content.cut.size() > 1) {
+    const auto index = folder / "model.safetensors.index.json";
+    if (Status s = write_file(index, shard_index(model, content.cut)); !s) return s;
+  }
+  return write_file(folder / "shoal.json", shoal_json(content));
+}
 
-Result<Head> read_head(const std::filesystem::path& path) {
+// What shoal.json says.
+Result<Checkpoint> read_head(const std::filesystem::path& path) {
   const auto text = read_file(path);
   if (!text) {
     return Error{Code::kNotFound, path.string() + " cannot be read", "",
@@ -155,7 +107,7 @@ Result<Head> read_head(const std::filesystem::path& path) {
     return Error{Code::kDataLoss, path.string() + ": " + why, "",
                  "take another copy of the checkpoint"};
   };
-  Head head;
+  Checkpoint head;
   try {
     const auto json = nlohmann::json::parse(*text);
     if (json.at("format") != kFormat) {
@@ -169,46 +121,91 @@ Result<Head> read_head(const std::filesystem::path& path) {
     head.key = {JobId(round.at("job").get<std::uint64_t>()),
                 round.at("lineage").get<std::int64_t>(), round.at("round").get<RoundNumber>()};
     head.step = Steps(json.at("step").get<std::int64_t>());
-    head.adam_step = json.at("adam_step").get<std::int64_t>();
-    head.digests = json.at("digests").get<std::map<std::string, std::string>>();
+    for (const auto& range : json.at("cut")) {
+      head.cut.push_back({range.at(0).get<std::int32_t>(), range.at(1).get<std::int32_t>()});
+    }
   } catch (const nlohmann::json::exception& e) {
     return bad(e.what());
   }
+  if (!is_cut(head.cut, whole_model(head.spec.model))) return bad("its cut does not fit the model");
   return head;
 }
 
-Status check_digest(const Head& head, const std::string& name, std::span<const float> values) {
-  const auto it = head.digests.find(name);
-  if (it != head.digests.end() && it->second == to_hex(digest_of(values))) return {};
-  return Error{Code::kDataLoss, "the digest of " + name + " does not match the checkpoint's", "",
-               "take another copy of the checkpoint"};
-}
+// One stage's files, appended to the vectors of a checkpoint.
+class ShardReader {
+ public:
+  ShardReader(const std::filesystem::path& folder, StageIndex stage, Checkpoint& out)
+      : folder_(folder), stage_(stage), out_(out) {}
 
-Status read_anchor(const std::filesystem::path& folder, const Head& head, std::vector<float>& out) {
-  const auto file = SafetensorsFile::open(folder / "model.safetensors");
-  if (!file) return file.error();
-  out.resize(static_cast<std::size_t>(parameter_count(head.spec.model)));
-  for (const TensorSlot& slot : parameter_layout(head.spec.model)) {
-    const auto values = std::span(out).subspan(static_cast<std::size_t>(slot.first),
-                                               static_cast<std::size_t>(slot.count));
-    if (Status s = file->read(slot.name, slot.shape, values); !s) return s;
+  Status read_model() {
+    const auto file = open(model_file(stage_, out_.cut.size()));
+    if (!file) return file.error();
+    const UnitRange units = out_.cut.at(static_cast<std::size_t>(stage_));
+    const auto layout = parameter_layout(out_.spec.model, units);
+    const auto all = extend(out_.anchor, value_count(layout));
+    for (const TensorSlot& slot : layout) {
+      const auto values =
+          all.subspan(static_cast<std::size_t>(slot.first), static_cast<std::size_t>(slot.count));
+      if (Status s = file->read(slot.name, slot.shape, values); !s) return s;
+    }
+    return check_digest(*file, "anchor", all);
   }
-  return check_digest(head, "anchor", out);
-}
 
-Status read_state(const std::filesystem::path& folder, const Head& head, Checkpoint& out) {
-  const auto file = SafetensorsFile::open(folder / "shoal_state.safetensors");
-  if (!file) return file.error();
-  const std::vector<std::int64_t> flat = {static_cast<std::int64_t>(out.anchor.size())};
-  const auto read = [&](const char* tensor, const char* digest, std::vector<float>& values) {
-    values.resize(out.anchor.size());
-    const Status s = file->read(tensor, flat, values);
-    return s ? check_digest(head, digest, values) : s;
-  };
-  if (Status s = read("outer_momentum", "momentum", out.momentum); !s) return s;
-  if (Status s = read("adam_m", "adam_m", out.adam_m); !s) return s;
-  return read("adam_v", "adam_v", out.adam_v);
-}
+  Status read_state() {
+    const auto file = open(state_file(stage_, out_.cut.size()));
+    if (!file) return file.error();
+    const auto step = metadata(*file, "adam_step");
+    const auto [end, error] =
+        std::from_chars(step.data(), step.data() + step.size(), out_.adam_step);
+    if (error != std::errc() || end != step.data() + step.size()) {
+      return damaged("adam_step is not a number");
+    }
+    if (Status s = read_flat(*file, "outer_momentum", out_.momentum); !s) return s;
+    if (Status s = read_flat(*file, "adam_m", out_.adam_m); !s) return s;
+    return read_flat(*file, "adam_v", out_.adam_v);
+  }
+
+ private:
+  static Error damaged(const std::string& what) {
+    return {Code::kDataLoss, what, "", "take another copy of the checkpoint"};
+  }
+  static std::string metadata(const SafetensorsFile& file, const std::string& name) {
+    const auto it = file.metadata().find(name);
+    return it == file.metadata().end() ? "" : it->second;
+  }
+  static std::span<float> extend(std::vector<float>& values, std::int64_t count) {
+    const std::size_t before = values.size();
+    values.resize(before + static_cast<std::size_t>(count));
+    return std::span(values).subspan(before);
+  }
+
+  // Shards of different rounds together are no checkpoint.
+  Result<SafetensorsFile> open(const std::string& name) const {
+    auto file = SafetensorsFile::open(folder_ / name);
+    if (!file) return file.error();
+    if (metadata(*file, "round") != text_of(out_.key)) {
+      return damaged(name + " is not of round " + text_of(out_.key));
+    }
+    return file;
+  }
+  Status check_digest(const SafetensorsFile& file, const std::string& name,
+                      std::span<const float> values) const {
+    if (metadata(file, name) == to_hex(digest_of(values))) return {};
+    return damaged("the digest of " + name + " of stage " + std::to_string(stage_) +
+                   " does not match the checkpoint's");
+  }
+  Status read_flat(const SafetensorsFile& file, const char* name, std::vector<float>& out) const {
+    const UnitRange units = out_.cut.at(static_cast<std::size_t>(stage_));
+    const std::int64_t count = value_count(parameter_layout(out_.spec.model, units));
+    const auto values = extend(out, count);
+    if (Status s = file.read(name, {count}, values); !s) return s;
+    return check_digest(file, name, values);
+  }
+
+  const std::filesystem::path& folder_;
+  StageIndex stage_;
+  Checkpoint& out_;
+};
 
 }  // namespace
 
@@ -220,19 +217,26 @@ Status write_checkpoint(const std::filesystem::path& folder, const CheckpointCon
                  "", ""};
   }
   if (Status s = write_tensors(folder, content); !s) return s;
-  if (Status s = write_file(folder / "config.json", model_config(content.spec.model)); !s) return s;
-  if (Status s = write_file(folder / "generation_config.json", generation_config()); !s) return s;
-  if (Status s = write_file(folder / "shoal.json", shoal_json(content)); !s) return s;
+  if (content.stage == 0) {
+    if (Status s = write_descriptions(folder, content); !s) return s;
+  }
   return sync_folder(folder);
 }
 
-Result<Checkpoint> read_checkpoint(const std::filesystem::path& folder, bool with_state) {
-  const auto head = read_head(folder / "shoal.json");
-  if (!head) return head.error();
-  Checkpoint out{head->spec, head->key, head->step, {}, {}, {}, {}, head->adam_step};
-  if (Status s = read_anchor(folder, *head, out.anchor); !s) return s.error();
-  if (with_state) {
-    if (Status s = read_state(folder, *head, out); !s) return s.error();
+Result<Checkpoint> read_checkpoint(const std::filesystem::path& folder,
+                                   std::optional<StageIndex> stage, bool with_state) {
+  auto out = read_head(folder / "shoal.json");
+  if (!out) return out.error();
+  const auto stages = static_cast<StageIndex>(out->cut.size());
+  if (stage && (*stage < 0 || *stage >= stages)) {
+    return Error{Code::kIncompatible, "the checkpoint has no stage " + std::to_string(*stage), "",
+                 "the checkpoint belongs to another cut of the model"};
+  }
+  for (StageIndex s = stage.value_or(0); s < (stage ? *stage + 1 : stages); ++s) {
+    ShardReader reader(folder, s, *out);
+    if (Status read = reader.read_model(); !read) return read.error();
+    if (!with_state) continue;
+    if (Status read = reader.read_state(); !read) return read.error();
   }
   return out;
 }

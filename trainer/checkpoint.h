@@ -4,7 +4,11 @@
 //   config.json              LlamaConfig or GPT2Config
 //   generation_config.json   defaults for sampling
 //   shoal_state.safetensors  outer momentum and both Adam moments, flat, in the model's order
-//   shoal.json               spec, round, step, digests, Adam step, and how text becomes tokens
+//   shoal.json               spec, cut, round, step, and how text becomes tokens
+//
+// Of a model that is cut each stage writes the two .safetensors files of its own, numbered
+// "-00001-of-00004", and stage 0 the others and model.safetensors.index.json: a sharded checkpoint.
+// The digests stand in the metadata of the file they are about.
 //
 // Every file is synced; whole folders become visible atomically through their reader's manifest,
 // which is the agent's business. No torch here.
@@ -12,6 +16,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -24,25 +29,31 @@ namespace shoal::trainer {
 
 struct CheckpointContent {
   const JobSpec& spec;  // derived fields filled
+  std::vector<UnitRange> cut;
+  StageIndex stage = 0;
   RoundKey key;
-  Steps step;  // of the job's schedule
-  std::span<const float> anchor, momentum, adam_m, adam_v;
+  Steps step;                                               // of the job's schedule
+  std::span<const float> anchor, momentum, adam_m, adam_v;  // of the stage
   std::int64_t adam_step = 0;
 };
 
-// Creates the folder where it is missing and replaces files of the same names.
+// Writes what the stage has to write. Creates the folder where it is missing and replaces files of
+// the same names.
 Status write_checkpoint(const std::filesystem::path& folder, const CheckpointContent& content);
 
 struct Checkpoint {
   JobSpec spec;
+  std::vector<UnitRange> cut;
   RoundKey key;
   Steps step;
   std::vector<float> anchor, momentum, adam_m, adam_v;
-  std::int64_t adam_step = 0;
+  std::int64_t adam_step = 0;  // of the stage; of the last one of a whole model
 };
 
-// kNotFound without the files, kDataLoss when a digest does not match, kIncompatible for another
-// model. Without `with_state` only spec, key and anchor are read.
-Result<Checkpoint> read_checkpoint(const std::filesystem::path& folder, bool with_state);
+// One stage, or without `stage` the whole model, of any cut. kNotFound without the files,
+// kDataLoss when a digest does not match or files are of different rounds, kIncompatible for
+// another model. Without `with_state` momentum and Adam's state are not read.
+Result<Checkpoint> read_checkpoint(const std::filesystem::path& folder,
+                                   std::optional<StageIndex> stage, bool with_state);
 
 }  // namespace shoal::trainer

@@ -30,9 +30,10 @@ struct FetchEnded {
   Status status;
 };
 struct AdamWanted {};   // a joiner fetches our state and waits for the moments
+struct Woken {};        // something arrived from a neighbour in the pipeline
 struct StreamEnded {};  // the agent is gone
 
-using Event = std::variant<ToTrainer, ReduceEnded, FetchEnded, AdamWanted, StreamEnded>;
+using Event = std::variant<ToTrainer, ReduceEnded, FetchEnded, AdamWanted, Woken, StreamEnded>;
 
 class EventQueue {
  public:

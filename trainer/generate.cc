@@ -10,6 +10,7 @@
 
 #include "trainer/checkpoint.h"
 #include "trainer/learner.h"
+#include "trainer/parameter_layout.h"
 #include "trainer/sampling.h"
 
 namespace shoal::trainer {
@@ -76,17 +77,18 @@ int generate(const GenerateOptions& options) {
   const DeviceChoice device{DeviceKind::kCpu, 0, options.threads};
   if (const Status prepared = prepare_device(device); !prepared)
     return complain(to_string(prepared.error()));
-  auto checkpoint = read_checkpoint(options.checkpoint, false);
+  auto checkpoint = read_checkpoint(options.checkpoint, std::nullopt, false);
   if (!checkpoint) return complain(to_string(checkpoint.error()));
   JobSpec spec = checkpoint->spec;
   spec.train.precision = Precision::kFp32;  // the CPU's
   auto tokens = tokens_of(options.prompt, spec);
   if (!tokens) return complain(to_string(tokens.error()));
-  std::unique_ptr<Learner> learner;
-  if (const auto failure = Learner::create(spec, nullptr, device, learner)) {
+  std::unique_ptr<StageModel> model;
+  if (const auto failure = StageModel::create(spec, whole_model(spec.model), device, model)) {
     return complain(failure->detail);
   }
-  learner->write_parameters(checkpoint->anchor);
+  model->write_parameters(checkpoint->anchor);
+  Learner learner(*model, nullptr);
 
   Prng prng(options.seed);
   std::string text;
@@ -94,7 +96,7 @@ int generate(const GenerateOptions& options) {
   if (!options.json) std::cout << options.prompt << std::flush;
   for (std::int64_t i = 0; i < options.tokens; ++i) {
     const auto seen = std::min(tokens->size(), static_cast<std::size_t>(spec.model.context));
-    if (const auto failure = learner->next_logits(std::span(*tokens).last(seen), logits)) {
+    if (const auto failure = learner.next_logits(std::span(*tokens).last(seen), logits)) {
       return complain(failure->detail);
     }
     tokens->push_back(sample_token(logits, options.temperature, options.top_k, prng));

@@ -9,6 +9,9 @@
 
 #include <gmock/gmock.h>
 
+#include "trainer/parameter_layout.h"
+#include "trainer/slowdown.h"
+
 namespace shoal::trainer {
 namespace {
 
@@ -26,18 +29,25 @@ class LearnerTest : public testing::Test {
     spec_.train.warmup = Steps(2);
     spec_.train.steps = Steps(100);
   }
-  std::unique_ptr<Learner> make(const JobSpec& spec) {
+  struct Pair {
+    std::unique_ptr<StageModel> model;
+    std::unique_ptr<Learner> learner;
+    Learner* operator->() const { return learner.get(); }
+  };
+  Pair make(const JobSpec& spec) {
     auto data = Dataset::open(spec);
     EXPECT_TRUE(data.ok());
-    std::unique_ptr<Learner> learner;
-    const auto failure = Learner::create(with_derived_fields(spec), std::move(*data), {}, learner);
+    const JobSpec full = with_derived_fields(spec);
+    Pair pair;
+    const auto failure = StageModel::create(full, whole_model(full.model), {}, pair.model);
     EXPECT_FALSE(failure.has_value()) << failure->detail;
-    learner->seed();
-    return learner;
+    pair.model->seed();
+    pair.learner = std::make_unique<Learner>(*pair.model, std::move(*data));
+    return pair;
   }
-  std::vector<float> parameters(const Learner& learner) {
-    std::vector<float> out(static_cast<std::size_t>(learner.value_count()));
-    learner.read_parameters(out);
+  std::vector<float> parameters(const Pair& pair) {
+    std::vector<float> out(static_cast<std::size_t>(pair.model->value_count()));
+    pair.model->read_parameters(out);
     return out;
   }
 
@@ -75,25 +85,25 @@ TEST_F(LearnerTest, SameSeedSameSteps) {
     ASSERT_FALSE(a->train_step(Steps(i), i * 6, result));
     ASSERT_FALSE(b->train_step(Steps(i), i * 6, result));
   }
-  EXPECT_EQ(parameters(*a), parameters(*b));
+  EXPECT_EQ(parameters(a), parameters(b));
 }
 
 TEST_F(LearnerTest, NonFiniteStepsAreSkippedAndCounted) {
   const auto learner = make(spec_);
-  auto broken = parameters(*learner);
+  auto broken = parameters(learner);
   broken[0] = std::numeric_limits<float>::quiet_NaN();
   broken.back() = std::numeric_limits<float>::infinity();
-  learner->write_parameters(broken);
+  learner.model->write_parameters(broken);
   StepResult result;
   ASSERT_FALSE(learner->train_step(Steps(5), 0, result));
   ASSERT_FALSE(learner->train_step(Steps(6), 6, result));
   EXPECT_FALSE(result.finite);
-  EXPECT_EQ(learner->nonfinite_in_a_row(), 2);
-  EXPECT_EQ(learner->adam_step(), 0);
-  learner->seed();
+  EXPECT_EQ(learner.model->nonfinite_in_a_row(), 2);
+  EXPECT_EQ(learner.model->adam_step(), 0);
+  learner.model->seed();
   ASSERT_FALSE(learner->train_step(Steps(7), 12, result));
-  EXPECT_EQ(learner->nonfinite_in_a_row(), 0);
-  EXPECT_EQ(learner->adam_step(), 1);
+  EXPECT_EQ(learner.model->nonfinite_in_a_row(), 0);
+  EXPECT_EQ(learner.model->adam_step(), 1);
 }
 
 TEST_F(LearnerTest, StateMovesToAnotherLearner) {
@@ -101,22 +111,52 @@ TEST_F(LearnerTest, StateMovesToAnotherLearner) {
   StepResult result;
   for (int i = 0; i < 3; ++i) ASSERT_FALSE(a->train_step(Steps(i), i * 6, result));
   const auto b = make(spec_);
-  std::vector<float> m(static_cast<std::size_t>(a->value_count())), v(m.size());
-  a->read_adam(m, v);
-  b->write_parameters(parameters(*a));
-  b->write_adam(m, v, a->adam_step());
+  std::vector<float> m(static_cast<std::size_t>(a.model->value_count())), v(m.size());
+  a.model->read_adam(m, v);
+  b.model->write_parameters(parameters(a));
+  b.model->write_adam(m, v, a.model->adam_step());
   ASSERT_FALSE(a->train_step(Steps(3), 18, result));
   ASSERT_FALSE(b->train_step(Steps(3), 18, result));
-  EXPECT_EQ(parameters(*a), parameters(*b));
+  EXPECT_EQ(parameters(a), parameters(b));
 }
 
 TEST_F(LearnerTest, Bf16IsRefusedOnACpu) {
   spec_.train.precision = Precision::kBf16;
-  std::unique_ptr<Learner> learner;
-  const auto failure = Learner::create(with_derived_fields(spec_), nullptr, {}, learner);
+  const JobSpec spec = with_derived_fields(spec_);
+  std::unique_ptr<StageModel> model;
+  const auto failure = StageModel::create(spec, whole_model(spec.model), {}, model);
   ASSERT_TRUE(failure.has_value());
   EXPECT_EQ(failure->kind, ReplicaFailure::kModelDoesNotFit);
   EXPECT_THAT(failure->detail, testing::HasSubstr("bf16"));
+}
+
+TEST_F(LearnerTest, ATiedModelHasNoParts) {
+  spec_.model.tie_embeddings = true;
+  const JobSpec spec = with_derived_fields(spec_);
+  std::unique_ptr<StageModel> model;
+  const auto failure = StageModel::create(spec, {0, 2}, {}, model);
+  ASSERT_TRUE(failure.has_value());
+  EXPECT_EQ(failure->kind, ReplicaFailure::kModelDoesNotFit);
+  EXPECT_THAT(failure->detail, testing::HasSubstr("tie_embeddings"));
+}
+
+TEST_F(LearnerTest, TooManyNonFiniteStepsAreAFailure) {
+  const auto learner = make(spec_);
+  auto broken = parameters(learner);
+  for (float& value : broken) value = std::numeric_limits<float>::quiet_NaN();
+  learner.model->write_parameters(broken);
+  StepResult result;
+  for (int i = 0; i < 9; ++i) ASSERT_FALSE(learner->train_step(Steps(i), i * 6, result));
+  const auto failure = learner->train_step(Steps(9), 54, result);
+  ASSERT_TRUE(failure.has_value());
+  EXPECT_EQ(failure->kind, ReplicaFailure::kNonFiniteLoss);
+}
+
+TEST(Slowdown, ASlowerDeviceWaitsTheRestOfItsTime) {
+  using std::chrono::milliseconds;
+  EXPECT_EQ(extra_wait(milliseconds(10), 1), milliseconds(0));
+  EXPECT_EQ(extra_wait(milliseconds(10), 0.5), milliseconds(10));
+  EXPECT_EQ(extra_wait(milliseconds(10), 0.25), milliseconds(30));
 }
 
 TEST_F(LearnerTest, OutOfMemoryHasItsName) {

@@ -84,35 +84,63 @@ class LlamaBlock : public torch::nn::Module {
   torch::Tensor norm1_, qkv_, out_, norm2_, gate_up_, down_;
 };
 
-class Llama : public Network {
+// What both families do with a range: which units there are, and the blocks one after the other.
+template <typename Block>
+class StageNetwork : public Network {
  public:
-  Llama(const ModelSpec& spec, Views& views, Cast cast, torch::Device device)
-      : spec_(spec),
-        cast_(cast),
-        rotary_(rotary_table(spec.context, spec.hidden / spec.heads, kRopeTheta, device)),
-        embedding_(register_parameter("embedding", views.next())) {
-    for (std::int64_t i = 0; i < spec.layers; ++i) {
+  StageNetwork(const ModelSpec& spec, UnitRange units, Cast cast)
+      : spec_(spec), units_(units), whole_(whole_model(spec)), cast_(cast) {}
+
+ protected:
+  bool has_embedding() const { return units_.first == 0; }
+  bool has_head() const { return units_.last == whole_.last; }
+  void add_blocks(Views& views) {
+    for (std::int32_t unit = units_.first; unit < units_.last; ++unit) {
+      if (unit == 0 || unit == whole_.last - 1) continue;
       blocks_.push_back(
-          register_module("block" + std::to_string(i), std::make_shared<LlamaBlock>(views)));
+          register_module("block" + std::to_string(unit - 1), std::make_shared<Block>(views)));
     }
-    norm_ = register_parameter("norm", views.next());
-    head_ = register_parameter("head", views.next());
+  }
+  // The tied head is the embedding itself.
+  torch::Tensor add_head(Views& views, const torch::Tensor& embedding) {
+    return *spec_.tie_embeddings ? embedding : register_parameter("head", views.next());
+  }
+  AttentionShape shape_of(const torch::Tensor& input) const {
+    return {input.size(0), input.size(1), spec_.heads, spec_.kv_heads, spec_.hidden / spec_.heads};
   }
 
-  torch::Tensor logits(const torch::Tensor& tokens) override {
-    const AttentionShape shape{tokens.size(0), tokens.size(1), spec_.heads, spec_.kv_heads,
-                               spec_.hidden / spec_.heads};
-    auto x = torch::embedding(embedding_, tokens.reshape({-1}));
+  ModelSpec spec_;
+  UnitRange units_, whole_;
+  Cast cast_;
+  std::vector<std::shared_ptr<Block>> blocks_;
+};
+
+class Llama : public StageNetwork<LlamaBlock> {
+ public:
+  Llama(const ModelSpec& spec, UnitRange units, Views& views, Cast cast, torch::Device device)
+      : StageNetwork(spec, units, cast),
+        rotary_(rotary_table(spec.context, spec.hidden / spec.heads, kRopeTheta, device)) {
+    if (has_embedding()) embedding_ = register_parameter("embedding", views.next());
+    add_blocks(views);
+    if (!has_head()) return;
+    norm_ = register_parameter("norm", views.next());
+    head_ = add_head(views, embedding_);
+  }
+
+  torch::Tensor hidden(const torch::Tensor& input) override {
+    const AttentionShape shape = shape_of(input);
+    auto x = has_embedding() ? torch::embedding(embedding_, input.reshape({-1}))
+                             : input.view({-1, spec_.hidden});
     for (const auto& block : blocks_) x = block->forward(x, shape, rotary_, cast_);
-    return linear(rms_norm(x, norm_), head_, cast_);
+    return x;
+  }
+  torch::Tensor head(const torch::Tensor& hidden) override {
+    return linear(rms_norm(hidden, norm_), head_, cast_);
   }
 
  private:
-  ModelSpec spec_;
-  Cast cast_;
   RotaryTable rotary_;
   torch::Tensor embedding_, norm_, head_;
-  std::vector<std::shared_ptr<LlamaBlock>> blocks_;
 };
 
 class Gpt2Block : public torch::nn::Module {
@@ -143,60 +171,68 @@ class Gpt2Block : public torch::nn::Module {
   torch::Tensor norm2_, norm2_bias_, up_, up_bias_, down_, down_bias_;
 };
 
-class Gpt2 : public Network {
+class Gpt2 : public StageNetwork<Gpt2Block> {
  public:
-  Gpt2(const ModelSpec& spec, Views& views, Cast cast)
-      : spec_(spec),
-        cast_(cast),
-        embedding_(register_parameter("embedding", views.next())),
-        positions_(register_parameter("positions", views.next())) {
-    for (std::int64_t i = 0; i < spec.layers; ++i) {
-      blocks_.push_back(
-          register_module("block" + std::to_string(i), std::make_shared<Gpt2Block>(views)));
+  Gpt2(const ModelSpec& spec, UnitRange units, Views& views, Cast cast)
+      : StageNetwork(spec, units, cast) {
+    if (has_embedding()) {
+      embedding_ = register_parameter("embedding", views.next());
+      positions_ = register_parameter("positions", views.next());
     }
+    add_blocks(views);
+    if (!has_head()) return;
     norm_ = register_parameter("norm", views.next());
     norm_bias_ = register_parameter("norm_bias", views.next());
+    head_ = add_head(views, embedding_);
   }
 
-  torch::Tensor logits(const torch::Tensor& tokens) override {
-    const std::int64_t batch = tokens.size(0), length = tokens.size(1);
-    const AttentionShape shape{batch, length, spec_.heads, spec_.heads, spec_.hidden / spec_.heads};
-    auto x = (torch::embedding(embedding_, tokens) + positions_.narrow(0, 0, length))
-                 .view({batch * length, spec_.hidden});
+  torch::Tensor hidden(const torch::Tensor& input) override {
+    const AttentionShape shape = shape_of(input);
+    auto x = has_embedding()
+                 ? torch::embedding(embedding_, input) + positions_.narrow(0, 0, shape.tokens)
+                 : input;
+    x = x.view({-1, spec_.hidden});
     for (const auto& block : blocks_) x = block->forward(x, shape, cast_);
-    return linear(layer_norm(x, norm_, norm_bias_), embedding_, cast_);
+    return x;
+  }
+  torch::Tensor head(const torch::Tensor& hidden) override {
+    return linear(layer_norm(hidden, norm_, norm_bias_), head_, cast_);
   }
 
  private:
-  ModelSpec spec_;
-  Cast cast_;
-  torch::Tensor embedding_, positions_, norm_, norm_bias_;
-  std::vector<std::shared_ptr<Gpt2Block>> blocks_;
+  torch::Tensor embedding_, positions_, norm_, norm_bias_, head_;
 };
 
-std::shared_ptr<Network> make_network(const ModelSpec& spec, Views& views, Cast cast,
-                                      torch::Device device) {
-  if (spec.family == ModelFamily::kLlama) return std::make_shared<Llama>(spec, views, cast, device);
-  return std::make_shared<Gpt2>(spec, views, cast);
+std::shared_ptr<Network> make_network(const ModelSpec& spec, UnitRange units, Views& views,
+                                      Cast cast, torch::Device device) {
+  if (spec.family == ModelFamily::kLlama) {
+    return std::make_shared<Llama>(spec, units, views, cast, device);
+  }
+  return std::make_shared<Gpt2>(spec, units, views, cast);
 }
 
 }  // namespace
 
-Model::Model(const ModelSpec& spec, Precision precision, torch::Device device)
-    : layout_(parameter_layout(spec)) {
-  const std::int64_t values = layout_.back().first + layout_.back().count;
-  SHOAL_CHECK(values == parameter_count(spec), "layout and parameter_count() disagree");
+Model::Model(const ModelSpec& spec, UnitRange units, Precision precision, torch::Device device)
+    : units_(units), whole_(whole_model(spec)), layout_(parameter_layout(spec, units)) {
+  const std::int64_t values = value_count(layout_);
+  SHOAL_CHECK(units != whole_ || values == parameter_count(spec),
+              "layout and parameter_count() disagree");
   const auto options = torch::TensorOptions().dtype(torch::kFloat32).device(device);
   flat_ = torch::zeros({values}, options);
   flat_gradient_ = torch::zeros({values}, options);
   Views views(layout_, flat_, flat_gradient_);
-  network_ = make_network(spec, views, Cast{precision == Precision::kBf16}, device);
+  network_ = make_network(spec, units, views, Cast{precision == Precision::kBf16}, device);
   SHOAL_CHECK(views.done(), "the layout has more parameters than its network");
 }
 
-torch::Tensor Model::loss(const torch::Tensor& tokens, const torch::Tensor& targets,
-                          double factor) {
-  return cross_entropy(network_->logits(tokens), targets.reshape({-1}), factor);
+torch::Tensor Model::logits(const torch::Tensor& input) {
+  SHOAL_CHECK(has_head(), "this stage has no head");
+  return network_->head(network_->hidden(input));
+}
+
+torch::Tensor Model::loss(const torch::Tensor& input, const torch::Tensor& targets, double factor) {
+  return cross_entropy(logits(input), targets.reshape({-1}), factor);
 }
 
 }  // namespace shoal::trainer

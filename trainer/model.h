@@ -1,10 +1,11 @@
-// The two model families over one flat fp32 vector. Every parameter is a view into `flat`, its
-// gradient a view into `flat_gradient`; anchors, pseudo-gradients, AdamW and checkpoints treat them
-// as plain spans in the order of parameter_layout(). With bf16 the weights are cast where a matrix
-// product uses them; the residual stream, norms and the loss stay fp32.
+// The two model families, as a stage of any range of units, over one flat fp32 vector. Every
+// parameter is a view into `flat`, its gradient a view into `flat_gradient`; anchors,
+// pseudo-gradients, AdamW and checkpoints treat them as plain spans in the order of
+// parameter_layout(). With bf16 the weights are cast where a matrix product uses them; the residual
+// stream, norms and the loss stay fp32.
 //
-// llama: RMSNorm, rotary positions, grouped-query attention, SwiGLU, untied head, no biases.
-// gpt2: learned positions, LayerNorm, GELU (tanh), biases, the head tied to the embedding.
+// llama: RMSNorm, rotary positions, grouped-query attention, SwiGLU, no biases.
+// gpt2: learned positions, LayerNorm, GELU (tanh), biases.
 //
 // One thread at a time. libtorch's exceptions pass through (torch_bridge.h names them).
 #pragma once
@@ -18,21 +19,28 @@
 
 namespace shoal::trainer {
 
-// The network alone: tokens in, logits out.
+// The network alone. Its input: tokens [batch, length] int64 where the range begins with the
+// embedding, else the residual stream [batch, length, hidden]; length <= context. Its output: the
+// residual stream [batch * length, hidden].
 class Network : public torch::nn::Module {
  public:
-  // tokens: [batch, length] int64, length <= context. Returns [batch * length, vocab].
-  virtual torch::Tensor logits(const torch::Tensor& tokens) = 0;
+  virtual torch::Tensor hidden(const torch::Tensor& input) = 0;
+  // The head, where the range ends with it: [rows, hidden] -> [rows, vocab].
+  virtual torch::Tensor head(const torch::Tensor& hidden) = 0;
 };
 
 class Model {
  public:
   // Derived fields of `spec` must be filled. Parameters and gradients start as zeros.
-  Model(const ModelSpec& spec, Precision precision, torch::Device device);
+  Model(const ModelSpec& spec, UnitRange units, Precision precision, torch::Device device);
 
-  torch::Tensor logits(const torch::Tensor& tokens) { return network_->logits(tokens); }
+  bool has_embedding() const { return units_.first == 0; }
+  bool has_head() const { return units_.last == whole_.last; }
+
+  torch::Tensor hidden(const torch::Tensor& input) { return network_->hidden(input); }
+  torch::Tensor logits(const torch::Tensor& input);  // [batch * length, vocab]; needs the head
   // factor * sum of the cross-entropies of `targets` [batch, length], in nats; a scalar.
-  torch::Tensor loss(const torch::Tensor& tokens, const torch::Tensor& targets, double factor);
+  torch::Tensor loss(const torch::Tensor& input, const torch::Tensor& targets, double factor);
 
   torch::Tensor& flat() { return flat_; }                    // [values], on the device
   torch::Tensor& flat_gradient() { return flat_gradient_; }  // backward() adds to it
@@ -40,6 +48,7 @@ class Model {
   Network& network() { return *network_; }
 
  private:
+  UnitRange units_, whole_;
   std::vector<TensorSlot> layout_;
   torch::Tensor flat_, flat_gradient_;
   std::shared_ptr<Network> network_;

@@ -19,7 +19,8 @@ ModelSpec tiny(ModelFamily family) {
 
 class ModelTest : public testing::TestWithParam<ModelFamily> {
  protected:
-  ModelTest() : model_(tiny(GetParam()), Precision::kFp32, torch::kCPU) {
+  ModelTest()
+      : model_(tiny(GetParam()), whole_model(tiny(GetParam())), Precision::kFp32, torch::kCPU) {
     torch::manual_seed(3);
     std::vector<float> initial(static_cast<std::size_t>(model_.flat().numel()));
     initialize(model_.layout(), 5, initial);

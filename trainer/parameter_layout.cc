@@ -12,10 +12,14 @@ namespace {
 
 constexpr double kDeviation = 0.02;
 
+// Collects the tensors of all units and keeps those of `kept`.
 class Layout {
  public:
-  explicit Layout(const ModelSpec& model)
-      : residual_deviation_(kDeviation / std::sqrt(2.0 * static_cast<double>(model.layers))) {}
+  Layout(const ModelSpec& model, UnitRange kept)
+      : residual_deviation_(kDeviation / std::sqrt(2.0 * static_cast<double>(model.layers))),
+        kept_(kept) {}
+
+  void next_unit() { ++unit_; }
 
   void matrix(std::string name, std::int64_t rows, std::int64_t columns) {
     add(std::move(name), {rows, columns}, true, Initial::kNormal, kDeviation);
@@ -38,16 +42,25 @@ class Layout {
  private:
   void add(std::string name, std::vector<std::int64_t> shape, bool decays, Initial initial,
            double deviation) {
-    TensorSlot slot{std::move(name), std::move(shape), next_, 1, decays, initial, deviation};
+    const std::uint64_t index = index_++;
+    if (unit_ < kept_.first || unit_ >= kept_.last) return;
+    TensorSlot slot{std::move(name), std::move(shape), next_, 1, index, decays, initial, deviation};
     for (const std::int64_t size : slot.shape) slot.count *= size;
     next_ += slot.count;
     slots_.push_back(std::move(slot));
   }
 
   double residual_deviation_;
+  UnitRange kept_;
+  std::int32_t unit_ = 0;
+  std::uint64_t index_ = 0;
   std::int64_t next_ = 0;
   std::vector<TensorSlot> slots_;
 };
+
+void llama_embedding(const ModelSpec& model, Layout& layout) {
+  layout.matrix("model.embed_tokens.weight", model.vocab, model.hidden);
+}
 
 void llama_layer(const ModelSpec& model, std::int64_t index, Layout& layout) {
   const std::string prefix = "model.layers." + std::to_string(index) + ".";
@@ -61,6 +74,20 @@ void llama_layer(const ModelSpec& model, std::int64_t index, Layout& layout) {
   layout.matrix(prefix + "mlp.gate_proj.weight", model.ffn, model.hidden);
   layout.matrix(prefix + "mlp.up_proj.weight", model.ffn, model.hidden);
   layout.residual(prefix + "mlp.down_proj.weight", model.hidden, model.ffn);
+}
+
+void tied_or_own_head(const ModelSpec& model, Layout& layout) {
+  if (!*model.tie_embeddings) layout.matrix("lm_head.weight", model.vocab, model.hidden);
+}
+
+void llama_head(const ModelSpec& model, Layout& layout) {
+  layout.ones("model.norm.weight", model.hidden);
+  tied_or_own_head(model, layout);
+}
+
+void gpt2_embedding(const ModelSpec& model, Layout& layout) {
+  layout.matrix("transformer.wte.weight", model.vocab, model.hidden);
+  layout.positions("transformer.wpe.weight", model.context, model.hidden);
 }
 
 // GPT-2 keeps its matrices as [in, out] (Conv1D).
@@ -80,24 +107,48 @@ void gpt2_layer(const ModelSpec& model, std::int64_t index, Layout& layout) {
   layout.zeros(prefix + "mlp.c_proj.bias", model.hidden);
 }
 
+void gpt2_head(const ModelSpec& model, Layout& layout) {
+  layout.ones("transformer.ln_f.weight", model.hidden);
+  layout.zeros("transformer.ln_f.bias", model.hidden);
+  tied_or_own_head(model, layout);
+}
+
 }  // namespace
 
-std::vector<TensorSlot> parameter_layout(const ModelSpec& model) {
-  SHOAL_CHECK(model.kv_heads > 0 && model.ffn > 0, "derived fields are not filled");
-  Layout layout(model);
-  if (model.family == ModelFamily::kLlama) {
-    layout.matrix("model.embed_tokens.weight", model.vocab, model.hidden);
-    for (std::int64_t i = 0; i < model.layers; ++i) llama_layer(model, i, layout);
-    layout.ones("model.norm.weight", model.hidden);
-    layout.matrix("lm_head.weight", model.vocab, model.hidden);
-  } else {
-    layout.matrix("transformer.wte.weight", model.vocab, model.hidden);
-    layout.positions("transformer.wpe.weight", model.context, model.hidden);
-    for (std::int64_t i = 0; i < model.layers; ++i) gpt2_layer(model, i, layout);
-    layout.ones("transformer.ln_f.weight", model.hidden);
-    layout.zeros("transformer.ln_f.bias", model.hidden);
+UnitRange whole_model(const ModelSpec& model) {
+  return {0, static_cast<std::int32_t>(model.layers) + 2};
+}
+
+bool is_cut(const std::vector<UnitRange>& cut, UnitRange whole) {
+  std::int32_t next = whole.first;
+  for (const UnitRange& range : cut) {
+    if (range.first != next || range.last <= range.first) return false;
+    next = range.last;
   }
+  return next == whole.last;
+}
+
+std::vector<TensorSlot> parameter_layout(const ModelSpec& model, UnitRange units) {
+  const UnitRange whole = whole_model(model);
+  SHOAL_CHECK(model.kv_heads > 0 && model.ffn > 0 && model.tie_embeddings,
+              "derived fields are not filled");
+  SHOAL_CHECK(0 <= units.first && units.first < units.last && units.last <= whole.last,
+              "not a range of the model's units");
+  SHOAL_CHECK(!*model.tie_embeddings || units == whole, "a tied model cannot be cut");
+  const bool llama = model.family == ModelFamily::kLlama;
+  Layout layout(model, units);
+  llama ? llama_embedding(model, layout) : gpt2_embedding(model, layout);
+  for (std::int64_t i = 0; i < model.layers; ++i) {
+    layout.next_unit();
+    llama ? llama_layer(model, i, layout) : gpt2_layer(model, i, layout);
+  }
+  layout.next_unit();
+  llama ? llama_head(model, layout) : gpt2_head(model, layout);
   return layout.take();
+}
+
+std::int64_t value_count(const std::vector<TensorSlot>& layout) {
+  return layout.empty() ? 0 : layout.back().first + layout.back().count;
 }
 
 std::vector<DecayRange> decay_ranges(const std::vector<TensorSlot>& layout) {
@@ -112,11 +163,10 @@ std::vector<DecayRange> decay_ranges(const std::vector<TensorSlot>& layout) {
 }
 
 void initialize(const std::vector<TensorSlot>& layout, std::uint64_t seed, std::span<float> flat) {
-  for (std::size_t i = 0; i < layout.size(); ++i) {
-    const TensorSlot& slot = layout[i];
+  for (const TensorSlot& slot : layout) {
     const auto values =
         flat.subspan(static_cast<std::size_t>(slot.first), static_cast<std::size_t>(slot.count));
-    Prng prng(mix_seed(seed, i));
+    Prng prng(mix_seed(seed, slot.index));
     for (float& value : values) {
       switch (slot.initial) {
         case Initial::kNormal:

@@ -1,7 +1,8 @@
-// Where each parameter lives in the one flat vector of a model, under the names that the Hugging
-// Face libraries give it. The order is fixed, so the same spec has the same vector on every
-// machine; rows that are used together (q, k, v; gate, up) are neighbours and can be read as one
-// matrix. Values only: no torch, no allocation of the vector itself. Pure and thread-safe.
+// Where each parameter lives in the one flat vector of a stage, under the names that the Hugging
+// Face libraries give it in the whole model. The order is fixed, so the same spec has the same
+// vector on every machine; rows that are used together (q, k, v; gate, up) are neighbours and can
+// be read as one matrix. A whole model is the stage of all units. Values only: no torch, no
+// allocation of the vector itself. Pure and thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +22,8 @@ struct TensorSlot {
   std::string name;  // "model.layers.0.self_attn.q_proj.weight"
   std::vector<std::int64_t> shape;
   std::int64_t first = 0, count = 0;
-  bool decays = false;  // weight decay: matrices, but not embeddings of positions
+  std::uint64_t index = 0;  // in the whole model; the initial values depend on it
+  bool decays = false;      // weight decay: matrices, but not embeddings of positions
   Initial initial = Initial::kNormal;
   double deviation = 0;  // of kNormal
 };
@@ -32,12 +34,19 @@ struct DecayRange {
   bool decays = false;
 };
 
-// Derived fields must be filled (with_derived_fields). The counts add up to parameter_count(model).
-std::vector<TensorSlot> parameter_layout(const ModelSpec& model);
+UnitRange whole_model(const ModelSpec& model);
+// Ranges without gaps from the first unit to the last one.
+bool is_cut(const std::vector<UnitRange>& cut, UnitRange whole);
+
+// Derived fields must be filled (with_derived_fields); of a tied model there is only the whole. The
+// stages of a cut add up to the whole model, whose counts add up to parameter_count(model).
+std::vector<TensorSlot> parameter_layout(const ModelSpec& model, UnitRange units);
+std::int64_t value_count(const std::vector<TensorSlot>& layout);
 std::vector<DecayRange> decay_ranges(const std::vector<TensorSlot>& layout);
 
 // The initial parameters: normal(0, 0.02) matrices, those that write to the residual stream scaled
-// by 1 / sqrt(2 * layers), norms 1, biases 0. The same bits for the same seed on every machine.
+// by 1 / sqrt(2 * layers), norms 1, biases 0. A tensor has the same bits for the same seed on every
+// machine and in every cut.
 void initialize(const std::vector<TensorSlot>& layout, std::uint64_t seed, std::span<float> flat);
 
 }  // namespace shoal::trainer

@@ -12,17 +12,29 @@
 namespace shoal::trainer {
 namespace {
 
-ModelSpec model_of(ModelFamily family, std::int64_t kv_heads) {
+ModelSpec model_of(ModelFamily family, std::int64_t kv_heads, std::optional<bool> tie = {}) {
   JobSpec spec;
-  spec.model = {family, 3, 64, 4, kv_heads, 0, 32, 100};
+  spec.model = {family, 3, 64, 4, kv_heads, 0, 32, 100, tie};
   return with_derived_fields(spec).model;
 }
 
+std::vector<TensorSlot> layout_of(const ModelSpec& model) {
+  return parameter_layout(model, whole_model(model));
+}
+
+std::vector<float> initial_of(const std::vector<TensorSlot>& layout) {
+  std::vector<float> flat(static_cast<std::size_t>(value_count(layout)));
+  initialize(layout, 1, flat);
+  return flat;
+}
+
 TEST(ParameterLayout, CoversTheVectorWithoutGapsAndCountsLikeTheSpec) {
-  for (const ModelSpec& model : {model_of(ModelFamily::kLlama, 0), model_of(ModelFamily::kLlama, 2),
-                                 model_of(ModelFamily::kGpt2, 0)}) {
+  for (const ModelSpec& model :
+       {model_of(ModelFamily::kLlama, 0), model_of(ModelFamily::kLlama, 2),
+        model_of(ModelFamily::kLlama, 2, true), model_of(ModelFamily::kGpt2, 0, false),
+        model_of(ModelFamily::kGpt2, 0)}) {
     std::int64_t next = 0;
-    for (const TensorSlot& slot : parameter_layout(model)) {
+    for (const TensorSlot& slot : layout_of(model)) {
       EXPECT_EQ(slot.first, next) << slot.name;
       next += slot.count;
     }
@@ -31,7 +43,7 @@ TEST(ParameterLayout, CoversTheVectorWithoutGapsAndCountsLikeTheSpec) {
 }
 
 TEST(ParameterLayout, OnlyMatricesDecayAndPositionsDoNot) {
-  for (const TensorSlot& slot : parameter_layout(model_of(ModelFamily::kGpt2, 0))) {
+  for (const TensorSlot& slot : layout_of(model_of(ModelFamily::kGpt2, 0))) {
     const bool matrix = slot.shape.size() == 2 && slot.name != "transformer.wpe.weight";
     EXPECT_EQ(slot.decays, matrix) << slot.name;
   }
@@ -39,7 +51,7 @@ TEST(ParameterLayout, OnlyMatricesDecayAndPositionsDoNot) {
 
 TEST(ParameterLayout, DecayRangesCoverTheVectorAndAlternate) {
   const ModelSpec model = model_of(ModelFamily::kLlama, 2);
-  const auto ranges = decay_ranges(parameter_layout(model));
+  const auto ranges = decay_ranges(layout_of(model));
   std::int64_t next = 0;
   for (std::size_t i = 0; i < ranges.size(); ++i) {
     EXPECT_EQ(ranges[i].first, next);
@@ -52,7 +64,7 @@ TEST(ParameterLayout, DecayRangesCoverTheVectorAndAlternate) {
 }
 
 TEST(ParameterLayout, InitialBitsAreAFunctionOfTheSeed) {
-  const auto layout = parameter_layout(model_of(ModelFamily::kLlama, 0));
+  const auto layout = layout_of(model_of(ModelFamily::kLlama, 0));
   const auto size = static_cast<std::size_t>(layout.back().first + layout.back().count);
   std::vector<float> a(size), b(size), other(size);
   initialize(layout, 1, a);
@@ -62,6 +74,45 @@ TEST(ParameterLayout, InitialBitsAreAFunctionOfTheSeed) {
   EXPECT_NE(digest_of(std::span<const float>(a)), digest_of(std::span<const float>(other)));
 }
 
+TEST(ParameterLayout, OnlyAnUntiedHeadHasAMatrix) {
+  const auto last = [](const ModelSpec& model) { return layout_of(model).back().name; };
+  EXPECT_EQ(last(model_of(ModelFamily::kLlama, 0, true)), "model.norm.weight");
+  EXPECT_EQ(last(model_of(ModelFamily::kLlama, 0, false)), "lm_head.weight");
+  EXPECT_EQ(last(model_of(ModelFamily::kGpt2, 0, true)), "transformer.ln_f.bias");
+  EXPECT_EQ(last(model_of(ModelFamily::kGpt2, 0, false)), "lm_head.weight");
+}
+
+// Names, shapes, decay and initial bits of the stages, put together, are those of the whole.
+TEST(ParameterLayout, StagesOfEveryCutAddUpToTheWholeModel) {
+  for (const ModelFamily family : {ModelFamily::kLlama, ModelFamily::kGpt2}) {
+    const ModelSpec model = model_of(family, 0, false);
+    const auto whole = layout_of(model);
+    const auto bits = initial_of(whole);
+    const std::vector<std::vector<UnitRange>> cuts = {
+        {{0, 5}}, {{0, 2}, {2, 5}}, {{0, 1}, {1, 2}, {2, 4}, {4, 5}}};
+    for (const auto& cut : cuts) {
+      std::size_t next = 0;
+      std::vector<float> joined;
+      for (const UnitRange& range : cut) {
+        const auto stage = parameter_layout(model, range);
+        EXPECT_EQ(stage.front().first, 0);
+        for (const TensorSlot& slot : stage) {
+          ASSERT_LT(next, whole.size());
+          EXPECT_EQ(slot.name, whole[next].name);
+          EXPECT_EQ(slot.shape, whole[next].shape);
+          EXPECT_EQ(slot.decays, whole[next].decays);
+          EXPECT_EQ(slot.index, next);
+          ++next;
+        }
+        const auto values = initial_of(stage);
+        joined.insert(joined.end(), values.begin(), values.end());
+      }
+      EXPECT_EQ(next, whole.size());
+      EXPECT_EQ(joined, bits);
+    }
+  }
+}
+
 double deviation(std::span<const float> values) {
   double sum = 0;
   for (const float v : values) sum += static_cast<double>(v) * v;
@@ -69,7 +120,7 @@ double deviation(std::span<const float> values) {
 }
 
 TEST(ParameterLayout, DeviationsAndConstants) {
-  const auto layout = parameter_layout(model_of(ModelFamily::kGpt2, 0));
+  const auto layout = layout_of(model_of(ModelFamily::kGpt2, 0));
   std::vector<float> flat(static_cast<std::size_t>(layout.back().first + layout.back().count));
   initialize(layout, 1, flat);
   for (const TensorSlot& slot : layout) {

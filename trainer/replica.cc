@@ -7,18 +7,10 @@
 #include "base/check.h"
 #include "outer_opt/core/nesterov.h"
 #include "trainer/checkpoint.h"
+#include "trainer/parameter_layout.h"
 
 namespace shoal::trainer {
 namespace {
-
-using Clock = std::chrono::steady_clock;
-
-constexpr int kNonfiniteMax = 10;  // skipped steps in a row before the replica gives up
-constexpr auto kProgressEvery = std::chrono::seconds(1);
-
-double since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
 
 struct VectorFacts {
   double norm = 0, max_abs = 0;
@@ -47,92 +39,36 @@ Replica::Replica(const LoadReplica& command, ReplicaContext context)
     : command_(command),
       context_(std::move(context)),
       id_(command.assign.replica),
-      spec_(with_derived_fields(command.assign.spec)) {}
+      spec_(with_derived_fields(command.assign.spec)),
+      cut_(command.assign.cut),
+      stage_(command.assign.stage) {
+  if (cut_.empty()) cut_ = {whole_model(spec_.model)};
+}
 
 Replica::~Replica() {
+  training_.reset();
   background_.stop();
   context_.shelf.withdraw();
 }
 
 // ---- work between commands
 
+Duration Replica::idle() const { return training_ ? training_->idle() : seconds(1); }
+
 MaybeFailure Replica::work() {
-  return evaluations_.empty() ? train_one_step() : evaluate_one_batch();
-}
-
-MaybeFailure Replica::train_one_step() {
-  const OpenRound& round = training_->round;
-  const auto start = Clock::now();
-  StepResult result;
-  const std::int64_t batch = spec_.train.batch;
-  const Steps step = round.from_step + Steps(training_->done);
-  if (auto failure =
-          learner_->train_step(step, round.lease.first + training_->done * batch, result)) {
-    return failure;
-  }
-  const Tokens tokens(batch * spec_.model.context);
-  ++training_->done;
-  totals_.steps += Steps(1);
-  totals_.compute_s += since(start);
-  if (result.finite) {
-    totals_.tokens += tokens;
-    totals_.loss_sum += result.loss * static_cast<double>(tokens.count());
-  } else {
-    ++totals_.skipped;
-    if (learner_->nonfinite_in_a_row() >= kNonfiniteMax) {
-      return Failure{ReplicaFailure::kNonFiniteLoss,
-                     "loss or gradient was not finite in " + std::to_string(kNonfiniteMax) +
-                         " steps in a row, the last one step " + std::to_string(step.count()) +
-                         " (lower train.lr or set train.clip)"};
-    }
-  }
-  say_progress(result);
-  if (training_->done < (round.to_step - round.from_step).count()) return std::nullopt;
-  reach_boundary();
+  if (!training_) return std::nullopt;
+  if (auto failure = training_->work()) return failure;
   return perform();
-}
-
-void Replica::say_progress(const StepResult& step) {
-  const double elapsed = since(progress_at_);
-  if (elapsed < std::chrono::duration<double>(kProgressEvery).count()) return;
-  const OpenRound& round = training_->round;
-  const auto tokens = static_cast<double>((totals_.tokens - progress_tokens_).count());
-  context_.say(Progress{id_, round.key, round.from_step + Steps(training_->done), totals_.tokens,
-                        step.loss, step.gradient_norm, step.lr, tokens / elapsed});
-  progress_at_ = Clock::now();
-  progress_tokens_ = totals_.tokens;
-}
-
-// On the anchor: while local parameters differ from it they are put aside for one batch.
-MaybeFailure Replica::evaluate_one_batch() {
-  Evaluation& evaluation = evaluations_.front();
-  const EvalSlice& slice = evaluation.command.slice;
-  while (evaluation.next < slice.batches && evaluation.next % slice.slices != slice.slice) {
-    ++evaluation.next;
-  }
-  if (evaluation.next >= slice.batches) {
-    context_.say(FromReplica<Evaluated>{
-        id_, {evaluation.command.key, slice, evaluation.sum.loss_sum, evaluation.sum.tokens}});
-    evaluations_.pop_front();
-    return std::nullopt;
-  }
-  std::vector<float> local;
-  if (local_moved()) {
-    local.resize(outer_->anchor.size());
-    learner_->read_parameters(local);
-    learner_->write_parameters(outer_->anchor);
-  }
-  auto failure = learner_->evaluate_batch(evaluation.next++, slice.batches, evaluation.sum);
-  if (!local.empty()) learner_->write_parameters(local);
-  progress_at_ = Clock::now();  // the speed that people see is that of training
-  return failure;
 }
 
 void Replica::evaluate(const Evaluate& command) {
   if (!participant_ || command.key != participant_->held() || command.slice.slices <= 0) return;
-  const bool known = std::any_of(evaluations_.begin(), evaluations_.end(),
-                                 [&](const Evaluation& e) { return e.command == command; });
-  if (!known) evaluations_.push_back({command, 0, {}});
+  training_->evaluate(command);
+}
+
+void Replica::view(const PipelineView& view) {
+  if (training_) return training_->view(view);
+  view_ = view;
 }
 
 // ---- events
@@ -158,8 +94,8 @@ void Replica::adam_wanted() {
   auto copy = std::make_shared<AdamCopy>();
   copy->m.resize(outer_->anchor.size());
   copy->v.resize(outer_->anchor.size());
-  learner_->read_adam(copy->m, copy->v);
-  copy->step = learner_->adam_step();
+  model_->read_adam(copy->m, copy->v);
+  copy->step = model_->adam_step();
   context_.shelf.provide_adam(std::move(copy));
 }
 
@@ -169,9 +105,9 @@ Status Replica::write_checkpoint_to(const std::filesystem::path& folder, const R
                  "", ""};
   }
   std::vector<float> m(outer_->anchor.size()), v(outer_->anchor.size());
-  learner_->read_adam(m, v);
-  return write_checkpoint(folder, {spec_, key, held_step_, outer_->anchor, outer_->momentum, m, v,
-                                   learner_->adam_step()});
+  model_->read_adam(m, v);
+  return write_checkpoint(folder, {spec_, cut_, stage_, key, held_step_, outer_->anchor,
+                                   outer_->momentum, m, v, model_->adam_step()});
 }
 
 // ---- actions
@@ -188,63 +124,51 @@ MaybeFailure Replica::perform() {
 }
 
 MaybeFailure Replica::perform_one(const outer_opt::Train& action) {
-  const OpenRound& round = action.round;
-  const std::int64_t steps = (round.to_step - round.from_step).count();
-  if (steps <= 0 || round.lease.first < 0 || round.lease.count != steps * spec_.train.batch) {
-    return Failure{ReplicaFailure::kInternal, "a lease of " + std::to_string(round.lease.count) +
-                                                  " sequences does not cover " +
-                                                  std::to_string(steps) + " steps of " +
-                                                  std::to_string(spec_.train.batch)};
-  }
-  training_ = Training{round, 0};
-  progress_at_ = Clock::now();
-  progress_tokens_ = totals_.tokens;
-  return std::nullopt;
+  training_key_ = action.round.key;
+  return training_->open(action.round);
 }
 
-MaybeFailure Replica::perform_one(const outer_opt::StopTraining&) {
-  if (training_) reach_boundary();
+MaybeFailure Replica::perform_one(const outer_opt::StopTraining& action) {
+  training_->stop(action.at);
   return std::nullopt;
 }
 
 // Between inner steps: the pseudo-gradient is taken and reported; what follows lands in actions_.
-void Replica::reach_boundary() {
-  const RoundReport report = make_report();
-  held_step_ = training_->round.from_step + Steps(training_->done);
-  training_.reset();
-  participant_->boundary(report, actions_);
+void Replica::reach_boundary(const Trained& trained) {
+  held_step_ = trained.at;
+  participant_->boundary(make_report(trained), actions_);
 }
 
-RoundReport Replica::make_report() {
-  learner_->read_parameters(pseudo_gradient_);
+RoundReport Replica::make_report(const Trained& trained) {
+  model_->read_parameters(pseudo_gradient_);
   for (std::size_t i = 0; i < pseudo_gradient_.size(); ++i) {
     pseudo_gradient_[i] = outer_->anchor[i] - pseudo_gradient_[i];
   }
   const VectorFacts facts = facts_of(pseudo_gradient_);
   RoundReport report;
-  report.key = training_->round.key;
-  report.tokens = totals_.tokens;
-  report.steps = totals_.steps;
-  const auto tokens = static_cast<double>(totals_.tokens.count());
-  report.train_loss = tokens > 0 ? totals_.loss_sum / tokens : 0;
+  report.key = training_key_;
+  report.tokens = trained.tokens;
+  report.steps = trained.steps;
+  const auto drawn = static_cast<double>(trained.drawn.count());
+  report.train_loss = drawn > 0 ? trained.loss_sum / drawn : 0;
   report.norm = facts.norm;
   report.max_abs = facts.max_abs;
-  report.nonfinite = facts.nonfinite + totals_.skipped;
-  report.compute_s = totals_.compute_s;
+  report.nonfinite = facts.nonfinite + trained.skipped;
+  report.compute_s = trained.compute_s;
+  report.drawn = trained.drawn;
   return report;
 }
 
 MaybeFailure Replica::perform_one(const outer_opt::StartReduce& action) {
   const ReducePlan& plan = action.plan;
-  if (plan.value_count != learner_->value_count()) {
-    participant_->reduce_failed(
-        {plan.key,
-         plan.attempt,
-         {},
-         ReduceFailure::kPlanMismatch,
-         "the plan has " + std::to_string(plan.value_count) + " values, the model " +
-             std::to_string(learner_->value_count())},
-        actions_);
+  if (plan.value_count != model_->value_count()) {
+    participant_->reduce_failed({plan.key,
+                                 plan.attempt,
+                                 {},
+                                 ReduceFailure::kPlanMismatch,
+                                 "the plan has " + std::to_string(plan.value_count) +
+                                     " values, the model " + std::to_string(model_->value_count())},
+                                actions_);
     return std::nullopt;
   }
   if (solo()) {
@@ -263,7 +187,7 @@ MaybeFailure Replica::perform_one(const outer_opt::StartReduce& action) {
 
 // Without peers the new anchor is the local vector; the vote names it.
 void Replica::adopt_average_locally(const ReducePlan& plan) {
-  learner_->read_parameters(average_);
+  model_->read_parameters(average_);
   participant_->reduced(plan.attempt, digest_of(std::span<const float>(average_)), {}, actions_);
 }
 
@@ -274,13 +198,13 @@ MaybeFailure Replica::perform_one(const outer_opt::StopReduce&) {
 
 MaybeFailure Replica::perform_one(const outer_opt::TakeOuterStep& action) {
   const CommitRound& commit = action.commit;
-  take_outer_step();
   if (!commit.last) held_step_ = commit.next.from_step;
+  take_outer_step();
+  training_->committed(commit.key.round, held_step_);
   participant_->outer_step_taken({commit.key, digest_of(std::span<const float>(outer_->anchor)),
                                   digest_of(std::span<const float>(outer_->momentum))},
                                  actions_);
   context_.shelf.publish(id_, commit.key, outer_);
-  evaluations_.clear();  // those of the former anchor
   evaluate({commit.key, commit.evaluate});
   return std::nullopt;
 }
@@ -292,10 +216,8 @@ void Replica::take_outer_step() {
     outer_->anchor = average_;
   } else {
     outer_opt::nesterov_step(spec_.sync.outer, average_, outer_->momentum, outer_->anchor);
-    learner_->write_parameters(outer_->anchor);
+    model_->write_parameters(outer_->anchor);
   }
-  totals_ = {};
-  training_.reset();
 }
 
 MaybeFailure Replica::perform_one(const outer_opt::Say& action) {

@@ -1,6 +1,7 @@
-// One replica as this trainer works on it: learner, anchor and outer momentum, the participant that
-// knows the rounds, and the work that is under way. A method that returns a failure leaves the
-// replica unusable; the worker reports it and lets go.
+// One replica as this trainer works on it: the model or a stage of it, anchor and outer momentum,
+// the participant that knows the rounds, the training of them (alone or in a pipeline), and the
+// work that is under way. A method that returns a failure leaves the replica unusable; the worker
+// reports it and lets go.
 //
 // The pseudo-gradient is computed at the boundary and kept until the commit. Local parameters are
 // touched by inner steps and commits only, so an abort needs no undoing. With sync.algorithm = none
@@ -9,20 +10,19 @@
 // Belongs to the compute thread.
 #pragma once
 
-#include <chrono>
-#include <deque>
 #include <filesystem>
 #include <functional>
 #include <memory>
 #include <optional>
-#include <thread>
 #include <vector>
 
 #include "outer_opt/core/participant.h"
 #include "trainer/background.h"
 #include "trainer/donor_shelf.h"
 #include "trainer/event_queue.h"
-#include "trainer/learner.h"
+#include "trainer/pipeline_training.h"
+#include "trainer/stage_model.h"
+#include "trainer/training.h"
 
 namespace shoal::trainer {
 
@@ -31,6 +31,7 @@ struct ReplicaContext {  // what outlives a replica
   EventQueue& queue;
   outer_opt::PeerNode& node;
   DonorShelf& shelf;
+  MakeRuntime make_runtime;  // none: this process serves whole models only
   std::function<void(const FromTrainer&)> say;
 };
 
@@ -57,34 +58,20 @@ class Replica {
   void adam_wanted();
   Status write_checkpoint_to(const std::filesystem::path& folder, const RoundKey& key);
 
-  // One batch of pending evaluation, or one inner step; false: there is nothing to do.
-  bool has_work() const { return participant_ && (!evaluations_.empty() || training_); }
+  void view(const PipelineView& view);
+
+  // One piece of training or evaluation. idle(): how long there is none when nothing happens.
+  Duration idle() const;
   MaybeFailure work();
 
  private:
-  struct Evaluation {
-    Evaluate command;
-    std::int64_t next = 0;  // batch
-    EvalSum sum;
-  };
-  struct Training {
-    OpenRound round;
-    std::int64_t done = 0;  // inner steps of this lease
-  };
-  struct Totals {  // since the last commit that was applied
-    Tokens tokens;
-    Steps steps;
-    double loss_sum = 0;  // nats, over `tokens`
-    std::int64_t skipped = 0;
-    double compute_s = 0;
-  };
-
   void decide(const OpenRound& c) { participant_->open(c, actions_); }
   void decide(const CloseRound& c) { participant_->close(c, actions_); }
   void decide(const ReducePlan& c) { participant_->reduce(c, actions_); }
   void decide(const CommitRound& c) { participant_->commit(c, actions_); }
   void decide(const AbortRound& c) { participant_->abort(c, actions_); }
 
+  MaybeFailure make_model();
   MaybeFailure load_checkpoint();
   void start_fetch();
   MaybeFailure loaded();
@@ -98,33 +85,32 @@ class Replica {
   MaybeFailure perform_one(const outer_opt::Say& action);
   MaybeFailure perform_one(const outer_opt::GoStale& action);
 
-  MaybeFailure train_one_step();
-  MaybeFailure evaluate_one_batch();
-  void reach_boundary();
-  RoundReport make_report();
+  void reach_boundary(const Trained& trained);
+  RoundReport make_report(const Trained& trained);
   void take_outer_step();
   void adopt_average_locally(const ReducePlan& plan);
-  void say_progress(const StepResult& step);
-  bool local_moved() const { return totals_.steps.count() > 0; }
+  std::unique_ptr<Training> make_training();
+  bool in_pipeline() const { return cut_.size() > 1; }
   bool solo() const { return spec_.sync.algorithm == SyncAlgorithm::kNone; }
 
   LoadReplica command_;
   ReplicaContext context_;
   ReplicaId id_;
   JobSpec spec_;
-  std::unique_ptr<Learner> learner_;
+  std::vector<UnitRange> cut_;  // of all stages; one range for a whole model
+  StageIndex stage_ = 0;
+  std::shared_ptr<const Dataset> data_;  // of stage 0, which draws
+  std::unique_ptr<StageModel> model_;
   std::shared_ptr<OuterState> outer_;       // of the round the participant holds
   std::unique_ptr<AdamCopy> fetched_adam_;  // while the state comes from a donor
   std::vector<float> pseudo_gradient_, average_;
   std::optional<outer_opt::Participant> participant_;
   outer_opt::Actions actions_;
-  std::optional<Training> training_;
-  std::deque<Evaluation> evaluations_;
-  Totals totals_;
-  Steps held_step_;  // of the job's schedule, at the round it holds
-  std::chrono::steady_clock::time_point progress_at_;
-  Tokens progress_tokens_;
-  Background background_;  // last: its thread ends before anything it uses
+  std::unique_ptr<Training> training_;
+  RoundKey training_key_;
+  std::optional<PipelineView> view_;  // that came before the state was here
+  Steps held_step_;                   // of the job's schedule, at the round it holds
+  Background background_;             // last: its thread ends before anything it uses
 };
 
 }  // namespace shoal::trainer

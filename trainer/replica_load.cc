@@ -1,7 +1,9 @@
 // How a replica comes to its state: from the seed, from a checkpoint's files, or from a donor. A
 // state that does not have the announced digests is refused.
-#include "base/check.h"
+#include "swarm/core/cost_model.h"
 #include "trainer/checkpoint.h"
+#include "trainer/local_training.h"
+#include "trainer/parameter_layout.h"
 #include "trainer/replica.h"
 
 namespace shoal::trainer {
@@ -9,8 +11,14 @@ namespace {
 
 std::string mebibytes_text(Bytes bytes) { return std::to_string(bytes.count() >> 20) + " MiB"; }
 
-MaybeFailure check_fits(const JobSpec& spec, const DeviceChoice& device) {
-  const Bytes needed = training_memory(spec), there = device_memory(device);
+Bytes needed_memory(const JobSpec& spec, const std::vector<UnitRange>& cut, StageIndex stage) {
+  if (cut.size() == 1) return training_memory(spec);
+  const swarm::CostModel costs(spec, {spec.swarm.activations, spec.swarm.recompute, 1});
+  return costs.memory(cut[static_cast<std::size_t>(stage)]);
+}
+
+MaybeFailure check_fits(Bytes needed, const DeviceChoice& device) {
+  const Bytes there = device_memory(device);
   if (there.count() == 0 || needed <= there) return std::nullopt;
   return Failure{ReplicaFailure::kModelDoesNotFit,
                  "training needs " + mebibytes_text(needed) + ", the device has " +
@@ -39,28 +47,40 @@ MaybeFailure check_digests(const StateSource& source, const OuterState& state) {
 
 }  // namespace
 
-MaybeFailure Replica::load() {
-  if (spec_.swarm.stages != 1) {
-    return Failure{ReplicaFailure::kModelDoesNotFit,
-                   "swarm.stages: this trainer serves whole models, give 1 stage"};
+MaybeFailure Replica::make_model() {
+  const bool cut = is_cut(cut_, whole_model(spec_.model));
+  if (!cut || stage_ < 0 || static_cast<std::size_t>(stage_) >= cut_.size()) {
+    return Failure{ReplicaFailure::kInternal, "the cut does not fit the model"};
   }
-  if (auto failure = check_fits(spec_, context_.device)) return failure;
-  auto data = Dataset::open(spec_);
-  if (!data) return data_failure(data.error());
-  if (auto failure = Learner::create(spec_, std::move(*data), context_.device, learner_)) {
-    if (failure->kind == ReplicaFailure::kOutOfMemory) {
-      failure->kind = ReplicaFailure::kModelDoesNotFit;
-    }
+  if (in_pipeline() && !context_.make_runtime) {
+    return Failure{ReplicaFailure::kModelDoesNotFit, "this trainer serves whole models only"};
+  }
+  if (auto failure = check_fits(needed_memory(spec_, cut_, stage_), context_.device)) {
     return failure;
   }
-  const auto count = static_cast<std::size_t>(learner_->value_count());
+  if (stage_ == 0) {
+    auto data = Dataset::open(spec_);
+    if (!data) return data_failure(data.error());
+    data_ = std::move(*data);
+  }
+  const UnitRange units = cut_[static_cast<std::size_t>(stage_)];
+  auto failure = StageModel::create(spec_, units, context_.device, model_);
+  if (failure && failure->kind == ReplicaFailure::kOutOfMemory) {
+    failure->kind = ReplicaFailure::kModelDoesNotFit;
+  }
+  return failure;
+}
+
+MaybeFailure Replica::load() {
+  if (auto failure = make_model()) return failure;
+  const auto count = static_cast<std::size_t>(model_->value_count());
   outer_ = std::make_shared<OuterState>();
   outer_->anchor.resize(count);
   outer_->momentum.resize(count);
   switch (command_.assign.source.kind) {
     case SourceKind::kSeed:
-      learner_->seed();
-      learner_->read_parameters(outer_->anchor);
+      model_->seed();
+      model_->read_parameters(outer_->anchor);
       return loaded();
     case SourceKind::kCheckpoint:
       return load_checkpoint();
@@ -72,14 +92,15 @@ MaybeFailure Replica::load() {
 }
 
 MaybeFailure Replica::load_checkpoint() {
-  auto checkpoint = read_checkpoint(command_.checkpoint_folder, true);
+  auto checkpoint = read_checkpoint(command_.checkpoint_folder, stage_, true);
   if (!checkpoint) return checkpoint_failure(checkpoint.error());
-  if (checkpoint->spec.model != spec_.model) {
-    return Failure{ReplicaFailure::kInternal, "the checkpoint holds another model than the job's"};
+  if (checkpoint->spec.model != spec_.model || checkpoint->cut != cut_) {
+    return Failure{ReplicaFailure::kInternal,
+                   "the checkpoint holds another model than the job's, or another cut of it"};
   }
   outer_->anchor = std::move(checkpoint->anchor);
   outer_->momentum = std::move(checkpoint->momentum);
-  learner_->write_adam(checkpoint->adam_m, checkpoint->adam_v, checkpoint->adam_step);
+  model_->write_adam(checkpoint->adam_m, checkpoint->adam_v, checkpoint->adam_step);
   held_step_ = checkpoint->step;
   return loaded();
 }
@@ -102,7 +123,7 @@ MaybeFailure Replica::fetch_ended(const FetchEnded& event) {
   if (event.work != background_.current() || participant_) return std::nullopt;
   background_.stop();
   if (!event.status) return Failure{ReplicaFailure::kDonorLost, to_string(event.status.error())};
-  learner_->write_adam(fetched_adam_->m, fetched_adam_->v, fetched_adam_->step);
+  model_->write_adam(fetched_adam_->m, fetched_adam_->v, fetched_adam_->step);
   fetched_adam_.reset();
   return loaded();
 }
@@ -110,19 +131,32 @@ MaybeFailure Replica::fetch_ended(const FetchEnded& event) {
 MaybeFailure Replica::loaded() {
   if (auto failure = check_digests(command_.assign.source, *outer_)) return failure;
   const RoundKey key = command_.assign.source.key;
-  learner_->write_parameters(outer_->anchor);
+  model_->write_parameters(outer_->anchor);
   pseudo_gradient_.resize(outer_->anchor.size());
   average_.resize(outer_->anchor.size());
   participant_.emplace(id_, key);
+  training_ = make_training();
+  if (view_) training_->view(*view_);
   context_.shelf.publish(id_, key, outer_);
   say_loaded();
   return std::nullopt;
 }
 
+std::unique_ptr<Training> Replica::make_training() {
+  TrainingContext context{
+      id_,          *model_,
+      data_,        [this] { return std::span<const float>(outer_->anchor); },
+      context_.say, [this](const Trained& trained) { reach_boundary(trained); }};
+  if (!in_pipeline()) return std::make_unique<LocalTraining>(std::move(context));
+  const PipelinePlace place{stage_, static_cast<std::int32_t>(cut_.size()), participant_->held(),
+                            held_step_};
+  return std::make_unique<PipelineTraining>(std::move(context), place, context_.make_runtime);
+}
+
 void Replica::say_loaded() const {
   if (!participant_) return;
   context_.say(Loaded{id_, participant_->held(), digest_of(std::span<const float>(outer_->anchor)),
-                      digest_of(std::span<const float>(outer_->momentum)), learner_->value_count(),
+                      digest_of(std::span<const float>(outer_->momentum)), model_->value_count(),
                       context_.node.address()});
 }
 

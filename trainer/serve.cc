@@ -17,6 +17,7 @@ namespace {
 constexpr std::size_t kCommandsMax = 256;
 constexpr int kExitBadEnvironment = 1, kExitDeviceLost = 3;
 constexpr int kThreadsMax = 1024;
+constexpr double kSpeedMin = 0.01;
 
 std::string environment(const char* name, const std::string& otherwise) {
   const char* value = std::getenv(name);
@@ -36,6 +37,16 @@ Result<int> environment_number(const char* name, int otherwise, int least, int m
                name, ""};
 }
 
+Result<double> speed_from_environment() {
+  const std::string text = environment("SHOAL_TRAINER_SPEED", "1");
+  double value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  const bool number = error == std::errc() && end == text.data() + text.size();
+  if (number && value >= kSpeedMin && value <= 1) return value;
+  return Error{Code::kValidation, "must be a number from 0.01 to 1, got \"" + text + "\"",
+               "SHOAL_TRAINER_SPEED", ""};
+}
+
 Result<DeviceChoice> device_from_environment() {
   const std::string kind = environment("SHOAL_TRAINER_KIND", "cpu");
   if (kind != "cpu" && kind != "cuda") {
@@ -46,7 +57,10 @@ Result<DeviceChoice> device_from_environment() {
   if (!index) return index.error();
   const auto threads = environment_number("SHOAL_TRAINER_THREADS", 1, 1, kThreadsMax);
   if (!threads) return threads.error();
-  return DeviceChoice{kind == "cuda" ? DeviceKind::kCuda : DeviceKind::kCpu, *index, *threads};
+  const auto speed = speed_from_environment();
+  if (!speed) return speed.error();
+  return DeviceChoice{kind == "cuda" ? DeviceKind::kCuda : DeviceKind::kCpu, *index, *threads,
+                      *speed};
 }
 
 int complain(const Error& error) {
@@ -76,8 +90,9 @@ int run_attached(const DeviceChoice& device, outer_opt::PeerNode& node, const st
   ready.peer_address = node.address();
   ready.libraries = describe_libraries(device);
   (*control)->start(ready);
-  Worker worker(device, queue, node, shelf,
-                [&](const FromTrainer& message) { (*control)->say(message); });
+  Worker worker({device, queue, node, shelf, {}, [&](const FromTrainer& message) {
+                   (*control)->say(message);
+                 }});
   const WorkerEnd end = worker.run();
   node.set_donor({});
   return end == WorkerEnd::kDeviceLost ? kExitDeviceLost : 0;

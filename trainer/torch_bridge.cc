@@ -11,6 +11,7 @@
 
 #include "trainer/blas.h"
 #include "trainer/cpu_kernels.h"
+#include "trainer/slowdown.h"
 #include "trainer/torch_pch.h"
 #if SHOAL_TORCH_CUDA
 #include <ATen/cuda/CUDAContext.h>
@@ -68,7 +69,7 @@ void synchronize(DeviceKind kind) {
   if (kind == DeviceKind::kCuda) torch::cuda::synchronize();
 }
 
-double measure_gflops(const torch::Device& device, DeviceKind kind) {
+double measure_gflops(const torch::Device& device, DeviceKind kind, double speed) {
   const torch::NoGradGuard no_grad;
   const std::int64_t n = kind == DeviceKind::kCuda ? kProbeSizeCuda : kProbeSizeCpu;
   const auto a = torch::ones({n, n}, torch::TensorOptions().device(device));
@@ -78,8 +79,11 @@ double measure_gflops(const torch::Device& device, DeviceKind kind) {
   double elapsed = 0;
   int products = 0;
   while (elapsed < kProbeSeconds) {
-    torch::mm_out(c, a, a);
-    synchronize(kind);
+    {
+      const SlowedPiece piece(speed);
+      torch::mm_out(c, a, a);
+      synchronize(kind);
+    }
     ++products;
     elapsed = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   }
@@ -129,12 +133,13 @@ Device measure_device(const DeviceChoice& choice) {
   out.kind = choice.kind;
   if (choice.kind == DeviceKind::kCuda) {
     describe_cuda(choice, out);
-    out.gflops = measure_gflops(
-        torch::Device(torch::kCUDA, static_cast<c10::DeviceIndex>(choice.index)), choice.kind);
+    out.gflops =
+        measure_gflops(torch::Device(torch::kCUDA, static_cast<c10::DeviceIndex>(choice.index)),
+                       choice.kind, choice.speed);
   } else {
     out.name = cpu_name();
     out.memory = cpu_memory();
-    out.gflops = measure_gflops(torch::Device(torch::kCPU), choice.kind);
+    out.gflops = measure_gflops(torch::Device(torch::kCPU), choice.kind, choice.speed);
   }
   return out;
 }

@@ -16,6 +16,7 @@ struct DeviceChoice {
   DeviceKind kind = DeviceKind::kCpu;
   std::int32_t index = 0;  // as the agent counts them; CUDA's own index
   int threads = 1;         // CPU threads of this process
+  double speed = 1;        // in (0, 1]: slower on purpose (slowdown.h)
 };
 
 // Sets thread counts and checks that the device is there. Call once, before any tensor is made.

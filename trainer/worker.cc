@@ -1,7 +1,7 @@
 // See worker.h.
 #include "trainer/worker.h"
 
-#include <optional>
+#include <algorithm>
 #include <utility>
 
 #include "base/overloaded.h"
@@ -13,20 +13,22 @@ constexpr Duration kIdleWait = seconds(1);
 
 }  // namespace
 
-Worker::Worker(const DeviceChoice& device, EventQueue& queue, outer_opt::PeerNode& node,
-               DonorShelf& shelf, std::function<void(const FromTrainer&)> say)
-    : device_(device), queue_(queue), node_(node), shelf_(shelf), say_(std::move(say)) {}
+Worker::Worker(ReplicaContext context) : context_(std::move(context)) {}
 
 WorkerEnd Worker::run() {
+  bool changed = false;  // by an event: there may be work that idle() does not know of
   while (!end_) {
-    const bool busy = replica_ && replica_->has_work();
-    if (auto event = queue_.pop(busy ? Duration{} : kIdleWait)) {
+    const Duration idle = replica_ ? std::min(replica_->idle(), kIdleWait) : kIdleWait;
+    if (auto event = context_.queue.pop(changed ? Duration{} : idle)) {
       handle(std::move(*event));
-    } else if (busy) {
-      MaybeFailure failure;
-      const MaybeFailure thrown = guarded([&] { failure = replica_->work(); });
-      settle(thrown ? thrown : failure);
+      changed = true;
+      continue;
     }
+    changed = false;
+    if (!replica_) continue;
+    MaybeFailure failure;
+    const MaybeFailure thrown = guarded([&] { failure = replica_->work(); });
+    settle(thrown ? thrown : failure);
   }
   drop_replica();
   return *end_;
@@ -45,6 +47,7 @@ void Worker::handle(Event event) {
                           [&](const AdamWanted&) {
                             if (replica_) replica_->adam_wanted();
                           },
+                          [&](const Woken&) {},
                           [&](const StreamEnded&) { end_ = WorkerEnd::kStreamEnded; }},
                event);
   });
@@ -60,7 +63,9 @@ void Worker::obey(const ToTrainer& command) {
                           if (holds(c.replica)) replica_->evaluate(c.body);
                         },
                         [&](const WriteCheckpointTo& c) { write_checkpoint_to(c); },
-                        [&](const ToReplica<PipelineView>&) {},
+                        [&](const ToReplica<PipelineView>& c) {
+                          if (holds(c.replica)) replica_->view(c.body);
+                        },
                         [&](const StopTrainer&) { end_ = WorkerEnd::kStopped; },
                         [&](const auto& c) {  // the round commands
                           if (holds(c.replica)) settle(replica_->obey(c.body));
@@ -71,8 +76,7 @@ void Worker::obey(const ToTrainer& command) {
 void Worker::load(const LoadReplica& command) {
   if (holds(command.assign.replica)) return replica_->say_loaded();
   drop_replica();
-  replica_ =
-      std::make_unique<Replica>(command, ReplicaContext{device_, queue_, node_, shelf_, say_});
+  replica_ = std::make_unique<Replica>(command, context_);
   settle(replica_->load());
 }
 
@@ -84,15 +88,15 @@ void Worker::write_checkpoint_to(const WriteCheckpointTo& command) {
                              ? replica_->write_checkpoint_to(command.folder, command.command.key)
                              : Status(Error{Code::kNotFound, "the replica is not here", "", ""});
   if (written) {
-    say_(CheckpointReady{command.replica, checkpoint, command.command.key});
+    context_.say(CheckpointReady{command.replica, checkpoint, command.command.key});
   } else {
-    say_(CheckpointFailed{command.replica, checkpoint, to_string(written.error())});
+    context_.say(CheckpointFailed{command.replica, checkpoint, to_string(written.error())});
   }
 }
 
 void Worker::settle(MaybeFailure failure) {
   if (!failure || !replica_) return;
-  say_(ReplicaFailed{replica_->id(), failure->kind, failure->detail});
+  context_.say(ReplicaFailed{replica_->id(), failure->kind, failure->detail});
   drop_replica();
   if (failure->kind == ReplicaFailure::kDeviceLost) end_ = WorkerEnd::kDeviceLost;
 }

@@ -48,7 +48,7 @@ class WorkerTest : public testing::Test {
     spec_.train.steps = Steps(100);
     spec_.train.warmup = Steps(0);
     worker_ = std::thread([this] {
-      Worker worker({}, queue_, node_, shelf_, [this](const FromTrainer& m) { heard(m); });
+      Worker worker({{}, queue_, node_, shelf_, {}, [this](const FromTrainer& m) { heard(m); }});
       end_ = worker.run();
     });
   }
@@ -141,6 +141,7 @@ TEST_F(WorkerTest, ARoundFromSeedToEvaluation) {
   const Applied applied = run_round(loaded, 1, 0, 8, {0, 1, 3}, true);
   EXPECT_EQ(report_.steps, Steps(8));
   EXPECT_EQ(report_.tokens, Tokens(8 * 2 * 8));
+  EXPECT_EQ(report_.drawn, report_.tokens);
   EXPECT_GT(report_.norm, 0);
   EXPECT_EQ(report_.nonfinite, 0);
   EXPECT_NE(applied.anchor, loaded.anchor);

@@ -35,7 +35,7 @@ void add(Digester& d, const AbortRound& command) {
 void add(Digester& d, const RoundReport& report) {
   add(d, report.key);
   d.add(report.tokens.n).add(report.steps.n).add(report.train_loss).add(report.norm);
-  d.add(report.max_abs).add(report.nonfinite).add(report.compute_s);
+  d.add(report.max_abs).add(report.nonfinite).add(report.compute_s).add(report.drawn.n);
 }
 
 void add(Digester& d, const ReducePlan& plan) {
@@ -116,7 +116,7 @@ Participant::Order Participant::place(const RoundKey& key, Actions& out) {
 
 void Participant::go_stale(const RoundKey& wanted, Actions& out) {
   stop_reduce(out);
-  if (state_ == ParticipantState::kTraining) out.push_back(StopTraining{});
+  if (state_ == ParticipantState::kTraining) out.push_back(StopTraining{StopAt::kAtOnce});
   state_ = ParticipantState::kStale;
   out.push_back(GoStale{wanted});
 }
@@ -173,7 +173,7 @@ void Participant::open(const OpenRound& round, Actions& out) {
 void Participant::close(const CloseRound& command, Actions& out) {
   const Order order = place(command.key, out);
   if (order != Order::kNext || defer(order, command)) return;
-  if (state_ == ParticipantState::kTraining) out.push_back(StopTraining{});
+  if (state_ == ParticipantState::kTraining) out.push_back(StopTraining{StopAt::kTogether});
   say_report(out);
 }
 
@@ -188,7 +188,7 @@ void Participant::reduce(const ReducePlan& plan, Actions& out) {
 
 void Participant::start_reduce(const ReducePlan& plan, Actions& out) {
   stop_reduce(out);
-  if (state_ == ParticipantState::kTraining) out.push_back(StopTraining{});
+  if (state_ == ParticipantState::kTraining) out.push_back(StopTraining{StopAt::kAtOnce});
   plan_ = plan;
   vote_.reset();
   failure_.reset();

@@ -36,8 +36,13 @@ const char* to_string(ParticipantState state);
 // the boundary that it leads to is reported nevertheless.
 struct Train {
   OpenRound round;
-};                       // go on to round.to_step with round.lease
-struct StopTraining {};  // at the next inner step boundary, then call boundary()
+};  // go on to round.to_step with round.lease
+// Where to stop. kTogether: the round is closed, and the replicas of a pipeline agree on the inner
+// step. kAtOnce: it goes on without what is trained from now on, at this replica's next boundary.
+enum class StopAt { kTogether, kAtOnce };
+struct StopTraining {  // then call boundary()
+  StopAt at = StopAt::kTogether;
+};
 struct StartReduce {
   ReducePlan plan;
   bool contributes = false;

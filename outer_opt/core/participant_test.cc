@@ -57,7 +57,9 @@ ReduceFailed failed(std::int32_t attempt = 2) {
 std::string names(const Actions& actions) {
   struct Name {
     std::string operator()(const Train& a) { return "train" + std::to_string(a.round.to_step.n); }
-    std::string operator()(const StopTraining&) { return "stop_training"; }
+    std::string operator()(const StopTraining& a) {
+      return a.at == StopAt::kTogether ? "close_training" : "stop_training";
+    }
     std::string operator()(const StartReduce& a) {
       return (a.contributes ? "reduce" : "follow") + std::to_string(a.plan.attempt);
     }
@@ -177,7 +179,7 @@ const std::map<std::string, Table> kTables = {
      {{"open_more_steps", {"train110", T}},
       {"open_beyond", {"stop_training stale", S}},
       {"open_new_lineage", {"stop_training stale", S}},
-      {"close", {"stop_training", T}},
+      {"close", {"close_training", T}},
       {"reduce_lower", {"stop_training follow1", D}},
       {"reduce", {"stop_training follow2", D}},
       {"reduce_higher", {"stop_training follow3", D}},
@@ -386,7 +388,7 @@ TEST(Participant, CommandsDuringTheOuterStepAreObeyedAfterIt) {
   p.close({key(6)}, out);
   EXPECT_EQ(names(out), "");
   p.outer_step_taken({kNext, {1, 1}, {2, 2}}, out);
-  EXPECT_EQ(names(out), "say:applied train150 stop_training");
+  EXPECT_EQ(names(out), "say:applied train150 close_training");
 
   Participant q = make("taking");
   out.clear();

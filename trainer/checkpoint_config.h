@@ -1,0 +1,24 @@
+// The files of a checkpoint that the Hugging Face libraries read besides the tensors, as text, and
+// the names of all of them. A model that is cut into stages is a sharded checkpoint with one shard
+// per stage. Pure.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/ids.h"
+#include "base/job_spec.h"
+
+namespace shoal::trainer {
+
+// "model.safetensors", or "model-00002-of-00004.safetensors" for stage 1 of 4.
+std::string model_file(StageIndex stage, std::size_t stages);
+std::string state_file(StageIndex stage, std::size_t stages);
+
+// Derived fields of `model` are filled.
+std::string model_config(const ModelSpec& model);
+std::string generation_config();
+// model.safetensors.index.json: which shard holds which tensor.
+std::string shard_index(const ModelSpec& model, const std::vector<UnitRange>& cut);
+
+}  // namespace shoal::trainer

@@ -1,0 +1,112 @@
+// See stage_model.h.
+#include "trainer/stage_model.h"
+
+#include <cmath>
+#include <vector>
+
+#include "base/check.h"
+#include "trainer/schedule.h"
+#include "trainer/stage_model_parts.h"
+
+namespace shoal::trainer {
+namespace {
+
+constexpr int kNonfiniteMax = 10;  // skipped steps in a row before the replica gives up
+
+torch::Device torch_device(const DeviceChoice& choice) {
+  if (choice.kind == DeviceKind::kCpu) return {torch::kCPU};
+  return {torch::kCUDA, static_cast<c10::DeviceIndex>(choice.index)};
+}
+
+torch::Tensor host_view(std::span<const float> values) {
+  return torch::from_blob(const_cast<float*>(values.data()),
+                          {static_cast<std::int64_t>(values.size())});
+}
+
+MaybeFailure refuse(const JobSpec& spec, UnitRange units, const DeviceChoice& device) {
+  if (spec.train.precision == Precision::kBf16 && device.kind == DeviceKind::kCpu) {
+    return Failure{ReplicaFailure::kModelDoesNotFit,
+                   "train.precision: bf16 needs a CUDA device, this one is a CPU (use fp32)"};
+  }
+  if (*spec.model.tie_embeddings && units != whole_model(spec.model)) {
+    return Failure{ReplicaFailure::kModelDoesNotFit,
+                   "model.tie_embeddings: true needs embedding and head in one stage"};
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+StageModel::Parts::Parts(const JobSpec& job, UnitRange range, const DeviceChoice& on)
+    : spec(job),
+      units(range),
+      choice(on),
+      device(torch_device(on)),
+      model(job.model, range, job.train.precision, device),
+      adam(job.train, decay_ranges(model.layout()), model.flat()) {}
+
+MaybeFailure StageModel::Parts::take_step(Steps step, double scale, StepResult& out) {
+  const TrainSpec& train = spec.train;
+  const double norm = scale * AdamW::gradient_norm(model.flat_gradient());
+  out.gradient_norm = norm;
+  out.lr = learning_rate(train, step);
+  out.finite = std::isfinite(out.loss) && std::isfinite(norm);
+  if (out.finite) {
+    nonfinite_in_a_row = 0;
+    const double clip = train.clip > 0 && norm > train.clip ? train.clip / norm : 1.0;
+    adam.step(out.lr, scale * clip, model.flat_gradient(), model.flat());
+    return std::nullopt;
+  }
+  if (++nonfinite_in_a_row < kNonfiniteMax) return std::nullopt;
+  return Failure{ReplicaFailure::kNonFiniteLoss,
+                 "loss or gradient was not finite in " + std::to_string(kNonfiniteMax) +
+                     " steps in a row, the last one step " + std::to_string(step.count()) +
+                     " (lower train.lr or set train.clip)"};
+}
+
+StageModel::StageModel(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
+StageModel::~StageModel() = default;
+
+MaybeFailure StageModel::create(const JobSpec& spec, UnitRange units, const DeviceChoice& device,
+                                std::unique_ptr<StageModel>& out) {
+  if (auto failure = refuse(spec, units, device)) return failure;
+  return guarded([&] { out.reset(new StageModel(std::make_unique<Parts>(spec, units, device))); });
+}
+
+std::int64_t StageModel::value_count() const { return parts_->model.flat().numel(); }
+const JobSpec& StageModel::spec() const { return parts_->spec; }
+UnitRange StageModel::units() const { return parts_->units; }
+std::int64_t StageModel::adam_step() const { return parts_->adam.steps(); }
+int StageModel::nonfinite_in_a_row() const { return parts_->nonfinite_in_a_row; }
+
+void StageModel::seed() {
+  std::vector<float> initial(static_cast<std::size_t>(value_count()));
+  initialize(parts_->model.layout(), parts_->spec.train.seed, initial);
+  write_parameters(initial);
+  parts_->adam.m().zero_();
+  parts_->adam.v().zero_();
+  parts_->adam.set_steps(0);
+}
+
+void StageModel::read_parameters(std::span<float> out) const {
+  SHOAL_CHECK(static_cast<std::int64_t>(out.size()) == value_count());
+  host_view(out).copy_(parts_->model.flat());
+}
+
+void StageModel::write_parameters(std::span<const float> in) {
+  SHOAL_CHECK(static_cast<std::int64_t>(in.size()) == value_count());
+  parts_->model.flat().copy_(host_view(in));
+}
+
+void StageModel::read_adam(std::span<float> m, std::span<float> v) const {
+  host_view(m).copy_(parts_->adam.m());
+  host_view(v).copy_(parts_->adam.v());
+}
+
+void StageModel::write_adam(std::span<const float> m, std::span<const float> v, std::int64_t step) {
+  parts_->adam.m().copy_(host_view(m));
+  parts_->adam.v().copy_(host_view(v));
+  parts_->adam.set_steps(step);
+}
+
+}  // namespace shoal::trainer
