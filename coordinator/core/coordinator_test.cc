@@ -120,7 +120,7 @@ class Rig {
   void report(ConnectionId connection, ReplicaId replica, RoundKey key, double norm = 1) {
     RoundReport body;
     body.key = key;
-    body.tokens = Tokens(1280);
+    body.tokens = body.drawn = Tokens(1280);
     body.steps = Steps(10);
     body.train_loss = 2.5;
     body.norm = norm;
@@ -223,7 +223,7 @@ TEST(CoordinatorCore, TrainsAJobToItsEnd) {
   rig.commit_round(rig.key, {11, 11});
   EXPECT_EQ(rig.job(rig.id).committed_round, 1);
   EXPECT_EQ(rig.job(rig.id).committed_tokens, Tokens(2560));
-  EXPECT_EQ(rig.job(rig.id).anchor, (Digest{11, 11}));
+  EXPECT_EQ(rig.job(rig.id).stages.at(0).anchor, (Digest{11, 11}));
   EXPECT_DOUBLE_EQ(rig.job(rig.id).train_loss, 2.5);
   const auto commit = rig.last<ToReplica<CommitRound>>(rig.a).value().body;
   EXPECT_FALSE(commit.last);
@@ -338,7 +338,7 @@ TEST(CoordinatorCore, TheOddAnchorIsReplaced) {
   rig.applied(a, ra, key, {66, 66});
   rig.applied(b, rb, key, {11, 11});
   rig.applied(c, rc, key, {11, 11});
-  EXPECT_EQ(rig.job(id).anchor, (Digest{11, 11}));
+  EXPECT_EQ(rig.job(id).stages.at(0).anchor, (Digest{11, 11}));
   EXPECT_EQ(rig.replicas_.at(ra).failure, ReplicaFailure::kDigestMismatch);
   EXPECT_TRUE(is_live(rig.state(), rb));
 }
@@ -358,7 +358,7 @@ TEST(CoordinatorCore, ClipsToTheMedianNormAndRejectsNonFinite) {
   rig.report(rig.b, rig.rep_b, second, 2.0);
   RoundReport bad;
   bad.key = second;
-  bad.tokens = Tokens(10);
+  bad.tokens = bad.drawn = Tokens(10);
   bad.nonfinite = 3;
   rig.say(c, FromReplica<RoundReport>{rc, bad});
   const auto plan = rig.last<ToReplica<ReducePlan>>(rig.a)->body;

@@ -1,6 +1,7 @@
 #include "coordinator/core/jobs.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "base/check.h"
 #include "coordinator/core/checkpoints.h"
@@ -9,6 +10,7 @@
 #include "coordinator/core/placement.h"
 #include "coordinator/core/replicas.h"
 #include "coordinator/core/rounds.h"
+#include "swarm/core/stage_plan.h"
 
 namespace shoal::coordinator {
 namespace {
@@ -28,11 +30,12 @@ bool device_is_taken(const State& state, AgentId agent, std::int32_t device) {
 PlacementInput placement_input(const Turn& turn, const JobRecord& job) {
   const State& state = turn.state();
   PlacementInput input;
+  const auto stages = static_cast<std::int64_t>(job.stages.size());
   input.memory_needed = training_memory(job.spec);
   input.live = static_cast<std::int64_t>(live_replicas(state, job.id).size());
-  input.min_replicas = job.spec.swarm.min_replicas;
+  input.min_replicas = stages * job.spec.swarm.min_replicas;
   input.max_replicas =
-      job.spec.sync.algorithm == SyncAlgorithm::kNone ? 1 : job.spec.swarm.max_replicas;
+      stages * (job.spec.sync.algorithm == SyncAlgorithm::kNone ? 1 : job.spec.swarm.max_replicas);
   for (const auto& [id, presence] : state.presence) {
     const AgentRecord& agent = state.agents.at(id);
     if (agent.state == AgentState::kGone || agent.state == AgentState::kDraining) continue;
@@ -84,9 +87,19 @@ void explain_waiting(Turn& turn, JobId id, const PlacementInput& input,
   }
 }
 
-// No live replica holds the committed state and no checkpoint of exactly that round exists: back to
-// the newest consistent cut, which may be the seed.
+void release_all(Turn& turn, JobId id, ReleaseReason reason) {
+  std::vector<ReplicaRecord> ended;
+  for (const ReplicaId replica : live_replicas(turn.state(), id)) {
+    ended.push_back(turn.state().replicas.at(replica));
+    release_replica(turn, replica, reason);
+  }
+  for (const ReplicaRecord& replica : ended) leave_checkpoints(turn, replica);
+}
+
+// Of some stage no live replica holds the committed state and no checkpoint of exactly that round
+// exists: all go back to the newest consistent cut, which may be the seed.
 void roll_back(Turn& turn, JobId id) {
+  release_all(turn, id, ReleaseReason::kReplaced);
   end_round(turn, id);
   const CheckpointRecord* cut = newest_stored(turn.state(), id);
   JobRecord& job = turn.job(id);
@@ -95,13 +108,16 @@ void roll_back(Turn& turn, JobId id) {
   job.committed_round = cut == nullptr ? 0 : cut->key.round;
   job.committed_step = cut == nullptr ? Steps() : cut->step;
   job.committed_tokens = cut == nullptr ? Tokens() : cut->tokens;
-  job.anchor = cut == nullptr ? Digest() : cut->anchor;
-  job.momentum = cut == nullptr ? Digest() : cut->momentum;
+  for (std::size_t stage = 0; stage < job.stages.size(); ++stage) {
+    job.stages[stage].anchor = cut == nullptr ? Digest() : cut->parts.at(stage).anchor;
+    job.stages[stage].momentum = cut == nullptr ? Digest() : cut->parts.at(stage).momentum;
+  }
   job.next_sequence = cut == nullptr ? 0 : cut->next_sequence;
   job.returned = cut == nullptr ? std::vector<DataLease>() : cut->returned;
   turn.event(
       Severity::kWarning, event_kind::kJobRolledBack, {.job = id, .round = job.committed_round},
-      "every replica of round " + std::to_string(lost) + " is lost; going on from " +
+      "round " + std::to_string(lost) +
+          " is lost with the last replica of a stage; going on from " +
           (cut == nullptr ? std::string("the initial parameters")
                           : to_string(cut->id) + " of round " + std::to_string(cut->key.round)));
 }
@@ -110,11 +126,7 @@ void finish_job(Turn& turn, JobId id, JobPhase phase, JobReason reason, std::str
   const ReleaseReason release = phase == JobPhase::kCompleted   ? ReleaseReason::kCompleted
                                 : phase == JobPhase::kCancelled ? ReleaseReason::kCancelled
                                                                 : ReleaseReason::kJobFailed;
-  for (const ReplicaId replica : live_replicas(turn.state(), id)) {
-    const ReplicaRecord ended = turn.state().replicas.at(replica);
-    release_replica(turn, replica, release);
-    leave_checkpoints(turn, ended);
-  }
+  release_all(turn, id, release);
   end_round(turn, id);
   transition(turn, id, phase, reason, std::move(detail));
   State& state = turn.volatile_state();
@@ -126,9 +138,30 @@ void finish_job(Turn& turn, JobId id, JobPhase phase, JobReason reason, std::str
   for (const auto& key : refused) state.refusals.erase(key);
 }
 
+// Equal work per stage, as if all devices were alike.
+void make_plan(Turn& turn, JobId id) {
+  JobRecord& job = turn.job(id);
+  const swarm::CutLimits limits{.memory = Bytes(std::numeric_limits<std::int64_t>::max())};
+  const auto stages = static_cast<std::int32_t>(std::max<std::int64_t>(1, job.spec.swarm.stages));
+  for (const UnitRange& units : swarm::cut_stages(swarm::CostModel(job.spec, {}), stages, limits)) {
+    job.stages.push_back({.units = units, .value_count = 0, .anchor = {}, .momentum = {}});
+  }
+  SHOAL_CHECK(!job.stages.empty(), "a valid job can be cut");
+}
+
+// Live replicas by stage, loading ones included.
+std::vector<std::int64_t> live_by_stage(const Turn& turn, JobId id) {
+  std::vector<std::int64_t> counts(job_of(turn, id).stages.size(), 0);
+  for (const ReplicaId replica : live_replicas(turn.state(), id)) {
+    ++counts.at(static_cast<std::size_t>(turn.state().replicas.at(replica).stage));
+  }
+  return counts;
+}
+
 void place(Turn& turn, JobId id) {
   const JobPhase phase = job_of(turn, id).phase;
   if (phase == JobPhase::kSealing || phase == JobPhase::kPaused) return;
+  if (job_of(turn, id).stages.empty()) make_plan(turn, id);
   const PlacementInput input = placement_input(turn, job_of(turn, id));
   const PlacementDecision decision = decide_placement(input);
   wake_when_rested(turn, id, input);
@@ -140,12 +173,15 @@ void place(Turn& turn, JobId id) {
     if (phase == JobPhase::kQueued) explain_waiting(turn, id, input, decision);
     return;
   }
-  if (!choose_source(turn.state(), job_of(turn, id))) {
-    if (input.live > 0) return;  // somebody is about to become a donor, or to fail
-    roll_back(turn, id);
-  }
   for (const Place& spot : decision.places) {
-    assign_replica(turn, id, spot, *choose_source(turn.state(), job_of(turn, id)));
+    const auto live = live_by_stage(turn, id);
+    const auto fewest = std::min_element(live.begin(), live.end());
+    const auto stage = static_cast<StageIndex>(fewest - live.begin());
+    if (!choose_source(turn.state(), job_of(turn, id), stage)) {
+      if (*fewest > 0) return;  // somebody is about to become a donor, or to fail
+      roll_back(turn, id);
+    }
+    assign_replica(turn, id, spot, stage, *choose_source(turn.state(), job_of(turn, id), stage));
   }
   if (phase == JobPhase::kQueued) {
     transition(turn, id, JobPhase::kGathering, JobReason::kWaitingForReplicas);
@@ -158,8 +194,30 @@ std::int64_t count_live(const Turn& turn, JobId id) {
   return static_cast<std::int64_t>(live_replicas(turn.state(), id).size());
 }
 
+// Of the stage that has the fewest live replicas.
+std::int64_t fewest_live(const Turn& turn, JobId id) {
+  const auto live = live_by_stage(turn, id);
+  return live.empty() ? 0 : *std::min_element(live.begin(), live.end());
+}
+
 std::int64_t count_holders(const Turn& turn, JobId id) {
   return static_cast<std::int64_t>(holders(turn.state(), job_of(turn, id)).size());
+}
+
+// "stage 2: " of a pipeline.
+std::string name_of_stage(const JobRecord& job, StageIndex stage) {
+  return job.stages.size() == 1 ? "" : "stage " + std::to_string(stage) + ": ";
+}
+
+// True when some stage has nobody left who holds the committed state.
+bool stall_without_stage(Turn& turn, JobId id) {
+  const JobRecord& job = job_of(turn, id);
+  const StageCover weakest = weakest_stage(turn.state(), job);
+  if (weakest.holders > 0) return false;
+  transition(
+      turn, id, JobPhase::kStalled, JobReason::kLastReplicaLost,
+      job.stages.size() == 1 ? "" : name_of_stage(job, weakest.stage) + "no replica is left");
+  return true;
 }
 
 void gather(Turn& turn, JobId id) {
@@ -167,21 +225,23 @@ void gather(Turn& turn, JobId id) {
   JobTimers& timers = turn.volatile_state().timers[id];
   const std::int64_t live = count_live(turn, id);
   if (live == 0) return transition(turn, id, JobPhase::kQueued, JobReason::kWaitingForReplicas);
-  if (live < spec.swarm.min_replicas) {
+  if (fewest_live(turn, id) < spec.swarm.min_replicas) {
     timers.gathered_at.reset();
     return set_reason(turn, id, JobReason::kWaitingForReplicas,
-                      std::to_string(live) + " of " + std::to_string(spec.swarm.min_replicas) +
+                      std::to_string(fewest_live(turn, id)) + " of " +
+                          std::to_string(spec.swarm.min_replicas) +
                           " replicas (swarm.min_replicas)");
   }
   if (!timers.gathered_at) timers.gathered_at = turn.now();
   const Instant ready = *timers.gathered_at + turn.options().gather_window;
-  if (turn.now() < ready && live != spec.swarm.max_replicas) return look_again(turn, id, ready);
+  const auto all = spec.swarm.max_replicas * stage_count(job_of(turn, id));
+  if (turn.now() < ready && live != all) return look_again(turn, id, ready);
   transition(turn, id, JobPhase::kWarming, JobReason::kLoading);
 }
 
 void warm(Turn& turn, JobId id) {
   const std::int64_t live = count_live(turn, id);
-  if (live < job_of(turn, id).spec.swarm.min_replicas) {
+  if (fewest_live(turn, id) < job_of(turn, id).spec.swarm.min_replicas) {
     return transition(turn, id, JobPhase::kGathering, JobReason::kWaitingForReplicas);
   }
   if (count_holders(turn, id) < live) return;  // check_load_limits ends the wait
@@ -190,34 +250,38 @@ void warm(Turn& turn, JobId id) {
 
 void train(Turn& turn, JobId id) {
   const JobRecord& job = job_of(turn, id);
-  const std::int64_t there = count_holders(turn, id);
-  if (there == 0) return transition(turn, id, JobPhase::kStalled, JobReason::kLastReplicaLost);
+  if (count_holders(turn, id) == 0 && stall_without_stage(turn, id)) return;
   check_applied(turn, id);
   if (job.committed_step >= job.spec.train.steps) {
     return transition(turn, id, JobPhase::kSealing, JobReason::kFinalCheckpoint);
   }
   const RoundRecord* round = current_round(turn.state(), job);
   const bool reducing = round != nullptr && round->state != RoundState::kOpen;
-  if (there < job.spec.swarm.min_replicas && !reducing) {
-    return transition(
-        turn, id, JobPhase::kStalled, JobReason::kBelowMinReplicas,
-        std::to_string(there) + " of " + std::to_string(job.spec.swarm.min_replicas) + " replicas");
+  if (reducing) return check_round(turn, id);  // to its end, which may be an abort
+  if (stall_without_stage(turn, id)) return;
+  const StageCover weakest = weakest_stage(turn.state(), job);
+  if (weakest.holders < job.spec.swarm.min_replicas) {
+    return transition(turn, id, JobPhase::kStalled, JobReason::kBelowMinReplicas,
+                      name_of_stage(job, weakest.stage) + std::to_string(weakest.holders) + " of " +
+                          std::to_string(job.spec.swarm.min_replicas) + " replicas");
   }
   check_round(turn, id);
 }
 
 void stall(Turn& turn, JobId id) {
   const JobRecord& job = job_of(turn, id);
-  const std::int64_t there = count_holders(turn, id);
+  const StageCover weakest = weakest_stage(turn.state(), job);
   check_applied(turn, id);
-  if (there == 0) {
-    if (count_live(turn, id) > 0) set_reason(turn, id, JobReason::kRestoring);
+  if (weakest.holders == 0) {
+    const auto live = live_by_stage(turn, id);
+    const bool loading = !live.empty() && live.at(static_cast<std::size_t>(weakest.stage)) > 0;
+    if (loading) set_reason(turn, id, JobReason::kRestoring);
     return;
   }
   if (job.committed_step >= job.spec.train.steps) {
     return transition(turn, id, JobPhase::kSealing, JobReason::kFinalCheckpoint);
   }
-  if (there >= job.spec.swarm.min_replicas) {
+  if (weakest.holders >= job.spec.swarm.min_replicas) {
     transition(turn, id, JobPhase::kTraining, JobReason::kRunning);
   }
 }
@@ -229,7 +293,7 @@ void check_final_evaluation(Turn& turn, JobId id, const RoundRecord& round) {
   for (const ReplicaId replica : round_replicas(turn.state(), round.key)) {
     const auto& contribution = turn.state().contributions.at({round.key, replica});
     if (contribution.eval_slice < 0 || contribution.evaluated) continue;
-    const auto there = holders(turn.state(), job_of(turn, id));
+    const auto there = holders(turn.state(), job_of(turn, id), 0);
     const ReplicaId frozen =
         is_live(turn.state(), replica) || there.empty() ? replica : there.front();
     if (!is_live(turn.state(), frozen)) return;
@@ -245,11 +309,9 @@ void seal_job(Turn& turn, JobId id) {
   if (final_checkpoint_stored(turn.state(), job) && evaluated) {
     return finish_job(turn, id, JobPhase::kCompleted, JobReason::kFinished);
   }
-  if (count_holders(turn, id) == 0) {
-    return transition(turn, id, JobPhase::kStalled, JobReason::kLastReplicaLost);
-  }
+  if (stall_without_stage(turn, id)) return;
   if (!evaluated) check_final_evaluation(turn, id, *last);
-  const bool known = static_cast<bool>(job.anchor);  // every outer step was taken
+  const bool known = anchors_known(job);  // every outer step was taken
   if (known && !final_checkpoint_stored(turn.state(), job) &&
       !final_checkpoint_pending(turn.state(), job)) {
     request_checkpoint(turn, id, true);
