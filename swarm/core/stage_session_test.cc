@@ -453,6 +453,19 @@ TEST(StageSession, ARouterThatComesAfterTheEndJoinsIt) {
   EXPECT_EQ(s.take<ReachBoundary>().at(0).step, 2);
 }
 
+TEST(StageSession, ARouterThatIsDoneWithItsStepNeverTakesThatBack) {
+  Ready s(1);
+  s.word(11, 1, {});  // the other one's last word is on another path
+  for (int i = 0; i < 3; ++i) s.compute();
+  for (const SendForward& sent : s.take<SendForward>()) s.answer(sent);
+  while (s.compute()) {
+  }
+  EXPECT_EQ(s.take<SendWord>().back().word.routers.at(0), (RouterProgress{id(1), 1, false}));
+  s.word(12, 1, {{id(2), 0, true}});
+  EXPECT_EQ(s.take<ReachBoundary>().at(0).step, 2);
+  EXPECT_EQ(s.take<SendWord>().back().word.routers.at(0), (RouterProgress{id(1), 1, true}));
+}
+
 TEST(StageSession, StopIsABoundaryAtOnce) {
   Ready s(21);
   s.forward(11, mb(0));

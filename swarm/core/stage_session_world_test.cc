@@ -61,7 +61,7 @@ WorldOptions unlucky(std::uint64_t seed) {
 }
 
 TEST(StageSessionWorld, ComesThroughLosses) {
-  World sum{WorldOptions{}};
+  World sum{WorldOptions{}};  // of the counters
   for (std::uint64_t seed = 1; seed <= 400 && !HasFailure(); ++seed) {
     World world(unlucky(seed));
     world.run();
