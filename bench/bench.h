@@ -33,6 +33,22 @@ struct PlannerOptions {
 };
 int run_planner(const PlannerOptions& options);
 
+struct PipelineOptions {
+  int agents = 0;  // 0: measure a hop
+  int stages = 4;
+  double rtt_ms = 0, mbit = 500;
+  double forward_ms = 50, backward_ms = 150;  // of one microbatch at speed 1
+  double jitter = 0.05;
+  std::int64_t microbatches = 256;   // per step
+  int window = 128;                  // in flight, of all
+  std::int64_t payload = 1'000'000;  // bytes of one boundary
+  std::vector<double> speeds = {1};  // dealt to the agents of a stage
+  std::int64_t steps = 3;
+  int repeats = 3;  // of a hop's measurement
+  bool json = false;
+};
+int run_pipeline(const PipelineOptions& options);
+
 // Replaces this process by `shoal-trainer bench` from the same folder; returns only on failure.
 int run_trainer(const std::vector<std::string>& arguments, bool json);
 

@@ -34,6 +34,32 @@ int run_trainer(const std::vector<std::string>& arguments, bool json) {
 
 namespace {
 
+CLI::App* add_pipeline(CLI::App& app, PipelineOptions& o) {
+  CLI::App* command = app.add_subcommand(
+      "pipeline",
+      "What a hop costs; with --agents, the fraction of compute-ideal with devices "
+      "that wait, beside the simulator's");
+  command->add_option("--agents", o.agents)->check(CLI::Range(1, 1000));
+  command->add_option("--stages", o.stages)->check(CLI::Range(1, 50));
+  command->add_option("--rtt", o.rtt_ms, "Of the emulated line, ms")->check(CLI::Range(0.0, 10e3));
+  command->add_option("--mbit", o.mbit, "Of the emulated line, each direction; 0: no limit")
+      ->check(CLI::Range(0.0, 1e6));
+  command->add_option("--forward", o.forward_ms, "ms at speed 1")->check(CLI::Range(0.0, 1e6));
+  command->add_option("--backward", o.backward_ms, "ms at speed 1")->check(CLI::Range(0.0, 1e6));
+  command->add_option("--jitter", o.jitter, "Relative deviation of a pass")
+      ->check(CLI::Range(0.0, 1.0));
+  command->add_option("--microbatches", o.microbatches, "Per step")
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 20));
+  command->add_option("--window", o.window, "Microbatches in flight")
+      ->check(CLI::Range(1, 1 << 20));
+  command->add_option("--payload", o.payload, "Bytes of one boundary")
+      ->check(CLI::Range(std::int64_t{1024}, std::int64_t{1} << 30));
+  command->add_option("--speeds", o.speeds, "Dealt to the agents of a stage")->delimiter(',');
+  command->add_option("--steps", o.steps)->check(CLI::Range(std::int64_t{1}, std::int64_t{1000}));
+  command->add_option("--repeats", o.repeats, "Of a hop")->check(CLI::Range(1, 1000));
+  return command;
+}
+
 int run(int argc, char** argv) {
   CLI::App app("Measures the parts of Shoal on this machine.");
   app.name("shoal-bench");
@@ -42,6 +68,7 @@ int run(int argc, char** argv) {
   CodecOptions codec;
   AllReduceOptions all_reduce;
   PlannerOptions planner;
+  PipelineOptions pipeline;
 
   CLI::App* codec_command = app.add_subcommand("codec", "int8 and fp32 codecs beside memcpy");
   codec_command->add_option("--values", codec.values, "fp32 values per pass")
@@ -64,18 +91,22 @@ int run(int argc, char** argv) {
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1'000'000}));
   planner_command->add_option("--repeats", planner.repeats)->check(CLI::Range(1, 1000));
 
+  CLI::App* pipeline_command = add_pipeline(app, pipeline);
+
   CLI::App* trainer_command = app.add_subcommand(
       "trainer", "Inner steps of shoal-trainer; further options are passed on to it");
   trainer_command->allow_extras();
-  for (CLI::App* command : {codec_command, reduce_command, planner_command, trainer_command}) {
+  for (CLI::App* command :
+       {codec_command, reduce_command, planner_command, pipeline_command, trainer_command}) {
     command->add_flag("--json", json, "One JSON object");
   }
 
   CLI11_PARSE(app, argc, argv);
-  codec.json = all_reduce.json = planner.json = json;
+  codec.json = all_reduce.json = planner.json = pipeline.json = json;
   if (app.got_subcommand(codec_command)) return run_codec(codec);
   if (app.got_subcommand(reduce_command)) return run_all_reduce(all_reduce);
   if (app.got_subcommand(planner_command)) return run_planner(planner);
+  if (app.got_subcommand(pipeline_command)) return run_pipeline(pipeline);
   return run_trainer(trainer_command->remaining(), json);
 }
 

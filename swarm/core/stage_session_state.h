@@ -181,8 +181,8 @@ struct StageSession::State {
   void take_step(SessionActions& out);
   void reach_boundary(SessionActions& out);
   void stop_now(SessionActions& out);
-  bool over_for_others() const;
-  void end_with_others(SessionActions& out);
+  void join_the_end(SessionActions& out);
+  void end_now(SessionActions& out);
   void note_progress();
   std::int64_t own_done() const;
   bool own_last() const;

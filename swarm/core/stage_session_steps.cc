@@ -29,7 +29,7 @@ void State::advance(SessionActions& out) {
   while (training && !computing()) {
     if (stopping) return stop_now(out);
     if (!in_view) return;
-    if (check && over_for_others()) end_with_others(out);
+    if (check) join_the_end(out);
     note_progress();
     if (!check) return;
     check = false;
@@ -130,23 +130,20 @@ bool State::evaluating() const {
                      [](const Evaluation& e) { return !e.done; });
 }
 
-// This router came while the round was ending, or heard late that it shall: no other one draws in
-// this step or later. Nobody may be left to compute for it.
-bool State::over_for_others() const {
-  if (!router() || own_last()) return false;
-  bool any = false;
+// The round ends when one router says so: the others join it, at the same step or, who had gone on,
+// at the one they are in. There may be nobody left who computes for them.
+void State::join_the_end(SessionActions& out) {
+  if (!router() || own_last()) return;
+  bool over = false;
   for (const auto& [id, p] : progress) {
-    if (id == options.self || !counts_as_last(p)) continue;
-    if (p.done_through >= step) return false;
-    any = true;
+    if (!counts_as_last(p)) continue;
+    closing = true;
+    over = over || p.done_through < step;
   }
-  return any && std::all_of(routers.begin(), routers.end(), [this](ReplicaId id) {
-           const RouterProgress* p = progress.find(id);
-           return id == options.self || (p != nullptr && counts_as_last(*p));
-         });
+  if (over) end_now(out);
 }
 
-void State::end_with_others(SessionActions& out) {
+void State::end_now(SessionActions& out) {
   for (Task& task : slots) {
     if (task.id != 0 && !task.from && task.phase != TaskPhase::kAsked &&
         task.microbatch.kind == PassKind::kTrain)

@@ -15,11 +15,12 @@ constexpr Duration kPatience = seconds(400);  // longer is a hang
 
 double loss_of(const Microbatch& m) { return static_cast<double>(m.index + 1); }
 
+}  // namespace
+
 std::string text(const Microbatch& m) {
   return "(" + std::to_string(m.round) + " " + std::to_string(m.step) + " " + to_string(m.router) +
          " " + std::to_string(m.index) + ")";
 }
-}  // namespace
 
 World::World(const WorldOptions& options) : options_(options), prng_(options.seed), now_{1} {
   faults_ = options.breaks.ns + options.deaths.ns + options.freezes.ns + options.joins.ns > 0 ||

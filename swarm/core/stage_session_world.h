@@ -21,6 +21,8 @@ namespace shoal::swarm {
 
 inline constexpr std::int64_t kSequencesOfWorld = 2, kContextOfWorld = 8;  // of a microbatch
 
+std::string text(const Microbatch& microbatch);
+
 struct WorldOptions {
   std::uint64_t seed = 1;
   std::int32_t stages = 3, replicas_max = 3;  // of a stage, at the start

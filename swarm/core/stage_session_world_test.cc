@@ -62,7 +62,7 @@ WorldOptions unlucky(std::uint64_t seed) {
 
 TEST(StageSessionWorld, ComesThroughLosses) {
   World sum{WorldOptions{}};
-  for (std::uint64_t seed = 1; seed <= 250 && !HasFailure(); ++seed) {
+  for (std::uint64_t seed = 1; seed <= 600 && !HasFailure(); ++seed) {
     World world(unlucky(seed));
     world.run();
     expect_none(world, seed);
