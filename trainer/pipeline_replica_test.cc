@@ -1,12 +1,14 @@
 // Trainers of a pipeline over loopback, each with its own worker, peer service and device thread;
 // the test plays the coordinator: load, train, average each stage, commit, evaluate, write the
 // shards of a checkpoint, resume and join from them, close, stop and abort rounds.
+#include <algorithm>
 #include <condition_variable>
 #include <deque>
 #include <filesystem>
 #include <fstream>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <thread>
 
 #include <gmock/gmock.h>
@@ -119,20 +121,28 @@ class PipelineReplicaTest : public testing::Test {
     command.assign.source.key = key(round);
     return command;
   }
-  // `replicas` of each stage, loaded from the seed, in one view.
-  void start(std::uint64_t replicas) {
-    PipelineView view{JobId(1), 0, 1, {}};
-    for (StageIndex stage = 0; stage < 2; ++stage) {
-      for (std::uint64_t n = 0; n < replicas; ++n) {
-        const ReplicaId id = id_of(stage, n);
-        auto& trainer = trainers_[id] = std::make_unique<Trainer>();
-        trainer->tell(load_of(id, stage, SourceKind::kSeed, 0));
-        loaded_[id] = trainer->hear<Loaded>();
-        EXPECT_EQ(loaded_[id].anchor, loaded_[id_of(stage, 0)].anchor);
-        view.members.push_back({id, stage, trainer->address(), 1e9});
-      }
+  void add(const LoadReplica& command) {
+    const ReplicaId id = command.assign.replica;
+    auto& trainer = trainers_[id] = std::make_unique<Trainer>();
+    trainer->tell(command);
+    loaded_[id] = trainer->hear<Loaded>();
+  }
+  void tell_view() {
+    PipelineView view{JobId(1), 0, ++view_number_, {}};
+    for (const auto& [id, trainer] : trainers_) {
+      view.members.push_back({id, is_router(id) ? 0 : 1, trainer->address(), 1e9});
     }
     for (const auto& [id, trainer] : trainers_) tell(id, view);
+  }
+  // `replicas` of each stage, loaded from the seed, in one view.
+  void start(std::uint64_t replicas) {
+    for (StageIndex stage = 0; stage < 2; ++stage) {
+      for (std::uint64_t n = 0; n < replicas; ++n) {
+        add(load_of(id_of(stage, n), stage, SourceKind::kSeed, 0));
+        EXPECT_EQ(loaded_[id_of(stage, n)].anchor, loaded_[id_of(stage, 0)].anchor);
+      }
+    }
+    tell_view();
   }
   template <typename Body>
   void tell(ReplicaId id, Body body) {
@@ -144,22 +154,23 @@ class PipelineReplicaTest : public testing::Test {
   }
   static bool is_router(ReplicaId id) { return id.n < 20; }
   // Each router gets train.batch sequences per step.
+  OpenRound opened(ReplicaId id, RoundNumber round, std::int64_t from, std::int64_t to) {
+    const std::int64_t count = is_router(id) ? (to - from) * spec_.train.batch : 0;
+    return {key(round), Steps(from), Steps(to), {from * 100 + static_cast<int>(id.n), count}};
+  }
   void open(RoundNumber round, std::int64_t from, std::int64_t to) {
-    std::int64_t first = from * 100;
-    for (const auto& [id, trainer] : trainers_) {
-      const std::int64_t count = is_router(id) ? (to - from) * spec_.train.batch : 0;
-      tell(id, OpenRound{key(round), Steps(from), Steps(to), {first, count}});
-      first += count;
-    }
+    for (const auto& [id, trainer] : trainers_) tell(id, opened(id, round, from, to));
   }
   std::map<ReplicaId, RoundReport> reports() {
     std::map<ReplicaId, RoundReport> all;
     for (const auto& [id, trainer] : trainers_) all[id] = hear<RoundReport>(id);
     return all;
   }
-  // Averages and commits each stage on its own; the routers evaluate.
-  std::map<ReplicaId, Applied> commit(RoundNumber round,
-                                      const std::map<ReplicaId, RoundReport>& reports) {
+  // Averages and commits each stage on its own; the routers evaluate. `next`: the steps of the
+  // round that follows at once.
+  std::map<ReplicaId, Applied> commit(
+      RoundNumber round, const std::map<ReplicaId, RoundReport>& reports,
+      std::optional<std::pair<std::int64_t, std::int64_t>> next = std::nullopt) {
     std::map<ReplicaId, Vote> votes;
     for (StageIndex stage = 0; stage < 2; ++stage) {
       const ReducePlan plan = plan_of(round, stage, reports);
@@ -170,12 +181,15 @@ class PipelineReplicaTest : public testing::Test {
       }
     }
     std::int64_t slice = 0;
-    const auto routers = static_cast<std::int64_t>(trainers_.size() / 2);
+    const auto routers = std::count_if(votes.begin(), votes.end(),
+                                       [](const auto& vote) { return is_router(vote.first); });
     std::map<ReplicaId, Applied> applied;
     for (const auto& [id, vote] : votes) {
       const EvalSlice evaluate =
           is_router(id) ? EvalSlice{slice++, routers, 3} : EvalSlice{0, 0, 0};
-      tell(id, CommitRound{key(round), 1, vote.average, evaluate, true, {}});
+      CommitRound command{key(round), 1, vote.average, evaluate, !next, {}};
+      if (next) command.next = opened(id, round + 1, next->first, next->second);
+      tell(id, command);
       applied[id] = hear<Applied>(id);
     }
     return applied;
@@ -213,6 +227,7 @@ class PipelineReplicaTest : public testing::Test {
   JobSpec spec_;
   std::vector<UnitRange> cut_ = {{0, 2}, {2, 4}};  // the assignment's cut counts, not swarm.stages
   std::string checkpoint_;
+  std::int64_t view_number_ = 0;
   std::map<ReplicaId, Loaded> loaded_;
   std::map<ReplicaId, std::unique_ptr<Trainer>> trainers_;
 };
@@ -265,6 +280,37 @@ TEST_F(PipelineReplicaTest, ARoundOfTwoStagesFromSeedToCheckpointAndBack) {
   join.assign.source.donor_address = trainers_.at(id_of(1, 0))->address();
   other.tell(join);
   EXPECT_EQ(other.hear<Loaded>().momentum, applied.at(id_of(1, 0)).momentum);
+}
+
+// The evaluation of a round is part of the first step of the next one; a replica that joins between
+// them takes part in that one from its first step on, although it did not know its number.
+TEST_F(PipelineReplicaTest, RoundsFollowEachOtherAndAJoinerEnters) {
+  start(1);
+  open(1, 0, 5);
+  const auto first = commit(1, reports(), std::pair(5, 8));
+  const auto evaluated = hear<Evaluated>(id_of(0, 0));
+  const auto second = reports();
+  EXPECT_EQ(second.at(id_of(0, 0)).steps, Steps(3));
+  EXPECT_EQ(evaluated.key, key(1));
+  EXPECT_EQ(evaluated.tokens, Tokens(3 * 4 * 8));
+  const auto applied = commit(2, second);
+  EXPECT_EQ(hear<Evaluated>(id_of(0, 0)).key, key(2));
+
+  auto join = load_of(id_of(1, 1), 1, SourceKind::kPeer, 2);
+  join.assign.source.donor = id_of(1, 0);
+  join.assign.source.donor_address = trainers_.at(id_of(1, 0))->address();
+  join.assign.source.anchor = applied.at(id_of(1, 0)).anchor;
+  add(join);
+  tell_view();
+  open(3, 8, 12);
+  const auto third = reports();
+  EXPECT_EQ(third.at(id_of(0, 0)).drawn, Tokens(4 * 4 * 8));
+  EXPECT_EQ(third.at(id_of(1, 0)).tokens + third.at(id_of(1, 1)).tokens, Tokens(4 * 4 * 8));
+  const auto last = commit(3, third);
+  EXPECT_EQ(last.at(id_of(1, 0)).anchor, last.at(id_of(1, 1)).anchor);
+  const auto closing = hear<Evaluated>(id_of(0, 0));
+  EXPECT_LT(closing.loss_sum, evaluated.loss_sum);  // it learns
+  EXPECT_NE(first.at(id_of(1, 0)).anchor, last.at(id_of(1, 0)).anchor);
 }
 
 TEST_F(PipelineReplicaTest, ClosingStopsEverybodyAtTheSameStep) {
