@@ -51,6 +51,15 @@ class Trainer {
   std::string address() const { return node_->address(); }
   void tell(ToTrainer command) { queue_.push(std::move(command)); }
 
+  // What people are told about once a second.
+  std::pair<Progress, PipelineStats> hear_for_people() {
+    std::unique_lock lock(mutex_);
+    const bool told =
+        changed_.wait_for(lock, std::chrono::seconds(60), [&] { return progress_ && stats_; });
+    EXPECT_TRUE(told);
+    return {progress_.value_or(Progress{}), stats_.value_or(PipelineStats{})};
+  }
+
   // The next message but those for people; it must be a T.
   template <typename T>
   T hear() {
@@ -69,10 +78,14 @@ class Trainer {
 
  private:
   void heard(const FromTrainer& message) {
-    if (std::holds_alternative<Progress>(message)) return;
-    if (std::holds_alternative<PipelineStats>(message)) return;
     const std::lock_guard lock(mutex_);
-    said_.push_back(message);
+    if (const auto* progress = std::get_if<Progress>(&message)) {
+      progress_ = *progress;
+    } else if (const auto* stats = std::get_if<PipelineStats>(&message)) {
+      stats_ = *stats;
+    } else {
+      said_.push_back(message);
+    }
     changed_.notify_all();
   }
 
@@ -83,6 +96,8 @@ class Trainer {
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<FromTrainer> said_;
+  std::optional<Progress> progress_;
+  std::optional<PipelineStats> stats_;
   std::thread thread_;
 };
 
@@ -316,6 +331,14 @@ TEST_F(PipelineReplicaTest, RoundsFollowEachOtherAndAJoinerEnters) {
 TEST_F(PipelineReplicaTest, ClosingStopsEverybodyAtTheSameStep) {
   start(2);
   open(1, 0, 1'000'000);
+  const auto [progress, stats] = trainers_.at(id_of(0, 0))->hear_for_people();
+  EXPECT_EQ(progress.replica, id_of(0, 0));
+  EXPECT_EQ(progress.key, key(1));
+  EXPECT_GT(progress.step, Steps(0));
+  EXPECT_GT(progress.tokens, Tokens(0));
+  EXPECT_GT(progress.train_loss, 0);
+  EXPECT_GT(progress.tokens_per_s, 0);
+  EXPECT_EQ(stats.replica, id_of(0, 0));
   for (const auto& [id, trainer] : trainers_) tell(id, CloseRound{key(1)});
   const auto reported = reports();
   Tokens drawn, last;
