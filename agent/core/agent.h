@@ -57,7 +57,7 @@ struct Options {
   Duration restart_first = milliseconds(500), restart_cap = seconds(30);
   Duration restart_reset = seconds(60);  // a trainer that lived this long starts its back-off anew
   Duration attach_limit = seconds(60);   // StartTrainer until TrainerAttached
-  Duration detach_limit = seconds(5);    // its stream ended until it is killed
+  Duration detach_limit = seconds(2);    // its stream ended until it is killed
   Duration assign_limit = seconds(90);   // Assign until its trainer is ready
   Duration fetch_limit = seconds(1800);
   Duration load_limit = seconds(900);  // LoadReplica until Loaded

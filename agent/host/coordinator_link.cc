@@ -8,6 +8,7 @@
 
 #include "proto/agent.grpc.pb.h"
 #include "proto/convert.h"
+#include "wire/callback_queue.h"
 
 namespace shoal::agent {
 namespace {
@@ -211,6 +212,7 @@ CoordinatorLink::CoordinatorLink(const CoordinatorEndpoint& endpoint, LinkId id,
     : id_(id),
       channel_(open_channel(endpoint)),
       session_(std::make_shared<Session>(id, endpoint.address, std::move(post))) {
+  wire::hold_callback_queue();
   Session::start(session_, channel_, endpoint, hello);
 }
 

@@ -69,7 +69,7 @@ class Runtime::Impl {
   }
 
   Status listen() {
-    auto server = TrainerServer::start(folder_->socket_path(), poster());
+    auto server = TrainerServer::start(folder_->socket_path(), options_.trainer_ping, poster());
     if (!server.ok()) return server.error();
     server_ = std::move(server).value();
     return {};

@@ -17,8 +17,9 @@ struct HostOptions {
   CoordinatorEndpoint coordinator;
   Options core;  // without uid and data_dir, which come from the data folder
   std::string data_dir;
-  std::string trainer;  // program
-  int threads = 1;      // of each CPU trainer
+  std::string trainer;                 // program
+  int threads = 1;                     // of each CPU trainer
+  Duration trainer_ping = seconds(3);  // a frozen one is killed after two of these and detach_limit
   PortRange peer_ports;
 };
 

@@ -235,6 +235,21 @@ TEST_F(RuntimeTest, ADeadTrainerIsReportedAndReplaced) {
   EXPECT_EQ(coordinator_.next<Loaded>().replica, ReplicaId(2));
 }
 
+TEST_F(RuntimeTest, AFrozenTrainerIsKilledAndReplaced) {
+  setenv("SCRIPT", "freeze", 1);
+  HostOptions impatient = options();
+  impatient.trainer_ping = impatient.core.detach_limit = milliseconds(300);
+  start(std::move(impatient));
+  join();
+  coordinator_.say(assign(1));
+  EXPECT_EQ(coordinator_.next<Loaded>().replica, ReplicaId(1));
+  coordinator_.say(ToReplica<Evaluate>{ReplicaId(1), {kKey, {0, 1, 1}}});
+  const auto failed = coordinator_.next<ReplicaFailed>();
+  EXPECT_EQ(failed.failure, ReplicaFailure::kTrainerExited);
+  EXPECT_THAT(failed.detail, HasSubstr("its stream ended, but its process did not"));
+  unsetenv("SCRIPT");
+}
+
 TEST_F(RuntimeTest, ACheckpointIsHashedAndUploaded) {
   serve();
   coordinator_.say(ToReplica<WriteCheckpoint>{ReplicaId(1), {CheckpointId(4), kKey}});

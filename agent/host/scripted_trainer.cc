@@ -1,6 +1,7 @@
 // A trainer without a model, for the tests of the host side: it attaches, loads whatever it is
 // given and obeys StopTrainer. SCRIPT names what it does instead: "exit" (code 3 and a last line),
-// "hang" (never attaches), "abort", "environment" (prints what it was started with), "ignore_stop".
+// "hang" (never attaches), "abort", "environment" (prints what it was started with), "ignore_stop",
+// "freeze" (when told to evaluate, instead of aborting).
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
@@ -64,7 +65,10 @@ class Script {
     std::ofstream(command.folder + "/model.safetensors") << "weights";
     say(CheckpointReady{command.replica, command.command.checkpoint, command.command.key});
   }
-  void obey(const ToReplica<Evaluate>&) { std::abort(); }  // a test's way to kill it
+  void obey(const ToReplica<Evaluate>&) {  // a test's way to kill it
+    if (variable("SCRIPT") != "freeze") std::abort();
+    raise(SIGSTOP);
+  }
   void obey(const StopTrainer&) { stopped_ = variable("SCRIPT") != "ignore_stop"; }
   void obey(const auto&) {}
 

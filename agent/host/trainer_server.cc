@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "proto/convert.h"
+#include "wire/callback_queue.h"
 
 namespace shoal::agent {
 namespace {
@@ -94,12 +95,16 @@ class TrainerServer::Stream
 };
 
 Result<std::unique_ptr<TrainerServer>> TrainerServer::start(const std::string& socket_path,
-                                                            Post post) {
+                                                            Duration ping, Post post) {
+  wire::hold_callback_queue();
   std::unique_ptr<TrainerServer> server(new TrainerServer(std::move(post)));
   grpc::ServerBuilder builder;
   builder.SetMaxReceiveMessageSize(kMessageBytesMax);
   // Trainers ping once a minute to notice a frozen agent; gRPC's default would drop them for it.
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 30'000);
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, static_cast<int>(ping.ms()));
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, static_cast<int>(ping.ms()));
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
   builder.AddListeningPort("unix:" + socket_path, grpc::InsecureServerCredentials());
   builder.RegisterService(server.get());
   server->server_ = builder.BuildAndStart();

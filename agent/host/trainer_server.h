@@ -21,8 +21,10 @@ class TrainerServer : private v1::TrainerHost::CallbackService {
  public:
   using Post = std::function<void(Input)>;  // any thread
 
-  // kUnavailable when the socket cannot be made.
-  static Result<std::unique_ptr<TrainerServer>> start(const std::string& socket_path, Post post);
+  // kUnavailable when the socket cannot be made. A silent trainer is pinged every `ping`; one that
+  // does not answer within another `ping` is frozen: its stream ends.
+  static Result<std::unique_ptr<TrainerServer>> start(const std::string& socket_path, Duration ping,
+                                                      Post post);
   ~TrainerServer() override;  // ends all streams
 
   void expect(TrainerId trainer);                          // its process was started

@@ -13,6 +13,7 @@
 #include "coordinator/service/token_file.h"
 #include "proto/agent.grpc.pb.h"
 #include "proto/convert.h"
+#include "wire/callback_queue.h"
 
 namespace shoal::coordinator {
 namespace {
@@ -87,6 +88,7 @@ struct AgentService::Impl final
   }
 
   Status listen() {
+    wire::hold_callback_queue();
     grpc::ServerBuilder builder;
     int port = 0;
     builder.AddListeningPort(options.bind, grpc::InsecureServerCredentials(), &port);

@@ -17,6 +17,7 @@
 #include "outer_opt/transport/reduce_streams.h"
 #include "outer_opt/transport/state_transfer.h"
 #include "proto/peer.grpc.pb.h"
+#include "wire/callback_queue.h"
 #include "wire/peer_channel.h"
 #include "wire/socket_counter.h"
 
@@ -133,6 +134,7 @@ Status PeerNodeImpl::listen() {
     return Error{Code::kValidation, "peers cannot dial " + host, "advertise_host",
                  "give the name or address of this host"};
   }
+  wire::hold_callback_queue();
   grpc::ServerBuilder builder;
   int port = 0;
   builder.AddListeningPort(options_.bind, grpc::InsecureServerCredentials(), &port);
