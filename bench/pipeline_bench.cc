@@ -7,6 +7,7 @@
 #include <cstdio>
 
 #include <nlohmann/json.hpp>
+#include <sys/resource.h>
 
 #include "base/check.h"
 #include "bench/bench.h"
@@ -41,11 +42,25 @@ bool run_round(swarm::LocalPipeline& pipeline, std::int64_t steps, std::int64_t 
 struct Hop {
   std::int64_t bytes = 0;
   double us = 0;        // one microbatch in flight: time per hop
+  double cpu_us = 0;    // the same, seconds of processors; unlike time, it bears a busy machine
   double gb_per_s = 0;  // as many as the credits allow: encoded bytes, both directions together
 };
 
-// Seconds per microbatch of one router and one replica, two hops each.
-double seconds_per_microbatch(std::int64_t bytes, double window, std::int64_t count) {
+double cpu_seconds() {
+  rusage usage{};
+  SHOAL_CHECK(getrusage(RUSAGE_SELF, &usage) == 0);
+  const auto s = [](const timeval& t) {
+    return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_usec) * 1e-6;
+  };
+  return s(usage.ru_utime) + s(usage.ru_stime);
+}
+
+struct Spent {
+  double wall_s = 0, cpu_s = 0;
+};
+
+// Per microbatch of one router and one replica, two hops each.
+Spent spent_per_microbatch(std::int64_t bytes, double window, std::int64_t count) {
   swarm::LocalOptions options;
   options.shape = shape_of(bytes);
   options.window_per_replica = window;
@@ -53,21 +68,26 @@ double seconds_per_microbatch(std::int64_t bytes, double window, std::int64_t co
   pipeline.add(0);
   pipeline.add(1);
   pipeline.tell_view();
-  if (!run_round(pipeline, 1, 20)) return 0;  // connects and touches the pages
+  if (!run_round(pipeline, 1, 20)) return {};  // connects and touches the pages
   pipeline.commit();
   const auto begin = Clock::now();
-  return run_round(pipeline, 1, count) ? seconds_since(begin) / static_cast<double>(count) : 0;
+  const double cpu = cpu_seconds();
+  if (!run_round(pipeline, 1, count)) return {};
+  const auto n = static_cast<double>(count);
+  return {seconds_since(begin) / n, (cpu_seconds() - cpu) / n};
 }
 
 Hop measure_hop(std::int64_t bytes, int repeats) {
   const std::int64_t count = std::clamp<std::int64_t>((64 << 20) / bytes, 20, 500);
-  std::vector<double> alone, filled;
+  std::vector<double> alone, cpu, filled;
   for (int i = 0; i < repeats; ++i) {
-    alone.push_back(seconds_per_microbatch(bytes, 0.5, count));
-    filled.push_back(seconds_per_microbatch(bytes, 8, count));
+    const Spent spent = spent_per_microbatch(bytes, 0.5, count);
+    alone.push_back(spent.wall_s);
+    cpu.push_back(spent.cpu_s);
+    filled.push_back(spent_per_microbatch(bytes, 8, count).wall_s);
   }
   const double both = 2.0 * static_cast<double>(bytes);
-  return {bytes, median(alone) / 2 * 1e6, both / median(filled) * 1e-9};
+  return {bytes, median(alone) / 2 * 1e6, median(cpu) / 2 * 1e6, both / median(filled) * 1e-9};
 }
 
 int run_hops(const PipelineOptions& options) {
@@ -80,12 +100,17 @@ int run_hops(const PipelineOptions& options) {
   const double slope =
       static_cast<double>(large.bytes - small.bytes) / (large.us - small.us) * 1e-3;
   nlohmann::ordered_json json = {{"name", "pipeline hop"}, {"gb_per_s_alone", slope}};
-  if (!options.json) std::printf("%12s %12s %16s\n", "bytes", "us per hop", "GB/s, filled");
+  if (!options.json) {
+    std::printf("%12s %12s %12s %14s\n", "bytes", "us per hop", "us of CPU", "GB/s, filled");
+  }
   for (const Hop& hop : hops) {
-    json["results"].push_back(
-        {{"bytes", hop.bytes}, {"us_per_hop", hop.us}, {"gb_per_s_filled", hop.gb_per_s}});
+    json["results"].push_back({{"bytes", hop.bytes},
+                               {"us_per_hop", hop.us},
+                               {"cpu_us_per_hop", hop.cpu_us},
+                               {"gb_per_s_filled", hop.gb_per_s}});
     if (options.json) continue;
-    std::printf("%12lld %12.0f %16.2f\n", static_cast<long long>(hop.bytes), hop.us, hop.gb_per_s);
+    std::printf("%12lld %12.0f %12.0f %14.2f\n", static_cast<long long>(hop.bytes), hop.us,
+                hop.cpu_us, hop.gb_per_s);
   }
   if (options.json) return std::printf("%s\n", json.dump(2).c_str()), 0;
   std::printf("one at a time, the bytes pass at %.2f GB/s\n", slope);

@@ -266,7 +266,7 @@ bool Neighbours::read_forward(Stream& stream, const FrameHeader& header, Pieces 
   if (good.ok()) good = check_body(header, body);
   if (!good.ok()) return refuse(stream, header, good.error().message);
   ArrivedForward forward{forward_of(header), std::vector<std::uint32_t>(header.tokens),
-                         std::vector<float>(header.values())};
+                         buffers_.take(header.values())};
   const auto tensor = split(body, std::as_writable_bytes(std::span(forward.tokens)));
   for (const std::uint32_t token : forward.tokens) {
     if (token >= options_.facts.shape.vocab) return refuse(stream, header, "a token too large");
@@ -281,7 +281,7 @@ bool Neighbours::read_backward(Stream& stream, const FrameHeader& header, Pieces
   if (good.ok()) good = check_body(header, body);
   ArrivedBackward backward;
   if (good.ok()) {
-    backward = {backward_of(header), std::vector<float>(header.values())};
+    backward = {backward_of(header), buffers_.take(header.values())};
     good = decode(header.codec, body, backward.tensor);
   }
   if (!good.ok()) return refuse(stream, header, good.error().message);

@@ -22,6 +22,7 @@
 
 #include "base/backoff.h"
 #include "base/prng.h"
+#include "swarm/pipeline/buffers.h"
 #include "swarm/pipeline/stage_compute.h"
 #include "swarm/pipeline/stream_ends.h"
 
@@ -89,6 +90,7 @@ class Neighbours final : public StreamOwner, public std::enable_shared_from_this
   void send(ReplicaId to, const FrameHeader& header, const Slices& body);
 
   std::vector<Arrival> take();
+  void recycle(std::vector<float> tensor) { buffers_.give_back(std::move(tensor)); }
   std::vector<LinkStats> links();  // of dialled peers
   std::int64_t bad_frames();
   void close();  // ends all streams; `wake` is not called any more
@@ -123,6 +125,7 @@ class Neighbours final : public StreamOwner, public std::enable_shared_from_this
   const NeighboursOptions options_;
   const StreamContext context_;
   const std::function<void()> wake_;
+  Buffers buffers_;  // of arrived tensors
 
   std::mutex mutex_;
   std::condition_variable awoken_;

@@ -364,7 +364,6 @@ MaybeComputeFailure Runtime::run(const Compute& pass, Task& task, LossSum& loss)
   if (first() && task.tokens.empty()) {
     if (auto failure = draw(pass.microbatch, task)) return failure;
   }
-  tensor_.clear();
   switch (pass.kind) {
     case ComputeKind::kForward:
       return forward(pass, task);
@@ -404,7 +403,7 @@ MaybeComputeFailure Runtime::forward(const Compute& pass, Task& task) {
   if (auto failure = compute_.forward(pass.task, task.tokens, task.input, keep, tensor_)) {
     return failure;
   }
-  task.input = {};
+  neighbours_->recycle(std::move(task.input));
   return put_by(task.tokens, {tensor_, shape_.rows(), shape_.hidden}, task.output, "the output");
 }
 
@@ -412,7 +411,7 @@ MaybeComputeFailure Runtime::backward(const Compute& pass, Task& task) {
   if (auto failure = compute_.backward(pass.task, task.output_gradient, pass.add, tensor_)) {
     return failure;
   }
-  task.output_gradient = {};
+  neighbours_->recycle(std::move(task.output_gradient));
   if (first()) return {};
   return put_by({}, {tensor_, shape_.rows(), shape_.hidden}, task.answer, "the gradient");
 }
@@ -423,7 +422,7 @@ MaybeComputeFailure Runtime::last_stage(const Compute& pass, Task& task, LossSum
           compute_.last(pass.task, kind, task.tokens, task.input, pass.add, loss, tensor_)) {
     return failure;
   }
-  task.input = {};
+  neighbours_->recycle(std::move(task.input));
   if (!std::isfinite(loss.nats)) {
     return ComputeFailure{ReplicaFailure::kNonFiniteLoss, "the loss is not finite"};
   }

@@ -1,0 +1,35 @@
+// A few vectors of floats that are used again and again: a tensor of some MiB costs more to get
+// from the system, page by page, than to fill. Thread-safe.
+#pragma once
+
+#include <cstddef>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+namespace shoal::swarm {
+
+class Buffers {
+ public:
+  // `size` values, of which nobody knows the content.
+  std::vector<float> take(std::size_t size) {
+    std::vector<float> buffer;
+    {
+      const std::lock_guard lock(mutex_);
+      if (!kept_.empty()) buffer = std::move(kept_.back()), kept_.pop_back();
+    }
+    buffer.resize(size);
+    return buffer;
+  }
+  void give_back(std::vector<float> buffer) {
+    const std::lock_guard lock(mutex_);
+    if (buffer.capacity() > 0 && kept_.size() < kKeptMax) kept_.push_back(std::move(buffer));
+  }
+
+ private:
+  static constexpr std::size_t kKeptMax = 16;
+  std::mutex mutex_;
+  std::vector<std::vector<float>> kept_;
+};
+
+}  // namespace shoal::swarm
