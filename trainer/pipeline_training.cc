@@ -30,6 +30,7 @@ swarm::StageRuntimeOptions options_of(const JobSpec& spec, ReplicaId replica,
   options.job = place.held.job;
   options.lineage = place.held.lineage;
   options.codec = spec.swarm.activations;
+  options.batch = spec.train.batch;
   return options;
 }
 

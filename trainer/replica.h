@@ -31,7 +31,7 @@ struct ReplicaContext {  // what outlives a replica
   EventQueue& queue;
   outer_opt::PeerNode& node;
   DonorShelf& shelf;
-  MakeRuntime make_runtime;  // none: this process serves whole models only
+  MakeRuntime make_runtime;
   std::function<void(const FromTrainer&)> say;
 };
 

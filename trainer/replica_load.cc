@@ -52,9 +52,6 @@ MaybeFailure Replica::make_model() {
   if (!cut || stage_ < 0 || static_cast<std::size_t>(stage_) >= cut_.size()) {
     return Failure{ReplicaFailure::kInternal, "the cut does not fit the model"};
   }
-  if (in_pipeline() && !context_.make_runtime) {
-    return Failure{ReplicaFailure::kModelDoesNotFit, "this trainer serves whole models only"};
-  }
   if (auto failure = check_fits(needed_memory(spec_, cut_, stage_), context_.device)) {
     return failure;
   }

@@ -74,7 +74,16 @@ void warn_about_slow_blas(const DeviceChoice& device) {
             << ", about ten times slower than it could: install libopenblas0-pthread" << std::endl;
 }
 
-int run_attached(const DeviceChoice& device, outer_opt::PeerNode& node, const std::string& socket) {
+MakeRuntime runtimes_of(swarm::PipelineService& service, EventQueue& queue) {
+  return [&](const swarm::StageRuntimeOptions& options, swarm::StageCompute& compute,
+             swarm::StageListener& listener, RoundNumber held, std::int64_t step) {
+    return swarm::StageRuntime::create(
+        options, service, compute, listener, [&queue] { queue.push(Woken{}); }, held, step);
+  };
+}
+
+int run_attached(const DeviceChoice& device, outer_opt::PeerNode& node,
+                 swarm::PipelineService& pipeline, const std::string& socket) {
   EventQueue queue(kCommandsMax);
   auto control = Control::dial(socket, queue);
   if (!control) return complain(control.error());
@@ -90,9 +99,8 @@ int run_attached(const DeviceChoice& device, outer_opt::PeerNode& node, const st
   ready.peer_address = node.address();
   ready.libraries = describe_libraries(device);
   (*control)->start(ready);
-  Worker worker({device, queue, node, shelf, {}, [&](const FromTrainer& message) {
-                   (*control)->say(message);
-                 }});
+  Worker worker({device, queue, node, shelf, runtimes_of(pipeline, queue),
+                 [&](const FromTrainer& message) { (*control)->say(message); }});
   const WorkerEnd end = worker.run();
   node.set_donor({});
   return end == WorkerEnd::kDeviceLost ? kExitDeviceLost : 0;
@@ -116,9 +124,11 @@ int serve() {
   outer_opt::PeerNodeOptions options;
   options.bind = environment("SHOAL_TRAINER_BIND", options.bind);
   options.advertise_host = environment("SHOAL_TRAINER_HOST", "");
+  const auto pipeline = swarm::PipelineService::create();
+  options.services = {pipeline->grpc_service()};
   auto node = outer_opt::PeerNode::start(options);
   if (!node) return complain(node.error());
-  return run_attached(*device, **node, socket);
+  return run_attached(*device, **node, *pipeline, socket);
 }
 
 }  // namespace shoal::trainer
