@@ -140,7 +140,8 @@ void State::join_the_end(SessionActions& out) {
     closing = true;
     over = over || p.done_through < step;
   }
-  if (over) end_now(out);
+  // Having said that it is done with this step, it ends in the next one.
+  if (over && own_done() < step) end_now(out);
 }
 
 void State::end_now(SessionActions& out) {

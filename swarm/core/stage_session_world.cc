@@ -148,7 +148,8 @@ void World::pump(Node& n) {
   check_order(n, *compute);
   KnownTask& task = n.tasks[compute->task];
   task.queued = false;
-  const bool adds = compute->add && compute->kind != ComputeKind::kForward &&
+  const bool adds = (compute->add || options_.always_add) &&
+                    compute->kind != ComputeKind::kForward &&
                     compute->microbatch.kind == PassKind::kTrain;
   if (compute->microbatch.step != n.session->step() || compute->microbatch.round != n.held + 1) {
     violate(n, "computes " + text(compute->microbatch) + " of another step");
@@ -170,7 +171,7 @@ void World::finish(Node& n, const Compute& compute, Duration service) {
   KnownTask& task = n.tasks[compute.task];
   task.output = next_instance_++;
   const bool last = compute.kind == ComputeKind::kLast;
-  const bool adds = compute.add && compute.kind != ComputeKind::kForward &&
+  const bool adds = (compute.add || options_.always_add) && compute.kind != ComputeKind::kForward &&
                     compute.microbatch.kind == PassKind::kTrain;
   if (adds) n.step_tokens += kTokens;
   if (n.stage == 0 && compute.kind != ComputeKind::kForward &&
@@ -235,7 +236,6 @@ void World::on(Node& n, const SendBackward& answer) {
 
 void World::on(Node& n, const SendCancel& cancel) {
   --n.owed[cancel.to];
-  if (prng_.chance(options_.skip_cancel)) return;
   send(n.id, cancel.to, Cancelled{cancel.header});
 }
 

@@ -36,11 +36,11 @@ struct WorldOptions {
   Duration breaks, deaths, freezes, joins;
   double close = 0, abort = 0, stop = 0, evaluate = 1, logits = 0;  // chance per round
   // Planted bugs.
-  double lose_answer = 0;  // a frame vanishes though its stream stays
-  double swap_answer = 0;  // the driver keeps the gradient under another task
-  bool deaf = false;       // the driver does not tell that a stream ended
-  double early_word = 0;   // a router's word is a step ahead of it
-  double skip_cancel = 0;  // a cancel is not carried out, and its answer comes
+  double lose_answer = 0;   // a frame vanishes though its stream stays
+  double swap_answer = 0;   // the driver keeps the gradient under another task
+  bool deaf = false;        // the driver does not tell that a stream ended
+  double early_word = 0;    // a router's word is a step ahead of it
+  bool always_add = false;  // the device adds every gradient
 };
 
 class World {

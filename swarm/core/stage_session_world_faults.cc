@@ -284,7 +284,7 @@ void World::draw_round_end() {
       if (round != round_ || first != from_ || !open_) return;
       ++count;
       uneven_ = uneven_ || stop;
-      stopping_ = stop;
+      stopping_ = stopping_ || stop;
       for (Node* n : living(stop ? -1 : 0)) {
         tell(*n, [this, stop](StageSession& s, SessionActions& out) {
           stop ? s.stop(now_, out) : s.close(now_, out);

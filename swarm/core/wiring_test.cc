@@ -108,5 +108,21 @@ TEST(Wiring, CreditsFollowTheRoundTrip) {
   EXPECT_EQ(credits_for(milliseconds(1), seconds(1), {}), kCreditsMax);
 }
 
+TEST(Wiring, AmpleCreditsAreTwiceThePart) {
+  EXPECT_EQ(ample_credits(96, 4, .25), 12);
+  EXPECT_EQ(ample_credits(96, 4, .75), 36);
+  EXPECT_EQ(ample_credits(1, 100, .01), kCreditsMin);
+}
+
+TEST(Wiring, AnExpectationReplacesTheEstimate) {
+  Wiring wiring(WiringPolicy::kServiceTime, 1);
+  wiring.add(id(1), milliseconds(1000), 4);
+  wiring.add(id(2), {}, 4);
+  wiring.expect(id(1), milliseconds(100));
+  EXPECT_EQ(wiring.service_per_work(id(2)).ms(), 100);
+  wiring.report(id(1), milliseconds(200), 1);
+  EXPECT_EQ(wiring.service_per_work(id(1)).ms(), 120);
+}
+
 }  // namespace
 }  // namespace shoal::swarm
