@@ -239,7 +239,12 @@ void Pipeline::arrive(const Event& event) {
   // A replica that died or moved on; what it held is found when the loss is known.
   if (!agent.serving || agent.stage != event.stage) return;
   auto& queue = backward ? agent.backwards : agent.forwards;
-  queue.push_back({event.microbatch, event.serial, backward});
+  const Task task{event.microbatch, event.serial, backward};
+  // The baselines serve in the order of arrival.
+  const bool by_age = !chained() && options_.retrying == Retrying::kOnLoss;
+  const auto before = [this](Task x, Task y) { return older(x, y); };
+  queue.insert(by_age ? std::upper_bound(queue.begin(), queue.end(), task, before) : queue.end(),
+               task);
   if (!agent.busy) start(event.agent);
 }
 
@@ -248,10 +253,11 @@ bool Pipeline::may_start_forward(const Agent& agent) const {
          agent.computed_ahead < options_.stages - agent.stage;
 }
 
-// The older microbatch first, and backwards first among equals: with backwards always first,
-// forwards starve in bursts and the last stage runs dry.
-bool Pipeline::older(Task forward, Task backward) const {
-  return forward.microbatch % per_router_ < backward.microbatch % per_router_;
+// The oldest microbatch first, and backwards first among equals: with backwards always first,
+// forwards starve in bursts and the last stage runs dry; in the order of arrival, the step's tail
+// grows (docs/swarm.md).
+bool Pipeline::older(Task a, Task b) const {
+  return a.microbatch % per_router_ < b.microbatch % per_router_;
 }
 
 void Pipeline::start(std::int32_t index) {

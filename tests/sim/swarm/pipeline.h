@@ -74,7 +74,7 @@ class Pipeline {
   void arrive(const Event& event);
   bool may_start_forward(const Agent& agent) const;
   bool may_start_backward(const Agent& agent) const;
-  bool older(Task forward, Task backward) const;
+  bool older(Task a, Task b) const;
   void start(std::int32_t agent);
   void start_task(std::int32_t agent, Task task);
   void computed(const Event& event);
