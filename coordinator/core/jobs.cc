@@ -25,14 +25,33 @@ bool device_is_taken(const State& state, AgentId agent, std::int32_t device) {
   });
 }
 
+std::string domain_of(const AgentRecord& agent) {
+  for (const auto& [key, value] : agent.labels) {
+    if (key == "region") return value;
+  }
+  return agent.host;
+}
+
+PlacedReplica placed_replica(const State& state, const ReplicaRecord& replica) {
+  PlacedReplica placed{.id = replica.id, .stage = replica.stage};
+  placed.loading = replica.held_round < 0;
+  for (const Device& device : state.agents.at(replica.agent).devices) {
+    if (device.index != replica.device) continue;
+    placed.memory = device.memory;
+    placed.gflops = device.gflops;
+  }
+  return placed;
+}
+
 PlacementInput placement_input(const Turn& turn, const JobRecord& job) {
   const State& state = turn.state();
   PlacementInput input;
-  input.memory_needed = training_memory(job.spec);
-  input.live = static_cast<std::int64_t>(live_replicas(state, job.id).size());
-  input.min_replicas = job.spec.swarm.min_replicas;
-  input.max_replicas =
-      job.spec.sync.algorithm == SyncAlgorithm::kNone ? 1 : job.spec.swarm.max_replicas;
+  input.spec = job.spec;
+  input.bytes_per_s = turn.options().reduce_bytes_per_s;
+  if (job.spec.swarm.stages == 1) input.cut = whole_model(job.spec);
+  for (const ReplicaId id : live_replicas(state, job.id)) {
+    input.live.push_back(placed_replica(state, state.replicas.at(id)));
+  }
   for (const auto& [id, presence] : state.presence) {
     const AgentRecord& agent = state.agents.at(id);
     if (agent.state == AgentState::kGone || agent.state == AgentState::kDraining) continue;
@@ -40,7 +59,7 @@ PlacementInput placement_input(const Turn& turn, const JobRecord& job) {
       ++input.devices_known;
       if (!presence.connected || device_is_taken(state, id, device.index)) continue;
       const Instant* rest = state.resting_until.find({id, device.index});
-      input.free.push_back({id, device.index, device.memory, device.gflops,
+      input.free.push_back({id, device.index, device.memory, device.gflops, domain_of(agent),
                             state.refusals.contains({job.id, id}),
                             rest != nullptr && turn.now() < *rest});
     }
@@ -70,14 +89,13 @@ std::string gib(Bytes bytes) {
   return std::to_string(tenths / 10) + "." + std::to_string(tenths % 10) + " GiB";
 }
 
-void explain_waiting(Turn& turn, JobId id, const PlacementInput& input,
-                     const PlacementDecision& decision) {
+void explain_waiting(Turn& turn, JobId id, const PlacementDecision& decision) {
   switch (decision.reason) {
     case PlacementReason::kNoAgents:
       return set_reason(turn, id, JobReason::kNoAgents, "no agent has joined");
     case PlacementReason::kNoDeviceFits:
       return set_reason(turn, id, JobReason::kNoDeviceFits,
-                        "a replica needs " + gib(input.memory_needed) +
+                        "a replica needs " + gib(decision.needed) +
                             "; the largest free device has " + gib(decision.largest));
     default:
       return set_reason(turn, id, JobReason::kWaitingForReplicas, "every device is taken");
@@ -133,15 +151,15 @@ void place(Turn& turn, JobId id) {
   const PlacementDecision decision = decide_placement(input);
   wake_when_rested(turn, id, input);
   if (decision.places.empty()) {
-    if (decision.reason == PlacementReason::kAllRefused && input.live == 0) {
+    if (decision.reason == PlacementReason::kAllRefused && input.live.empty()) {
       return finish_job(turn, id, JobPhase::kFailed, reason_of_refusal(turn.state(), id),
                         "no agent could load it; the events say why");
     }
-    if (phase == JobPhase::kQueued) explain_waiting(turn, id, input, decision);
+    if (phase == JobPhase::kQueued) explain_waiting(turn, id, decision);
     return;
   }
   if (!choose_source(turn.state(), job_of(turn, id))) {
-    if (input.live > 0) return;  // somebody is about to become a donor, or to fail
+    if (!input.live.empty()) return;  // somebody is about to become a donor, or to fail
     roll_back(turn, id);
   }
   for (const Place& spot : decision.places) {
