@@ -84,22 +84,12 @@ JobReason reason_of_refusal(const State& state, JobId job) {
   return JobReason::kTooManyFailures;
 }
 
-std::string gib(Bytes bytes) {
-  const auto tenths = (bytes.n * 10 + (1 << 29)) >> 30;
-  return std::to_string(tenths / 10) + "." + std::to_string(tenths % 10) + " GiB";
-}
-
 void explain_waiting(Turn& turn, JobId id, const PlacementDecision& decision) {
-  switch (decision.reason) {
-    case PlacementReason::kNoAgents:
-      return set_reason(turn, id, JobReason::kNoAgents, "no agent has joined");
-    case PlacementReason::kNoDeviceFits:
-      return set_reason(turn, id, JobReason::kNoDeviceFits,
-                        "a replica needs " + gib(decision.needed) +
-                            "; the largest free device has " + gib(decision.largest));
-    default:
-      return set_reason(turn, id, JobReason::kWaitingForReplicas, "every device is taken");
-  }
+  const JobReason reason = decision.reason == PlacementReason::kNoAgents ? JobReason::kNoAgents
+                           : decision.reason == PlacementReason::kNoDeviceFits
+                               ? JobReason::kNoDeviceFits
+                               : JobReason::kWaitingForReplicas;
+  set_reason(turn, id, reason, explain(decision));
 }
 
 // No live replica holds the committed state and no checkpoint of exactly that round exists: back to
@@ -319,25 +309,44 @@ void advance(Turn& turn, JobId id) {
 
 // ---- commands
 
-// Empty when some known device could train it, or when no device is known yet.
-std::string why_no_device_fits(const State& state, const JobSpec& spec) {
-  const Bytes needed = training_memory(spec);
-  Bytes largest;
-  for (const auto& [id, agent] : state.agents) {
+// What placement would say if every known device were free.
+PlacementDecision on_every_device(const Turn& turn, const JobSpec& spec) {
+  PlacementInput input = placement_input(turn, JobRecord{.spec = spec});
+  input.free.clear();
+  for (const auto& [id, agent] : turn.state().agents) {
     if (agent.state == AgentState::kGone) continue;
-    for (const Device& device : agent.devices) largest = std::max(largest, device.memory);
+    for (const Device& device : agent.devices) {
+      input.free.push_back({id, device.index, device.memory, device.gflops, domain_of(agent)});
+    }
   }
-  if (largest.n == 0 || needed <= largest) return {};
-  return "training one replica needs " + gib(needed) + ", the largest device has " + gib(largest) +
-         "; use fewer layers, a smaller hidden size or a smaller train.microbatch";
+  input.devices_known = static_cast<std::int64_t>(input.free.size());
+  return decide_placement(input);
+}
+
+// Empty when the known devices could train it, or when they would with more of them.
+std::string why_no_device_fits(const Turn& turn, const JobSpec& spec) {
+  const PlacementDecision decision = on_every_device(turn, spec);
+  if (decision.reason != PlacementReason::kNoDeviceFits) return {};
+  return explain(decision) +
+         "; use fewer layers, a smaller hidden size, a smaller train.microbatch or more "
+         "swarm.stages";
+}
+
+// What would be placed now. One stage may begin to gather with less, but not to train.
+PlacementDecision plan_of(const Turn& turn, const JobSpec& spec) {
+  PlacementDecision decision = decide_placement(placement_input(turn, JobRecord{.spec = spec}));
+  if (decision.missing > 0 && decision.reason == PlacementReason::kPlaced) {
+    decision.reason = PlacementReason::kTooFewDevices;
+  }
+  return decision;
 }
 
 }  // namespace
 
 void on_submit(Turn& turn, const SubmitJob& command) {
   auto fields = validate(command.spec);
-  if (fields.empty()) {
-    const std::string why = why_no_device_fits(turn.state(), command.spec);
+  if (fields.empty() && !command.dry_run) {
+    const std::string why = why_no_device_fits(turn, with_derived_fields(command.spec));
     if (!why.empty()) fields.push_back({"/model", why});
   }
   if (!fields.empty()) {
@@ -355,7 +364,9 @@ void on_submit(Turn& turn, const SubmitJob& command) {
     return turn.reply(command.request, Error{Code::kResourceExhausted, "too many live jobs", "",
                                              "wait for one to end, or cancel one"});
   }
-  if (command.dry_run) return turn.reply(command.request, JobId());
+  if (command.dry_run) {
+    return turn.reply_plan(command.request, plan_of(turn, with_derived_fields(command.spec)));
+  }
 
   JobRecord record;
   record.id = JobId(turn.counters().next_job++);

@@ -3,6 +3,7 @@
 #include "coordinator/core/placement.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <tuple>
 
@@ -189,6 +190,15 @@ PlacementDecision cut_and_place(const PlacementInput& input, const swarm::CostMo
   return decision;
 }
 
+std::string readable(Bytes bytes) {
+  const bool large = bytes >= mebibytes(1024);
+  const int shift = large ? 30 : 20;
+  const auto tenths = static_cast<std::int64_t>(
+      std::llround(static_cast<double>(bytes.n) * 10 / static_cast<double>(1LL << shift)));
+  return std::to_string(tenths / 10) + "." + std::to_string(tenths % 10) +
+         (large ? " GiB" : " MiB");
+}
+
 bool somebody_rests(const PlacementInput& input, Bytes memory) {
   return std::any_of(input.free.begin(), input.free.end(), [&](const FreeDevice& device) {
     return device.resting && !device.refused && device.memory >= memory;
@@ -258,6 +268,29 @@ const char* to_string(PlacementReason reason) {
       return "too_few_devices";
   }
   return "unknown";
+}
+
+std::string explain(const PlacementDecision& decision) {
+  switch (decision.reason) {
+    case PlacementReason::kPlaced:
+    case PlacementReason::kComplete:
+      return "";
+    case PlacementReason::kNoAgents:
+      return "no agent has joined";
+    case PlacementReason::kNoFreeDevice:
+      return decision.resting > 0 ? "the free devices rest after a failure"
+                                  : "every device is taken";
+    case PlacementReason::kNoDeviceFits:
+      return "a replica needs " + readable(decision.needed) + "; the largest free device has " +
+             readable(decision.largest);
+    case PlacementReason::kAllRefused:
+      return "every free device has refused it; the events say why";
+    case PlacementReason::kTooFewDevices:
+      return std::to_string(decision.missing) + " more devices with " + readable(decision.needed) +
+             " are needed for swarm.min_replicas; " +
+             std::to_string(decision.fitting - decision.resting) + " such are free";
+  }
+  return "";
 }
 
 }  // namespace shoal::coordinator

@@ -101,5 +101,7 @@ std::int64_t max_replicas(const JobSpec& spec);  // per stage, 0: no limit
 std::vector<UnitRange> whole_model(const JobSpec& spec);
 
 const char* to_string(PlacementReason reason);
+// The reason with its numbers, for people; empty when everything is placed.
+std::string explain(const PlacementDecision& decision);
 
 }  // namespace shoal::coordinator
