@@ -113,6 +113,9 @@ class Tree {
     add_submit_options(leaf(job, "validate",
                             "check a job file against the coordinator, start nothing",
                             [this] { return job_validate(common_.context(), submit_); }));
+    add_submit_options(leaf(job, "plan",
+                            "where a job would be placed now, and how fast it would be",
+                            [this] { return job_plan(common_.context(), submit_); }));
     CLI::App* submit = leaf(job, "submit", "start a job",
                             [this] { return job_submit(common_.context(), submit_); });
     add_submit_options(submit);
@@ -120,6 +123,9 @@ class Tree {
     submit->add_option("--timeout", submit_.timeout_s, "seconds to wait with --wait");
     leaf(job, "ls", "all jobs", [this] { return job_ls(common_.context()); });
     take_name(leaf(job, "get", "one job", [this] { return job_get(common_.context(), name_); }),
+              "JOB");
+    take_name(leaf(job, "topology", "who holds which stage, and what crosses the links",
+                   [this] { return job_topology(common_.context(), name_); }),
               "JOB");
     CLI::App* watch = leaf(job, "watch", "follow a job to its end; Ctrl-C detaches", [this] {
       return job_watch(common_.context(), name_, submit_.timeout_s);

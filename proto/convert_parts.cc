@@ -283,6 +283,7 @@ void put(const RoundReport& from, v1::RoundReport& to) {
   to.set_max_abs(from.max_abs);
   to.set_nonfinite(from.nonfinite);
   to.set_compute_s(from.compute_s);
+  to.set_drawn(from.drawn.count());
 }
 void get(Reader& reader, const v1::RoundReport& from, RoundReport& to) {
   get_part(reader, "key", from.has_key(), from.key(), to.key);
@@ -293,6 +294,7 @@ void get(Reader& reader, const v1::RoundReport& from, RoundReport& to) {
   to.max_abs = from.max_abs();
   to.nonfinite = reader.count("nonfinite", from.nonfinite());
   to.compute_s = reader.amount("compute_s", from.compute_s());
+  to.drawn = Tokens(reader.count("drawn", from.drawn()));
 }
 
 void put(const Vote& from, v1::Vote& to) {

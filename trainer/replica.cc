@@ -223,7 +223,7 @@ RoundReport Replica::make_report() {
   const VectorFacts facts = facts_of(pseudo_gradient_);
   RoundReport report;
   report.key = training_->round.key;
-  report.tokens = totals_.tokens;
+  report.tokens = report.drawn = totals_.tokens;
   report.steps = totals_.steps;
   const auto tokens = static_cast<double>(totals_.tokens.count());
   report.train_loss = tokens > 0 ? totals_.loss_sum / tokens : 0;

@@ -19,22 +19,24 @@ Duration time_limit(const Options& options, std::int64_t value_count) {
   return options.reduce_limit_min + seconds_f(bytes / options.reduce_bytes_per_s);
 }
 
-AttemptInput attempt_input(const Turn& turn, const RoundRecord& round) {
+AttemptInput attempt_input(const Turn& turn, const RoundRecord& round, StageIndex stage) {
   const State& state = turn.state();
-  const JobTimers* timers = state.timers.find(round.key.job);
+  const StageTimers* timers = state.timers.at(round.key.job).stages.find(stage);
   AttemptInput input;
   input.now = turn.now();
-  input.started_at = round.attempt_started_at;
-  input.time_limit = time_limit(turn.options(), state.jobs.at(round.key.job).value_count);
-  input.first_failure_at = timers->first_failure_at;
-  input.attempt = std::max(1, timers->attempts);
-  for (const ReplicaId replica : members_of(state, round.key)) {
+  input.started_at = stage_of(round, stage).attempt_started_at;
+  input.time_limit =
+      time_limit(turn.options(), stage_of(state.jobs.at(round.key.job), stage).value_count);
+  if (timers != nullptr) input.first_failure_at = timers->first_failure_at;
+  input.attempt = timers == nullptr ? 1 : std::max(1, timers->attempts);
+  for (const ReplicaId replica : members_of(state, round.key, stage)) {
     const auto& contribution = state.contributions.at({round.key, replica});
     AttemptMember member;
     member.replica = replica;
     member.alive = is_live(state, replica);
     if (contribution.state == ContributionState::kVoted) member.vote = contribution.average;
-    if (const ReduceFailed* failed = timers->failures.find(replica)) {
+    const ReduceFailed* failed = timers == nullptr ? nullptr : timers->failures.find(replica);
+    if (failed != nullptr) {
       member.failed = true;
       member.complains_about = failed->lost;
     }
@@ -49,6 +51,10 @@ ReplicaFailure failure_for(AttemptReason reason) {
                                           : ReplicaFailure::kPeerUnreachable;
 }
 
+std::string of_stage(const JobRecord& job, StageIndex stage) {
+  return job.stages.size() == 1 ? "" : " of stage " + std::to_string(stage);
+}
+
 void exclude(Turn& turn, const AttemptDecision& decision) {
   for (const ReplicaId replica : decision.exclude) {
     if (!is_live(turn.state(), replica)) continue;
@@ -58,8 +64,8 @@ void exclude(Turn& turn, const AttemptDecision& decision) {
 }
 
 // The dead leave the plan; what they had leased goes back.
-void drop_dead_members(Turn& turn, const RoundKey& key) {
-  for (const ReplicaId replica : members_of(turn.state(), key)) {
+void drop_dead_members(Turn& turn, const RoundKey& key, StageIndex stage) {
+  for (const ReplicaId replica : members_of(turn.state(), key, stage)) {
     if (is_live(turn.state(), replica)) continue;
     JobRecord& job = turn.job(key.job);
     ContributionRecord& contribution = turn.contribution(key, replica);
@@ -72,23 +78,31 @@ void drop_dead_members(Turn& turn, const RoundKey& key) {
   }
 }
 
-void next_attempt(Turn& turn, const RoundKey& key, const AttemptDecision& decision) {
+// False: there is none, the round was aborted.
+bool next_attempt(Turn& turn, const RoundKey& key, StageIndex stage,
+                  const AttemptDecision& decision) {
   exclude(turn, decision);
-  drop_dead_members(turn, key);
-  const auto members = members_of(turn.state(), key);
+  drop_dead_members(turn, key, stage);
+  const auto members = members_of(turn.state(), key, stage);
   const JobRecord& job = turn.state().jobs.at(key.job);
   if (static_cast<std::int64_t>(members.size()) < job.spec.swarm.min_replicas) {
-    return abort_round(turn, key, AbortReason::kBelowMinReplicas);
+    abort_round(turn, key, AbortReason::kBelowMinReplicas);
+    return false;
   }
   const bool usable = std::any_of(members.begin(), members.end(), [&](ReplicaId replica) {
     return turn.state().contributions.at({key, replica}).weight > 0;
   });
-  if (!usable) return abort_round(turn, key, AbortReason::kNoUsableContribution);
+  if (!usable) {
+    abort_round(turn, key, AbortReason::kNoUsableContribution);
+    return false;
+  }
   transition(turn, key, RoundState::kSealed);
+  transition(turn, key, RoundState::kReducing);
   turn.event(Severity::kWarning, event_kind::kRoundAttempt, {.job = key.job, .round = key.round},
-             "round " + std::to_string(key.round) + ": next attempt with " +
+             "round " + std::to_string(key.round) + of_stage(job, stage) + ": next attempt with " +
                  std::to_string(members.size()) + " members (" + to_string(decision.reason) + ")");
-  start_attempt(turn, key, members);
+  start_attempt(turn, key, stage, members);
+  return true;
 }
 
 void reopen(Turn& turn, const RoundKey& key, AbortReason reason) {
@@ -106,16 +120,17 @@ void reopen(Turn& turn, const RoundKey& key, AbortReason reason) {
   }
   JobTimers& timers = turn.volatile_state().timers[key.job];
   timers.close_sent = false;
-  timers.attempts = 0;
+  timers.stages.clear();
 }
 
 }  // namespace
 
-std::vector<ReplicaId> members_of(const State& state, const RoundKey& key) {
+std::vector<ReplicaId> members_of(const State& state, const RoundKey& key, StageIndex stage) {
   std::vector<std::pair<std::int32_t, ReplicaId>> ordered;
   for (const ReplicaId replica : round_replicas(state, key)) {
-    const std::int32_t index = state.contributions.at({key, replica}).member_index;
-    if (index >= 0) ordered.emplace_back(index, replica);
+    const auto& contribution = state.contributions.at({key, replica});
+    if (contribution.stage != stage || contribution.member_index < 0) continue;
+    ordered.emplace_back(contribution.member_index, replica);
   }
   std::sort(ordered.begin(), ordered.end());
   std::vector<ReplicaId> members;
@@ -123,17 +138,17 @@ std::vector<ReplicaId> members_of(const State& state, const RoundKey& key) {
   return members;
 }
 
-ReducePlan plan_of(const State& state, const RoundKey& key) {
+ReducePlan plan_of(const State& state, const RoundKey& key, StageIndex stage) {
   const JobRecord& job = state.jobs.at(key.job);
   ReducePlan plan;
   plan.key = key;
-  plan.attempt = state.rounds.at(key).attempt;
+  plan.attempt = stage_of(state.rounds.at(key), stage).attempt;
   plan.topology = job.spec.sync.topology;
   plan.codec =
       job.spec.sync.algorithm == SyncAlgorithm::kNone ? CodecKind::kFp32 : job.spec.sync.codec;
-  plan.value_count = job.value_count;
-  plan.time_limit = time_limit(state.options, job.value_count);
-  for (const ReplicaId replica : members_of(state, key)) {
+  plan.value_count = stage_of(job, stage).value_count;
+  plan.time_limit = time_limit(state.options, plan.value_count);
+  for (const ReplicaId replica : members_of(state, key, stage)) {
     const auto& contribution = state.contributions.at({key, replica});
     const ReplicaRecord* record = state.replicas.find(replica);
     plan.members.push_back({replica, record == nullptr ? "" : record->address, contribution.weight,
@@ -143,11 +158,12 @@ ReducePlan plan_of(const State& state, const RoundKey& key) {
   return plan;
 }
 
-void start_attempt(Turn& turn, const RoundKey& key, const std::vector<ReplicaId>& members) {
-  RoundRecord& round = turn.round(key);
-  ++round.attempt;
-  round.attempt_started_at = turn.now();
-  JobTimers& timers = turn.volatile_state().timers[key.job];
+void start_attempt(Turn& turn, const RoundKey& key, StageIndex stage,
+                   const std::vector<ReplicaId>& members) {
+  RoundStage& reduce = stage_of(turn.round(key), stage);
+  ++reduce.attempt;
+  reduce.attempt_started_at = turn.now();
+  StageTimers& timers = turn.volatile_state().timers[key.job].stages[stage];
   ++timers.attempts;
   timers.failures.clear();
   timers.first_failure_at.reset();
@@ -159,14 +175,13 @@ void start_attempt(Turn& turn, const RoundKey& key, const std::vector<ReplicaId>
     contribution.member_index = index++;
     contribution.average = {};
   }
-  ReducePlan plan = plan_of(turn.state(), key);
+  ReducePlan plan = plan_of(turn.state(), key, stage);
   assign_parts(plan, std::vector<double>(members.size(), 1.0));
   for (const ReduceMember& member : plan.members) {
     ContributionRecord& contribution = turn.contribution(key, member.replica);
     contribution.part_first = member.part_first;
     contribution.part_count = member.part_count;
   }
-  transition(turn, key, RoundState::kReducing);
   for (const ReduceMember& member : plan.members) {
     const ReplicaRecord& replica = turn.state().replicas.at(member.replica);
     if (replica.state == ReplicaState::kServing) {
@@ -179,7 +194,8 @@ void start_attempt(Turn& turn, const RoundKey& key, const std::vector<ReplicaId>
 void on_vote(Turn& turn, ReplicaId replica, const Vote& vote) {
   const ContributionRecord* known = turn.state().contributions.find({vote.key, replica});
   const RoundRecord* round = turn.state().rounds.find(vote.key);
-  if (known == nullptr || round == nullptr || vote.attempt != round->attempt) return;
+  if (known == nullptr || round == nullptr) return;
+  if (vote.attempt != stage_of(*round, known->stage).attempt) return;
   if (known->state != ContributionState::kMember) return;  // said twice
   const bool running = round->state == RoundState::kReducing || round->state == RoundState::kVoting;
   if (!running) return;
@@ -196,33 +212,45 @@ void on_vote(Turn& turn, ReplicaId replica, const Vote& vote) {
 void on_reduce_failed(Turn& turn, ReplicaId replica, const ReduceFailed& failed) {
   const ContributionRecord* known = turn.state().contributions.find({failed.key, replica});
   const RoundRecord* round = turn.state().rounds.find(failed.key);
-  if (known == nullptr || round == nullptr || failed.attempt != round->attempt) return;
+  if (known == nullptr || round == nullptr) return;
+  if (failed.attempt != stage_of(*round, known->stage).attempt) return;
   if (known->state != ContributionState::kMember) return;
-  JobTimers& timers = turn.volatile_state().timers[failed.key.job];
+  StageTimers& timers = turn.volatile_state().timers[failed.key.job].stages[known->stage];
   if (!timers.first_failure_at) timers.first_failure_at = turn.now();
   timers.failures.put(replica, failed);
 }
 
+// A stage that agrees waits for the others: its votes stand, and it is judged the same way again.
 void judge(Turn& turn, const RoundKey& key) {
-  const RoundRecord& round = turn.state().rounds.at(key);
-  const auto decision = judge_attempt(attempt_input(turn, round), turn.options());
-  if (decision.look_again_at) look_again(turn, key.job, *decision.look_again_at);
-  switch (decision.verdict) {
-    case AttemptVerdict::kWait:
-      return;
-    case AttemptVerdict::kCommit:
-      exclude(turn, decision);
-      return commit(turn, key, decision.average);
-    case AttemptVerdict::kRetry:
-      return next_attempt(turn, key, decision);
-    case AttemptVerdict::kAbort:
-      exclude(turn, decision);
-      return abort_round(turn, key, AbortReason::kAttemptsSpent);
+  const StageIndex stages = stage_count(turn.state().jobs.at(key.job));
+  std::vector<Digest> averages;  // of the stages that agree
+  for (StageIndex stage = 0; stage < stages; ++stage) {
+    const auto decision =
+        judge_attempt(attempt_input(turn, turn.state().rounds.at(key), stage), turn.options());
+    if (decision.look_again_at) look_again(turn, key.job, *decision.look_again_at);
+    switch (decision.verdict) {
+      case AttemptVerdict::kWait:
+        break;
+      case AttemptVerdict::kCommit:
+        exclude(turn, decision);
+        averages.push_back(decision.average);
+        break;
+      case AttemptVerdict::kRetry:
+        if (!next_attempt(turn, key, stage, decision)) return;
+        break;
+      case AttemptVerdict::kAbort:
+        exclude(turn, decision);
+        return abort_round(turn, key, AbortReason::kAttemptsSpent);
+    }
   }
+  if (averages.size() == static_cast<std::size_t>(stages)) commit(turn, key, averages);
 }
 
 void abort_round(Turn& turn, const RoundKey& key, AbortReason reason) {
-  drop_dead_members(turn, key);
+  const JobRecord& job = turn.state().jobs.at(key.job);
+  for (StageIndex stage = 0; stage < stage_count(job); ++stage) {
+    drop_dead_members(turn, key, stage);
+  }
   transition(turn, key, RoundState::kAborted);
   turn.event(Severity::kWarning, event_kind::kRoundAborted, {.job = key.job, .round = key.round},
              "round " + std::to_string(key.round) + " aborted (" + to_string(reason) +
@@ -233,16 +261,19 @@ void abort_round(Turn& turn, const RoundKey& key, AbortReason reason) {
     turn.job(key.job).failures_in_row = turn.options().failures_in_row_max + 1;
     return;
   }
-  for (const ReplicaId replica : holders(turn.state(), turn.state().jobs.at(key.job))) {
+  const auto there = holders(turn.state(), job);
+  const std::vector<OpenRound> orders = enlist(turn, key, there);
+  for (const ReplicaId replica : there) {
     if (turn.state().replicas.at(replica).state == ReplicaState::kAveraging) {
       transition(turn, replica, ReplicaState::kServing);
     }
-    const OpenRound next = enlist(turn, key, replica);
     ContributionRecord& contribution = turn.contribution(key, replica);
     contribution.member_index = -1;
     contribution.average = {};
-    turn.send(turn.state().replicas.at(replica).agent,
-              ToReplica<AbortRound>{replica, AbortRound{key, reason, next}});
+  }
+  for (std::size_t i = 0; i < there.size(); ++i) {
+    turn.send(turn.state().replicas.at(there[i]).agent,
+              ToReplica<AbortRound>{there[i], AbortRound{key, reason, orders[i]}});
   }
 }
 

@@ -1,6 +1,8 @@
 #include "coordinator/core/checkpoints.h"
 
-#include <tuple>
+#include <algorithm>
+#include <optional>
+#include <set>
 
 #include "coordinator/core/data_ledger.h"
 #include "coordinator/core/event_kinds.h"
@@ -10,9 +12,100 @@
 namespace shoal::coordinator {
 namespace {
 
-bool is_pending(const CheckpointRecord& checkpoint) {
-  return checkpoint.state == CheckpointState::kWriting ||
-         checkpoint.state == CheckpointState::kUploading;
+bool is_pending(CheckpointState state) {
+  return state == CheckpointState::kWriting || state == CheckpointState::kUploading;
+}
+
+// The part that this replica writes; null: none.
+const CheckpointPart* part_of(const CheckpointRecord& checkpoint, ReplicaId writer) {
+  const auto part =
+      std::find_if(checkpoint.parts.begin(), checkpoint.parts.end(),
+                   [&](const CheckpointPart& candidate) { return candidate.writer == writer; });
+  return part == checkpoint.parts.end() ? nullptr : &*part;
+}
+
+// Whether it is a cut of what the job has committed.
+bool is_committed_state(const CheckpointRecord& checkpoint, const JobRecord& job) {
+  return checkpoint.key.round == job.committed_round &&
+         std::equal(checkpoint.parts.begin(), checkpoint.parts.end(), job.stages.begin(),
+                    job.stages.end(), [](const CheckpointPart& part, const JobStage& stage) {
+                      return part.anchor && part.anchor == stage.anchor;
+                    });
+}
+
+// A checkpoint is as far as the part that is least far.
+void sum_up(CheckpointRecord& checkpoint) {
+  checkpoint.state = CheckpointState::kStored;
+  for (const auto& part : checkpoint.parts) {
+    checkpoint.state = std::min(checkpoint.state, part.state);
+  }
+}
+
+void ask_writer(Turn& turn, CheckpointId id, ReplicaId writer) {
+  turn.send(turn.state().replicas.at(writer).agent,
+            ToReplica<WriteCheckpoint>{writer, {id, turn.state().checkpoints.at(id).key}});
+}
+
+// Once per agent: it may write the parts of several stages.
+void forget_parts(Turn& turn, const CheckpointRecord& checkpoint) {
+  std::set<AgentId> agents;
+  for (const auto& part : checkpoint.parts) {
+    const ReplicaRecord* writer = turn.state().replicas.find(part.writer);
+    if (writer != nullptr) agents.insert(writer->agent);
+  }
+  for (const AgentId agent : agents) turn.send(agent, ForgetCheckpoint{checkpoint.id});
+}
+
+void fail_checkpoint(Turn& turn, CheckpointId id, const std::string& detail) {
+  CheckpointRecord& checkpoint = turn.checkpoint(id);
+  checkpoint.state = CheckpointState::kFailed;
+  checkpoint.detail = detail;
+  turn.event(Severity::kWarning, event_kind::kCheckpointFailed,
+             {.job = checkpoint.key.job,
+              .replica = checkpoint.parts[0].writer,
+              .round = checkpoint.key.round},
+             to_string(id) + " was not stored: " + detail);
+  ++turn.job(checkpoint.key.job).failures_in_row;
+  forget_parts(turn, checkpoint);
+  if (std::any_of(checkpoint.parts.begin(), checkpoint.parts.end(),
+                  [](const auto& part) { return part.state == CheckpointState::kStored; })) {
+    turn.delete_files(id);
+  }
+  turn.drop_checkpoint(id);
+}
+
+// Another replica of the stage that still holds exactly this state.
+std::optional<ReplicaId> other_writer(const State& state, const CheckpointRecord& checkpoint,
+                                      StageIndex stage) {
+  const JobRecord& job = state.jobs.at(checkpoint.key.job);
+  if (is_terminal(job.phase) || !is_committed_state(checkpoint, job)) return std::nullopt;
+  const ReplicaId before = checkpoint.parts.at(static_cast<std::size_t>(stage)).writer;
+  for (const ReplicaId replica : holders(state, job, stage)) {
+    const bool holds = state.replicas.at(replica).held_round == job.committed_round;
+    if (holds && replica != before) return replica;
+  }
+  return std::nullopt;
+}
+
+// The part goes to another replica of its stage; without one the checkpoint fails as a whole.
+void fail_part(Turn& turn, CheckpointId id, StageIndex stage, const std::string& detail) {
+  const CheckpointRecord& known = turn.state().checkpoints.at(id);
+  const CheckpointPart& failed = known.parts.at(static_cast<std::size_t>(stage));
+  if (!is_pending(known.state) || !is_pending(failed.state)) return;
+  const auto writer = other_writer(turn.state(), known, stage);
+  if (!writer) return fail_checkpoint(turn, id, detail);
+  turn.event(Severity::kWarning, event_kind::kCheckpointFailed,
+             {.job = known.key.job, .replica = failed.writer, .round = known.key.round},
+             to_string(id) + ": " + to_string(*writer) + " writes the part of stage " +
+                 std::to_string(stage) + " again: " + detail);
+  ++turn.job(known.key.job).failures_in_row;
+  CheckpointRecord& checkpoint = turn.checkpoint(id);
+  CheckpointPart& part = checkpoint.parts.at(static_cast<std::size_t>(stage));
+  part.writer = *writer;
+  part.state = CheckpointState::kWriting;
+  part.files.clear();
+  sum_up(checkpoint);
+  ask_writer(turn, id, *writer);
 }
 
 // What the round after this cut has leased is not trained at the cut.
@@ -45,7 +138,7 @@ void delete_superseded(Turn& turn, JobId job) {
 const CheckpointRecord* checkpoint_of_committed(const State& state, const JobRecord& job) {
   for (const auto& [id, checkpoint] : state.checkpoints) {
     if (checkpoint.key.job == job.id && checkpoint.state == CheckpointState::kStored &&
-        checkpoint.key.round == job.committed_round && checkpoint.anchor == job.anchor) {
+        is_committed_state(checkpoint, job)) {
       return &checkpoint;
     }
   }
@@ -68,98 +161,106 @@ bool final_checkpoint_stored(const State& state, const JobRecord& job) {
 
 bool final_checkpoint_pending(const State& state, const JobRecord& job) {
   for (const auto& [id, checkpoint] : state.checkpoints) {
-    if (checkpoint.key.job == job.id && checkpoint.final && is_pending(checkpoint)) return true;
+    if (checkpoint.key.job == job.id && checkpoint.final && is_pending(checkpoint.state)) {
+      return true;
+    }
   }
   return false;
 }
 
 void request_checkpoint(Turn& turn, JobId job_id, bool final) {
   const JobRecord& job = turn.state().jobs.at(job_id);
-  const auto able = holders(turn.state(), job);
-  if (able.empty()) return;
+  if (weakest_stage(turn.state(), job).holders == 0) return;
   CheckpointRecord record;
   record.id = CheckpointId(turn.counters().next_checkpoint++);
   record.key = {job.id, job.lineage, job.committed_round};
   record.final = final;
-  record.writer = able.front();
   record.step = job.committed_step;
   record.tokens = job.committed_tokens;
-  record.anchor = job.anchor;
-  record.momentum = job.momentum;
   record.next_sequence = job.next_sequence;
   record.returned = job.returned;
   give_back_open_leases(turn.state(), job, {record.next_sequence, record.returned});
   record.created_at = turn.now();
-  const CheckpointRecord& added = turn.add(std::move(record));
-  turn.send(turn.state().replicas.at(added.writer).agent,
-            ToReplica<WriteCheckpoint>{added.writer, {added.id, added.key}});
+  const CheckpointId id = turn.add(std::move(record)).id;
+  for (StageIndex stage = 0; stage < stage_count(job); ++stage) {
+    const ReplicaId writer = holders(turn.state(), job, stage).front();
+    const JobStage& cut = stage_of(job, stage);
+    turn.checkpoint(id).parts.push_back({.writer = writer,
+                                         .state = CheckpointState::kWriting,
+                                         .anchor = cut.anchor,
+                                         .momentum = cut.momentum,
+                                         .files = {}});
+    ask_writer(turn, id, writer);
+  }
 }
 
 void on_checkpoint_written(Turn& turn, const CheckpointWritten& written) {
   const CheckpointRecord* known = turn.state().checkpoints.find(written.checkpoint);
-  if (known == nullptr || known->state != CheckpointState::kWriting) return;
+  const CheckpointPart* part = known == nullptr ? nullptr : part_of(*known, written.replica);
+  if (part == nullptr || part->state != CheckpointState::kWriting) return;
   CheckpointRecord& checkpoint = turn.checkpoint(written.checkpoint);
-  checkpoint.state = CheckpointState::kUploading;
-  checkpoint.files = written.files;
+  CheckpointPart& announced = checkpoint.parts[static_cast<std::size_t>(part - &known->parts[0])];
+  announced.state = CheckpointState::kUploading;
+  announced.files = written.files;
+  sum_up(checkpoint);
 }
 
-void on_checkpoint_failed(Turn& turn, CheckpointId id, const std::string& detail) {
-  const CheckpointRecord* known = turn.state().checkpoints.find(id);
-  if (known == nullptr || !is_pending(*known)) return;
-  CheckpointRecord& checkpoint = turn.checkpoint(id);
-  checkpoint.state = CheckpointState::kFailed;
-  checkpoint.detail = detail;
-  turn.event(
-      Severity::kWarning, event_kind::kCheckpointFailed,
-      {.job = checkpoint.key.job, .replica = checkpoint.writer, .round = checkpoint.key.round},
-      to_string(id) + " was not stored: " + detail);
-  ++turn.job(checkpoint.key.job).failures_in_row;
-  if (const ReplicaRecord* writer = turn.state().replicas.find(checkpoint.writer)) {
-    turn.send(writer->agent, ForgetCheckpoint{id});
+void on_checkpoint_failed(Turn& turn, const CheckpointFailed& failed) {
+  const CheckpointRecord* known = turn.state().checkpoints.find(failed.checkpoint);
+  const CheckpointPart* part = known == nullptr ? nullptr : part_of(*known, failed.replica);
+  if (part == nullptr) return;
+  fail_part(turn, failed.checkpoint, static_cast<StageIndex>(part - &known->parts[0]),
+            failed.detail);
+}
+
+void on_checkpoint_upload_failed(Turn& turn, const CheckpointUploadFailed& failed) {
+  if (turn.state().checkpoints.contains(failed.checkpoint)) {
+    fail_part(turn, failed.checkpoint, failed.stage, failed.detail);
   }
-  turn.drop_checkpoint(id);
 }
 
-void on_checkpoint_uploaded(Turn& turn, CheckpointId id) {
-  const CheckpointRecord* known = turn.state().checkpoints.find(id);
-  if (known == nullptr) return turn.delete_files(id);  // nobody wants it any more
-  if (!is_pending(*known)) return;
+void on_checkpoint_uploaded(Turn& turn, const CheckpointUploaded& uploaded) {
+  const CheckpointId id = uploaded.checkpoint;
+  if (!turn.state().checkpoints.contains(id)) return turn.delete_files(id);  // not wanted any more
+  if (!is_pending(turn.state().checkpoints.at(id).state)) return;
   CheckpointRecord& checkpoint = turn.checkpoint(id);
-  checkpoint.state = CheckpointState::kStored;
+  checkpoint.parts.at(static_cast<std::size_t>(uploaded.stage)).state = CheckpointState::kStored;
+  sum_up(checkpoint);
+  if (checkpoint.state != CheckpointState::kStored) return;
   const JobId job = checkpoint.key.job;
   Bytes size;
-  for (const auto& file : checkpoint.files) size += file.size;
+  for (const auto& file : all_files(checkpoint)) size += file.size;
   turn.event(Severity::kInfo, event_kind::kCheckpointStored,
-             {.job = job, .replica = checkpoint.writer, .round = checkpoint.key.round},
+             {.job = job, .replica = checkpoint.parts[0].writer, .round = checkpoint.key.round},
              to_string(id) + " of round " + std::to_string(checkpoint.key.round) + " stored, " +
                  std::to_string(size.n) + " bytes");
-  if (const ReplicaRecord* writer = turn.state().replicas.find(checkpoint.writer)) {
-    turn.send(writer->agent, ForgetCheckpoint{id});
-  }
+  forget_parts(turn, checkpoint);
   delete_superseded(turn, job);
 }
 
 void leave_checkpoints(Turn& turn, const ReplicaRecord& ended) {
   std::vector<CheckpointId> abandoned;
   for (const auto& [id, checkpoint] : turn.state().checkpoints) {
-    if (checkpoint.writer == ended.id && is_pending(checkpoint)) abandoned.push_back(id);
+    if (part_of(checkpoint, ended.id) != nullptr && is_pending(checkpoint.state)) {
+      abandoned.push_back(id);
+    }
   }
   for (const CheckpointId id : abandoned) {
-    on_checkpoint_failed(turn, id, "its writer " + to_string(ended.id) + " ended");
+    fail_part(turn, id, ended.stage, "its writer " + to_string(ended.id) + " ended");
   }
 }
 
 void resend_checkpoint(Turn& turn, const ReplicaRecord& replica) {
   for (const auto& [id, checkpoint] : turn.state().checkpoints) {
-    if (checkpoint.writer != replica.id || !is_pending(checkpoint)) continue;
-    turn.send(replica.agent, ToReplica<WriteCheckpoint>{replica.id, {id, checkpoint.key}});
+    const CheckpointPart* part = part_of(checkpoint, replica.id);
+    if (part != nullptr && is_pending(part->state)) ask_writer(turn, id, replica.id);
   }
 }
 
 void check_checkpoint_limits(Turn& turn, JobId job) {
   std::vector<CheckpointId> late;
   for (const auto& [id, checkpoint] : turn.state().checkpoints) {
-    if (checkpoint.key.job != job || !is_pending(checkpoint)) continue;
+    if (checkpoint.key.job != job || !is_pending(checkpoint.state)) continue;
     const Instant limit = checkpoint.created_at + turn.options().checkpoint_limit;
     if (turn.now() < limit) {
       look_again(turn, job, limit);
@@ -167,7 +268,7 @@ void check_checkpoint_limits(Turn& turn, JobId job) {
       late.push_back(id);
     }
   }
-  for (const CheckpointId id : late) on_checkpoint_failed(turn, id, "it took too long");
+  for (const CheckpointId id : late) fail_checkpoint(turn, id, "it took too long");
 }
 
 }  // namespace shoal::coordinator

@@ -1,20 +1,22 @@
-// Checkpoints: asked of one replica right after a commit, uploaded by its agent, stored by the
-// service, kept as the job's spec says. A job's final checkpoint is asked for again until one is
-// stored.
+// Checkpoints: asked of one replica of each stage right after a commit, uploaded by their agents,
+// stored by the service, kept as the job's spec says. A checkpoint is stored when all its parts
+// are; a part that fails is asked of another replica of its stage. A job's final checkpoint is
+// asked for again until one is stored.
 #pragma once
 
 #include "coordinator/core/turn.h"
 
 namespace shoal::coordinator {
 
-// Asks a holder of the committed state for a checkpoint of it.
+// Asks a holder of each stage for its part of the committed state, whose anchors are all known.
 void request_checkpoint(Turn& turn, JobId job, bool final);
 
 void on_checkpoint_written(Turn& turn, const CheckpointWritten& written);
-void on_checkpoint_failed(Turn& turn, CheckpointId id, const std::string& detail);
-void on_checkpoint_uploaded(Turn& turn, CheckpointId id);
+void on_checkpoint_failed(Turn& turn, const CheckpointFailed& failed);
+void on_checkpoint_upload_failed(Turn& turn, const CheckpointUploadFailed& failed);
+void on_checkpoint_uploaded(Turn& turn, const CheckpointUploaded& uploaded);
 
-void leave_checkpoints(Turn& turn, const ReplicaRecord& ended);    // its writer is gone
+void leave_checkpoints(Turn& turn, const ReplicaRecord& ended);    // a writer is gone
 void resend_checkpoint(Turn& turn, const ReplicaRecord& replica);  // after a reconnect
 void check_checkpoint_limits(Turn& turn, JobId job);
 

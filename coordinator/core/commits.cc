@@ -19,20 +19,31 @@ bool due(std::int64_t every_rounds, RoundNumber round, bool last) {
 
 bool is_last(const JobRecord& job) { return job.committed_step >= job.spec.train.steps; }
 
-// Tokens, loss and bytes of the members whose pseudo-gradient went into the average.
+// Members of all stages, by stage.
+std::vector<ReplicaId> all_members(const State& state, const RoundKey& key) {
+  std::vector<ReplicaId> all;
+  for (StageIndex stage = 0; stage < stage_count(state.jobs.at(key.job)); ++stage) {
+    const auto members = members_of(state, key, stage);
+    all.insert(all.end(), members.begin(), members.end());
+  }
+  return all;
+}
+
+// Bytes of all members; tokens and loss of the routers whose pseudo-gradient went into the average.
 void count_contributions(Turn& turn, const RoundKey& key) {
   RoundRecord& round = turn.round(key);
   JobRecord& job = turn.job(key.job);
   double loss_sum = 0;
-  for (const ReplicaId replica : members_of(turn.state(), key)) {
+  for (const ReplicaId replica : all_members(turn.state(), key)) {
     ContributionRecord& contribution = turn.contribution(key, replica);
     const bool counts = contribution.weight > 0;
     contribution.state = counts ? ContributionState::kCommitted : ContributionState::kRejected;
     job.bytes_sent += contribution.stats.sent;
     if (counts) {
-      round.tokens += contribution.report.tokens;
-      loss_sum +=
-          contribution.report.train_loss * static_cast<double>(contribution.report.tokens.n);
+      if (contribution.stage != 0) continue;
+      const RoundReport& report = contribution.report;
+      round.tokens += report.drawn;
+      loss_sum += report.train_loss * static_cast<double>(report.drawn.n);
       continue;
     }
     for (const auto& lease : contribution.leases)
@@ -50,13 +61,16 @@ void advance_job_to(Turn& turn, const RoundKey& key) {
   job.committed_step = round.to_step;
   job.committed_tokens += round.tokens;
   job.train_loss = round.train_loss;
-  job.anchor = {};  // known again when the outer steps were taken
-  job.momentum = {};
+  for (JobStage& stage : job.stages) {
+    stage.anchor = stage.momentum = {};  // known again when the outer steps were taken
+  }
   job.failures_in_row = 0;
 }
 
-void share_evaluation(Turn& turn, const RoundKey& key, const std::vector<ReplicaId>& followers) {
+// Routers evaluate; the other stages compute for them.
+void share_evaluation(Turn& turn, const RoundKey& key, std::vector<ReplicaId> followers) {
   const JobRecord& job = turn.state().jobs.at(key.job);
+  std::erase_if(followers, [&](ReplicaId id) { return turn.state().replicas.at(id).stage != 0; });
   if (job.spec.eval.batches == 0 || followers.empty()) return;
   if (!due(job.spec.eval.every_rounds, key.round, is_last(job))) return;
   const auto slices =
@@ -75,11 +89,12 @@ EvalSlice slice_of(const State& state, const RoundKey& key,
 }
 
 CommitRound commit_for(const State& state, const RoundKey& key, ReplicaId replica) {
-  const RoundRecord& round = state.rounds.at(key);
+  const StageIndex stage = state.contributions.at({key, replica}).stage;
+  const RoundStage& reduce = stage_of(state.rounds.at(key), stage);
   CommitRound order;
   order.key = key;
-  order.attempt = round.attempt;
-  order.average = round.average;
+  order.attempt = reduce.attempt;
+  order.average = reduce.average;
   order.evaluate = slice_of(state, key, state.contributions.at({key, replica}));
   const RoundKey next{key.job, key.lineage, key.round + 1};
   const ContributionRecord* contribution = state.contributions.find({next, replica});
@@ -94,7 +109,7 @@ CommitRound commit_for(const State& state, const RoundKey& key, ReplicaId replic
 // Who evaluates this slice: the one it was given to, or the first holder when that one is gone.
 std::optional<ReplicaId> evaluator(const State& state, const RoundKey& key, ReplicaId given_to) {
   if (is_live(state, given_to)) return given_to;
-  for (const ReplicaId replica : holders(state, state.jobs.at(key.job))) {
+  for (const ReplicaId replica : holders(state, state.jobs.at(key.job), 0)) {
     if (state.replicas.at(replica).held_round == key.round) return replica;
   }
   return std::nullopt;
@@ -112,8 +127,10 @@ void resend_slices(Turn& turn, const RoundKey& key, std::optional<ReplicaId> onl
   }
 }
 
-// All live followers have said their digests: the majority is the committed state, others are out.
-void settle_anchor(Turn& turn, const RoundKey& key, const std::vector<ReplicaId>& followers) {
+// All live followers of a stage have said their digests: the majority is the committed state,
+// others are out.
+void settle_anchor(Turn& turn, const RoundKey& key, StageIndex stage,
+                   const std::vector<ReplicaId>& followers) {
   const State& state = turn.state();
   FlatMap<Digest, int> votes;
   for (const ReplicaId replica : followers) ++votes[state.contributions.at({key, replica}).anchor];
@@ -126,21 +143,35 @@ void settle_anchor(Turn& turn, const RoundKey& key, const std::vector<ReplicaId>
     fail_replica(turn, replica, ReplicaFailure::kDigestMismatch,
                  "its parameters differ from the others' after the outer step");
   }
-  turn.job(key.job).anchor = anchor;
-  turn.job(key.job).momentum = state.rounds.at(key).momentum;
-  turn.round(key).anchor = anchor;
-  const JobRecord& job = state.jobs.at(key.job);
-  if (!is_last(job) && job.spec.checkpoint.every_rounds > 0 &&
-      due(job.spec.checkpoint.every_rounds, key.round, false)) {
-    request_checkpoint(turn, key.job, false);
+  stage_of(turn.job(key.job), stage).anchor = anchor;
+  stage_of(turn.job(key.job), stage).momentum = stage_of(state.rounds.at(key), stage).momentum;
+  stage_of(turn.round(key), stage).anchor = anchor;
+}
+
+// The outer step of one stage, until its digests are known.
+void check_stage_applied(Turn& turn, const RoundKey& key, StageIndex stage) {
+  const State& state = turn.state();
+  const Instant limit = state.rounds.at(key).committed_at + turn.options().apply_limit;
+  std::vector<ReplicaId> followers, late;
+  for (const ReplicaId replica : members_of(state, key, stage)) {
+    if (!can_follow(state, key, replica)) continue;
+    const bool applied = state.contributions.at({key, replica}).applied_at.ns != 0;
+    (applied ? followers : late).push_back(replica);
+  }
+  if (late.empty()) return settle_anchor(turn, key, stage, followers);
+  if (turn.now() < limit) return look_again(turn, key.job, limit);
+  for (const ReplicaId replica : late) {
+    fail_replica(turn, replica, ReplicaFailure::kFrozen, "it did not take the outer step");
   }
 }
 
 }  // namespace
 
-void commit(Turn& turn, const RoundKey& key, const Digest& average) {
+void commit(Turn& turn, const RoundKey& key, const std::vector<Digest>& averages) {
   transition(turn, key, RoundState::kCommitted);
-  turn.round(key).average = average;
+  for (std::size_t stage = 0; stage < averages.size(); ++stage) {
+    turn.round(key).stages[stage].average = averages[stage];
+  }
   turn.round(key).committed_at = turn.now();
   count_contributions(turn, key);
   const JobRecord& job = turn.state().jobs.at(key.job);
@@ -149,13 +180,13 @@ void commit(Turn& turn, const RoundKey& key, const Digest& average) {
   if (turn.state().rounds.contains(before)) turn.drop_round(before);
 
   std::vector<ReplicaId> followers;
-  for (const ReplicaId replica : members_of(turn.state(), key)) {
+  for (const ReplicaId replica : all_members(turn.state(), key)) {
     if (can_follow(turn.state(), key, replica)) followers.push_back(replica);
   }
   share_evaluation(turn, key, followers);
   if (!is_last(turn.state().jobs.at(key.job))) {
     open_round(turn, key.job);
-    for (const ReplicaId replica : followers) enlist(turn, next_key(job), replica);
+    enlist(turn, next_key(job), followers);
   }
   for (const ReplicaId replica : followers) {
     turn.send(turn.state().replicas.at(replica).agent,
@@ -182,8 +213,8 @@ void on_applied(Turn& turn, ReplicaId replica, const Applied& applied) {
   ContributionRecord& contribution = turn.contribution(applied.key, replica);
   contribution.anchor = applied.anchor;
   contribution.applied_at = turn.now();
-  if (!turn.state().rounds.at(applied.key).momentum)
-    turn.round(applied.key).momentum = applied.momentum;
+  if (!stage_of(turn.state().rounds.at(applied.key), known.stage).momentum)
+    stage_of(turn.round(applied.key), known.stage).momentum = applied.momentum;
   ReplicaRecord& record = turn.replica(replica);
   record.held_round = applied.key.round;
   record.anchor = applied.anchor;
@@ -195,20 +226,14 @@ void on_applied(Turn& turn, ReplicaId replica, const Applied& applied) {
 void check_applied(Turn& turn, JobId id) {
   const JobRecord& job = turn.state().jobs.at(id);
   const RoundRecord* round = committed_round(turn.state(), job);
-  if (round == nullptr || job.anchor || job.committed_round == 0) return;
+  if (round == nullptr || anchors_known(job) || job.committed_round == 0) return;
   const RoundKey key = round->key;
-  const Instant limit = round->committed_at + turn.options().apply_limit;
-  std::vector<ReplicaId> followers, late;
-  for (const ReplicaId replica : members_of(turn.state(), key)) {
-    if (!can_follow(turn.state(), key, replica)) continue;
-    const bool applied = turn.state().contributions.at({key, replica}).applied_at.ns != 0;
-    (applied ? followers : late).push_back(replica);
+  for (StageIndex stage = 0; stage < stage_count(job); ++stage) {
+    if (!stage_of(job, stage).anchor) check_stage_applied(turn, key, stage);
   }
-  if (late.empty()) return settle_anchor(turn, key, followers);
-  if (turn.now() < limit) return look_again(turn, id, limit);
-  for (const ReplicaId replica : late) {
-    fail_replica(turn, replica, ReplicaFailure::kFrozen, "it did not take the outer step");
-  }
+  const bool wanted = job.spec.checkpoint.every_rounds > 0 && !is_last(job) &&
+                      due(job.spec.checkpoint.every_rounds, key.round, false);
+  if (wanted && anchors_known(job)) request_checkpoint(turn, id, false);
 }
 
 void on_evaluated(Turn& turn, ReplicaId replica, const Evaluated& evaluated) {
@@ -288,7 +313,7 @@ bool resend_round(Turn& turn, const ReplicaRecord& replica) {
       turn.send(replica.agent, ToReplica<OpenRound>{replica.id, next});
     }
   } else if (contribution->state == ContributionState::kMember) {
-    turn.send(replica.agent, ToReplica<ReducePlan>{replica.id, plan_of(state, key)});
+    turn.send(replica.agent, ToReplica<ReducePlan>{replica.id, plan_of(state, key, replica.stage)});
   }
   return true;
 }

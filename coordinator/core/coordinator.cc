@@ -52,9 +52,7 @@ void dispatch(Turn& turn, AgentId agent, const FromAgent& message) {
           [&](const FromReplica<Applied>& m) { on_applied(turn, m.replica, m.body); },
           [&](const FromReplica<Evaluated>& m) { on_evaluated(turn, m.replica, m.body); },
           [&](const CheckpointWritten& body) { on_checkpoint_written(turn, body); },
-          [&](const CheckpointFailed& body) {
-            on_checkpoint_failed(turn, body.checkpoint, body.detail);
-          },
+          [&](const CheckpointFailed& body) { on_checkpoint_failed(turn, body); },
           [&](const Goodbye& body) { on_goodbye(turn, agent, body); },
       },
       message);
@@ -86,10 +84,8 @@ void apply(Turn& turn, const Input& input) {
                  [&](const AgentHungUp& i) { on_hung_up(turn, i.connection); },
                  [&](const SubmitJob& i) { on_submit(turn, i); },
                  [&](const CancelJob& i) { on_cancel(turn, i); },
-                 [&](const CheckpointUploaded& i) { on_checkpoint_uploaded(turn, i.checkpoint); },
-                 [&](const CheckpointUploadFailed& i) {
-                   on_checkpoint_failed(turn, i.checkpoint, i.detail);
-                 },
+                 [&](const CheckpointUploaded& i) { on_checkpoint_uploaded(turn, i); },
+                 [&](const CheckpointUploadFailed& i) { on_checkpoint_upload_failed(turn, i); },
                  [](const Tick&) {},
              },
              input);

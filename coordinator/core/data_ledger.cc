@@ -1,6 +1,7 @@
 #include "coordinator/core/data_ledger.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "base/check.h"
 
@@ -19,6 +20,28 @@ DataLease lease(DataLedger ledger, std::int64_t count) {
   const DataLease given{ledger.next_sequence, count};
   ledger.next_sequence += count;
   return given;
+}
+
+std::vector<std::int64_t> share_batch(std::int64_t batch, std::int64_t microbatch,
+                                      std::vector<double> speeds) {
+  SHOAL_CHECK(microbatch > 0 && batch >= microbatch && batch % microbatch == 0);
+  const std::size_t routers = speeds.size();
+  const auto known = std::count_if(speeds.begin(), speeds.end(), [](double s) { return s > 0; });
+  const double sum = std::accumulate(speeds.begin(), speeds.end(), 0.0);
+  const double mean = known == 0 ? 1.0 : sum / static_cast<double>(known);
+  for (double& speed : speeds) speed = speed > 0 ? speed : mean;
+  std::vector<std::int64_t> counts(routers, 1);
+  const std::int64_t all = static_cast<std::int64_t>(routers) * (batch / microbatch);
+  for (std::int64_t given = static_cast<std::int64_t>(routers); given < all; ++given) {
+    std::size_t first = 0;
+    for (std::size_t i = 1; i < routers; ++i) {
+      const double ends = static_cast<double>(counts[i] + 1) / speeds[i];
+      if (ends < static_cast<double>(counts[first] + 1) / speeds[first]) first = i;
+    }
+    ++counts[first];
+  }
+  for (std::int64_t& count : counts) count *= microbatch;
+  return counts;
 }
 
 void give_back(DataLedger ledger, const DataLease& lease) {

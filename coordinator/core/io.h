@@ -53,12 +53,15 @@ struct CancelJob {
   RequestId request;
   JobId job;
 };
-// The service has all files of a checkpoint on disk, hashed and synced; or has given it up.
+// The service has the files of one stage of a checkpoint on disk, hashed and synced; or has given
+// them up.
 struct CheckpointUploaded {
   CheckpointId checkpoint;
+  StageIndex stage = 0;
 };
 struct CheckpointUploadFailed {
   CheckpointId checkpoint;
+  StageIndex stage = 0;
   std::string detail;
 };
 struct Tick {};  // a deadline has passed

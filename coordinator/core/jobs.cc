@@ -6,66 +6,19 @@
 #include "coordinator/core/checkpoints.h"
 #include "coordinator/core/event_kinds.h"
 #include "coordinator/core/machines.h"
-#include "coordinator/core/placement.h"
+#include "coordinator/core/placing.h"
 #include "coordinator/core/replicas.h"
 #include "coordinator/core/rounds.h"
 
 namespace shoal::coordinator {
 namespace {
 
+constexpr Duration kPlanEvery = seconds(1);  // while a pipeline waits for devices
 constexpr int kPassesMax = 32;  // of one job in one step; more means two rules undo each other
 
 const JobRecord& job_of(const Turn& turn, JobId id) { return turn.state().jobs.at(id); }
 
 // ---- placement
-
-bool device_is_taken(const State& state, AgentId agent, std::int32_t device) {
-  return std::any_of(state.replicas.begin(), state.replicas.end(), [&](const auto& entry) {
-    return entry.second.agent == agent && entry.second.device == device;
-  });
-}
-
-std::string domain_of(const AgentRecord& agent) {
-  for (const auto& [key, value] : agent.labels) {
-    if (key == "region") return value;
-  }
-  return agent.host;
-}
-
-PlacedReplica placed_replica(const State& state, const ReplicaRecord& replica) {
-  PlacedReplica placed{.id = replica.id, .stage = replica.stage};
-  placed.loading = replica.held_round < 0;
-  for (const Device& device : state.agents.at(replica.agent).devices) {
-    if (device.index != replica.device) continue;
-    placed.memory = device.memory;
-    placed.gflops = device.gflops;
-  }
-  return placed;
-}
-
-PlacementInput placement_input(const Turn& turn, const JobRecord& job) {
-  const State& state = turn.state();
-  PlacementInput input;
-  input.spec = job.spec;
-  input.bytes_per_s = turn.options().reduce_bytes_per_s;
-  if (job.spec.swarm.stages == 1) input.cut = whole_model(job.spec);
-  for (const ReplicaId id : live_replicas(state, job.id)) {
-    input.live.push_back(placed_replica(state, state.replicas.at(id)));
-  }
-  for (const auto& [id, presence] : state.presence) {
-    const AgentRecord& agent = state.agents.at(id);
-    if (agent.state == AgentState::kGone || agent.state == AgentState::kDraining) continue;
-    for (const Device& device : agent.devices) {
-      ++input.devices_known;
-      if (!presence.connected || device_is_taken(state, id, device.index)) continue;
-      const Instant* rest = state.resting_until.find({id, device.index});
-      input.free.push_back({id, device.index, device.memory, device.gflops, domain_of(agent),
-                            state.refusals.contains({job.id, id}),
-                            rest != nullptr && turn.now() < *rest});
-    }
-  }
-  return input;
-}
 
 void wake_when_rested(Turn& turn, JobId job, const PlacementInput& input) {
   for (const FreeDevice& device : input.free) {
@@ -92,9 +45,19 @@ void explain_waiting(Turn& turn, JobId id, const PlacementDecision& decision) {
   set_reason(turn, id, reason, explain(decision));
 }
 
-// No live replica holds the committed state and no checkpoint of exactly that round exists: back to
-// the newest consistent cut, which may be the seed.
+void release_all(Turn& turn, JobId id, ReleaseReason reason) {
+  std::vector<ReplicaRecord> ended;
+  for (const ReplicaId replica : live_replicas(turn.state(), id)) {
+    ended.push_back(turn.state().replicas.at(replica));
+    release_replica(turn, replica, reason);
+  }
+  for (const ReplicaRecord& replica : ended) leave_checkpoints(turn, replica);
+}
+
+// Of some stage no live replica holds the committed state and no checkpoint of exactly that round
+// exists: all go back to the newest consistent cut, which may be the seed.
 void roll_back(Turn& turn, JobId id) {
+  release_all(turn, id, ReleaseReason::kReplaced);
   end_round(turn, id);
   const CheckpointRecord* cut = newest_stored(turn.state(), id);
   JobRecord& job = turn.job(id);
@@ -103,13 +66,16 @@ void roll_back(Turn& turn, JobId id) {
   job.committed_round = cut == nullptr ? 0 : cut->key.round;
   job.committed_step = cut == nullptr ? Steps() : cut->step;
   job.committed_tokens = cut == nullptr ? Tokens() : cut->tokens;
-  job.anchor = cut == nullptr ? Digest() : cut->anchor;
-  job.momentum = cut == nullptr ? Digest() : cut->momentum;
+  for (std::size_t stage = 0; stage < job.stages.size(); ++stage) {
+    job.stages[stage].anchor = cut == nullptr ? Digest() : cut->parts.at(stage).anchor;
+    job.stages[stage].momentum = cut == nullptr ? Digest() : cut->parts.at(stage).momentum;
+  }
   job.next_sequence = cut == nullptr ? 0 : cut->next_sequence;
   job.returned = cut == nullptr ? std::vector<DataLease>() : cut->returned;
   turn.event(
       Severity::kWarning, event_kind::kJobRolledBack, {.job = id, .round = job.committed_round},
-      "every replica of round " + std::to_string(lost) + " is lost; going on from " +
+      "round " + std::to_string(lost) +
+          " is lost with the last replica of a stage; going on from " +
           (cut == nullptr ? std::string("the initial parameters")
                           : to_string(cut->id) + " of round " + std::to_string(cut->key.round)));
 }
@@ -118,11 +84,7 @@ void finish_job(Turn& turn, JobId id, JobPhase phase, JobReason reason, std::str
   const ReleaseReason release = phase == JobPhase::kCompleted   ? ReleaseReason::kCompleted
                                 : phase == JobPhase::kCancelled ? ReleaseReason::kCancelled
                                                                 : ReleaseReason::kJobFailed;
-  for (const ReplicaId replica : live_replicas(turn.state(), id)) {
-    const ReplicaRecord ended = turn.state().replicas.at(replica);
-    release_replica(turn, replica, release);
-    leave_checkpoints(turn, ended);
-  }
+  release_all(turn, id, release);
   end_round(turn, id);
   transition(turn, id, phase, reason, std::move(detail));
   State& state = turn.volatile_state();
@@ -134,27 +96,78 @@ void finish_job(Turn& turn, JobId id, JobPhase phase, JobReason reason, std::str
   for (const auto& key : refused) state.refusals.erase(key);
 }
 
+// Live replicas by stage, loading ones included.
+std::vector<std::int64_t> live_by_stage(const Turn& turn, JobId id) {
+  std::vector<std::int64_t> counts(job_of(turn, id).stages.size(), 0);
+  for (const ReplicaId replica : live_replicas(turn.state(), id)) {
+    ++counts.at(static_cast<std::size_t>(turn.state().replicas.at(replica).stage));
+  }
+  return counts;
+}
+
+// The model is cut once. The digests of its stages are known when they have loaded.
+void keep_cut(Turn& turn, JobId id, const std::vector<UnitRange>& cut) {
+  if (!job_of(turn, id).stages.empty()) return;
+  JobRecord& job = turn.job(id);
+  for (const UnitRange units : cut) {
+    job.stages.push_back({.units = units, .value_count = 0, .anchor = {}, .momentum = {}});
+  }
+}
+
+// False: the plan of a whole pipeline is dear, and was made a moment ago.
+bool may_plan(Turn& turn, JobId id) {
+  const JobRecord& job = job_of(turn, id);
+  if (job.spec.swarm.stages == 1 || !job.stages.empty()) return true;
+  auto& planned_at = turn.volatile_state().timers[id].planned_at;
+  if (planned_at && turn.now() < *planned_at + kPlanEvery) {
+    look_again(turn, id, *planned_at + kPlanEvery);
+    return false;
+  }
+  planned_at = turn.now();
+  return true;
+}
+
+// A pipeline begins with the devices of its first plan; those that come within the window are in
+// it.
+bool waits_for_late_devices(Turn& turn, JobId id, const PlacementInput& input) {
+  if (input.cut.size() == 1 || !input.live.empty()) return false;
+  JobTimers& timers = turn.volatile_state().timers[id];
+  if (!timers.gathered_at) timers.gathered_at = turn.now();
+  const Instant ready = *timers.gathered_at + turn.options().gather_window;
+  if (turn.now() >= ready) return false;
+  look_again(turn, id, ready);
+  return true;
+}
+
+void assign(Turn& turn, JobId id, const std::vector<Place>& places) {
+  for (const Place& place : places) {
+    const auto source = choose_source(turn.state(), job_of(turn, id), place.stage);
+    if (source) {
+      assign_replica(turn, id, place, *source);
+    } else if (live_by_stage(turn, id).at(static_cast<std::size_t>(place.stage)) == 0) {
+      return roll_back(turn, id);  // and placed anew
+    }                              // else somebody is about to become a donor, or to fail
+  }
+}
+
 void place(Turn& turn, JobId id) {
   const JobPhase phase = job_of(turn, id).phase;
-  if (phase == JobPhase::kSealing || phase == JobPhase::kPaused) return;
+  if (phase == JobPhase::kSealing || phase == JobPhase::kPaused || !may_plan(turn, id)) return;
   const PlacementInput input = placement_input(turn, job_of(turn, id));
   const PlacementDecision decision = decide_placement(input);
   wake_when_rested(turn, id, input);
   if (decision.places.empty()) {
+    if (input.live.empty()) turn.volatile_state().timers[id].gathered_at.reset();
     if (decision.reason == PlacementReason::kAllRefused && input.live.empty()) {
       return finish_job(turn, id, JobPhase::kFailed, reason_of_refusal(turn.state(), id),
                         "no agent could load it; the events say why");
     }
     if (phase == JobPhase::kQueued) explain_waiting(turn, id, decision);
-    return;
+    return move_in_emergency(turn, id);
   }
-  if (!choose_source(turn.state(), job_of(turn, id))) {
-    if (!input.live.empty()) return;  // somebody is about to become a donor, or to fail
-    roll_back(turn, id);
-  }
-  for (const Place& spot : decision.places) {
-    assign_replica(turn, id, spot, *choose_source(turn.state(), job_of(turn, id)));
-  }
+  if (waits_for_late_devices(turn, id, input)) return;
+  keep_cut(turn, id, decision.cut);
+  assign(turn, id, decision.places);
   if (phase == JobPhase::kQueued) {
     transition(turn, id, JobPhase::kGathering, JobReason::kWaitingForReplicas);
   }
@@ -166,8 +179,30 @@ std::int64_t count_live(const Turn& turn, JobId id) {
   return static_cast<std::int64_t>(live_replicas(turn.state(), id).size());
 }
 
+// Of the stage that has the fewest live replicas.
+std::int64_t fewest_live(const Turn& turn, JobId id) {
+  const auto live = live_by_stage(turn, id);
+  return live.empty() ? 0 : *std::min_element(live.begin(), live.end());
+}
+
 std::int64_t count_holders(const Turn& turn, JobId id) {
   return static_cast<std::int64_t>(holders(turn.state(), job_of(turn, id)).size());
+}
+
+// "stage 2: " of a pipeline.
+std::string name_of_stage(const JobRecord& job, StageIndex stage) {
+  return job.stages.size() == 1 ? "" : "stage " + std::to_string(stage) + ": ";
+}
+
+// True when some stage has nobody left who holds the committed state.
+bool stall_without_stage(Turn& turn, JobId id) {
+  const JobRecord& job = job_of(turn, id);
+  const StageCover weakest = weakest_stage(turn.state(), job);
+  if (weakest.holders > 0) return false;
+  transition(
+      turn, id, JobPhase::kStalled, JobReason::kLastReplicaLost,
+      job.stages.size() == 1 ? "" : name_of_stage(job, weakest.stage) + "no replica is left");
+  return true;
 }
 
 void gather(Turn& turn, JobId id) {
@@ -175,21 +210,23 @@ void gather(Turn& turn, JobId id) {
   JobTimers& timers = turn.volatile_state().timers[id];
   const std::int64_t live = count_live(turn, id);
   if (live == 0) return transition(turn, id, JobPhase::kQueued, JobReason::kWaitingForReplicas);
-  if (live < spec.swarm.min_replicas) {
+  if (fewest_live(turn, id) < spec.swarm.min_replicas) {
     timers.gathered_at.reset();
     return set_reason(turn, id, JobReason::kWaitingForReplicas,
-                      std::to_string(live) + " of " + std::to_string(spec.swarm.min_replicas) +
+                      std::to_string(fewest_live(turn, id)) + " of " +
+                          std::to_string(spec.swarm.min_replicas) +
                           " replicas (swarm.min_replicas)");
   }
   if (!timers.gathered_at) timers.gathered_at = turn.now();
   const Instant ready = *timers.gathered_at + turn.options().gather_window;
-  if (turn.now() < ready && live != spec.swarm.max_replicas) return look_again(turn, id, ready);
+  const auto all = spec.swarm.max_replicas * stage_count(job_of(turn, id));
+  if (turn.now() < ready && live != all) return look_again(turn, id, ready);
   transition(turn, id, JobPhase::kWarming, JobReason::kLoading);
 }
 
 void warm(Turn& turn, JobId id) {
   const std::int64_t live = count_live(turn, id);
-  if (live < job_of(turn, id).spec.swarm.min_replicas) {
+  if (fewest_live(turn, id) < job_of(turn, id).spec.swarm.min_replicas) {
     return transition(turn, id, JobPhase::kGathering, JobReason::kWaitingForReplicas);
   }
   if (count_holders(turn, id) < live) return;  // check_load_limits ends the wait
@@ -198,34 +235,39 @@ void warm(Turn& turn, JobId id) {
 
 void train(Turn& turn, JobId id) {
   const JobRecord& job = job_of(turn, id);
-  const std::int64_t there = count_holders(turn, id);
-  if (there == 0) return transition(turn, id, JobPhase::kStalled, JobReason::kLastReplicaLost);
+  if (count_holders(turn, id) == 0 && stall_without_stage(turn, id)) return;
   check_applied(turn, id);
   if (job.committed_step >= job.spec.train.steps) {
     return transition(turn, id, JobPhase::kSealing, JobReason::kFinalCheckpoint);
   }
   const RoundRecord* round = current_round(turn.state(), job);
   const bool reducing = round != nullptr && round->state != RoundState::kOpen;
-  if (there < job.spec.swarm.min_replicas && !reducing) {
-    return transition(
-        turn, id, JobPhase::kStalled, JobReason::kBelowMinReplicas,
-        std::to_string(there) + " of " + std::to_string(job.spec.swarm.min_replicas) + " replicas");
+  if (reducing) return check_round(turn, id);  // to its end, which may be an abort
+  if (stall_without_stage(turn, id)) return;
+  const StageCover weakest = weakest_stage(turn.state(), job);
+  if (weakest.holders < job.spec.swarm.min_replicas) {
+    return transition(turn, id, JobPhase::kStalled, JobReason::kBelowMinReplicas,
+                      name_of_stage(job, weakest.stage) + std::to_string(weakest.holders) + " of " +
+                          std::to_string(job.spec.swarm.min_replicas) + " replicas");
   }
   check_round(turn, id);
+  move_for_balance(turn, id);
 }
 
 void stall(Turn& turn, JobId id) {
   const JobRecord& job = job_of(turn, id);
-  const std::int64_t there = count_holders(turn, id);
+  const StageCover weakest = weakest_stage(turn.state(), job);
   check_applied(turn, id);
-  if (there == 0) {
-    if (count_live(turn, id) > 0) set_reason(turn, id, JobReason::kRestoring);
+  if (weakest.holders == 0) {
+    const auto live = live_by_stage(turn, id);
+    const bool loading = !live.empty() && live.at(static_cast<std::size_t>(weakest.stage)) > 0;
+    if (loading) set_reason(turn, id, JobReason::kRestoring);
     return;
   }
   if (job.committed_step >= job.spec.train.steps) {
     return transition(turn, id, JobPhase::kSealing, JobReason::kFinalCheckpoint);
   }
-  if (there >= job.spec.swarm.min_replicas) {
+  if (weakest.holders >= job.spec.swarm.min_replicas) {
     transition(turn, id, JobPhase::kTraining, JobReason::kRunning);
   }
 }
@@ -237,7 +279,7 @@ void check_final_evaluation(Turn& turn, JobId id, const RoundRecord& round) {
   for (const ReplicaId replica : round_replicas(turn.state(), round.key)) {
     const auto& contribution = turn.state().contributions.at({round.key, replica});
     if (contribution.eval_slice < 0 || contribution.evaluated) continue;
-    const auto there = holders(turn.state(), job_of(turn, id));
+    const auto there = holders(turn.state(), job_of(turn, id), 0);
     const ReplicaId frozen =
         is_live(turn.state(), replica) || there.empty() ? replica : there.front();
     if (!is_live(turn.state(), frozen)) return;
@@ -253,11 +295,9 @@ void seal_job(Turn& turn, JobId id) {
   if (final_checkpoint_stored(turn.state(), job) && evaluated) {
     return finish_job(turn, id, JobPhase::kCompleted, JobReason::kFinished);
   }
-  if (count_holders(turn, id) == 0) {
-    return transition(turn, id, JobPhase::kStalled, JobReason::kLastReplicaLost);
-  }
+  if (stall_without_stage(turn, id)) return;
   if (!evaluated) check_final_evaluation(turn, id, *last);
-  const bool known = static_cast<bool>(job.anchor);  // every outer step was taken
+  const bool known = anchors_known(job);  // every outer step was taken
   if (known && !final_checkpoint_stored(turn.state(), job) &&
       !final_checkpoint_pending(turn.state(), job)) {
     request_checkpoint(turn, id, true);
@@ -309,38 +349,6 @@ void advance(Turn& turn, JobId id) {
 
 // ---- commands
 
-// What placement would say if every known device were free.
-PlacementDecision on_every_device(const Turn& turn, const JobSpec& spec) {
-  PlacementInput input = placement_input(turn, JobRecord{.spec = spec});
-  input.free.clear();
-  for (const auto& [id, agent] : turn.state().agents) {
-    if (agent.state == AgentState::kGone) continue;
-    for (const Device& device : agent.devices) {
-      input.free.push_back({id, device.index, device.memory, device.gflops, domain_of(agent)});
-    }
-  }
-  input.devices_known = static_cast<std::int64_t>(input.free.size());
-  return decide_placement(input);
-}
-
-// Empty when the known devices could train it, or when they would with more of them.
-std::string why_no_device_fits(const Turn& turn, const JobSpec& spec) {
-  const PlacementDecision decision = on_every_device(turn, spec);
-  if (decision.reason != PlacementReason::kNoDeviceFits) return {};
-  return explain(decision) +
-         "; use fewer layers, a smaller hidden size, a smaller train.microbatch or more "
-         "swarm.stages";
-}
-
-// What would be placed now. One stage may begin to gather with less, but not to train.
-PlacementDecision plan_of(const Turn& turn, const JobSpec& spec) {
-  PlacementDecision decision = decide_placement(placement_input(turn, JobRecord{.spec = spec}));
-  if (decision.missing > 0 && decision.reason == PlacementReason::kPlaced) {
-    decision.reason = PlacementReason::kTooFewDevices;
-  }
-  return decision;
-}
-
 }  // namespace
 
 void on_submit(Turn& turn, const SubmitJob& command) {
@@ -365,7 +373,7 @@ void on_submit(Turn& turn, const SubmitJob& command) {
                                              "wait for one to end, or cancel one"});
   }
   if (command.dry_run) {
-    return turn.reply_plan(command.request, plan_of(turn, with_derived_fields(command.spec)));
+    return turn.reply_plan(command.request, plan_job(turn, with_derived_fields(command.spec)));
   }
 
   JobRecord record;

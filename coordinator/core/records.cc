@@ -212,6 +212,14 @@ const char* to_string(Severity value) {
   return "unknown";
 }
 
+std::vector<FileEntry> all_files(const CheckpointRecord& checkpoint) {
+  std::vector<FileEntry> files;
+  for (const CheckpointPart& part : checkpoint.parts) {
+    files.insert(files.end(), part.files.begin(), part.files.end());
+  }
+  return files;
+}
+
 bool is_terminal(JobPhase phase) {
   return phase == JobPhase::kCompleted || phase == JobPhase::kCancelled ||
          phase == JobPhase::kFailed;

@@ -56,6 +56,14 @@ enum class JobReason {
   kTooManyFailures,
 };
 
+// One stage of a job's model and what its replicas hold after the last commit.
+struct JobStage {
+  UnitRange units;
+  std::int64_t value_count = 0;  // parameters, once loaded
+  Digest anchor, momentum;       // zero until a replica loaded, or took the outer step
+  bool operator==(const JobStage&) const = default;
+};
+
 struct JobRecord {
   JobId id;
   JobSpec spec;
@@ -71,8 +79,8 @@ struct JobRecord {
   Instant committed_at;
   Steps committed_step;  // inner steps covered by committed rounds
   Tokens committed_tokens;
-  Digest anchor, momentum;       // of the committed state; zero until a replica loaded
-  std::int64_t value_count = 0;  // parameters, once loaded
+  std::vector<JobStage> stages;  // the plan, fixed for the life of the job; empty until it is made
+  std::int64_t view = 0;         // number of the last PipelineView
 
   std::int64_t next_sequence = 0;   // first sequence never leased
   std::vector<DataLease> returned;  // leased, not trained; sorted by first
@@ -137,25 +145,30 @@ struct ReplicaRecord {
 
 enum class RoundState { kOpen, kSealed, kReducing, kVoting, kCommitted, kAborted };
 
+// The reduce of one stage.
+struct RoundStage {
+  std::int32_t attempt = 0;  // grows over aborts too; 0 before the first seal
+  Instant attempt_started_at;
+  Digest average, anchor, momentum;  // committed; the latter after the outer step
+  bool operator==(const RoundStage&) const = default;
+};
+
 struct RoundRecord {
   RoundKey key;
+  // Of all stages together: `voting` from the first vote on, `sealed` again with a new attempt.
   RoundState state = RoundState::kOpen;
-  std::int32_t attempt = 0;  // of the reduce, grows over aborts too; 0 before the first seal
-  std::int32_t aborts = 0;   // times this round number was aborted and opened again
+  std::vector<RoundStage> stages;  // as many as the job has
+  std::int32_t aborts = 0;         // times this round number was aborted and opened again
   AbortReason abort_reason =
       AbortReason::kAttemptsSpent;  // meaningful in kAborted and when aborts > 0
   Steps from_step, to_step;
   Instant opened_at, sealed_at, committed_at;  // zero: not yet
-  Instant attempt_started_at;
-  Digest average;  // committed
-  Digest anchor;   // after the outer step, as the members reported it
-  Digest momentum;
-  Tokens tokens;                 // of the counted contributions
-  double train_loss = 0;         // token-weighted mean of the counted contributions
-  double validation_loss = 0;    // 0: not (yet) evaluated
-  Tokens validation_tokens;      // evaluated so far
-  double validation_sum = 0;     // nats
-  std::int32_t eval_slices = 0;  // 0: this round is not evaluated
+  Tokens tokens;                               // drawn by the routers whose contributions count
+  double train_loss = 0;                       // mean over those tokens
+  double validation_loss = 0;                  // 0: not (yet) evaluated
+  Tokens validation_tokens;                    // evaluated so far
+  double validation_sum = 0;                   // nats
+  std::int32_t eval_slices = 0;                // 0: this round is not evaluated
   bool operator==(const RoundRecord&) const = default;
 };
 
@@ -174,6 +187,7 @@ struct ContributionRecord {
   RoundKey key;
   ReplicaId replica;
   AgentId agent;
+  StageIndex stage = 0;
   ContributionState state = ContributionState::kTraining;
   RejectReason reject_reason = RejectReason::kNone;
   std::vector<DataLease> leases;  // of this round, over its aborts
@@ -193,18 +207,25 @@ struct ContributionRecord {
 
 enum class CheckpointState { kWriting, kUploading, kStored, kFailed, kDeleted };
 
+// The files of one stage, written by one of its replicas.
+struct CheckpointPart {
+  ReplicaId writer;
+  CheckpointState state = CheckpointState::kWriting;
+  Digest anchor, momentum;
+  std::vector<FileEntry> files;
+  bool operator==(const CheckpointPart&) const = default;
+};
+
 struct CheckpointRecord {
   CheckpointId id;
   RoundKey key;
-  CheckpointState state = CheckpointState::kWriting;
+  CheckpointState state = CheckpointState::kWriting;  // of the part that is least far
   bool final = false;
-  ReplicaId writer;
+  std::vector<CheckpointPart> parts;  // by stage
   Steps step;
   Tokens tokens;
-  Digest anchor, momentum;
   std::int64_t next_sequence = 0;  // the data ledger of the job at that cut, for a roll-back to it
   std::vector<DataLease> returned;
-  std::vector<FileEntry> files;
   std::string detail;
   Instant created_at, updated_at;
   bool operator==(const CheckpointRecord&) const = default;
@@ -263,6 +284,15 @@ const char* to_string(ContributionState value);
 const char* to_string(RejectReason value);
 const char* to_string(CheckpointState value);
 const char* to_string(Severity value);
+
+// The entry of one stage of a JobRecord or RoundRecord.
+template <typename Record>
+auto& stage_of(Record& record, StageIndex stage) {
+  return record.stages.at(static_cast<std::size_t>(stage));
+}
+
+// Every file of a checkpoint, by stage.
+std::vector<FileEntry> all_files(const CheckpointRecord& checkpoint);
 
 bool is_terminal(JobPhase phase);      // completed, cancelled, failed
 bool is_terminal(ReplicaState state);  // released, failed

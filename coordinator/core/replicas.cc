@@ -11,13 +11,14 @@
 namespace shoal::coordinator {
 namespace {
 
-// One of the holders that feed the fewest joiners, another one each time: a donor that this joiner
-// cannot reach must not be offered for ever. It must have taken the outer step already.
-const ReplicaRecord* choose_donor(const State& state, const JobRecord& job) {
+// One of the stage's holders that feed the fewest joiners, another one each time: a donor that this
+// joiner cannot reach must not be offered for ever. It must have taken the outer step already.
+const ReplicaRecord* choose_donor(const State& state, const JobRecord& job, StageIndex stage) {
   std::vector<const ReplicaRecord*> best;
   std::int64_t best_load = 0;
   for (const auto& [id, replica] : state.replicas) {
-    const bool holds = replica.job == job.id && replica.lineage == job.lineage &&
+    const bool holds = replica.job == job.id && replica.stage == stage &&
+                       replica.lineage == job.lineage &&
                        replica.held_round == job.committed_round && !replica.address.empty();
     if (!holds) continue;
     std::int64_t load = 0;
@@ -61,12 +62,9 @@ bool will_fail_again(ReplicaFailure failure) {
 }
 
 void send_assign(Turn& turn, const ReplicaRecord& replica) {
-  const JobSpec& spec = turn.state().jobs.at(replica.job).spec;
-  const UnitRange whole{0, static_cast<std::int32_t>(spec.model.layers) + 2};
-  turn.send(
-      replica.agent,
-      Assign{
-          replica.id, replica.job, replica.device, replica.stage, {whole}, spec, replica.source});
+  const JobRecord& job = turn.state().jobs.at(replica.job);
+  turn.send(replica.agent, Assign{replica.id, replica.job, replica.device, replica.stage,
+                                  cut_of(job), job.spec, replica.source});
 }
 
 // Null when the loaded state is the one the job wants now; else why not.
@@ -84,13 +82,14 @@ void look_again(Turn& turn, JobId job, Instant at) {
   if (!due || at < *due) due = at;
 }
 
-std::optional<StateSource> choose_source(const State& state, const JobRecord& job) {
+std::optional<StateSource> choose_source(const State& state, const JobRecord& job,
+                                         StageIndex stage) {
   StateSource source;
   source.key = {job.id, job.lineage, job.committed_round};
-  source.anchor = job.anchor;
-  source.momentum = job.momentum;
+  source.anchor = stage_of(job, stage).anchor;
+  source.momentum = stage_of(job, stage).momentum;
   if (job.committed_round == 0) return source;  // kSeed
-  if (const ReplicaRecord* donor = choose_donor(state, job)) {
+  if (const ReplicaRecord* donor = choose_donor(state, job, stage)) {
     source.kind = SourceKind::kPeer;
     source.donor = donor->id;
     source.donor_address = donor->address;
@@ -110,6 +109,7 @@ void assign_replica(Turn& turn, JobId job, const Place& place, const StateSource
   record.job = job;
   record.agent = place.agent;
   record.device = place.device;
+  record.stage = place.stage;
   record.incarnation = turn.state().agents.at(place.agent).incarnation;
   record.source = source;
   record.lineage = source.key.lineage;
@@ -119,8 +119,9 @@ void assign_replica(Turn& turn, JobId job, const Place& place, const StateSource
   send_assign(turn, turn.state().replicas.at(id));
   turn.event(Severity::kInfo, event_kind::kReplicaAssigned,
              {.job = job, .agent = place.agent, .replica = id},
-             to_string(id) + " assigned to " + turn.state().agents.at(place.agent).name +
-                 ", state from " + to_string(source.kind));
+             to_string(id) + " of stage " + std::to_string(place.stage) + " assigned to " +
+                 turn.state().agents.at(place.agent).name + ", state from " +
+                 to_string(source.kind));
   refresh_agent(turn, place.agent);
 }
 
@@ -131,12 +132,13 @@ void on_loaded(Turn& turn, const Loaded& loaded) {
   if (const char* why = unwanted(job, loaded)) {
     return fail_replica(turn, loaded.replica, ReplicaFailure::kStale, why);
   }
-  if (job.anchor && (job.anchor != loaded.anchor || job.momentum != loaded.momentum)) {
+  const JobStage& stage = stage_of(job, before.stage);
+  if (stage.anchor && (stage.anchor != loaded.anchor || stage.momentum != loaded.momentum)) {
     return fail_replica(turn, loaded.replica, ReplicaFailure::kDigestMismatch,
                         "it loaded other parameters than the committed ones");
   }
-  if (!job.anchor) {
-    JobRecord& first = turn.job(before.job);
+  if (!stage.anchor) {
+    JobStage& first = stage_of(turn.job(before.job), before.stage);
     first.anchor = loaded.anchor;
     first.momentum = loaded.momentum;
     first.value_count = loaded.value_count;

@@ -10,10 +10,11 @@
 
 namespace shoal::coordinator {
 
-// Where a new replica of this job gets the committed state from: a peer that holds it, the seed
+// Where a new replica of this stage gets the committed state from: a peer that holds it, the seed
 // while nothing was committed, a stored checkpoint of exactly that round. None: nobody can give it
 // now.
-std::optional<StateSource> choose_source(const State& state, const JobRecord& job);
+std::optional<StateSource> choose_source(const State& state, const JobRecord& job,
+                                         StageIndex stage);
 
 void assign_replica(Turn& turn, JobId job, const Place& place, const StateSource& source);
 void on_loaded(Turn& turn, const Loaded& loaded);

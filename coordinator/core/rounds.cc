@@ -18,7 +18,7 @@ QuorumInput quorum_input(const Turn& turn, const JobRecord& job, const RoundReco
   input.now = turn.now();
   input.opened_at = round.opened_at;
   input.min_replicas = job.spec.swarm.min_replicas;
-  input.holders = static_cast<std::int64_t>(holders(state, job).size());
+  input.holders = weakest_stage(state, job).holders;
   for (const ReplicaId replica : round_replicas(state, round.key)) {
     if (!is_live(state, replica)) continue;
     const auto& contribution = state.contributions.at({round.key, replica});
@@ -65,8 +65,9 @@ double median(std::vector<double> values) {
   return n % 2 == 1 ? values[n / 2] : (values[n / 2 - 1] + values[n / 2]) / 2;
 }
 
-// Weights are tokens; a norm above the median is clipped to it (DESIGN: median norm / its norm).
-void weigh(Turn& turn, const RoundKey& key, const std::vector<ReplicaId>& members) {
+// Of one stage. Weights are tokens; a norm above the median is clipped to it (DESIGN: median norm /
+// its norm). False: nobody has a usable contribution.
+bool weigh(Turn& turn, const RoundKey& key, const std::vector<ReplicaId>& members) {
   std::vector<double> norms;
   for (const ReplicaId replica : members) {
     ContributionRecord& contribution = turn.contribution(key, replica);
@@ -77,7 +78,7 @@ void weigh(Turn& turn, const RoundKey& key, const std::vector<ReplicaId>& member
     contribution.weight = usable ? static_cast<double>(contribution.report.tokens.n) : 0.0;
     if (usable) norms.push_back(contribution.report.norm);
   }
-  if (norms.empty()) return;
+  if (norms.empty()) return false;
   const double typical = median(std::move(norms));
   for (const ReplicaId replica : members) {
     ContributionRecord& contribution = turn.contribution(key, replica);
@@ -85,6 +86,7 @@ void weigh(Turn& turn, const RoundKey& key, const std::vector<ReplicaId>& member
     contribution.clip_factor =
         contribution.weight > 0 && norm > typical && typical > 0 ? typical / norm : 1.0;
   }
+  return true;
 }
 
 // A replica that loaded after the round was opened takes part with weight 0, so that it can follow.
@@ -95,8 +97,17 @@ void add_joiners(Turn& turn, const RoundKey& key, const std::vector<ReplicaId>& 
     record.key = key;
     record.replica = replica;
     record.agent = turn.state().replicas.at(replica).agent;
+    record.stage = turn.state().replicas.at(replica).stage;
     record.reject_reason = RejectReason::kJoiner;
     turn.add(std::move(record));
+  }
+}
+
+void enter(Turn& turn, const RoundKey& key, const std::vector<ReplicaId>& replicas) {
+  const std::vector<OpenRound> orders = enlist(turn, key, replicas);
+  for (std::size_t i = 0; i < replicas.size(); ++i) {
+    turn.send(turn.state().replicas.at(replicas[i]).agent,
+              ToReplica<OpenRound>{replicas[i], orders[i]});
   }
 }
 
@@ -108,11 +119,7 @@ void check_open(Turn& turn, const RoundKey& key) {
   switch (decision.verdict) {
     case QuorumVerdict::kWait:
       if (decision.reason != QuorumReason::kNobodyTrains) return;
-      for (const ReplicaId replica : holders(turn.state(), job)) {
-        const OpenRound order = enlist(turn, key, replica);
-        turn.send(turn.state().replicas.at(replica).agent, ToReplica<OpenRound>{replica, order});
-      }
-      return;
+      return enter(turn, key, holders(turn.state(), job));
     case QuorumVerdict::kClose:
       return close_stragglers(turn, key, decision);
     case QuorumVerdict::kFreeze:
@@ -126,28 +133,53 @@ void check_open(Turn& turn, const RoundKey& key) {
   }
 }
 
+// What each of these replicas draws in one inner step; only routers draw.
+std::vector<std::int64_t> sequences_per_step(const State& state, JobId id,
+                                             const std::vector<ReplicaId>& replicas) {
+  const JobRecord& job = state.jobs.at(id);
+  const TrainSpec& train = job.spec.train;
+  if (job.stages.size() == 1) return std::vector<std::int64_t>(replicas.size(), train.batch);
+  std::vector<std::int64_t> counts(replicas.size(), 0);
+  std::vector<double> speeds;
+  std::vector<std::size_t> routers;
+  for (std::size_t i = 0; i < replicas.size(); ++i) {
+    if (state.replicas.at(replicas[i]).stage != 0) continue;
+    routers.push_back(i);
+    speeds.push_back(speed_of(state, replicas[i]));
+  }
+  const auto shares = share_batch(train.batch, train.microbatch, std::move(speeds));
+  for (std::size_t i = 0; i < routers.size(); ++i) counts[routers[i]] = shares[i];
+  return counts;
+}
+
 }  // namespace
 
 RoundKey next_key(const JobRecord& job) { return {job.id, job.lineage, job.committed_round + 1}; }
 
-OpenRound enlist(Turn& turn, const RoundKey& key, ReplicaId replica) {
+std::vector<OpenRound> enlist(Turn& turn, const RoundKey& key,
+                              const std::vector<ReplicaId>& replicas) {
   const RoundRecord round = turn.state().rounds.at(key);
-  if (!turn.state().contributions.contains({key, replica})) {
-    ContributionRecord record;
-    record.key = key;
-    record.replica = replica;
-    record.agent = turn.state().replicas.at(replica).agent;
-    turn.add(std::move(record));
-  }
-  JobRecord& job = turn.job(key.job);
+  const std::vector<std::int64_t> per_step = sequences_per_step(turn.state(), key.job, replicas);
   const std::int64_t steps = (round.to_step - round.from_step).count();
-  OpenRound order{key, round.from_step, round.to_step,
-                  lease({job.next_sequence, job.returned}, steps * job.spec.train.batch)};
-  ContributionRecord& contribution = turn.contribution(key, replica);
-  contribution.state = ContributionState::kTraining;
-  contribution.reject_reason = RejectReason::kNone;
-  contribution.leases.push_back(order.lease);
-  return order;
+  std::vector<OpenRound> orders;
+  for (std::size_t i = 0; i < replicas.size(); ++i) {
+    if (!turn.state().contributions.contains({key, replicas[i]})) {
+      ContributionRecord record;
+      record.key = key;
+      record.replica = replicas[i];
+      record.agent = turn.state().replicas.at(replicas[i]).agent;
+      record.stage = turn.state().replicas.at(replicas[i]).stage;
+      turn.add(std::move(record));
+    }
+    JobRecord& job = turn.job(key.job);
+    orders.push_back({key, round.from_step, round.to_step,
+                      lease({job.next_sequence, job.returned}, steps * per_step[i])});
+    ContributionRecord& contribution = turn.contribution(key, replicas[i]);
+    contribution.state = ContributionState::kTraining;
+    contribution.reject_reason = RejectReason::kNone;
+    contribution.leases.push_back(orders.back().lease);
+  }
+  return orders;
 }
 
 void open_round(Turn& turn, JobId id) {
@@ -157,12 +189,11 @@ void open_round(Turn& turn, JobId id) {
   record.from_step = job.committed_step;
   record.to_step = std::min(job.committed_step + job.spec.sync.every, job.spec.train.steps);
   record.opened_at = turn.now();
+  record.stages.resize(job.stages.size());
   turn.add(std::move(record));
   JobTimers& timers = turn.volatile_state().timers[id];
   timers.close_sent = false;
-  timers.attempts = 0;
-  timers.failures.clear();
-  timers.first_failure_at.reset();
+  timers.stages.clear();
 }
 
 void check_round(Turn& turn, JobId id) {
@@ -170,7 +201,7 @@ void check_round(Turn& turn, JobId id) {
   const JobRecord& job = turn.state().jobs.at(id);
   const RoundRecord* round = current_round(turn.state(), job);
   if (round == nullptr) {
-    if (holders(turn.state(), job).empty()) return;
+    if (weakest_stage(turn.state(), job).holders == 0) return;
     open_round(turn, id);
     round = current_round(turn.state(), turn.state().jobs.at(id));
   }
@@ -193,22 +224,26 @@ void on_report(Turn& turn, ReplicaId replica, const RoundReport& report) {
 }
 
 void seal(Turn& turn, const RoundKey& key) {
-  const auto members = holders(turn.state(), turn.state().jobs.at(key.job));
-  add_joiners(turn, key, members);
-  weigh(turn, key, members);
-  const bool usable = std::any_of(members.begin(), members.end(), [&](ReplicaId replica) {
-    return turn.state().contributions.at({key, replica}).weight > 0;
-  });
+  const JobRecord& job = turn.state().jobs.at(key.job);
+  std::vector<std::vector<ReplicaId>> members;  // by stage
+  std::size_t count = 0;
+  bool usable = true;
+  for (StageIndex stage = 0; stage < stage_count(job); ++stage) {
+    members.push_back(holders(turn.state(), job, stage));
+    add_joiners(turn, key, members.back());
+    usable &= weigh(turn, key, members.back());
+    count += members.back().size();
+  }
   transition(turn, key, RoundState::kSealed);
   turn.round(key).sealed_at = turn.now();
-  if (!usable) {
-    transition(turn, key, RoundState::kReducing);
-    return abort_round(turn, key, AbortReason::kNoUsableContribution);
+  transition(turn, key, RoundState::kReducing);
+  if (!usable) return abort_round(turn, key, AbortReason::kNoUsableContribution);
+  turn.event(
+      Severity::kInfo, event_kind::kRoundSealed, {.job = key.job, .round = key.round},
+      "round " + std::to_string(key.round) + " sealed with " + std::to_string(count) + " members");
+  for (StageIndex stage = 0; stage < stage_count(job); ++stage) {
+    start_attempt(turn, key, stage, members[static_cast<std::size_t>(stage)]);
   }
-  turn.event(Severity::kInfo, event_kind::kRoundSealed, {.job = key.job, .round = key.round},
-             "round " + std::to_string(key.round) + " sealed with " +
-                 std::to_string(members.size()) + " members");
-  start_attempt(turn, key, members);
 }
 
 }  // namespace shoal::coordinator

@@ -2,6 +2,11 @@
 // and aborts. Decisions are in quorum.h and attempt.h; here they are carried out. Tensors never
 // come by: the coordinator sees reports, votes and digests.
 //
+// One round serves all stages of the job: it is sealed for all at once; each stage has its own
+// reduce with members, attempts and time limits of its own; it commits when every stage agrees, and
+// an abort of one aborts it for all. Sequences are leased to the replicas of stage 0 only, the
+// routers; tokens and training loss come from their reports, and they share the evaluation.
+//
 //   rounds.cc    open, report, seal
 //   attempts.cc  plan, vote, judge, next attempt, abort
 //   commits.cc   commit, outer step taken, evaluation, re-sending
@@ -38,16 +43,20 @@ bool evaluation_complete(const RoundRecord& round, const State& state);
 
 // ---- between the three files
 
-// Tells a holder to train [from, to) of this round; adds a lease to its contribution.
-OpenRound enlist(Turn& turn, const RoundKey& key, ReplicaId replica);
+// Holders that shall train [from, to) of this round: adds a lease to the contribution of each,
+// gives the orders in the same order.
+std::vector<OpenRound> enlist(Turn& turn, const RoundKey& key,
+                              const std::vector<ReplicaId>& replicas);
 void seal(Turn& turn, const RoundKey& key);
-void start_attempt(Turn& turn, const RoundKey& key, const std::vector<ReplicaId>& members);
+void start_attempt(Turn& turn, const RoundKey& key, StageIndex stage,
+                   const std::vector<ReplicaId>& members);
 void judge(Turn& turn, const RoundKey& key);
 void abort_round(Turn& turn, const RoundKey& key, AbortReason reason);
-void commit(Turn& turn, const RoundKey& key, const Digest& average);
+void commit(Turn& turn, const RoundKey& key, const std::vector<Digest>& averages);  // by stage
 void check_applied(Turn& turn, JobId job);
-ReducePlan plan_of(const State& state, const RoundKey& key);
-// Members of the running (or committed) attempt, in the order of the plan; dead ones included.
-std::vector<ReplicaId> members_of(const State& state, const RoundKey& key);
+ReducePlan plan_of(const State& state, const RoundKey& key, StageIndex stage);
+// Members of the running (or committed) attempt of one stage, in the order of the plan; dead ones
+// included.
+std::vector<ReplicaId> members_of(const State& state, const RoundKey& key, StageIndex stage);
 
 }  // namespace shoal::coordinator

@@ -42,9 +42,13 @@ void add(Digester& d, const JobRecord& r) {
   d.add(r.id.n).add(to_string(r.phase)).add(to_string(r.desired)).add(to_string(r.reason));
   d.add(r.detail).add(r.created_at.ns).add(r.updated_at.ns).add(r.started_at.ns);
   d.add(r.finished_at.ns).add(r.lineage).add(r.committed_round).add(r.committed_at.ns);
-  d.add(r.committed_step.n).add(r.committed_tokens.n).add(r.anchor).add(r.momentum);
-  d.add(r.value_count).add(r.next_sequence).add(r.train_loss).add(r.validation_loss);
+  d.add(r.committed_step.n).add(r.committed_tokens.n).add(r.view);
+  d.add(r.next_sequence).add(r.train_loss).add(r.validation_loss);
   d.add(r.validation_round).add(r.bytes_sent.n).add(r.failures_in_row);
+  for (const auto& stage : r.stages) {
+    d.add(stage.units.first).add(stage.units.last).add(stage.value_count);
+    d.add(stage.anchor).add(stage.momentum);
+  }
   add(d, r.returned);
 }
 
@@ -69,16 +73,20 @@ void add(Digester& d, const ReplicaRecord& r) {
 
 void add(Digester& d, const RoundRecord& r) {
   add(d, r.key);
-  d.add(to_string(r.state)).add(r.attempt).add(r.aborts).add(to_string(r.abort_reason));
+  d.add(to_string(r.state)).add(r.aborts).add(to_string(r.abort_reason));
   d.add(r.from_step.n).add(r.to_step.n).add(r.opened_at.ns).add(r.sealed_at.ns);
-  d.add(r.committed_at.ns).add(r.attempt_started_at.ns).add(r.average).add(r.anchor);
-  d.add(r.momentum).add(r.tokens.n).add(r.train_loss).add(r.validation_loss);
+  d.add(r.committed_at.ns).add(r.tokens.n).add(r.train_loss).add(r.validation_loss);
   d.add(r.validation_tokens.n).add(r.validation_sum).add(r.eval_slices);
+  for (const auto& stage : r.stages) {
+    d.add(stage.attempt).add(stage.attempt_started_at.ns).add(stage.average);
+    d.add(stage.anchor).add(stage.momentum);
+  }
 }
 
 void add(Digester& d, const ContributionRecord& r) {
   add(d, r.key);
-  d.add(r.replica.n).add(r.agent.n).add(to_string(r.state)).add(to_string(r.reject_reason));
+  d.add(r.replica.n).add(r.agent.n).add(r.stage).add(to_string(r.state));
+  d.add(to_string(r.reject_reason)).add(r.report.drawn.n);
   add(d, r.leases);
   add(d, r.report.key);
   d.add(r.report.tokens.n).add(r.report.steps.n).add(r.report.train_loss).add(r.report.norm);
@@ -90,11 +98,14 @@ void add(Digester& d, const ContributionRecord& r) {
 
 void add(Digester& d, const CheckpointRecord& r) {
   add(d, r.key);
-  d.add(r.id.n).add(to_string(r.state)).add(r.final).add(r.writer.n).add(r.step.n).add(r.tokens.n);
-  d.add(r.anchor).add(r.momentum).add(r.next_sequence).add(r.detail).add(r.created_at.ns);
+  d.add(r.id.n).add(to_string(r.state)).add(r.final).add(r.step.n).add(r.tokens.n);
+  d.add(r.next_sequence).add(r.detail).add(r.created_at.ns);
   d.add(r.updated_at.ns);
   add(d, r.returned);
-  for (const auto& file : r.files) d.add(file.path).add(file.size.n).add(file.sha256);
+  for (const auto& part : r.parts) {
+    d.add(part.writer.n).add(to_string(part.state)).add(part.anchor).add(part.momentum);
+    for (const auto& file : part.files) d.add(file.path).add(file.size.n).add(file.sha256);
+  }
 }
 
 template <typename Key, typename Value>
@@ -169,7 +180,8 @@ bool can_follow(const State& state, const RoundKey& key, ReplicaId replica) {
   const RoundRecord* round = state.rounds.find(key);
   const ContributionRecord* contribution = state.contributions.find({key, replica});
   return is_live(state, replica) && round != nullptr && contribution != nullptr &&
-         round->state == RoundState::kCommitted && contribution->average == round->average;
+         round->state == RoundState::kCommitted &&
+         contribution->average == stage_of(*round, contribution->stage).average;
 }
 
 std::vector<ReplicaId> holders(const State& state, const JobRecord& job) {
@@ -184,6 +196,43 @@ std::vector<ReplicaId> holders(const State& state, const JobRecord& job) {
     }
   }
   return ids;
+}
+
+std::vector<ReplicaId> holders(const State& state, const JobRecord& job, StageIndex stage) {
+  std::vector<ReplicaId> ids = holders(state, job);
+  std::erase_if(ids, [&](ReplicaId id) { return state.replicas.at(id).stage != stage; });
+  return ids;
+}
+
+std::vector<UnitRange> cut_of(const JobRecord& job) {
+  std::vector<UnitRange> cut;
+  for (const JobStage& stage : job.stages) cut.push_back(stage.units);
+  return cut;
+}
+
+bool anchors_known(const JobRecord& job) {
+  return std::all_of(job.stages.begin(), job.stages.end(),
+                     [](const JobStage& stage) { return static_cast<bool>(stage.anchor); });
+}
+
+StageIndex stage_count(const JobRecord& job) { return static_cast<StageIndex>(job.stages.size()); }
+
+StageCover weakest_stage(const State& state, const JobRecord& job) {
+  std::vector<std::int64_t> counts(job.stages.size(), 0);
+  for (const ReplicaId id : holders(state, job)) {
+    ++counts.at(static_cast<std::size_t>(state.replicas.at(id).stage));
+  }
+  if (counts.empty()) return {};
+  const auto fewest = std::min_element(counts.begin(), counts.end());
+  return {static_cast<StageIndex>(fewest - counts.begin()), *fewest};
+}
+
+double speed_of(const State& state, ReplicaId id) {
+  const ReplicaRecord& replica = state.replicas.at(id);
+  for (const Device& device : state.agents.at(replica.agent).devices) {
+    if (device.index == replica.device) return device.gflops * 1e9;
+  }
+  return 0;
 }
 
 std::vector<ReplicaId> round_replicas(const State& state, const RoundKey& key) {

@@ -17,6 +17,7 @@
 #include "coordinator/core/io.h"
 #include "coordinator/core/options.h"
 #include "coordinator/core/records.h"
+#include "swarm/core/rebalance.h"
 
 namespace shoal::coordinator {
 
@@ -28,13 +29,23 @@ struct Presence {
   Instant lost_at;  // while not connected
 };
 
+// Volatile: the running attempt of one stage.
+struct StageTimers {
+  std::optional<Instant> first_failure_at;
+  FlatMap<ReplicaId, ReduceFailed> failures;
+  std::int32_t attempts = 0;  // since the round was (re)opened, in this process
+};
+
 // Volatile: what a job waits for beyond its records.
 struct JobTimers {
-  std::optional<Instant> gathered_at;         // min_replicas were there for the first time
-  std::optional<Instant> first_failure_at;    // of the running attempt
-  FlatMap<ReplicaId, ReduceFailed> failures;  // of the running attempt
-  std::int32_t attempts = 0;                  // since the round was (re)opened, in this process
-  bool close_sent = false;                    // CloseRound of the open round
+  std::optional<Instant> gathered_at;  // min_replicas were there for the first time
+  std::optional<Instant> planned_at;   // a pipeline that waits for devices: the last plan
+  std::optional<swarm::Rebalancer> rebalancer;
+  std::optional<Instant> balance_at;        // not before
+  RoundNumber balanced_round = 0;           // looked at after its outer step
+  FlatMap<StageIndex, StageTimers> stages;  // of the round
+  bool close_sent = false;                  // CloseRound of the open round
+  std::vector<ReplicaId> view;              // members of the last view that this process told
   std::optional<Instant>
       look_again_at;  // the earliest instant at which time alone changes something
 };
@@ -78,6 +89,18 @@ std::vector<ReplicaId> live_replicas(const State& state, JobId job);
 bool can_follow(const State& state, const RoundKey& key, ReplicaId replica);
 // Live replicas that hold the job's committed state or can follow to it, in the order of their ids.
 std::vector<ReplicaId> holders(const State& state, const JobRecord& job);
+std::vector<ReplicaId> holders(const State& state, const JobRecord& job, StageIndex stage);
+// The units of every stage; empty before the model is cut.
+std::vector<UnitRange> cut_of(const JobRecord& job);
+bool anchors_known(const JobRecord& job);      // of every stage
+StageIndex stage_count(const JobRecord& job);  // 0 before the plan is made
+// The stage with the fewest holders, the first one among equals.
+struct StageCover {
+  StageIndex stage = 0;
+  std::int64_t holders = 0;
+};
+StageCover weakest_stage(const State& state, const JobRecord& job);
+double speed_of(const State& state, ReplicaId replica);  // FLOP/s of its device; 0: not known
 std::vector<ReplicaId> round_replicas(const State& state,
                                       const RoundKey& key);  // with a contribution
 bool is_live(const State& state, ReplicaId replica);

@@ -178,9 +178,14 @@ class CheckpointTransferTest : public ::testing::Test {
   static FileEntry entry(const std::string& path, const std::string& content) {
     return {path, Bytes(static_cast<std::int64_t>(content.size())), sha256_of(content)};
   }
+  static std::vector<FileEntry> files_of_part() {
+    return {entry("config.json", "{}"), entry("model.bin", std::string(3'000'000, 'w'))};
+  }
   void SetUp() override {
     record_ = {.id = kId, .state = CheckpointState::kUploading};
-    record_.files = {entry("config.json", "{}"), entry("model.bin", std::string(3'000'000, 'w'))};
+    record_.parts.resize(1);
+    record_.parts[0].state = record_.state;
+    record_.parts[0].files = files_of_part();
     files_ = std::move(CheckpointFiles::open(folder_.path())).value();
     service_ = std::move(AgentService::start({.bind = "127.0.0.1:0", .token = kTestToken}, inputs_,
                                              *files_, {record_}))
@@ -189,7 +194,7 @@ class CheckpointTransferTest : public ::testing::Test {
         grpc::CreateChannel(service_->address(), grpc::InsecureChannelCredentials()));
   }
   void change(CheckpointState state) {
-    record_.state = state;
+    record_.state = record_.parts[0].state = state;
     service_->checkpoint_changed(record_);
   }
   grpc::Status put(const std::vector<FileEntry>& files, const std::string& content) {
@@ -220,7 +225,7 @@ class CheckpointTransferTest : public ::testing::Test {
 };
 
 TEST_F(CheckpointTransferTest, FilesGoThereAndBack) {
-  const grpc::Status stored = put(record_.files, content());
+  const grpc::Status stored = put(files_of_part(), content());
   ASSERT_TRUE(stored.ok()) << stored.error_message();
   EXPECT_EQ(inputs_.count<CheckpointUploaded>(), 1);
   change(CheckpointState::kStored);
@@ -237,7 +242,7 @@ TEST_F(CheckpointTransferTest, FilesGoThereAndBack) {
   EXPECT_TRUE(reader->Finish().ok());
   EXPECT_EQ(received, content());
   EXPECT_TRUE(
-      put(record_.files, content()).ok());  // a repeated upload is answered, not stored again
+      put(files_of_part(), content()).ok());  // a repeated upload is answered, not stored again
   EXPECT_EQ(inputs_.count<CheckpointUploaded>(), 1);
   service_->delete_checkpoint_files(kId);
   EXPECT_FALSE(std::filesystem::exists(files_->folder(kId)));
@@ -245,13 +250,13 @@ TEST_F(CheckpointTransferTest, FilesGoThereAndBack) {
 
 TEST_F(CheckpointTransferTest, AnUploadThatOvertakesItsAnnouncementWaitsForIt) {
   change(CheckpointState::kWriting);
-  auto upload = std::async(std::launch::async, [&] { return put(record_.files, content()); });
+  auto upload = std::async(std::launch::async, [&] { return put(files_of_part(), content()); });
   change(CheckpointState::kUploading);
   EXPECT_TRUE(upload.get().ok());
 }
 
 TEST_F(CheckpointTransferTest, AFileListOtherThanAnnouncedIsRefused) {
-  auto files = record_.files;
+  auto files = files_of_part();
   files.pop_back();
   EXPECT_EQ(put(files, "{}").error_code(), grpc::StatusCode::INVALID_ARGUMENT);
 }
@@ -259,19 +264,19 @@ TEST_F(CheckpointTransferTest, AFileListOtherThanAnnouncedIsRefused) {
 TEST_F(CheckpointTransferTest, CorruptedBytesAreRefusedReportedAndLeaveNothing) {
   std::string bytes = content();
   bytes[100] = 'x';
-  EXPECT_EQ(put(record_.files, bytes).error_code(), grpc::StatusCode::DATA_LOSS);
+  EXPECT_EQ(put(files_of_part(), bytes).error_code(), grpc::StatusCode::DATA_LOSS);
   EXPECT_EQ(inputs_.count<CheckpointUploadFailed>(), 1);
   EXPECT_TRUE(std::filesystem::is_empty(folder_.path()));
 }
 
 TEST_F(CheckpointTransferTest, ACoordinatorThatStopsAsksForTheUploadAgain) {
   inputs_.stop();
-  EXPECT_EQ(put(record_.files, content()).error_code(), grpc::StatusCode::UNAVAILABLE);
+  EXPECT_EQ(put(files_of_part(), content()).error_code(), grpc::StatusCode::UNAVAILABLE);
 }
 
 TEST_F(CheckpointTransferTest, AnUnknownCheckpointIsNotFound) {
   change(CheckpointState::kFailed);
-  EXPECT_EQ(put(record_.files, content()).error_code(), grpc::StatusCode::NOT_FOUND);
+  EXPECT_EQ(put(files_of_part(), content()).error_code(), grpc::StatusCode::NOT_FOUND);
 }
 
 }  // namespace

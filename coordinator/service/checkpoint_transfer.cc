@@ -25,6 +25,15 @@ Result<std::vector<FileEntry>> read_header(const v1::CheckpointHeader& header) {
   return files;
 }
 
+// The part that was announced with exactly these files; null: none yet.
+const CheckpointPart* find_part(const CheckpointRecord& record,
+                                const std::vector<FileEntry>& files) {
+  for (const CheckpointPart& part : record.parts) {
+    if (part.state != CheckpointState::kWriting && part.files == files) return &part;
+  }
+  return nullptr;
+}
+
 // Whether a failed upload will fail again, so that the coordinator must hear of it. A stream that
 // broke is tried again by the agent.
 bool is_final(const Error& error) {
@@ -71,21 +80,27 @@ void CheckpointTransfer::remove(CheckpointId checkpoint) {
 }
 
 // CheckpointWritten travels on another stream and may come after the upload has begun.
-Result<CheckpointRecord> CheckpointTransfer::announced(CheckpointId id) {
+Result<CheckpointTransfer::Announced> CheckpointTransfer::announced(
+    CheckpointId id, const std::vector<FileEntry>& files) {
   std::unique_lock guard(mutex_);
   const CheckpointRecord* record = nullptr;
   changed_.wait_for(guard, kAnnouncementMax, [&] {
     record = known_.find(id);
-    return stopping_ || record == nullptr || record->state != CheckpointState::kWriting;
+    return stopping_ || record == nullptr || find_part(*record, files) != nullptr ||
+           record->state != CheckpointState::kWriting;
   });
   record = known_.find(id);
   if (record == nullptr) return unknown(id);
+  if (const CheckpointPart* part = find_part(*record, files)) {
+    return Announced{static_cast<StageIndex>(part - record->parts.data()),
+                     part->state == CheckpointState::kStored};
+  }
   if (record->state == CheckpointState::kWriting) {
     return Error{.code = Code::kUnavailable,
                  .message = to_string(id) + " was not announced as written",
                  .remedy = "send CheckpointWritten on the session, then upload again"};
   }
-  return *record;
+  return invalid("the files are not those of CheckpointWritten", "header.files");
 }
 
 Status CheckpointTransfer::receive(Active& active, CheckpointId id,
@@ -122,27 +137,24 @@ grpc::Status CheckpointTransfer::put(grpc::ServerContext* context,
   const CheckpointId id(first.header().checkpoint());
   const Result<std::vector<FileEntry>> files = read_header(first.header());
   if (!files) return to_status(files.error());
-  const Result<CheckpointRecord> record = announced(id);
-  if (!record) return to_status(record.error());
+  const Result<Announced> part = announced(id, *files);
+  if (!part) return to_status(part.error());
   Bytes stored;
-  if (record->state == CheckpointState::kStored) {  // the answer to an earlier upload was lost
-    for (const FileEntry& file : record->files) stored += file.size;
+  if (part->stored) {  // the answer to an earlier upload was lost
+    for (const FileEntry& file : *files) stored += file.size;
     result->set_stored_bytes(stored.n);
     return grpc::Status::OK;
   }
-  if (record->files != *files) {
-    return to_status(invalid("the files are not those of CheckpointWritten", "header.files"));
-  }
   const Status received = receive(active, id, *files, reader, stored);
   if (received.ok()) {
-    if (!inputs_.post(CheckpointUploaded{id})) {
+    if (!inputs_.post(CheckpointUploaded{id, part->stage})) {
       return {grpc::StatusCode::UNAVAILABLE, "the coordinator is stopping; upload again later"};
     }
     result->set_stored_bytes(stored.n);
     return grpc::Status::OK;
   }
   if (is_final(received.error()))
-    inputs_.post(CheckpointUploadFailed{id, to_string(received.error())});
+    inputs_.post(CheckpointUploadFailed{id, part->stage, to_string(received.error())});
   return to_status(received.error());
 }
 
@@ -159,7 +171,7 @@ grpc::Status CheckpointTransfer::get(grpc::ServerContext* context,
     const CheckpointRecord* record = known_.find(id);
     if (record == nullptr || record->state != CheckpointState::kStored)
       return to_status(unknown(id));
-    files = record->files;
+    files = all_files(*record);
   }
   v1::CheckpointUpload message;
   message.mutable_header()->set_checkpoint(id.n);

@@ -54,7 +54,12 @@ class CheckpointTransfer {
     bool admitted = false;
   };
 
-  Result<CheckpointRecord> announced(CheckpointId id);
+  // The stage whose files are being uploaded, and how far that part is.
+  struct Announced {
+    StageIndex stage = 0;
+    bool stored = false;
+  };
+  Result<Announced> announced(CheckpointId id, const std::vector<FileEntry>& files);
   Status receive(Active& active, CheckpointId id, const std::vector<FileEntry>& files,
                  grpc::ServerReader<v1::CheckpointUpload>* reader, Bytes& stored);
 

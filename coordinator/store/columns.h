@@ -59,9 +59,8 @@ struct Table<JobRecord> {
     visit("committed_at_ns", r.committed_at);
     visit("committed_step", r.committed_step);
     visit("committed_tokens", r.committed_tokens);
-    visit("anchor", r.anchor);
-    visit("momentum", r.momentum);
-    visit("value_count", r.value_count);
+    visit("stages", r.stages);
+    visit("view", r.view);
     visit("next_sequence", r.next_sequence);
     visit("returned", r.returned);
     visit("train_loss", r.train_loss);
@@ -126,7 +125,7 @@ struct Table<RoundRecord> {
   static void columns(Visit& visit, R& r) {
     visit_round_key(visit, "", r.key);
     visit("state", r.state);
-    visit("attempt", r.attempt);
+    visit("stages", r.stages);
     visit("aborts", r.aborts);
     visit("abort_reason", r.abort_reason);
     visit("from_step", r.from_step);
@@ -134,10 +133,6 @@ struct Table<RoundRecord> {
     visit("opened_at_ns", r.opened_at);
     visit("sealed_at_ns", r.sealed_at);
     visit("committed_at_ns", r.committed_at);
-    visit("attempt_started_at_ns", r.attempt_started_at);
-    visit("average", r.average);
-    visit("anchor", r.anchor);
-    visit("momentum", r.momentum);
     visit("tokens", r.tokens);
     visit("train_loss", r.train_loss);
     visit("validation_loss", r.validation_loss);
@@ -156,6 +151,7 @@ struct Table<ContributionRecord> {
     visit_round_key(visit, "", r.key);
     visit("replica", r.replica);
     visit("agent", r.agent);
+    visit("stage", r.stage);
     visit("state", r.state);
     visit("reject_reason", r.reject_reason);
     visit("leases", r.leases);
@@ -167,6 +163,7 @@ struct Table<ContributionRecord> {
     visit("report_max_abs", r.report.max_abs);
     visit("report_nonfinite", r.report.nonfinite);
     visit("report_compute_s", r.report.compute_s);
+    visit("report_drawn", r.report.drawn);
     visit("reported_at_ns", r.reported_at);
     visit("voted_at_ns", r.voted_at);
     visit("applied_at_ns", r.applied_at);
@@ -195,14 +192,11 @@ struct Table<CheckpointRecord> {
     visit_round_key(visit, "", r.key);
     visit("state", r.state);
     visit("final", r.final);
-    visit("writer", r.writer);
+    visit("parts", r.parts);
     visit("step", r.step);
     visit("tokens", r.tokens);
-    visit("anchor", r.anchor);
-    visit("momentum", r.momentum);
     visit("next_sequence", r.next_sequence);
     visit("returned", r.returned);
-    visit("files", r.files);
     visit("detail", r.detail);
     visit("created_at_ns", r.created_at);
     visit("updated_at_ns", r.updated_at);

@@ -57,6 +57,24 @@ Digest read_digest(const Json& json) {
   return *digest;
 }
 
+Json files_json(const std::vector<FileEntry>& files) {
+  Json json = Json::array();
+  for (const FileEntry& file : files) {
+    json.push_back({{"path", file.path}, {"size", file.size.n}, {"sha256", file.sha256}});
+  }
+  return json;
+}
+
+std::vector<FileEntry> read_files(const Json& json) {
+  std::vector<FileEntry> files;
+  for (const Json& item : json) {
+    files.push_back({.path = item.at("path").get<std::string>(),
+                     .size = Bytes(item.at("size").get<std::int64_t>()),
+                     .sha256 = item.at("sha256").get<std::string>()});
+  }
+  return files;
+}
+
 }  // namespace
 
 std::string to_json(const JobSpec& value) {
@@ -134,21 +152,76 @@ Status from_json(std::string_view text, Labels& value) {
   });
 }
 
-std::string to_json(const std::vector<FileEntry>& value) {
+std::string to_json(const std::vector<JobStage>& value) {
   Json json = Json::array();
-  for (const FileEntry& file : value) {
-    json.push_back({{"path", file.path}, {"size", file.size.n}, {"sha256", file.sha256}});
+  for (const JobStage& stage : value) {
+    json.push_back({{"units", {stage.units.first, stage.units.last}},
+                    {"value_count", stage.value_count},
+                    {"anchor", digest_json(stage.anchor)},
+                    {"momentum", digest_json(stage.momentum)}});
   }
   return dump(json);
 }
 
-Status from_json(std::string_view text, std::vector<FileEntry>& value) {
+Status from_json(std::string_view text, std::vector<JobStage>& value) {
   return parse(text, [&](const Json& json) {
     value.clear();
     for (const Json& item : json) {
-      value.push_back({.path = item.at("path").get<std::string>(),
-                       .size = Bytes(item.at("size").get<std::int64_t>()),
-                       .sha256 = item.at("sha256").get<std::string>()});
+      const Json& units = item.at("units");
+      value.push_back({.units = {units.at(0).get<std::int32_t>(), units.at(1).get<std::int32_t>()},
+                       .value_count = item.at("value_count").get<std::int64_t>(),
+                       .anchor = read_digest(item.at("anchor")),
+                       .momentum = read_digest(item.at("momentum"))});
+    }
+  });
+}
+
+std::string to_json(const std::vector<RoundStage>& value) {
+  Json json = Json::array();
+  for (const RoundStage& stage : value) {
+    json.push_back({{"attempt", stage.attempt},
+                    {"attempt_started_at_ns", stage.attempt_started_at.ns},
+                    {"average", digest_json(stage.average)},
+                    {"anchor", digest_json(stage.anchor)},
+                    {"momentum", digest_json(stage.momentum)}});
+  }
+  return dump(json);
+}
+
+Status from_json(std::string_view text, std::vector<RoundStage>& value) {
+  return parse(text, [&](const Json& json) {
+    value.clear();
+    for (const Json& item : json) {
+      value.push_back({.attempt = item.at("attempt").get<std::int32_t>(),
+                       .attempt_started_at = {item.at("attempt_started_at_ns").get<std::int64_t>()},
+                       .average = read_digest(item.at("average")),
+                       .anchor = read_digest(item.at("anchor")),
+                       .momentum = read_digest(item.at("momentum"))});
+    }
+  });
+}
+
+std::string to_json(const std::vector<CheckpointPart>& value) {
+  Json json = Json::array();
+  for (const CheckpointPart& part : value) {
+    json.push_back({{"writer", part.writer.n},
+                    {"state", to_string(part.state)},
+                    {"anchor", digest_json(part.anchor)},
+                    {"momentum", digest_json(part.momentum)},
+                    {"files", files_json(part.files)}});
+  }
+  return dump(json);
+}
+
+Status from_json(std::string_view text, std::vector<CheckpointPart>& value) {
+  return parse(text, [&](const Json& json) {
+    value.clear();
+    for (const Json& item : json) {
+      value.push_back({.writer = ReplicaId(item.at("writer").get<std::uint64_t>()),
+                       .state = word<CheckpointState>(item.at("state")),
+                       .anchor = read_digest(item.at("anchor")),
+                       .momentum = read_digest(item.at("momentum")),
+                       .files = read_files(item.at("files"))});
     }
   });
 }

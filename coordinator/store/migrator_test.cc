@@ -7,6 +7,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "coordinator/store/json_fields.h"
+#include "coordinator/store/sqlite_reader.h"
 #include "coordinator/store/store_test_util.h"
 
 namespace shoal::coordinator {
@@ -37,6 +39,70 @@ TEST_F(MigratorTest, EmbeddedMigrationsAreNumberedWithoutGaps) {
   int expected = 0;
   for (const Migration& migration : embedded_migrations()) EXPECT_EQ(migration.version, ++expected);
   EXPECT_GE(expected, 1);
+}
+
+// A database of the version before pipelines, with a row in every table that 0002 changes.
+constexpr const char* kRowsOfVersionOne = R"SQL(
+  INSERT INTO jobs (id, spec, phase, desired, reason, detail, created_at_ns, updated_at_ns,
+      started_at_ns, finished_at_ns, lineage, committed_round, committed_at_ns, committed_step,
+      committed_tokens, anchor, momentum, value_count, next_sequence, returned, train_loss,
+      validation_loss, validation_round, bytes_sent, failures_in_row)
+    VALUES (3, ?1, 'training', 'run', 'running', '', 1, 2, 3, 0, 1, 7, 5, 350, 9000,
+      '0000000000000001000000000000000b', '0000000000000002000000000000000c', 1000, 44, '[]', 2.5,
+      NULL, -1, 77, 0);
+  )SQL";
+constexpr const char* kMoreRowsOfVersionOne = R"SQL(
+  INSERT INTO rounds VALUES (3, 1, 7, 'committed', 4, 1, 'time_spent', 300, 350, 10, 11, 12, 13,
+      '0000000000000003000000000000000d', '0000000000000001000000000000000b', '', 640, 2.5, 0, 0, 0,
+      2);
+  INSERT INTO contributions VALUES (3, 1, 7, 21, 5, 'committed', 'none', '[[0,4]]', 3, 1, 7, 640, 50,
+      2.5, 0.5, 0.25, 0, 8.5, 20, 21, 22, 640, 1, 0, 0, 1000, '', '', 9, 8, 0.5, -1, 0);
+  INSERT INTO checkpoints VALUES (9, 3, 1, 7, 'stored', 0, 21, 350, 9000,
+      '0000000000000001000000000000000b', '0000000000000002000000000000000c', 40, '[[4,2]]',
+      '[{"path":"model.safetensors","size":12,"sha256":"ab"}]', '', 30, 31);
+  )SQL";
+
+TEST_F(MigratorTest, WhatWasOneValueBecomesThatOfTheOnlyStage) {
+  const auto all = embedded_migrations();
+  ASSERT_TRUE(migrate_to({all[0]}).ok());
+  JobSpec spec;
+  spec.name = "old";
+  spec.data.train = "/data/a.txt";
+  spec.model.layers = 6;
+  spec = with_derived_fields(spec);
+  {
+    const auto database = open();
+    auto row = database->prepare(kRowsOfVersionOne);
+    ASSERT_TRUE(row.ok()) << to_string(row.error());
+    row->bind(1, std::string_view(to_json(spec)));
+    ASSERT_TRUE(row->run().ok());
+    const Status more = database->exec(kMoreRowsOfVersionOne);
+    ASSERT_TRUE(more.ok()) << to_string(more.error());
+  }
+  const Status migrated = migrate_to({all.begin(), all.end()});
+  ASSERT_TRUE(migrated.ok()) << to_string(migrated.error());
+
+  const auto snapshot = read_snapshot(*open());
+  ASSERT_TRUE(snapshot.ok()) << to_string(snapshot.error());
+  const Digest anchor{1, 11}, momentum{2, 12}, average{3, 13};
+  const JobRecord& job = snapshot->jobs.at(0);
+  EXPECT_EQ(job.spec, spec);
+  EXPECT_EQ(job.view, 0);
+  EXPECT_EQ(job.stages, (std::vector<JobStage>{{{0, 8}, 1000, anchor, momentum}}));
+  const RoundRecord& round = snapshot->rounds.at(0);
+  EXPECT_EQ(round.tokens, Tokens(640));
+  EXPECT_EQ(round.stages, (std::vector<RoundStage>{{4, Instant{13}, average, anchor, Digest{}}}));
+  const ContributionRecord& contribution = snapshot->contributions.at(0);
+  EXPECT_EQ(contribution.stage, 0);
+  EXPECT_EQ(contribution.report.drawn, Tokens(640));
+  const CheckpointRecord& checkpoint = snapshot->checkpoints.at(0);
+  EXPECT_EQ(checkpoint.parts,
+            (std::vector<CheckpointPart>{{ReplicaId(21),
+                                          CheckpointState::kStored,
+                                          anchor,
+                                          momentum,
+                                          {{"model.safetensors", Bytes(12), "ab"}}}}));
+  EXPECT_EQ(checkpoint.returned, (std::vector<DataLease>{{4, 2}}));
 }
 
 TEST_F(MigratorTest, ASecondRunChangesNothing) {

@@ -70,8 +70,10 @@ class RandomRecords {
     r.committed_at = instant();
     r.committed_step = Steps(integer());
     r.committed_tokens = Tokens(integer());
-    r.anchor = digest(), r.momentum = digest();
-    r.value_count = integer();
+    for (int i = small() % 4; i > 0; --i) {
+      r.stages.push_back({{small(), small()}, integer(), digest(), digest()});
+    }
+    r.view = integer();
     r.next_sequence = integer();
     r.returned = leases();
     r.train_loss = real(), r.validation_loss = real();
@@ -119,12 +121,13 @@ class RandomRecords {
     RoundRecord r;
     r.key = key;
     r.state = word<RoundState>();
-    r.attempt = small(), r.aborts = small();
+    for (int i = small() % 4; i >= 0; --i) {
+      r.stages.push_back({small(), instant(), digest(), digest(), digest()});
+    }
+    r.aborts = small();
     r.abort_reason = word<AbortReason>();
     r.from_step = Steps(integer()), r.to_step = Steps(integer());
     r.opened_at = instant(), r.sealed_at = instant(), r.committed_at = instant();
-    r.attempt_started_at = instant();
-    r.average = digest(), r.anchor = digest(), r.momentum = digest();
     r.tokens = Tokens(integer());
     r.train_loss = real(), r.validation_loss = real();
     r.validation_tokens = Tokens(integer());
@@ -137,11 +140,12 @@ class RandomRecords {
     ContributionRecord r;
     r.key = round_key;
     r.replica = ReplicaId(replica), r.agent = AgentId(positive());
+    r.stage = small();
     r.state = word<ContributionState>();
     r.reject_reason = word<RejectReason>();
     r.leases = leases();
-    r.report = {key(), Tokens(integer()), Steps(integer()), real(), real(), real(), integer(),
-                real()};
+    r.report = {key(),  Tokens(integer()), Steps(integer()), real(),           real(),
+                real(), integer(),         real(),           Tokens(integer())};
     r.reported_at = instant(), r.voted_at = instant(), r.applied_at = instant();
     r.weight = real(), r.clip_factor = real();
     r.member_index = small();
@@ -159,12 +163,16 @@ class RandomRecords {
     r.key = key();
     r.state = word<CheckpointState>();
     r.final = prng_.chance(0.5);
-    r.writer = ReplicaId(positive());
+    for (int i = small() % 3; i >= 0; --i) {
+      r.parts.push_back({ReplicaId(positive()),
+                         word<CheckpointState>(),
+                         digest(),
+                         digest(),
+                         {{text(), Bytes(integer()), text()}}});
+    }
     r.step = Steps(integer()), r.tokens = Tokens(integer());
-    r.anchor = digest(), r.momentum = digest();
     r.next_sequence = integer();
     r.returned = leases();
-    r.files.push_back({text(), Bytes(integer()), text()});
     r.detail = text();
     r.created_at = instant(), r.updated_at = instant();
     return r;

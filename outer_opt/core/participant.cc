@@ -35,7 +35,7 @@ void add(Digester& d, const AbortRound& command) {
 void add(Digester& d, const RoundReport& report) {
   add(d, report.key);
   d.add(report.tokens.n).add(report.steps.n).add(report.train_loss).add(report.norm);
-  d.add(report.max_abs).add(report.nonfinite).add(report.compute_s);
+  d.add(report.max_abs).add(report.nonfinite).add(report.compute_s).add(report.drawn.n);
 }
 
 void add(Digester& d, const ReducePlan& plan) {

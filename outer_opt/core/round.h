@@ -55,13 +55,15 @@ struct CloseRound {
 // What a replica says at its boundary. Norm and maximum are those of the pseudo-gradient.
 struct RoundReport {
   RoundKey key;
-  Tokens tokens;  // trained since the last commit this replica applied
+  Tokens tokens;  // added at this replica since the last commit it applied
   Steps steps;
-  double train_loss = 0;  // mean over those tokens, nats per token
+  double train_loss = 0;  // nats per token: of a router the mean over `drawn`, else over `tokens`
   double norm = 0;        // Euclidean
   double max_abs = 0;
   std::int64_t nonfinite = 0;  // > 0: no usable pseudo-gradient, takes part with weight 0
   double compute_s = 0;        // seconds spent in inner steps
+  Tokens drawn;                // of the microbatches that this router drew and got answered; 0: no
+                               // router. With one stage the same as `tokens`
   bool operator==(const RoundReport&) const = default;
 };
 

@@ -39,6 +39,7 @@ struct Sent {
 // A replica holds the state of `key`: it has loaded it or taken the outer step.
 struct StateHeld {
   ReplicaId replica;
+  StageIndex stage = 0;
   RoundKey key;
   std::span<const float> anchor, momentum;
 };
@@ -46,6 +47,7 @@ struct StateHeld {
 // A replica entered the reduce of a plan with this pseudo-gradient, empty for weight 0.
 struct Contributed {
   ReplicaId replica;
+  StageIndex stage = 0;
   const ReducePlan& plan;
   RoundKey base;
   Digest base_anchor;
@@ -62,6 +64,7 @@ struct Reported {
 // A trainer completed a reduce and votes with `digest`.
 struct Averaged {
   ReplicaId replica;
+  StageIndex stage = 0;
   RoundKey key;
   std::int32_t attempt = 0;
   Digest digest;

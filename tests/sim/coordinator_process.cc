@@ -86,7 +86,7 @@ bool CoordinatorProcess::swallow(FromAgent& message) {
   }
   if (auto* report = std::get_if<FromReplica<RoundReport>>(&message)) {
     if (sim_.misbehave(Bug::kLostReports)) return true;
-    if (sim_.misbehave(Bug::kDoubleCount)) report->body.tokens += report->body.tokens;
+    if (sim_.misbehave(Bug::kDoubleCount)) report->body.drawn += report->body.drawn;
   }
   if (auto* broken = std::get_if<FromReplica<ReduceFailed>>(&message)) {
     const auto vote = votes_.find({broken->body.key, broken->body.attempt});
@@ -133,14 +133,14 @@ bool CoordinatorProcess::uploaded(CheckpointId checkpoint, const CheckpointFiles
   if (!alive()) return false;
   files_[checkpoint] = files;
   sim_.log("C< uploaded " + to_string(checkpoint));
-  input(CheckpointUploaded{checkpoint});
+  input(CheckpointUploaded{checkpoint, 0});
   return true;
 }
 
 void CoordinatorProcess::upload_given_up(CheckpointId checkpoint) {
   if (!alive()) return;
   sim_.log("C< upload failed of " + to_string(checkpoint));
-  input(CheckpointUploadFailed{checkpoint, "the upload broke off"});
+  input(CheckpointUploadFailed{checkpoint, 0, "the upload broke off"});
 }
 
 const CheckpointFiles* CoordinatorProcess::files(CheckpointId checkpoint) const {

@@ -123,7 +123,9 @@ struct Describe {
                 : std::string());
   }
   std::string operator()(const coordinator::RoundRecord& r) {
-    return "round " + to_text(r.key) + " " + to_string(r.state) + " attempt " + number(r.attempt);
+    std::string line = "round " + to_text(r.key) + " " + to_string(r.state) + " attempt";
+    for (const auto& stage : r.stages) line += " " + number(stage.attempt);
+    return line;
   }
   std::string operator()(const coordinator::ContributionRecord& r) {
     return "contribution " + to_text(r.key) + " " + to_string(r.replica) + " " + to_string(r.state);

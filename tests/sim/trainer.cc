@@ -236,8 +236,8 @@ void Trainer::hold(ReplicaId id, State state) {
   replica_->state = std::move(state);
   replica_->local = replica_->state.anchor;
   replica_->participant = std::make_unique<Participant>(id, replica_->state.key);
-  sim_.observe(&Checker::state_held, StateHeld{id, replica_->state.key, replica_->state.anchor,
-                                               replica_->state.momentum});
+  sim_.observe(&Checker::state_held, StateHeld{id, replica_->assign.stage, replica_->state.key,
+                                               replica_->state.anchor, replica_->state.momentum});
   say(Loaded{id, replica_->state.key, anchor, momentum,
              static_cast<std::int64_t>(replica_->local.size()), address()});
 }
@@ -360,6 +360,7 @@ void Trainer::boundary() {
   RoundReport report;
   report.key = r.open.key;
   report.tokens = Tokens(sequences * r.assign.spec.model.context);
+  report.drawn = report.tokens;
   report.steps = r.steps;
   report.train_loss = 1.0 + 4.0 / static_cast<double>(r.open.key.round);
   report.norm = std::sqrt(square);
@@ -404,7 +405,8 @@ void Trainer::take_outer_step(const CommitRound& commit) {
   sim_.observe(&Checker::outer_stepped,
                OuterStepped{r.id, commit.key, options, average, before.anchor, before.momentum,
                             r.state.anchor, r.state.momentum});
-  sim_.observe(&Checker::state_held, StateHeld{r.id, commit.key, r.state.anchor, r.state.momentum});
+  sim_.observe(&Checker::state_held,
+               StateHeld{r.id, r.assign.stage, commit.key, r.state.anchor, r.state.momentum});
   if (sim_.bug == Bug::kStaleDonor) {
     r.history.push_back(before);
     if (r.history.size() > kHistory) r.history.pop_front();

@@ -33,8 +33,8 @@ void Trainer::start_reduce(const StartReduce& start) {
     kept = &r.kept_before;
   }
   if (start.contributes) session->mine = kept->values;
-  sim_.observe(&Checker::contributed,
-               Contributed{r.id, start.plan, kept->base, kept->base_anchor, session->mine});
+  sim_.observe(&Checker::contributed, Contributed{r.id, r.assign.stage, start.plan, kept->base,
+                                                  kept->base_anchor, session->mine});
   ReducePlan plan = start.plan;
   if (sim_.bug == Bug::kWrongAverage) {
     const auto weighted = std::count_if(plan.members.begin(), plan.members.end(),
@@ -154,8 +154,8 @@ void Trainer::reduce_done(Session& session) {
   Replica& r = *replica_;
   const Digest digest = session.machine->digest();
   r.averages[session.plan.attempt] = session.average;
-  sim_.observe(&Checker::averaged,
-               Averaged{r.id, session.plan.key, session.plan.attempt, digest, session.average});
+  sim_.observe(&Checker::averaged, Averaged{r.id, r.assign.stage, session.plan.key,
+                                            session.plan.attempt, digest, session.average});
   const ReduceStats stats{Bytes(session.sent), Bytes(session.received),
                           (sim_.now() - session.started).seconds()};
   Actions actions;

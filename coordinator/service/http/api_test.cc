@@ -376,7 +376,7 @@ TEST_F(ApiTest, ALargeFileArrivesWhole) {
   std::ofstream(root_ / "ckpt_5/large.bin", std::ios::binary) << content;
   {
     std::lock_guard lock(cluster_.tables.mutex);
-    cluster_.tables.checkpoints[5].files.push_back(
+    cluster_.tables.checkpoints[5].parts[0].files.push_back(
         {"large.bin", Bytes(size), std::string(64, 'e')});
   }
   Client client(address_);

@@ -172,7 +172,7 @@ Result<Response> get_checkpoint_file(Context& context, const Request& request) {
   const auto checkpoint = find_checkpoint(context, request);
   if (!checkpoint.ok()) return checkpoint.error();
   const std::string id = to_string(checkpoint.value().id);
-  const auto& files = checkpoint.value().files;
+  const std::vector<FileEntry> files = all_files(checkpoint.value());
   const auto entry = std::find_if(files.begin(), files.end(), [&](const FileEntry& file) {
     return file.path == request.part("path");
   });

@@ -130,7 +130,7 @@ TEST(Views, BytesOfDataParallelAreThoseOfARing) {
   JobRecord job;
   job.spec = testing::small_spec("x");
   EXPECT_EQ(bytes_of_data_parallel(job), std::nullopt);
-  job.value_count = 1000;
+  job.stages = {{.units = {0, 4}, .value_count = 1000, .anchor = {}, .momentum = {}}};
   job.committed_step = Steps(100);
   job.committed_tokens = Tokens(2 * 100 * job.spec.train.batch * job.spec.model.context);
   EXPECT_EQ(bytes_of_data_parallel(job), 100 * 2 * 4000);

@@ -2,6 +2,7 @@
 // records of the store joined with what the trainers said last.
 #include <algorithm>
 
+#include "coordinator/core/state.h"
 #include "coordinator/service/http/api.h"
 #include "coordinator/service/http/plan.h"
 #include "coordinator/service/http/views.h"
@@ -14,9 +15,10 @@ constexpr int kRowsPerPage = 500, kPagesMax = 40;
 
 Json measured(double value) { return value > 0 ? Json(value) : Json(nullptr); }
 
-// Empty before the model is cut.
-std::vector<UnitRange> cut_of(const JobRecord& job) {
-  return job.spec.swarm.stages == 1 ? whole_model(job.spec) : std::vector<UnitRange>();
+// One stage is cut before anything is placed.
+std::vector<UnitRange> stages_of(const JobRecord& job) {
+  const bool whole = job.stages.empty() && job.spec.swarm.stages == 1;
+  return whole ? whole_model(job.spec) : cut_of(job);
 }
 
 // Null when the replica has said nothing within the last 15 s, or has no pipeline.
@@ -130,7 +132,7 @@ Result<Response> get_topology(Context& context, const Request& request) {
   }
   Json json;
   json["job"] = to_string(job.value().id);
-  json["stages"] = cut_json(job.value().spec, cut_of(job.value()));
+  json["stages"] = cut_json(job.value().spec, stages_of(job.value()));
   json["replicas"] = std::move(list);
   json["links"] = links_json(replicas.value(), *live);
   return json_response(json);

@@ -31,6 +31,68 @@ Json seconds_between(Instant from, Instant to) {
 
 bool has_reported(ContributionState state) { return state != ContributionState::kTraining; }
 
+// One stage's own digest; of several the digest of theirs; none before all are known.
+template <typename Entries, typename Member>
+Digest digest_over(const Entries& stages, Member member) {
+  if (stages.size() == 1) return stages[0].*member;
+  Digester digester;
+  for (const auto& stage : stages) {
+    if (!(stage.*member)) return {};
+    digester.add(stage.*member);
+  }
+  return stages.empty() ? Digest() : digester.finish();
+}
+
+std::int64_t parameters_of(const JobRecord& job) {
+  std::int64_t sum = 0;
+  for (const JobStage& stage : job.stages) {
+    if (stage.value_count == 0) return 0;
+    sum += stage.value_count;
+  }
+  return sum;
+}
+
+Json stages_json(const JobRecord& job) {
+  Json list = Json::array();
+  for (const JobStage& stage : job.stages) {
+    Json json;
+    json["first_unit"] = stage.units.first;
+    json["end_unit"] = stage.units.last;
+    json["parameters"] = stage.value_count == 0 ? Json(nullptr) : Json(stage.value_count);
+    json["anchor_digest"] = digest_or_null(stage.anchor);
+    json["momentum_digest"] = digest_or_null(stage.momentum);
+    list.push_back(std::move(json));
+  }
+  return list;
+}
+
+Json stages_json(const RoundRecord& round) {
+  Json list = Json::array();
+  for (const RoundStage& stage : round.stages) {
+    Json json;
+    json["attempt"] = stage.attempt;
+    json["digest"] = digest_or_null(stage.average);
+    json["anchor_digest"] = digest_or_null(stage.anchor);
+    json["momentum_digest"] = digest_or_null(stage.momentum);
+    list.push_back(std::move(json));
+  }
+  return list;
+}
+
+Json parts_json(const CheckpointRecord& checkpoint) {
+  Json list = Json::array();
+  for (const CheckpointPart& part : checkpoint.parts) {
+    Json json;
+    json["state"] = to_string(part.state);
+    json["writer"] = id_or_null(part.writer);
+    json["files"] = part.files.size();
+    json["anchor_digest"] = digest_or_null(part.anchor);
+    json["momentum_digest"] = digest_or_null(part.momentum);
+    list.push_back(std::move(json));
+  }
+  return list;
+}
+
 Json progress_json(const JobRecord& job, const JobLive& live) {
   const std::int64_t step =
       std::min(std::max(job.committed_step.count(), live.step.count()),
@@ -60,9 +122,10 @@ Json status_json(const JobRecord& job, const JobLive& live) {
   json["validation_round"] = job.validation_round < 0 ? Json(nullptr) : Json(job.validation_round);
   json["bytes_sent"] = job.bytes_sent.count();
   json["bytes_ddp"] = data_parallel ? Json(*data_parallel) : Json(nullptr);
-  json["parameters"] = job.value_count == 0 ? Json(nullptr) : Json(job.value_count);
-  json["anchor_digest"] = digest_or_null(job.anchor);
-  json["momentum_digest"] = digest_or_null(job.momentum);
+  json["parameters"] = parameters_of(job) == 0 ? Json(nullptr) : Json(parameters_of(job));
+  json["anchor_digest"] = digest_or_null(digest_over(job.stages, &JobStage::anchor));
+  json["momentum_digest"] = digest_or_null(digest_over(job.stages, &JobStage::momentum));
+  json["stages"] = stages_json(job);
   json["lineage"] = job.lineage;
   json["started_at"] = time_or_null(job.started_at);
   json["committed_at"] = time_or_null(job.committed_at);
@@ -86,6 +149,7 @@ Json contribution_json(const RoundRecord& round, const ContributionRecord& item)
   Json json;
   json["replica"] = to_string(item.replica);
   json["agent"] = id_or_null(item.agent);
+  json["stage"] = item.stage;
   json["state"] = to_string(item.state);
   json["reject_reason"] = item.reject_reason == RejectReason::kNone
                               ? Json(nullptr)
@@ -192,12 +256,12 @@ JobLive job_live(const JobRecord& job, const LiveView& live) {
 
 std::optional<std::int64_t> bytes_of_data_parallel(const JobRecord& job) {
   const std::int64_t tokens_per_step = job.spec.train.batch * job.spec.model.context;
-  if (job.value_count == 0 || job.committed_step.count() == 0 || tokens_per_step == 0)
+  if (parameters_of(job) == 0 || job.committed_step.count() == 0 || tokens_per_step == 0)
     return std::nullopt;
   const double replica_steps =
       static_cast<double>(job.committed_tokens.count()) / static_cast<double>(tokens_per_step);
   const double beyond_first = replica_steps - static_cast<double>(job.committed_step.count());
-  return std::llround(8.0 * static_cast<double>(job.value_count) * std::max(0.0, beyond_first));
+  return std::llround(8.0 * static_cast<double>(parameters_of(job)) * std::max(0.0, beyond_first));
 }
 
 Json job_json(const JobRecord& job, const LiveView& live) {
@@ -223,16 +287,19 @@ Json round_json(const RoundRecord& round, const std::vector<ContributionRecord>&
   json["round"] = round.key.round;
   json["lineage"] = round.key.lineage;
   json["state"] = to_string(round.state);
-  json["attempt"] = round.attempt;
+  std::int32_t attempt = 0;
+  for (const RoundStage& stage : round.stages) attempt = std::max(attempt, stage.attempt);
+  json["attempt"] = attempt;
   json["aborts"] = round.aborts;
   json["abort_reason"] = round.aborts > 0 || round.state == RoundState::kAborted
                              ? Json(to_string(round.abort_reason))
                              : Json(nullptr);
   json["from_step"] = round.from_step.count();
   json["to_step"] = round.to_step.count();
-  json["digest"] = digest_or_null(round.average);
-  json["anchor_digest"] = digest_or_null(round.anchor);
-  json["momentum_digest"] = digest_or_null(round.momentum);
+  json["digest"] = digest_or_null(digest_over(round.stages, &RoundStage::average));
+  json["anchor_digest"] = digest_or_null(digest_over(round.stages, &RoundStage::anchor));
+  json["momentum_digest"] = digest_or_null(digest_over(round.stages, &RoundStage::momentum));
+  json["stages"] = stages_json(round);
   json["opened_at"] = time_or_null(round.opened_at);
   json["sealed_at"] = time_or_null(round.sealed_at);
   json["committed_at"] = time_or_null(round.committed_at);
@@ -273,7 +340,7 @@ Json replica_json(const ReplicaRecord& replica, const LiveView& live) {
 Json checkpoint_json(const CheckpointRecord& checkpoint) {
   std::int64_t bytes = 0;
   Json files = Json::array();
-  for (const FileEntry& file : checkpoint.files) {
+  for (const FileEntry& file : all_files(checkpoint)) {
     bytes += file.size.count();
     files.push_back(
         Json{{"path", file.path}, {"size", file.size.count()}, {"sha256", file.sha256}});
@@ -287,9 +354,12 @@ Json checkpoint_json(const CheckpointRecord& checkpoint) {
   json["final"] = checkpoint.final;
   json["step"] = checkpoint.step.count();
   json["tokens"] = checkpoint.tokens.count();
-  json["anchor_digest"] = digest_or_null(checkpoint.anchor);
-  json["momentum_digest"] = digest_or_null(checkpoint.momentum);
-  json["writer"] = id_or_null(checkpoint.writer);
+  json["anchor_digest"] = digest_or_null(digest_over(checkpoint.parts, &CheckpointPart::anchor));
+  json["momentum_digest"] =
+      digest_or_null(digest_over(checkpoint.parts, &CheckpointPart::momentum));
+  json["writer"] =
+      checkpoint.parts.empty() ? Json(nullptr) : id_or_null(checkpoint.parts[0].writer);
+  json["parts"] = parts_json(checkpoint);
   json["detail"] = checkpoint.detail;
   json["bytes"] = bytes;
   json["files"] = std::move(files);

@@ -13,7 +13,7 @@ class BaseIsHeld final : public Checker {
   const char* name() const override { return "base_is_held"; }
 
   void state_held(const StateHeld& state) override {
-    anchors_.emplace(state.key, digest_of(state.anchor));
+    anchors_.emplace(std::pair(state.key, state.stage), digest_of(state.anchor));
     held_[state.replica] = state.key;
   }
 
@@ -25,12 +25,12 @@ class BaseIsHeld final : public Checker {
     if (c.base != wanted) return violated(who + " on the base " + to_text(c.base));
     const auto held = held_.find(c.replica);
     if (held == held_.end() || held->second != wanted) return violated(who + " without holding it");
-    const auto anchor = anchors_.find(wanted);
+    const auto anchor = anchors_.find({wanted, c.stage});
     if (anchor->second != c.base_anchor) violated(who + " with another anchor");
   }
 
  private:
-  std::map<RoundKey, Digest> anchors_;
+  std::map<std::pair<RoundKey, StageIndex>, Digest> anchors_;
   std::map<ReplicaId, RoundKey> held_;
 };
 

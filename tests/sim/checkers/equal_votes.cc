@@ -5,6 +5,7 @@
 #include <tuple>
 
 #include "tests/sim/checkers/checkers.h"
+#include "tests/sim/checkers/commits.h"
 
 namespace shoal::sim {
 namespace {
@@ -12,64 +13,58 @@ namespace {
 using coordinator::ContributionRecord;
 using coordinator::ContributionState;
 using coordinator::RoundRecord;
-using coordinator::RoundState;
 
-class EqualVotes final : public Checker {
+class EqualVotes final : public CommitChecker {
  public:
-  using Checker::Checker;
+  using CommitChecker::CommitChecker;
   const char* name() const override { return "equal_votes"; }
 
   void averaged(const Averaged& a) override {
     votes_[{a.key, a.attempt, a.replica}] = {a.digest, digest_of(a.average)};
   }
 
-  void sent(const Sent& s, const Tables&) override {
+  void sent(const Sent& s, const Tables& tables) override {
     if (const auto* plan = std::get_if<ToReplica<ReducePlan>>(&s.message)) {
-      plans_[{plan->body.key, plan->body.attempt}] = plan->body;
+      const StageIndex stage = tables.replicas.at(plan->replica).stage;
+      plans_[{plan->body.key, stage, plan->body.attempt}] = plan->body;
     }
-  }
-
-  void durable(const Record& record, const Tables& before) override {
-    const auto* round = std::get_if<RoundRecord>(&record);
-    if (round == nullptr || round->state != RoundState::kCommitted) return;
-    const auto old = before.rounds.find(round->key);
-    if (old != before.rounds.end() && old->second.state == RoundState::kCommitted) return;
-    committed_.push_back(*round);
-  }
-
-  void written(const Tables& tables) override {
-    for (const RoundRecord& round : committed_) check(round, tables);
-    committed_.clear();
   }
 
  private:
   struct Seen {
     Digest voted, values;
   };
-  void check(const RoundRecord& round, const Tables& tables) {
-    const auto plan = plans_.find({round.key, round.attempt});
-    if (plan == plans_.end()) return violated(to_text(round.key) + " committed without a plan");
+  void committed(const RoundRecord& round, const Tables& tables) override {
+    for (std::size_t stage = 0; stage < round.stages.size(); ++stage) {
+      check(round, static_cast<StageIndex>(stage), tables);
+    }
+  }
+
+  void check(const RoundRecord& round, StageIndex stage, const Tables& tables) {
+    const coordinator::RoundStage& reduce = stage_of(round, stage);
+    const std::string what = to_text(round.key) + " stage " + std::to_string(stage);
+    const auto plan = plans_.find({round.key, stage, reduce.attempt});
+    if (plan == plans_.end()) return violated(what + " committed without a plan");
     std::optional<Digest> average;
     for (const ReduceMember& member : plan->second.members) {
       const auto it = tables.contributions.find({round.key, member.replica});
       const bool lost =
           it == tables.contributions.end() || it->second.state == ContributionState::kLost;
       if (lost) continue;
-      const auto vote = votes_.find({round.key, round.attempt, member.replica});
-      const std::string who = to_string(member.replica) + " in " + to_text(round.key);
+      const auto vote = votes_.find({round.key, reduce.attempt, member.replica});
+      const std::string who = to_string(member.replica) + " in " + what;
       if (vote == votes_.end()) {
         if (is_terminal(tables.replicas.at(member.replica).state)) continue;  // it died on the way
         return violated(who + " is a member of the commit without a vote");
       }
-      if (vote->second.voted != round.average) return violated(who + " voted for another average");
+      if (vote->second.voted != reduce.average) return violated(who + " voted for another average");
       if (average && *average != vote->second.values) return violated(who + " has other values");
       average = vote->second.values;
     }
   }
 
   std::map<std::tuple<RoundKey, std::int32_t, ReplicaId>, Seen> votes_;
-  std::map<std::pair<RoundKey, std::int32_t>, ReducePlan> plans_;
-  std::vector<RoundRecord> committed_;
+  std::map<std::tuple<RoundKey, StageIndex, std::int32_t>, ReducePlan> plans_;
 };
 
 }  // namespace

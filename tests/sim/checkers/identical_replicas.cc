@@ -1,6 +1,6 @@
-// Replicas that hold the state of the same (job, lineage, round) hold it bit for bit: the digests
-// are taken here, of the vectors themselves. What the records say about anchors is compared with
-// them too.
+// Replicas of a stage that hold the state of the same (job, lineage, round) hold it bit for bit:
+// the digests are taken here, of the vectors themselves. What the records say about anchors is
+// compared with them too.
 #include <map>
 
 #include "tests/sim/checkers/checkers.h"
@@ -15,7 +15,8 @@ class IdenticalReplicas final : public Checker {
 
   void state_held(const StateHeld& state) override {
     const Pair pair{digest_of(state.anchor), digest_of(state.momentum)};
-    const auto [it, first] = held_.emplace(state.key, Held{pair, state.replica});
+    const auto [it, first] =
+        held_.emplace(std::pair(state.key, state.stage), Held{pair, state.replica});
     if (first || it->second.pair == pair) return;
     violated(to_string(state.replica) + " and " + to_string(it->second.replica) +
              " hold different " + (it->second.pair.anchor == pair.anchor ? "momenta" : "anchors") +
@@ -24,11 +25,15 @@ class IdenticalReplicas final : public Checker {
 
   void durable(const Record& record, const Tables&) override {
     if (const auto* round = std::get_if<coordinator::RoundRecord>(&record)) {
-      if (round->state == coordinator::RoundState::kCommitted) compare(round->key, round->anchor);
+      if (round->state != coordinator::RoundState::kCommitted) return;
+      for (std::size_t stage = 0; stage < round->stages.size(); ++stage) {
+        compare(round->key, static_cast<StageIndex>(stage), round->stages[stage].anchor);
+      }
     }
     if (const auto* replica = std::get_if<coordinator::ReplicaRecord>(&record)) {
       if (replica->held_round >= 0) {
-        compare({replica->job, replica->lineage, replica->held_round}, replica->anchor);
+        compare({replica->job, replica->lineage, replica->held_round}, replica->stage,
+                replica->anchor);
       }
     }
   }
@@ -43,13 +48,13 @@ class IdenticalReplicas final : public Checker {
     ReplicaId replica;
   };
 
-  void compare(const RoundKey& key, const Digest& anchor) {
-    const auto it = held_.find(key);
+  void compare(const RoundKey& key, StageIndex stage, const Digest& anchor) {
+    const auto it = held_.find({key, stage});
     if (!anchor || it == held_.end() || it->second.pair.anchor == anchor) return;
     violated("the record's anchor of " + to_text(key) + " is not what replicas hold");
   }
 
-  std::map<RoundKey, Held> held_;
+  std::map<std::pair<RoundKey, StageIndex>, Held> held_;
 };
 
 }  // namespace

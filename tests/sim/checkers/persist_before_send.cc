@@ -40,13 +40,14 @@ class PersistBeforeSend final : public Checker {
       if (!tables.replicas.contains(assign->replica)) unknown(s, to_string(assign->replica));
     } else if (const auto* plan = std::get_if<ToReplica<ReducePlan>>(&s.message)) {
       const auto it = tables.rounds.find(plan->body.key);
-      if (it == tables.rounds.end() || it->second.attempt < plan->body.attempt) {
+      if (it == tables.rounds.end() ||
+          reduce_of(tables, it->second, plan->replica).attempt < plan->body.attempt) {
         unknown(s, "the attempt of " + to_text(plan->body.key));
       }
     } else if (const auto* commit = std::get_if<ToReplica<CommitRound>>(&s.message)) {
       const auto it = tables.rounds.find(commit->body.key);
       if (it == tables.rounds.end() || it->second.state != RoundState::kCommitted ||
-          it->second.average != commit->body.average) {
+          reduce_of(tables, it->second, commit->replica).average != commit->body.average) {
         unknown(s, "the commit of " + to_text(commit->body.key));
       }
     }
@@ -58,6 +59,11 @@ class PersistBeforeSend final : public Checker {
     std::size_t index;
     Record record;
   };
+  static const coordinator::RoundStage& reduce_of(const Tables& tables,
+                                                  const coordinator::RoundRecord& round,
+                                                  ReplicaId replica) {
+    return stage_of(round, tables.replicas.at(replica).stage);
+  }
   void unknown(const Sent& s, const std::string& what) {
     violated("a message to " + s.host + " speaks of " + what + ", which is not in the tables");
   }

@@ -1,42 +1,37 @@
-// No round commits while fewer than min_replicas took part (their pseudo-gradient is in the
-// average, or they followed with weight 0), or without a single contribution that counts.
+// No round commits while fewer than min_replicas of a stage took part (their pseudo-gradient is in
+// the average, or they followed with weight 0), or without a single contribution of it that counts.
 #include <map>
 
 #include "tests/sim/checkers/checkers.h"
+#include "tests/sim/checkers/commits.h"
 
 namespace shoal::sim {
 namespace {
 
 using coordinator::ContributionState;
 using coordinator::RoundRecord;
-using coordinator::RoundState;
 
-class Quorum final : public Checker {
+class Quorum final : public CommitChecker {
  public:
-  using Checker::Checker;
+  using CommitChecker::CommitChecker;
   const char* name() const override { return "quorum"; }
 
   void submitted(const JobSpec& spec) override { wanted_[spec.name] = spec.swarm.min_replicas; }
 
-  void durable(const Record& record, const Tables& before) override {
-    const auto* round = std::get_if<RoundRecord>(&record);
-    if (round == nullptr || round->state != RoundState::kCommitted) return;
-    const auto old = before.rounds.find(round->key);
-    if (old != before.rounds.end() && old->second.state == RoundState::kCommitted) return;
-    committed_.push_back(round->key);
-  }
-
-  void written(const Tables& tables) override {
-    for (const RoundKey& key : committed_) check(key, tables);
-    committed_.clear();
-  }
-
  private:
-  void check(const RoundKey& key, const Tables& tables) {
+  void committed(const RoundRecord& round, const Tables& tables) override {
+    const RoundKey& key = round.key;
+    for (std::size_t stage = 0; stage < round.stages.size(); ++stage) {
+      check(key, static_cast<StageIndex>(stage), tables);
+    }
+  }
+
+  void check(const RoundKey& key, StageIndex stage, const Tables& tables) {
     std::int64_t took_part = 0, counted = 0;
     for (auto it = tables.contributions.lower_bound({key, ReplicaId{}});
          it != tables.contributions.end() && it->first.first == key; ++it) {
       const auto& contribution = it->second;
+      if (contribution.stage != stage) continue;
       const bool counts = contribution.state == ContributionState::kCommitted;
       const bool follows = contribution.state == ContributionState::kRejected;
       counted += counts && contribution.weight > 0;
@@ -44,14 +39,13 @@ class Quorum final : public Checker {
     }
     const std::int64_t wanted = wanted_[tables.jobs.at(key.job).spec.name];
     if (took_part < wanted || counted < 1) {
-      violated(to_text(key) + " committed with " + std::to_string(took_part) + " members, " +
-               std::to_string(counted) + " of them counted; " + std::to_string(wanted) +
-               " are needed");
+      violated(to_text(key) + " stage " + std::to_string(stage) + " committed with " +
+               std::to_string(took_part) + " members, " + std::to_string(counted) +
+               " of them counted; " + std::to_string(wanted) + " are needed");
     }
   }
 
   std::map<std::string, std::int64_t> wanted_;  // by job name, as the user asked for
-  std::vector<RoundKey> committed_;
 };
 
 }  // namespace

@@ -5,47 +5,35 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <tuple>
 
 #include "tests/sim/checkers/checkers.h"
+#include "tests/sim/checkers/commits.h"
 
 namespace shoal::sim {
 namespace {
 
 using coordinator::ContributionState;
 using coordinator::RoundRecord;
-using coordinator::RoundState;
 
-class Recomputation final : public Checker {
+class Recomputation final : public CommitChecker {
  public:
-  using Checker::Checker;
+  using CommitChecker::CommitChecker;
   const char* name() const override { return "recomputation"; }
 
   void contributed(const Contributed& c) override {
-    Attempt& attempt = attempts_[{c.plan.key, c.plan.attempt}];
+    Attempt& attempt = attempts_[{c.plan.key, c.stage, c.plan.attempt}];
     attempt.plan = c.plan;
     attempt.vectors[c.replica].assign(c.pseudo_gradient.begin(), c.pseudo_gradient.end());
     const RoundKey oldest{c.plan.key.job, c.plan.key.lineage, c.plan.key.round - 1};
-    attempts_.erase(attempts_.lower_bound({RoundKey{oldest.job, 0, 0}, 0}),
-                    attempts_.lower_bound({oldest, 0}));
+    attempts_.erase(attempts_.lower_bound({RoundKey{oldest.job, 0, 0}, 0, 0}),
+                    attempts_.lower_bound({oldest, 0, 0}));
   }
 
   void averaged(const Averaged& a) override {
-    const auto it = attempts_.find({a.key, a.attempt});
+    const auto it = attempts_.find({a.key, a.stage, a.attempt});
     if (it == attempts_.end()) return;
     it->second.averages[a.digest].assign(a.average.begin(), a.average.end());
-  }
-
-  void durable(const Record& record, const Tables& before) override {
-    const auto* round = std::get_if<RoundRecord>(&record);
-    if (round == nullptr || round->state != RoundState::kCommitted) return;
-    const auto old = before.rounds.find(round->key);
-    if (old != before.rounds.end() && old->second.state == RoundState::kCommitted) return;
-    committed_.push_back(*round);
-  }
-
-  void written(const Tables& tables) override {
-    for (const RoundRecord& round : committed_) check_average(round, tables);
-    committed_.clear();
   }
 
   void outer_stepped(const OuterStepped& s) override {
@@ -72,12 +60,20 @@ class Recomputation final : public Checker {
     std::map<Digest, std::vector<float>> averages;
   };
 
-  void check_average(const RoundRecord& round, const Tables& tables) {
-    const auto found = attempts_.find({round.key, round.attempt});
-    const std::string what = to_text(round.key) + " attempt " + std::to_string(round.attempt);
+  void committed(const RoundRecord& round, const Tables& tables) override {
+    for (std::size_t stage = 0; stage < round.stages.size(); ++stage) {
+      check_average(round, static_cast<StageIndex>(stage), tables);
+    }
+  }
+
+  void check_average(const RoundRecord& round, StageIndex stage, const Tables& tables) {
+    const coordinator::RoundStage& reduce = stage_of(round, stage);
+    const auto found = attempts_.find({round.key, stage, reduce.attempt});
+    const std::string what = to_text(round.key) + " stage " + std::to_string(stage) + " attempt " +
+                             std::to_string(reduce.attempt);
     if (found == attempts_.end()) return violated(what + " committed, but nobody reduced");
     const Attempt& attempt = found->second;
-    const auto average = attempt.averages.find(round.average);
+    const auto average = attempt.averages.find(reduce.average);
     if (average == attempt.averages.end()) return violated(what + " committed an unseen average");
     const auto n = static_cast<std::size_t>(attempt.plan.value_count);
     double weights = 0, largest = 0;
@@ -108,8 +104,7 @@ class Recomputation final : public Checker {
     }
   }
 
-  std::vector<RoundRecord> committed_;
-  std::map<std::pair<RoundKey, std::int32_t>, Attempt> attempts_;
+  std::map<std::tuple<RoundKey, StageIndex, std::int32_t>, Attempt> attempts_;
 };
 
 }  // namespace

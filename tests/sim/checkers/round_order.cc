@@ -1,6 +1,7 @@
 // Rounds of a job commit in order, once each per lineage, and a committed round never changes its
 // average, its anchor or its tokens again. A new lineage goes on at a round that was committed
 // before. The job's own record never runs ahead of its rounds.
+#include <algorithm>
 #include <map>
 
 #include "tests/sim/checkers/checkers.h"
@@ -10,6 +11,7 @@ namespace {
 
 using coordinator::JobRecord;
 using coordinator::RoundRecord;
+using coordinator::RoundStage;
 using coordinator::RoundState;
 
 class RoundOrder final : public Checker {
@@ -54,9 +56,12 @@ class RoundOrder final : public Checker {
 
   void check_unchanged(const RoundRecord& old, const RoundRecord& round) {
     if (round.state != RoundState::kCommitted) violated(to_text(round.key) + " was un-committed");
-    const bool anchor_changed = old.anchor && round.anchor != old.anchor;
-    if (round.average != old.average || round.tokens != old.tokens ||
-        round.attempt != old.attempt || anchor_changed) {
+    const bool same = std::equal(old.stages.begin(), old.stages.end(), round.stages.begin(),
+                                 round.stages.end(), [](const RoundStage& a, const RoundStage& b) {
+                                   return a.average == b.average && a.attempt == b.attempt &&
+                                          (!a.anchor || a.anchor == b.anchor);
+                                 });
+    if (round.tokens != old.tokens || !same) {
       violated(to_text(round.key) + " changed after its commit");
     }
   }

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "tests/sim/checkers/checkers.h"
+#include "tests/sim/checkers/commits.h"
 
 namespace shoal::sim {
 namespace {
@@ -14,28 +15,14 @@ namespace {
 using coordinator::ContributionRecord;
 using coordinator::ContributionState;
 using coordinator::RoundRecord;
-using coordinator::RoundState;
 
-class TokenCount final : public Checker {
+class TokenCount final : public CommitChecker {
  public:
-  using Checker::Checker;
+  using CommitChecker::CommitChecker;
   const char* name() const override { return "token_count"; }
 
   void reported(const Reported& r) override {
     reports_[{r.report.key, r.replica}].emplace(r.report.steps, r.sequences);
-  }
-
-  void durable(const Record& record, const Tables& before) override {
-    const auto* round = std::get_if<RoundRecord>(&record);
-    if (round == nullptr || round->state != RoundState::kCommitted) return;
-    const auto old = before.rounds.find(round->key);
-    if (old != before.rounds.end() && old->second.state == RoundState::kCommitted) return;
-    committed_.push_back(*round);
-  }
-
-  void written(const Tables& tables) override {
-    for (const RoundRecord& round : committed_) check(round, tables);
-    committed_.clear();
   }
 
  private:
@@ -46,7 +33,7 @@ class TokenCount final : public Checker {
     std::set<std::int64_t> sequences;
   };
 
-  void check(const RoundRecord& round, const Tables& tables) {
+  void committed(const RoundRecord& round, const Tables& tables) override {
     Lineage& lineage = enter_lineage(round.key);
     std::int64_t tokens = 0;
     std::vector<DataLease>& trained = lineage.rounds[round.key.round];
@@ -54,7 +41,8 @@ class TokenCount final : public Checker {
          it != tables.contributions.end() && it->first.first == round.key; ++it) {
       const ContributionRecord& contribution = it->second;
       if (contribution.state != ContributionState::kCommitted) continue;
-      tokens += contribution.report.tokens.count();
+      if (contribution.stage != 0) continue;  // only routers draw
+      tokens += contribution.report.drawn.count();
       take(contribution, tables.jobs.at(round.key.job), lineage, trained);
     }
     if (round.tokens.count() != tokens) {
@@ -91,8 +79,8 @@ class TokenCount final : public Checker {
         }
       }
     }
-    if (count * job.spec.model.context != contribution.report.tokens.count()) {
-      violated(who + " reports " + std::to_string(contribution.report.tokens.count()) +
+    if (count * job.spec.model.context != contribution.report.drawn.count()) {
+      violated(who + " reports " + std::to_string(contribution.report.drawn.count()) +
                " tokens of " + std::to_string(count) + " sequences");
     }
   }
@@ -122,7 +110,6 @@ class TokenCount final : public Checker {
 
   std::map<std::pair<RoundKey, ReplicaId>, std::map<Steps, std::vector<DataLease>>> reports_;
   std::map<JobId, Lineage> lineages_;
-  std::vector<RoundRecord> committed_;
 };
 
 }  // namespace

@@ -177,12 +177,13 @@ void fill_rounds(Tables& tables, JobId job) {
     round.opened_at = kNow - seconds(100);
     if (number < 3) {
       round.state = RoundState::kCommitted;
-      round.attempt = 1;
       round.sealed_at = kNow - seconds(89);
-      round.attempt_started_at = kNow - seconds(89);
       round.committed_at = kNow - seconds(87);
-      round.average = {1, 2};
-      round.anchor = {3, 4};
+      round.stages = {{.attempt = 1,
+                       .attempt_started_at = kNow - seconds(89),
+                       .average = {1, 2},
+                       .anchor = {3, 4},
+                       .momentum = {}}};
       round.tokens = Tokens(3200);
       round.train_loss = 2.5;
       tables.contributions[round.key] = {contribution(round.key, 1), contribution(round.key, 2)};
@@ -350,10 +351,9 @@ void fill(MemoryCluster& cluster) {
   job.committed_at = kNow - seconds(87);
   job.committed_step = Steps(100);
   job.committed_tokens = Tokens(6400);
-  job.value_count = 1000;
+  job.stages = {{.units = {0, 4}, .value_count = 1000, .anchor = {3, 4}, .momentum = {}}};
   job.train_loss = 2.5;
   job.bytes_sent = Bytes(4000);
-  job.anchor = {3, 4};
   tables.jobs[7] = job;
 
   JobRecord done = job;
@@ -379,13 +379,15 @@ void fill(MemoryCluster& cluster) {
   checkpoint.key = {job.id, 0, 2};
   checkpoint.state = CheckpointState::kStored;
   checkpoint.updated_at = kNow - seconds(80);
-  checkpoint.files = {{"model.bin", Bytes(10), std::string(64, 'a')},
-                      {"state/outer.bin", Bytes(4), std::string(64, 'b')},
-                      {"link.bin", Bytes(10), std::string(64, 'c')},
-                      {"short.bin", Bytes(99), std::string(64, 'd')}};
+  checkpoint.parts.resize(1);
+  checkpoint.parts[0].state = CheckpointState::kStored;
+  checkpoint.parts[0].files = {{"model.bin", Bytes(10), std::string(64, 'a')},
+                               {"state/outer.bin", Bytes(4), std::string(64, 'b')},
+                               {"link.bin", Bytes(10), std::string(64, 'c')},
+                               {"short.bin", Bytes(99), std::string(64, 'd')}};
   tables.checkpoints[5] = checkpoint;
   checkpoint.id = CheckpointId(6);
-  checkpoint.state = CheckpointState::kUploading;
+  checkpoint.state = checkpoint.parts[0].state = CheckpointState::kUploading;
   tables.checkpoints[6] = checkpoint;
   tables.series["train_loss"] = {{ReplicaId(), {1, 2}, {2.5, 2.25}, {2.5, 2.25}, {2.5, 2.25}}};
   cluster.add_event("job_submitted", job.id, "alpha was submitted");
