@@ -22,7 +22,11 @@ struct SubmitOptions {
   bool wait = false;
   double timeout_s = 0;
 };
+// Sends the job file; what the API answers.
+Result<Json> post_job(const Context& context, const SubmitOptions& options, bool dry_run);
 Result<int> job_validate(const Context& context, const SubmitOptions& options);
+Result<int> job_plan(const Context& context, const SubmitOptions& options);
+Result<int> job_topology(const Context& context, const std::string& job);
 Result<int> job_submit(const Context& context, const SubmitOptions& options);
 Result<int> job_ls(const Context& context);
 Result<int> job_get(const Context& context, const std::string& job);

@@ -13,18 +13,6 @@ namespace {
 
 std::string loss_cell(const std::optional<double>& loss) { return loss ? fixed(*loss, 3) : "-"; }
 
-Result<Json> post_job(const Context& context, const SubmitOptions& options, bool dry_run) {
-  auto file = JobFile::load(options.file, options.changes);
-  if (!file) return file.error();
-  // Agents of a cluster behind another address see other disks; theirs are for the server to judge.
-  if (context.api.is_loopback()) {
-    if (auto here = file->check_data_is_here(); !here) return here.error();
-  }
-  return context.api.post(dry_run ? "/jobs?dry_run=true" : "/jobs", file->spec().dump(),
-                          "application/json",
-                          [&](const std::string& pointer) { return file->locate(pointer); });
-}
-
 void show_job(const Json& job) {
   const JobProgress progress = read_progress(job);
   const auto line = [](const std::string& label, const std::string& value) {
@@ -51,6 +39,18 @@ void show_job(const Json& job) {
 
 }  // namespace
 
+Result<Json> post_job(const Context& context, const SubmitOptions& options, bool dry_run) {
+  auto file = JobFile::load(options.file, options.changes);
+  if (!file) return file.error();
+  // Agents of a cluster behind another address see other disks; theirs are for the server to judge.
+  if (context.api.is_loopback()) {
+    if (auto here = file->check_data_is_here(); !here) return here.error();
+  }
+  return context.api.post(dry_run ? "/jobs?dry_run=true" : "/jobs", file->spec().dump(),
+                          "application/json",
+                          [&](const std::string& pointer) { return file->locate(pointer); });
+}
+
 Result<int> job_validate(const Context& context, const SubmitOptions& options) {
   auto checked = post_job(context, options, true);
   if (!checked) return checked.error();
@@ -58,6 +58,9 @@ Result<int> job_validate(const Context& context, const SubmitOptions& options) {
   print("parameters       " + human_count(number_at(*checked, "estimate/parameters")) +
         "\ntraining memory  " + human_bytes(number_at(*checked, "estimate/training_memory_bytes")) +
         " per replica\nrounds           " + text_at(*checked, "estimate/rounds") + "\n");
+  if (text_at(*checked, "plan/placeable", "true") != "true") {
+    say("It would have to wait: " + text_at(*checked, "plan/detail"));
+  }
   say("The job " + text_at(*checked, "spec/name") + " is good. Start it with: shoal job submit " +
       options.file);
   return kExitOk;

@@ -90,6 +90,8 @@ class Tree {
     up->add_option("--data-dir", up_.data_dir,
                    "where everything is kept [~/.local/share/shoal/up]");
     up->add_option("--threads", up_.threads, "per agent [the cores shared out]");
+    up->add_option("--speeds", up_.speeds, "unequal agents: a share of full speed each, 1,0.5,0.25")
+        ->delimiter(',');
     up->add_flag("--detach", up_.detach, "leave it running; stop it with `shoal down`");
     CLI::App* down = leaf(&app_, "down", "stop what `shoal up --detach` left running",
                           [this] { return run_down(up_.data_dir, common_.json); });
@@ -111,6 +113,9 @@ class Tree {
     add_submit_options(leaf(job, "validate",
                             "check a job file against the coordinator, start nothing",
                             [this] { return job_validate(common_.context(), submit_); }));
+    add_submit_options(leaf(job, "plan",
+                            "where a job would be placed now, and how fast it would be",
+                            [this] { return job_plan(common_.context(), submit_); }));
     CLI::App* submit = leaf(job, "submit", "start a job",
                             [this] { return job_submit(common_.context(), submit_); });
     add_submit_options(submit);
@@ -118,6 +123,9 @@ class Tree {
     submit->add_option("--timeout", submit_.timeout_s, "seconds to wait with --wait");
     leaf(job, "ls", "all jobs", [this] { return job_ls(common_.context()); });
     take_name(leaf(job, "get", "one job", [this] { return job_get(common_.context(), name_); }),
+              "JOB");
+    take_name(leaf(job, "topology", "who holds which stage, and what crosses the links",
+                   [this] { return job_topology(common_.context(), name_); }),
               "JOB");
     CLI::App* watch = leaf(job, "watch", "follow a job to its end; Ctrl-C detaches", [this] {
       return job_watch(common_.context(), name_, submit_.timeout_s);

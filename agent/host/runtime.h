@@ -19,6 +19,7 @@ struct HostOptions {
   std::string data_dir;
   std::string trainer;                 // program
   int threads = 1;                     // of each CPU trainer
+  double speed = 1;                    // trainers pretend to be this share of their device
   Duration trainer_ping = seconds(3);  // a frozen one is killed after two of these and detach_limit
   PortRange peer_ports;
 };

@@ -14,6 +14,7 @@ inline constexpr const char* kJobSubmitted = "job_submitted";
 inline constexpr const char* kJobPhase = "job_phase";
 inline constexpr const char* kJobRolledBack = "job_rolled_back";
 inline constexpr const char* kReplicaAssigned = "replica_assigned";
+inline constexpr const char* kReplicaMoved = "replica_moved";
 inline constexpr const char* kReplicaServing = "replica_serving";
 inline constexpr const char* kReplicaFailed = "replica_failed";
 inline constexpr const char* kRoundSealed = "round_sealed";

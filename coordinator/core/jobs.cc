@@ -1,55 +1,24 @@
 #include "coordinator/core/jobs.h"
 
 #include <algorithm>
-#include <limits>
 
 #include "base/check.h"
 #include "coordinator/core/checkpoints.h"
 #include "coordinator/core/event_kinds.h"
 #include "coordinator/core/machines.h"
-#include "coordinator/core/placement.h"
+#include "coordinator/core/placing.h"
 #include "coordinator/core/replicas.h"
 #include "coordinator/core/rounds.h"
-#include "swarm/core/stage_plan.h"
 
 namespace shoal::coordinator {
 namespace {
 
+constexpr Duration kPlanEvery = seconds(1);  // while a pipeline waits for devices
 constexpr int kPassesMax = 32;  // of one job in one step; more means two rules undo each other
 
 const JobRecord& job_of(const Turn& turn, JobId id) { return turn.state().jobs.at(id); }
 
 // ---- placement
-
-bool device_is_taken(const State& state, AgentId agent, std::int32_t device) {
-  return std::any_of(state.replicas.begin(), state.replicas.end(), [&](const auto& entry) {
-    return entry.second.agent == agent && entry.second.device == device;
-  });
-}
-
-PlacementInput placement_input(const Turn& turn, const JobRecord& job) {
-  const State& state = turn.state();
-  PlacementInput input;
-  const auto stages = static_cast<std::int64_t>(job.stages.size());
-  input.memory_needed = training_memory(job.spec);
-  input.live = static_cast<std::int64_t>(live_replicas(state, job.id).size());
-  input.min_replicas = stages * job.spec.swarm.min_replicas;
-  input.max_replicas =
-      stages * (job.spec.sync.algorithm == SyncAlgorithm::kNone ? 1 : job.spec.swarm.max_replicas);
-  for (const auto& [id, presence] : state.presence) {
-    const AgentRecord& agent = state.agents.at(id);
-    if (agent.state == AgentState::kGone || agent.state == AgentState::kDraining) continue;
-    for (const Device& device : agent.devices) {
-      ++input.devices_known;
-      if (!presence.connected || device_is_taken(state, id, device.index)) continue;
-      const Instant* rest = state.resting_until.find({id, device.index});
-      input.free.push_back({id, device.index, device.memory, device.gflops,
-                            state.refusals.contains({job.id, id}),
-                            rest != nullptr && turn.now() < *rest});
-    }
-  }
-  return input;
-}
 
 void wake_when_rested(Turn& turn, JobId job, const PlacementInput& input) {
   for (const FreeDevice& device : input.free) {
@@ -68,23 +37,12 @@ JobReason reason_of_refusal(const State& state, JobId job) {
   return JobReason::kTooManyFailures;
 }
 
-std::string gib(Bytes bytes) {
-  const auto tenths = (bytes.n * 10 + (1 << 29)) >> 30;
-  return std::to_string(tenths / 10) + "." + std::to_string(tenths % 10) + " GiB";
-}
-
-void explain_waiting(Turn& turn, JobId id, const PlacementInput& input,
-                     const PlacementDecision& decision) {
-  switch (decision.reason) {
-    case PlacementReason::kNoAgents:
-      return set_reason(turn, id, JobReason::kNoAgents, "no agent has joined");
-    case PlacementReason::kNoDeviceFits:
-      return set_reason(turn, id, JobReason::kNoDeviceFits,
-                        "a replica needs " + gib(input.memory_needed) +
-                            "; the largest free device has " + gib(decision.largest));
-    default:
-      return set_reason(turn, id, JobReason::kWaitingForReplicas, "every device is taken");
-  }
+void explain_waiting(Turn& turn, JobId id, const PlacementDecision& decision) {
+  const JobReason reason = decision.reason == PlacementReason::kNoAgents ? JobReason::kNoAgents
+                           : decision.reason == PlacementReason::kNoDeviceFits
+                               ? JobReason::kNoDeviceFits
+                               : JobReason::kWaitingForReplicas;
+  set_reason(turn, id, reason, explain(decision));
 }
 
 void release_all(Turn& turn, JobId id, ReleaseReason reason) {
@@ -138,17 +96,6 @@ void finish_job(Turn& turn, JobId id, JobPhase phase, JobReason reason, std::str
   for (const auto& key : refused) state.refusals.erase(key);
 }
 
-// Equal work per stage, as if all devices were alike.
-void make_plan(Turn& turn, JobId id) {
-  JobRecord& job = turn.job(id);
-  const swarm::CutLimits limits{.memory = Bytes(std::numeric_limits<std::int64_t>::max())};
-  const auto stages = static_cast<std::int32_t>(std::max<std::int64_t>(1, job.spec.swarm.stages));
-  for (const UnitRange& units : swarm::cut_stages(swarm::CostModel(job.spec, {}), stages, limits)) {
-    job.stages.push_back({.units = units, .value_count = 0, .anchor = {}, .momentum = {}});
-  }
-  SHOAL_CHECK(!job.stages.empty(), "a valid job can be cut");
-}
-
 // Live replicas by stage, loading ones included.
 std::vector<std::int64_t> live_by_stage(const Turn& turn, JobId id) {
   std::vector<std::int64_t> counts(job_of(turn, id).stages.size(), 0);
@@ -158,31 +105,69 @@ std::vector<std::int64_t> live_by_stage(const Turn& turn, JobId id) {
   return counts;
 }
 
+// The model is cut once. The digests of its stages are known when they have loaded.
+void keep_cut(Turn& turn, JobId id, const std::vector<UnitRange>& cut) {
+  if (!job_of(turn, id).stages.empty()) return;
+  JobRecord& job = turn.job(id);
+  for (const UnitRange units : cut) {
+    job.stages.push_back({.units = units, .value_count = 0, .anchor = {}, .momentum = {}});
+  }
+}
+
+// False: the plan of a whole pipeline is dear, and was made a moment ago.
+bool may_plan(Turn& turn, JobId id) {
+  const JobRecord& job = job_of(turn, id);
+  if (job.spec.swarm.stages == 1 || !job.stages.empty()) return true;
+  auto& planned_at = turn.volatile_state().timers[id].planned_at;
+  if (planned_at && turn.now() < *planned_at + kPlanEvery) {
+    look_again(turn, id, *planned_at + kPlanEvery);
+    return false;
+  }
+  planned_at = turn.now();
+  return true;
+}
+
+// A pipeline begins with the devices of its first plan; those that come within the window are in
+// it.
+bool waits_for_late_devices(Turn& turn, JobId id, const PlacementInput& input) {
+  if (input.cut.size() == 1 || !input.live.empty()) return false;
+  JobTimers& timers = turn.volatile_state().timers[id];
+  if (!timers.gathered_at) timers.gathered_at = turn.now();
+  const Instant ready = *timers.gathered_at + turn.options().gather_window;
+  if (turn.now() >= ready) return false;
+  look_again(turn, id, ready);
+  return true;
+}
+
+void assign(Turn& turn, JobId id, const std::vector<Place>& places) {
+  for (const Place& place : places) {
+    const auto source = choose_source(turn.state(), job_of(turn, id), place.stage);
+    if (source) {
+      assign_replica(turn, id, place, *source);
+    } else if (live_by_stage(turn, id).at(static_cast<std::size_t>(place.stage)) == 0) {
+      return roll_back(turn, id);  // and placed anew
+    }                              // else somebody is about to become a donor, or to fail
+  }
+}
+
 void place(Turn& turn, JobId id) {
   const JobPhase phase = job_of(turn, id).phase;
-  if (phase == JobPhase::kSealing || phase == JobPhase::kPaused) return;
-  if (job_of(turn, id).stages.empty()) make_plan(turn, id);
+  if (phase == JobPhase::kSealing || phase == JobPhase::kPaused || !may_plan(turn, id)) return;
   const PlacementInput input = placement_input(turn, job_of(turn, id));
   const PlacementDecision decision = decide_placement(input);
   wake_when_rested(turn, id, input);
   if (decision.places.empty()) {
-    if (decision.reason == PlacementReason::kAllRefused && input.live == 0) {
+    if (input.live.empty()) turn.volatile_state().timers[id].gathered_at.reset();
+    if (decision.reason == PlacementReason::kAllRefused && input.live.empty()) {
       return finish_job(turn, id, JobPhase::kFailed, reason_of_refusal(turn.state(), id),
                         "no agent could load it; the events say why");
     }
-    if (phase == JobPhase::kQueued) explain_waiting(turn, id, input, decision);
-    return;
+    if (phase == JobPhase::kQueued) explain_waiting(turn, id, decision);
+    return move_in_emergency(turn, id);
   }
-  for (const Place& spot : decision.places) {
-    const auto live = live_by_stage(turn, id);
-    const auto fewest = std::min_element(live.begin(), live.end());
-    const auto stage = static_cast<StageIndex>(fewest - live.begin());
-    if (!choose_source(turn.state(), job_of(turn, id), stage)) {
-      if (*fewest > 0) return;  // somebody is about to become a donor, or to fail
-      roll_back(turn, id);
-    }
-    assign_replica(turn, id, spot, stage, *choose_source(turn.state(), job_of(turn, id), stage));
-  }
+  if (waits_for_late_devices(turn, id, input)) return;
+  keep_cut(turn, id, decision.cut);
+  assign(turn, id, decision.places);
   if (phase == JobPhase::kQueued) {
     transition(turn, id, JobPhase::kGathering, JobReason::kWaitingForReplicas);
   }
@@ -266,6 +251,7 @@ void train(Turn& turn, JobId id) {
                           std::to_string(job.spec.swarm.min_replicas) + " replicas");
   }
   check_round(turn, id);
+  move_for_balance(turn, id);
 }
 
 void stall(Turn& turn, JobId id) {
@@ -363,25 +349,12 @@ void advance(Turn& turn, JobId id) {
 
 // ---- commands
 
-// Empty when some known device could train it, or when no device is known yet.
-std::string why_no_device_fits(const State& state, const JobSpec& spec) {
-  const Bytes needed = training_memory(spec);
-  Bytes largest;
-  for (const auto& [id, agent] : state.agents) {
-    if (agent.state == AgentState::kGone) continue;
-    for (const Device& device : agent.devices) largest = std::max(largest, device.memory);
-  }
-  if (largest.n == 0 || needed <= largest) return {};
-  return "training one replica needs " + gib(needed) + ", the largest device has " + gib(largest) +
-         "; use fewer layers, a smaller hidden size or a smaller train.microbatch";
-}
-
 }  // namespace
 
 void on_submit(Turn& turn, const SubmitJob& command) {
   auto fields = validate(command.spec);
-  if (fields.empty()) {
-    const std::string why = why_no_device_fits(turn.state(), command.spec);
+  if (fields.empty() && !command.dry_run) {
+    const std::string why = why_no_device_fits(turn, with_derived_fields(command.spec));
     if (!why.empty()) fields.push_back({"/model", why});
   }
   if (!fields.empty()) {
@@ -399,7 +372,9 @@ void on_submit(Turn& turn, const SubmitJob& command) {
     return turn.reply(command.request, Error{Code::kResourceExhausted, "too many live jobs", "",
                                              "wait for one to end, or cancel one"});
   }
-  if (command.dry_run) return turn.reply(command.request, JobId());
+  if (command.dry_run) {
+    return turn.reply_plan(command.request, plan_job(turn, with_derived_fields(command.spec)));
+  }
 
   JobRecord record;
   record.id = JobId(turn.counters().next_job++);

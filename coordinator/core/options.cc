@@ -23,6 +23,7 @@ std::vector<FieldError> validate(const Options& options) {
   positive(options.apply_limit, "/apply_limit");
   positive(options.checkpoint_limit, "/checkpoint_limit");
   positive(options.replica_backoff, "/replica_backoff");
+  positive(options.rebalance_every, "/rebalance_every");
   require(options.lease >= options.heartbeat_every * 2, "/lease",
           "must be at least two heartbeats, or one late heartbeat loses an agent");
   require(options.boot_grace >= options.reconnect_grace, "/boot_grace",

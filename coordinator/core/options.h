@@ -24,6 +24,7 @@ struct Options {
   Duration failure_grace = seconds(2);      // first ReduceFailed until the attempt is judged
   Duration reduce_limit_min = seconds(20);  // time limit of one attempt: this, plus
   double reduce_bytes_per_s = 1e6;          //   the bytes a member moves at this rate
+  Duration rebalance_every = seconds(60);   // replicas of a pipeline change their stage this often
   std::int32_t attempts_max = 5;            // per round, then it is aborted
   Duration apply_limit = seconds(120);      // commit until Applied, then the member is frozen
   Duration checkpoint_limit = seconds(1800);

@@ -63,10 +63,8 @@ bool will_fail_again(ReplicaFailure failure) {
 
 void send_assign(Turn& turn, const ReplicaRecord& replica) {
   const JobRecord& job = turn.state().jobs.at(replica.job);
-  std::vector<UnitRange> cut;
-  for (const JobStage& stage : job.stages) cut.push_back(stage.units);
   turn.send(replica.agent, Assign{replica.id, replica.job, replica.device, replica.stage,
-                                  std::move(cut), job.spec, replica.source});
+                                  cut_of(job), job.spec, replica.source});
 }
 
 // Null when the loaded state is the one the job wants now; else why not.
@@ -105,14 +103,13 @@ std::optional<StateSource> choose_source(const State& state, const JobRecord& jo
   return std::nullopt;
 }
 
-void assign_replica(Turn& turn, JobId job, const Place& place, StageIndex stage,
-                    const StateSource& source) {
+void assign_replica(Turn& turn, JobId job, const Place& place, const StateSource& source) {
   ReplicaRecord record;
   record.id = ReplicaId(turn.counters().next_replica++);
   record.job = job;
   record.agent = place.agent;
   record.device = place.device;
-  record.stage = stage;
+  record.stage = place.stage;
   record.incarnation = turn.state().agents.at(place.agent).incarnation;
   record.source = source;
   record.lineage = source.key.lineage;
@@ -122,8 +119,9 @@ void assign_replica(Turn& turn, JobId job, const Place& place, StageIndex stage,
   send_assign(turn, turn.state().replicas.at(id));
   turn.event(Severity::kInfo, event_kind::kReplicaAssigned,
              {.job = job, .agent = place.agent, .replica = id},
-             to_string(id) + " assigned to " + turn.state().agents.at(place.agent).name +
-                 ", state from " + to_string(source.kind));
+             to_string(id) + " of stage " + std::to_string(place.stage) + " assigned to " +
+                 turn.state().agents.at(place.agent).name + ", state from " +
+                 to_string(source.kind));
   refresh_agent(turn, place.agent);
 }
 

@@ -16,8 +16,7 @@ namespace shoal::coordinator {
 std::optional<StateSource> choose_source(const State& state, const JobRecord& job,
                                          StageIndex stage);
 
-void assign_replica(Turn& turn, JobId job, const Place& place, StageIndex stage,
-                    const StateSource& source);
+void assign_replica(Turn& turn, JobId job, const Place& place, const StateSource& source);
 void on_loaded(Turn& turn, const Loaded& loaded);
 void fail_replica(Turn& turn, ReplicaId id, ReplicaFailure failure, const std::string& detail);
 void release_replica(Turn& turn, ReplicaId id, ReleaseReason reason);

@@ -204,6 +204,12 @@ std::vector<ReplicaId> holders(const State& state, const JobRecord& job, StageIn
   return ids;
 }
 
+std::vector<UnitRange> cut_of(const JobRecord& job) {
+  std::vector<UnitRange> cut;
+  for (const JobStage& stage : job.stages) cut.push_back(stage.units);
+  return cut;
+}
+
 bool anchors_known(const JobRecord& job) {
   return std::all_of(job.stages.begin(), job.stages.end(),
                      [](const JobStage& stage) { return static_cast<bool>(stage.anchor); });

@@ -17,6 +17,7 @@
 #include "coordinator/core/io.h"
 #include "coordinator/core/options.h"
 #include "coordinator/core/records.h"
+#include "swarm/core/rebalance.h"
 
 namespace shoal::coordinator {
 
@@ -37,7 +38,11 @@ struct StageTimers {
 
 // Volatile: what a job waits for beyond its records.
 struct JobTimers {
-  std::optional<Instant> gathered_at;       // min_replicas were there for the first time
+  std::optional<Instant> gathered_at;  // min_replicas were there for the first time
+  std::optional<Instant> planned_at;   // a pipeline that waits for devices: the last plan
+  std::optional<swarm::Rebalancer> rebalancer;
+  std::optional<Instant> balance_at;        // not before
+  RoundNumber balanced_round = 0;           // looked at after its outer step
   FlatMap<StageIndex, StageTimers> stages;  // of the round
   bool close_sent = false;                  // CloseRound of the open round
   std::vector<ReplicaId> view;              // members of the last view that this process told
@@ -85,6 +90,8 @@ bool can_follow(const State& state, const RoundKey& key, ReplicaId replica);
 // Live replicas that hold the job's committed state or can follow to it, in the order of their ids.
 std::vector<ReplicaId> holders(const State& state, const JobRecord& job);
 std::vector<ReplicaId> holders(const State& state, const JobRecord& job, StageIndex stage);
+// The units of every stage; empty before the model is cut.
+std::vector<UnitRange> cut_of(const JobRecord& job);
 bool anchors_known(const JobRecord& job);      // of every stage
 StageIndex stage_count(const JobRecord& job);  // 0 before the plan is made
 // The stage with the fewest holders, the first one among equals.

@@ -1,0 +1,200 @@
+// The coordinator as a whole, with agents played by hand: every step's records are kept, and after
+// every step a fresh core loaded from them must have the same digest as the live one.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "coordinator/core/coordinator.h"
+#include "coordinator/core/state.h"
+
+namespace shoal::coordinator {
+
+inline JobSpec small_job(std::string name = "job") {
+  JobSpec spec;
+  spec.name = std::move(name);
+  spec.data.train = "/data/text";
+  spec.model.layers = 1;
+  spec.model.hidden = 32;
+  spec.model.heads = 2;
+  spec.model.context = 32;
+  spec.train.steps = Steps(20);
+  spec.train.warmup = Steps(1);
+  spec.train.batch = 4;
+  spec.sync.every = Steps(10);
+  spec.swarm.min_replicas = 2;
+  spec.checkpoint.every_rounds = 1;
+  spec.eval.batches = 2;
+  return spec;
+}
+
+class Rig {
+ public:
+  Rig() { restart(); }
+
+  // A new process on the same tables.
+  void restart() {
+    core_ = std::make_unique<Coordinator>(options, snapshot());
+    sent.clear();
+    input(Booted{});
+  }
+
+  void input(const Input& in) {
+    Effects out;
+    core_->step(now, in, out);
+    bool sending = false;
+    for (auto& effect : out) {
+      if (auto* persist = std::get_if<Persist>(&effect)) {
+        EXPECT_FALSE(sending) << "a Persist after a Send";
+        keep(persist->record);
+      } else {
+        sending = true;
+        if (auto* send = std::get_if<Send>(&effect))
+          sent[send->connection].push_back(send->message);
+        if (auto* reply = std::get_if<Reply>(&effect)) replies.push_back(*reply);
+        if (auto* gone = std::get_if<DeleteCheckpointFiles>(&effect))
+          deleted.push_back(gone->checkpoint);
+      }
+    }
+    EXPECT_EQ(Coordinator(options, snapshot()).digest(), core_->digest()) << "after replay";
+  }
+
+  // A job that is queued when the process starts.
+  void adopt(const JobSpec& spec) {
+    JobRecord job;
+    job.id = JobId(counters_.next_job++);
+    job.spec = with_derived_fields(spec);
+    job.created_at = now;
+    keep(job);
+    restart();
+  }
+
+  void wait(Duration d) {
+    const Instant until = now + d;
+    while (core_->next_deadline() && *core_->next_deadline() <= until) {
+      now = std::max(now, *core_->next_deadline());
+      input(Tick{});
+    }
+    now = until;
+  }
+
+  ConnectionId join(const std::string& name, Incarnation incarnation = {},
+                    std::vector<ReplicaId> replicas = {}) {
+    Hello hello;
+    hello.uid = "uid-" + name;
+    hello.name = name;
+    hello.host = "127.0.0.1";
+    hello.incarnation = incarnation;
+    hello.replicas = std::move(replicas);
+    hello.devices = {Device{.index = 0,
+                            .kind = DeviceKind::kCpu,
+                            .name = "cpu",
+                            .memory = mebibytes(4096),
+                            .gflops = 10,
+                            .bf16 = false}};
+    const ConnectionId connection{next_connection_++};
+    input(AgentHello{connection, hello});
+    return connection;
+  }
+
+  Result<JobId> submit(const JobSpec& spec) {
+    input(SubmitJob{RequestId{1}, spec, false});
+    return replies.back().result;
+  }
+
+  void say(ConnectionId connection, FromAgent message) { input(AgentSaid{connection, message}); }
+
+  // The newest message of this type to that agent.
+  template <typename T>
+  std::optional<T> last(ConnectionId connection) {
+    std::optional<T> found;
+    for (const auto& message : sent[connection]) {
+      if (const T* body = std::get_if<T>(&message)) found = *body;
+    }
+    return found;
+  }
+
+  ReplicaId load(ConnectionId connection, Digest anchor = {7, 7}) {
+    const Assign assign = last<Assign>(connection).value();
+    say(connection, Loaded{assign.replica,
+                           assign.source.key,
+                           anchor,
+                           {8, 8},
+                           1000,
+                           "127.0.0.1:" + std::to_string(7100 + connection.n)});
+    return assign.replica;
+  }
+
+  void report(ConnectionId connection, ReplicaId replica, RoundKey key, double norm = 1) {
+    RoundReport body;
+    body.key = key;
+    body.tokens = body.drawn = Tokens(1280);
+    body.steps = Steps(10);
+    body.train_loss = 2.5;
+    body.norm = norm;
+    say(connection, FromReplica<RoundReport>{replica, body});
+  }
+
+  void vote(ConnectionId connection, ReplicaId replica, RoundKey key, std::int32_t attempt,
+            Digest average = {5, 5}) {
+    say(connection,
+        FromReplica<Vote>{replica, Vote{key, attempt, average, {Bytes(100), Bytes(200), 0.5}}});
+  }
+
+  void applied(ConnectionId connection, ReplicaId replica, RoundKey key, Digest anchor) {
+    say(connection, FromReplica<Applied>{replica, Applied{key, anchor, {9, 9}}});
+  }
+
+  const JobRecord& job(JobId id) const { return core_->state().jobs.at(id); }
+  const State& state() const { return core_->state(); }
+
+  Snapshot snapshot() const {
+    Snapshot s;
+    s.counters = counters_;
+    for (const auto& [id, r] : jobs_) s.jobs.push_back(r);
+    for (const auto& [id, r] : agents_) s.agents.push_back(r);
+    for (const auto& [id, r] : replicas_) s.replicas.push_back(r);
+    for (const auto& [id, r] : rounds_) s.rounds.push_back(r);
+    for (const auto& [id, r] : contributions_) s.contributions.push_back(r);
+    for (const auto& [id, r] : checkpoints_) s.checkpoints.push_back(r);
+    return s;
+  }
+
+  Options options;
+  Instant now{1'700'000'000'000'000'000};
+  std::map<ConnectionId, std::vector<ToAgent>> sent;
+  std::vector<Reply> replies;
+  std::vector<CheckpointId> deleted;
+  std::vector<EventRecord> events;
+  std::map<RoundKey, RoundRecord> rounds_;
+  std::map<ReplicaId, ReplicaRecord> replicas_;
+
+ private:
+  void keep(const Record& record) {
+    if (const auto* r = std::get_if<CounterRecord>(&record)) counters_ = *r;
+    if (const auto* r = std::get_if<JobRecord>(&record)) jobs_[r->id] = *r;
+    if (const auto* r = std::get_if<AgentRecord>(&record)) agents_[r->id] = *r;
+    if (const auto* r = std::get_if<ReplicaRecord>(&record)) replicas_[r->id] = *r;
+    if (const auto* r = std::get_if<RoundRecord>(&record)) rounds_[r->key] = *r;
+    if (const auto* r = std::get_if<ContributionRecord>(&record)) {
+      contributions_[{r->key, r->replica}] = *r;
+    }
+    if (const auto* r = std::get_if<CheckpointRecord>(&record)) checkpoints_[r->id] = *r;
+    if (const auto* r = std::get_if<EventRecord>(&record)) events.push_back(*r);
+  }
+
+  std::unique_ptr<Coordinator> core_;
+  std::uint64_t next_connection_ = 1;
+  CounterRecord counters_;
+  std::map<JobId, JobRecord> jobs_;
+  std::map<AgentId, AgentRecord> agents_;
+  std::map<ContributionKey, ContributionRecord> contributions_;
+  std::map<CheckpointId, CheckpointRecord> checkpoints_;
+};
+
+}  // namespace shoal::coordinator

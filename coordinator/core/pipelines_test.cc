@@ -1,0 +1,148 @@
+// Pipelines: when they start, where late devices go, who changes the stage.
+#include <algorithm>
+
+#include "coordinator/core/coordinator_rig.h"
+
+namespace shoal::coordinator {
+namespace {
+
+JobSpec two_stages() {
+  JobSpec spec = small_job();
+  spec.model.layers = 2;
+  spec.swarm.stages = 2;
+  spec.swarm.min_replicas = 1;
+  return spec;
+}
+
+TEST(Pipelines, WaitForEveryStageThenForLateDevices) {
+  Rig rig;
+  rig.adopt(two_stages());
+  const auto a = rig.join("a");
+  rig.wait(seconds(5));
+  EXPECT_EQ(rig.job(JobId(1)).phase, JobPhase::kQueued);
+  EXPECT_EQ(rig.job(JobId(1)).reason, JobReason::kWaitingForReplicas);
+  EXPECT_TRUE(rig.job(JobId(1)).stages.empty());
+  const auto b = rig.join("b");
+  rig.wait(seconds(1));
+  EXPECT_FALSE(rig.last<Assign>(a));
+  const auto c = rig.join("c");
+  rig.wait(seconds(3));
+  ASSERT_TRUE(rig.last<Assign>(a) && rig.last<Assign>(b) && rig.last<Assign>(c));
+  const auto cut = rig.last<Assign>(a)->cut;
+  EXPECT_EQ(cut, (std::vector<UnitRange>{{0, 2}, {2, 4}}));
+  EXPECT_EQ(cut_of(rig.job(JobId(1))), cut);
+  std::map<StageIndex, int> replicas;
+  for (const auto agent : {a, b, c}) ++replicas[rig.last<Assign>(agent)->stage];
+  EXPECT_EQ(replicas[0] + replicas[1], 3);
+  EXPECT_GE(std::min(replicas[0], replicas[1]), 1);
+}
+
+// Two stages on equal agents, in training.
+struct Piped : Rig {
+  explicit Piped(int count = 3) {
+    JobSpec spec = two_stages();
+    spec.train.steps = Steps(40);
+    adopt(spec);
+    for (int i = 0; i < count; ++i) agents.push_back(join("agent-" + std::to_string(i)));
+    wait(seconds(3));
+    for (const auto agent : agents) load(agent);
+    wait(seconds(3));
+  }
+  StageIndex stage(ConnectionId agent) { return last<Assign>(agent)->stage; }
+  // The one that serves its stage alone.
+  ConnectionId alone() {
+    for (const auto agent : agents) {
+      if (std::count_if(agents.begin(), agents.end(),
+                        [&](auto other) { return stage(other) == stage(agent); }) == 1)
+        return agent;
+    }
+    return {};
+  }
+  std::vector<ConnectionId> of_stage(StageIndex wanted) {
+    std::vector<ConnectionId> found;
+    for (const auto agent : agents) {
+      if (stage(agent) == wanted) found.push_back(agent);
+    }
+    return found;
+  }
+  void lose(ConnectionId agent) {
+    say(agent, Goodbye{"stopped"});
+    std::erase(agents, agent);
+  }
+  void commit_round(RoundNumber number) {
+    const RoundKey key{JobId(1), 0, number};
+    const auto all = [&](const auto& act) {
+      for (const auto agent : agents) act(agent, last<Assign>(agent)->replica);
+    };
+    all([&](auto agent, auto replica) { report(agent, replica, key); });
+    all([&](auto agent, auto replica) { vote(agent, replica, key, 1); });
+    all([&](auto agent, auto replica) { applied(agent, replica, key, {11, 11}); });
+    EXPECT_EQ(job(JobId(1)).committed_round, number);
+  }
+  void stay_alive(Duration d) {
+    for (Duration passed; passed < d; passed = passed + seconds(5)) {
+      wait(seconds(5));
+      for (const auto agent : agents) say(agent, Heartbeat{});
+    }
+  }
+  std::vector<ConnectionId> agents;
+};
+
+TEST(Pipelines, ReplicasMoveForBalanceOnceItIsConfirmed) {
+  Piped rig(9);
+  ASSERT_EQ(rig.of_stage(1).size(), 5u);  // the head makes the last stage half as much work again
+  for (int i = 0; i < 3; ++i) rig.lose(rig.of_stage(1).front());
+  rig.commit_round(1);
+  EXPECT_EQ(rig.of_stage(1).size(), 2u);
+  rig.stay_alive(seconds(65));
+  rig.commit_round(2);
+  EXPECT_EQ(rig.of_stage(1).size(), 3u);
+  EXPECT_EQ(std::count_if(rig.events.begin(), rig.events.end(),
+                          [](const auto& event) { return event.kind == "replica_moved"; }),
+            1);
+  EXPECT_EQ(rig.job(JobId(1)).phase, JobPhase::kTraining);
+}
+
+TEST(Pipelines, ALateDeviceGoesToTheWeakestStage) {
+  Piped rig;
+  EXPECT_EQ(rig.job(JobId(1)).phase, JobPhase::kTraining);
+  const auto late = rig.join("d");
+  ASSERT_TRUE(rig.last<Assign>(late));
+  EXPECT_EQ(rig.last<Assign>(late)->stage, rig.stage(rig.alone()));
+}
+
+TEST(Pipelines, AStageWithoutReplicasTakesOneFromAnother) {
+  Piped rig;
+  const auto lost = rig.alone();
+  const StageIndex empty = rig.stage(lost);
+  std::vector<ConnectionId> others = rig.agents;
+  std::erase(others, lost);
+  rig.say(lost, Goodbye{"stopped"});
+  int moved = 0;
+  for (const auto agent : others) moved += rig.stage(agent) == empty;
+  EXPECT_EQ(moved, 1);
+  EXPECT_EQ(rig.job(JobId(1)).phase, JobPhase::kStalled);
+  for (const auto agent : others) {
+    if (rig.stage(agent) == empty) rig.load(agent);
+  }
+  EXPECT_EQ(rig.job(JobId(1)).phase, JobPhase::kTraining);
+}
+
+TEST(Pipelines, ADryRunAnswersWithThePlan) {
+  Rig rig;
+  rig.input(SubmitJob{RequestId{1}, small_job(), true});
+  ASSERT_NE(rig.replies.back().plan, nullptr);
+  EXPECT_EQ(rig.replies.back().plan->reason, PlacementReason::kNoAgents);
+  rig.join("a");
+  rig.input(SubmitJob{RequestId{2}, small_job(), true});
+  EXPECT_EQ(rig.replies.back().plan->reason, PlacementReason::kTooFewDevices);
+  EXPECT_EQ(rig.replies.back().plan->missing, 1);
+  rig.join("b");
+  rig.input(SubmitJob{RequestId{3}, small_job(), true});
+  EXPECT_EQ(rig.replies.back().plan->reason, PlacementReason::kPlaced);
+  EXPECT_EQ(rig.replies.back().plan->places.size(), 2u);
+  EXPECT_TRUE(rig.state().jobs.empty());
+}
+
+}  // namespace
+}  // namespace shoal::coordinator
