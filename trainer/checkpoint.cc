@@ -18,6 +18,8 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr int kFormat = 2;
+// Of models that are not cut: digests and Adam's step stand in shoal.json. Read, never written.
+constexpr int kFormatWhole = 1;
 
 std::span<const float> slot_values(std::span<const float> flat, const TensorSlot& slot) {
   return flat.subspan(static_cast<std::size_t>(slot.first), static_cast<std::size_t>(slot.count));
@@ -96,8 +98,22 @@ Status write_descriptions(const std::filesystem::path& folder, const CheckpointC
   return write_file(folder / "shoal.json", shoal_json(content));
 }
 
-// What shoal.json says.
-Result<Checkpoint> read_head(const std::filesystem::path& path) {
+struct Head {  // what shoal.json says
+  Checkpoint checkpoint;
+  Metadata facts;  // kFormatWhole: what newer files say of themselves
+};
+
+Metadata facts_of(const nlohmann::json& json, const RoundKey& key) {
+  const auto& digests = json.at("digests");
+  return {{"round", text_of(key)},
+          {"anchor", digests.at("anchor").get<std::string>()},
+          {"outer_momentum", digests.at("momentum").get<std::string>()},
+          {"adam_m", digests.at("adam_m").get<std::string>()},
+          {"adam_v", digests.at("adam_v").get<std::string>()},
+          {"adam_step", std::to_string(json.at("adam_step").get<std::int64_t>())}};
+}
+
+Result<Head> read_head(const std::filesystem::path& path) {
   const auto text = read_file(path);
   if (!text) {
     return Error{Code::kNotFound, path.string() + " cannot be read", "",
@@ -107,10 +123,12 @@ Result<Checkpoint> read_head(const std::filesystem::path& path) {
     return Error{Code::kDataLoss, path.string() + ": " + why, "",
                  "take another copy of the checkpoint"};
   };
-  Checkpoint head;
+  Head out;
+  Checkpoint& head = out.checkpoint;
   try {
     const auto json = nlohmann::json::parse(*text);
-    if (json.at("format") != kFormat) {
+    const bool whole = json.at("format") == kFormatWhole;
+    if (!whole && json.at("format") != kFormat) {
       return Error{Code::kIncompatible, path.string() + " has an unknown format", "",
                    "use the version of Shoal that wrote it"};
     }
@@ -121,6 +139,11 @@ Result<Checkpoint> read_head(const std::filesystem::path& path) {
     head.key = {JobId(round.at("job").get<std::uint64_t>()),
                 round.at("lineage").get<std::int64_t>(), round.at("round").get<RoundNumber>()};
     head.step = Steps(json.at("step").get<std::int64_t>());
+    if (whole) {
+      head.cut = {whole_model(head.spec.model)};
+      out.facts = facts_of(json, head.key);
+      return out;
+    }
     for (const auto& range : json.at("cut")) {
       head.cut.push_back({range.at(0).get<std::int32_t>(), range.at(1).get<std::int32_t>()});
     }
@@ -128,14 +151,14 @@ Result<Checkpoint> read_head(const std::filesystem::path& path) {
     return bad(e.what());
   }
   if (!is_cut(head.cut, whole_model(head.spec.model))) return bad("its cut does not fit the model");
-  return head;
+  return out;
 }
 
 // One stage's files, appended to the vectors of a checkpoint.
 class ShardReader {
  public:
-  ShardReader(const std::filesystem::path& folder, StageIndex stage, Checkpoint& out)
-      : folder_(folder), stage_(stage), out_(out) {}
+  ShardReader(const std::filesystem::path& folder, StageIndex stage, Head& head)
+      : folder_(folder), stage_(stage), facts_(head.facts), out_(head.checkpoint) {}
 
   Status read_model() {
     const auto file = open(model_file(stage_, out_.cut.size()));
@@ -169,9 +192,10 @@ class ShardReader {
   static Error damaged(const std::string& what) {
     return {Code::kDataLoss, what, "", "take another copy of the checkpoint"};
   }
-  static std::string metadata(const SafetensorsFile& file, const std::string& name) {
-    const auto it = file.metadata().find(name);
-    return it == file.metadata().end() ? "" : it->second;
+  std::string metadata(const SafetensorsFile& file, const std::string& name) const {
+    const Metadata& said = facts_.empty() ? file.metadata() : facts_;
+    const auto it = said.find(name);
+    return it == said.end() ? "" : it->second;
   }
   static std::span<float> extend(std::vector<float>& values, std::int64_t count) {
     const std::size_t before = values.size();
@@ -204,6 +228,7 @@ class ShardReader {
 
   const std::filesystem::path& folder_;
   StageIndex stage_;
+  const Metadata& facts_;
   Checkpoint& out_;
 };
 
@@ -225,20 +250,20 @@ Status write_checkpoint(const std::filesystem::path& folder, const CheckpointCon
 
 Result<Checkpoint> read_checkpoint(const std::filesystem::path& folder,
                                    std::optional<StageIndex> stage, bool with_state) {
-  auto out = read_head(folder / "shoal.json");
-  if (!out) return out.error();
-  const auto stages = static_cast<StageIndex>(out->cut.size());
+  auto head = read_head(folder / "shoal.json");
+  if (!head) return head.error();
+  const auto stages = static_cast<StageIndex>(head->checkpoint.cut.size());
   if (stage && (*stage < 0 || *stage >= stages)) {
     return Error{Code::kIncompatible, "the checkpoint has no stage " + std::to_string(*stage), "",
                  "the checkpoint belongs to another cut of the model"};
   }
   for (StageIndex s = stage.value_or(0); s < (stage ? *stage + 1 : stages); ++s) {
-    ShardReader reader(folder, s, *out);
+    ShardReader reader(folder, s, *head);
     if (Status read = reader.read_model(); !read) return read.error();
     if (!with_state) continue;
     if (Status read = reader.read_state(); !read) return read.error();
   }
-  return out;
+  return std::move(head->checkpoint);
 }
 
 }  // namespace shoal::trainer

@@ -10,6 +10,8 @@
 // "-00001-of-00004", and stage 0 the others and model.safetensors.index.json: a sharded checkpoint.
 // The digests stand in the metadata of the file they are about.
 //
+// Checkpoints of the first version, which knew no cut and kept the digests in shoal.json, are read.
+//
 // Every file is synced; whole folders become visible atomically through their reader's manifest,
 // which is the agent's business. No torch here.
 #pragma once

@@ -96,6 +96,36 @@ TEST_P(CheckpointTest, RoundTrip) {
   EXPECT_EQ(read_checkpoint(folder_, std::nullopt, false)->anchor, anchor_);
 }
 
+// As version 1 wrote them: nothing in the files' metadata, everything in shoal.json.
+TEST_P(CheckpointTest, TheFirstFormatIsStillRead) {
+  ASSERT_TRUE(write_checkpoint(folder_, content()).ok());
+  auto json = nlohmann::json::parse(read_file(folder_ / "shoal.json").value());
+  json["format"] = 1;
+  json.erase("cut");
+  json["spec"]["model"].erase("tie_embeddings");
+  json["adam_step"] = 599;
+  json["digests"] = {{"anchor", to_hex(digest_of(std::span<const float>(anchor_)))},
+                     {"momentum", to_hex(digest_of(std::span<const float>(momentum_)))},
+                     {"adam_m", to_hex(digest_of(std::span<const float>(m_)))},
+                     {"adam_v", to_hex(digest_of(std::span<const float>(v_)))}};
+  const auto write = [&] { return write_file(folder_ / "shoal.json", json.dump()); };
+  ASSERT_TRUE(write().ok());
+  const std::vector<std::int64_t> flat = {static_cast<std::int64_t>(anchor_.size())};
+  const std::vector<TensorToWrite> state = {
+      {"outer_momentum", flat, momentum_}, {"adam_m", flat, m_}, {"adam_v", flat, v_}};
+  ASSERT_TRUE(write_safetensors(folder_ / "shoal_state.safetensors", state, {}).ok());
+
+  const auto read = read_checkpoint(folder_, 0, true);
+  ASSERT_TRUE(read.ok()) << to_string(read.error());
+  EXPECT_EQ(read->spec, spec_);
+  EXPECT_EQ(read->adam_step, 599);
+  EXPECT_EQ(read->anchor, anchor_);
+  EXPECT_EQ(read->adam_v, v_);
+  json["digests"]["adam_m"] = json["digests"]["adam_v"];
+  ASSERT_TRUE(write().ok());
+  EXPECT_EQ(read_checkpoint(folder_, 0, true).error().code, Code::kDataLoss);
+}
+
 TEST_P(CheckpointTest, ConfigNamesTheArchitecture) {
   ASSERT_TRUE(write_checkpoint(folder_, content()).ok());
   const auto config = nlohmann::json::parse(read_file(folder_ / "config.json").value());

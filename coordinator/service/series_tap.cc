@@ -23,7 +23,7 @@ std::vector<SeriesPoint> SeriesTap::from_progress(Instant now, const Progress& p
     point.value = value;
     points.push_back(point);
   };
-  add("train_loss", progress.train_loss);
+  if (progress.train_loss > 0) add("train_loss", progress.train_loss);  // routers alone know it
   add("tokens_per_second", progress.tokens_per_s);
   add("learning_rate", progress.lr);
   add("gradient_norm", progress.gradient_norm);

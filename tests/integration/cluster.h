@@ -33,6 +33,7 @@ struct TinyJob {
   int every = 10;
   std::string algorithm = "diloco";
   int min_replicas = 2;
+  int stages = 1;
   std::string more;  // further TOML at the end
 };
 

@@ -251,6 +251,10 @@ JobLive job_live(const JobRecord& job, const LiveView& live) {
     sum.tokens_per_s += progress.tokens_per_s;
     if (progress.key.round == job.committed_round + 1) sum.tokens += progress.tokens;
   }
+  // Every token passes through every stage.
+  const auto stages = static_cast<std::int64_t>(std::max<std::size_t>(1, job.stages.size()));
+  sum.tokens = Tokens(sum.tokens.count() / stages);
+  sum.tokens_per_s /= static_cast<double>(stages);
   return sum;
 }
 

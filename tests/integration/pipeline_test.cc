@@ -1,0 +1,128 @@
+// One model cut into stages, trained by real processes that get killed.
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include "tests/integration/cluster.h"
+
+namespace shoal::integration {
+namespace {
+
+using cli::number_at;
+using cli::text_at;
+
+TinyJob cut_job(int steps, int min_replicas) {
+  TinyJob job;
+  job.name = "cut";
+  job.stages = 2;
+  job.steps = steps;
+  job.every = 20;
+  job.min_replicas = min_replicas;
+  job.more = "[checkpoint]\nevery_rounds = 2\n";
+  return job;
+}
+
+std::vector<Json> rounds_of(const Cluster& cluster, const TinyJob& job) {
+  return cluster.items("/jobs/" + job.name + "/rounds?limit=500");
+}
+
+// Every committed round: one digest per stage, and both stages took part.
+void expect_equal_digests_per_stage(const Cluster& cluster, const TinyJob& job) {
+  std::size_t committed = 0;
+  for (const Json& round : rounds_of(cluster, job)) {
+    if (text_at(round, "state") != "committed") continue;
+    ++committed;
+    std::map<double, std::set<std::string>> digests;
+    for (const Json& one : round.at("contributions")) {
+      if (text_at(one, "state") != "committed") continue;
+      digests[number_at(one, "stage", -1)].insert(text_at(one, "digest"));
+    }
+    EXPECT_EQ(digests.size(), 2u) << round.dump(2);
+    for (const auto& [stage, found] : digests) EXPECT_EQ(found.size(), 1u) << round.dump(2);
+  }
+  EXPECT_GT(committed, 0u);
+}
+
+// Device processes of the replicas of one stage.
+std::vector<pid_t> trainers_of(const Cluster& cluster, const TinyJob& job, int stage) {
+  std::vector<pid_t> found;
+  const auto topology = cluster.api().get("/jobs/" + job.name + "/topology");
+  if (!topology.ok()) return found;
+  for (const Json& replica : topology->at("replicas")) {
+    if (number_at(replica, "stage", -1) != stage) continue;
+    for (const auto& host : cluster.state().agents) {
+      if (host.name != text_at(replica, "agent_name")) continue;
+      for (const pid_t pid : children_of(host.pid, "shoal-trainer")) found.push_back(pid);
+    }
+  }
+  return found;
+}
+
+TEST(Pipeline, TwoStagesTrainToTheEndAndTheCheckpointIsOneModel) {
+  if (!has_binary("shoal-trainer")) GTEST_SKIP() << "shoal-trainer was not built";
+  Cluster cluster(4);
+  ASSERT_EQ(cluster.problem(), "");
+  const TinyJob job = cut_job(120, 2);
+  ASSERT_EQ(cluster.shoal({"job", "submit", cluster.write_job(job)}).exit_code, 0);
+  ASSERT_TRUE(eventually(240, [&] { return cluster.phase_of(job.name) == "completed"; }))
+      << cluster.job(job.name).dump(2);
+  expect_equal_digests_per_stage(cluster, job);
+  const double loss = number_at(cluster.job(job.name), "status/validation_loss", 0);
+  EXPECT_GT(loss, 0.5);
+  EXPECT_LT(loss, 5.0) << "5.5 is what guessing gives";
+
+  const std::string folder = cluster.folder().path("checkpoint");
+  const auto stored = cluster.items("/jobs/" + job.name + "/checkpoints?order=desc");
+  ASSERT_FALSE(stored.empty());
+  const Finished fetched =
+      cluster.shoal({"checkpoint", "download", text_at(stored.front(), "id"), "-o", folder});
+  ASSERT_EQ(fetched.exit_code, 0) << fetched.err;
+  const Finished text =
+      run({binary("shoal-trainer"), "generate", "--checkpoint", folder, "--tokens", "20"}, 60);
+  EXPECT_EQ(text.exit_code, 0) << text.err;
+}
+
+TEST(Pipeline, TheOthersGoOnWhenAReplicaOfAStageIsKilled) {
+  if (!has_binary("shoal-trainer")) GTEST_SKIP() << "shoal-trainer was not built";
+  Cluster cluster(4);
+  ASSERT_EQ(cluster.problem(), "");
+  const TinyJob job = cut_job(100'000, 1);
+  ASSERT_EQ(cluster.shoal({"job", "submit", cluster.write_job(job)}).exit_code, 0);
+  for (const int stage : {1, 0}) {
+    ASSERT_TRUE(eventually(120, [&] { return trainers_of(cluster, job, stage).size() == 2; }));
+    const double before = cluster.rounds_committed(job.name);
+    ASSERT_TRUE(eventually(60, [&] { return cluster.rounds_committed(job.name) >= before + 2; }));
+    kill(trainers_of(cluster, job, stage).front(), SIGKILL);
+    const double then = cluster.rounds_committed(job.name);
+    EXPECT_TRUE(eventually(15, [&] { return cluster.rounds_committed(job.name) > then + 1; }))
+        << "stage " << stage << ": " << cluster.job(job.name).dump(2);
+  }
+  expect_equal_digests_per_stage(cluster, job);
+  EXPECT_EQ(cluster.shoal({"job", "cancel", job.name}).exit_code, 0);
+}
+
+TEST(Pipeline, AStageWithoutReplicasStallsTheJobWhichResumesByItself) {
+  if (!has_binary("shoal-trainer")) GTEST_SKIP() << "shoal-trainer was not built";
+  Cluster cluster(2);
+  ASSERT_EQ(cluster.problem(), "");
+  const TinyJob job = cut_job(100'000, 1);
+  ASSERT_EQ(cluster.shoal({"job", "submit", cluster.write_job(job)}).exit_code, 0);
+  ASSERT_TRUE(eventually(120, [&] { return cluster.rounds_committed(job.name) >= 3; }));
+  const auto last = trainers_of(cluster, job, 1);
+  ASSERT_EQ(last.size(), 1u);
+  kill(last[0], SIGKILL);
+  EXPECT_TRUE(eventually(20, [&] { return cluster.phase_of(job.name) == "stalled"; }))
+      << cluster.job(job.name).dump(2);
+  const double then = cluster.rounds_committed(job.name);
+  EXPECT_TRUE(eventually(90, [&] {
+    return cluster.phase_of(job.name) == "training" && cluster.rounds_committed(job.name) > then;
+  })) << cluster.job(job.name).dump(2);
+  expect_equal_digests_per_stage(cluster, job);
+  EXPECT_EQ(cluster.shoal({"job", "cancel", job.name}).exit_code, 0);
+}
+
+}  // namespace
+}  // namespace shoal::integration
