@@ -190,6 +190,7 @@ void Neighbours::ended(Stream& stream, const std::string& why, bool bad_frame) {
     wanted.before.received += counters.received;
     wanted.before.forwards += counters.forwards;
     wanted.stream.reset();
+    wanted.trouble = why;
     const auto wait = std::chrono::nanoseconds(wanted.backoff.next(prng_).ns);
     context_.timer->at(Clock::now() + wait, [weak = weak_from_this(), peer] {
       if (const auto self = weak.lock()) self->dial_now(peer);
@@ -336,6 +337,16 @@ std::vector<LinkStats> Neighbours::links() {
                       Bytes(wanted.before.received + now.received)});
   }
   return result;
+}
+
+std::string Neighbours::troubles() {
+  std::string text;
+  const Lock lock(mutex_);
+  for (const auto& [peer, wanted] : wanted_) {
+    if (open_.contains(peer) || wanted.trouble.empty()) continue;
+    text += (text.empty() ? "" : "; ") + to_string(peer) + ": " + wanted.trouble;
+  }
+  return text;
 }
 
 std::int64_t Neighbours::bad_frames() {

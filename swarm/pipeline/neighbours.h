@@ -93,6 +93,8 @@ class Neighbours final : public StreamOwner, public std::enable_shared_from_this
   void recycle(std::vector<float> tensor) { buffers_.give_back(std::move(tensor)); }
   std::vector<LinkStats> links();  // of dialled peers
   std::int64_t bad_frames();
+  // Of each dialled peer without a stream: why its last one ended, or was refused.
+  std::string troubles();
   void close();  // ends all streams; `wake` is not called any more
 
   void opened(Stream& stream) override;
@@ -105,6 +107,7 @@ class Neighbours final : public StreamOwner, public std::enable_shared_from_this
     Backoff backoff{milliseconds(100), seconds(2)};
     std::shared_ptr<Stream> stream;  // dialling or open
     StreamCounters before;           // of streams that ended
+    std::string trouble;             // why the last one ended
   };
   using Lock = std::unique_lock<std::mutex>;
 

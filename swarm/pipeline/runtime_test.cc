@@ -172,7 +172,9 @@ TEST(Runtime, NobodyToSendToIsAFailure) {
   pipeline.kill(other);
   ASSERT_TRUE(
       pipeline.wait(kPatience, [&] { return pipeline.at(router).news().failure.has_value(); }));
-  EXPECT_EQ(pipeline.at(router).news().failure->kind, ReplicaFailure::kPeerUnreachable);
+  const ComputeFailure failure = *pipeline.at(router).news().failure;
+  EXPECT_EQ(failure.kind, ReplicaFailure::kPeerUnreachable);
+  EXPECT_NE(failure.detail.find(to_string(other)), std::string::npos) << failure.detail;
 }
 
 TEST(Runtime, AJoinerTakesPartInTheNextRound) {

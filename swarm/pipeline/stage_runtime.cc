@@ -336,7 +336,9 @@ void Runtime::on(const TakeStep& take) {
 }
 
 void Runtime::on(const GiveUp& give_up) {
-  fail(ComputeFailure{ReplicaFailure::kPeerUnreachable, give_up.detail});
+  const std::string troubles = neighbours_->troubles();
+  fail(ComputeFailure{ReplicaFailure::kPeerUnreachable,
+                      give_up.detail + (troubles.empty() ? "" : " (" + troubles + ")")});
 }
 
 void Runtime::fail(MaybeComputeFailure failure) {
