@@ -208,13 +208,17 @@ void check_single_replica(const SwarmSpec& swarm, Checker& checker) {
                   swarm.max_replicas);
 }
 
+void check_stages(const JobSpec& spec, Checker& checker) {
+  const std::int64_t stages = spec.swarm.stages, layers = spec.model.layers;
+  checker.require(stages >= 1 && (stages == 1 || stages <= layers), "/swarm/stages",
+                  "must be from 1 to model.layers: a stage holds at least one layer", stages);
+  checker.require(stages == 1 || spec.sync.algorithm != SyncAlgorithm::kNone, "/swarm/stages",
+                  "must be 1 with sync.algorithm = 'none', which trains on one agent", stages);
+}
+
 void check_swarm(const JobSpec& spec, Checker& checker) {
   const SwarmSpec& swarm = spec.swarm;
-  checker.require(
-      swarm.stages == 1, "/swarm/stages",
-      "must be 1: this version trains the whole model on every agent and cannot cut it into "
-      "pipeline stages yet",
-      swarm.stages);
+  check_stages(spec, checker);
   if (swarm.stages != 1 && spec.model.tie_embeddings == true) {
     checker.refuse("/model/tie_embeddings",
                    "must be false with swarm.stages other than 1: no stage holds both the "

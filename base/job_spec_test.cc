@@ -96,7 +96,9 @@ const Refusal kClusterRefusals[] = {
     {"/sync/every", "got 1001", [](JobSpec& s) { s.sync.every = Steps(1001); }},
     {"/sync/outer/lr", "got 0", [](JobSpec& s) { s.sync.outer.lr = 0; }},
     {"/sync/outer/momentum", "got 1", [](JobSpec& s) { s.sync.outer.momentum = 1; }},
-    {"/swarm/stages", "must be 1: this version", [](JobSpec& s) { s.swarm.stages = 2; }},
+    {"/swarm/stages", "from 1 to model.layers", [](JobSpec& s) { s.swarm.stages = 99; }},
+    {"/swarm/stages", "'none', which trains on one agent, got 2",
+     [](JobSpec& s) { s.sync.algorithm = SyncAlgorithm::kNone, s.swarm.stages = 2; }},
     {"/swarm/min_replicas", "got 0", [](JobSpec& s) { s.swarm.min_replicas = 0; }},
     {"/swarm/max_replicas", "from min_replicas (3) to 10000, got 2",
      [](JobSpec& s) { s.swarm.min_replicas = 3, s.swarm.max_replicas = 2; }},
@@ -118,7 +120,7 @@ TEST(JobSpec, EveryBrokenRuleIsToldInTheOrderOfTheFields) {
   JobSpec spec = good();
   spec.name = "";
   spec.train.batch = 0;
-  spec.swarm.stages = 4;
+  spec.swarm.stages = 99;
   EXPECT_EQ(pointers(spec), (std::vector<std::string>{"/name", "/train/batch", "/swarm/stages"}));
 }
 
