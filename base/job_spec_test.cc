@@ -124,7 +124,7 @@ TEST(JobSpec, EveryBrokenRuleIsToldInTheOrderOfTheFields) {
   JobSpec spec = good();
   spec.name = "";
   spec.train.batch = 0;
-  spec.swarm.stages = 4;
+  spec.swarm.stages = 99;
   EXPECT_EQ(pointers(spec), (std::vector<std::string>{"/name", "/train/batch", "/swarm/stages"}));
 }
 

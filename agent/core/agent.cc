@@ -102,11 +102,11 @@ void Agent::State::fire_deadlines() {
     if (passed(replica.due)) late.push_back(id);
   }
   for (const ReplicaId id : late) replica_due(id);
-  std::vector<CheckpointId> overdue;
+  std::vector<CheckpointPartId> overdue;
   for (const auto& [id, fetch] : fetches) {
     if (passed(fetch.due)) overdue.push_back(id);
   }
-  for (const CheckpointId id : overdue) fetch_failed(id, "it took too long");
+  for (const CheckpointPartId id : overdue) fetch_failed(id, "it took too long");
   for (auto& [id, upload] : uploads) {
     if (passed(upload.due)) send_upload(id, upload);
   }
@@ -144,11 +144,11 @@ void Agent::step(Instant now, const Input& input, Effects& out) {
           [&](const TrainerSaid& i) { s.trainer_said(i); },
           [&](const TrainerDetached& i) { s.detached(i); },
           [&](const TrainerExited& i) { s.exited(i); },
-          [&](const CheckpointFetched& i) { s.fetched(i.checkpoint); },
-          [&](const CheckpointFetchFailed& i) { s.fetch_failed(i.checkpoint, to_string(i.error)); },
+          [&](const CheckpointFetched& i) { s.fetched(i.part); },
+          [&](const CheckpointFetchFailed& i) { s.fetch_failed(i.part, to_string(i.error)); },
           [&](const CheckpointHashed& i) { s.hashed(i); },
           [&](const CheckpointHashFailed& i) { s.hash_failed(i); },
-          [&](const CheckpointUploadDone& i) { s.upload_done(i.checkpoint); },
+          [&](const CheckpointUploadDone& i) { s.upload_done(i.part); },
           [&](const CheckpointUploadFailed& i) { s.upload_failed(i); },
           [&](const MemoryMeasured& i) { s.resident = i.resident; },
           [&](const StopRequested&) { s.stop(); },
@@ -179,8 +179,9 @@ Digest Agent::digest() const {
   }
   for (const ReplicaId id : s.released) digester.add(id.n);
   for (const auto& [id, fetch] : s.fetches)
-    digester.add(id.n).add(fetch.complete).add(ns_of(fetch.due));
-  for (const auto& [id, upload] : s.uploads) add_to(digester.add(id.n), upload);
+    digester.add(id.checkpoint.n).add(id.stage).add(fetch.complete).add(ns_of(fetch.due));
+  for (const auto& [id, upload] : s.uploads)
+    add_to(digester.add(id.checkpoint.n).add(id.stage), upload);
   return digester.finish();
 }
 

@@ -6,125 +6,143 @@
 
 namespace shoal::agent {
 
-std::string Agent::State::folder_of(const char* kind, CheckpointId checkpoint) const {
-  return options.data_dir + "/" + kind + "/" + to_string(checkpoint);
+namespace {
+
+bool loads_from(const Replica& replica, CheckpointPartId part) {
+  const StateSource& source = replica.assign.source;
+  return source.kind == SourceKind::kCheckpoint &&
+         CheckpointPartId{source.checkpoint, replica.assign.stage} == part;
+}
+
+}  // namespace
+
+std::string Agent::State::folder_of(const char* kind, CheckpointPartId part) const {
+  return options.data_dir + "/" + kind + "/" + to_string(part.checkpoint) +
+         (part.stage == 0 ? "" : "." + std::to_string(part.stage));
+}
+
+// The stage is that of the writer, which may have ended while its upload goes on.
+CheckpointPartId Agent::State::part_of(ReplicaId writer, CheckpointId checkpoint) const {
+  for (const auto& [part, upload] : uploads) {
+    if (part.checkpoint == checkpoint && upload.replica == writer) return part;
+  }
+  const Replica* replica = replicas.find(writer);
+  return {checkpoint, replica == nullptr ? 0 : replica->assign.stage};
 }
 
 // ---- fetching
 
-void Agent::State::want_fetch(CheckpointId checkpoint) {
-  if (fetches.contains(checkpoint)) return;
-  const Fetch& fetch = fetches.put(
-      checkpoint, {folder_of(kFetchedFolder, checkpoint), false, now + options.fetch_limit});
-  emit(FetchCheckpoint{checkpoint, fetch.folder});
+void Agent::State::want_fetch(CheckpointPartId part) {
+  if (fetches.contains(part)) return;
+  const Fetch& fetch =
+      fetches.put(part, {folder_of(kFetchedFolder, part), false, now + options.fetch_limit});
+  emit(FetchCheckpoint{part, fetch.folder});
 }
 
-void Agent::State::fetched(CheckpointId checkpoint) {
-  Fetch* fetch = fetches.find(checkpoint);
+void Agent::State::fetched(CheckpointPartId part) {
+  Fetch* fetch = fetches.find(part);
   if (fetch == nullptr || fetch->complete) return drop();
   fetch->complete = true;
   fetch->due.reset();
   load_what_is_ready();
 }
 
-void Agent::State::fetch_failed(CheckpointId checkpoint, const std::string& detail) {
-  const Fetch* fetch = fetches.find(checkpoint);
+void Agent::State::fetch_failed(CheckpointPartId part, const std::string& detail) {
+  const Fetch* fetch = fetches.find(part);
   if (fetch == nullptr || fetch->complete) return drop();
   std::vector<ReplicaId> waiting;
   for (const auto& [id, replica] : replicas) {
-    const StateSource& source = replica.assign.source;
-    if (source.kind == SourceKind::kCheckpoint && source.checkpoint == checkpoint)
-      waiting.push_back(id);
+    if (loads_from(replica, part)) waiting.push_back(id);
   }
   for (const ReplicaId id : waiting) {
     fail_replica(id, ReplicaFailure::kDonorLost,
-                 "cannot fetch " + to_string(checkpoint) + ": " + detail);
+                 "cannot fetch " + to_string(part.checkpoint) + ": " + detail);
   }
 }
 
 // A fetch serves the replicas that wait for it or load from it; after the last one its files go.
 void Agent::State::drop_unused_fetches() {
-  std::vector<CheckpointId> unused;
-  for (const auto& [checkpoint, fetch] : fetches) {
+  std::vector<CheckpointPartId> unused;
+  for (const auto& [part, fetch] : fetches) {
     const bool used =
-        std::any_of(replicas.begin(), replicas.end(), [wanted = checkpoint](const auto& entry) {
-          const Replica& replica = entry.second;
-          return replica.state != ReplicaState::kServing &&
-                 replica.assign.source.kind == SourceKind::kCheckpoint &&
-                 replica.assign.source.checkpoint == wanted;
+        std::any_of(replicas.begin(), replicas.end(), [wanted = part](const auto& entry) {
+          return entry.second.state != ReplicaState::kServing && loads_from(entry.second, wanted);
         });
-    if (!used) unused.push_back(checkpoint);
+    if (!used) unused.push_back(part);
   }
-  for (const CheckpointId checkpoint : unused) {
-    emit(DeleteCheckpointFolder{fetches.at(checkpoint).folder});
-    fetches.erase(checkpoint);
+  for (const CheckpointPartId part : unused) {
+    emit(DeleteCheckpointFolder{fetches.at(part).folder});
+    fetches.erase(part);
   }
 }
 
 // ---- writing
 
 void Agent::State::write_checkpoint(ReplicaId replica, const WriteCheckpoint& command) {
-  if (Upload* upload = uploads.find(command.checkpoint); upload != nullptr) {
+  const CheckpointPartId part = part_of(replica, command.checkpoint);
+  if (Upload* upload = uploads.find(part); upload != nullptr) {
+    upload->replica = replica;  // of the same stage and round: the files are the same
     if (upload->state == UploadState::kWriting || upload->state == UploadState::kHashing) return;
-    announce(command.checkpoint, *upload);
-    if (upload->state != UploadState::kSending) send_upload(command.checkpoint, *upload);
+    announce(part, *upload);
+    if (upload->state != UploadState::kSending) send_upload(part, *upload);
     return;
   }
   const Replica* writer = replicas.find(replica);
   if (writer == nullptr || writer->state != ReplicaState::kServing) return drop();
   make_room_for_upload();
-  const Upload& upload = uploads.put(
-      command.checkpoint, {.replica = replica,
-                           .key = command.key,
-                           .folder = folder_of(kWrittenFolder, command.checkpoint),
-                           .backoff = Backoff(options.upload_first, options.upload_cap)});
+  const Upload& upload =
+      uploads.put(part, {.replica = replica,
+                         .key = command.key,
+                         .folder = folder_of(kWrittenFolder, part),
+                         .backoff = Backoff(options.upload_first, options.upload_cap)});
   forward(replica, WriteCheckpointTo{replica, command, upload.folder});
 }
 
 void Agent::State::checkpoint_ready(const CheckpointReady& message) {
-  Upload* upload = uploads.find(message.checkpoint);
-  if (upload == nullptr)
-    return emit(DeleteCheckpointFolder{folder_of(kWrittenFolder, message.checkpoint)});
+  const CheckpointPartId part = part_of(message.replica, message.checkpoint);
+  Upload* upload = uploads.find(part);
+  if (upload == nullptr) return emit(DeleteCheckpointFolder{folder_of(kWrittenFolder, part)});
   if (upload->state != UploadState::kWriting || upload->replica != message.replica) return drop();
   move(upload->state, UploadEvent::kWritten);
-  emit(HashCheckpoint{message.checkpoint, upload->folder});
+  emit(HashCheckpoint{part, upload->folder});
 }
 
 void Agent::State::checkpoint_failed(const CheckpointFailed& message) {
-  const Upload* upload = uploads.find(message.checkpoint);
+  const CheckpointPartId part = part_of(message.replica, message.checkpoint);
+  const Upload* upload = uploads.find(part);
   if (upload == nullptr || upload->replica != message.replica) return drop();
-  drop_upload(message.checkpoint);
+  drop_upload(part);
   const auto said_at = say_now(message);
   outbox.keep_last_words(message.replica, message, said_at);
 }
 
 void Agent::State::hashed(const CheckpointHashed& input) {
-  Upload* upload = uploads.find(input.checkpoint);
+  Upload* upload = uploads.find(input.part);
   if (upload == nullptr || upload->state != UploadState::kHashing) return drop();
   upload->files = input.files;
-  announce(input.checkpoint, *upload);
+  announce(input.part, *upload);
   move(upload->state, UploadEvent::kHashed);
   ++upload->attempts;
-  emit(UploadCheckpoint{input.checkpoint, upload->folder, upload->files});
+  emit(UploadCheckpoint{input.part, upload->folder, upload->files});
 }
 
 void Agent::State::hash_failed(const CheckpointHashFailed& input) {
-  const Upload* upload = uploads.find(input.checkpoint);
+  const Upload* upload = uploads.find(input.part);
   if (upload == nullptr || upload->state != UploadState::kHashing) return drop();
-  checkpoint_failed({upload->replica, input.checkpoint, to_string(input.error)});
+  checkpoint_failed({upload->replica, input.part.checkpoint, to_string(input.error)});
 }
 
 // While the link is down this is said after the next Welcome (retry_uploads).
-void Agent::State::announce(CheckpointId checkpoint, const Upload& upload) {
-  say(CheckpointWritten{upload.replica, checkpoint, upload.key, upload.files});
+void Agent::State::announce(CheckpointPartId part, const Upload& upload) {
+  say(CheckpointWritten{upload.replica, part.checkpoint, upload.key, upload.files});
 }
 
-void Agent::State::send_upload(CheckpointId checkpoint, Upload& upload) {
+void Agent::State::send_upload(CheckpointPartId part, Upload& upload) {
   upload.due.reset();
   if (link != LinkState::kActive) return;  // tried again after the next Welcome
   move(upload.state, UploadEvent::kRetry);
   ++upload.attempts;
-  emit(UploadCheckpoint{checkpoint, upload.folder, upload.files});
+  emit(UploadCheckpoint{part, upload.folder, upload.files});
 }
 
 void Agent::State::retry_uploads() {
@@ -138,42 +156,46 @@ void Agent::State::retry_uploads() {
   }
 }
 
-void Agent::State::upload_done(CheckpointId checkpoint) {
-  Upload* upload = uploads.find(checkpoint);
+void Agent::State::upload_done(CheckpointPartId part) {
+  Upload* upload = uploads.find(part);
   if (upload == nullptr || upload->state != UploadState::kSending) return drop();
   move(upload->state, UploadEvent::kSent);
 }
 
 void Agent::State::upload_failed(const CheckpointUploadFailed& input) {
-  Upload* upload = uploads.find(input.checkpoint);
+  Upload* upload = uploads.find(input.part);
   if (upload == nullptr || upload->state != UploadState::kSending) return drop();
   move(upload->state, UploadEvent::kFailed);
   if (upload->attempts >= options.uploads_max) {
-    return checkpoint_failed({upload->replica, input.checkpoint,
+    return checkpoint_failed({upload->replica, input.part.checkpoint,
                               "the upload failed " + std::to_string(upload->attempts) +
                                   " times; the last time: " + to_string(input.error)});
   }
   upload->due = now + wait(upload->backoff);
 }
 
-void Agent::State::drop_upload(CheckpointId checkpoint) {
-  Upload& upload = uploads.at(checkpoint);
+void Agent::State::drop_upload(CheckpointPartId part) {
+  Upload& upload = uploads.at(part);
   move(upload.state, UploadEvent::kDrop);
   emit(DeleteCheckpointFolder{upload.folder});
-  uploads.erase(checkpoint);
+  uploads.erase(part);
 }
 
 // Its writer is no more; that its replica ended tells the coordinator enough.
 void Agent::State::drop_unfinished_uploads(ReplicaId writer) {
-  std::vector<CheckpointId> unfinished;
+  std::vector<CheckpointPartId> unfinished;
   for (const auto& [id, upload] : uploads) {
     if (upload.replica == writer && upload.state == UploadState::kWriting) unfinished.push_back(id);
   }
-  for (const CheckpointId id : unfinished) drop_upload(id);
+  for (const CheckpointPartId id : unfinished) drop_upload(id);
 }
 
 void Agent::State::forget_checkpoint(CheckpointId checkpoint) {
-  if (uploads.contains(checkpoint)) drop_upload(checkpoint);
+  std::vector<CheckpointPartId> parts;
+  for (const auto& [part, upload] : uploads) {
+    if (part.checkpoint == checkpoint) parts.push_back(part);
+  }
+  for (const CheckpointPartId part : parts) drop_upload(part);
 }
 
 // The oldest goes; a coordinator that forgets what it stored never lets it come to that.

@@ -23,7 +23,7 @@ class CheckpointTest : public AgentFixture {
   }
   void write_and_hash() {
     write();
-    step(CheckpointHashed{kCheckpoint, files_});
+    step(CheckpointHashed{{kCheckpoint}, files_});
   }
   CheckpointWritten written() const { return {ReplicaId(1), kCheckpoint, key(3), files_}; }
 };
@@ -35,10 +35,10 @@ TEST_F(CheckpointTest, IsWrittenHashedAnnouncedAndUploaded) {
   EXPECT_EQ(told<WriteCheckpointTo>(0)[0].folder, "/data/written/ckpt_4");
   trainer_says(0, CheckpointReady{ReplicaId(1), kCheckpoint, key(3)});
   EXPECT_EQ(one<HashCheckpoint>().folder, "/data/written/ckpt_4");
-  step(CheckpointHashed{kCheckpoint, files_});
+  step(CheckpointHashed{{kCheckpoint}, files_});
   EXPECT_THAT(said<CheckpointWritten>(), ElementsAre(written()));
   EXPECT_EQ(one<UploadCheckpoint>().files, files_);
-  step(CheckpointUploadDone{kCheckpoint});
+  step(CheckpointUploadDone{{kCheckpoint}});
   EXPECT_THAT(effects_, IsEmpty());
   hear(ForgetCheckpoint{kCheckpoint});
   EXPECT_EQ(one<DeleteCheckpointFolder>().folder, "/data/written/ckpt_4");
@@ -52,7 +52,7 @@ TEST_F(CheckpointTest, ARepeatedCommandIsANoOpWhileWriting) {
 
 TEST_F(CheckpointTest, ARepeatedCommandUploadsAStoredOneAgain) {
   write_and_hash();
-  step(CheckpointUploadDone{kCheckpoint});
+  step(CheckpointUploadDone{{kCheckpoint}});
   command();
   EXPECT_THAT(said<CheckpointWritten>(), SizeIs(1));
   EXPECT_THAT(all<UploadCheckpoint>(), SizeIs(1));
@@ -61,11 +61,11 @@ TEST_F(CheckpointTest, ARepeatedCommandUploadsAStoredOneAgain) {
 TEST_F(CheckpointTest, AFailedUploadIsTriedAgainWithinABound) {
   write_and_hash();
   for (int attempt = 1; attempt < test_options().uploads_max; ++attempt) {
-    step(CheckpointUploadFailed{kCheckpoint, kGone});
+    step(CheckpointUploadFailed{{kCheckpoint}, kGone});
     while (all<UploadCheckpoint>().empty() && wake()) {
     }
   }
-  step(CheckpointUploadFailed{kCheckpoint, kGone});
+  step(CheckpointUploadFailed{{kCheckpoint}, kGone});
   ASSERT_THAT(said<CheckpointFailed>(), SizeIs(1));
   EXPECT_THAT(said<CheckpointFailed>()[0].detail, HasSubstr("8 times"));
   EXPECT_THAT(all<DeleteCheckpointFolder>(), SizeIs(1));
@@ -74,7 +74,7 @@ TEST_F(CheckpointTest, AFailedUploadIsTriedAgainWithinABound) {
 TEST_F(CheckpointTest, AnUploadWaitsForTheLink) {
   write_and_hash();
   const auto open = reconnect();
-  step(CheckpointUploadFailed{kCheckpoint, kGone});
+  step(CheckpointUploadFailed{{kCheckpoint}, kGone});
   step(LinkUp{open.link});
   advance(seconds(1));  // its back-off ends while nobody is welcome
   EXPECT_THAT(all<UploadCheckpoint>(), IsEmpty());
@@ -86,7 +86,7 @@ TEST_F(CheckpointTest, AnUploadWaitsForTheLink) {
 TEST_F(CheckpointTest, HashedDuringALostLinkIsAnnouncedLater) {
   write();
   reconnect();
-  step(CheckpointHashed{kCheckpoint, files_});
+  step(CheckpointHashed{{kCheckpoint}, files_});
   EXPECT_THAT(all<SendCoordinator>(), IsEmpty());
   connect({ReplicaId(1)});
   EXPECT_THAT(said<CheckpointWritten>(), ElementsAre(written()));
@@ -96,7 +96,7 @@ TEST_F(CheckpointTest, AnUploadOutlivesItsReplica) {
   write_and_hash();
   hear(Release{ReplicaId(1), ReleaseReason::kCompleted});
   EXPECT_THAT(all<DeleteCheckpointFolder>(), IsEmpty());
-  step(CheckpointUploadDone{kCheckpoint});
+  step(CheckpointUploadDone{{kCheckpoint}});
   hear(ForgetCheckpoint{kCheckpoint});
   EXPECT_THAT(all<DeleteCheckpointFolder>(), SizeIs(1));
 }
@@ -106,7 +106,7 @@ TEST_F(CheckpointTest, AnUnfinishedOneGoesWithItsTrainer) {
   command();
   step(TrainerExited{{0, 1}, {0, 9, ""}});
   EXPECT_THAT(all<DeleteCheckpointFolder>(), SizeIs(1));
-  step(CheckpointHashed{kCheckpoint, files_});
+  step(CheckpointHashed{{kCheckpoint}, files_});
   EXPECT_THAT(effects_, IsEmpty());
 }
 
@@ -117,7 +117,7 @@ TEST_F(CheckpointTest, FailuresOfTrainerAndHashAreTold) {
   EXPECT_THAT(said<CheckpointFailed>(), SizeIs(1));
   command();
   trainer_says(0, CheckpointReady{ReplicaId(1), kCheckpoint, key(3)});
-  step(CheckpointHashFailed{kCheckpoint, {Code::kDataLoss, "cannot read", "", ""}});
+  step(CheckpointHashFailed{{kCheckpoint}, {Code::kDataLoss, "cannot read", "", ""}});
   ASSERT_THAT(said<CheckpointFailed>(), SizeIs(1));
   EXPECT_THAT(said<CheckpointFailed>()[0].detail, HasSubstr("cannot read"));
 }
@@ -141,7 +141,7 @@ TEST_F(CheckpointTest, ReplicasWaitForOneFetch) {
   EXPECT_THAT(all<SendTrainer>(), IsEmpty());
   hear(assign_from_checkpoint(2, 1, 4));
   EXPECT_THAT(effects_, IsEmpty());
-  step(CheckpointFetched{kCheckpoint});
+  step(CheckpointFetched{{kCheckpoint}});
   ASSERT_THAT(told<LoadReplica>(0), SizeIs(1));
   EXPECT_EQ(told<LoadReplica>(0)[0].checkpoint_folder, "/data/fetched/ckpt_4");
   EXPECT_THAT(told<LoadReplica>(1), SizeIs(1));
@@ -156,7 +156,7 @@ TEST_F(CheckpointTest, AFailedFetchFailsItsReplicas) {
   connect();
   attach(0);
   hear(assign_from_checkpoint(1, 0, 4));
-  step(CheckpointFetchFailed{kCheckpoint, kGone});
+  step(CheckpointFetchFailed{{kCheckpoint}, kGone});
   ASSERT_THAT(said<ReplicaFailed>(), SizeIs(1));
   EXPECT_EQ(said<ReplicaFailed>()[0].failure, ReplicaFailure::kDonorLost);
   EXPECT_THAT(all<DeleteCheckpointFolder>(), SizeIs(1));

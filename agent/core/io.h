@@ -39,6 +39,13 @@ struct ProcessExit {
   std::string last_line;  // of its standard error, may be empty
 };
 
+// The files of one stage of a checkpoint: what one replica writes or loads.
+struct CheckpointPartId {
+  CheckpointId checkpoint;
+  StageIndex stage = 0;
+  auto operator<=>(const CheckpointPartId&) const = default;
+};
+
 // ---- inputs
 
 struct Booted {};  // first input
@@ -73,25 +80,25 @@ struct TrainerExited {
 };
 
 struct CheckpointFetched {
-  CheckpointId checkpoint;
+  CheckpointPartId part;
 };  // complete and verified in the folder named
 struct CheckpointFetchFailed {
-  CheckpointId checkpoint;
+  CheckpointPartId part;
   Error error;
 };
 struct CheckpointHashed {
-  CheckpointId checkpoint;
+  CheckpointPartId part;
   std::vector<FileEntry> files;
 };
 struct CheckpointHashFailed {
-  CheckpointId checkpoint;
+  CheckpointPartId part;
   Error error;
 };
 struct CheckpointUploadDone {
-  CheckpointId checkpoint;
+  CheckpointPartId part;
 };
 struct CheckpointUploadFailed {
-  CheckpointId checkpoint;
+  CheckpointPartId part;
   Error error;
 };
 
@@ -133,18 +140,18 @@ struct SendTrainer {
   ToTrainer message;
 };
 
-// Files of a stored checkpoint into `folder`: answered by CheckpointFetched or
-// CheckpointFetchFailed.
+// Files of a stored checkpoint that a replica of this stage needs into `folder`: answered by
+// CheckpointFetched or CheckpointFetchFailed.
 struct FetchCheckpoint {
-  CheckpointId checkpoint;
+  CheckpointPartId part;
   std::string folder;
 };
 struct HashCheckpoint {
-  CheckpointId checkpoint;
+  CheckpointPartId part;
   std::string folder;
 };  // CheckpointHashed, -HashFailed
 struct UploadCheckpoint {
-  CheckpointId checkpoint;
+  CheckpointPartId part;
   std::string folder;
   std::vector<FileEntry> files;
 };
@@ -157,7 +164,8 @@ struct ExitProcess {
   std::string message;
 };  // last effect; the message is for stderr
 
-// Folders are <data_dir>/<kind>/ckpt_N, where the kind tells who writes into them.
+// Folders are <data_dir>/<kind>/ckpt_N, or ckpt_N.S of a later stage S, where the kind tells who
+// writes into them.
 inline constexpr const char* kFetchedFolder = "fetched";  // the driver
 inline constexpr const char* kWrittenFolder = "written";  // a trainer
 

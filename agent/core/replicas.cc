@@ -23,7 +23,7 @@ void Agent::State::assign(const Assign& message) {
   replica.due = now + options.assign_limit;
   if (message.source.kind == SourceKind::kCheckpoint) {
     replica.due = *replica.due + options.fetch_limit;  // the fetch has its own deadline
-    want_fetch(message.source.checkpoint);
+    want_fetch({message.source.checkpoint, message.stage});
   }
   load_what_is_ready();
 }
@@ -35,7 +35,7 @@ void Agent::State::load_what_is_ready() {
     if (trainer.state != TrainerState::kReady || !trainer.attached) continue;
     LoadReplica load{replica.assign, ""};
     if (replica.assign.source.kind == SourceKind::kCheckpoint) {
-      const Fetch& fetch = fetches.at(replica.assign.source.checkpoint);
+      const Fetch& fetch = fetches.at({replica.assign.source.checkpoint, replica.assign.stage});
       if (!fetch.complete) continue;
       load.checkpoint_folder = fetch.folder;
     }

@@ -81,8 +81,8 @@ struct Agent::State {
   std::vector<Trainer> trainers;  // by device
   FlatMap<ReplicaId, Replica> replicas;
   std::vector<ReplicaId> released;  // newest last
-  FlatMap<CheckpointId, Fetch> fetches;
-  FlatMap<CheckpointId, Upload> uploads;
+  FlatMap<CheckpointPartId, Fetch> fetches;
+  FlatMap<CheckpointPartId, Upload> uploads;
 
   // ---- common
   template <typename S, typename E>
@@ -146,25 +146,26 @@ struct Agent::State {
   bool on_device(ReplicaId replica, std::int32_t device) const;
 
   // ---- checkpoints.cc
-  void want_fetch(CheckpointId checkpoint);
-  void fetched(CheckpointId checkpoint);
-  void fetch_failed(CheckpointId checkpoint, const std::string& detail);
+  void want_fetch(CheckpointPartId part);
+  void fetched(CheckpointPartId part);
+  void fetch_failed(CheckpointPartId part, const std::string& detail);
   void drop_unused_fetches();
   void write_checkpoint(ReplicaId replica, const WriteCheckpoint& command);
   void checkpoint_ready(const CheckpointReady& message);
   void checkpoint_failed(const CheckpointFailed& message);
   void hashed(const CheckpointHashed& input);
   void hash_failed(const CheckpointHashFailed& input);
-  void announce(CheckpointId checkpoint, const Upload& upload);
-  void send_upload(CheckpointId checkpoint, Upload& upload);
+  void announce(CheckpointPartId part, const Upload& upload);
+  void send_upload(CheckpointPartId part, Upload& upload);
   void retry_uploads();  // after a Welcome
-  void upload_done(CheckpointId checkpoint);
+  void upload_done(CheckpointPartId part);
   void upload_failed(const CheckpointUploadFailed& input);
-  void drop_upload(CheckpointId checkpoint);
+  void drop_upload(CheckpointPartId part);
   void drop_unfinished_uploads(ReplicaId writer);
   void forget_checkpoint(CheckpointId checkpoint);
   void make_room_for_upload();
-  std::string folder_of(const char* kind, CheckpointId checkpoint) const;
+  CheckpointPartId part_of(ReplicaId writer, CheckpointId checkpoint) const;
+  std::string folder_of(const char* kind, CheckpointPartId part) const;
 };
 
 }  // namespace shoal::agent

@@ -89,26 +89,26 @@ void CheckpointWorker::cancel(Lane& lane, const std::string& folder) {
 }
 
 void CheckpointWorker::fetch(const FetchCheckpoint& effect) {
-  enqueue(fetches_, effect.folder, [this, id = effect.checkpoint](Job& job) {
-    const Status fetched = do_fetch(job, id);
-    post_(fetched.ok() ? Input(CheckpointFetched{id})
-                       : Input(CheckpointFetchFailed{id, fetched.error()}));
+  enqueue(fetches_, effect.folder, [this, part = effect.part](Job& job) {
+    const Status fetched = do_fetch(job, part);
+    post_(fetched.ok() ? Input(CheckpointFetched{part})
+                       : Input(CheckpointFetchFailed{part, fetched.error()}));
   });
 }
 
 void CheckpointWorker::hash(const HashCheckpoint& effect) {
-  enqueue(uploads_, effect.folder, [this, id = effect.checkpoint](Job& job) {
+  enqueue(uploads_, effect.folder, [this, part = effect.part](Job& job) {
     auto files = hash_folder(job.folder, job.cancelled);
-    post_(files.ok() ? Input(CheckpointHashed{id, std::move(files).value()})
-                     : Input(CheckpointHashFailed{id, files.error()}));
+    post_(files.ok() ? Input(CheckpointHashed{part, std::move(files).value()})
+                     : Input(CheckpointHashFailed{part, files.error()}));
   });
 }
 
 void CheckpointWorker::upload(const UploadCheckpoint& effect) {
   enqueue(uploads_, effect.folder, [this, effect](Job& job) {
     const Status sent = do_upload(job, effect);
-    post_(sent.ok() ? Input(CheckpointUploadDone{effect.checkpoint})
-                    : Input(CheckpointUploadFailed{effect.checkpoint, sent.error()}));
+    post_(sent.ok() ? Input(CheckpointUploadDone{effect.part})
+                    : Input(CheckpointUploadFailed{effect.part, sent.error()}));
   });
 }
 
@@ -127,7 +127,7 @@ void CheckpointWorker::remove(const DeleteCheckpointFolder& effect) {
   enqueue(lane, effect.folder, erase);
 }
 
-Status CheckpointWorker::do_fetch(Job& job, CheckpointId checkpoint) {
+Status CheckpointWorker::do_fetch(Job& job, CheckpointPartId part) {
   if (job.cancelled) return Error{Code::kCancelled, "no longer wanted", "", ""};
   std::error_code error;
   std::filesystem::create_directories(std::filesystem::path(job.folder).parent_path(), error);
@@ -137,7 +137,8 @@ Status CheckpointWorker::do_fetch(Job& job, CheckpointId checkpoint) {
   const auto stub = v1::AgentService::NewStub(open_channel(endpoint_));
   prepare(job.context, endpoint_.token);
   v1::GetCheckpointRequest request;
-  request.set_checkpoint(checkpoint.n);
+  request.set_checkpoint(part.checkpoint.n);
+  request.set_stage(part.stage);
   const auto reader = stub->GetCheckpoint(&job.context, request);
   bool ended = false;  // by the coordinator, whose status then tells why
   const auto receive = [&]() -> Status {
@@ -167,7 +168,7 @@ Status CheckpointWorker::do_upload(Job& job, const UploadCheckpoint& effect) {
   v1::CheckpointUploadResult result;
   const auto writer = stub->PutCheckpoint(&job.context, &result);
   v1::CheckpointUpload message;
-  message.mutable_header()->set_checkpoint(effect.checkpoint.n);
+  message.mutable_header()->set_checkpoint(effect.part.checkpoint.n);
   for (const FileEntry& file : effect.files)
     *message.mutable_header()->add_files() = proto::to_wire(file);
   Status sent;

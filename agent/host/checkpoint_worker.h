@@ -46,7 +46,7 @@ class CheckpointWorker {
   void enqueue(Lane& lane, std::string folder, std::function<void(Job&)> work);
   void run(Lane& lane);
   void cancel(Lane& lane, const std::string& folder);
-  Status do_fetch(Job& job, CheckpointId checkpoint);
+  Status do_fetch(Job& job, CheckpointPartId part);
   Status do_upload(Job& job, const UploadCheckpoint& effect);
 
   const CoordinatorEndpoint endpoint_;

@@ -158,10 +158,10 @@ class Runtime::Impl {
                        i.exit.code, i.exit.signal, i.exit.last_line);
         },
         [](const CheckpointFetchFailed& i) {
-          spdlog::warn("{} not fetched: {}", to_string(i.checkpoint), to_string(i.error));
+          spdlog::warn("{} not fetched: {}", to_string(i.part.checkpoint), to_string(i.error));
         },
         [](const CheckpointUploadFailed& i) {
-          spdlog::warn("{} not uploaded: {}", to_string(i.checkpoint), to_string(i.error));
+          spdlog::warn("{} not uploaded: {}", to_string(i.part.checkpoint), to_string(i.error));
         },
         [](const StopRequested&) { spdlog::info("asked to stop"); },
         [](const auto&) {},

@@ -5,6 +5,7 @@
 #include "coordinator/core/data_ledger.h"
 #include "coordinator/core/event_kinds.h"
 #include "coordinator/core/machines.h"
+#include "coordinator/core/pipeline_view.h"
 #include "coordinator/core/replicas.h"
 #include "coordinator/core/rounds.h"
 
@@ -116,7 +117,13 @@ void reopen(Turn& turn, const RoundKey& key, AbortReason reason) {
   round.from_step = round.to_step;
   // Too few replicas is no reason to drift further apart: wait where they are.
   if (reason != AbortReason::kBelowMinReplicas) {
-    round.to_step = std::min(round.to_step + job.spec.sync.every, job.spec.train.steps);
+    const Steps end = std::min(round.to_step + job.spec.sync.every, job.spec.train.steps);
+    round.to_step = std::max(round.from_step, end);
+  }
+  // A stage that lost its last replica has nothing in this round before it trains again, if need be
+  // beyond the end.
+  if (reason == AbortReason::kNoUsableContribution && round.to_step == round.from_step) {
+    round.to_step += job.spec.sync.every;
   }
   JobTimers& timers = turn.volatile_state().timers[key.job];
   timers.close_sent = false;
@@ -271,6 +278,7 @@ void abort_round(Turn& turn, const RoundKey& key, AbortReason reason) {
     contribution.member_index = -1;
     contribution.average = {};
   }
+  refresh_view(turn, key.job);
   for (std::size_t i = 0; i < there.size(); ++i) {
     turn.send(turn.state().replicas.at(there[i]).agent,
               ToReplica<AbortRound>{there[i], AbortRound{key, reason, orders[i]}});

@@ -7,6 +7,7 @@
 #include "coordinator/core/data_ledger.h"
 #include "coordinator/core/event_kinds.h"
 #include "coordinator/core/machines.h"
+#include "coordinator/core/pipeline_view.h"
 #include "coordinator/core/replicas.h"
 #include "coordinator/core/rounds.h"
 
@@ -58,7 +59,7 @@ void advance_job_to(Turn& turn, const RoundKey& key) {
   JobRecord& job = turn.job(key.job);
   job.committed_round = key.round;
   job.committed_at = turn.now();
-  job.committed_step = round.to_step;
+  job.committed_step = std::min(round.to_step, job.spec.train.steps);
   job.committed_tokens += round.tokens;
   job.train_loss = round.train_loss;
   for (JobStage& stage : job.stages) {
@@ -188,6 +189,7 @@ void commit(Turn& turn, const RoundKey& key, const std::vector<Digest>& averages
     open_round(turn, key.job);
     enlist(turn, next_key(job), followers);
   }
+  refresh_view(turn, key.job);
   for (const ReplicaId replica : followers) {
     turn.send(turn.state().replicas.at(replica).agent,
               ToReplica<CommitRound>{replica, commit_for(turn.state(), key, replica)});
@@ -304,7 +306,12 @@ bool resend_round(Turn& turn, const ReplicaRecord& replica) {
   const RoundRecord* round = state.rounds.find(key);
   const ContributionRecord* contribution = state.contributions.find({key, replica.id});
   if (round == nullptr || contribution == nullptr) return true;  // a joiner, or nothing to do yet
-  if (round->state == RoundState::kOpen && contribution->state == ContributionState::kTraining) {
+  // The report may be one from before an abort that this replica has not heard of. On its own it
+  // may rest there; the routers of a pipeline wait for each other.
+  const bool behind = round->aborts > 0 && job.stages.size() > 1 &&
+                      contribution->state == ContributionState::kReported;
+  if (round->state == RoundState::kOpen &&
+      (contribution->state == ContributionState::kTraining || behind)) {
     const OpenRound next{key, round->from_step, round->to_step, contribution->leases.back()};
     if (round->aborts > 0) {
       turn.send(replica.agent,

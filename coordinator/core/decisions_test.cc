@@ -204,5 +204,23 @@ TEST(DataLedger, GivesReturnedSequencesFirstAndMergesThem) {
   EXPECT_EQ(lease(ledger, 0).count, 0);
 }
 
+// ---- shares of a batch
+
+TEST(ShareBatch, FollowsSpeedInWholeMicrobatches) {
+  using Counts = std::vector<std::int64_t>;
+  EXPECT_EQ(share_batch(16, 4, {1}), (Counts{16}));
+  EXPECT_EQ(share_batch(16, 4, {1, 1}), (Counts{16, 16}));
+  EXPECT_EQ(share_batch(16, 4, {3, 1}), (Counts{24, 8}));
+  EXPECT_EQ(share_batch(4, 1, {5, 2, 1}), (Counts{8, 3, 1}));  // ends at 1.6, 1.5 and 1
+}
+
+TEST(ShareBatch, GivesTheSlowestOneMicrobatchAndTheUnknownTheMean) {
+  using Counts = std::vector<std::int64_t>;
+  EXPECT_EQ(share_batch(8, 2, {1000, 1}), (Counts{14, 2}));
+  EXPECT_EQ(share_batch(8, 8, {1000, 1}), (Counts{8, 8}));
+  EXPECT_EQ(share_batch(6, 1, {0, 2, 4}), share_batch(6, 1, {3, 2, 4}));
+  EXPECT_EQ(share_batch(6, 2, {0, 0}), (Counts{6, 6}));
+}
+
 }  // namespace
 }  // namespace shoal::coordinator

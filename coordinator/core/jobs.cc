@@ -6,6 +6,7 @@
 #include "coordinator/core/checkpoints.h"
 #include "coordinator/core/event_kinds.h"
 #include "coordinator/core/machines.h"
+#include "coordinator/core/pipeline_view.h"
 #include "coordinator/core/placing.h"
 #include "coordinator/core/replicas.h"
 #include "coordinator/core/rounds.h"
@@ -312,11 +313,7 @@ bool give_up(Turn& turn, JobId id) {
   return true;
 }
 
-void advance_once(Turn& turn, JobId id) {
-  check_load_limits(turn, id);
-  check_checkpoint_limits(turn, id);
-  if (give_up(turn, id)) return;
-  place(turn, id);
+void advance_phase(Turn& turn, JobId id) {
   switch (job_of(turn, id).phase) {
     case JobPhase::kGathering:
       return gather(turn, id);
@@ -335,6 +332,15 @@ void advance_once(Turn& turn, JobId id) {
     case JobPhase::kFailed:
       return;
   }
+}
+
+void advance_once(Turn& turn, JobId id) {
+  check_load_limits(turn, id);
+  check_checkpoint_limits(turn, id);
+  if (give_up(turn, id)) return;
+  place(turn, id);
+  advance_phase(turn, id);
+  if (!is_terminal(job_of(turn, id).phase)) refresh_view(turn, id);
 }
 
 void advance(Turn& turn, JobId id) {

@@ -6,6 +6,7 @@
 #include "coordinator/core/event_kinds.h"
 #include "coordinator/core/machines.h"
 #include "coordinator/core/membership.h"
+#include "coordinator/core/pipeline_view.h"
 #include "coordinator/core/rounds.h"
 
 namespace shoal::coordinator {
@@ -191,6 +192,7 @@ void catch_up(Turn& turn, ReplicaId id) {
   if (replica.state == ReplicaState::kAssigned || replica.state == ReplicaState::kLoading) {
     return send_assign(turn, replica);
   }
+  resend_view(turn, replica);
   if (!resend_round(turn, replica)) {
     return fail_replica(turn, id, ReplicaFailure::kStale, "it missed more than one commit");
   }

@@ -6,6 +6,7 @@
 #include "coordinator/core/data_ledger.h"
 #include "coordinator/core/event_kinds.h"
 #include "coordinator/core/machines.h"
+#include "coordinator/core/pipeline_view.h"
 #include "coordinator/core/quorum.h"
 #include "coordinator/core/replicas.h"
 
@@ -105,14 +106,37 @@ void add_joiners(Turn& turn, const RoundKey& key, const std::vector<ReplicaId>& 
 
 void enter(Turn& turn, const RoundKey& key, const std::vector<ReplicaId>& replicas) {
   const std::vector<OpenRound> orders = enlist(turn, key, replicas);
+  refresh_view(turn, key.job);
   for (std::size_t i = 0; i < replicas.size(); ++i) {
     turn.send(turn.state().replicas.at(replicas[i]).agent,
               ToReplica<OpenRound>{replicas[i], orders[i]});
   }
 }
 
+// Holders that cannot wait for the next round: their stage trains this one with too few replicas.
+std::vector<ReplicaId> needed_now(const State& state, const RoundKey& key) {
+  const JobRecord& job = state.jobs.at(key.job);
+  std::vector<ReplicaId> needed;
+  const std::vector<ReplicaId> there = enlisted(state, key);
+  if (stage_count(job) == 1 || there.empty()) return needed;
+  for (StageIndex stage = 0; stage < stage_count(job); ++stage) {
+    std::vector<ReplicaId> waiting = holders(state, job, stage);
+    const auto all = static_cast<std::int64_t>(waiting.size());
+    std::erase_if(waiting, [&](ReplicaId id) {
+      return std::find(there.begin(), there.end(), id) != there.end();
+    });
+    const std::int64_t training = all - static_cast<std::int64_t>(waiting.size());
+    if (training < job.spec.swarm.min_replicas) {
+      needed.insert(needed.end(), waiting.begin(), waiting.end());
+    }
+  }
+  return needed;
+}
+
 void check_open(Turn& turn, const RoundKey& key) {
   const JobRecord& job = turn.state().jobs.at(key.job);
+  const std::vector<ReplicaId> late = needed_now(turn.state(), key);
+  if (!late.empty()) return enter(turn, key, late);
   const auto decision =
       decide_quorum(quorum_input(turn, job, turn.state().rounds.at(key)), turn.options());
   if (decision.look_again_at) look_again(turn, key.job, *decision.look_again_at);
@@ -216,7 +240,10 @@ void on_report(Turn& turn, ReplicaId replica, const RoundReport& report) {
   const ContributionRecord* known = turn.state().contributions.find({report.key, replica});
   const RoundRecord* round = turn.state().rounds.find(report.key);
   if (known == nullptr || round == nullptr || round->state != RoundState::kOpen) return;
-  if (known->state != ContributionState::kTraining) return;  // said twice
+  // Said twice, unless it went on after an abort.
+  const bool newer =
+      known->state == ContributionState::kReported && report.steps > known->report.steps;
+  if (known->state != ContributionState::kTraining && !newer) return;
   ContributionRecord& contribution = turn.contribution(report.key, replica);
   contribution.state = ContributionState::kReported;
   contribution.report = report;

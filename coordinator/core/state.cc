@@ -243,6 +243,14 @@ std::vector<ReplicaId> round_replicas(const State& state, const RoundKey& key) {
   return ids;
 }
 
+std::vector<ReplicaId> enlisted(const State& state, const RoundKey& key) {
+  std::vector<ReplicaId> ids = round_replicas(state, key);
+  std::erase_if(ids, [&](ReplicaId id) {
+    return !is_live(state, id) || state.contributions.at({key, id}).leases.empty();
+  });
+  return ids;
+}
+
 bool is_live(const State& state, ReplicaId replica) { return state.replicas.contains(replica); }
 
 const JobRecord* live_job_by_name(const State& state, const std::string& name) {

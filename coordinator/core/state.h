@@ -103,6 +103,8 @@ StageCover weakest_stage(const State& state, const JobRecord& job);
 double speed_of(const State& state, ReplicaId replica);  // FLOP/s of its device; 0: not known
 std::vector<ReplicaId> round_replicas(const State& state,
                                       const RoundKey& key);  // with a contribution
+// Live replicas that were told to train this round.
+std::vector<ReplicaId> enlisted(const State& state, const RoundKey& key);
 bool is_live(const State& state, ReplicaId replica);
 const JobRecord* live_job_by_name(const State& state, const std::string& name);
 

@@ -248,6 +248,34 @@ TEST_F(CheckpointTransferTest, FilesGoThereAndBack) {
   EXPECT_FALSE(std::filesystem::exists(files_->folder(kId)));
 }
 
+TEST_F(CheckpointTransferTest, AReplicaGetsTheFilesOfItsStageAndTheSharedOnes) {
+  const std::vector<FileEntry> first{entry("config.json", "{}"),
+                                     entry("model-00001-of-00002.safetensors", "one")};
+  const std::vector<FileEntry> second{entry("model-00002-of-00002.safetensors", "two")};
+  record_.parts.resize(2);
+  record_.parts[0].files = first;
+  record_.parts[1] = {.writer = {}, .state = CheckpointState::kUploading, .files = second};
+  service_->checkpoint_changed(record_);
+  ASSERT_TRUE(put(second, "two").ok());
+  ASSERT_TRUE(put(first, "{}one").ok());
+  EXPECT_EQ(inputs_.count<CheckpointUploaded>(), 2);
+  change(CheckpointState::kStored);
+  grpc::ClientContext context;
+  TestAgent::prepare(context);
+  v1::GetCheckpointRequest request;
+  request.set_checkpoint(kId.n);
+  request.set_stage(1);
+  auto reader = stub_->GetCheckpoint(&context, request);
+  v1::CheckpointUpload message;
+  ASSERT_TRUE(reader->Read(&message));
+  ASSERT_EQ(message.header().files_size(), 2);
+  EXPECT_EQ(message.header().files(1).path(), "model-00002-of-00002.safetensors");
+  std::string received;
+  while (reader->Read(&message)) received += message.chunk().data();
+  EXPECT_TRUE(reader->Finish().ok());
+  EXPECT_EQ(received, "{}two");
+}
+
 TEST_F(CheckpointTransferTest, AnUploadThatOvertakesItsAnnouncementWaitsForIt) {
   change(CheckpointState::kWriting);
   auto upload = std::async(std::launch::async, [&] { return put(files_of_part(), content()); });

@@ -123,6 +123,7 @@ Result<std::unique_ptr<CheckpointFiles>> CheckpointFiles::open(const std::string
 struct CheckpointFiles::Upload::Parts {
   CheckpointFiles& owner;
   CheckpointId id;
+  StageIndex stage, stages;
   std::vector<FileEntry> files;
   std::string partial;       // the folder
   std::size_t index = 0;     // the file being written
@@ -178,7 +179,7 @@ CheckpointFiles::Upload::~Upload() {
   if (parts_->fd >= 0) ::close(parts_->fd);
   (void)remove_tree(parts_->partial);  // what stays is removed at the next start
   const std::lock_guard guard(parts_->owner.mutex_);
-  parts_->owner.uploading_.erase(parts_->id);
+  parts_->owner.uploading_.erase({parts_->id, parts_->stage});
 }
 
 Status CheckpointFiles::Upload::write(std::span<const std::byte> bytes) {
@@ -216,13 +217,44 @@ Result<Bytes> CheckpointFiles::Upload::finish() {
   for (const std::string& folder : folders) {
     if (Status s = sync_folder(folder); !s.ok()) return s.error();
   }
-  const std::string target = parts.owner.folder(parts.id);
+  const std::string target = parts.owner.part(parts.id, parts.stage);
   if (Status s = remove_tree(target); !s.ok()) return s.error();  // of a start that died here
   if (::rename(parts.partial.c_str(), target.c_str()) != 0) {
     return disk_error(target, "cannot place the checkpoint", errno);
   }
   if (Status s = sync_folder(parts.owner.root_); !s.ok()) return s.error();
+  if (Status s = parts.owner.join_parts(parts.id, parts.stages); !s.ok()) return s.error();
   return parts.total;
+}
+
+// Links the files of all parts into the folder, once they are all there. Links, because a part must
+// stay whole until the folder is.
+Status CheckpointFiles::join_parts(CheckpointId id, StageIndex stages) {
+  const std::lock_guard guard(joining_);
+  for (StageIndex stage = 0; stage < stages; ++stage) {
+    if (!fs::exists(part(id, stage))) return {};
+  }
+  const std::string joined = folder(id) + ".partial";
+  if (Status s = remove_tree(joined); !s.ok()) return s;
+  std::error_code failure;
+  for (StageIndex stage = 0; stage < stages && !failure; ++stage) {
+    fs::copy(part(id, stage), joined,
+             fs::copy_options::recursive | fs::copy_options::create_hard_links, failure);
+  }
+  if (failure) return disk_error(joined, "cannot join the parts", failure.value());
+  for (const auto& entry : fs::recursive_directory_iterator(joined, failure)) {
+    if (!entry.is_directory()) continue;
+    if (Status s = sync_folder(entry.path().string()); !s.ok()) return s;
+  }
+  if (Status s = sync_folder(joined); !s.ok()) return s;
+  if (Status s = remove_tree(folder(id)); !s.ok()) return s;  // of a start that died here
+  fs::rename(joined, folder(id), failure);
+  if (failure) return disk_error(folder(id), "cannot place the checkpoint", failure.value());
+  if (Status s = sync_folder(root_); !s.ok()) return s;
+  for (StageIndex stage = 0; stage < stages; ++stage) {
+    if (Status s = remove_tree(part(id, stage)); !s.ok()) return s;
+  }
+  return {};
 }
 
 Status CheckpointFiles::check_room(const std::vector<FileEntry>& files) const {
@@ -245,19 +277,24 @@ Status CheckpointFiles::check_room(const std::vector<FileEntry>& files) const {
 }
 
 Result<std::unique_ptr<CheckpointFiles::Upload>> CheckpointFiles::begin(
-    CheckpointId id, const std::vector<FileEntry>& files) {
+    CheckpointId id, StageIndex stage, StageIndex stages, const std::vector<FileEntry>& files) {
   if (Status s = check_list(files); !s.ok()) return s.error();
   if (Status s = check_room(files); !s.ok()) return s.error();
   {
     const std::lock_guard guard(mutex_);
-    if (!uploading_.insert(id).second) {
+    if (!uploading_.insert({id, stage}).second) {
       return Error{.code = Code::kConflict,
                    .message = to_string(id) + " is being uploaded already",
                    .remedy = "wait for that upload to end"};
     }
   }
-  std::unique_ptr<Upload> upload(new Upload(std::unique_ptr<Upload::Parts>(new Upload::Parts{
-      .owner = *this, .id = id, .files = files, .partial = folder(id) + ".partial"})));
+  std::unique_ptr<Upload> upload(new Upload(std::unique_ptr<Upload::Parts>(
+      new Upload::Parts{.owner = *this,
+                        .id = id,
+                        .stage = stage,
+                        .stages = stages,
+                        .files = files,
+                        .partial = folder(id) + "." + std::to_string(stage) + ".partial"})));
   if (Status s = remove_tree(upload->parts_->partial); !s.ok()) return s.error();
   if (Status s = make_folders(upload->parts_->partial); !s.ok()) return s.error();
   if (Status s = upload->parts_->advance(); !s.ok()) return s.error();
@@ -295,6 +332,18 @@ Status CheckpointFiles::read(CheckpointId id, const std::vector<FileEntry>& file
 }
 
 Status CheckpointFiles::remove(CheckpointId id) {
+  std::vector<std::string> parts;
+  std::error_code failure;
+  for (const auto& entry : fs::directory_iterator(root_, failure)) {
+    const std::string name = entry.path().filename().string();
+    if (name.starts_with(to_string(id) + ".") && name.ends_with(".part")) {
+      parts.push_back(entry.path().string());
+    }
+  }
+  if (failure) return disk_error(root_, "cannot list the folder", failure.value());
+  for (const std::string& path : parts) {
+    if (Status s = remove_tree(path); !s.ok()) return s;
+  }
   const std::string target = folder(id), doomed = target + ".deleted";
   // Renamed first: a removal that is cut short must not leave a folder that looks complete.
   if (::rename(target.c_str(), doomed.c_str()) != 0) {

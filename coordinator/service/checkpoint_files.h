@@ -1,7 +1,8 @@
-// The folders of stored checkpoints: <root>/<ckpt_id>. An upload is written to <ckpt_id>.partial,
-// checked against the announced sizes and SHA-256, synced, and only then renamed, so a folder
-// without a suffix is always complete. Which checkpoints exist is the store's business; here are
-// bytes only.
+// The folders of stored checkpoints: <root>/<ckpt_id>. An upload is the part of one stage. It is
+// written to <ckpt_id>.<stage>.partial, checked against the announced sizes and SHA-256, synced,
+// and only then renamed to <ckpt_id>.<stage>.part; when the parts of all stages are there they
+// become the folder. So a folder without a suffix is always complete. Which checkpoints exist is
+// the store's business; here are bytes only.
 #pragma once
 
 #include <cstddef>
@@ -24,7 +25,7 @@ class CheckpointFiles {
   static constexpr std::size_t kFilesMax = 10'000;
   static constexpr std::size_t kChunkBytes = std::size_t{1} << 20;
 
-  // Creates the root and removes what an earlier process left unfinished.
+  // Creates the root and removes what an earlier process left unfinished; whole parts stay.
   static Result<std::unique_ptr<CheckpointFiles>> open(const std::string& root);
 
   std::string folder(CheckpointId id) const { return root_ + "/" + to_string(id); }
@@ -37,7 +38,8 @@ class CheckpointFiles {
     Upload& operator=(const Upload&) = delete;
 
     Status write(std::span<const std::byte> bytes);  // the files back to back
-    Result<Bytes> finish();                          // verified, durable and renamed
+    // Verified, durable and renamed; after the last part of the checkpoint the folder is there.
+    Result<Bytes> finish();
 
    private:
     friend class CheckpointFiles;
@@ -46,23 +48,30 @@ class CheckpointFiles {
     std::unique_ptr<Parts> parts_;
   };
 
-  // kConflict: this checkpoint is being uploaded already. kResourceExhausted: the disk has no room.
-  // kInvalidArgument: a path that is not safe. The object must outlive the upload.
-  Result<std::unique_ptr<Upload>> begin(CheckpointId id, const std::vector<FileEntry>& files);
+  // The part of `stage` of a checkpoint of `stages`. kConflict: it is being uploaded already.
+  // kResourceExhausted: the disk has no room. kInvalidArgument: a path that is not safe. The object
+  // must outlive the upload.
+  Result<std::unique_ptr<Upload>> begin(CheckpointId id, StageIndex stage, StageIndex stages,
+                                        const std::vector<FileEntry>& files);
 
   // Hands out the files back to back; `sink` returns false to stop early.
   Status read(CheckpointId id, const std::vector<FileEntry>& files,
               const std::function<bool(std::span<const std::byte>)>& sink) const;
 
-  Status remove(CheckpointId id);  // also when it is not there
+  Status remove(CheckpointId id);  // with its parts; also when it is not there
 
  private:
   explicit CheckpointFiles(std::string root) : root_(std::move(root)) {}
+  std::string part(CheckpointId id, StageIndex stage) const {
+    return folder(id) + "." + std::to_string(stage) + ".part";
+  }
   Status check_room(const std::vector<FileEntry>& files) const;
+  Status join_parts(CheckpointId id, StageIndex stages);
 
   const std::string root_;
   std::mutex mutex_;
-  std::set<CheckpointId> uploading_;
+  std::set<std::pair<CheckpointId, StageIndex>> uploading_;
+  std::mutex joining_;  // the last parts of a checkpoint may end at the same moment
 };
 
 // Relative, below its folder, no "." or ".." or empty component, no control characters.

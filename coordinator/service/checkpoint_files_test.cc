@@ -43,7 +43,7 @@ class CheckpointFilesTest : public ::testing::Test {
 TEST_F(CheckpointFilesTest, AnUploadInOddPiecesComesBackWhole) {
   const std::vector<FileEntry> list{entry("config.json", "{}"), entry("empty", ""),
                                     entry("state/outer.bin", "0123456789")};
-  auto upload = files_->begin(id_, list);
+  auto upload = files_->begin(id_, 0, 1, list);
   ASSERT_TRUE(upload.ok()) << to_string(upload.error());
   for (const char* piece : {"{", "}012", "3456789"})
     ASSERT_TRUE((*upload)->write(bytes(piece)).ok());
@@ -58,9 +58,35 @@ TEST_F(CheckpointFilesTest, AnUploadInOddPiecesComesBackWhole) {
   EXPECT_TRUE(files_->remove(id_).ok());
 }
 
+TEST_F(CheckpointFilesTest, PartsOfStagesBecomeOneFolderWhenAllAreThere) {
+  const std::vector<FileEntry> first{entry("config.json", "{}"), entry("state/1.bin", "one")};
+  const std::vector<FileEntry> second{entry("state/2.bin", "two")};
+  const auto put = [&](StageIndex stage, const std::vector<FileEntry>& list, const char* content) {
+    auto upload = files_->begin(id_, stage, 2, list);
+    return upload.ok() && (*upload)->write(bytes(content)).ok() && (*upload)->finish().ok();
+  };
+  ASSERT_TRUE(put(1, second, "two"));
+  EXPECT_FALSE(std::filesystem::exists(files_->folder(id_)));
+  open();                              // a restart keeps whole parts
+  ASSERT_TRUE(put(1, second, "two"));  // said again
+  EXPECT_FALSE(std::filesystem::exists(files_->folder(id_)));
+  ASSERT_TRUE(put(0, first, "{}one"));
+  EXPECT_EQ(read(id_, {first[0], first[1], second[0]}), "{}onetwo");
+  ASSERT_TRUE(files_->remove(id_).ok());
+  EXPECT_TRUE(nothing_left());
+}
+
+TEST_F(CheckpointFilesTest, RemovingACheckpointTakesItsPartsAlong) {
+  auto upload = files_->begin(id_, 1, 2, {entry("b", "two")});
+  ASSERT_TRUE((*upload)->write(bytes("two")).ok());
+  ASSERT_TRUE((*upload)->finish().ok());
+  ASSERT_TRUE(files_->remove(id_).ok());
+  EXPECT_TRUE(nothing_left());
+}
+
 TEST_F(CheckpointFilesTest, AWrongHashIsDataLossAndLeavesNothing) {
   {
-    auto upload = files_->begin(id_, {entry("a", "right")});
+    auto upload = files_->begin(id_, 0, 1, {entry("a", "right")});
     const Status status = (*upload)->write(bytes("wrong"));
     ASSERT_FALSE(status.ok());
     EXPECT_EQ(status.error().code, Code::kDataLoss);
@@ -70,35 +96,36 @@ TEST_F(CheckpointFilesTest, AWrongHashIsDataLossAndLeavesNothing) {
 
 TEST_F(CheckpointFilesTest, TooFewAndTooManyBytesAreRefused) {
   {
-    auto upload = files_->begin(id_, {entry("a", "right")});
+    auto upload = files_->begin(id_, 0, 1, {entry("a", "right")});
     ASSERT_TRUE((*upload)->write(bytes("rig")).ok());
     EXPECT_EQ((*upload)->finish().error().code, Code::kInvalidArgument);
   }
-  auto upload = files_->begin(id_, {entry("a", "right")});
+  auto upload = files_->begin(id_, 0, 1, {entry("a", "right")});
   EXPECT_EQ((*upload)->write(bytes("right!")).error().code, Code::kInvalidArgument);
 }
 
 TEST_F(CheckpointFilesTest, PathsThatLeaveTheFolderAreRefused) {
   for (const char* path : {"", "/etc/passwd", "../x", "a/../../x", "a//b", "a/", ".", "a\nb"}) {
     EXPECT_FALSE(is_safe_path(path)) << path;
-    EXPECT_FALSE(files_->begin(id_, {entry(path, "x")}).ok()) << path;
+    EXPECT_FALSE(files_->begin(id_, 0, 1, {entry(path, "x")}).ok()) << path;
   }
   EXPECT_TRUE(is_safe_path("model-00001-of-00002.safetensors"));
   EXPECT_TRUE(is_safe_path("optimizer/..a/b"));
-  EXPECT_FALSE(files_->begin(id_, {entry("a", "x"), entry("a", "x")}).ok());
-  EXPECT_FALSE(files_->begin(id_, {}).ok());
+  EXPECT_FALSE(files_->begin(id_, 0, 1, {entry("a", "x"), entry("a", "x")}).ok());
+  EXPECT_FALSE(files_->begin(id_, 0, 1, {}).ok());
 }
 
 TEST_F(CheckpointFilesTest, ACheckpointHasOneUploadAtATime) {
-  auto first = files_->begin(id_, {entry("a", "x")});
+  auto first = files_->begin(id_, 0, 1, {entry("a", "x")});
   ASSERT_TRUE(first.ok());
-  EXPECT_EQ(files_->begin(id_, {entry("a", "x")}).error().code, Code::kConflict);
+  EXPECT_EQ(files_->begin(id_, 0, 1, {entry("a", "x")}).error().code, Code::kConflict);
   first->reset();
-  EXPECT_TRUE(files_->begin(id_, {entry("a", "x")}).ok());
+  EXPECT_TRUE(files_->begin(id_, 0, 1, {entry("a", "x")}).ok());
 }
 
 TEST_F(CheckpointFilesTest, WhatDoesNotFitIsRefusedBeforeAByteIsWritten) {
-  const auto refused = files_->begin(id_, {{"a", Bytes(std::int64_t{1} << 60), sha256_of("")}});
+  const auto refused =
+      files_->begin(id_, 0, 1, {{"a", Bytes(std::int64_t{1} << 60), sha256_of("")}});
   ASSERT_FALSE(refused.ok());
   EXPECT_EQ(refused.error().code, Code::kResourceExhausted);
   EXPECT_THAT(refused.error().remedy, ::testing::HasSubstr("free space"));
@@ -117,7 +144,7 @@ TEST_F(CheckpointFilesTest, LeftoversGoAtTheNextStart) {
 
 TEST_F(CheckpointFilesTest, AStoredFileThatShrankIsDataLoss) {
   const std::vector<FileEntry> list{entry("a", "content")};
-  auto upload = files_->begin(id_, list);
+  auto upload = files_->begin(id_, 0, 1, list);
   ASSERT_TRUE((*upload)->write(bytes("content")).ok());
   ASSERT_TRUE((*upload)->finish().ok());
   std::filesystem::resize_file(files_->folder(id_) + "/a", 3);

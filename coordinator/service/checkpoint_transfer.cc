@@ -1,5 +1,7 @@
 #include "coordinator/service/checkpoint_transfer.h"
 
+#include <regex>
+
 #include "coordinator/service/agent_session.h"
 #include "proto/agent.grpc.pb.h"
 #include "proto/convert.h"
@@ -32,6 +34,23 @@ const CheckpointPart* find_part(const CheckpointRecord& record,
     if (part.state != CheckpointState::kWriting && part.files == files) return &part;
   }
   return nullptr;
+}
+
+// "model-00002-of-00004.safetensors": the weights or the state of one stage.
+bool is_shard(const std::string& path) {
+  static const std::regex kShard("-[0-9]{5}-of-[0-9]{5}");
+  return std::regex_search(path, kShard);
+}
+
+// What a replica of this stage loads: what its stage wrote, and the small files that belong to all.
+std::vector<FileEntry> files_for_stage(const CheckpointRecord& record, StageIndex stage) {
+  std::vector<FileEntry> files;
+  for (std::size_t i = 0; i < record.parts.size(); ++i) {
+    for (const FileEntry& file : record.parts[i].files) {
+      if (static_cast<StageIndex>(i) == stage || !is_shard(file.path)) files.push_back(file);
+    }
+  }
+  return files;
 }
 
 // Whether a failed upload will fail again, so that the coordinator must hear of it. A stream that
@@ -93,6 +112,7 @@ Result<CheckpointTransfer::Announced> CheckpointTransfer::announced(
   if (record == nullptr) return unknown(id);
   if (const CheckpointPart* part = find_part(*record, files)) {
     return Announced{static_cast<StageIndex>(part - record->parts.data()),
+                     static_cast<StageIndex>(record->parts.size()),
                      part->state == CheckpointState::kStored};
   }
   if (record->state == CheckpointState::kWriting) {
@@ -103,11 +123,11 @@ Result<CheckpointTransfer::Announced> CheckpointTransfer::announced(
   return invalid("the files are not those of CheckpointWritten", "header.files");
 }
 
-Status CheckpointTransfer::receive(Active& active, CheckpointId id,
+Status CheckpointTransfer::receive(Active& active, CheckpointId id, const Announced& part,
                                    const std::vector<FileEntry>& files,
                                    grpc::ServerReader<v1::CheckpointUpload>* reader,
                                    Bytes& stored) {
-  auto upload = files_.begin(id, files);
+  auto upload = files_.begin(id, part.stage, part.stages, files);
   if (!upload) return upload.error();
   v1::CheckpointUpload message;
   while (reader->Read(&message)) {
@@ -145,7 +165,7 @@ grpc::Status CheckpointTransfer::put(grpc::ServerContext* context,
     result->set_stored_bytes(stored.n);
     return grpc::Status::OK;
   }
-  const Status received = receive(active, id, *files, reader, stored);
+  const Status received = receive(active, id, *part, *files, reader, stored);
   if (received.ok()) {
     if (!inputs_.post(CheckpointUploaded{id, part->stage})) {
       return {grpc::StatusCode::UNAVAILABLE, "the coordinator is stopping; upload again later"};
@@ -171,7 +191,7 @@ grpc::Status CheckpointTransfer::get(grpc::ServerContext* context,
     const CheckpointRecord* record = known_.find(id);
     if (record == nullptr || record->state != CheckpointState::kStored)
       return to_status(unknown(id));
-    files = all_files(*record);
+    files = files_for_stage(*record, request->stage());
   }
   v1::CheckpointUpload message;
   message.mutable_header()->set_checkpoint(id.n);

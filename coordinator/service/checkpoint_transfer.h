@@ -56,11 +56,12 @@ class CheckpointTransfer {
 
   // The stage whose files are being uploaded, and how far that part is.
   struct Announced {
-    StageIndex stage = 0;
+    StageIndex stage = 0, stages = 1;
     bool stored = false;
   };
   Result<Announced> announced(CheckpointId id, const std::vector<FileEntry>& files);
-  Status receive(Active& active, CheckpointId id, const std::vector<FileEntry>& files,
+  Status receive(Active& active, CheckpointId id, const Announced& part,
+                 const std::vector<FileEntry>& files,
                  grpc::ServerReader<v1::CheckpointUpload>* reader, Bytes& stored);
 
   CheckpointFiles& files_;

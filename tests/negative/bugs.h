@@ -29,6 +29,10 @@ enum class Bug {
   kLostCommits,         // commits never reach the trainers
   kWrongAverage,        // every member forgets the last contribution, all agree on the result
   kTwoOnDevice,         // the core records every replica on device 0
+  kOneStageAgrees,      // a vote in one stage counts for the members of the others
+  kMixedCheckpoint,     // the last part of a checkpoint is of an earlier round
+  kLostViews,           // now and then a view is not sent
+  kSameView,            // every view has the number 1
 };
 
 struct PlantedBug {

@@ -1,5 +1,7 @@
 // Stories that must end well, each told at the exact moment that matters. The seeds of the campaign
 // find such moments by chance; these keep the known ones.
+#include <algorithm>
+
 #include <gtest/gtest.h>
 
 #include "tests/scenarios/cluster.h"
@@ -122,6 +124,111 @@ TEST(Scenario, AUserCancelsAndTheDevicesAreFreeForTheNextJob) {
   next.name = "next";
   cluster.submit(next);
   ASSERT_TRUE(cluster.until([&] { return cluster.job()->spec.name == "next"; }));
+  EXPECT_TRUE(cluster.until_phase(JobPhase::kCompleted)) << cluster.objection();
+}
+
+// ---- pipelines
+
+JobSpec pipeline(std::int64_t stages, std::int64_t rounds) {
+  JobSpec spec = Cluster::small_job(rounds);
+  spec.model.layers = spec.swarm.stages = stages;
+  spec.train.microbatch = 1;
+  return spec;
+}
+
+// Kills every trainer that serves this stage now.
+int kill_stage(Cluster& cluster, StageIndex stage) {
+  int killed = 0;
+  for (const auto& [id, replica] : cluster.world().tables().replicas) {
+    if (replica.stage != stage || is_terminal(replica.state)) continue;
+    if (Trainer* trainer = cluster.world().trainer_of(id)) trainer->kill(9), ++killed;
+  }
+  return killed;
+}
+
+TEST(Scenario, FourAgentsTrainAPipelineOfTwoStages) {
+  Cluster cluster(4);
+  cluster.submit(pipeline(2, 6));
+  ASSERT_TRUE(cluster.until_phase(JobPhase::kCompleted)) << cluster.objection();
+  EXPECT_EQ(cluster.job()->committed_round, 6);
+  EXPECT_EQ(cluster.job()->committed_tokens, Tokens(6 * 2 * 5 * 2 * 8));  // of the two routers
+  EXPECT_EQ(cluster.count(3, ContributionState::kCommitted), 4);
+  EXPECT_EQ(cluster.round(3)->stages.size(), 2u);
+  EXPECT_NE(cluster.round(3)->stages[0].anchor, cluster.round(3)->stages[1].anchor);
+  EXPECT_EQ(cluster.job()->view, 1) << "nobody came or went";
+}
+
+TEST(Scenario, AReplicaOfALaterStageDiesInTheReduceAndOnlyItsStageTriesAgain) {
+  Cluster cluster(6);
+  cluster.submit(pipeline(2, 6));
+  ASSERT_TRUE(cluster.until([&] {
+    const auto* round = cluster.job() ? cluster.round(3) : nullptr;
+    return round != nullptr && round->state == coordinator::RoundState::kReducing;
+  })) << cluster.objection();
+  Trainer* doomed = nullptr;
+  for (const auto& [id, replica] : cluster.world().tables().replicas) {
+    if (replica.stage == 1) doomed = cluster.world().trainer_of(id);
+  }
+  ASSERT_NE(doomed, nullptr);
+  doomed->kill(9);
+  ASSERT_TRUE(cluster.until_round(3, seconds(10))) << cluster.objection();
+  EXPECT_EQ(cluster.round(3)->stages[0].attempt, 1);
+  EXPECT_EQ(cluster.round(3)->stages[1].attempt, 2);
+  EXPECT_EQ(cluster.count(3, ContributionState::kCommitted), 5);
+  EXPECT_TRUE(cluster.until_phase(JobPhase::kCompleted)) << cluster.objection();
+}
+
+TEST(Scenario, AStageWithoutReplicasIsLoadedFromTheCheckpointOfThatRound) {
+  Cluster cluster(3);
+  JobSpec spec = pipeline(3, 12);
+  spec.checkpoint.every_rounds = 1;
+  cluster.submit(spec);
+  const auto stored = [&](RoundNumber round) {
+    const auto& all = cluster.world().tables().checkpoints;
+    return std::any_of(all.begin(), all.end(), [&](const auto& entry) {
+      return entry.second.key.round == round &&
+             entry.second.state == coordinator::CheckpointState::kStored;
+    });
+  };
+  ASSERT_TRUE(cluster.until([&] {
+    return cluster.job() && stored(cluster.job()->committed_round);
+  })) << cluster.objection();
+  ASSERT_EQ(kill_stage(cluster, 1), 1);
+  ASSERT_TRUE(cluster.until_phase(JobPhase::kStalled)) << cluster.objection();
+  EXPECT_EQ(cluster.job()->reason, JobReason::kLastReplicaLost);
+  EXPECT_NE(cluster.job()->detail.find("stage 1"), std::string::npos) << cluster.job()->detail;
+  ASSERT_TRUE(cluster.until_phase(JobPhase::kCompleted)) << cluster.objection();
+  EXPECT_EQ(cluster.job()->lineage, 0) << "the others kept their progress";
+}
+
+TEST(Scenario, AStageWithoutReplicasAndWithoutCheckpointTakesTheJobBack) {
+  Cluster cluster(3);
+  cluster.submit(pipeline(3, 8));
+  ASSERT_TRUE(cluster.until_round(3)) << cluster.objection();
+  ASSERT_EQ(kill_stage(cluster, 2), 1);
+  ASSERT_TRUE(cluster.until([&] { return cluster.job()->lineage == 1; })) << cluster.objection();
+  EXPECT_EQ(cluster.job()->committed_round, 0);
+  ASSERT_TRUE(cluster.until_phase(JobPhase::kCompleted)) << cluster.objection();
+  EXPECT_EQ(cluster.job()->committed_round, 8);
+}
+
+TEST(Scenario, ALostRouterIsReplacedAtOnceWhenItsStageHasTooFew) {
+  Cluster cluster(4);
+  JobSpec spec = pipeline(2, 20);
+  spec.swarm.min_replicas = 2;
+  cluster.submit(spec);
+  ASSERT_TRUE(cluster.until_round(3)) << cluster.objection();
+  for (const auto& [id, replica] : cluster.world().tables().replicas) {
+    if (replica.stage != 0) continue;
+    cluster.world().trainer_of(id)->kill(9);
+    break;
+  }
+  ASSERT_TRUE(cluster.until_phase(JobPhase::kStalled)) << cluster.objection();
+  EXPECT_EQ(cluster.job()->reason, JobReason::kBelowMinReplicas);
+  const RoundNumber stalled_in = cluster.job()->committed_round + 1;
+  ASSERT_TRUE(cluster.until_round(stalled_in)) << cluster.objection();
+  EXPECT_EQ(cluster.count(stalled_in, ContributionState::kCommitted), 4);
+  EXPECT_EQ(cluster.job()->lineage, 0);
   EXPECT_TRUE(cluster.until_phase(JobPhase::kCompleted)) << cluster.objection();
 }
 

@@ -61,6 +61,12 @@ struct Reported {
   const std::vector<DataLease>& sequences;
 };
 
+// A replica of a pipeline takes an inner step with the newest view that it was told.
+struct InnerStep {
+  ReplicaId replica;
+  const PipelineView& view;
+};
+
 // A trainer completed a reduce and votes with `digest`.
 struct Averaged {
   ReplicaId replica;
@@ -100,6 +106,7 @@ class Checker {
   virtual void state_held(const StateHeld&) {}
   virtual void contributed(const Contributed&) {}
   virtual void reported(const Reported&) {}
+  virtual void stepped(const InnerStep&) {}
   virtual void averaged(const Averaged&) {}
   virtual void outer_stepped(const OuterStepped&) {}
   virtual void replica_started(const std::string& /*device*/, ReplicaId) {}

@@ -68,6 +68,11 @@ void CoordinatorProcess::agent_hello(ConnectionId connection, const Hello& hello
 void CoordinatorProcess::agent_said(ConnectionId connection, const FromAgent& message) {
   if (!alive()) return;
   FromAgent said = message;
+  std::visit(
+      [&](const auto& body) {
+        if constexpr (requires { body.replica; }) heard_on_[body.replica] = connection;
+      },
+      said);
   if (swallow(said)) return;
   const std::string line = describe(said);
   if (!line.empty()) sim_.log("C< " + std::to_string(connection.n) + " " + line);
@@ -79,17 +84,25 @@ void CoordinatorProcess::agent_hung_up(ConnectionId connection) {
   input(AgentHungUp{connection});
 }
 
+StageIndex CoordinatorProcess::stage_of_replica(ReplicaId id) const {
+  const auto replica = tables().replicas.find(id);
+  return replica == tables().replicas.end() ? 0 : replica->second.stage;
+}
+
 // The planted bugs of what the core hears; true: it hears nothing.
 bool CoordinatorProcess::swallow(FromAgent& message) {
   if (auto* vote = std::get_if<FromReplica<Vote>>(&message)) {
-    votes_[{vote->body.key, vote->body.attempt}] = vote->body.average;
+    const StageIndex stage = stage_of_replica(vote->replica);
+    votes_[{vote->body.key, stage, vote->body.attempt}] = vote->body.average;
+    if (sim_.bug == Bug::kOneStageAgrees) forge_votes(vote->body, vote->replica);
   }
   if (auto* report = std::get_if<FromReplica<RoundReport>>(&message)) {
     if (sim_.misbehave(Bug::kLostReports)) return true;
     if (sim_.misbehave(Bug::kDoubleCount)) report->body.drawn += report->body.drawn;
   }
   if (auto* broken = std::get_if<FromReplica<ReduceFailed>>(&message)) {
-    const auto vote = votes_.find({broken->body.key, broken->body.attempt});
+    const StageIndex stage = stage_of_replica(broken->replica);
+    const auto vote = votes_.find({broken->body.key, stage, broken->body.attempt});
     if (vote != votes_.end() && sim_.misbehave(Bug::kForgedVote)) {
       const Vote forged{broken->body.key, broken->body.attempt, vote->second, {}};
       const ReplicaId replica = broken->replica;
@@ -103,14 +116,34 @@ bool CoordinatorProcess::swallow(FromAgent& message) {
   return false;
 }
 
+// The members of all other stages vote the same at once.
+void CoordinatorProcess::forge_votes(const Vote& vote, ReplicaId voter) {
+  const auto round = tables().rounds.find(vote.key);
+  const auto own = tables().contributions.find({vote.key, voter});
+  if (round == tables().rounds.end() || own == tables().contributions.end()) return;
+  std::vector<ContributionRecord> others;
+  for (auto it = tables().contributions.lower_bound({vote.key, ReplicaId{}});
+       it != tables().contributions.end() && it->first.first == vote.key; ++it) {
+    const ContributionRecord& contribution = it->second;
+    if (contribution.stage == own->second.stage) continue;
+    if (contribution.state == ContributionState::kMember) others.push_back(contribution);
+  }
+  for (const ContributionRecord& member : others) {
+    const auto connection = heard_on_.find(member.replica);
+    if (connection == heard_on_.end() || !sim_.misbehave(Bug::kOneStageAgrees)) continue;
+    const Vote forged{vote.key, stage_of(round->second, member.stage).attempt, vote.average, {}};
+    input(AgentSaid{connection->second, FromReplica<Vote>{member.replica, forged}});
+  }
+}
+
 // Without this replica its job has fewer than it needs.
 bool CoordinatorProcess::needed(ReplicaId id) const {
   const auto replica = tables().replicas.find(id);
   if (replica == tables().replicas.end()) return false;
   const JobRecord& job = tables().jobs.at(replica->second.job);
-  std::int64_t serving = 0;
+  std::int64_t serving = 0;  // in its stage
   for (const auto& [other, record] : tables().replicas) {
-    serving += record.job == job.id &&
+    serving += record.job == job.id && record.stage == replica->second.stage &&
                (record.state == ReplicaState::kServing || record.state == ReplicaState::kAveraging);
   }
   return job.phase == JobPhase::kTraining && serving <= job.spec.swarm.min_replicas;
@@ -129,22 +162,23 @@ void CoordinatorProcess::cancel(JobId job) {
   if (alive()) input(CancelJob{RequestId{++requests_}, job});
 }
 
-bool CoordinatorProcess::uploaded(CheckpointId checkpoint, const CheckpointFiles& files) {
+bool CoordinatorProcess::uploaded(const agent::CheckpointPartId& part,
+                                  const CheckpointFiles& files) {
   if (!alive()) return false;
-  files_[checkpoint] = files;
-  sim_.log("C< uploaded " + to_string(checkpoint));
-  input(CheckpointUploaded{checkpoint, 0});
+  files_[part] = files;
+  sim_.log("C< uploaded " + to_string(part.checkpoint) + " stage " + std::to_string(part.stage));
+  input(CheckpointUploaded{part.checkpoint, part.stage});
   return true;
 }
 
-void CoordinatorProcess::upload_given_up(CheckpointId checkpoint) {
+void CoordinatorProcess::upload_given_up(const agent::CheckpointPartId& part) {
   if (!alive()) return;
-  sim_.log("C< upload failed of " + to_string(checkpoint));
-  input(CheckpointUploadFailed{checkpoint, 0, "the upload broke off"});
+  sim_.log("C< upload failed of " + to_string(part.checkpoint));
+  input(CheckpointUploadFailed{part.checkpoint, part.stage, "the upload broke off"});
 }
 
-const CheckpointFiles* CoordinatorProcess::files(CheckpointId checkpoint) const {
-  const auto it = files_.find(checkpoint);
+const CheckpointFiles* CoordinatorProcess::files(const agent::CheckpointPartId& part) const {
+  const auto it = files_.find(part);
   return it == files_.end() ? nullptr : &it->second;
 }
 
@@ -214,7 +248,8 @@ void CoordinatorProcess::perform_one(const Step& step, const Effect& effect) {
     sim_.log(reply->result.ok() ? "reply " + to_string(reply->result.value())
                                 : "reply " + reply->result.error().message);
   } else if (const auto* gone = std::get_if<DeleteCheckpointFiles>(&effect)) {
-    files_.erase(gone->checkpoint);
+    files_.erase(files_.lower_bound({gone->checkpoint, 0}),
+                 files_.upper_bound({gone->checkpoint, INT32_MAX}));
   }
 }
 
@@ -263,6 +298,42 @@ void CoordinatorProcess::mutate_record(Record& record) {
     auto* replica = std::get_if<ReplicaRecord>(&record);
     if (replica != nullptr && replica->device > 0 && sim_.misbehave(sim_.bug)) replica->device = 0;
   }
+  if (sim_.bug == Bug::kMixedCheckpoint) mix_cut(record);
+}
+
+// The last stage's part of a checkpoint is that of an earlier round.
+void CoordinatorProcess::mix_cut(Record& record) {
+  if (const auto* job = std::get_if<JobRecord>(&record)) {
+    const auto old = tables().jobs.find(job->id);
+    if (old == tables().jobs.end() || job->committed_round == old->second.committed_round) return;
+    for (StageIndex stage = 0; stage < stage_count(old->second); ++stage) {
+      const Digest& anchor = stage_of(old->second, stage).anchor;
+      if (anchor) anchors_[{job->id, stage}] = anchor;
+    }
+  }
+  auto* checkpoint = std::get_if<CheckpointRecord>(&record);
+  if (checkpoint == nullptr || checkpoint->state != CheckpointState::kStored) return;
+  const auto stage = static_cast<StageIndex>(checkpoint->parts.size()) - 1;
+  const auto before = anchors_.find({checkpoint->key.job, stage});
+  if (stage == 0 || before == anchors_.end()) return;
+  if (sim_.misbehave(Bug::kMixedCheckpoint)) checkpoint->parts.back().anchor = before->second;
+}
+
+void CoordinatorProcess::mutate_views(Effects& effects) {
+  const auto is_view = [](const Effect& effect) {
+    const auto* send = std::get_if<Send>(&effect);
+    return send != nullptr && std::holds_alternative<ToReplica<PipelineView>>(send->message);
+  };
+  if (sim_.bug == Bug::kLostViews && prng_.chance(0.2)) {
+    const auto view = std::find_if(effects.begin(), effects.end(), is_view);
+    if (view != effects.end() && sim_.misbehave(sim_.bug)) effects.erase(view);
+  }
+  if (sim_.bug != Bug::kSameView) return;
+  for (Effect& effect : effects) {
+    if (!is_view(effect)) continue;
+    auto& view = std::get<ToReplica<PipelineView>>(std::get<Send>(effect).message).body;
+    if (view.number > 1 && sim_.misbehave(sim_.bug)) view.number = 1;
+  }
 }
 
 void CoordinatorProcess::mutate(Effects& effects) {
@@ -273,6 +344,7 @@ void CoordinatorProcess::mutate(Effects& effects) {
     });
     if (persist != effects.end() && sim_.misbehave(sim_.bug)) effects.erase(persist);
   }
+  mutate_views(effects);
   for (Effect& effect : effects) {
     if (auto* persist = std::get_if<Persist>(&effect)) mutate_record(persist->record);
     auto* send = std::get_if<Send>(&effect);

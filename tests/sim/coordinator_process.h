@@ -9,8 +9,10 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <vector>
 
+#include "agent/core/io.h"
 #include "coordinator/core/coordinator.h"
 #include "tests/sim/network.h"
 #include "tests/sim/process.h"
@@ -19,9 +21,10 @@
 
 namespace shoal::sim {
 
-// The files of a checkpoint, as a trainer writes and reads them.
+// The files of one stage of a checkpoint, as a trainer writes and reads them.
 struct CheckpointFiles {
   RoundKey key;
+  StageIndex stage = 0;
   std::vector<float> anchor, momentum;
 };
 
@@ -42,10 +45,10 @@ class CoordinatorProcess final : public CoordinatorEnd {
 
   void submit(const JobSpec& spec);
   void cancel(JobId job);
-  // The service has got all files; false: the process is not there.
-  bool uploaded(CheckpointId checkpoint, const CheckpointFiles& files);
-  void upload_given_up(CheckpointId checkpoint);
-  const CheckpointFiles* files(CheckpointId checkpoint) const;
+  // The service has got the files of one stage; false: the process is not there.
+  bool uploaded(const agent::CheckpointPartId& part, const CheckpointFiles& files);
+  void upload_given_up(const agent::CheckpointPartId& part);
+  const CheckpointFiles* files(const agent::CheckpointPartId& part) const;
 
   bool reachable() const override { return process_.alive(); }
   void agent_hello(coordinator::ConnectionId connection, const Hello& hello) override;
@@ -64,6 +67,10 @@ class CoordinatorProcess final : public CoordinatorEnd {
   void mutate(coordinator::Effects& effects);
   void mutate_record(Record& record);
   bool swallow(FromAgent& message);
+  StageIndex stage_of_replica(ReplicaId id) const;
+  void forge_votes(const Vote& vote, ReplicaId voter);
+  void mix_cut(Record& record);
+  void mutate_views(coordinator::Effects& effects);
   bool needed(ReplicaId id) const;
   void write(Step& step);
   void perform();
@@ -86,11 +93,13 @@ class CoordinatorProcess final : public CoordinatorEnd {
   std::int64_t same_instant_ = 0;
   Instant last_instant_;
   int effects_until_crash_ = 0;
-  std::map<CheckpointId, CheckpointFiles> files_;
+  std::map<agent::CheckpointPartId, CheckpointFiles> files_;
   // For planted bugs.
   bool deaf_ = false;
-  std::map<std::pair<RoundKey, std::int32_t>, Digest> votes_;
+  std::map<std::tuple<RoundKey, StageIndex, std::int32_t>, Digest> votes_;
   std::map<ReplicaId, DataLease> leases_;
+  std::map<ReplicaId, coordinator::ConnectionId> heard_on_;
+  std::map<std::pair<JobId, StageIndex>, Digest> anchors_;  // of the rounds before
 };
 
 }  // namespace shoal::sim

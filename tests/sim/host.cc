@@ -175,14 +175,14 @@ void Host::put_folder(const std::string& name, CheckpointFiles files) {
 
 void Host::fetch(const FetchCheckpoint& effect) {
   process_.after(sim_.options.upload_time, [this, effect] {
-    const CheckpointFiles* files = coordinator_.files(effect.checkpoint);
+    const CheckpointFiles* files = coordinator_.files(effect.part);
     const bool reachable = coordinator_.alive() && !network_.blocked(index_);
     if (!reachable || files == nullptr) {
       const Code code = reachable ? Code::kNotFound : Code::kUnavailable;
-      return input(CheckpointFetchFailed{effect.checkpoint, {code, "no such checkpoint", "", ""}});
+      return input(CheckpointFetchFailed{effect.part, {code, "no such checkpoint", "", ""}});
     }
     folders_[effect.folder] = *files;
-    input(CheckpointFetched{effect.checkpoint});
+    input(CheckpointFetched{effect.part});
   });
 }
 
@@ -190,12 +190,13 @@ void Host::hash(const HashCheckpoint& effect) {
   process_.after(milliseconds(20), [this, effect] {
     const CheckpointFiles* files = folder(effect.folder);
     if (files == nullptr) {
-      return input(
-          CheckpointHashFailed{effect.checkpoint, {Code::kNotFound, "no such folder", "", ""}});
+      return input(CheckpointHashFailed{effect.part, {Code::kNotFound, "no such folder", "", ""}});
     }
     const std::string half = to_hex(digest_of(std::span<const float>(files->anchor)));
     const Bytes size(static_cast<std::int64_t>(files->anchor.size()) * 4);
-    input(CheckpointHashed{effect.checkpoint, {{"model.safetensors", size, half + half}}});
+    input(CheckpointHashed{
+        effect.part,
+        {{"model-" + std::to_string(files->stage + 1) + ".safetensors", size, half + half}}});
   });
 }
 
@@ -204,19 +205,18 @@ void Host::upload(const UploadCheckpoint& effect) {
     const CheckpointFiles* files = folder(effect.folder);
     if (fail_upload_ && sim_.faults_on) {
       fail_upload_ = false;
-      sim_.strike(Fault::kUploadFailure, to_string(effect.checkpoint));
-      if (prng_.chance(0.3)) coordinator_.upload_given_up(effect.checkpoint);
-      return input(
-          CheckpointUploadFailed{effect.checkpoint, {Code::kUnavailable, "cut off", "", ""}});
+      sim_.strike(Fault::kUploadFailure, to_string(effect.part.checkpoint));
+      if (prng_.chance(0.3)) coordinator_.upload_given_up(effect.part);
+      return input(CheckpointUploadFailed{effect.part, {Code::kUnavailable, "cut off", "", ""}});
     }
-    const bool done = files != nullptr && !network_.blocked(index_) &&
-                      coordinator_.uploaded(effect.checkpoint, *files);
+    const bool done =
+        files != nullptr && !network_.blocked(index_) && coordinator_.uploaded(effect.part, *files);
     if (!done) {
       return input(
-          CheckpointUploadFailed{effect.checkpoint, {Code::kUnavailable, "unreachable", "", ""}});
+          CheckpointUploadFailed{effect.part, {Code::kUnavailable, "unreachable", "", ""}});
     }
     process_.after(sim_.options.link_delay,
-                   [this, effect] { input(CheckpointUploadDone{effect.checkpoint}); });
+                   [this, effect] { input(CheckpointUploadDone{effect.part}); });
   });
 }
 

@@ -79,6 +79,16 @@ void draw_faults(SimOptions& o, Prng& prng) {
   draw(Fault::kReplicaError, 0.4, seconds(60));
 }
 
+// A pipeline that `devices` can serve.
+void draw_stages(JobSpec& spec, Prng& prng, int devices) {
+  spec.swarm.stages = prng.range(2, std::min(4, devices));
+  const std::int64_t each = devices / spec.swarm.stages;
+  spec.model.layers = spec.swarm.stages;
+  spec.train.microbatch = 1;
+  spec.swarm.min_replicas = prng.range(1, std::min<std::int64_t>(2, each));
+  if (spec.swarm.max_replicas > 0) spec.swarm.max_replicas = each;
+}
+
 }  // namespace
 
 SimOptions draw_options(std::uint64_t seed) {
@@ -152,6 +162,9 @@ JobSpec draw_job(const SimOptions& o, Prng& prng, int index) {
   spec.checkpoint.keep = prng.range(1, 3);
   spec.eval.every_rounds = prng.range(0, 3);
   spec.eval.batches = prng.range(1, 8);
+  if (spec.sync.algorithm == SyncAlgorithm::kDiloco && share > 1 && prng.chance(0.5)) {
+    draw_stages(spec, prng, share);
+  }
   return spec;
 }
 

@@ -13,6 +13,7 @@
 #include "tests/sim/event_queue.h"
 #include "tests/sim/faults.h"
 #include "tests/sim/options.h"
+#include "tests/sim/pipeline_board.h"
 #include "tests/sim/trace.h"
 #include "tests/sim/transitions.h"
 
@@ -28,6 +29,7 @@ struct Sim {
   const SimOptions options;
   EventQueue queue;
   Trace trace;
+  PipelineBoard board;
   FaultCounts faults;
   TransitionCounts transitions;
   std::optional<Violation> violation;

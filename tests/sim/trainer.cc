@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <set>
 
 #include "outer_opt/core/nesterov.h"
 #include "tests/sim/describe.h"
@@ -143,7 +144,9 @@ void Trainer::obey(const ToTrainer& message) {
   Actions actions;
   Participant& participant = *replica_->participant;
   const auto mine = [this](const auto* m) { return m != nullptr && m->replica == replica_->id; };
-  if (const auto* m = std::get_if<ToReplica<OpenRound>>(&message); mine(m)) {
+  if (const auto* m = std::get_if<ToReplica<PipelineView>>(&message); mine(m)) {
+    if (m->body.number > replica_->view.number) replica_->view = m->body;
+  } else if (const auto* m = std::get_if<ToReplica<OpenRound>>(&message); mine(m)) {
     participant.open(m->body, actions);
   } else if (const auto* m = std::get_if<ToReplica<CloseRound>>(&message); mine(m)) {
     participant.close(m->body, actions);
@@ -173,8 +176,8 @@ void Trainer::load(const LoadReplica& load) {
   State state;
   state.key = assign.source.key;
   if (assign.source.kind == SourceKind::kSeed) {
-    for (std::size_t i = 0; i < static_cast<std::size_t>(sim_.options.values); ++i) {
-      state.anchor.push_back(initial_value(assign.spec.train.seed, i));
+    for (std::size_t i = 0; i < value_count(); ++i) {
+      state.anchor.push_back(initial_value(assign.spec.train.seed, first_value() + i));
     }
     state.momentum.assign(state.anchor.size(), 0.0f);
   } else {
@@ -268,7 +271,8 @@ void Trainer::write_checkpoint(const WriteCheckpointTo& command) {
     return say(
         CheckpointFailed{command.replica, what.checkpoint, "this round is not held any more"});
   }
-  CheckpointFiles files{what.key, replica_->state.anchor, replica_->state.momentum};
+  CheckpointFiles files{what.key, replica_->assign.stage, replica_->state.anchor,
+                        replica_->state.momentum};
   process_.after(milliseconds(30), [this, command, files = std::move(files)]() mutable {
     owner_.put_folder(command.folder, std::move(files));
     say(CheckpointReady{command.replica, command.command.checkpoint, command.command.key});
@@ -321,27 +325,86 @@ void Trainer::inner_step() {
   if (sim_.now() < slow_until_) time = time * slow_factor_;
   process_.after(time, [this, id = replica_->id] {
     if (!replica_ || replica_->id != id || !replica_->training) return;
-    Replica& r = *replica_;
-    const std::int64_t left = r.open.lease.count - r.next_in_lease;
-    const std::int64_t count = std::min(r.assign.spec.train.batch, left);
-    const bool more = !r.stop && r.at_step < r.open.to_step && count > 0;
-    if (more) {
-      const std::int64_t first = r.open.lease.first + r.next_in_lease;
-      for (std::int64_t s = first; s < first + count; ++s) {
-        for (std::size_t i = 0; i < r.local.size(); ++i) {
-          r.local[i] -= update(r.assign.spec.train.seed, s, i);
-        }
-      }
-      r.trained.push_back({first, count});
-      r.next_in_lease += count;
-      r.at_step += Steps(1);
-      r.steps += Steps(1);
-    }
-    if (r.stop || r.at_step >= r.open.to_step || r.next_in_lease >= r.open.lease.count) {
-      return boundary();
-    }
-    inner_step();
+    replica_->assign.cut.size() > 1 ? step_in_pipeline() : step_alone();
   });
+}
+
+void Trainer::train_on(std::int64_t sequence) {
+  Replica& r = *replica_;
+  for (std::size_t i = 0; i < r.local.size(); ++i) {
+    r.local[i] -= update(r.assign.spec.train.seed, sequence, first_value() + i);
+  }
+}
+
+void Trainer::step_alone() {
+  Replica& r = *replica_;
+  const std::int64_t left = r.open.lease.count - r.next_in_lease;
+  const std::int64_t count = std::min(r.assign.spec.train.batch, left);
+  if (!r.stop && r.at_step < r.open.to_step && count > 0) {
+    const DataLease drawn{r.open.lease.first + r.next_in_lease, count};
+    for (std::int64_t i = 0; i < count; ++i) train_on(drawn.first + i);
+    r.trained.push_back(drawn);
+    r.next_in_lease += count;
+    r.at_step += Steps(1);
+    r.steps += Steps(1);
+  }
+  if (r.stop || r.at_step >= r.open.to_step || r.next_in_lease >= r.open.lease.count) {
+    return boundary();
+  }
+  inner_step();
+}
+
+std::size_t Trainer::value_count() const {
+  return static_cast<std::size_t>(sim_.options.values) / replica_->assign.cut.size();
+}
+
+std::size_t Trainer::first_value() const {
+  return value_count() * static_cast<std::size_t>(replica_->assign.stage);
+}
+
+bool Trainer::pipeline_is_served() const {
+  std::set<StageIndex> served;
+  for (const PipelineMember& member : replica_->view.members) {
+    const PeerEnd* end = peers_.find(member.address);
+    if (end != nullptr && end->alive() && !end->frozen()) served.insert(member.stage);
+  }
+  return served.size() == replica_->assign.cut.size();
+}
+
+bool Trainer::routers_are_through() const {
+  const Replica& r = *replica_;
+  bool any = false;
+  for (const PipelineMember& member : r.view.members) {
+    if (member.stage != 0) continue;
+    any = true;
+    if (!sim_.board.is_through(r.open.key, member.replica, r.open.to_step)) return false;
+  }
+  return any;
+}
+
+// A replica of a later stage handles what routers drew; which of it does not matter here.
+void Trainer::step_in_pipeline() {
+  Replica& r = *replica_;
+  if (!r.stop && r.at_step < r.open.to_step && pipeline_is_served()) {
+    sim_.observe(&Checker::stepped, InnerStep{r.id, r.view});
+    const std::int64_t steps = (r.open.to_step - r.open.from_step).count();
+    const DataLease drawn{r.open.lease.first + r.next_in_lease, r.open.lease.count / steps};
+    for (std::int64_t i = 0; i < drawn.count; ++i) train_on(drawn.first + i);
+    if (is_router()) {
+      r.trained.push_back(drawn);
+      r.next_in_lease += drawn.count;
+    } else {
+      for (std::int64_t i = 0; i < r.assign.spec.train.batch; ++i, ++r.handled) {
+        train_on(static_cast<std::int64_t>(r.id.n) * 1000 + r.at_step.count() * 10 + i);
+      }
+    }
+    r.at_step += Steps(1);
+    r.steps += Steps(1);
+  }
+  if (is_router() && (r.stop || r.at_step >= r.open.to_step)) {
+    sim_.board.through(r.open.key, r.id, r.open.to_step);
+  }
+  routers_are_through() ? boundary() : inner_step();
 }
 
 void Trainer::boundary() {
@@ -359,8 +422,8 @@ void Trainer::boundary() {
   for (const DataLease& lease : r.trained) sequences += lease.count;
   RoundReport report;
   report.key = r.open.key;
-  report.tokens = Tokens(sequences * r.assign.spec.model.context);
-  report.drawn = report.tokens;
+  report.drawn = Tokens(sequences * r.assign.spec.model.context);
+  report.tokens = is_router() ? report.drawn : Tokens(r.handled * r.assign.spec.model.context);
   report.steps = r.steps;
   report.train_loss = 1.0 + 4.0 / static_cast<double>(r.open.key.round);
   report.norm = std::sqrt(square);
@@ -413,6 +476,7 @@ void Trainer::take_outer_step(const CommitRound& commit) {
   }
   r.local = r.state.anchor;
   r.trained.clear();
+  r.handled = 0;
   r.steps = Steps(0);
   r.averages.clear();
   r.training = false;

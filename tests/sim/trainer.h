@@ -2,6 +2,9 @@
 // inner step moves every value by a multiple of 1/256 that follows from the seed and the sequence's
 // number, so what a replica holds can be told from what it trained. Its agent starts, commands and
 // kills it.
+//
+// In a pipeline each stage has its slice of the vector. A replica trains while every stage of its
+// newest view is served, and reports when all routers of that view are through (pipeline_board.h).
 #pragma once
 
 #include <cstdint>
@@ -91,11 +94,13 @@ class Trainer final : public PeerEnd {
     std::vector<float> local;
     Kept kept, kept_before;  // of this round and, for a planted bug, of the one before
     std::unique_ptr<outer_opt::Participant> participant;  // none before it loaded
+    PipelineView view;                                    // the newest; a job of one stage has none
     OpenRound open;
     std::int64_t next_in_lease = 0;
     Steps at_step;
     bool training = false, stop = false;
-    std::vector<DataLease> trained;  // in the pseudo-gradient to come
+    std::vector<DataLease> trained;  // in the pseudo-gradient to come; of a router
+    std::int64_t handled = 0;        // sequences in it that routers drew; of a later stage
     Steps steps;
     std::shared_ptr<Session> session;
     std::map<std::int32_t, std::vector<float>> averages;
@@ -119,6 +124,15 @@ class Trainer final : public PeerEnd {
   void act_one(const outer_opt::Action& action);
   void train(const OpenRound& round);
   void inner_step();
+  void step_alone();
+  void step_in_pipeline();
+  bool pipeline_is_served() const;
+  bool routers_are_through() const;
+  void train_on(std::int64_t sequence);
+  bool is_router() const { return replica_->assign.stage == 0; }
+  // Where the vector of this stage lies in that of the model.
+  std::size_t first_value() const;
+  std::size_t value_count() const;
   void boundary();
   void start_reduce(const outer_opt::StartReduce& start);
   void pump(const std::shared_ptr<Session>& session);

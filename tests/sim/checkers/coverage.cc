@@ -1,6 +1,6 @@
-// A job that is training has min_replicas serving, or is called stalled (or gets them back) within
-// a time that follows from the options. Only replicas count that their trainers really hold,
-// whatever the records believe. Time without a running coordinator does not count.
+// A job that is training has min_replicas serving in every stage, or is called stalled (or gets
+// them back) within a time that follows from the options. Only replicas count that their trainers
+// really hold, whatever the records believe. Time without a running coordinator does not count.
 #include <map>
 #include <set>
 #include <string>
@@ -44,15 +44,18 @@ class Coverage final : public Checker {
   void count(const Tables& tables) {
     std::set<ReplicaId> real;
     for (const auto& [device, replica] : running_) real.insert(replica);
-    std::map<JobId, std::int64_t> serving;
+    std::map<std::pair<JobId, StageIndex>, std::int64_t> serving;
     for (const auto& [id, replica] : tables.replicas) {
       const bool serves =
           replica.state == ReplicaState::kServing || replica.state == ReplicaState::kAveraging;
-      serving[replica.job] += serves && real.contains(id);
+      serving[{replica.job, replica.stage}] += serves && real.contains(id);
     }
     for (const auto& [id, job] : tables.jobs) {
-      const bool covered =
-          job.phase != JobPhase::kTraining || serving[id] >= job.spec.swarm.min_replicas;
+      bool covered = true;
+      for (StageIndex stage = 0; stage < static_cast<StageIndex>(job.stages.size()); ++stage) {
+        covered &= serving[{id, stage}] >= job.spec.swarm.min_replicas;
+      }
+      covered |= job.phase != JobPhase::kTraining;
       if (covered) {
         since_.erase(id);
       } else {
