@@ -216,15 +216,11 @@ void check_stages(const JobSpec& spec, Checker& checker) {
                           "must be 'auto' or from 1 to model.layers (" + text_of(layers) +
                               "): a stage holds at least one layer, got " + text_of(stages));
   }
-  if (stages == 1) return;
-  if (spec.sync.algorithm == SyncAlgorithm::kNone) {
-    return checker.refuse(
-        "/swarm/stages", "must be 1 with sync.algorithm = 'none', which trains on one agent, got " +
-                             (stages == 0 ? quoted("auto") : text_of(stages)));
+  if (stages != 1 && spec.sync.algorithm == SyncAlgorithm::kNone) {
+    checker.refuse("/swarm/stages",
+                   "must be 1 with sync.algorithm = 'none', which trains on one agent, got " +
+                       (stages == 0 ? quoted("auto") : text_of(stages)));
   }
-  checker.refuse("/swarm/stages",
-                 "must be 1: this version trains the whole model on every agent and cannot cut it "
-                 "into pipeline stages yet");
 }
 
 void check_swarm(const JobSpec& spec, Checker& checker) {

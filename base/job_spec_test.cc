@@ -96,7 +96,6 @@ const Refusal kClusterRefusals[] = {
     {"/sync/every", "got 1001", [](JobSpec& s) { s.sync.every = Steps(1001); }},
     {"/sync/outer/lr", "got 0", [](JobSpec& s) { s.sync.outer.lr = 0; }},
     {"/sync/outer/momentum", "got 1", [](JobSpec& s) { s.sync.outer.momentum = 1; }},
-    {"/swarm/stages", "must be 1: this version", [](JobSpec& s) { s.swarm.stages = 2; }},
     {"/swarm/stages", "from 1 to model.layers (4)", [](JobSpec& s) { s.swarm.stages = 5; }},
     {"/swarm/stages", "got -1", [](JobSpec& s) { s.swarm.stages = -1; }},
     {"/swarm/stages", "'none', which trains on one agent, got 2",
@@ -124,8 +123,24 @@ TEST(JobSpec, EveryBrokenRuleIsToldInTheOrderOfTheFields) {
   JobSpec spec = good();
   spec.name = "";
   spec.train.batch = 0;
-  spec.swarm.stages = 99;
+  spec.swarm.stages = 5;
   EXPECT_EQ(pointers(spec), (std::vector<std::string>{"/name", "/train/batch", "/swarm/stages"}));
+}
+
+TEST(JobSpec, AsManyStagesAsLayersOrAutoAreGood) {
+  JobSpec spec = good();
+  for (const std::int64_t stages : {0, 1, 2, 4}) {
+    spec.swarm.stages = stages;
+    EXPECT_THAT(validate(spec), testing::IsEmpty()) << stages;
+  }
+}
+
+TEST(JobSpec, ATiedHeadIsRefusedInAPipeline) {
+  JobSpec spec = good();
+  spec.model.tie_embeddings = true;
+  EXPECT_THAT(validate(spec), testing::IsEmpty());
+  spec.swarm.stages = 2;
+  EXPECT_EQ(pointers(spec), std::vector<std::string>{"/model/tie_embeddings"});
 }
 
 TEST(JobSpec, NoneWithOneReplicaIsGood) {

@@ -169,6 +169,8 @@ TEST_F(ApiTest, TheTopologyJoinsRecordsAndTraffic) {
   testing::fill_pipeline(cluster_);
   const Json topology = get("/api/v1/jobs/piped/topology").json();
   EXPECT_EQ(topology["job"], "job_9");
+  ASSERT_EQ(topology["stages"].size(), 2u);
+  EXPECT_EQ(topology["stages"][1]["units"], (Json{{"first", 3}, {"last", 6}}));
   ASSERT_EQ(topology["replicas"].size(), 2u);
   const Json& router = topology["replicas"][0];
   EXPECT_EQ(router["id"], "rep_11");

@@ -402,6 +402,8 @@ void fill_pipeline(MemoryCluster& cluster) {
   job.id = JobId(9);
   job.spec = small_spec("piped");
   job.spec.swarm.stages = 2;
+  job.stages = {{.units = {0, 3}, .value_count = 0, .anchor = {}, .momentum = {}},
+                {.units = {3, 6}, .value_count = 0, .anchor = {}, .momentum = {}}};
   job.phase = JobPhase::kTraining;
   cluster.tables.jobs[9] = job;
   for (std::uint64_t n = 1; n <= 3; ++n) {  // the third one has ended
