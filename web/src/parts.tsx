@@ -1,8 +1,8 @@
 // The small pieces that every page is made of: states, times, cards, tiles, tables, spark-lines, downloads.
 import type { ComponentChildren, JSX } from 'preact';
-import { useEffect, useState } from 'preact/hooks';
+import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { Link } from 'wouter-preact';
-import { absolute, ago, words } from './format';
+import { absolute, ago, number, words } from './format';
 import { now, staleSince, watch, type Resource, type Watch } from './live';
 import type { Tone } from './reduce';
 import { csv, thin } from './sample';
@@ -107,43 +107,124 @@ export interface Column<T> {
   text?: boolean; // sentences, which may take several lines
 }
 
-export function Table<T>(props: {
+interface TableProps<T> {
   caption: string;
   columns: Column<T>[];
   rows: T[];
   rowKey: (row: T) => string | number;
   empty?: string;
   file?: string;
-}) {
+}
+
+const cellClass = <T,>(column: Column<T>) => (column.numeric ? 'num' : column.text ? 'text' : '');
+
+function Row<T>({ row, columns, index }: { row: T; columns: Column<T>[]; index?: number }) {
+  return (
+    <tr aria-rowindex={index === undefined ? undefined : index + 2}>
+      {columns.map((column) => (
+        <td key={column.name} class={cellClass(column)}>
+          {column.show(row)}
+        </td>
+      ))}
+    </tr>
+  );
+}
+
+function Head<T>({ columns }: { columns: Column<T>[] }) {
+  return (
+    <thead>
+      <tr>
+        {columns.map((column) => (
+          <th key={column.name} scope="col" class={column.numeric ? 'num' : ''}>
+            {column.name}
+          </th>
+        ))}
+      </tr>
+    </thead>
+  );
+}
+
+export function Table<T>(props: TableProps<T>) {
   const { columns, rows } = props;
   if (rows.length === 0) return <p class="empty">{props.empty ?? 'Nothing yet.'}</p>;
+  if (rows.length > kAllRows) return <LongTable {...props} />;
   return (
     <>
       <div class="scroll" tabIndex={0} role="region" aria-label={props.caption}>
         <table>
           <caption class="unseen">{props.caption}</caption>
-          <thead>
-            <tr>
-              {columns.map((column) => (
-                <th key={column.name} scope="col" class={column.numeric ? 'num' : ''}>
-                  {column.name}
-                </th>
-              ))}
-            </tr>
-          </thead>
+          <Head columns={columns} />
           <tbody>
             {rows.map((row) => (
-              <tr key={props.rowKey(row)}>
-                {columns.map((column) => (
-                  <td key={column.name} class={column.numeric ? 'num' : column.text ? 'text' : ''}>
-                    {column.show(row)}
-                  </td>
-                ))}
-              </tr>
+              <Row key={props.rowKey(row)} row={row} columns={columns} />
             ))}
           </tbody>
         </table>
       </div>
+      {props.file && <Download file={props.file} columns={columns} rows={rows} />}
+    </>
+  );
+}
+
+const kAllRows = 40; // longer tables hold only the rows that are seen
+const kRowPx = 34; // of .scroll.long tr
+const kBeyond = 10; // rows kept above and below
+
+// The row with the longest text of each column, laid out but never seen, keeps the columns where they are while
+// the rows change.
+function useWidest<T>(columns: Column<T>[], rows: T[]): (T | undefined)[] {
+  return useMemo(
+    () =>
+      columns.map((column) => {
+        let widest: T | undefined = rows[0], most = -1;
+        for (const row of rows) {
+          const length = column.value ? String(column.value(row) ?? '').length : 0;
+          if (length > most) [widest, most] = [row, length];
+        }
+        return widest;
+      }),
+    [rows],
+  );
+}
+
+function LongTable<T>(props: TableProps<T>) {
+  const { columns, rows } = props;
+  const [top, setTop] = useState(0);
+  const [height, setHeight] = useState(700);
+  const box = useRef<HTMLDivElement>(null);
+  const widest = useWidest(columns, rows);
+  useEffect(() => {
+    const observer = new ResizeObserver(() => setHeight(box.current?.clientHeight ?? 700));
+    observer.observe(box.current!);
+    return () => observer.disconnect();
+  }, []);
+  const last = Math.min(rows.length, Math.ceil((top + height) / kRowPx) + kBeyond);
+  const first = Math.max(0, Math.min(Math.floor(top / kRowPx) - kBeyond, last - 1));
+  const spacer = (count: number) => (count > 0 ? <tr aria-hidden="true" style={{ height: `${count * kRowPx}px` }} /> : null);
+  return (
+    <>
+      <div class="scroll long" ref={box} tabIndex={0} role="region" aria-label={props.caption}
+        onScroll={(event) => setTop(Math.floor(event.currentTarget.scrollTop / kRowPx) * kRowPx)}>
+        <table aria-rowcount={rows.length + 1}>
+          <caption class="unseen">{props.caption}</caption>
+          <Head columns={columns} />
+          <tbody>
+            <tr class="widest" aria-hidden="true">
+              {columns.map((column, i) => (
+                <td key={column.name} class={cellClass(column)}>
+                  {widest[i] !== undefined && column.show(widest[i])}
+                </td>
+              ))}
+            </tr>
+            {spacer(first)}
+            {rows.slice(first, last).map((row, i) => (
+              <Row key={props.rowKey(row)} row={row} columns={columns} index={first + i} />
+            ))}
+            {spacer(rows.length - last)}
+          </tbody>
+        </table>
+      </div>
+      <p class="under muted">{number(rows.length)} rows</p>
       {props.file && <Download file={props.file} columns={columns} rows={rows} />}
     </>
   );
@@ -200,9 +281,11 @@ export function JobLinks({ job, at }: { job: string; at: string }) {
   const base = `/jobs/${encodeURIComponent(job)}`;
   const pages: [string, string][] = [
     ['', 'Run'],
+    ['/topology', 'Topology'],
     ['/rounds', 'Rounds'],
     ['/checkpoints', 'Checkpoints'],
     ['/events', 'Events'],
+    ['/spec', 'Spec'],
   ];
   return (
     <nav class="sub" aria-label="Pages of this job">

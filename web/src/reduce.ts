@@ -34,7 +34,7 @@ export function agentTone(agent: Agent): Tone {
   return agent.state === 'active' ? 'good' : 'busy';
 }
 
-export function replicaTone(replica: Replica): Tone {
+export function replicaTone(replica: Pick<Replica, 'state'>): Tone {
   if (replica.state === 'failed') return 'bad';
   if (replica.state === 'released') return 'off';
   if (replica.state === 'serving' || replica.state === 'averaging') return 'good';
@@ -54,6 +54,20 @@ export function roundTone(state: string): Tone {
 
 export const isCurrent = (replica: Replica): boolean =>
   replica.state !== 'released' && replica.state !== 'failed';
+
+export const serves = (replica: Replica): boolean => replica.state === 'serving' || replica.state === 'averaging';
+
+// Whether enough replicas serve: every stage needs its own. A job that is over needs none.
+export function coverage(job: Job, replicas: Replica[]): { tone: Tone; text: string } {
+  if (isOver(job.status.phase)) return { tone: 'off', text: 'the job is over' };
+  const here = replicas.filter(serves);
+  const stages = Math.max(1, job.spec.swarm.stages, ...here.map((one) => one.stage + 1));
+  const counts = Array.from({ length: stages }, (_, stage) => here.filter((one) => one.stage === stage).length);
+  const least = Math.min(...counts), needed = job.spec.swarm.min_replicas;
+  const tone: Tone = least >= needed ? 'good' : 'bad';
+  if (stages === 1) return { tone, text: `${here.length} serve, at least ${needed} needed` };
+  return { tone, text: `${here.length} serve, at least ${least} a stage, ${needed} needed` };
+}
 
 // The newest copy of each round, newest round first, of the newest lineage only, at most `most`.
 export function mergeRounds(known: Round[], fresh: Round[], most = 120): Round[] {

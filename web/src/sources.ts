@@ -1,10 +1,11 @@
 // What the pages watch: which question, and which events make its answer old.
 import {
   ask, askAll, askSome, query,
-  type Agent, type Checkpoint, type ClusterEvent, type Job, type Replica, type Round, type Series,
+  ApiError, type Agent, type Checkpoint, type ClusterEvent, type Job, type Replica, type Round, type Series, type Topology,
 } from './api';
 import type { Watch } from './live';
 import { hasGap, mergeEvents, mergeRounds } from './reduce';
+import { fromReplicas } from './topology';
 
 const path = (job: string) => `/jobs/${encodeURIComponent(job)}`;
 const ofJob = (event: ClusterEvent, job: string) => event.job === null || event.job === job || !job.startsWith('job_');
@@ -26,8 +27,25 @@ export const agents = (gone = false): Watch<Agent[]> => ({
 });
 
 export const replicas = (id: string): Watch<Replica[]> => ({
-  load: () => askSome<Replica>(`${path(id)}/replicas`, { limit: 200, order: 'desc' }),
+  load: () => replicaList(id),
   concerns: (event) => ofJob(event, id) && !event.kind.startsWith('checkpoint_'),
+  slowMs: 2000,
+});
+
+const replicaList = (id: string) => askSome<Replica>(`${path(id)}/replicas`, { limit: 200, order: 'desc' });
+
+// Of an older coordinator, which does not know the question, what its replicas give.
+export const topology = (id: string): Watch<Topology> => ({
+  load: async () => {
+    try {
+      return await ask<Topology>(`${path(id)}/topology`);
+    } catch (error) {
+      if (!(error instanceof ApiError) || error.status !== 404) throw error;
+      const [job, replicas] = await Promise.all([ask<Job>(path(id)), replicaList(id)]);
+      return fromReplicas(job, replicas);
+    }
+  },
+  concerns: (event) => ofJob(event, id) && (event.kind.startsWith('replica_') || event.kind.startsWith('agent_')),
   slowMs: 2000,
 });
 

@@ -27,6 +27,12 @@ Result<Response> list_checkpoints(Context& context, const Request& request);
 Result<Response> get_checkpoint(Context& context, const Request& request);
 Result<Response> get_checkpoint_file(Context& context, const Request& request);
 
+Result<CheckpointRecord> find_checkpoint(Context& context, const Request& request);
+Result<FilePart> open_file(const std::string& folder, const FileEntry& entry);  // kDataLoss
+
+// verify.cc
+void verify_checkpoint(Context& context, const Request& request, Replier reply);
+
 // agents.cc
 Result<Response> list_agents(Context& context, const Request& request);
 Result<Response> get_agent(Context& context, const Request& request);
@@ -39,6 +45,8 @@ Result<Response> dashboard_asset(Context& context, const Request& request);
 
 // meta.cc
 Result<Response> problem_help(Context& context, const Request& request);
+Result<Response> examples(Context& context, const Request& request);
+Result<Response> how_to_join(Context& context, const Request& request);
 Result<Response> version(Context& context, const Request& request);
 Result<Response> openapi(Context& context, const Request& request);
 Result<Response> livez(Context& context, const Request& request);

@@ -116,6 +116,8 @@ TEST_F(OpenApiAnswers, HaveTheDescribedKeys) {
   expect_keys("Device", agent["devices"][0]);
   expect_keys("Event", get("/api/v1/events").json()["items"][0]);
   expect_keys("Version", get("/api/v1/version").json());
+  expect_keys("Example", get("/api/v1/examples").json()["items"][0]);
+  expect_keys("Join", get("/api/v1/join").json());
   const auto series = get("/api/v1/jobs/alpha/series/query?name=train_loss").json();
   expect_keys("Series", series);
   expect_keys("SeriesLine", series["series"][0]);

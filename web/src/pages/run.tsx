@@ -8,7 +8,7 @@ import { bytes, duration, kNone, loss, millis, number, percent, plural, short, w
 import { now } from '../live';
 import { Bar, Card, Digest, Glyph, JobLinks, Missing, State, Table, Tile, Time, useWatch, type Column } from '../parts';
 import {
-  agentName, agentTone, consequence, isCurrent, isFailure, isLate, isOver, phaseTone, replicaTone, timeLeft,
+  agentName, agentTone, consequence, coverage, isCurrent, isFailure, isLate, isOver, phaseTone, replicaTone, timeLeft,
   timeSplit, tokensTarget, waitingFor, type Split,
 } from '../reduce';
 import { interpolate } from '../sample';
@@ -173,7 +173,6 @@ function CurrentRound(props: { job: Job; round: Round | undefined; replicas: Rep
 
 function Replicas({ replicas, agents, rounds, job }: { replicas: Replica[]; agents: Agent[]; rounds: Round[]; job: Job }) {
   const shown = [...replicas.filter(isCurrent), ...replicas.filter((one) => !isCurrent(one)).slice(0, 6)];
-  const here = replicas.filter((one) => one.state === 'serving' || one.state === 'averaging').length;
   const newest = rounds.find((one) => one.state === 'committed');
   const share = (one: Replica) => {
     const part = newest?.contributions.find((entry) => entry.replica === one.id);
@@ -201,9 +200,9 @@ function Replicas({ replicas, agents, rounds, job }: { replicas: Replica[]; agen
     { name: 'Loss', numeric: true, show: (one) => loss(one.live?.train_loss), value: (one) => one.live?.train_loss ?? null },
     { name: 'Reported', show: (one) => <Time at={one.live?.at} />, value: (one) => one.live?.at ?? null },
   ];
-  const enough = here >= job.spec.swarm.min_replicas || isOver(job.status.phase);
+  const { tone, text } = coverage(job, replicas);
   return (
-    <Card title="Replicas" tools={<State tone={enough ? 'good' : 'bad'} text={`${here} serve, at least ${job.spec.swarm.min_replicas} needed`} />}>
+    <Card title="Replicas" tools={<State tone={tone} text={text} />}>
       <Table caption="Replicas" columns={columns} rows={shown} rowKey={(one) => one.id} empty="No replica has been placed yet." file="replicas" />
     </Card>
   );
