@@ -51,6 +51,13 @@ struct CancelJob {
   RequestId request;
   JobId job;
 };
+enum class AgentVerb { kCordon, kUncordon, kDrain };
+// Answered like a job's command; a good answer carries no job.
+struct CommandAgent {
+  RequestId request;
+  AgentId agent;
+  AgentVerb verb = AgentVerb::kCordon;
+};
 // The service has all files of a checkpoint on disk, hashed and synced; or has given it up.
 struct CheckpointUploaded {
   CheckpointId checkpoint;
@@ -62,7 +69,7 @@ struct CheckpointUploadFailed {
 struct Tick {};  // a deadline has passed
 
 using Input = std::variant<Booted, AgentHello, AgentSaid, AgentHungUp, SubmitJob, CancelJob,
-                           CheckpointUploaded, CheckpointUploadFailed, Tick>;
+                           CommandAgent, CheckpointUploaded, CheckpointUploadFailed, Tick>;
 
 // ---- effects
 

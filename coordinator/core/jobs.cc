@@ -4,6 +4,7 @@
 
 #include "base/check.h"
 #include "coordinator/core/checkpoints.h"
+#include "coordinator/core/drain.h"
 #include "coordinator/core/event_kinds.h"
 #include "coordinator/core/machines.h"
 #include "coordinator/core/placement.h"
@@ -30,12 +31,14 @@ PlacementInput placement_input(const Turn& turn, const JobRecord& job) {
   PlacementInput input;
   input.memory_needed = training_memory(job.spec);
   input.live = static_cast<std::int64_t>(live_replicas(state, job.id).size());
+  input.leaving = count_leaving(state, job.id);
   input.min_replicas = job.spec.swarm.min_replicas;
   input.max_replicas =
       job.spec.sync.algorithm == SyncAlgorithm::kNone ? 1 : job.spec.swarm.max_replicas;
   for (const auto& [id, presence] : state.presence) {
     const AgentRecord& agent = state.agents.at(id);
     if (agent.state == AgentState::kGone || agent.state == AgentState::kDraining) continue;
+    if (agent.cordoned) continue;
     for (const Device& device : agent.devices) {
       ++input.devices_known;
       if (!presence.connected || device_is_taken(state, id, device.index)) continue;
@@ -268,6 +271,7 @@ void advance_once(Turn& turn, JobId id) {
   check_load_limits(turn, id);
   check_checkpoint_limits(turn, id);
   if (give_up(turn, id)) return;
+  release_drained(turn, id);
   place(turn, id);
   switch (job_of(turn, id).phase) {
     case JobPhase::kGathering:

@@ -24,7 +24,7 @@ PlacementReason why_nothing(const PlacementDecision& decision, const PlacementIn
 PlacementDecision decide_placement(const PlacementInput& input) {
   PlacementDecision decision;
   decision.wanted = input.max_replicas == 0 ? std::numeric_limits<std::int64_t>::max()
-                                            : input.max_replicas - input.live;
+                                            : input.max_replicas - input.live + input.leaving;
   std::vector<FreeDevice> usable;
   for (const auto& device : input.free) {
     decision.largest = std::max(decision.largest, device.memory);

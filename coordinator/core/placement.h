@@ -22,7 +22,8 @@ struct FreeDevice {
 
 struct PlacementInput {
   Bytes memory_needed;
-  std::int64_t live = 0;  // replicas that are there or on their way
+  std::int64_t live = 0;     // replicas that are there or on their way
+  std::int64_t leaving = 0;  // of those, on agents that are drained: others may take their place
   std::int64_t min_replicas = 1;
   std::int64_t max_replicas = 0;   // 0: no limit
   std::int64_t devices_known = 0;  // free or not, of all agents

@@ -87,6 +87,8 @@ const lossAt = (options, n) => 2 + 6 * Math.exp(-n / (options.rounds / 6 || 1)) 
 
 const kMeasures = { train_loss: lossAt, validation_loss: (o, n) => lossAt(o, n) + 0.1, round_seconds: (o, n) => 7.7 + 0.5 * wave(n, 90), round_bytes: () => 2e8 };
 
+const answered = new Map(); // series are the same each time; making 100,000 points is not what is measured
+
 function series(options, data, url) {
   const name = url.searchParams.get('name'), x = url.searchParams.get('x') ?? 'step';
   const count = options.raw ? 100_000 : Math.min(options.rounds, Number(url.searchParams.get('max_points') ?? 1000));
@@ -174,7 +176,11 @@ function jobAnswer(world, job, rest, url) {
   if (rest === '/checkpoints') return [200, pageOf(world.checkpoints, url, false)];
   if (rest === '/rounds') return [200, pageOfMade(options.rounds, url, (n) => makeRound(options, data, n))];
   if (rest === '/series') return [200, { items: options.rounds === 0 ? [] : Object.keys(kMeasures).map((name) => ({ name })), next_cursor: null }];
-  if (rest === '/series/query') return [200, series(options, data, url)];
+  if (rest === '/series/query') {
+    const key = `${data.t0}${url.search}`;
+    if (!answered.has(key)) answered.set(key, JSON.stringify(series(options, data, url)));
+    return [200, answered.get(key)];
+  }
   const round = /^\/rounds\/(\d+)$/.exec(rest);
   if (round) return [200, makeRound(options, data, Number(round[1]))];
   return problem(404, 'there is nothing here');
@@ -263,7 +269,7 @@ export async function startFixture(chosen = {}) {
     const [status, body] = world.status !== 0 ? problem(world.status, 'said so by the test')
       : request.method === 'POST' && path === '/jobs' ? await checkedSpec(request) : answer(world, url, path);
     response.writeHead(status, { 'Content-Type': status < 400 ? 'application/json' : 'application/problem+json' });
-    response.end(JSON.stringify(body));
+    response.end(typeof body === 'string' ? body : JSON.stringify(body));
   });
   await new Promise((resolve) => server.listen(options.port, '127.0.0.1', resolve));
   return { url: `http://127.0.0.1:${server.address().port}`, world, stop: () => (server.closeAllConnections(), server.close()) };

@@ -6,11 +6,16 @@ import { absolute, duration } from './format';
 import { now, outdated, staleSince, version } from './live';
 import { kApiLevel } from './api';
 import { Glyph } from './parts';
+import { AgentPage } from './pages/agent';
 import { AgentsPage } from './pages/agents';
+import { CheckpointPage } from './pages/checkpoint';
 import { CheckpointsPage } from './pages/checkpoints';
+import { ComparePage } from './pages/compare';
 import { EventsPage } from './pages/events';
+import { JoinPage } from './pages/join';
 import { JobsPage } from './pages/jobs';
 import { OverviewPage } from './pages/overview';
+import { NetworkPage } from './pages/network';
 import { NewJobPage } from './pages/new_job';
 import { RoundsPage } from './pages/rounds';
 import { RunPage } from './pages/run';
@@ -76,6 +81,7 @@ const kPages: [string, string][] = [
   ['/', 'Overview'],
   ['/jobs', 'Jobs'],
   ['/agents', 'Agents'],
+  ['/network', 'Network'],
   ['/checkpoints', 'Checkpoints'],
   ['/events', 'Events'],
 ];
@@ -150,6 +156,7 @@ export function App() {
           <Route path="/" component={OverviewPage} />
           <Route path="/jobs" component={JobsPage} />
           <Route path="/jobs/new" component={NewJobPage} />
+          <Route path="/jobs/compare" component={ComparePage} />
           <Route path="/jobs/:id">{(params) => <RunPage id={params.id} />}</Route>
           <Route path="/jobs/:id/topology">{(params) => <TopologyPage id={params.id} />}</Route>
           <Route path="/jobs/:id/rounds">{(params) => <RoundsPage id={params.id} />}</Route>
@@ -157,6 +164,10 @@ export function App() {
           <Route path="/jobs/:id/spec">{(params) => <SpecPage id={params.id} />}</Route>
           <Route path="/jobs/:id/events">{(params) => <EventsPage id={params.id} />}</Route>
           <Route path="/agents" component={AgentsPage} />
+          <Route path="/agents/:id">{(params) => <AgentPage id={params.id} />}</Route>
+          <Route path="/checkpoints/:id">{(params) => <CheckpointPage id={params.id} />}</Route>
+          <Route path="/join" component={JoinPage} />
+          <Route path="/network" component={NetworkPage} />
           <Route path="/checkpoints">{() => <CheckpointsPage />}</Route>
           <Route path="/events">{() => <EventsPage />}</Route>
           <Route>

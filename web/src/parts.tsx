@@ -1,5 +1,5 @@
 // The small pieces that every page is made of: states, times, cards, tiles, tables, spark-lines, downloads.
-import type { ComponentChildren, JSX } from 'preact';
+import { Component, type ComponentChildren, type JSX } from 'preact';
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { Link } from 'wouter-preact';
 import { absolute, ago, number, words } from './format';
@@ -118,16 +118,27 @@ interface TableProps<T> {
 
 const cellClass = <T,>(column: Column<T>) => (column.numeric ? 'num' : column.text ? 'text' : '');
 
-function Row<T>({ row, columns, index }: { row: T; columns: Column<T>[]; index?: number }) {
-  return (
-    <tr aria-rowindex={index === undefined ? undefined : index + 2}>
-      {columns.map((column) => (
-        <td key={column.name} class={cellClass(column)}>
-          {column.show(row)}
-        </td>
-      ))}
-    </tr>
-  );
+interface RowProps<T> {
+  row: T;
+  columns: Column<T>[];
+}
+
+// Rendered anew for another record or other columns only: a table is scrolled and refreshed often.
+class Cells<T> extends Component<RowProps<T>> {
+  override shouldComponentUpdate(next: RowProps<T>) {
+    return next.row !== this.props.row || next.columns !== this.props.columns;
+  }
+  render({ row, columns }: RowProps<T>) {
+    return (
+      <>
+        {columns.map((column) => (
+          <td key={column.name} class={cellClass(column)}>
+            {column.show(row)}
+          </td>
+        ))}
+      </>
+    );
+  }
 }
 
 function Head<T>({ columns }: { columns: Column<T>[] }) {
@@ -156,7 +167,9 @@ export function Table<T>(props: TableProps<T>) {
           <Head columns={columns} />
           <tbody>
             {rows.map((row) => (
-              <Row key={props.rowKey(row)} row={row} columns={columns} />
+              <tr key={props.rowKey(row)}>
+                <Cells row={row} columns={columns} />
+              </tr>
             ))}
           </tbody>
         </table>
@@ -168,7 +181,10 @@ export function Table<T>(props: TableProps<T>) {
 
 const kAllRows = 40; // longer tables hold only the rows that are seen
 const kRowPx = 34; // of .scroll.long tr
-const kBeyond = 10; // rows kept above and below
+const kBeyond = 12; // rows kept above and below
+const kStepPx = 8 * kRowPx; // scrolled before other rows are made
+
+const kLooked = 200; // rows, evenly spread, among which the widest are sought
 
 // The row with the longest text of each column, laid out but never seen, keeps the columns where they are while
 // the rows change.
@@ -177,7 +193,8 @@ function useWidest<T>(columns: Column<T>[], rows: T[]): (T | undefined)[] {
     () =>
       columns.map((column) => {
         let widest: T | undefined = rows[0], most = -1;
-        for (const row of rows) {
+        for (let i = 0; i < rows.length; i += Math.ceil(rows.length / kLooked)) {
+          const row = rows[i]!;
           const length = column.value ? String(column.value(row) ?? '').length : 0;
           if (length > most) [widest, most] = [row, length];
         }
@@ -198,13 +215,13 @@ function LongTable<T>(props: TableProps<T>) {
     observer.observe(box.current!);
     return () => observer.disconnect();
   }, []);
-  const last = Math.min(rows.length, Math.ceil((top + height) / kRowPx) + kBeyond);
+  const last = Math.min(rows.length, Math.ceil((top + kStepPx + height) / kRowPx) + kBeyond);
   const first = Math.max(0, Math.min(Math.floor(top / kRowPx) - kBeyond, last - 1));
   const spacer = (count: number) => (count > 0 ? <tr aria-hidden="true" style={{ height: `${count * kRowPx}px` }} /> : null);
   return (
     <>
       <div class="scroll long" ref={box} tabIndex={0} role="region" aria-label={props.caption}
-        onScroll={(event) => setTop(Math.floor(event.currentTarget.scrollTop / kRowPx) * kRowPx)}>
+        onScroll={(event) => setTop(Math.floor(event.currentTarget.scrollTop / kStepPx) * kStepPx)}>
         <table aria-rowcount={rows.length + 1}>
           <caption class="unseen">{props.caption}</caption>
           <Head columns={columns} />
@@ -218,7 +235,9 @@ function LongTable<T>(props: TableProps<T>) {
             </tr>
             {spacer(first)}
             {rows.slice(first, last).map((row, i) => (
-              <Row key={props.rowKey(row)} row={row} columns={columns} index={first + i} />
+              <tr key={props.rowKey(row)} aria-rowindex={first + i + 2}>
+                <Cells row={row} columns={columns} />
+              </tr>
             ))}
             {spacer(rows.length - last)}
           </tbody>
@@ -257,7 +276,8 @@ export function Spark({ values, label }: { values: (number | null)[]; label: str
   const points = values.filter((value): value is number => value !== null && Number.isFinite(value));
   if (points.length < 2) return <span class="muted">no rounds yet</span>;
   const [xs, ys] = thin(points.map((_, i) => i), points, 120);
-  const low = Math.min(...points), high = Math.max(...points);
+  const kept = ys.filter((value): value is number => value !== null);
+  const low = Math.min(...kept), high = Math.max(...kept);
   const line = xs
     .map((x, i) => {
       const px = (x / (points.length - 1)) * 160;
@@ -270,6 +290,17 @@ export function Spark({ values, label }: { values: (number | null)[]; label: str
       <title>{label}</title>
       <polyline points={line} />
     </svg>
+  );
+}
+
+export function Copy({ text }: { text: string }) {
+  const [said, say] = useState('Copy');
+  useEffect(() => say('Copy'), [text]);
+  const copy = () => navigator.clipboard.writeText(text).then(() => say('Copied'), () => say('The browser refuses'));
+  return (
+    <button type="button" class="link" onClick={() => void copy()}>
+      {said}
+    </button>
   );
 }
 

@@ -29,7 +29,7 @@ export function isOver(phase: string): boolean {
 
 export function agentTone(agent: Agent): Tone {
   if (agent.state === 'gone' || agent.health === 'red') return 'bad';
-  if (agent.health === 'yellow' || agent.state === 'draining') return 'warn';
+  if (agent.health === 'yellow' || agent.state === 'draining' || agent.cordoned === true) return 'warn';
   if (agent.health !== 'green') return 'warn';
   return agent.state === 'active' ? 'good' : 'busy';
 }
@@ -91,7 +91,7 @@ export function hasGap(known: Round[], fresh: Round[]): boolean {
 
 export function mergeEvents(known: ClusterEvent[], fresh: ClusterEvent[], most: number): ClusterEvent[] {
   const bySeq = new Map<number, ClusterEvent>();
-  for (const event of [...known, ...fresh]) bySeq.set(event.seq, event);
+  for (const event of [...fresh, ...known]) bySeq.set(event.seq, event); // they never change: known ones stay the same objects
   return [...bySeq.values()].sort((a, b) => b.seq - a.seq).slice(0, most);
 }
 
@@ -101,9 +101,13 @@ export interface Waiting {
   on: { replica: string; agent: string; doing: string; tone: Tone; share: number | null }[];
 }
 
+const names = new WeakMap<Agent[], Map<string, string>>();
+
 export function agentName(id: string | null, agents: Agent[]): string {
   if (id === null) return 'unknown agent';
-  return agents.find((agent) => agent.id === id)?.name ?? id;
+  let known = names.get(agents);
+  if (known === undefined) names.set(agents, (known = new Map(agents.map((agent) => [agent.id, agent.name]))));
+  return known.get(id) ?? id;
 }
 
 function trainingShare(round: Round, replica: Replica | undefined): number | null {
@@ -303,7 +307,7 @@ export function problems(jobs: Job[], agents: Agent[], nowMs: number): Problem[]
       title: `${agent.name} is not heard from`,
       detail: `state ${agent.state}, health ${agent.health}`,
       at: agent.last_seen_at,
-      href: '/agents',
+      href: `/agents/${agent.id}`,
     });
   }
   return found.sort((a, b) => (millis(b.at) ?? 0) - (millis(a.at) ?? 0));

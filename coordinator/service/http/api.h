@@ -36,6 +36,9 @@ void verify_checkpoint(Context& context, const Request& request, Replier reply);
 // agents.cc
 Result<Response> list_agents(Context& context, const Request& request);
 Result<Response> get_agent(Context& context, const Request& request);
+void cordon_agent(Context& context, const Request& request, Replier reply);
+void uncordon_agent(Context& context, const Request& request, Replier reply);
+void drain_agent(Context& context, const Request& request, Replier reply);
 Result<Response> list_events(Context& context, const Request& request);
 Result<Response> stream_events(Context& context, const Request& request);
 

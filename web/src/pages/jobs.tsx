@@ -46,7 +46,10 @@ export function JobsPage() {
   return (
     <>
       <h1 class="with-tools">
-        Jobs <Link href="/jobs/new" class="button main">New job</Link>
+        Jobs
+        <span class="tools">
+          <Link href="/jobs/compare" class="button">Compare runs</Link> <Link href="/jobs/new" class="button main">New job</Link>
+        </span>
       </h1>
       <form class="filters" onSubmit={(event) => event.preventDefault()}>
         <label>

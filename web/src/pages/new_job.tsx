@@ -54,7 +54,7 @@ function Problems({ verdict, goTo }: { verdict: Verdict; goTo: (line: number) =>
   return (
     <div class="refusals">
       <p class="problem">
-        <Glyph tone="bad" /> {verdict.refused}. <span class="hint">{verdict.hint}</span>
+        <Glyph tone="bad" /> {verdict.refused}{verdict.hint === '' ? '' : ': '}<span class="hint">{verdict.hint}</span>
       </p>
       <ul class="plain">
         {verdict.problems.map((one, i) => (

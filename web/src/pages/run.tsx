@@ -320,13 +320,15 @@ function ofThisJob(event: ClusterEvent, job: Job, replicas: Replica[]): boolean 
 }
 
 export function RunPage({ id }: { id: string }) {
+  // In the order in which they are looked at: a browser asks six questions at a time.
   const job = useWatch(sources.job(id), [id]);
+  const lines = useWatch(sources.series(id, ['train_loss', 'validation_loss'], 'tokens'), [id]);
   const rounds = useWatch(sources.rounds(id), [id]);
   const replicas = useWatch(sources.replicas(id), [id]);
   const agents = useWatch(sources.agents(true), []);
   const events = useWatch(sources.failures(), []);
   const checkpoints = useWatch(sources.checkpoints(id), [id]);
-  const lines = useWatch(sources.series(id, ['train_loss', 'validation_loss', 'round_seconds', 'round_bytes'], 'tokens'), [id]);
+  const costs = useWatch(sources.series(id, ['round_seconds', 'round_bytes'], 'tokens'), [id]);
   const clock = useWatch(sources.series(id, ['train_loss'], 'time'), [id]);
   const known = rounds.value ?? [];
   const split = timeSplit(known.slice(0, 20));
@@ -368,10 +370,10 @@ export function RunPage({ id }: { id: string }) {
           <Replicas job={job.value} replicas={replicas.value} agents={agents.value} rounds={known} />
         </div>
       )}
-      {lines.value !== undefined && (
+      {costs.value === undefined ? <Missing of={costs} what="time and traffic" /> : (
         <div class="columns even">
-          <TimeCard split={split} lines={lines.value} marks={marks} />
-          <Traffic job={job.value} lines={lines.value} marks={marks} />
+          <TimeCard split={split} lines={costs.value} marks={marks} />
+          <Traffic job={job.value} lines={costs.value} marks={marks} />
         </div>
       )}
       <div class="columns even">

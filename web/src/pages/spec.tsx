@@ -3,19 +3,9 @@
 import { useState } from 'preact/hooks';
 import { Link, useSearchParams } from 'wouter-preact';
 import type { Job } from '../api';
-import { Card, JobLinks, Missing, Table, useWatch, type Column } from '../parts';
+import { Card, Copy, JobLinks, Missing, Table, useWatch, type Column } from '../parts';
 import * as sources from '../sources';
 import { compareSpecs, toToml, type Difference } from '../spec_text';
-
-function Copy({ text }: { text: string }) {
-  const [said, say] = useState('Copy');
-  const copy = () => navigator.clipboard.writeText(text).then(() => say('Copied'), () => say('The browser refuses'));
-  return (
-    <button type="button" class="link" onClick={() => void copy()}>
-      {said}
-    </button>
-  );
-}
 
 export const fieldName = (one: Difference) => one.pointer.slice(1).replaceAll('/', '.');
 
