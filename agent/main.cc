@@ -28,6 +28,7 @@ struct Flags {
   std::string peer_ports = "7100-7199", trainer, log_level = "info";
   std::vector<std::string> labels;
   int threads = 0;
+  double speed = 1;
 };
 
 std::string default_data_dir() {
@@ -62,6 +63,11 @@ void declare(CLI::App& app, Flags& flags) {
       ->capture_default_str();
   app.add_option("--threads", flags.threads, "per CPU trainer (default: cores / devices)")
       ->check(CLI::Range(1, 1024));
+  app.add_option("--speed", flags.speed,
+                 "trainers pretend to be this share of their device, 0.01 to 1, for trying out")
+      ->envname("SHOAL_AGENT_SPEED")
+      ->check(CLI::Range(0.01, 1.0))
+      ->capture_default_str();
   app.add_option("--host", flags.host,
                  "address that peers dial (default: the one towards the coordinator)");
   app.add_option("--peer-ports", flags.peer_ports, "one port per trainer out of this range; 0: any")
@@ -130,6 +136,7 @@ Result<HostOptions> host_options(const Flags& flags) {
   options.data_dir = flags.data_dir;
   options.trainer = flags.trainer;
   options.threads = threads_per_trainer(flags.threads, options.core.devices.size());
+  options.speed = flags.speed;
   options.peer_ports = *ports;
   return options;
 }

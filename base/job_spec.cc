@@ -22,6 +22,7 @@ constexpr std::int64_t kMaxSteps = 1'000'000'000;
 constexpr std::int64_t kMaxReplicas = 10'000;
 constexpr std::int64_t kMaxRounds = 1'000'000'000;
 constexpr std::int64_t kMaxEvalBatches = 1'000'000;
+constexpr std::int64_t kPipelineMicrobatches = 4;  // per router and step, when they are derived
 constexpr std::int64_t kBytesVocab = 256;
 constexpr std::int64_t kUint16Vocab = 65'536;
 constexpr std::size_t kMaxNameLength = 63;  // RFC 1035 label
@@ -208,13 +209,27 @@ void check_single_replica(const SwarmSpec& swarm, Checker& checker) {
                   swarm.max_replicas);
 }
 
+void check_stages(const JobSpec& spec, Checker& checker) {
+  const std::int64_t stages = spec.swarm.stages, layers = spec.model.layers;
+  if (layers >= 1 && (stages < 0 || stages > layers)) {
+    return checker.refuse("/swarm/stages",
+                          "must be 'auto' or from 1 to model.layers (" + text_of(layers) +
+                              "): a stage holds at least one layer, got " + text_of(stages));
+  }
+  if (stages == 1) return;
+  if (spec.sync.algorithm == SyncAlgorithm::kNone) {
+    return checker.refuse(
+        "/swarm/stages", "must be 1 with sync.algorithm = 'none', which trains on one agent, got " +
+                             (stages == 0 ? quoted("auto") : text_of(stages)));
+  }
+  checker.refuse("/swarm/stages",
+                 "must be 1: this version trains the whole model on every agent and cannot cut it "
+                 "into pipeline stages yet");
+}
+
 void check_swarm(const JobSpec& spec, Checker& checker) {
   const SwarmSpec& swarm = spec.swarm;
-  checker.require(
-      swarm.stages == 1, "/swarm/stages",
-      "must be 1: this version trains the whole model on every agent and cannot cut it into "
-      "pipeline stages yet",
-      swarm.stages);
+  check_stages(spec, checker);
   if (swarm.stages != 1 && spec.model.tie_embeddings == true) {
     checker.refuse("/model/tie_embeddings",
                    "must be false with swarm.stages other than 1: no stage holds both the "
@@ -267,6 +282,14 @@ double activation_values(const ModelSpec& m, std::int64_t microbatch) {
                    3.0 * static_cast<double>(m.vocab));
 }
 
+std::int64_t derived_microbatch(const JobSpec& spec) {
+  const std::int64_t batch = spec.train.batch;
+  if (spec.swarm.stages == 1) return batch;
+  std::int64_t size = std::max<std::int64_t>(1, batch / kPipelineMicrobatches);
+  while (batch % size != 0) --size;
+  return size;
+}
+
 }  // namespace
 
 std::vector<FieldError> validate(const JobSpec& spec) {
@@ -287,7 +310,7 @@ std::vector<FieldError> validate(const JobSpec& spec) {
 JobSpec with_derived_fields(JobSpec spec) {
   if (spec.swarm.stages != 1) spec.model.tie_embeddings = false;
   spec.model = derived(spec.model);
-  if (spec.train.microbatch == 0) spec.train.microbatch = spec.train.batch;
+  if (spec.train.microbatch == 0) spec.train.microbatch = derived_microbatch(spec);
   return spec;
 }
 

@@ -65,7 +65,9 @@ struct TrainSpec {
   // Sequences per replica and inner step; in a pipeline per replica of stage 0, which unequal ones
   // share by their speed.
   std::int64_t batch = 16;
-  std::int64_t microbatch = 0;  // sequences per forward pass; 0: the whole batch at once
+  // Sequences per forward pass. 0: the whole batch at once; in a pipeline the largest divisor of
+  // batch that gives a router four microbatches per step, so that there is something to overlap.
+  std::int64_t microbatch = 0;
   double lr = 1e-3;
   double min_lr = 1e-4;  // where the cosine ends
   Steps warmup{100};
@@ -140,12 +142,13 @@ struct FieldError {
 std::vector<FieldError> validate(const JobSpec& spec);
 
 // Fills the fields whose 0 means "derived": kv_heads, ffn, microbatch; and tie_embeddings. Call
-// after validate().
+// after validate(). swarm.stages stays 0 ("auto"): the number is the planner's, and kept with the
+// job.
 JobSpec with_derived_fields(JobSpec spec);
 
-// Parameters of the whole model, and the memory that training one replica needs: fp32 weights,
-// gradients, both Adam moments, anchor, outer momentum, pseudo-gradient, average, and the
-// activations of one microbatch.
+// Parameters of the whole model, and the memory that training one replica of it needs: fp32
+// weights, gradients, both Adam moments, anchor, outer momentum, pseudo-gradient, average, and the
+// activations of one microbatch. Of a stage: swarm/core/cost_model.h.
 std::int64_t parameter_count(const ModelSpec& model);
 Bytes training_memory(const JobSpec& spec);
 

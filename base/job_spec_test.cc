@@ -97,6 +97,12 @@ const Refusal kClusterRefusals[] = {
     {"/sync/outer/lr", "got 0", [](JobSpec& s) { s.sync.outer.lr = 0; }},
     {"/sync/outer/momentum", "got 1", [](JobSpec& s) { s.sync.outer.momentum = 1; }},
     {"/swarm/stages", "must be 1: this version", [](JobSpec& s) { s.swarm.stages = 2; }},
+    {"/swarm/stages", "from 1 to model.layers (4)", [](JobSpec& s) { s.swarm.stages = 5; }},
+    {"/swarm/stages", "got -1", [](JobSpec& s) { s.swarm.stages = -1; }},
+    {"/swarm/stages", "'none', which trains on one agent, got 2",
+     [](JobSpec& s) { s.swarm.stages = 2, s.sync.algorithm = SyncAlgorithm::kNone; }},
+    {"/swarm/stages", "'none', which trains on one agent, got 'auto'",
+     [](JobSpec& s) { s.swarm.stages = 0, s.sync.algorithm = SyncAlgorithm::kNone; }},
     {"/swarm/min_replicas", "got 0", [](JobSpec& s) { s.swarm.min_replicas = 0; }},
     {"/swarm/max_replicas", "from min_replicas (3) to 10000, got 2",
      [](JobSpec& s) { s.swarm.min_replicas = 3, s.swarm.max_replicas = 2; }},
@@ -145,6 +151,36 @@ TEST(JobSpec, DerivedFields) {
   gpt2.model.family = ModelFamily::kGpt2;
   EXPECT_EQ(with_derived_fields(gpt2).model.ffn, 512);
   EXPECT_EQ(with_derived_fields(spec), spec);
+}
+
+TEST(JobSpec, APipelineGetsFourMicrobatchesOrMore) {
+  const auto derived = [](std::int64_t batch, std::int64_t stages) {
+    JobSpec spec = good();
+    spec.train.batch = batch;
+    spec.swarm.stages = stages;
+    return with_derived_fields(spec).train.microbatch;
+  };
+  EXPECT_EQ(derived(16, 1), 16);
+  EXPECT_EQ(derived(16, 2), 4);
+  EXPECT_EQ(derived(16, 0), 4);
+  EXPECT_EQ(derived(18, 2), 3);  // 6 of them: 4 does not divide
+  EXPECT_EQ(derived(6, 2), 1);
+  EXPECT_EQ(derived(13, 2), 1);
+  EXPECT_EQ(derived(3, 2), 1);  // as many as there are
+  JobSpec given = good();
+  given.swarm.stages = 2;
+  given.train.microbatch = 8;
+  EXPECT_EQ(with_derived_fields(given).train.microbatch, 8);
+}
+
+TEST(JobSpec, FieldsOfPipelinesMeanNothingWithOneStage) {
+  JobSpec spec = good();
+  spec.swarm.recompute = Recompute::kRecompute;
+  spec.swarm.schedule = PipelineSchedule::kOneForwardOneBackward;
+  spec.swarm.wiring = WiringPolicy::kSticky;
+  spec.swarm.activations = ActivationCodec::kInt8;
+  EXPECT_THAT(validate(spec), testing::IsEmpty());
+  EXPECT_EQ(training_memory(spec), training_memory(good()));
 }
 
 TEST(JobSpec, ParameterCountOfGpt2Small) {

@@ -90,6 +90,8 @@ class Tree {
     up->add_option("--data-dir", up_.data_dir,
                    "where everything is kept [~/.local/share/shoal/up]");
     up->add_option("--threads", up_.threads, "per agent [the cores shared out]");
+    up->add_option("--speeds", up_.speeds, "unequal agents: a share of full speed each, 1,0.5,0.25")
+        ->delimiter(',');
     up->add_flag("--detach", up_.detach, "leave it running; stop it with `shoal down`");
     CLI::App* down = leaf(&app_, "down", "stop what `shoal up --detach` left running",
                           [this] { return run_down(up_.data_dir, common_.json); });

@@ -13,6 +13,7 @@ namespace shoal::cli {
 namespace {
 
 constexpr int kAgentsMax = 256;
+constexpr double kSpeedMin = 0.01;
 
 Json process_json(const ProcessRef& process) {
   return {
@@ -22,6 +23,22 @@ Json process_json(const ProcessRef& process) {
 ProcessRef process_of(const Json& json) {
   return {text_at(json, "name", ""), static_cast<pid_t>(number_at(json, "pid")),
           static_cast<std::int64_t>(number_at(json, "start")), text_at(json, "log", "")};
+}
+
+Status check_speeds(const UpOptions& options) {
+  if (options.speeds.empty()) return {};
+  if (options.speeds.size() != static_cast<std::size_t>(options.agents)) {
+    return Error{Code::kInvalidArgument,
+                 "must be one per agent, " + std::to_string(options.agents) + ", got " +
+                     std::to_string(options.speeds.size()),
+                 "--speeds", "for example --agents 4 --speeds 1,1,0.5,0.25"};
+  }
+  for (const double speed : options.speeds) {
+    if (speed >= kSpeedMin && speed <= 1) continue;
+    return Error{Code::kInvalidArgument, "must be from 0.01 to 1, got " + std::to_string(speed),
+                 "--speeds", "1 is the full speed of this host"};
+  }
+  return {};
 }
 
 }  // namespace
@@ -66,6 +83,7 @@ Status validate(const UpOptions& options) {
                  "must not be negative, got " + std::to_string(options.threads), "--threads",
                  "leave it out to share the cores"};
   }
+  if (auto good = check_speeds(options); !good) return good;
   if (auto http = parse_loopback(options.http, "--http"); !http) return http.error();
   if (auto grpc = parse_loopback(options.grpc, "--grpc"); !grpc) return grpc.error();
   return {};
@@ -87,13 +105,30 @@ Launch coordinator_launch(const UpLayout& layout, const UpOptions& options, cons
 Launch agent_launch(const UpLayout& layout, const UpOptions& options, int number, int threads,
                     const UpAddresses& addresses, const std::string& binaries) {
   const std::string name = "agent-" + std::to_string(number);
-  return {name,
-          {binaries + "/shoal-agent", "--coordinator", addresses.grpc, "--token-file",
-           addresses.token_file, "--data-dir", layout.agent(number), "--name", name, "--threads",
-           std::to_string(threads), "--devices", "cpu:1", "--host", "127.0.0.1", "--peer-ports",
-           "0", "--trainer", binaries + "/shoal-trainer"},
-          layout.log(name),
-          !options.detach};
+  std::vector<std::string> command = {binaries + "/shoal-agent",
+                                      "--coordinator",
+                                      addresses.grpc,
+                                      "--token-file",
+                                      addresses.token_file,
+                                      "--data-dir",
+                                      layout.agent(number),
+                                      "--name",
+                                      name,
+                                      "--threads",
+                                      std::to_string(threads),
+                                      "--devices",
+                                      "cpu:1",
+                                      "--host",
+                                      "127.0.0.1",
+                                      "--peer-ports",
+                                      "0",
+                                      "--trainer",
+                                      binaries + "/shoal-trainer"};
+  if (!options.speeds.empty()) {
+    const double speed = options.speeds.at(static_cast<std::size_t>(number - 1));
+    command.insert(command.end(), {"--speed", std::to_string(speed)});
+  }
+  return {name, std::move(command), layout.log(name), !options.detach};
 }
 
 std::vector<ProcessRef> UpState::all() const {

@@ -23,8 +23,9 @@ struct UpOptions {
   int agents = 1;
   std::string http = "127.0.0.1:7070";
   std::string grpc = "127.0.0.1:7071";
-  std::string data_dir;  // empty: default_up_folder()
-  int threads = 0;       // per agent; 0: the host's cores shared out
+  std::string data_dir;        // empty: default_up_folder()
+  int threads = 0;             // per agent; 0: the host's cores shared out
+  std::vector<double> speeds;  // one share per agent, from 0.01 to 1; empty: full speed
   bool detach = false;
 };
 

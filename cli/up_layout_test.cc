@@ -23,6 +23,12 @@ TEST(UpLayout, OptionsAreRefusedByName) {
   options.agents = 0;
   EXPECT_EQ(validate(options).error().field, "--agents");
   options.agents = 2;
+  options.speeds = {1};
+  EXPECT_EQ(validate(options).error().field, "--speeds");
+  options.speeds = {1, 1.5};
+  EXPECT_EQ(validate(options).error().field, "--speeds");
+  options.speeds = {1, 0.25};
+  EXPECT_TRUE(validate(options).ok());
   options.threads = -1;
   EXPECT_EQ(validate(options).error().field, "--threads");
 }
@@ -57,6 +63,8 @@ TEST(UpLayout, AgentsGetTheirOwnFolderAndFreePorts) {
   const UpLayout layout{"/d"};
   UpOptions options;
   options.detach = true;
+  options.agents = 3;
+  options.speeds = {1, 1, 0.25};
   const Launch agent =
       agent_launch(layout, options, 3, 2, {"http://h", "127.0.0.1:9", "/t"}, "/bin");
   EXPECT_EQ(agent.name, "agent-3");
@@ -71,6 +79,7 @@ TEST(UpLayout, AgentsGetTheirOwnFolderAndFreePorts) {
   EXPECT_TRUE(has("--peer-ports", "0"));
   EXPECT_TRUE(has("--coordinator", "127.0.0.1:9"));
   EXPECT_TRUE(has("--threads", "2"));
+  EXPECT_TRUE(has("--speed", "0.250000"));
 }
 
 }  // namespace

@@ -227,6 +227,7 @@ class Runtime::Impl {
                                     "SHOAL_TRAINER_DEVICE=" + std::to_string(id.device),
                                     std::string("SHOAL_TRAINER_KIND=") + to_string(device.kind),
                                     "SHOAL_TRAINER_THREADS=" + threads,
+                                    "SHOAL_TRAINER_SPEED=" + std::to_string(options_.speed),
                                     "SHOAL_TRAINER_BIND=" + join_address(listen_host, *port),
                                     "SHOAL_TRAINER_HOST=" + options_.core.host,
                                     "OPENBLAS_NUM_THREADS=" + threads,

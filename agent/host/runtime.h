@@ -19,6 +19,7 @@ struct HostOptions {
   std::string data_dir;
   std::string trainer;  // program
   int threads = 1;      // of each CPU trainer
+  double speed = 1;     // trainers pretend to be this share of their device, for trying out
   PortRange peer_ports;
 };
 

@@ -170,6 +170,7 @@ class RuntimeTest : public testing::Test {
     options.core.reconnect_first = options.core.reconnect_cap = milliseconds(50);
     options.core.restart_first = options.core.restart_cap = milliseconds(50);
     options.data_dir = folder_.path() + "/agent";
+    options.speed = 0.5;  // of the 14 GFLOP/s of the scripted trainer
     options.trainer = SCRIPTED_TRAINER;
     return options;
   }

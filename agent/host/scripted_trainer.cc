@@ -36,7 +36,7 @@ class Script {
                   DeviceKind::kCpu,
                   "scripted",
                   Bytes(1 << 20),
-                  7,
+                  14 * std::stod(variable("SHOAL_TRAINER_SPEED")),
                   false};
     say(TrainerReady{device, variable("SHOAL_TRAINER_HOST") + ":1", "none"});
     v1::TrainerCommand wire;

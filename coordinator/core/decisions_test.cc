@@ -1,9 +1,8 @@
-// The pure decisions: quorum, attempt, placement, data ledger. Constructed state and a chosen now.
+// The pure decisions: quorum, attempt, data ledger. Constructed state and a chosen now.
 #include <gtest/gtest.h>
 
 #include "coordinator/core/attempt.h"
 #include "coordinator/core/data_ledger.h"
-#include "coordinator/core/placement.h"
 #include "coordinator/core/quorum.h"
 
 namespace shoal::coordinator {
@@ -185,49 +184,6 @@ TEST(Attempt, PastTheLimitTheSilentOnesGo) {
 TEST(Attempt, AbortsWhenNobodyIsLeft) {
   const auto decision = judge_attempt(attempt_of({silent(1, false)}), Options{});
   EXPECT_EQ(decision.verdict, AttemptVerdict::kAbort);
-}
-
-// ---- placement
-
-PlacementInput two_devices() {
-  PlacementInput input;
-  input.memory_needed = mebibytes(100);
-  input.devices_known = 2;
-  input.free = {{AgentId(1), 0, mebibytes(200), 10.0, false, false},
-                {AgentId(2), 0, mebibytes(200), 40.0, false, false}};
-  return input;
-}
-
-TEST(Placement, TakesEveryDeviceThatFitsFastestFirst) {
-  const auto decision = decide_placement(two_devices());
-  EXPECT_EQ(decision.places, (std::vector<Place>{{AgentId(2), 0}, {AgentId(1), 0}}));
-}
-
-TEST(Placement, KeepsToTheMaximum) {
-  auto input = two_devices();
-  input.max_replicas = 2;
-  input.live = 1;
-  EXPECT_EQ(decide_placement(input).places.size(), 1u);
-  input.live = 2;
-  EXPECT_EQ(decide_placement(input).reason, PlacementReason::kComplete);
-}
-
-TEST(Placement, SaysWhatIsMissing) {
-  auto input = two_devices();
-  input.memory_needed = mebibytes(300);
-  EXPECT_EQ(decide_placement(input).reason, PlacementReason::kNoDeviceFits);
-  EXPECT_EQ(decide_placement(input).largest, mebibytes(200));
-  input = two_devices();
-  input.free.clear();
-  EXPECT_EQ(decide_placement(input).reason, PlacementReason::kNoFreeDevice);
-  input.devices_known = 0;
-  EXPECT_EQ(decide_placement(input).reason, PlacementReason::kNoAgents);
-  input = two_devices();
-  for (auto& device : input.free) device.refused = true;
-  EXPECT_EQ(decide_placement(input).reason, PlacementReason::kAllRefused);
-  input.free[0].refused = false;
-  input.free[0].resting = true;
-  EXPECT_EQ(decide_placement(input).reason, PlacementReason::kNoFreeDevice);
 }
 
 // ---- data ledger

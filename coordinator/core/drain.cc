@@ -44,11 +44,6 @@ bool is_loading(const ReplicaRecord& replica) {
   return replica.state == ReplicaState::kAssigned || replica.state == ReplicaState::kLoading;
 }
 
-bool is_leaving(const State& state, const ReplicaRecord& replica) {
-  const AgentRecord* agent = state.agents.find(replica.agent);
-  return agent != nullptr && agent->state == AgentState::kDraining;
-}
-
 // Others of its stage that would go on: holders for one that trains, live ones for one that loads.
 std::int64_t others_of_stage(const State& state, const ReplicaRecord& leaving) {
   const auto ids = is_loading(leaving) ? live_replicas(state, leaving.job)
@@ -111,10 +106,9 @@ void release_drained(Turn& turn, JobId job) {
   }
 }
 
-std::int64_t count_leaving(const State& state, JobId job) {
-  const auto ids = live_replicas(state, job);
-  return std::count_if(ids.begin(), ids.end(),
-                       [&](ReplicaId id) { return is_leaving(state, state.replicas.at(id)); });
+bool is_leaving(const State& state, const ReplicaRecord& replica) {
+  const AgentRecord* agent = state.agents.find(replica.agent);
+  return agent != nullptr && agent->state == AgentState::kDraining;
 }
 
 }  // namespace shoal::coordinator

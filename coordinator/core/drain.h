@@ -17,7 +17,7 @@ void on_command_agent(Turn& turn, const CommandAgent& command);
 // Lets go what may go now; called at every look at a job.
 void release_drained(Turn& turn, JobId job);
 
-// Replicas of the job that will be let go as soon as the rules permit: others may take their place.
-std::int64_t count_leaving(const State& state, JobId job);
+// It will be let go as soon as the rules permit: another one may take its place.
+bool is_leaving(const State& state, const ReplicaRecord& replica);
 
 }  // namespace shoal::coordinator

@@ -6,11 +6,13 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <variant>
 #include <vector>
 
 #include "base/result.h"
+#include "coordinator/core/placement.h"
 #include "coordinator/core/records.h"
 #include "swarm/core/messages.h"
 
@@ -87,6 +89,7 @@ struct Reply {
   RequestId request;
   Result<JobId> result;
   std::vector<FieldError> fields;
+  std::shared_ptr<const PlacementDecision> plan;  // of a dry run that is good
 };
 struct DeleteCheckpointFiles {
   CheckpointId checkpoint;

@@ -26,15 +26,34 @@ bool device_is_taken(const State& state, AgentId agent, std::int32_t device) {
   });
 }
 
+std::string domain_of(const AgentRecord& agent) {
+  for (const auto& [key, value] : agent.labels) {
+    if (key == "region") return value;
+  }
+  return agent.host;
+}
+
+PlacedReplica placed_replica(const State& state, const ReplicaRecord& replica) {
+  PlacedReplica placed{.id = replica.id, .stage = replica.stage};
+  placed.loading = replica.held_round < 0;
+  placed.leaving = is_leaving(state, replica);
+  for (const Device& device : state.agents.at(replica.agent).devices) {
+    if (device.index != replica.device) continue;
+    placed.memory = device.memory;
+    placed.gflops = device.gflops;
+  }
+  return placed;
+}
+
 PlacementInput placement_input(const Turn& turn, const JobRecord& job) {
   const State& state = turn.state();
   PlacementInput input;
-  input.memory_needed = training_memory(job.spec);
-  input.live = static_cast<std::int64_t>(live_replicas(state, job.id).size());
-  input.leaving = count_leaving(state, job.id);
-  input.min_replicas = job.spec.swarm.min_replicas;
-  input.max_replicas =
-      job.spec.sync.algorithm == SyncAlgorithm::kNone ? 1 : job.spec.swarm.max_replicas;
+  input.spec = job.spec;
+  input.bytes_per_s = turn.options().reduce_bytes_per_s;
+  if (job.spec.swarm.stages == 1) input.cut = whole_model(job.spec);
+  for (const ReplicaId id : live_replicas(state, job.id)) {
+    input.live.push_back(placed_replica(state, state.replicas.at(id)));
+  }
   for (const auto& [id, presence] : state.presence) {
     const AgentRecord& agent = state.agents.at(id);
     if (agent.state == AgentState::kGone || agent.state == AgentState::kDraining) continue;
@@ -43,7 +62,7 @@ PlacementInput placement_input(const Turn& turn, const JobRecord& job) {
       ++input.devices_known;
       if (!presence.connected || device_is_taken(state, id, device.index)) continue;
       const Instant* rest = state.resting_until.find({id, device.index});
-      input.free.push_back({id, device.index, device.memory, device.gflops,
+      input.free.push_back({id, device.index, device.memory, device.gflops, domain_of(agent),
                             state.refusals.contains({job.id, id}),
                             rest != nullptr && turn.now() < *rest});
     }
@@ -68,23 +87,12 @@ JobReason reason_of_refusal(const State& state, JobId job) {
   return JobReason::kTooManyFailures;
 }
 
-std::string gib(Bytes bytes) {
-  const auto tenths = (bytes.n * 10 + (1 << 29)) >> 30;
-  return std::to_string(tenths / 10) + "." + std::to_string(tenths % 10) + " GiB";
-}
-
-void explain_waiting(Turn& turn, JobId id, const PlacementInput& input,
-                     const PlacementDecision& decision) {
-  switch (decision.reason) {
-    case PlacementReason::kNoAgents:
-      return set_reason(turn, id, JobReason::kNoAgents, "no agent has joined");
-    case PlacementReason::kNoDeviceFits:
-      return set_reason(turn, id, JobReason::kNoDeviceFits,
-                        "a replica needs " + gib(input.memory_needed) +
-                            "; the largest free device has " + gib(decision.largest));
-    default:
-      return set_reason(turn, id, JobReason::kWaitingForReplicas, "every device is taken");
-  }
+void explain_waiting(Turn& turn, JobId id, const PlacementDecision& decision) {
+  const JobReason reason = decision.reason == PlacementReason::kNoAgents ? JobReason::kNoAgents
+                           : decision.reason == PlacementReason::kNoDeviceFits
+                               ? JobReason::kNoDeviceFits
+                               : JobReason::kWaitingForReplicas;
+  set_reason(turn, id, reason, explain(decision));
 }
 
 // No live replica holds the committed state and no checkpoint of exactly that round exists: back to
@@ -136,15 +144,15 @@ void place(Turn& turn, JobId id) {
   const PlacementDecision decision = decide_placement(input);
   wake_when_rested(turn, id, input);
   if (decision.places.empty()) {
-    if (decision.reason == PlacementReason::kAllRefused && input.live == 0) {
+    if (decision.reason == PlacementReason::kAllRefused && input.live.empty()) {
       return finish_job(turn, id, JobPhase::kFailed, reason_of_refusal(turn.state(), id),
                         "no agent could load it; the events say why");
     }
-    if (phase == JobPhase::kQueued) explain_waiting(turn, id, input, decision);
+    if (phase == JobPhase::kQueued) explain_waiting(turn, id, decision);
     return;
   }
   if (!choose_source(turn.state(), job_of(turn, id))) {
-    if (input.live > 0) return;  // somebody is about to become a donor, or to fail
+    if (!input.live.empty()) return;  // somebody is about to become a donor, or to fail
     roll_back(turn, id);
   }
   for (const Place& spot : decision.places) {
@@ -305,25 +313,44 @@ void advance(Turn& turn, JobId id) {
 
 // ---- commands
 
-// Empty when some known device could train it, or when no device is known yet.
-std::string why_no_device_fits(const State& state, const JobSpec& spec) {
-  const Bytes needed = training_memory(spec);
-  Bytes largest;
-  for (const auto& [id, agent] : state.agents) {
+// What placement would say if every known device were free.
+PlacementDecision on_every_device(const Turn& turn, const JobSpec& spec) {
+  PlacementInput input = placement_input(turn, JobRecord{.spec = spec});
+  input.free.clear();
+  for (const auto& [id, agent] : turn.state().agents) {
     if (agent.state == AgentState::kGone) continue;
-    for (const Device& device : agent.devices) largest = std::max(largest, device.memory);
+    for (const Device& device : agent.devices) {
+      input.free.push_back({id, device.index, device.memory, device.gflops, domain_of(agent)});
+    }
   }
-  if (largest.n == 0 || needed <= largest) return {};
-  return "training one replica needs " + gib(needed) + ", the largest device has " + gib(largest) +
-         "; use fewer layers, a smaller hidden size or a smaller train.microbatch";
+  input.devices_known = static_cast<std::int64_t>(input.free.size());
+  return decide_placement(input);
+}
+
+// Empty when the known devices could train it, or when they would with more of them.
+std::string why_no_device_fits(const Turn& turn, const JobSpec& spec) {
+  const PlacementDecision decision = on_every_device(turn, spec);
+  if (decision.reason != PlacementReason::kNoDeviceFits) return {};
+  return explain(decision) +
+         "; use fewer layers, a smaller hidden size, a smaller train.microbatch or more "
+         "swarm.stages";
+}
+
+// What would be placed now. One stage may begin to gather with less, but not to train.
+PlacementDecision plan_of(const Turn& turn, const JobSpec& spec) {
+  PlacementDecision decision = decide_placement(placement_input(turn, JobRecord{.spec = spec}));
+  if (decision.missing > 0 && decision.reason == PlacementReason::kPlaced) {
+    decision.reason = PlacementReason::kTooFewDevices;
+  }
+  return decision;
 }
 
 }  // namespace
 
 void on_submit(Turn& turn, const SubmitJob& command) {
   auto fields = validate(command.spec);
-  if (fields.empty()) {
-    const std::string why = why_no_device_fits(turn.state(), command.spec);
+  if (fields.empty() && !command.dry_run) {
+    const std::string why = why_no_device_fits(turn, with_derived_fields(command.spec));
     if (!why.empty()) fields.push_back({"/model", why});
   }
   if (!fields.empty()) {
@@ -341,7 +368,9 @@ void on_submit(Turn& turn, const SubmitJob& command) {
     return turn.reply(command.request, Error{Code::kResourceExhausted, "too many live jobs", "",
                                              "wait for one to end, or cancel one"});
   }
-  if (command.dry_run) return turn.reply(command.request, JobId());
+  if (command.dry_run) {
+    return turn.reply_plan(command.request, plan_of(turn, with_derived_fields(command.spec)));
+  }
 
   JobRecord record;
   record.id = JobId(turn.counters().next_job++);

@@ -1,47 +1,254 @@
+// A cut that is given is filled device by device (swarm::joiner_stage); one that is still to be
+// made is the planner's (swarm::plan_stages).
 #include "coordinator/core/placement.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <tuple>
 
+#include "base/check.h"
+#include "swarm/core/stage_plan.h"
+
 namespace shoal::coordinator {
 namespace {
+
+constexpr double kFlopsPerGflop = 1e9;
 
 bool faster(const FreeDevice& a, const FreeDevice& b) {
   return std::tuple(-a.gflops, a.agent, a.device) < std::tuple(-b.gflops, b.agent, b.device);
 }
 
+// Mean of the measured speeds; 0: none is.
+double mean_gflops(const PlacementInput& input) {
+  double sum = 0, count = 0;
+  const auto add = [&](double gflops) { sum += gflops, count += gflops > 0; };
+  for (const FreeDevice& device : input.free) add(device.gflops);
+  for (const PlacedReplica& replica : input.live) add(replica.gflops);
+  return count > 0 ? sum / count : 0;
+}
+
+double speed_of(double gflops, double mean) {
+  if (gflops <= 0) gflops = mean > 0 ? mean : 1;
+  return gflops * kFlopsPerGflop;
+}
+
+std::int32_t min_replicas(const JobSpec& spec) {
+  return static_cast<std::int32_t>(spec.swarm.min_replicas);
+}
+
+std::vector<FreeDevice> usable_devices(const PlacementInput& input) {
+  std::vector<FreeDevice> usable;
+  for (const FreeDevice& device : input.free) {
+    if (!device.refused && !device.resting) usable.push_back(device);
+  }
+  std::sort(usable.begin(), usable.end(), faster);
+  return usable;
+}
+
+void count_devices(const PlacementInput& input, PlacementDecision& decision) {
+  decision.free = static_cast<std::int64_t>(input.free.size());
+  for (const FreeDevice& device : input.free) {
+    const bool fits = !device.refused && device.memory >= decision.needed;
+    decision.largest = std::max(decision.largest, device.memory);
+    decision.fitting += fits;
+    decision.refused += device.refused;
+    decision.resting += fits && device.resting;
+  }
+}
+
 PlacementReason why_nothing(const PlacementDecision& decision, const PlacementInput& input) {
-  if (decision.wanted <= 0) return PlacementReason::kComplete;
   if (input.devices_known == 0) return PlacementReason::kNoAgents;
-  const auto free = static_cast<std::int64_t>(input.free.size());
-  if (free == 0 || decision.resting > 0) return PlacementReason::kNoFreeDevice;
-  return decision.refused == free ? PlacementReason::kAllRefused : PlacementReason::kNoDeviceFits;
+  if (decision.fitting > decision.resting) return PlacementReason::kTooFewDevices;
+  if (decision.free == 0 || decision.resting > 0) return PlacementReason::kNoFreeDevice;
+  return decision.refused == decision.free ? PlacementReason::kAllRefused
+                                           : PlacementReason::kNoDeviceFits;
+}
+
+// ---- a cut is given
+
+std::vector<std::int64_t> replicas_per_stage(const swarm::RebalanceView& view) {
+  std::vector<std::int64_t> counts(view.stages.size(), 0);
+  for (const auto& replica : view.replicas) ++counts[static_cast<std::size_t>(replica.stage)];
+  return counts;
+}
+
+std::int64_t lacking(const swarm::RebalanceView& view, std::int64_t at_least) {
+  std::int64_t lack = 0;
+  for (const std::int64_t count : replicas_per_stage(view)) {
+    lack += std::max<std::int64_t>(0, at_least - count);
+  }
+  return lack;
+}
+
+bool is_full(const swarm::RebalanceView& view, std::int64_t most) {
+  const auto counts = replicas_per_stage(view);
+  return most > 0 && std::all_of(counts.begin(), counts.end(), [&](auto n) { return n >= most; });
+}
+
+// Equal replicas that do not wait for each other within a round: the slowest sets its length.
+Forecast forecast_of_one_stage(const PlacementInput& input, const swarm::CostModel& model,
+                               const std::vector<FreeDevice>& placed) {
+  const double mean = mean_gflops(input);
+  if (mean <= 0 || placed.empty()) return {};
+  double slowest = std::numeric_limits<double>::infinity();
+  for (const auto& device : placed) slowest = std::min(slowest, speed_of(device.gflops, mean));
+  const auto tokens = static_cast<double>(input.spec.train.batch * input.spec.model.context);
+  Forecast forecast;
+  forecast.step_s = tokens * model.flops(model.whole()) / slowest;
+  forecast.tokens_per_s = static_cast<double>(placed.size()) * tokens / forecast.step_s;
+  forecast.round_s = forecast.step_s * static_cast<double>(input.spec.sync.every.count());
+  return forecast;
+}
+
+PlacementDecision fill_cut(const PlacementInput& input, const swarm::CostModel& model) {
+  PlacementDecision decision;
+  decision.cut = input.cut;
+  for (const UnitRange range : input.cut) decision.memory.push_back(model.memory(range));
+  decision.needed = *std::min_element(decision.memory.begin(), decision.memory.end());
+  decision.wanted = static_cast<std::int64_t>(input.cut.size()) * min_replicas(input.spec);
+  count_devices(input, decision);
+
+  swarm::RebalanceView view = rebalance_view(input);
+  const auto most = static_cast<std::int32_t>(max_replicas(input.spec));
+  const bool full = is_full(view, most);
+  const double mean = mean_gflops(input);
+  std::vector<FreeDevice> placed;
+  for (const FreeDevice& device : usable_devices(input)) {
+    const auto join = swarm::joiner_stage(view, device.memory, min_replicas(input.spec), most);
+    if (join.reason == swarm::JoinReason::kNothingFits) continue;
+    decision.places.push_back({device.agent, device.device, join.stage});
+    placed.push_back(device);
+    view.replicas.push_back(
+        {ReplicaId(), join.stage, speed_of(device.gflops, mean), device.memory});
+  }
+  decision.missing = lacking(view, min_replicas(input.spec));
+  const bool pipeline = input.cut.size() > 1;
+  if (pipeline && input.live.empty() && decision.missing > 0) decision.places.clear();
+  std::stable_sort(decision.places.begin(), decision.places.end(),
+                   [](const Place& a, const Place& b) { return a.stage < b.stage; });
+  if (!pipeline && input.live.empty()) {
+    decision.forecast = forecast_of_one_stage(input, model, placed);
+  }
+  decision.reason = !decision.places.empty() ? PlacementReason::kPlaced
+                    : full                   ? PlacementReason::kComplete
+                                             : why_nothing(decision, input);
+  return decision;
+}
+
+// ---- the model is to be cut
+
+swarm::PlanRequest plan_request(const PlacementInput& input,
+                                const std::vector<FreeDevice>& usable) {
+  swarm::PlanRequest request;
+  const double mean = mean_gflops(input);
+  for (const FreeDevice& device : usable) {
+    request.agents.push_back(
+        {device.agent, speed_of(device.gflops, mean), device.memory, device.domain});
+  }
+  request.stages = static_cast<std::int32_t>(input.spec.swarm.stages);
+  request.microbatches_per_router = input.spec.train.batch / input.spec.train.microbatch;
+  request.assignment = {min_replicas(input.spec),
+                        static_cast<std::int32_t>(max_replicas(input.spec)), false};
+  return request;
+}
+
+Forecast forecast_of(const PlacementInput& input, const swarm::StagePlan& plan) {
+  if (mean_gflops(input) <= 0) return {};
+  const auto& placements = plan.assignment.placements;
+  const auto routers = std::count_if(placements.begin(), placements.end(),
+                                     [](const swarm::Placement& p) { return p.stage == 0; });
+  const auto tokens =
+      static_cast<double>(routers * input.spec.train.batch * input.spec.model.context);
+  const double step = tokens / plan.tokens_per_s;
+  return {plan.tokens_per_s, step, step * static_cast<double>(input.spec.sync.every.count()),
+          plan.bubble};
+}
+
+PlacementDecision cut_and_place(const PlacementInput& input, const swarm::CostModel& model) {
+  const std::vector<FreeDevice> usable = usable_devices(input);
+  const swarm::StagePlan plan = swarm::plan_stages(model, plan_request(input, usable));
+  SHOAL_CHECK(plan.reason != swarm::PlanReason::kMoreStagesThanLayers);  // validate() refuses it
+  PlacementDecision decision;
+  decision.needed = plan.needed;
+  decision.wanted = input.spec.swarm.stages * min_replicas(input.spec);
+  count_devices(input, decision);
+  if (!plan.ok()) {
+    const std::int64_t able = decision.fitting - decision.resting;
+    decision.missing = std::max<std::int64_t>(plan.agents_missing, decision.wanted - able);
+    decision.reason = why_nothing(decision, input);
+    return decision;
+  }
+  decision.reason = PlacementReason::kPlaced;
+  decision.cut = plan.stages;
+  decision.memory = plan.memory;
+  for (const swarm::Placement& placement : plan.assignment.placements) {  // by stage, then speed
+    const FreeDevice& device = usable[static_cast<std::size_t>(placement.agent)];
+    decision.places.push_back({device.agent, device.device, placement.stage});
+  }
+  decision.forecast = forecast_of(input, plan);
+  return decision;
+}
+
+std::string readable(Bytes bytes) {
+  const bool large = bytes >= mebibytes(1024);
+  const int shift = large ? 30 : 20;
+  const auto tenths = static_cast<std::int64_t>(
+      std::llround(static_cast<double>(bytes.n) * 10 / static_cast<double>(1LL << shift)));
+  return std::to_string(tenths / 10) + "." + std::to_string(tenths % 10) +
+         (large ? " GiB" : " MiB");
+}
+
+bool somebody_rests(const PlacementInput& input, Bytes memory) {
+  return std::any_of(input.free.begin(), input.free.end(), [&](const FreeDevice& device) {
+    return device.resting && !device.refused && device.memory >= memory;
+  });
 }
 
 }  // namespace
 
 PlacementDecision decide_placement(const PlacementInput& input) {
-  PlacementDecision decision;
-  decision.wanted = input.max_replicas == 0 ? std::numeric_limits<std::int64_t>::max()
-                                            : input.max_replicas - input.live + input.leaving;
-  std::vector<FreeDevice> usable;
-  for (const auto& device : input.free) {
-    decision.largest = std::max(decision.largest, device.memory);
-    const bool fits = device.memory >= input.memory_needed;
-    decision.fitting += fits;
-    decision.refused += device.refused;
-    decision.resting += fits && !device.refused && device.resting;
-    if (fits && !device.refused && !device.resting) usable.push_back(device);
+  const swarm::CostModel model(input.spec, swarm::cost_options(input.spec));
+  return input.cut.empty() ? cut_and_place(input, model) : fill_cut(input, model);
+}
+
+swarm::RebalanceView rebalance_view(const PlacementInput& input) {
+  SHOAL_CHECK(!input.cut.empty());
+  const swarm::CostModel model(input.spec, swarm::cost_options(input.spec));
+  swarm::RebalanceView view;
+  for (const UnitRange range : input.cut) {
+    view.stages.push_back({model.flops(range), model.memory(range)});
+    const auto bytes = static_cast<double>(model.state_bytes(range).count());
+    view.download.push_back(seconds_f(bytes / input.bytes_per_s));
   }
-  std::sort(usable.begin(), usable.end(), faster);
-  for (const auto& device : usable) {
-    if (static_cast<std::int64_t>(decision.places.size()) >= decision.wanted) break;
-    decision.places.push_back({device.agent, device.device});
+  const double mean = mean_gflops(input);
+  for (const PlacedReplica& replica : input.live) {
+    if (replica.leaving) continue;
+    view.replicas.push_back({.id = replica.id,
+                             .stage = replica.stage,
+                             .speed = speed_of(replica.gflops, mean),
+                             .memory = replica.memory,
+                             .in_transit = replica.loading});
   }
-  decision.reason =
-      decision.places.empty() ? why_nothing(decision, input) : PlacementReason::kPlaced;
-  return decision;
+  return view;
+}
+
+std::vector<swarm::Move> decide_emergency(const PlacementInput& input) {
+  if (input.cut.size() < 2) return {};
+  const swarm::RebalanceView view = rebalance_view(input);
+  std::vector<swarm::Move> moves = swarm::emergency_moves(view, min_replicas(input.spec));
+  std::erase_if(moves, [&](const swarm::Move& move) {
+    return somebody_rests(input, view.stages[static_cast<std::size_t>(move.to)].memory);
+  });
+  return moves;
+}
+
+std::int64_t max_replicas(const JobSpec& spec) {
+  return spec.sync.algorithm == SyncAlgorithm::kNone ? 1 : spec.swarm.max_replicas;
+}
+
+std::vector<UnitRange> whole_model(const JobSpec& spec) {
+  return {{0, static_cast<std::int32_t>(spec.model.layers) + 2}};
 }
 
 const char* to_string(PlacementReason reason) {
@@ -58,8 +265,33 @@ const char* to_string(PlacementReason reason) {
       return "no_device_fits";
     case PlacementReason::kAllRefused:
       return "all_refused";
+    case PlacementReason::kTooFewDevices:
+      return "too_few_devices";
   }
   return "unknown";
+}
+
+std::string explain(const PlacementDecision& decision) {
+  switch (decision.reason) {
+    case PlacementReason::kPlaced:
+    case PlacementReason::kComplete:
+      return "";
+    case PlacementReason::kNoAgents:
+      return "no agent has joined";
+    case PlacementReason::kNoFreeDevice:
+      return decision.resting > 0 ? "the free devices rest after a failure"
+                                  : "every device is taken";
+    case PlacementReason::kNoDeviceFits:
+      return "a replica needs " + readable(decision.needed) + "; the largest free device has " +
+             readable(decision.largest);
+    case PlacementReason::kAllRefused:
+      return "every free device has refused it; the events say why";
+    case PlacementReason::kTooFewDevices:
+      return std::to_string(decision.missing) + " more devices with " + readable(decision.needed) +
+             " are needed for swarm.min_replicas; " +
+             std::to_string(decision.fitting - decision.resting) + " such are free";
+  }
+  return "";
 }
 
 }  // namespace shoal::coordinator

@@ -1,13 +1,21 @@
-// Which free devices shall hold the next replicas of a job? A pure decision: it proposes, the
-// caller assigns. With one stage every device that fits is wanted, up to swarm.max_replicas; agents
-// that could not load this job are left out.
+// Which free devices shall hold the next replicas of a job, of which stage, and which replicas
+// shall change their stage? Pure decisions: they propose, jobs.cc carries them out.
+//
+// One stage: every free device that fits, up to swarm.max_replicas, the fastest first. A pipeline
+// is cut when it starts: the planner of swarm/core places it over the free devices, all at once or
+// not at all. The cut then holds for the life of the job; devices that come free later go where
+// min_replicas is lacking, else to the weakest stage. Agents that could not load this job are left
+// out, and so are devices that rest after a failure.
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "base/ids.h"
+#include "base/job_spec.h"
 #include "base/units.h"
+#include "swarm/core/rebalance.h"
 
 namespace shoal::coordinator {
 
@@ -15,45 +23,86 @@ struct FreeDevice {
   AgentId agent;
   std::int32_t device = 0;
   Bytes memory;
-  double gflops = 0;
+  double gflops = 0;     // 0: not measured; counts as the mean of the measured ones
+  std::string domain;    // failure domain: label `region`, else the host
   bool refused = false;  // this agent failed to load this job for a reason that will not go away
   bool resting = false;  // backing off after a failure
 };
 
+// A replica that is there or on its way.
+struct PlacedReplica {
+  ReplicaId id;
+  StageIndex stage = 0;
+  Bytes memory;  // of its device
+  double gflops = 0;
+  bool loading = false;
+  bool leaving = false;  // its agent is drained: another one may take its place
+};
+
 struct PlacementInput {
-  Bytes memory_needed;
-  std::int64_t live = 0;     // replicas that are there or on their way
-  std::int64_t leaving = 0;  // of those, on agents that are drained: others may take their place
-  std::int64_t min_replicas = 1;
-  std::int64_t max_replicas = 0;   // 0: no limit
+  JobSpec spec;                // derived fields filled in
+  std::vector<UnitRange> cut;  // whole_model() for one stage; empty: not cut yet
+  std::vector<PlacedReplica> live;
   std::int64_t devices_known = 0;  // free or not, of all agents
   std::vector<FreeDevice> free;
+  double bytes_per_s = 1e6;  // at which a replica is taken to download its state
 };
 
 enum class PlacementReason {
   kPlaced,
-  kComplete,      // nothing more is wanted
-  kNoAgents,      // no devices at all
-  kNoFreeDevice,  // all are taken or resting
-  kNoDeviceFits,  // free ones are too small
-  kAllRefused,    // free ones cannot load this job
+  kComplete,       // nothing more is wanted
+  kNoAgents,       // no devices at all
+  kNoFreeDevice,   // all are taken or resting
+  kNoDeviceFits,   // free ones are too small
+  kAllRefused,     // free ones cannot load this job
+  kTooFewDevices,  // some fit, but not min_replicas times for every stage
 };
 
 struct Place {
   AgentId agent;
   std::int32_t device = 0;
+  StageIndex stage = 0;
   bool operator==(const Place&) const = default;
+};
+
+// What the planner expects of the placed replicas, from the measured speed of matrix products: real
+// steps are slower, and links are not known before they were used. 0: no speed is known.
+struct Forecast {
+  double tokens_per_s = 0;
+  double step_s = 0;   // one inner step
+  double round_s = 0;  // its inner steps, without averaging
+  double bubble = 0;   // share of a step lost to filling and draining
 };
 
 struct PlacementDecision {
   PlacementReason reason = PlacementReason::kComplete;
-  std::vector<Place> places;  // fastest first
-  std::int64_t wanted = 0, fitting = 0, refused = 0, resting = 0;
-  Bytes largest;  // memory of the largest free device
+  std::vector<Place> places;   // by stage, then the fastest first
+  std::vector<UnitRange> cut;  // the given one, or the chosen one; empty when none was found
+  std::vector<Bytes> memory;   // of one replica, per stage of the cut
+  Forecast forecast;           // of `places`, while no replica is live
+  // The numbers behind it. `needed`: memory of the smallest stage, or, while there is no cut, the
+  // least that the largest stage can take; `fitting`: free devices with that, not refused;
+  // `resting`: those of them that back off; `wanted`: devices that min_replicas of every stage take
+  // (0: the number of stages is open); `missing`: of them.
+  Bytes needed, largest;
+  std::int64_t free = 0, fitting = 0, refused = 0, resting = 0, wanted = 0, missing = 0;
 };
 
 PlacementDecision decide_placement(const PlacementInput& input);
 
+// The live replicas as the rebalancing of swarm/core sees them; needs a cut.
+swarm::RebalanceView rebalance_view(const PlacementInput& input);
+
+// Replicas that must leave their stage because another one is below min_replicas and no free device
+// is there for it.
+std::vector<swarm::Move> decide_emergency(const PlacementInput& input);
+
+std::int64_t max_replicas(const JobSpec& spec);  // per stage, 0: no limit
+// The cut of a job of one stage.
+std::vector<UnitRange> whole_model(const JobSpec& spec);
+
 const char* to_string(PlacementReason reason);
+// The reason with its numbers, for people; empty when everything is placed.
+std::string explain(const PlacementDecision& decision);
 
 }  // namespace shoal::coordinator

@@ -164,7 +164,12 @@ void Turn::send_to(ConnectionId connection, ToAgent message) {
 void Turn::disconnect(ConnectionId connection) { outgoing_.push_back(Disconnect{connection}); }
 
 void Turn::reply(RequestId request, Result<JobId> result, std::vector<FieldError> fields) {
-  outgoing_.push_back(Reply{request, std::move(result), std::move(fields)});
+  outgoing_.push_back(Reply{request, std::move(result), std::move(fields), nullptr});
+}
+
+void Turn::reply_plan(RequestId request, PlacementDecision plan) {
+  auto shared = std::make_shared<const PlacementDecision>(std::move(plan));
+  outgoing_.push_back(Reply{request, JobId(), {}, std::move(shared)});
 }
 
 void Turn::delete_files(CheckpointId checkpoint) {

@@ -59,6 +59,7 @@ class Turn {
   void send_to(ConnectionId connection, ToAgent message);
   void disconnect(ConnectionId connection);
   void reply(RequestId request, Result<JobId> result, std::vector<FieldError> fields = {});
+  void reply_plan(RequestId request, PlacementDecision plan);
   void delete_files(CheckpointId checkpoint);
 
   // Grows with every write and every message: unchanged means that nothing was done.

@@ -33,10 +33,15 @@ struct ReplicaLive {
   Instant at;
 };
 
-// The same for a replica's pipeline traffic.
+// The same for a replica's pipeline traffic, and how fast its counters grow (moving averages).
+struct LinkRate {
+  double sent_per_s = 0, received_per_s = 0;  // bytes
+};
 struct PipelineLive {
   PipelineStats stats;
   Instant at;
+  double microbatches_per_s = 0;
+  FlatMap<ReplicaId, LinkRate> links;  // by the replica they lead to
 };
 
 struct LiveView {
@@ -65,6 +70,7 @@ class Cluster {
   struct Answer {
     Result<JobId> result;
     std::vector<FieldError> fields;
+    std::shared_ptr<const PlacementDecision> plan = nullptr;  // of a dry run that is good
   };
   // `done` runs on a runtime thread once the command is durable or refused. kUnavailable while
   // stopping and when the input queue is full.

@@ -4,6 +4,38 @@ namespace shoal::coordinator {
 namespace {
 
 constexpr Duration kViewAge = milliseconds(500);
+constexpr double kNewest = 0.3;  // weight of the newest sample of a rate
+
+// Counters that fell were started again: no rate from them.
+void follow_rate(double& rate, double before, double now, double elapsed_s) {
+  if (now >= before) rate += kNewest * ((now - before) / elapsed_s - rate);
+}
+
+double value_of(Bytes bytes) { return static_cast<double>(bytes.count()); }
+
+LinkRate rate_of(const PipelineLive& before, const LinkStats& link, double elapsed_s) {
+  LinkRate rate;
+  if (const LinkRate* known = before.links.find(link.to)) rate = *known;
+  for (const LinkStats& old : before.stats.links) {
+    if (old.to != link.to) continue;
+    follow_rate(rate.sent_per_s, value_of(old.sent), value_of(link.sent), elapsed_s);
+    follow_rate(rate.received_per_s, value_of(old.received), value_of(link.received), elapsed_s);
+  }
+  return rate;
+}
+
+PipelineLive with_rates(const PipelineLive* before, const PipelineStats& stats, Instant now) {
+  PipelineLive live{stats, now, 0, {}};
+  if (before == nullptr || now <= before->at) return live;
+  const double elapsed_s = (now - before->at).seconds();
+  live.microbatches_per_s = before->microbatches_per_s;
+  follow_rate(live.microbatches_per_s, static_cast<double>(before->stats.microbatches),
+              static_cast<double>(stats.microbatches), elapsed_s);
+  for (const LinkStats& link : stats.links) {
+    live.links.put(link.to, rate_of(*before, link, elapsed_s));
+  }
+  return live;
+}
 
 }  // namespace
 
@@ -27,7 +59,7 @@ void LiveBoard::said(Instant now, ConnectionId connection, const FromAgent& mess
     replicas_.put(progress->replica, {*progress, now});
   }
   if (const auto* stats = std::get_if<PipelineStats>(&message)) {
-    pipeline_.put(stats->replica, {*stats, now});
+    pipeline_.put(stats->replica, with_rates(pipeline_.find(stats->replica), *stats, now));
   }
 }
 

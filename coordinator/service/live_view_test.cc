@@ -55,6 +55,27 @@ TEST(LiveBoard, ProgressStaysUntilTheReplicaEnds) {
   EXPECT_TRUE(board.view(kStart + seconds(1))->replicas.empty());
 }
 
+TEST(LiveBoard, RatesOfAPipelineFollowItsCounters) {
+  LiveBoard board(seconds(2), {});
+  board.welcomed(kStart, kStream, AgentId(1));
+  PipelineStats stats{.replica = ReplicaId(8)};
+  stats.links = {{.to = ReplicaId(9)}};
+  for (int second = 0; second <= 30; ++second) {
+    stats.microbatches = 4 * second;
+    stats.links[0].sent = Bytes(1000 * second);
+    stats.links[0].received = Bytes(500 * second);
+    board.said(kStart + seconds(second), kStream, stats);
+  }
+  PipelineLive live = board.view(kStart + seconds(30))->pipeline.at(ReplicaId(8));
+  EXPECT_NEAR(live.microbatches_per_s, 4, 0.01);
+  EXPECT_NEAR(live.links.at(ReplicaId(9)).sent_per_s, 1000, 1);
+  EXPECT_NEAR(live.links.at(ReplicaId(9)).received_per_s, 500, 1);
+  stats.links[0].sent = Bytes(0);  // a new connection counts from the start
+  board.said(kStart + seconds(31), kStream, stats);
+  live = board.view(kStart + seconds(31))->pipeline.at(ReplicaId(8));
+  EXPECT_NEAR(live.links.at(ReplicaId(9)).sent_per_s, 1000, 1);
+}
+
 TEST(LiveBoard, AViewIsSharedForHalfASecond) {
   LiveBoard board(seconds(2), {});
   const auto first = board.view(kStart);

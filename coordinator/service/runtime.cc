@@ -247,7 +247,7 @@ void Runtime::answer(Reply reply) {
     done = std::move(found->second);
     requests_.erase(found);
   }
-  done({std::move(reply.result), std::move(reply.fields)});
+  done({std::move(reply.result), std::move(reply.fields), std::move(reply.plan)});
 }
 
 void Runtime::fail_requests(const std::string& why) {

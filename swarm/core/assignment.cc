@@ -59,11 +59,15 @@ class Covering {
                        [&](const Placement& p) { return p.stage == stage; });
   }
 
+  bool is_full(StageIndex stage) const {
+    return options_.max_replicas > 0 && count_[stage] >= options_.max_replicas;
+  }
+
   // Ties go to the stage with fewer replicas.
   StageIndex weakest_fitting(std::int32_t agent) const {
     StageIndex best = -1;
     for (StageIndex s = 0; s < size(); ++s) {
-      if (!fits(agent, s) || holds(agent, s)) continue;
+      if (!fits(agent, s) || holds(agent, s) || is_full(s)) continue;
       if (best < 0 || capacity_[s] < capacity_[best] ||
           (capacity_[s] == capacity_[best] && count_[s] < count_[best])) {
         best = s;
@@ -239,7 +243,8 @@ class Covering {
     for (std::int32_t i = 0; i < static_cast<std::int32_t>(agents_.size()); ++i) {
       const StageIndex from = stage_of_[i];
       if (from < 0 || from == low || agents_[i].memory < stages_[low].memory) continue;
-      if (count_[from] > options_.min_replicas) consider({i, -1, after(i, 0, low)}, best);
+      const bool may_move = count_[from] > options_.min_replicas && !is_full(low);
+      if (may_move) consider({i, -1, after(i, 0, low)}, best);
       consider_swaps(i, low, sorted, best);
     }
     return best;

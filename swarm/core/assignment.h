@@ -29,6 +29,7 @@ struct StageNeed {
 
 struct AssignmentOptions {
   std::int32_t min_replicas = 1;
+  std::int32_t max_replicas = 0;  // per stage, 0: no limit; the slowest agents are then left over
   bool several_stages_per_agent = true;
 };
 

@@ -111,6 +111,19 @@ TEST(Assignment, KeepsMinReplicasAndMemory) {
   EXPECT_EQ(count, (std::vector<int>{3, 3}));
 }
 
+TEST(Assignment, LeavesTheSlowestOverBeyondMaxReplicas) {
+  std::vector<AssignableAgent> agents;
+  for (std::uint64_t n = 1; n <= 7; ++n) {
+    agents.push_back({AgentId(n), static_cast<double>(n), Bytes(1)});
+  }
+  const auto result =
+      assign_agents(agents, stages_of(2), {.max_replicas = 2, .several_stages_per_agent = false});
+  ASSERT_TRUE(result.ok());
+  ASSERT_EQ(result.placements.size(), 4u);
+  for (const Placement& placement : result.placements) EXPECT_GE(placement.agent, 3);
+  EXPECT_DOUBLE_EQ(result.throughput, 11);  // 7 + 4 and 6 + 5
+}
+
 TEST(Assignment, SpreadsFailureDomains) {
   std::vector<AssignableAgent> agents;
   for (int i = 0; i < 4; ++i) {

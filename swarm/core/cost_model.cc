@@ -7,6 +7,7 @@
 
 #include "base/check.h"
 #include "outer_opt/core/codec.h"
+#include "swarm/core/stage_session.h"
 
 namespace shoal::swarm {
 namespace {
@@ -51,6 +52,22 @@ UnitCost head(const ModelSpec& m) {
 
 }  // namespace
 
+CostOptions cost_options(const JobSpec& spec) {
+  const JobSpec full = with_derived_fields(spec);
+  CostOptions options{full.swarm.activations, full.swarm.recompute, 1};
+  const std::int64_t stages = full.swarm.stages == 0 ? full.model.layers : full.swarm.stages;
+  if (stages == 1) {
+    options.recompute = Recompute::kKeep;
+    return options;
+  }
+  const bool flush = full.swarm.schedule == PipelineSchedule::kFlush;
+  const double window = flush ? SessionOptions{}.window_per_replica : 1;
+  options.microbatches_in_flight =
+      std::min(static_cast<std::int64_t>(window * static_cast<double>(stages)),
+               full.train.batch / full.train.microbatch);
+  return options;
+}
+
 CostModel::CostModel(const JobSpec& spec, CostOptions options) : options_(options) {
   const JobSpec full = with_derived_fields(spec);
   const ModelSpec& m = full.model;
@@ -88,8 +105,9 @@ Bytes CostModel::memory(UnitRange range) const {
   const double stash = options_.recompute == Recompute::kRecompute
                            ? tokens * static_cast<double>(hidden_)
                            : activations;
+  const std::int64_t in_flight = range == whole() ? 1 : options_.microbatches_in_flight;
   const double values = static_cast<double>(parameters(range)) * kVectorsPerReplica + activations +
-                        static_cast<double>(options_.microbatches_in_flight - 1) * stash;
+                        static_cast<double>(in_flight - 1) * stash;
   return Bytes(static_cast<std::int64_t>(std::min(values * kFloatBytes, kMostBytes)));
 }
 

@@ -26,6 +26,11 @@ struct CostOptions {
   std::int64_t microbatches_in_flight = 1;  // held by one replica at a time
 };
 
+// Those of a job: its codec and recomputation, and the microbatches that a replica may hold. flush:
+// the window of stage_session.h, at most what a router draws per step. 1f1b: one per stage. The
+// number of stages that are still to be chosen counts as that of the layers.
+CostOptions cost_options(const JobSpec& spec);
+
 class CostModel {
  public:
   // The spec must be valid but for swarm.stages.
@@ -45,7 +50,8 @@ class CostModel {
   // Of this range alone.
   std::int64_t parameters(UnitRange range) const;
   // Weights, gradients, moments, anchor, outer momentum, pseudo-gradient and average, the
-  // activations of one microbatch, and what further microbatches in flight keep.
+  // activations of one microbatch, and what further microbatches in flight keep. The whole model on
+  // one replica is no pipeline: one microbatch at a time.
   Bytes memory(UnitRange range) const;
   // State that a joiner downloads: weights, two moments, anchor and outer momentum in fp32.
   Bytes state_bytes(UnitRange range) const;

@@ -78,5 +78,28 @@ TEST(CostModel, MicrobatchesInFlightKeepInputsOrGraphs) {
   EXPECT_GT(graphs, inputs);
 }
 
+TEST(CostModel, TheWholeModelIsNoPipeline) {
+  const JobSpec spec = spec_of(ModelFamily::kLlama);
+  const CostModel model(spec, {.recompute = Recompute::kKeep, .microbatches_in_flight = 4});
+  EXPECT_EQ(model.memory(model.whole()), training_memory(spec));
+}
+
+TEST(CostModel, OptionsOfAJobCountWhatAReplicaMayHold) {
+  JobSpec spec = spec_of(ModelFamily::kLlama);
+  EXPECT_EQ(cost_options(spec).microbatches_in_flight, 1);
+  spec.swarm.stages = 2;
+  EXPECT_EQ(cost_options(spec).microbatches_in_flight, 4);  // all that a router draws: 8 / 2
+  spec.train.batch = 64;
+  EXPECT_EQ(cost_options(spec).microbatches_in_flight, 16);  // the window: 8 per replica
+  spec.swarm.stages = 0;
+  EXPECT_EQ(cost_options(spec).microbatches_in_flight, 32);
+  spec.swarm.schedule = PipelineSchedule::kOneForwardOneBackward;
+  EXPECT_EQ(cost_options(spec).microbatches_in_flight, 6);
+  spec.swarm.stages = 2;
+  EXPECT_EQ(cost_options(spec).microbatches_in_flight, 2);
+  EXPECT_EQ(cost_options(spec).codec, ActivationCodec::kBf16);
+  EXPECT_EQ(cost_options(spec).recompute, Recompute::kKeep);
+}
+
 }  // namespace
 }  // namespace shoal::swarm

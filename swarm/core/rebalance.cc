@@ -75,13 +75,15 @@ std::vector<double> stage_capacity(const RebalanceView& view) {
   return capacity;
 }
 
-JoinDecision joiner_stage(const RebalanceView& view, Bytes memory, std::int32_t min_replicas) {
+JoinDecision joiner_stage(const RebalanceView& view, Bytes memory, std::int32_t min_replicas,
+                          std::int32_t max_replicas) {
   const std::vector<double> capacity = stage_capacity(view);
   const std::vector<std::int32_t> counts = replica_counts(view);
   JoinDecision best;
   const auto lacks = [&](StageIndex s) { return std::max(0, min_replicas - counts[s]); };
   for (StageIndex s = 0; s < static_cast<StageIndex>(view.stages.size()); ++s) {
-    if (memory < view.stages[s].memory) continue;
+    const bool full = max_replicas > 0 && counts[s] >= max_replicas;
+    if (full || memory < view.stages[s].memory) continue;
     const bool better = best.stage < 0 || lacks(s) > lacks(best.stage) ||
                         (lacks(s) == lacks(best.stage) && capacity[s] < capacity[best.stage]);
     if (better) best.stage = s;
@@ -134,6 +136,9 @@ BalanceDecision Rebalancer::step(const RebalanceView& view) {
   while (capacity[smallest(capacity)] < options_.low_water * decision.mean) {
     if (budget-- <= 0) return stop(BalanceVerdict::kTransitBudget);
     const StageIndex to = smallest(capacity);
+    if (options_.max_replicas > 0 && counts[to] >= options_.max_replicas) {
+      return stop(BalanceVerdict::kNoGain);
+    }
     const Candidate best = best_candidate(now, capacity, counts, to, options_.min_replicas);
     if (!best.found) return stop(BalanceVerdict::kNoGain);
     RebalanceReplica& replica = now.replicas[best.replica];

@@ -32,7 +32,8 @@ struct RebalanceView {
 
 struct RebalanceOptions {
   std::int32_t min_replicas = 1;
-  double low_water = 0.92;  // moves begin when the weakest falls below this share of the mean
+  std::int32_t max_replicas = 0;  // per stage, 0: no limit
+  double low_water = 0.92;        // moves begin when the weakest falls below this share of the mean
   std::int32_t confirmations = 2;
   Duration payback_max = seconds(1800);
   Duration drain = seconds(5);
@@ -58,8 +59,10 @@ struct JoinDecision {
 
 std::vector<double> stage_capacity(const RebalanceView& view);
 
-// A stage below min_replicas first (the one that lacks most), else the smallest capacity.
-JoinDecision joiner_stage(const RebalanceView& view, Bytes memory, std::int32_t min_replicas);
+// A stage below min_replicas first (the one that lacks most), else the smallest capacity; none with
+// max_replicas (0: no limit).
+JoinDecision joiner_stage(const RebalanceView& view, Bytes memory, std::int32_t min_replicas,
+                          std::int32_t max_replicas = 0);
 
 // One move per stage below its minimum, from stages that keep theirs; the slowest that fits. With
 // every stage at its minimum or below, nothing: moving the hole helps nobody.

@@ -29,6 +29,11 @@ TEST(Join, WeakestStageButFirstTheMinimum) {
   EXPECT_EQ(joiner_stage(view, Bytes(3), 1).reason, JoinReason::kNothingFits);
 }
 
+TEST(Join, AFullStageTakesNobody) {
+  EXPECT_EQ(joiner_stage(view_of({3, 2, 4}), Bytes(4), 1, 2).reason, JoinReason::kNothingFits);
+  EXPECT_EQ(joiner_stage(view_of({2, 2, 1}), Bytes(4), 1, 2).stage, 2);
+}
+
 TEST(Emergency, TakesTheSlowestThatCanBeSpared) {
   RebalanceView view = view_of({1, 3, 2});
   view.replicas[2].speed = 0.5;
@@ -47,6 +52,11 @@ TEST(Balance, MovesAfterConfirmation) {
   ASSERT_EQ(decision.verdict, BalanceVerdict::kMoves);
   EXPECT_EQ(decision.moves.size(), 4u);
   for (const Move& move : decision.moves) EXPECT_EQ(move.to, 0);
+}
+
+TEST(Balance, AFullStageTakesNobody) {
+  Rebalancer rebalancer({.max_replicas = 2, .confirmations = 1});
+  EXPECT_EQ(rebalancer.step(view_of({8, 2})).verdict, BalanceVerdict::kNoGain);
 }
 
 TEST(Balance, CalmsDownInsideTheHysteresis) {

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <limits>
 #include <numeric>
+#include <utility>
 
 #include "base/check.h"
 
@@ -73,7 +74,7 @@ void predict(const CostModel& model, const PlanRequest& request, StagePlan& plan
       static_cast<double>(plan.assignment.placements.size()) / static_cast<double>(stages);
   const double per_replica = plan.assignment.throughput / replicas;  // tokens/s
   const auto tokens = static_cast<double>(model.tokens_per_microbatch());
-  const double each = static_cast<double>(request.microbatches_per_step) / replicas;
+  const auto each = static_cast<double>(request.microbatches_per_router);
   plan.bubble = bubble_of(stages, each, request.round_trip_s, tokens / per_replica);
   if (stages > 1 && request.bytes_per_s > 0) {
     const double sides = stages > 2 ? 2 : 1;  // an inner stage sends forward and backward
@@ -89,9 +90,11 @@ StagePlan plan_for(const CostModel& model, const PlanRequest& request, std::int3
   plan.reason = PlanReason::kStageTooLarge;
   const double mean_speed =
       total_speed(request.agents) / static_cast<double>(request.agents.size());
+  Bytes before(-1);
   for (const double share : kSpeedThatFits) {
     const CutLimits limits{admissible_memory(request.agents, share), mean_speed,
                            request.bytes_per_s};
+    if (std::exchange(before, limits.memory) == limits.memory) continue;  // the same again
     const std::vector<UnitRange> cut = cut_stages(model, stages, limits);
     if (cut.empty()) continue;
     StagePlan tried;

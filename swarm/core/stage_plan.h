@@ -44,7 +44,7 @@ struct PlanRequest {
   double bytes_per_s = 0;   // a typical agent's slower direction; 0: not known, does not bind
   double round_trip_s = 0;  // between typical agents
   std::int32_t stages = 0;  // 0: choose
-  std::int64_t microbatches_per_step = 64;  // of all replicas together
+  std::int64_t microbatches_per_router = 16;  // and step; a router is a replica of stage 0
   AssignmentOptions assignment;
 };
 

@@ -108,9 +108,9 @@ function topology(options, data) {
   }));
   const piped = options.stages > 1;
   const replicas = data.replicas.map((one, i) => ({
-    id: one.id, agent: one.agent, device: one.device, stage: one.stage, state: one.state, health: data.agents[i]?.health ?? null, gflops: 20_000 + (i % 7) * 3000,
+    id: one.id, agent: one.agent, agent_name: data.agents[i]?.name ?? null, device: one.device, stage: one.stage, state: one.state, health: data.agents[i]?.health ?? null, gflops: 20_000 + (i % 7) * 3000,
     queued: piped ? i % 6 : null, in_flight: piped ? 4 + (i % 5) : null, service_s: piped ? 0.04 + (i % 7) * 0.011 : null,
-    microbatches_per_second: piped ? 12 + (i % 7) : null, busy: piped ? 0.55 + (i % 5) * 0.1 : null,
+    microbatches_per_second: piped ? 12 + (i % 7) : null, recomputed: piped ? i % 13 : null, busy: piped ? 0.55 + (i % 5) * 0.1 : null,
   }));
   const links = [];
   for (const from of replicas)
@@ -194,12 +194,21 @@ function exampleList() {
   return { items, next_cursor: null };
 }
 
+function plan() {
+  const placement = Array.from({ length: 6 }, (_, i) => ({ agent: `agt_${i + 1}`, agent_name: `node-000${i + 1}`, device: 0, stage: i % 2 }));
+  const stages = [0, 1].map((stage) => ({ stage, units: { first: stage * 3, last: stage * 3 + 3 }, layers: 2, parameters: 3e8, memory_bytes: 5e9 }));
+  return {
+    placeable: true, reason: 'placed', detail: '', stages, placement, forecast: { tokens_per_second: 51_000, step_s: 0.21, round_s: 10.5, bubble: 0.07 },
+    devices: { free: 9, fitting: 8, refused: 0, resting: 0, wanted: 4, missing: 0 }, memory_needed_bytes: 5e9, memory_largest_bytes: 85e9,
+  };
+}
+
 async function checkedSpec(request) {
   const chunks = [];
   for await (const chunk of request) chunks.push(chunk);
   const toml = Buffer.concat(chunks).toString();
   if (/lr\s*=\s*99/.test(toml)) return [422, { type: '/problems/invalid-spec', title: 'Invalid', status: 422, code: 'invalid-spec', detail: '1 field is not accepted', hint: 'change the fields named in errors and submit again', errors: [{ pointer: '/train/lr', detail: 'must be above 0 and at most 10, got 99' }] }];
-  return [200, { dry_run: true, spec: { data: { train: /train\s*=\s*"([^"]*)"/.exec(toml)?.[1] } }, estimate: { parameters: 6.7e9, training_memory_bytes: 14e9, rounds: 30 } }];
+  return [200, { dry_run: true, spec: { data: { train: /train\s*=\s*"([^"]*)"/.exec(toml)?.[1] } }, estimate: { parameters: 6.7e9, training_memory_bytes: 14e9, rounds: 30 }, plan: plan() }];
 }
 
 function answer(world, url, path) {

@@ -216,6 +216,7 @@ export interface StageView {
 export interface TopologyReplica {
   id: string;
   agent: string | null;
+  agent_name: string | null;
   device: number;
   stage: number;
   state: Replica['state'];
@@ -225,6 +226,7 @@ export interface TopologyReplica {
   in_flight: number | null;
   service_s: number | null;
   microbatches_per_second: number | null;
+  recomputed: number | null;
   busy: number | null;
 }
 
@@ -247,10 +249,22 @@ export interface Example {
   toml: string;
 }
 
+export interface Plan {
+  placeable: boolean;
+  reason: string;
+  detail: string;
+  stages: StageView[];
+  placement: { agent: string; agent_name: string; device: number; stage: number }[];
+  forecast: { tokens_per_second: number | null; step_s: number | null; round_s: number | null; bubble: number | null };
+  devices: { free: number; fitting: number; refused: number; resting: number; wanted: number; missing: number };
+  memory_needed_bytes: number;
+  memory_largest_bytes: number;
+}
+
 export interface DryRun {
   spec: JobSpec;
-  estimate: Record<string, SpecValue>;
-  plan?: SpecValue;
+  estimate: { parameters: number; training_memory_bytes: number; rounds: number };
+  plan?: Plan; // absent: the coordinator is older
 }
 
 export interface Verified {

@@ -5,7 +5,7 @@ import {
 } from './api';
 import type { Watch } from './live';
 import { hasGap, isOver, mergeEvents, mergeRounds } from './reduce';
-import { fromReplicas } from './topology';
+import { fromReplicas, withStages } from './topology';
 
 const path = (job: string) => `/jobs/${encodeURIComponent(job)}`;
 const ofJob = (event: ClusterEvent, job: string) => event.job === null || event.job === job || !job.startsWith('job_');
@@ -54,7 +54,7 @@ export const replicasOfAgent = (id: string, mostJobs = 16): Watch<Replica[]> => 
 export const topology = (id: string): Watch<Topology> => ({
   load: async () => {
     try {
-      return await ask<Topology>(`${path(id)}/topology`);
+      return withStages(await ask<Topology>(`${path(id)}/topology`));
     } catch (error) {
       if (!(error instanceof ApiError) || error.status !== 404) throw error;
       const [job, replicas] = await Promise.all([ask<Job>(path(id)), replicaList(id)]);

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import type { Topology, TopologyReplica } from './api';
-import { kCellHeight, kHeadHeight, layOut, neighbour } from './topology';
+import { kCellHeight, kHeadHeight, layOut, neighbour, withStages } from './topology';
 
 function topology(stages: number, perStage: number): Topology {
   const replicas = Array.from({ length: stages * perStage }, (_, i) => ({ id: `rep_${i + 1}`, agent: null, stage: i % stages }) as TopologyReplica);
@@ -48,5 +48,13 @@ describe('neighbour', () => {
     expect(neighbour(cells, 'rep_4', 'ArrowRight')).toBe('rep_4');
     expect(neighbour(cells, 'rep_1', 'ArrowUp')).toBe('rep_1');
     expect(neighbour([], null, 'ArrowUp')).toBeNull();
+  });
+});
+
+describe('withStages', () => {
+  it('gives replicas columns although the model is not cut', () => {
+    const uncut = { ...topology(3, 1), stages: [] };
+    expect(withStages(uncut).stages.map((one) => one.stage)).toEqual([0, 1, 2]);
+    expect(withStages({ stages: [], replicas: [], links: [] }).stages).toEqual([]);
   });
 });

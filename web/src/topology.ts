@@ -27,7 +27,7 @@ export interface Layout {
 export const kCellHeight = 50;
 export const kHeadHeight = 62;
 const kRowGap = 10;
-const kCellMin = 112, kCellMax = 230, kGapMin = 36, kGapMax = 130;
+const kCellMin = 112, kCellMax = 320, kGapMin = 36, kGapMax = 170;
 
 const clamp = (low: number, value: number, high: number) => Math.min(high, Math.max(low, value));
 
@@ -86,15 +86,24 @@ export function neighbour(cells: Cell[], id: string | null, key: string): string
   return (ahead[0]?.cell ?? here).replica.id;
 }
 
+const unknownStage = (stage: number): Topology['stages'][number] => ({ stage, units: null, layers: null, parameters: null, memory_bytes: null });
+
+// Before the model is cut there are no stages, though replicas of a cut made before may still be there.
+export function withStages(topology: Topology): Topology {
+  if (topology.stages.length > 0) return topology;
+  const count = Math.max(0, ...topology.replicas.map((one) => one.stage + 1));
+  return { ...topology, stages: Array.from({ length: count }, (_, stage) => unknownStage(stage)) };
+}
+
 // What can be drawn of a coordinator that does not answer for topologies: who holds which stage, no traffic.
 export function fromReplicas(job: Job, replicas: Replica[]): Topology {
   const live = replicas.filter(isCurrent).sort((a, b) => Number(a.id.slice(4)) - Number(b.id.slice(4)));
   const count = Math.max(1, job.spec.swarm.stages, ...live.map((one) => one.stage + 1));
   return {
-    stages: Array.from({ length: count }, (_, stage) => ({ stage, units: null, layers: null, parameters: null, memory_bytes: null })),
+    stages: Array.from({ length: count }, (_, stage) => unknownStage(stage)),
     replicas: live.map((one) => ({
-      id: one.id, agent: one.agent, device: one.device, stage: one.stage, state: one.state, health: null, gflops: null, queued: null,
-      in_flight: null, service_s: null, microbatches_per_second: null, busy: null,
+      id: one.id, agent: one.agent, agent_name: null, device: one.device, stage: one.stage, state: one.state, health: null, gflops: null, queued: null,
+      in_flight: null, service_s: null, microbatches_per_second: null, recomputed: null, busy: null,
     })),
     links: [],
   };

@@ -16,6 +16,9 @@ Result<Response> get_job(Context& context, const Request& request);
 Result<Response> list_replicas(Context& context, const Request& request);
 Result<JobRecord> find_job(Context& context, const Request& request);  // by part {job}: id or name
 
+// topology.cc
+Result<Response> get_topology(Context& context, const Request& request);
+
 // rounds.cc
 Result<Response> list_rounds(Context& context, const Request& request);
 Result<Response> get_round(Context& context, const Request& request);

@@ -150,6 +150,84 @@ TEST_F(ApiTest, ADryRunAcceptsAndStoresNothing) {
   expect_problem(post("/api/v1/jobs?dry_run=maybe", kJson, body), 400, "invalid-request");
 }
 
+TEST_F(ApiTest, ADryRunTellsThePlan) {
+  cluster_.plan = {.reason = PlacementReason::kPlaced,
+                   .places = {{AgentId(1), 0, 0}, {AgentId(2), 0, 1}},
+                   .cut = {{0, 3}, {3, 6}},
+                   .forecast = {.tokens_per_s = 1000, .step_s = 2, .round_s = 100, .bubble = 0.2},
+                   .wanted = 2};
+  const std::string body = R"({"name":"tried","data":{"train":"/x.txt"}})";
+  const Json plan = post("/api/v1/jobs?dry_run=true", kJson, body).json()["plan"];
+  EXPECT_EQ(plan["placeable"], true);
+  EXPECT_EQ(plan["reason"], "placed");
+  ASSERT_EQ(plan["stages"].size(), 2u);
+  EXPECT_EQ(plan["stages"][1]["units"], (Json{{"first", 3}, {"last", 6}}));
+  EXPECT_EQ(plan["stages"][0]["layers"], 2);
+  EXPECT_EQ(plan["stages"][1]["layers"], 2);
+  EXPECT_GT(plan["stages"][1]["memory_bytes"], 0);
+  EXPECT_EQ(plan["placement"][1]["agent"], "agt_2");
+  EXPECT_EQ(plan["placement"][1]["agent_name"], "agent-2");
+  EXPECT_EQ(plan["placement"][1]["stage"], 1);
+  EXPECT_EQ(plan["forecast"]["tokens_per_second"], 1000);
+  EXPECT_EQ(plan["forecast"]["bubble"], 0.2);
+}
+
+TEST_F(ApiTest, ADryRunThatCannotBePlacedYetSaysWhatIsMissing) {
+  cluster_.plan = {.reason = PlacementReason::kTooFewDevices,
+                   .needed = Bytes(100),
+                   .largest = Bytes(300),
+                   .free = 2,
+                   .fitting = 2,
+                   .wanted = 3,
+                   .missing = 1};
+  const Received received =
+      post("/api/v1/jobs?dry_run=true", kJson, R"({"name":"tried","data":{"train":"/x.txt"}})");
+  ASSERT_EQ(received.status, 200) << received.body;
+  const Json plan = received.json()["plan"];
+  EXPECT_EQ(plan["placeable"], false);
+  EXPECT_EQ(plan["reason"], "too_few_devices");
+  EXPECT_FALSE(plan["detail"].get<std::string>().empty());
+  EXPECT_EQ(plan["devices"]["missing"], 1);
+  EXPECT_EQ(plan["devices"]["wanted"], 3);
+  EXPECT_EQ(plan["memory_needed_bytes"], 100);
+  EXPECT_TRUE(plan["forecast"]["tokens_per_second"].is_null());
+}
+
+TEST_F(ApiTest, TheTopologyJoinsRecordsAndTraffic) {
+  testing::fill_pipeline(cluster_);
+  const Json topology = get("/api/v1/jobs/piped/topology").json();
+  EXPECT_EQ(topology["job"], "job_9");
+  ASSERT_EQ(topology["replicas"].size(), 2u);
+  const Json& router = topology["replicas"][0];
+  EXPECT_EQ(router["id"], "rep_11");
+  EXPECT_EQ(router["agent"], "agt_1");
+  EXPECT_EQ(router["health"], "green");
+  EXPECT_EQ(router["gflops"], 10);
+  EXPECT_EQ(router["queued"], 2);
+  EXPECT_EQ(router["in_flight"], 3);
+  EXPECT_EQ(router["service_s"], 0.04);
+  EXPECT_EQ(router["microbatches_per_second"], 4);
+  EXPECT_EQ(router["busy"], 0.5);
+  EXPECT_TRUE(topology["replicas"][1]["busy"].is_null());  // it has said nothing yet
+  ASSERT_EQ(topology["links"].size(), 1u);                 // none to a replica that has ended
+  const Json& link = topology["links"][0];
+  EXPECT_EQ(link["from"], "rep_11");
+  EXPECT_EQ(link["to"], "rep_12");
+  EXPECT_EQ(link["bytes_per_second"], 1500);
+  EXPECT_EQ(link["round_trip_s"], 0.01);
+}
+
+TEST_F(ApiTest, TheTopologyOfOneStageHasOneColumnAndNoLinks) {
+  const Json topology = get("/api/v1/jobs/alpha/topology").json();
+  ASSERT_EQ(topology["stages"].size(), 1u);
+  EXPECT_EQ(topology["stages"][0]["layers"], 4);
+  EXPECT_EQ(topology["replicas"].size(), 2u);
+  EXPECT_EQ(topology["replicas"][0]["stage"], 0);
+  EXPECT_TRUE(topology["replicas"][0]["queued"].is_null());
+  EXPECT_TRUE(topology["links"].empty());
+  EXPECT_EQ(get("/api/v1/jobs/gamma/topology").status, 404);
+}
+
 TEST_F(ApiTest, RefusedJobsNameTheField) {
   expect_problem(post("/api/v1/jobs", kJson, "{\"name\": "), 400, "malformed-spec");
   expect_problem(post("/api/v1/jobs", kToml, "name = \n"), 400, "malformed-spec");

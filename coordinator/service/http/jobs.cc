@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "coordinator/service/http/api.h"
+#include "coordinator/service/http/plan.h"
 #include "coordinator/service/http/problem.h"
 #include "coordinator/service/http/url.h"
 #include "coordinator/service/http/views.h"
@@ -26,8 +27,9 @@ Response command_refused(const Request& request, const Cluster::Answer& answer,
   return problem_response(problem, request, error.message, std::move(fields), error.remedy);
 }
 
-// What a dry run says: the job as it would run, and what it would need.
-Response dry_run_accepted(const JobSpec& accepted) {
+// What a dry run says: the job as it would run, what it would need, and where it would be placed.
+Response dry_run_accepted(Context& context, const JobSpec& accepted,
+                          const PlacementDecision& plan) {
   const JobSpec spec = with_derived_fields(accepted);
   Json estimate;
   estimate["parameters"] = parameter_count(spec.model);
@@ -37,6 +39,10 @@ Response dry_run_accepted(const JobSpec& accepted) {
   json["dry_run"] = true;
   json["spec"] = proto::spec_to_json(spec);
   json["estimate"] = std::move(estimate);
+  json["plan"] = plan_json(spec, plan, [&](AgentId id) {
+    const auto agent = context.reader->agent(id);
+    return agent.ok() && agent.value() ? (*agent)->name : to_string(id);
+  });
   return json_response(json);
 }
 
@@ -99,7 +105,8 @@ void create_job(Context& context, const Request& request, Replier reply) {
                dry = dry_run.value(), reply](Cluster::Answer answer) {
     on_worker([=](Context& worker) {
       if (!answer.result.ok()) return reply(command_refused(kept, answer, Problem::kNameTaken));
-      reply(dry ? dry_run_accepted(spec) : show_job(worker, kept, answer.result.value(), 201));
+      reply(dry ? dry_run_accepted(worker, spec, *answer.plan)
+                : show_job(worker, kept, answer.result.value(), 201));
     });
   };
   context.cluster.submit(read.spec, dry_run.value(), std::move(done));

@@ -118,9 +118,29 @@ TEST_F(OpenApiAnswers, HaveTheDescribedKeys) {
   expect_keys("Version", get("/api/v1/version").json());
   expect_keys("Example", get("/api/v1/examples").json()["items"][0]);
   expect_keys("Join", get("/api/v1/join").json());
+  testing::fill_pipeline(cluster_);
+  const auto topology = get("/api/v1/jobs/piped/topology").json();
+  expect_keys("Topology", topology);
+  expect_keys("TopologyReplica", topology["replicas"][0]);
+  expect_keys("TopologyLink", topology["links"][0]);
+  expect_keys("Stage", get("/api/v1/jobs/alpha/topology").json()["stages"][0]);
   const auto series = get("/api/v1/jobs/alpha/series/query?name=train_loss").json();
   expect_keys("Series", series);
   expect_keys("SeriesLine", series["series"][0]);
+}
+
+TEST_F(OpenApiAnswers, ADryRunHasTheDescribedKeys) {
+  cluster_.plan.places = {{AgentId(1), 0, 0}};
+  start();
+  const auto answer = testing::ask(address_, "POST", "/api/v1/jobs?dry_run=true",
+                                   "Content-Type: application/json\r\n",
+                                   R"({"name":"tried","data":{"train":"/x.txt"}})")
+                          .json();
+  expect_keys("DryRun", answer);
+  expect_keys("Plan", answer["plan"]);
+  expect_keys("Place", answer["plan"]["placement"][0]);
+  expect_keys("Forecast", answer["plan"]["forecast"]);
+  expect_keys("PlanDevices", answer["plan"]["devices"]);
 }
 
 }  // namespace

@@ -17,6 +17,7 @@ const std::vector<Route>& route_table() {
        api::list_replicas,
        nullptr,
        {"limit", "cursor", "order"}},
+      {"GET", "/api/v1/jobs/{job}/topology", api::get_topology},
       {"GET",
        "/api/v1/jobs/{job}/checkpoints",
        api::list_checkpoints,

@@ -4,9 +4,10 @@ import { useEffect, useState } from 'preact/hooks';
 import { Link, useLocation, useSearchParams } from 'wouter-preact';
 import { ApiError, ask, askSome, command, type DryRun, type Example, type Job } from '../api';
 import { Editor } from '../editor';
-import { Facts } from '../facts';
+import { bytes, number, short } from '../format';
 import type { Watch } from '../live';
-import { Card, Glyph, Missing, State, useWatch } from '../parts';
+import { Card, Glyph, Missing, State, Tile, useWatch } from '../parts';
+import { PlanView } from '../plan';
 import { placeProblems, toToml, type LineProblem } from '../spec_text';
 
 const kCheckAfterMs = 400; // of no typing
@@ -80,13 +81,12 @@ function Preview({ verdict, checking }: { verdict: Verdict; checking: boolean })
         <p class="empty">The server checks the text while you write; its plan appears here.</p>
       ) : (
         <>
-          <Facts value={accepted.estimate} />
-          {accepted.plan !== undefined && (
-            <>
-              <h3>Plan</h3>
-              <Facts value={accepted.plan} />
-            </>
-          )}
+          <div class="tiles small tight">
+            <Tile label="Parameters" value={short(accepted.estimate.parameters)} />
+            <Tile label="Rounds" value={number(accepted.estimate.rounds)} />
+            <Tile label="Memory" value={bytes(accepted.estimate.training_memory_bytes)} note="to train all of it" />
+          </div>
+          {accepted.plan !== undefined && <PlanView plan={accepted.plan} />}
           {typeof path === 'string' && !path.startsWith('/') && (
             <p class="under">
               <Glyph tone="warn" /> <code>data.train</code> is a relative path. Every agent looks for it from the folder that it was

@@ -178,14 +178,17 @@ function Replicas({ replicas, agents, rounds, job }: { replicas: Replica[]; agen
     const part = newest?.contributions.find((entry) => entry.replica === one.id);
     return part?.phases.train_s != null && newest?.seconds.total ? Math.min(1, part.phases.train_s / newest.seconds.total) : null;
   };
+  const stages = Math.max(1, ...shown.map((one) => one.stage + 1));
   const columns: Column<Replica>[] = [
     { name: 'Replica', show: (one) => one.id, value: (one) => one.id },
+    ...(stages > 1 ? [{ name: 'Stage', numeric: true, show: (one: Replica) => number(one.stage), value: (one: Replica) => one.stage }] : []),
     {
       name: 'Agent',
       show: (one) => {
         const agent = agents.find((entry) => entry.id === one.agent);
         const name = agentName(one.agent, agents);
-        return agent && isCurrent(one) ? <State tone={agentTone(agent)} text={name} /> : name;
+        if (agent === undefined) return name;
+        return <Link href={`/agents/${agent.id}`}>{isCurrent(one) ? <State tone={agentTone(agent)} text={name} /> : name}</Link>;
       },
       value: (one) => agentName(one.agent, agents),
     },

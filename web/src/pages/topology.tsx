@@ -11,6 +11,7 @@ import * as sources from '../sources';
 import { staleSince } from '../live';
 import { kHeadHeight, layOut, neighbour, type Cell, type Layout } from '../topology';
 
+const nameOf = (one: TopologyReplica, agents: Agent[]) => one.agent_name ?? agentName(one.agent, agents);
 const rate = (value: number | null) => (value === null ? kNone : `${bytes(value)}/s`);
 const perSecond = (value: number | null) => (value === null ? kNone : `${number(value, value < 10 ? 1 : 0)}/s`);
 
@@ -92,7 +93,7 @@ function Graph(props: { topology: Topology; agents: Agent[]; needed: number; cho
         </svg>
         <Heads layout={layout} topology={topology} needed={props.needed} />
         {layout.cells.map((cell, i) => (
-          <CellButton key={`${cell.replica.agent}/${cell.replica.device}`} cell={cell} px={layout.cellPx} name={agentName(cell.replica.agent, props.agents)}
+          <CellButton key={`${cell.replica.agent}/${cell.replica.device}`} cell={cell} px={layout.cellPx} name={nameOf(cell.replica, props.agents)}
             first={chosen === null && i === 0} chosen={cell.replica.id === chosen} choose={choose} />
         ))}
       </div>
@@ -110,13 +111,14 @@ function Detail({ one, topology, agents }: { one: TopologyReplica | undefined; t
     ['In flight below', number(one.in_flight)],
     ['Microbatches', perSecond(one.microbatches_per_second)],
     ['Busy', percent(one.busy)],
+    ['Computed again', number(one.recomputed)],
     ['Measured speed', one.gflops === null ? kNone : `${short(one.gflops * 1e9)}FLOP/s`],
     ['Sends', rate(sent)],
   ];
   return (
     <>
       <p>
-        {one.agent === null ? 'unknown agent' : <Link href={`/agents/${one.agent}`} class="name">{agentName(one.agent, agents)}</Link>}{' '}
+        {one.agent === null ? 'unknown agent' : <Link href={`/agents/${one.agent}`} class="name">{nameOf(one, agents)}</Link>}{' '}
         <span class="muted">{one.id}, stage {one.stage}, device {one.device}</span> <State tone={cellTone(one)} text={one.health === 'red' ? 'not heard from' : one.state} />
       </p>
       <dl class="facts row">
@@ -132,7 +134,7 @@ function Detail({ one, topology, agents }: { one: TopologyReplica | undefined; t
 }
 
 function replicaColumns(agents: Agent[]): Column<TopologyReplica>[] {
-  const name = (one: TopologyReplica) => agentName(one.agent, agents);
+  const name = (one: TopologyReplica) => nameOf(one, agents);
   return [
     { name: 'Stage', numeric: true, show: (one) => number(one.stage), value: (one) => one.stage },
     { name: 'Replica', show: (one) => one.id, value: (one) => one.id },

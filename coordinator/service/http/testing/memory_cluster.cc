@@ -268,7 +268,7 @@ void MemoryCluster::submit(JobSpec spec, bool dry_run, std::function<void(Answer
     tables.jobs[id.n] = job;
   }
   lock.unlock();
-  done({id, {}});
+  done({id, {}, dry_run ? std::make_shared<const PlacementDecision>(plan) : nullptr});
 }
 
 void MemoryCluster::cancel(JobId job, std::function<void(Answer)> done) {
@@ -404,6 +404,36 @@ void fill(MemoryCluster& cluster) {
   cluster.add_event("job_submitted", job.id, "alpha was submitted");
   cluster.add_event("agent_joined", {}, "agent-1 joined");
   cluster.add_event("replica_failed", job.id, "out of memory", Severity::kWarning);
+}
+
+void fill_pipeline(MemoryCluster& cluster) {
+  const std::lock_guard lock(cluster.tables.mutex);
+  LiveView live = *cluster.live();
+  JobRecord job;
+  job.id = JobId(9);
+  job.spec = small_spec("piped");
+  job.spec.swarm.stages = 2;
+  job.phase = JobPhase::kTraining;
+  cluster.tables.jobs[9] = job;
+  for (std::uint64_t n = 1; n <= 3; ++n) {  // the third one has ended
+    ReplicaRecord replica;
+    replica.id = ReplicaId(10 + n);
+    replica.job = job.id;
+    replica.agent = AgentId(n);
+    replica.stage = n == 1 ? 0 : 1;
+    replica.state = n == 3 ? ReplicaState::kFailed : ReplicaState::kServing;
+    cluster.tables.replicas[replica.id.n] = replica;
+  }
+  PipelineStats stats{.replica = ReplicaId(11), .queued = 2, .in_flight = 3};
+  stats.service = milliseconds(40);
+  stats.microbatches = 7;
+  stats.busy = 0.5;
+  stats.links = {{ReplicaId(12), milliseconds(10), 5, Bytes(100), Bytes(50)},
+                 {ReplicaId(13), milliseconds(10), 5, Bytes(100), Bytes(50)}};
+  PipelineLive said{stats, kNow - seconds(1), 4, {}};
+  said.links.put(ReplicaId(12), {1000, 500});
+  live.pipeline.put(ReplicaId(11), said);
+  cluster.set_live(std::move(live));
 }
 
 }  // namespace shoal::coordinator::testing

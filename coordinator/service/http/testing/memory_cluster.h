@@ -67,6 +67,7 @@ class MemoryCluster : public Cluster {
   Readiness ready;              // set before the server starts
   bool answer_commands = true;  // false: submit and cancel never answer
   std::string checkpoint_root;
+  PlacementDecision plan;  // what a dry run answers
 
  private:
   MemoryStore store_;
@@ -82,5 +83,8 @@ JobSpec small_spec(std::string name);
 // One training job "alpha" (job_7) with two agents and replicas, three rounds (the last one open),
 // one stored checkpoint (ckpt_5) and a finished job "beta" (job_8).
 void fill(MemoryCluster& cluster);
+
+// Beside that a pipeline "piped" (job_9) of two stages: rep_11 of agt_1 sends to rep_12 of agt_2.
+void fill_pipeline(MemoryCluster& cluster);
 
 }  // namespace shoal::coordinator::testing

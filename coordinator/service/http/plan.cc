@@ -1,0 +1,80 @@
+#include "coordinator/service/http/plan.h"
+
+#include <algorithm>
+
+#include "swarm/core/cost_model.h"
+
+namespace shoal::coordinator::rest {
+namespace {
+
+// 0: not known.
+Json known(double value) { return value > 0 ? Json(value) : Json(nullptr); }
+
+Json forecast_json(const Forecast& forecast) {
+  const bool is_known = forecast.tokens_per_s > 0;
+  Json json;
+  json["tokens_per_second"] = known(forecast.tokens_per_s);
+  json["step_s"] = known(forecast.step_s);
+  json["round_s"] = known(forecast.round_s);
+  json["bubble"] = is_known ? Json(forecast.bubble) : Json(nullptr);
+  return json;
+}
+
+Json devices_json(const PlacementDecision& decision) {
+  Json json;
+  json["free"] = decision.free;
+  json["fitting"] = decision.fitting;
+  json["refused"] = decision.refused;
+  json["resting"] = decision.resting;
+  json["wanted"] = decision.wanted;
+  json["missing"] = std::max<std::int64_t>(0, decision.missing);
+  return json;
+}
+
+Json places_json(const PlacementDecision& decision, const NameOf& name_of) {
+  Json list = Json::array();
+  for (const Place& place : decision.places) {
+    Json json;
+    json["agent"] = to_string(place.agent);
+    json["agent_name"] = name_of(place.agent);
+    json["device"] = place.device;
+    json["stage"] = place.stage;
+    list.push_back(std::move(json));
+  }
+  return list;
+}
+
+}  // namespace
+
+Json cut_json(const JobSpec& spec, const std::vector<UnitRange>& cut) {
+  const swarm::CostModel model(spec, swarm::cost_options(spec));
+  Json list = Json::array();
+  for (std::size_t stage = 0; stage < cut.size(); ++stage) {
+    const UnitRange units = cut[stage];
+    Json json;
+    json["stage"] = stage;
+    json["units"] = Json{{"first", units.first}, {"last", units.last}};
+    // Unit 0 is the embedding, the last one the head.
+    json["layers"] = std::min(units.last, model.units() - 1) - std::max(units.first, 1);
+    json["parameters"] = model.parameters(units);
+    json["memory_bytes"] = model.memory(units).count();
+    list.push_back(std::move(json));
+  }
+  return list;
+}
+
+Json plan_json(const JobSpec& spec, const PlacementDecision& decision, const NameOf& name_of) {
+  Json json;
+  json["placeable"] = decision.reason == PlacementReason::kPlaced;
+  json["reason"] = to_string(decision.reason);
+  json["detail"] = explain(decision);
+  json["stages"] = cut_json(spec, decision.cut);
+  json["placement"] = places_json(decision, name_of);
+  json["forecast"] = forecast_json(decision.forecast);
+  json["devices"] = devices_json(decision);
+  json["memory_needed_bytes"] = decision.needed.count();
+  json["memory_largest_bytes"] = decision.largest.count();
+  return json;
+}
+
+}  // namespace shoal::coordinator::rest

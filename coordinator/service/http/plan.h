@@ -1,0 +1,19 @@
+// A placement decision as JSON: the answer of a dry run. What is not known is null.
+#pragma once
+
+#include <functional>
+
+#include "base/job_spec.h"
+#include "coordinator/core/placement.h"
+#include "coordinator/service/http/message.h"
+
+namespace shoal::coordinator::rest {
+
+using NameOf = std::function<std::string(AgentId)>;
+
+Json plan_json(const JobSpec& spec, const PlacementDecision& decision, const NameOf& name_of);
+
+// One object per stage: its units and layers, parameters, and the memory of one replica.
+Json cut_json(const JobSpec& spec, const std::vector<UnitRange>& cut);
+
+}  // namespace shoal::coordinator::rest
