@@ -214,6 +214,7 @@ async function checkedSpec(request) {
 function answer(world, url, path) {
   const { data } = world;
   if (path === '/version') return [200, kVersion(world.options)];
+  if (path === '/join') return [200, { grpc: '0.0.0.0:7071', token_file: '/var/lib/shoal/join_token' }];
   if (path === '/examples') return [200, exampleList()];
   if (path === '/jobs') return [200, pageOf([...world.jobs].reverse(), url, false)];
   if (path === '/agents') return [200, pageOf(data.agents.filter((one) => one.state !== 'gone' || url.searchParams.has('gone')), url, false)];
