@@ -84,10 +84,14 @@ Status announce(const Config& config, const std::string& http, const std::string
   return config.address_file.empty() ? Status() : write_address_file(config, http, grpc);
 }
 
-Result<std::unique_ptr<HttpServer>> start_http(const Config& config, Cluster& cluster) {
-  auto http = HttpServer::start(
-      {.bind = config.http, .remote_allowed = config.insecure_http, .drain_limit = kHttpStopLimit},
-      cluster);
+Result<std::unique_ptr<HttpServer>> start_http(const Config& config, const std::string& agents,
+                                               Cluster& cluster) {
+  auto http = HttpServer::start({.bind = config.http,
+                                 .remote_allowed = config.insecure_http,
+                                 .agents_address = agents,
+                                 .token_file = config.token_file(),
+                                 .drain_limit = kHttpStopLimit},
+                                cluster);
   if (http) return http;
   Error error = http.error();
   if (error.field == "http.bind") error.field = "--http";
@@ -106,7 +110,7 @@ Status serve(const Config& config) {
   auto agents = AgentService::start({.bind = config.grpc, .token = *token}, **runtime, **files,
                                     (*runtime)->checkpoints_at_start());
   if (!agents) return agents.error();
-  auto http = start_http(config, **runtime);
+  auto http = start_http(config, (*agents)->address(), **runtime);
   if (!http) return http.error();
   (*runtime)->start(**agents);
 

@@ -6,6 +6,7 @@
 #include "base/check.h"
 #include "base/overloaded.h"
 #include "coordinator/core/checkpoints.h"
+#include "coordinator/core/drain.h"
 #include "coordinator/core/jobs.h"
 #include "coordinator/core/membership.h"
 #include "coordinator/core/replicas.h"
@@ -84,6 +85,7 @@ void apply(Turn& turn, const Input& input) {
                  [&](const AgentHungUp& i) { on_hung_up(turn, i.connection); },
                  [&](const SubmitJob& i) { on_submit(turn, i); },
                  [&](const CancelJob& i) { on_cancel(turn, i); },
+                 [&](const CommandAgent& i) { on_command_agent(turn, i); },
                  [&](const CheckpointUploaded& i) { on_checkpoint_uploaded(turn, i); },
                  [&](const CheckpointUploadFailed& i) { on_checkpoint_upload_failed(turn, i); },
                  [](const Tick&) {},

@@ -53,6 +53,13 @@ struct CancelJob {
   RequestId request;
   JobId job;
 };
+enum class AgentVerb { kCordon, kUncordon, kDrain };
+// Answered like a job's command; a good answer carries no job.
+struct CommandAgent {
+  RequestId request;
+  AgentId agent;
+  AgentVerb verb = AgentVerb::kCordon;
+};
 // The service has the files of one stage of a checkpoint on disk, hashed and synced; or has given
 // them up.
 struct CheckpointUploaded {
@@ -67,7 +74,7 @@ struct CheckpointUploadFailed {
 struct Tick {};  // a deadline has passed
 
 using Input = std::variant<Booted, AgentHello, AgentSaid, AgentHungUp, SubmitJob, CancelJob,
-                           CheckpointUploaded, CheckpointUploadFailed, Tick>;
+                           CommandAgent, CheckpointUploaded, CheckpointUploadFailed, Tick>;
 
 // ---- effects
 

@@ -4,6 +4,7 @@
 
 #include "base/check.h"
 #include "coordinator/core/checkpoints.h"
+#include "coordinator/core/drain.h"
 #include "coordinator/core/event_kinds.h"
 #include "coordinator/core/machines.h"
 #include "coordinator/core/pipeline_view.h"
@@ -338,6 +339,7 @@ void advance_once(Turn& turn, JobId id) {
   check_load_limits(turn, id);
   check_checkpoint_limits(turn, id);
   if (give_up(turn, id)) return;
+  release_drained(turn, id);
   place(turn, id);
   advance_phase(turn, id);
   if (!is_terminal(job_of(turn, id).phase)) refresh_view(turn, id);

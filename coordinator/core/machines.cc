@@ -26,6 +26,7 @@ constexpr std::pair<AgentState, AgentState> kAgentTable[] = {
     {AgentState::kActive, AgentState::kIdle},    {AgentState::kGone, AgentState::kJoining},
     {AgentState::kIdle, AgentState::kJoining},   {AgentState::kSyncing, AgentState::kJoining},
     {AgentState::kActive, AgentState::kJoining}, {AgentState::kDraining, AgentState::kJoining},
+    {AgentState::kDraining, AgentState::kIdle},
 };
 
 constexpr std::pair<ReplicaState, ReplicaState> kReplicaTable[] = {

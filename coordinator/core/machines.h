@@ -9,9 +9,9 @@
 //   enough again sealing   -> completed, stalled   final checkpoint stored; its last holder died
 //   any live  -> cancelled, failed
 // Agent (membership.cc): joining -> idle <-> syncing <-> active, any -> draining, gone; gone ->
-// joining Replica (replicas.cc): assigned -> loading -> serving <-> averaging, any live ->
-// released, failed Round (rounds.cc): open -> sealed -> reducing -> voting -> committed; reducing,
-// voting -> sealed (next
+// joining; draining -> idle, joining Replica (replicas.cc): assigned -> loading -> serving <->
+// averaging, any live -> released, failed Round (rounds.cc): open -> sealed -> reducing -> voting
+// -> committed; reducing, voting -> sealed (next
 //   attempt) or aborted; aborted -> open (same round, progress kept); open -> aborted (job ended)
 #pragma once
 

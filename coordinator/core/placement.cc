@@ -223,6 +223,7 @@ swarm::RebalanceView rebalance_view(const PlacementInput& input) {
   }
   const double mean = mean_gflops(input);
   for (const PlacedReplica& replica : input.live) {
+    if (replica.leaving) continue;
     view.replicas.push_back({.id = replica.id,
                              .stage = replica.stage,
                              .speed = speed_of(replica.gflops, mean),

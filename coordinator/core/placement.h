@@ -36,6 +36,7 @@ struct PlacedReplica {
   Bytes memory;  // of its device
   double gflops = 0;
   bool loading = false;
+  bool leaving = false;  // its agent is drained: another one may take its place
 };
 
 struct PlacementInput {

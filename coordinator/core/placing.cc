@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "coordinator/core/drain.h"
 #include "coordinator/core/checkpoints.h"
 #include "coordinator/core/event_kinds.h"
 #include "coordinator/core/replicas.h"
@@ -26,6 +27,7 @@ std::string domain_of(const AgentRecord& agent) {
 PlacedReplica placed_replica(const State& state, const ReplicaRecord& replica) {
   PlacedReplica placed{.id = replica.id, .stage = replica.stage};
   placed.loading = replica.held_round < 0;
+  placed.leaving = is_leaving(state, replica);
   for (const Device& device : state.agents.at(replica.agent).devices) {
     if (device.index != replica.device) continue;
     placed.memory = device.memory;
@@ -81,6 +83,7 @@ PlacementInput placement_input(const Turn& turn, const JobRecord& job) {
   for (const auto& [id, presence] : state.presence) {
     const AgentRecord& agent = state.agents.at(id);
     if (agent.state == AgentState::kGone || agent.state == AgentState::kDraining) continue;
+    if (agent.cordoned) continue;
     for (const Device& device : agent.devices) {
       ++input.devices_known;
       if (!presence.connected || device_is_taken(state, id, device.index)) continue;

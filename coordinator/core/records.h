@@ -104,6 +104,7 @@ struct AgentRecord {
   Incarnation incarnation;
   AgentState state = AgentState::kJoining;
   AgentGone gone = AgentGone::kNone;
+  bool cordoned = false;  // the operator's: no new replicas
   std::vector<Device> devices;
   std::vector<std::pair<std::string, std::string>> labels;
   Instant joined_at, updated_at;

@@ -54,7 +54,11 @@ void add(Digester& d, const JobRecord& r) {
 
 void add(Digester& d, const AgentRecord& r) {
   d.add(r.id.n).add(r.uid).add(r.name).add(r.version).add(r.host).add(r.incarnation.n);
-  d.add(to_string(r.state)).add(to_string(r.gone)).add(r.joined_at.ns).add(r.updated_at.ns);
+  d.add(to_string(r.state))
+      .add(to_string(r.gone))
+      .add(r.cordoned)
+      .add(r.joined_at.ns)
+      .add(r.updated_at.ns);
   for (const auto& device : r.devices) {
     d.add(device.index).add(to_string(device.kind)).add(device.name).add(device.memory.n);
     d.add(device.gflops).add(device.bf16);

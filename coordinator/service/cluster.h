@@ -77,6 +77,9 @@ class Cluster {
   virtual void submit(JobSpec spec, bool dry_run, std::function<void(Answer)> done) = 0;
   virtual void cancel(JobId job, std::function<void(Answer)> done) = 0;
 
+  // A good answer carries no job.
+  virtual void command_agent(AgentId agent, AgentVerb verb, std::function<void(Answer)> done) = 0;
+
   virtual std::shared_ptr<const LiveView> live() const = 0;  // at most a second old
   virtual Readiness readiness() const = 0;
   virtual RuntimeStats stats() const = 0;

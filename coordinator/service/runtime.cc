@@ -234,6 +234,10 @@ void Runtime::cancel(JobId job, std::function<void(Answer)> done) {
   request(std::move(done), [&](RequestId id) { return Input(CancelJob{id, job}); });
 }
 
+void Runtime::command_agent(AgentId agent, AgentVerb verb, std::function<void(Answer)> done) {
+  request(std::move(done), [&](RequestId id) { return Input(CommandAgent{id, agent, verb}); });
+}
+
 void Runtime::answer(Reply reply) {
   std::function<void(Answer)> done;
   {

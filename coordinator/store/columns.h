@@ -85,6 +85,7 @@ struct Table<AgentRecord> {
     visit("incarnation", r.incarnation);
     visit("state", r.state);
     visit("gone", r.gone);
+    visit("cordoned", r.cordoned);
     visit("devices", r.devices);
     visit("labels", r.labels);
     visit("joined_at_ns", r.joined_at);

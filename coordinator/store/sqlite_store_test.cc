@@ -62,7 +62,7 @@ consteval int member_count() {
 // fails: add the column to a new migration, to columns.h and to RandomRecords, then count again.
 static_assert(member_count<CounterRecord>() == 6);
 static_assert(member_count<JobRecord>() == 24);
-static_assert(member_count<AgentRecord>() == 12);
+static_assert(member_count<AgentRecord>() == 13);
 static_assert(member_count<ReplicaRecord>() == 16);
 static_assert(member_count<RoundRecord>() == 16);
 static_assert(member_count<ContributionRecord>() == 21);

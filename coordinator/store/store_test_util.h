@@ -90,6 +90,7 @@ class RandomRecords {
     r.incarnation = {positive()};
     r.state = word<AgentState>();
     r.gone = word<AgentGone>();
+    r.cordoned = prng_.chance(0.5);
     for (int i = small() % 3; i >= 0; --i) {
       r.devices.push_back(
           {small(), word<DeviceKind>(), text(), Bytes(integer()), real(), prng_.chance(0.5)});

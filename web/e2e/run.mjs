@@ -1,5 +1,6 @@
-// The dashboard in a browser against a real cluster: every page, with axe, narrow and wide, light and dark;
-// an agent killed and seen on the run page; the coordinator killed and started again under an open page.
+// The dashboard in a browser against a real cluster: a job submitted from the page, every page, with axe, narrow and
+// wide, light and dark; a checkpoint verified and downloaded; an agent drained and put back, another killed and seen
+// on the run page; the coordinator killed and started again under an open page.
 // BIN: the folder of the binaries. CHROMIUM: the browser. SHOTS: a folder for screenshots.
 import { chromium } from 'playwright-core';
 import { execFileSync } from 'node:child_process';
@@ -25,15 +26,14 @@ const shoal = (...args) =>
 const up = (http, grpc, agents) =>
   JSON.parse(shoal('up', '--agents', agents, '--threads', '1', '--http', http, '--grpc', grpc, '--data-dir', data, '--detach', '--json'));
 
+let jobText = '';
 function writeJob() {
   const sentence = 'The shoal turns as one although no fish leads it, and each of them is somewhere else. ';
   writeFileSync(join(folder, 'text.txt'), Array.from({ length: 4000 }, (_, i) => `${i} ${sentence}`).join('\n'));
-  writeFileSync(
-    join(folder, 'job.toml'),
-    `name = "e2e"\n[model]\nfamily = "llama"\nlayers = 2\nhidden = 64\nheads = 4\ncontext = 64\n[data]\ntrain = "text.txt"\n` +
-      `[train]\nsteps = 60000\nbatch = 4\n[sync]\nevery = 40\n[swarm]\nmin_replicas = 1\n` +
-      `[checkpoint]\nevery_rounds = 4\nkeep = 3\n[eval]\nevery_rounds = 2\nbatches = 2\n`,
-  );
+  jobText =
+    `name = "e2e"\n[model]\nfamily = "llama"\nlayers = 2\nhidden = 64\nheads = 4\ncontext = 64\n[data]\ntrain = "${join(folder, 'text.txt')}"\n` +
+    `[train]\nsteps = 60000\nbatch = 4\n[sync]\nevery = 40\n[swarm]\nmin_replicas = 1\n` +
+    `[checkpoint]\nevery_rounds = 4\nkeep = 3\n[eval]\nevery_rounds = 2\nbatches = 2\n`;
 }
 
 let failures = 0;
@@ -72,6 +72,14 @@ async function openPage(browser, options, complaints) {
 
 const kPages = {
   overview: ['/', 'Jobs that are not over'],
+  'new-job': ['/jobs/new', 'accepted'],
+  compare: ['/jobs/compare?jobs=e2e,other', 'Hyper-parameters'],
+  topology: ['/jobs/e2e/topology', '2 replicas'],
+  spec: ['/jobs/e2e/spec?with=job_2', 'every = 40'],
+  agent: ['/agents/agt_1', 'Take it out of work'],
+  checkpoint: ['/checkpoints/', 'config.json'],
+  join: ['/join', '--coordinator'],
+  network: ['/network', 'Network'],
   jobs: ['/jobs?phase=training', 'e2e'],
   run: ['/jobs/e2e', 'Loss against tokens'],
   rounds: ['/jobs/e2e/rounds', 'Contributions to round'],
@@ -82,13 +90,49 @@ const kPages = {
   'all-checkpoints': ['/checkpoints', 'ckpt_'],
 };
 
+const newestCheckpoint = () =>
+  JSON.parse(shoal('checkpoint', 'ls', 'e2e', '--json')).items.filter((one) => one.state === 'stored').at(-1).id;
+
+async function checkSubmit(browser) {
+  const page = await openPage(browser, { viewport: { width: 1280, height: 900 } }, []);
+  await page.goto(`${cluster.http}/jobs/new`);
+  const editor = page.getByRole('textbox', { name: 'The job, as TOML' });
+  await eventually('a new job starts from an example', 5000, async () => (await editor.inputValue()).includes('[model]'));
+  await editor.fill(jobText.replace('batch = 4', 'batch = 0'));
+  await eventually('what the server refuses is beside its line', 5000, async () =>
+    (await page.locator('.numbers .wrong').innerText()) === String(jobText.split('\n').indexOf('batch = 4') + 1));
+  const submit = page.getByRole('button', { name: 'Submit the job' });
+  check('and cannot be submitted', await submit.isDisabled());
+  await editor.fill(jobText);
+  await eventually('what it accepts has a plan', 5000, async () => (await text(page)).includes('it would start now on 2 devices'));
+  if (shots) await page.screenshot({ path: join(shots, 'new-job-plan.png'), fullPage: true });
+  await submit.click();
+  await eventually('the submitted job has a page', 5000, async () => /\/jobs\/job_\d+$/.test(page.url()));
+  return page;
+}
+
+async function checkDrain(browser) {
+  const page = await openPage(browser, { viewport: { width: 1280, height: 900 } }, []);
+  await page.goto(`${cluster.http}/agents/agt_2`);
+  const name = await page.locator('h1').innerText();
+  await page.getByRole('button', { name: 'Drain' }).click();
+  check('draining wants the name', await page.getByRole('button', { name: 'Drain', exact: true }).isDisabled());
+  await page.getByRole('textbox').fill(name);
+  await page.getByRole('button', { name: 'Drain', exact: true }).click();
+  await eventually('a drained agent has no replica after the next commit', 30_000, async () => (await text(page)).includes('None: it is free'));
+  if (shots) await page.screenshot({ path: join(shots, 'drained.png'), fullPage: true });
+  await page.getByRole('button', { name: 'Put it back to work' }).click();
+  await eventually('put back, it gets one again', 30_000, async () => /rep_\d+/.test(await page.locator('main table').nth(1).innerText()));
+  await page.context().close();
+}
+
 async function checkPages(browser) {
   for (const colorScheme of ['light', 'dark']) {
     for (const width of [360, 1280, 2560]) {
       const complaints = [];
       const page = await openPage(browser, { colorScheme, viewport: { width, height: 900 }, bypassCSP: false }, complaints);
       for (const [name, [path, wanted]] of Object.entries(kPages)) {
-        await page.goto(cluster.http + path);
+        await page.goto(cluster.http + path + (name === 'checkpoint' ? newestCheckpoint() : ''));
         const where = `${name}, ${width} px, ${colorScheme}`;
         await eventually(`${where}: shows "${wanted}"`, 8000, async () => (await text(page)).includes(wanted));
         await page.waitForTimeout(300);
@@ -131,8 +175,9 @@ async function checkKeyboard(browser) {
   const [download] = await Promise.all([page.waitForEvent('download'), page.getByRole('button', { name: 'CSV of Nats per token' }).click()]);
   const csv = readFileSync(await download.path(), 'utf8');
   check('a chart can be saved as CSV', csv.startsWith('Tokens,Training,Validation\n') && csv.split('\n').length > 3);
-  await page.goto(`${cluster.http}/jobs/e2e/checkpoints`);
-  await page.locator('summary').first().click();
+  await page.goto(`${cluster.http}/checkpoints/${newestCheckpoint()}`);
+  await page.getByRole('button', { name: 'Verify all files' }).click();
+  await eventually('the files of a checkpoint are as recorded', 10_000, async () => (await text(page)).includes('every file is as recorded'));
   const [file] = await Promise.all([page.waitForEvent('download'), page.getByRole('link', { name: 'config.json' }).first().click()]);
   check('a file of a checkpoint can be downloaded', readFileSync(await file.path(), 'utf8').includes('hidden_size'));
   await page.context().close();
@@ -170,14 +215,16 @@ writeJob();
 const browser = await chromium.launch({ executablePath: process.env.CHROMIUM ?? '/usr/bin/chromium', args: ['--no-sandbox'] });
 try {
   cluster = up('127.0.0.1:0', '127.0.0.1:0', '2');
-  shoal('job', 'submit', join(folder, 'job.toml'));
-  const first = await openPage(browser, {}, []);
-  await first.goto(`${cluster.http}/jobs/e2e`);
+  const first = await checkSubmit(browser);
   await eventually('the first rounds appear on an open page', 60_000, async () => /round [1-9]\d* of/.test(await text(first)));
   await eventually('and the first checkpoint', 60_000, async () => /ckpt.\d+ round/.test(await text(first)));
   await first.context().close();
+  writeFileSync(join(folder, 'other.toml'), jobText.replace('"e2e"', '"other"').replace('every = 40', 'every = 50'));
+  shoal('job', 'submit', join(folder, 'other.toml'));
+  shoal('job', 'cancel', 'other');
   await checkPages(browser);
   await checkBadAddresses(browser);
+  await checkDrain(browser);
   await checkKeyboard(browser);
   const page = await checkKilledAgent(browser);
   await checkRestart(page);

@@ -1,21 +1,30 @@
-// Screenshots of every page, light and dark, narrow and wide: node e2e/shots.mjs URL JOB FOLDER
+// Screenshots of every page, light and dark, narrow and wide: node e2e/shots.mjs URL JOB FOLDER [PAGE…]. URL is a
+// coordinator's, or what e2e/fixture.mjs prints. HEIGHT=620 keeps only so much of each page.
 import { chromium } from 'playwright-core';
 import { mkdirSync } from 'node:fs';
 
-const [url, job, folder] = process.argv.slice(2);
+const [url, job, folder, ...only] = process.argv.slice(2);
 if (folder === undefined) {
   console.error('usage: node e2e/shots.mjs URL JOB FOLDER');
   process.exit(2);
 }
+const height = Number(process.env.HEIGHT ?? 0);
 mkdirSync(folder, { recursive: true });
 const pages = {
   overview: '/',
   jobs: '/jobs',
+  'new-job': '/jobs/new',
+  compare: `/jobs/compare?jobs=${job},job_2`,
   run: `/jobs/${job}`,
   rounds: `/jobs/${job}/rounds`,
   checkpoints: `/jobs/${job}/checkpoints`,
+  topology: `/jobs/${job}/topology`,
+  spec: `/jobs/${job}/spec?with=job_2`,
   'job-events': `/jobs/${job}/events`,
   agents: '/agents',
+  agent: '/agents/agt_2',
+  network: '/network',
+  join: '/join',
   events: '/events',
 };
 const browser = await chromium.launch({
@@ -24,14 +33,16 @@ const browser = await chromium.launch({
 });
 for (const colorScheme of ['light', 'dark']) {
   for (const width of [360, 1280, 2560]) {
-    const context = await browser.newContext({ colorScheme, viewport: { width, height: 900 } });
+    const context = await browser.newContext({ colorScheme, viewport: { width, height: height || 900 } });
     const page = await context.newPage();
     for (const [name, path] of Object.entries(pages)) {
+      if (only.length > 0 && !only.includes(name)) continue;
       await page.goto(url + path);
       await page.waitForSelector('h1');
       await page.waitForFunction(() => !document.body.innerText.includes('Loading '));
+      if (name === 'topology') await page.locator('.cell').first().hover().catch(() => {}); // its detail
       await page.waitForTimeout(400);
-      await page.screenshot({ path: `${folder}/${name}-${width}-${colorScheme}.png`, fullPage: true });
+      await page.screenshot({ path: `${folder}/${name}-${width}-${colorScheme}.png`, fullPage: height === 0 });
     }
     await context.close();
   }

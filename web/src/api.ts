@@ -34,13 +34,16 @@ export interface JobStatus {
   finished_at: string | null;
 }
 
+// Every field of a job, by table; the ones that a page reads by name are named.
+export type SpecValue = string | number | boolean | null | SpecValue[] | { [key: string]: SpecValue };
 export interface JobSpec {
+  [table: string]: SpecValue;
   name: string;
-  model: { family: string; layers: number; hidden: number; heads: number; context: number };
-  train: { steps: number; batch: number; lr: number; precision: string };
-  sync: { algorithm: string; every: number; codec: string };
-  swarm: { stages: number; min_replicas: number; max_replicas: number };
-  checkpoint: { every_rounds: number; keep: number };
+  model: { [key: string]: SpecValue; family: string };
+  data: { [key: string]: SpecValue; train: string };
+  sync: { [key: string]: SpecValue; algorithm: string; every: number; codec: string };
+  swarm: { [key: string]: SpecValue; stages: number; min_replicas: number };
+  checkpoint: { [key: string]: SpecValue; every_rounds: number };
 }
 
 export interface Job {
@@ -159,6 +162,7 @@ export interface Agent {
   incarnation: number;
   state: 'joining' | 'idle' | 'syncing' | 'active' | 'draining' | 'gone';
   gone_reason: string | null;
+  cordoned?: boolean; // absent: the coordinator is older
   health: 'green' | 'yellow' | 'red';
   last_seen_at: string | null;
   resident_bytes: number | null;
@@ -200,6 +204,85 @@ export interface Series {
   series: SeriesLine[];
 }
 
+export interface StageView {
+  stage: number;
+  units: { first: number; last: number } | null;
+  layers: number | null;
+  parameters: number | null;
+  memory_bytes: number | null;
+}
+
+// null: not measured, not known, or a job of one stage, which has no traffic of a pipeline.
+export interface TopologyReplica {
+  id: string;
+  agent: string | null;
+  agent_name: string | null;
+  device: number;
+  stage: number;
+  state: Replica['state'];
+  health: Agent['health'] | null;
+  gflops: number | null;
+  queued: number | null;
+  in_flight: number | null;
+  service_s: number | null;
+  microbatches_per_second: number | null;
+  recomputed: number | null;
+  busy: number | null;
+}
+
+export interface TopologyLink {
+  from: string;
+  to: string;
+  bytes_per_second: number | null;
+  round_trip_s: number | null;
+}
+
+export interface Topology {
+  stages: StageView[];
+  replicas: TopologyReplica[];
+  links: TopologyLink[];
+}
+
+export interface Example {
+  name: string;
+  summary: string;
+  toml: string;
+}
+
+export interface Plan {
+  placeable: boolean;
+  reason: string;
+  detail: string;
+  stages: StageView[];
+  placement: { agent: string; agent_name: string; device: number; stage: number }[];
+  forecast: { tokens_per_second: number | null; step_s: number | null; round_s: number | null; bubble: number | null };
+  devices: { free: number; fitting: number; refused: number; resting: number; wanted: number; missing: number };
+  memory_needed_bytes: number;
+  memory_largest_bytes: number;
+}
+
+export interface DryRun {
+  spec: JobSpec;
+  estimate: { parameters: number; training_memory_bytes: number; rounds: number };
+  plan?: Plan; // absent: the coordinator is older
+}
+
+export interface Verified {
+  checkpoint: string;
+  ok: boolean;
+  files: { path: string; size: number; sha256: string; ok: boolean; problem: string | null }[];
+}
+
+export interface Join {
+  grpc: string;
+  token_file: string;
+}
+
+export interface FieldProblem {
+  pointer: string;
+  detail: string;
+}
+
 export interface Version {
   version: string;
   api_level: number;
@@ -219,29 +302,52 @@ export class ApiError extends Error {
     message: string,
     readonly status: number, // 0: no answer at all
     readonly hint = '',
+    readonly fields: FieldProblem[] = [],
   ) {
     super(message);
   }
 }
 
 const kDeadlineMs = 8000;
+const kHashingMs = 600_000; // the server reads every byte of a checkpoint
 
-export async function ask<T>(path: string): Promise<T> {
+function unreachable(error: unknown, deadlineMs: number): ApiError {
+  const late = error instanceof DOMException && error.name === 'TimeoutError';
+  return new ApiError(late ? `no answer within ${deadlineMs / 1000} s` : 'the coordinator cannot be reached', 0);
+}
+
+// What a status says beyond its problem document, where people ask for it most.
+function refusal(status: number, body: unknown): ApiError {
+  const problem = (body ?? {}) as { detail?: string; title?: string; hint?: string; errors?: FieldProblem[] };
+  const plain = status === 401 ? 'the coordinator asks for a login; this page has none' : `answer ${status}`;
+  return new ApiError(problem.detail ?? problem.title ?? plain, status, problem.hint, problem.errors);
+}
+
+async function exchange<T>(path: string, deadlineMs: number, init: RequestInit): Promise<T> {
   let response: Response;
   try {
     response = await fetch(`/api/v1${path}`, {
-      headers: { Accept: 'application/json' },
-      signal: AbortSignal.timeout(kDeadlineMs),
+      ...init,
+      headers: { Accept: 'application/json', ...init.headers },
+      signal: AbortSignal.timeout(deadlineMs),
     });
   } catch (error) {
-    const late = error instanceof DOMException && error.name === 'TimeoutError';
-    throw new ApiError(late ? `no answer within ${kDeadlineMs / 1000} s` : 'the coordinator cannot be reached', 0);
+    throw unreachable(error, deadlineMs);
   }
   const body: unknown = await response.json().catch(() => null);
   if (response.ok && body !== null) return body as T;
-  const problem = (body ?? {}) as { detail?: string; title?: string; hint?: string };
-  throw new ApiError(problem.detail ?? problem.title ?? `answer ${response.status}`, response.status, problem.hint);
+  throw refusal(response.status, body);
 }
+
+export const ask = <T>(path: string): Promise<T> => exchange<T>(path, kDeadlineMs, {});
+
+// A command. `toml` is its body; commands without one act on what the path names.
+export const command = <T>(path: string, toml?: string): Promise<T> =>
+  exchange<T>(path, path.endsWith('/verify') ? kHashingMs : kDeadlineMs, {
+    method: 'POST',
+    body: toml,
+    headers: toml === undefined ? {} : { 'Content-Type': 'application/toml' },
+  });
 
 export function query(values: Record<string, string | number | undefined | null>): string {
   const search = new URLSearchParams();

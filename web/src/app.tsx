@@ -1,17 +1,26 @@
 // The frame around every page: navigation, theme, what is stale, and which page an address shows.
-import { useEffect, useState } from 'preact/hooks';
+import type { ComponentChildren } from 'preact';
+import { useEffect, useErrorBoundary, useState } from 'preact/hooks';
 import { Link, Route, Switch, useLocation } from 'wouter-preact';
 import { absolute, duration } from './format';
 import { now, outdated, staleSince, version } from './live';
 import { kApiLevel } from './api';
 import { Glyph } from './parts';
+import { AgentPage } from './pages/agent';
 import { AgentsPage } from './pages/agents';
+import { CheckpointPage } from './pages/checkpoint';
 import { CheckpointsPage } from './pages/checkpoints';
+import { ComparePage } from './pages/compare';
 import { EventsPage } from './pages/events';
+import { JoinPage } from './pages/join';
 import { JobsPage } from './pages/jobs';
 import { OverviewPage } from './pages/overview';
+import { NetworkPage } from './pages/network';
+import { NewJobPage } from './pages/new_job';
 import { RoundsPage } from './pages/rounds';
 import { RunPage } from './pages/run';
+import { SpecPage } from './pages/spec';
+import { TopologyPage } from './pages/topology';
 
 function Logo() {
   return (
@@ -72,6 +81,7 @@ const kPages: [string, string][] = [
   ['/', 'Overview'],
   ['/jobs', 'Jobs'],
   ['/agents', 'Agents'],
+  ['/network', 'Network'],
   ['/checkpoints', 'Checkpoints'],
   ['/events', 'Events'],
 ];
@@ -115,6 +125,22 @@ function Footer() {
   );
 }
 
+// An answer of another version may lack what a page counts on: said, never an empty page.
+function Guarded({ children }: { children: ComponentChildren }) {
+  const [error, again] = useErrorBoundary();
+  if (error === undefined) return <>{children}</>;
+  return (
+    <section class="card" role="alert">
+      <p class="problem">
+        <Glyph tone="bad" /> This page cannot show what the coordinator answered: {String((error as Error)?.message ?? error)}
+      </p>
+      <button type="button" class="button" onClick={again}>
+        Try again
+      </button>
+    </section>
+  );
+}
+
 export function App() {
   const [at] = useLocation();
   useEffect(() => {
@@ -125,14 +151,23 @@ export function App() {
       <Header />
       <Banners />
       <main id="main" tabIndex={-1}>
+        <Guarded key={at}>
         <Switch>
           <Route path="/" component={OverviewPage} />
           <Route path="/jobs" component={JobsPage} />
+          <Route path="/jobs/new" component={NewJobPage} />
+          <Route path="/jobs/compare" component={ComparePage} />
           <Route path="/jobs/:id">{(params) => <RunPage id={params.id} />}</Route>
+          <Route path="/jobs/:id/topology">{(params) => <TopologyPage id={params.id} />}</Route>
           <Route path="/jobs/:id/rounds">{(params) => <RoundsPage id={params.id} />}</Route>
           <Route path="/jobs/:id/checkpoints">{(params) => <CheckpointsPage id={params.id} />}</Route>
+          <Route path="/jobs/:id/spec">{(params) => <SpecPage id={params.id} />}</Route>
           <Route path="/jobs/:id/events">{(params) => <EventsPage id={params.id} />}</Route>
           <Route path="/agents" component={AgentsPage} />
+          <Route path="/agents/:id">{(params) => <AgentPage id={params.id} />}</Route>
+          <Route path="/checkpoints/:id">{(params) => <CheckpointPage id={params.id} />}</Route>
+          <Route path="/join" component={JoinPage} />
+          <Route path="/network" component={NetworkPage} />
           <Route path="/checkpoints">{() => <CheckpointsPage />}</Route>
           <Route path="/events">{() => <EventsPage />}</Route>
           <Route>
@@ -142,6 +177,7 @@ export function App() {
             </p>
           </Route>
         </Switch>
+        </Guarded>
       </main>
       <Footer />
     </>

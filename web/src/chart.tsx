@@ -5,13 +5,13 @@ import uPlot from 'uplot';
 import 'uplot/dist/uPlot.min.css';
 import { number, short } from './format';
 import { saveCsv } from './parts';
-import { align, smooth } from './sample';
+import { align, smooth, thinLine } from './sample';
 
 export interface Line {
   name: string;
   x: (number | null)[];
   y: (number | null)[];
-  colour: 1 | 2 | 3;
+  colour: 1 | 2 | 3 | 4;
   points?: boolean; // few values, far apart: joined and marked
 }
 
@@ -36,6 +36,8 @@ interface Props {
   fromZero?: boolean;
   sync: string;
 }
+
+const kDrawnMost = 3000; // points of a line: more than a screen has pixels
 
 const css = (name: string) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
@@ -127,7 +129,7 @@ export function Chart(props: Props) {
   const [table, showTable] = useState(false);
   const theme = useTheme();
   marks.current = props.marks ?? [];
-  const raw = useMemo(() => align(props.lines), [props.lines]);
+  const raw = useMemo(() => align(props.lines.map((line) => thinLine(line, kDrawnMost))), [props.lines]);
   const drawn = useMemo(() => {
     const [xs, ...ys] = raw;
     const columns = ys.map((y, i) => {
@@ -162,7 +164,10 @@ export function Chart(props: Props) {
   }, [drawn, props.marks]);
 
   const header = [props.xName, ...props.lines.map((line) => line.name)];
-  const rows = () => raw[0].map((x, i) => [x, ...raw.slice(1).map((column) => column[i] ?? null)]);
+  const rows = () => {
+    const [xs, ...columns] = align(props.lines);
+    return xs.map((x, i) => [x, ...columns.map((column) => column[i] ?? null)]);
+  };
   return (
     <figure class="chart">
       <figcaption>

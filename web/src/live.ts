@@ -1,38 +1,28 @@
-// What keeps the page true: one event stream per tab, and resources that are asked for again when an event
+// What keeps the page true: one event stream, shared by the tabs where the browser can, and resources that are asked for again when an event
 // concerns them. The stream goes on after the last event seen; when it was lost, everything is loaded
 // anew. `staleSince` says since when the page may not be true; it is never cleared by anything but an answer.
 import { signal } from '@preact/signals';
 import { ask, ApiError, type ClusterEvent, type Version } from './api';
+import { kStreamEvents } from './stream_events';
 
 export const now = signal(Date.now());
 export const staleSince = signal<number | null>(null);
 export const version = signal<Version | null>(null);
 export const outdated = signal(false); // the coordinator is another version than the page was loaded from
 
-// Names of the stream's events: coordinator/core/event_kinds.h.
-const kKinds = ['coordinator_started', 'agent_joined', 'agent_returned', 'agent_disconnected', 'agent_gone',
-  'agent_refused', 'job_submitted', 'job_phase', 'job_rolled_back', 'replica_assigned', 'replica_serving',
-  'replica_failed', 'round_sealed', 'round_attempt', 'round_committed', 'round_aborted', 'round_stragglers',
-  'evaluation', 'checkpoint_stored', 'checkpoint_failed', 'checkpoint_deleted'];
-
 const kSlowMs = 4000; // values without events (speed, steps) are asked for again this often
-const kRetryMs = [1000, 2000, 4000, 8000];
-
 // Questions whose last answer failed; the page is stale as long as there is one.
 const failing = new Set<object>();
 
 function clearStale(): void {
-  if (!lost && failing.size === 0 && source?.readyState === EventSource.OPEN) staleSince.value = null;
+  if (connected && failing.size === 0) staleSince.value = null;
 }
 
 type Listener = (event: ClusterEvent | 'everything') => void;
 const listeners = new Set<Listener>();
 
-let source: EventSource | null = null;
-let lastSeq: number | null = null;
-let retries = 0;
-let lost = false;
-let retryTimer = 0;
+let connected = false; // to a stream that is open
+let lost = false; // since it was open
 
 const tell = (what: ClusterEvent | 'everything') => {
   for (const listener of [...listeners]) listener(what);
@@ -52,60 +42,116 @@ async function loadVersion(): Promise<void> {
   }
 }
 
-function onEvent(message: MessageEvent<string>): void {
+function onEvent(data: string): void {
   let event: ClusterEvent;
   try {
-    event = JSON.parse(message.data) as ClusterEvent;
+    event = JSON.parse(data) as ClusterEvent;
   } catch {
     return;
   }
-  if (typeof event.seq === 'number') lastSeq = event.seq;
-  tell(event.kind === 'reset' ? 'everything' : event);
+  tell(event.kind === 'reset' || event.kind === undefined ? 'everything' : event);
 }
 
+// After a loss everything is loaded anew.
 function onOpen(): void {
-  retries = 0;
-  if (!lost) return;
+  connected = true;
+  if (!lost) return clearStale();
   lost = false;
   void loadVersion();
   tell('everything');
 }
 
-function onError(): void {
+function onLost(): void {
+  connected = false;
   lost = true;
   markStale();
-  if (source?.readyState !== EventSource.CLOSED) return; // the browser tries again by itself
-  source = null;
-  clearTimeout(retryTimer);
-  retryTimer = window.setTimeout(connect, kRetryMs[Math.min(retries++, kRetryMs.length - 1)]);
 }
 
-function connect(): void {
-  if (source !== null || document.hidden) return;
-  const opened = new EventSource(`/api/v1/events/stream${lastSeq === null ? '' : `?from=${lastSeq}`}`);
-  source = opened;
-  opened.onopen = onOpen;
-  opened.onerror = onError;
-  opened.onmessage = onEvent;
-  for (const kind of [...kKinds, 'reset']) opened.addEventListener(kind, onEvent as EventListener);
+// What a stream tells, from the worker as a message.
+export type FromWorker = { what: 'open' | 'lost' | 'waiting' } | { what: 'event'; data: string };
+
+interface Stream {
+  close: () => void;
 }
 
-// A hidden tab holds no connection: browsers allow six per origin over all tabs.
-function onVisibility(): void {
-  if (document.hidden) {
-    source?.close();
-    source = null;
-    lost = true;
-    return;
-  }
+const kHereMs = 4000; // the worker forgets a tab that is silent
+
+function sharedStream(): Stream {
+  const worker = new SharedWorker(new URL('./stream_worker.ts', import.meta.url), { type: 'module', name: 'shoal-events' });
+  const here = () => worker.port.postMessage('here');
+  worker.onerror = () => (stream?.close(), (stream = ownStream())); // it could not be loaded
+  worker.port.onmessage = ({ data }: MessageEvent<FromWorker>) => {
+    if (data.what === 'event') onEvent(data.data);
+    else if (data.what === 'open') onOpen();
+    else if (data.what === 'lost') onLost();
+  };
+  here();
+  const timer = setInterval(here, kHereMs);
+  return {
+    close: () => {
+      clearInterval(timer);
+      worker.port.postMessage('leave');
+      worker.port.close();
+    },
+  };
+}
+
+const kRetryMs = 3000;
+
+function ownStream(): Stream {
+  let lastSeq = '', timer = 0, closed = false;
+  let source: EventSource | null = null;
+  const connect = () => {
+    const opened = new EventSource(`/api/v1/events/stream${lastSeq === '' ? '' : `?from=${lastSeq}`}`);
+    source = opened;
+    opened.onopen = onOpen;
+    opened.onerror = () => {
+      onLost();
+      if (!closed && opened.readyState === EventSource.CLOSED) timer = window.setTimeout(connect, kRetryMs);
+    };
+    const pass = (message: MessageEvent<string>) => {
+      if (message.lastEventId !== '') lastSeq = message.lastEventId;
+      onEvent(message.data);
+    };
+    opened.onmessage = pass;
+    for (const kind of kStreamEvents) opened.addEventListener(kind, pass as EventListener);
+  };
   connect();
+  return {
+    close: () => {
+      closed = true;
+      clearTimeout(timer);
+      source?.close();
+    },
+  };
+}
+
+let stream: Stream | null = null;
+
+function follow(): void {
+  stream ??= typeof SharedWorker === 'undefined' ? ownStream() : sharedStream();
+}
+
+function leave(): void {
+  stream?.close();
+  stream = null;
+  connected = false;
+  lost = true;
+}
+
+// A hidden tab follows nothing.
+function onVisibility(): void {
+  if (document.hidden) return leave();
+  follow();
   tell('everything');
 }
 
 export function startLive(): void {
   void loadVersion();
-  connect();
+  if (!document.hidden) follow();
   document.addEventListener('visibilitychange', onVisibility);
+  addEventListener('pagehide', () => leave());
+  addEventListener('pageshow', (event) => event.persisted && onVisibility());
   setInterval(() => {
     if (!document.hidden) now.value = Date.now();
   }, 1000);

@@ -1,8 +1,8 @@
 // The small pieces that every page is made of: states, times, cards, tiles, tables, spark-lines, downloads.
-import type { ComponentChildren, JSX } from 'preact';
-import { useEffect, useState } from 'preact/hooks';
+import { Component, type ComponentChildren, type JSX } from 'preact';
+import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { Link } from 'wouter-preact';
-import { absolute, ago, words } from './format';
+import { absolute, ago, number, words } from './format';
 import { now, staleSince, watch, type Resource, type Watch } from './live';
 import type { Tone } from './reduce';
 import { csv, thin } from './sample';
@@ -107,43 +107,143 @@ export interface Column<T> {
   text?: boolean; // sentences, which may take several lines
 }
 
-export function Table<T>(props: {
+interface TableProps<T> {
   caption: string;
   columns: Column<T>[];
   rows: T[];
   rowKey: (row: T) => string | number;
   empty?: string;
   file?: string;
-}) {
+}
+
+const cellClass = <T,>(column: Column<T>) => (column.numeric ? 'num' : column.text ? 'text' : '');
+
+interface RowProps<T> {
+  row: T;
+  columns: Column<T>[];
+}
+
+// Rendered anew for another record or other columns only: a table is scrolled and refreshed often.
+class Cells<T> extends Component<RowProps<T>> {
+  override shouldComponentUpdate(next: RowProps<T>) {
+    return next.row !== this.props.row || next.columns !== this.props.columns;
+  }
+  render({ row, columns }: RowProps<T>) {
+    return (
+      <>
+        {columns.map((column) => (
+          <td key={column.name} class={cellClass(column)}>
+            {column.show(row)}
+          </td>
+        ))}
+      </>
+    );
+  }
+}
+
+function Head<T>({ columns }: { columns: Column<T>[] }) {
+  return (
+    <thead>
+      <tr>
+        {columns.map((column) => (
+          <th key={column.name} scope="col" class={column.numeric ? 'num' : ''}>
+            {column.name}
+          </th>
+        ))}
+      </tr>
+    </thead>
+  );
+}
+
+export function Table<T>(props: TableProps<T>) {
   const { columns, rows } = props;
   if (rows.length === 0) return <p class="empty">{props.empty ?? 'Nothing yet.'}</p>;
+  if (rows.length > kAllRows) return <LongTable {...props} />;
   return (
     <>
       <div class="scroll" tabIndex={0} role="region" aria-label={props.caption}>
         <table>
           <caption class="unseen">{props.caption}</caption>
-          <thead>
-            <tr>
-              {columns.map((column) => (
-                <th key={column.name} scope="col" class={column.numeric ? 'num' : ''}>
-                  {column.name}
-                </th>
-              ))}
-            </tr>
-          </thead>
+          <Head columns={columns} />
           <tbody>
             {rows.map((row) => (
               <tr key={props.rowKey(row)}>
-                {columns.map((column) => (
-                  <td key={column.name} class={column.numeric ? 'num' : column.text ? 'text' : ''}>
-                    {column.show(row)}
-                  </td>
-                ))}
+                <Cells row={row} columns={columns} />
               </tr>
             ))}
           </tbody>
         </table>
       </div>
+      {props.file && <Download file={props.file} columns={columns} rows={rows} />}
+    </>
+  );
+}
+
+const kAllRows = 40; // longer tables hold only the rows that are seen
+const kRowPx = 34; // of .scroll.long tr
+const kBeyond = 12; // rows kept above and below
+const kStepPx = 8 * kRowPx; // scrolled before other rows are made
+
+const kLooked = 200; // rows, evenly spread, among which the widest are sought
+
+// The row with the longest text of each column, laid out but never seen, keeps the columns where they are while
+// the rows change.
+function useWidest<T>(columns: Column<T>[], rows: T[]): (T | undefined)[] {
+  return useMemo(
+    () =>
+      columns.map((column) => {
+        let widest: T | undefined = rows[0], most = -1;
+        for (let i = 0; i < rows.length; i += Math.ceil(rows.length / kLooked)) {
+          const row = rows[i]!;
+          const length = column.value ? String(column.value(row) ?? '').length : 0;
+          if (length > most) [widest, most] = [row, length];
+        }
+        return widest;
+      }),
+    [rows],
+  );
+}
+
+function LongTable<T>(props: TableProps<T>) {
+  const { columns, rows } = props;
+  const [top, setTop] = useState(0);
+  const [height, setHeight] = useState(700);
+  const box = useRef<HTMLDivElement>(null);
+  const widest = useWidest(columns, rows);
+  useEffect(() => {
+    const observer = new ResizeObserver(() => setHeight(box.current?.clientHeight ?? 700));
+    observer.observe(box.current!);
+    return () => observer.disconnect();
+  }, []);
+  const last = Math.min(rows.length, Math.ceil((top + kStepPx + height) / kRowPx) + kBeyond);
+  const first = Math.max(0, Math.min(Math.floor(top / kRowPx) - kBeyond, last - 1));
+  const spacer = (count: number) => (count > 0 ? <tr aria-hidden="true" style={{ height: `${count * kRowPx}px` }} /> : null);
+  return (
+    <>
+      <div class="scroll long" ref={box} tabIndex={0} role="region" aria-label={props.caption}
+        onScroll={(event) => setTop(Math.floor(event.currentTarget.scrollTop / kStepPx) * kStepPx)}>
+        <table aria-rowcount={rows.length + 1}>
+          <caption class="unseen">{props.caption}</caption>
+          <Head columns={columns} />
+          <tbody>
+            <tr class="widest" aria-hidden="true">
+              {columns.map((column, i) => (
+                <td key={column.name} class={cellClass(column)}>
+                  {widest[i] !== undefined && column.show(widest[i])}
+                </td>
+              ))}
+            </tr>
+            {spacer(first)}
+            {rows.slice(first, last).map((row, i) => (
+              <tr key={props.rowKey(row)} aria-rowindex={first + i + 2}>
+                <Cells row={row} columns={columns} />
+              </tr>
+            ))}
+            {spacer(rows.length - last)}
+          </tbody>
+        </table>
+      </div>
+      <p class="under muted">{number(rows.length)} rows</p>
       {props.file && <Download file={props.file} columns={columns} rows={rows} />}
     </>
   );
@@ -176,7 +276,8 @@ export function Spark({ values, label }: { values: (number | null)[]; label: str
   const points = values.filter((value): value is number => value !== null && Number.isFinite(value));
   if (points.length < 2) return <span class="muted">no rounds yet</span>;
   const [xs, ys] = thin(points.map((_, i) => i), points, 120);
-  const low = Math.min(...points), high = Math.max(...points);
+  const kept = ys.filter((value): value is number => value !== null);
+  const low = Math.min(...kept), high = Math.max(...kept);
   const line = xs
     .map((x, i) => {
       const px = (x / (points.length - 1)) * 160;
@@ -192,6 +293,17 @@ export function Spark({ values, label }: { values: (number | null)[]; label: str
   );
 }
 
+export function Copy({ text }: { text: string }) {
+  const [said, say] = useState('Copy');
+  useEffect(() => say('Copy'), [text]);
+  const copy = () => navigator.clipboard.writeText(text).then(() => say('Copied'), () => say('The browser refuses'));
+  return (
+    <button type="button" class="link" onClick={() => void copy()}>
+      {said}
+    </button>
+  );
+}
+
 export function Digest({ of }: { of: string | null }) {
   return of === null ? <span>–</span> : <code title={of}>{of.slice(0, 8)}</code>;
 }
@@ -200,9 +312,11 @@ export function JobLinks({ job, at }: { job: string; at: string }) {
   const base = `/jobs/${encodeURIComponent(job)}`;
   const pages: [string, string][] = [
     ['', 'Run'],
+    ['/topology', 'Topology'],
     ['/rounds', 'Rounds'],
     ['/checkpoints', 'Checkpoints'],
     ['/events', 'Events'],
+    ['/spec', 'Spec'],
   ];
   return (
     <nav class="sub" aria-label="Pages of this job">

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import type { Agent, ClusterEvent, Contribution, Job, Replica, Round } from './api';
-import { consequence, hasGap, isLate, mergeEvents, mergeRounds, phaseTone, problems, timeLeft, timeSplit, waitingFor } from './reduce';
+import { consequence, coverage, hasGap, isLate, mergeEvents, mergeRounds, phaseTone, problems, timeLeft, timeSplit, waitingFor } from './reduce';
 
 const kAt = '2026-01-01T00:00:00Z';
 const at = (second: number) => new Date(Date.parse(kAt) + second * 1000).toISOString();
@@ -25,7 +25,7 @@ function round(number: number, state: Round['state'], contributions: Contributio
 function job(phase: Job['status']['phase'], change: Partial<Job['status']> = {}): Job {
   return {
     id: 'job_1', name: 'a', created_at: kAt, updated_at: kAt,
-    spec: { swarm: { stages: 1, min_replicas: 2, max_replicas: 0 }, checkpoint: { every_rounds: 5, keep: 2 } } as Job['spec'],
+    spec: { swarm: { stages: 1, min_replicas: 2, max_replicas: 0 }, checkpoint: { every_rounds: 5, keep: 2 } } as unknown as Job['spec'],
     status: {
       phase, desired: 'run', reason: 'waiting_for_replicas', detail: '', train_loss: null, validation_loss: null, validation_round: null,
       bytes_sent: 0, bytes_ddp: null, parameters: null, lineage: 0, started_at: kAt, committed_at: at(100), finished_at: null,
@@ -36,7 +36,7 @@ function job(phase: Job['status']['phase'], change: Partial<Job['status']> = {})
 }
 
 const replica = (id: string, state: Replica['state'] = 'serving', step: number | null = null) =>
-  ({ id, state, agent: id.replace('rep', 'agt'), source: { kind: 'peer' }, live: step === null ? null : { round: 3, inner_step: step } }) as Replica;
+  ({ id, state, stage: 0, agent: id.replace('rep', 'agt'), source: { kind: 'peer' }, live: step === null ? null : { round: 3, inner_step: step } }) as Replica;
 const agent = (id: string, health: Agent['health'] = 'green', state: Agent['state'] = 'active') =>
   ({ id, name: id.replace('agt_', 'agent-'), health, state, gone_reason: state === 'gone' ? 'timed_out' : null, last_seen_at: kAt, devices: [] }) as unknown as Agent;
 
@@ -126,5 +126,22 @@ describe('failures and problems', () => {
   });
   it('takes an unknown word for no good sign', () => {
     expect(phaseTone('transcending')).toBe('warn');
+  });
+});
+
+describe('coverage', () => {
+  it('counts what serves against what is needed', () => {
+    expect(coverage(job('training'), [replica('rep_1'), replica('rep_2', 'averaging')])).toEqual({ tone: 'good', text: '2 serve, at least 2 needed' });
+    expect(coverage(job('stalled'), [replica('rep_1'), replica('rep_2', 'loading')]).tone).toBe('bad');
+  });
+  it('of a job that is over is neither good nor bad', () => {
+    expect(coverage(job('completed'), [])).toEqual({ tone: 'off', text: 'the job is over' });
+  });
+  it('goes by the weakest stage', () => {
+    const piped = job('training');
+    piped.spec.swarm.stages = 2;
+    const at = (id: string, stage: number) => ({ ...replica(id), stage });
+    expect(coverage(piped, [at('rep_1', 0), at('rep_2', 0), at('rep_3', 1)])).toEqual({ tone: 'bad', text: '3 serve, at least 1 a stage, 2 needed' });
+    expect(coverage(piped, [at('rep_1', 0), at('rep_2', 0)]).text).toBe('2 serve, at least 0 a stage, 2 needed');
   });
 });

@@ -29,12 +29,12 @@ export function isOver(phase: string): boolean {
 
 export function agentTone(agent: Agent): Tone {
   if (agent.state === 'gone' || agent.health === 'red') return 'bad';
-  if (agent.health === 'yellow' || agent.state === 'draining') return 'warn';
+  if (agent.health === 'yellow' || agent.state === 'draining' || agent.cordoned === true) return 'warn';
   if (agent.health !== 'green') return 'warn';
   return agent.state === 'active' ? 'good' : 'busy';
 }
 
-export function replicaTone(replica: Replica): Tone {
+export function replicaTone(replica: Pick<Replica, 'state'>): Tone {
   if (replica.state === 'failed') return 'bad';
   if (replica.state === 'released') return 'off';
   if (replica.state === 'serving' || replica.state === 'averaging') return 'good';
@@ -54,6 +54,20 @@ export function roundTone(state: string): Tone {
 
 export const isCurrent = (replica: Replica): boolean =>
   replica.state !== 'released' && replica.state !== 'failed';
+
+export const serves = (replica: Replica): boolean => replica.state === 'serving' || replica.state === 'averaging';
+
+// Whether enough replicas serve: every stage needs its own. A job that is over needs none.
+export function coverage(job: Job, replicas: Replica[]): { tone: Tone; text: string } {
+  if (isOver(job.status.phase)) return { tone: 'off', text: 'the job is over' };
+  const here = replicas.filter(serves);
+  const stages = Math.max(1, job.spec.swarm.stages, ...here.map((one) => one.stage + 1));
+  const counts = Array.from({ length: stages }, (_, stage) => here.filter((one) => one.stage === stage).length);
+  const least = Math.min(...counts), needed = job.spec.swarm.min_replicas;
+  const tone: Tone = least >= needed ? 'good' : 'bad';
+  if (stages === 1) return { tone, text: `${here.length} serve, at least ${needed} needed` };
+  return { tone, text: `${here.length} serve, at least ${least} a stage, ${needed} needed` };
+}
 
 // The newest copy of each round, newest round first, of the newest lineage only, at most `most`.
 export function mergeRounds(known: Round[], fresh: Round[], most = 120): Round[] {
@@ -77,7 +91,7 @@ export function hasGap(known: Round[], fresh: Round[]): boolean {
 
 export function mergeEvents(known: ClusterEvent[], fresh: ClusterEvent[], most: number): ClusterEvent[] {
   const bySeq = new Map<number, ClusterEvent>();
-  for (const event of [...known, ...fresh]) bySeq.set(event.seq, event);
+  for (const event of [...fresh, ...known]) bySeq.set(event.seq, event); // they never change: known ones stay the same objects
   return [...bySeq.values()].sort((a, b) => b.seq - a.seq).slice(0, most);
 }
 
@@ -87,9 +101,13 @@ export interface Waiting {
   on: { replica: string; agent: string; doing: string; tone: Tone; share: number | null }[];
 }
 
+const names = new WeakMap<Agent[], Map<string, string>>();
+
 export function agentName(id: string | null, agents: Agent[]): string {
   if (id === null) return 'unknown agent';
-  return agents.find((agent) => agent.id === id)?.name ?? id;
+  let known = names.get(agents);
+  if (known === undefined) names.set(agents, (known = new Map(agents.map((agent) => [agent.id, agent.name]))));
+  return known.get(id) ?? id;
 }
 
 function trainingShare(round: Round, replica: Replica | undefined): number | null {
@@ -289,7 +307,7 @@ export function problems(jobs: Job[], agents: Agent[], nowMs: number): Problem[]
       title: `${agent.name} is not heard from`,
       detail: `state ${agent.state}, health ${agent.health}`,
       at: agent.last_seen_at,
-      href: '/agents',
+      href: `/agents/${agent.id}`,
     });
   }
   return found.sort((a, b) => (millis(b.at) ?? 0) - (millis(a.at) ?? 0));

@@ -33,6 +33,14 @@ export function thin(xs: number[], ys: (number | null)[], most: number): [number
   return [outX, outY];
 }
 
+// The same for a line whose positions may be missing.
+export function thinLine<T extends { x: (number | null)[]; y: (number | null)[] }>(line: T, most: number): T {
+  if (line.x.length <= most) return line;
+  const kept = line.x.flatMap((x, i) => (x === null ? [] : [i]));
+  const [x, y] = thin(kept.map((i) => line.x[i]!), kept.map((i) => line.y[i] ?? null), most);
+  return { ...line, x, y };
+}
+
 // Several lines over one x axis: the union of their positions, with gaps where a line has none.
 export function align(lines: { x: (number | null)[]; y: (number | null)[] }[]): [number[], ...(number | null)[][]] {
   const all = new Set<number>();
@@ -54,14 +62,17 @@ export function align(lines: { x: (number | null)[]; y: (number | null)[] }[]): 
 // Where `value` lies on the line through (from[i], to[i]); both grow. Outside: the nearest end.
 export function interpolate(from: (number | null)[], to: (number | null)[], value: number): number | null {
   const count = Math.min(from.length, to.length);
-  for (let i = 0; i < count; ++i) {
-    const x = from[i], y = to[i];
-    if (x == null || y == null || value > x) continue;
-    const px = i > 0 ? from[i - 1] : null, py = i > 0 ? to[i - 1] : null;
-    if (px == null || py == null || x === px) return y;
-    return py + ((value - px) / (x - px)) * (y - py);
+  let low = 0, high = count; // the first that is not below it
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if ((from[middle] ?? -Infinity) < value) low = middle + 1;
+    else high = middle;
   }
-  return count > 0 ? (to[count - 1] ?? null) : null;
+  if (low === count) return count > 0 ? (to[count - 1] ?? null) : null;
+  const x = from[low], y = to[low];
+  const px = low > 0 ? from[low - 1] : null, py = low > 0 ? to[low - 1] : null;
+  if (x == null || y == null || px == null || py == null || x === px) return y ?? null;
+  return py + ((value - px) / (x - px)) * (y - py);
 }
 
 export function csv(header: string[], rows: (string | number | null)[][]): string {

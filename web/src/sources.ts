@@ -1,10 +1,11 @@
 // What the pages watch: which question, and which events make its answer old.
 import {
   ask, askAll, askSome, query,
-  type Agent, type Checkpoint, type ClusterEvent, type Job, type Replica, type Round, type Series,
+  ApiError, type Agent, type Checkpoint, type ClusterEvent, type Job, type Replica, type Round, type Series, type Topology,
 } from './api';
 import type { Watch } from './live';
-import { hasGap, mergeEvents, mergeRounds } from './reduce';
+import { hasGap, isOver, mergeEvents, mergeRounds } from './reduce';
+import { fromReplicas, withStages } from './topology';
 
 const path = (job: string) => `/jobs/${encodeURIComponent(job)}`;
 const ofJob = (event: ClusterEvent, job: string) => event.job === null || event.job === job || !job.startsWith('job_');
@@ -26,24 +27,73 @@ export const agents = (gone = false): Watch<Agent[]> => ({
 });
 
 export const replicas = (id: string): Watch<Replica[]> => ({
-  load: () => askSome<Replica>(`${path(id)}/replicas`, { limit: 200, order: 'desc' }),
+  load: () => replicaList(id),
   concerns: (event) => ofJob(event, id) && !event.kind.startsWith('checkpoint_'),
   slowMs: 2000,
 });
 
-// The newest rounds; only the last few are asked for again.
-export const rounds = (id: string, most = 60): Watch<Round[]> => ({
-  load: async (known, whole) => {
-    const newest = (limit: number) => askSome<Round>(`${path(id)}/rounds`, { limit, order: 'desc' });
-    if (whole || known === undefined) return mergeRounds([], await newest(most), most);
-    const fresh = await newest(6);
-    if (hasGap(known, fresh)) return mergeRounds([], await newest(most), most);
-    return mergeRounds(known, fresh, most);
+export const agent = (id: string): Watch<Agent> => ({
+  load: () => ask<Agent>(`/agents/${encodeURIComponent(id)}`),
+  concerns: (event) => event.agent === null || event.agent === id,
+});
+
+const replicaList = (id: string) => askSome<Replica>(`${path(id)}/replicas`, { limit: 200, order: 'desc' });
+
+// There is no list over all jobs; those that are not over have theirs asked for.
+export const replicasOfAgent = (id: string, mostJobs = 16): Watch<Replica[]> => ({
+  load: async () => {
+    const open = (await askAll<Job>('/jobs')).filter((one) => !isOver(one.status.phase)).slice(0, mostJobs);
+    const lists = await Promise.all(open.map((one) => replicaList(one.id)));
+    return lists.flat().filter((one) => one.agent === id && one.state !== 'released');
   },
-  concerns: (event) => ofJob(event, id) && !event.kind.startsWith('checkpoint_'),
-  everyMs: 500,
+  concerns: (event) => event.agent === id || event.kind.startsWith('job_'),
+  slowMs: 5000,
+});
+
+// Of an older coordinator, which does not know the question, what its replicas give.
+export const topology = (id: string): Watch<Topology> => ({
+  load: async () => {
+    try {
+      return withStages(await ask<Topology>(`${path(id)}/topology`));
+    } catch (error) {
+      if (!(error instanceof ApiError) || error.status !== 404) throw error;
+      const [job, replicas] = await Promise.all([ask<Job>(path(id)), replicaList(id)]);
+      return fromReplicas(job, replicas);
+    }
+  },
+  concerns: (event) => ofJob(event, id) && (event.kind.startsWith('replica_') || event.kind.startsWith('agent_')),
+  slowMs: 2000,
+});
+
+// Of the pipelines that run.
+export const topologies = (most = 8): Watch<Topology[]> => ({
+  load: async () => {
+    const piped = (await askAll<Job>('/jobs')).filter((one) => !isOver(one.status.phase) && one.spec.swarm.stages !== 1);
+    return Promise.all(piped.slice(0, most).map((one) => topology(one.id).load(undefined, true)));
+  },
+  concerns: (event) => event.kind.startsWith('replica_'),
   slowMs: 3000,
 });
+
+// The newest rounds: a few at first, so that a page with many replicas shows something soon, then all; later only
+// the last few are asked for again.
+const kFirstRounds = 8, kFreshRounds = 4;
+
+export const rounds = (id: string, most = 60): Watch<Round[]> => {
+  let filled = false;
+  const newest = (limit: number) => askSome<Round>(`${path(id)}/rounds`, { limit, order: 'desc' });
+  return {
+    load: async (known, whole) => {
+      if (known === undefined) return mergeRounds([], await newest(Math.min(most, kFirstRounds)), most);
+      const fresh = await newest(whole || !filled ? most : kFreshRounds);
+      if (!filled || whole) return (filled = true), mergeRounds([], fresh, most);
+      return hasGap(known, fresh) ? mergeRounds([], await newest(most), most) : mergeRounds(known, fresh, most);
+    },
+    concerns: (event) => ofJob(event, id) && !event.kind.startsWith('checkpoint_'),
+    everyMs: 500,
+    slowMs: 3000,
+  };
+};
 
 export interface Lines {
   [name: string]: { x: (number | null)[]; y: (number | null)[] };
@@ -67,6 +117,22 @@ export const series = (id: string, names: string[], x: string, points = 800): Wa
   slowMs: 10_000,
 });
 
+// One measure of several jobs, by job.
+export const seriesOfJobs = (ids: string[], name: string): Watch<Lines> => ({
+  load: async () => {
+    const answers = await Promise.all(ids.map((id) => series(id, [name], 'tokens').load(undefined, true)));
+    return Object.fromEntries(ids.map((id, i) => [id, answers[i]![name]!]));
+  },
+  concerns: (event) => event.kind === 'round_committed' && ids.includes(event.job ?? ''),
+  everyMs: 2000,
+  slowMs: 10_000,
+});
+
+export const checkpoint = (id: string): Watch<Checkpoint> => ({
+  load: () => ask<Checkpoint>(`/checkpoints/${encodeURIComponent(id)}`),
+  concerns: (event) => event.kind.startsWith('checkpoint_'),
+});
+
 export const checkpoints = (id: string): Watch<Checkpoint[]> => ({
   load: () => askSome<Checkpoint>(`${path(id)}/checkpoints`, { limit: 200, order: 'desc' }),
   concerns: (event) => ofJob(event, id) && event.kind.startsWith('checkpoint_'),
@@ -78,7 +144,7 @@ export const events = (
   most: number,
 ): Watch<ClusterEvent[]> => ({
   load: async (known, whole) => {
-    const newest = (limit: number) => askSome<ClusterEvent>('/events', { ...filter, limit, order: 'desc' });
+    const newest = (limit: number) => askAll<ClusterEvent>('/events', { ...filter, limit: Math.min(limit, 500), order: 'desc' }, Math.ceil(limit / 500));
     if (whole || known === undefined || known.length === 0) return newest(most);
     const fresh = await newest(Math.min(most, 30));
     const oldest = fresh[fresh.length - 1]?.seq ?? 0;

@@ -1,8 +1,10 @@
-// Agents, the history of events, and the start of an event stream (stream.h goes on from there).
+// Agents and their commands, the history of events, and the start of an event stream (stream.h goes
+// on from there).
 #include <algorithm>
 #include <charconv>
 
 #include "coordinator/service/http/api.h"
+#include "coordinator/service/http/problem.h"
 #include "coordinator/service/http/url.h"
 #include "coordinator/service/http/views.h"
 
@@ -79,7 +81,41 @@ std::optional<std::int64_t> resume_point(const Request& request) {
   return seq;
 }
 
+// The record after a command.
+Response show_agent(Context& context, const Request& request, AgentId id) {
+  const auto agent = context.reader->agent(id);
+  if (!agent.ok()) return problem_response(agent.error(), request);
+  if (!agent.value())
+    return problem_response(Problem::kInternal, request, to_string(id) + " is not in the store");
+  return json_response(agent_json(**agent, *context.cluster.live()), 202);
+}
+
+void command(Context& context, const Request& request, AgentVerb verb, Replier reply) {
+  const auto agent = find_agent(context, request.part("agent"));
+  if (!agent.ok()) return reply(problem_response(agent.error(), request));
+  auto done = [on_worker = context.on_worker, request, id = agent.value().id,
+               reply](Cluster::Answer answer) {
+    on_worker([=](Context& worker) {
+      if (!answer.result.ok()) return reply(problem_response(answer.result.error(), request));
+      reply(show_agent(worker, request, id));
+    });
+  };
+  context.cluster.command_agent(agent.value().id, verb, std::move(done));
+}
+
 }  // namespace
+
+void cordon_agent(Context& context, const Request& request, Replier reply) {
+  command(context, request, AgentVerb::kCordon, std::move(reply));
+}
+
+void uncordon_agent(Context& context, const Request& request, Replier reply) {
+  command(context, request, AgentVerb::kUncordon, std::move(reply));
+}
+
+void drain_agent(Context& context, const Request& request, Replier reply) {
+  command(context, request, AgentVerb::kDrain, std::move(reply));
+}
 
 Result<Response> list_agents(Context& context, const Request& request) {
   const auto page = read_page(request, "agents", false);

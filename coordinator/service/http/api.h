@@ -30,9 +30,18 @@ Result<Response> list_checkpoints(Context& context, const Request& request);
 Result<Response> get_checkpoint(Context& context, const Request& request);
 Result<Response> get_checkpoint_file(Context& context, const Request& request);
 
+Result<CheckpointRecord> find_checkpoint(Context& context, const Request& request);
+Result<FilePart> open_file(const std::string& folder, const FileEntry& entry);  // kDataLoss
+
+// verify.cc
+void verify_checkpoint(Context& context, const Request& request, Replier reply);
+
 // agents.cc
 Result<Response> list_agents(Context& context, const Request& request);
 Result<Response> get_agent(Context& context, const Request& request);
+void cordon_agent(Context& context, const Request& request, Replier reply);
+void uncordon_agent(Context& context, const Request& request, Replier reply);
+void drain_agent(Context& context, const Request& request, Replier reply);
 Result<Response> list_events(Context& context, const Request& request);
 Result<Response> stream_events(Context& context, const Request& request);
 
@@ -42,6 +51,8 @@ Result<Response> dashboard_asset(Context& context, const Request& request);
 
 // meta.cc
 Result<Response> problem_help(Context& context, const Request& request);
+Result<Response> examples(Context& context, const Request& request);
+Result<Response> how_to_join(Context& context, const Request& request);
 Result<Response> version(Context& context, const Request& request);
 Result<Response> openapi(Context& context, const Request& request);
 Result<Response> livez(Context& context, const Request& request);

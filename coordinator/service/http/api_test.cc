@@ -100,6 +100,34 @@ TEST_F(ApiTest, BadListParametersAreNamed) {
                  "cursor-expired");
 }
 
+TEST_F(ApiTest, AgentsAreTakenOutOfWorkAndPutBack) {
+  EXPECT_EQ(get("/api/v1/agents/agt_1").json()["cordoned"], false);
+  const Received cordoned = post("/api/v1/agents/agt_1/cordon", "", "");
+  EXPECT_EQ(cordoned.status, 202);
+  EXPECT_EQ(cordoned.json()["cordoned"], true);
+  EXPECT_EQ(post("/api/v1/agents/agent-1/uncordon", "", "").json()["cordoned"], false);
+  EXPECT_EQ(post("/api/v1/agents/agt_1/drain", "", "").json()["state"], "draining");
+  EXPECT_EQ(get("/api/v1/agents/agt_1").json()["cordoned"], true);
+  expect_problem(post("/api/v1/agents/agt_99/drain", "", ""), 404, "not-found");
+  expect_problem(get("/api/v1/agents/agt_1/drain"), 405, "method-not-allowed");
+}
+
+TEST_F(ApiTest, EveryExampleIsAJobThatWouldBeAccepted) {
+  const Json examples = get("/api/v1/examples").json()["items"];
+  ASSERT_FALSE(examples.empty());
+  for (const Json& example : examples) {
+    EXPECT_FALSE(example["summary"].get<std::string>().empty());
+    const Received dry =
+        post("/api/v1/jobs?dry_run=true", kToml, example["toml"].get<std::string>());
+    EXPECT_EQ(dry.status, 200) << example["name"] << ": " << dry.body;
+  }
+}
+
+TEST_F(ApiTest, JoiningIsSaidWithoutTheSecret) {
+  const Json join = get("/api/v1/join").json();
+  EXPECT_EQ(join, Json::parse(R"({"grpc":"","token_file":""})"));
+}
+
 TEST_F(ApiTest, AJobIsCreatedFromJsonAndFromToml) {
   const Received json =
       post("/api/v1/jobs", kJson, R"({"name":"from-json","data":{"train":"/x.txt"}})");

@@ -17,18 +17,6 @@
 namespace shoal::coordinator::rest::api {
 namespace {
 
-Result<CheckpointRecord> find_checkpoint(Context& context, const Request& request) {
-  const std::string& text = request.part("checkpoint");
-  const auto id = parse_id<CheckpointTag>(text);
-  if (id) {
-    auto checkpoint = context.reader->checkpoint(*id);
-    if (!checkpoint.ok()) return checkpoint.error();
-    if (checkpoint.value()) return std::move(**checkpoint);
-  }
-  return Error{Code::kNotFound, "there is no checkpoint \"" + text + "\"", "",
-               "GET /api/v1/jobs/{job}/checkpoints lists them"};
-}
-
 std::shared_ptr<const int> own_descriptor(int descriptor) {
   return {new int(descriptor), [](const int* owned) {
             ::close(*owned);
@@ -60,23 +48,6 @@ int open_below(const std::string& folder, std::string_view path) {
     at = next;
   }
   return at;
-}
-
-Result<FilePart> open_file(const std::string& folder, const FileEntry& entry) {
-  const int descriptor = open_below(folder, entry.path);
-  if (descriptor < 0)
-    return damaged(entry, std::string("cannot be opened: ") + std::strerror(errno));
-  FilePart part;
-  part.descriptor = own_descriptor(descriptor);
-  part.length = entry.size.count();
-  struct stat status {};
-  if (::fstat(descriptor, &status) != 0 || !S_ISREG(status.st_mode))
-    return damaged(entry, "is not a regular file");
-  if (status.st_size != entry.size.count()) {
-    return damaged(entry, "has " + std::to_string(status.st_size) + " bytes instead of " +
-                              std::to_string(entry.size.count()));
-  }
-  return part;
 }
 
 enum class RangeKind { kWhole, kPart, kUnsatisfiable };
@@ -148,6 +119,35 @@ Response file_response(const Request& request, const FileEntry& entry, FilePart 
 }
 
 }  // namespace
+
+Result<CheckpointRecord> find_checkpoint(Context& context, const Request& request) {
+  const std::string& text = request.part("checkpoint");
+  const auto id = parse_id<CheckpointTag>(text);
+  if (id) {
+    auto checkpoint = context.reader->checkpoint(*id);
+    if (!checkpoint.ok()) return checkpoint.error();
+    if (checkpoint.value()) return std::move(**checkpoint);
+  }
+  return Error{Code::kNotFound, "there is no checkpoint \"" + text + "\"", "",
+               "GET /api/v1/jobs/{job}/checkpoints lists them"};
+}
+
+Result<FilePart> open_file(const std::string& folder, const FileEntry& entry) {
+  const int descriptor = open_below(folder, entry.path);
+  if (descriptor < 0)
+    return damaged(entry, std::string("cannot be opened: ") + std::strerror(errno));
+  FilePart part;
+  part.descriptor = own_descriptor(descriptor);
+  part.length = entry.size.count();
+  struct stat status {};
+  if (::fstat(descriptor, &status) != 0 || !S_ISREG(status.st_mode))
+    return damaged(entry, "is not a regular file");
+  if (status.st_size != entry.size.count()) {
+    return damaged(entry, "has " + std::to_string(status.st_size) + " bytes instead of " +
+                              std::to_string(entry.size.count()));
+  }
+  return part;
+}
 
 Result<Response> list_checkpoints(Context& context, const Request& request) {
   const auto job = find_job(context, request);

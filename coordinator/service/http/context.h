@@ -2,6 +2,7 @@
 // I/O threads (without).
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -9,11 +10,16 @@
 #include "coordinator/service/cluster.h"
 #include "coordinator/store/reader.h"
 
+namespace shoal::coordinator {
+struct HttpOptions;  // server.h
+}
+
 namespace shoal::coordinator::rest {
 
 class Metrics;  // metrics.h
 
 struct Context {
+  const HttpOptions& options;
   Cluster& cluster;
   Metrics& metrics;
   std::unique_ptr<Reader> reader;  // null on an I/O thread
@@ -21,6 +27,10 @@ struct Context {
   // Runs the job on a worker later, from any thread, even after the server is gone (then it is
   // dropped and false comes back). For what follows a Cluster answer.
   std::function<bool(std::function<void(Context&)>)> on_worker;
+
+  // The same for work that takes minutes, one at a time; it looks at the flag, which says that the
+  // server stops. False: the queue is full.
+  std::function<bool(std::function<void(const std::atomic<bool>& stopping)>)> on_slow_worker;
 };
 
 }  // namespace shoal::coordinator::rest

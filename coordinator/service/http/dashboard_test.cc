@@ -28,7 +28,8 @@ TEST_F(Dashboard, IsAtEveryPathOfItsRouter) {
   EXPECT_THAT(page.header("content-security-policy"), HasSubstr("default-src 'self'"));
   EXPECT_THAT(page.body, HasSubstr("<!doctype html>"));
   for (const char* path : {"/jobs", "/jobs?phase=training&q=x", "/jobs/job_7", "/jobs/a/rounds",
-                           "/agents", "/events", "/checkpoints", "/?theme=dark"}) {
+                           "/agents", "/agents/agt_1", "/join", "/network", "/checkpoints/ckpt_5",
+                           "/events", "/checkpoints", "/?theme=dark"}) {
     const auto same = get(path);
     EXPECT_EQ(same.status, 200) << path;
     EXPECT_EQ(same.body, page.body) << path;

@@ -1,7 +1,10 @@
-// What is about the server itself: problem pages, version, contract, probes, metrics.
+// What is about the server itself: problem pages, version, how to join, examples of jobs, contract,
+// probes, metrics.
 #include "coordinator/service/http/api.h"
+#include "coordinator/service/http/examples.h"
 #include "coordinator/service/http/metrics.h"
 #include "coordinator/service/http/openapi.h"
+#include "coordinator/service/http/server.h"
 #include "coordinator/service/http/url.h"
 
 namespace shoal::coordinator::rest::api {
@@ -31,6 +34,21 @@ Result<Response> version(Context& context, const Request&) {
   json["agent_protocol"] = kProtocolVersion;
   json["min_agent_protocol"] = kProtocolVersionMin;
   json["boot_epoch"] = context.cluster.live()->boot_epoch;
+  return json_response(json);
+}
+
+Result<Response> examples(Context&, const Request&) {
+  Json items = Json::array();
+  for (const ExampleJob& job : example_jobs())
+    items.push_back(Json{{"name", job.name}, {"summary", job.summary}, {"toml", job.toml}});
+  return json_response(page_json(std::move(items), std::nullopt, "examples"));
+}
+
+// What a host needs to join, but for the secret: whoever may read the token's file may bring it.
+Result<Response> how_to_join(Context& context, const Request&) {
+  Json json;
+  json["grpc"] = context.options.agents_address;
+  json["token_file"] = context.options.token_file;
   return json_response(json);
 }
 

@@ -116,6 +116,8 @@ TEST_F(OpenApiAnswers, HaveTheDescribedKeys) {
   expect_keys("Device", agent["devices"][0]);
   expect_keys("Event", get("/api/v1/events").json()["items"][0]);
   expect_keys("Version", get("/api/v1/version").json());
+  expect_keys("Example", get("/api/v1/examples").json()["items"][0]);
+  expect_keys("Join", get("/api/v1/join").json());
   testing::fill_pipeline(cluster_);
   const auto topology = get("/api/v1/jobs/piped/topology").json();
   expect_keys("Topology", topology);

@@ -26,6 +26,8 @@ struct HttpOptions {
   bool remote_allowed = false;          // accept a bind address that is not loopback
   std::vector<std::string> host_names;  // further names in a Host header; this host's own name
                                         // is added unless only loopback is bound
+  std::string agents_address;           // where agents connect and what they show there: said by
+  std::string token_file;               // GET /api/v1/join, never the token itself
   int threads = 2;                      // for sockets
   int workers = 2;                      // for questions to the store
   Bytes body_max = mebibytes(1);

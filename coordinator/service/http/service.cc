@@ -38,7 +38,7 @@ void Service::show_counts() {
 Service::Service(HttpOptions chosen, Cluster& where)
     : options(std::move(chosen)),
       cluster(where),
-      io_context_of_handlers{where, metrics, nullptr, {}},
+      io_context_of_handlers{options, where, metrics, nullptr, {}, {}},
       request_number_(std::random_device{}() * std::uint64_t{0x9e3779b97f4a7c15}),
       io(options.threads) {}
 
@@ -48,10 +48,19 @@ void Service::start_threads() {
     const auto service = weak.lock();
     return service && service->workers->post_rest(std::move(job));
   };
+  auto on_slow_worker = [weak](std::function<void(const std::atomic<bool>&)> job) {
+    const auto service = weak.lock();
+    return service && service->slow->post([weak, job = std::move(job)](FileScratch&) {
+      if (const auto alive = weak.lock()) job(alive->stopping);
+    });
+  };
+  slow = std::make_unique<WorkerPool<FileScratch>>(1, kSlowJobsMax,
+                                                   [] { return std::make_unique<FileScratch>(); });
   workers = std::make_unique<WorkerPool<Context>>(
-      options.workers, static_cast<std::size_t>(options.questions_max), [this, on_worker] {
-        return std::make_unique<Context>(
-            Context{cluster, metrics, cluster.store().reader(), on_worker});
+      options.workers, static_cast<std::size_t>(options.questions_max),
+      [this, on_worker, on_slow_worker] {
+        return std::make_unique<Context>(Context{
+            options, cluster, metrics, cluster.store().reader(), on_worker, on_slow_worker});
       });
   // A connection has at most one read waiting.
   files = std::make_unique<WorkerPool<FileScratch>>(

@@ -18,6 +18,8 @@
 
 namespace shoal::coordinator::rest {
 
+inline constexpr std::size_t kSlowJobsMax = 16;  // waiting; one more is answered 503
+
 // A connection or a stream, as the server sees it. Both calls are thread-safe and only post.
 class Peer {
  public:
@@ -61,6 +63,7 @@ class Service : public std::enable_shared_from_this<Service> {
   Context io_context_of_handlers;  // for routes that need no Reader
   std::unique_ptr<WorkerPool<Context>> workers;
   std::unique_ptr<WorkerPool<FileScratch>> files;
+  std::unique_ptr<WorkerPool<FileScratch>> slow;  // hashing of whole checkpoints
   std::shared_ptr<void> subscription;
 
  private:

@@ -389,6 +389,7 @@ Json agent_json(const AgentRecord& agent, const LiveView& live) {
   json["state"] = to_string(agent.state);
   json["gone_reason"] =
       agent.state == AgentState::kGone ? Json(to_string(agent.gone)) : Json(nullptr);
+  json["cordoned"] = agent.cordoned;
   json["health"] =
       agent.state == AgentState::kGone || now == nullptr ? "red" : to_string(now->health);
   json["last_seen_at"] = now != nullptr ? time_or_null(now->last_seen) : Json(nullptr);

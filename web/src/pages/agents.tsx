@@ -1,13 +1,17 @@
 // The agents: who is there, what they have, when they were last heard from.
-import { useSearchParams } from 'wouter-preact';
+import { Link, useSearchParams } from 'wouter-preact';
+import { useMemo } from 'preact/hooks';
 import type { Agent } from '../api';
 import { bytes, kNone, number, words } from '../format';
 import { Missing, State, Table, Time, useWatch, type Column } from '../parts';
 import { agentTone } from '../reduce';
 import * as sources from '../sources';
 
-const stateText = (agent: Agent) => (agent.gone_reason === null ? agent.state : `${agent.state}: ${words(agent.gone_reason)}`);
-const kHealth: Record<string, string> = { green: 'heard from', yellow: 'late', red: 'silent' };
+export function agentState(agent: Agent): string {
+  if (agent.gone_reason !== null) return `${agent.state}: ${words(agent.gone_reason)}`;
+  return agent.cordoned === true && agent.state !== 'draining' ? `${agent.state}, cordoned` : agent.state;
+}
+export const kHealth: Record<string, string> = { green: 'heard from', yellow: 'late', red: 'silent' };
 
 function devices(agent: Agent): string {
   return agent.devices.map((device) => `${device.kind} ${device.name} ${bytes(device.memory_bytes)}`).join('; ') || kNone;
@@ -16,8 +20,8 @@ function devices(agent: Agent): string {
 const speed = (agent: Agent) => agent.devices.reduce((sum, device) => sum + (device.gflops ?? 0), 0);
 
 const kColumns: Column<Agent>[] = [
-  { name: 'Agent', show: (agent) => <span class="name">{agent.name}</span>, value: (agent) => agent.name },
-  { name: 'State', show: (agent) => <State tone={agentTone(agent)} text={stateText(agent)} />, value: stateText },
+  { name: 'Agent', show: (agent) => <Link href={`/agents/${agent.id}`} class="name">{agent.name}</Link>, value: (agent) => agent.name },
+  { name: 'State', show: (agent) => <State tone={agentTone(agent)} text={agentState(agent)} />, value: agentState },
   { name: 'Contact', show: (agent) => kHealth[agent.health] ?? agent.health, value: (agent) => agent.health },
   { name: 'Last heard', show: (agent) => <Time at={agent.last_seen_at} />, value: (agent) => agent.last_seen_at },
   { name: 'Devices', text: true, show: devices, value: devices },
@@ -32,18 +36,33 @@ const kColumns: Column<Agent>[] = [
 export function AgentsPage() {
   const [search, setSearch] = useSearchParams();
   const gone = search.get('gone') === 'true';
+  const text = (search.get('q') ?? '').toLowerCase();
   const agents = useWatch(sources.agents(gone), [gone]);
+  const fits = (agent: Agent) => `${agent.name} ${agent.host} ${devices(agent)} ${agentState(agent)}`.toLowerCase().includes(text);
+  const shown = useMemo(() => (agents.value ?? []).filter(fits), [agents.value, text]);
+  const set = (name: string, value: string) =>
+    setSearch((before) => {
+      const next = new URLSearchParams(before);
+      if (value === '') next.delete(name);
+      else next.set(name, value);
+      return next;
+    }, { replace: true });
   return (
     <>
-      <h1>Agents</h1>
+      <h1 class="with-tools">
+        Agents <Link href="/join" class="button main">Add a host</Link>
+      </h1>
       <form class="filters" onSubmit={(event) => event.preventDefault()}>
         <label class="check">
           <input
             type="checkbox"
             checked={gone}
-            onChange={(event) => setSearch(event.currentTarget.checked ? { gone: 'true' } : {}, { replace: true })}
+            onChange={(event) => set('gone', event.currentTarget.checked ? 'true' : '')}
           />
           also those that are gone
+        </label>
+        <label>
+          Name, address, device, state <input type="search" value={search.get('q') ?? ''} onInput={(event) => set('q', event.currentTarget.value)} />
         </label>
       </form>
       {agents.value === undefined ? (
@@ -52,10 +71,10 @@ export function AgentsPage() {
         <Table
           caption="Agents"
           columns={kColumns}
-          rows={agents.value}
+          rows={shown}
           rowKey={(agent) => agent.id}
           file="agents"
-          empty="No agent has joined."
+          empty={agents.value.length === 0 ? 'No agent has joined.' : 'No agent fits.'}
         />
       )}
     </>

@@ -1,4 +1,4 @@
-// Checkpoints of one job or of all, with their files to download.
+// Checkpoints of one job or of all; each has a page with its files.
 import { Link } from 'wouter-preact';
 import { askSome, type Checkpoint, type ClusterEvent, type Job } from '../api';
 import { bytes, number, short } from '../format';
@@ -10,34 +10,11 @@ import * as sources from '../sources';
 const kTones: Record<string, Tone> = { stored: 'good', writing: 'busy', uploading: 'busy', failed: 'bad', deleted: 'off' };
 export const checkpointTone = (state: string): Tone => kTones[state] ?? 'warn';
 
-const fileHref = (checkpoint: Checkpoint, path: string) =>
+export const fileHref = (checkpoint: Checkpoint, path: string) =>
   `/api/v1/checkpoints/${checkpoint.id}/files/${path.split('/').map(encodeURIComponent).join('/')}`;
 
-function Files({ of }: { of: Checkpoint }) {
-  if (of.state !== 'stored') return <span class="muted">{of.detail}</span>;
-  return (
-    <details>
-      <summary>
-        {of.files.length} files<span class="unseen"> of {of.id}</span>
-      </summary>
-      <ul class="plain files">
-        {of.files.map((file) => (
-          <li key={file.path}>
-            <a href={fileHref(of, file.path)} download={file.path.split('/').pop()}>
-              {file.path}
-            </a>{' '}
-            <span class="muted">
-              {bytes(file.size)} · sha256 <code title={file.sha256}>{file.sha256.slice(0, 12)}</code>
-            </span>
-          </li>
-        ))}
-      </ul>
-    </details>
-  );
-}
-
 const kColumns: Column<Checkpoint>[] = [
-  { name: 'Checkpoint', show: (one) => <>{one.id}{one.final && <b> final</b>}</>, value: (one) => one.id },
+  { name: 'Checkpoint', show: (one) => <><Link href={`/checkpoints/${one.id}`}>{one.id}</Link>{one.final && <b> final</b>}</>, value: (one) => one.id },
   { name: 'Job', show: (one) => <Link href={`/jobs/${one.job}`}>{one.job}</Link>, value: (one) => one.job },
   { name: 'State', show: (one) => <State tone={checkpointTone(one.state)} text={one.state} />, value: (one) => one.state },
   { name: 'Round', numeric: true, show: (one) => number(one.round), value: (one) => one.round },
@@ -46,7 +23,7 @@ const kColumns: Column<Checkpoint>[] = [
   { name: 'Size', numeric: true, show: (one) => bytes(one.bytes), value: (one) => one.bytes },
   { name: 'Parameters', show: (one) => <Digest of={one.anchor_digest} />, value: (one) => one.anchor_digest },
   { name: 'Written', show: (one) => <Time at={one.updated_at} />, value: (one) => one.updated_at },
-  { name: 'Download', show: (one) => <Files of={one} /> },
+  { name: 'Files', numeric: true, show: (one) => (one.state === 'stored' ? number(one.files.length) : one.detail), value: (one) => one.files.length },
 ];
 
 // There is no list over all jobs; the newest twenty jobs have theirs asked for.

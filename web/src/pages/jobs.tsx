@@ -45,7 +45,12 @@ export function JobsPage() {
   );
   return (
     <>
-      <h1>Jobs</h1>
+      <h1 class="with-tools">
+        Jobs
+        <span class="tools">
+          <Link href="/jobs/compare" class="button">Compare runs</Link> <Link href="/jobs/new" class="button main">New job</Link>
+        </span>
+      </h1>
       <form class="filters" onSubmit={(event) => event.preventDefault()}>
         <label>
           Phase
@@ -72,7 +77,7 @@ export function JobsPage() {
           rows={shown}
           rowKey={(job) => job.id}
           file="jobs"
-          empty={jobs.value.length === 0 ? 'No job yet: shoal job submit mine.toml' : 'No job fits these filters.'}
+          empty={jobs.value.length === 0 ? 'No job yet. “New job” above submits one, and so does: shoal job submit mine.toml' : 'No job fits these filters.'}
         />
       )}
     </>

@@ -105,7 +105,7 @@ export function OverviewPage() {
             <Missing of={jobs} what="jobs" />
           ) : active.length === 0 ? (
             <p class="empty">
-              No job runs. Submit one: <code>shoal job submit mine.toml</code>
+              No job runs. <Link href="/jobs/new">Submit one here</Link>, or with <code>shoal job submit mine.toml</code>
             </p>
           ) : (
             <ul class="plain jobs">

@@ -1,5 +1,6 @@
 // The rounds of a job: who trained, waited, averaged, voted and applied when, as bars over one time axis, and
 // below them what each replica contributed to the round that is chosen.
+import { useMemo } from 'preact/hooks';
 import { useSearchParams } from 'wouter-preact';
 import type { Agent, Contribution, Round } from '../api';
 import { absolute, bytes, duration, finite, loss, millis, number, short, words } from '../format';
@@ -63,10 +64,9 @@ function Gantt({ rounds, agents, chosen, choose }: { rounds: Round[]; agents: Ag
   );
   const x = (ms: number) => ((ms - from) / (to - from)) * 1000;
   const height = rows.length * 26 + 22;
-  const name = (replica: string) => {
-    const one = rounds.flatMap((round) => round.contributions).find((entry) => entry.replica === replica);
-    return `${agentName(one?.agent ?? null, agents)} · ${replica}`;
-  };
+  const at = new Map(rows.map((replica, i) => [replica, i]));
+  const owner = new Map(rounds.flatMap((round) => round.contributions.map((one) => [one.replica, one.agent])));
+  const name = (replica: string) => `${agentName(owner.get(replica) ?? null, agents)} · ${replica}`;
   return (
     <>
       <div class="gantt">
@@ -87,7 +87,7 @@ function Gantt({ rounds, agents, chosen, choose }: { rounds: Round[]; agents: Ag
                 <line x1={start} x2={start} y1={0} y2={height} />
                 {round.contributions.flatMap((one) =>
                   pieces(round, one, nowMs).map((piece, i) => (
-                    <rect key={`${one.replica}-${i}`} class={`piece ${piece.kind}`} x={x(piece.from)} y={rows.indexOf(one.replica) * 26 + 4}
+                    <rect key={`${one.replica}-${i}`} class={`piece ${piece.kind}`} x={x(piece.from)} y={(at.get(one.replica) ?? 0) * 26 + 4}
                       width={Math.max(0.6, x(piece.to) - x(piece.from))} height={18}>
                       <title>{`${name(one.replica)}, round ${round.round}: ${kLegend.find(([kind]) => kind === piece.kind)?.[1]} ${duration((piece.to - piece.from) / 1000)}`}</title>
                     </rect>
@@ -177,7 +177,13 @@ export function RoundsPage({ id }: { id: string }) {
   const chosen = known.find((round) => round.round === asked) ?? newest;
   const choose = (round: number) => setSearch({ round: String(round) }, { replace: true });
   const end = known.findIndex((round) => round.round === chosen?.round);
-  const span = known.slice(Math.max(0, end - 3), Math.max(0, end - 3) + 8);
+  const span = useMemo(() => known.slice(Math.max(0, end - 3), Math.max(0, end - 3) + 8), [known, end]);
+  const gantt = useMemo(
+    () => chosen && <Gantt rounds={span} agents={agents.value ?? []} chosen={chosen.round} choose={choose} />,
+    [span, agents.value === undefined, chosen?.round],
+  );
+  const roundTable = useMemo(() => roundColumns(choose, chosen?.round ?? 0), [chosen?.round]);
+  const contributionTable = useMemo(() => contributionColumns(agents.value ?? []), [agents.value === undefined]);
   return (
     <>
       <h1>Rounds of {id}</h1>
@@ -189,7 +195,7 @@ export function RoundsPage({ id }: { id: string }) {
       ) : (
         <>
           <Card title="Who did what, when">
-            <Gantt rounds={span} agents={agents.value ?? []} chosen={chosen.round} choose={choose} />
+            {gantt}
           </Card>
           <Card title={`Contributions to round ${number(chosen.round)}`} tools={<State tone={roundTone(chosen.state)} text={chosen.state} />}>
             <p class="under muted" title={absolute(chosen.opened_at)}>
@@ -197,11 +203,11 @@ export function RoundsPage({ id }: { id: string }) {
               {chosen.abort_reason !== null && chosen.aborts > 0 && ` · aborted before: ${words(chosen.abort_reason)}`}
               {chosen.digest !== null && <> · average <Digest of={chosen.digest} />: one for all members</>}
             </p>
-            <Table caption="Contributions" columns={contributionColumns(agents.value ?? [])} rows={chosen.contributions} rowKey={(one) => one.replica}
+            <Table caption="Contributions" columns={contributionTable} rows={chosen.contributions} rowKey={(one) => one.replica}
               file={`round-${chosen.round}`} empty="Nobody takes part." />
           </Card>
           <Card title="The last rounds">
-            <Table caption="Rounds, newest first" columns={roundColumns(choose, chosen.round)} rows={known} rowKey={(one) => one.round} file="rounds" />
+            <Table caption="Rounds, newest first" columns={roundTable} rows={known} rowKey={(one) => one.round} file="rounds" />
           </Card>
         </>
       )}

@@ -8,7 +8,7 @@ import { bytes, duration, kNone, loss, millis, number, percent, plural, short, w
 import { now } from '../live';
 import { Bar, Card, Digest, Glyph, JobLinks, Missing, State, Table, Tile, Time, useWatch, type Column } from '../parts';
 import {
-  agentName, agentTone, consequence, isCurrent, isFailure, isLate, isOver, phaseTone, replicaTone, timeLeft,
+  agentName, agentTone, consequence, coverage, isCurrent, isFailure, isLate, isOver, phaseTone, replicaTone, timeLeft,
   timeSplit, tokensTarget, waitingFor, type Split,
 } from '../reduce';
 import { interpolate } from '../sample';
@@ -173,20 +173,22 @@ function CurrentRound(props: { job: Job; round: Round | undefined; replicas: Rep
 
 function Replicas({ replicas, agents, rounds, job }: { replicas: Replica[]; agents: Agent[]; rounds: Round[]; job: Job }) {
   const shown = [...replicas.filter(isCurrent), ...replicas.filter((one) => !isCurrent(one)).slice(0, 6)];
-  const here = replicas.filter((one) => one.state === 'serving' || one.state === 'averaging').length;
   const newest = rounds.find((one) => one.state === 'committed');
   const share = (one: Replica) => {
     const part = newest?.contributions.find((entry) => entry.replica === one.id);
     return part?.phases.train_s != null && newest?.seconds.total ? Math.min(1, part.phases.train_s / newest.seconds.total) : null;
   };
+  const stages = Math.max(1, ...shown.map((one) => one.stage + 1));
   const columns: Column<Replica>[] = [
     { name: 'Replica', show: (one) => one.id, value: (one) => one.id },
+    ...(stages > 1 ? [{ name: 'Stage', numeric: true, show: (one: Replica) => number(one.stage), value: (one: Replica) => one.stage }] : []),
     {
       name: 'Agent',
       show: (one) => {
         const agent = agents.find((entry) => entry.id === one.agent);
         const name = agentName(one.agent, agents);
-        return agent && isCurrent(one) ? <State tone={agentTone(agent)} text={name} /> : name;
+        if (agent === undefined) return name;
+        return <Link href={`/agents/${agent.id}`}>{isCurrent(one) ? <State tone={agentTone(agent)} text={name} /> : name}</Link>;
       },
       value: (one) => agentName(one.agent, agents),
     },
@@ -201,9 +203,9 @@ function Replicas({ replicas, agents, rounds, job }: { replicas: Replica[]; agen
     { name: 'Loss', numeric: true, show: (one) => loss(one.live?.train_loss), value: (one) => one.live?.train_loss ?? null },
     { name: 'Reported', show: (one) => <Time at={one.live?.at} />, value: (one) => one.live?.at ?? null },
   ];
-  const enough = here >= job.spec.swarm.min_replicas || isOver(job.status.phase);
+  const { tone, text } = coverage(job, replicas);
   return (
-    <Card title="Replicas" tools={<State tone={enough ? 'good' : 'bad'} text={`${here} serve, at least ${job.spec.swarm.min_replicas} needed`} />}>
+    <Card title="Replicas" tools={<State tone={tone} text={text} />}>
       <Table caption="Replicas" columns={columns} rows={shown} rowKey={(one) => one.id} empty="No replica has been placed yet." file="replicas" />
     </Card>
   );
@@ -321,13 +323,15 @@ function ofThisJob(event: ClusterEvent, job: Job, replicas: Replica[]): boolean 
 }
 
 export function RunPage({ id }: { id: string }) {
+  // In the order in which they are looked at: a browser asks six questions at a time.
   const job = useWatch(sources.job(id), [id]);
+  const lines = useWatch(sources.series(id, ['train_loss', 'validation_loss'], 'tokens'), [id]);
   const rounds = useWatch(sources.rounds(id), [id]);
   const replicas = useWatch(sources.replicas(id), [id]);
   const agents = useWatch(sources.agents(true), []);
   const events = useWatch(sources.failures(), []);
   const checkpoints = useWatch(sources.checkpoints(id), [id]);
-  const lines = useWatch(sources.series(id, ['train_loss', 'validation_loss', 'round_seconds', 'round_bytes'], 'tokens'), [id]);
+  const costs = useWatch(sources.series(id, ['round_seconds', 'round_bytes'], 'tokens'), [id]);
   const clock = useWatch(sources.series(id, ['train_loss'], 'time'), [id]);
   const known = rounds.value ?? [];
   const split = timeSplit(known.slice(0, 20));
@@ -369,10 +373,10 @@ export function RunPage({ id }: { id: string }) {
           <Replicas job={job.value} replicas={replicas.value} agents={agents.value} rounds={known} />
         </div>
       )}
-      {lines.value !== undefined && (
+      {costs.value === undefined ? <Missing of={costs} what="time and traffic" /> : (
         <div class="columns even">
-          <TimeCard split={split} lines={lines.value} marks={marks} />
-          <Traffic job={job.value} lines={lines.value} marks={marks} />
+          <TimeCard split={split} lines={costs.value} marks={marks} />
+          <Traffic job={job.value} lines={costs.value} marks={marks} />
         </div>
       )}
       <div class="columns even">

@@ -285,6 +285,19 @@ void MemoryCluster::cancel(JobId job, std::function<void(Answer)> done) {
   done({job, {}});
 }
 
+void MemoryCluster::command_agent(AgentId agent, AgentVerb verb, std::function<void(Answer)> done) {
+  std::unique_lock lock(tables.mutex);
+  AgentRecord& record = tables.agents.at(agent.n);
+  if (record.state == AgentState::kGone) {
+    lock.unlock();
+    return done({Error{Code::kConflict, "the agent is gone", "agent", ""}, {}});
+  }
+  record.cordoned = verb != AgentVerb::kUncordon;
+  if (verb == AgentVerb::kDrain) record.state = AgentState::kDraining;
+  lock.unlock();
+  done({JobId(), {}});
+}
+
 std::shared_ptr<const LiveView> MemoryCluster::live() const {
   std::lock_guard lock(mutex_);
   return std::make_shared<const LiveView>(live_);

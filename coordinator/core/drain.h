@@ -1,0 +1,23 @@
+// Taking an agent out of work and putting it back, as an operator asks for it.
+//
+// Cordoned: it keeps the replicas it has and gets no new ones. Durable; it outlives restarts of the
+// agent and of the coordinator. Draining: cordoned, and its replicas are let go, those that load at
+// once, those that train at the moment a round of their job commits, so that nothing they trained
+// is lost. A replica whose stage would fall below min_replicas stays until another one has taken
+// its place. A new start of the agent ends the draining, not the cordon.
+#pragma once
+
+#include "coordinator/core/turn.h"
+
+namespace shoal::coordinator {
+
+// Each is idempotent; kNotFound, kConflict for an agent that is gone.
+void on_command_agent(Turn& turn, const CommandAgent& command);
+
+// Lets go what may go now; called at every look at a job.
+void release_drained(Turn& turn, JobId job);
+
+// It will be let go as soon as the rules permit: another one may take its place.
+bool is_leaving(const State& state, const ReplicaRecord& replica);
+
+}  // namespace shoal::coordinator

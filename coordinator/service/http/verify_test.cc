@@ -1,0 +1,75 @@
+// POST /checkpoints/{checkpoint}/verify from outside: files as recorded, damaged ones, and
+// questions that have no answer.
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+#include "coordinator/service/http/testing/fixture.h"
+#include "coordinator/store/sha256.h"
+
+namespace shoal::coordinator {
+namespace {
+
+class VerifyTest : public testing::ServerFixture {
+ protected:
+  void SetUp() override {
+    std::string pattern = (std::filesystem::temp_directory_path() / "shoal_verify_XXXXXX").string();
+    ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
+    root_ = pattern;
+    cluster_.checkpoint_root = root_.string();
+    start();
+    CheckpointRecord& checkpoint = cluster_.tables.checkpoints.at(5);
+    checkpoint.files = {{"model.bin", Bytes(10), sha256_of("0123456789")},
+                        {"state/outer.bin", Bytes(4), sha256_of("abcd")}};
+    std::filesystem::create_directories(root_ / "ckpt_5/state");
+    write("model.bin", "0123456789");
+    write("state/outer.bin", "abcd");
+  }
+  void TearDown() override { std::filesystem::remove_all(root_); }
+
+  void write(const char* path, const char* content) {
+    std::ofstream(root_ / "ckpt_5" / path) << content;
+  }
+  testing::Received verify(const std::string& rest) {
+    return testing::ask(address_, "POST", "/api/v1/checkpoints/" + rest, "", "");
+  }
+
+  std::filesystem::path root_;
+};
+
+TEST_F(VerifyTest, WhatIsAsRecordedIsSaidSo) {
+  const auto answer = verify("ckpt_5/verify");
+  ASSERT_EQ(answer.status, 200) << answer.body;
+  const auto json = answer.json();
+  EXPECT_EQ(json["checkpoint"], "ckpt_5");
+  EXPECT_EQ(json["ok"], true);
+  ASSERT_EQ(json["files"].size(), 2u);
+  EXPECT_EQ(json["files"][1]["path"], "state/outer.bin");
+  EXPECT_TRUE(json["files"][1]["problem"].is_null());
+}
+
+TEST_F(VerifyTest, ADamagedFileIsNamedWithItsReason) {
+  write("model.bin", "0123456780");
+  write("state/outer.bin", "abc");
+  const auto json = verify("ckpt_5/verify").json();
+  EXPECT_EQ(json["ok"], false);
+  EXPECT_EQ(json["files"][0]["problem"], "has the SHA-256 " + sha256_of("0123456780"));
+  EXPECT_THAT(json["files"][1]["problem"].get<std::string>(), ::testing::HasSubstr("3 bytes"));
+}
+
+TEST_F(VerifyTest, OneFileCanBeAskedFor) {
+  write("state/outer.bin", "abce");
+  const auto json = verify("ckpt_5/verify?file=model.bin").json();
+  EXPECT_EQ(json["ok"], true);
+  ASSERT_EQ(json["files"].size(), 1u);
+  expect_problem(verify("ckpt_5/verify?file=other"), 404, "not-found");
+}
+
+TEST_F(VerifyTest, OnlyStoredCheckpointsHaveFilesToRead) {
+  expect_problem(verify("ckpt_99/verify"), 404, "not-found");
+  cluster_.tables.checkpoints.at(5).state = CheckpointState::kDeleted;
+  expect_problem(verify("ckpt_5/verify"), 409, "conflict");
+}
+
+}  // namespace
+}  // namespace shoal::coordinator

@@ -1,0 +1,296 @@
+// A coordinator of generated data: answers the REST API and serves web/dist, so that the pages can be measured
+// at sizes that no test machine runs and shown input that no good cluster gives. Everything follows from the
+// sizes; nothing is random. `node e2e/fixture.mjs [--agents N] [--stages N] [--replicas N] [--rounds N] [--raw]
+// [--hostile] [--port N]`; --raw answers series without thinning them, as an older server would.
+import { createServer } from 'node:http';
+import { existsSync, readFileSync } from 'node:fs';
+import { extname, join, normalize } from 'node:path';
+import { fileURLToPath } from 'node:url';
+
+const kTypes = { '.html': 'text/html; charset=utf-8', '.js': 'text/javascript; charset=utf-8', '.css': 'text/css', '.svg': 'image/svg+xml' };
+const kPolicy = "default-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; object-src 'none'";
+const dist = fileURLToPath(new URL('../dist', import.meta.url));
+const examples = fileURLToPath(new URL('../../examples', import.meta.url));
+const wave = (i, period) => Math.sin((i * 2 * Math.PI) / period);
+
+export const kDefaults = { agents: 1000, stages: 8, replicas: 64, rounds: 10_000, raw: false, hostile: false, port: 0 };
+
+// What a page must survive: markup, long names, unicode.
+const kMarkup = '<img src=x onerror="document.title=\'injected\'"><script>document.title="injected"</script>';
+const kLong = 'ä'.repeat(100) + '名'.repeat(100);
+
+function makeData(options) {
+  const t0 = Date.now();
+  const at = (secondsAgo) => new Date(t0 - secondsAgo * 1000).toISOString();
+  const name = (i) => (options.hostile && i === 0 ? kMarkup : options.hostile && i === 1 ? kLong : `node-${String(i + 1).padStart(4, '0')}`);
+  const agents = Array.from({ length: options.agents }, (_, i) => ({
+    id: `agt_${i + 1}`, uid: `uid-${i + 1}`, name: name(i), version: '0.1.0', host: `10.0.${i >> 8}.${i & 255}`, incarnation: 1 + (i % 3),
+    state: i < options.replicas ? 'active' : i % 97 === 0 ? 'gone' : 'idle', gone_reason: i >= options.replicas && i % 97 === 0 ? 'lost' : null,
+    cordoned: i % 53 === 7, health: i % 41 === 40 ? 'yellow' : 'green', last_seen_at: at(options.hostile ? -3600 : i % 3), resident_bytes: 2e9 + i * 1e6,
+    devices: [{ index: 0, kind: 'cuda', name: ['RTX 3090', 'RTX 4090', 'A100'][i % 3], memory_bytes: [24, 24, 80][i % 3] * 2 ** 30, gflops: 20_000 + (i % 7) * 3000, bf16: true }],
+    labels: { region: ['eu', 'us', 'asia'][i % 3] }, joined_at: at(86_400 - i), updated_at: at(60),
+  }));
+  const stageOf = (i) => i % options.stages;
+  const replicas = Array.from({ length: options.replicas }, (_, i) => ({
+    id: `rep_${i + 1}`, job: 'job_1', agent: `agt_${i + 1}`, incarnation: 1, device: 0, stage: stageOf(i),
+    state: i % 31 === 30 ? 'loading' : 'serving', failure: null, detail: '', source: { kind: 'peer', round: options.rounds - 5, donor: 'rep_1', checkpoint: null },
+    address: `10.0.0.${i}:7100`, lineage: 0, held_round: options.rounds - 1, anchor_digest: 'ab'.repeat(16),
+    live: { at: at(1), round: options.rounds, inner_step: options.rounds * 50 - 20, tokens: 12_345, train_loss: 2.1, gradient_norm: 0.4, learning_rate: 1e-3, tokens_per_second: 4000 + i * 10 },
+    created_at: at(7200), updated_at: at(10),
+  }));
+  return { t0, at, agents, replicas };
+}
+
+function makeJob(options, data, n, jobName, over = false) {
+  const empty = options.rounds === 0;
+  const tokens = options.rounds * 819_200;
+  return {
+    id: `job_${n}`, name: jobName, created_at: data.at(90_000), updated_at: data.at(3),
+    spec: {
+      name: jobName, model: { family: 'llama', layers: 32, hidden: 4096, heads: 32, kv_heads: 8, ffn: 14_336, context: 2048, vocab: 32_000, tie_embeddings: false },
+      data: { train: '/data/train.bin', tokenizer: 'uint16', val_fraction: 0.01 },
+      train: { steps: (options.rounds + 2000) * 50, batch: 8 * n, microbatch: 1, lr: 3e-4 * n, min_lr: 3e-5, warmup: 500, schedule: 'cosine', weight_decay: 0.1, betas: [0.9, 0.99], clip: 1, precision: 'bf16', seed: n },
+      sync: { algorithm: 'diloco', every: 50, topology: 'butterfly', codec: n === 1 ? 'int8' : 'fp32', outer: { lr: 0.7, momentum: 0.9 } },
+      swarm: { stages: options.stages, min_replicas: 2, max_replicas: 0, activations: 'int8', recompute: 'recompute', schedule: 'flush', wiring: 'service_time' },
+      checkpoint: { every_rounds: 50, keep: 3 }, eval: { every_rounds: 10, batches: 20 },
+    },
+    status: {
+      phase: over ? 'completed' : empty ? 'gathering' : 'training', desired: 'run', reason: over ? 'finished' : empty ? 'waiting_for_replicas' : 'running', detail: options.hostile ? kMarkup : '',
+      progress: {
+        inner_step: options.rounds * 50, inner_steps_total: (options.rounds + 2000) * 50, rounds_committed: Math.max(0, options.rounds - 1), rounds_total: options.rounds + 2000,
+        tokens, tokens_committed: tokens, tokens_per_second: over || empty ? null : 256_000, replicas_training: options.replicas,
+      },
+      train_loss: options.hostile || empty ? null : 2.1, validation_loss: empty ? null : 2.2, validation_round: empty ? null : options.rounds - 10, bytes_sent: options.rounds * 4e8, bytes_ddp: options.rounds * 1.6e11,
+      parameters: 6_738_415_616, lineage: 0, started_at: empty ? null : data.at(options.rounds * 8), committed_at: empty ? null : data.at(over ? 5000 : 3), finished_at: over ? data.at(5000) : null,
+    },
+  };
+}
+
+function makeRound(options, data, n) {
+  const age = (options.rounds - n) * 8;
+  const open = n === options.rounds;
+  const contributions = data.replicas.map((replica, i) => ({
+    replica: replica.id, agent: replica.agent, stage: replica.stage, state: open ? (i % 5 ? 'reported' : 'training') : (n + i) % 211 === 0 ? 'lost' : 'committed', reject_reason: null,
+    tokens: 12_800, steps: 50, train_loss: options.hostile ? null : 2 + 0.1 * wave(n + i, 50), norm: 0.4 + 0.02 * (i % 9), max_abs: 0.01, nonfinite: options.hostile ? 7 : 0, weight: 12_800, clip_factor: 1,
+    digest: open ? null : 'cd'.repeat(16), anchor_digest: open ? null : 'ab'.repeat(16), bytes_sent: 3e6, bytes_received: 3e6,
+    phases: { train_s: 5 + (i % 7) * 0.2, wait_s: 1.2 - (i % 7) * 0.2, reduce_s: open ? null : 1, vote_s: open ? null : 0.1, apply_s: open ? null : 0.3 },
+  }));
+  return {
+    round: n, lineage: 0, state: open ? 'open' : 'committed', attempt: open ? 0 : 1, aborts: 0, abort_reason: null, from_step: (n - 1) * 50, to_step: n * 50,
+    digest: open ? null : 'cd'.repeat(16), anchor_digest: open ? null : 'ab'.repeat(16), momentum_digest: null, opened_at: data.at(age + 8), sealed_at: open ? null : data.at(age + 1.8), committed_at: open ? null : data.at(age + 0.3),
+    seconds: { train: open ? null : 6.2, reduce: open ? null : 1, vote: open ? null : 0.1, apply: open ? null : 0.3, total: open ? null : 7.7 },
+    tokens: 819_200, train_loss: open ? null : lossAt(options, n), validation_loss: null, bytes_sent: 2e8, bytes_received: 2e8, contributions,
+  };
+}
+
+const lossAt = (options, n) => 2 + 6 * Math.exp(-n / (options.rounds / 6 || 1)) + 0.05 * wave(n, 37) + 0.03 * wave(n, 11);
+
+const kMeasures = { train_loss: lossAt, validation_loss: (o, n) => lossAt(o, n) + 0.1, round_seconds: (o, n) => 7.7 + 0.5 * wave(n, 90), round_bytes: () => 2e8 };
+
+const answered = new Map(); // series are the same each time; making 100,000 points is not what is measured
+
+function series(options, data, url) {
+  const name = url.searchParams.get('name'), x = url.searchParams.get('x') ?? 'step';
+  const count = options.raw ? 100_000 : Math.min(options.rounds, Number(url.searchParams.get('max_points') ?? 1000));
+  const scale = { tokens: 819_200, step: 50, round: 1, time: 8 }[x];
+  const xs = [], ys = [];
+  for (let i = 1; i <= count; ++i) {
+    const round = (i * options.rounds) / count;
+    xs.push(x === 'time' ? data.t0 / 1000 - (options.rounds - round) * 8 : round * scale);
+    ys.push(options.hostile && i % 3 === 0 ? null : kMeasures[name]?.(options, round) ?? null);
+  }
+  return { job: 'job_1', name, x, by: 'job', series: [{ replica: null, x: xs, y: ys, y_min: ys, y_max: ys }] };
+}
+
+function topology(options, data) {
+  const stages = Array.from({ length: options.stages }, (_, i) => ({
+    stage: i, units: { first: i * 5, last: i * 5 + 5 }, layers: 4, parameters: 842e6, memory_bytes: 14e9,
+  }));
+  const piped = options.stages > 1;
+  const replicas = data.replicas.map((one, i) => ({
+    id: one.id, agent: one.agent, agent_name: data.agents[i]?.name ?? null, device: one.device, stage: one.stage, state: one.state, health: data.agents[i]?.health ?? null, gflops: 20_000 + (i % 7) * 3000,
+    queued: piped ? i % 6 : null, in_flight: piped ? 4 + (i % 5) : null, service_s: piped ? 0.04 + (i % 7) * 0.011 : null,
+    microbatches_per_second: piped ? 12 + (i % 7) : null, recomputed: piped ? i % 13 : null, busy: piped ? 0.55 + (i % 5) * 0.1 : null,
+  }));
+  const links = [];
+  for (const from of replicas)
+    for (const to of replicas)
+      if (to.stage === from.stage + 1) {
+        const k = links.length;
+        links.push({ from: from.id, to: to.id, round_trip_s: 0.004 + (k % 23) * 0.003, bytes_per_second: 1e5 + (k % 17) * 4e5 });
+      }
+  return { stages, replicas, links };
+}
+
+function pageOf(items, url, newestFirst) {
+  const limit = Number(url.searchParams.get('limit') ?? 50);
+  const from = Number(url.searchParams.get('cursor') ?? 0);
+  const ordered = (url.searchParams.get('order') ?? (newestFirst ? 'desc' : 'asc')) === 'desc' ? [...items].reverse() : items;
+  const next = from + limit;
+  return { items: ordered.slice(from, next), next_cursor: next < items.length ? String(next) : null };
+}
+
+// A list of `count` made on demand, so that ten thousand rounds cost nothing until they are asked for.
+function pageOfMade(count, url, make) {
+  const limit = Number(url.searchParams.get('limit') ?? 50);
+  const newestFirst = (url.searchParams.get('order') ?? 'asc') === 'desc';
+  const from = Number(url.searchParams.get('cursor') ?? 0);
+  const items = [];
+  for (let i = from; i < Math.min(count, from + limit); ++i) items.push(make(newestFirst ? count - i : i + 1));
+  return { items, next_cursor: from + limit < count ? String(from + limit) : null };
+}
+
+function makeEvents(options, data) {
+  const kinds = ['round_committed', 'round_sealed', 'agent_disconnected', 'checkpoint_stored', 'replica_failed'];
+  return Array.from({ length: 3000 }, (_, i) => {
+    const kind = kinds[i % 10 < 6 ? 0 : i % 5];
+    const bad = kind === 'replica_failed' || kind === 'agent_disconnected';
+    const agent = bad ? `agt_${(i % Math.max(1, options.agents)) + 1}` : null;
+    return {
+      seq: i + 1, at: data.at((3000 - i) * 4 - (options.hostile ? 7200 : 0)), severity: kind === 'replica_failed' ? 'error' : bad ? 'warning' : 'info', kind,
+      job: kind.startsWith('agent') ? null : 'job_1', agent, replica: kind.startsWith('replica') ? 'rep_3' : null, round: kind.startsWith('round') ? options.rounds - ((3000 - i) >> 1) : null,
+      message: options.hostile && i % 7 === 0 ? kMarkup + kLong : `${kind.replaceAll('_', ' ')} number ${i + 1}${agent ? ` of ${agent}` : ''}`,
+    };
+  });
+}
+
+function makeCheckpoints(options, data) {
+  const files = Array.from({ length: options.stages }, (_, i) => `model-0000${i + 1}-of-0000${options.stages}.safetensors`);
+  return [1, 2, 3].map((n) => ({
+    id: `ckpt_${n}`, job: 'job_1', lineage: 0, round: options.rounds - 50 * (4 - n), state: n === 1 ? 'deleted' : 'stored', final: false, step: 1000 * n, tokens: (options.rounds - 50 * (4 - n)) * 819_200,
+    anchor_digest: 'ab'.repeat(16), momentum_digest: 'ac'.repeat(16), writer: 'rep_1', detail: '', bytes: 13e9,
+    files: ['config.json', 'model.safetensors.index.json', ...files].map((path, i) => ({ path, size: i < 2 ? 700 : 1.6e9, sha256: String(i).repeat(64).slice(0, 64) })),
+    created_at: data.at(4000 - n), updated_at: data.at(3600 - n),
+  }));
+}
+
+const kVersion = (options) => ({ version: '0.1.0', api_level: options.api_level ?? 1, min_api_level: options.min_api_level ?? 1, agent_protocol: 3, min_agent_protocol: 3, boot_epoch: 1, started: 1 });
+
+const problem = (status, detail, errors = []) => [status, { type: '/problems/not-found', title: 'Not found', status, detail, code: 'not-found', errors, hint: '' }];
+
+function jobAnswer(world, job, rest, url) {
+  const { options, data } = world;
+  if (rest === '') return [200, job];
+  if (rest === '/replicas') return [200, pageOf(data.replicas, url, false)];
+  if (rest === '/topology') return [200, topology(options, data)];
+  if (rest === '/checkpoints') return [200, pageOf(world.checkpoints, url, false)];
+  if (rest === '/rounds') return [200, pageOfMade(options.rounds, url, (n) => makeRound(options, data, n))];
+  if (rest === '/series') return [200, { items: options.rounds === 0 ? [] : Object.keys(kMeasures).map((name) => ({ name })), next_cursor: null }];
+  if (rest === '/series/query') {
+    const key = `${data.t0}${url.search}`;
+    if (!answered.has(key)) answered.set(key, JSON.stringify(series(options, data, url)));
+    return [200, answered.get(key)];
+  }
+  const round = /^\/rounds\/(\d+)$/.exec(rest);
+  if (round) return [200, makeRound(options, data, Number(round[1]))];
+  return problem(404, 'there is nothing here');
+}
+
+function exampleList() {
+  const items = ['baseline', 'kjv'].filter((one) => existsSync(join(examples, `${one}.toml`))).map((one) => {
+    const toml = readFileSync(join(examples, `${one}.toml`), 'utf8');
+    return { name: one, summary: /^# ?(.*?)(?:[.:] |$)/m.exec(toml)?.[1] ?? '', toml };
+  });
+  return { items, next_cursor: null };
+}
+
+function plan() {
+  const placement = Array.from({ length: 6 }, (_, i) => ({ agent: `agt_${i + 1}`, agent_name: `node-000${i + 1}`, device: 0, stage: i % 2 }));
+  const stages = [0, 1].map((stage) => ({ stage, units: { first: stage * 3, last: stage * 3 + 3 }, layers: 2, parameters: 3e8, memory_bytes: 5e9 }));
+  return {
+    placeable: true, reason: 'placed', detail: '', stages, placement, forecast: { tokens_per_second: 51_000, step_s: 0.21, round_s: 10.5, bubble: 0.07 },
+    devices: { free: 9, fitting: 8, refused: 0, resting: 0, wanted: 4, missing: 0 }, memory_needed_bytes: 5e9, memory_largest_bytes: 85e9,
+  };
+}
+
+async function checkedSpec(request) {
+  const chunks = [];
+  for await (const chunk of request) chunks.push(chunk);
+  const toml = Buffer.concat(chunks).toString();
+  if (/lr\s*=\s*99/.test(toml)) return [422, { type: '/problems/invalid-spec', title: 'Invalid', status: 422, code: 'invalid-spec', detail: '1 field is not accepted', hint: 'change the fields named in errors and submit again', errors: [{ pointer: '/train/lr', detail: 'must be above 0 and at most 10, got 99' }] }];
+  return [200, { dry_run: true, spec: { data: { train: /train\s*=\s*"([^"]*)"/.exec(toml)?.[1] } }, estimate: { parameters: 6.7e9, training_memory_bytes: 14e9, rounds: 30 }, plan: plan() }];
+}
+
+function answer(world, url, path) {
+  const { data } = world;
+  if (path === '/version') return [200, kVersion(world.options)];
+  if (path === '/join') return [200, { grpc: '0.0.0.0:7071', token_file: '/var/lib/shoal/join_token' }];
+  if (path === '/examples') return [200, exampleList()];
+  if (path === '/jobs') return [200, pageOf([...world.jobs].reverse(), url, false)];
+  if (path === '/agents') return [200, pageOf(data.agents.filter((one) => one.state !== 'gone' || url.searchParams.has('gone')), url, false)];
+  if (path === '/events') {
+    const least = { warning: 1, error: 2 }[url.searchParams.get('severity')] ?? 0;
+    const agent = url.searchParams.get('agent');
+    return [200, pageOf(world.events.filter((one) => ['info', 'warning', 'error'].indexOf(one.severity) >= least && (agent === null || one.agent === agent)), url, true)];
+  }
+  const job = /^\/jobs\/([^/]+)(.*)$/.exec(path);
+  const found = job && world.jobs.find((one) => one.id === decodeURIComponent(job[1]) || one.name === decodeURIComponent(job[1]));
+  if (found) return jobAnswer(world, found, job[2], url);
+  const agent = /^\/agents\/([^/]+)(?:\/(cordon|uncordon|drain))?$/.exec(path);
+  const one = agent && data.agents.find((entry) => entry.id === agent[1]);
+  if (one) {
+    if (agent[2]) one.cordoned = agent[2] !== 'uncordon';
+    if (agent[2] === 'drain') one.state = 'draining';
+    return [200, one];
+  }
+  const checkpoint = /^\/checkpoints\/([^/]+)(\/verify)?$/.exec(path);
+  const kept = checkpoint && world.checkpoints.find((entry) => entry.id === checkpoint[1]);
+  if (kept && checkpoint[2]) return [200, { checkpoint: kept.id, ok: true, files: kept.files.map((file) => ({ ...file, ok: true, problem: null })) }];
+  if (kept) return [200, kept];
+  return problem(404, 'there is nothing here');
+}
+
+function follow(world, response) {
+  response.writeHead(200, { 'Content-Type': 'text/event-stream', 'Cache-Control': 'no-store' });
+  response.write('retry: 3000\n\n');
+  const send = () => {
+    const seq = world.events.length + 1;
+    const event = { ...world.events[0], seq, at: new Date().toISOString(), severity: 'info', kind: 'round_sealed', message: `round sealed number ${seq}` };
+    world.events.push(event);
+    response.write(`id: ${seq}\nevent: ${event.kind}\ndata: ${JSON.stringify(event)}\n\n`);
+  };
+  const timer = setInterval(send, 1000);
+  world.streams += 1;
+  response.on('close', () => {
+    clearInterval(timer);
+    world.streams -= 1;
+  });
+}
+
+function serveFile(path, response) {
+  const file = join(dist, normalize(path));
+  const found = extname(path) !== '' && existsSync(file) ? file : join(dist, 'index.html');
+  response.writeHead(200, { 'Content-Type': kTypes[extname(found)] ?? 'text/plain', 'Content-Security-Policy': kPolicy });
+  response.end(readFileSync(found));
+}
+
+export async function startFixture(chosen = {}) {
+  const options = { ...kDefaults, ...chosen };
+  const data = makeData(options);
+  const world = { options, data, streams: 0, status: 0 };
+  world.jobs = [makeJob(options, data, 1, options.hostile ? kMarkup : 'large'), makeJob(options, data, 2, options.hostile ? kLong : 'older', true)];
+  world.events = makeEvents(options, data);
+  world.checkpoints = makeCheckpoints(options, data);
+  const server = createServer(async (request, response) => {
+    const url = new URL(request.url, 'http://fixture');
+    if (!url.pathname.startsWith('/api/v1')) return serveFile(url.pathname, response);
+    const path = url.pathname.slice('/api/v1'.length);
+    if (world.status === 0 && path === '/events/stream') return follow(world, response);
+    const [status, body] = world.status !== 0 ? problem(world.status, 'said so by the test')
+      : request.method === 'POST' && path === '/jobs' ? await checkedSpec(request) : answer(world, url, path);
+    response.writeHead(status, { 'Content-Type': status < 400 ? 'application/json' : 'application/problem+json' });
+    response.end(typeof body === 'string' ? body : JSON.stringify(body));
+  });
+  await new Promise((resolve) => server.listen(options.port, '127.0.0.1', resolve));
+  return { url: `http://127.0.0.1:${server.address().port}`, world, stop: () => (server.closeAllConnections(), server.close()) };
+}
+
+if (process.argv[1] === fileURLToPath(import.meta.url)) {
+  const chosen = {};
+  for (let i = 2; i < process.argv.length; ++i) {
+    const key = process.argv[i].replace(/^--/, '');
+    if (!(key in kDefaults)) throw new Error(`unknown option ${process.argv[i]}`);
+    chosen[key] = typeof kDefaults[key] === 'boolean' ? true : Number(process.argv[++i]);
+  }
+  console.log((await startFixture(chosen)).url);
+}

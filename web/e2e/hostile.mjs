@@ -1,0 +1,139 @@
+// Input that no good cluster gives, from e2e/fixture.mjs: markup and 200 characters in names, losses that are not
+// numbers, a job without rounds, clocks that disagree, a login asked for in the middle, coordinators older and
+// newer than the page; and several tabs that share one event stream.
+import { chromium } from 'playwright-core';
+import { startFixture } from './fixture.mjs';
+
+const kPaths = ['/', '/jobs', '/jobs/new', '/jobs/job_1', '/jobs/job_1/topology', '/jobs/job_1/rounds', '/jobs/job_1/checkpoints', '/jobs/job_1/events',
+  '/jobs/job_1/spec', '/jobs/compare?jobs=job_1,job_2', '/agents', '/agents/agt_1', '/agents/agt_2', '/checkpoints', '/checkpoints/ckpt_2', '/network', '/join', '/events'];
+
+let failures = 0;
+function check(what, good, more = '') {
+  console.log(`${good ? 'ok    ' : 'FAILED'} ${what}${good || more === '' ? '' : `: ${more}`}`);
+  if (!good) failures += 1;
+}
+
+async function until(what, limitMs, condition) {
+  const end = Date.now() + limitMs;
+  while (Date.now() < end) {
+    if (await condition().catch(() => false)) return check(what, true);
+    await new Promise((resolve) => setTimeout(resolve, 50));
+  }
+  check(what, false, `not within ${limitMs / 1000} s`);
+}
+
+async function open(browser, errors, width = 1280) {
+  const page = await (await browser.newContext({ viewport: { width, height: 900 } })).newPage();
+  page.on('pageerror', (error) => errors.push(error.message));
+  return page;
+}
+
+const text = (page) => page.locator('body').innerText();
+
+// Every page, at every width: something is shown, nothing injected, nothing thrown, nothing wider than the window.
+async function everyPage(browser, name, fixture, look = async () => {}) {
+  for (const width of [360, 1280]) {
+    const errors = [];
+    const page = await open(browser, errors, width);
+    for (const path of kPaths) {
+      await page.goto(fixture.url + path);
+      await page.waitForFunction(() => !document.body.innerText.includes('Loading '), null, { timeout: 8000 }).catch(() => errors.push(`${path} still loads`));
+      await page.waitForTimeout(150);
+      const found = await page.evaluate(() => ({
+        title: document.title,
+        injected: document.querySelectorAll('main img, main script, [onerror]').length,
+        shown: document.querySelector('main').innerText.trim().length,
+        broken: document.body.innerText.includes('cannot show what the coordinator answered'),
+        overflow: document.documentElement.scrollWidth - window.innerWidth,
+      }));
+      const bad = found.title !== 'Shoal' || found.injected > 0 || found.shown < 20 || found.broken || found.overflow > 0;
+      check(`${name}, ${width} px: ${path}`, !bad && errors.length === 0, JSON.stringify({ ...found, errors: errors.splice(0) }));
+      await look(page, path);
+    }
+    await page.context().close();
+  }
+}
+
+async function hostile(browser) {
+  const fixture = await startFixture({ agents: 30, stages: 3, replicas: 9, rounds: 40, hostile: true });
+  await everyPage(browser, 'markup, long names, NaN, clock ahead', fixture, async (page, path) => {
+    if (path === '/jobs/job_1') check('a loss that is no number is a dash', /Training loss\s*–/.test(await text(page)));
+  });
+  fixture.stop();
+}
+
+async function withoutRounds(browser) {
+  const fixture = await startFixture({ agents: 3, stages: 1, replicas: 0, rounds: 0 });
+  await everyPage(browser, 'no rounds, no replicas', fixture, async (page, path) => {
+    if (path === '/jobs/job_1') check('it says what it waits for', /waiting for replicas/.test(await text(page)));
+  });
+  fixture.stop();
+}
+
+async function otherVersions(browser) {
+  for (const [name, options] of [['older', { api_level: 0, min_api_level: 0 }], ['newer', { api_level: 9, min_api_level: 7 }]]) {
+    const fixture = await startFixture({ agents: 3, stages: 1, replicas: 2, rounds: 9, ...options });
+    const page = await open(browser, []);
+    await page.goto(fixture.url);
+    await until(`a ${name} coordinator is said so`, 4000, async () => (await text(page)).includes('another version than this page'));
+    await page.context().close();
+    fixture.stop();
+  }
+}
+
+async function loginAskedFor(browser) {
+  const fixture = await startFixture({ agents: 3, stages: 1, replicas: 2, rounds: 9 });
+  const errors = [];
+  const page = await open(browser, errors);
+  await page.goto(`${fixture.url}/jobs/job_1`);
+  await page.waitForSelector('.u-over');
+  fixture.world.status = 401;
+  await until('a login asked for in the middle is said', 9000, async () => (await text(page)).includes('said so by the test'));
+  check('and what was there is still shown', (await page.locator('.u-over').count()) > 0);
+  fixture.world.status = 0;
+  await until('and it goes on when the answers do', 9000, async () => !(await text(page)).includes('said so by the test'));
+  check('without an error', errors.length === 0, errors.join('; '));
+  await page.context().close();
+  fixture.stop();
+}
+
+async function sharedStream(browser) {
+  const fixture = await startFixture({ agents: 3, stages: 1, replicas: 2, rounds: 9 });
+  const context = await browser.newContext();
+  const pages = [];
+  for (let i = 0; i < 4; ++i) {
+    pages.push(await context.newPage());
+    await pages[i].goto(`${fixture.url}/events`);
+  }
+  await pages[0].waitForSelector('tbody tr:not(.widest)');
+  await until('four tabs share one stream', 4000, async () => fixture.world.streams === 1);
+  const newest = () => Promise.all(pages.map((page) => page.locator('tbody tr:not(.widest) td:nth-child(4)').first().innerText()));
+  const before = await newest();
+  await until('and each gets its events', 8000, async () => (await newest()).every((line, i) => line !== before[i]));
+  for (const page of pages.slice(0, 3)) await page.close();
+  await until('a closed tab does not end it for the others', 3000, async () => fixture.world.streams === 1);
+  await pages[3].close();
+  await until('the last one ends it', 16_000, async () => fixture.world.streams === 0);
+  await context.close();
+
+  const alone = await browser.newContext();
+  await alone.addInitScript(() => delete globalThis.SharedWorker);
+  const page = await alone.newPage();
+  await page.goto(`${fixture.url}/events`);
+  await until('a browser without shared workers has a stream of its own', 4000, async () => fixture.world.streams === 1);
+  await alone.close();
+  fixture.stop();
+}
+
+const browser = await chromium.launch({ executablePath: process.env.CHROMIUM ?? '/usr/bin/chromium', args: ['--no-sandbox'] });
+try {
+  await hostile(browser);
+  await withoutRounds(browser);
+  await otherVersions(browser);
+  await loginAskedFor(browser);
+  await sharedStream(browser);
+} finally {
+  await browser.close();
+}
+console.log(failures === 0 ? 'all good' : `${failures} failed`);
+process.exit(failures === 0 ? 0 : 1);

@@ -1,0 +1,109 @@
+// One agent: whether it is heard from, its devices, what it works on, what happened to it, and the ways to take
+// it out of work.
+import { useState } from 'preact/hooks';
+import { Link } from 'wouter-preact';
+import { ApiError, command, type Agent, type Replica } from '../api';
+import { Confirmed } from '../confirm';
+import { bytes, kNone, number, plural, short } from '../format';
+import { Card, Glyph, Missing, State, Table, Tile, Time, useWatch, type Column } from '../parts';
+import { agentTone, isCurrent, replicaTone } from '../reduce';
+import * as sources from '../sources';
+import { agentState, kHealth } from './agents';
+import { EventList } from './events';
+
+type Device = Agent['devices'][number];
+
+const kDevices: Column<Device>[] = [
+  { name: 'No.', numeric: true, show: (one) => number(one.index), value: (one) => one.index },
+  { name: 'Kind', show: (one) => one.kind, value: (one) => one.kind },
+  { name: 'Name', text: true, show: (one) => one.name, value: (one) => one.name },
+  { name: 'Memory', numeric: true, show: (one) => bytes(one.memory_bytes), value: (one) => one.memory_bytes },
+  { name: 'Measured', numeric: true, show: (one) => (one.gflops === null ? 'not yet' : `${short(one.gflops * 1e9)}FLOP/s`), value: (one) => one.gflops },
+  { name: 'bf16', show: (one) => (one.bf16 ? 'yes' : 'no'), value: (one) => (one.bf16 ? 'yes' : 'no') },
+];
+
+const kReplicas: Column<Replica>[] = [
+  { name: 'Replica', show: (one) => one.id, value: (one) => one.id },
+  { name: 'Job', show: (one) => <Link href={`/jobs/${one.job}`}>{one.job}</Link>, value: (one) => one.job },
+  { name: 'Stage', numeric: true, show: (one) => number(one.stage), value: (one) => one.stage },
+  { name: 'Device', numeric: true, show: (one) => number(one.device), value: (one) => one.device },
+  { name: 'State', show: (one) => <State tone={replicaTone(one)} text={one.failure === null ? one.state : `${one.state}: ${one.failure}`} />, value: (one) => one.state },
+  { name: 'Holds round', numeric: true, show: (one) => number(one.held_round), value: (one) => one.held_round },
+  { name: 'Tokens/s', numeric: true, show: (one) => short(one.live?.tokens_per_second), value: (one) => one.live?.tokens_per_second ?? null },
+  { name: 'Since', show: (one) => <Time at={one.created_at} />, value: (one) => one.created_at },
+];
+
+const kConfirmable = 40; // longer names are not typed; the id is
+
+function Actions({ agent, working }: { agent: Agent; working: number }) {
+  const [refused, refuse] = useState('');
+  const act = (verb: string) => command<Agent>(`/agents/${agent.id}/${verb}`);
+  const word = agent.name.length > kConfirmable ? agent.id : agent.name;
+  const uncordon = () => act('uncordon').then(() => refuse(''), (error: ApiError) => refuse(error.message));
+  if (agent.cordoned === undefined) return <p class="empty">This coordinator cannot take agents out of work.</p>;
+  if (agent.state === 'gone') return <p class="empty">It is gone; there is nothing to take out of work.</p>;
+  return (
+    <div class="actions">
+      {agent.cordoned ? (
+        <>
+          <p>
+            <Glyph tone="warn" /> {agent.state === 'draining' ? 'It is being drained: it leaves its work after the next commit and gets none.' : 'It is cordoned: it keeps its work and gets no more.'}
+          </p>
+          <button type="button" class="button main" onClick={() => void uncordon()}>
+            Put it back to work
+          </button>
+        </>
+      ) : (
+        <Confirmed label="Cordon" word={word} act={() => act('cordon')} what="It keeps the replicas that it has and gets no new ones, until it is put back." />
+      )}
+      {agent.state !== 'draining' && (
+        <Confirmed label="Drain" word={word} act={() => act('drain')}
+          what={`It gets no new replicas, and ${working === 0 ? 'has none now' : `leaves its ${plural(working, 'replica')} after the next commit of their job`}, unless a stage would fall below its minimum; then it stays until another has taken its place.`} />
+      )}
+      {refused !== '' && <p class="problem" role="alert"><Glyph tone="bad" /> {refused}</p>}
+    </div>
+  );
+}
+
+export function AgentPage({ id }: { id: string }) {
+  const agent = useWatch(sources.agent(id), [id]);
+  const replicas = useWatch(sources.replicasOfAgent(id), [id]);
+  const events = useWatch(sources.events({ agent: id }, 40), [id]);
+  const shown = agent.value;
+  if (shown === undefined) return <><h1>{id}</h1><Missing of={agent} what="the agent" /></>;
+  const speed = shown.devices.reduce((sum, one) => sum + (one.gflops ?? 0), 0);
+  const working = (replicas.value ?? []).filter(isCurrent);
+  return (
+    <>
+      <h1 class="breaks">{shown.name}</h1>
+      <p class="muted">
+        <Link href="/agents">Agents</Link> · {shown.id} · {shown.host} · shoal {shown.version} · {plural(shown.incarnation, 'start')}
+        {Object.entries(shown.labels).map(([key, value]) => ` · ${key}=${value}`)}
+      </p>
+      <div class="tiles">
+        <Tile label="State" value={<State tone={agentTone(shown)} text={agentState(shown)} />} note={<>joined <Time at={shown.joined_at} /></>} />
+        <Tile label="Last heard" value={<Time at={shown.last_seen_at} />} note={kHealth[shown.health] ?? shown.health} tone={shown.health === 'green' ? undefined : 'bad'} />
+        <Tile label="Devices" value={number(shown.devices.length)} note={speed > 0 ? `${short(speed * 1e9)}FLOP/s measured` : 'not measured yet'} />
+        <Tile label="Replicas" value={replicas.value === undefined ? kNone : number(working.length)} note={`memory in use ${bytes(shown.resident_bytes)}`} />
+      </div>
+      <div class="columns">
+        <div class="stack">
+          <Card title="Devices">
+            <Table caption="Devices" columns={kDevices} rows={shown.devices} rowKey={(one) => one.index} empty="It has told of none." file="devices" />
+          </Card>
+          <Card title="Replicas of jobs that are not over">
+            {replicas.value === undefined ? <Missing of={replicas} what="replicas" /> : (
+              <Table caption="Replicas" columns={kReplicas} rows={replicas.value} rowKey={(one) => one.id} empty="None: it is free." file="agent-replicas" />
+            )}
+          </Card>
+          <Card title="Take it out of work">
+            <Actions agent={shown} working={working.length} />
+          </Card>
+        </div>
+        <Card title="What happened to it" tools={<Link href={`/events?agent=${shown.id}`}>All</Link>}>
+          {events.value === undefined ? <Missing of={events} what="events" /> : <EventList events={events.value} empty="Nothing is known." />}
+        </Card>
+      </div>
+    </>
+  );
+}

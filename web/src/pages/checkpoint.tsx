@@ -1,0 +1,113 @@
+// One checkpoint: what it is of, its files to download, and whether they still are what was recorded.
+import { useState } from 'preact/hooks';
+import { Link } from 'wouter-preact';
+import { ApiError, command, type Checkpoint, type Verified } from '../api';
+import { bytes, number, short } from '../format';
+import { Bar, Card, Digest, Glyph, Missing, State, Table, Tile, Time, useWatch, type Column } from '../parts';
+import * as sources from '../sources';
+import { checkpointTone, fileHref } from './checkpoints';
+
+type File = Checkpoint['files'][number];
+type Found = Record<string, string | null>; // by path; null: as recorded
+
+const kTextual = /\.(json|txt|toml|md)$/;
+
+function columns(of: Checkpoint, found: Found): Column<File>[] {
+  const verdict = (file: File) => (file.path in found ? (found[file.path] ?? 'as recorded') : 'not read');
+  return [
+    {
+      name: 'File',
+      show: (file) => (of.state === 'stored' ? <a href={fileHref(of, file.path)} download={file.path.split('/').pop()}>{file.path}</a> : file.path),
+      value: (file) => file.path,
+    },
+    { name: 'Size', numeric: true, show: (file) => bytes(file.size), value: (file) => file.size },
+    { name: 'SHA-256', show: (file) => <code title={file.sha256}>{file.sha256.slice(0, 16)}…</code>, value: (file) => file.sha256 },
+    {
+      name: 'Verified',
+      text: true,
+      show: (file) => (file.path in found ? <State tone={found[file.path] === null ? 'good' : 'bad'} text={verdict(file)} /> : <span class="muted">–</span>),
+      value: verdict,
+    },
+  ];
+}
+
+// One question for each file: each has an answer in time, and the page shows how far it is.
+function Verify({ of, found, note }: { of: Checkpoint; found: Found; note: (path: string, problem: string | null) => void }) {
+  const [at, setAt] = useState<string | null>(null);
+  const [refused, refuse] = useState('');
+  const run = async () => {
+    refuse('');
+    try {
+      for (const file of of.files) {
+        setAt(file.path);
+        const answer = await command<Verified>(`/checkpoints/${of.id}/verify?file=${encodeURIComponent(file.path)}`);
+        for (const one of answer.files) note(one.path, one.problem);
+      }
+    } catch (error) {
+      refuse(error instanceof ApiError ? error.message : String(error));
+    }
+    setAt(null);
+  };
+  const done = of.files.filter((file) => file.path in found), bad = done.filter((file) => found[file.path] !== null).length;
+  const share = done.reduce((sum, file) => sum + file.size, 0) / Math.max(1, of.bytes);
+  return (
+    <div aria-live="polite">
+      <button type="button" class="button" disabled={at !== null || of.state !== 'stored'} onClick={() => void run()}>
+        {at === null ? 'Verify all files' : 'Verifying…'}
+      </button>{' '}
+      {at !== null && <span class="muted">the coordinator reads {at}</span>}
+      {at === null && done.length === of.files.length && done.length > 0 && (
+        <State tone={bad === 0 ? 'good' : 'bad'} text={bad === 0 ? 'every file is as recorded' : `${bad} of ${done.length} files are damaged`} />
+      )}
+      {at !== null && <Bar share={share} tone="busy" label={`${Math.round(share * 100)} % read`} />}
+      {refused !== '' && <p class="problem" role="alert"><Glyph tone="bad" /> {refused}</p>}
+    </div>
+  );
+}
+
+export function CheckpointPage({ id }: { id: string }) {
+  const checkpoint = useWatch(sources.checkpoint(id), [id]);
+  const [found, setFound] = useState<Found>({});
+  const of = checkpoint.value;
+  if (of === undefined) return <><h1>{id}</h1><Missing of={checkpoint} what="the checkpoint" /></>;
+  const small = of.files.filter((file) => kTextual.test(file.path) && file.size < 65_536);
+  return (
+    <>
+      <h1>{of.id}{of.final && ', final'}</h1>
+      <p class="muted">
+        <Link href="/checkpoints">Checkpoints</Link> · of <Link href={`/jobs/${of.job}`}>{of.job}</Link>
+      </p>
+      <div class="tiles">
+        <Tile label="State" value={<State tone={checkpointTone(of.state)} text={of.state} />} note={of.detail || <>written <Time at={of.updated_at} /></>} />
+        <Tile label="Round" value={number(of.round)} note={`step ${number(of.step)}, lineage ${of.lineage}`} />
+        <Tile label="Tokens" value={short(of.tokens)} note="trained until then" />
+        <Tile label="Size" value={bytes(of.bytes)} note={<>parameters <Digest of={of.anchor_digest} /></>} />
+      </div>
+      <Card title="Files">
+        <Verify of={of} found={found} note={(path, problem) => setFound((before) => ({ ...before, [path]: problem }))} />
+        <Table caption={`Files of ${of.id}`} columns={columns(of, found)} rows={of.files} rowKey={(file) => file.path} file={of.id}
+          empty={of.state === 'stored' ? 'It has no files.' : 'Its files are known when it is stored.'} />
+        <p class="under muted">
+          Or with <code>shoal checkpoint download {of.id} -o folder</code>. The folder is what the Hugging Face libraries load.
+        </p>
+      </Card>
+      {of.state === 'stored' && small.map((file) => <TextOf key={file.path} of={of} file={file} />)}
+    </>
+  );
+}
+
+// Small texts (the configuration, the index, a sample where the writer left one) in the page.
+function TextOf({ of, file }: { of: Checkpoint; file: File }) {
+  const [text, setText] = useState<string | null>(null);
+  const open = async (shown: boolean) => {
+    if (!shown || text !== null) return;
+    const response = await fetch(fileHref(of, file.path)).catch(() => null);
+    setText(response?.ok ? await response.text() : 'It could not be loaded.');
+  };
+  return (
+    <details class="card" onToggle={(event) => void open(event.currentTarget.open)}>
+      <summary>{file.path}</summary>
+      <pre class="toml" tabIndex={0}>{text ?? 'Loading…'}</pre>
+    </details>
+  );
+}

@@ -1,0 +1,112 @@
+// Round trips and traffic between agents, as the replicas of running pipelines measure them: a matrix from whom
+// to whom, and the same as a table.
+import { useMemo, useState } from 'preact/hooks';
+import { Link } from 'wouter-preact';
+import type { Agent, Topology } from '../api';
+import { bytes, duration, number, plural } from '../format';
+import { Card, Missing, Table, useWatch, type Column } from '../parts';
+import { agentName } from '../reduce';
+import * as sources from '../sources';
+
+export interface Pair {
+  from: string; // agents
+  to: string;
+  round_trip_s: number | null; // the least: what the line can do
+  bytes_per_second: number;
+}
+
+export function pairsOf(topologies: Topology[]): Pair[] {
+  const found = new Map<string, Pair>();
+  for (const topology of topologies) {
+    const agent = new Map(topology.replicas.map((one) => [one.id, one.agent]));
+    for (const link of topology.links) {
+      const from = agent.get(link.from), to = agent.get(link.to);
+      if (from == null || to == null) continue;
+      const key = `${from} ${to}`, known = found.get(key);
+      const trip = [known?.round_trip_s, link.round_trip_s].filter((one): one is number => typeof one === 'number' && one > 0);
+      found.set(key, { from, to, round_trip_s: trip.length === 0 ? null : Math.min(...trip), bytes_per_second: (known?.bytes_per_second ?? 0) + (link.bytes_per_second ?? 0) });
+    }
+  }
+  return [...found.values()];
+}
+
+const kMostAgents = 80;
+
+// Six steps of one colour: dark is slow. The number is in the title and in the table.
+const step = (value: number, most: number) => Math.min(5, Math.floor((6 * Math.log1p((value / most) * 20)) / Math.log(21)));
+
+function Matrix({ pairs, agents, by }: { pairs: Pair[]; agents: Agent[]; by: 'round_trip_s' | 'bytes_per_second' }) {
+  const ids = [...new Set(pairs.flatMap((pair) => [pair.from, pair.to]))].sort((a, b) => Number(a.slice(4)) - Number(b.slice(4))).slice(0, kMostAgents);
+  const at = new Map(ids.map((id, i) => [id, i]));
+  const most = Math.max(1e-9, ...pairs.map((pair) => pair[by] ?? 0));
+  const cell = Math.min(22, Math.max(11, Math.floor(1000 / ids.length)));
+  const left = 130, size = ids.length * cell;
+  return (
+    <div class="scroll" tabIndex={0} role="region" aria-label="Matrix of links">
+      <svg class="matrix" width={left + size + 4} height={size + 4} role="img" aria-label={`${pairs.length} links between ${ids.length} agents; the table has the numbers`}>
+        {ids.map((id, i) => (
+          <text key={id} x={left - 6} y={i * cell + cell / 2 + 3} text-anchor="end">{agentName(id, agents).slice(0, 16)}</text>
+        ))}
+        {pairs.map((pair) => {
+          const x = at.get(pair.to), y = at.get(pair.from), value = pair[by];
+          if (x === undefined || y === undefined) return null;
+          const text = by === 'round_trip_s' ? duration(value) : `${bytes(value)}/s`;
+          return (
+            <rect key={`${pair.from} ${pair.to}`} class={value === null ? 'unknown' : `heat heat-${step(value, most)}`} x={left + x * cell} y={y * cell} width={cell - 2} height={cell - 2}>
+              <title>{`${agentName(pair.from, agents)} to ${agentName(pair.to, agents)}: ${text}`}</title>
+            </rect>
+          );
+        })}
+      </svg>
+    </div>
+  );
+}
+
+function columns(agents: Agent[]): Column<Pair>[] {
+  const link = (id: string) => <Link href={`/agents/${id}`}>{agentName(id, agents)}</Link>;
+  return [
+    { name: 'From', show: (one) => link(one.from), value: (one) => agentName(one.from, agents) },
+    { name: 'To', show: (one) => link(one.to), value: (one) => agentName(one.to, agents) },
+    { name: 'Round trip', numeric: true, show: (one) => duration(one.round_trip_s), value: (one) => one.round_trip_s },
+    { name: 'Traffic', numeric: true, show: (one) => `${bytes(one.bytes_per_second)}/s`, value: (one) => one.bytes_per_second },
+  ];
+}
+
+export function NetworkPage() {
+  const found = useWatch(sources.topologies(), []);
+  const agents = useWatch(sources.agents(true), []);
+  const [by, setBy] = useState<'round_trip_s' | 'bytes_per_second'>('round_trip_s');
+  const pairs = useMemo(() => pairsOf(found.value ?? []), [found.value]);
+  return (
+    <>
+      <h1>Network</h1>
+      {found.value === undefined ? (
+        <Missing of={found} what="links" />
+      ) : pairs.length === 0 ? (
+        <p class="empty">No link is measured: they are by the replicas of a job with several stages, while it trains.</p>
+      ) : (
+        <>
+          <Card title={plural(pairs.length, 'link')}
+            tools={
+              <label>
+                colour{' '}
+                <select value={by} onChange={(event) => setBy(event.currentTarget.value as typeof by)}>
+                  <option value="round_trip_s">round trip</option>
+                  <option value="bytes_per_second">traffic</option>
+                </select>
+              </label>
+            }>
+            <p class="under muted">
+              From the agent of the row to that of the column, in the order of the rows; the darker, the {by === 'round_trip_s' ? 'longer the way' : 'more traffic'}.
+              {new Set(pairs.flatMap((pair) => [pair.from, pair.to])).size > kMostAgents && ` The first ${number(kMostAgents)} agents are drawn; the table has all.`}
+            </p>
+            <Matrix pairs={pairs} agents={agents.value ?? []} by={by} />
+          </Card>
+          <Card title="Links">
+            <Table caption="Links between agents" columns={columns(agents.value ?? [])} rows={pairs} rowKey={(one) => `${one.from} ${one.to}`} file="network" />
+          </Card>
+        </>
+      )}
+    </>
+  );
+}

@@ -1,0 +1,193 @@
+// Who holds which stage and how the microbatches flow: stages as columns, replicas as cells, links as wide as
+// their traffic; the same as tables. A cell keeps its identity by agent and device, so that a replica that took
+// another stage is seen to move there.
+import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
+import { Link } from 'wouter-preact';
+import type { Agent, StageView, Topology, TopologyLink, TopologyReplica } from '../api';
+import { bytes, duration, kNone, number, percent, plural, short, words } from '../format';
+import { Bar, Card, Glyph, JobLinks, Missing, State, Table, useWatch, type Column } from '../parts';
+import { agentName, replicaTone, type Tone } from '../reduce';
+import * as sources from '../sources';
+import { staleSince } from '../live';
+import { kHeadHeight, layOut, neighbour, type Cell, type Layout } from '../topology';
+
+const nameOf = (one: TopologyReplica, agents: Agent[]) => one.agent_name ?? agentName(one.agent, agents);
+const rate = (value: number | null) => (value === null ? kNone : `${bytes(value)}/s`);
+const perSecond = (value: number | null) => (value === null ? kNone : `${number(value, value < 10 ? 1 : 0)}/s`);
+
+// The worse of what the replica says and what is known of its agent.
+export function cellTone(one: TopologyReplica): Tone {
+  if (one.health === 'red') return 'bad';
+  const own = replicaTone(one);
+  return one.health === 'yellow' && own === 'good' ? 'warn' : own;
+}
+
+function cellText(one: TopologyReplica): string {
+  if (one.health === 'red') return 'not heard from';
+  return one.state !== 'serving' || one.busy === null ? words(one.state) : `busy ${percent(one.busy)}`;
+}
+
+function stageText(stage: StageView): string {
+  const parts: string[] = [];
+  if (stage.layers !== null) parts.push(plural(stage.layers, 'layer'));
+  if (stage.parameters !== null) parts.push(`${short(stage.parameters)} parameters`);
+  if (stage.memory_bytes !== null) parts.push(bytes(stage.memory_bytes));
+  return parts.join(' · ');
+}
+
+function Heads({ layout, topology, needed }: { layout: Layout; topology: Topology; needed: number }) {
+  return (
+    <>
+      {layout.heads.map((head, i) => {
+        const here = topology.replicas.filter((one) => one.stage === head.stage && (one.state === 'serving' || one.state === 'averaging')).length;
+        return (
+          <div key={head.stage} class="stage-head" style={{ transform: `translateX(${head.x}px)`, width: `${head.width}px`, height: `${kHeadHeight - 8}px` }}>
+            <b>Stage {head.stage}</b> <State tone={here >= needed ? 'good' : 'bad'} text={`${here} of ${needed} or more`} />
+            <span class="muted">{stageText(topology.stages[i]!)}</span>
+          </div>
+        );
+      })}
+    </>
+  );
+}
+
+const kStale = (tone: Tone): Tone => (staleSince.value !== null && (tone === 'good' || tone === 'busy') ? 'off' : tone);
+
+function CellButton(props: { cell: Cell; px: number; name: string; first: boolean; chosen: boolean; choose: (id: string) => void }) {
+  const { replica, x, y } = props.cell;
+  const tone = kStale(cellTone(replica));
+  return (
+    <button type="button" class={`cell ${tone}`} id={`cell-${replica.id}`} aria-pressed={props.chosen} tabIndex={props.chosen || props.first ? 0 : -1}
+      style={{ transform: `translate(${x}px, ${y}px)`, width: `${props.px}px` }}
+      onMouseEnter={() => props.choose(replica.id)} onFocus={() => props.choose(replica.id)}>
+      <span class="who"><Glyph tone={tone} /> {props.name}</span>
+      <span class="what">{cellText(replica)}</span>
+      {replica.busy !== null && <Bar share={replica.busy} tone={tone} label={`busy ${percent(replica.busy)}`} />}
+    </button>
+  );
+}
+
+function Graph(props: { topology: Topology; agents: Agent[]; needed: number; chosen: string | null; choose: (id: string) => void }) {
+  const { topology, chosen, choose } = props;
+  const place = useRef<HTMLDivElement>(null);
+  const [available, measure] = useState(1000);
+  useEffect(() => {
+    const observer = new ResizeObserver(() => measure(place.current?.clientWidth ?? 1000));
+    observer.observe(place.current!);
+    return () => observer.disconnect();
+  }, []);
+  const layout = useMemo(() => layOut(topology, available - 4), [topology, available]);
+  const onKey = (event: KeyboardEvent) => {
+    if (!event.key.startsWith('Arrow')) return;
+    event.preventDefault();
+    const next = neighbour(layout.cells, chosen, event.key);
+    if (next !== null) document.getElementById(`cell-${next}`)?.focus();
+  };
+  return (
+    <div class="scroll topology" ref={place} role="group" aria-label="Stages and replicas; arrow keys lead from one to the next" onKeyDown={onKey}>
+      <div class={chosen === null ? 'graph' : 'graph focused'} style={{ width: `${layout.width}px`, height: `${layout.height}px` }}>
+        <svg class="wires" width={layout.width} height={layout.height} aria-hidden="true">
+          {layout.wires.map(({ link, path, px }) => (
+            <path key={`${link.from}-${link.to}`} d={path} stroke-width={px} class={link.from === chosen || link.to === chosen ? 'near' : ''} />
+          ))}
+        </svg>
+        <Heads layout={layout} topology={topology} needed={props.needed} />
+        {layout.cells.map((cell, i) => (
+          <CellButton key={`${cell.replica.agent}/${cell.replica.device}`} cell={cell} px={layout.cellPx} name={nameOf(cell.replica, props.agents)}
+            first={chosen === null && i === 0} chosen={cell.replica.id === chosen} choose={choose} />
+        ))}
+      </div>
+    </div>
+  );
+}
+
+function Detail({ one, topology, agents }: { one: TopologyReplica | undefined; topology: Topology; agents: Agent[] }) {
+  if (one === undefined) return <p class="empty">Point at a replica, or go to one with the keyboard: its queue, service time and links appear here.</p>;
+  const onward = topology.links.filter((link) => link.from === one.id);
+  const sent = onward.every((link) => link.bytes_per_second === null) ? null : onward.reduce((sum, link) => sum + (link.bytes_per_second ?? 0), 0);
+  const facts: [string, string][] = [
+    ['Queue', one.queued === null ? kNone : plural(one.queued, 'pass', 'passes')],
+    ['Service time', duration(one.service_s)],
+    ['In flight below', number(one.in_flight)],
+    ['Microbatches', perSecond(one.microbatches_per_second)],
+    ['Busy', percent(one.busy)],
+    ['Computed again', number(one.recomputed)],
+    ['Measured speed', one.gflops === null ? kNone : `${short(one.gflops * 1e9)}FLOP/s`],
+    ['Sends', rate(sent)],
+  ];
+  return (
+    <>
+      <p>
+        {one.agent === null ? 'unknown agent' : <Link href={`/agents/${one.agent}`} class="name">{nameOf(one, agents)}</Link>}{' '}
+        <span class="muted">{one.id}, stage {one.stage}, device {one.device}</span> <State tone={cellTone(one)} text={one.health === 'red' ? 'not heard from' : one.state} />
+      </p>
+      <dl class="facts row">
+        {facts.map(([name, value]) => (
+          <div key={name}>
+            <dt>{name}</dt>
+            <dd>{value}</dd>
+          </div>
+        ))}
+      </dl>
+    </>
+  );
+}
+
+function replicaColumns(agents: Agent[]): Column<TopologyReplica>[] {
+  const name = (one: TopologyReplica) => nameOf(one, agents);
+  return [
+    { name: 'Stage', numeric: true, show: (one) => number(one.stage), value: (one) => one.stage },
+    { name: 'Replica', show: (one) => one.id, value: (one) => one.id },
+    { name: 'Agent', show: (one) => (one.agent === null ? name(one) : <Link href={`/agents/${one.agent}`}>{name(one)}</Link>), value: name },
+    { name: 'State', show: (one) => <State tone={cellTone(one)} text={one.health === 'red' ? 'not heard from' : one.state} />, value: (one) => one.state },
+    { name: 'Queue', numeric: true, show: (one) => number(one.queued), value: (one) => one.queued },
+    { name: 'In flight', numeric: true, show: (one) => number(one.in_flight), value: (one) => one.in_flight },
+    { name: 'Service time', numeric: true, show: (one) => duration(one.service_s), value: (one) => one.service_s },
+    { name: 'Microbatches', numeric: true, show: (one) => perSecond(one.microbatches_per_second), value: (one) => one.microbatches_per_second },
+    { name: 'Busy', numeric: true, show: (one) => percent(one.busy), value: (one) => one.busy },
+  ];
+}
+
+const kLinkColumns: Column<TopologyLink>[] = [
+  { name: 'From', show: (one) => one.from, value: (one) => one.from },
+  { name: 'To', show: (one) => one.to, value: (one) => one.to },
+  { name: 'Traffic', numeric: true, show: (one) => rate(one.bytes_per_second), value: (one) => one.bytes_per_second },
+  { name: 'Round trip', numeric: true, show: (one) => duration(one.round_trip_s), value: (one) => one.round_trip_s },
+];
+
+export function TopologyPage({ id }: { id: string }) {
+  const job = useWatch(sources.job(id), [id]);
+  const found = useWatch(sources.topology(id), [id]);
+  const agents = useWatch(sources.agents(true), []);
+  const [chosen, choose] = useState<string | null>(null);
+  const topology = found.value, needed = job.value?.spec.swarm.min_replicas;
+  const known = agents.value ?? [];
+  return (
+    <>
+      <h1 class="breaks">{job.value?.name ?? id}: topology</h1>
+      <JobLinks job={id} at="/topology" />
+      {topology === undefined || needed === undefined ? (
+        <Missing of={job.error !== null ? job : found} what="the topology" />
+      ) : (
+        <>
+          <Card title={`${plural(topology.stages.length, 'stage')}, ${plural(topology.replicas.length, 'replica')}`}>
+            {topology.replicas.length === 0 && <p class="empty">No replica at this moment.</p>}
+            <Graph topology={topology} agents={known} needed={needed} chosen={chosen} choose={choose} />
+            <div class="detail" aria-live="polite">
+              <Detail one={topology.replicas.find((one) => one.id === chosen)} topology={topology} agents={known} />
+            </div>
+          </Card>
+          <div class="columns">
+            <Card title="Replicas">
+              <Table caption="Replicas by stage" columns={replicaColumns(known)} rows={[...topology.replicas].sort((a, b) => a.stage - b.stage)} rowKey={(one) => one.id} file="topology-replicas" />
+            </Card>
+            <Card title="Links">
+              <Table caption="Links" columns={kLinkColumns} rows={topology.links} rowKey={(one) => `${one.from}-${one.to}`} file="topology-links"
+                empty={topology.stages.length > 1 ? 'No traffic has been reported yet.' : 'A job of one stage has no links: its replicas meet only to average.'} />
+            </Card>
+          </div>
+        </>
+      )}
+    </>
+  );
+}

@@ -1,0 +1,38 @@
+// Where a job would be placed now, from the answer of a dry run: whether it can start, the cut, who gets which
+// stage, and what the planner expects of them.
+import type { Plan, StageView } from './api';
+import { bytes, duration, number, percent, plural, short, words } from './format';
+import { Glyph, State, Table, Tile, type Column } from './parts';
+
+type Row = StageView & { who: string[] };
+
+const kColumns: Column<Row>[] = [
+  { name: 'Stage', numeric: true, show: (one) => number(one.stage), value: (one) => one.stage },
+  { name: 'Layers', numeric: true, show: (one) => number(one.layers), value: (one) => one.layers },
+  { name: 'Parameters', numeric: true, show: (one) => short(one.parameters), value: (one) => one.parameters },
+  { name: 'Memory', numeric: true, show: (one) => bytes(one.memory_bytes), value: (one) => one.memory_bytes },
+  { name: 'Replicas', text: true, show: (one) => (one.who.length === 0 ? 'none' : `${one.who.length}: ${one.who.join(', ')}`), value: (one) => one.who.join(' ') },
+];
+
+export function PlanView({ plan }: { plan: Plan }) {
+  const { forecast, devices } = plan;
+  const rows = plan.stages.map((stage): Row => ({ ...stage, who: plan.placement.filter((one) => one.stage === stage.stage).map((one) => one.agent_name) }));
+  return (
+    <>
+      <p>
+        <State tone={plan.placeable ? 'good' : 'warn'} text={plan.placeable ? `it would start now on ${plural(plan.placement.length, 'device')}` : `it would wait: ${words(plan.reason)}`} />
+        {plan.detail !== '' && <span class="muted"> {plan.detail}</span>}
+      </p>
+      <div class="tiles small tight">
+        <Tile label="Tokens per second" value={short(forecast.tokens_per_second)} note="expected, at most" />
+        <Tile label="Inner step" value={duration(forecast.step_s)} note={forecast.bubble === null ? '' : `${percent(forecast.bubble)} of it idle`} />
+        <Tile label="Round" value={duration(forecast.round_s)} note="without averaging" />
+      </div>
+      <Table caption="Stages of the plan" columns={kColumns} rows={rows} rowKey={(one) => one.stage} empty="No cut was found." file="plan" />
+      <p class="under muted">
+        {plural(devices.free, 'free device')}, {number(devices.fitting)} with the memory that it takes ({bytes(plan.memory_needed_bytes)} a replica; the largest has {bytes(plan.memory_largest_bytes)})
+        {devices.missing > 0 && <>; <Glyph tone="warn" /> {number(devices.missing)} missing for the minimum</>}.
+      </p>
+    </>
+  );
+}
