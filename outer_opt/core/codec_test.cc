@@ -1,5 +1,4 @@
-// Goldens by hand, the refusal of what is not finite, and the AVX2 code against its scalar
-// reference.
+// Goldens by hand, sizes, and the refusal of what is not finite.
 #include "outer_opt/core/codec.h"
 
 #include <cmath>
@@ -10,7 +9,6 @@
 #include <gtest/gtest.h>
 
 #include "base/prng.h"
-#include "outer_opt/core/int8_block.h"
 
 namespace shoal::outer_opt {
 namespace {
@@ -128,54 +126,6 @@ TEST(Codec, EmptyRuns) {
   for (const CodecKind kind : {CodecKind::kFp32, CodecKind::kInt8}) {
     EXPECT_EQ(encode(kind, {}).size(), 0u);
     EXPECT_TRUE(decode(kind, {}, 0).empty());
-  }
-}
-
-// Bit patterns of every kind: random magnitudes, ties, zeros, denormals, the largest values.
-std::vector<float> awkward(std::size_t n, std::uint64_t seed) {
-  Prng prng(seed);
-  std::vector<float> values = random_values(n, seed);
-  for (float& v : values) {
-    switch (prng.below(8)) {
-      case 0:
-        v = 0;
-        break;
-      case 1:
-        v = -1e-42f;
-        break;
-      case 2:
-        v = static_cast<float>(prng.range(-255, 255)) * 0.5f;
-        break;
-      default:
-        break;
-    }
-  }
-  if (seed % 5 == 0) values[0] = 127;
-  if (seed % 7 == 0) values[n / 2] = std::numeric_limits<float>::max();
-  return values;
-}
-
-TEST(Kernels, FastOnesGiveTheBitsOfTheReference) {
-  if (&int8_kernels() == &kInt8Reference) GTEST_SKIP() << "this processor has no AVX2";
-  const Int8Kernels &fast = int8_kernels(), &slow = kInt8Reference;
-  for (std::uint64_t seed = 1; seed <= 400; ++seed) {
-    const std::size_t n = seed % 3 == 0 ? 256 : 1 + seed % 256;
-    const std::vector<float> in = awkward(n, seed);
-    Bytes_ a(4 + n), b(4 + n);
-    fast.encode(in.data(), n, a.data());
-    slow.encode(in.data(), n, b.data());
-    ASSERT_EQ(a, b) << seed;
-    std::vector<float> x(n), y(n);
-    EXPECT_EQ(fast.decode(a.data(), n, x.data()), slow.decode(a.data(), n, y.data()));
-    ASSERT_EQ(std::memcmp(x.data(), y.data(), 4 * n), 0) << seed;
-    x = y = random_values(n, seed + 1);
-    fast.accumulate(a.data(), n, 0.3f, x.data());
-    slow.accumulate(a.data(), n, 0.3f, y.data());
-    ASSERT_EQ(std::memcmp(x.data(), y.data(), 4 * n), 0) << seed;
-    const auto* raw = reinterpret_cast<const std::byte*>(in.data());
-    EXPECT_TRUE(fp32_kernels().accumulate(raw, n, 0.3f, x.data()));
-    EXPECT_TRUE(kFp32Reference.accumulate(raw, n, 0.3f, y.data()));
-    ASSERT_EQ(std::memcmp(x.data(), y.data(), 4 * n), 0) << seed;
   }
 }
 
