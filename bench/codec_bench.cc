@@ -1,12 +1,17 @@
 // One thread passes over a vector that fits no cache, in runs of one frame as the reduce does. The
-// rate is that of the fp32 side, so a codec can be set beside memcpy.
+// rate is that of the fp32 side, so a codec can be set beside memcpy. The error is
+// that of one encoding of values with heavy tails.
+#include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <cstdio>
 #include <cstring>
 #include <functional>
+#include <span>
 
 #include <nlohmann/json.hpp>
 
+#include "base/check.h"
 #include "base/prng.h"
 #include "bench/bench.h"
 #include "outer_opt/core/codec.h"
@@ -41,67 +46,116 @@ Rate measure(const CodecOptions& options, std::size_t values, std::string name, 
   return {std::move(name), static_cast<double>(values) * sizeof(float) / median(seconds) * 1e-9};
 }
 
-std::vector<Rate> measure_all(const CodecOptions& options, Buffers& b) {
-  using outer_opt::codec;
-  const auto& int8 = codec(CodecKind::kInt8);
-  const auto& fp32 = codec(CodecKind::kFp32);
-  const std::size_t values = b.in.size();
-  const auto in = [&](std::size_t first, std::size_t n) {
-    return std::span<const float>(b.in).subspan(first, n);
-  };
-  const auto out = [&](std::size_t first, std::size_t n) {
-    return std::span(b.out).subspan(first, n);
-  };
-  const auto bytes = [&](std::size_t first, std::size_t n) {
-    return std::span(b.encoded).subspan(int8.encoded_size(first), int8.encoded_size(n));
-  };
-  bool good = true;
-  std::vector<Rate> rates;
-  rates.push_back(measure(options, values, "memcpy", [&](std::size_t f, std::size_t n) {
-    std::memcpy(out(f, n).data(), in(f, n).data(), n * sizeof(float));
-  }));
-  rates.push_back(measure(options, values, "int8 encode", [&](std::size_t f, std::size_t n) {
-    int8.encode(in(f, n), bytes(f, n));
-  }));
-  rates.push_back(measure(options, values, "int8 decode", [&](std::size_t f, std::size_t n) {
-    good &= int8.decode(bytes(f, n), out(f, n)).ok();
-  }));
-  rates.push_back(measure(options, values, "int8 accumulate", [&](std::size_t f, std::size_t n) {
-    good &= int8.accumulate(bytes(f, n), 0.5f, out(f, n)).ok();
-  }));
-  rates.push_back(measure(options, values, "fp32 accumulate", [&](std::size_t f, std::size_t n) {
-    good &= fp32.accumulate(std::as_bytes(in(f, n)), 0.5f, out(f, n)).ok();
-  }));
-  if (!good) rates.clear();
-  return rates;
+// What a codec costs and what it loses.
+struct Loss {
+  CodecKind kind;
+  double bits_per_value, relative_error;  // Euclidean norm of the error by that of the values
+};
+
+// Heavy tails, as pseudo-gradients have them: each run of 1,000 values has a scale of its own, and
+// one value in a hundred is ten times as large.
+std::vector<float> heavy_tailed(std::size_t n) {
+  Prng prng(1);
+  std::vector<float> values(n);
+  float scale = 1;
+  for (std::size_t i = 0; i < n; ++i) {
+    if (i % 1000 == 0) scale = 1e-3f * static_cast<float>(prng.exponential(1));
+    values[i] = scale * static_cast<float>(prng.normal()) * (prng.below(100) == 0 ? 10.0f : 1.0f);
+  }
+  return values;
 }
 
-}  // namespace
-
-int run_codec(const CodecOptions& options) {
-  Buffers buffers;
-  Prng prng(1);
-  buffers.in.resize(static_cast<std::size_t>(options.values));
-  for (float& value : buffers.in) value = static_cast<float>(prng.unit() - 0.5);
-  buffers.out.resize(buffers.in.size());
-  buffers.encoded.resize(outer_opt::codec(CodecKind::kInt8).encoded_size(buffers.in.size()));
-  const auto rates = measure_all(options, buffers);
-  if (rates.empty()) return std::fputs("shoal-bench: a codec refused its own output\n", stderr), 1;
-  if (!options.json) {
-    std::printf("%-16s %10s %10s\n", "codec", "GB/s fp32", "of memcpy");
-    for (const Rate& r : rates) {
-      std::printf("%-16s %10.2f %9.0f %%\n", r.name.c_str(), r.gb_per_s,
-                  100 * r.gb_per_s / rates[0].gb_per_s);
-    }
-    return 0;
+Loss loss_of(CodecKind kind, std::span<const float> in) {
+  const outer_opt::Codec& codec = outer_opt::codec(kind);
+  std::vector<std::byte> bytes(codec.encoded_size(in.size()));
+  std::vector<float> out(in.size());
+  codec.encode(in, bytes);
+  SHOAL_CHECK(codec.decode(bytes, out).ok());
+  double error = 0, norm = 0;
+  for (std::size_t i = 0; i < in.size(); ++i) {
+    const double x = in[i], difference = static_cast<double>(out[i]) - x;
+    error += difference * difference;
+    norm += x * x;
   }
+  const double bits = 8.0 * static_cast<double>(bytes.size()) / static_cast<double>(in.size());
+  return {kind, bits, std::sqrt(error / norm)};
+}
+
+Rate measure_memcpy(const CodecOptions& options, Buffers& b) {
+  return measure(options, b.in.size(), "memcpy", [&](std::size_t first, std::size_t n) {
+    std::memcpy(&b.out[first], &b.in[first], n * sizeof(float));
+  });
+}
+
+void measure_codec(const CodecOptions& options, CodecKind kind, Buffers& b,
+                   std::vector<Rate>& rates) {
+  const outer_opt::Codec& codec = outer_opt::codec(kind);
+  const auto bytes = [&](std::size_t first, std::size_t n) {
+    return std::span(b.encoded).subspan(codec.encoded_size(first), codec.encoded_size(n));
+  };
+  const std::string name = to_string(kind);
+  bool good = true;
+  rates.push_back(measure(options, b.in.size(), name + " encode", [&](auto first, auto n) {
+    codec.encode(std::span(b.in).subspan(first, n), bytes(first, n));
+  }));
+  rates.push_back(measure(options, b.in.size(), name + " decode", [&](auto first, auto n) {
+    good &= codec.decode(bytes(first, n), std::span(b.out).subspan(first, n)).ok();
+  }));
+  rates.push_back(measure(options, b.in.size(), name + " accumulate", [&](auto first, auto n) {
+    good &= codec.accumulate(bytes(first, n), 0.5f, std::span(b.out).subspan(first, n)).ok();
+  }));
+  SHOAL_CHECK(good, "a codec refused its own output");
+}
+
+void print_table(const std::vector<Rate>& rates, const std::vector<Loss>& losses) {
+  std::printf("%-16s %10s %10s\n", "operation", "GB/s fp32", "of memcpy");
+  for (const Rate& r : rates) {
+    std::printf("%-16s %10.2f %9.0f %%\n", r.name.c_str(), r.gb_per_s,
+                100 * r.gb_per_s / rates[0].gb_per_s);
+  }
+  std::printf("\n%-16s %10s %12s\n", "codec", "bits/value", "error");
+  for (const Loss& l : losses) {
+    std::printf("%-16s %10.3f %11.4f %%\n", to_string(l.kind), l.bits_per_value,
+                100 * l.relative_error);
+  }
+}
+
+void print_json(const CodecOptions& options, const std::vector<Rate>& rates,
+                const std::vector<Loss>& losses) {
   nlohmann::ordered_json json = {{"name", "codec"}, {"values", options.values}, {"threads", 1}};
   for (const Rate& r : rates) {
     json["results"].push_back({{"name", r.name},
                                {"gb_per_s", r.gb_per_s},
                                {"of_memcpy", r.gb_per_s / rates[0].gb_per_s}});
   }
+  for (const Loss& l : losses) {
+    json["codecs"].push_back({{"name", to_string(l.kind)},
+                              {"bits_per_value", l.bits_per_value},
+                              {"relative_error", l.relative_error}});
+  }
   std::printf("%s\n", json.dump(2).c_str());
+}
+
+}  // namespace
+
+int run_codec(const CodecOptions& options) {
+  Buffers buffers;
+  buffers.in = heavy_tailed(static_cast<std::size_t>(options.values));
+  buffers.out.resize(buffers.in.size());
+  buffers.encoded.resize(buffers.in.size() * sizeof(float));
+  std::vector<Rate> rates{measure_memcpy(options, buffers)};
+  std::vector<Loss> losses;
+  const std::size_t sample = std::min(buffers.in.size(), std::size_t{1} << 20);
+  for (const CodecKind kind : outer_opt::kDenseCodecs) {
+    std::fill(buffers.out.begin(), buffers.out.end(), 0.0f);
+    measure_codec(options, kind, buffers, rates);
+    losses.push_back(loss_of(kind, std::span(buffers.in).first(sample)));
+  }
+  if (options.json) {
+    print_json(options, rates, losses);
+  } else {
+    print_table(rates, losses);
+  }
   return 0;
 }
 

@@ -22,6 +22,7 @@ Status not_finite() {
 // A run is cut into blocks of `block` values; each has its scale in front and `bits` per value.
 struct Layout {
   std::size_t block, scale_bytes, bits;
+  double error_bound;
 };
 
 class BlockCodec final : public Codec {
@@ -35,6 +36,8 @@ class BlockCodec final : public Codec {
     const std::size_t rest = values % layout_.block;
     return values / layout_.block * block_size(layout_.block) + (rest > 0 ? block_size(rest) : 0);
   }
+
+  double error_bound() const override { return layout_.error_bound; }
 
   void encode(std::span<const float> in, std::span<std::byte> out) const override {
     SHOAL_CHECK(out.size() == encoded_size(in.size()));
@@ -84,20 +87,38 @@ class BlockCodec final : public Codec {
 };
 
 constexpr std::size_t kNoBlocks = std::size_t{1} << 32;  // longer than any run
+static_assert(kCodecRun % kInt8Block == 0 && kCodecRun % kNibbleBlock == 0);
+constexpr double kScaleExcess = 1 + 0x1p-7;  // of a scale that was rounded up to bf16
 
 }  // namespace
 
 const Codec& codec(CodecKind kind) {
   static const KernelSet& kernels = fastest_kernels();
-  static const BlockCodec fp32(CodecKind::kFp32, {kNoBlocks, 0, 32}, kernels.fp32);
-  static const BlockCodec int8(CodecKind::kInt8, {kInt8Block, 4, 8}, kernels.int8);
+  static const BlockCodec fp32(CodecKind::kFp32, {kNoBlocks, 0, 32, 0}, kernels.fp32);
+  static const BlockCodec fp16(CodecKind::kFp16, {kNoBlocks, 0, 16, 0x1p-11}, kernels.fp16);
+  static const BlockCodec bf16(CodecKind::kBf16, {kNoBlocks, 0, 16, 0x1p-8}, kernels.bf16);
+  static const BlockCodec int8(CodecKind::kInt8, {kInt8Block, 4, 8, 0.5 / 127}, kernels.int8);
+  static const BlockCodec int4(CodecKind::kInt4, {kNibbleBlock, 2, 4, kScaleExcess * 0.5 / 7},
+                               kernels.int4);
+  static const BlockCodec e3m0(CodecKind::kE3m0, {kNibbleBlock, 2, 4, kScaleExcess * 0.25},
+                               kernels.e3m0);
   switch (kind) {
     case CodecKind::kFp32:
       return fp32;
+    case CodecKind::kFp16:
+      return fp16;
+    case CodecKind::kBf16:
+      return bf16;
     case CodecKind::kInt8:
       return int8;
+    case CodecKind::kInt4:
+      return int4;
+    case CodecKind::kE3m0:
+      return e3m0;
+    case CodecKind::kSparse2:
+      break;
   }
-  SHOAL_CHECK(false, "unknown codec");
+  SHOAL_CHECK(false, "no such dense codec");
   return fp32;
 }
 
