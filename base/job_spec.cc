@@ -334,8 +334,28 @@ const char* to_string(Precision value) { return value == Precision::kFp32 ? "fp3
 const char* to_string(SyncAlgorithm value) {
   return value == SyncAlgorithm::kNone ? "none" : "diloco";
 }
-const char* to_string(Topology) { return "butterfly"; }
-const char* to_string(CodecKind value) { return value == CodecKind::kFp32 ? "fp32" : "int8"; }
+const char* to_string(Topology value) {
+  return value == Topology::kButterfly ? "butterfly" : "allgather";
+}
+const char* to_string(CodecKind value) {
+  switch (value) {
+    case CodecKind::kFp32:
+      return "fp32";
+    case CodecKind::kInt8:
+      return "int8";
+    case CodecKind::kFp16:
+      return "fp16";
+    case CodecKind::kBf16:
+      return "bf16";
+    case CodecKind::kInt4:
+      return "int4";
+    case CodecKind::kE3m0:
+      return "e3m0";
+    case CodecKind::kSparse2:
+      return "sparse2";
+  }
+  return "?";
+}
 const char* to_string(ActivationCodec value) {
   switch (value) {
     case ActivationCodec::kFp32:

@@ -20,8 +20,10 @@ enum class Tokenizer {
 enum class Schedule { kCosine, kConstant };  // after the warm-up
 enum class Precision { kFp32, kBf16 };
 enum class SyncAlgorithm { kNone, kDiloco };
-enum class Topology { kButterfly };
-enum class CodecKind { kFp32, kInt8 };
+enum class Topology { kButterfly, kAllgather };
+// How pseudo-gradients travel (outer_opt/core/codec.h); the order is that of the numbers on the
+// wire.
+enum class CodecKind { kFp32, kInt8, kFp16, kBf16, kInt4, kE3m0, kSparse2 };
 // What crosses a stage boundary; int8: one fp32 scale per block.
 enum class ActivationCodec { kFp32, kBf16, kInt8 };
 enum class Recompute { kKeep, kRecompute };  // keep the graph, or only the stage's input

@@ -245,6 +245,7 @@ TEST(JobSpec, Words) {
   EXPECT_STREQ(to_string(SyncAlgorithm::kDiloco), "diloco");
   EXPECT_STREQ(to_string(Topology::kButterfly), "butterfly");
   EXPECT_STREQ(to_string(CodecKind::kInt8), "int8");
+  EXPECT_STREQ(to_string(CodecKind::kE3m0), "e3m0");
 }
 
 }  // namespace

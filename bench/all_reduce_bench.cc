@@ -16,6 +16,7 @@
 #include "bench/bench.h"
 #include "bench/gloo_ring.h"
 #include "bench/worker_processes.h"
+#include "outer_opt/core/codec.h"
 #include "outer_opt/transport/peer_node.h"
 
 namespace shoal::bench {
@@ -35,7 +36,7 @@ class Member {
     if (verb == "members") return meet(words);
     const auto begin = std::chrono::steady_clock::now();
     std::int64_t sent = 0;
-    const std::string failure = verb == "gloo" ? run_gloo() : run_ours(verb == "int8", sent);
+    const std::string failure = verb == "gloo" ? run_gloo() : run_ours(verb, sent);
     const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - begin;
     if (!failure.empty()) return "failed " + failure;
     return std::to_string(spent.count()) + " " + std::to_string(sent);
@@ -66,10 +67,12 @@ class Member {
     return "ready";
   }
 
-  std::string run_ours(bool int8, std::int64_t& sent) {
+  std::string run_ours(const std::string& codec, std::int64_t& sent) {
     ++plan_.key.round;
     plan_.attempt = 1;
-    plan_.codec = int8 ? CodecKind::kInt8 : CodecKind::kFp32;
+    for (const CodecKind kind : outer_opt::kDenseCodecs) {
+      if (codec == to_string(kind)) plan_.codec = kind;
+    }
     const auto result = node_->reduce(plan_, plan_.members[rank_].replica, input_, average_, {});
     if (!result.ok) return result.error.detail;
     sent = result.outcome.stats.sent.count();
@@ -114,12 +117,12 @@ bool add(const std::vector<std::string>& answers, Series& series) {
   return !answers.empty();
 }
 
-std::vector<std::string> kinds() {
+std::vector<std::string> kinds_of(const AllReduceOptions& options) {
+  std::vector<std::string> kinds = options.codecs;
 #ifdef SHOAL_HAVE_GLOO
-  return {"fp32", "int8", "gloo"};
-#else
-  return {"fp32", "int8"};
+  kinds.emplace_back("gloo");
 #endif
+  return kinds;
 }
 
 bool measure(const AllReduceOptions& options, const std::string& folder,
@@ -132,7 +135,7 @@ bool measure(const AllReduceOptions& options, const std::string& folder,
   for (const std::string& address : workers.ask("start")) members += " " + address;
   if (workers.ask(members).empty()) return false;
   for (int i = 0; i <= options.repeats; ++i) {
-    for (const std::string& kind : kinds()) {
+    for (const std::string& kind : kinds_of(options)) {
       Series warm_up;  // the first of each connects and touches the pages
       if (!add(workers.ask(kind), i == 0 ? warm_up : results[kind])) return false;
     }
@@ -154,7 +157,7 @@ void print(const AllReduceOptions& options, const std::map<std::string, Series>&
     std::printf("%-6s %10s %12s %14s %10s\n", "kind", "seconds", "GB/s fp32", "MB sent each",
                 "x gloo");
   }
-  for (const std::string& kind : kinds()) {
+  for (const std::string& kind : kinds_of(options)) {
     const Series& series = results.at(kind);
     const double s = median(series.seconds);
     const double ratio = ring_s > 0 ? ring_s / s : 0;

@@ -19,7 +19,8 @@ int run_codec(const CodecOptions& options);
 struct AllReduceOptions {
   int processes = 4;
   std::int64_t values = 64 << 20;
-  int repeats = 5;  // of each kind, interleaved
+  int repeats = 5;                                     // of each kind, interleaved
+  std::vector<std::string> codecs = {"fp32", "int8"};  // words of CodecKind
   bool json = false;
 };
 int run_all_reduce(const AllReduceOptions& options);

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "bench/bench.h"
+#include "outer_opt/core/codec.h"
 
 namespace shoal::bench {
 
@@ -70,17 +71,22 @@ int run(int argc, char** argv) {
   PlannerOptions planner;
   PipelineOptions pipeline;
 
-  CLI::App* codec_command = app.add_subcommand("codec", "int8 and fp32 codecs beside memcpy");
+  CLI::App* codec_command = app.add_subcommand("codec", "Every codec beside memcpy, and its error");
   codec_command->add_option("--values", codec.values, "fp32 values per pass")
       ->check(CLI::Range(std::int64_t{1024}, std::int64_t{1} << 32));
   codec_command->add_option("--repeats", codec.repeats)->check(CLI::Range(1, 1000));
 
-  CLI::App* reduce_command = app.add_subcommand(
-      "all-reduce", "Processes on loopback: fp32, int8 and gloo's ring, if built in");
+  CLI::App* reduce_command =
+      app.add_subcommand("all-reduce", "Processes on loopback beside gloo's ring, if built in");
   reduce_command->add_option("--processes", all_reduce.processes)->check(CLI::Range(1, 64));
   reduce_command->add_option("--values", all_reduce.values, "fp32 values per process")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 32));
   reduce_command->add_option("--repeats", all_reduce.repeats)->check(CLI::Range(1, 1000));
+  std::vector<std::string> words;
+  for (const CodecKind kind : outer_opt::kDenseCodecs) words.emplace_back(to_string(kind));
+  reduce_command->add_option("--codecs", all_reduce.codecs, "Of " + CLI::detail::join(words))
+      ->delimiter(',')
+      ->check(CLI::IsMember(words));
 
   CLI::App* planner_command =
       app.add_subcommand("planner", "Assignment, wiring and the pipeline simulator");

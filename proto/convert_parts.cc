@@ -46,7 +46,7 @@ struct Words<Topology> {
 };
 template <>
 struct Words<CodecKind> {
-  static constexpr CodecKind kLast = CodecKind::kInt8;
+  static constexpr CodecKind kLast = CodecKind::kE3m0;
 };
 
 template <typename E>

@@ -34,7 +34,8 @@ constexpr std::array kWords<SyncAlgorithm>{SyncAlgorithm::kNone, SyncAlgorithm::
 template <>
 constexpr std::array kWords<Topology>{Topology::kButterfly};
 template <>
-constexpr std::array kWords<CodecKind>{CodecKind::kFp32, CodecKind::kInt8};
+constexpr std::array kWords<CodecKind>{CodecKind::kFp32, CodecKind::kFp16, CodecKind::kBf16,
+                                       CodecKind::kInt8, CodecKind::kInt4, CodecKind::kE3m0};
 template <>
 constexpr std::array kWords<ActivationCodec>{ActivationCodec::kFp32, ActivationCodec::kBf16,
                                              ActivationCodec::kInt8};

@@ -13,30 +13,11 @@
 namespace shoal::outer_opt {
 namespace {
 
-Error refuse(std::string field, std::string message) {
-  return Error{Code::kValidation, std::move(message), std::move(field),
-               "the coordinator and this replica disagree; the attempt is planned again"};
-}
-
-Status check_member(const ReduceMember& member, std::int64_t part_first) {
-  const std::string name = to_string(member.replica);
-  if (!(member.weight >= 0) || !std::isfinite(member.weight)) {
-    return refuse("members.weight", name + " has the weight " + std::to_string(member.weight));
-  }
-  if (!(member.clip_factor > 0 && member.clip_factor <= 1)) {
-    return refuse("members.clip_factor", name + " has " + std::to_string(member.clip_factor));
-  }
-  if (member.part_first != part_first || member.part_count < 0) {
-    return refuse("members.part_first", "the part of " + name + " leaves a gap or overlaps");
-  }
-  return {};
-}
-
 // Calls use(encoded, first, count) for runs of whole blocks that cover `count` values. Runs lie in
 // one piece; a block that is cut between pieces is copied together first.
 template <typename Use>
 Status for_each_run(const Codec& codec, Pieces pieces, std::size_t count, Use use) {
-  constexpr std::size_t kBlock = kInt8Block;
+  constexpr std::size_t kBlock = kCodecRun;
   const std::size_t unit = codec.encoded_size(kBlock);
   std::array<std::byte, kBlock * sizeof(float)> scratch;
   std::size_t piece = 0, offset = 0;
@@ -71,28 +52,27 @@ Status for_each_run(const Codec& codec, Pieces pieces, std::size_t count, Use us
 
 Status ButterflySession::check(const ReducePlan& plan, ReplicaId self, std::int64_t frame_values,
                                std::size_t pseudo_gradient_count, std::size_t average_count) {
-  const auto count = static_cast<std::size_t>(plan.value_count);
-  if (frame_values < 1 || frame_values > kFrameValuesMax) {
-    return refuse("frame_values", "must be in [1, 1048576], got " + std::to_string(frame_values));
+  if (plan.topology != Topology::kButterfly) {
+    return refused_plan("topology",
+                        std::string("must be butterfly, got ") + to_string(plan.topology));
   }
-  if (plan.value_count < 0 || average_count != count) {
-    return refuse("value_count", "the plan has " + std::to_string(plan.value_count) +
-                                     " values, this replica " + std::to_string(average_count));
+  if (std::ranges::find(kDenseCodecs, plan.codec) == kDenseCodecs.end()) {
+    return refused_plan("codec", std::string(to_string(plan.codec)) + " has no sum to be averaged");
   }
-  const ReduceMember* me = nullptr;
+  if (Status s = check_plan_members(plan, self, frame_values, average_count); !s.ok()) return s;
   std::int64_t at = 0;
   for (const ReduceMember& member : plan.members) {
-    if (Status s = check_member(member, at); !s.ok()) return s;
+    if (member.part_first != at || member.part_count < 0) {
+      return refused_plan("members.part_first",
+                          "the part of " + to_string(member.replica) + " leaves a gap or overlaps");
+    }
     at += member.part_count;
-    if (member.replica != self) continue;
-    if (me != nullptr) return refuse("members", to_string(self) + " is there twice");
-    me = &member;
   }
-  if (at != plan.value_count) return refuse("members", "the parts do not cover the vector");
-  if (me == nullptr) return refuse("members", to_string(self) + " is not one of them");
-  if (me->weight > 0 && pseudo_gradient_count != count) {
-    return refuse("members.weight",
-                  to_string(self) + " is to contribute but has no pseudo-gradient");
+  if (at != plan.value_count) return refused_plan("members", "the parts do not cover the vector");
+  const bool contributes = plan.members[index_of(plan, self)].weight > 0;
+  if (contributes && pseudo_gradient_count != average_count) {
+    return refused_plan("members.weight",
+                        to_string(self) + " is to contribute but has no pseudo-gradient");
   }
   return {};
 }
@@ -105,15 +85,12 @@ ButterflySession::ButterflySession(const ReducePlan& plan, ReplicaId self,
       pseudo_gradient_(pseudo_gradient),
       average_(average) {
   SHOAL_CHECK(check(plan, self, frame_values, pseudo_gradient.size(), average.size()).ok());
-  double heaviest = 0;
-  for (const ReduceMember& m : plan_.members) heaviest = std::max(heaviest, m.weight);
+  self_ = index_of(plan_, self);
+  share_ = weight_shares(plan_);
   std::int64_t chunks = 0;
   for (int i = 0; i < members(); ++i) {
-    const ReduceMember& m = plan_.members[i];
-    if (m.replica == self) self_ = i;
     if (contributes(i)) order_.push_back(i);
-    share_.push_back(heaviest > 0 ? m.weight / heaviest : 0);
-    factor_.push_back(static_cast<float>(share_[i] * m.clip_factor));
+    factor_.push_back(static_cast<float>(share_[i] * plan_.members[i].clip_factor));
     checksum_base_.push_back(chunks);
     chunks += chunks_of(i);
   }
@@ -311,14 +288,7 @@ std::optional<Work> ButterflySession::local_work() {
 }
 
 void ButterflySession::finish(const Work& work, const WorkResult& result) {
-  if (!result.status.ok()) {
-    const Error& error = result.status.error();
-    const bool blame = work.peer >= 0 && error.code != Code::kInternal;
-    return fail({blame ? ReduceFailure::kBadFrame : ReduceFailure::kInternal,
-                 blame ? work.peer : -1,
-                 blame ? to_string(plan_.members[work.peer].replica) + ": " + error.message
-                       : error.message});
-  }
+  if (!result.status.ok()) return fail(failure_of(plan_, work, result.status.error()));
   const bool average = work.kind == FrameKind::kAverage;
   if (average || work.last)
     checksums_[checksum_base_[work.part] + work.chunk] = result.values_checksum;

@@ -9,66 +9,20 @@
 // equal ones are exactly 1), encodes each averaged chunk once, and everybody, the owner too,
 // decodes the same bytes. Its own contribution and the sum are never encoded.
 //
-// Nothing is queued: the driver pulls frames to send when a stream can take one, and offers a
-// received frame until it is admitted, which is its back-pressure on the stream. Work on tensors is
-// separate from the decisions: admit(), local_work(), finish() and the rest of the members are to
-// be serialised by the driver (one lock); run() and encode() take no part in that and may run in
-// parallel for different works. The contributions are summed in place in `average`; beside that a
-// session holds the encoding of its own averaged part (int8 only).
+// The words between it and its driver are in reduce_session.h. The contributions are summed in
+// place in `average`; beside that a session holds the encoding of its own averaged part (not with
+// fp32).
 //
 // A lost member that owns no part is left out of the chunks it had not delivered. A lost owner
 // breaks the attempt unless everything it owed us has arrived.
 #pragma once
 
-#include <array>
 #include <optional>
-#include <string>
 #include <vector>
 
-#include "outer_opt/core/frame.h"
-#include "outer_opt/core/round.h"
+#include "outer_opt/core/reduce_session.h"
 
 namespace shoal::outer_opt {
-
-enum class SessionState { kRunning, kDone, kBroken };
-
-// An outgoing frame; valid until the session ends.
-struct FrameRef {
-  FrameKind kind = FrameKind::kContribution;
-  int peer = 0;  // index of the receiver in the plan's members
-  int part = 0;
-  std::int64_t chunk = 0, first = 0, count = 0;
-};
-
-// A piece of arithmetic on one chunk, fixed by admit() or local_work(). Opaque to the driver.
-struct Work {
-  struct Term {
-    int member = 0;
-    float factor = 0;
-  };
-  FrameKind kind = FrameKind::kContribution;
-  int peer = -1;  // whose frame it needs; -1: none
-  std::optional<FrameHeader> header;
-  int part = 0;
-  std::int64_t chunk = 0, first = 0, count = 0;
-  std::array<Term, 2> terms;  // contributions to add, in order
-  int term_count = 0;
-  bool fresh = false;  // nothing was added to this chunk before
-  bool last = false;   // the sum is complete: divide, encode, decode
-  float inverse = 0;   // 1 / sum of the weights, with `last`
-};
-
-struct WorkResult {
-  Status status;
-  // Of an averaged chunk that is complete now: its values, and the payload that carries it.
-  std::uint64_t values_checksum = 0, payload_checksum = 0;
-};
-
-struct SessionFailure {
-  ReduceFailure failure = ReduceFailure::kInternal;
-  int peer = -1;  // index of the member that was the cause, -1: none
-  std::string detail;
-};
 
 class ButterflySession {
  public:

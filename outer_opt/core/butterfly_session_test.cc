@@ -189,22 +189,24 @@ void expect_all_done_and_equal(Swarm& swarm) {
 }
 
 TEST(Butterfly, SmallIntegersAveragedExactly) {
-  for (const CodecKind codec : {CodecKind::kFp32, CodecKind::kInt8}) {
+  for (const CodecKind codec : kDenseCodecs) {
     ReducePlan plan = make_plan(codec, 6, {1, 1, 2});
     plan.members[2].clip_factor = 0.5;
-    // (1*a + 1*b + 2*0.5*c) / 4; each part of two values has a largest average of 127 and an exact
-    // scale.
-    Swarm swarm(plan, 2,
-                {{127, 4, 127, 4, 127, 4}, {127, 0, 127, 0, 127, 0}, {254, 4, 254, 4, 254, 4}});
+    // (1*a + 1*b + 2*0.5*c) / 4; the largest value of each part of two gives an exact scale, of
+    // which the other one is a magnitude.
+    const float top = codec == CodecKind::kInt4 ? 7 : codec == CodecKind::kE3m0 ? 64 : 127;
+    Swarm swarm(
+        plan, 2,
+        {{top, 4, top, 4, top, 4}, {top, 0, top, 0, top, 0}, {2 * top, 4, 2 * top, 4, 2 * top, 4}});
     Prng prng(1);
     swarm.run(prng);
     expect_all_done_and_equal(swarm);
-    EXPECT_EQ(swarm.averages[0], (std::vector<float>{127, 2, 127, 2, 127, 2}));
+    EXPECT_EQ(swarm.averages[0], (std::vector<float>{top, 2, top, 2, top, 2}));
   }
 }
 
 TEST(Butterfly, AnyOrderOfArrivalGivesTheSameBits) {
-  for (const CodecKind codec : {CodecKind::kFp32, CodecKind::kInt8}) {
+  for (const CodecKind codec : kDenseCodecs) {
     for (std::size_t n = 1; n <= 5; ++n) {
       std::vector<double> weights;
       for (std::size_t i = 0; i < n; ++i) weights.push_back(100.0 + 37.0 * static_cast<double>(i));
@@ -239,7 +241,7 @@ TEST(Butterfly, IsTheWeightedMean) {
 TEST(Butterfly, UnevenPartsEmptyPartsAndFewValues) {
   const std::vector<std::vector<double>> shares = {
       {1, 5, 0, 2}, {0, 0, 0, 1}, {1, 1, 1, 1}, {3, 0, 3, 0}};
-  for (const CodecKind codec : {CodecKind::kFp32, CodecKind::kInt8}) {
+  for (const CodecKind codec : kDenseCodecs) {
     for (const auto& share : shares) {
       for (const std::int64_t values : {0, 1, 2, 3, 5, 300, 1024}) {
         const ReducePlan plan = make_plan(codec, values, {1, 2, 0, 4}, share);
@@ -253,7 +255,7 @@ TEST(Butterfly, UnevenPartsEmptyPartsAndFewValues) {
 }
 
 TEST(Butterfly, NobodyContributesGivesZeros) {
-  for (const CodecKind codec : {CodecKind::kFp32, CodecKind::kInt8}) {
+  for (const CodecKind codec : kDenseCodecs) {
     const ReducePlan plan = make_plan(codec, 100, {0, 0, 0});
     Swarm swarm(plan, 16, {{}, {}, {}});
     Prng prng(1);
@@ -266,7 +268,7 @@ TEST(Butterfly, NobodyContributesGivesZeros) {
 // 3 members, 4 chunks per part; each is killed after every possible number of hops. The survivors
 // are done with equal bits, or broken and blame the dead one; nobody hangs half-way.
 TEST(Butterfly, LosingAnyMemberAtAnyMoment) {
-  for (const CodecKind codec : {CodecKind::kFp32, CodecKind::kInt8}) {
+  for (const CodecKind codec : kDenseCodecs) {
     for (const bool owner : {true, false}) {
       const ReducePlan plan =
           make_plan(codec, 96, {1, 2, 3},
@@ -410,6 +412,8 @@ TEST(Butterfly, RefusesPlansThatDoNotFit) {
     return !ButterflySession::check(plan, ReplicaId(10), 4, pg, avg).ok();
   };
   EXPECT_FALSE(refused([](ReducePlan&) {}));
+  EXPECT_TRUE(refused([](ReducePlan& p) { p.topology = Topology::kAllgather; }));
+  EXPECT_TRUE(refused([](ReducePlan& p) { p.codec = CodecKind::kSparse2; }));
   EXPECT_TRUE(refused([](ReducePlan&) {}, 0));
   EXPECT_TRUE(refused([](ReducePlan&) {}, 10, 9));
   EXPECT_TRUE(refused([](ReducePlan& p) { p.members[0].replica = ReplicaId(99); }));

@@ -1,12 +1,11 @@
-// The codecs as loops over blocks; the arithmetic is in int8_block.cc.
+// The codecs as loops over blocks; the arithmetic is in the *_kernels.cc.
 #include "outer_opt/core/codec.h"
 
 #include <algorithm>
-#include <cstring>
 #include <string>
 
 #include "base/check.h"
-#include "outer_opt/core/int8_block.h"
+#include "outer_opt/core/codec_kernels.h"
 
 namespace shoal::outer_opt {
 namespace {
@@ -20,54 +19,40 @@ Status not_finite() {
   return Error{Code::kDataLoss, "an encoded run holds a value that is not finite"};
 }
 
-class Fp32Codec final : public Codec {
- public:
-  CodecKind kind() const override { return CodecKind::kFp32; }
-  std::size_t encoded_size(std::size_t values) const override { return values * sizeof(float); }
-
-  void encode(std::span<const float> in, std::span<std::byte> out) const override {
-    SHOAL_CHECK(out.size() == encoded_size(in.size()));
-    if (!in.empty()) std::memcpy(out.data(), in.data(), out.size());
-  }
-
-  Status decode(std::span<const std::byte> in, std::span<float> out) const override {
-    if (in.size() != encoded_size(out.size()))
-      return wrong_size(encoded_size(out.size()), in.size());
-    return fp32_kernels().copy(in.data(), out.size(), out.data()) ? Status() : not_finite();
-  }
-
-  Status accumulate(std::span<const std::byte> in, float factor,
-                    std::span<float> sum) const override {
-    if (in.size() != encoded_size(sum.size()))
-      return wrong_size(encoded_size(sum.size()), in.size());
-    const bool good = fp32_kernels().accumulate(in.data(), sum.size(), factor, sum.data());
-    return good ? Status() : not_finite();
-  }
+// A run is cut into blocks of `block` values; each has its scale in front and `bits` per value.
+struct Layout {
+  std::size_t block, scale_bytes, bits;
+  double error_bound;
 };
 
-class Int8Codec final : public Codec {
+class BlockCodec final : public Codec {
  public:
-  CodecKind kind() const override { return CodecKind::kInt8; }
+  BlockCodec(CodecKind kind, const Layout& layout, const CodecKernels& kernels)
+      : kind_(kind), layout_(layout), kernels_(kernels) {}
+
+  CodecKind kind() const override { return kind_; }
+
   std::size_t encoded_size(std::size_t values) const override {
-    return values + sizeof(float) * ((values + kBlock - 1) / kBlock);
+    const std::size_t rest = values % layout_.block;
+    return values / layout_.block * block_size(layout_.block) + (rest > 0 ? block_size(rest) : 0);
   }
+
+  double error_bound() const override { return layout_.error_bound; }
 
   void encode(std::span<const float> in, std::span<std::byte> out) const override {
     SHOAL_CHECK(out.size() == encoded_size(in.size()));
-    const Int8Kernels& kernels = int8_kernels();
-    for (std::size_t i = 0, at = 0; i < in.size(); i += kBlock, at += kBlock + sizeof(float)) {
-      kernels.encode(&in[i], std::min(kBlock, in.size() - i), &out[at]);
-    }
+    for_each_block(in.size(), [&](std::size_t i, std::size_t n, std::size_t at) {
+      kernels_.encode(&in[i], n, &out[at]);
+    });
   }
 
   Status decode(std::span<const std::byte> in, std::span<float> out) const override {
     if (in.size() != encoded_size(out.size()))
       return wrong_size(encoded_size(out.size()), in.size());
-    const Int8Kernels& kernels = int8_kernels();
     bool good = true;
-    for (std::size_t i = 0, at = 0; i < out.size(); i += kBlock, at += kBlock + sizeof(float)) {
-      good &= kernels.decode(&in[at], std::min(kBlock, out.size() - i), &out[i]);
-    }
+    for_each_block(out.size(), [&](std::size_t i, std::size_t n, std::size_t at) {
+      good &= kernels_.decode(&in[at], n, &out[i]);
+    });
     return good ? Status() : not_finite();
   }
 
@@ -75,30 +60,65 @@ class Int8Codec final : public Codec {
                     std::span<float> sum) const override {
     if (in.size() != encoded_size(sum.size()))
       return wrong_size(encoded_size(sum.size()), in.size());
-    const Int8Kernels& kernels = int8_kernels();
     bool good = true;
-    for (std::size_t i = 0, at = 0; i < sum.size(); i += kBlock, at += kBlock + sizeof(float)) {
-      good &= kernels.accumulate(&in[at], std::min(kBlock, sum.size() - i), factor, &sum[i]);
-    }
+    for_each_block(sum.size(), [&](std::size_t i, std::size_t n, std::size_t at) {
+      good &= kernels_.accumulate(&in[at], n, factor, &sum[i]);
+    });
     return good ? Status() : not_finite();
   }
 
  private:
-  static constexpr std::size_t kBlock = kInt8Block;
+  std::size_t block_size(std::size_t n) const {
+    return layout_.scale_bytes + (n * layout_.bits + 7) / 8;
+  }
+
+  // Calls use(first value, count, first byte) for every block in order.
+  template <typename Use>
+  void for_each_block(std::size_t values, Use use) const {
+    const std::size_t stride = block_size(layout_.block);
+    for (std::size_t i = 0, at = 0; i < values; i += layout_.block, at += stride) {
+      use(i, std::min(layout_.block, values - i), at);
+    }
+  }
+
+  const CodecKind kind_;
+  const Layout layout_;
+  const CodecKernels kernels_;
 };
+
+constexpr std::size_t kNoBlocks = std::size_t{1} << 32;  // longer than any run
+static_assert(kCodecRun % kInt8Block == 0 && kCodecRun % kNibbleBlock == 0);
+constexpr double kScaleExcess = 1 + 0x1p-7;  // of a scale that was rounded up to bf16
 
 }  // namespace
 
 const Codec& codec(CodecKind kind) {
-  static const Fp32Codec fp32;
-  static const Int8Codec int8;
+  static const KernelSet& kernels = fastest_kernels();
+  static const BlockCodec fp32(CodecKind::kFp32, {kNoBlocks, 0, 32, 0}, kernels.fp32);
+  static const BlockCodec fp16(CodecKind::kFp16, {kNoBlocks, 0, 16, 0x1p-11}, kernels.fp16);
+  static const BlockCodec bf16(CodecKind::kBf16, {kNoBlocks, 0, 16, 0x1p-8}, kernels.bf16);
+  static const BlockCodec int8(CodecKind::kInt8, {kInt8Block, 4, 8, 0.5 / 127}, kernels.int8);
+  static const BlockCodec int4(CodecKind::kInt4, {kNibbleBlock, 2, 4, kScaleExcess * 0.5 / 7},
+                               kernels.int4);
+  static const BlockCodec e3m0(CodecKind::kE3m0, {kNibbleBlock, 2, 4, kScaleExcess * 0.25},
+                               kernels.e3m0);
   switch (kind) {
     case CodecKind::kFp32:
       return fp32;
+    case CodecKind::kFp16:
+      return fp16;
+    case CodecKind::kBf16:
+      return bf16;
     case CodecKind::kInt8:
       return int8;
+    case CodecKind::kInt4:
+      return int4;
+    case CodecKind::kE3m0:
+      return e3m0;
+    case CodecKind::kSparse2:
+      break;
   }
-  SHOAL_CHECK(false, "unknown codec");
+  SHOAL_CHECK(false, "no such dense codec");
   return fp32;
 }
 

@@ -3,13 +3,23 @@
 // otherwise.
 //
 //   fp32   the values as they are, little-endian
+//   fp16   IEEE half, to the nearest; beyond 65504 the largest one
+//   bf16   the upper half of fp32, to the nearest; beyond its range the largest one
 //   int8   blocks of kInt8Block values: one fp32 scale s = max|x| / 127 per block, then int8 q =
 //          round-to-nearest-even(x / s); decoded as q * s. An all-zero block has s = 0.
+//   int4   blocks of kNibbleBlock values: a bf16 scale s = max|x| / 7, rounded up, then four bits
+//   per value:
+//          sign and |q| = 0 .. 7, two values to a byte, the first one in the low half
+//   e3m0   as int4, with s = max|x| and the magnitudes 0, s/64, s/32, ... s/2, s: a float of one
+//          sign, three exponent and no mantissa bits (Streaming DiLoCo, arXiv 2501.18512)
+//
+// sparse2 is no such codec: it has a state of its own and is averaged per index (sparse2.h).
 //
 // encode() and decode() give the same bytes and bits on every machine: fixed order, no contraction,
 // no fast-math. Pure and thread-safe.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -19,7 +29,13 @@
 
 namespace shoal::outer_opt {
 
-inline constexpr std::int64_t kInt8Block = 256;
+// Every codec encodes runs of so many values on their own: encodings of such runs, put one after
+// the other, are the encoding of the whole.
+inline constexpr std::int64_t kCodecRun = 256;
+inline constexpr std::int64_t kInt8Block = 256, kNibbleBlock = 128;  // values that share a scale
+
+inline constexpr std::array kDenseCodecs{CodecKind::kFp32, CodecKind::kFp16, CodecKind::kBf16,
+                                         CodecKind::kInt8, CodecKind::kInt4, CodecKind::kE3m0};
 
 class Codec {
  public:
@@ -27,6 +43,9 @@ class Codec {
   virtual CodecKind kind() const = 0;
   // Exact size of the encoding of `values` values.
   virtual std::size_t encoded_size(std::size_t values) const = 0;
+  // The largest error of a value, relative to the largest magnitude of its block (fp16 and bf16: of
+  // the value itself), for values in the range of the format.
+  virtual double error_bound() const = 0;
   // `out` has encoded_size(in.size()) bytes.
   virtual void encode(std::span<const float> in, std::span<std::byte> out) const = 0;
   // Refuses a wrong size and non-finite scales or values (kDataLoss); `out` is then unspecified.
@@ -37,6 +56,6 @@ class Codec {
                             std::span<float> sum) const = 0;
 };
 
-const Codec& codec(CodecKind kind);  // immutable, lives for ever
+const Codec& codec(CodecKind kind);  // one of kDenseCodecs; immutable, lives for ever
 
 }  // namespace shoal::outer_opt

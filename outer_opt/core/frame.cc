@@ -5,12 +5,14 @@
 
 #include "outer_opt/core/checksum.h"
 #include "outer_opt/core/codec.h"
+#include "outer_opt/core/sparse2.h"
 
 namespace shoal::outer_opt {
 namespace {
 
 constexpr std::uint32_t kMagic = 0x52464853u;  // "SHFR"
 constexpr std::uint16_t kVersion = 1;
+constexpr auto kCodecLast = static_cast<std::uint8_t>(CodecKind::kSparse2);
 
 template <typename T>
 void put(std::byte*& at, T value) {
@@ -32,6 +34,10 @@ Error refuse(const std::string& what, std::uint64_t given) {
 }
 
 }  // namespace
+
+std::size_t encoded_size(CodecKind kind, std::size_t values) {
+  return kind == CodecKind::kSparse2 ? sparse2_size(values) : codec(kind).encoded_size(values);
+}
 
 std::array<std::byte, kFrameHeaderSize> encode_header(const FrameHeader& header) {
   std::array<std::byte, kFrameHeaderSize> bytes;
@@ -59,7 +65,7 @@ Result<FrameHeader> decode_header(std::span<const std::byte> bytes) {
   const auto kind = take<std::uint8_t>(at);
   if (kind != 1 && kind != 2) return refuse("kind", kind);
   const auto codec_byte = take<std::uint8_t>(at);
-  if (codec_byte > 1) return refuse("codec", codec_byte);
+  if (codec_byte > kCodecLast) return refuse("codec", codec_byte);
   FrameHeader header;
   header.kind = static_cast<FrameKind>(kind);
   header.codec = static_cast<CodecKind>(codec_byte);
@@ -72,7 +78,7 @@ Result<FrameHeader> decode_header(std::span<const std::byte> bytes) {
   if (header.first < 0) return refuse("first value", static_cast<std::uint64_t>(header.first));
   if (header.count == 0 || header.count > kFrameValuesMax)
     return refuse("value count", header.count);
-  if (header.payload_size != codec(header.codec).encoded_size(header.count)) {
+  if (header.payload_size != encoded_size(header.codec, header.count)) {
     return refuse("payload size", header.payload_size);
   }
   return header;

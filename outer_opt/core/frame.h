@@ -7,8 +7,9 @@
 //        0     4  magic "SHFR"
 //        4     2  version, 1
 //        6     1  kind: 1 contribution (member to owner), 2 average (owner to member)
-//        7     1  codec: 0 fp32, 1 int8
-//        8     4  part: index of its owner in the plan's members
+//        7     1  codec: 0 fp32, 1 int8, 2 fp16, 3 bf16, 4 int4, 5 e3m0,
+//              6 sparse2
+//        8     4  part: index of its owner in the plan's members; of its sender with sparse2
 //       12     4  chunk: index in the part
 //       16     8  first: index of the first value in the whole vector
 //       24     4  count of values
@@ -47,6 +48,9 @@ inline constexpr std::int64_t kFrameValuesMax = 1 << 20;
 
 // A payload as it lies in memory, in order; pieces may be cut anywhere.
 using Pieces = std::span<const std::span<const std::byte>>;
+
+// Size of `values` encoded values.
+std::size_t encoded_size(CodecKind codec, std::size_t values);
 
 std::array<std::byte, kFrameHeaderSize> encode_header(const FrameHeader& header);
 

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "base/check.h"
+#include "outer_opt/core/codec.h"
 
 namespace shoal::sim {
 namespace {
@@ -147,7 +148,7 @@ JobSpec draw_job(const SimOptions& o, Prng& prng, int index) {
   const std::int64_t every = prng.range(3, 10);
   spec.sync.every = Steps(every);
   spec.train.steps = Steps(every * prng.range(8, 50) + prng.range(0, every - 1));
-  spec.sync.codec = prng.chance(0.5) ? CodecKind::kInt8 : CodecKind::kFp32;
+  spec.sync.codec = outer_opt::kDenseCodecs[prng.below(outer_opt::kDenseCodecs.size())];
   if (prng.chance(0.1)) spec.sync.algorithm = SyncAlgorithm::kNone;
   const int devices = o.hosts * o.devices_per_host;
   const int share = std::max(1, devices / o.jobs);  // so that all jobs can run together

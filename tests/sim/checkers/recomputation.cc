@@ -7,6 +7,7 @@
 #include <map>
 #include <tuple>
 
+#include "outer_opt/core/codec.h"
 #include "tests/sim/checkers/checkers.h"
 #include "tests/sim/checkers/commits.h"
 
@@ -94,9 +95,9 @@ class Recomputation final : public CommitChecker {
       }
     }
     if (weights <= 0) return;  // the quorum checker's business
-    // int8 rounds twice (to the owner and back), each time by at most half of max / 127.
-    const double step = attempt.plan.codec == CodecKind::kInt8 ? largest / 127 : 0;
-    const double tolerance = 1.01 * step + 1e-5 * largest + 1e-12;
+    // A value is rounded twice: on the way to the owner and on the way back.
+    const double rounding = outer_opt::codec(attempt.plan.codec).error_bound();
+    const double tolerance = (2.02 * rounding + 1e-5) * largest + 1e-12;
     for (std::size_t i = 0; i < n; ++i) {
       if (std::fabs(static_cast<double>(average->second[i]) - sum[i] / weights) > tolerance) {
         return violated("the average of " + what + " is off at value " + std::to_string(i));
