@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "coordinator/core/drain.h"
 #include "coordinator/core/checkpoints.h"
+#include "coordinator/core/drain.h"
 #include "coordinator/core/event_kinds.h"
 #include "coordinator/core/replicas.h"
 #include "coordinator/core/rounds.h"
