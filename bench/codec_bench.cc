@@ -139,9 +139,9 @@ void measure_codec(const CodecOptions& options, const Subject& codec, Buffers& b
 }
 
 void print_table(const std::vector<Rate>& rates, const std::vector<Loss>& losses) {
-  std::printf("%-16s %10s %10s\n", "operation", "GB/s fp32", "of memcpy");
+  std::printf("%-18s %10s %10s\n", "operation", "GB/s fp32", "of memcpy");
   for (const Rate& r : rates) {
-    std::printf("%-16s %10.2f %9.0f %%\n", r.name.c_str(), r.gb_per_s,
+    std::printf("%-18s %10.2f %9.0f %%\n", r.name.c_str(), r.gb_per_s,
                 100 * r.gb_per_s / rates[0].gb_per_s);
   }
   std::printf("\n%-16s %10s %12s\n", "codec", "bits/value", "error");
