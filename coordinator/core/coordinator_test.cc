@@ -1,5 +1,6 @@
 // The coordinator as a whole, one stage. The rig is in coordinator_rig.h.
 #include "coordinator/core/coordinator_rig.h"
+#include "coordinator/core/event_kinds.h"
 #include "coordinator/core/machines.h"
 
 namespace shoal::coordinator {

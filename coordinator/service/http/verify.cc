@@ -40,8 +40,9 @@ Result<std::vector<FileEntry>> files_to_read(const CheckpointRecord& checkpoint,
     return Error{Code::kConflict, id + " is " + to_string(checkpoint.state) + ", not stored", "",
                  "choose a checkpoint whose state is stored"};
   }
-  if (only == nullptr) return checkpoint.files;
-  for (const FileEntry& file : checkpoint.files)
+  const std::vector<FileEntry> files = all_files(checkpoint);
+  if (only == nullptr) return files;
+  for (const FileEntry& file : files)
     if (file.path == *only) return std::vector{file};
   return Error{Code::kNotFound, id + " has no file \"" + *only + "\"", "",
                "GET /api/v1/checkpoints/" + id + " lists its files"};

@@ -19,8 +19,9 @@ class VerifyTest : public testing::ServerFixture {
     cluster_.checkpoint_root = root_.string();
     start();
     CheckpointRecord& checkpoint = cluster_.tables.checkpoints.at(5);
-    checkpoint.files = {{"model.bin", Bytes(10), sha256_of("0123456789")},
-                        {"state/outer.bin", Bytes(4), sha256_of("abcd")}};
+    checkpoint.parts.resize(1);
+    checkpoint.parts[0].files = {{"model.bin", Bytes(10), sha256_of("0123456789")},
+                                 {"state/outer.bin", Bytes(4), sha256_of("abcd")}};
     std::filesystem::create_directories(root_ / "ckpt_5/state");
     write("model.bin", "0123456789");
     write("state/outer.bin", "abcd");
