@@ -1,4 +1,6 @@
 // shoal agent ls, shoal round ls, shoal events.
+#include <map>
+
 #include <time.h>
 
 #include "cli/commands.h"
@@ -30,20 +32,19 @@ std::string loss_at(const Json& object, std::string_view path) {
   return at_path(object, path) ? fixed(number_at(object, path), 3) : "-";
 }
 
-// How many members there are, and whether all of them hold the same digest.
+// The digest of the round's average when all members of a stage hold the same one.
 std::string digests_of(const Json& round) {
   const Json* members = at_path(round, "contributions");
   if (!members || !members->is_array()) return "-";
-  std::string first;
-  bool equal = true;
+  std::map<double, std::string> by_stage;
   for (const Json& member : *members) {
     const std::string digest = text_at(member, "digest", "");
     if (digest.empty()) continue;
+    std::string& first = by_stage[number_at(member, "stage")];
     if (first.empty()) first = digest;
-    equal = equal && digest == first;
+    if (digest != first) return "DIFFERENT";
   }
-  if (first.empty()) return "-";
-  return equal ? first.substr(0, 8) : "DIFFERENT";
+  return by_stage.empty() ? "-" : text_at(round, "digest", "-").substr(0, 8);
 }
 
 std::size_t size_at(const Json& object, std::string_view path) {

@@ -109,7 +109,10 @@ TEST(SeriesTap, ACommittedRoundGivesItsNumbers) {
 
 TEST(SeriesTap, ProgressGivesFourSeriesOfItsReplica) {
   SeriesTap tap({});
-  const auto points = tap.from_progress(kStart, {.replica = ReplicaId(2), .key = {JobId(1), 0, 1}});
+  Progress progress{.replica = ReplicaId(2), .key = {JobId(1), 0, 1}};
+  EXPECT_EQ(tap.from_progress(kStart, progress).size(), 3u) << "later stages do not know the loss";
+  progress.train_loss = 2.5;
+  const auto points = tap.from_progress(kStart, progress);
   ASSERT_EQ(points.size(), 4u);
   EXPECT_EQ(points[0].replica, ReplicaId(2));
 }

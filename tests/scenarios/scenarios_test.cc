@@ -181,6 +181,8 @@ TEST(Scenario, AReplicaOfALaterStageDiesInTheReduceAndOnlyItsStageTriesAgain) {
 TEST(Scenario, AStageWithoutReplicasIsLoadedFromTheCheckpointOfThatRound) {
   Cluster cluster(3);
   JobSpec spec = pipeline(3, 12);
+  spec.sync.every = Steps(60);  // a round takes longer than an upload
+  spec.train.steps = Steps(12 * 60);
   spec.checkpoint.every_rounds = 1;
   cluster.submit(spec);
   const auto stored = [&](RoundNumber round) {

@@ -364,7 +364,7 @@ void fill(MemoryCluster& cluster) {
   job.committed_at = kNow - seconds(87);
   job.committed_step = Steps(100);
   job.committed_tokens = Tokens(6400);
-  job.stages = {{.units = {0, 4}, .value_count = 1000, .anchor = {3, 4}, .momentum = {}}};
+  job.stages = {{.units = {0, 6}, .value_count = 1000, .anchor = {3, 4}, .momentum = {}}};
   job.train_loss = 2.5;
   job.bytes_sent = Bytes(4000);
   tables.jobs[7] = job;
