@@ -292,8 +292,7 @@ auto& stage_of(Record& record, StageIndex stage) {
   return record.stages.at(static_cast<std::size_t>(stage));
 }
 
-// Every file of a checkpoint, by stage.
-std::vector<FileEntry> all_files(const CheckpointRecord& checkpoint);
+std::vector<FileEntry> all_files(const CheckpointRecord& checkpoint);  // by stage
 
 bool is_terminal(JobPhase phase);      // completed, cancelled, failed
 bool is_terminal(ReplicaState state);  // released, failed

@@ -3,9 +3,26 @@
 #include "coordinator/service/http/router.h"
 
 namespace shoal::coordinator::rest {
+namespace {
 
-const std::vector<Route>& route_table() {
-  static const std::vector<Route> kTable = {
+std::vector<Route> dashboard_routes() {
+  return {
+      {"GET", "/", api::dashboard_page, nullptr, {}, true, true},
+      {"GET", "/jobs", api::dashboard_page, nullptr, {}, true, true},
+      {"GET", "/jobs/{path...}", api::dashboard_page, nullptr, {}, true, true},
+      {"GET", "/agents", api::dashboard_page, nullptr, {}, true, true},
+      {"GET", "/agents/{path...}", api::dashboard_page, nullptr, {}, true, true},
+      {"GET", "/join", api::dashboard_page, nullptr, {}, true, true},
+      {"GET", "/network", api::dashboard_page, nullptr, {}, true, true},
+      {"GET", "/events", api::dashboard_page, nullptr, {}, true, true},
+      {"GET", "/checkpoints", api::dashboard_page, nullptr, {}, true, true},
+      {"GET", "/checkpoints/{path...}", api::dashboard_page, nullptr, {}, true, true},
+      {"GET", "/assets/{path...}", api::dashboard_asset, nullptr, {}, true},
+  };
+}
+
+std::vector<Route> api_routes() {
+  return {
       {"POST", "/api/v1/jobs", nullptr, api::create_job, {"dry_run"}},
       {"GET", "/api/v1/jobs", api::list_jobs, nullptr, {"limit", "cursor", "order", "phase"}},
       {"GET", "/api/v1/jobs/{job}", api::get_job},
@@ -56,23 +73,25 @@ const std::vector<Route>& route_table() {
       {"GET", "/api/v1/version", api::version, nullptr, {}, true},
       {"GET", "/api/v1/openapi.json", api::openapi, nullptr, {}, true},
       // The dashboard: its page at every path of its own router, and what the page loads.
-      {"GET", "/", api::dashboard_page, nullptr, {}, true, true},
-      {"GET", "/jobs", api::dashboard_page, nullptr, {}, true, true},
-      {"GET", "/jobs/{path...}", api::dashboard_page, nullptr, {}, true, true},
-      {"GET", "/agents", api::dashboard_page, nullptr, {}, true, true},
-      {"GET", "/agents/{path...}", api::dashboard_page, nullptr, {}, true, true},
-      {"GET", "/join", api::dashboard_page, nullptr, {}, true, true},
-      {"GET", "/network", api::dashboard_page, nullptr, {}, true, true},
-      {"GET", "/events", api::dashboard_page, nullptr, {}, true, true},
-      {"GET", "/checkpoints", api::dashboard_page, nullptr, {}, true, true},
-      {"GET", "/checkpoints/{path...}", api::dashboard_page, nullptr, {}, true, true},
-      {"GET", "/assets/{path...}", api::dashboard_asset, nullptr, {}, true},
       {"GET", "/problems/{slug}", api::problem_help, nullptr, {}, true},
       {"GET", "/livez", api::livez, nullptr, {"verbose"}, true},
       {"GET", "/readyz", api::readyz, nullptr, {"verbose"}, true},
       {"GET", "/healthz", api::readyz, nullptr, {"verbose"}, true},
       {"GET", "/metrics", api::metrics},
   };
+}
+
+std::vector<Route> all_routes() {
+  std::vector<Route> routes = api_routes();
+  std::vector<Route> pages = dashboard_routes();
+  for (Route& route : pages) routes.push_back(std::move(route));
+  return routes;
+}
+
+}  // namespace
+
+const std::vector<Route>& route_table() {
+  static const std::vector<Route> kTable = all_routes();
   return kTable;
 }
 
