@@ -114,8 +114,10 @@ async function checkSubmit(browser) {
 async function checkDrain(browser) {
   const page = await openPage(browser, { viewport: { width: 1280, height: 900 } }, []);
   await page.goto(`${cluster.http}/agents/agt_2`);
+  const drain = page.getByRole('button', { name: 'Drain' });
+  await drain.waitFor();  // until then the heading is the id
   const name = await page.locator('h1').innerText();
-  await page.getByRole('button', { name: 'Drain' }).click();
+  await drain.click();
   check('draining wants the name', await page.getByRole('button', { name: 'Drain', exact: true }).isDisabled());
   await page.getByRole('textbox').fill(name);
   await page.getByRole('button', { name: 'Drain', exact: true }).click();
