@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "base/little_endian.h"
 #include "outer_opt/core/checksum.h"
 #include "outer_opt/core/codec.h"
 #include "outer_opt/core/sparse2.h"
@@ -13,21 +14,6 @@ namespace {
 constexpr std::uint32_t kMagic = 0x52464853u;  // "SHFR"
 constexpr std::uint16_t kVersion = 1;
 constexpr auto kCodecLast = static_cast<std::uint8_t>(CodecKind::kSparse2);
-
-template <typename T>
-void put(std::byte*& at, T value) {
-  for (std::size_t i = 0; i < sizeof(T); ++i) {
-    *at++ = static_cast<std::byte>(static_cast<std::uint64_t>(value) >> (8 * i));
-  }
-}
-
-template <typename T>
-T take(const std::byte*& at) {
-  std::uint64_t value = 0;
-  for (std::size_t i = 0; i < sizeof(T); ++i)
-    value |= std::to_integer<std::uint64_t>(*at++) << (8 * i);
-  return static_cast<T>(value);
-}
 
 Error refuse(const std::string& what, std::uint64_t given) {
   return Error{Code::kInvalidArgument, "bad frame: " + what + " " + std::to_string(given)};
@@ -42,39 +28,40 @@ std::size_t encoded_size(CodecKind kind, std::size_t values) {
 std::array<std::byte, kFrameHeaderSize> encode_header(const FrameHeader& header) {
   std::array<std::byte, kFrameHeaderSize> bytes;
   std::byte* at = bytes.data();
-  put(at, kMagic);
-  put(at, kVersion);
-  put(at, static_cast<std::uint8_t>(header.kind));
-  put(at, static_cast<std::uint8_t>(header.codec));
-  put(at, header.part);
-  put(at, header.chunk);
-  put(at, header.first);
-  put(at, header.count);
-  put(at, header.payload_size);
-  put(at, header.checksum);
+  put_little_endian(at, kMagic);
+  put_little_endian(at, kVersion);
+  put_little_endian(at, static_cast<std::uint8_t>(header.kind));
+  put_little_endian(at, static_cast<std::uint8_t>(header.codec));
+  put_little_endian(at, header.part);
+  put_little_endian(at, header.chunk);
+  put_little_endian(at, header.first);
+  put_little_endian(at, header.count);
+  put_little_endian(at, header.payload_size);
+  put_little_endian(at, header.checksum);
   return bytes;
 }
 
 Result<FrameHeader> decode_header(std::span<const std::byte> bytes) {
   if (bytes.size() != kFrameHeaderSize) return refuse("header size", bytes.size());
   const std::byte* at = bytes.data();
-  if (const auto magic = take<std::uint32_t>(at); magic != kMagic) return refuse("magic", magic);
-  if (const auto version = take<std::uint16_t>(at); version != kVersion) {
+  if (const auto magic = take_little_endian<std::uint32_t>(at); magic != kMagic)
+    return refuse("magic", magic);
+  if (const auto version = take_little_endian<std::uint16_t>(at); version != kVersion) {
     return refuse("version", version);
   }
-  const auto kind = take<std::uint8_t>(at);
+  const auto kind = take_little_endian<std::uint8_t>(at);
   if (kind != 1 && kind != 2) return refuse("kind", kind);
-  const auto codec_byte = take<std::uint8_t>(at);
+  const auto codec_byte = take_little_endian<std::uint8_t>(at);
   if (codec_byte > kCodecLast) return refuse("codec", codec_byte);
   FrameHeader header;
   header.kind = static_cast<FrameKind>(kind);
   header.codec = static_cast<CodecKind>(codec_byte);
-  header.part = take<std::uint32_t>(at);
-  header.chunk = take<std::uint32_t>(at);
-  header.first = take<std::int64_t>(at);
-  header.count = take<std::uint32_t>(at);
-  header.payload_size = take<std::uint32_t>(at);
-  header.checksum = take<std::uint64_t>(at);
+  header.part = take_little_endian<std::uint32_t>(at);
+  header.chunk = take_little_endian<std::uint32_t>(at);
+  header.first = take_little_endian<std::int64_t>(at);
+  header.count = take_little_endian<std::uint32_t>(at);
+  header.payload_size = take_little_endian<std::uint32_t>(at);
+  header.checksum = take_little_endian<std::uint64_t>(at);
   if (header.first < 0) return refuse("first value", static_cast<std::uint64_t>(header.first));
   if (header.count == 0 || header.count > kFrameValuesMax)
     return refuse("value count", header.count);

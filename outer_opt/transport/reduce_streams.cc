@@ -2,10 +2,11 @@
 // its call until ReduceCall has said that it will start no more operations.
 #include "outer_opt/transport/reduce_streams.h"
 
-#include <charconv>
 #include <string_view>
 
 #include <grpcpp/generic/generic_stub.h>
+
+#include "wire/metadata.h"
 
 namespace shoal::outer_opt {
 namespace {
@@ -14,16 +15,7 @@ constexpr char kMethod[] = "/shoal.v1.PeerService/Reduce";
 constexpr char kReplica[] = "shoal-replica", kJob[] = "shoal-job", kLineage[] = "shoal-lineage",
                kRound[] = "shoal-round", kAttempt[] = "shoal-attempt", kLost[] = "shoal-lost";
 
-using Metadata = std::multimap<grpc::string_ref, grpc::string_ref>;
-
-template <typename T>
-bool read_number(const Metadata& metadata, const char* name, T& value) {
-  const auto it = metadata.find(name);
-  if (it == metadata.end()) return false;
-  const char* end = it->second.data() + it->second.size();
-  const auto parsed = std::from_chars(it->second.data(), end, value);
-  return parsed.ec == std::errc() && parsed.ptr == end;
-}
+using wire::read_number;
 
 class DialledStream final : public Link,
                             public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer> {
@@ -102,7 +94,7 @@ void dial_stream(const std::shared_ptr<ReduceCall>& call, int peer, ReplicaId se
 }
 
 std::optional<StreamName> name_of(const grpc::CallbackServerContext& context) {
-  const Metadata& metadata = context.client_metadata();
+  const wire::Metadata& metadata = context.client_metadata();
   StreamName name;
   const bool complete = read_number(metadata, kReplica, name.from.n) &&
                         read_number(metadata, kJob, name.key.key.job.n) &&

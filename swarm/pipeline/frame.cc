@@ -8,6 +8,7 @@
 #include <string>
 
 #include "base/check.h"
+#include "base/little_endian.h"
 #include "outer_opt/core/frame.h"
 
 namespace shoal::swarm {
@@ -16,21 +17,6 @@ namespace {
 constexpr std::uint32_t kMagic = 0x46504853u;  // "SHPF"
 constexpr std::uint8_t kVersion = 1;
 constexpr std::size_t kRouterSize = 24;
-
-template <typename T>
-void put(std::byte*& at, T value) {
-  for (std::size_t i = 0; i < sizeof(T); ++i) {
-    *at++ = static_cast<std::byte>(static_cast<std::uint64_t>(value) >> (8 * i));
-  }
-}
-
-template <typename T>
-T take(const std::byte*& at) {
-  std::uint64_t value = 0;
-  for (std::size_t i = 0; i < sizeof(T); ++i)
-    value |= std::to_integer<std::uint64_t>(*at++) << (8 * i);
-  return static_cast<T>(value);
-}
 
 Error refuse(const std::string& what, std::uint64_t given) {
   return Error{Code::kInvalidArgument, "bad frame: " + what + " " + std::to_string(given)};
@@ -60,37 +46,39 @@ Status check(const FrameHeader& h) {
 std::array<std::byte, kFrameHeaderSize> encode_header(const FrameHeader& h) {
   std::array<std::byte, kFrameHeaderSize> bytes;
   std::byte* at = bytes.data();
-  put(at, kMagic);
-  put(at, kVersion);
-  put(at, static_cast<std::uint8_t>(h.kind));
-  put(at, static_cast<std::uint8_t>(h.microbatch.kind));
-  put(at, static_cast<std::uint8_t>(h.reason));
-  put(at, h.microbatch.round);
-  put(at, h.microbatch.step);
-  put(at, h.microbatch.router.n);
-  put(at, h.microbatch.index);
-  put(at, h.attempt);
-  put(at, h.service_ns);
-  put(at, std::bit_cast<std::uint64_t>(h.loss_sum));
-  put(at, h.loss_tokens);
-  put(at, static_cast<std::uint32_t>(h.codec));
-  put(at, h.rows);
-  put(at, h.columns);
-  put(at, h.tokens);
-  put(at, h.body_size);
-  put(at, h.checksum);
+  put_little_endian(at, kMagic);
+  put_little_endian(at, kVersion);
+  put_little_endian(at, static_cast<std::uint8_t>(h.kind));
+  put_little_endian(at, static_cast<std::uint8_t>(h.microbatch.kind));
+  put_little_endian(at, static_cast<std::uint8_t>(h.reason));
+  put_little_endian(at, h.microbatch.round);
+  put_little_endian(at, h.microbatch.step);
+  put_little_endian(at, h.microbatch.router.n);
+  put_little_endian(at, h.microbatch.index);
+  put_little_endian(at, h.attempt);
+  put_little_endian(at, h.service_ns);
+  put_little_endian(at, std::bit_cast<std::uint64_t>(h.loss_sum));
+  put_little_endian(at, h.loss_tokens);
+  put_little_endian(at, static_cast<std::uint32_t>(h.codec));
+  put_little_endian(at, h.rows);
+  put_little_endian(at, h.columns);
+  put_little_endian(at, h.tokens);
+  put_little_endian(at, h.body_size);
+  put_little_endian(at, h.checksum);
   return bytes;
 }
 
 Result<FrameHeader> decode_header(std::span<const std::byte> bytes) {
   if (bytes.size() != kFrameHeaderSize) return refuse("header size", bytes.size());
   const std::byte* at = bytes.data();
-  if (const auto magic = take<std::uint32_t>(at); magic != kMagic) return refuse("magic", magic);
-  if (const auto version = take<std::uint8_t>(at); version != kVersion) {
+  if (const auto magic = take_little_endian<std::uint32_t>(at); magic != kMagic)
+    return refuse("magic", magic);
+  if (const auto version = take_little_endian<std::uint8_t>(at); version != kVersion) {
     return refuse("version", version);
   }
-  const auto kind = take<std::uint8_t>(at), pass = take<std::uint8_t>(at),
-             reason = take<std::uint8_t>(at);
+  const auto kind = take_little_endian<std::uint8_t>(at),
+             pass = take_little_endian<std::uint8_t>(at),
+             reason = take_little_endian<std::uint8_t>(at);
   if (kind < 1 || kind > static_cast<std::uint8_t>(FrameKind::kPong)) return refuse("kind", kind);
   if (pass > static_cast<std::uint8_t>(PassKind::kLogits)) return refuse("pass", pass);
   if (reason > static_cast<std::uint8_t>(RefusalReason::kOverCredit))
@@ -99,22 +87,22 @@ Result<FrameHeader> decode_header(std::span<const std::byte> bytes) {
   h.kind = static_cast<FrameKind>(kind);
   h.microbatch.kind = static_cast<PassKind>(pass);
   h.reason = static_cast<RefusalReason>(reason);
-  h.microbatch.round = take<std::int64_t>(at);
-  h.microbatch.step = take<std::int64_t>(at);
-  h.microbatch.router = ReplicaId(take<std::uint64_t>(at));
-  h.microbatch.index = take<std::int32_t>(at);
-  h.attempt = take<std::int32_t>(at);
-  h.service_ns = take<std::int64_t>(at);
-  h.loss_sum = std::bit_cast<double>(take<std::uint64_t>(at));
-  h.loss_tokens = take<std::int64_t>(at);
-  const auto codec = take<std::uint32_t>(at);
+  h.microbatch.round = take_little_endian<std::int64_t>(at);
+  h.microbatch.step = take_little_endian<std::int64_t>(at);
+  h.microbatch.router = ReplicaId(take_little_endian<std::uint64_t>(at));
+  h.microbatch.index = take_little_endian<std::int32_t>(at);
+  h.attempt = take_little_endian<std::int32_t>(at);
+  h.service_ns = take_little_endian<std::int64_t>(at);
+  h.loss_sum = std::bit_cast<double>(take_little_endian<std::uint64_t>(at));
+  h.loss_tokens = take_little_endian<std::int64_t>(at);
+  const auto codec = take_little_endian<std::uint32_t>(at);
   if (codec > static_cast<std::uint32_t>(ActivationCodec::kInt8)) return refuse("codec", codec);
   h.codec = static_cast<ActivationCodec>(codec);
-  h.rows = take<std::uint32_t>(at);
-  h.columns = take<std::uint32_t>(at);
-  h.tokens = take<std::uint32_t>(at);
-  h.body_size = take<std::uint64_t>(at);
-  h.checksum = take<std::uint64_t>(at);
+  h.rows = take_little_endian<std::uint32_t>(at);
+  h.columns = take_little_endian<std::uint32_t>(at);
+  h.tokens = take_little_endian<std::uint32_t>(at);
+  h.body_size = take_little_endian<std::uint64_t>(at);
+  h.checksum = take_little_endian<std::uint64_t>(at);
   if (Status status = check(h); !status.ok()) return status.error();
   return h;
 }
@@ -174,9 +162,9 @@ std::vector<std::byte> body_of(const StepWord& word) {
   std::vector<std::byte> bytes(word.routers.size() * kRouterSize);
   std::byte* at = bytes.data();
   for (const RouterProgress& router : word.routers) {
-    put(at, router.router.n);
-    put(at, router.done_through);
-    put(at, static_cast<std::uint64_t>(router.last));
+    put_little_endian(at, router.router.n);
+    put_little_endian(at, router.done_through);
+    put_little_endian(at, static_cast<std::uint64_t>(router.last));
   }
   return bytes;
 }
@@ -189,9 +177,9 @@ Result<StepWord> word_of(const FrameHeader& header, Pieces body) {
   const std::byte* at = bytes.data();
   for (std::uint32_t i = 0; i < header.tokens; ++i) {
     RouterProgress router;
-    router.router = ReplicaId(take<std::uint64_t>(at));
-    router.done_through = take<std::int64_t>(at);
-    const auto last = take<std::uint64_t>(at);
+    router.router = ReplicaId(take_little_endian<std::uint64_t>(at));
+    router.done_through = take_little_endian<std::int64_t>(at);
+    const auto last = take_little_endian<std::uint64_t>(at);
     if (last > 1) return refuse("end of a round", last);
     router.last = last == 1;
     word.routers.push_back(router);

@@ -2,10 +2,9 @@
 // call until Stream has said that it will start no more operations.
 #include "swarm/pipeline/stream_ends.h"
 
-#include <charconv>
-
 #include <grpcpp/generic/generic_stub.h>
 
+#include "wire/metadata.h"
 #include "wire/peer_channel.h"
 
 namespace shoal::swarm {
@@ -15,16 +14,7 @@ constexpr char kMethod[] = "/shoal.v1.PipelineService/Exchange";
 constexpr char kProtocol[] = "shoal-protocol", kJob[] = "shoal-job", kLineage[] = "shoal-lineage",
                kFrom[] = "shoal-from", kStage[] = "shoal-stage", kTo[] = "shoal-to";
 
-using Metadata = std::multimap<grpc::string_ref, grpc::string_ref>;
-
-template <typename T>
-bool read_number(const Metadata& metadata, const char* name, T& value) {
-  const auto it = metadata.find(name);
-  if (it == metadata.end()) return false;
-  const char* end = it->second.data() + it->second.size();
-  const auto parsed = std::from_chars(it->second.data(), end, value);
-  return parsed.ec == std::errc() && parsed.ptr == end;
-}
+using wire::read_number;
 
 class DialledStream final : public Stream,
                             public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer> {
@@ -83,7 +73,7 @@ class DialledStream final : public Stream,
 }  // namespace
 
 std::optional<StreamName> name_of(const grpc::CallbackServerContext& context) {
-  const Metadata& metadata = context.client_metadata();
+  const wire::Metadata& metadata = context.client_metadata();
   StreamName name;
   const bool complete =
       read_number(metadata, kProtocol, name.protocol) && read_number(metadata, kJob, name.job.n) &&

@@ -1,0 +1,26 @@
+// Numbers in the metadata of a gRPC call, by which the two ends of a stream name it.
+#pragma once
+
+#include <charconv>
+#include <map>
+
+#include <grpcpp/support/string_ref.h>
+
+namespace shoal::wire {
+
+using Metadata = std::multimap<grpc::string_ref, grpc::string_ref>;
+
+// False, and `value` as it was, unless the entry is there and is a whole decimal number that fits.
+template <typename T>
+bool read_number(const Metadata& metadata, const char* name, T& value) {
+  const auto it = metadata.find(name);
+  if (it == metadata.end()) return false;
+  const char* end = it->second.data() + it->second.size();
+  T number{};
+  const auto parsed = std::from_chars(it->second.data(), end, number);
+  if (parsed.ec != std::errc() || parsed.ptr != end) return false;
+  value = number;
+  return true;
+}
+
+}  // namespace shoal::wire
