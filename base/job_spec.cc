@@ -332,10 +332,42 @@ const char* to_string(Tokenizer value) { return value == Tokenizer::kBytes ? "by
 const char* to_string(Schedule value) { return value == Schedule::kCosine ? "cosine" : "constant"; }
 const char* to_string(Precision value) { return value == Precision::kFp32 ? "fp32" : "bf16"; }
 const char* to_string(SyncAlgorithm value) {
-  return value == SyncAlgorithm::kNone ? "none" : "diloco";
+  switch (value) {
+    case SyncAlgorithm::kNone:
+      return "none";
+    case SyncAlgorithm::kDiloco:
+      return "diloco";
+    case SyncAlgorithm::kLocalSgd:
+      return "local_sgd";
+    case SyncAlgorithm::kDdp:
+      return "ddp";
+  }
+  return "?";
 }
 const char* to_string(Topology value) {
-  return value == Topology::kButterfly ? "butterfly" : "allgather";
+  switch (value) {
+    case Topology::kButterfly:
+      return "butterfly";
+    case Topology::kAllgather:
+      return "allgather";
+    case Topology::kRing:
+      return "ring";
+    case Topology::kAuto:
+      return "auto";
+  }
+  return "?";
+}
+const char* to_string(Balance value) { return value == Balance::kEqual ? "equal" : "speed"; }
+const char* to_string(Aggregator value) {
+  switch (value) {
+    case Aggregator::kMean:
+      return "mean";
+    case Aggregator::kTrimmedMean:
+      return "trimmed_mean";
+    case Aggregator::kCenteredClip:
+      return "centered_clip";
+  }
+  return "?";
 }
 const char* to_string(CodecKind value) {
   switch (value) {
@@ -369,7 +401,15 @@ const char* to_string(ActivationCodec value) {
 }
 const char* to_string(Recompute value) { return value == Recompute::kKeep ? "keep" : "recompute"; }
 const char* to_string(PipelineSchedule value) {
-  return value == PipelineSchedule::kFlush ? "flush" : "1f1b";
+  switch (value) {
+    case PipelineSchedule::kFlush:
+      return "flush";
+    case PipelineSchedule::kOneForwardOneBackward:
+      return "1f1b";
+    case PipelineSchedule::kTwoBufferedWeights:
+      return "2bw";
+  }
+  return "?";
 }
 const char* to_string(WiringPolicy value) {
   switch (value) {

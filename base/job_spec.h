@@ -19,8 +19,18 @@ enum class Tokenizer {
 };  // text files as bytes; .bin files of little-endian uint16
 enum class Schedule { kCosine, kConstant };  // after the warm-up
 enum class Precision { kFp32, kBf16 };
-enum class SyncAlgorithm { kNone, kDiloco };
-enum class Topology { kButterfly, kAllgather };
+// none: one agent alone. diloco: inner AdamW, outer Nesterov on averaged pseudo-gradients. local_sgd:
+// parameters are averaged (outer lr 1, no momentum). ddp: gradients are averaged at every inner
+// step, the baseline.
+enum class SyncAlgorithm { kNone, kDiloco, kLocalSgd, kDdp };
+// Who sends what to whom in a reduce (outer_opt/core/*_session.h); auto: chosen at each seal by
+// member count, bandwidths and codec. The order is that of the numbers on the wire.
+enum class Topology { kButterfly, kAllgather, kRing, kAuto };
+// equal: every replica takes sync.every inner steps. speed: in proportion to its speed, the fastest
+// takes sync.every (DyLU of Async Local-SGD).
+enum class Balance { kEqual, kSpeed };
+// How the members' pseudo-gradients become one (algorithms: docs/outer_step.md).
+enum class Aggregator { kMean, kTrimmedMean, kCenteredClip };
 // How pseudo-gradients travel (outer_opt/core/codec.h); the order is that of the numbers on the
 // wire.
 enum class CodecKind { kFp32, kInt8, kFp16, kBf16, kInt4, kE3m0, kSparse2 };
@@ -28,8 +38,9 @@ enum class CodecKind { kFp32, kInt8, kFp16, kBf16, kInt4, kE3m0, kSparse2 };
 enum class ActivationCodec { kFp32, kBf16, kInt8 };
 enum class Recompute { kKeep, kRecompute };  // keep the graph, or only the stage's input
 // flush: as many microbatches in flight as keep every replica busy. 1f1b: only as many as there are
-// replicas, backwards first; less memory, slower over latency.
-enum class PipelineSchedule { kFlush, kOneForwardOneBackward };
+// replicas, backwards first; less memory, slower over latency. 2bw: two weight versions and no
+// barrier between inner steps; gradients are one step old.
+enum class PipelineSchedule { kFlush, kOneForwardOneBackward, kTwoBufferedWeights };
 // Which replica of the next stage gets a microbatch; the last two exist to be compared with.
 enum class WiringPolicy { kServiceTime, kSticky, kRandom };
 
@@ -92,8 +103,14 @@ struct SyncSpec {
   SyncAlgorithm algorithm = SyncAlgorithm::kDiloco;
   Steps every{
       50};  // H, inner steps per round; with `none` the distance of checkpoints and evaluations
+  // sync.every = "10m": seconds of training per round instead of a number of steps; 0: steps.
+  std::int64_t every_s = 0;
+  Balance balance = Balance::kEqual;
   Topology topology = Topology::kButterfly;
   CodecKind codec = CodecKind::kInt8;
+  double feedback = 0.95;  // what sparse2 keeps of the residual it did not send, 0: none
+  Aggregator aggregator = Aggregator::kMean;
+  bool clip = true;  // pseudo-gradients above the median norm are scaled down to it
   OuterSpec outer;
   bool operator==(const SyncSpec&) const = default;
 };
@@ -163,6 +180,8 @@ const char* to_string(Schedule value);
 const char* to_string(Precision value);
 const char* to_string(SyncAlgorithm value);
 const char* to_string(Topology value);
+const char* to_string(Balance value);
+const char* to_string(Aggregator value);
 const char* to_string(CodecKind value);
 const char* to_string(ActivationCodec value);
 const char* to_string(Recompute value);

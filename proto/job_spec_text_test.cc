@@ -65,8 +65,9 @@ JobSpec full() {
   spec.train = {
       Steps(2000),      12, 4, 2e-3, 1e-5, Steps(10), Schedule::kConstant, 0.2, 0.8, 0.99, 2.0,
       Precision::kBf16, 42};
-  spec.sync = {
-      SyncAlgorithm::kDiloco, Steps(25), Topology::kButterfly, CodecKind::kFp32, {0.6, 0.8}};
+  spec.sync.every = Steps(25);
+  spec.sync.codec = CodecKind::kFp32;
+  spec.sync.outer = {0.6, 0.8};
   spec.swarm = {1, 2, 9};
   spec.checkpoint = {7, 2};
   spec.eval = {3, 11};
