@@ -73,7 +73,8 @@ class Member {
     for (const CodecKind kind : outer_opt::kDenseCodecs) {
       if (codec == to_string(kind)) plan_.codec = kind;
     }
-    const auto result = node_->reduce(plan_, plan_.members[rank_].replica, input_, average_, {});
+    const auto result =
+        node_->reduce(plan_, plan_.members[rank_].replica, {input_, {}}, average_, {});
     if (!result.ok) return result.error.detail;
     sent = result.outcome.stats.sent.count();
     const double expected = (options_.processes + 1) / 2.0;

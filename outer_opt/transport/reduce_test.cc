@@ -9,16 +9,17 @@
 
 #include "base/prng.h"
 #include "outer_opt/core/codec.h"
+#include "outer_opt/core/sparse2.h"
 #include "outer_opt/transport/peer_node.h"
 
 namespace shoal::outer_opt {
 namespace {
 
-constexpr std::int64_t kFrame = 512;
+constexpr std::int64_t kFrame = 512, kSparseFrame = 4096;
 
-std::unique_ptr<PeerNode> start_node() {
+std::unique_ptr<PeerNode> start_node(std::int64_t frame_values = kFrame) {
   PeerNodeOptions options;
-  options.frame_values = kFrame;
+  options.frame_values = frame_values;
   auto node = PeerNode::start(options);
   EXPECT_TRUE(node.ok());
   return std::move(node).value();
@@ -26,31 +27,35 @@ std::unique_ptr<PeerNode> start_node() {
 
 struct Swarm {
   explicit Swarm(std::size_t n, std::int64_t values, CodecKind codec,
-                 std::vector<double> shares = {}) {
+                 std::vector<double> shares = {}, Topology topology = Topology::kButterfly) {
     Prng prng(11);
     plan.key = {JobId(1), 0, 3};
     plan.attempt = 1;
+    plan.topology = topology;
     plan.codec = codec;
     plan.value_count = values;
     plan.time_limit = seconds(30);
     for (std::size_t i = 0; i < n; ++i) {
-      nodes.push_back(start_node());
+      nodes.push_back(start_node(codec == CodecKind::kSparse2 ? kSparseFrame : kFrame));
       plan.members.push_back(
           {ReplicaId(i + 1), nodes[i]->address(), 100.0 + static_cast<double>(i), 1});
       inputs.emplace_back(values);
       for (float& v : inputs[i]) v = static_cast<float>(prng.normal());
+      if (codec == CodecKind::kSparse2) {
+        encoded.emplace_back(sparse2_size(inputs[i].size()));
+        sparse2_encode(inputs[i], encoded[i]);
+      }
     }
     averages.assign(n, std::vector<float>(values, NAN));
     if (shares.empty()) shares.assign(n, 1);
-    assign_parts(plan, shares);
+    if (topology != Topology::kAllgather) assign_parts(plan, shares);
   }
 
   ReduceResult reduce(std::size_t i, std::stop_token stop = {}) {
-    const bool contributes = plan.members[i].weight > 0;
-    return nodes[i]->reduce(
-        plan, plan.members[i].replica,
-        contributes ? std::span<const float>(inputs[i]) : std::span<const float>(), averages[i],
-        stop);
+    ReduceInput input;
+    if (plan.members[i].weight > 0) input.pseudo_gradient = inputs[i];
+    if (plan.members[i].weight > 0 && !encoded.empty()) input.encoded = encoded[i];
+    return nodes[i]->reduce(plan, plan.members[i].replica, input, averages[i], stop);
   }
   std::future<ReduceResult> start(std::size_t i, std::stop_token stop = {}) {
     return std::async(std::launch::async, [this, i, stop] { return reduce(i, stop); });
@@ -66,6 +71,7 @@ struct Swarm {
   ReducePlan plan;
   std::vector<std::unique_ptr<PeerNode>> nodes;
   std::vector<std::vector<float>> inputs, averages;
+  std::vector<std::vector<std::byte>> encoded;  // sparse2
 };
 
 void expect_equal(const Swarm& swarm, const std::vector<ReduceResult>& results) {
@@ -94,6 +100,44 @@ TEST(Reduce, AllMembersGetTheSameBits) {
       EXPECT_NEAR(swarm.averages[0][7], exact / weights, tolerance);
     }
   }
+}
+
+TEST(Reduce, ARingGivesTheSameBits) {
+  for (const CodecKind codec : {CodecKind::kFp32, CodecKind::kInt8}) {
+    for (const std::size_t n : {1u, 2u, 3u, 5u}) {
+      Swarm swarm(n, 20'001, codec, {}, Topology::kRing);
+      if (n == 5) swarm.plan.members[2].weight = 0;
+      expect_equal(swarm, swarm.reduce_all());
+      double exact = 0, weights = 0;
+      for (std::size_t i = 0; i < n; ++i) {
+        exact += swarm.plan.members[i].weight * swarm.inputs[i][7];
+        weights += swarm.plan.members[i].weight;
+      }
+      const double hops = static_cast<double>(n), bound = outer_opt::codec(codec).error_bound();
+      EXPECT_NEAR(swarm.averages[0][7], exact / weights, 1e-6 + hops * 5 * bound);
+    }
+  }
+}
+
+TEST(Reduce, AnAllGatherGivesTheSameBits) {
+  for (const std::size_t n : {1u, 2u, 4u}) {
+    Swarm swarm(n, 20'001, CodecKind::kSparse2, {}, Topology::kAllgather);
+    if (n == 4) swarm.plan.members[2].weight = 0;
+    const auto results = swarm.reduce_all();
+    expect_equal(swarm, results);
+    std::size_t sent = 0;
+    for (const float value : swarm.averages[0]) sent += value != 0 ? 1 : 0;
+    EXPECT_GE(sent, 5 * 64u);
+  }
+}
+
+TEST(Reduce, ARingWithAStrangerInItSaysWho) {
+  Swarm swarm(3, 20'001, CodecKind::kInt8, {}, Topology::kRing);
+  swarm.plan.members[2].address.clear();
+  const ReduceResult result = swarm.reduce(1);
+  ASSERT_FALSE(result.ok);
+  EXPECT_EQ(result.error.failure, ReduceFailure::kPlanMismatch);
+  EXPECT_EQ(result.error.lost, swarm.plan.members[2].replica);
 }
 
 TEST(Reduce, ConnectionsServeRoundAfterRound) {
