@@ -21,6 +21,7 @@ constexpr std::int64_t kMaxBatch = 65'536;
 constexpr std::int64_t kMaxSteps = 1'000'000'000;
 constexpr std::int64_t kMaxReplicas = 10'000;
 constexpr std::int64_t kMaxRounds = 1'000'000'000;
+constexpr std::int64_t kMaxRoundSeconds = 7 * 86'400;
 constexpr std::int64_t kMaxEvalBatches = 1'000'000;
 constexpr std::int64_t kPipelineMicrobatches = 4;  // per router and step, when they are derived
 constexpr std::int64_t kBytesVocab = 256;
@@ -189,11 +190,62 @@ void check_train(const TrainSpec& train, Checker& checker) {
   }
 }
 
-void check_sync(const JobSpec& spec, Checker& checker) {
+std::string with_algorithm(const SyncSpec& sync) {
+  return " with sync.algorithm = " + quoted(to_string(sync.algorithm));
+}
+
+void check_every(const JobSpec& spec, Checker& checker) {
   const SyncSpec& sync = spec.sync;
+  if (sync.every_s != 0) {
+    checker.within("/sync/every", sync.every_s, 1, kMaxRoundSeconds);
+    if (sync.algorithm == SyncAlgorithm::kDdp) {
+      checker.refuse("/sync/every", "must be 1" + with_algorithm(sync) +
+                                        ", which averages at every inner step, got a time");
+    }
+    return;
+  }
+  if (sync.algorithm == SyncAlgorithm::kDdp) {
+    return checker.require(sync.every == Steps(1), "/sync/every",
+                           "must be 1" + with_algorithm(sync) +
+                               ", which averages at every inner step; the intervals of checkpoints "
+                               "and evaluations are counted in such rounds",
+                           sync.every.count());
+  }
   checker.require(sync.every.count() >= 1 && sync.every <= spec.train.steps, "/sync/every",
                   "must be from 1 to train.steps (" + text_of(spec.train.steps.count()) + ")",
                   sync.every.count());
+}
+
+// The outer step of these algorithms is fixed; another one asked for by name would be ignored.
+void check_fixed_outer(const SyncSpec& sync, Checker& checker) {
+  const std::string why = sync.algorithm == SyncAlgorithm::kDdp
+                              ? ", whose AdamW step is the only one; set train.lr instead"
+                              : ", which only averages; for another outer step use 'diloco'";
+  checker.require(sync.outer.lr == 1, "/sync/outer/lr", "must be 1" + with_algorithm(sync) + why,
+                  sync.outer.lr);
+  checker.require(sync.outer.momentum == 0, "/sync/outer/momentum",
+                  "must be 0" + with_algorithm(sync) + why, sync.outer.momentum);
+}
+
+void check_balance(const JobSpec& spec, Checker& checker) {
+  if (spec.sync.balance == Balance::kEqual) return;
+  if (spec.swarm.stages != 1) {
+    checker.refuse("/sync/balance",
+                   "must be 'equal' with swarm.stages other than 1, where routers share the batch "
+                   "by their speed, got 'speed'");
+  } else if (spec.sync.algorithm == SyncAlgorithm::kDdp) {
+    checker.refuse("/sync/balance", "must be 'equal'" + with_algorithm(spec.sync) +
+                                        ", where everybody takes every step, got 'speed'");
+  }
+}
+
+void check_sync(const JobSpec& spec, Checker& checker) {
+  const SyncSpec& sync = spec.sync;
+  check_every(spec, checker);
+  check_balance(spec, checker);
+  if (sync.algorithm == SyncAlgorithm::kLocalSgd || sync.algorithm == SyncAlgorithm::kDdp) {
+    return check_fixed_outer(sync, checker);
+  }
   checker.require(sync.outer.lr > 0 && sync.outer.lr <= 10, "/sync/outer/lr",
                   "must be above 0 and at most 10", sync.outer.lr);
   checker.require(sync.outer.momentum >= 0 && sync.outer.momentum < 1, "/sync/outer/momentum",
@@ -288,6 +340,21 @@ std::int64_t derived_microbatch(const JobSpec& spec) {
 
 }  // namespace
 
+JobSpec default_spec(SyncAlgorithm algorithm) {
+  JobSpec spec;
+  spec.sync.algorithm = algorithm;
+  const bool ddp = algorithm == SyncAlgorithm::kDdp;
+  if (ddp || algorithm == SyncAlgorithm::kLocalSgd) spec.sync.outer = {1, 0};
+  if (!ddp) return spec;
+  const std::int64_t usual_steps = spec.sync.every.count();
+  spec.sync.every = Steps(1);
+  spec.sync.codec = CodecKind::kFp32;
+  spec.sync.clip = false;
+  spec.checkpoint.every_rounds *= usual_steps;
+  spec.eval.every_rounds *= usual_steps;
+  return spec;
+}
+
 std::vector<FieldError> validate(const JobSpec& spec) {
   Checker checker;
   check_name(spec.name, checker);
@@ -307,6 +374,7 @@ JobSpec with_derived_fields(JobSpec spec) {
   if (spec.swarm.stages != 1) spec.model.tie_embeddings = false;
   spec.model = derived(spec.model);
   if (spec.train.microbatch == 0) spec.train.microbatch = derived_microbatch(spec);
+  if (spec.sync.every_s > 0) spec.sync.every = spec.train.steps;
   return spec;
 }
 
@@ -324,6 +392,7 @@ Bytes training_memory(const JobSpec& spec) {
 }
 
 std::int64_t round_count(const JobSpec& spec) {
+  if (spec.sync.every_s > 0) return 0;
   return (spec.train.steps.count() + spec.sync.every.count() - 1) / spec.sync.every.count();
 }
 

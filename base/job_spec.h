@@ -21,7 +21,8 @@ enum class Schedule { kCosine, kConstant };  // after the warm-up
 enum class Precision { kFp32, kBf16 };
 // none: one agent alone. diloco: inner AdamW, outer Nesterov on averaged pseudo-gradients.
 // local_sgd: parameters are averaged (outer lr 1, no momentum). ddp: gradients are averaged at
-// every inner step, the baseline.
+// every inner step and all replicas take the same AdamW step, the synchronous baseline; a round is
+// one inner step.
 enum class SyncAlgorithm { kNone, kDiloco, kLocalSgd, kDdp };
 // Who sends what to whom in a reduce (outer_opt/core/*_session.h); auto: chosen at each seal by
 // member count, bandwidths and codec. The order is that of the numbers on the wire.
@@ -103,7 +104,8 @@ struct SyncSpec {
   SyncAlgorithm algorithm = SyncAlgorithm::kDiloco;
   Steps every{
       50};  // H, inner steps per round; with `none` the distance of checkpoints and evaluations
-  // sync.every = "10m": seconds of training per round instead of a number of steps; 0: steps.
+  // sync.every = "10m": seconds of training per round instead of a number of steps; 0: steps. Then
+  // `every` is train.steps (derived): a round has no other bound.
   std::int64_t every_s = 0;
   Balance balance = Balance::kEqual;
   Topology topology = Topology::kButterfly;
@@ -157,6 +159,11 @@ struct FieldError {
   bool operator==(const FieldError&) const = default;
 };
 
+// The spec of a user who says nothing but the algorithm: local_sgd has an outer step that only
+// averages; ddp has rounds of one step, exact averages, and evaluations and checkpoints as many
+// inner steps apart as diloco's.
+JobSpec default_spec(SyncAlgorithm algorithm);
+
 // Every broken rule, in the order of the fields; empty when the spec is good.
 std::vector<FieldError> validate(const JobSpec& spec);
 
@@ -171,7 +178,8 @@ JobSpec with_derived_fields(JobSpec spec);
 std::int64_t parameter_count(const ModelSpec& model);
 Bytes training_memory(const JobSpec& spec);
 
-// Rounds of a whole job; the last one may be shorter than sync.every.
+// Rounds of a whole job; the last one may be shorter than sync.every. 0: they go by time, nobody
+// knows.
 std::int64_t round_count(const JobSpec& spec);
 
 const char* to_string(ModelFamily value);

@@ -94,6 +94,25 @@ const Refusal kClusterRefusals[] = {
     {"/sync/every", "from 1 to train.steps (1000), got 0",
      [](JobSpec& s) { s.sync.every = Steps(0); }},
     {"/sync/every", "got 1001", [](JobSpec& s) { s.sync.every = Steps(1001); }},
+    {"/sync/every", "must be 1 with sync.algorithm = 'ddp'",
+     [](JobSpec& s) { s.sync = default_spec(SyncAlgorithm::kDdp).sync, s.sync.every = Steps(50); }},
+    {"/sync/every", "got a time",
+     [](JobSpec& s) { s.sync = default_spec(SyncAlgorithm::kDdp).sync, s.sync.every_s = 60; }},
+    {"/sync/every", "from 1 to 604800, got -1", [](JobSpec& s) { s.sync.every_s = -1; }},
+    {"/sync/outer/lr", "must be 1 with sync.algorithm = 'local_sgd', which only averages",
+     [](JobSpec& s) {
+       s.sync.algorithm = SyncAlgorithm::kLocalSgd, s.sync.outer = {0.7, 0};
+     }},
+    {"/sync/outer/momentum", "must be 0 with sync.algorithm = 'ddp'",
+     [](JobSpec& s) {
+       s.sync = default_spec(SyncAlgorithm::kDdp).sync, s.sync.outer.momentum = 0.9;
+     }},
+    {"/sync/balance", "routers share the batch",
+     [](JobSpec& s) { s.sync.balance = Balance::kSpeed, s.swarm.stages = 2; }},
+    {"/sync/balance", "everybody takes every step",
+     [](JobSpec& s) {
+       s.sync = default_spec(SyncAlgorithm::kDdp).sync, s.sync.balance = Balance::kSpeed;
+     }},
     {"/sync/outer/lr", "got 0", [](JobSpec& s) { s.sync.outer.lr = 0; }},
     {"/sync/outer/momentum", "got 1", [](JobSpec& s) { s.sync.outer.momentum = 1; }},
     {"/swarm/stages", "from 1 to model.layers (4)", [](JobSpec& s) { s.swarm.stages = 5; }},
@@ -235,6 +254,30 @@ TEST(JobSpec, TheLastRoundMayBeShorter) {
   EXPECT_EQ(round_count(spec), 20);
   spec.train.steps = Steps(1001);
   EXPECT_EQ(round_count(spec), 21);
+}
+
+TEST(JobSpec, TheDefaultsOfEveryAlgorithmAreGood) {
+  for (const SyncAlgorithm algorithm : {SyncAlgorithm::kNone, SyncAlgorithm::kDiloco,
+                                        SyncAlgorithm::kLocalSgd, SyncAlgorithm::kDdp}) {
+    JobSpec spec = default_spec(algorithm);
+    spec.name = "a";
+    spec.data.train = "/x";
+    EXPECT_THAT(validate(spec), testing::IsEmpty()) << to_string(algorithm);
+    EXPECT_EQ(spec.sync.algorithm, algorithm);
+  }
+  EXPECT_EQ(default_spec(SyncAlgorithm::kDiloco), JobSpec());
+  const JobSpec ddp = default_spec(SyncAlgorithm::kDdp);
+  EXPECT_EQ(ddp.sync.codec, CodecKind::kFp32);
+  EXPECT_EQ(ddp.checkpoint.every_rounds, 500);
+  EXPECT_EQ(ddp.eval.every_rounds, 50);
+}
+
+TEST(JobSpec, RoundsByTimeHaveNoNumber) {
+  JobSpec spec = good();
+  spec.sync.every_s = 600;
+  EXPECT_THAT(validate(spec), testing::IsEmpty());
+  EXPECT_EQ(round_count(spec), 0);
+  EXPECT_EQ(with_derived_fields(spec).sync.every, spec.train.steps);
 }
 
 TEST(JobSpec, Words) {

@@ -30,7 +30,8 @@ constexpr std::array kWords<Schedule>{Schedule::kCosine, Schedule::kConstant};
 template <>
 constexpr std::array kWords<Precision>{Precision::kFp32, Precision::kBf16};
 template <>
-constexpr std::array kWords<SyncAlgorithm>{SyncAlgorithm::kNone, SyncAlgorithm::kDiloco};
+constexpr std::array kWords<SyncAlgorithm>{SyncAlgorithm::kNone, SyncAlgorithm::kDiloco,
+                                           SyncAlgorithm::kLocalSgd, SyncAlgorithm::kDdp};
 template <>
 constexpr std::array kWords<Topology>{Topology::kButterfly};
 template <>
@@ -413,8 +414,19 @@ void add_broken_rules(const JobSpec& spec, std::vector<FieldError>& errors) {
   }
 }
 
+// The algorithm is looked at before all other fields: the defaults of the others follow from it.
+JobSpec defaults_for(const Json& root) {
+  SyncAlgorithm algorithm = SyncAlgorithm::kDiloco;
+  const auto sync = root.find("sync");
+  if (sync == root.end() || !sync->is_object()) return default_spec(algorithm);
+  const auto word = sync->find("algorithm");
+  // What cannot be read is refused when its turn comes.
+  if (word != sync->end() && !read_value(*word, algorithm).empty()) return {};
+  return default_spec(algorithm);
+}
+
 SpecOrProblems read_tree(const Json& root, const std::map<std::string, TextPosition>& positions) {
-  SpecOrProblems result;
+  SpecOrProblems result{defaults_for(root), {}};
   std::vector<FieldError> errors;
   read_table(root, "", result.spec, errors);
   add_broken_rules(result.spec, errors);

@@ -105,6 +105,29 @@ TEST(SpecText, JsonRoundTrip) {
   }
 }
 
+TEST(SpecText, TheAlgorithmDecidesTheDefaultsWhereverItStands) {
+  const auto ddp = read_spec_toml(minimal("[sync]\ncodec = 'int8'\nalgorithm = 'ddp'")).spec;
+  EXPECT_EQ(ddp.sync.every, Steps(1));
+  EXPECT_EQ(ddp.sync.codec, CodecKind::kInt8);
+  EXPECT_EQ(ddp.sync.outer, (OuterSpec{1, 0}));
+  EXPECT_EQ(ddp.eval.every_rounds, 50);
+  const auto averaged = read_spec_toml(minimal("[sync]\nalgorithm = 'local_sgd'")).spec;
+  EXPECT_EQ(averaged.sync.every, Steps(50));
+  EXPECT_EQ(averaged.sync.outer, (OuterSpec{1, 0}));
+  EXPECT_EQ(spec_to_json(ddp), spec_to_json(read_spec_json(spec_to_json(ddp).dump()).spec));
+}
+
+TEST(SpecText, WhatAnAlgorithmDoesNotHaveIsRefusedByName) {
+  const auto outer =
+      refused(read_spec_toml(minimal("[sync]\nalgorithm = 'local_sgd'\n[sync.outer]\nlr = 0.7")));
+  EXPECT_EQ(outer.pointer, "/sync/outer/lr");
+  EXPECT_THAT(outer.detail, HasSubstr("use 'diloco', got 0.7"));
+  const auto every = refused(read_spec_toml(minimal("[sync]\nalgorithm = 'ddp'\nevery = 50")));
+  EXPECT_EQ(every.pointer, "/sync/every");
+  const auto word = refused(read_spec_toml(minimal("[sync]\nalgorithm = 'dpp'")));
+  EXPECT_THAT(word.detail, HasSubstr("did you mean 'ddp'?"));
+}
+
 TEST(SpecText, JsonHasTheOrderOfToml) {
   const auto json = spec_to_json(full());
   std::vector<std::string> tables;

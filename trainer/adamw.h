@@ -7,11 +7,10 @@
 
 #include "base/job_spec.h"
 #include "trainer/parameter_layout.h"
+#include "trainer/schedule.h"
 #include "trainer/torch_pch.h"
 
 namespace shoal::trainer {
-
-inline constexpr double kAdamEps = 1e-8;
 
 class AdamW {
  public:

@@ -25,6 +25,8 @@ std::span<const float> slot_values(std::span<const float> flat, const TensorSlot
   return flat.subspan(static_cast<std::size_t>(slot.first), static_cast<std::size_t>(slot.count));
 }
 
+bool has_momentum(const JobSpec& spec) { return spec.sync.algorithm != SyncAlgorithm::kDdp; }
+
 Json tokenizer_description(Tokenizer tokenizer) {
   if (tokenizer == Tokenizer::kBytes) {
     return {{"kind", "bytes"}, {"description", "token = byte of the UTF-8 text, 0 to 255"}};
@@ -75,10 +77,11 @@ Status write_tensors(const std::filesystem::path& folder, const CheckpointConten
       {"format", "pt"}, {"round", round}, {"anchor", to_hex(digest_of(content.anchor))}};
   if (Status s = write_safetensors(path, model, about_model); !s) return s;
   const std::vector<std::int64_t> flat = {static_cast<std::int64_t>(content.anchor.size())};
-  return write_safetensors(folder / state_file(content.stage, stages),
-                           {{"outer_momentum", flat, content.momentum},
-                            {"adam_m", flat, content.adam_m},
-                            {"adam_v", flat, content.adam_v}},
+  std::vector<TensorToWrite> state = {{"adam_m", flat, content.adam_m},
+                                      {"adam_v", flat, content.adam_v}};
+  if (has_momentum(content.spec))
+    state.insert(state.begin(), {"outer_momentum", flat, content.momentum});
+  return write_safetensors(folder / state_file(content.stage, stages), state,
                            {{"round", round},
                             {"outer_momentum", to_hex(digest_of(content.momentum))},
                             {"adam_m", to_hex(digest_of(content.adam_m))},
@@ -183,7 +186,9 @@ class ShardReader {
     if (error != std::errc() || end != step.data() + step.size()) {
       return damaged("adam_step is not a number");
     }
-    if (Status s = read_flat(*file, "outer_momentum", out_.momentum); !s) return s;
+    if (has_momentum(out_.spec)) {
+      if (Status s = read_flat(*file, "outer_momentum", out_.momentum); !s) return s;
+    }
     if (Status s = read_flat(*file, "adam_m", out_.adam_m); !s) return s;
     return read_flat(*file, "adam_v", out_.adam_v);
   }

@@ -38,6 +38,12 @@ Status DonorShelf::serve(ReplicaId replica, const RoundKey& key,
     return Error{Code::kConflict, "this replica holds another round than the wanted one", "", ""};
   }
   const auto state = state_;
+  if (state->shares_adam()) {
+    lock.unlock();
+    send({key, state->anchor, state->momentum, state->adam_m, state->adam_v,
+          OuterState::adam_step(key)});
+    return {};
+  }
   if (!adam_) {
     lock.unlock();
     adam_wanted_();

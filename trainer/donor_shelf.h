@@ -1,6 +1,7 @@
-// What this trainer offers to joiners: the anchor and outer momentum of the round it holds, and a
-// copy of its Adam moments made when somebody asks. The vectors are shared, never locked while they
-// are sent: the compute thread takes a fresh copy before it changes what a joiner still reads.
+// What this trainer offers to joiners: the outer state of the round it holds, and, where Adam's
+// moments are not part of that, a copy of them made when somebody asks. The vectors are shared,
+// never locked while they are sent: the compute thread takes a fresh copy before it changes what a
+// joiner still reads.
 //
 // publish(), withdraw() and provide_adam() belong to the compute thread; serve() to any.
 #pragma once
@@ -12,12 +13,9 @@
 #include <vector>
 
 #include "outer_opt/transport/peer_node.h"
+#include "trainer/outer_state.h"
 
 namespace shoal::trainer {
-
-struct OuterState {
-  std::vector<float> anchor, momentum;
-};
 
 struct AdamCopy {
   std::vector<float> m, v;

@@ -10,6 +10,14 @@
 
 namespace shoal::trainer {
 
+namespace {
+
+Tokens tokens_per_step(const JobSpec& spec) {
+  return Tokens(spec.train.batch * spec.model.context);
+}
+
+}  // namespace
+
 struct Learner::Batch {
   torch::Tensor tokens;  // [sequences, context + 1] int64
 };
@@ -63,7 +71,7 @@ MaybeFailure Learner::train_step(Steps step, std::int64_t first_sequence, StepRe
   out = {};
   const MaybeFailure thrown = guarded([&] {
     failure = accumulate(first_sequence, out.loss);
-    if (!failure) failure = parts.take_step(step, 1.0, out);
+    if (!failure) failure = parts.take_step(step, tokens_per_step(parts.spec), 1.0, out);
   });
   return failure ? failure : thrown;
 }

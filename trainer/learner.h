@@ -26,7 +26,7 @@ class Learner {
   ~Learner();
 
   // One AdamW step on train.batch sequences [first, first + batch) of the seeded order, at the
-  // learning rate of `step`.
+  // learning rate of `step`; or, with sync.algorithm = ddp, only their gradient.
   MaybeFailure train_step(Steps step, std::int64_t first_sequence, StepResult& out);
 
   // Adds batch `index` of `batches` held-out ones; nothing when the tail has no such batch.

@@ -5,7 +5,6 @@
 #include <cmath>
 
 #include "base/check.h"
-#include "outer_opt/core/nesterov.h"
 #include "trainer/checkpoint.h"
 #include "trainer/parameter_layout.h"
 
@@ -90,7 +89,7 @@ MaybeFailure Replica::reduce_ended(const ReduceEnded& event) {
 }
 
 void Replica::adam_wanted() {
-  if (!participant_) return;
+  if (!participant_ || shares_adam()) return;
   auto copy = std::make_shared<AdamCopy>();
   copy->m.resize(outer_->anchor.size());
   copy->v.resize(outer_->anchor.size());
@@ -103,6 +102,11 @@ Status Replica::write_checkpoint_to(const std::filesystem::path& folder, const R
   if (!participant_ || participant_->held() != key) {
     return Error{Code::kConflict, "the replica does not hold round " + std::to_string(key.round),
                  "", ""};
+  }
+  if (shares_adam()) {
+    return write_checkpoint(folder,
+                            {spec_, cut_, stage_, key, held_step_, outer_->anchor, outer_->momentum,
+                             outer_->adam_m, outer_->adam_v, OuterState::adam_step(key)});
   }
   std::vector<float> m(outer_->anchor.size()), v(outer_->anchor.size());
   model_->read_adam(m, v);
@@ -139,11 +143,16 @@ void Replica::reach_boundary(const Trained& trained) {
   participant_->boundary(make_report(trained), actions_);
 }
 
-RoundReport Replica::make_report(const Trained& trained) {
+void Replica::read_contribution() {
+  if (shares_adam()) return model_->read_gradient(pseudo_gradient_);
   model_->read_parameters(pseudo_gradient_);
   for (std::size_t i = 0; i < pseudo_gradient_.size(); ++i) {
     pseudo_gradient_[i] = outer_->anchor[i] - pseudo_gradient_[i];
   }
+}
+
+RoundReport Replica::make_report(const Trained& trained) {
+  read_contribution();
   const VectorFacts facts = facts_of(pseudo_gradient_);
   RoundReport report;
   report.key = training_key_;
@@ -199,25 +208,26 @@ MaybeFailure Replica::perform_one(const outer_opt::StopReduce&) {
 MaybeFailure Replica::perform_one(const outer_opt::TakeOuterStep& action) {
   const CommitRound& commit = action.commit;
   if (!commit.last) held_step_ = commit.next.from_step;
-  take_outer_step();
+  adopt_outer_step(commit.key);
   training_->committed(commit.key.round, held_step_);
-  participant_->outer_step_taken({commit.key, digest_of(std::span<const float>(outer_->anchor)),
-                                  digest_of(std::span<const float>(outer_->momentum))},
-                                 actions_);
+  participant_->outer_step_taken(
+      {commit.key, digest_of(std::span<const float>(outer_->anchor)), momentum_digest(*outer_)},
+      actions_);
   context_.shelf.publish(id_, commit.key, outer_);
   evaluate({commit.key, commit.evaluate});
   return std::nullopt;
 }
 
-void Replica::take_outer_step() {
+void Replica::adopt_outer_step(const RoundKey& key) {
   context_.shelf.withdraw();
   if (outer_.use_count() > 1) outer_ = std::make_shared<OuterState>(*outer_);  // a joiner reads it
   if (solo()) {
     outer_->anchor = average_;
-  } else {
-    outer_opt::nesterov_step(spec_.sync.outer, average_, outer_->momentum, outer_->anchor);
-    model_->write_parameters(outer_->anchor);
+    return;
   }
+  take_outer_step(spec_, key, decay_ranges_, average_, *outer_);
+  model_->write_parameters(outer_->anchor);
+  if (shares_adam()) model_->clear_gradient();
 }
 
 MaybeFailure Replica::perform_one(const outer_opt::Say& action) {

@@ -5,7 +5,8 @@
 //
 // The pseudo-gradient is computed at the boundary and kept until the commit. Local parameters are
 // touched by inner steps and commits only, so an abort needs no undoing. With sync.algorithm = none
-// the outer step adopts the local parameters as they are and no peer is spoken to.
+// the outer step adopts the local parameters as they are and no peer is spoken to. With ddp local
+// parameters are the anchor, and what is averaged is the gradient (outer_state.h).
 //
 // Belongs to the compute thread.
 #pragma once
@@ -86,11 +87,13 @@ class Replica {
   MaybeFailure perform_one(const outer_opt::GoStale& action);
 
   void reach_boundary(const Trained& trained);
+  void read_contribution();
   RoundReport make_report(const Trained& trained);
-  void take_outer_step();
+  void adopt_outer_step(const RoundKey& key);
   void adopt_average_locally(const ReducePlan& plan);
   std::unique_ptr<Training> make_training();
   bool in_pipeline() const { return cut_.size() > 1; }
+  bool shares_adam() const { return outer_->shares_adam(); }
   bool solo() const { return spec_.sync.algorithm == SyncAlgorithm::kNone; }
 
   LoadReplica command_;
@@ -103,7 +106,9 @@ class Replica {
   std::unique_ptr<StageModel> model_;
   std::shared_ptr<OuterState> outer_;       // of the round the participant holds
   std::unique_ptr<AdamCopy> fetched_adam_;  // while the state comes from a donor
-  std::vector<float> pseudo_gradient_, average_;
+  std::vector<float> pseudo_gradient_;      // with ddp the gradient
+  std::vector<float> average_;
+  std::vector<DecayRange> decay_ranges_;
   std::optional<outer_opt::Participant> participant_;
   outer_opt::Actions actions_;
   std::unique_ptr<Training> training_;

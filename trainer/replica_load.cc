@@ -33,13 +33,10 @@ Failure checkpoint_failure(const Error& error) {
 }
 
 MaybeFailure check_digests(const StateSource& source, const OuterState& state) {
-  const auto differs = [](const Digest& wanted, std::span<const float> values) {
-    return static_cast<bool>(wanted) && wanted != digest_of(values);
-  };
-  if (differs(source.anchor, state.anchor)) {
+  if (source.anchor && source.anchor != digest_of(std::span<const float>(state.anchor))) {
     return Failure{ReplicaFailure::kDigestMismatch, "the anchor is not the announced one"};
   }
-  if (differs(source.momentum, state.momentum)) {
+  if (source.momentum && source.momentum != momentum_digest(state)) {
     return Failure{ReplicaFailure::kDigestMismatch, "the outer momentum is not the announced one"};
   }
   return std::nullopt;
@@ -70,10 +67,10 @@ MaybeFailure Replica::make_model() {
 
 MaybeFailure Replica::load() {
   if (auto failure = make_model()) return failure;
-  const auto count = static_cast<std::size_t>(model_->value_count());
-  outer_ = std::make_shared<OuterState>();
-  outer_->anchor.resize(count);
-  outer_->momentum.resize(count);
+  outer_ =
+      std::make_shared<OuterState>(zero_outer_state(spec_.sync.algorithm, model_->value_count()));
+  decay_ranges_ =
+      decay_ranges(parameter_layout(spec_.model, cut_[static_cast<std::size_t>(stage_)]));
   switch (command_.assign.source.kind) {
     case SourceKind::kSeed:
       model_->seed();
@@ -96,19 +93,28 @@ MaybeFailure Replica::load_checkpoint() {
                    "the checkpoint holds another model than the job's, or another cut of it"};
   }
   outer_->anchor = std::move(checkpoint->anchor);
-  outer_->momentum = std::move(checkpoint->momentum);
-  model_->write_adam(checkpoint->adam_m, checkpoint->adam_v, checkpoint->adam_step);
+  if (shares_adam()) {
+    outer_->adam_m = std::move(checkpoint->adam_m);
+    outer_->adam_v = std::move(checkpoint->adam_v);
+  } else {
+    outer_->momentum = std::move(checkpoint->momentum);
+    model_->write_adam(checkpoint->adam_m, checkpoint->adam_v, checkpoint->adam_step);
+  }
   held_step_ = checkpoint->step;
   return loaded();
 }
 
 void Replica::start_fetch() {
   fetched_adam_ = std::make_unique<AdamCopy>();
-  fetched_adam_->m.resize(outer_->anchor.size());
-  fetched_adam_->v.resize(outer_->anchor.size());
+  if (!shares_adam()) {
+    fetched_adam_->m.resize(outer_->anchor.size());
+    fetched_adam_->v.resize(outer_->anchor.size());
+  }
   background_.start([this](std::uint64_t number, std::stop_token stop) {
     const StateSource& source = command_.assign.source;
-    outer_opt::StateSink sink{outer_->anchor, outer_->momentum, fetched_adam_->m, fetched_adam_->v};
+    outer_opt::StateSink sink{outer_->anchor, outer_->momentum,
+                              shares_adam() ? outer_->adam_m : fetched_adam_->m,
+                              shares_adam() ? outer_->adam_v : fetched_adam_->v};
     Status status =
         context_.node.fetch_state(source.donor_address, source.donor, source.key, sink, stop);
     fetched_adam_->step = sink.adam_step;
@@ -120,7 +126,9 @@ MaybeFailure Replica::fetch_ended(const FetchEnded& event) {
   if (event.work != background_.current() || participant_) return std::nullopt;
   background_.stop();
   if (!event.status) return Failure{ReplicaFailure::kDonorLost, to_string(event.status.error())};
-  model_->write_adam(fetched_adam_->m, fetched_adam_->v, fetched_adam_->step);
+  if (!shares_adam()) {
+    model_->write_adam(fetched_adam_->m, fetched_adam_->v, fetched_adam_->step);
+  }
   fetched_adam_.reset();
   return loaded();
 }
@@ -153,8 +161,7 @@ std::unique_ptr<Training> Replica::make_training() {
 void Replica::say_loaded() const {
   if (!participant_) return;
   context_.say(Loaded{id_, participant_->held(), digest_of(std::span<const float>(outer_->anchor)),
-                      digest_of(std::span<const float>(outer_->momentum)), model_->value_count(),
-                      context_.node.address()});
+                      momentum_digest(*outer_), model_->value_count(), context_.node.address()});
 }
 
 }  // namespace shoal::trainer

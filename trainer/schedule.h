@@ -1,10 +1,13 @@
 // The inner learning rate as a function of the step: linear warm-up, then half a cosine down to
-// min_lr (Loshchilov and Hutter 2017, without restarts) or constant. Pure.
+// min_lr (Loshchilov and Hutter 2017, without restarts) or constant; and what AdamW has no field
+// for. Pure.
 #pragma once
 
 #include "base/job_spec.h"
 
 namespace shoal::trainer {
+
+inline constexpr double kAdamEps = 1e-8;
 
 // `step` counts from 0; step 0 has lr / warmup, step warmup - 1 the full lr, the last step nearly
 // min_lr.

@@ -247,7 +247,8 @@ swarm::MaybeComputeFailure TorchStage::step(std::int64_t step, Tokens tokens, St
   MaybeFailure failure;
   const MaybeFailure thrown = guarded([&] {
     if (tokens.count() == 0) return;
-    failure = s.parts.take_step(Steps(step), 1.0 / static_cast<double>(tokens.count()), result);
+    const double scale = 1.0 / static_cast<double>(tokens.count());
+    failure = s.parts.take_step(Steps(step), tokens, scale, result);
     s.parts.model.flat_gradient().zero_();
   });
   out = {result.gradient_norm, result.lr, result.finite};

@@ -208,8 +208,8 @@ TEST_P(StageComputeTest, TheStepsOfTheStagesAreTheStepOfTheWholeModel) {
       tokens += spec_.train.microbatch * spec_.model.context;
     }
     StepResult result;
-    ASSERT_FALSE(
-        one.model->parts().take_step(Steps(step), 1.0 / static_cast<double>(tokens), result));
+    ASSERT_FALSE(one.model->parts().take_step(Steps(step), Tokens(tokens),
+                                              1.0 / static_cast<double>(tokens), result));
     pipeline.step(step);
   }
   const auto start = torch::tensor(values_);

@@ -1,6 +1,7 @@
 // See stage_model.h.
 #include "trainer/stage_model.h"
 
+#include <algorithm>
 #include <cmath>
 #include <vector>
 
@@ -23,6 +24,8 @@ torch::Tensor host_view(std::span<const float> values) {
                           {static_cast<std::int64_t>(values.size())});
 }
 
+bool is_ddp(const JobSpec& spec) { return spec.sync.algorithm == SyncAlgorithm::kDdp; }
+
 MaybeFailure refuse(const JobSpec& spec, UnitRange units, const DeviceChoice& device) {
   if (spec.train.precision == Precision::kBf16 && device.kind == DeviceKind::kCpu) {
     return Failure{ReplicaFailure::kModelDoesNotFit,
@@ -43,9 +46,13 @@ StageModel::Parts::Parts(const JobSpec& job, UnitRange range, const DeviceChoice
       choice(on),
       device(torch_device(on)),
       model(job.model, range, job.train.precision, device),
-      adam(job.train, decay_ranges(model.layout()), model.flat()) {}
+      adam(job.train, decay_ranges(model.layout()),
+           is_ddp(job) ? torch::empty({0}) : model.flat()) {
+  if (is_ddp(job)) gradient_sum = torch::zeros_like(model.flat());
+}
 
-MaybeFailure StageModel::Parts::take_step(Steps step, double scale, StepResult& out) {
+MaybeFailure StageModel::Parts::take_step(Steps step, Tokens tokens, double scale,
+                                          StepResult& out) {
   const TrainSpec& train = spec.train;
   const double norm = scale * AdamW::gradient_norm(model.flat_gradient());
   out.gradient_norm = norm;
@@ -53,6 +60,12 @@ MaybeFailure StageModel::Parts::take_step(Steps step, double scale, StepResult& 
   out.finite = std::isfinite(out.loss) && std::isfinite(norm);
   if (out.finite) {
     nonfinite_in_a_row = 0;
+    if (gradient_sum.defined()) {
+      const torch::NoGradGuard no_grad;
+      gradient_sum.add_(model.flat_gradient(), scale * static_cast<double>(tokens.count()));
+      gradient_tokens += tokens;
+      return std::nullopt;
+    }
     const double clip = train.clip > 0 && norm > train.clip ? train.clip / norm : 1.0;
     adam.step(out.lr, scale * clip, model.flat_gradient(), model.flat());
     return std::nullopt;
@@ -98,12 +111,28 @@ void StageModel::write_parameters(std::span<const float> in) {
   parts_->model.flat().copy_(host_view(in));
 }
 
+bool StageModel::keeps_gradient() const { return parts_->gradient_sum.defined(); }
+
+void StageModel::read_gradient(std::span<float> out) const {
+  SHOAL_CHECK(keeps_gradient() && static_cast<std::int64_t>(out.size()) == value_count());
+  const auto tokens = static_cast<double>(std::max<std::int64_t>(1, parts_->gradient_tokens.n));
+  host_view(out).copy_(parts_->gradient_sum / tokens);
+}
+
+void StageModel::clear_gradient() {
+  SHOAL_CHECK(keeps_gradient());
+  parts_->gradient_sum.zero_();
+  parts_->gradient_tokens = Tokens();
+}
+
 void StageModel::read_adam(std::span<float> m, std::span<float> v) const {
+  SHOAL_CHECK(!keeps_gradient(), "the outer state has them");
   host_view(m).copy_(parts_->adam.m());
   host_view(v).copy_(parts_->adam.v());
 }
 
 void StageModel::write_adam(std::span<const float> m, std::span<const float> v, std::int64_t step) {
+  SHOAL_CHECK(!keeps_gradient(), "the outer state has them");
   parts_->adam.m().copy_(host_view(m));
   parts_->adam.v().copy_(host_view(v));
   parts_->adam.set_steps(step);

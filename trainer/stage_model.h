@@ -47,6 +47,13 @@ class StageModel {
   std::int64_t adam_step() const;
   int nonfinite_in_a_row() const;
 
+  // With sync.algorithm = ddp an inner step changes no parameter and has no moments; it adds its
+  // gradient here, for the outer step. read_gradient(): the mean over all tokens since the last
+  // clear_gradient(), zeros when there were none.
+  bool keeps_gradient() const;
+  void read_gradient(std::span<float> out) const;
+  void clear_gradient();
+
   struct Parts;  // stage_model_parts.h, for those who see torch
   Parts& parts() { return *parts_; }
 

@@ -10,17 +10,20 @@ namespace shoal::trainer {
 struct StageModel::Parts {
   Parts(const JobSpec& spec, UnitRange units, const DeviceChoice& choice);
 
-  // One AdamW step at the learning rate of `step`, on the gradient times `scale` and clipped. Sets
-  // everything of `out` but the loss, which is read: a step is finite when both are. Fails with
-  // kNonFiniteLoss when it is one too many in a row that is not.
-  MaybeFailure take_step(Steps step, double scale, StepResult& out);
+  // One AdamW step at the learning rate of `step`, on the gradient of `tokens` tokens times `scale`
+  // and clipped; or only keeps that gradient (keeps_gradient()). Sets everything of `out` but the
+  // loss, which is read: a step is finite when both are. Fails with kNonFiniteLoss when it is one
+  // too many in a row that is not.
+  MaybeFailure take_step(Steps step, Tokens tokens, double scale, StepResult& out);
 
   JobSpec spec;
   UnitRange units;
   DeviceChoice choice;
   torch::Device device;
   Model model;
-  AdamW adam;
+  AdamW adam;                  // of no values when the gradient is kept
+  torch::Tensor gradient_sum;  // kept, over tokens; else not defined
+  Tokens gradient_tokens;
   int nonfinite_in_a_row = 0;
 };
 

@@ -28,6 +28,8 @@ class LoneNode : public outer_opt::PeerNode {
     if (donor == nullptr) return Error{Code::kUnavailable, "the donor is gone", "", ""};
     std::copy(donor->anchor.begin(), donor->anchor.end(), sink.anchor.begin());
     std::copy(donor->momentum.begin(), donor->momentum.end(), sink.momentum.begin());
+    std::copy(donor->adam_m.begin(), donor->adam_m.end(), sink.adam_m.begin());
+    std::copy(donor->adam_v.begin(), donor->adam_v.end(), sink.adam_v.begin());
     sink.adam_step = 4;
     return {};
   }
@@ -210,6 +212,44 @@ TEST_F(WorkerTest, JoinerTakesTheDonorsState) {
   const auto loaded = hear<Loaded>();
   EXPECT_EQ(loaded.key, key(3));
   EXPECT_EQ(loaded.anchor, join.assign.source.anchor);
+}
+
+// With ddp the moments are part of what is committed: digests, checkpoints and joiners have them.
+TEST_F(WorkerTest, SharedMomentsGoIntoCheckpointsAndToJoiners) {
+  spec_.sync = default_spec(SyncAlgorithm::kDdp).sync;
+  tell(load(1, SourceKind::kSeed, 0));
+  const auto loaded = hear<Loaded>();
+  Applied applied = run_round(loaded, 1, 0, 1, {0, 0, 0}, true);
+  EXPECT_NE(applied.momentum, loaded.momentum);
+  applied = run_round(loaded, 2, 1, 2, {0, 0, 0}, true);
+  const auto folder = std::filesystem::path(testing::TempDir()) / "shoal_worker_test_ddp";
+  tell(WriteCheckpointTo{ReplicaId(1), {CheckpointId(5), key(2)}, folder.string()});
+  hear<CheckpointReady>();
+  OuterState held;
+  ASSERT_TRUE(shelf_
+                  .serve(ReplicaId(1), key(2),
+                         [&](const outer_opt::DonorState& state) {
+                           held.anchor.assign(state.anchor.begin(), state.anchor.end());
+                           held.adam_m.assign(state.adam_m.begin(), state.adam_m.end());
+                           held.adam_v.assign(state.adam_v.begin(), state.adam_v.end());
+                           EXPECT_TRUE(state.momentum.empty());
+                         })
+                  .ok());
+  EXPECT_EQ(momentum_digest(held), applied.momentum);
+
+  auto resume = load(2, SourceKind::kCheckpoint, 2);
+  resume.checkpoint_folder = folder.string();
+  resume.assign.source.anchor = applied.anchor;
+  resume.assign.source.momentum = applied.momentum;
+  tell(resume);
+  EXPECT_EQ(hear<Loaded>().momentum, applied.momentum);
+
+  node_.donor = &held;
+  auto join = load(3, SourceKind::kPeer, 2);
+  join.assign.source.anchor = applied.anchor;
+  join.assign.source.momentum = applied.momentum;
+  tell(join);
+  EXPECT_EQ(hear<Loaded>().momentum, applied.momentum);
 }
 
 TEST_F(WorkerTest, WrongDigestAndLostDonorAreNamed) {

@@ -66,8 +66,8 @@ double median(std::vector<double> values) {
   return n % 2 == 1 ? values[n / 2] : (values[n / 2 - 1] + values[n / 2]) / 2;
 }
 
-// Of one stage. Weights are tokens; a norm above the median is clipped to it (DESIGN: median norm /
-// its norm). False: nobody has a usable contribution.
+// Of one stage. Weights are tokens; with sync.clip a norm above the median is clipped to it (median
+// norm / its norm). False: nobody has a usable contribution.
 bool weigh(Turn& turn, const RoundKey& key, const std::vector<ReplicaId>& members) {
   std::vector<double> norms;
   for (const ReplicaId replica : members) {
@@ -81,11 +81,12 @@ bool weigh(Turn& turn, const RoundKey& key, const std::vector<ReplicaId>& member
   }
   if (norms.empty()) return false;
   const double typical = median(std::move(norms));
+  const bool clips = turn.state().jobs.at(key.job).spec.sync.clip;
   for (const ReplicaId replica : members) {
     ContributionRecord& contribution = turn.contribution(key, replica);
     const double norm = contribution.report.norm;
     contribution.clip_factor =
-        contribution.weight > 0 && norm > typical && typical > 0 ? typical / norm : 1.0;
+        clips && contribution.weight > 0 && norm > typical && typical > 0 ? typical / norm : 1.0;
   }
   return true;
 }

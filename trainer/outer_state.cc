@@ -1,0 +1,66 @@
+// See outer_state.h.
+#include "trainer/outer_state.h"
+
+#include "base/check.h"
+#include "outer_opt/core/nesterov.h"
+#include "outer_opt/core/shared_adamw.h"
+#include "trainer/schedule.h"
+
+namespace shoal::trainer {
+namespace {
+
+template <typename Value>
+std::span<Value> part(std::span<Value> values, const DecayRange& range) {
+  return values.subspan(static_cast<std::size_t>(range.first),
+                        static_cast<std::size_t>(range.count));
+}
+
+void take_adamw_step(const TrainSpec& train, const RoundKey& key,
+                     std::span<const DecayRange> ranges, std::span<const float> gradient,
+                     OuterState& state) {
+  outer_opt::SharedAdamWOptions options;
+  options.lr = learning_rate(train, Steps(key.round - 1));
+  options.weight_decay = train.weight_decay;
+  options.beta1 = train.beta1, options.beta2 = train.beta2;
+  options.eps = kAdamEps;
+  options.clip = train.clip;
+  options.norm = outer_opt::gradient_norm(gradient);
+  options.step = OuterState::adam_step(key);
+  for (const DecayRange& range : ranges) {
+    outer_opt::shared_adamw_step(outer_opt::shared_adamw(options, range.decays),
+                                 part(gradient, range), part(std::span(state.anchor), range),
+                                 part(std::span(state.adam_m), range),
+                                 part(std::span(state.adam_v), range));
+  }
+}
+
+}  // namespace
+
+OuterState zero_outer_state(SyncAlgorithm algorithm, std::int64_t value_count) {
+  const auto count = static_cast<std::size_t>(value_count);
+  OuterState state;
+  state.anchor.resize(count);
+  if (algorithm == SyncAlgorithm::kDdp) {
+    state.adam_m.resize(count);
+    state.adam_v.resize(count);
+  } else {
+    state.momentum.resize(count);
+  }
+  return state;
+}
+
+Digest momentum_digest(const OuterState& state) {
+  if (!state.shares_adam()) return digest_of(std::span<const float>(state.momentum));
+  Digester d;
+  d.add(std::as_bytes(std::span(state.adam_m))).add(std::as_bytes(std::span(state.adam_v)));
+  return d.finish();
+}
+
+void take_outer_step(const JobSpec& spec, const RoundKey& key, std::span<const DecayRange> ranges,
+                     std::span<const float> average, OuterState& state) {
+  SHOAL_CHECK(spec.sync.algorithm != SyncAlgorithm::kNone);
+  if (state.shares_adam()) return take_adamw_step(spec.train, key, ranges, average, state);
+  outer_opt::nesterov_step(spec.sync.outer, average, state.momentum, state.anchor);
+}
+
+}  // namespace shoal::trainer

@@ -1,0 +1,37 @@
+// What all replicas of a stage share bit for bit after a commit, and how the outer step changes it.
+//
+// With sync.algorithm = ddp a round is one inner step, and the outer step is the AdamW step: its
+// moments are shared then, and there is no outer momentum. Values only: no torch.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "base/digest.h"
+#include "outer_opt/core/round.h"
+#include "trainer/parameter_layout.h"
+
+namespace shoal::trainer {
+
+struct OuterState {
+  std::vector<float> anchor;
+  std::vector<float> momentum;        // of the outer optimizer; empty with ddp
+  std::vector<float> adam_m, adam_v;  // AdamW's moments; empty but with ddp
+
+  bool shares_adam() const { return !adam_m.empty(); }
+  // Steps of a shared AdamW at the round `key`: every committed round is one.
+  static std::int64_t adam_step(const RoundKey& key) { return key.round; }
+};
+
+OuterState zero_outer_state(SyncAlgorithm algorithm, std::int64_t value_count);
+
+// Of what the outer step keeps beside the anchor: "momentum" in every message.
+Digest momentum_digest(const OuterState& state);
+
+// The outer step of round `key` with the average that was voted for. Not for `none`, which has no
+// outer step. The learning rate of a shared AdamW is that of inner step key.round - 1: aborted
+// attempts do not move the schedule.
+void take_outer_step(const JobSpec& spec, const RoundKey& key, std::span<const DecayRange> ranges,
+                     std::span<const float> average, OuterState& state);
+
+}  // namespace shoal::trainer
