@@ -1,5 +1,5 @@
 // The envelopes: which body goes into which case of a oneof, and back. The bodies are in
-// convert_parts.cc.
+// the convert_*.cc beside this one.
 #include "proto/convert.h"
 
 #include "proto/convert_parts.h"

@@ -57,23 +57,6 @@ void get_word(Reader& reader, std::string_view field, const std::string& word, E
   reader.refuse(field, "unknown word '" + word.substr(0, 64) + "'");
 }
 
-bool is_hex(std::string_view text, std::size_t length) {
-  return text.size() == length &&
-         text.find_first_not_of("0123456789abcdef") == std::string_view::npos;
-}
-
-// Stays below the folder it is put into: relative, no empty, "." or ".." segment.
-bool is_inside_folder(std::string_view path) {
-  if (path.empty() || path.size() > 1024 || path.find('\0') != std::string_view::npos) return false;
-  while (true) {
-    const auto slash = path.find('/');
-    const auto segment = path.substr(0, slash);
-    if (segment.empty() || segment == "." || segment == "..") return false;
-    if (slash == std::string_view::npos) return true;
-    path.remove_prefix(slash + 1);
-  }
-}
-
 template <typename Wire>
 void put_ids(const std::vector<ReplicaId>& from, Wire& to) {
   for (const ReplicaId id : from) to.Add(id.n);
@@ -81,16 +64,6 @@ void put_ids(const std::vector<ReplicaId>& from, Wire& to) {
 template <typename Wire>
 void get_ids(Reader& reader, std::string_view field, const Wire& from, std::vector<ReplicaId>& to) {
   for (const auto id : from) to.push_back(reader.id<ReplicaTag>(field, id));
-}
-
-template <typename Wire>
-void put_all(const std::vector<FileEntry>& from, Wire& to) {
-  for (const auto& entry : from) put(entry, *to.Add());
-}
-template <typename Wire>
-void get_all(Reader& reader, const Wire& from, std::vector<FileEntry>& to) {
-  const Reader::Inside inside(reader, "files");
-  for (const auto& entry : from) get(reader, entry, to.emplace_back());
 }
 
 void put(const ReduceMember& from, v1::ReduceMember& to) {
@@ -117,6 +90,11 @@ std::int32_t attempt_of(Reader& reader, std::int32_t attempt) {
 }
 
 }  // namespace
+
+bool is_hex(std::string_view text, std::size_t length) {
+  return text.size() == length &&
+         text.find_first_not_of("0123456789abcdef") == std::string_view::npos;
+}
 
 void Reader::refuse(std::string_view field, std::string message) {
   if (!status_.ok()) return;
@@ -364,41 +342,6 @@ void get(Reader& reader, const v1::Evaluated& from, Evaluated& to) {
   to.tokens = Tokens(reader.count("tokens", from.tokens()));
 }
 
-void put(const FileEntry& from, v1::FileEntry& to) {
-  to.set_path(from.path);
-  to.set_size(from.size.count());
-  to.set_sha256(from.sha256);
-}
-void get(Reader& reader, const v1::FileEntry& from, FileEntry& to) {
-  to = {from.path(), Bytes(reader.count("size", from.size())), from.sha256()};
-  reader.require(is_inside_folder(to.path), "path", "must be relative and stay inside its folder");
-  reader.require(is_hex(to.sha256, 64), "sha256", "must be 64 lower-case hex characters");
-}
-
-void put(const CheckpointWritten& from, v1::CheckpointWritten& to) {
-  to.set_replica(from.replica.n);
-  to.set_checkpoint(from.checkpoint.n);
-  put(from.key, *to.mutable_key());
-  put_all(from.files, *to.mutable_files());
-}
-void get(Reader& reader, const v1::CheckpointWritten& from, CheckpointWritten& to) {
-  to.replica = reader.id<ReplicaTag>("replica", from.replica());
-  to.checkpoint = reader.id<CheckpointTag>("checkpoint", from.checkpoint());
-  get_part(reader, "key", from.has_key(), from.key(), to.key);
-  get_all(reader, from.files(), to.files);
-}
-
-void put(const CheckpointFailed& from, v1::CheckpointFailed& to) {
-  to.set_replica(from.replica.n);
-  to.set_checkpoint(from.checkpoint.n);
-  to.set_detail(from.detail);
-}
-void get(Reader& reader, const v1::CheckpointFailed& from, CheckpointFailed& to) {
-  to.replica = reader.id<ReplicaTag>("replica", from.replica());
-  to.checkpoint = reader.id<CheckpointTag>("checkpoint", from.checkpoint());
-  to.detail = from.detail();
-}
-
 void put(const Goodbye& from, v1::Goodbye& to) { to.set_reason(from.reason); }
 void get(Reader&, const v1::Goodbye& from, Goodbye& to) { to.reason = from.reason(); }
 
@@ -576,22 +519,6 @@ void put(const Evaluate& from, v1::Evaluate& to) {
 void get(Reader& reader, const v1::Evaluate& from, Evaluate& to) {
   get_part(reader, "key", from.has_key(), from.key(), to.key);
   get_part(reader, "slice", from.has_slice(), from.slice(), to.slice);
-}
-
-void put(const WriteCheckpoint& from, v1::WriteCheckpoint& to) {
-  to.set_checkpoint(from.checkpoint.n);
-  put(from.key, *to.mutable_key());
-}
-void get(Reader& reader, const v1::WriteCheckpoint& from, WriteCheckpoint& to) {
-  to.checkpoint = reader.id<CheckpointTag>("checkpoint", from.checkpoint());
-  get_part(reader, "key", from.has_key(), from.key(), to.key);
-}
-
-void put(const ForgetCheckpoint& from, v1::ForgetCheckpoint& to) {
-  to.set_checkpoint(from.checkpoint.n);
-}
-void get(Reader& reader, const v1::ForgetCheckpoint& from, ForgetCheckpoint& to) {
-  to.checkpoint = reader.id<CheckpointTag>("checkpoint", from.checkpoint());
 }
 
 }  // namespace shoal::proto

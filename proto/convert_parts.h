@@ -105,4 +105,7 @@ SHOAL_WIRE_PAIR(WriteCheckpointTo);
 
 #undef SHOAL_WIRE_PAIR
 
+bool is_hex(std::string_view text, std::size_t length);  // lower case
+void get_sample(Reader& reader, const std::string& from, std::string& to);
+
 }  // namespace shoal::proto

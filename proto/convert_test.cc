@@ -94,7 +94,7 @@ TEST(Convert, EveryMessageOfAnAgent) {
                                 {kKey, 2, ReplicaId(8), ReduceFailure::kTimeLimit, "slow"}},
       FromReplica<Applied>{replica, {kKey, kAnchor, kMomentum}},
       FromReplica<Evaluated>{replica, {kKey, {1, 4, 20}, 812.5, Tokens(400)}},
-      CheckpointWritten{replica, CheckpointId(4), kKey, kFiles},
+      CheckpointWritten{replica, CheckpointId(4), kKey, kFiles, "Ahab sp\u00e9ak"},
       CheckpointFailed{replica, CheckpointId(4), "disk full"},
       Goodbye{"stopped"}};
   ASSERT_EQ(all.size(), std::variant_size_v<FromAgent>);
@@ -160,7 +160,7 @@ TEST(Convert, EveryMessageBetweenAgentAndTrainer) {
                                 {kKey, 2, ReplicaId(8), ReduceFailure::kBadFrame, "checksum"}},
       FromReplica<Applied>{replica, {kKey, kAnchor, kMomentum}},
       FromReplica<Evaluated>{replica, {kKey, {1, 4, 20}, 812.5, Tokens(400)}},
-      CheckpointReady{replica, CheckpointId(4), kKey},
+      CheckpointReady{replica, CheckpointId(4), kKey, "Ahab"},
       CheckpointFailed{replica, CheckpointId(4), "disk full"}};
   ASSERT_EQ(from.size(), std::variant_size_v<FromTrainer>);
   for (const auto& message : from) expect_survives(message);
@@ -273,6 +273,14 @@ TEST(Convert, PathsStayInTheirFolder) {
   auto message = to_wire(FromAgent(CheckpointWritten{ReplicaId(1), CheckpointId(1), kKey, kFiles}));
   message.mutable_checkpoint_written()->mutable_files(1)->set_path("../x");
   expect_refused(message, "checkpoint_written.files.path");
+}
+
+TEST(Convert, ASampleIsShort) {
+  auto message = to_wire(FromAgent(CheckpointWritten{ReplicaId(1), CheckpointId(1), kKey, kFiles}));
+  message.mutable_checkpoint_written()->set_sample(std::string(kSampleBytesMax, 'a'));
+  EXPECT_TRUE(read(message).ok());
+  message.mutable_checkpoint_written()->set_sample(std::string(kSampleBytesMax + 1, 'a'));
+  expect_refused(message, "checkpoint_written.sample");
 }
 
 TEST(Convert, BadMessagesOfTheCoordinator) {

@@ -1,5 +1,4 @@
-// The bodies that only travel between an agent and its trainers. The others are in
-// convert_parts.cc.
+// The bodies that only travel between an agent and its trainers.
 #include "proto/convert_parts.h"
 
 namespace shoal::proto {
@@ -19,11 +18,13 @@ void put(const CheckpointReady& from, v1::CheckpointReady& to) {
   to.set_replica(from.replica.n);
   to.set_checkpoint(from.checkpoint.n);
   put(from.key, *to.mutable_key());
+  to.set_sample(from.sample);
 }
 void get(Reader& reader, const v1::CheckpointReady& from, CheckpointReady& to) {
   to.replica = reader.id<ReplicaTag>("replica", from.replica());
   to.checkpoint = reader.id<CheckpointTag>("checkpoint", from.checkpoint());
   get_part(reader, "key", from.has_key(), from.key(), to.key);
+  get_sample(reader, from.sample(), to.sample);
 }
 
 void put(const LoadReplica& from, v1::LoadReplica& to) {

@@ -29,6 +29,7 @@ void add_to(Digester& digester, const Trainer& trainer) {
 void add_to(Digester& digester, const Upload& upload) {
   digester.add(static_cast<std::int32_t>(upload.state)).add(upload.replica.n).add(upload.folder);
   digester.add(upload.attempts).add(upload.backoff.attempts()).add(ns_of(upload.due));
+  digester.add(upload.sample);
   for (const FileEntry& file : upload.files) digester.add(file.path).add(file.sha256);
 }
 

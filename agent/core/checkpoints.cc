@@ -103,6 +103,7 @@ void Agent::State::checkpoint_ready(const CheckpointReady& message) {
   Upload* upload = uploads.find(part);
   if (upload == nullptr) return emit(DeleteCheckpointFolder{folder_of(kWrittenFolder, part)});
   if (upload->state != UploadState::kWriting || upload->replica != message.replica) return drop();
+  upload->sample = message.sample;
   move(upload->state, UploadEvent::kWritten);
   emit(HashCheckpoint{part, upload->folder});
 }
@@ -134,7 +135,7 @@ void Agent::State::hash_failed(const CheckpointHashFailed& input) {
 
 // While the link is down this is said after the next Welcome (retry_uploads).
 void Agent::State::announce(CheckpointPartId part, const Upload& upload) {
-  say(CheckpointWritten{upload.replica, part.checkpoint, upload.key, upload.files});
+  say(CheckpointWritten{upload.replica, part.checkpoint, upload.key, upload.files, upload.sample});
 }
 
 void Agent::State::send_upload(CheckpointPartId part, Upload& upload) {

@@ -19,13 +19,13 @@ class CheckpointTest : public AgentFixture {
   void write() {
     serve();
     command();
-    trainer_says(0, CheckpointReady{ReplicaId(1), kCheckpoint, key(3)});
+    trainer_says(0, CheckpointReady{ReplicaId(1), kCheckpoint, key(3), "Ahab"});
   }
   void write_and_hash() {
     write();
     step(CheckpointHashed{{kCheckpoint}, files_});
   }
-  CheckpointWritten written() const { return {ReplicaId(1), kCheckpoint, key(3), files_}; }
+  CheckpointWritten written() const { return {ReplicaId(1), kCheckpoint, key(3), files_, "Ahab"}; }
 };
 
 TEST_F(CheckpointTest, IsWrittenHashedAnnouncedAndUploaded) {
@@ -33,7 +33,7 @@ TEST_F(CheckpointTest, IsWrittenHashedAnnouncedAndUploaded) {
   command();
   ASSERT_THAT(told<WriteCheckpointTo>(0), SizeIs(1));
   EXPECT_EQ(told<WriteCheckpointTo>(0)[0].folder, "/data/written/ckpt_4");
-  trainer_says(0, CheckpointReady{ReplicaId(1), kCheckpoint, key(3)});
+  trainer_says(0, CheckpointReady{ReplicaId(1), kCheckpoint, key(3), "Ahab"});
   EXPECT_EQ(one<HashCheckpoint>().folder, "/data/written/ckpt_4");
   step(CheckpointHashed{{kCheckpoint}, files_});
   EXPECT_THAT(said<CheckpointWritten>(), ElementsAre(written()));
@@ -116,7 +116,7 @@ TEST_F(CheckpointTest, FailuresOfTrainerAndHashAreTold) {
   trainer_says(0, CheckpointFailed{ReplicaId(1), kCheckpoint, "disk full"});
   EXPECT_THAT(said<CheckpointFailed>(), SizeIs(1));
   command();
-  trainer_says(0, CheckpointReady{ReplicaId(1), kCheckpoint, key(3)});
+  trainer_says(0, CheckpointReady{ReplicaId(1), kCheckpoint, key(3), "Ahab"});
   step(CheckpointHashFailed{{kCheckpoint}, {Code::kDataLoss, "cannot read", "", ""}});
   ASSERT_THAT(said<CheckpointFailed>(), SizeIs(1));
   EXPECT_THAT(said<CheckpointFailed>()[0].detail, HasSubstr("cannot read"));
@@ -127,7 +127,7 @@ TEST_F(CheckpointTest, AFolderThatNobodyWantsAnyMoreIsDeleted) {
   command();
   hear(ForgetCheckpoint{kCheckpoint});
   EXPECT_THAT(all<DeleteCheckpointFolder>(), SizeIs(1));
-  trainer_says(0, CheckpointReady{ReplicaId(1), kCheckpoint, key(3)});
+  trainer_says(0, CheckpointReady{ReplicaId(1), kCheckpoint, key(3), "Ahab"});
   EXPECT_THAT(all<DeleteCheckpointFolder>(), SizeIs(1));
 }
 

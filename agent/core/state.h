@@ -47,6 +47,7 @@ struct Upload {
   RoundKey key;
   std::string folder;
   std::vector<FileEntry> files;
+  std::string sample;
   std::int32_t attempts = 0;  // while the link was active
   Backoff backoff{seconds(1), seconds(1)};
   std::optional<Instant> due;  // retrying: the next attempt; none: at the next Welcome

@@ -202,6 +202,7 @@ void on_checkpoint_written(Turn& turn, const CheckpointWritten& written) {
   CheckpointPart& announced = checkpoint.parts[static_cast<std::size_t>(part - &known->parts[0])];
   announced.state = CheckpointState::kUploading;
   announced.files = written.files;
+  if (!written.sample.empty()) checkpoint.sample = written.sample;
   sum_up(checkpoint);
 }
 

@@ -59,8 +59,9 @@ TEST(CoordinatorCore, TrainsAJobToItsEnd) {
   EXPECT_TRUE(rig.last<ToReplica<CommitRound>>(rig.b)->body.last);
   const auto final = rig.last<ToReplica<WriteCheckpoint>>(rig.a).value().body;
   EXPECT_EQ(final.key.round, 2);
-  rig.say(rig.a, CheckpointWritten{rig.rep_a, final.checkpoint, final.key, {}});
+  rig.say(rig.a, CheckpointWritten{rig.rep_a, final.checkpoint, final.key, {}, "Ahab"});
   rig.input(CheckpointUploaded{final.checkpoint});
+  EXPECT_EQ(rig.state().checkpoints.at(final.checkpoint).sample, "Ahab");
   EXPECT_EQ(rig.job(rig.id).phase, JobPhase::kSealing);  // the evaluation is still out
   rig.say(rig.a, FromReplica<Evaluated>{rig.rep_a, {final.key, {0, 2, 2}, 30.0, Tokens(10)}});
   rig.say(rig.b, FromReplica<Evaluated>{rig.rep_b, {final.key, {1, 2, 2}, 10.0, Tokens(10)}});

@@ -103,7 +103,7 @@ void add(Digester& d, const ContributionRecord& r) {
 void add(Digester& d, const CheckpointRecord& r) {
   add(d, r.key);
   d.add(r.id.n).add(to_string(r.state)).add(r.final).add(r.step.n).add(r.tokens.n);
-  d.add(r.next_sequence).add(r.detail).add(r.created_at.ns);
+  d.add(r.next_sequence).add(r.detail).add(r.sample).add(r.created_at.ns);
   d.add(r.updated_at.ns);
   add(d, r.returned);
   for (const auto& part : r.parts) {

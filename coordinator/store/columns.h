@@ -199,6 +199,7 @@ struct Table<CheckpointRecord> {
     visit("next_sequence", r.next_sequence);
     visit("returned", r.returned);
     visit("detail", r.detail);
+    visit("sample", r.sample);
     visit("created_at_ns", r.created_at);
     visit("updated_at_ns", r.updated_at);
   }

@@ -68,7 +68,7 @@ static_assert(member_count<RoundRecord>() == 16);
 static_assert(member_count<ContributionRecord>() == 21);
 static_assert(member_count<RoundReport>() == 9);
 static_assert(member_count<ReduceStats>() == 3);
-static_assert(member_count<CheckpointRecord>() == 12);
+static_assert(member_count<CheckpointRecord>() == 13);
 static_assert(member_count<EventRecord>() == 9);
 // These are written whole, as JSON (json_fields.cc).
 static_assert(member_count<JobStage>() == 4);

@@ -175,6 +175,7 @@ class RandomRecords {
     r.next_sequence = integer();
     r.returned = leases();
     r.detail = text();
+    r.sample = text();
     r.created_at = instant(), r.updated_at = instant();
     return r;
   }

@@ -13,8 +13,8 @@ namespace shoal::swarm {
 namespace {
 
 constexpr double kFloatBytes = 4;
-constexpr double kVectorsPerReplica = 8;     // see training_memory()
-constexpr std::int64_t kVectorsOfState = 5;  // weights, two moments, anchor, outer momentum
+constexpr std::int64_t kVectorsPerReplica = 8;  // see training_memory()
+constexpr std::int64_t kVectorsOfState = 5;     // weights, two moments, anchor, outer momentum
 constexpr double kMostBytes = 9.0e18;
 
 std::int64_t boundary_bytes_of(ActivationCodec codec, std::int64_t hidden) {
@@ -60,11 +60,12 @@ CostOptions cost_options(const JobSpec& spec) {
     options.recompute = Recompute::kKeep;
     return options;
   }
-  const bool flush = full.swarm.schedule == PipelineSchedule::kFlush;
-  const double window = flush ? SessionOptions{}.window_per_replica : 1;
+  const bool narrow = full.swarm.schedule == PipelineSchedule::kOneForwardOneBackward;
+  if (full.swarm.schedule == PipelineSchedule::kTwoBufferedWeights) options.weight_versions = 2;
+  const double window = narrow ? 1 : SessionOptions{}.window_per_replica;
   options.microbatches_in_flight =
       std::min(static_cast<std::int64_t>(window * static_cast<double>(stages)),
-               full.train.batch / full.train.microbatch);
+               options.weight_versions * (full.train.batch / full.train.microbatch));
   return options;
 }
 
@@ -106,7 +107,9 @@ Bytes CostModel::memory(UnitRange range) const {
                            ? tokens * static_cast<double>(hidden_)
                            : activations;
   const std::int64_t in_flight = range == whole() ? 1 : options_.microbatches_in_flight;
-  const double values = static_cast<double>(parameters(range)) * kVectorsPerReplica + activations +
+  const std::int64_t versions = range == whole() ? 1 : options_.weight_versions;
+  const auto vectors = static_cast<double>(kVectorsPerReplica + 2 * (versions - 1));
+  const double values = static_cast<double>(parameters(range)) * vectors + activations +
                         static_cast<double>(in_flight - 1) * stash;
   return Bytes(static_cast<std::int64_t>(std::min(values * kFloatBytes, kMostBytes)));
 }

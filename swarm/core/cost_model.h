@@ -24,11 +24,12 @@ struct CostOptions {
   ActivationCodec codec = ActivationCodec::kInt8;
   Recompute recompute = Recompute::kRecompute;
   std::int64_t microbatches_in_flight = 1;  // held by one replica at a time
+  std::int64_t weight_versions = 1;         // 2bw: 2, each with its gradients
 };
 
 // Those of a job: its codec and recomputation, and the microbatches that a replica may hold. flush:
-// the window of stage_session.h, at most what a router draws per step. 1f1b: one per stage. The
-// number of stages that are still to be chosen counts as that of the layers.
+// the window of stage_session.h, at most what a router draws per step. 2bw: of two steps. 1f1b: one
+// per stage. The number of stages that are still to be chosen counts as that of the layers.
 CostOptions cost_options(const JobSpec& spec);
 
 class CostModel {

@@ -78,9 +78,17 @@ TEST(CostModel, MicrobatchesInFlightKeepInputsOrGraphs) {
   EXPECT_GT(graphs, inputs);
 }
 
+TEST(CostModel, ASecondWeightVersionCostsWeightsAndGradients) {
+  const JobSpec spec = spec_of(ModelFamily::kLlama);
+  const UnitRange stage{1, 3};
+  const CostModel one(spec, {}), two(spec, {.weight_versions = 2});
+  EXPECT_EQ(two.memory(stage) - one.memory(stage), Bytes(2 * 4 * one.parameters(stage)));
+}
+
 TEST(CostModel, TheWholeModelIsNoPipeline) {
   const JobSpec spec = spec_of(ModelFamily::kLlama);
-  const CostModel model(spec, {.recompute = Recompute::kKeep, .microbatches_in_flight = 4});
+  const CostModel model(
+      spec, {.recompute = Recompute::kKeep, .microbatches_in_flight = 4, .weight_versions = 2});
   EXPECT_EQ(model.memory(model.whole()), training_memory(spec));
 }
 
@@ -97,6 +105,12 @@ TEST(CostModel, OptionsOfAJobCountWhatAReplicaMayHold) {
   EXPECT_EQ(cost_options(spec).microbatches_in_flight, 6);
   spec.swarm.stages = 2;
   EXPECT_EQ(cost_options(spec).microbatches_in_flight, 2);
+  EXPECT_EQ(cost_options(spec).weight_versions, 1);
+  spec.swarm.schedule = PipelineSchedule::kTwoBufferedWeights;
+  EXPECT_EQ(cost_options(spec).weight_versions, 2);
+  EXPECT_EQ(cost_options(spec).microbatches_in_flight, 16);
+  spec.train.batch = 8;
+  EXPECT_EQ(cost_options(spec).microbatches_in_flight, 8);  // two steps of what a router draws
   EXPECT_EQ(cost_options(spec).codec, ActivationCodec::kBf16);
   EXPECT_EQ(cost_options(spec).recompute, Recompute::kKeep);
 }

@@ -118,12 +118,16 @@ struct FileEntry {
   bool operator==(const FileEntry&) const = default;
 };
 
+// Of a text that the model wrote, for people.
+inline constexpr std::size_t kSampleBytesMax = 4096;
+
 // The files of a checkpoint are complete on the agent and hashed; the upload follows.
 struct CheckpointWritten {
   ReplicaId replica;
   CheckpointId checkpoint;
   RoundKey key;
   std::vector<FileEntry> files;
+  std::string sample;  // UTF-8, may be empty; of the writer of stage 0
   bool operator==(const CheckpointWritten&) const = default;
 };
 
@@ -248,6 +252,7 @@ struct CheckpointReady {
   ReplicaId replica;
   CheckpointId checkpoint;
   RoundKey key;
+  std::string sample;  // see CheckpointWritten
   bool operator==(const CheckpointReady&) const = default;
 };
 

@@ -88,7 +88,7 @@ void StageSession::committed(Instant now, RoundNumber round, std::int64_t step,
   s.opened.reset();
   s.from = s.to = 0;
   s.drawn_sum = 0;
-  s.step_tokens = s.added_tokens = s.drawn_tokens = {};
+  s.added_tokens = s.drawn_tokens = {};
   s.loss_sum = 0;
   s.progress.clear();
   s.heard = -1;
@@ -96,6 +96,8 @@ void StageSession::committed(Instant now, RoundNumber round, std::int64_t step,
     s.heard = s.ahead.step;
     s.merge(s.ahead.routers);
   }
+  s.drop_past(out);
+  s.books = {};
   s.enter_step(step, out);
   s.settle(now, out);
 }
@@ -146,7 +148,7 @@ void StageSession::word(Instant now, ReplicaId from, const StepWord& word, Sessi
 
 Compute State::begin(Task& task) {
   const Microbatch& m = task.microbatch;
-  StepLedger::Entry& done = ledger.of(m);
+  StepLedger::Entry& done = book(m.step).ledger.of(m);
   Compute compute{.task = task.id, .kind = ComputeKind::kForward, .microbatch = m};
   if (task.backward) {
     compute.kind = ComputeKind::kBackward;
@@ -188,7 +190,7 @@ void StageSession::computed(Instant now, Duration service, double loss_sum, Toke
   s.computed_task = 0;
   task.service = task.service + service;
   if (s.last_stage()) task.loss_sum = loss_sum, task.tokens = tokens;
-  if (task.adds) s.step_tokens += task.tokens;
+  if (task.adds) s.book(task.microbatch.step).tokens += task.tokens;
   task.adds = false;
   if (task.dropped) {
     s.release(task, out);
@@ -240,10 +242,13 @@ void State::digest_tasks(Digester& d) const {
     d.add(t.attempt_out).add(static_cast<std::int32_t>(t.phase)).add(t.backward).add(t.dropped);
     d.add(t.adds).add(t.bad_tensors).add(t.service.ns).add(t.loss_sum).add(t.tokens.n);
   }
-  ledger.add_to(d);
+  for (const StepBook& b : books) {
+    b.ledger.add_to(d);
+    d.add(b.drawn).add(b.live).add(b.tokens.n);
+  }
   for (const TaskId id : asked_logits) d.add(id);
   for (const TaskId id : parked) d.add(id);
-  d.add(computed_task).add(own_live).add(serial).add(retry_tokens).add(refilled.ns);
+  d.add(computed_task).add(serial).add(retry_tokens).add(refilled.ns);
 }
 
 void State::digest_peers(Digester& d) const {
@@ -266,7 +271,7 @@ void State::digest_steps(Digester& d) const {
   for (const Evaluation& e : evaluations) {
     d.add(e.drawn).add(e.answered).add(e.loss_sum).add(e.tokens.n).add(e.done);
   }
-  d.add(word_due ? word_due->ns : -1).add(logits_index).add(drawn).add(step_tokens.n);
+  d.add(word_due ? word_due->ns : -1).add(logits_index);
   d.add(added_tokens.n).add(drawn_tokens.n).add(drawn_sum).add(loss_sum);
 }
 

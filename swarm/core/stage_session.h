@@ -70,6 +70,8 @@ enum class ComputeKind {
   kLast,      // last stage: forward, loss and, for kTrain, backward in one
 };
 
+// 2bw: passes of the oldest open step and of the one after it, in turn. Those of step s use the
+// weights that s - 1 steps made, backward those of its forward (docs/pipeline.md).
 struct Compute {  // one at a time; ends with computed()
   TaskId task = 0;
   ComputeKind kind = ComputeKind::kForward;
@@ -102,18 +104,20 @@ struct SendWord {
 struct Forget {
   TaskId task = 0;
 };
-// Divide the added gradients by `tokens`, clip, one AdamW step, zero the gradients. tokens == 0:
-// nothing was added, only the step number goes on.
+// Divide the gradients added for this step by `tokens`, clip, one AdamW step, zero those gradients.
+// tokens == 0: nothing was added, only the step number goes on.
 // Steps that a late replica skips are not told. Never while a pass is computed.
 struct TakeStep {
   std::int64_t step = 0;
-  Tokens tokens;  // whose gradients were added here
+  Tokens tokens;         // whose gradients were added here
+  bool drained = false;  // 2bw: no pass of the step after it was begun
 };
 // Every router is through with the round (or this replica was told to stop): report. Nothing is
-// computed for training until the next open(). Sums are since the last boundary or commit.
+// computed for training until the next open(), and nothing is under way. Sums are since the last
+// boundary or commit.
 struct ReachBoundary {
-  // Where everybody stops. Added gradients of this very step (its router was lost, or stop()) are
-  // taken by a TakeStep before.
+  // Where everybody stops. Added gradients of this very step, 2bw: and of the next one (a router
+  // was lost, stop(), close()), are taken by TakeSteps before.
   std::int64_t step = 0;
   std::int64_t drawn = 0;  // router: microbatches whose answers came
   Tokens tokens;           // added here
@@ -156,7 +160,7 @@ struct SessionOptions {
   PipelineSchedule schedule = PipelineSchedule::kFlush;
   WiringPolicy wiring = WiringPolicy::kServiceTime;
   std::uint64_t seed = 1;
-  double window_per_replica = 8;  // kFlush: microbatches in flight per replica of the view
+  double window_per_replica = 8;  // microbatches in flight per replica of the view; 1f1b: one
   Duration unreachable_limit = seconds(10);  // then GiveUp
 };
 

@@ -37,8 +37,8 @@ bool State::usable(const Peer& peer) const {
 }
 
 double State::window_total() const {
-  return options.schedule == PipelineSchedule::kFlush ? options.window_per_replica * members
-                                                      : members;
+  const bool narrow = options.schedule == PipelineSchedule::kOneForwardOneBackward;
+  return narrow ? members : options.window_per_replica * members;
 }
 
 std::int32_t State::credits(const Peer& peer) const {

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
 #include "swarm/core/microbatch_ledger.h"
@@ -66,7 +67,7 @@ class DueHeap {
   std::vector<Due> items_;
 };
 
-// What this replica did for the microbatches of the current step.
+// What this replica did for the microbatches of one step.
 class StepLedger {
  public:
   struct Entry {
@@ -82,6 +83,14 @@ class StepLedger {
 
  private:
   FlatMap<std::pair<ReplicaId, PassKind>, FlatMap<std::int32_t, Entry>> sources_;
+};
+
+// What is known here of one inner step that is not over.
+struct StepBook {
+  StepLedger ledger;
+  std::int64_t drawn = 0;  // router: microbatches
+  std::int32_t live = 0;   // router: tasks drawn and not answered, evaluation included
+  Tokens tokens;           // whose gradients were added
 };
 
 struct Peer {
@@ -116,6 +125,14 @@ struct StageSession::State {
   bool router() const { return options.stage == 0; }
   bool last_stage() const { return options.stage + 1 == options.stages; }
   bool computing() const { return computed_task != 0; }
+  bool two_versions() const { return options.schedule == PipelineSchedule::kTwoBufferedWeights; }
+  // Steps from `step` to this one are open: their passes are computed, their gradients added.
+  std::int64_t open_to() const { return training && two_versions() ? step + 1 : step; }
+  StepBook& book(std::int64_t of_step) { return books[static_cast<std::size_t>(of_step & 1)]; }
+  const StepBook& book(std::int64_t of_step) const {
+    return books[static_cast<std::size_t>(of_step & 1)];
+  }
+  std::int32_t own_live() const { return books[0].live + books[1].live; }
   bool is_past(const Microbatch& m) const {
     return m.round <= held || (m.round == held + 1 && m.step < step);
   }
@@ -178,7 +195,8 @@ struct StageSession::State {
   void begin_opening(const OpenRound& round, SessionActions& out);
   void finish_step(std::int64_t next, SessionActions& out);
   void enter_step(std::int64_t next, SessionActions& out);
-  void take_step(SessionActions& out);
+  void take_step(std::int64_t which, bool drained, SessionActions& out);
+  void close_book(std::int64_t of_step);
   void reach_boundary(SessionActions& out);
   void stop_now(SessionActions& out);
   void join_the_end(SessionActions& out);
@@ -187,7 +205,8 @@ struct StageSession::State {
   std::int64_t own_done() const;
   bool own_last() const;
   bool evaluating() const;
-  std::int64_t to_draw() const;
+  std::int64_t to_draw(std::int64_t of_step) const;
+  bool done_with(std::int64_t of_step) const;
   bool logits_allowed() const;
   void admit();
   bool admit_one();
@@ -208,8 +227,7 @@ struct StageSession::State {
   DueHeap ready, waiting;
   std::vector<TaskId> parked, asked_logits;
   TaskId computed_task = 0;
-  std::int32_t own_live = 0;  // tasks drawn here
-  StepLedger ledger;
+  std::array<StepBook, 2> books;  // of step s: books[s % 2]
   RetryBudget budget;
   double retry_tokens = 0;
   Instant refilled;
@@ -243,9 +261,7 @@ struct StageSession::State {
   std::optional<Instant> word_due;
   std::vector<Evaluation> evaluations;
   std::int64_t logits_index = 0;
-  // Of this step, then since the last boundary.
-  std::int64_t drawn = 0;
-  Tokens step_tokens;
+  // Since the last boundary.
   Tokens added_tokens, drawn_tokens;
   std::int64_t drawn_sum = 0;
   double loss_sum = 0;

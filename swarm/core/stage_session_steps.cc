@@ -42,22 +42,34 @@ void State::advance(SessionActions& out) {
   }
 }
 
-void State::take_step(SessionActions& out) {
-  out.push_back(TakeStep{step, step_tokens});
-  added_tokens += step_tokens;
-  step_tokens = {};
+void State::take_step(std::int64_t which, bool drained, SessionActions& out) {
+  Tokens& tokens = book(which).tokens;
+  out.push_back(TakeStep{which, tokens, drained});
+  added_tokens += tokens;
+  tokens = {};
 }
 
 void State::finish_step(std::int64_t next_step, SessionActions& out) {
-  take_step(out);
+  // A late one skips steps, and it may have begun with the first of them.
+  const bool skips = next_step > step + 1, begun = book(step + 1).tokens.n > 0;
+  take_step(step, skips && !begun, out);
+  if (skips && begun) take_step(step + 1, true, out);
   enter_step(next_step, out);
 }
 
+void State::close_book(std::int64_t of_step) {
+  StepBook& closed = book(of_step);
+  SHOAL_CHECK(closed.live == 0 && closed.tokens.n == 0, "an inner step is left unfinished");
+  closed.drawn = 0;
+  closed.ledger.clear();
+}
+
 void State::enter_step(std::int64_t next_step, SessionActions& out) {
+  const std::int64_t left = step;
   step = next_step;
-  drawn = 0;
-  ledger.clear();
   drop_past(out);
+  if (step > left) close_book(left);
+  if (step > left + 1) close_book(left + 1);
   if (step != opening) void_evaluations(out);
   // A router that was late: what it had drawn of the steps before is void.
   if (router() && training) {
@@ -71,11 +83,14 @@ void State::enter_step(std::int64_t next_step, SessionActions& out) {
 }
 
 void State::reach_boundary(SessionActions& out) {
-  if (step_tokens.n > 0) take_step(out);
+  for (const std::int64_t begun : {step, step + 1}) {
+    if (book(begun).tokens.n > 0) take_step(begun, false, out);
+    book(begun).ledger.forget_added();
+    book(begun).drawn = 0;
+  }
   out.push_back(ReachBoundary{step, drawn_sum, added_tokens, loss_sum, drawn_tokens});
   training = closing = stopping = false;
-  ledger.forget_added();
-  drawn = drawn_sum = 0;
+  drawn_sum = 0;
   added_tokens = drawn_tokens = {};
   loss_sum = 0;
 }
@@ -118,9 +133,9 @@ bool State::own_last() const {
   return own != nullptr && counts_as_last(*own);
 }
 
-std::int64_t State::to_draw() const {
-  if (!training || step >= to || own_last()) return 0;
-  return closing && drawn == 0 ? 0 : per_step;
+std::int64_t State::to_draw(std::int64_t of_step) const {
+  if (!training || of_step >= to || own_last()) return 0;
+  return closing && book(of_step).drawn == 0 ? 0 : per_step;
 }
 
 bool State::logits_allowed() const { return !training || (step == opening && own_done() < step); }
@@ -136,7 +151,7 @@ void State::join_the_end(SessionActions& out) {
   if (!router() || own_last()) return;
   bool over = false;
   for (const auto& [id, p] : progress) {
-    if (!counts_as_last(p)) continue;
+    if (!counts_as_last(p) || p.done_through > step) continue;  // 2bw: a step ahead of this one
     closing = true;
     over = over || p.done_through < step;
   }
@@ -154,17 +169,25 @@ void State::end_now(SessionActions& out) {
   changed(true);
 }
 
+bool State::done_with(std::int64_t of_step) const {
+  const StepBook& own = book(of_step);
+  if (of_step >= to || own_last() || own.live > 0 || own.drawn < to_draw(of_step)) return false;
+  return of_step > step || !(evaluating() || (!asked_logits.empty() && logits_allowed()));
+}
+
 // A router says that it is done, once per step.
 void State::note_progress() {
-  if (!router() || own_live > 0 || step >= to || own_done() >= step || own_last()) return;
-  if (drawn < to_draw() || evaluating() || (!asked_logits.empty() && logits_allowed())) return;
-  progress.put(options.self, {options.self, step, closing || step + 1 >= to});
-  changed(true);
+  if (!router()) return;
+  for (std::int64_t s = std::max(step, own_done() + 1); s <= open_to() && done_with(s); ++s) {
+    const bool ends = closing && book(s + 1).drawn == 0;
+    progress.put(options.self, {options.self, s, ends || s + 1 >= to});
+    changed(true);
+  }
 }
 
 void State::admit() {
   if (!router() || !in_view || stopping) return;
-  while (own_live < window && admit_one()) {
+  while (own_live() < window && admit_one()) {
   }
 }
 
@@ -178,11 +201,15 @@ bool State::admit_one() {
     enlist(*asked, m, {}, 1);
     return true;
   }
-  if (drawn >= to_draw()) return false;
   m.kind = PassKind::kTrain;
-  m.index = static_cast<std::int32_t>(drawn++);
-  enlist(reserve(), m, {}, 1);
-  return true;
+  for (m.step = step; m.step <= open_to(); ++m.step) {
+    StepBook& own = book(m.step);
+    if (own.drawn >= to_draw(m.step)) continue;
+    m.index = static_cast<std::int32_t>(own.drawn++);
+    enlist(reserve(), m, {}, 1);
+    return true;
+  }
+  return false;
 }
 
 bool State::admit_evaluation() {

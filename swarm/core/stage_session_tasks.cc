@@ -83,7 +83,7 @@ void State::enlist(Task& task, const Microbatch& microbatch, ReplicaId sender,
   if (sender) {
     ++peers.at(sender).tasks;
   } else {
-    ++own_live;
+    ++book(microbatch.step).live;
   }
   queue(task);
 }
@@ -119,7 +119,8 @@ Task* State::below(ReplicaId to_peer, const Microbatch& microbatch, std::int32_t
 }
 
 bool State::may_compute(const Microbatch& m) const {
-  if (m.round != held + 1 || m.step != step || !in_view || stopping) return false;
+  if (m.round != held + 1 || m.step < step || m.step > open_to()) return false;
+  if (!in_view || stopping) return false;
   return training || m.kind != PassKind::kTrain;
 }
 
@@ -154,7 +155,7 @@ void State::send(Task& task, ReplicaId to_peer, SessionActions& out) {
   }
   task.phase = TaskPhase::kBelow;
   task.to = to_peer;
-  task.attempt_out = ++ledger.of(task.microbatch).sends;
+  task.attempt_out = ++book(task.microbatch.step).ledger.of(task.microbatch).sends;
   out.push_back(SendForward{to_peer, task.id, {task.microbatch, task.attempt_out}});
 }
 
@@ -240,7 +241,7 @@ void State::detach(Task& task) {
   while (at->second != task.id) ++at;
   index.erase(at);
   if (!task.from) {
-    --own_live;
+    --book(task.microbatch.step).live;
   } else if (Peer* peer = peers.find(task.from)) {
     --peer->tasks;
   }

@@ -146,12 +146,16 @@ void World::pump(Node& n) {
     n.tasks[compute->task] = {.microbatch = compute->microbatch};
   }
   check_order(n, *compute);
+  check_weights(n, *compute);
   KnownTask& task = n.tasks[compute->task];
   task.queued = false;
   const bool adds = (compute->add || options_.always_add) &&
                     compute->kind != ComputeKind::kForward &&
                     compute->microbatch.kind == PassKind::kTrain;
-  if (compute->microbatch.step != n.session->step() || compute->microbatch.round != n.held + 1) {
+  const std::int64_t early = compute->microbatch.step - n.session->step();
+  ahead += early == 1;
+  const bool allowed = early == 0 || (early == 1 && two_versions());
+  if (!allowed || compute->microbatch.round != n.held + 1) {
     violate(n, "computes " + text(compute->microbatch) + " of another step");
   }
   if (adds && !n.added.insert(compute->microbatch).second) {
@@ -173,7 +177,7 @@ void World::finish(Node& n, const Compute& compute, Duration service) {
   const bool last = compute.kind == ComputeKind::kLast;
   const bool adds = (compute.add || options_.always_add) && compute.kind != ComputeKind::kForward &&
                     compute.microbatch.kind == PassKind::kTrain;
-  if (adds) n.step_tokens += kTokens;
+  if (adds) n.step_tokens[compute.microbatch.step] += kTokens;
   if (n.stage == 0 && compute.kind != ComputeKind::kForward &&
       compute.microbatch.kind == PassKind::kTrain) {
     ++n.answered;
@@ -185,17 +189,28 @@ void World::finish(Node& n, const Compute& compute, Duration service) {
   });
 }
 
+// Forward and backward see the same weights; they lack at most the steps that are open.
+void World::check_weights(Node& n, const Compute& compute) {
+  const std::int64_t used = weights_of(n, compute.microbatch.step);
+  if (n.newest - used > two_versions()) violate(n, "computes with weights that are too old");
+  std::int64_t& before = n.tasks.at(compute.task).weights;
+  if (compute.kind == ComputeKind::kBackward && before != used) {
+    violate(n, "goes back over other weights than forward");
+  }
+  if (compute.microbatch.kind != PassKind::kTrain && used != n.newest) {
+    violate(n, "evaluates weights that are not the newest");
+  }
+  before = used;
+}
+
 void World::check_order(const Node& n, const Compute& compute) {
   const auto key = [](const Microbatch& m, bool backward) {
-    return std::tuple(m.kind == PassKind::kTrain, m.index, !backward);
+    return std::tuple(m.step, m.kind == PassKind::kTrain, m.index, !backward);
   };
   const auto mine = key(compute.microbatch, compute.kind == ComputeKind::kBackward);
   for (const auto& [id, other] : n.tasks) {
     const Microbatch& m = other.microbatch;
-    if (id == compute.task || !other.queued || m.round != compute.microbatch.round ||
-        m.step != compute.microbatch.step) {
-      continue;
-    }
+    if (id == compute.task || !other.queued || m.round != compute.microbatch.round) continue;
     if (m.kind == PassKind::kTrain && !n.session->training()) continue;
     if (key(m, other.backward) < mine) violate(n, "computes a younger pass first");
   }
@@ -212,7 +227,8 @@ void World::check_credit(Node& n, ReplicaId to) {
     if (m.replica == to) part = m.speed;
   }
   const double members = static_cast<double>(n.view.members.size());
-  const double window = options_.schedule == PipelineSchedule::kFlush ? 8 * members : members;
+  const bool narrow = options_.schedule == PipelineSchedule::kOneForwardOneBackward;
+  const double window = narrow ? members : 8 * members;
   const double share = std::max(1. / receivers, total > 0 ? part / total : 0);
   if (++n.owed[to] > std::max(2., std::ceil(2 * window / senders * share))) {
     violate(n, "sends more than the credits of " + to_string(to));
@@ -259,10 +275,15 @@ void World::on(Node& n, const Forget& forget) {
 
 void World::on(Node& n, const TakeStep& taken) {
   if (n.computing) violate(n, "takes a step while it computes");
-  if (taken.tokens != n.step_tokens) violate(n, "step tokens differ");
-  n.added_tokens += n.step_tokens;
-  n.step_tokens = {};
-  n.added.clear();
+  if (taken.tokens != n.step_tokens[taken.step]) violate(n, "step tokens differ");
+  n.added_tokens += taken.tokens;
+  n.step_tokens.erase(taken.step);
+  if (!n.step_tokens.empty() && n.step_tokens.begin()->first < taken.step) {
+    violate(n, "takes step " + std::to_string(taken.step) + " before an older one");
+  }
+  std::erase_if(n.added, [&](const Microbatch& m) { return m.step <= taken.step; });
+  weights_of(n, taken.step) = ++n.newest;
+  if (taken.drained) n.weights[0] = n.weights[1] = n.newest;
   trace_.add(n.id.n).add(taken.step).add(taken.tokens.n).add(now_.ns);
 }
 
@@ -273,6 +294,8 @@ void World::on(Node& n, const ReachBoundary& reached) {
     violate(n, "reports other microbatches than it got answered");
   }
   if (reached.tokens != n.added_tokens) violate(n, "reports other tokens than it added");
+  if (!n.step_tokens.empty()) violate(n, "leaves gradients behind at the boundary");
+  n.weights[0] = n.weights[1] = n.newest;
   n.answered = 0;
   n.loss = 0;
   n.added_tokens = {};

@@ -52,6 +52,7 @@ class World {
   std::int64_t breaks = 0, deaths = 0, freezes = 0, joins = 0, closes = 0, aborts = 0, stops = 0;
   std::int64_t resent = 0, answered_only = 0, give_ups = 0, evaluated = 0, logits = 0, words = 0;
   std::int64_t microbatches = 0, past = 0, void_evaluations = 0, calls = 0;
+  std::int64_t ahead = 0;  // passes computed of a step whose predecessor was not over
   Digest trace() const { return trace_.finish(); }
   Instant now() const { return now_; }
 
@@ -77,6 +78,7 @@ class World {
     Microbatch microbatch;
     bool queued = true, backward = false;
     std::uint64_t input = 0, output = 0;
+    std::int64_t weights = -1;  // the version its forward used
   };
   struct Node {
     ReplicaId id;
@@ -90,8 +92,11 @@ class World {
     std::map<TaskId, KnownTask> tasks;
     std::set<TaskId> forgotten;
     std::map<ReplicaId, std::int32_t> owed;  // forwards sent, not answered, cancelled or lost
-    std::set<Microbatch> added;              // in this step
-    Tokens step_tokens, added_tokens;
+    std::set<Microbatch> added;              // in the open steps
+    std::map<std::int64_t, Tokens> step_tokens;
+    Tokens added_tokens;
+    // Of the weights: taken steps that are in them. Two versions with 2bw, by parity of the step.
+    std::int64_t weights[2] = {0, 0}, newest = 0;
     std::int64_t answered = 0;
     double loss = 0;
     std::optional<std::int64_t> boundary;
@@ -126,6 +131,11 @@ class World {
   void act(Node& node, SessionActions& actions);
   void pump(Node& node);
   void check_order(const Node& node, const Compute& compute);
+  void check_weights(Node& node, const Compute& compute);
+  bool two_versions() const { return options_.schedule == PipelineSchedule::kTwoBufferedWeights; }
+  std::int64_t& weights_of(Node& node, std::int64_t step) {
+    return node.weights[two_versions() ? step & 1 : 0];
+  }
   void check_credit(Node& node, ReplicaId to);
   void finish(Node& node, const Compute& compute, Duration service);
   Node& node(ReplicaId id) { return *nodes_.at(id); }

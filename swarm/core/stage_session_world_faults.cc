@@ -322,7 +322,8 @@ void World::check_boundaries() {
     if (!uneven_ && node(m.replica).boundary != first)
       violate(node(m.replica), "stops at another step");
   }
-  if (faults_) return;
+  // A round that is closed with 2bw ends in the step that some are in.
+  if (faults_ || (two_versions() && closes > 0)) return;
   for (const auto& [m, stages] : adds_) {
     for (StageIndex stage = 0; stage < options_.stages; ++stage) {
       const auto count = stages.find(stage);
@@ -355,6 +356,7 @@ void World::tell_commit(Node& n, RoundNumber round, std::int64_t step) {
   const EvalSlice slice{static_cast<std::int64_t>(prng_.below(2)), 2, prng_.range(0, 7)};
   tell(n, [this, &n, round, step](StageSession& s, SessionActions& out) {
     n.held = std::max(n.held, round);
+    n.weights[0] = n.weights[1] = n.newest;
     s.committed(now_, round, step, out);
   });
   if (samples) tell(n, [this](StageSession& s, SessionActions& out) { s.logits(now_, out); });

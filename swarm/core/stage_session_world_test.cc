@@ -18,6 +18,7 @@ WorldOptions drawn(std::uint64_t seed) {
   options.speeds = prng.chance(.5);
   options.latency_max = milliseconds(prng.range(1, 150));
   options.logits = .5;
+  if (prng.chance(.35)) options.schedule = PipelineSchedule::kTwoBufferedWeights;
   return options;
 }
 
@@ -28,7 +29,7 @@ void expect_none(const World& world, std::uint64_t seed) {
 }
 
 TEST(StageSessionWorld, WithoutFaultsEveryMicrobatchIsAddedOncePerStage) {
-  std::int64_t microbatches = 0, evaluated = 0, logits = 0;
+  std::int64_t microbatches = 0, evaluated = 0, logits = 0, ahead = 0;
   for (std::uint64_t seed = 1; seed <= 150 && !HasFailure(); ++seed) {
     World world(drawn(seed));
     world.run();
@@ -37,10 +38,26 @@ TEST(StageSessionWorld, WithoutFaultsEveryMicrobatchIsAddedOncePerStage) {
     microbatches += world.microbatches;
     evaluated += world.evaluated;
     logits += world.logits;
+    ahead += world.ahead;
   }
   EXPECT_GT(microbatches, 50'000);
   EXPECT_GT(evaluated, 300);
   EXPECT_GT(logits, 100);
+  EXPECT_GT(ahead, 5'000);
+}
+
+TEST(StageSessionWorld, TwoVersionsNeedNoBarrierBetweenSteps) {
+  std::int64_t ahead = 0, microbatches = 0;
+  for (std::uint64_t seed = 1; seed <= 300 && !HasFailure(); ++seed) {
+    WorldOptions options = drawn(seed);
+    options.schedule = PipelineSchedule::kTwoBufferedWeights;
+    World world(options);
+    world.run();
+    expect_none(world, seed);
+    ahead += world.ahead;
+    microbatches += world.microbatches;
+  }
+  EXPECT_GT(ahead, microbatches / 4);
 }
 
 WorldOptions unlucky(std::uint64_t seed) {

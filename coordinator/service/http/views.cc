@@ -367,6 +367,7 @@ Json checkpoint_json(const CheckpointRecord& checkpoint) {
       checkpoint.parts.empty() ? Json(nullptr) : id_or_null(checkpoint.parts[0].writer);
   json["parts"] = parts_json(checkpoint);
   json["detail"] = checkpoint.detail;
+  json["sample"] = checkpoint.sample;
   json["bytes"] = bytes;
   json["files"] = std::move(files);
   json["created_at"] = time_or_null(checkpoint.created_at);
