@@ -67,6 +67,7 @@ void Host::crash(bool lose_disk) {
   if (!process_.alive()) return;
   collect_transitions();
   process_.kill();
+  ++life_;
   core_.reset();
   armed_.reset();
   network_.agent_died(*this);
