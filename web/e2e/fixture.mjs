@@ -159,6 +159,7 @@ function makeCheckpoints(options, data) {
   return [1, 2, 3].map((n) => ({
     id: `ckpt_${n}`, job: 'job_1', lineage: 0, round: options.rounds - 50 * (4 - n), state: n === 1 ? 'deleted' : 'stored', final: false, step: 1000 * n, tokens: (options.rounds - 50 * (4 - n)) * 819_200,
     anchor_digest: 'ab'.repeat(16), momentum_digest: 'ac'.repeat(16), writer: 'rep_1', detail: '', bytes: 13e9,
+    sample: n === 2 ? '' : options.hostile ? kMarkup + kLong : 'Call me Ishmael. Some years ago, never mind how long precisely,\nI thought I would sail about a little.',
     files: ['config.json', 'model.safetensors.index.json', ...files].map((path, i) => ({ path, size: i < 2 ? 700 : 1.6e9, sha256: String(i).repeat(64).slice(0, 64) })),
     created_at: data.at(4000 - n), updated_at: data.at(3600 - n),
   }));
@@ -182,7 +183,7 @@ function jobAnswer(world, job, rest, url) {
     return [200, answered.get(key)];
   }
   const round = /^\/rounds\/(\d+)$/.exec(rest);
-  if (round) return [200, makeRound(options, data, Number(round[1]))];
+  if (round && Number(round[1]) >= 1 && Number(round[1]) <= options.rounds) return [200, makeRound(options, data, Number(round[1]))];
   return problem(404, 'there is nothing here');
 }
 

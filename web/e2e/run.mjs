@@ -83,6 +83,7 @@ const kPages = {
   jobs: ['/jobs?phase=training', 'e2e'],
   run: ['/jobs/e2e', 'Loss against tokens'],
   rounds: ['/jobs/e2e/rounds', 'Contributions to round'],
+  'rounds-beside': ['/jobs/e2e/rounds?round=2&with=1', 'Round 1 beside round 2'],
   checkpoints: ['/jobs/e2e/checkpoints', 'ckpt_'],
   events: ['/jobs/e2e/events', 'round committed'],
   agents: ['/agents', 'agent-1'],
@@ -198,9 +199,35 @@ async function checkKilledAgent(browser) {
   return page;
 }
 
+// The losses that the page has drawn, from the file behind its chart, by tokens.
+async function drawnLosses(page) {
+  const [download] = await Promise.all([page.waitForEvent('download'), page.getByRole('button', { name: 'CSV of Nats per token' }).click()]);
+  const rows = readFileSync(await download.path(), 'utf8').trim().split('\n').slice(1).map((row) => row.split(','));
+  return rows.filter(([, loss]) => loss !== '').map(([tokens, loss]) => `${Number(tokens)} ${Number(loss)}`);
+}
+
+async function storedSeries(x) {
+  const answer = await fetch(`${cluster.http}/api/v1/jobs/e2e/series/query?name=train_loss&x=${x}&max_points=10000`);
+  const [line] = (await answer.json()).series;
+  return line.x.map((at, i) => [at, line.y[i]]).filter(([, y]) => y !== null);
+}
+
+// Everything that is stored is drawn, from before the restart and after it, and no round is missing in between.
+async function checkNoGap(page, before) {
+  await eventually('the chart has every point of the series, across the restart', 15_000, async () => {
+    const drawn = await drawnLosses(page);
+    const stored = (await storedSeries('tokens')).map(([tokens, loss]) => `${tokens} ${loss}`);
+    return drawn.length > before.length && before.every((one) => drawn.includes(one)) && drawn.join() === stored.join();
+  });
+  const rounds = (await storedSeries('round')).map(([round]) => round);
+  const gaps = rounds.filter((round, i) => i > 0 && round !== rounds[i - 1] + 1);
+  check('and no round is missing in it', rounds.length > 0 && gaps.length === 0, `${rounds.length} rounds${gaps.length > 0 ? `, gaps before ${gaps.join()}` : ''}`);
+}
+
 async function checkRestart(page) {
   const http = cluster.http.replace('http://', '');
   const before = await page.evaluate(() => performance.timeOrigin);
+  const drawnBefore = await drawnLosses(page);
   const rounds = async () => Number(/round ([\d,]+) of/.exec(await text(page))?.[1]?.replaceAll(',', '') ?? 0);
   shoal('down', '--data-dir', data);
   await eventually('a page without its coordinator says that it is stale', 5000, async () => (await text(page)).includes('Stale since'));
@@ -210,6 +237,7 @@ async function checkRestart(page) {
   await eventually('it catches up', 20_000, async () => !(await text(page)).includes('Stale since'));
   const seen = await rounds();
   await eventually('and goes on', 60_000, async () => (await rounds()) > seen);
+  await checkNoGap(page, drawnBefore);
   check('without having been loaded again', (await page.evaluate(() => performance.timeOrigin)) === before);
 }
 

@@ -17,6 +17,7 @@ const pages = {
   compare: `/jobs/compare?jobs=${job},job_2`,
   run: `/jobs/${job}`,
   rounds: `/jobs/${job}/rounds`,
+  'rounds-beside': `/jobs/${job}/rounds?round=3&with=2`,
   checkpoints: `/jobs/${job}/checkpoints`,
   topology: `/jobs/${job}/topology`,
   spec: `/jobs/${job}/spec?with=job_2`,

@@ -148,6 +148,7 @@ export interface Checkpoint {
   tokens: number;
   anchor_digest: string | null;
   detail: string;
+  sample?: string; // text that the model wrote; empty: none. Absent: the coordinator is older
   bytes: number;
   files: { path: string; size: number; sha256: string }[];
   created_at: string | null;

@@ -114,6 +114,7 @@ interface TableProps<T> {
   rowKey: (row: T) => string | number;
   empty?: string;
   file?: string;
+  tall?: boolean; // rows of several lines: all are kept, and the table scrolls
 }
 
 const cellClass = <T,>(column: Column<T>) => (column.numeric ? 'num' : column.text ? 'text' : '');
@@ -158,10 +159,10 @@ function Head<T>({ columns }: { columns: Column<T>[] }) {
 export function Table<T>(props: TableProps<T>) {
   const { columns, rows } = props;
   if (rows.length === 0) return <p class="empty">{props.empty ?? 'Nothing yet.'}</p>;
-  if (rows.length > kAllRows) return <LongTable {...props} />;
+  if (rows.length > kAllRows && !props.tall) return <LongTable {...props} />;
   return (
     <>
-      <div class="scroll" tabIndex={0} role="region" aria-label={props.caption}>
+      <div class={props.tall ? 'scroll tall' : 'scroll'} tabIndex={0} role="region" aria-label={props.caption}>
         <table>
           <caption class="unseen">{props.caption}</caption>
           <Head columns={columns} />
@@ -306,6 +307,15 @@ export function Copy({ text }: { text: string }) {
 
 export function Digest({ of }: { of: string | null }) {
   return of === null ? <span>–</span> : <code title={of}>{of.slice(0, 8)}</code>;
+}
+
+// Text that a model wrote: shown as it is, line by line, whatever is in it.
+export function Sample({ text }: { text: string }) {
+  return (
+    <blockquote class="sample" tabIndex={0}>
+      {text}
+    </blockquote>
+  );
 }
 
 export function JobLinks({ job, at }: { job: string; at: string }) {

@@ -95,6 +95,13 @@ export const rounds = (id: string, most = 60): Watch<Round[]> => {
   };
 };
 
+// One round by its number; null where there is none to ask for.
+export const round = (id: string, number: string): Watch<Round | null> => ({
+  load: async () => (number === '' ? null : ask<Round>(`${path(id)}/rounds/${number}`)),
+  concerns: (event) => number !== '' && ofJob(event, id) && event.round === Number(number),
+  slowMs: 30_000,
+});
+
 export interface Lines {
   [name: string]: { x: (number | null)[]; y: (number | null)[] };
 }

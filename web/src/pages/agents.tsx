@@ -1,7 +1,8 @@
 // The agents: who is there, what they have, when they were last heard from.
-import { Link, useSearchParams } from 'wouter-preact';
+import { Link } from 'wouter-preact';
 import { useMemo } from 'preact/hooks';
 import type { Agent } from '../api';
+import { Check, FilterForm, SearchBox, useFilters } from '../filters';
 import { bytes, kNone, number, words } from '../format';
 import { Missing, State, Table, Time, useWatch, type Column } from '../parts';
 import { agentTone } from '../reduce';
@@ -34,37 +35,20 @@ const kColumns: Column<Agent>[] = [
 ];
 
 export function AgentsPage() {
-  const [search, setSearch] = useSearchParams();
-  const gone = search.get('gone') === 'true';
-  const text = (search.get('q') ?? '').toLowerCase();
+  const filters = useFilters();
+  const gone = filters.get('gone') === 'true', text = filters.get('q').toLowerCase();
   const agents = useWatch(sources.agents(gone), [gone]);
   const fits = (agent: Agent) => `${agent.name} ${agent.host} ${devices(agent)} ${agentState(agent)}`.toLowerCase().includes(text);
   const shown = useMemo(() => (agents.value ?? []).filter(fits), [agents.value, text]);
-  const set = (name: string, value: string) =>
-    setSearch((before) => {
-      const next = new URLSearchParams(before);
-      if (value === '') next.delete(name);
-      else next.set(name, value);
-      return next;
-    }, { replace: true });
   return (
     <>
       <h1 class="with-tools">
         Agents <Link href="/join" class="button main">Add a host</Link>
       </h1>
-      <form class="filters" onSubmit={(event) => event.preventDefault()}>
-        <label class="check">
-          <input
-            type="checkbox"
-            checked={gone}
-            onChange={(event) => set('gone', event.currentTarget.checked ? 'true' : '')}
-          />
-          also those that are gone
-        </label>
-        <label>
-          Name, address, device, state <input type="search" value={search.get('q') ?? ''} onInput={(event) => set('q', event.currentTarget.value)} />
-        </label>
-      </form>
+      <FilterForm>
+        <Check filters={filters} name="gone" label="also those that are gone" />
+        <SearchBox filters={filters} label="Name, address, device, state" />
+      </FilterForm>
       {agents.value === undefined ? (
         <Missing of={agents} what="agents" />
       ) : (

@@ -3,7 +3,7 @@ import { useState } from 'preact/hooks';
 import { Link } from 'wouter-preact';
 import { ApiError, command, type Checkpoint, type Verified } from '../api';
 import { bytes, number, short } from '../format';
-import { Bar, Card, Digest, Glyph, Missing, State, Table, Tile, Time, useWatch, type Column } from '../parts';
+import { Bar, Card, Copy, Digest, Glyph, Missing, Sample, State, Table, Tile, Time, useWatch, type Column } from '../parts';
 import * as sources from '../sources';
 import { checkpointTone, fileHref } from './checkpoints';
 
@@ -83,6 +83,11 @@ export function CheckpointPage({ id }: { id: string }) {
         <Tile label="Tokens" value={short(of.tokens)} note="trained until then" />
         <Tile label="Size" value={bytes(of.bytes)} note={<>parameters <Digest of={of.anchor_digest} /></>} />
       </div>
+      {of.sample && (
+        <Card title="A sample of what it writes" tools={<Copy text={of.sample} />}>
+          <Sample text={of.sample} />
+        </Card>
+      )}
       <Card title="Files">
         <Verify of={of} found={found} note={(path, problem) => setFound((before) => ({ ...before, [path]: problem }))} />
         <Table caption={`Files of ${of.id}`} columns={columns(of, found)} rows={of.files} rowKey={(file) => file.path} file={of.id}

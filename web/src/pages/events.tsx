@@ -1,7 +1,8 @@
 // History, newest first: of the cluster or of one job, with filters that live in the address.
 import { useMemo, useState } from 'preact/hooks';
-import { Link, useSearchParams } from 'wouter-preact';
+import { Link } from 'wouter-preact';
 import type { ClusterEvent } from '../api';
+import { Choice, FilterForm, Only, SearchBox, useFilters, wordOptions } from '../filters';
 import { number, words } from '../format';
 import { Glyph, JobLinks, Missing, Table, Time, State, useWatch, type Column } from '../parts';
 import type { Tone } from '../reduce';
@@ -44,54 +45,7 @@ const kColumns: Column<ClusterEvent>[] = [
   { name: 'No.', numeric: true, show: (event) => number(event.seq), value: (event) => event.seq },
 ];
 
-function useFilters() {
-  const [search, setSearch] = useSearchParams();
-  const set = (name: string, value: string) =>
-    setSearch((before) => {
-      const next = new URLSearchParams(before);
-      if (value === '') next.delete(name);
-      else next.set(name, value);
-      return next;
-    }, { replace: true });
-  const get = (name: string) => search.get(name) ?? '';
-  return { severity: get('severity'), kind: get('kind'), text: get('q'), agent: get('agent'), set };
-}
-
-type Filters = ReturnType<typeof useFilters>;
-
-function FilterForm({ filters, kinds, least }: { filters: Filters; kinds: string[]; least: string }) {
-  return (
-    <>
-      <label>
-        Severity
-        <select value={least} onChange={(event) => filters.set('severity', event.currentTarget.value)}>
-          <option value="">all</option>
-          <option value="warning">warnings and errors</option>
-          <option value="error">errors</option>
-        </select>
-      </label>
-      <label>
-        Kind
-        <select value={filters.kind} onChange={(event) => filters.set('kind', event.currentTarget.value)}>
-          <option value="">any</option>
-          {kinds.map((name) => (
-            <option key={name} value={name}>
-              {words(name)}
-            </option>
-          ))}
-        </select>
-      </label>
-      <label>
-        Text <input type="search" value={filters.text} onInput={(event) => filters.set('q', event.currentTarget.value)} />
-      </label>
-      {filters.agent !== '' && (
-        <button type="button" class="link" onClick={() => filters.set('agent', '')}>
-          only of {filters.agent}: show all
-        </button>
-      )}
-    </>
-  );
-}
+const kSeverities: [string, string][] = [['warning', 'warnings and errors'], ['error', 'errors']];
 
 // Held, the list stays as it is for reading; what came since is counted.
 function Hold({ held, newer, hold }: { held: boolean; newer: number; hold: (on: boolean) => void }) {
@@ -107,24 +61,28 @@ export function EventsPage({ id }: { id?: string }) {
   const filters = useFilters();
   const [most, setMost] = useState(kStep);
   const [held, hold] = useState<number | null>(null);
-  const least = ['warning', 'error'].includes(filters.severity) ? filters.severity : '';
-  const events = useWatch(sources.events({ job: id, agent: filters.agent || undefined, severity: least || undefined }, most), [id, filters.agent, least, most]);
+  const agent = filters.get('agent'), kind = filters.get('kind'), severity = filters.get('severity');
+  const least = kSeverities.some(([one]) => one === severity) ? severity : '';
+  const events = useWatch(sources.events({ job: id, agent: agent || undefined, severity: least || undefined }, most), [id, agent, least, most]);
   const known = events.value ?? [];
-  const text = filters.text.toLowerCase();
-  const kinds = useMemo(() => [...new Set([...known.map((event) => event.kind), filters.kind])].filter((one) => one !== '').sort(), [known, filters.kind]);
+  const text = filters.get('q').toLowerCase();
+  const kinds = useMemo(() => [...new Set([...known.map((event) => event.kind), kind])].filter((one) => one !== '').sort(), [known, kind]);
   const fitting = useMemo(
-    () => known.filter((event) => (filters.kind === '' || event.kind === filters.kind) && (text === '' || event.message.toLowerCase().includes(text))),
-    [known, filters.kind, text],
+    () => known.filter((event) => (kind === '' || event.kind === kind) && (text === '' || event.message.toLowerCase().includes(text))),
+    [known, kind, text],
   );
   const shown = useMemo(() => (held === null ? fitting : fitting.filter((event) => event.seq <= held)), [fitting, held]);
   return (
     <>
       <h1 class="breaks">{id === undefined ? 'Events' : `Events of ${id}`}</h1>
       {id !== undefined && <JobLinks job={id} at="/events" />}
-      <form class="filters" onSubmit={(event) => event.preventDefault()}>
-        <FilterForm filters={filters} kinds={kinds} least={least} />
+      <FilterForm>
+        <Choice filters={filters} name="severity" label="Severity" none="all" options={kSeverities} />
+        <Choice filters={filters} name="kind" label="Kind" none="any" options={wordOptions(kinds)} />
+        <SearchBox filters={filters} label="Text" />
+        <Only filters={filters} name="agent" />
         <Hold held={held !== null} newer={fitting.length - shown.length} hold={(on) => hold(on ? (known[0]?.seq ?? 0) : null)} />
-      </form>
+      </FilterForm>
       {events.value === undefined ? (
         <Missing of={events} what="events" />
       ) : (

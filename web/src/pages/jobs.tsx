@@ -1,7 +1,8 @@
 // All jobs, newest first, with filters that live in the address.
-import { Link, useSearchParams } from 'wouter-preact';
+import { Link } from 'wouter-preact';
 import type { Job } from '../api';
-import { loss, number, percent, short, words } from '../format';
+import { Choice, FilterForm, SearchBox, useFilters, wordOptions } from '../filters';
+import { loss, number, percent, short } from '../format';
 import { Missing, State, Table, Time, useWatch, type Column } from '../parts';
 import { phaseTone } from '../reduce';
 import * as sources from '../sources';
@@ -31,15 +32,8 @@ export const kJobColumns: Column<Job>[] = [
 
 export function JobsPage() {
   const jobs = useWatch(sources.jobs(), []);
-  const [search, setSearch] = useSearchParams();
-  const phase = search.get('phase') ?? '', text = search.get('q') ?? '';
-  const set = (name: string, value: string) =>
-    setSearch((before) => {
-      const next = new URLSearchParams(before);
-      if (value === '') next.delete(name);
-      else next.set(name, value);
-      return next;
-    }, { replace: true });
+  const filters = useFilters();
+  const phase = filters.get('phase'), text = filters.get('q');
   const shown = (jobs.value ?? []).filter(
     (job) => (phase === '' || job.status.phase === phase) && job.name.toLowerCase().includes(text.toLowerCase()),
   );
@@ -51,23 +45,10 @@ export function JobsPage() {
           <Link href="/jobs/compare" class="button">Compare runs</Link> <Link href="/jobs/new" class="button main">New job</Link>
         </span>
       </h1>
-      <form class="filters" onSubmit={(event) => event.preventDefault()}>
-        <label>
-          Phase
-          <select value={phase} onChange={(event) => set('phase', event.currentTarget.value)}>
-            <option value="">any</option>
-            {kPhases.map((name) => (
-              <option key={name} value={name}>
-                {words(name)}
-              </option>
-            ))}
-          </select>
-        </label>
-        <label>
-          Name
-          <input type="search" value={text} onInput={(event) => set('q', event.currentTarget.value)} />
-        </label>
-      </form>
+      <FilterForm>
+        <Choice filters={filters} name="phase" label="Phase" none="any" options={wordOptions(kPhases)} />
+        <SearchBox filters={filters} label="Name" />
+      </FilterForm>
       {jobs.value === undefined ? (
         <Missing of={jobs} what="jobs" />
       ) : (

@@ -6,7 +6,7 @@ import type { Agent, Checkpoint, ClusterEvent, Job, Replica, Round } from '../ap
 import { Chart, type Mark } from '../chart';
 import { bytes, duration, kNone, loss, millis, number, percent, plural, short, words } from '../format';
 import { now } from '../live';
-import { Bar, Card, Digest, Glyph, JobLinks, Missing, State, Table, Tile, Time, useWatch, type Column } from '../parts';
+import { Bar, Card, Digest, Glyph, JobLinks, Missing, Sample, State, Table, Tile, Time, useWatch, type Column } from '../parts';
 import {
   agentName, agentTone, consequence, coverage, isCurrent, isFailure, isLate, isOver, phaseTone, replicaTone, timeLeft,
   timeSplit, tokensTarget, waitingFor, type Split,
@@ -295,7 +295,34 @@ function Safety({ job, checkpoints }: { job: Job; checkpoints: Checkpoint[] }) {
           </li>
         ))}
       </ul>
+      <Samples checkpoints={checkpoints} />
     </Card>
+  );
+}
+
+const kSamples = 8;
+
+// What the model wrote at each checkpoint, newest first: how far it is, for those who read no curves.
+function Samples({ checkpoints }: { checkpoints: Checkpoint[] }) {
+  const [newest, ...older] = checkpoints.filter((one) => one.sample).slice(0, kSamples);
+  if (newest === undefined) return null;
+  const heading = (one: Checkpoint) => `${one.id}, round ${number(one.round)}`;
+  return (
+    <>
+      <h3>It writes, at {heading(newest)}</h3>
+      <Sample text={newest.sample ?? ''} />
+      {older.length > 0 && (
+        <details>
+          <summary>at earlier checkpoints</summary>
+          {older.map((one) => (
+            <section key={one.id}>
+              <h3>{heading(one)}</h3>
+              <Sample text={one.sample ?? ''} />
+            </section>
+          ))}
+        </details>
+      )}
+    </>
   );
 }
 
