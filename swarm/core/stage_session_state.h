@@ -10,7 +10,7 @@
 #include <array>
 #include <utility>
 
-#include "swarm/core/microbatch_ledger.h"
+#include "swarm/core/retry_budget.h"
 #include "swarm/core/stage_session.h"
 
 namespace shoal::swarm {
