@@ -10,6 +10,7 @@
 #include <sstream>
 
 #include <nlohmann/json.hpp>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "base/check.h"
@@ -21,6 +22,16 @@
 
 namespace shoal::bench {
 namespace {
+
+// Of all threads of this process.
+double cpu_seconds() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  const auto seconds = [](const timeval& t) {
+    return static_cast<double>(t.tv_sec) + 1e-6 * static_cast<double>(t.tv_usec);
+  };
+  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
+}
 
 // One process: node, vectors and what it was told.
 class Member {
@@ -35,18 +46,22 @@ class Member {
     if (verb == "start") return start();
     if (verb == "members") return meet(words);
     const auto begin = std::chrono::steady_clock::now();
+    const double cpu_begin = cpu_seconds();
     std::int64_t sent = 0;
     const std::string failure = verb == "gloo" ? run_gloo() : run_ours(verb, sent);
     const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - begin;
     if (!failure.empty()) return "failed " + failure;
-    return std::to_string(spent.count()) + " " + std::to_string(sent);
+    return std::to_string(spent.count()) + " " + std::to_string(sent) + " " +
+           std::to_string(cpu_seconds() - cpu_begin);
   }
 
  private:
   std::string start() {
     input_.assign(static_cast<std::size_t>(options_.values), static_cast<float>(rank_ + 1));
     average_.assign(input_.size(), 0.0f);
-    auto node = outer_opt::PeerNode::start({});
+    outer_opt::PeerNodeOptions node_options;
+    node_options.local_sockets = !options_.tcp;
+    auto node = outer_opt::PeerNode::start(node_options);
     if (!node.ok()) return "failed " + to_string(node.error());
     node_ = std::move(node).value();
     return node_->address();
@@ -99,22 +114,24 @@ class Member {
 };
 
 struct Series {
-  std::vector<double> seconds;
-  std::int64_t bytes_sent = 0;  // per process
+  std::vector<double> seconds, cpu_seconds;  // of the slowest process, of all together
+  std::int64_t bytes_sent = 0;               // per process
 };
 
 bool add(const std::vector<std::string>& answers, Series& series) {
-  double slowest = 0;
+  double slowest = 0, cpu = 0;
   for (const std::string& answer : answers) {
     std::istringstream words(answer);
-    double spent = 0;
-    if (!(words >> spent >> series.bytes_sent)) {
+    double spent = 0, cpu_spent = 0;
+    if (!(words >> spent >> series.bytes_sent >> cpu_spent)) {
       std::fprintf(stderr, "shoal-bench: %s\n", answer.c_str());
       return false;
     }
     slowest = std::max(slowest, spent);
+    cpu += cpu_spent;
   }
-  if (!answers.empty()) series.seconds.push_back(slowest);
+  series.seconds.push_back(slowest);
+  series.cpu_seconds.push_back(cpu);
   return !answers.empty();
 }
 
@@ -151,24 +168,27 @@ void print(const AllReduceOptions& options, const std::map<std::string, Series>&
   nlohmann::ordered_json json = {{"name", "all-reduce"},
                                  {"processes", options.processes},
                                  {"values", options.values},
+                                 {"tcp", options.tcp},
                                  {"repeats", options.repeats}};
   if (!options.json) {
     std::printf("%d processes, %lld values\n", options.processes,
                 static_cast<long long>(options.values));
-    std::printf("%-6s %10s %12s %14s %10s\n", "kind", "seconds", "GB/s fp32", "MB sent each",
-                "x gloo");
+    std::printf("%-6s %10s %12s %14s %10s %10s\n", "kind", "seconds", "GB/s fp32", "MB sent each",
+                "x gloo", "cpu s all");
   }
   for (const std::string& kind : kinds_of(options)) {
     const Series& series = results.at(kind);
     const double s = median(series.seconds);
+    const double cpu_s = median(series.cpu_seconds);
     const double ratio = ring_s > 0 ? ring_s / s : 0;
     if (!options.json) {
-      std::printf("%-6s %10.3f %12.2f %14.1f %10.2f\n", kind.c_str(), s, gb / s,
-                  static_cast<double>(series.bytes_sent) * 1e-6, ratio);
+      std::printf("%-6s %10.3f %12.2f %14.1f %10.2f %10.2f\n", kind.c_str(), s, gb / s,
+                  static_cast<double>(series.bytes_sent) * 1e-6, ratio, cpu_s);
     }
     json["results"].push_back({{"kind", kind},
                                {"median_s", s},
                                {"seconds", series.seconds},
+                               {"cpu_s_all", cpu_s},
                                {"gb_per_s", gb / s},
                                {"bytes_sent_each", series.bytes_sent},
                                {"speed_over_gloo", ratio}});

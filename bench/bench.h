@@ -21,6 +21,7 @@ struct AllReduceOptions {
   std::int64_t values = 64 << 20;
   int repeats = 5;                                     // of each kind, interleaved
   std::vector<std::string> codecs = {"fp32", "int8"};  // words of CodecKind
+  bool tcp = false;                                    // no local sockets between the processes
   bool json = false;
 };
 int run_all_reduce(const AllReduceOptions& options);

@@ -87,6 +87,7 @@ int run(int argc, char** argv) {
   reduce_command->add_option("--codecs", all_reduce.codecs, "Of " + CLI::detail::join(words))
       ->delimiter(',')
       ->check(CLI::IsMember(words));
+  reduce_command->add_flag("--tcp", all_reduce.tcp, "Over TCP, as between hosts");
 
   CLI::App* planner_command =
       app.add_subcommand("planner", "Assignment, wiring and the pipeline simulator");

@@ -4,7 +4,10 @@
 #include <functional>
 
 #include <grpcpp/create_channel.h>
+#include <grpcpp/create_channel_posix.h>
 #include <grpcpp/security/credentials.h>
+
+#include "wire/local_socket.h"
 
 namespace shoal::wire {
 namespace {
@@ -28,7 +31,7 @@ void set_common(const std::function<void(const char*, int)>& set, Duration keepa
 
 }  // namespace
 
-std::shared_ptr<grpc::Channel> dial_peer(const std::string& address, Duration keepalive) {
+PeerChannel dial_peer(const std::string& address, Duration keepalive) {
   grpc::ChannelArguments arguments;
   set_common([&](const char* name, int value) { arguments.SetInt(name, value); }, keepalive);
   arguments.SetMaxReceiveMessageSize(kPeerMessageMax);
@@ -36,7 +39,10 @@ std::shared_ptr<grpc::Channel> dial_peer(const std::string& address, Duration ke
   arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 5000);  // also the limit of a connect
   arguments.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);               // a stream is never repeated
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
-  return grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments);
+  if (const int fd = connect_locally(address, keepalive); fd >= 0) {
+    return {grpc::CreateCustomInsecureChannelFromFd(address, fd, arguments), true};
+  }
+  return {grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments), false};
 }
 
 void configure_peer_server(grpc::ServerBuilder& builder, Duration keepalive) {

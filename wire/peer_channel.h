@@ -1,7 +1,8 @@
 // How connections between trainers are set up, in one place for both ends: keep-alive that notices
 // a frozen peer, messages of one frame, HTTP/2 frames and read buffers large enough that a frame of
-// 1 MiB passes in few pieces. Connections carry no TLS here; they are made on a network the
-// operator trusts.
+// 1 MiB passes in few pieces. A peer of the same host is reached over its local socket
+// (local_socket.h), any other over TCP. Connections carry no TLS here; they are made on a network
+// the operator trusts.
 #pragma once
 
 #include <memory>
@@ -17,9 +18,15 @@ namespace shoal::wire {
 // A message above this is refused by the receiver; a frame is at most 4 MiB and its header.
 inline constexpr int kPeerMessageMax = (4 << 20) + 4096;
 
-// A channel with a connection of its own: dropping it closes the connection. An idle or silent peer
-// is pinged every `keepalive` and given up when it does not answer within another `keepalive`.
-std::shared_ptr<grpc::Channel> dial_peer(const std::string& address, Duration keepalive);
+// A channel with a connection of its own: dropping it closes the connection.
+struct PeerChannel {
+  std::shared_ptr<grpc::Channel> channel;
+  bool local = false;  // it cannot tell its state and does not connect again: for one use
+};
+
+// An idle or silent peer is pinged every `keepalive` and given up when it does not answer within
+// another `keepalive`.
+PeerChannel dial_peer(const std::string& address, Duration keepalive);
 
 // The same for the accepting end.
 void configure_peer_server(grpc::ServerBuilder& builder, Duration keepalive);

@@ -9,8 +9,10 @@
 #include <mutex>
 #include <optional>
 #include <set>
+#include <utility>
 
 #include <grpcpp/grpcpp.h>
+#include <grpcpp/server_posix.h>
 
 #include "base/check.h"
 #include "outer_opt/core/make_session.h"
@@ -19,8 +21,8 @@
 #include "outer_opt/transport/state_transfer.h"
 #include "proto/peer.grpc.pb.h"
 #include "wire/callback_queue.h"
+#include "wire/local_socket.h"
 #include "wire/peer_channel.h"
-#include "wire/socket_counter.h"
 
 namespace shoal::outer_opt {
 namespace {
@@ -55,6 +57,7 @@ class PeerNodeImpl final : public PeerNode, public StreamKeeper {
   ~PeerNodeImpl() override;
 
   Status listen();
+  void listen_locally();
   std::string address() const override { return address_; }
   ReduceResult reduce(const ReducePlan& plan, ReplicaId self, const ReduceInput& input,
                       std::span<float> average, std::stop_token stop) override;
@@ -66,23 +69,21 @@ class PeerNodeImpl final : public PeerNode, public StreamKeeper {
   void arrived(AcceptedStream* stream);
   bool forget(AcceptedStream* stream) override;
   Donor donor();
-  void forget_bytes();
 
  private:
   bool begin(const AttemptKey& key, const std::shared_ptr<ReduceCall>& call,
              std::vector<AcceptedStream*>& waiting);
-  void end(const AttemptKey& key, const ReduceResult& result);
+  void end(const AttemptKey& key, const ReduceStats& spent, ReduceResult& result);
   std::shared_ptr<grpc::Channel> channel_to(const std::string& address);
   void keep_channels(const ReducePlan& plan, bool ok);
   ReduceResult run(const ReducePlan& plan, ReplicaId self, const std::shared_ptr<ReduceCall>& call,
                    std::stop_token stop);
-  wire::SocketTotals take_bytes();
 
   const PeerNodeOptions options_;
   Service service_;
   std::unique_ptr<grpc::Server> server_;
+  std::unique_ptr<wire::LocalListener> local_;
   std::string address_;
-  std::uint16_t port_ = 0;
   std::stop_source closing_;
 
   std::mutex mutex_;
@@ -94,12 +95,9 @@ class PeerNodeImpl final : public PeerNode, public StreamKeeper {
     StreamEnd end;  // what a late stream is told
   };
   std::map<AttemptKey, Ended> ended_;
-  std::map<std::string, std::shared_ptr<grpc::Channel>> channels_;
+  std::map<std::string, wire::PeerChannel> channels_;
   Donor donor_;
-
-  // What crossed the sockets since the last reduce that ended well; a peer may begin before we do.
-  std::mutex counter_mutex_;
-  std::optional<wire::SocketCounter> counter_;
+  Bytes sent_, received_;  // by attempts since the last one that ended well
 };
 
 grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* Service::Reduce(
@@ -115,9 +113,7 @@ grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* Service::Reduce(
 
 grpc::Status Service::FetchState(grpc::ServerContext* context, const v1::FetchStateRequest* request,
                                  grpc::ServerWriter<v1::StateChunk>* writer) {
-  grpc::Status status = serve_state(node_->donor(), *request, context, writer);
-  node_->forget_bytes();
-  return status;
+  return serve_state(node_->donor(), *request, context, writer);
 }
 
 // ---- life
@@ -146,10 +142,17 @@ Status PeerNodeImpl::listen() {
     return Error{Code::kUnavailable, "cannot listen on " + options_.bind, "bind",
                  "is the port taken? Port 0 takes a free one"};
   }
-  port_ = static_cast<std::uint16_t>(port);
-  counter_.emplace(port_);
   address_ = host + ":" + std::to_string(port);
+  if (options_.local_sockets) listen_locally();
   return {};
+}
+
+// Without a local socket, peers of this host take TCP like all others.
+void PeerNodeImpl::listen_locally() {
+  auto local = wire::LocalListener::start(address_, options_.keepalive, [this](int fd) {
+    grpc::AddInsecureChannelFromFd(server_.get(), fd);
+  });
+  if (local.ok()) local_ = std::move(*local);
 }
 
 PeerNodeImpl::~PeerNodeImpl() {
@@ -158,6 +161,7 @@ PeerNodeImpl::~PeerNodeImpl() {
     std::unique_lock lock(mutex_);
     idle_.wait(lock, [this] { return running_.empty(); });  // each ends within watch()'s bounds
   }
+  local_.reset();
   // A deadline in the past cancels what is left; OnCancel ends the waiting streams.
   if (server_ != nullptr) server_->Shutdown(std::chrono::system_clock::now());
 }
@@ -219,8 +223,13 @@ bool PeerNodeImpl::begin(const AttemptKey& key, const std::shared_ptr<ReduceCall
   return true;
 }
 
-void PeerNodeImpl::end(const AttemptKey& key, const ReduceResult& result) {
+void PeerNodeImpl::end(const AttemptKey& key, const ReduceStats& spent, ReduceResult& result) {
   const std::lock_guard lock(mutex_);
+  sent_ += spent.sent;
+  received_ += spent.received;
+  if (result.ok) {
+    result.outcome.stats = {std::exchange(sent_, {}), std::exchange(received_, {}), spent.reduce_s};
+  }
   ended_[key] = {Clock::now(), {false, false, result.error.lost, "the attempt is over here"}};
   running_.erase(key);
   idle_.notify_all();
@@ -228,26 +237,28 @@ void PeerNodeImpl::end(const AttemptKey& key, const ReduceResult& result) {
 
 std::shared_ptr<grpc::Channel> PeerNodeImpl::channel_to(const std::string& address) {
   const std::lock_guard lock(mutex_);
-  auto& channel = channels_[address];
+  auto& known = channels_[address];
   // A channel that waits before it tries again would refuse the new attempt without a try.
-  if (channel && channel->GetState(false) == GRPC_CHANNEL_TRANSIENT_FAILURE) channel = nullptr;
-  if (!channel) channel = wire::dial_peer(address, options_.keepalive);
-  return channel;
+  const bool usable = known.channel && !known.local &&
+                      known.channel->GetState(false) != GRPC_CHANNEL_TRANSIENT_FAILURE;
+  if (!usable) known = wire::dial_peer(address, options_.keepalive);
+  return known.channel;
 }
 
-// Connections stay for the next round. After a failure they go, with the frames that they still
-// hold: a connection without streams is not served often enough to get rid of them soon.
+// Connections over the network stay for the next round. After a failure they go, with the frames
+// that they still hold: a connection without streams is not served often enough to get rid of them
+// soon.
 void PeerNodeImpl::keep_channels(const ReducePlan& plan, bool ok) {
   std::set<std::string> wanted;
   for (const ReduceMember& member : plan.members) {
     if (ok) wanted.insert(member.address);
   }
-  std::map<std::string, std::shared_ptr<grpc::Channel>> dropped;
+  std::map<std::string, wire::PeerChannel> dropped;
   const std::lock_guard lock(mutex_);
-  for (auto& [address, channel] : channels_) {
-    if (!wanted.contains(address)) dropped.emplace(address, std::move(channel));
+  for (auto& [address, known] : channels_) {
+    if (known.local || !wanted.contains(address)) dropped.emplace(address, std::move(known));
   }
-  for (const auto& [address, channel] : dropped) channels_.erase(address);
+  for (const auto& [address, known] : dropped) channels_.erase(address);
 }
 
 ReduceResult PeerNodeImpl::reduce(const ReducePlan& plan, ReplicaId self, const ReduceInput& input,
@@ -273,20 +284,12 @@ ReduceResult PeerNodeImpl::reduce(const ReducePlan& plan, ReplicaId self, const 
   ReduceResult result = run(plan, self, call, stop);
   keep_channels(plan, result.ok);
   call->wait_returned();
-  end(key, result);
+  end(key, call->stats(), result);
   return result;
 }
 
 ReduceResult PeerNodeImpl::run(const ReducePlan& plan, ReplicaId self,
                                const std::shared_ptr<ReduceCall>& call, std::stop_token stop) {
-  const auto started = Clock::now();
-  std::set<std::uint16_t> dialled;
-  for (const ReduceMember& member : plan.members) dialled.insert(wire::port_of(member.address));
-  dialled.erase(port_);
-  {
-    const std::lock_guard lock(counter_mutex_);
-    counter_->dial(dialled);
-  }
   const ReduceSession& session = call->session();
   for (int peer = 0; peer < session.members(); ++peer) {
     if (!session.dials(session.self(), peer)) continue;
@@ -296,33 +299,14 @@ ReduceResult PeerNodeImpl::run(const ReducePlan& plan, ReplicaId self,
   std::stop_source either;
   const auto request = [&either] { either.request_stop(); };
   const std::stop_callback by_caller(stop, request), by_node(closing_.get_token(), request);
-  call->watch(plan.time_limit, either.get_token(), [this] {
-    const std::lock_guard lock(counter_mutex_);
-    counter_->sample();
-  });
+  call->watch(plan.time_limit, either.get_token());
 
   if (const auto failure = call->failure()) {
     const ReplicaId lost = failure->peer >= 0 ? plan.members[failure->peer].replica : ReplicaId();
     return failed(failure->failure, lost, failure->detail);
   }
   if (call->cancelled()) return failed(ReduceFailure::kInternal, {}, "cancelled");
-  const wire::SocketTotals bytes = take_bytes();
-  const double spent = std::chrono::duration<double>(Clock::now() - started).count();
-  return {true, {call->digest(), {bytes.sent, bytes.received, spent}}, {}};
-}
-
-wire::SocketTotals PeerNodeImpl::take_bytes() {
-  const std::lock_guard lock(counter_mutex_);
-  return counter_->take();
-}
-
-// Bytes of a state transfer belong to no reduce, unless one runs beside it on the same sockets.
-void PeerNodeImpl::forget_bytes() {
-  {
-    const std::lock_guard lock(mutex_);
-    if (!running_.empty() || !waiting_.empty()) return;
-  }
-  take_bytes();
+  return {true, {call->digest(), {}}, {}};
 }
 
 // ---- state
@@ -339,7 +323,8 @@ Donor PeerNodeImpl::donor() {
 
 Status PeerNodeImpl::fetch_state(const std::string& address, ReplicaId donor, const RoundKey& key,
                                  StateSink& sink, std::stop_token stop) {
-  return fetch_state_from(wire::dial_peer(address, options_.keepalive), donor, key, sink, stop);
+  return fetch_state_from(wire::dial_peer(address, options_.keepalive).channel, donor, key, sink,
+                          stop);
 }
 
 }  // namespace

@@ -1,7 +1,7 @@
 // A trainer's presence among its peers: serves PeerService on one port and calls it on others. It
 // moves vectors for the outer all-reduce and hands a joiner the state of a donor. It drives the
 // pure sessions of outer_opt/core over gRPC streams (raw zero-copy frames of about 1 MiB) and
-// counts the bytes that really crossed the sockets. It knows nothing of models and nothing of the
+// counts the bytes of each attempt. It knows nothing of models and nothing of the
 // coordinator.
 //
 // Threads: every method may be called from any thread; reduce() and fetch_state() block the caller
@@ -31,6 +31,7 @@ struct PeerNodeOptions {
   std::int64_t frame_values = 1 << 18;  // values per frame, the same on all members; small in tests
   Duration keepalive = seconds(4);      // a frozen peer is noticed after about two of these
   int sessions_max = 8;                 // attempts that peers may open before we know them
+  bool local_sockets = true;            // also reachable by a Unix socket from the same host
   std::vector<grpc::Service*> services;  // further ones on the same port; must outlive the node
 };
 

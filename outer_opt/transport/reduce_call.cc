@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "base/check.h"
 
@@ -11,6 +12,7 @@ namespace {
 
 constexpr auto kTick = std::chrono::milliseconds(250);
 constexpr Duration kReturnLimit = seconds(60);
+constexpr std::size_t kFramingSize = 5 + 9;  // before a message: gRPC's prefix, HTTP/2's DATA frame
 // A peer that owes us a frame and says nothing for this long, plus the time the frame takes on a
 // line of kSlowBytesPerSecond, is lost. A frozen process is found earlier, by the keep-alive.
 constexpr double kSilence = 8, kSlowBytesPerSecond = 64 << 10;
@@ -125,7 +127,9 @@ bool ReduceCall::send_next(Lock& lock, Link* link) {
   link->writing = true;
   ++link->starting;
   lock.unlock();
-  link->start_write(build(*frame));
+  const grpc::ByteBuffer message = build(*frame);
+  link->write_size = message.Length() + kFramingSize;
+  link->start_write(message);
   lock.lock();
   --link->starting;
   return true;
@@ -239,6 +243,7 @@ void ReduceCall::on_read(Link* link, bool ok, const grpc::ByteBuffer& message) {
     const Lock lock(mutex_);
     link->reading = false;
     link->heard = Clock::now();
+    if (ok) received_ += static_cast<std::int64_t>(message.Length() + kFramingSize);
     if (!ok) {
       link->read_ended = true;
       if (!session_->received_all(link->peer, link->receives())) link->broken = true;
@@ -256,6 +261,7 @@ void ReduceCall::on_written(Link* link, bool ok) {
   {
     const Lock lock(mutex_);
     link->writing = false;
+    if (ok) sent_ += static_cast<std::int64_t>(std::exchange(link->write_size, 0));
     if (!ok) link->broken = true;
   }
   drive();
@@ -345,8 +351,7 @@ void ReduceCall::look_for_silent_peers(Duration time_limit) {
   }
 }
 
-void ReduceCall::watch(Duration time_limit, std::stop_token stop,
-                       const std::function<void()>& each_tick) {
+void ReduceCall::watch(Duration time_limit, std::stop_token stop) {
   const std::stop_callback on_stop(stop, [this] {
     {
       const Lock lock(mutex_);
@@ -368,12 +373,10 @@ void ReduceCall::watch(Duration time_limit, std::stop_token stop,
         session_->fail({ReduceFailure::kTimeLimit, slowest, "the time limit passed"});
     }
     lock.unlock();
-    each_tick();
     drive();
     lock.lock();
   }
-  lock.unlock();
-  each_tick();
+  ended_ = Clock::now();
 }
 
 void ReduceCall::wait_returned() {
@@ -390,6 +393,12 @@ std::optional<SessionFailure> ReduceCall::failure() {
 bool ReduceCall::cancelled() {
   const Lock lock(mutex_);
   return cancelled_;
+}
+
+ReduceStats ReduceCall::stats() {
+  const Lock lock(mutex_);
+  const std::chrono::duration<double> spent = ended_.value_or(Clock::now()) - started_;
+  return {Bytes(sent_), Bytes(received_), spent.count()};
 }
 
 Digest ReduceCall::digest() {

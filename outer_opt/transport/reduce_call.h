@@ -13,7 +13,6 @@
 #include <array>
 #include <chrono>
 #include <condition_variable>
-#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -63,6 +62,7 @@ class Link {
   bool dialled = false;
 
   bool reading = false, writing = false;  // an operation is with gRPC
+  std::size_t write_size = 0;             // of the message under way
   int starting = 0;                       // threads about to call a method
   bool read_ended = false, writes_ended = false, broken = false, cancelled = false,
        finished = false;
@@ -90,14 +90,17 @@ class ReduceCall : public std::enable_shared_from_this<ReduceCall> {
   bool attach(Link* link);
   StreamEnd refusal();
 
-  // Watches until everything ended: done or broken, and all links closed. `each_tick` is called a
-  // few times per second. After that, and when connections with unsent frames were dropped,
-  // wait_returned() waits until nobody reads the caller's memory any more.
-  void watch(Duration time_limit, std::stop_token stop, const std::function<void()>& each_tick);
+  // Watches until everything ended: done or broken, and all links closed. After that, and when
+  // connections with unsent frames were dropped, wait_returned() waits until nobody reads the
+  // caller's memory any more.
+  void watch(Duration time_limit, std::stop_token stop);
   void wait_returned();
   std::optional<SessionFailure> failure();
   bool cancelled();
   Digest digest();
+  // The messages of this attempt with what gRPC and HTTP/2 put before each of them; control frames
+  // and what TCP sends again are not in. The time: until the last link closed, or now.
+  ReduceStats stats();
 
   // From the links' reactors.
   void on_read(Link* link, bool ok, const grpc::ByteBuffer& message);
@@ -141,7 +144,9 @@ class ReduceCall : public std::enable_shared_from_this<ReduceCall> {
         broke;  // a stream of it ended early; it is not called lost yet
   };
   std::vector<PeerNews> news_;
-  int working_ = 0;       // threads in session_->run()
+  int working_ = 0;                       // threads in session_->run()
+  std::int64_t sent_ = 0, received_ = 0;  // bytes
+  std::optional<Clock::time_point> ended_;
   bool stopped_ = false;  // cancelled by the caller, or the time is up
   bool cancelled_ = false;
 };

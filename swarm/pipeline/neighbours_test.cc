@@ -276,7 +276,7 @@ TEST(Neighbours, ABadAnswerEndsTheStream) {
 class Stranger : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer> {
  public:
   Stranger(const std::string& address, std::size_t bytes)
-      : stub_(wire::dial_peer(address, seconds(4))) {
+      : stub_(wire::dial_peer(address, seconds(4)).channel) {
     for (const auto& [name, value] : {std::pair{"shoal-protocol", "1"},
                                       {"shoal-job", "1"},
                                       {"shoal-lineage", "0"},

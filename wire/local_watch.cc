@@ -1,0 +1,85 @@
+// See local_watch.h.
+#include "wire/local_watch.h"
+
+#include <array>
+#include <cerrno>
+#include <thread>
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+namespace shoal::wire {
+namespace {
+
+constexpr auto kTick = std::chrono::milliseconds(250);
+
+// Nobody reads or writes it any more.
+bool has_ended(int fd) {
+  pollfd wait{fd, 0, 0};
+  return poll(&wait, 1, 0) > 0;
+}
+
+enum class Heard { kNothing, kSomething, kEnd };
+
+Heard hear(int fd) {
+  std::array<char, 64> bytes;
+  const ssize_t n = recv(fd, bytes.data(), bytes.size(), MSG_DONTWAIT);
+  if (n > 0) return Heard::kSomething;
+  return n < 0 && (errno == EAGAIN || errno == EINTR) ? Heard::kNothing : Heard::kEnd;
+}
+
+}  // namespace
+
+LocalWatch& LocalWatch::of_process() {
+  static auto* watch = new LocalWatch;  // its thread runs until the process ends
+  return *watch;
+}
+
+LocalWatch::LocalWatch() {
+  std::thread([this] { run(); }).detach();
+}
+
+void LocalWatch::guard(int fd, pid_t process) {
+  const int copy = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+  if (copy < 0) return;  // no descriptors left: gRPC's keep-alive has to do
+  const std::lock_guard lock(mutex_);
+  guarded_.push_back({copy, process});
+}
+
+void LocalWatch::talk(int fd, pid_t process, Duration limit) {
+  const std::lock_guard lock(mutex_);
+  companions_.push_back({fd, process, std::chrono::nanoseconds(limit.ns), Clock::now()});
+}
+
+void LocalWatch::run() {
+  for (;;) {
+    std::this_thread::sleep_for(kTick);
+    tick();
+  }
+}
+
+void LocalWatch::tick() {
+  const std::lock_guard lock(mutex_);
+  const auto now = Clock::now();
+  guarded_.remove_if([](const Guarded& each) { return has_ended(each.fd) && close(each.fd) == 0; });
+  companions_.remove_if([&](Companion& each) {
+    const Heard heard = hear(each.fd);
+    if (heard == Heard::kSomething) each.heard = now;
+    const bool silent = now - each.heard > each.limit;
+    if (silent) end_connections_with(each.process);
+    if (silent || heard == Heard::kEnd) return close(each.fd) == 0;
+    send(each.fd, "", 1, MSG_DONTWAIT | MSG_NOSIGNAL);
+    return false;
+  });
+}
+
+// Their descriptors go with the next tick.
+void LocalWatch::end_connections_with(pid_t process) {
+  for (const Guarded& each : guarded_) {
+    if (each.process == process) shutdown(each.fd, SHUT_RDWR);
+  }
+}
+
+}  // namespace shoal::wire

@@ -1,0 +1,53 @@
+// Notices a frozen process at the other end of a local socket. gRPC's keep-alive cannot: its ping
+// waits behind a write that a full Unix socket never takes, where TCP has a time limit of its own.
+// So each connection has a companion, on which both ends say a byte four times a second; when the
+// companion of a process is silent for too long, all connections with that process are shut down,
+// which ends the streams on them. One thread for the whole process, begun with the first use.
+#pragma once
+
+#include <chrono>
+#include <list>
+#include <mutex>
+
+#include <sys/types.h>
+
+#include "base/time.h"
+
+namespace shoal::wire {
+
+// Thread-safe; lives as long as the process.
+class LocalWatch {
+ public:
+  static LocalWatch& of_process();
+
+  // Shuts the connection down when `process` falls silent. Works on a duplicate of `fd`, which goes
+  // when the connection has ended.
+  void guard(int fd, pid_t process);
+  // Talks over `fd`, which belongs to the watch from now on. Silence longer than `limit` is too
+  // long.
+  void talk(int fd, pid_t process, Duration limit);
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  struct Guarded {
+    int fd = -1;
+    pid_t process = 0;
+  };
+  struct Companion {
+    int fd = -1;
+    pid_t process = 0;
+    std::chrono::nanoseconds limit{};
+    Clock::time_point heard;
+  };
+
+  LocalWatch();
+  void run();
+  void tick();
+  void end_connections_with(pid_t process);
+
+  std::mutex mutex_;
+  std::list<Guarded> guarded_;
+  std::list<Companion> companions_;
+};
+
+}  // namespace shoal::wire
