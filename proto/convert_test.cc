@@ -139,7 +139,7 @@ TEST(Convert, EveryMessageOfTheCoordinator) {
 TEST(Convert, EveryMessageBetweenAgentAndTrainer) {
   const ReplicaId replica(9);
   const std::vector<FromTrainer> from{
-      TrainerReady{device(), "10.0.0.4:7100", "libtorch 1.13.1"},
+      TrainerReady{3, device(), "10.0.0.4:7100", "libtorch 1.13.1"},
       Loaded{replica, kKey, kAnchor, kMomentum, 1234, "10.0.0.4:7100"},
       ReplicaFailed{replica, ReplicaFailure::kOutOfMemory, "80 GiB wanted"},
       Progress{replica, kKey, Steps(33), Tokens(444), 2.5, 0.7, 1e-3, 9000.5},

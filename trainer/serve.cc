@@ -82,7 +82,7 @@ MakeRuntime runtimes_of(swarm::PipelineService& service, EventQueue& queue) {
   };
 }
 
-int run_attached(const DeviceChoice& device, outer_opt::PeerNode& node,
+int run_attached(int slot, const DeviceChoice& device, outer_opt::PeerNode& node,
                  swarm::PipelineService& pipeline, const std::string& socket) {
   EventQueue queue(kCommandsMax);
   auto control = Control::dial(socket, queue);
@@ -91,12 +91,11 @@ int run_attached(const DeviceChoice& device, outer_opt::PeerNode& node,
   node.set_donor([&shelf](ReplicaId replica, const RoundKey& key, const auto& send) {
     return shelf.serve(replica, key, send);
   });
-  TrainerReady ready;
+  TrainerReady ready{.slot = slot, .device = {}, .peer_address = node.address(), .libraries = {}};
   if (const auto failure = guarded([&] { ready.device = measure_device(device); })) {
     return complain(
         {Code::kUnavailable, failure->detail, "", "look at the device with nvidia-smi"});
   }
-  ready.peer_address = node.address();
   ready.libraries = describe_libraries(device);
   (*control)->start(ready);
   Worker worker({device, queue, node, shelf, runtimes_of(pipeline, queue),
@@ -117,6 +116,8 @@ int serve() {
     return complain({Code::kValidation, "SHOAL_TRAINER_SOCKET is not set", "",
                      "trainers are started by shoal-agent; see `shoal-trainer --help`"});
   }
+  const auto slot = environment_number("SHOAL_TRAINER_SLOT", 0, 0, 4095);
+  if (!slot) return complain(slot.error());
   const auto device = device_from_environment();
   if (!device) return complain(device.error());
   if (const Status prepared = prepare_device(*device); !prepared) return complain(prepared.error());
@@ -128,7 +129,7 @@ int serve() {
   options.services = {pipeline->grpc_service()};
   auto node = outer_opt::PeerNode::start(options);
   if (!node) return complain(node.error());
-  return run_attached(*device, **node, *pipeline, socket);
+  return run_attached(*slot, *device, **node, *pipeline, socket);
 }
 
 }  // namespace shoal::trainer

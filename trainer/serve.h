@@ -2,6 +2,7 @@
 // Everything it needs to know stands in the environment:
 //
 //   SHOAL_TRAINER_SOCKET   path of the agent's Unix-domain socket (required)
+//   SHOAL_TRAINER_SLOT     which of the agent's trainers this is, 0 without it
 //   SHOAL_TRAINER_DEVICE   device index, 0 without it
 //   SHOAL_TRAINER_KIND     cpu or cuda, cpu without it
 //   SHOAL_TRAINER_THREADS  CPU threads of this process, 1 without it

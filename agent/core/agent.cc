@@ -175,7 +175,7 @@ Digest Agent::digest() const {
   s.outbox.add_to(digester);
   for (const auto& trainer : s.trainers) add_to(digester, trainer);
   for (const auto& [id, replica] : s.replicas) {
-    digester.add(id.n).add(static_cast<std::int32_t>(replica.state)).add(replica.assign.device);
+    digester.add(id.n).add(static_cast<std::int32_t>(replica.state)).add(replica.slot);
     digester.add(ns_of(replica.due));
   }
   for (const ReplicaId id : s.released) digester.add(id.n);
@@ -194,7 +194,7 @@ AgentView Agent::view() const {
                  .incarnation = s.welcome.incarnation};
   for (const auto& trainer : s.trainers) view.trainers.push_back(trainer.state);
   for (const auto& [id, replica] : s.replicas)
-    view.replicas.push_back({id, replica.assign.device, replica.state});
+    view.replicas.push_back({id, replica.assign.device, replica.slot, replica.state});
   view.messages_dropped = s.dropped;
   view.messages_kept = static_cast<std::int64_t>(s.outbox.size());
   return view;

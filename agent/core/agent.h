@@ -11,10 +11,14 @@
 //  (Progress is
 //    not), and said again after the next Welcome; receivers treat a repetition as a no-op. Bounded
 //    by kinds x Options::replicas_max, and by failures_kept for replicas that are gone.
-//  * Trainers. Started at boot and after each exit, with back-off; one that does not attach in
-//  time, that
-//    lost its stream or that does not load in time is killed. Its replicas fail with
-//    kTrainerExited.
+//  * Trainers. One per device, started at boot and after each exit, with back-off; one that does
+//  not
+//    attach in time, that lost its stream or that does not load in time is killed. Its replicas
+//    fail with kTrainerExited. A device that holds several replicas gets a further trainer for each
+//    one beyond the first, which is stopped when that replica has ended: a fault ends one of them
+//    only.
+//  * Memory. A replica that does not fit beside those that its device holds is refused
+//    (kOutOfMemory) before anything is loaded.
 //  * Replicas. Assign of a known or released one is a no-op; one whose trainer is not ready, or
 //  whose
 //    checkpoint is not here yet, waits within a bound. A message for an unknown replica is from the
@@ -48,7 +52,7 @@ struct Options {
   std::string uid;  // 32 hex characters
   std::string name, version, host;
   std::vector<std::pair<std::string, std::string>> labels;
-  std::vector<Device> devices;  // one trainer each; devices[i].index == i
+  std::vector<Device> devices;  // devices[i].index == i
   std::string data_dir;         // checkpoint folders are named below it
   std::uint64_t seed = 1;       // of the jitter
 
@@ -65,8 +69,9 @@ struct Options {
   Duration settled_after =
       seconds(30);  // a message said this long before its link broke has arrived
   Duration upload_first = seconds(1), upload_cap = seconds(30);
-  std::int32_t uploads_max = 8;       // attempts per checkpoint
-  std::int32_t replicas_max = 64;     // at once; an Assign above it is answered with ReplicaFailed
+  std::int32_t uploads_max = 8;    // attempts per checkpoint
+  std::int32_t replicas_max = 64;  // at once; an Assign above it is answered with ReplicaFailed
+  std::int32_t trainers_per_device_max = 8;
   std::int32_t checkpoints_max = 16;  // written ones not yet forgotten
   std::int32_t failures_kept = 64;
   std::int32_t released_kept = 256;
@@ -78,7 +83,7 @@ std::vector<FieldError> validate(const Options& options);
 // For tests, logs and the simulator's checkers.
 struct ReplicaView {
   ReplicaId replica;
-  std::int32_t device = 0;
+  std::int32_t device = 0, slot = 0;
   ReplicaState state = ReplicaState::kWaiting;
 };
 struct AgentView {
@@ -86,7 +91,7 @@ struct AgentView {
   LinkState link = LinkState::kDown;
   AgentId agent;                       // 0 before the first Welcome
   Incarnation incarnation;             // 0 before the first Welcome
-  std::vector<TrainerState> trainers;  // by device
+  std::vector<TrainerState> trainers;  // by slot
   std::vector<ReplicaView> replicas;   // by id
   std::int64_t messages_dropped = 0;   // late, unknown or over a bound
   std::int64_t messages_kept = 0;      // to be said again after the next Welcome

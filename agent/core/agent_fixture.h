@@ -13,6 +13,8 @@
 
 namespace shoal::agent {
 
+constexpr Bytes kDeviceMemory = mebibytes(4096);
+
 inline Options test_options() {
   Options options;
   options.uid = std::string(32, 'a');
@@ -20,8 +22,8 @@ inline Options test_options() {
   options.version = "0.1.0";
   options.host = "10.0.0.4";
   options.data_dir = "/data";
-  options.devices = {{0, DeviceKind::kCpu, "cpu", Bytes(1000), 0, false},
-                     {1, DeviceKind::kCpu, "cpu", Bytes(1000), 0, false}};
+  options.devices = {{0, DeviceKind::kCpu, "cpu", kDeviceMemory, 0, false},
+                     {1, DeviceKind::kCpu, "cpu", kDeviceMemory, 0, false}};
   return options;
 }
 
@@ -71,11 +73,11 @@ class AgentFixture : public testing::Test {
     return found;
   }
   template <typename Body>
-  std::vector<Body> told(std::int32_t device) const {
+  std::vector<Body> told(std::int32_t slot) const {
     std::vector<Body> found;
     for (const auto& send : all<SendTrainer>()) {
       const auto* body = std::get_if<Body>(&send.message);
-      if (body != nullptr && send.trainer.device == device) found.push_back(*body);
+      if (body != nullptr && send.trainer.slot == slot) found.push_back(*body);
     }
     return found;
   }
@@ -99,12 +101,17 @@ class AgentFixture : public testing::Test {
     link_ = open.link;
     return open;
   }
-  void attach(std::int32_t device, std::uint64_t generation = 1) {
-    const Device measured{device, DeviceKind::kCpu, "cpu", Bytes(2000), 50, false};
-    step(TrainerAttached{{device, generation}, {measured, "10.0.0.4:7100", "libtorch"}});
+  void attach(std::int32_t slot, std::uint64_t generation = 1, std::int32_t device = -1) {
+    const Device measured{device < 0 ? slot : device,
+                          DeviceKind::kCpu,
+                          "cpu",
+                          kDeviceMemory + kDeviceMemory,
+                          50,
+                          false};
+    step(TrainerAttached{{slot, generation}, {slot, measured, "10.0.0.4:7100", "libtorch"}});
   }
-  void trainer_says(std::int32_t device, FromTrainer message, std::uint64_t generation = 1) {
-    step(TrainerSaid{{device, generation}, std::move(message)});
+  void trainer_says(std::int32_t slot, FromTrainer message, std::uint64_t generation = 1) {
+    step(TrainerSaid{{slot, generation}, std::move(message)});
   }
 
   static Assign assign(std::uint64_t replica, std::int32_t device = 0) {

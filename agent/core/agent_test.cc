@@ -160,7 +160,7 @@ TEST_F(AgentTest, MeasuredDevicesAreTold) {
   hear(Welcome{AgentId(7), {3}, seconds(2), seconds(10), {}});
   ASSERT_THAT(said<DeviceMeasured>(), SizeIs(1));
   EXPECT_EQ(said<DeviceMeasured>()[0].device.gflops, 50);
-  EXPECT_EQ(said<DeviceMeasured>()[0].device.memory, Bytes(1000))
+  EXPECT_EQ(said<DeviceMeasured>()[0].device.memory, kDeviceMemory)
       << "the smaller of probed and measured";
   attach(1);
   EXPECT_THAT(said<DeviceMeasured>(), SizeIs(1));
@@ -221,7 +221,7 @@ TEST_F(AgentTest, ATrainerWhoseStreamEndedIsKilled) {
   hear(ToReplica<CloseRound>{ReplicaId(1), {key(1)}});
   EXPECT_THAT(all<SendTrainer>(), IsEmpty());
   advance(seconds(5));
-  EXPECT_EQ(one<KillTrainer>().trainer.device, 0);
+  EXPECT_EQ(one<KillTrainer>().trainer.slot, 0);
   step(TrainerExited{{0, 1}, {0, 9, ""}});
   EXPECT_THAT(said<ReplicaFailed>()[0].detail, HasSubstr("its stream ended"));
 }
@@ -303,7 +303,7 @@ TEST_F(AgentTest, ATrainerThatDoesNotLoadIsKilled) {
   hear(assign(1));
   std::vector<KillTrainer> kills;
   while (kills.empty() && wake()) kills = all<KillTrainer>();
-  EXPECT_EQ(kills[0].trainer.device, 0);
+  EXPECT_EQ(kills[0].trainer.slot, 0);
   step(TrainerExited{{0, 1}, {0, 9, ""}});
   EXPECT_THAT(said<ReplicaFailed>(), SizeIs(1));
 }

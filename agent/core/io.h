@@ -23,10 +23,11 @@ struct LinkId {
   auto operator<=>(const LinkId&) const = default;
 };
 
-// One trainer process: its device (position in Options::devices) and which start on that device it
-// is.
+// One trainer process: its slot and which start of that slot it is. Slots 0, 1, … are the devices
+// in the order of Options::devices; those after them are further trainers of a device that holds
+// several replicas.
 struct TrainerId {
-  std::int32_t device = 0;
+  std::int32_t slot = 0;
   std::uint64_t generation = 0;
   auto operator<=>(const TrainerId&) const = default;
 };
@@ -128,9 +129,12 @@ struct SendCoordinator {
   FromAgent message;
 };
 
+// Answered by TrainerAttached or TrainerExited.
 struct StartTrainer {
   TrainerId trainer;
-};  // answered by TrainerAttached or TrainerExited
+  std::int32_t device = 0;
+  std::int32_t beside = 0;  // other trainers of that device: they share its threads
+};
 struct KillTrainer {
   TrainerId trainer;
   bool hard = false;

@@ -26,7 +26,9 @@ void Agent::State::open_link() {
               .version = options.version,
               .host = options.host,
               .labels = options.labels};
-  for (const auto& trainer : trainers) hello.devices.push_back(trainer.device);
+  for (std::size_t i = 0; i < options.devices.size(); ++i) {
+    hello.devices.push_back(trainers[i].device);
+  }
   for (const auto& [id, replica] : replicas) hello.replicas.push_back(id);
   hello_replicas = hello.replicas;
   hello_devices = hello.devices;
@@ -77,7 +79,7 @@ void Agent::State::welcomed(const Welcome& message) {
     const bool kept = std::find(message.keep.begin(), message.keep.end(), id) != message.keep.end();
     if (!kept && replicas.contains(id)) release({id, ReleaseReason::kReplaced});
   }
-  for (std::size_t i = 0; i < trainers.size(); ++i) {
+  for (std::size_t i = 0; i < hello_devices.size(); ++i) {
     if (trainers[i].device != hello_devices[i]) say(DeviceMeasured{trainers[i].device});
   }
   for (FromAgent& kept : outbox.say_all(now)) say(std::move(kept));

@@ -46,6 +46,7 @@ void check_bounds(const Options& options, std::vector<FieldError>& errors) {
   const std::pair<const char*, std::int32_t> bounds[] = {
       {"/uploads_max", options.uploads_max},
       {"/replicas_max", options.replicas_max},
+      {"/trainers_per_device_max", options.trainers_per_device_max},
       {"/checkpoints_max", options.checkpoints_max},
       {"/failures_kept", options.failures_kept},
       {"/released_kept", options.released_kept}};

@@ -4,23 +4,46 @@
 #include <algorithm>
 
 #include "agent/core/state.h"
+#include "swarm/core/cost_model.h"
 
 namespace shoal::agent {
+namespace {
+
+// What one replica of this assignment takes of its device.
+Bytes memory_of(const Assign& message) {
+  const swarm::CostModel model(message.spec, swarm::cost_options(message.spec));
+  return message.cut.empty()
+             ? model.memory(model.whole())
+             : model.memory(message.cut.at(static_cast<std::size_t>(message.stage)));
+}
+
+}  // namespace
 
 void Agent::State::assign(const Assign& message) {
   const bool ended = std::find(released.begin(), released.end(), message.replica) != released.end();
   if (ended || replicas.contains(message.replica)) return;
-  Replica& replica = replicas.put(message.replica, Replica{.assign = message});
-  if (message.device < 0 || static_cast<std::size_t>(message.device) >= trainers.size()) {
-    return fail_replica(message.replica, ReplicaFailure::kInternal,
-                        "this agent has no device " + std::to_string(message.device));
+  if (message.device < 0 || !is_first(message.device)) {
+    return refuse(message.replica, ReplicaFailure::kInternal,
+                  "this agent has no device " + std::to_string(message.device));
   }
-  if (replicas.size() > static_cast<std::size_t>(options.replicas_max)) {
-    return fail_replica(
-        message.replica, ReplicaFailure::kInternal,
-        "this agent already holds " + std::to_string(options.replicas_max) + " replicas");
+  if (replicas.size() >= static_cast<std::size_t>(options.replicas_max)) {
+    return refuse(message.replica, ReplicaFailure::kInternal,
+                  "this agent already holds " + std::to_string(options.replicas_max) + " replicas");
   }
+  if (const auto why = no_memory_for(message)) {
+    return refuse(message.replica, ReplicaFailure::kOutOfMemory, *why);
+  }
+  const auto slot = slot_for(message.device);
+  if (!slot) {
+    return refuse(message.replica, ReplicaFailure::kInternal,
+                  "device " + std::to_string(message.device) + " already runs " +
+                      std::to_string(options.trainers_per_device_max) + " trainers");
+  }
+  Replica& replica = replicas.put(message.replica, Replica{.assign = message, .slot = *slot});
   replica.due = now + options.assign_limit;
+  Trainer& trainer = trainers[static_cast<std::size_t>(*slot)];
+  const bool asleep = trainer.state == TrainerState::kDown && !trainer.due;
+  if (asleep) start_trainer(*slot);
   if (message.source.kind == SourceKind::kCheckpoint) {
     replica.due = *replica.due + options.fetch_limit;  // the fetch has its own deadline
     want_fetch({message.source.checkpoint, message.stage});
@@ -28,10 +51,24 @@ void Agent::State::assign(const Assign& message) {
   load_what_is_ready();
 }
 
+// The sum over the replicas of the device; those of others of the host are not known here.
+std::optional<std::string> Agent::State::no_memory_for(const Assign& message) const {
+  Bytes held;
+  for (const auto& [id, replica] : replicas) {
+    if (replica.assign.device == message.device) held += memory_of(replica.assign);
+  }
+  const Bytes needed = memory_of(message);
+  const Bytes there = trainers[static_cast<std::size_t>(message.device)].device.memory;
+  if (held + needed <= there) return std::nullopt;
+  return "it needs " + std::to_string(needed.count()) + " bytes; device " +
+         std::to_string(message.device) + " has " + std::to_string(there.count()) + ", of which " +
+         std::to_string(held.count()) + " are taken";
+}
+
 void Agent::State::load_what_is_ready() {
   for (auto& [id, replica] : replicas) {
     if (replica.state != ReplicaState::kWaiting) continue;
-    const Trainer& trainer = trainers[static_cast<std::size_t>(replica.assign.device)];
+    const Trainer& trainer = trainers[static_cast<std::size_t>(replica.slot)];
     if (trainer.state != TrainerState::kReady || !trainer.attached) continue;
     LoadReplica load{replica.assign, ""};
     if (replica.assign.source.kind == SourceKind::kCheckpoint) {
@@ -41,7 +78,7 @@ void Agent::State::load_what_is_ready() {
     }
     move(replica.state, ReplicaEvent::kLoad);
     replica.due = now + options.load_limit;
-    emit(SendTrainer{trainer_id(replica.assign.device), std::move(load)});
+    emit(SendTrainer{trainer_id(replica.slot), std::move(load)});
   }
 }
 
@@ -58,7 +95,9 @@ void Agent::State::release(const Release& message) {
 
 void Agent::State::end_replica(ReplicaId id) {
   move(replicas.at(id).state, ReplicaEvent::kEnd);
+  const std::int32_t slot = replicas.at(id).slot;
   replicas.erase(id);
+  retire(slot);
   outbox.forget(id);
   drop_unfinished_uploads(id);
   remember_released(id);
@@ -73,17 +112,26 @@ void Agent::State::remember_released(ReplicaId id) {
 
 void Agent::State::fail_replica(ReplicaId id, ReplicaFailure failure, std::string detail) {
   end_replica(id);
+  say_failed(id, failure, std::move(detail));
+}
+
+// Never begun.
+void Agent::State::refuse(ReplicaId id, ReplicaFailure failure, std::string detail) {
+  remember_released(id);
+  say_failed(id, failure, std::move(detail));
+}
+
+void Agent::State::say_failed(ReplicaId id, ReplicaFailure failure, std::string detail) {
   const ReplicaFailed message{id, failure, std::move(detail)};
   const auto said_at = say_now(message);
   outbox.keep_last_words(id, message, said_at);
 }
 
 // Replicas that still wait for a trainer wait on: the next process may do.
-void Agent::State::fail_replicas_of(std::int32_t device, const std::string& detail) {
+void Agent::State::fail_replicas_of(std::int32_t slot, const std::string& detail) {
   std::vector<ReplicaId> lost;
   for (const auto& [id, replica] : replicas) {
-    if (replica.assign.device == device && replica.state != ReplicaState::kWaiting)
-      lost.push_back(id);
+    if (replica.slot == slot && replica.state != ReplicaState::kWaiting) lost.push_back(id);
   }
   for (const ReplicaId id : lost) fail_replica(id, ReplicaFailure::kTrainerExited, detail);
 }
@@ -92,11 +140,11 @@ void Agent::State::replica_due(ReplicaId id) {
   Replica* replica = replicas.find(id);
   if (replica == nullptr) return;
   replica->due.reset();
-  const std::int32_t device = replica->assign.device;
+  const std::int32_t device = replica->assign.device, slot = replica->slot;
   if (replica->state == ReplicaState::kLoading) {
-    return kill_trainer(device, "it did not load a replica in time");
+    return kill_trainer(slot, "it did not load a replica in time");
   }
-  const std::string& last = trainers[static_cast<std::size_t>(device)].last_exit;
+  const std::string last = trainers[static_cast<std::size_t>(slot)].last_exit;
   fail_replica(id, ReplicaFailure::kTrainerExited,
                "the trainer of device " + std::to_string(device) + " did not become ready in time" +
                    (last.empty() ? "" : "; the last one " + last));
@@ -106,9 +154,9 @@ void Agent::State::replica_due(ReplicaId id) {
 void Agent::State::forward(ReplicaId id, ToTrainer message) {
   const Replica* replica = replicas.find(id);
   if (replica == nullptr || replica->state == ReplicaState::kWaiting) return drop();
-  const Trainer& trainer = trainers[static_cast<std::size_t>(replica->assign.device)];
+  const Trainer& trainer = trainers[static_cast<std::size_t>(replica->slot)];
   if (!trainer.attached || trainer.state != TrainerState::kReady) return drop();
-  emit(SendTrainer{trainer_id(replica->assign.device), std::move(message)});
+  emit(SendTrainer{trainer_id(replica->slot), std::move(message)});
 }
 
 void Agent::State::loaded(const Loaded& message) {
@@ -119,10 +167,9 @@ void Agent::State::loaded(const Loaded& message) {
   drop_unused_fetches();
 }
 
-bool Agent::State::on_device(ReplicaId id, std::int32_t device) const {
+bool Agent::State::is_on(ReplicaId id, std::int32_t slot) const {
   const Replica* replica = replicas.find(id);
-  return replica != nullptr && replica->assign.device == device &&
-         replica->state != ReplicaState::kWaiting;
+  return replica != nullptr && replica->slot == slot && replica->state != ReplicaState::kWaiting;
 }
 
 }  // namespace shoal::agent

@@ -19,7 +19,7 @@ namespace shoal::agent {
 struct Trainer {
   TrainerState state = TrainerState::kDown;
   std::uint64_t generation = 0;
-  Device device;  // as probed, then as the trainer measured it
+  Device device;  // as probed, then as the first trainer of the device measured it
   Instant started_at;
   std::optional<Instant> due;  // down: start it; otherwise: kill it
   bool attached = false;       // its stream is open
@@ -31,6 +31,7 @@ struct Trainer {
 struct Replica {
   ReplicaState state = ReplicaState::kWaiting;
   Assign assign;
+  std::int32_t slot = 0;       // its trainer
   std::optional<Instant> due;  // waiting: give up; loading: kill its trainer
 };
 
@@ -79,7 +80,7 @@ struct Agent::State {
   Bytes resident;
   Outbox outbox;
 
-  std::vector<Trainer> trainers;  // by device
+  std::vector<Trainer> trainers;  // by slot; those of further replicas are made when one comes
   FlatMap<ReplicaId, Replica> replicas;
   std::vector<ReplicaId> released;  // newest last
   FlatMap<CheckpointPartId, Fetch> fetches;
@@ -120,16 +121,22 @@ struct Agent::State {
   std::optional<Instant> say_now(const FromAgent& message);  // when it was said
 
   // ---- trainers.cc
-  TrainerId trainer_id(std::int32_t device) const;
+  TrainerId trainer_id(std::int32_t slot) const;
   Trainer* current(TrainerId id);  // null for an old or unknown process
-  void start_trainer(std::int32_t device);
+  void start_trainer(std::int32_t slot);
   void attached(const TrainerAttached& input);
+  void measured(const TrainerAttached& input);
   void detached(const TrainerDetached& input);
   void exited(const TrainerExited& input);
   void trainer_said(const TrainerSaid& input);
-  void kill_trainer(std::int32_t device, std::string because);
-  void trainer_due(std::int32_t device);
+  void kill_trainer(std::int32_t slot, std::string because);
+  void trainer_due(std::int32_t slot);
+  void stop_trainer(std::int32_t slot);
   void stop_trainers();
+  bool is_first(std::int32_t slot) const;                     // the one that its device always has
+  bool is_taken(std::int32_t slot) const;                     // a replica is on it
+  std::optional<std::int32_t> slot_for(std::int32_t device);  // none: too many trainers
+  void retire(std::int32_t slot);                             // nothing is left for it to do
   void kill_all_trainers();
   bool all_trainers_down() const;
 
@@ -140,11 +147,14 @@ struct Agent::State {
   void end_replica(ReplicaId id);
   void remember_released(ReplicaId id);
   void fail_replica(ReplicaId id, ReplicaFailure failure, std::string detail);
-  void fail_replicas_of(std::int32_t device, const std::string& detail);
+  void refuse(ReplicaId id, ReplicaFailure failure, std::string detail);
+  void say_failed(ReplicaId id, ReplicaFailure failure, std::string detail);
+  void fail_replicas_of(std::int32_t slot, const std::string& detail);
   void replica_due(ReplicaId id);
   void forward(ReplicaId replica, ToTrainer message);
   void loaded(const Loaded& message);
-  bool on_device(ReplicaId replica, std::int32_t device) const;
+  bool is_on(ReplicaId replica, std::int32_t slot) const;
+  std::optional<std::string> no_memory_for(const Assign& message) const;  // none: there is
 
   // ---- checkpoints.cc
   void want_fetch(CheckpointPartId part);

@@ -1,5 +1,5 @@
-// One trainer process per device: started, watched, killed when it hangs, started again with
-// back-off.
+// Trainer processes: started, watched, killed when they hang, started again with back-off. The
+// first one of each device is always there; further ones come and go with their replicas.
 #include <algorithm>
 
 #include "agent/core/state.h"
@@ -36,26 +36,29 @@ std::string seconds_text(Duration limit) { return std::to_string(limit.ms() / 10
 
 }  // namespace
 
-TrainerId Agent::State::trainer_id(std::int32_t device) const {
-  return {device, trainers[static_cast<std::size_t>(device)].generation};
+TrainerId Agent::State::trainer_id(std::int32_t slot) const {
+  return {slot, trainers[static_cast<std::size_t>(slot)].generation};
 }
 
 Trainer* Agent::State::current(TrainerId id) {
-  if (id.device < 0 || static_cast<std::size_t>(id.device) >= trainers.size()) return nullptr;
-  Trainer& trainer = trainers[static_cast<std::size_t>(id.device)];
+  if (id.slot < 0 || static_cast<std::size_t>(id.slot) >= trainers.size()) return nullptr;
+  Trainer& trainer = trainers[static_cast<std::size_t>(id.slot)];
   const bool known = trainer.generation == id.generation && trainer.state != TrainerState::kDown;
   return known ? &trainer : nullptr;
 }
 
-void Agent::State::start_trainer(std::int32_t device) {
-  Trainer& trainer = trainers[static_cast<std::size_t>(device)];
+void Agent::State::start_trainer(std::int32_t slot) {
+  Trainer& trainer = trainers[static_cast<std::size_t>(slot)];
   move(trainer.state, TrainerEvent::kStart);
   ++trainer.generation;
   trainer.started_at = now;
   trainer.due = now + options.attach_limit;
   trainer.attached = false;
   trainer.killed_because.clear();
-  emit(StartTrainer{trainer_id(device)});
+  const auto beside = std::count_if(trainers.begin(), trainers.end(), [&](const Trainer& other) {
+    return other.device.index == trainer.device.index && other.state != TrainerState::kDown;
+  });
+  emit(StartTrainer{trainer_id(slot), trainer.device.index, static_cast<std::int32_t>(beside) - 1});
 }
 
 void Agent::State::attached(const TrainerAttached& input) {
@@ -64,12 +67,23 @@ void Agent::State::attached(const TrainerAttached& input) {
   move(trainer->state, TrainerEvent::kAttached);
   trainer->attached = true;
   trainer->due.reset();
-  Device measured = input.ready.device;
-  measured.index = input.trainer.device;
-  measured.memory = usable(trainer->device.memory, measured.memory);
-  trainer->device = measured;
-  say(DeviceMeasured{measured});  // while the link is down the next Hello says it
+  if (is_first(input.trainer.slot)) measured(input);
   load_what_is_ready();
+}
+
+// What a trainer measures beside others says nothing about the device: its speed stays as it was.
+void Agent::State::measured(const TrainerAttached& input) {
+  Trainer& trainer = trainers[static_cast<std::size_t>(input.trainer.slot)];
+  Device device = input.ready.device;
+  device.index = trainer.device.index;
+  device.memory = usable(trainer.device.memory, device.memory);
+  const bool alone = std::none_of(trainers.begin(), trainers.end(), [&](const Trainer& other) {
+    return &other != &trainer && other.device.index == device.index &&
+           other.state != TrainerState::kDown;
+  });
+  if (!alone && trainer.device.gflops > 0) device.gflops = trainer.device.gflops;
+  trainer.device = device;
+  say(DeviceMeasured{device});  // while the link is down the next Hello says it
 }
 
 void Agent::State::detached(const TrainerDetached& input) {
@@ -93,21 +107,23 @@ void Agent::State::exited(const TrainerExited& input) {
     return;
   }
   if (now - trainer->started_at >= options.restart_reset) trainer->backoff.reset();
-  trainer->due = now + wait(trainer->backoff);
+  if (is_first(input.trainer.slot) || is_taken(input.trainer.slot)) {
+    trainer->due = now + wait(trainer->backoff);
+  }
   fail_replicas_of(
-      input.trainer.device,
-      "the trainer of device " + std::to_string(input.trainer.device) + " " + trainer->last_exit);
+      input.trainer.slot,
+      "the trainer of device " + std::to_string(trainer->device.index) + " " + trainer->last_exit);
 }
 
-// A trainer speaks for the replicas on its device only; while draining nobody listens any more.
+// A trainer speaks for its own replicas only; while draining nobody listens any more.
 void Agent::State::trainer_said(const TrainerSaid& input) {
   const Trainer* trainer = current(input.trainer);
   if (trainer == nullptr || trainer->state != TrainerState::kReady || !running()) return drop();
   struct {
     State& s;
-    std::int32_t device;
+    std::int32_t slot;
     bool known(ReplicaId id) {
-      if (s.on_device(id, device)) return true;
+      if (s.is_on(id, slot)) return true;
       s.drop();
       return false;
     }
@@ -138,44 +154,81 @@ void Agent::State::trainer_said(const TrainerSaid& input) {
     void operator()(const FromReplica<Evaluated>& m) { keep(m.replica, m); }
     void operator()(const CheckpointReady& m) { s.checkpoint_ready(m); }
     void operator()(const CheckpointFailed& m) { s.checkpoint_failed(m); }
-  } visitor{*this, input.trainer.device};
+  } visitor{*this, input.trainer.slot};
   std::visit(visitor, input.message);
 }
 
-void Agent::State::kill_trainer(std::int32_t device, std::string because) {
-  Trainer& trainer = trainers[static_cast<std::size_t>(device)];
+void Agent::State::kill_trainer(std::int32_t slot, std::string because) {
+  Trainer& trainer = trainers[static_cast<std::size_t>(slot)];
   if (trainer.state != TrainerState::kStopping) move(trainer.state, TrainerEvent::kStop);
   trainer.due.reset();
   trainer.killed_because = std::move(because);
-  emit(KillTrainer{trainer_id(device), true});
+  emit(KillTrainer{trainer_id(slot), true});
 }
 
-void Agent::State::trainer_due(std::int32_t device) {
-  const Trainer& trainer = trainers[static_cast<std::size_t>(device)];
+void Agent::State::trainer_due(std::int32_t slot) {
+  const Trainer& trainer = trainers[static_cast<std::size_t>(slot)];
   switch (trainer.state) {
     case TrainerState::kDown:
-      return start_trainer(device);
+      return start_trainer(slot);
     case TrainerState::kStarting:
-      return kill_trainer(device, "it did not attach within " + seconds_text(options.attach_limit));
+      return kill_trainer(slot, "it did not attach within " + seconds_text(options.attach_limit));
     case TrainerState::kReady:
+      return kill_trainer(slot, "its stream ended, but its process did not");
     case TrainerState::kStopping:
-      return kill_trainer(device, "its stream ended, but its process did not");
+      return kill_trainer(slot, "it was told to stop, but its process did not end");
   }
+}
+
+void Agent::State::stop_trainer(std::int32_t slot) {
+  Trainer& trainer = trainers[static_cast<std::size_t>(slot)];
+  trainer.due.reset();
+  if (trainer.state == TrainerState::kDown || trainer.state == TrainerState::kStopping) return;
+  if (trainer.attached) {
+    emit(SendTrainer{trainer_id(slot), StopTrainer{}});
+  } else {
+    emit(KillTrainer{trainer_id(slot), false});
+  }
+  move(trainer.state, TrainerEvent::kStop);
 }
 
 void Agent::State::stop_trainers() {
-  for (std::size_t i = 0; i < trainers.size(); ++i) {
-    Trainer& trainer = trainers[i];
-    trainer.due.reset();
-    if (trainer.state == TrainerState::kDown || trainer.state == TrainerState::kStopping) continue;
-    const TrainerId id = trainer_id(static_cast<std::int32_t>(i));
-    if (trainer.attached) {
-      emit(SendTrainer{id, StopTrainer{}});
-    } else {
-      emit(KillTrainer{id, false});
-    }
-    move(trainer.state, TrainerEvent::kStop);
+  for (std::size_t i = 0; i < trainers.size(); ++i) stop_trainer(static_cast<std::int32_t>(i));
+}
+
+bool Agent::State::is_first(std::int32_t slot) const {
+  return static_cast<std::size_t>(slot) < options.devices.size();
+}
+
+bool Agent::State::is_taken(std::int32_t slot) const {
+  return std::any_of(replicas.begin(), replicas.end(),
+                     [&](const auto& entry) { return entry.second.slot == slot; });
+}
+
+// The first trainer of the device that has no replica, and is not about to stop; else a new one.
+std::optional<std::int32_t> Agent::State::slot_for(std::int32_t device) {
+  std::int32_t mine = 0;
+  for (std::int32_t slot = 0; slot < static_cast<std::int32_t>(trainers.size()); ++slot) {
+    const Trainer& trainer = trainers[static_cast<std::size_t>(slot)];
+    if (trainer.device.index != device) continue;
+    ++mine;
+    const bool leaving = !is_first(slot) && trainer.state == TrainerState::kStopping;
+    if (!is_taken(slot) && !leaving) return slot;
   }
+  if (mine >= options.trainers_per_device_max) return std::nullopt;
+  const Device& known = trainers[static_cast<std::size_t>(device)].device;
+  trainers.push_back(
+      {.device = known, .backoff = Backoff(options.restart_first, options.restart_cap)});
+  return static_cast<std::int32_t>(trainers.size()) - 1;
+}
+
+// A further trainer whose replica has ended; its slot is used again for the next one.
+void Agent::State::retire(std::int32_t slot) {
+  if (is_first(slot) || is_taken(slot) || !running()) return;
+  Trainer& trainer = trainers[static_cast<std::size_t>(slot)];
+  if (trainer.state == TrainerState::kStopping) return;
+  stop_trainer(slot);
+  if (trainer.state == TrainerState::kStopping) trainer.due = now + options.drain_limit;
 }
 
 void Agent::State::kill_all_trainers() {

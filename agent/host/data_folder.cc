@@ -105,8 +105,8 @@ Status DataFolder::choose_socket_path() {
   return {};
 }
 
-std::string DataFolder::log_path(std::int32_t device) const {
-  return path_ + "/logs/trainer-" + std::to_string(device) + ".log";
+std::string DataFolder::log_path(std::int32_t slot) const {
+  return path_ + "/logs/trainer-" + std::to_string(slot) + ".log";
 }
 
 }  // namespace shoal::agent

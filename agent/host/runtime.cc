@@ -144,8 +144,8 @@ class Runtime::Impl {
           }
         },
         [](const TrainerAttached& i) {
-          spdlog::info("trainer of device {} is ready at {}: {}", i.trainer.device,
-                       i.ready.peer_address, i.ready.libraries);
+          spdlog::info("trainer {} of device {} is ready at {}: {}", i.trainer.slot,
+                       i.ready.device.index, i.ready.peer_address, i.ready.libraries);
         },
         [](const TrainerSaid& i) {
           if (const auto* f = std::get_if<ReplicaFailed>(&i.message)) {
@@ -154,8 +154,8 @@ class Runtime::Impl {
           }
         },
         [](const TrainerExited& i) {
-          spdlog::warn("trainer of device {} ended, code {}, signal {}: {}", i.trainer.device,
-                       i.exit.code, i.exit.signal, i.exit.last_line);
+          spdlog::warn("trainer {} ended, code {}, signal {}: {}", i.trainer.slot, i.exit.code,
+                       i.exit.signal, i.exit.last_line);
         },
         [](const CheckpointFetchFailed& i) {
           spdlog::warn("{} not fetched: {}", to_string(i.part.checkpoint), to_string(i.error));
@@ -183,24 +183,24 @@ class Runtime::Impl {
 
   void perform(const StartTrainer& effect) {
     const TrainerId id = effect.trainer;
-    processes_.erase(id.device);  // has ended, or the core would not start another
+    processes_.erase(id.slot);  // has ended, or the core would not start another
     server_->expect(id);
-    const auto environment = trainer_environment(id);
+    const auto environment = trainer_environment(effect);
     auto process =
         environment.ok()
-            ? TrainerProcess::start({options_.trainer, *environment, folder_->log_path(id.device)},
+            ? TrainerProcess::start({options_.trainer, *environment, folder_->log_path(id.slot)},
                                     [post = poster(), id](ProcessExit exit) {
                                       post(TrainerExited{id, std::move(exit)});
                                     })
             : Result<std::unique_ptr<TrainerProcess>>(environment.error());
     if (process.ok()) {
-      processes_[id.device] = std::move(process).value();
+      processes_[id.slot] = std::move(process).value();
     } else {
       inputs_->post(TrainerExited{id, {127, 0, to_string(process.error())}});
     }
   }
   void perform(const KillTrainer& effect) {
-    const auto process = processes_.find(effect.trainer.device);
+    const auto process = processes_.find(effect.trainer.slot);
     if (process != processes_.end()) process->second->kill(effect.hard);
   }
   void perform(const SendTrainer& effect) { server_->send(effect.trainer, effect.message); }
@@ -211,20 +211,23 @@ class Runtime::Impl {
   void perform(const DeleteCheckpointFolder& effect) { checkpoints_->remove(effect); }
   void perform(const ExitProcess& effect) { exit_ = effect; }
 
-  Result<std::vector<std::string>> trainer_environment(TrainerId id) {
-    const Device& device = options_.core.devices[static_cast<std::size_t>(id.device)];
+  // A further trainer of a device gets its part of the device's threads.
+  Result<std::vector<std::string>> trainer_environment(const StartTrainer& effect) {
+    const TrainerId id = effect.trainer;
+    const Device& device = options_.core.devices[static_cast<std::size_t>(effect.device)];
     const std::string listen_host = listen_host_for(options_.core.host);
     std::vector<int> taken;
     for (const auto& [other, port] : ports_) {
-      if (other != id.device) taken.push_back(port);
+      if (other != id.slot) taken.push_back(port);
     }
     const auto port =
         free_port(options_.peer_ports, listen_host, taken, seed_of(folder_->uid(), id.generation));
     if (!port.ok()) return port.error();
-    ports_[id.device] = *port;
-    const std::string threads = std::to_string(options_.threads);
+    ports_[id.slot] = *port;
+    const std::string threads = std::to_string(std::max(1, options_.threads / (effect.beside + 1)));
     return std::vector<std::string>{"SHOAL_TRAINER_SOCKET=" + folder_->socket_path(),
-                                    "SHOAL_TRAINER_DEVICE=" + std::to_string(id.device),
+                                    "SHOAL_TRAINER_SLOT=" + std::to_string(id.slot),
+                                    "SHOAL_TRAINER_DEVICE=" + std::to_string(effect.device),
                                     std::string("SHOAL_TRAINER_KIND=") + to_string(device.kind),
                                     "SHOAL_TRAINER_THREADS=" + threads,
                                     "SHOAL_TRAINER_SPEED=" + std::to_string(options_.speed),
@@ -244,7 +247,7 @@ class Runtime::Impl {
   std::unique_ptr<TrainerServer> server_;
   std::unique_ptr<CoordinatorLink> link_;
   std::map<std::int32_t, std::unique_ptr<TrainerProcess>> processes_;
-  std::map<std::int32_t, int> ports_;  // given to the trainer of each device
+  std::map<std::int32_t, int> ports_;  // given to the trainer of each slot
   Instant measure_at_ = clock_.now();
   std::optional<ExitProcess> exit_;
 };

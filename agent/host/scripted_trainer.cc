@@ -36,10 +36,11 @@ class Script {
     Device device{std::stoi(variable("SHOAL_TRAINER_DEVICE")),
                   DeviceKind::kCpu,
                   "scripted",
-                  Bytes(1 << 20),
+                  Bytes(1 << 30),
                   14 * std::stod(variable("SHOAL_TRAINER_SPEED")),
                   false};
-    say(TrainerReady{device, variable("SHOAL_TRAINER_HOST") + ":1", "none"});
+    say(TrainerReady{std::stoi(variable("SHOAL_TRAINER_SLOT")), device,
+                     variable("SHOAL_TRAINER_HOST") + ":1", "none"});
     v1::TrainerCommand wire;
     while (!stopped_ && stream_->Read(&wire)) {
       const auto command = proto::read(wire);

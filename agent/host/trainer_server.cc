@@ -36,7 +36,7 @@ class TrainerServer::Stream
       server_.post_(TrainerSaid{id_, std::move(message).value()});
     } else if (const auto* ready = std::get_if<TrainerReady>(&*message); ready == nullptr) {
       return finish(bad("the first message must be ready"));
-    } else if (auto id = server_.attach(ready->device.index, this); !id.ok()) {
+    } else if (auto id = server_.attach(ready->slot, this); !id.ok()) {
       return finish(bad(to_string(id.error())));
     } else {
       id_ = *id;
@@ -131,29 +131,29 @@ grpc::ServerBidiReactor<v1::TrainerMessage, v1::TrainerCommand>* TrainerServer::
 
 void TrainerServer::expect(TrainerId trainer) {
   const std::lock_guard guard(mutex_);
-  slots_[trainer.device] = {trainer.generation, nullptr};
+  slots_[trainer.slot] = {trainer.generation, nullptr};
 }
 
-Result<TrainerId> TrainerServer::attach(std::int32_t device, Stream* stream) {
+Result<TrainerId> TrainerServer::attach(std::int32_t number, Stream* stream) {
   const std::lock_guard guard(mutex_);
-  const auto slot = slots_.find(device);
+  const auto slot = slots_.find(number);
   if (slot == slots_.end() || slot->second.stream != nullptr) {
-    return Error{Code::kConflict, "no trainer is expected for device " + std::to_string(device),
-                 "SHOAL_TRAINER_DEVICE", ""};
+    return Error{Code::kConflict, "no trainer is expected in slot " + std::to_string(number),
+                 "SHOAL_TRAINER_SLOT", ""};
   }
   slot->second.stream = stream;
-  return TrainerId{device, slot->second.generation};
+  return TrainerId{number, slot->second.generation};
 }
 
 void TrainerServer::detach(TrainerId trainer, Stream* stream) {
   const std::lock_guard guard(mutex_);
-  const auto slot = slots_.find(trainer.device);
+  const auto slot = slots_.find(trainer.slot);
   if (slot != slots_.end() && slot->second.stream == stream) slot->second.stream = nullptr;
 }
 
 void TrainerServer::send(TrainerId trainer, const ToTrainer& message) {
   const std::lock_guard guard(mutex_);
-  const auto slot = slots_.find(trainer.device);
+  const auto slot = slots_.find(trainer.slot);
   const bool known = slot != slots_.end() && slot->second.generation == trainer.generation;
   if (known && slot->second.stream != nullptr) slot->second.stream->send(proto::to_wire(message));
 }

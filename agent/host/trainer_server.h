@@ -1,6 +1,6 @@
 // Serves the trainers of this host over a Unix-domain socket (proto/trainer.proto). A trainer says
-// who it is with its first message; the process that runs on that device at that moment is the one
-// that speaks. What cannot be read ends its stream, and with it the trainer.
+// its slot with its first message; the process that runs in it at that moment is the one that
+// speaks. What cannot be read ends its stream, and with it the trainer.
 #pragma once
 
 #include <functional>
@@ -35,8 +35,8 @@ class TrainerServer : private v1::TrainerHost::CallbackService {
   explicit TrainerServer(Post post) : post_(std::move(post)) {}
   grpc::ServerBidiReactor<v1::TrainerMessage, v1::TrainerCommand>* Attach(
       grpc::CallbackServerContext* context) override;
-  // The process of the device, if it has no stream yet.
-  Result<TrainerId> attach(std::int32_t device, Stream* stream);
+  // The process of the slot, if it has no stream yet.
+  Result<TrainerId> attach(std::int32_t number, Stream* stream);
   void detach(TrainerId trainer, Stream* stream);
 
   struct Slot {

@@ -94,7 +94,7 @@ class Rig {
     hello.devices = {Device{.index = 0,
                             .kind = DeviceKind::kCpu,
                             .name = "cpu",
-                            .memory = mebibytes(4096),
+                            .memory = device_memory,
                             .gflops = 10,
                             .bf16 = false}};
     const ConnectionId connection{next_connection_++};
@@ -166,6 +166,7 @@ class Rig {
   }
 
   Options options;
+  Bytes device_memory = mebibytes(4096);  // of agents that join
   Instant now{1'700'000'000'000'000'000};
   std::map<ConnectionId, std::vector<ToAgent>> sent;
   std::vector<Reply> replies;

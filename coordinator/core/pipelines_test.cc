@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "coordinator/core/coordinator_rig.h"
+#include "swarm/core/cost_model.h"
 
 namespace shoal::coordinator {
 namespace {
@@ -14,8 +15,15 @@ JobSpec two_stages() {
   return spec;
 }
 
+// As much as the larger stage takes.
+Bytes room_for_one(const JobSpec& spec) {
+  const swarm::CostModel model(spec, swarm::cost_options(spec));
+  return std::max(model.memory({0, 2}), model.memory({2, 4}));
+}
+
 TEST(Pipelines, WaitForEveryStageThenForLateDevices) {
   Rig rig;
+  rig.device_memory = room_for_one(two_stages());
   rig.adopt(two_stages());
   const auto a = rig.join("a");
   rig.wait(seconds(5));
@@ -160,6 +168,67 @@ TEST(Pipelines, ADryRunAnswersWithThePlan) {
   EXPECT_EQ(rig.replies.back().plan->reason, PlacementReason::kPlaced);
   EXPECT_EQ(rig.replies.back().plan->places.size(), 2u);
   EXPECT_TRUE(rig.state().jobs.empty());
+}
+
+// ---- a device for several stages
+
+std::vector<Assign> assigned(Rig& rig, ConnectionId agent) {
+  std::vector<Assign> found;
+  for (const auto& message : rig.sent[agent]) {
+    if (const auto* assign = std::get_if<Assign>(&message)) found.push_back(*assign);
+  }
+  return found;
+}
+
+void load_all(Rig& rig, ConnectionId agent) {
+  for (const Assign& assign : assigned(rig, agent)) {
+    if (rig.state().replicas.contains(assign.replica)) {
+      rig.say(agent, Loaded{assign.replica, assign.source.key, {7, 7}, {8, 8}, 1000, "h:1"});
+    }
+  }
+}
+
+TEST(Pipelines, OneAgentTrainsThemAloneAndHandsOverWhenAnotherComes) {
+  Rig rig;
+  rig.adopt(two_stages());
+  const auto a = rig.join("a");
+  rig.wait(seconds(3));
+  ASSERT_EQ(assigned(rig, a).size(), 2u);
+  load_all(rig, a);
+  rig.wait(seconds(3));
+  EXPECT_EQ(rig.job(JobId(1)).phase, JobPhase::kTraining);
+  const auto b = rig.join("b");
+  const auto c = rig.join("c");
+  ASSERT_TRUE(rig.last<Assign>(b) && rig.last<Assign>(c));
+  EXPECT_NE(rig.last<Assign>(b)->stage, rig.last<Assign>(c)->stage);
+  EXPECT_EQ(assigned(rig, a).size(), 2u) << "it does not share more";
+}
+
+TEST(Pipelines, ALostStageMovesInWithAnother) {
+  Piped rig(2);
+  const auto lost = rig.agents.back(), left = rig.agents.front();
+  rig.commit_round(1);
+  const StageIndex empty = rig.stage(lost);
+  rig.lose(lost);
+  EXPECT_EQ(rig.job(JobId(1)).phase, JobPhase::kStalled);
+  ASSERT_EQ(rig.stage(left), empty) << "assigned beside its own";
+  const auto live = live_replicas(rig.state(), JobId(1));
+  ASSERT_EQ(live.size(), 2u);
+  for (const ReplicaId id : live) EXPECT_EQ(rig.state().replicas.at(id).agent, AgentId(1));
+}
+
+TEST(Pipelines, AnotherJobDoesNotShareADevice) {
+  Rig rig;
+  rig.adopt(two_stages());
+  const auto a = rig.join("a");
+  rig.wait(seconds(3));
+  load_all(rig, a);
+  JobSpec other = two_stages();
+  other.name = "other";
+  ASSERT_TRUE(rig.submit(other).ok());
+  rig.wait(seconds(5));
+  EXPECT_EQ(rig.job(JobId(2)).phase, JobPhase::kQueued);
+  EXPECT_EQ(assigned(rig, a).size(), 2u);
 }
 
 }  // namespace

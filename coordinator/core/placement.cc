@@ -8,12 +8,14 @@
 #include <tuple>
 
 #include "base/check.h"
+#include "swarm/core/sharing.h"
 #include "swarm/core/stage_plan.h"
 
 namespace shoal::coordinator {
 namespace {
 
 constexpr double kFlopsPerGflop = 1e9;
+constexpr double kNextToNothing = 0.95;  // of the weakest capacity: see decide_unsharing
 
 bool faster(const FreeDevice& a, const FreeDevice& b) {
   return std::tuple(-a.gflops, a.agent, a.device) < std::tuple(-b.gflops, b.agent, b.device);
@@ -40,15 +42,16 @@ std::int32_t min_replicas(const JobSpec& spec) {
 std::vector<FreeDevice> usable_devices(const PlacementInput& input) {
   std::vector<FreeDevice> usable;
   for (const FreeDevice& device : input.free) {
-    if (!device.refused && !device.resting) usable.push_back(device);
+    if (!device.refused && !device.resting && device.holds.empty()) usable.push_back(device);
   }
   std::sort(usable.begin(), usable.end(), faster);
   return usable;
 }
 
 void count_devices(const PlacementInput& input, PlacementDecision& decision) {
-  decision.free = static_cast<std::int64_t>(input.free.size());
   for (const FreeDevice& device : input.free) {
+    if (!device.holds.empty()) continue;
+    ++decision.free;
     const bool fits = !device.refused && device.memory >= decision.needed;
     decision.largest = std::max(decision.largest, device.memory);
     decision.fitting += fits;
@@ -101,6 +104,71 @@ Forecast forecast_of_one_stage(const PlacementInput& input, const swarm::CostMod
   return forecast;
 }
 
+// ---- a device for several stages
+
+// Speed of a replica whose device gave the same to each of `more` others.
+double speed_beside(const FreeDevice& device, double mean, std::size_t more) {
+  return speed_of(device.gflops, mean) / static_cast<double>(more + 1);
+}
+
+FreeDevice* best_to_share(std::vector<FreeDevice>& devices, StageIndex stage, Bytes memory,
+                          double mean) {
+  FreeDevice* best = nullptr;
+  for (FreeDevice& device : devices) {
+    const auto& holds = device.holds;
+    if (holds.empty() || device.refused || device.resting || device.memory < memory) continue;
+    if (std::find(holds.begin(), holds.end(), stage) != holds.end()) continue;
+    if (best == nullptr ||
+        speed_beside(device, mean, holds.size()) > speed_beside(*best, mean, best->holds.size())) {
+      best = &device;
+    }
+  }
+  return best;
+}
+
+// The free devices as they are after the decision so far.
+std::vector<FreeDevice> after_places(const PlacementInput& input,
+                                     const PlacementDecision& decision) {
+  std::vector<FreeDevice> devices = input.free;
+  for (const Place& place : decision.places) {
+    for (FreeDevice& device : devices) {
+      if (device.agent != place.agent || device.device != place.device) continue;
+      device.holds.push_back(place.stage);
+      device.memory -= decision.memory.at(static_cast<std::size_t>(place.stage));
+    }
+  }
+  return devices;
+}
+
+bool somebody_rests(const PlacementInput& input, Bytes memory) {
+  return std::any_of(input.free.begin(), input.free.end(), [&](const FreeDevice& device) {
+    return device.resting && !device.refused && device.holds.empty() && device.memory >= memory;
+  });
+}
+
+// Where a stage lacks replicas and neither a free device, nor one that rests, nor a move can help.
+void share_devices(const PlacementInput& input, swarm::RebalanceView& view,
+                   PlacementDecision& decision) {
+  const std::int32_t least = min_replicas(input.spec);
+  if (!swarm::emergency_moves(view, least).empty()) return;
+  std::vector<FreeDevice> devices = after_places(input, decision);
+  const double mean = mean_gflops(input);
+  std::vector<std::int64_t> counts = replicas_per_stage(view);
+  for (StageIndex stage = 0; stage < static_cast<StageIndex>(counts.size()); ++stage) {
+    const auto s = static_cast<std::size_t>(stage);
+    if (somebody_rests(input, decision.memory[s])) continue;
+    for (; counts[s] < least; ++counts[s]) {
+      FreeDevice* device = best_to_share(devices, stage, decision.memory[s], mean);
+      if (device == nullptr) break;
+      decision.places.push_back({device->agent, device->device, stage});
+      view.replicas.push_back(
+          {ReplicaId(), stage, speed_beside(*device, mean, device->holds.size()), device->memory});
+      device->holds.push_back(stage);
+      device->memory -= decision.memory[s];
+    }
+  }
+}
+
 PlacementDecision fill_cut(const PlacementInput& input, const swarm::CostModel& model) {
   PlacementDecision decision;
   decision.cut = input.cut;
@@ -122,8 +190,11 @@ PlacementDecision fill_cut(const PlacementInput& input, const swarm::CostModel& 
     view.replicas.push_back(
         {ReplicaId(), join.stage, speed_of(device.gflops, mean), device.memory});
   }
-  decision.missing = lacking(view, min_replicas(input.spec));
   const bool pipeline = input.cut.size() > 1;
+  if (pipeline && lacking(view, min_replicas(input.spec)) > 0) {
+    share_devices(input, view, decision);
+  }
+  decision.missing = lacking(view, min_replicas(input.spec));
   if (pipeline && input.live.empty() && decision.missing > 0) decision.places.clear();
   std::stable_sort(decision.places.begin(), decision.places.end(),
                    [](const Place& a, const Place& b) { return a.stage < b.stage; });
@@ -149,7 +220,7 @@ swarm::PlanRequest plan_request(const PlacementInput& input,
   request.stages = static_cast<std::int32_t>(input.spec.swarm.stages);
   request.microbatches_per_router = input.spec.train.batch / input.spec.train.microbatch;
   request.assignment = {min_replicas(input.spec),
-                        static_cast<std::int32_t>(max_replicas(input.spec)), false};
+                        static_cast<std::int32_t>(max_replicas(input.spec)), true};
   return request;
 }
 
@@ -199,10 +270,50 @@ std::string readable(Bytes bytes) {
          (large ? " GiB" : " MiB");
 }
 
-bool somebody_rests(const PlacementInput& input, Bytes memory) {
-  return std::any_of(input.free.begin(), input.free.end(), [&](const FreeDevice& device) {
-    return device.resting && !device.refused && device.memory >= memory;
+// The live replicas of the view, with what their devices give to each.
+void add_replicas(const PlacementInput& input, swarm::RebalanceView& view) {
+  std::vector<std::pair<AgentId, std::int32_t>> devices;
+  std::vector<double> speeds;
+  std::vector<swarm::Placement> placements;
+  const double mean = mean_gflops(input);
+  for (const PlacedReplica& replica : input.live) {
+    if (replica.leaving) continue;
+    const std::pair device(replica.agent, replica.device);
+    const auto known = std::find(devices.begin(), devices.end(), device);
+    placements.push_back({static_cast<std::int32_t>(known - devices.begin()), replica.stage, 1});
+    if (known == devices.end()) {
+      devices.push_back(device);
+      speeds.push_back(speed_of(replica.gflops, mean));
+    }
+    view.replicas.push_back({.id = replica.id,
+                             .stage = replica.stage,
+                             .memory = replica.memory,
+                             .in_transit = replica.loading});
+  }
+  swarm::level_shares(speeds, view.stages, placements);
+  for (std::size_t i = 0; i < placements.size(); ++i) {
+    view.replicas[i].speed = placements[i].share * speeds[placements[i].agent];
+    view.replicas[i].shares =
+        std::count_if(placements.begin(), placements.end(), [&](const swarm::Placement& p) {
+          return p.agent == placements[i].agent;
+        }) > 1;
+  }
+}
+
+// The smallest capacity of a stage when `without` has ended; none when its stage then has fewer
+// than min_replicas that serve.
+std::optional<double> weakest_without(const PlacementInput& input, ReplicaId without) {
+  PlacementInput rest = input;
+  const auto ended = std::find_if(rest.live.begin(), rest.live.end(),
+                                  [&](const PlacedReplica& r) { return r.id == without; });
+  const StageIndex stage = ended->stage;
+  rest.live.erase(ended);
+  const auto serving = std::count_if(rest.live.begin(), rest.live.end(), [&](const auto& r) {
+    return r.stage == stage && !r.loading && !r.leaving;
   });
+  if (serving < min_replicas(input.spec)) return std::nullopt;
+  const auto capacity = swarm::stage_capacity(rebalance_view(rest));
+  return *std::min_element(capacity.begin(), capacity.end());
 }
 
 }  // namespace
@@ -221,15 +332,7 @@ swarm::RebalanceView rebalance_view(const PlacementInput& input) {
     const auto bytes = static_cast<double>(model.state_bytes(range).count());
     view.download.push_back(seconds_f(bytes / input.bytes_per_s));
   }
-  const double mean = mean_gflops(input);
-  for (const PlacedReplica& replica : input.live) {
-    if (replica.leaving) continue;
-    view.replicas.push_back({.id = replica.id,
-                             .stage = replica.stage,
-                             .speed = speed_of(replica.gflops, mean),
-                             .memory = replica.memory,
-                             .in_transit = replica.loading});
-  }
+  add_replicas(input, view);
   return view;
 }
 
@@ -241,6 +344,20 @@ std::vector<swarm::Move> decide_emergency(const PlacementInput& input) {
     return somebody_rests(input, view.stages[static_cast<std::size_t>(move.to)].memory);
   });
   return moves;
+}
+
+std::optional<ReplicaId> decide_unsharing(const PlacementInput& input) {
+  if (input.cut.size() < 2) return std::nullopt;
+  const swarm::RebalanceView view = rebalance_view(input);
+  const auto capacity = swarm::stage_capacity(view);
+  double best = kNextToNothing * *std::min_element(capacity.begin(), capacity.end());
+  std::optional<ReplicaId> ended;
+  for (const swarm::RebalanceReplica& replica : view.replicas) {
+    if (!replica.shares) continue;
+    const auto weakest = weakest_without(input, replica.id);
+    if (weakest && *weakest >= best) best = *weakest, ended = replica.id;
+  }
+  return ended;
 }
 
 std::int64_t max_replicas(const JobSpec& spec) {

@@ -4,11 +4,14 @@
 // One stage: every free device that fits, up to swarm.max_replicas, the fastest first. A pipeline
 // is cut when it starts: the planner of swarm/core places it over the free devices, all at once or
 // not at all. The cut then holds for the life of the job; devices that come free later go where
-// min_replicas is lacking, else to the weakest stage. Agents that could not load this job are left
-// out, and so are devices that rest after a failure.
+// min_replicas is lacking, else to the weakest stage. A device may hold several stages of one job
+// (swarm/core/assignment.h says when that pays); later only where min_replicas is lacking and
+// nobody else can help, and no longer than it is of use. Agents that could not load this job are
+// left out, and so are devices that rest after a failure.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,14 +22,16 @@
 
 namespace shoal::coordinator {
 
+// A device without replicas, or one that serves stages of this job only and has memory left.
 struct FreeDevice {
   AgentId agent;
   std::int32_t device = 0;
-  Bytes memory;
+  Bytes memory;          // not taken
   double gflops = 0;     // 0: not measured; counts as the mean of the measured ones
   std::string domain;    // failure domain: label `region`, else the host
   bool refused = false;  // this agent failed to load this job for a reason that will not go away
   bool resting = false;  // backing off after a failure
+  std::vector<StageIndex> holds;  // of this job
 };
 
 // A replica that is there or on its way.
@@ -37,6 +42,8 @@ struct PlacedReplica {
   double gflops = 0;
   bool loading = false;
   bool leaving = false;  // its agent is drained: another one may take its place
+  AgentId agent;
+  std::int32_t device = 0;
 };
 
 struct PlacementInput {
@@ -83,7 +90,8 @@ struct PlacementDecision {
   // The numbers behind it. `needed`: memory of the smallest stage, or, while there is no cut, the
   // least that the largest stage can take; `fitting`: free devices with that, not refused;
   // `resting`: those of them that back off; `wanted`: devices that min_replicas of every stage take
-  // (0: the number of stages is open); `missing`: of them.
+  // (0: the number of stages is open); `missing`: of them. Devices that hold something are none of
+  // these.
   Bytes needed, largest;
   std::int64_t free = 0, fitting = 0, refused = 0, resting = 0, wanted = 0, missing = 0;
 };
@@ -96,6 +104,10 @@ swarm::RebalanceView rebalance_view(const PlacementInput& input);
 // Replicas that must leave their stage because another one is below min_replicas and no free device
 // is there for it.
 std::vector<swarm::Move> decide_emergency(const PlacementInput& input);
+
+// A replica that shares its device and is of no use any more: its stage keeps min_replicas without
+// it, and the weakest stage loses next to nothing. The one whose end is best.
+std::optional<ReplicaId> decide_unsharing(const PlacementInput& input);
 
 std::int64_t max_replicas(const JobSpec& spec);  // per stage, 0: no limit
 // The cut of a job of one stage.

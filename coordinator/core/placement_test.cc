@@ -107,6 +107,14 @@ PlacementInput pipeline(std::int64_t stages, std::size_t devices) {
   return input;
 }
 
+// As much memory as the largest stage takes: a device cannot hold two.
+void leave_room_for_one(PlacementInput& input) {
+  const auto plan = decide_placement(pipeline(input.spec.swarm.stages, 8));
+  const Bytes largest = *std::max_element(plan.memory.begin(), plan.memory.end());
+  for (auto& each : input.free) each.memory = largest;
+  for (auto& each : input.live) each.memory = largest;
+}
+
 std::vector<std::int64_t> per_stage(const PlacementDecision& decision) {
   std::vector<std::int64_t> counts(decision.cut.size(), 0);
   for (const Place& place : decision.places) ++counts.at(static_cast<std::size_t>(place.stage));
@@ -165,19 +173,21 @@ TEST(Pipeline, KeepsToTheMaximum) {
 }
 
 TEST(Pipeline, WaitsForAllItsDevices) {
-  auto input = pipeline(3, 5);
+  auto input = pipeline(2, 3);
   input.spec.swarm.min_replicas = 2;
+  leave_room_for_one(input);
   const auto decision = decide_placement(input);
   EXPECT_EQ(decision.reason, PlacementReason::kTooFewDevices);
   EXPECT_TRUE(decision.places.empty());
   EXPECT_TRUE(decision.cut.empty());
-  EXPECT_EQ(decision.wanted, 6);
+  EXPECT_EQ(decision.wanted, 4);
   EXPECT_EQ(decision.missing, 1);
-  EXPECT_EQ(decision.fitting, 5);
+  EXPECT_EQ(decision.fitting, 3);
 }
 
 TEST(Pipeline, RefusedAndRestingDevicesAreLeftOut) {
   auto input = pipeline(2, 3);
+  leave_room_for_one(input);
   input.free[0].refused = true;
   const auto decision = decide_placement(input);
   EXPECT_EQ(per_stage(decision), (std::vector<std::int64_t>{1, 1}));
@@ -216,7 +226,8 @@ PlacementInput running(const std::vector<int>& replicas, std::size_t free) {
   for (std::size_t stage = 0; stage < replicas.size(); ++stage) {
     for (int i = 0; i < replicas[stage]; ++i) {
       input.live.push_back(
-          {ReplicaId(next++), static_cast<StageIndex>(stage), mebibytes(1024), 10, false});
+          {ReplicaId(next), static_cast<StageIndex>(stage), mebibytes(1024), 10, false});
+      input.live.back().agent = AgentId(100 + next++);
     }
   }
   return input;
@@ -241,13 +252,104 @@ TEST(LaterDevices, StayFreeWhenEveryStageIsFull) {
 }
 
 TEST(LaterDevices, AnEmptyPipelineStartsAsAWholeOnly) {
-  auto input = running({0, 0, 0}, 2);
+  auto input = running({0, 0}, 1);
+  leave_room_for_one(input);
   const auto decision = decide_placement(input);
   EXPECT_EQ(decision.reason, PlacementReason::kTooFewDevices);
   EXPECT_TRUE(decision.places.empty());
   EXPECT_EQ(decision.missing, 1);
-  input.free.push_back(device(3, mebibytes(1024)));
-  EXPECT_EQ(per_stage(decide_placement(input)), (std::vector<std::int64_t>{1, 1, 1}));
+  input.free.push_back(device(2, mebibytes(1024)));
+  EXPECT_EQ(per_stage(decide_placement(input)), (std::vector<std::int64_t>{1, 1}));
+}
+
+// ---- a device for several stages
+
+TEST(Sharing, OneDeviceTakesEveryStageWhenThereIsNoOther) {
+  const auto decision = decide_placement(pipeline(2, 1));
+  ASSERT_EQ(decision.reason, PlacementReason::kPlaced);
+  EXPECT_EQ(decision.places, (std::vector<Place>{{AgentId(1), 0, 0}, {AgentId(1), 0, 1}}));
+  EXPECT_EQ(decision.missing, 0);
+  EXPECT_GT(decision.forecast.tokens_per_s, 0);
+}
+
+TEST(Sharing, ThreeStagesOnTwoDevices) {
+  auto input = pipeline(3, 2);
+  input.free[0].gflops = 1;  // the fast one holds two
+  const auto decision = decide_placement(input);
+  ASSERT_EQ(decision.reason, PlacementReason::kPlaced);
+  const auto of_fast = std::count_if(decision.places.begin(), decision.places.end(),
+                                     [](const Place& p) { return p.agent == AgentId(2); });
+  EXPECT_GE(of_fast, 2);
+  for (const std::int64_t count : per_stage(decision)) EXPECT_GE(count, 1);
+}
+
+// As many live replicas as given, the device of the first one free for more.
+PlacementInput one_may_share(const std::vector<int>& replicas) {
+  PlacementInput input = running(replicas, 0);
+  FreeDevice first = device(input.live.at(0).agent.n, mebibytes(512));
+  first.holds = {input.live.at(0).stage};
+  input.free = {first};
+  return input;
+}
+
+TEST(Sharing, ALostStageIsTakenOverByADeviceOfAnother) {
+  const auto decision = decide_placement(one_may_share({1, 0}));
+  ASSERT_EQ(decision.reason, PlacementReason::kPlaced);
+  EXPECT_EQ(decision.places, (std::vector<Place>{{AgentId(101), 0, 1}}));
+  auto input = one_may_share({1, 0});
+  input.free[0].memory = mebibytes(1);
+  EXPECT_TRUE(decide_placement(input).places.empty());
+  input = one_may_share({1, 0});
+  input.free[0].resting = true;
+  EXPECT_TRUE(decide_placement(input).places.empty());
+}
+
+TEST(Sharing, AFreeDeviceOrAMoveOrOneThatRestsIsBetter) {
+  EXPECT_TRUE(decide_placement(one_may_share({1, 1})).places.empty()) << "nothing lacks";
+  EXPECT_TRUE(decide_placement(one_may_share({2, 0})).places.empty());
+  EXPECT_EQ(decide_emergency(one_may_share({2, 0})).size(), 1u);
+  auto input = one_may_share({1, 0});
+  input.free.push_back(device(9, mebibytes(512)));
+  EXPECT_EQ(decide_placement(input).places, (std::vector<Place>{{AgentId(9), 0, 1}}));
+  input.free[1].resting = true;
+  EXPECT_TRUE(decide_placement(input).places.empty());
+}
+
+TEST(Sharing, NeverTheSameStageTwice) {
+  auto input = one_may_share({1, 1});
+  input.spec.swarm.min_replicas = 2;
+  EXPECT_EQ(decide_placement(input).places, (std::vector<Place>{{AgentId(101), 0, 1}}));
+  EXPECT_EQ(decide_placement(input).missing, 1);
+}
+
+// The first two replicas are on one device.
+PlacementInput shared_by_two(const std::vector<int>& replicas) {
+  PlacementInput input = running(replicas, 0);
+  input.live.at(0).agent = input.live.back().agent = AgentId(77);
+  return input;
+}
+
+TEST(Sharing, EndsWhenOthersCanDoIt) {
+  auto input = shared_by_two({1, 3});
+  EXPECT_EQ(decide_unsharing(input), input.live.back().id);
+  input.live[1].loading = input.live[2].loading = true;
+  EXPECT_FALSE(decide_unsharing(input)) << "the others do not serve yet";
+  EXPECT_FALSE(decide_unsharing(shared_by_two({1, 1})));
+  EXPECT_FALSE(decide_unsharing(running({2, 2}, 0))) << "nobody shares";
+}
+
+TEST(Sharing, StaysWhereItHelps) {
+  auto input = shared_by_two({2, 2});  // three devices, two stages
+  for (PlacedReplica& replica : input.live) replica.gflops = 10;
+  EXPECT_FALSE(decide_unsharing(input));
+}
+
+TEST(Sharing, ASharedReplicaDoesNotMove) {
+  auto input = shared_by_two({1, 1});
+  const auto view = rebalance_view(input);
+  EXPECT_TRUE(view.replicas[0].shares && view.replicas[1].shares);
+  EXPECT_NEAR(view.replicas[0].speed + view.replicas[1].speed, 10e9, 1);
+  EXPECT_LT(view.replicas[0].speed, view.replicas[1].speed) << "the last stage has the head";
 }
 
 // ---- moves

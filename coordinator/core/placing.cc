@@ -7,14 +7,33 @@
 #include "coordinator/core/event_kinds.h"
 #include "coordinator/core/replicas.h"
 #include "coordinator/core/rounds.h"
+#include "swarm/core/cost_model.h"
 
 namespace shoal::coordinator {
 namespace {
 
-bool device_is_taken(const State& state, AgentId agent, std::int32_t device) {
-  return std::any_of(state.replicas.begin(), state.replicas.end(), [&](const auto& entry) {
-    return entry.second.agent == agent && entry.second.device == device;
-  });
+// The memory of one replica per stage of the job.
+std::vector<Bytes> memory_of(const JobRecord& job) {
+  std::vector<Bytes> memory;
+  const swarm::CostModel model(job.spec, swarm::cost_options(job.spec));
+  for (const UnitRange range : cut_of(job)) memory.push_back(model.memory(range));
+  return memory;
+}
+
+// What this job may still use of the device; none: it belongs to another one, or to a job of one
+// stage, which uses devices as a whole.
+std::optional<FreeDevice> what_is_free(const State& state, const JobRecord& job,
+                                       const std::vector<Bytes>& memory, AgentId agent,
+                                       const Device& device) {
+  FreeDevice free{.agent = agent, .device = device.index, .memory = device.memory};
+  free.gflops = device.gflops;
+  for (const auto& [id, replica] : state.replicas) {
+    if (replica.agent != agent || replica.device != device.index) continue;
+    if (replica.job != job.id || memory.size() < 2) return std::nullopt;
+    free.holds.push_back(replica.stage);
+    free.memory -= memory.at(static_cast<std::size_t>(replica.stage));
+  }
+  return free;
 }
 
 std::string domain_of(const AgentRecord& agent) {
@@ -26,6 +45,8 @@ std::string domain_of(const AgentRecord& agent) {
 
 PlacedReplica placed_replica(const State& state, const ReplicaRecord& replica) {
   PlacedReplica placed{.id = replica.id, .stage = replica.stage};
+  placed.agent = replica.agent;
+  placed.device = replica.device;
   placed.loading = replica.held_round < 0;
   placed.leaving = is_leaving(state, replica);
   for (const Device& device : state.agents.at(replica.agent).devices) {
@@ -43,22 +64,36 @@ PlacementDecision on_every_device(const Turn& turn, const JobSpec& spec) {
   for (const auto& [id, agent] : turn.state().agents) {
     if (agent.state == AgentState::kGone) continue;
     for (const Device& device : agent.devices) {
-      input.free.push_back({id, device.index, device.memory, device.gflops, domain_of(agent)});
+      input.free.push_back(
+          {id, device.index, device.memory, device.gflops, domain_of(agent), false, false, {}});
     }
   }
   input.devices_known = static_cast<std::int64_t>(input.free.size());
   return decide_placement(input);
 }
 
-void carry_out(Turn& turn, const swarm::Move& move) {
-  const ReplicaRecord ended = turn.state().replicas.at(move.replica);
+void let_go(Turn& turn, ReplicaId id, const std::string& what) {
+  const ReplicaRecord ended = turn.state().replicas.at(id);
   turn.event(Severity::kInfo, event_kind::kReplicaMoved,
              {.job = ended.job, .agent = ended.agent, .replica = ended.id},
-             to_string(ended.id) + " leaves stage " + std::to_string(move.from) + " for stage " +
-                 std::to_string(move.to) + " (" + to_string(move.reason) + ")");
+             to_string(ended.id) + what);
   release_replica(turn, ended.id, ReleaseReason::kReplaced);
   leave_round(turn, ended);
   leave_checkpoints(turn, ended);
+}
+
+void carry_out(Turn& turn, const swarm::Move& move) {
+  let_go(turn, move.replica,
+         " leaves stage " + std::to_string(move.from) + " for stage " + std::to_string(move.to) +
+             " (" + to_string(move.reason) + ")");
+}
+
+// Its device serves its other stages better without it.
+void end_sharing(Turn& turn, const JobRecord& job) {
+  const auto ended = decide_unsharing(placement_input(turn, job));
+  if (!ended) return;
+  const StageIndex stage = turn.state().replicas.at(*ended).stage;
+  let_go(turn, *ended, " leaves stage " + std::to_string(stage) + " to its other replicas");
 }
 
 swarm::RebalanceOptions rebalance_options(const JobSpec& spec) {
@@ -80,17 +115,21 @@ PlacementInput placement_input(const Turn& turn, const JobRecord& job) {
   for (const ReplicaId id : live_replicas(state, job.id)) {
     input.live.push_back(placed_replica(state, state.replicas.at(id)));
   }
+  const std::vector<Bytes> memory = memory_of(job);
   for (const auto& [id, presence] : state.presence) {
     const AgentRecord& agent = state.agents.at(id);
     if (agent.state == AgentState::kGone || agent.state == AgentState::kDraining) continue;
     if (agent.cordoned) continue;
     for (const Device& device : agent.devices) {
       ++input.devices_known;
-      if (!presence.connected || device_is_taken(state, id, device.index)) continue;
+      if (!presence.connected) continue;
+      auto free = what_is_free(state, job, memory, id, device);
+      if (!free) continue;
       const Instant* rest = state.resting_until.find({id, device.index});
-      input.free.push_back({id, device.index, device.memory, device.gflops, domain_of(agent),
-                            state.refusals.contains({job.id, id}),
-                            rest != nullptr && turn.now() < *rest});
+      free->domain = domain_of(agent);
+      free->refused = state.refusals.contains({job.id, id});
+      free->resting = rest != nullptr && turn.now() < *rest;
+      input.free.push_back(std::move(*free));
     }
   }
   return input;
@@ -125,6 +164,7 @@ void move_for_balance(Turn& turn, JobId id) {
   if (job.stages.size() < 2 || job.phase != JobPhase::kTraining || !anchors_known(job)) return;
   if (timers.balanced_round == job.committed_round) return;
   timers.balanced_round = job.committed_round;
+  end_sharing(turn, job);
   if (timers.balance_at && turn.now() < *timers.balance_at) return;
   timers.balance_at = turn.now() + turn.options().rebalance_every;
   if (!timers.rebalancer) timers.rebalancer.emplace(rebalance_options(job.spec));

@@ -21,7 +21,8 @@ std::string why_no_device_fits(const Turn& turn, const JobSpec& spec);
 // A move is the release of the replica; its device then goes where it is lacking, as any free one.
 // At once, when a stage is below min_replicas and no free device is there for it:
 void move_in_emergency(Turn& turn, JobId job);
-// Every Options::rebalance_every, right after the outer step, when a new donor is known:
+// Every Options::rebalance_every, right after the outer step, when a new donor is known. A replica
+// that shares its device and is of no use any more is let go after every round:
 void move_for_balance(Turn& turn, JobId job);
 
 }  // namespace shoal::coordinator

@@ -1,12 +1,14 @@
 // The covering in four passes over one working state: longest-first, the replicas that min_replicas
 // still lacks, moves and swaps that raise the weakest stage, failure domains. Agents that were
 // split over stages stay where they are in the later passes: their shares already level the stages.
+// It runs with whole agents first, and again with agents that may be split where that can win.
 #include "swarm/core/assignment.h"
 
 #include <algorithm>
 #include <numeric>
 
 #include "base/check.h"
+#include "swarm/core/sharing.h"
 
 namespace shoal::swarm {
 namespace {
@@ -14,6 +16,8 @@ namespace {
 constexpr double kGain = 1e-9;          // relative; below it an improvement is rounding
 constexpr double kGoodEnough = 0.9995;  // of the bound: further search does not pay
 constexpr std::int32_t kDomainSwapsPerStage = 2;
+constexpr double kSharingGain = 1.25;  // throughput over that of whole agents
+constexpr double kShareMin = 0.05;     // a smaller part of an agent is not worth a process
 
 struct Change {
   std::int32_t agent = -1, other = -1;  // other: its counterpart in a swap, from the weakest stage
@@ -146,15 +150,22 @@ class Covering {
     return best;
   }
 
-  // An agent with memory to spare takes one stage more and halves what it gave to its first.
+  // What the agent would give to each stage if it held one more.
+  double speed_with_one_more(std::int32_t agent) const {
+    const std::size_t held = held_[agent].size() + (stage_of_[agent] >= 0 ? 1 : 0);
+    return agents_[agent].speed / static_cast<double>(held + 1);
+  }
+
+  // The agent that has most to give and the memory takes one stage more and halves what it gave to
+  // its widest.
   bool host_one_more(StageIndex stage) {
     if (!options_.several_stages_per_agent) return false;
     std::int32_t best = -1;
-    Bytes most;
     for (std::int32_t i = 0; i < static_cast<std::int32_t>(agents_.size()); ++i) {
       if (holds(i, stage)) continue;
       const Bytes left = stage_of_[i] >= 0 ? free_[i] - stages_[stage_of_[i]].memory : free_[i];
-      if (left >= stages_[stage].memory && (best < 0 || left > most)) best = i, most = left;
+      if (left < stages_[stage].memory) continue;
+      if (best < 0 || speed_with_one_more(i) > speed_with_one_more(best)) best = i;
     }
     if (best < 0) return false;
     if (stage_of_[best] >= 0) {
@@ -324,12 +335,31 @@ class Covering {
     for (const auto& shares : held_) {
       result.placements.insert(result.placements.end(), shares.begin(), shares.end());
     }
+    if (options_.several_stages_per_agent) {
+      improve_sharing(agents_, stages_, options_, result.placements);
+    }
     std::sort(result.placements.begin(), result.placements.end(), [](auto& a, auto& b) {
       return a.stage != b.stage ? a.stage < b.stage : a.agent < b.agent;
     });
     result.reason = AssignmentReason::kPlaced;
-    result.capacity = capacity_;
-    result.throughput = *std::min_element(capacity_.begin(), capacity_.end());
+    result.capacity = divide(result.placements);
+    result.throughput = *std::min_element(result.capacity.begin(), result.capacity.end());
+  }
+
+  // The final shares; a part that is not worth a process goes to the others of its agent.
+  std::vector<double> divide(std::vector<Placement>& placements) const {
+    std::vector<double> speeds;
+    for (const AssignableAgent& agent : agents_) speeds.push_back(agent.speed);
+    std::vector<double> capacity = level_shares(speeds, stages_, placements);
+    std::vector<std::int32_t> count(stages_.size(), 0);
+    for (const Placement& p : placements) ++count[p.stage];
+    const std::size_t before = placements.size();
+    std::erase_if(placements, [&](const Placement& p) {
+      const bool spare = p.share < kShareMin && count[p.stage] > options_.min_replicas;
+      count[p.stage] -= spare;
+      return spare;
+    });
+    return placements.size() == before ? capacity : level_shares(speeds, stages_, placements);
   }
 
   StageIndex size() const { return static_cast<StageIndex>(stages_.size()); }
@@ -354,7 +384,14 @@ AssignmentResult assign_agents(const std::vector<AssignableAgent>& agents,
   SHOAL_CHECK(!stages.empty());
   for (const StageNeed& stage : stages) SHOAL_CHECK(stage.work > 0);
   if (agents.empty()) return {};
-  return Covering(agents, stages, options).run();
+  AssignmentOptions whole_agents = options;
+  whole_agents.several_stages_per_agent = false;
+  const AssignmentResult whole = Covering(agents, stages, whole_agents).run();
+  const bool near_bound = whole.ok() && whole.bound < kSharingGain * whole.throughput;
+  if (!options.several_stages_per_agent || near_bound) return whole;
+  AssignmentResult shared = Covering(agents, stages, options).run();
+  const bool pays = shared.ok() && shared.throughput >= kSharingGain * whole.throughput;
+  return pays || !whole.ok() ? shared : whole;
 }
 
 const char* to_string(AssignmentReason reason) {

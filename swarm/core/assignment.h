@@ -1,9 +1,11 @@
 // Which agent serves which stage: weighted machine covering. The capacity of a stage is the speed
 // of its replicas over its work; the throughput of the pipeline is the smallest capacity, so that
 // is what is made large: agents longest-first to the weakest stage (LPT), then moves and swaps
-// while they help. A big agent may hold several stages and splits its speed. Pure; equal input
-// gives an equal result, in the order of the agents given. Who may be used at all, and when to
-// move, is decided elsewhere.
+// while they help. An agent may hold several stages, with memory for all of them, and divides its
+// speed (sharing.h); that is done only when there are too few agents otherwise, or when the
+// throughput grows by a quarter, because every further stage costs a process, a context and a
+// second set of states. Pure; equal input gives an equal result, in the order of the agents given.
+// Who may be used at all, and when to move, is decided elsewhere.
 #pragma once
 
 #include <cstdint>
@@ -30,7 +32,7 @@ struct StageNeed {
 struct AssignmentOptions {
   std::int32_t min_replicas = 1;
   std::int32_t max_replicas = 0;  // per stage, 0: no limit; the slowest agents are then left over
-  bool several_stages_per_agent = true;
+  bool several_stages_per_agent = true;  // where it is needed or pays
 };
 
 // One replica: the agent gives this share of its speed to the stage.

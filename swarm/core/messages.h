@@ -241,6 +241,7 @@ using ToAgent = std::variant<Welcome, Refused, Assign, Release, ToReplica<Pipeli
 // ---- trainer <-> agent
 
 struct TrainerReady {
+  std::int32_t slot = 0;     // which of the agent's trainers it is, as it was told
   Device device;             // as libtorch sees it, with the measured speed
   std::string peer_address;  // host:port of its peer service
   std::string libraries;     // "libtorch 1.13.1, BLAS OpenBLAS 0.3.21, 1 thread"

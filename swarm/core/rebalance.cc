@@ -34,7 +34,8 @@ Candidate best_candidate(const RebalanceView& view, const std::vector<double>& c
   Candidate best{0, capacity[to], false};
   for (std::size_t i = 0; i < view.replicas.size(); ++i) {
     const RebalanceReplica& replica = view.replicas[i];
-    if (replica.in_transit || replica.stage == to || counts[replica.stage] <= min_replicas)
+    if (replica.in_transit || replica.shares || replica.stage == to ||
+        counts[replica.stage] <= min_replicas)
       continue;
     if (replica.memory < view.stages[to].memory) continue;
     const double worst =
@@ -101,7 +102,8 @@ std::vector<Move> emergency_moves(const RebalanceView& view, std::int32_t min_re
     if (counts[to] >= min_replicas) continue;
     RebalanceReplica* best = nullptr;
     for (RebalanceReplica& replica : now.replicas) {
-      const bool may = !replica.in_transit && counts[replica.stage] > min_replicas &&
+      const bool may = !replica.in_transit && !replica.shares &&
+                       counts[replica.stage] > min_replicas &&
                        replica.memory >= now.stages[to].memory;
       if (may && (best == nullptr || replica.speed < best->speed)) best = &replica;
     }

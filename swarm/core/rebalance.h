@@ -22,6 +22,7 @@ struct RebalanceReplica {
   Bytes memory;      // of its agent
   Duration expected_life = seconds(1800);
   bool in_transit = false;  // moving already: it counts for its new stage and stays
+  bool shares = false;      // its device serves other stages, too: it does not move
 };
 
 struct RebalanceView {

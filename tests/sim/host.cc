@@ -114,7 +114,7 @@ void Host::trainer_said(TrainerId trainer, const FromTrainer& message) {
   process_.after(kPipe, [this, trainer, message] { input(TrainerSaid{trainer, message}); });
 }
 void Host::trainer_exited(TrainerId trainer, const ProcessExit& exit) {
-  sim_.log("T host " + std::to_string(index_) + " device " + std::to_string(trainer.device) +
+  sim_.log("T host " + std::to_string(index_) + " trainer " + std::to_string(trainer.slot) +
            " exits");
   process_.after(kExitSeen, [this, trainer, exit] { input(TrainerExited{trainer, exit}); });
 }
@@ -148,21 +148,29 @@ void Host::perform(const Effect& effect) {
     return network_.send_up(*this, e->link, e->message);
   }
   if (const auto* e = std::get_if<StartTrainer>(&effect)) {
-    return trainers_[static_cast<std::size_t>(e->trainer.device)]->start(e->trainer.generation);
+    return trainer(e->trainer.slot).start(e->trainer.generation);
   }
   if (const auto* e = std::get_if<KillTrainer>(&effect)) {
-    Trainer& trainer = *trainers_[static_cast<std::size_t>(e->trainer.device)];
-    if (trainer.generation() == e->trainer.generation) trainer.kill(e->hard ? 9 : 15);
+    Trainer& told = trainer(e->trainer.slot);
+    if (told.generation() == e->trainer.generation) told.kill(e->hard ? 9 : 15);
     return;
   }
   if (const auto* e = std::get_if<SendTrainer>(&effect)) {
-    Trainer& trainer = *trainers_[static_cast<std::size_t>(e->trainer.device)];
-    if (trainer.generation() == e->trainer.generation && trainer.alive())
-      trainer.command(e->message);
+    Trainer& told = trainer(e->trainer.slot);
+    if (told.generation() == e->trainer.generation && told.alive()) told.command(e->message);
     return;
   }
   if (const auto* e = std::get_if<ExitProcess>(&effect)) return exit(*e);
   perform_files(effect);
+}
+
+// Those of further replicas are made when the agent starts them for the first time.
+Trainer& Host::trainer(std::int32_t slot) {
+  while (trainers_.size() <= static_cast<std::size_t>(slot)) {
+    const int next = static_cast<int>(trainers_.size());
+    trainers_.push_back(std::make_unique<Trainer>(sim_, peers_, *this, index_, next));
+  }
+  return *trainers_[static_cast<std::size_t>(slot)];
 }
 
 void Host::perform_files(const Effect& effect) {

@@ -54,6 +54,7 @@ class Host final : public AgentEnd, public TrainerOwner {
   void arm();
   void perform(const agent::Effect& effect);
   void perform_files(const agent::Effect& effect);
+  Trainer& trainer(std::int32_t slot);
   void fetch(const agent::FetchCheckpoint& effect);
   void hash(const agent::HashCheckpoint& effect);
   void upload(const agent::UploadCheckpoint& effect);

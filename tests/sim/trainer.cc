@@ -38,25 +38,25 @@ OuterSpec outer_of(const JobSpec& spec) {
 
 }  // namespace
 
-Trainer::Trainer(Sim& sim, PeerNetwork& peers, TrainerOwner& owner, int host, int device)
+Trainer::Trainer(Sim& sim, PeerNetwork& peers, TrainerOwner& owner, int host, int slot)
     : sim_(sim),
       peers_(peers),
       owner_(owner),
       process_(sim.queue),
       prng_(sim.prng_for(0x7a1 + static_cast<std::uint64_t>(host) * 64 +
-                         static_cast<std::uint64_t>(device))),
+                         static_cast<std::uint64_t>(slot))),
       host_(host) {
-  id_.device = device;
+  id_.slot = slot;
   peers_.add(this);
 }
 
 std::string Trainer::device_name() const {
-  return "host " + std::to_string(host_) + " device " + std::to_string(id_.device);
+  return "host " + std::to_string(host_) + " trainer " + std::to_string(id_.slot);
 }
 
 std::string Trainer::address() const {
   return "host-" + std::to_string(host_) + ":" +
-         std::to_string(10'000 * (id_.device + 1) + static_cast<std::int64_t>(id_.generation));
+         std::to_string(10'000 * (id_.slot + 1) + static_cast<std::int64_t>(id_.generation));
 }
 
 std::optional<RoundKey> Trainer::held() const {
@@ -75,7 +75,8 @@ void Trainer::start(std::uint64_t generation) {
   process_.start();
   process_.after(sim_.options.trainer_start, [this] {
     TrainerReady ready;
-    ready.device.index = id_.device;
+    ready.slot = id_.slot;
+    ready.device.index = id_.slot;  // the agent knows the device of a further trainer
     ready.device.memory = mebibytes(1024);
     ready.device.gflops = 10 + host_;
     ready.peer_address = address();

@@ -41,7 +41,7 @@ class TrainerOwner {
 
 class Trainer final : public PeerEnd {
  public:
-  Trainer(Sim& sim, PeerNetwork& peers, TrainerOwner& owner, int host, int device);
+  Trainer(Sim& sim, PeerNetwork& peers, TrainerOwner& owner, int host, int slot);
 
   void start(std::uint64_t generation);
   void kill(int signal);  // no-op when it is not alive

@@ -1,4 +1,5 @@
-// A device never carries two live replicas, neither in the records nor in its trainer.
+// A trainer never carries two live replicas, and those that share a device are of one job and of
+// different stages.
 #include <map>
 #include <set>
 
@@ -18,18 +19,20 @@ class OneReplicaPerDevice final : public Checker {
     const auto* replica = std::get_if<ReplicaRecord>(&record);
     if (replica == nullptr) return;
     auto& live = recorded_[{replica->agent, replica->device}];
-    if (is_terminal(replica->state)) {
-      live.erase(replica->id);
-    } else {
-      live.insert(replica->id);
-    }
+    live.erase(replica->id);
+    if (!is_terminal(replica->state)) live.emplace(replica->id, *replica);
   }
 
   void written(const Tables&) override {
     for (const auto& [device, live] : recorded_) {
-      if (live.size() < 2) continue;
-      violated(to_string(device.first) + " device " + std::to_string(device.second) + " carries " +
-               to_string(*live.begin()) + " and " + to_string(*live.rbegin()));
+      std::set<StageIndex> stages;
+      for (const auto& [id, replica] : live) {
+        const bool fits =
+            replica.job == live.begin()->second.job && stages.insert(replica.stage).second;
+        if (fits) continue;
+        violated(to_string(device.first) + " device " + std::to_string(device.second) +
+                 " carries " + to_string(live.begin()->first) + " and " + to_string(id));
+      }
     }
   }
 
@@ -47,7 +50,7 @@ class OneReplicaPerDevice final : public Checker {
   void device_died(const std::string& device) override { running_.erase(device); }
 
  private:
-  std::map<std::pair<AgentId, std::int32_t>, std::set<ReplicaId>> recorded_;
+  std::map<std::pair<AgentId, std::int32_t>, std::map<ReplicaId, ReplicaRecord>> recorded_;
   std::map<std::string, ReplicaId> running_;
 };
 
