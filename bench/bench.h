@@ -51,8 +51,8 @@ struct PipelineOptions {
 };
 int run_pipeline(const PipelineOptions& options);
 
-// Replaces this process by `shoal-trainer bench` from the same folder; returns only on failure.
-int run_trainer(const std::vector<std::string>& arguments, bool json);
+// Replaces this process by another binary of the same folder; returns only on failure.
+int run_beside(const std::string& binary, std::vector<std::string> arguments, bool json);
 
 double median(std::vector<double> values);
 

@@ -18,18 +18,16 @@ double median(std::vector<double> values) {
   return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
 }
 
-int run_trainer(const std::vector<std::string>& arguments, bool json) {
+int run_beside(const std::string& binary, std::vector<std::string> arguments, bool json) {
   std::error_code failure;
   const auto self = std::filesystem::read_symlink("/proc/self/exe", failure);
-  const std::string binary = (self.parent_path() / "shoal-trainer").string();
-  std::vector<std::string> words = {binary, "bench"};
-  if (json) words.emplace_back("--json");
-  words.insert(words.end(), arguments.begin(), arguments.end());
-  std::vector<char*> argv;
-  for (std::string& word : words) argv.push_back(word.data());
+  std::string path = (self.parent_path() / binary).string();
+  if (json) arguments.emplace_back("--json");
+  std::vector<char*> argv = {path.data()};
+  for (std::string& word : arguments) argv.push_back(word.data());
   argv.push_back(nullptr);
-  execv(binary.c_str(), argv.data());
-  std::perror(("shoal-bench: cannot run " + binary + " (was it built? it needs libtorch)").c_str());
+  execv(path.c_str(), argv.data());
+  std::perror(("shoal-bench: cannot run " + path + " (was it built? it needs libtorch)").c_str());
   return 1;
 }
 
@@ -103,8 +101,13 @@ int run(int argc, char** argv) {
   CLI::App* trainer_command = app.add_subcommand(
       "trainer", "Inner steps of shoal-trainer; further options are passed on to it");
   trainer_command->allow_extras();
-  for (CLI::App* command :
-       {codec_command, reduce_command, planner_command, pipeline_command, trainer_command}) {
+  CLI::App* convergence_command = app.add_subcommand(
+      "convergence",
+      "One small model trained in every way: loss and bytes of each; options are passed on "
+      "(-- --help shows them)");
+  convergence_command->allow_extras();
+  for (CLI::App* command : {codec_command, reduce_command, planner_command, pipeline_command,
+                            trainer_command, convergence_command}) {
     command->add_flag("--json", json, "One JSON object");
   }
 
@@ -114,7 +117,12 @@ int run(int argc, char** argv) {
   if (app.got_subcommand(reduce_command)) return run_all_reduce(all_reduce);
   if (app.got_subcommand(planner_command)) return run_planner(planner);
   if (app.got_subcommand(pipeline_command)) return run_pipeline(pipeline);
-  return run_trainer(trainer_command->remaining(), json);
+  if (app.got_subcommand(convergence_command)) {
+    return run_beside("shoal-convergence", convergence_command->remaining(), json);
+  }
+  auto arguments = trainer_command->remaining();
+  arguments.insert(arguments.begin(), "bench");
+  return run_beside("shoal-trainer", std::move(arguments), json);
 }
 
 }  // namespace

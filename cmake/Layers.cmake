@@ -106,7 +106,8 @@ function(shoal_check_every_test_is_registered)
        ${CMAKE_SOURCE_DIR}/wire/*_test.cc ${CMAKE_SOURCE_DIR}/cli/*_test.cc
        ${CMAKE_SOURCE_DIR}/tests/*_test.cc)
   if(SHOAL_TRAINER)
-    file(GLOB_RECURSE trainer_tests CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/trainer/*_test.cc)
+    file(GLOB_RECURSE trainer_tests CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/trainer/*_test.cc
+         ${CMAKE_SOURCE_DIR}/bench/*_test.cc)
     list(APPEND tests ${trainer_tests})
   endif()
   if(NOT SHOAL_HAVE_CUDA)

@@ -9,6 +9,7 @@
 #include "coordinator/core/pipeline_view.h"
 #include "coordinator/core/quorum.h"
 #include "coordinator/core/replicas.h"
+#include "outer_opt/core/clip.h"
 
 namespace shoal::coordinator {
 namespace {
@@ -60,35 +61,29 @@ RejectReason reject_reason(const ContributionRecord& contribution) {
   return report.tokens.n > 0 ? RejectReason::kNone : RejectReason::kNoTokens;
 }
 
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  const std::size_t n = values.size();
-  return n % 2 == 1 ? values[n / 2] : (values[n / 2 - 1] + values[n / 2]) / 2;
-}
-
 // Of one stage. Weights are tokens; with sync.clip a norm above the median is clipped to it (median
 // norm / its norm). False: nobody has a usable contribution.
 bool weigh(Turn& turn, const RoundKey& key, const std::vector<ReplicaId>& members) {
+  std::vector<ReplicaId> usable;
   std::vector<double> norms;
   for (const ReplicaId replica : members) {
     ContributionRecord& contribution = turn.contribution(key, replica);
     if (contribution.reject_reason != RejectReason::kJoiner) {
       contribution.reject_reason = reject_reason(contribution);
     }
-    const bool usable = contribution.reject_reason == RejectReason::kNone;
-    contribution.weight = usable ? static_cast<double>(contribution.report.tokens.n) : 0.0;
-    if (usable) norms.push_back(contribution.report.norm);
+    contribution.weight = 0;
+    contribution.clip_factor = 1;
+    if (contribution.reject_reason != RejectReason::kNone) continue;
+    contribution.weight = static_cast<double>(contribution.report.tokens.n);
+    usable.push_back(replica);
+    norms.push_back(contribution.report.norm);
   }
-  if (norms.empty()) return false;
-  const double typical = median(std::move(norms));
-  const bool clips = turn.state().jobs.at(key.job).spec.sync.clip;
-  for (const ReplicaId replica : members) {
-    ContributionRecord& contribution = turn.contribution(key, replica);
-    const double norm = contribution.report.norm;
-    contribution.clip_factor =
-        clips && contribution.weight > 0 && norm > typical && typical > 0 ? typical / norm : 1.0;
+  if (!turn.state().jobs.at(key.job).spec.sync.clip) return !usable.empty();
+  const auto factors = outer_opt::clip_factors(norms);
+  for (std::size_t i = 0; i < usable.size(); ++i) {
+    turn.contribution(key, usable[i]).clip_factor = factors[i];
   }
-  return true;
+  return !usable.empty();
 }
 
 // A replica that loaded after the round was opened takes part with weight 0, so that it can follow.

@@ -1,0 +1,31 @@
+// What the convergence harness compares: one arm is one way to train the same small model on the
+// same text with the same number of inner steps per worker. Values only.
+//
+// Rules of the comparison (they decide whether the figures mean anything): every arm with an inner
+// loop of its own is tuned on its own, by factors of two in the inner learning rate; arms that
+// change only what travels take over the rate of the arm they are a variant of; what is evaluated
+// are the shared parameters, on the same held-out text; the spread over seeds is printed.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/job_spec.h"
+
+namespace shoal::bench {
+
+struct Arm {
+  std::string name;
+  std::string group;         // of a table and of one line in the plot
+  SyncSpec sync;             // algorithm, every, codec, feedback, outer, clip
+  std::int64_t workers = 4;  // 1: one worker alone
+  double dropped = 0;        // probability that a worker's round is lost, progress included
+  bool attacker = false;     // the last worker sends -10 times its pseudo-gradient
+  std::string tuned_as;      // the arm whose learning rate it takes; its own name: it is tuned
+};
+
+// All arms, those that others are tuned as before them.
+std::vector<Arm> all_arms(std::int64_t workers);
+
+}  // namespace shoal::bench

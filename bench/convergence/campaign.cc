@@ -1,0 +1,129 @@
+// See campaign.h.
+#include "bench/convergence/campaign.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <map>
+
+#include "base/check.h"
+
+namespace shoal::bench {
+namespace {
+
+constexpr double kRangeOfRates = 64;
+
+std::string line_of(const Arm& arm, double lr, std::uint64_t seed, const Trajectory& run) {
+  char text[200];
+  std::snprintf(text, sizeof text, "%-34s lr %-8g seed %llu  loss %.4f  (%.0f s)", arm.name.c_str(),
+                lr, static_cast<unsigned long long>(seed), run.final_loss(), run.seconds);
+  return text;
+}
+
+double best_along(double lr, double factor, double first,
+                  const std::function<double(double)>& loss_at) {
+  double best = loss_at(lr);
+  while (true) {
+    const double next = lr * factor;
+    if (next > first * kRangeOfRates || next < first / kRangeOfRates) return lr;
+    const double loss = loss_at(next);
+    if (!(loss < best)) return lr;
+    best = loss;
+    lr = next;
+  }
+}
+
+class Campaign {
+ public:
+  Campaign(const CampaignOptions& options, const std::function<void(const std::string&)>& say)
+      : options_(options), say_(say) {}
+
+  ArmResult result_of(const Arm& arm) {
+    ArmResult result;
+    result.arm = arm;
+    const auto known = rates_.find(arm.tuned_as);
+    result.lr = known != rates_.end() ? known->second : tuned(arm, result);
+    for (std::int64_t seed = 1; seed <= options_.seeds; ++seed) {
+      result.runs.push_back(run(arm, result.lr, static_cast<std::uint64_t>(seed)));
+    }
+    return result;
+  }
+
+ private:
+  double tuned(const Arm& arm, ArmResult& result) {
+    SHOAL_CHECK(arm.tuned_as == arm.name, "an arm comes after the one that it is tuned as");
+    const double lr = tune(options_.first_lr, [&](double rate) {
+      const double loss = run(arm, rate, 1).final_loss();
+      result.sweep.emplace_back(rate, loss);
+      return loss;
+    });
+    rates_[arm.name] = lr;
+    return lr;
+  }
+
+  // Runs are the same whenever they are made: each is made once.
+  const Trajectory& run(const Arm& arm, double lr, std::uint64_t seed) {
+    const auto key = std::make_tuple(arm.name, lr, seed);
+    const auto known = runs_.find(key);
+    if (known != runs_.end()) return known->second;
+    const Trajectory& made = runs_[key] = train(options_.setting, arm, lr, seed);
+    say_(line_of(arm, lr, seed, made));
+    return made;
+  }
+
+  const CampaignOptions& options_;
+  const std::function<void(const std::string&)>& say_;
+  std::map<std::string, double> rates_;
+  std::map<std::tuple<std::string, double, std::uint64_t>, Trajectory> runs_;
+};
+
+bool wanted(const Arm& arm, const std::vector<Arm>& all, const std::string& only) {
+  const auto named = [&](const Arm& a) { return a.name.find(only) != std::string::npos; };
+  return named(arm) || std::any_of(all.begin(), all.end(), [&](const Arm& other) {
+           return named(other) && other.tuned_as == arm.name;
+         });
+}
+
+}  // namespace
+
+double tune(double first, const std::function<double(double)>& loss_at) {
+  std::map<double, double> tried;
+  const auto once = [&](double lr) {
+    const auto known = tried.find(lr);
+    if (known != tried.end()) return known->second;
+    return tried[lr] = loss_at(lr);
+  };
+  const double up = best_along(first, 2, first, once);
+  return up > first ? up : best_along(first, 0.5, first, once);
+}
+
+double ArmResult::mean() const {
+  double sum = 0;
+  for (const Trajectory& run : runs) sum += run.final_loss();
+  return sum / static_cast<double>(runs.size());
+}
+
+double ArmResult::lowest() const {
+  double value = runs[0].final_loss();
+  for (const Trajectory& run : runs) value = std::min(value, run.final_loss());
+  return value;
+}
+
+double ArmResult::highest() const {
+  double value = runs[0].final_loss();
+  for (const Trajectory& run : runs) value = std::max(value, run.final_loss());
+  return value;
+}
+
+std::vector<ArmResult> run_campaign(const CampaignOptions& options,
+                                    const std::function<void(const std::string&)>& say) {
+  Campaign campaign(options, say);
+  const std::vector<Arm> arms = all_arms(options.workers);
+  std::vector<ArmResult> results;
+  for (const Arm& arm : arms) {
+    if (wanted(arm, arms, options.only)) results.push_back(campaign.result_of(arm));
+  }
+  return results;
+}
+
+}  // namespace shoal::bench

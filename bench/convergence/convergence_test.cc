@@ -1,0 +1,101 @@
+// The harness itself: the sweep finds a valley, all sessions of a plan agree in memory, and one
+// worker that averages with copies of itself trains as if it were alone.
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <set>
+
+#include <gtest/gtest.h>
+
+#include "bench/convergence/reduce.h"
+#include "bench/convergence/report.h"
+
+namespace shoal::bench {
+namespace {
+
+TEST(Convergence, TuningFindsTheValleyOnEitherSideAndTriesNothingTwice) {
+  for (const double best : {1.0, 8.0, 0.125}) {
+    std::multiset<double> tried;
+    const double found = tune(1.0, [&](double lr) {
+      tried.insert(lr);
+      return std::fabs(std::log2(lr / best));
+    });
+    EXPECT_EQ(found, best);
+    for (const double lr : tried) EXPECT_EQ(tried.count(lr), 1u);
+  }
+  EXPECT_LE(tune(1.0, [](double lr) { return 1 / lr; }), 64);  // no valley: bounded
+}
+
+TEST(Convergence, ArmsComeAfterTheOneTheyAreTunedAs) {
+  std::set<std::string> before;
+  for (const Arm& arm : all_arms(4)) {
+    before.insert(arm.name);
+    EXPECT_TRUE(before.contains(arm.tuned_as)) << arm.name;
+  }
+}
+
+TEST(Convergence, AverageOfAllMembersInMemory) {
+  ReducePlan plan;
+  plan.key = {JobId(1), 0, 1};
+  plan.attempt = 1;
+  plan.codec = CodecKind::kFp32;
+  plan.value_count = 5;
+  for (int i = 1; i <= 3; ++i) {
+    plan.members.push_back(
+        {ReplicaId(static_cast<std::uint64_t>(i)), "memory", i == 2 ? 0.0 : 1.0, 1, 0, 0});
+  }
+  assign_parts(plan, {1, 1, 1});
+  const std::vector<float> one{1, 2, 3, 4, 5}, three{3, 2, 1, 0, -1};
+  const Reduced reduced = reduce_in_memory(plan, {{one, {}}, {}, {three, {}}});
+  EXPECT_EQ(reduced.average, (std::vector<float>{2, 2, 2, 2, 2}));
+  EXPECT_GT(reduced.bytes_sent, 5 * 4);
+}
+
+class TinyTraining : public testing::Test {
+ protected:
+  TinyTraining() {
+    setting_.text = (std::filesystem::path(testing::TempDir()) / "convergence.txt").string();
+    std::ofstream out(setting_.text);
+    for (int i = 0; i < 300; ++i) out << "the quick brown fox jumps over the lazy dog " << i * i;
+    setting_.model = {ModelFamily::kGpt2, 1, 16, 2, 0, 0, 8, 256};
+    setting_.batch = 2;
+    setting_.steps = Steps(100);
+    setting_.eval_positions = 256;
+    setting_.points = 4;
+  }
+  Trajectory run(const std::string& name) {
+    for (const Arm& arm : all_arms(2)) {
+      if (arm.name == name) return train(setting_, arm, 4e-3, 1);
+    }
+    ADD_FAILURE() << "no arm " << name;
+    return {};
+  }
+  Setting setting_;
+};
+
+TEST_F(TinyTraining, EveryArmLearnsAndARunCanBeRepeated) {
+  for (const char* name : {"one worker", "ddp", "local_sgd H=10", "diloco H=10",
+                           "diloco H=25, int8", "diloco H=25, half of the rounds lost"}) {
+    const Trajectory run_of = run(name);
+    EXPECT_LT(run_of.final_loss(), 4.5) << name;  // log(256) = 5.5
+    EXPECT_EQ(run_of.curve.size(), 4u) << name;
+    EXPECT_EQ(run_of.final_loss(), run(name).final_loss()) << name;
+  }
+}
+
+TEST_F(TinyTraining, TheClipHoldsAnAttackerThatDestroysAPlainMean) {
+  const double clipped = run("diloco H=25, an attacker, clip").final_loss();
+  const double plain = run("diloco H=25, an attacker, no clip").final_loss();
+  EXPECT_TRUE(std::isfinite(clipped));
+  EXPECT_GT(plain, clipped);
+}
+
+TEST_F(TinyTraining, BytesFollowTheCodecAndTheRounds) {
+  const double ddp = run("ddp").bytes_per_step, every = run("diloco H=10").bytes_per_step;
+  EXPECT_NEAR(ddp / every, 10, 0.1);
+  EXPECT_NEAR(run("diloco H=25").bytes_per_step / run("diloco H=25, int4").bytes_per_step,
+              32 / 4.125, 0.3);
+}
+
+}  // namespace
+}  // namespace shoal::bench

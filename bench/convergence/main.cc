@@ -1,0 +1,77 @@
+// shoal-convergence: what `shoal-bench convergence` runs. A binary of its own, because it is the
+// only benchmark that needs libtorch in the same process.
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <stdexcept>
+
+#include <CLI/CLI.hpp>
+
+#include "bench/convergence/report.h"
+#include "trainer/torch_bridge.h"
+
+namespace shoal::bench {
+namespace {
+
+void write_file(const std::filesystem::path& path, const std::string& text) {
+  std::filesystem::create_directories(path.parent_path());
+  std::ofstream out(path);
+  out << text;
+  if (!out.flush()) throw std::runtime_error("cannot write " + path.string());
+}
+
+void add_options(CLI::App& app, CampaignOptions& o) {
+  app.add_option("--text", o.setting.text, "Training text, bytes; the end is held out")
+      ->required()
+      ->check(CLI::ExistingFile);
+  app.add_option("--workers", o.workers)->check(CLI::Range(std::int64_t{2}, std::int64_t{64}));
+  app.add_option_function<std::int64_t>(
+         "--steps", [&o](std::int64_t steps) { o.setting.steps = Steps(steps); },
+         "Inner steps of each worker [3000]")
+      ->check(CLI::Range(std::int64_t{100}, std::int64_t{1} << 30));
+  app.add_option("--seeds", o.seeds)->check(CLI::Range(std::int64_t{1}, std::int64_t{100}));
+  app.add_option("--batch", o.setting.batch, "Sequences per worker and step")
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{4096}));
+  app.add_option("--first-lr", o.first_lr, "Where the sweeps begin")->check(CLI::Range(1e-6, 1.0));
+  app.add_option("--layers", o.setting.model.layers)
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{64}));
+  app.add_option("--hidden", o.setting.model.hidden)
+      ->check(CLI::Range(std::int64_t{8}, std::int64_t{4096}));
+  app.add_option("--context", o.setting.model.context)
+      ->check(CLI::Range(std::int64_t{8}, std::int64_t{4096}));
+  app.add_option("--only", o.only, "Arms with this in their name, and those they are tuned as");
+}
+
+int run(int argc, char** argv) {
+  CampaignOptions options;
+  options.setting.model = {ModelFamily::kGpt2, 2, 64, 2, 0, 0, 32, 256};
+  CLI::App app("One small model, trained in every way: what each costs in loss and in bytes.");
+  app.name("shoal-bench convergence");
+  bool json = false;
+  std::string folder;
+  add_options(app, options);
+  app.add_flag("--json", json, "One JSON object");
+  app.add_option("--write", folder, "Writes convergence.md and images/convergence.svg there");
+  CLI11_PARSE(app, argc, argv);
+  const Status ready = trainer::prepare_device({});
+  if (!ready) throw std::runtime_error(to_string(ready.error()));
+  const auto results = run_campaign(
+      options, [](const std::string& line) { std::fprintf(stderr, "%s\n", line.c_str()); });
+  std::fputs((json ? json_of(options, results) : table_of(results)).c_str(), stdout);
+  if (folder.empty()) return 0;
+  write_file(std::filesystem::path(folder) / "convergence.md", markdown_of(options, results));
+  write_file(std::filesystem::path(folder) / "images" / "convergence.svg", svg_of(results));
+  return 0;
+}
+
+}  // namespace
+}  // namespace shoal::bench
+
+int main(int argc, char** argv) {
+  try {
+    return shoal::bench::run(argc, argv);
+  } catch (const std::exception& problem) {
+    std::fprintf(stderr, "error: %s\n", problem.what());
+    return 1;
+  }
+}
