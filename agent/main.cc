@@ -17,6 +17,7 @@
 
 #include "agent/host/device_probe.h"
 #include "agent/host/runtime.h"
+#include "wire/link_emulation.h"
 
 namespace shoal::agent {
 namespace {
@@ -29,6 +30,7 @@ struct Flags {
   std::vector<std::string> labels;
   int threads = 0;
   double speed = 1;
+  std::string emulated_link;
 };
 
 std::string default_data_dir() {
@@ -68,6 +70,10 @@ void declare(CLI::App& app, Flags& flags) {
       ->envname("SHOAL_AGENT_SPEED")
       ->check(CLI::Range(0.01, 1.0))
       ->capture_default_str();
+  app.add_option("--emulate-link", flags.emulated_link,
+                 "each trainer pretends to have this line, for trying out: "
+                 "up=200mbit,down=200mbit,rtt=80ms,jitter=5ms")
+      ->envname("SHOAL_AGENT_LINK");
   app.add_option("--host", flags.host,
                  "address that peers dial (default: the one towards the coordinator)");
   app.add_option("--peer-ports", flags.peer_ports, "one port per trainer out of this range; 0: any")
@@ -105,6 +111,15 @@ Result<std::vector<std::pair<std::string, std::string>>> read_labels(
   return labels;
 }
 
+Status check_link(const std::string& text) {
+  if (text.empty()) return {};
+  const auto link = wire::parse_link(text);
+  if (link.ok()) return {};
+  Error error = link.error();
+  error.field = "--emulate-link, " + error.field;
+  return error;
+}
+
 int threads_per_trainer(int wanted, std::size_t devices) {
   if (wanted > 0) return wanted;
   return std::max(
@@ -124,6 +139,7 @@ Result<HostOptions> host_options(const Flags& flags) {
   if (!labels.ok()) return labels.error();
   auto ports = parse_port_range(flags.peer_ports);
   if (!ports.ok()) return ports.error();
+  if (const Status link = check_link(flags.emulated_link); !link.ok()) return link.error();
   auto host = flags.host.empty() ? local_address_towards(flags.coordinator)
                                  : Result<std::string>(flags.host);
   if (!host.ok()) return host.error();

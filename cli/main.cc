@@ -92,6 +92,8 @@ class Tree {
     up->add_option("--threads", up_.threads, "per agent [the cores shared out]");
     up->add_option("--speeds", up_.speeds, "unequal agents: a share of full speed each, 1,0.5,0.25")
         ->delimiter(',');
+    up->add_option("--emulate-link", up_.emulated_link,
+                   "a slow line for each agent's trainers: up=200mbit,down=200mbit,rtt=80ms");
     up->add_flag("--detach", up_.detach, "leave it running; stop it with `shoal down`");
     CLI::App* down = leaf(&app_, "down", "stop what `shoal up --detach` left running",
                           [this] { return run_down(up_.data_dir, common_.json); });

@@ -128,6 +128,9 @@ Launch agent_launch(const UpLayout& layout, const UpOptions& options, int number
     const double speed = options.speeds.at(static_cast<std::size_t>(number - 1));
     command.insert(command.end(), {"--speed", std::to_string(speed)});
   }
+  if (!options.emulated_link.empty()) {
+    command.insert(command.end(), {"--emulate-link", options.emulated_link});
+  }
   return {name, std::move(command), layout.log(name), !options.detach};
 }
 

@@ -10,6 +10,7 @@
 #include "trainer/blas.h"
 #include "trainer/control.h"
 #include "trainer/worker.h"
+#include "wire/emulated_line.h"
 
 namespace shoal::trainer {
 namespace {
@@ -61,6 +62,17 @@ Result<DeviceChoice> device_from_environment() {
   if (!speed) return speed.error();
   return DeviceChoice{kind == "cuda" ? DeviceKind::kCuda : DeviceKind::kCpu, *index, *threads,
                       *speed};
+}
+
+// Nothing when no line is to be pretended.
+Result<std::shared_ptr<wire::EmulatedLine>> line_from_environment() {
+  const std::string text = environment("SHOAL_TRAINER_LINK", "");
+  if (text.empty()) return std::shared_ptr<wire::EmulatedLine>();
+  const auto options = wire::parse_link(text);
+  if (options.ok()) return std::make_shared<wire::EmulatedLine>(*options);
+  Error error = options.error();
+  error.field = "SHOAL_TRAINER_LINK: " + error.field;
+  return error;
 }
 
 int complain(const Error& error) {
@@ -125,7 +137,10 @@ int serve() {
   outer_opt::PeerNodeOptions options;
   options.bind = environment("SHOAL_TRAINER_BIND", options.bind);
   options.advertise_host = environment("SHOAL_TRAINER_HOST", "");
-  const auto pipeline = swarm::PipelineService::create();
+  auto line = line_from_environment();
+  if (!line) return complain(line.error());
+  options.line = *line;
+  const auto pipeline = swarm::PipelineService::create(options.line);
   options.services = {pipeline->grpc_service()};
   auto node = outer_opt::PeerNode::start(options);
   if (!node) return complain(node.error());

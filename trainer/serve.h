@@ -7,6 +7,7 @@
 //   SHOAL_TRAINER_KIND     cpu or cuda, cpu without it
 //   SHOAL_TRAINER_THREADS  CPU threads of this process, 1 without it
 //   SHOAL_TRAINER_SPEED    slows the device down to this share of its speed; 1 without it
+//   SHOAL_TRAINER_LINK     a slow line to pretend (wire/link_emulation.h); the real one without it
 //   SHOAL_TRAINER_BIND     host:port of the peer service, 127.0.0.1:0 without it
 //   SHOAL_TRAINER_HOST     what peers dial, the host of the former without it
 #pragma once

@@ -104,4 +104,14 @@ Instant LinkEmulation::down(Instant now, std::int64_t bytes) {
   return pass(down_free_, now, bytes, options_.down_bytes_per_s);
 }
 
+Instant LinkEmulation::up_free() {
+  const std::lock_guard lock(mutex_);
+  return up_free_;
+}
+
+Instant LinkEmulation::down_free() {
+  const std::lock_guard lock(mutex_);
+  return down_free_;
+}
+
 }  // namespace shoal::wire

@@ -1,8 +1,8 @@
 // A slow, distant line between processes of one machine: what it would do to the messages of one
 // process, as times. Bytes leave one after another at the line's rate, whoever sends them, and
 // arrive half a round trip later; what comes in shares the other direction in the same way. Nothing
-// is lost: a lossy line shows itself to TCP's users as delay. No clock, no thread of its own: the
-// sender holds a message back until the time that it is told here.
+// is lost: a lossy line shows itself to TCP's users as delay. No clock, no thread of its own:
+// emulated_line.h holds bytes back until the time that it is told here.
 #pragma once
 
 #include <cstdint>
@@ -37,6 +37,10 @@ class LinkEmulation {
   Instant up(Instant now, std::int64_t bytes);
   // When `bytes` that came out of the sender's line at `now` have passed the receiver's.
   Instant down(Instant now, std::int64_t bytes);
+
+  // When all that was sent, or has come, so far is through.
+  Instant up_free();
+  Instant down_free();
 
  private:
   static Instant pass(Instant& free, Instant now, std::int64_t bytes, double bytes_per_s);

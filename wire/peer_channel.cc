@@ -31,7 +31,7 @@ void set_common(const std::function<void(const char*, int)>& set, Duration keepa
 
 }  // namespace
 
-PeerChannel dial_peer(const std::string& address, Duration keepalive) {
+PeerChannel dial_peer(const std::string& address, Duration keepalive, EmulatedLine* line) {
   grpc::ChannelArguments arguments;
   set_common([&](const char* name, int value) { arguments.SetInt(name, value); }, keepalive);
   arguments.SetMaxReceiveMessageSize(kPeerMessageMax);
@@ -39,9 +39,9 @@ PeerChannel dial_peer(const std::string& address, Duration keepalive) {
   arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 5000);  // also the limit of a connect
   arguments.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);               // a stream is never repeated
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
-  if (const int fd = connect_locally(address, keepalive); fd >= 0) {
-    return {grpc::CreateCustomInsecureChannelFromFd(address, fd, arguments), true};
-  }
+  int fd = connect_locally(address, keepalive);
+  if (line != nullptr) fd = line->pass(fd >= 0 ? fd : begin_connect(address));
+  if (fd >= 0) return {grpc::CreateCustomInsecureChannelFromFd(address, fd, arguments), true};
   return {grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments), false};
 }
 

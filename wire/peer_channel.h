@@ -12,6 +12,7 @@
 #include <grpcpp/server_builder.h>
 
 #include "base/time.h"
+#include "wire/emulated_line.h"
 
 namespace shoal::wire {
 
@@ -25,8 +26,8 @@ struct PeerChannel {
 };
 
 // An idle or silent peer is pinged every `keepalive` and given up when it does not answer within
-// another `keepalive`.
-PeerChannel dial_peer(const std::string& address, Duration keepalive);
+// another `keepalive`. With a `line`, the connection goes over it.
+PeerChannel dial_peer(const std::string& address, Duration keepalive, EmulatedLine* line = nullptr);
 
 // The same for the accepting end.
 void configure_peer_server(grpc::ServerBuilder& builder, Duration keepalive);

@@ -231,6 +231,7 @@ class Runtime::Impl {
                                     std::string("SHOAL_TRAINER_KIND=") + to_string(device.kind),
                                     "SHOAL_TRAINER_THREADS=" + threads,
                                     "SHOAL_TRAINER_SPEED=" + std::to_string(options_.speed),
+                                    "SHOAL_TRAINER_LINK=" + options_.emulated_link,
                                     "SHOAL_TRAINER_BIND=" + join_address(listen_host, *port),
                                     "SHOAL_TRAINER_HOST=" + options_.core.host,
                                     "OPENBLAS_NUM_THREADS=" + threads,

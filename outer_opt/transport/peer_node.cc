@@ -21,6 +21,7 @@
 #include "outer_opt/transport/state_transfer.h"
 #include "proto/peer.grpc.pb.h"
 #include "wire/callback_queue.h"
+#include "wire/emulated_line.h"
 #include "wire/local_socket.h"
 #include "wire/peer_channel.h"
 
@@ -57,6 +58,9 @@ class PeerNodeImpl final : public PeerNode, public StreamKeeper {
   ~PeerNodeImpl() override;
 
   Status listen();
+  Status serve_on(const std::string& address, int* port);
+  Result<int> listen_over_tcp();
+  Result<int> listen_over_line();
   void listen_locally();
   std::string address() const override { return address_; }
   ReduceResult reduce(const ReducePlan& plan, ReplicaId self, const ReduceInput& input,
@@ -131,26 +135,43 @@ Status PeerNodeImpl::listen() {
                  "give the name or address of this host"};
   }
   wire::hold_callback_queue();
+  const auto port = options_.line ? listen_over_line() : listen_over_tcp();
+  if (!port.ok()) return port.error();
+  address_ = host + ":" + std::to_string(*port);
+  if (options_.local_sockets) listen_locally();
+  return {};
+}
+
+Status PeerNodeImpl::serve_on(const std::string& address, int* port) {
   grpc::ServerBuilder builder;
-  int port = 0;
-  builder.AddListeningPort(options_.bind, grpc::InsecureServerCredentials(), &port);
+  if (port != nullptr) {
+    builder.AddListeningPort(address, grpc::InsecureServerCredentials(), port);
+  }
   builder.RegisterService(&service_);
   for (grpc::Service* service : options_.services) builder.RegisterService(service);
   wire::configure_peer_server(builder, options_.keepalive);
   server_ = builder.BuildAndStart();
-  if (server_ == nullptr || port == 0) {
-    return Error{Code::kUnavailable, "cannot listen on " + options_.bind, "bind",
-                 "is the port taken? Port 0 takes a free one"};
-  }
-  address_ = host + ":" + std::to_string(port);
-  if (options_.local_sockets) listen_locally();
-  return {};
+  if (server_ != nullptr && (port == nullptr || *port != 0)) return {};
+  return Error{Code::kUnavailable, "cannot listen on " + address, "bind",
+               "is the port taken? Port 0 takes a free one"};
+}
+
+Result<int> PeerNodeImpl::listen_over_tcp() {
+  int port = 0;
+  if (Status status = serve_on(options_.bind, &port); !status.ok()) return status.error();
+  return port;
+}
+
+Result<int> PeerNodeImpl::listen_over_line() {
+  if (Status status = serve_on(options_.bind, nullptr); !status.ok()) return status.error();
+  return options_.line->listen(
+      options_.bind, [this](int fd) { grpc::AddInsecureChannelFromFd(server_.get(), fd); });
 }
 
 // Without a local socket, peers of this host take TCP like all others.
 void PeerNodeImpl::listen_locally() {
   auto local = wire::LocalListener::start(address_, options_.keepalive, [this](int fd) {
-    grpc::AddInsecureChannelFromFd(server_.get(), fd);
+    grpc::AddInsecureChannelFromFd(server_.get(), options_.line ? options_.line->pass(fd) : fd);
   });
   if (local.ok()) local_ = std::move(*local);
 }
@@ -162,6 +183,7 @@ PeerNodeImpl::~PeerNodeImpl() {
     idle_.wait(lock, [this] { return running_.empty(); });  // each ends within watch()'s bounds
   }
   local_.reset();
+  if (options_.line) options_.line->stop_listening();
   // A deadline in the past cancels what is left; OnCancel ends the waiting streams.
   if (server_ != nullptr) server_->Shutdown(std::chrono::system_clock::now());
 }
@@ -241,7 +263,7 @@ std::shared_ptr<grpc::Channel> PeerNodeImpl::channel_to(const std::string& addre
   // A channel that waits before it tries again would refuse the new attempt without a try.
   const bool usable = known.channel && !known.local &&
                       known.channel->GetState(false) != GRPC_CHANNEL_TRANSIENT_FAILURE;
-  if (!usable) known = wire::dial_peer(address, options_.keepalive);
+  if (!usable) known = wire::dial_peer(address, options_.keepalive, options_.line.get());
   return known.channel;
 }
 
@@ -323,8 +345,8 @@ Donor PeerNodeImpl::donor() {
 
 Status PeerNodeImpl::fetch_state(const std::string& address, ReplicaId donor, const RoundKey& key,
                                  StateSink& sink, std::stop_token stop) {
-  return fetch_state_from(wire::dial_peer(address, options_.keepalive).channel, donor, key, sink,
-                          stop);
+  const auto dialled = wire::dial_peer(address, options_.keepalive, options_.line.get());
+  return fetch_state_from(dialled.channel, donor, key, sink, stop);
 }
 
 }  // namespace

@@ -22,6 +22,9 @@
 namespace grpc {
 class Service;
 }
+namespace shoal::wire {
+class EmulatedLine;
+}
 
 namespace shoal::outer_opt {
 
@@ -32,7 +35,8 @@ struct PeerNodeOptions {
   Duration keepalive = seconds(4);      // a frozen peer is noticed after about two of these
   int sessions_max = 8;                 // attempts that peers may open before we know them
   bool local_sockets = true;            // also reachable by a Unix socket from the same host
-  std::vector<grpc::Service*> services;  // further ones on the same port; must outlive the node
+  std::shared_ptr<wire::EmulatedLine> line;  // all connections go over it; none: the real line
+  std::vector<grpc::Service*> services;      // further ones on the same port; must outlive the node
 };
 
 // The state of one replica at its last commit. The spans stay valid until the donor callback

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "outer_opt/transport/peer_node.h"
+#include "wire/emulated_line.h"
 
 namespace shoal::outer_opt {
 namespace {
@@ -49,6 +50,19 @@ TEST_F(Transfer, EverythingArrives) {
   EXPECT_EQ(am, adam_m);
   EXPECT_EQ(av, adam_v);
   EXPECT_EQ(sink.adam_step, 42);
+}
+
+TEST_F(Transfer, OverALineItTakesWhatTheLineGives) {
+  PeerNodeOptions options;
+  options.line = std::make_shared<wire::EmulatedLine>(wire::parse_link("down=40mbit").value());
+  joiner_node = PeerNode::start(options).value();
+  const auto start = std::chrono::steady_clock::now();
+  ASSERT_TRUE(fetch(ReplicaId(5), kKey).ok());
+  const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - start;
+  const double line_s = 4 * sizeof(float) * kValues / 5e6;
+  EXPECT_GT(spent.count(), 0.95 * line_s);
+  EXPECT_LT(spent.count(), 1.5 * line_s + 1);
+  EXPECT_EQ(av, adam_v);
 }
 
 TEST_F(Transfer, WrongReplicaAndWrongRound) {

@@ -47,10 +47,12 @@ LocalReplica::LocalReplica(const LocalOptions& options, ReplicaId id, StageIndex
       speed_(speed),
       changed_(std::move(changed)),
       compute_(timed(options, id, stage, speed)) {
-  wire::LinkOptions link = options.link;
-  if (!(link == wire::LinkOptions{})) link.seed = mix_seed(options.seed, id.n);
-  service_ = PipelineService::create(link);
   outer_opt::PeerNodeOptions node;
+  if (wire::LinkOptions link = options.link; !(link == wire::LinkOptions{})) {
+    link.seed = mix_seed(options.seed, id.n);
+    node.line = std::make_shared<wire::EmulatedLine>(link);
+  }
+  service_ = PipelineService::create(node.line);
   node.services = {service_->grpc_service()};
   node.keepalive = options.keepalive;
   node_ = outer_opt::PeerNode::start(node).value();

@@ -29,8 +29,10 @@ StageFacts facts(StageIndex stage, std::int64_t context) {
 
 // A process with one replica.
 struct Station {
-  explicit Station(const wire::LinkOptions& link = {}) : service(PipelineService::create(link)) {
+  explicit Station(const wire::LinkOptions& link = {}) {
     outer_opt::PeerNodeOptions options;
+    if (!(link == wire::LinkOptions{})) options.line = std::make_shared<wire::EmulatedLine>(link);
+    service = PipelineService::create(options.line);
     options.services = {service->grpc_service()};
     node = outer_opt::PeerNode::start(options).value();
   }

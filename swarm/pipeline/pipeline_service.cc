@@ -13,7 +13,7 @@ class Service final
     : public PipelineHost,
       public v1::PipelineService::WithRawCallbackMethod_Exchange<v1::PipelineService::Service> {
  public:
-  explicit Service(const wire::LinkOptions& link) : PipelineHost(link) {}
+  explicit Service(std::shared_ptr<wire::EmulatedLine> line) : PipelineHost(std::move(line)) {}
   grpc::Service* grpc_service() override { return this; }
 
   grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* Exchange(
@@ -33,11 +33,6 @@ class Service final
 };
 
 }  // namespace
-
-PipelineHost::PipelineHost(const wire::LinkOptions& link)
-    : context_{
-          std::make_shared<wire::TimerThread>(),
-          link == wire::LinkOptions{} ? nullptr : std::make_shared<wire::LinkEmulation>(link)} {}
 
 void PipelineHost::enter(ReplicaId replica, const std::shared_ptr<Neighbours>& neighbours) {
   std::vector<std::shared_ptr<AcceptedStream>> waited;
@@ -87,8 +82,8 @@ void PipelineHost::expire(AcceptedStream* stream) {
   stream->refuse({grpc::StatusCode::NOT_FOUND, to_string(stream->name().to) + " is not here"});
 }
 
-std::unique_ptr<PipelineService> PipelineService::create(const wire::LinkOptions& link) {
-  return std::make_unique<Service>(link);
+std::unique_ptr<PipelineService> PipelineService::create(std::shared_ptr<wire::EmulatedLine> line) {
+  return std::make_unique<Service>(std::move(line));
 }
 
 }  // namespace shoal::swarm

@@ -9,7 +9,7 @@
 
 #include "swarm/pipeline/neighbours.h"
 #include "swarm/pipeline/stage_runtime.h"
-#include "wire/link_emulation.h"
+#include "wire/emulated_line.h"
 
 namespace shoal::swarm {
 
@@ -21,7 +21,8 @@ class PipelineHost : public PipelineService, public StreamKeeper {
   // The one implementation that there is.
   static PipelineHost& of(PipelineService& service) { return static_cast<PipelineHost&>(service); }
 
-  explicit PipelineHost(const wire::LinkOptions& link);
+  explicit PipelineHost(std::shared_ptr<wire::EmulatedLine> line)
+      : context_{std::make_shared<wire::TimerThread>(), std::move(line)} {}
   ~PipelineHost() override { context_.timer->stop(); }
 
   const StreamContext& context() const { return context_; }

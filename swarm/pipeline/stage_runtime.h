@@ -13,7 +13,7 @@
 #include "base/result.h"
 #include "swarm/core/stage_session.h"
 #include "swarm/pipeline/stage_compute.h"
-#include "wire/link_emulation.h"
+#include "wire/emulated_line.h"
 
 namespace grpc {
 class Service;
@@ -25,8 +25,9 @@ namespace shoal::swarm {
 // server starts, outlives it; replicas come and go behind it.
 class PipelineService {
  public:
-  // `link`: the line that this process pretends to have; the default is the real one alone.
-  static std::unique_ptr<PipelineService> create(const wire::LinkOptions& link = {});
+  // `line`: what this process pretends to have, the same as its peer node's; none: the real one.
+  static std::unique_ptr<PipelineService> create(
+      std::shared_ptr<wire::EmulatedLine> line = nullptr);
   virtual ~PipelineService() = default;
   virtual grpc::Service* grpc_service() = 0;
 };

@@ -1,5 +1,4 @@
-// See stream.h. Messages that wait for the emulated line carry the time at which they come out of
-// it; the order within a stream stays, whatever the jitter says.
+// See stream.h.
 #include "swarm/pipeline/stream.h"
 
 #include <algorithm>
@@ -12,17 +11,12 @@ namespace shoal::swarm {
 namespace {
 
 constexpr std::size_t kMessageMax = 1 << 20;
-constexpr std::size_t kEmulatedMessageMax = 64 << 10;  // a line that is shared in small pieces
 // Credits bound what is under way far below this; a peer that stopped reading shows here.
 constexpr int kFramesWaitingMax = 64;  // with the owner; many more than its credits
 constexpr std::size_t kMessagesWaitingMax = 1 << 16;
 
 Instant instant(Clock::time_point time) {
   return {std::chrono::nanoseconds(time.time_since_epoch()).count()};
-}
-
-Clock::time_point time_point(Instant instant) {
-  return Clock::time_point(std::chrono::nanoseconds(instant.ns));
 }
 
 std::size_t size_of(const Slices& slices) {
@@ -77,9 +71,9 @@ void Stream::send(const FrameHeader& header, const Slices& body) {
   SHOAL_CHECK(size == kFrameHeaderSize + header.body_size);
   bool full = false;
   {
-    Lock lock(mutex_);
+    const Lock lock(mutex_);
     if (over_) return;
-    enqueue(std::move(slices), size, lock);
+    enqueue(std::move(slices), size);
     counters_.forwards += header.kind == FrameKind::kForward;
     full = queue_.size() > kMessagesWaitingMax;
   }
@@ -87,19 +81,13 @@ void Stream::send(const FrameHeader& header, const Slices& body) {
   drive();
 }
 
-void Stream::enqueue(Slices slices, std::size_t size, Lock&) {
-  const std::size_t limit = context_.link ? kEmulatedMessageMax : kMessageMax;
-  const auto now = Clock::now();
+void Stream::enqueue(Slices slices, std::size_t size) {
   counters_.sent += static_cast<std::int64_t>(size);
-  if (!context_.link && size <= limit) return queue_.push_back({std::move(slices), now});
+  if (size <= kMessageMax) return queue_.push_back(std::move(slices));
   std::size_t index = 0, at = 0;
   for (std::size_t left = size; left > 0;) {
-    const std::size_t n = std::min(left, limit);
-    if (context_.link) {
-      const Instant out = context_.link->up(instant(now), static_cast<std::int64_t>(n));
-      last_due_ = std::max(last_due_, time_point(out));
-    }
-    queue_.push_back({cut(slices, index, at, n), context_.link ? last_due_ : now});
+    const std::size_t n = std::min(left, kMessageMax);
+    queue_.push_back(cut(slices, index, at, n));
     left -= n;
   }
 }
@@ -136,31 +124,15 @@ bool Stream::step(Lock& lock) {
 
 bool Stream::write_next(Lock& lock) {
   if (writing_ || queue_.empty()) return false;
-  if (context_.link && Clock::now() < queue_.front().due) {
-    if (!timer_set_) timer_set_ = true, wake_at(queue_.front().due);
-    return false;
-  }
-  const Message message = std::move(queue_.front());
+  const Slices message = std::move(queue_.front());
   queue_.pop_front();
   writing_ = true;
   ++starting_;
   lock.unlock();
-  start_write(grpc::ByteBuffer(message.slices.data(), message.slices.size()));
+  start_write(grpc::ByteBuffer(message.data(), message.size()));
   lock.lock();
   --starting_;
   return true;
-}
-
-void Stream::wake_at(Clock::time_point when) {
-  context_.timer->at(when, [weak = weak_from_this()] {
-    const auto self = weak.lock();
-    if (!self) return;
-    {
-      const Lock lock(self->mutex_);
-      self->timer_set_ = false;
-    }
-    self->drive();
-  });
 }
 
 // Brings a stream that is over to its end: cancelled once, finished when nothing is with gRPC.
@@ -226,16 +198,6 @@ void Stream::on_read(bool ok, grpc::ByteBuffer& message) {
     return drive();
   }
   message.Clear();
-  const auto size = static_cast<std::int64_t>(size_of(slices));
-  if (context_.link) {
-    const Instant now = instant(Clock::now()), out = context_.link->down(now, size);
-    if (now < out) {
-      context_.timer->at(time_point(out), [self = shared_from_this(), slices = std::move(slices)] {
-        self->take_in(slices);
-      });
-      return;
-    }
-  }
   take_in(slices);
 }
 

@@ -1,6 +1,6 @@
 // One end of a stream between two replicas: frames in, frames out, on gRPC's callback API. Frames
-// are cut into messages of at most 1 MiB and put together again; pings are answered here; bytes
-// pass the emulated line, if there is one. What frames mean is the owner's business.
+// are cut into messages of at most 1 MiB and put together again; pings are answered here. What
+// frames mean is the owner's business.
 //
 // As in outer_opt/transport/reduce_call.h, every callback ends in drive(), which does one thing
 // after another under the lock and leaves it for the calls into gRPC, because those may call back.
@@ -20,7 +20,7 @@
 #include <grpcpp/support/slice.h>
 
 #include "swarm/pipeline/frame.h"
-#include "wire/link_emulation.h"
+#include "wire/emulated_line.h"
 #include "wire/timer_thread.h"
 
 namespace shoal::swarm {
@@ -44,7 +44,7 @@ class StreamOwner {
 // What all streams of one process share.
 struct StreamContext {
   std::shared_ptr<wire::TimerThread> timer;
-  std::shared_ptr<wire::LinkEmulation> link;  // may be null
+  std::shared_ptr<wire::EmulatedLine> line;  // of the connections that are dialled; may be null
 };
 
 struct StreamCounters {
@@ -90,10 +90,6 @@ class Stream : public std::enable_shared_from_this<Stream> {
   virtual void finish() = 0;  // the last call; the stream goes away on its own
 
  private:
-  struct Message {
-    Slices slices;
-    Clock::time_point due;
-  };
   struct Incoming {  // the frame that is being put together
     FrameHeader header;
     Slices slices;
@@ -104,8 +100,7 @@ class Stream : public std::enable_shared_from_this<Stream> {
   bool step(Lock& lock);
   bool write_next(Lock& lock);
   bool settle(Lock& lock);
-  void enqueue(Slices slices, std::size_t size, Lock& lock);
-  void wake_at(Clock::time_point when);
+  void enqueue(Slices slices, std::size_t size);
   void take_in(const Slices& message);
   bool append(const Slices& message);
   void complete();
@@ -116,16 +111,14 @@ class Stream : public std::enable_shared_from_this<Stream> {
 
   std::mutex mutex_;
   std::shared_ptr<StreamOwner> owner_;  // none: not begun, closed, or ended
-  std::deque<Message> queue_;
-  Clock::time_point last_due_{};
+  std::deque<Slices> queue_;
   StreamCounters counters_;
   std::optional<Incoming> incoming_;  // touched by the one reader at a time only
   bool opening_;                      // dialled: no answer yet
   bool reading_ = false, writing_ = false;
   bool over_ = false, cancelled_ = false, finished_ = false, bad_frame_ = false;
   std::string why_;
-  int waiting_ = 0;  // frames with the owner; too many: no further read
-  bool timer_set_ = false;
+  int waiting_ = 0;   // frames with the owner; too many: no further read
   int starting_ = 0;  // threads about to call into gRPC
 };
 

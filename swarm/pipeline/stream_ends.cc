@@ -84,8 +84,8 @@ std::optional<StreamName> name_of(const grpc::CallbackServerContext& context) {
 
 std::shared_ptr<Stream> stream_to(const std::string& address, const StreamName& name,
                                   const StreamContext& context, Duration keepalive) {
-  return std::make_shared<DialledStream>(context, name,
-                                         wire::dial_peer(address, keepalive).channel);
+  const auto dialled = wire::dial_peer(address, keepalive, context.line.get());
+  return std::make_shared<DialledStream>(context, name, dialled.channel);
 }
 
 // ---- accepted streams
