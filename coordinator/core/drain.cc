@@ -8,6 +8,7 @@
 #include "coordinator/core/membership.h"
 #include "coordinator/core/replicas.h"
 #include "coordinator/core/rounds.h"
+#include "coordinator/core/standing.h"
 
 namespace shoal::coordinator {
 namespace {
@@ -24,6 +25,7 @@ void cordon(Turn& turn, AgentId id) {
 }
 
 void uncordon(Turn& turn, AgentId id) {
+  forgive(turn, id);
   const AgentRecord& agent = turn.state().agents.at(id);
   const bool draining = agent.state == AgentState::kDraining;
   if (!agent.cordoned && !draining) return;
@@ -101,14 +103,15 @@ void release_drained(Turn& turn, JobId job) {
     release_replica(turn, id, ReleaseReason::kDraining);
     leave_round(turn, leaving);
     leave_checkpoints(turn, leaving);
-    if (works(turn.state(), leaving.agent)) continue;
+    const bool draining = turn.state().agents.at(leaving.agent).state == AgentState::kDraining;
+    if (!draining || works(turn.state(), leaving.agent)) continue;
     say(turn, leaving.agent, event_kind::kAgentDrained, "is drained: it has no replica any more");
   }
 }
 
 bool is_leaving(const State& state, const ReplicaRecord& replica) {
   const AgentRecord* agent = state.agents.find(replica.agent);
-  return agent != nullptr && agent->state == AgentState::kDraining;
+  return agent != nullptr && (agent->state == AgentState::kDraining || is_quarantined(*agent));
 }
 
 }  // namespace shoal::coordinator

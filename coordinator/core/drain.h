@@ -17,7 +17,8 @@ void on_command_agent(Turn& turn, const CommandAgent& command);
 // Lets go what may go now; called at every look at a job.
 void release_drained(Turn& turn, JobId job);
 
-// It will be let go as soon as the rules permit: another one may take its place.
+// It will be let go as soon as the rules permit, because its agent is drained or quarantined:
+// another one may take its place.
 bool is_leaving(const State& state, const ReplicaRecord& replica);
 
 }  // namespace shoal::coordinator

@@ -6,9 +6,11 @@
 #include "coordinator/core/data_ledger.h"
 #include "coordinator/core/event_kinds.h"
 #include "coordinator/core/machines.h"
+#include "coordinator/core/membership.h"
 #include "coordinator/core/pipeline_view.h"
 #include "coordinator/core/quorum.h"
 #include "coordinator/core/replicas.h"
+#include "coordinator/core/standing.h"
 
 namespace shoal::coordinator {
 namespace {
@@ -66,6 +68,38 @@ double median(std::vector<double> values) {
   return n % 2 == 1 ? values[n / 2] : (values[n / 2 - 1] + values[n / 2]) / 2;
 }
 
+// Rejects norms far above the median, where there are enough members to know who is the odd one.
+std::vector<double> reject_outliers(Turn& turn, const RoundKey& key,
+                                    const std::vector<ReplicaId>& members,
+                                    std::vector<double> norms) {
+  const Options& options = turn.options();
+  if (norms.size() < static_cast<std::size_t>(options.outlier_members_min)) return norms;
+  const double limit = options.outlier_factor * median(norms);
+  for (const ReplicaId replica : members) {
+    ContributionRecord& contribution = turn.contribution(key, replica);
+    if (contribution.weight <= 0 || contribution.report.norm <= limit) continue;
+    contribution.reject_reason = RejectReason::kOutlier;
+    contribution.weight = 0;
+  }
+  std::erase_if(norms, [&](double norm) { return norm > limit; });
+  return norms;
+}
+
+// When most of the stage is sound, what was rejected is held against its agents.
+void strike_the_odd_ones(Turn& turn, const RoundKey& key, const std::vector<ReplicaId>& members) {
+  std::vector<std::pair<AgentId, RejectReason>> odd;
+  std::size_t sound = 0;
+  for (const ReplicaId replica : members) {
+    const auto& contribution = turn.state().contributions.at({key, replica});
+    sound += contribution.weight > 0;
+    if (is_strike(contribution.reject_reason)) {
+      odd.emplace_back(contribution.agent, contribution.reject_reason);
+    }
+  }
+  if (sound < odd.size()) return;
+  for (const auto& [agent, reason] : odd) strike(turn, agent, reason);
+}
+
 // Of one stage. Weights are tokens; a norm above the median is clipped to it (DESIGN: median norm /
 // its norm). False: nobody has a usable contribution.
 bool weigh(Turn& turn, const RoundKey& key, const std::vector<ReplicaId>& members) {
@@ -79,6 +113,8 @@ bool weigh(Turn& turn, const RoundKey& key, const std::vector<ReplicaId>& member
     contribution.weight = usable ? static_cast<double>(contribution.report.tokens.n) : 0.0;
     if (usable) norms.push_back(contribution.report.norm);
   }
+  norms = reject_outliers(turn, key, members, std::move(norms));
+  strike_the_odd_ones(turn, key, members);
   if (norms.empty()) return false;
   const double typical = median(std::move(norms));
   for (const ReplicaId replica : members) {
