@@ -19,9 +19,9 @@ enum class Tokenizer {
 };  // text files as bytes; .bin files of little-endian uint16
 enum class Schedule { kCosine, kConstant };  // after the warm-up
 enum class Precision { kFp32, kBf16 };
-// none: one agent alone. diloco: inner AdamW, outer Nesterov on averaged pseudo-gradients. local_sgd:
-// parameters are averaged (outer lr 1, no momentum). ddp: gradients are averaged at every inner
-// step, the baseline.
+// none: one agent alone. diloco: inner AdamW, outer Nesterov on averaged pseudo-gradients.
+// local_sgd: parameters are averaged (outer lr 1, no momentum). ddp: gradients are averaged at
+// every inner step, the baseline.
 enum class SyncAlgorithm { kNone, kDiloco, kLocalSgd, kDdp };
 // Who sends what to whom in a reduce (outer_opt/core/*_session.h); auto: chosen at each seal by
 // member count, bandwidths and codec. The order is that of the numbers on the wire.
