@@ -5,6 +5,7 @@
 #include "base/check.h"
 #include "coordinator/core/checkpoints.h"
 #include "coordinator/core/data_ledger.h"
+#include "coordinator/core/drain.h"
 #include "coordinator/core/event_kinds.h"
 #include "coordinator/core/machines.h"
 #include "coordinator/core/pipeline_view.h"
@@ -179,6 +180,7 @@ void commit(Turn& turn, const RoundKey& key, const std::vector<Digest>& averages
   const RoundKey before{key.job, key.lineage, job.committed_round};
   advance_job_to(turn, key);
   if (turn.state().rounds.contains(before)) turn.drop_round(before);
+  release_drained_at_commit(turn, key.job);
 
   std::vector<ReplicaId> followers;
   for (const ReplicaId replica : all_members(turn.state(), key)) {

@@ -57,16 +57,23 @@ std::int64_t others_of_stage(const State& state, const ReplicaRecord& leaving) {
 
 bool may_go(const Turn& turn, const ReplicaRecord& replica) {
   const JobRecord& job = turn.state().jobs.at(replica.job);
-  if (!is_leaving(turn.state(), replica)) return false;
-  const bool at_commit = job.phase == JobPhase::kTraining && turn.now() == job.committed_at;
-  if (!is_loading(replica) && !at_commit) return false;
-  return others_of_stage(turn.state(), replica) >=
-         std::max<std::int64_t>(1, job.spec.swarm.min_replicas);
+  return is_leaving(turn.state(), replica) &&
+         others_of_stage(turn.state(), replica) >=
+             std::max<std::int64_t>(1, job.spec.swarm.min_replicas);
 }
 
 bool works(const State& state, AgentId agent) {
   return std::any_of(state.replicas.begin(), state.replicas.end(),
                      [&](const auto& entry) { return entry.second.agent == agent; });
+}
+
+void let_go(Turn& turn, const ReplicaRecord replica) {
+  release_replica(turn, replica.id, ReleaseReason::kDraining);
+  leave_round(turn, replica);
+  leave_checkpoints(turn, replica);
+  const bool draining = turn.state().agents.at(replica.agent).state == AgentState::kDraining;
+  if (!draining || works(turn.state(), replica.agent)) return;
+  say(turn, replica.agent, event_kind::kAgentDrained, "is drained: it has no replica any more");
 }
 
 }  // namespace
@@ -96,16 +103,18 @@ void on_command_agent(Turn& turn, const CommandAgent& command) {
   turn.reply(command.request, JobId());
 }
 
-void release_drained(Turn& turn, JobId job) {
+void release_drained_loaders(Turn& turn, JobId job) {
   for (const ReplicaId id : live_replicas(turn.state(), job)) {
-    const ReplicaRecord leaving = turn.state().replicas.at(id);
-    if (!may_go(turn, leaving)) continue;
-    release_replica(turn, id, ReleaseReason::kDraining);
-    leave_round(turn, leaving);
-    leave_checkpoints(turn, leaving);
-    const bool draining = turn.state().agents.at(leaving.agent).state == AgentState::kDraining;
-    if (!draining || works(turn.state(), leaving.agent)) continue;
-    say(turn, leaving.agent, event_kind::kAgentDrained, "is drained: it has no replica any more");
+    const ReplicaRecord& replica = turn.state().replicas.at(id);
+    if (is_loading(replica) && may_go(turn, replica)) let_go(turn, replica);
+  }
+}
+
+void release_drained_at_commit(Turn& turn, JobId job) {
+  if (turn.state().jobs.at(job).phase != JobPhase::kTraining) return;
+  for (const ReplicaId id : holders(turn.state(), turn.state().jobs.at(job))) {
+    const ReplicaRecord& replica = turn.state().replicas.at(id);
+    if (may_go(turn, replica)) let_go(turn, replica);
   }
 }
 

@@ -14,8 +14,11 @@ namespace shoal::coordinator {
 // Each is idempotent; kNotFound, kConflict for an agent that is gone.
 void on_command_agent(Turn& turn, const CommandAgent& command);
 
-// Lets go what may go now; called at every look at a job.
-void release_drained(Turn& turn, JobId job);
+// Lets go what loads for nothing; called at every look at a job.
+void release_drained_loaders(Turn& turn, JobId job);
+// A round of this job is being committed: lets go what may go, before the next round enlists
+// anybody.
+void release_drained_at_commit(Turn& turn, JobId job);
 
 // It will be let go as soon as the rules permit, because its agent is drained or quarantined:
 // another one may take its place.

@@ -339,7 +339,7 @@ void advance_once(Turn& turn, JobId id) {
   check_load_limits(turn, id);
   check_checkpoint_limits(turn, id);
   if (give_up(turn, id)) return;
-  release_drained(turn, id);
+  release_drained_loaders(turn, id);
   place(turn, id);
   advance_phase(turn, id);
   if (!is_terminal(job_of(turn, id).phase)) refresh_view(turn, id);

@@ -148,6 +148,24 @@ TEST(Pipelines, AStageWithoutReplicasTakesOneFromAnother) {
   EXPECT_EQ(rig.job(JobId(1)).phase, JobPhase::kTraining);
 }
 
+// Nothing was trained yet, and without a move it would gather for ever.
+TEST(Pipelines, AJobThatGathersTakesAReplicaFromAnotherStage) {
+  Rig rig;
+  rig.adopt(two_stages());
+  const auto a = rig.join("a"), b = rig.join("b");
+  rig.wait(seconds(3));
+  const auto late = rig.join("late");
+  rig.load(late);
+  const StageIndex crowded = rig.last<Assign>(late)->stage;
+  const auto lost = rig.last<Assign>(a)->stage == crowded ? b : a;
+  rig.say(lost, Goodbye{"stopped"});
+  EXPECT_EQ(rig.last<Assign>(late)->stage, 1 - crowded);
+  rig.load(late);
+  rig.load(lost == a ? b : a);
+  rig.wait(seconds(3));
+  EXPECT_EQ(rig.job(JobId(1)).phase, JobPhase::kTraining);
+}
+
 TEST(Pipelines, ADryRunAnswersWithThePlan) {
   Rig rig;
   rig.input(SubmitJob{RequestId{1}, small_job(), true});

@@ -166,7 +166,6 @@ std::string why_no_device_fits(const Turn& turn, const JobSpec& spec) {
 
 void move_in_emergency(Turn& turn, JobId id) {
   const JobRecord& job = turn.state().jobs.at(id);
-  if (job.phase != JobPhase::kTraining && job.phase != JobPhase::kStalled) return;
   for (const swarm::Move& move : decide_emergency(placement_input(turn, job))) {
     carry_out(turn, move);
   }

@@ -9,7 +9,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "swarm/core/microbatch_ledger.h"
+#include "swarm/core/retry_budget.h"
 #include "swarm/core/stage_session.h"
 
 namespace shoal::swarm {

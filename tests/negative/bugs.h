@@ -33,6 +33,8 @@ enum class Bug {
   kMixedCheckpoint,     // the last part of a checkpoint is of an earlier round
   kLostViews,           // now and then a view is not sent
   kSameView,            // every view has the number 1
+  kForgottenCordon,     // the core is never told of a cordon
+  kHastyDrain,          // a drained agent lets go in the middle of a round
 };
 
 struct PlantedBug {

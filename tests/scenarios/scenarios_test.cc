@@ -127,6 +127,16 @@ TEST(Scenario, AUserCancelsAndTheDevicesAreFreeForTheNextJob) {
   EXPECT_TRUE(cluster.until_phase(JobPhase::kCompleted)) << cluster.objection();
 }
 
+TEST(Scenario, AnAgentThatBootsInTheInstantOfItsCrashDoesNotHearOfItsOldTrainer) {
+  Cluster cluster(3);
+  cluster.submit(Cluster::small_job(8));
+  ASSERT_TRUE(cluster.until_round(2)) << cluster.objection();
+  cluster.host(1).crash(true);
+  cluster.host(1).boot();
+  ASSERT_TRUE(cluster.until([&] { return cluster.serving() == 3; })) << cluster.objection();
+  EXPECT_TRUE(cluster.until_phase(JobPhase::kCompleted)) << cluster.objection();
+}
+
 // ---- pipelines
 
 JobSpec pipeline(std::int64_t stages, std::int64_t rounds) {

@@ -97,6 +97,8 @@ class Checker {
   virtual const char* name() const = 0;
 
   virtual void submitted(const JobSpec&) {}
+  // The operator has the answer that the agent is out of work, or asks for it to be put back.
+  virtual void commanded(AgentId, coordinator::AgentVerb) {}
   virtual void emitted(const Emitted&) {}
   virtual void durable(const Record&, const Tables& /*before it*/) {}
   virtual void written(const Tables&) {}  // a whole batch is durable

@@ -43,6 +43,7 @@ void CoordinatorProcess::crash() {
   process_.kill();
   effects_until_crash_ = 0;
   steps_.clear();
+  commands_.clear();
   armed_.reset();
   core_.reset();
   store_.crash(sim_.misbehave(Bug::kLostFsync));
@@ -162,6 +163,31 @@ void CoordinatorProcess::cancel(JobId job) {
   if (alive()) input(CancelJob{RequestId{++requests_}, job});
 }
 
+void CoordinatorProcess::command(AgentId agent, AgentVerb verb) {
+  const bool waits = std::any_of(commands_.begin(), commands_.end(),
+                                 [&](const auto& entry) { return entry.second.agent == agent; });
+  if (!alive() || waits) return;
+  if (verb == AgentVerb::kUncordon) sim_.observe(&Checker::commanded, agent, verb);
+  const CommandAgent command{RequestId{++requests_}, agent, verb};
+  commands_[command.request.n] = command;
+  CommandAgent told = command;
+  if (verb == AgentVerb::kCordon && sim_.misbehave(Bug::kForgottenCordon)) {
+    told.verb = AgentVerb::kUncordon;
+  }
+  input(told);
+}
+
+void CoordinatorProcess::replied(const Reply& reply) {
+  sim_.log(reply.result.ok() ? "reply " + to_string(reply.result.value())
+                             : "reply " + reply.result.error().message);
+  const auto command = commands_.find(reply.request.n);
+  if (command == commands_.end()) return;
+  const CommandAgent done = command->second;
+  commands_.erase(command);
+  if (!reply.result.ok() || done.verb == AgentVerb::kUncordon) return;
+  sim_.observe(&Checker::commanded, done.agent, done.verb);
+}
+
 bool CoordinatorProcess::uploaded(const agent::CheckpointPartId& part,
                                   const CheckpointFiles& files) {
   if (!alive()) return false;
@@ -245,8 +271,7 @@ void CoordinatorProcess::perform_one(const Step& step, const Effect& effect) {
   } else if (const auto* disconnect = std::get_if<Disconnect>(&effect)) {
     network_.close_by_coordinator(disconnect->connection);
   } else if (const auto* reply = std::get_if<Reply>(&effect)) {
-    sim_.log(reply->result.ok() ? "reply " + to_string(reply->result.value())
-                                : "reply " + reply->result.error().message);
+    replied(*reply);
   } else if (const auto* gone = std::get_if<DeleteCheckpointFiles>(&effect)) {
     files_.erase(files_.lower_bound({gone->checkpoint, 0}),
                  files_.upper_bound({gone->checkpoint, INT32_MAX}));
@@ -259,6 +284,9 @@ void CoordinatorProcess::send(const Step& step, const Send& send) {
   sim_.observe(&Checker::sent,
                Sent{step.number, step.next - 1, "host " + std::to_string(host), send.message},
                tables());
+  if (const auto* release = std::get_if<Release>(&send.message)) {
+    ++sim_.transitions[std::string("release ") + to_string(release->reason)];
+  }
   const std::string line = describe(send.message);
   if (!line.empty()) sim_.log("C> host " + std::to_string(host) + " " + line);
   network_.send_down(send.connection, send.message);
@@ -336,6 +364,23 @@ void CoordinatorProcess::mutate_views(Effects& effects) {
   }
 }
 
+// A drained agent is told to let go at once, in the middle of a round.
+void CoordinatorProcess::release_hastily(Effects& effects) {
+  Effects sends;
+  for (const Effect& effect : effects) {
+    const auto* persist = std::get_if<Persist>(&effect);
+    const auto* agent = persist == nullptr ? nullptr : std::get_if<AgentRecord>(&persist->record);
+    if (agent == nullptr || agent->state != AgentState::kDraining) continue;
+    for (const auto& [id, replica] : tables().replicas) {
+      const auto connection = heard_on_.find(id);
+      if (replica.agent != agent->id || is_terminal(replica.state)) continue;
+      if (connection == heard_on_.end() || !sim_.misbehave(Bug::kHastyDrain)) continue;
+      sends.push_back(Send{connection->second, Release{id, ReleaseReason::kDraining}});
+    }
+  }
+  effects.insert(effects.end(), sends.begin(), sends.end());
+}
+
 void CoordinatorProcess::mutate(Effects& effects) {
   if (sim_.bug == Bug::kDropPersist && prng_.chance(0.02)) {
     const auto persist = std::find_if(effects.begin(), effects.end(), [](const Effect& e) {
@@ -345,6 +390,7 @@ void CoordinatorProcess::mutate(Effects& effects) {
     if (persist != effects.end() && sim_.misbehave(sim_.bug)) effects.erase(persist);
   }
   mutate_views(effects);
+  if (sim_.bug == Bug::kHastyDrain) release_hastily(effects);
   for (Effect& effect : effects) {
     if (auto* persist = std::get_if<Persist>(&effect)) mutate_record(persist->record);
     auto* send = std::get_if<Send>(&effect);

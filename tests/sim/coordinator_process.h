@@ -45,6 +45,8 @@ class CoordinatorProcess final : public CoordinatorEnd {
 
   void submit(const JobSpec& spec);
   void cancel(JobId job);
+  // Not heard while the answer to an earlier command for this agent is due.
+  void command(AgentId agent, coordinator::AgentVerb verb);
   // The service has got the files of one stage; false: the process is not there.
   bool uploaded(const agent::CheckpointPartId& part, const CheckpointFiles& files);
   void upload_given_up(const agent::CheckpointPartId& part);
@@ -71,11 +73,13 @@ class CoordinatorProcess final : public CoordinatorEnd {
   void forge_votes(const Vote& vote, ReplicaId voter);
   void mix_cut(Record& record);
   void mutate_views(coordinator::Effects& effects);
+  void release_hastily(coordinator::Effects& effects);
   bool needed(ReplicaId id) const;
   void write(Step& step);
   void perform();
   void perform_one(const Step& step, const coordinator::Effect& effect);
   void send(const Step& step, const coordinator::Send& send);
+  void replied(const coordinator::Reply& reply);
   void arm();
   void durable(const Record& record, const Tables& before);
   void compare();
@@ -89,6 +93,7 @@ class CoordinatorProcess final : public CoordinatorEnd {
   std::deque<Step> steps_;
   std::int64_t step_count_ = 0, compare_in_ = 1;
   std::uint64_t requests_ = 0;
+  std::map<std::uint64_t, coordinator::CommandAgent> commands_;  // unanswered, by request
   std::optional<Instant> armed_;
   std::int64_t same_instant_ = 0;
   Instant last_instant_;

@@ -51,6 +51,10 @@ const char* to_string(Fault fault) {
       return "agent_drain";
     case Fault::kReplicaError:
       return "replica_error";
+    case Fault::kOperatorCordon:
+      return "operator_cordon";
+    case Fault::kOperatorDrain:
+      return "operator_drain";
   }
   return "unknown";
 }

@@ -33,8 +33,11 @@ enum class Fault {
   kUserCancel,
   kAgentDrain,    // SIGTERM: it leaves in order, and comes back later
   kReplicaError,  // a trainer gives up its replica (out of memory, …) and lives on
+  // The operator takes an agent out of work, and puts it back later.
+  kOperatorCordon,
+  kOperatorDrain,
 };
-inline constexpr std::size_t kFaults = static_cast<std::size_t>(Fault::kReplicaError) + 1;
+inline constexpr std::size_t kFaults = static_cast<std::size_t>(Fault::kOperatorDrain) + 1;
 
 const char* to_string(Fault fault);
 

@@ -8,6 +8,13 @@ namespace shoal::sim {
 
 using namespace agent;
 
+namespace {
+
+constexpr Duration kPipe = microseconds(200);
+constexpr Duration kExitSeen = milliseconds(5);  // until the daemon has waited for the process
+
+}  // namespace
+
 Host::Host(Sim& sim, Network& network, PeerNetwork& peers, CoordinatorProcess& coordinator,
            int index)
     : sim_(sim),
@@ -60,6 +67,7 @@ void Host::crash(bool lose_disk) {
   if (!process_.alive()) return;
   collect_transitions();
   process_.kill();
+  ++life_;
   core_.reset();
   armed_.reset();
   network_.agent_died(*this);
@@ -103,12 +111,12 @@ void Host::trainer_attached(TrainerId trainer, const TrainerReady& ready) {
   later(TrainerAttached{trainer, ready});
 }
 void Host::trainer_said(TrainerId trainer, const FromTrainer& message) {
-  later(TrainerSaid{trainer, message});
+  process_.after(kPipe, [this, trainer, message] { input(TrainerSaid{trainer, message}); });
 }
 void Host::trainer_exited(TrainerId trainer, const ProcessExit& exit) {
   sim_.log("T host " + std::to_string(index_) + " trainer " + std::to_string(trainer.slot) +
            " exits");
-  later(TrainerExited{trainer, exit});
+  process_.after(kExitSeen, [this, trainer, exit] { input(TrainerExited{trainer, exit}); });
 }
 
 void Host::input(const Input& input) {

@@ -37,6 +37,7 @@ class Host final : public AgentEnd, public TrainerOwner {
   std::vector<std::unique_ptr<Trainer>>& trainers() { return trainers_; }
 
   int host() const override { return index_; }
+  std::uint64_t life() const override { return life_; }
   void link_up(agent::LinkId link) override;
   void link_down(agent::LinkId link, const Error& error) override;
   void coordinator_said(agent::LinkId link, const ToAgent& message) override;
@@ -67,7 +68,7 @@ class Host final : public AgentEnd, public TrainerOwner {
   Process process_;
   Prng prng_;
   const int index_;
-  std::uint64_t life_ = 0;
+  std::uint64_t life_ = 0;                          // counts boots and deaths
   std::string uid_;                                 // on disk
   std::map<std::string, CheckpointFiles> folders_;  // on disk
   std::unique_ptr<agent::Agent> core_;

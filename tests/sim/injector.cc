@@ -87,6 +87,9 @@ void FaultInjector::strike(Fault fault) {
       return crash_coordinator(fault);
     case Fault::kUserCancel:
       return cancel_job();
+    case Fault::kOperatorCordon:
+    case Fault::kOperatorDrain:
+      return take_out_of_work(fault);
     case Fault::kStreamLoss:
     case Fault::kPartitionCoordinator:
     case Fault::kPartitionOneWay:
@@ -172,6 +175,22 @@ void FaultInjector::cancel_job() {
   const JobId job = live[prng_.below(live.size())];
   sim_.strike(Fault::kUserCancel, to_string(job));
   world_.coordinator().cancel(job);
+}
+
+// An operator does not take a second agent out before the first one is back.
+void FaultInjector::take_out_of_work(Fault fault) {
+  std::vector<AgentId> there;
+  for (const auto& [id, agent] : world_.tables().agents) {
+    if (agent.cordoned) return;
+    if (agent.state != coordinator::AgentState::kGone) there.push_back(id);
+  }
+  if (there.empty() || !world_.coordinator().alive()) return;
+  const AgentId agent = there[prng_.below(there.size())];
+  sim_.strike(fault, to_string(agent));
+  const bool drain = fault == Fault::kOperatorDrain;
+  world_.coordinator().command(
+      agent, drain ? coordinator::AgentVerb::kDrain : coordinator::AgentVerb::kCordon);
+  sim_.queue.after(some(seconds(2), seconds(60)), [this, agent] { world_.put_back(agent); });
 }
 
 void FaultInjector::strike_network(Fault fault) {

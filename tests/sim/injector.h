@@ -24,6 +24,7 @@ class FaultInjector {
   void pause_agent();
   void pause_trainer();
   void cancel_job();
+  void take_out_of_work(Fault fault);
 
   Host& any_host();
   Trainer& any_trainer();

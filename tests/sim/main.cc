@@ -78,6 +78,7 @@ Arguments parse(int argc, char** argv) {
 // A broken CHECK in a core aborts; the seed must be told all the same.
 std::uint64_t running_seed = 0;
 void on_abort(int) {
+  std::fflush(stdout);  // the trace up to here
   char line[96];
   const int n = std::snprintf(line, sizeof line, "replay: shoal-sim --seed %llu --trace\n",
                               static_cast<unsigned long long>(running_seed));

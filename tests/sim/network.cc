@@ -24,6 +24,12 @@ Duration Network::draw_delay() {
   return delay;
 }
 
+void Network::after(Duration delay, AgentEnd& end, std::function<void()> run) {
+  sim_.queue.after(delay, [&end, life = end.life(), run = std::move(run)] {
+    if (end.life() == life) run();
+  });
+}
+
 bool Network::blocked_up(int host) const {
   const auto it = up_blocked_until_.find(host);
   return it != up_blocked_until_.end() && sim_.now() < it->second;
@@ -49,7 +55,7 @@ int Network::host_of(ConnectionId connection) const {
 // ---- opening
 
 void Network::dial(AgentEnd& end, agent::LinkId link, const Hello& hello) {
-  sim_.queue.after(draw_delay() * 2, [this, &end, link, hello] { establish(end, link, hello); });
+  after(draw_delay() * 2, end, [this, &end, link, hello] { establish(end, link, hello); });
 }
 
 void Network::establish(AgentEnd& end, agent::LinkId link, const Hello& hello) {
@@ -168,7 +174,7 @@ void Network::drop(std::uint64_t id, bool tell_agent, bool tell_coordinator, con
   sim_.log("stream " + std::to_string(id) + " of host " + std::to_string(end->host()) +
            " ends: " + why);
   if (tell_agent) {
-    sim_.queue.after(draw_delay(), [end, link] { end->link_down(link, kBroken); });
+    after(draw_delay(), *end, [end, link] { end->link_down(link, kBroken); });
   }
   if (tell_coordinator) {
     sim_.queue.after(draw_delay(), [this, id] { coordinator_->agent_hung_up(ConnectionId{id}); });

@@ -24,6 +24,8 @@ class AgentEnd {
  public:
   virtual ~AgentEnd() = default;
   virtual int host() const = 0;
+  // Which life of the daemon this is, dead or alive; links are numbered anew in each.
+  virtual std::uint64_t life() const = 0;
   virtual void link_up(agent::LinkId link) = 0;
   virtual void link_down(agent::LinkId link, const Error& error) = 0;
   virtual void coordinator_said(agent::LinkId link, const ToAgent& message) = 0;
@@ -82,6 +84,8 @@ class Network {
   };
 
   Duration draw_delay();
+  // Nothing when that life of the agent has ended by then.
+  void after(Duration delay, AgentEnd& end, std::function<void()> run);
   bool blocked_up(int host) const;
   bool blocked_down(int host) const;
   void establish(AgentEnd& end, agent::LinkId link, const Hello& hello);

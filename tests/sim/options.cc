@@ -78,6 +78,8 @@ void draw_faults(SimOptions& o, Prng& prng) {
   draw(Fault::kUserCancel, 0.15, seconds(200));
   draw(Fault::kAgentDrain, 0.3, seconds(90));
   draw(Fault::kReplicaError, 0.4, seconds(60));
+  draw(Fault::kOperatorCordon, 0.3, seconds(90));
+  draw(Fault::kOperatorDrain, 0.3, seconds(60));
 }
 
 // A pipeline that `devices` can serve.

@@ -22,7 +22,10 @@ class Process {
   bool paused() const { return paused_; }
   std::uint64_t generation() const { return generation_; }
 
-  void start() { alive_ = true; }
+  void start() {
+    ++generation_;  // what was scheduled between two lives belongs to neither
+    alive_ = true;
+  }
   void kill() {
     ++generation_;
     alive_ = paused_ = false;

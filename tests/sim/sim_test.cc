@@ -39,6 +39,18 @@ TEST(Process, AKilledOneRunsNothingAndAStoppedOneRunsItLater) {
   EXPECT_EQ(ran, 1);
 }
 
+TEST(Process, WhatIsScheduledBetweenTwoLivesBelongsToNeither) {
+  EventQueue queue(kStart);
+  Process process(queue);
+  int ran = 0;
+  process.start();
+  process.kill();
+  process.after(seconds(1), [&] { ++ran; });
+  process.start();
+  queue.run_one();
+  EXPECT_EQ(ran, 0);
+}
+
 coordinator::JobRecord job(std::uint64_t id) {
   coordinator::JobRecord record;
   record.id = JobId(id);
@@ -88,6 +100,15 @@ TEST(World, OneSeedIsOneHistory) {
     const RunResult second = run_seed(seed, Bug::kNone, false);
     EXPECT_EQ(first.trace, second.trace);
     EXPECT_EQ(first.events, second.events);
+  }
+}
+
+// Seeds that once broke: 1321, a daemon that boots while the exit of its predecessor's trainer is
+// on its way; 1906 and 2246, jobs that stalled.
+TEST(World, SeedsThatOnceFailedPass) {
+  for (const std::uint64_t seed : {1321u, 1906u, 2246u}) {
+    const RunResult run = run_seed(seed, Bug::kNone, false);
+    EXPECT_FALSE(run.violation) << failure_text(run, Bug::kNone);
   }
 }
 

@@ -89,14 +89,11 @@ void Trainer::kill(int signal) {
   if (!process_.alive()) return;
   if (replica_) end_session(false);
   replica_.reset();
-  const agent::TrainerId id = id_;
   const std::string was = address();
   process_.kill();
   sim_.observe(&Checker::device_died, device_name());
   peers_.died(was, host_);
-  sim_.queue.after(milliseconds(5), [this, id, signal] {
-    owner_.trainer_exited(id, {signal == 0 ? 0 : 1, signal, ""});
-  });
+  owner_.trainer_exited(id_, {signal == 0 ? 0 : 1, signal, ""});
 }
 
 void Trainer::pause() {
@@ -110,7 +107,7 @@ void Trainer::deliver(std::function<void()> work) { process_.after(Duration{}, s
 void Trainer::say(const FromTrainer& message) {
   const std::string line = describe(message);
   if (!line.empty()) sim_.log("T " + device_name() + " says " + line);
-  sim_.queue.after(kPipe, [this, id = id_, message] { owner_.trainer_said(id, message); });
+  owner_.trainer_said(id_, message);
 }
 
 void Trainer::fail(ReplicaFailure failure, const std::string& detail) {

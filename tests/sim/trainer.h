@@ -27,7 +27,8 @@
 
 namespace shoal::sim {
 
-// The agent as its trainer sees it; messages take a moment and keep their order.
+// The agent as its trainer sees it; messages take a moment and keep their order. They reach the
+// life of the daemon in which they were said and no later one, which did not start that process.
 class TrainerOwner {
  public:
   virtual ~TrainerOwner() = default;

@@ -96,6 +96,16 @@ void World::submit(const JobSpec& spec) {
   sim_.queue.after(seconds(1), [this, spec] { submit(spec); });
 }
 
+void World::put_back(AgentId id) {
+  const coordinator::AgentRecord& agent = tables().agents.at(id);
+  if (agent.state != coordinator::AgentState::kGone) {
+    coordinator_.command(id, coordinator::AgentVerb::kUncordon);
+  }
+  sim_.queue.after(seconds(1), [this, id] {
+    if (tables().agents.at(id).cordoned) put_back(id);
+  });
+}
+
 void World::heal() {
   sim_.log("the faults stop");
   sim_.faults_on = false;
@@ -104,6 +114,9 @@ void World::heal() {
   coordinator_.crash_after_effects(0);
   coordinator_.store().set_delay(sim_.options.write_delay);
   if (!coordinator_.alive()) coordinator_.boot();
+  for (const auto& [id, agent] : tables().agents) {
+    if (agent.cordoned) put_back(id);
+  }
   for (auto& host : hosts_) {
     host->resume();
     host->boot();

@@ -40,6 +40,8 @@ class World {
   PeerNetwork& peers() { return peers_; }
   const Tables& tables() const { return coordinator_.tables(); }
   Trainer* trainer_of(ReplicaId replica);
+  // The operator puts a cordoned or drained agent back to work, and tries until it is.
+  void put_back(AgentId agent);
 
  private:
   friend class FaultInjector;

@@ -18,6 +18,7 @@ std::unique_ptr<Checker> make_one_replica_per_device(const Checker::Context& con
 std::unique_ptr<Checker> make_coverage(const Checker::Context& context);
 std::unique_ptr<Checker> make_replay(const Checker::Context& context);
 std::unique_ptr<Checker> make_consistent_cut(const Checker::Context& context);
+std::unique_ptr<Checker> make_drains(const Checker::Context& context);
 std::unique_ptr<Checker> make_views(const Checker::Context& context);
 std::unique_ptr<Checker> make_persist_before_send(const Checker::Context& context);
 std::unique_ptr<Checker> make_liveness(const Checker::Context& context);

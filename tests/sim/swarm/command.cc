@@ -17,7 +17,7 @@ namespace {
 
 constexpr const char* kUsage =
     "shoal-sim swarm [--agents N] [--stages S] [--rtt MS] [--rtt-matrix \"0,80;80,0\"] [--mtbf H]\n"
-    "  [--speeds 1,.5] [--schedule swarm|gpipe|gpipe_blocking|1f1b|sorted_chains]\n"
+    "  [--speeds 1,.5] [--schedule swarm|gpipe|gpipe_blocking|1f1b|sorted_chains|2bw]\n"
     "  [--policy service_time|sticky|random] [--microbatches B] [--window W] [--routers R]\n"
     "  [--forward MS] [--backward MS] [--payload BYTES] [--mbit M] [--agents-per-uplink K]\n"
     "  [--jitter X] [--state-bytes N] [--steps-per-round H] [--trace FILE] [--steps N] [--seeds "
@@ -77,8 +77,9 @@ void read_trace(const std::string& path, Arguments& a) {
 }
 
 void read_schedule(const std::string& text, Arguments& a) {
-  for (const Schedule schedule : {Schedule::kSwarm, Schedule::kGpipe, Schedule::kGpipeBlocking,
-                                  Schedule::kOneForwardOneBackward, Schedule::kSortedChains}) {
+  for (const Schedule schedule :
+       {Schedule::kSwarm, Schedule::kGpipe, Schedule::kGpipeBlocking,
+        Schedule::kOneForwardOneBackward, Schedule::kSortedChains, Schedule::kTwoBuffered}) {
     if (text == to_string(schedule)) return void(a.options.schedule = schedule);
   }
   a.error = "--schedule: unknown '" + text + "'";

@@ -11,7 +11,6 @@ namespace shoal::sim::swarm {
 using ::shoal::swarm::assign_agents;
 using ::shoal::swarm::AssignableAgent;
 using ::shoal::swarm::Move;
-using ::shoal::swarm::RetryVerdict;
 using ::shoal::swarm::StageNeed;
 
 void Pipeline::place_agents() {
@@ -28,7 +27,6 @@ void Pipeline::place_agents() {
   SHOAL_CHECK(placed.ok());
   for (const auto& placement : placed.placements) {
     agents_[placement.agent].stage = placement.stage;
-    agents_[placement.agent].ledger.admit_sender(AgentId(1), Incarnation{1});
     agents_[placement.agent].serving = true;
     join_wirings(placement.agent);
   }
@@ -61,15 +59,11 @@ void Pipeline::join_wirings(std::int32_t index) {
   const auto payload = options_.bytes_per_s > 0
                            ? static_cast<double>(options_.payload_bytes) / options_.bytes_per_s
                            : 0.0;
-  Duration farthest;
-  for (const auto& row : options_.one_way) {
-    for (const Duration each : row) farthest = std::max(farthest, each);
-  }
   // At least the replica's part of the window, twice: with fewer, whoever returns a credit first
   // gets the next microbatch whatever the wiring says, and the shares drift apart.
   const std::int32_t part = 2 * window_ * options_.stages / options_.agents;
   const auto credits =
-      std::max(part, ::shoal::swarm::credits_for(service, farthest * 2, seconds_f(payload)));
+      std::max(part, ::shoal::swarm::credits_for(service, farthest() * 2, seconds_f(payload)));
   for (Router& router : routers_) {
     router.wiring[agent.stage].add(replica_id(index, agent.incarnation),
                                    options_.benchmarked ? service : Duration{}, credits);
@@ -136,12 +130,16 @@ void Pipeline::restart_chains() {
     lose_work(i);
     agents_[i].serving = serving;
   }
-  for (Microbatch& m : microbatches_) m.open = false, ++m.serial;
-  if (!between_steps_) {
-    for (Router& router : routers_) {
-      router.ledger = ::shoal::swarm::RouterLedger({}, now_);
-    }
+  for (std::size_t i = 0; i < microbatches_.size(); ++i) {
+    Microbatch& m = microbatches_[i];
+    if (m.open)
+      routers_[router_of(static_cast<std::int32_t>(i))].free.push_back(
+          static_cast<std::int32_t>(i));
+    m.open = false;
+    ++m.serial;
   }
+  for (Router& router : routers_) router.outstanding = 0;
+  opened_ = completed_;
   between_steps_ = true;
 }
 
@@ -160,7 +158,7 @@ void Pipeline::retry_lost(std::int32_t index, std::int32_t incarnation) {
     const std::int32_t known = m.waiting ? m.stage - 1 : m.stage;
     for (std::int32_t s = 0; s <= known; ++s) {
       const Hop& at = hop(static_cast<std::int32_t>(i), s);
-      if (at.agent != index || at.incarnation != incarnation) continue;
+      if (at.agent != index || at.incarnation != static_cast<std::uint32_t>(incarnation)) continue;
       retry(static_cast<std::int32_t>(i), s);
       break;
     }
@@ -169,17 +167,36 @@ void Pipeline::retry_lost(std::int32_t index, std::int32_t incarnation) {
 
 void Pipeline::retry(std::int32_t index, std::int32_t stage) {
   Microbatch& m = microbatches_[index];
-  Router& router = routers_[router_of(index)];
-  const auto retry = router.ledger.retry(now_, m.key, ::shoal::swarm::RetryCause::kReplicaLost);
-  if (retry.verdict == RetryVerdict::kBudgetSpent) {
-    return schedule(EventKind::kRetry, now_.ns + seconds(1).ns, index, 0, m.serial, stage);
+  if (!take_retry_token(routers_[router_of(index)])) {
+    return schedule(EventKind::kRetry, now_.ns + seconds(1).ns, index, 0, m.serial, 0);
   }
-  SHOAL_CHECK(retry.verdict == RetryVerdict::kRetry);
   ++measured_.retries;
-  m.key = retry.key;
   ++m.serial;
   // An earlier hop may have died as well; its own detection repeats this from further up.
-  forward_to(stage, {index, m.serial, false});
+  forward_to(stage, {m.age, index, m.serial, false});
+}
+
+// The budget was spent; hops before the lost one may have died since.
+void Pipeline::retry_again(std::int32_t index) {
+  const std::int32_t last =
+      microbatches_[index].waiting ? microbatches_[index].stage - 1 : microbatches_[index].stage;
+  for (std::int32_t stage = 0; stage <= last; ++stage) {
+    const Hop& at = hop(index, stage);
+    const Agent& agent = agents_[at.agent];
+    const bool same = static_cast<std::uint32_t>(agent.incarnation) == at.incarnation;
+    if (!agent.dead && same) continue;
+    return retry(index, stage);
+  }
+}
+
+bool Pipeline::take_retry_token(Router& router) const {
+  const ::shoal::swarm::RetryBudget budget;
+  const double passed = (now_ - router.refilled).seconds();
+  router.retry_tokens = std::min(budget.burst, router.retry_tokens + budget.per_s * passed);
+  router.refilled = now_;
+  if (router.retry_tokens < 1) return false;
+  router.retry_tokens -= 1;
+  return true;
 }
 
 // No answer in time: the same request goes to another replica, and the first one stays where it is.
@@ -190,16 +207,17 @@ void Pipeline::retry_naively(const Event& event) {
       m.backward != backward || m.waiting) {
     return;
   }
-  ++m.serial;  // without the ledger, which would refuse
+  ++m.serial;  // without the budget, which would refuse
   ++measured_.retries;
-  const Task task{event.microbatch, m.serial, backward};
-  if (!backward) return forward_to(event.stage, task);
+  const Task task{m.age, event.microbatch, m.serial, backward};
+  if (!backward) return void(forward_to(event.stage, task));
   const auto chosen = routers_[router_of(event.microbatch)].wiring[event.stage].choose(1);
   Hop& at = hop(event.microbatch, event.stage);
   if (chosen) {
     at.agent = static_cast<std::int32_t>((chosen->n & 0xffffff) - 1);
-    at.incarnation = agents_[at.agent].incarnation;
-    at.recompute = true;
+    at.incarnation = static_cast<std::uint32_t>(agents_[at.agent].incarnation);
+    at.recompute = 1;
+    at.added = 0;
     routers_[router_of(event.microbatch)].wiring[event.stage].give_back(*chosen);
   }
   send(-1, at.agent, task, event.stage);
@@ -229,8 +247,6 @@ void Pipeline::ready(const Event& event) {
   if (agent.dead || agent.serving || agent.incarnation != event.microbatch) return;
   account();
   agent.serving = true;
-  agent.ledger = ::shoal::swarm::ReplicaLedger(step_);
-  agent.ledger.admit_sender(AgentId(1), Incarnation{1});
   if (options_.trace.empty() && options_.mtbf_h > 0) {
     const Duration life = seconds_f(prng_.exponential(options_.mtbf_h * 3600));
     if (!agent.death_known) schedule(EventKind::kDeath, (now_ + life).ns, 0, event.agent, 0, 0);

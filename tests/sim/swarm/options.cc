@@ -25,6 +25,7 @@ std::string why_not(const Options& o) {
   for (const MembershipEvent& row : o.trace) {
     if (row.agent < 0 || row.agent >= o.agents) return "the trace names an agent out of range";
   }
+  if (o.window < o.routers) return "--window must be at least --routers";
   if (o.steps < 1 || o.window < 1) return "--steps and --window must be at least 1";
   return {};
 }
@@ -41,6 +42,8 @@ const char* to_string(Schedule schedule) {
       return "1f1b";
     case Schedule::kSortedChains:
       return "sorted_chains";
+    case Schedule::kTwoBuffered:
+      return "2bw";
   }
   return "?";
 }

@@ -18,11 +18,15 @@ enum class Schedule {
   kGpipeBlocking,  // the same, computing stops while a tensor travels
   kOneForwardOneBackward,
   kSortedChains,  // GPipe with chains of equal speed and shares by speed
+  // "2bw": as kSwarm, without a barrier between the steps of a round. A step's microbatches are
+  // drawn while those of the step before come back; those before that must all be back, because
+  // two versions of the weights are held: W(t+1) = W(t) - AdamW(gradient at W(t-1)).
+  kTwoBuffered,
 };
 const char* to_string(Schedule schedule);
 
 enum class Retrying {
-  kOnLoss,   // known losses only, with the ledger's budget
+  kOnLoss,   // known losses only, within a budget
   kTimeout,  // the naive one: no answer in time sends again and cancels nothing
 };
 

@@ -9,8 +9,6 @@
 
 namespace shoal::sim::swarm {
 
-using ::shoal::swarm::GradientVerdict;
-
 Pipeline::Pipeline(const Options& options)
     : options_(options),
       prng_(mix_seed(options.seed, 0x5a)),
@@ -19,11 +17,15 @@ Pipeline::Pipeline(const Options& options)
       rebalancer_({.drain = seconds(1)}) {
   per_router_ = static_cast<std::int32_t>(options.microbatches / options.routers);
   window_ = std::max(1, options.window / options.routers);
-  const auto all = static_cast<std::size_t>(per_router_) * options.routers;
+  slots_ = chained() ? per_router_ : window_;
+  const auto all = static_cast<std::size_t>(slots_) * options.routers;
   microbatches_.resize(all);
   hops_.resize(all * options.stages);
+  if (options.response_time) sent_ns_.resize(hops_.size());
   for (std::int32_t r = 0; r < options.routers; ++r) {
-    Router router{::shoal::swarm::RouterLedger({}, now_), {}, {}, r * per_router_};
+    Router router;
+    for (std::int32_t slot = slots_ - 1; slot >= 0; --slot)
+      router.free.push_back(r * slots_ + slot);
     for (std::int32_t s = 0; s < options.stages; ++s) {
       router.wiring.emplace_back(options.policy, prng_.next());
     }
@@ -75,7 +77,7 @@ void Pipeline::handle(const Event& event) {
     case EventKind::kAnswer:
       return answer(event);
     case EventKind::kStepOpens:
-      return open_step();
+      return open_steps();
     case EventKind::kDeath:
       return die(event);
     case EventKind::kDetected:
@@ -89,7 +91,7 @@ void Pipeline::handle(const Event& event) {
     case EventKind::kTimeout:
       return retry_naively(event);
     case EventKind::kRetry:
-      if (current(event.microbatch, event.serial)) retry(event.microbatch, event.stage);
+      if (current(event.microbatch, event.serial)) retry_again(event.microbatch);
       return;
   }
 }
@@ -110,31 +112,63 @@ Duration Pipeline::latency(std::int32_t from, std::int32_t to) const {
   return options_.one_way[std::max(from, 0) % regions][std::max(to, 0) % regions];
 }
 
-void Pipeline::open_step() {
+Duration Pipeline::farthest() const {
+  Duration farthest;
+  for (const auto& row : options_.one_way) {
+    for (const Duration each : row) farthest = std::max(farthest, each);
+  }
+  return farthest;
+}
+
+bool Pipeline::ends_round(std::int64_t step) const {
+  return options_.steps_per_round > 0 && step % options_.steps_per_round == 0;
+}
+
+bool Pipeline::may_open(std::int64_t step) const {
+  if (step > options_.steps || step > completed_ + overlap()) return false;
+  return step == completed_ + 1 || !ends_round(step - 1);
+}
+
+void Pipeline::open_steps() {
   if (chained() && dead_ > 0) return;  // whoever comes back last opens it
+  if (completed_ == opened_) step_began_ns_ = now_.ns;
   between_steps_ = false;
   for (const ::shoal::swarm::Move& move : moves_) apply(move);
   moves_.clear();
-  ++step_;
-  step_began_ns_ = now_.ns;
-  for (Agent& agent : agents_) {
-    while (agent.ledger.step() < step_) agent.ledger.next_step();
-    agent.computed_ahead = 0;
-  }
-  for (Router& router : routers_) router.ledger.open_step(step_, per_router_);
+  while (may_open(opened_ + 1)) open_step();
+}
+
+void Pipeline::open_step() {
+  ++opened_;
+  for (Agent& agent : agents_) agent.computed_ahead = 0;
+  for (Router& router : routers_) router.shares[opened_ % 2] = {};
   if (chained()) return fill_chains();
   for (std::int32_t r = 0; r < options_.routers; ++r) admit(r);
 }
 
+// The next microbatch of this step, in a slot of its own.
+Pipeline::Task Pipeline::take_slot(std::int32_t r, std::int64_t step) {
+  Router& router = routers_[r];
+  const std::int32_t index = router.free.back();
+  router.free.pop_back();
+  ++router.outstanding;
+  router.retry_tokens =
+      std::min(::shoal::swarm::RetryBudget{}.burst,
+               router.retry_tokens + ::shoal::swarm::RetryBudget{}.per_microbatch);
+  Microbatch& m = microbatches_[index];
+  m = {
+      step * per_router_ + router.shares[step % 2].admitted++, m.serial + 1, 0, false, true, false};
+  for (std::int32_t stage = 0; stage < options_.stages; ++stage) hop(index, stage) = {};
+  return {m.age, index, m.serial, false};
+}
+
 void Pipeline::admit(std::int32_t r) {
   Router& router = routers_[r];
-  while (router.ledger.can_admit() && router.ledger.outstanding() < window_ &&
-         router.waiting[0].empty()) {
-    const auto key = router.ledger.admit();
-    const std::int32_t index = router.first + key.microbatch;
-    Microbatch& m = microbatches_[index];
-    m = {key, m.serial + 1, 0, false, true, false};
-    forward_to(0, {index, m.serial, false});
+  for (std::int64_t step = completed_ + 1; step <= opened_; ++step) {
+    while (router.shares[step % 2].admitted < per_router_ && !router.free.empty() &&
+           router.waiting[0].empty()) {
+      forward_to(0, take_slot(r, step));
+    }
   }
 }
 
@@ -145,55 +179,54 @@ void Pipeline::fill_chains() {
   chain_count_.assign(chains, 0);
   chain_forwarded_.assign(chains, 0);
   chain_of_.resize(microbatches_.size());
-  for (Router& router : routers_) {
-    while (router.ledger.can_admit()) {
-      const auto key = router.ledger.admit();
-      const std::int32_t index = router.first + key.microbatch;
-      std::int32_t chain = index % chains;
-      if (options_.schedule == Schedule::kSortedChains) {
-        const auto cost = [&](std::int32_t c) {
-          double slowest = 1e300;
-          for (const std::int32_t agent : chains_[c])
-            slowest = std::min(slowest, agents_[agent].speed);
-          return load[c] + 1 / slowest;
-        };
-        chain = 0;
-        for (std::int32_t c = 1; c < chains; ++c) {
-          if (cost(c) < cost(chain)) chain = c;
-        }
-        load[chain] = cost(chain);
-      }
-      chain_of_[index] = chain;
+  for (std::int32_t r = 0; r < options_.routers; ++r) {
+    for (std::int32_t position = 0; position < per_router_; ++position) {
+      const Task task = take_slot(r, opened_);
+      const std::int32_t chain = choose_chain(r * per_router_ + position, load);
+      chain_of_[task.microbatch] = chain;
       ++chain_count_[chain];
-      Microbatch& m = microbatches_[index];
-      m = {key, m.serial + 1, 0, false, true, false};
-      forward_to(0, {index, m.serial, false});
+      forward_to(0, task);
     }
   }
 }
 
-void Pipeline::forward_to(std::int32_t stage, Task task) {
+std::int32_t Pipeline::choose_chain(std::int32_t position, std::vector<double>& load) const {
+  const auto chains = static_cast<std::int32_t>(chains_.size());
+  if (options_.schedule != Schedule::kSortedChains) return position % chains;
+  const auto cost = [&](std::int32_t c) {
+    double slowest = 1e300;
+    for (const std::int32_t agent : chains_[c]) slowest = std::min(slowest, agents_[agent].speed);
+    return load[c] + 1 / slowest;
+  };
+  std::int32_t chain = 0;
+  for (std::int32_t c = 1; c < chains; ++c) {
+    if (cost(c) < cost(chain)) chain = c;
+  }
+  load[chain] = cost(chain);
+  return chain;
+}
+
+bool Pipeline::forward_to(std::int32_t stage, Task task) {
   Hop& to = hop(task.microbatch, stage);
   const std::int32_t from = stage == 0 ? -1 : hop(task.microbatch, stage - 1).agent;
   Microbatch& m = microbatches_[task.microbatch];
   m.stage = stage;
   m.backward = false;
-  m.waiting = false;
+  std::int32_t next = -1;
   if (chained()) {
-    to.agent = chains_[chain_of_[task.microbatch]][stage];
+    next = chains_[chain_of_[task.microbatch]][stage];
   } else {
     Router& router = routers_[router_of(task.microbatch)];
     const auto chosen = router.wiring[stage].choose(1);
-    if (!chosen) {
-      m.waiting = true;
-      router.waiting[stage].push_back(task);
-      return;
-    }
-    to.agent = static_cast<std::int32_t>((chosen->n & 0xffffff) - 1);
+    m.waiting = !chosen;
+    if (!chosen) return router.waiting[stage].push_back(task), false;
+    next = static_cast<std::int32_t>((chosen->n & 0xffffff) - 1);
   }
-  to.incarnation = agents_[to.agent].incarnation;
-  to.recompute = false;
-  send(from, to.agent, task, stage);
+  const auto incarnation = static_cast<std::uint32_t>(agents_[next].incarnation);
+  const bool same = to.agent == next && to.incarnation == incarnation;
+  to = {next, incarnation, 0, same && to.added};
+  send(from, next, task, stage);
+  return true;
 }
 
 // Books both links and schedules the arrival.
@@ -218,7 +251,7 @@ std::int64_t Pipeline::transfer(std::int32_t from, std::int32_t to, std::int64_t
 void Pipeline::send(std::int32_t from, std::int32_t to, Task task, std::int32_t stage) {
   const std::int64_t bytes = from < 0 ? 0 : options_.payload_bytes;
   const std::int64_t at = transfer(from, to, bytes);
-  hop(task.microbatch, stage).sent_ns = now_.ns;
+  if (options_.response_time) sent_ns_[hop_at(task.microbatch, stage)] = now_.ns;
   schedule(task.backward ? EventKind::kBackwardArrives : EventKind::kForwardArrives, at,
            task.microbatch, to, task.serial, stage);
   if (options_.retrying == Retrying::kTimeout && !chained()) {
@@ -239,11 +272,11 @@ void Pipeline::arrive(const Event& event) {
   // A replica that died or moved on; what it held is found when the loss is known.
   if (!agent.serving || agent.stage != event.stage) return;
   auto& queue = backward ? agent.backwards : agent.forwards;
-  const Task task{event.microbatch, event.serial, backward};
+  const Task task{microbatches_[event.microbatch].age, event.microbatch, event.serial, backward};
   // The baselines serve in the order of arrival.
   const bool by_age = !chained() && options_.retrying == Retrying::kOnLoss;
-  const auto before = [this](Task x, Task y) { return older(x, y); };
-  queue.insert(by_age ? std::upper_bound(queue.begin(), queue.end(), task, before) : queue.end(),
+  const auto younger = [](const Task& x, const Task& y) { return x.age > y.age; };
+  queue.insert(by_age ? std::lower_bound(queue.begin(), queue.end(), task, younger) : queue.begin(),
                task);
   if (!agent.busy) start(event.agent);
 }
@@ -256,21 +289,17 @@ bool Pipeline::may_start_forward(const Agent& agent) const {
 // The oldest microbatch first, and backwards first among equals: with backwards always first,
 // forwards starve in bursts and the last stage runs dry; in the order of arrival, the step's tail
 // grows (docs/swarm.md).
-bool Pipeline::older(Task a, Task b) const {
-  return a.microbatch % per_router_ < b.microbatch % per_router_;
-}
-
 void Pipeline::start(std::int32_t index) {
   Agent& agent = agents_[index];
   const bool forwards_first = chained() && options_.schedule != Schedule::kOneForwardOneBackward;
   while (!agent.busy) {
     const bool forward = !agent.forwards.empty() && may_start_forward(agent) &&
                          (forwards_first || agent.backwards.empty() ||
-                          (!chained() && older(agent.forwards.front(), agent.backwards.front())));
+                          (!chained() && agent.forwards.back().age < agent.backwards.back().age));
     auto& queue = forward ? agent.forwards : agent.backwards;
     if (queue.empty() || (!forward && !may_start_backward(agent))) return;
-    const Task task = queue.front();
-    queue.pop_front();
+    const Task task = queue.back();
+    queue.pop_back();
     const bool stale = !current(task.microbatch, task.serial);
     if (stale && options_.retrying == Retrying::kOnLoss) {
       if (!task.backward) return_credit(index, task.microbatch);
@@ -323,7 +352,7 @@ void Pipeline::measure(std::int32_t index, Task task) {
   Duration told = agent.service;
   if (options_.response_time) {
     if (!current(task.microbatch, task.serial)) return;
-    told = {now_.ns - hop(task.microbatch, agent.stage).sent_ns};
+    told = {now_.ns - sent_ns_[hop_at(task.microbatch, agent.stage)]};
   }
   routers_[router_of(task.microbatch)].wiring[agent.stage].report(
       replica_id(index, agent.incarnation), told, part);
@@ -344,8 +373,7 @@ void Pipeline::credit(const Event& event) {
   while (!waiting.empty() && router.wiring[event.stage].eligible() > 0) {
     const Task task = waiting.front();
     waiting.pop_front();
-    if (current(task.microbatch, task.serial)) forward_to(event.stage, task);
-    if (microbatches_[task.microbatch].waiting) break;
+    if (current(task.microbatch, task.serial) && !forward_to(event.stage, task)) break;
   }
   if (event.stage == 0) admit(event.microbatch);
 }
@@ -354,8 +382,8 @@ void Pipeline::forward_done(std::int32_t index, Task task) {
   if (!chained()) return_credit(index, task.microbatch);
   if (!current(task.microbatch, task.serial)) return;
   const std::int32_t stage = agents_[index].stage;
-  if (stage + 1 < options_.stages) return forward_to(stage + 1, task);
-  last_stage_done(index, task);
+  if (stage + 1 == options_.stages) return last_stage_done(index, task);
+  forward_to(stage + 1, task);
 }
 
 // The loss is here. GPipe begins its backwards when all forwards of the chain are done.
@@ -363,8 +391,8 @@ void Pipeline::last_stage_done(std::int32_t index, Task task) {
   Agent& agent = agents_[index];
   microbatches_[task.microbatch].backward = true;
   task.backward = true;
-  hop(task.microbatch, agent.stage).sent_ns = now_.ns;
-  agent.backwards.push_back(task);
+  if (options_.response_time) sent_ns_[hop_at(task.microbatch, agent.stage)] = now_.ns;
+  agent.backwards.insert(agent.backwards.begin(), task);
   // Forwards go first in GPipe, but the last stage may be idle between two of them.
   if (chained()) ++chain_forwarded_[chain_of_[task.microbatch]];
 }
@@ -372,17 +400,17 @@ void Pipeline::last_stage_done(std::int32_t index, Task task) {
 bool Pipeline::may_start_backward(const Agent& agent) const {
   const bool gpipe = chained() && options_.schedule != Schedule::kOneForwardOneBackward;
   if (!gpipe || agent.stage + 1 < options_.stages || agent.backwards.empty()) return true;
-  const std::int32_t chain = chain_of_[agent.backwards.front().microbatch];
+  const std::int32_t chain = chain_of_[agent.backwards.back().microbatch];
   return chain_forwarded_[chain] == chain_count_[chain];
 }
 
 void Pipeline::backward_done(std::int32_t index, Task task) {
   Agent& agent = agents_[index];
   if (!current(task.microbatch, task.serial)) return;
-  const Microbatch& m = microbatches_[task.microbatch];
-  const auto verdict = agent.ledger.accept(m.key, AgentId(1), Incarnation{1});
-  measured_.added += verdict == GradientVerdict::kAdd;
-  measured_.added_again += verdict == GradientVerdict::kAnswerOnly;
+  Hop& at = hop(task.microbatch, agent.stage);
+  measured_.added += !at.added;
+  measured_.added_again += at.added;
+  at.added = true;
   if (agent.stage == 0) {
     schedule(EventKind::kAnswer, now_.ns, task.microbatch, index, task.serial, 0);
     return;
@@ -397,31 +425,34 @@ void Pipeline::answer(const Event& event) {
   const std::int32_t r = router_of(event.microbatch);
   Router& router = routers_[r];
   Microbatch& m = microbatches_[event.microbatch];
-  const auto verdict = router.ledger.answer(m.key);
-  SHOAL_CHECK(verdict == ::shoal::swarm::AnswerVerdict::kCounted);
   m.open = false;
+  router.free.push_back(event.microbatch);
+  --router.outstanding;
+  ++router.shares[(m.age / per_router_) % 2].answered;
   if (!chained()) admit(r);
-  const bool over = std::all_of(routers_.begin(), routers_.end(),
-                                [](const Router& each) { return each.ledger.complete(); });
-  if (over) step_over();
+  while (completed_ < opened_ && complete(completed_ + 1)) step_over();
+}
+
+bool Pipeline::complete(std::int64_t step) const {
+  return std::all_of(routers_.begin(), routers_.end(), [&](const Router& router) {
+    return router.shares[step % 2].answered == per_router_;
+  });
 }
 
 void Pipeline::step_over() {
-  Duration farthest;
-  for (const auto& row : options_.one_way) {
-    for (const Duration each : row) farthest = std::max(farthest, each);
-  }
-  std::int64_t next = now_.ns + farthest.ns;  // routers tell the replicas
+  ++completed_;
+  std::int64_t next = now_.ns + farthest().ns;  // routers tell the replicas
   ++measured_.steps;
-  measured_.microbatches += static_cast<std::int64_t>(microbatches_.size());
-  if (options_.steps_per_round > 0 && measured_.steps % options_.steps_per_round == 0) {
+  measured_.microbatches += static_cast<std::int64_t>(per_router_) * options_.routers;
+  if (ends_round(completed_)) {
     // Butterfly of int8 pseudo-gradients: a quarter of the fp32 weights, out and back.
     const double bytes = 2.0 * static_cast<double>(options_.state_bytes) / 20;
-    next += static_cast<std::int64_t>(bytes / options_.bytes_per_s * 1e9) + 4 * farthest.ns;
+    next += static_cast<std::int64_t>(bytes / options_.bytes_per_s * 1e9) + 4 * farthest().ns;
   }
   step_s_.push_back(static_cast<double>(next - step_began_ns_) * 1e-9);
+  step_began_ns_ = next;
   ended_ns_ = next;
-  between_steps_ = true;
+  between_steps_ = completed_ == opened_;
   schedule(EventKind::kStepOpens, next, 0, 0, 0, 0);
 }
 

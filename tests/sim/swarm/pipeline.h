@@ -1,17 +1,20 @@
 // The pipeline in virtual time: routers, replicas with one computing lane and two queues, uplinks
 // that serialise what they carry, latency between regions, step barriers, deaths, returns and
-// moves. What is decided is decided by the real cores (wiring, ledgers, rebalancing, assignment);
-// the engine only moves time. A tensor passes sender and receiver cut-through: both links are
-// booked when it is sent. Not modelled: loss of a router, packets, CPU time of encoding.
-// pipeline.cc holds the traffic, membership.cc who is there.
+// moves. What is decided is decided by the real cores (wiring, rebalancing, assignment); the engine
+// only moves time, and counts with a few words per microbatch what a StageSession knows exactly
+// (swarm/core/stage_session_world_test.cc is the place where the session itself runs). A tensor
+// passes sender and receiver cut-through: both links are booked when it is sent. Not modelled: loss
+// of a router, packets, CPU time of encoding. pipeline.cc holds the traffic, membership.cc who is
+// there.
 #pragma once
 
+#include <array>
 #include <deque>
 #include <vector>
 
 #include "base/prng.h"
-#include "swarm/core/microbatch_ledger.h"
 #include "swarm/core/rebalance.h"
+#include "swarm/core/retry_budget.h"
 #include "tests/sim/swarm/events.h"
 #include "tests/sim/swarm/options.h"
 
@@ -24,6 +27,7 @@ class Pipeline {
 
  private:
   struct Task {
+    std::int64_t age;  // of its microbatch: the smaller goes first
     std::int32_t microbatch;
     std::uint32_t serial;
     bool backward;
@@ -39,42 +43,52 @@ class Pipeline {
     std::uint32_t lane = 0;           // raised when what is computing is lost
     Task running{};
     Duration service;
-    std::deque<Task> forwards, backwards;
-    ::shoal::swarm::ReplicaLedger ledger{0};
+    std::vector<Task> forwards, backwards;  // the next one at the end
   };
   struct Link {
     std::int64_t up_free_ns = 0, down_free_ns = 0;
   };
-  struct Hop {  // one microbatch at one stage
-    std::int32_t agent = -1, incarnation = 0;
-    std::int64_t sent_ns = 0;
-    bool recompute = false;  // the backward went elsewhere than the forward
+  struct Hop {  // one microbatch at one stage; 8 bytes, because millions are touched in turn
+    std::int32_t agent = -1;
+    std::uint32_t incarnation : 30 = 0;
+    std::uint32_t recompute : 1 = 0;  // the backward went elsewhere than the forward
+    std::uint32_t added : 1 = 0;      // this replica has counted the gradient
   };
-  struct Microbatch {
-    ::shoal::swarm::MicrobatchKey key;
-    std::uint32_t serial = 0;  // over all steps
+  struct Microbatch {  // a slot, used again when its microbatch was answered
+    std::int64_t age = 0;
+    std::uint32_t serial = 0;  // over all uses
     std::int32_t stage = 0;    // where it is, or is going
     bool backward = false, open = false, waiting = false;
   };
+  struct Share {  // a router's part of one step
+    std::int32_t admitted = 0, answered = 0;
+  };
   struct Router {
-    ::shoal::swarm::RouterLedger ledger;
     std::vector<::shoal::swarm::Wiring> wiring;  // per stage
     std::vector<std::deque<Task>> waiting;       // per stage, for a credit
-    std::int32_t first = 0;                      // its microbatches
+    std::vector<std::int32_t> free;              // slots
+    std::array<Share, 2> shares;                 // of steps with this number modulo 2
+    std::int32_t outstanding = 0;
+    double retry_tokens = ::shoal::swarm::RetryBudget{}.burst;
+    Instant refilled;
   };
 
   // Traffic.
   void handle(const Event& event);
+  void open_steps();
+  bool may_open(std::int64_t step) const;
+  bool ends_round(std::int64_t step) const;
   void open_step();
   void admit(std::int32_t router);
+  Task take_slot(std::int32_t router, std::int64_t step);
   void fill_chains();
-  void forward_to(std::int32_t stage, Task task);
+  std::int32_t choose_chain(std::int32_t position, std::vector<double>& load) const;
+  bool forward_to(std::int32_t stage, Task task);  // false: it waits for a credit
   void send(std::int32_t from, std::int32_t to, Task task, std::int32_t stage);
   std::int64_t transfer(std::int32_t from, std::int32_t to, std::int64_t bytes);
   void arrive(const Event& event);
   bool may_start_forward(const Agent& agent) const;
   bool may_start_backward(const Agent& agent) const;
-  bool older(Task a, Task b) const;
   void start(std::int32_t agent);
   void start_task(std::int32_t agent, Task task);
   void computed(const Event& event);
@@ -84,18 +98,25 @@ class Pipeline {
   void return_credit(std::int32_t agent, std::int32_t microbatch);
   void credit(const Event& event);
   void answer(const Event& event);
+  bool complete(std::int64_t step) const;
   void step_over();
+  Duration farthest() const;
   void measure(std::int32_t agent, Task task);
   bool current(std::int32_t microbatch, std::uint32_t serial) const;
-  std::int32_t router_of(std::int32_t microbatch) const { return microbatch / per_router_; }
-  Hop& hop(std::int32_t microbatch, std::int32_t stage) {
-    return hops_[static_cast<std::size_t>(microbatch) * options_.stages + stage];
+  std::int32_t router_of(std::int32_t microbatch) const { return microbatch / slots_; }
+  std::size_t hop_at(std::int32_t microbatch, std::int32_t stage) const {
+    return static_cast<std::size_t>(microbatch) * options_.stages + stage;
   }
+  Hop& hop(std::int32_t microbatch, std::int32_t stage) { return hops_[hop_at(microbatch, stage)]; }
   Duration latency(std::int32_t from, std::int32_t to) const;
   void schedule(EventKind kind, std::int64_t at_ns, std::int32_t microbatch, std::int32_t agent,
                 std::uint32_t serial, std::int32_t stage);
   Duration service_of(const Agent& agent, Task task);
-  bool chained() const { return options_.schedule != Schedule::kSwarm; }
+  bool chained() const {
+    return options_.schedule != Schedule::kSwarm && options_.schedule != Schedule::kTwoBuffered;
+  }
+  // How many steps are under way at once.
+  std::int64_t overlap() const { return options_.schedule == Schedule::kTwoBuffered ? 2 : 1; }
 
   // Membership.
   void place_agents();
@@ -110,6 +131,8 @@ class Pipeline {
   void lose_work(std::int32_t agent);
   void retry_lost(std::int32_t agent, std::int32_t incarnation);
   void retry(std::int32_t microbatch, std::int32_t stage);
+  void retry_again(std::int32_t microbatch);
+  bool take_retry_token(Router& router) const;
   void retry_naively(const Event& event);
   void restart_chains();
   ::shoal::swarm::RebalanceView view() const;
@@ -131,14 +154,15 @@ class Pipeline {
   std::vector<Router> routers_;
   std::vector<Microbatch> microbatches_;
   std::vector<Hop> hops_;
+  std::vector<std::int64_t> sent_ns_;              // by hop; only the weights by response time ask
   std::vector<std::vector<std::int32_t>> chains_;  // agents by stage
   std::vector<std::int32_t> chain_of_;             // microbatch
   std::vector<std::int32_t> chain_count_, chain_forwarded_;
   std::vector<::shoal::swarm::Move> moves_;  // at the next step boundary
   ::shoal::swarm::Rebalancer rebalancer_;
-  std::int32_t per_router_ = 0, window_ = 0;
+  std::int32_t per_router_ = 0, window_ = 0, slots_ = 0;  // of one router
   std::int32_t dead_ = 0;
-  std::int64_t step_ = 0;
+  std::int64_t opened_ = 0, completed_ = 0;  // steps
   std::int64_t step_began_ns_ = 0, accounted_ns_ = 0, ended_ns_ = 0;
   double bound_integral_ = 0, total_speed_ = 0;
   bool between_steps_ = true;
