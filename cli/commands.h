@@ -34,6 +34,10 @@ Result<int> job_watch(const Context& context, const std::string& job, double tim
 Result<int> job_cancel(const Context& context, const std::string& job);
 
 Result<int> agent_ls(const Context& context, bool with_gone);
+Result<int> agent_get(const Context& context, const std::string& agent);
+// cordon, uncordon or drain.
+Result<int> agent_command(const Context& context, const std::string& agent,
+                          const std::string& verb);
 Result<int> round_ls(const Context& context, const std::string& job);
 
 struct EventsOptions {

@@ -140,9 +140,20 @@ class Tree {
   }
 
   void add_lists() {
-    CLI::App* agents = leaf(group("agent", "the hosts that train"), "ls", "all agents",
-                            [this] { return agent_ls(common_.context(), with_gone_); });
+    CLI::App* agent = group("agent", "the hosts that train");
+    CLI::App* agents =
+        leaf(agent, "ls", "all agents", [this] { return agent_ls(common_.context(), with_gone_); });
     agents->add_flag("--gone", with_gone_, "with those that left");
+    take_name(
+        leaf(agent, "get", "one agent", [this] { return agent_get(common_.context(), name_); }),
+        "AGENT");
+    const auto verb = [&](const char* word, const char* help) {
+      const auto act = [this, word] { return agent_command(common_.context(), name_, word); };
+      take_name(leaf(agent, word, help, act), "AGENT");
+    };
+    verb("cordon", "no new replicas for it");
+    verb("drain", "no new ones, and those that it has are let go");
+    verb("uncordon", "back to work; also lifts a quarantine and forgets refused memory");
     take_name(leaf(group("round", "the outer steps of a job"), "ls", "all rounds of a job",
                    [this] { return round_ls(common_.context(), name_); }),
               "JOB");

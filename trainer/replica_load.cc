@@ -20,7 +20,7 @@ Bytes needed_memory(const JobSpec& spec, const std::vector<UnitRange>& cut, Stag
 MaybeFailure check_fits(Bytes needed, const DeviceChoice& device) {
   const Bytes there = device_memory(device);
   if (there.count() == 0 || needed <= there) return std::nullopt;
-  return Failure{ReplicaFailure::kModelDoesNotFit,
+  return Failure{ReplicaFailure::kOutOfMemory,
                  "training needs " + mebibytes_text(needed) + ", the device has " +
                      mebibytes_text(there) +
                      " (use a smaller model, train.microbatch or model.context)"};
@@ -58,11 +58,7 @@ MaybeFailure Replica::make_model() {
     data_ = std::move(*data);
   }
   const UnitRange units = cut_[static_cast<std::size_t>(stage_)];
-  auto failure = StageModel::create(spec_, units, context_.device, model_);
-  if (failure && failure->kind == ReplicaFailure::kOutOfMemory) {
-    failure->kind = ReplicaFailure::kModelDoesNotFit;
-  }
-  return failure;
+  return StageModel::create(spec_, units, context_.device, model_);
 }
 
 MaybeFailure Replica::load() {

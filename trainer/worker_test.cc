@@ -270,7 +270,7 @@ TEST_F(WorkerTest, MissingDataModelTooLargeAndBadLeaseAreNamed) {
   huge.assign.spec.model.hidden = 65536;
   huge.assign.spec.model.layers = 200;
   tell(huge);
-  EXPECT_EQ(hear<ReplicaFailed>().failure, ReplicaFailure::kModelDoesNotFit);
+  EXPECT_EQ(hear<ReplicaFailed>().failure, ReplicaFailure::kOutOfMemory);
   tell(load(1, SourceKind::kSeed, 0));
   hear<Loaded>();
   OpenRound round = open(1, 0, 4);

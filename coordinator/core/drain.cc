@@ -8,6 +8,7 @@
 #include "coordinator/core/membership.h"
 #include "coordinator/core/replicas.h"
 #include "coordinator/core/rounds.h"
+#include "coordinator/core/standing.h"
 
 namespace shoal::coordinator {
 namespace {
@@ -24,6 +25,7 @@ void cordon(Turn& turn, AgentId id) {
 }
 
 void uncordon(Turn& turn, AgentId id) {
+  forgive(turn, id);
   const AgentRecord& agent = turn.state().agents.at(id);
   const bool draining = agent.state == AgentState::kDraining;
   if (!agent.cordoned && !draining) return;
@@ -69,7 +71,8 @@ void let_go(Turn& turn, const ReplicaRecord replica) {
   release_replica(turn, replica.id, ReleaseReason::kDraining);
   leave_round(turn, replica);
   leave_checkpoints(turn, replica);
-  if (works(turn.state(), replica.agent)) return;
+  const bool draining = turn.state().agents.at(replica.agent).state == AgentState::kDraining;
+  if (!draining || works(turn.state(), replica.agent)) return;
   say(turn, replica.agent, event_kind::kAgentDrained, "is drained: it has no replica any more");
 }
 
@@ -117,7 +120,7 @@ void release_drained_at_commit(Turn& turn, JobId job) {
 
 bool is_leaving(const State& state, const ReplicaRecord& replica) {
   const AgentRecord* agent = state.agents.find(replica.agent);
-  return agent != nullptr && agent->state == AgentState::kDraining;
+  return agent != nullptr && (agent->state == AgentState::kDraining || is_quarantined(*agent));
 }
 
 }  // namespace shoal::coordinator

@@ -20,7 +20,8 @@ void release_drained_loaders(Turn& turn, JobId job);
 // anybody.
 void release_drained_at_commit(Turn& turn, JobId job);
 
-// It will be let go as soon as the rules permit: another one may take its place.
+// It will be let go as soon as the rules permit, because its agent is drained or quarantined:
+// another one may take its place.
 bool is_leaving(const State& state, const ReplicaRecord& replica);
 
 }  // namespace shoal::coordinator

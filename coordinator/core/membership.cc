@@ -5,6 +5,8 @@
 #include "coordinator/core/event_kinds.h"
 #include "coordinator/core/machines.h"
 #include "coordinator/core/replicas.h"
+#include "coordinator/core/standing.h"
+#include "swarm/core/cost_model.h"
 
 namespace shoal::coordinator {
 namespace {
@@ -149,9 +151,37 @@ void lose(Turn& turn, AgentId agent, AgentGone gone, const std::string& why) {
   }
   fail_all(turn, agent, ReplicaFailure::kAgentLost, why);
   transition(turn, agent, AgentState::kGone, gone);
+  end_stay(turn.agent(agent).attendance, turn.now());
   const std::string& name = turn.state().agents.at(agent).name;
   turn.event(gone == AgentGone::kLeft ? Severity::kInfo : Severity::kWarning,
              event_kind::kAgentGone, {.agent = agent}, "agent " + name + " is gone: " + why);
+}
+
+void end_quarantine(Turn& turn, AgentId id, const std::string& why) {
+  turn.agent(id).standing.quarantined_until = {};
+  turn.event(Severity::kInfo, event_kind::kAgentQuarantineEnded, {.agent = id},
+             "agent " + turn.state().agents.at(id).name + " may work again: " + why);
+}
+
+void end_quarantines(Turn& turn) {
+  std::vector<AgentId> over;
+  for (const auto& [id, agent] : turn.state().agents) {
+    if (is_quarantined(agent) && turn.now() >= agent.standing.quarantined_until) over.push_back(id);
+  }
+  for (const AgentId id : over) end_quarantine(turn, id, "its quarantine is over");
+}
+
+// Of this replica and those beside it on its device.
+Bytes memory_with(const State& state, const ReplicaRecord& replica) {
+  const JobRecord& job = state.jobs.at(replica.job);
+  const swarm::CostModel model(job.spec, swarm::cost_options(job.spec));
+  Bytes sum = model.memory(stage_of(job, replica.stage).units);
+  for (const auto& [id, other] : state.replicas) {
+    const bool beside =
+        id != replica.id && other.agent == replica.agent && other.device == replica.device;
+    if (beside) sum += model.memory(stage_of(job, other.stage).units);
+  }
+  return sum;
 }
 
 }  // namespace
@@ -197,6 +227,8 @@ void on_hello(Turn& turn, ConnectionId connection, const Hello& hello) {
   AgentRecord& agent = turn.agent(id);
   describe(agent, hello);
   agent.incarnation.n = std::max(agent.incarnation.n, hello.incarnation.n) + 1;
+  end_stay(agent.attendance, turn.now());
+  agent.attendance.since = turn.now();
   if (agent.state != AgentState::kJoining) transition(turn, id, AgentState::kJoining);
   transition(turn, id, AgentState::kIdle);
   turn.event(Severity::kInfo, event_kind::kAgentJoined, {.agent = id},
@@ -243,8 +275,38 @@ void scan_leases(Turn& turn) {
     }
   }
   for (const auto& [id, why] : lost) lose(turn, id, AgentGone::kLost, why);
+  end_quarantines(turn);
   state.next_lease_scan.reset();
   if (!state.presence.empty()) state.next_lease_scan = turn.now() + kLeaseScanEvery;
+}
+
+void strike(Turn& turn, AgentId id, RejectReason reason) {
+  AgentRecord& agent = turn.agent(id);
+  const bool before = is_quarantined(agent);
+  const Standing next = after_strike(agent.standing, reason, turn.now(), turn.options());
+  if (before) return;  // its last rounds, before its replicas are let go
+  agent.standing = next;
+  if (!is_quarantined(agent)) return;
+  const Duration time = agent.standing.quarantined_until - turn.now();
+  turn.event(Severity::kWarning, event_kind::kAgentQuarantined, {.agent = id},
+             "agent " + agent.name + " is quarantined for " + std::to_string(time.ms() / 1000) +
+                 " s: " + std::to_string(turn.options().quarantine_strikes) +
+                 " contributions were rejected (" + to_string(reason) + ")");
+}
+
+void on_out_of_memory(Turn& turn, const ReplicaRecord& replica) {
+  const Bytes needed = memory_with(turn.state(), replica);
+  remember_refusal(turn.agent(replica.agent), replica.device, needed, turn.now());
+}
+
+void forgive(Turn& turn, AgentId id) {
+  const AgentRecord& before = turn.state().agents.at(id);
+  const bool quarantined = is_quarantined(before);
+  if (before.refusals.empty() && before.standing == Standing()) return;
+  if (quarantined) end_quarantine(turn, id, "an operator has lifted its quarantine");
+  AgentRecord& agent = turn.agent(id);
+  agent.standing = {};
+  agent.refusals.clear();
 }
 
 void refresh_agent(Turn& turn, AgentId id) {

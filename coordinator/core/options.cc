@@ -24,6 +24,15 @@ std::vector<FieldError> validate(const Options& options) {
   positive(options.checkpoint_limit, "/checkpoint_limit");
   positive(options.replica_backoff, "/replica_backoff");
   positive(options.rebalance_every, "/rebalance_every");
+  positive(options.quarantine_window, "/quarantine_window");
+  positive(options.quarantine_first, "/quarantine_first");
+  require(options.quarantine_cap >= options.quarantine_first, "/quarantine_cap",
+          "must be at least quarantine_first");
+  require(options.quarantine_forgotten >= options.quarantine_window, "/quarantine_forgotten",
+          "must be at least quarantine_window");
+  require(options.quarantine_strikes >= 1, "/quarantine_strikes", "must be at least 1");
+  require(options.outlier_factor > 1, "/outlier_factor", "must be above 1");
+  require(options.outlier_members_min >= 3, "/outlier_members_min", "must be at least 3");
   require(options.lease >= options.heartbeat_every * 2, "/lease",
           "must be at least two heartbeats, or one late heartbeat loses an agent");
   require(options.boot_grace >= options.reconnect_grace, "/boot_grace",

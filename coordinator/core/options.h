@@ -31,7 +31,13 @@ struct Options {
   Duration replica_backoff =
       seconds(1);  // a device that failed waits this long for the next replica
   std::int32_t failures_in_row_max = 20;  // replica failures without a commit, then the job fails
-  std::int64_t jobs_max = 10'000;         // live ones
+  double outlier_factor = 10;             // norm over the stage's median, above it: rejected
+  std::int32_t outlier_members_min = 4;   // with fewer nobody can tell who is the odd one
+  std::int32_t quarantine_strikes = 3;    // see standing.h
+  Duration quarantine_window = seconds(3600);
+  Duration quarantine_first = seconds(600), quarantine_cap = seconds(86'400);
+  Duration quarantine_forgotten = seconds(7 * 86'400);
+  std::int64_t jobs_max = 10'000;  // live ones
   std::int64_t agents_max = 20'000;
 };
 

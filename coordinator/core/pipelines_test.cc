@@ -111,6 +111,18 @@ TEST(Pipelines, ReplicasMoveForBalanceOnceItIsConfirmed) {
   EXPECT_EQ(rig.job(JobId(1)).phase, JobPhase::kTraining);
 }
 
+TEST(Pipelines, TheConfirmationOutlivesTheCoordinator) {
+  Piped rig(9);
+  for (int i = 0; i < 3; ++i) rig.lose(rig.of_stage(1).front());
+  rig.commit_round(1);
+  EXPECT_EQ(rig.job(JobId(1)).balance_confirmed, 1);
+  const Instant next = rig.job(JobId(1)).balance_at;
+  EXPECT_EQ(next, rig.now + seconds(60));
+  rig.restart();
+  EXPECT_EQ(rig.job(JobId(1)).balance_confirmed, 1);
+  EXPECT_EQ(rig.job(JobId(1)).balance_at, next);
+}
+
 TEST(Pipelines, ALateDeviceGoesToTheWeakestStage) {
   Piped rig;
   EXPECT_EQ(rig.job(JobId(1)).phase, JobPhase::kTraining);

@@ -18,7 +18,8 @@ constexpr double kFlopsPerGflop = 1e9;
 constexpr double kNextToNothing = 0.95;  // of the weakest capacity: see decide_unsharing
 
 bool faster(const FreeDevice& a, const FreeDevice& b) {
-  return std::tuple(-a.gflops, a.agent, a.device) < std::tuple(-b.gflops, b.agent, b.device);
+  return std::tuple(-a.gflops * a.availability, a.agent, a.device) <
+         std::tuple(-b.gflops * b.availability, b.agent, b.device);
 }
 
 // Mean of the measured speeds; 0: none is.
@@ -33,6 +34,12 @@ double mean_gflops(const PlacementInput& input) {
 double speed_of(double gflops, double mean) {
   if (gflops <= 0) gflops = mean > 0 ? mean : 1;
   return gflops * kFlopsPerGflop;
+}
+
+// What can be reckoned with: an agent that often goes is worth less than a steady one.
+template <typename Holder>
+double steady_speed(const Holder& device, double mean) {
+  return speed_of(device.gflops, mean) * device.availability;
 }
 
 std::int32_t min_replicas(const JobSpec& spec) {
@@ -108,7 +115,7 @@ Forecast forecast_of_one_stage(const PlacementInput& input, const swarm::CostMod
 
 // Speed of a replica whose device gave the same to each of `more` others.
 double speed_beside(const FreeDevice& device, double mean, std::size_t more) {
-  return speed_of(device.gflops, mean) / static_cast<double>(more + 1);
+  return steady_speed(device, mean) / static_cast<double>(more + 1);
 }
 
 FreeDevice* best_to_share(std::vector<FreeDevice>& devices, StageIndex stage, Bytes memory,
@@ -187,8 +194,7 @@ PlacementDecision fill_cut(const PlacementInput& input, const swarm::CostModel& 
     if (join.reason == swarm::JoinReason::kNothingFits) continue;
     decision.places.push_back({device.agent, device.device, join.stage});
     placed.push_back(device);
-    view.replicas.push_back(
-        {ReplicaId(), join.stage, speed_of(device.gflops, mean), device.memory});
+    view.replicas.push_back({ReplicaId(), join.stage, steady_speed(device, mean), device.memory});
   }
   const bool pipeline = input.cut.size() > 1;
   if (pipeline && lacking(view, min_replicas(input.spec)) > 0) {
@@ -215,7 +221,7 @@ swarm::PlanRequest plan_request(const PlacementInput& input,
   const double mean = mean_gflops(input);
   for (const FreeDevice& device : usable) {
     request.agents.push_back(
-        {device.agent, speed_of(device.gflops, mean), device.memory, device.domain});
+        {device.agent, steady_speed(device, mean), device.memory, device.domain});
   }
   request.stages = static_cast<std::int32_t>(input.spec.swarm.stages);
   request.microbatches_per_router = input.spec.train.batch / input.spec.train.microbatch;
@@ -283,11 +289,12 @@ void add_replicas(const PlacementInput& input, swarm::RebalanceView& view) {
     placements.push_back({static_cast<std::int32_t>(known - devices.begin()), replica.stage, 1});
     if (known == devices.end()) {
       devices.push_back(device);
-      speeds.push_back(speed_of(replica.gflops, mean));
+      speeds.push_back(steady_speed(replica, mean));
     }
     view.replicas.push_back({.id = replica.id,
                              .stage = replica.stage,
                              .memory = replica.memory,
+                             .expected_life = replica.expected_life,
                              .in_transit = replica.loading});
   }
   swarm::level_shares(speeds, view.stages, placements);

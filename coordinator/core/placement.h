@@ -32,6 +32,7 @@ struct FreeDevice {
   bool refused = false;  // this agent failed to load this job for a reason that will not go away
   bool resting = false;  // backing off after a failure
   std::vector<StageIndex> holds;  // of this job
+  double availability = 1;        // of its agent (standing.h): plans reckon with speed times this
 };
 
 // A replica that is there or on its way.
@@ -44,6 +45,8 @@ struct PlacedReplica {
   bool leaving = false;  // its agent is drained: another one may take its place
   AgentId agent;
   std::int32_t device = 0;
+  double availability = 1;
+  Duration expected_life = seconds(1800);
 };
 
 struct PlacementInput {

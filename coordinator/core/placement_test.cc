@@ -217,6 +217,18 @@ TEST(Pipeline, AutoTakesOneStageWhenTheModelFitsAndMoreWhenItDoesNot) {
   EXPECT_GT(decide_placement(input).cut.size(), 1u);
 }
 
+TEST(Pipeline, ASteadyAgentIsWorthMoreThanAFickleOne) {
+  auto input = pipeline(2, 3);
+  leave_room_for_one(input);
+  input.free[1].availability = 0.5;  // as good as half of it
+  input.free[2].availability = 0.5;
+  const auto decision = decide_placement(input);
+  const auto steady = std::find_if(decision.places.begin(), decision.places.end(),
+                                   [](const Place& place) { return place.agent == AgentId(1); });
+  EXPECT_EQ(per_stage(decision).at(static_cast<std::size_t>(steady->stage)), 1)
+      << "the two that come and go serve one stage together";
+}
+
 // ---- a cut that holds
 
 PlacementInput running(const std::vector<int>& replicas, std::size_t free) {

@@ -7,6 +7,7 @@
 #include "coordinator/core/event_kinds.h"
 #include "coordinator/core/replicas.h"
 #include "coordinator/core/rounds.h"
+#include "coordinator/core/standing.h"
 #include "swarm/core/cost_model.h"
 
 namespace shoal::coordinator {
@@ -23,12 +24,13 @@ std::vector<Bytes> memory_of(const JobRecord& job) {
 // What this job may still use of the device; none: it belongs to another one, or to a job of one
 // stage, which uses devices as a whole.
 std::optional<FreeDevice> what_is_free(const State& state, const JobRecord& job,
-                                       const std::vector<Bytes>& memory, AgentId agent,
+                                       const std::vector<Bytes>& memory, const AgentRecord& agent,
                                        const Device& device) {
-  FreeDevice free{.agent = agent, .device = device.index, .memory = device.memory};
+  FreeDevice free{.agent = agent.id, .device = device.index};
+  free.memory = believed_memory(agent, device);
   free.gflops = device.gflops;
   for (const auto& [id, replica] : state.replicas) {
-    if (replica.agent != agent || replica.device != device.index) continue;
+    if (replica.agent != agent.id || replica.device != device.index) continue;
     if (replica.job != job.id || memory.size() < 2) return std::nullopt;
     free.holds.push_back(replica.stage);
     free.memory -= memory.at(static_cast<std::size_t>(replica.stage));
@@ -43,15 +45,19 @@ std::string domain_of(const AgentRecord& agent) {
   return agent.host;
 }
 
-PlacedReplica placed_replica(const State& state, const ReplicaRecord& replica) {
+PlacedReplica placed_replica(const Turn& turn, const ReplicaRecord& replica) {
+  const State& state = turn.state();
+  const AgentRecord& agent = state.agents.at(replica.agent);
   PlacedReplica placed{.id = replica.id, .stage = replica.stage};
   placed.agent = replica.agent;
   placed.device = replica.device;
   placed.loading = replica.held_round < 0;
   placed.leaving = is_leaving(state, replica);
-  for (const Device& device : state.agents.at(replica.agent).devices) {
+  placed.availability = availability(agent.attendance, turn.now());
+  placed.expected_life = expected_life(agent.attendance, turn.now());
+  for (const Device& device : agent.devices) {
     if (device.index != replica.device) continue;
-    placed.memory = device.memory;
+    placed.memory = believed_memory(agent, device);
     placed.gflops = device.gflops;
   }
   return placed;
@@ -64,8 +70,14 @@ PlacementDecision on_every_device(const Turn& turn, const JobSpec& spec) {
   for (const auto& [id, agent] : turn.state().agents) {
     if (agent.state == AgentState::kGone) continue;
     for (const Device& device : agent.devices) {
-      input.free.push_back(
-          {id, device.index, device.memory, device.gflops, domain_of(agent), false, false, {}});
+      input.free.push_back({id,
+                            device.index,
+                            believed_memory(agent, device),
+                            device.gflops,
+                            domain_of(agent),
+                            false,
+                            false,
+                            {}});
     }
   }
   input.devices_known = static_cast<std::int64_t>(input.free.size());
@@ -113,20 +125,21 @@ PlacementInput placement_input(const Turn& turn, const JobRecord& job) {
   input.cut = cut_of(job);
   if (input.cut.empty() && job.spec.swarm.stages == 1) input.cut = whole_model(job.spec);
   for (const ReplicaId id : live_replicas(state, job.id)) {
-    input.live.push_back(placed_replica(state, state.replicas.at(id)));
+    input.live.push_back(placed_replica(turn, state.replicas.at(id)));
   }
   const std::vector<Bytes> memory = memory_of(job);
   for (const auto& [id, presence] : state.presence) {
     const AgentRecord& agent = state.agents.at(id);
     if (agent.state == AgentState::kGone || agent.state == AgentState::kDraining) continue;
-    if (agent.cordoned) continue;
+    if (agent.cordoned || is_quarantined(agent)) continue;
     for (const Device& device : agent.devices) {
       ++input.devices_known;
       if (!presence.connected) continue;
-      auto free = what_is_free(state, job, memory, id, device);
+      auto free = what_is_free(state, job, memory, agent, device);
       if (!free) continue;
       const Instant* rest = state.resting_until.find({id, device.index});
       free->domain = domain_of(agent);
+      free->availability = availability(agent.attendance, turn.now());
       free->refused = state.refusals.contains({job.id, id});
       free->resting = rest != nullptr && turn.now() < *rest;
       input.free.push_back(std::move(*free));
@@ -165,10 +178,12 @@ void move_for_balance(Turn& turn, JobId id) {
   if (timers.balanced_round == job.committed_round) return;
   timers.balanced_round = job.committed_round;
   end_sharing(turn, job);
-  if (timers.balance_at && turn.now() < *timers.balance_at) return;
-  timers.balance_at = turn.now() + turn.options().rebalance_every;
-  if (!timers.rebalancer) timers.rebalancer.emplace(rebalance_options(job.spec));
-  const auto decision = timers.rebalancer->step(rebalance_view(placement_input(turn, job)));
+  if (turn.now() < job.balance_at) return;
+  swarm::Rebalancer rebalancer(rebalance_options(job.spec), job.balance_confirmed);
+  const auto decision = rebalancer.step(rebalance_view(placement_input(turn, job)));
+  JobRecord& record = turn.job(id);
+  record.balance_at = turn.now() + turn.options().rebalance_every;
+  record.balance_confirmed = rebalancer.confirmed();
   for (const swarm::Move& move : decision.moves) carry_out(turn, move);
 }
 

@@ -88,8 +88,10 @@ struct JobRecord {
   double train_loss = 0;       // of the last committed round; 0 before the first
   double validation_loss = 0;  // newest complete evaluation; 0 before the first
   RoundNumber validation_round = -1;
-  Bytes bytes_sent;                  // by all replicas in all committed rounds
-  std::int32_t failures_in_row = 0;  // replica failures since the last commit
+  Bytes bytes_sent;                    // by all replicas in all committed rounds
+  std::int32_t failures_in_row = 0;    // replica failures since the last commit
+  Instant balance_at;                  // no move for balance before
+  std::int32_t balance_confirmed = 0;  // looks in a row that found the stages out of balance
   bool operator==(const JobRecord&) const = default;
 };
 
@@ -97,6 +99,35 @@ struct JobRecord {
 
 enum class AgentState { kJoining, kIdle, kSyncing, kActive, kDraining, kGone };
 enum class AgentGone { kNone, kLeft, kLost, kSuperseded };
+
+// Why a contribution has no weight. kOutlier: its norm is far above the median of the others.
+enum class RejectReason { kNone, kNonFinite, kNoTokens, kNotReported, kJoiner, kOutlier };
+
+// What is held against an agent; the rules are in core/standing.h.
+struct Standing {
+  std::int32_t strikes = 0;  // rejected contributions within the window
+  Instant struck_at;         // the last one; zero: never
+  RejectReason strike_reason = RejectReason::kNone;
+  std::int32_t quarantines = 0;  // so far; each is longer than the one before
+  Instant quarantined_until;     // zero: it is not
+  bool operator==(const Standing&) const = default;
+};
+
+// A device ran out of memory with a replica that, together with those beside it, needs this much.
+struct MemoryRefusal {
+  std::int32_t device = 0;
+  Bytes needed;  // the least that failed
+  Instant at;
+  bool operator==(const MemoryRefusal&) const = default;
+};
+
+// How long it was here, and how often it went.
+struct Attendance {
+  Instant since;               // of its present stay
+  std::int64_t present_s = 0;  // sum of the stays that ended
+  std::int32_t losses = 0;     // of those
+  bool operator==(const Attendance&) const = default;
+};
 
 struct AgentRecord {
   AgentId id;
@@ -108,6 +139,9 @@ struct AgentRecord {
   std::vector<Device> devices;
   std::vector<std::pair<std::string, std::string>> labels;
   Instant joined_at, updated_at;
+  Standing standing;
+  std::vector<MemoryRefusal> refusals;  // one per device at most
+  Attendance attendance;
   bool operator==(const AgentRecord&) const = default;
 };
 
@@ -182,7 +216,6 @@ enum class ContributionState {
   kRejected,   // weight 0: reject_reason says why
   kLost,       // left out of the attempt that committed
 };
-enum class RejectReason { kNone, kNonFinite, kNoTokens, kNotReported, kJoiner };
 
 struct ContributionRecord {
   RoundKey key;

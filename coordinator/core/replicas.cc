@@ -37,7 +37,6 @@ const ReplicaRecord* choose_donor(const State& state, const JobRecord& job, Stag
 bool counts_against_job(ReplicaFailure failure) {
   switch (failure) {
     case ReplicaFailure::kTrainerExited:
-    case ReplicaFailure::kOutOfMemory:
     case ReplicaFailure::kDeviceLost:
     case ReplicaFailure::kNonFiniteLoss:
     case ReplicaFailure::kDataMissing:
@@ -47,6 +46,7 @@ bool counts_against_job(ReplicaFailure failure) {
     case ReplicaFailure::kFrozen:
     case ReplicaFailure::kInternal:
       return true;
+    case ReplicaFailure::kOutOfMemory:  // remembered: it is not tried there again
     case ReplicaFailure::kDonorLost:
     case ReplicaFailure::kStale:
     case ReplicaFailure::kAgentLost:
@@ -172,6 +172,7 @@ void fail_replica(Turn& turn, ReplicaId id, ReplicaFailure failure, const std::s
   turn.send(ended.agent, Release{id, ReleaseReason::kReplaced});
   state.resting_until.put({ended.agent, ended.device}, turn.now() + turn.options().replica_backoff);
   if (will_fail_again(failure)) state.refusals.put({ended.job, ended.agent}, failure);
+  if (failure == ReplicaFailure::kOutOfMemory) on_out_of_memory(turn, ended);
   if (counts_against_job(failure)) ++turn.job(ended.job).failures_in_row;
   turn.drop_replica(id);
   leave_round(turn, ended);

@@ -6,9 +6,11 @@
 #include "coordinator/core/data_ledger.h"
 #include "coordinator/core/event_kinds.h"
 #include "coordinator/core/machines.h"
+#include "coordinator/core/membership.h"
 #include "coordinator/core/pipeline_view.h"
 #include "coordinator/core/quorum.h"
 #include "coordinator/core/replicas.h"
+#include "coordinator/core/standing.h"
 #include "outer_opt/core/clip.h"
 
 namespace shoal::coordinator {
@@ -61,6 +63,38 @@ RejectReason reject_reason(const ContributionRecord& contribution) {
   return report.tokens.n > 0 ? RejectReason::kNone : RejectReason::kNoTokens;
 }
 
+// Rejects norms far above the median, where there are enough members to know who is the odd one.
+// `usable` and `norms` belong together and lose the rejected.
+void reject_outliers(Turn& turn, const RoundKey& key, std::vector<ReplicaId>& usable,
+                     std::vector<double>& norms) {
+  const Options& options = turn.options();
+  if (norms.size() < static_cast<std::size_t>(options.outlier_members_min)) return;
+  const double limit = options.outlier_factor * outer_opt::median(norms);
+  for (std::size_t i = usable.size(); i-- > 0;) {
+    if (norms[i] <= limit) continue;
+    ContributionRecord& contribution = turn.contribution(key, usable[i]);
+    contribution.reject_reason = RejectReason::kOutlier;
+    contribution.weight = 0;
+    usable.erase(usable.begin() + static_cast<std::ptrdiff_t>(i));
+    norms.erase(norms.begin() + static_cast<std::ptrdiff_t>(i));
+  }
+}
+
+// When most of the stage is sound, what was rejected is held against its agents.
+void strike_the_odd_ones(Turn& turn, const RoundKey& key, const std::vector<ReplicaId>& members) {
+  std::vector<std::pair<AgentId, RejectReason>> odd;
+  std::size_t sound = 0;
+  for (const ReplicaId replica : members) {
+    const auto& contribution = turn.state().contributions.at({key, replica});
+    sound += contribution.weight > 0;
+    if (is_strike(contribution.reject_reason)) {
+      odd.emplace_back(contribution.agent, contribution.reject_reason);
+    }
+  }
+  if (sound < odd.size()) return;
+  for (const auto& [agent, reason] : odd) strike(turn, agent, reason);
+}
+
 // Of one stage. Weights are tokens; with sync.clip a norm above the median is clipped to it (median
 // norm / its norm). False: nobody has a usable contribution.
 bool weigh(Turn& turn, const RoundKey& key, const std::vector<ReplicaId>& members) {
@@ -78,6 +112,8 @@ bool weigh(Turn& turn, const RoundKey& key, const std::vector<ReplicaId>& member
     usable.push_back(replica);
     norms.push_back(contribution.report.norm);
   }
+  reject_outliers(turn, key, usable, norms);
+  strike_the_odd_ones(turn, key, members);
   if (!turn.state().jobs.at(key.job).spec.sync.clip) return !usable.empty();
   const auto factors = outer_opt::clip_factors(norms);
   for (std::size_t i = 0; i < usable.size(); ++i) {

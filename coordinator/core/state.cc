@@ -44,7 +44,11 @@ void add(Digester& d, const JobRecord& r) {
   d.add(r.finished_at.ns).add(r.lineage).add(r.committed_round).add(r.committed_at.ns);
   d.add(r.committed_step.n).add(r.committed_tokens.n).add(r.view);
   d.add(r.next_sequence).add(r.train_loss).add(r.validation_loss);
-  d.add(r.validation_round).add(r.bytes_sent.n).add(r.failures_in_row);
+  d.add(r.validation_round)
+      .add(r.bytes_sent.n)
+      .add(r.failures_in_row)
+      .add(r.balance_at.ns)
+      .add(r.balance_confirmed);
   for (const auto& stage : r.stages) {
     d.add(stage.units.first).add(stage.units.last).add(stage.value_count);
     d.add(stage.anchor).add(stage.momentum);
@@ -64,6 +68,13 @@ void add(Digester& d, const AgentRecord& r) {
     d.add(device.gflops).add(device.bf16);
   }
   for (const auto& [key, value] : r.labels) d.add(key).add(value);
+  const Standing& s = r.standing;
+  d.add(s.strikes).add(s.struck_at.ns).add(to_string(s.strike_reason));
+  d.add(s.quarantines).add(s.quarantined_until.ns);
+  for (const auto& refusal : r.refusals) {
+    d.add(refusal.device).add(refusal.needed.n).add(refusal.at.ns);
+  }
+  d.add(r.attendance.since.ns).add(r.attendance.present_s).add(r.attendance.losses);
 }
 
 void add(Digester& d, const ReplicaRecord& r) {

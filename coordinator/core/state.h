@@ -17,7 +17,6 @@
 #include "coordinator/core/io.h"
 #include "coordinator/core/options.h"
 #include "coordinator/core/records.h"
-#include "swarm/core/rebalance.h"
 
 namespace shoal::coordinator {
 
@@ -38,10 +37,8 @@ struct StageTimers {
 
 // Volatile: what a job waits for beyond its records.
 struct JobTimers {
-  std::optional<Instant> gathered_at;  // min_replicas were there for the first time
-  std::optional<Instant> planned_at;   // a pipeline that waits for devices: the last plan
-  std::optional<swarm::Rebalancer> rebalancer;
-  std::optional<Instant> balance_at;        // not before
+  std::optional<Instant> gathered_at;       // min_replicas were there for the first time
+  std::optional<Instant> planned_at;        // a pipeline that waits for devices: the last plan
   RoundNumber balanced_round = 0;           // looked at after its outer step
   FlatMap<StageIndex, StageTimers> stages;  // of the round
   bool close_sent = false;                  // CloseRound of the open round

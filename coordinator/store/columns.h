@@ -68,6 +68,8 @@ struct Table<JobRecord> {
     visit("validation_round", r.validation_round);
     visit("bytes_sent", r.bytes_sent);
     visit("failures_in_row", r.failures_in_row);
+    visit("balance_at_ns", r.balance_at);
+    visit("balance_confirmed", r.balance_confirmed);
   }
 };
 
@@ -90,6 +92,15 @@ struct Table<AgentRecord> {
     visit("labels", r.labels);
     visit("joined_at_ns", r.joined_at);
     visit("updated_at_ns", r.updated_at);
+    visit("strikes", r.standing.strikes);
+    visit("struck_at_ns", r.standing.struck_at);
+    visit("strike_reason", r.standing.strike_reason);
+    visit("quarantines", r.standing.quarantines);
+    visit("quarantined_until_ns", r.standing.quarantined_until);
+    visit("refusals", r.refusals);
+    visit("present_since_ns", r.attendance.since);
+    visit("present_s", r.attendance.present_s);
+    visit("losses", r.attendance.losses);
   }
 };
 

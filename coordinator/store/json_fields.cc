@@ -110,6 +110,26 @@ Status from_json(std::string_view text, std::vector<DataLease>& value) {
   });
 }
 
+std::string to_json(const std::vector<MemoryRefusal>& value) {
+  Json json = Json::array();
+  for (const MemoryRefusal& refusal : value) {
+    json.push_back(
+        {{"device", refusal.device}, {"needed_bytes", refusal.needed.n}, {"at_ns", refusal.at.ns}});
+  }
+  return dump(json);
+}
+
+Status from_json(std::string_view text, std::vector<MemoryRefusal>& value) {
+  return parse(text, [&](const Json& json) {
+    value.clear();
+    for (const Json& item : json) {
+      value.push_back({item.at("device").get<std::int32_t>(),
+                       Bytes(item.at("needed_bytes").get<std::int64_t>()),
+                       Instant{item.at("at_ns").get<std::int64_t>()}});
+    }
+  });
+}
+
 std::string to_json(const std::vector<Device>& value) {
   Json json = Json::array();
   for (const Device& device : value) {

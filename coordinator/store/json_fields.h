@@ -21,6 +21,7 @@ std::string to_json(const Labels& value);
 std::string to_json(const std::vector<JobStage>& value);
 std::string to_json(const std::vector<RoundStage>& value);
 std::string to_json(const std::vector<CheckpointPart>& value);
+std::string to_json(const std::vector<MemoryRefusal>& value);
 std::string to_json(const StateSource& value);
 
 Status from_json(std::string_view text, JobSpec& value);
@@ -30,6 +31,7 @@ Status from_json(std::string_view text, Labels& value);
 Status from_json(std::string_view text, std::vector<JobStage>& value);
 Status from_json(std::string_view text, std::vector<RoundStage>& value);
 Status from_json(std::string_view text, std::vector<CheckpointPart>& value);
+Status from_json(std::string_view text, std::vector<MemoryRefusal>& value);
 Status from_json(std::string_view text, StateSource& value);
 
 // Words back to enums: the inverse of to_string, which answers "unknown" past the last value.

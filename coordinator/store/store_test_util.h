@@ -80,6 +80,8 @@ class RandomRecords {
     r.validation_round = integer();
     r.bytes_sent = Bytes(integer());
     r.failures_in_row = small();
+    r.balance_at = instant();
+    r.balance_confirmed = small();
     return r;
   }
 
@@ -97,6 +99,11 @@ class RandomRecords {
       r.labels.emplace_back(text(), text());
     }
     r.joined_at = instant(), r.updated_at = instant();
+    r.standing = {small(), instant(), word<RejectReason>(), small(), instant()};
+    for (int i = small() % 3; i > 0; --i) {
+      r.refusals.push_back({small(), Bytes(integer()), instant()});
+    }
+    r.attendance = {instant(), integer(), small()};
     return r;
   }
 

@@ -3,15 +3,12 @@
 #include <algorithm>
 
 namespace shoal::outer_opt {
-namespace {
 
 double median(std::vector<double> values) {
   std::sort(values.begin(), values.end());
   const std::size_t n = values.size();
   return n % 2 == 1 ? values[n / 2] : (values[n / 2 - 1] + values[n / 2]) / 2;
 }
-
-}  // namespace
 
 std::vector<double> clip_factors(const std::vector<double>& norms) {
   std::vector<double> factors(norms.size(), 1.0);

@@ -7,6 +7,8 @@
 
 namespace shoal::outer_opt {
 
+double median(std::vector<double> values);  // not of nothing
+
 // A factor in (0, 1] for each norm, median / norm where that is below 1.
 std::vector<double> clip_factors(const std::vector<double>& norms);
 

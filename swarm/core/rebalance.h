@@ -80,13 +80,16 @@ struct BalanceDecision {
 
 class Rebalancer {
  public:
-  explicit Rebalancer(RebalanceOptions options) : options_(options) {}
+  // `confirmed`: of the steps before, where they must outlive this object.
+  explicit Rebalancer(RebalanceOptions options, std::int32_t confirmed = 0)
+      : options_(options), confirmed_(confirmed) {}
   // Once per period.
   BalanceDecision step(const RebalanceView& view);
+  std::int32_t confirmed() const { return confirmed_; }
 
  private:
   RebalanceOptions options_;
-  std::int32_t confirmed_ = 0;
+  std::int32_t confirmed_;
 };
 
 }  // namespace shoal::swarm

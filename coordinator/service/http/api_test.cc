@@ -102,6 +102,8 @@ TEST_F(ApiTest, BadListParametersAreNamed) {
 
 TEST_F(ApiTest, AgentsAreTakenOutOfWorkAndPutBack) {
   EXPECT_EQ(get("/api/v1/agents/agt_1").json()["cordoned"], false);
+  EXPECT_TRUE(get("/api/v1/agents/agt_1").json()["quarantine"].is_null());
+  EXPECT_TRUE(get("/api/v1/agents/agt_1").json()["memory_refusals"].empty());
   const Received cordoned = post("/api/v1/agents/agt_1/cordon", "", "");
   EXPECT_EQ(cordoned.status, 202);
   EXPECT_EQ(cordoned.json()["cordoned"], true);

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <ctime>
 
+#include "coordinator/core/standing.h"
 #include "proto/job_spec_text.h"
 
 namespace shoal::coordinator::rest {
@@ -375,6 +376,27 @@ Json checkpoint_json(const CheckpointRecord& checkpoint) {
   return json;
 }
 
+namespace {
+
+Json quarantine_json(const Standing& standing) {
+  if (standing.quarantined_until == Instant()) return nullptr;
+  return {{"until", rfc3339(standing.quarantined_until)},
+          {"reason", to_string(standing.strike_reason)},
+          {"count", standing.quarantines}};
+}
+
+Json refusals_json(const AgentRecord& agent) {
+  Json list = Json::array();
+  for (const MemoryRefusal& refusal : agent.refusals) {
+    list.push_back({{"device", refusal.device},
+                    {"needed_bytes", refusal.needed.count()},
+                    {"at", rfc3339(refusal.at)}});
+  }
+  return list;
+}
+
+}  // namespace
+
 Json agent_json(const AgentRecord& agent, const LiveView& live) {
   const AgentLive* now = live.agents.find(agent.id);
   Json devices = Json::array();
@@ -393,6 +415,11 @@ Json agent_json(const AgentRecord& agent, const LiveView& live) {
   json["gone_reason"] =
       agent.state == AgentState::kGone ? Json(to_string(agent.gone)) : Json(nullptr);
   json["cordoned"] = agent.cordoned;
+  json["quarantine"] = quarantine_json(agent.standing);
+  json["strikes"] = agent.standing.strikes;
+  json["memory_refusals"] = refusals_json(agent);
+  json["losses"] = agent.attendance.losses;
+  json["availability"] = availability(agent.attendance, live.now);
   json["health"] =
       agent.state == AgentState::kGone || now == nullptr ? "red" : to_string(now->health);
   json["last_seen_at"] = now != nullptr ? time_or_null(now->last_seen) : Json(nullptr);
