@@ -19,8 +19,8 @@ namespace {
 
 constexpr std::int64_t kFrame = 512, kSparseFrame = 4096;
 
-std::unique_ptr<PeerNode> start_node(std::int64_t frame_values = kFrame,
-                                     bool local_sockets = true, const char* link = nullptr) {
+std::unique_ptr<PeerNode> start_node(std::int64_t frame_values = kFrame, bool local_sockets = true,
+                                     const char* link = nullptr) {
   PeerNodeOptions options;
   if (link != nullptr) {
     options.line = std::make_shared<wire::EmulatedLine>(wire::parse_link(link).value());
