@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "outer_opt/core/participant.h"
+#include "outer_opt/core/sparse2.h"
 #include "trainer/background.h"
 #include "trainer/donor_shelf.h"
 #include "trainer/event_queue.h"
@@ -87,6 +88,7 @@ class Replica {
 
   void reach_boundary(const Trained& trained);
   RoundReport make_report(const Trained& trained);
+  outer_opt::ReduceInput own_input(const ReducePlan& plan, bool contributes);
   void take_outer_step();
   void adopt_average_locally(const ReducePlan& plan);
   std::unique_ptr<Training> make_training();
@@ -104,6 +106,11 @@ class Replica {
   std::shared_ptr<OuterState> outer_;       // of the round the participant holds
   std::unique_ptr<AdamCopy> fetched_adam_;  // while the state comes from a donor
   std::vector<float> pseudo_gradient_, average_;
+  // With sparse2: what it did not send yet, from the first reduce on, and the encoding that the
+  // newest attempt takes, empty when it contributes nothing. Like the inner moments they belong to
+  // this replica alone: one that starts from a donor or a checkpoint has sent all it owes.
+  std::optional<outer_opt::ErrorFeedback> feedback_;
+  std::vector<std::byte> encoded_;
   std::optional<outer_opt::Participant> participant_;
   outer_opt::Actions actions_;
   std::unique_ptr<Training> training_;

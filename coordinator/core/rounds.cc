@@ -67,7 +67,7 @@ double median(std::vector<double> values) {
 }
 
 // Of one stage. Weights are tokens; a norm above the median is clipped to it (DESIGN: median norm /
-// its norm). False: nobody has a usable contribution.
+// its norm) unless sync.clip is off. False: nobody has a usable contribution.
 bool weigh(Turn& turn, const RoundKey& key, const std::vector<ReplicaId>& members) {
   std::vector<double> norms;
   for (const ReplicaId replica : members) {
@@ -81,11 +81,12 @@ bool weigh(Turn& turn, const RoundKey& key, const std::vector<ReplicaId>& member
   }
   if (norms.empty()) return false;
   const double typical = median(std::move(norms));
+  const bool clip = turn.state().jobs.at(key.job).spec.sync.clip;
   for (const ReplicaId replica : members) {
     ContributionRecord& contribution = turn.contribution(key, replica);
     const double norm = contribution.report.norm;
-    contribution.clip_factor =
-        contribution.weight > 0 && norm > typical && typical > 0 ? typical / norm : 1.0;
+    const bool clips = clip && contribution.weight > 0 && norm > typical && typical > 0;
+    contribution.clip_factor = clips ? typical / norm : 1.0;
   }
   return true;
 }

@@ -72,7 +72,7 @@ static_assert(member_count<CheckpointRecord>() == 12);
 static_assert(member_count<EventRecord>() == 9);
 // These are written whole, as JSON (json_fields.cc).
 static_assert(member_count<JobStage>() == 4);
-static_assert(member_count<RoundStage>() == 5);
+static_assert(member_count<RoundStage>() == 6);
 static_assert(member_count<CheckpointPart>() == 5);
 
 TEST_F(SqliteStoreTest, EveryRecordComesBackEqual) {

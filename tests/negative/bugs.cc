@@ -37,6 +37,8 @@ const std::vector<PlantedBug>& planted_bugs() {
        "the last part of a checkpoint is of an earlier round"},
       {Bug::kLostViews, "lost_views", "views", "now and then a view is not sent"},
       {Bug::kSameView, "same_view", "views", "every view has the number 1"},
+      {Bug::kEagerFeedback, "eager_feedback", "feedback",
+       "what sparse2 did not send is settled at the vote, not at the commit"},
       {Bug::kDeafCoordinator, "deaf_coordinator", "coverage",
        "the core hears nothing more once a job has lost a replica it needs"},
       {Bug::kLostReports, "lost_reports", "liveness", "reports never reach the core"},

@@ -33,6 +33,7 @@ enum class Bug {
   kMixedCheckpoint,     // the last part of a checkpoint is of an earlier round
   kLostViews,           // now and then a view is not sent
   kSameView,            // every view has the number 1
+  kEagerFeedback,       // what was not sent is settled at the vote, not at the commit
 };
 
 struct PlantedBug {
