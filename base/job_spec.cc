@@ -190,6 +190,45 @@ void check_train(const TrainSpec& train, Checker& checker) {
   }
 }
 
+// What fits together on the way from the pseudo-gradients to their average.
+void check_topology(const SyncSpec& sync, Checker& checker) {
+  const bool sparse = sync.codec == CodecKind::kSparse2;
+  const bool gathers = sync.topology == Topology::kAllgather;
+  if (sparse && !gathers && sync.topology != Topology::kAuto) {
+    checker.refuse(
+        "/sync/topology",
+        "must be 'allgather' or 'auto' with sync.codec = 'sparse2', which has no sum, got " +
+            quoted(to_string(sync.topology)));
+  }
+  if (gathers && !sparse) {
+    checker.refuse("/sync/topology", "must be 'butterfly', 'ring' or 'auto' with sync.codec = " +
+                                         quoted(to_string(sync.codec)) +
+                                         ": 'allgather' is for 'sparse2', got 'allgather'");
+  }
+  const bool whole = sync.aggregator == Aggregator::kMean;
+  if (!whole && (sparse || sync.topology == Topology::kRing)) {
+    checker.refuse("/sync/aggregator", std::string("must be 'mean' with sync.") +
+                                           (sparse ? "codec = 'sparse2'" : "topology = 'ring'") +
+                                           ": no member holds all contributions to a value, got " +
+                                           quoted(to_string(sync.aggregator)));
+  }
+}
+
+// Error feedback and outer momentum both add up what was not applied yet; together they diverge.
+void check_feedback(const SyncSpec& sync, Checker& checker) {
+  checker.require(sync.feedback >= 0 && sync.feedback < 1, "/sync/feedback",
+                  "must be from 0 to below 1", sync.feedback);
+  const bool both = sync.codec == CodecKind::kSparse2 && sync.feedback > 0 &&
+                    sync.outer.momentum > 0 && sync.algorithm == SyncAlgorithm::kDiloco;
+  if (!both) return;
+  checker.refuse(
+      "/sync/outer/momentum",
+      "must be 0 with sync.codec = 'sparse2' and sync.feedback above 0: together they "
+      "diverge; set sync.outer.lr = 1 and sync.outer.momentum = 0, or sync.feedback = 0, "
+      "got " +
+          text_of(sync.outer.momentum));
+}
+
 std::string with_algorithm(const SyncSpec& sync) {
   return " with sync.algorithm = " + quoted(to_string(sync.algorithm));
 }
@@ -243,6 +282,8 @@ void check_sync(const JobSpec& spec, Checker& checker) {
   const SyncSpec& sync = spec.sync;
   check_every(spec, checker);
   check_balance(spec, checker);
+  check_topology(sync, checker);
+  check_feedback(sync, checker);
   if (sync.algorithm == SyncAlgorithm::kLocalSgd || sync.algorithm == SyncAlgorithm::kDdp) {
     return check_fixed_outer(sync, checker);
   }
@@ -411,7 +452,7 @@ const char* to_string(SyncAlgorithm value) {
     case SyncAlgorithm::kDdp:
       return "ddp";
   }
-  return "?";
+  return "unknown";
 }
 const char* to_string(Topology value) {
   switch (value) {
@@ -424,7 +465,7 @@ const char* to_string(Topology value) {
     case Topology::kAuto:
       return "auto";
   }
-  return "?";
+  return "unknown";
 }
 const char* to_string(Balance value) { return value == Balance::kEqual ? "equal" : "speed"; }
 const char* to_string(Aggregator value) {
@@ -436,7 +477,7 @@ const char* to_string(Aggregator value) {
     case Aggregator::kCenteredClip:
       return "centered_clip";
   }
-  return "?";
+  return "unknown";
 }
 const char* to_string(CodecKind value) {
   switch (value) {
@@ -455,7 +496,7 @@ const char* to_string(CodecKind value) {
     case CodecKind::kSparse2:
       return "sparse2";
   }
-  return "?";
+  return "unknown";
 }
 const char* to_string(ActivationCodec value) {
   switch (value) {
@@ -466,7 +507,7 @@ const char* to_string(ActivationCodec value) {
     case ActivationCodec::kInt8:
       return "int8";
   }
-  return "?";
+  return "unknown";
 }
 const char* to_string(Recompute value) { return value == Recompute::kKeep ? "keep" : "recompute"; }
 const char* to_string(PipelineSchedule value) {
@@ -478,7 +519,7 @@ const char* to_string(PipelineSchedule value) {
     case PipelineSchedule::kTwoBufferedWeights:
       return "2bw";
   }
-  return "?";
+  return "unknown";
 }
 const char* to_string(WiringPolicy value) {
   switch (value) {
@@ -489,7 +530,7 @@ const char* to_string(WiringPolicy value) {
     case WiringPolicy::kRandom:
       return "random";
   }
-  return "?";
+  return "unknown";
 }
 
 }  // namespace shoal

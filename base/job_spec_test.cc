@@ -115,6 +115,28 @@ const Refusal kClusterRefusals[] = {
      }},
     {"/sync/outer/lr", "got 0", [](JobSpec& s) { s.sync.outer.lr = 0; }},
     {"/sync/outer/momentum", "got 1", [](JobSpec& s) { s.sync.outer.momentum = 1; }},
+    {"/sync/topology",
+     "'allgather' or 'auto' with sync.codec = 'sparse2', which has no sum, got 'ring'",
+     [](JobSpec& s) {
+       s.sync.codec = CodecKind::kSparse2, s.sync.topology = Topology::kRing, s.sync.outer = {1, 0};
+     }},
+    {"/sync/topology", "'allgather' is for 'sparse2', got 'allgather'",
+     [](JobSpec& s) { s.sync.topology = Topology::kAllgather; }},
+    {"/sync/aggregator", "'mean' with sync.topology = 'ring'",
+     [](JobSpec& s) {
+       s.sync.topology = Topology::kRing, s.sync.aggregator = Aggregator::kTrimmedMean;
+     }},
+    {"/sync/aggregator", "'mean' with sync.codec = 'sparse2'",
+     [](JobSpec& s) {
+       s.sync.codec = CodecKind::kSparse2, s.sync.topology = Topology::kAuto;
+       s.sync.outer = {1, 0}, s.sync.aggregator = Aggregator::kCenteredClip;
+     }},
+    {"/sync/feedback", "from 0 to below 1, got 1", [](JobSpec& s) { s.sync.feedback = 1; }},
+    {"/sync/outer/momentum",
+     "set sync.outer.lr = 1 and sync.outer.momentum = 0, or sync.feedback = 0",
+     [](JobSpec& s) {
+       s.sync.codec = CodecKind::kSparse2, s.sync.topology = Topology::kAllgather;
+     }},
     {"/swarm/stages", "from 1 to model.layers (4)", [](JobSpec& s) { s.swarm.stages = 5; }},
     {"/swarm/stages", "got -1", [](JobSpec& s) { s.swarm.stages = -1; }},
     {"/swarm/stages", "'none', which trains on one agent, got 2",

@@ -11,47 +11,31 @@ namespace {
 
 // Every enumerator in order; the word of each is its to_string().
 template <typename E>
-struct Words;
+constexpr E kLastWord{};
 template <>
-struct Words<Code> {
-  static constexpr Code kLast = Code::kInternal;
-};
+constexpr Code kLastWord<Code> = Code::kInternal;
 template <>
-struct Words<DeviceKind> {
-  static constexpr DeviceKind kLast = DeviceKind::kCuda;
-};
+constexpr DeviceKind kLastWord<DeviceKind> = DeviceKind::kCuda;
 template <>
-struct Words<ReplicaFailure> {
-  static constexpr ReplicaFailure kLast = ReplicaFailure::kInternal;
-};
+constexpr ReplicaFailure kLastWord<ReplicaFailure> = ReplicaFailure::kInternal;
 template <>
-struct Words<ReduceFailure> {
-  static constexpr ReduceFailure kLast = ReduceFailure::kInternal;
-};
+constexpr ReduceFailure kLastWord<ReduceFailure> = ReduceFailure::kInternal;
 template <>
-struct Words<SourceKind> {
-  static constexpr SourceKind kLast = SourceKind::kCheckpoint;
-};
+constexpr SourceKind kLastWord<SourceKind> = SourceKind::kCheckpoint;
 template <>
-struct Words<ReleaseReason> {
-  static constexpr ReleaseReason kLast = ReleaseReason::kDraining;
-};
+constexpr ReleaseReason kLastWord<ReleaseReason> = ReleaseReason::kDraining;
 template <>
-struct Words<AbortReason> {
-  static constexpr AbortReason kLast = AbortReason::kBelowMinReplicas;
-};
+constexpr AbortReason kLastWord<AbortReason> = AbortReason::kBelowMinReplicas;
 template <>
-struct Words<Topology> {
-  static constexpr Topology kLast = Topology::kButterfly;
-};
+constexpr Topology kLastWord<Topology> = Topology::kRing;  // a plan is never auto
 template <>
-struct Words<CodecKind> {
-  static constexpr CodecKind kLast = CodecKind::kE3m0;
-};
+constexpr CodecKind kLastWord<CodecKind> = CodecKind::kSparse2;
+template <>
+constexpr Aggregator kLastWord<Aggregator> = Aggregator::kCenteredClip;
 
 template <typename E>
 void get_word(Reader& reader, std::string_view field, const std::string& word, E& to) {
-  for (int i = 0; i <= static_cast<int>(Words<E>::kLast); ++i) {
+  for (int i = 0; i <= static_cast<int>(kLastWord<E>); ++i) {
     if (word == to_string(static_cast<E>(i))) return void(to = static_cast<E>(i));
   }
   reader.refuse(field, "unknown word '" + word.substr(0, 64) + "'");
@@ -459,6 +443,7 @@ void put(const ReducePlan& from, v1::ReducePlan& to) {
   to.set_attempt(from.attempt);
   to.set_topology(to_string(from.topology));
   to.set_codec(to_string(from.codec));
+  to.set_aggregator(to_string(from.aggregator));
   to.set_value_count(from.value_count);
   for (const auto& member : from.members) put(member, *to.add_members());
   to.set_time_limit_ns(from.time_limit.ns);
@@ -468,6 +453,7 @@ void get(Reader& reader, const v1::ReducePlan& from, ReducePlan& to) {
   to.attempt = attempt_of(reader, from.attempt());
   get_word(reader, "topology", from.topology(), to.topology);
   get_word(reader, "codec", from.codec(), to.codec);
+  get_word(reader, "aggregator", from.aggregator(), to.aggregator);
   to.value_count = reader.count("value_count", from.value_count());
   std::int64_t next = 0;
   for (const auto& member : from.members()) {
@@ -479,7 +465,8 @@ void get(Reader& reader, const v1::ReducePlan& from, ReducePlan& to) {
                    "part_count", "parts must follow one another and end with the vector");
     if (reader.ok()) next += read.part_count;
   }
-  reader.require(next == to.value_count, "members", "parts must cover the vector");
+  const std::int64_t covered = to.topology == Topology::kAllgather ? 0 : to.value_count;
+  reader.require(next == covered, "members", "parts must cover the vector, but in an all-gather");
   to.time_limit = nanoseconds(from.time_limit_ns());
   reader.require(to.time_limit.ns > 0, "time_limit_ns", "must be above 0");
 }

@@ -110,6 +110,7 @@ TEST(Convert, EveryMessageOfTheCoordinator) {
                         3,
                         Topology::kButterfly,
                         CodecKind::kFp32,
+                        Aggregator::kTrimmedMean,
                         100,
                         {{replica, "a:1", 500, 0.5, 0, 60}, {ReplicaId(10), "b:2", 0, 1, 60, 40}},
                         seconds(30)};
@@ -169,6 +170,7 @@ TEST(Convert, EveryMessageBetweenAgentAndTrainer) {
                         3,
                         Topology::kButterfly,
                         CodecKind::kInt8,
+                        Aggregator::kMean,
                         100,
                         {{replica, "a:1", 500, 0.5, 0, 100}},
                         seconds(30)};
@@ -300,11 +302,29 @@ TEST(Convert, BadMessagesOfTheCoordinator) {
   expect_refused(message, "open.to_step");
 }
 
+TEST(Convert, NobodyOwnsAPartInAnAllGather) {
+  ReducePlan plan{kKey,
+                  3,
+                  Topology::kAllgather,
+                  CodecKind::kSparse2,
+                  Aggregator::kMean,
+                  100,
+                  {{ReplicaId(1), "a:1", 1, 1, 0, 0}, {ReplicaId(2), "b:2", 1, 1, 0, 0}},
+                  seconds(1)};
+  expect_survives(ToAgent(ToReplica<ReducePlan>{ReplicaId(1), plan}));
+  plan.members[0].part_count = 100;
+  plan.members[1].part_first = 100;
+  expect_refused(to_wire(ToAgent(ToReplica<ReducePlan>{ReplicaId(1), plan})), "reduce.members");
+  plan.topology = Topology::kRing;
+  expect_survives(ToAgent(ToReplica<ReducePlan>{ReplicaId(1), plan}));
+}
+
 TEST(Convert, PartsOfAPlanCoverTheVector) {
   const ReducePlan plan{kKey,
                         3,
                         Topology::kButterfly,
                         CodecKind::kInt8,
+                        Aggregator::kMean,
                         100,
                         {{ReplicaId(1), "a:1", 1, 1, 0, 60}, {ReplicaId(2), "b:2", 1, 1, 60, 40}},
                         seconds(1)};

@@ -33,10 +33,15 @@ template <>
 constexpr std::array kWords<SyncAlgorithm>{SyncAlgorithm::kNone, SyncAlgorithm::kDiloco,
                                            SyncAlgorithm::kLocalSgd, SyncAlgorithm::kDdp};
 template <>
-constexpr std::array kWords<Topology>{Topology::kButterfly};
+constexpr std::array kWords<Topology>{Topology::kButterfly, Topology::kAllgather, Topology::kRing,
+                                      Topology::kAuto};
 template <>
-constexpr std::array kWords<CodecKind>{CodecKind::kFp32, CodecKind::kFp16, CodecKind::kBf16,
-                                       CodecKind::kInt8, CodecKind::kInt4, CodecKind::kE3m0};
+constexpr std::array kWords<Aggregator>{Aggregator::kMean, Aggregator::kTrimmedMean,
+                                        Aggregator::kCenteredClip};
+template <>
+constexpr std::array kWords<CodecKind>{CodecKind::kFp32,   CodecKind::kFp16, CodecKind::kBf16,
+                                       CodecKind::kInt8,   CodecKind::kInt4, CodecKind::kE3m0,
+                                       CodecKind::kSparse2};
 template <>
 constexpr std::array kWords<ActivationCodec>{ActivationCodec::kFp32, ActivationCodec::kBf16,
                                              ActivationCodec::kInt8};
@@ -110,6 +115,12 @@ std::string read_value(const Json& from, double& to) {
 std::string read_value(const Json& from, std::string& to) {
   if (!from.is_string()) return "must be a string, got " + given(from);
   to = from.get<std::string>();
+  return {};
+}
+
+std::string read_value(const Json& from, bool& to) {
+  if (!from.is_boolean()) return "must be true or false, got " + given(from);
+  to = from.get<bool>();
   return {};
 }
 
@@ -223,6 +234,9 @@ constexpr Field kFields[] = {
     SHOAL_FIELD("sync", "every", sync.every),
     SHOAL_FIELD("sync", "topology", sync.topology),
     SHOAL_FIELD("sync", "codec", sync.codec),
+    SHOAL_FIELD("sync", "feedback", sync.feedback),
+    SHOAL_FIELD("sync", "aggregator", sync.aggregator),
+    SHOAL_FIELD("sync", "clip", sync.clip),
     SHOAL_FIELD("sync/outer", "lr", sync.outer.lr),
     SHOAL_FIELD("sync/outer", "momentum", sync.outer.momentum),
     Field{"swarm", "stages", read_stages, write_stages},

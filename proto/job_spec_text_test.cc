@@ -43,8 +43,11 @@ seed = 42
 [sync]
 algorithm = "diloco"
 every = 25
-topology = "butterfly"
+topology = "auto"
 codec = "fp32"
+feedback = 0.5
+aggregator = "trimmed_mean"
+clip = false
 [sync.outer]
 lr = 0.6
 momentum = 0.8
@@ -69,7 +72,11 @@ JobSpec full() {
       Steps(2000),      12, 4, 2e-3, 1e-5, Steps(10), Schedule::kConstant, 0.2, 0.8, 0.99, 2.0,
       Precision::kBf16, 42};
   spec.sync.every = Steps(25);
+  spec.sync.topology = Topology::kAuto;
   spec.sync.codec = CodecKind::kFp32;
+  spec.sync.feedback = 0.5;
+  spec.sync.aggregator = Aggregator::kTrimmedMean;
+  spec.sync.clip = false;
   spec.sync.outer = {0.6, 0.8};
   spec.swarm = {1, 2, 9};
   spec.checkpoint = {7, 2};
@@ -193,6 +200,18 @@ TEST(SpecText, WrongTypes) {
     const auto error = refused(read_spec_toml(minimal(text)));
     EXPECT_THAT(error.pointer + " " + error.detail, HasSubstr(expected)) << text;
   }
+}
+
+TEST(SpecText, TheWordsOfTheReduce) {
+  const auto read = read_spec_toml(minimal(
+      "[sync]\ntopology = 'allgather'\ncodec = 'sparse2'\n[sync.outer]\nlr = 1\nmomentum = 0"));
+  ASSERT_FALSE(read.problems) << read.problems->summary;
+  EXPECT_EQ(read.spec.sync.topology, Topology::kAllgather);
+  EXPECT_EQ(read.spec.sync.codec, CodecKind::kSparse2);
+  EXPECT_THAT(refused(read_spec_toml(minimal("[sync]\nclip = 1"))).detail,
+              HasSubstr("must be true or false, got 1"));
+  EXPECT_THAT(refused(read_spec_toml(minimal("[sync]\naggregator = 'median'"))).detail,
+              HasSubstr("'mean' or 'trimmed_mean' or 'centered_clip'"));
 }
 
 TEST(SpecText, IntegersBeyond64BitsAreRefused) {

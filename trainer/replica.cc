@@ -186,12 +186,22 @@ MaybeFailure Replica::perform_one(const outer_opt::StartReduce& action) {
   }
   background_.start([this, plan, contributes = action.contributes](std::uint64_t number,
                                                                    std::stop_token stop) {
-    outer_opt::ReduceInput own;
-    if (contributes) own.pseudo_gradient = pseudo_gradient_;
+    const outer_opt::ReduceInput own = own_input(plan, contributes);
     ReduceEnded ended{number, plan.attempt, context_.node.reduce(plan, id_, own, average_, stop)};
     context_.queue.push(std::move(ended));
   });
   return std::nullopt;
+}
+
+// In the background. An attempt after an aborted round encodes anew: the residual is still the old
+// one, the pseudo-gradient has grown.
+outer_opt::ReduceInput Replica::own_input(const ReducePlan& plan, bool contributes) {
+  encoded_.clear();
+  if (!contributes) return {};
+  if (plan.codec != CodecKind::kSparse2) return {pseudo_gradient_, {}};
+  if (!feedback_) feedback_.emplace(pseudo_gradient_.size(), spec_.sync.feedback);
+  encoded_ = feedback_->encode(pseudo_gradient_);
+  return {pseudo_gradient_, encoded_};
 }
 
 // Without peers the new anchor is the local vector; the vote names it.
@@ -220,6 +230,11 @@ MaybeFailure Replica::perform_one(const outer_opt::TakeOuterStep& action) {
 
 void Replica::adopt_outer_step(const RoundKey& key) {
   context_.shelf.withdraw();
+  if (!encoded_.empty()) {
+    const Status kept = feedback_->commit(pseudo_gradient_, encoded_);
+    SHOAL_CHECK(kept.ok(), "the own encoding counted in the average");
+    encoded_.clear();
+  }
   if (outer_.use_count() > 1) outer_ = std::make_shared<OuterState>(*outer_);  // a joiner reads it
   if (solo()) {
     outer_->anchor = average_;

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "outer_opt/core/participant.h"
+#include "outer_opt/core/sparse2.h"
 #include "trainer/background.h"
 #include "trainer/donor_shelf.h"
 #include "trainer/event_queue.h"
@@ -89,6 +90,7 @@ class Replica {
   void reach_boundary(const Trained& trained);
   void read_contribution();
   RoundReport make_report(const Trained& trained);
+  outer_opt::ReduceInput own_input(const ReducePlan& plan, bool contributes);
   void adopt_outer_step(const RoundKey& key);
   void adopt_average_locally(const ReducePlan& plan);
   std::unique_ptr<Training> make_training();
@@ -109,6 +111,11 @@ class Replica {
   std::vector<float> pseudo_gradient_;      // with ddp the gradient
   std::vector<float> average_;
   std::vector<DecayRange> decay_ranges_;
+  // With sparse2: what it did not send yet, from the first reduce on, and the encoding that the
+  // newest attempt takes, empty when it contributes nothing. Like the inner moments they belong to
+  // this replica alone: one that starts from a donor or a checkpoint has sent all it owes.
+  std::optional<outer_opt::ErrorFeedback> feedback_;
+  std::vector<std::byte> encoded_;
   std::optional<outer_opt::Participant> participant_;
   outer_opt::Actions actions_;
   std::unique_ptr<Training> training_;

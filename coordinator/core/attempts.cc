@@ -1,5 +1,6 @@
 // Attempts of a round's all-reduce: plan, votes, failures, and what follows from them.
 #include <algorithm>
+#include <numeric>
 
 #include "coordinator/core/attempt.h"
 #include "coordinator/core/data_ledger.h"
@@ -106,6 +107,44 @@ bool next_attempt(Turn& turn, const RoundKey& key, StageIndex stage,
   return true;
 }
 
+// Whom the others can dial. How fast their lines are is not known here: equal parts.
+std::vector<outer_opt::LinkedMember> links_of(const State& state,
+                                              const std::vector<ReplicaId>& members) {
+  std::vector<outer_opt::LinkedMember> links;
+  for (const ReplicaId replica : members) {
+    links.push_back({.reachable = !state.replicas.at(replica).address.empty()});
+  }
+  return links;
+}
+
+outer_opt::TopologyChoice choose_for(const JobRecord& job,
+                                     const std::vector<outer_opt::LinkedMember>& links) {
+  if (job.spec.sync.algorithm == SyncAlgorithm::kNone) return {};  // nobody to speak to
+  return outer_opt::choose_topology(job.spec.sync, links);
+}
+
+// The plan's order of the members, as indices.
+std::vector<std::size_t> order_of(Topology topology,
+                                  const std::vector<outer_opt::LinkedMember>& links) {
+  if (topology == Topology::kRing) return outer_opt::ring_order(links);
+  std::vector<std::size_t> order(links.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  return order;
+}
+
+// Parts by the members' lines; equal ones in a ring, where everybody sends the same, and none in an
+// all-gather.
+void cut(ReducePlan& plan, const std::vector<outer_opt::LinkedMember>& links,
+         const std::vector<std::size_t>& order) {
+  std::vector<double> shares(links.size(), 1.0);
+  if (plan.topology == Topology::kButterfly) {
+    const std::vector<double> best = outer_opt::part_shares(links);
+    for (std::size_t i = 0; i < order.size(); ++i) shares[i] = best[order[i]];
+  }
+  if (plan.topology != Topology::kAllgather) return assign_parts(plan, shares);
+  for (ReduceMember& member : plan.members) member.part_first = member.part_count = 0;
+}
+
 void reopen(Turn& turn, const RoundKey& key, AbortReason reason) {
   const JobRecord& job = turn.state().jobs.at(key.job);
   transition(turn, key, RoundState::kOpen);
@@ -150,9 +189,10 @@ ReducePlan plan_of(const State& state, const RoundKey& key, StageIndex stage) {
   ReducePlan plan;
   plan.key = key;
   plan.attempt = stage_of(state.rounds.at(key), stage).attempt;
-  plan.topology = job.spec.sync.topology;
+  plan.topology = stage_of(state.rounds.at(key), stage).choice.topology;
   plan.codec =
       job.spec.sync.algorithm == SyncAlgorithm::kNone ? CodecKind::kFp32 : job.spec.sync.codec;
+  plan.aggregator = job.spec.sync.aggregator;
   plan.value_count = stage_of(job, stage).value_count;
   plan.time_limit = time_limit(state.options, plan.value_count);
   for (const ReplicaId replica : members_of(state, key, stage)) {
@@ -168,6 +208,9 @@ ReducePlan plan_of(const State& state, const RoundKey& key, StageIndex stage) {
 void start_attempt(Turn& turn, const RoundKey& key, StageIndex stage,
                    const std::vector<ReplicaId>& members) {
   RoundStage& reduce = stage_of(turn.round(key), stage);
+  const std::vector<outer_opt::LinkedMember> links = links_of(turn.state(), members);
+  reduce.choice = choose_for(turn.state().jobs.at(key.job), links);
+  const std::vector<std::size_t> order = order_of(reduce.choice.topology, links);
   ++reduce.attempt;
   reduce.attempt_started_at = turn.now();
   StageTimers& timers = turn.volatile_state().timers[key.job].stages[stage];
@@ -176,14 +219,14 @@ void start_attempt(Turn& turn, const RoundKey& key, StageIndex stage,
   timers.first_failure_at.reset();
 
   std::int32_t index = 0;
-  for (const ReplicaId replica : members) {
-    ContributionRecord& contribution = turn.contribution(key, replica);
+  for (const std::size_t at : order) {
+    ContributionRecord& contribution = turn.contribution(key, members[at]);
     contribution.state = ContributionState::kMember;
     contribution.member_index = index++;
     contribution.average = {};
   }
   ReducePlan plan = plan_of(turn.state(), key, stage);
-  assign_parts(plan, std::vector<double>(members.size(), 1.0));
+  cut(plan, links, order);
   for (const ReduceMember& member : plan.members) {
     ContributionRecord& contribution = turn.contribution(key, member.replica);
     contribution.part_first = member.part_first;

@@ -15,6 +15,7 @@
 #include "base/ids.h"
 #include "base/job_spec.h"
 #include "base/time.h"
+#include "outer_opt/core/topology.h"
 #include "swarm/core/messages.h"
 
 namespace shoal::coordinator {
@@ -185,6 +186,7 @@ struct RoundStage {
   std::int32_t attempt = 0;  // grows over aborts too; 0 before the first seal
   Instant attempt_started_at;
   Digest average, anchor, momentum;  // committed; the latter after the outer step
+  outer_opt::TopologyChoice choice;  // of the newest attempt
   bool operator==(const RoundStage&) const = default;
 };
 
@@ -194,8 +196,7 @@ struct RoundRecord {
   RoundState state = RoundState::kOpen;
   std::vector<RoundStage> stages;  // as many as the job has
   std::int32_t aborts = 0;         // times this round number was aborted and opened again
-  AbortReason abort_reason =
-      AbortReason::kAttemptsSpent;  // meaningful in kAborted and when aborts > 0
+  AbortReason abort_reason = AbortReason::kAttemptsSpent;  // with kAborted or aborts > 0
   Steps from_step, to_step;
   Instant opened_at, sealed_at, committed_at;  // zero: not yet
   Tokens tokens;                               // drawn by the routers whose contributions count
@@ -269,8 +270,7 @@ struct CheckpointRecord {
 
 enum class Severity { kInfo, kWarning, kError };
 
-// One line of history. `kind` is a closed word ("job_phase", "agent_joined", …;
-// core/event_kinds.h).
+// One line of history. `kind` is a closed word (core/event_kinds.h), e.g. "job_phase".
 struct EventRecord {
   std::int64_t seq = 0;
   Instant at;

@@ -25,6 +25,7 @@ void add(Digester& d, const JobSpec& spec) {
   d.add(spec.train.beta2).add(spec.train.clip).add(to_string(spec.train.precision));
   d.add(spec.train.seed).add(to_string(spec.sync.algorithm)).add(spec.sync.every.n);
   d.add(to_string(spec.sync.topology)).add(to_string(spec.sync.codec)).add(spec.sync.outer.lr);
+  d.add(spec.sync.feedback).add(to_string(spec.sync.aggregator)).add(spec.sync.clip);
   d.add(spec.sync.outer.momentum).add(spec.swarm.stages).add(spec.swarm.min_replicas);
   d.add(to_string(spec.swarm.activations)).add(to_string(spec.swarm.recompute));
   d.add(to_string(spec.swarm.schedule)).add(to_string(spec.swarm.wiring));
@@ -94,7 +95,8 @@ void add(Digester& d, const RoundRecord& r) {
   d.add(r.validation_tokens.n).add(r.validation_sum).add(r.eval_slices);
   for (const auto& stage : r.stages) {
     d.add(stage.attempt).add(stage.attempt_started_at.ns).add(stage.average);
-    d.add(stage.anchor).add(stage.momentum);
+    d.add(stage.anchor).add(stage.momentum).add(to_string(stage.choice.topology));
+    d.add(to_string(stage.choice.reason));
   }
 }
 

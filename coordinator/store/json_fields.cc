@@ -203,7 +203,9 @@ std::string to_json(const std::vector<RoundStage>& value) {
                     {"attempt_started_at_ns", stage.attempt_started_at.ns},
                     {"average", digest_json(stage.average)},
                     {"anchor", digest_json(stage.anchor)},
-                    {"momentum", digest_json(stage.momentum)}});
+                    {"momentum", digest_json(stage.momentum)},
+                    {"topology", to_string(stage.choice.topology)},
+                    {"topology_reason", to_string(stage.choice.reason)}});
   }
   return dump(json);
 }
@@ -216,7 +218,9 @@ Status from_json(std::string_view text, std::vector<RoundStage>& value) {
                        .attempt_started_at = {item.at("attempt_started_at_ns").get<std::int64_t>()},
                        .average = read_digest(item.at("average")),
                        .anchor = read_digest(item.at("anchor")),
-                       .momentum = read_digest(item.at("momentum"))});
+                       .momentum = read_digest(item.at("momentum")),
+                       .choice = {word<Topology>(item.at("topology")),
+                                  word<outer_opt::TopologyReason>(item.at("topology_reason"))}});
     }
   });
 }

@@ -130,7 +130,12 @@ class RandomRecords {
     r.key = key;
     r.state = word<RoundState>();
     for (int i = small() % 4; i >= 0; --i) {
-      r.stages.push_back({small(), instant(), digest(), digest(), digest()});
+      r.stages.push_back({small(),
+                          instant(),
+                          digest(),
+                          digest(),
+                          digest(),
+                          {word<Topology>(), word<outer_opt::TopologyReason>()}});
     }
     r.aborts = small();
     r.abort_reason = word<AbortReason>();

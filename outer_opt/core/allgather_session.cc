@@ -19,6 +19,10 @@ Status AllgatherSession::check(const ReducePlan& plan, ReplicaId self, std::int6
   if (plan.codec != CodecKind::kSparse2) {
     return refused_plan("codec", std::string("must be sparse2, got ") + to_string(plan.codec));
   }
+  if (plan.aggregator != Aggregator::kMean) {
+    return refused_plan("aggregator",
+                        std::string("must be mean, got ") + to_string(plan.aggregator));
+  }
   if (Status s = check_plan_members(plan, self, frame_values, average_count); !s.ok()) return s;
   if (frame_values % static_cast<std::int64_t>(kSparseChunk) != 0) {
     return refused_plan("frame_values", "must be a multiple of 4096 with sparse2, got " +

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "outer_opt/core/aggregate.h"
 #include "outer_opt/core/codec.h"
 #include "outer_opt/core/codec_pieces.h"
 
@@ -37,6 +38,7 @@ ButterflySession::ButterflySession(const ReducePlan& plan, ReplicaId self,
   chunks_.resize(static_cast<std::size_t>(chunks_of(self_)));
   checksums_.resize(static_cast<std::size_t>(chunks));
   averages_due_ = chunks - chunks_of(self_);
+  if (robust()) kept_.resize(plan_.members.size() * plan_.members[self_].part_count);
   if (plan_.codec != CodecKind::kFp32) {
     const Codec& c = codec(plan_.codec);
     const std::int64_t full = chunks_.empty() ? 0 : chunks_of(self_) - 1;
@@ -172,7 +174,10 @@ std::optional<Work> ButterflySession::plan_sum(std::int64_t chunk, int peer) con
 Work ButterflySession::begin(Work work) {
   Chunk& c = chunks_[work.chunk];
   c.busy = c.started = true;
-  for (int i = 0; i < work.term_count; ++i) c.weight += share_[work.terms[i].member];
+  for (int i = 0; i < work.term_count; ++i) {
+    c.weight += share_[work.terms[i].member];
+    if (robust()) c.kept.push_back(work.terms[i].member);
+  }
   if (work.term_count > 0) {
     const int member = work.terms[work.term_count - 1].member;
     c.next = std::find(order_.begin(), order_.end(), member) - order_.begin() + 1;
@@ -212,7 +217,7 @@ WorkResult ButterflySession::run(const Work& work, Pieces payload) {
   if (!result.status.ok()) return result;
   const std::span<float> out = values(work.first, work.count);
   if (work.kind == FrameKind::kContribution) {
-    result.status = add_terms(work, payload);
+    result.status = robust() ? keep_terms(work, payload) : add_terms(work, payload);
     if (result.status.ok() && work.last) result.status = complete_sum(work, result);
     return result;
   }
@@ -239,7 +244,42 @@ Status ButterflySession::add_terms(const Work& work, Pieces payload) {
   return {};
 }
 
+std::span<float> ButterflySession::kept_at(int member, const Work& work) {
+  const ReduceMember& own = plan_.members[self_];
+  return std::span(kept_).subspan(member * own.part_count + work.first - own.part_first,
+                                  work.count);
+}
+
+Status ButterflySession::keep_terms(const Work& work, Pieces payload) {
+  for (int i = 0; i < work.term_count; ++i) {
+    const int member = work.terms[i].member;
+    const std::span<float> kept = kept_at(member, work);
+    if (member == self_) {
+      const auto own = pseudo_gradient_.subspan(work.first, work.count);
+      std::copy(own.begin(), own.end(), kept.begin());
+      if (!all_finite(kept)) {
+        return Error{Code::kInternal, "the own pseudo-gradient holds a value that is not finite"};
+      }
+    } else if (Status s = decode_pieces(codec(plan_.codec), payload, kept); !s.ok()) {
+      return s;
+    }
+    const auto clip = static_cast<float>(plan_.members[member].clip_factor);
+    for (float& value : kept) value = value * clip;
+  }
+  return {};
+}
+
+// The chunk is busy: its list of members stands still.
+void ButterflySession::aggregate_kept(const Work& work) {
+  std::vector<WeightedValues> members;
+  for (const int member : chunks_[work.chunk].kept) {
+    members.push_back({kept_at(member, work), share_[member]});
+  }
+  aggregate(plan_.aggregator, members, values(work.first, work.count));
+}
+
 Status ButterflySession::complete_sum(const Work& work, WorkResult& result) {
+  if (robust()) aggregate_kept(work);
   std::span<std::byte> encoded;
   if (plan_.codec != CodecKind::kFp32) {
     const Codec& c = codec(plan_.codec);
@@ -247,7 +287,8 @@ Status ButterflySession::complete_sum(const Work& work, WorkResult& result) {
         static_cast<std::size_t>(work.chunk) * c.encoded_size(frame_values_),
         c.encoded_size(static_cast<std::size_t>(work.count)));
   }
-  return seal_average(values(work.first, work.count), work.inverse, encoded, result);
+  const float inverse = robust() ? 1.0f : work.inverse;
+  return seal_average(values(work.first, work.count), inverse, encoded, result);
 }
 
 // ---- ends

@@ -9,9 +9,10 @@
 // equal ones are exactly 1), encodes each averaged chunk once, and everybody, the owner too,
 // decodes the same bytes. Its own contribution and the sum are never encoded.
 //
-// The words between it and its driver are in reduce_session.h. The contributions are summed in
-// place in `average`; beside that a session holds the encoding of its own averaged part (not with
-// fp32).
+// The contributions are summed in place in `average`; beside that a session holds the encoding of
+// its own averaged part (not with fp32). With an aggregator other than the mean (aggregate.h) the
+// owner keeps all contributions to its part, as many values as the whole vector has, and a chunk is
+// averaged when the last one is there.
 //
 // A lost member that owns no part is left out of the chunks it had not delivered. A lost owner
 // breaks the attempt unless everything it owed us has arrived.
@@ -61,6 +62,7 @@ class ButterflySession final : public ReduceSession {
     std::size_t next = 0;  // position in order_ of the contribution that is added next
     double weight = 0;     // of those added
     bool started = false, busy = false, ready = false;
+    std::vector<int> kept;               // robust aggregators: members whose contribution is here
     std::uint64_t payload_checksum = 0;  // once ready
   };
   struct Peer {
@@ -73,7 +75,11 @@ class ButterflySession final : public ReduceSession {
   FrameRef frame_at(FrameKind kind, int peer, int part, std::int64_t chunk) const;
   std::optional<Work> plan_sum(std::int64_t chunk, int peer) const;
   Work begin(Work work);
+  bool robust() const { return plan_.aggregator != Aggregator::kMean; }
   Status add_terms(const Work& work, Pieces payload);
+  Status keep_terms(const Work& work, Pieces payload);
+  void aggregate_kept(const Work& work);
+  std::span<float> kept_at(int member, const Work& work);
   Status complete_sum(const Work& work, WorkResult& result);
 
   const std::span<const float> pseudo_gradient_;
@@ -86,6 +92,7 @@ class ButterflySession final : public ReduceSession {
   std::int64_t averages_done_ = 0, averages_due_ = 0;
   std::int64_t local_from_ = 0;              // own chunks before this one have no local work
   std::vector<std::byte> encoded_;           // own averaged part; empty with fp32
+  std::vector<float> kept_;                  // robust: of every member, its part of the own part
   std::vector<std::int64_t> checksum_base_;  // per part, index of its first chunk in checksums_
 };
 

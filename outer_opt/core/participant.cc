@@ -41,7 +41,8 @@ void add(Digester& d, const RoundReport& report) {
 void add(Digester& d, const ReducePlan& plan) {
   add(d, plan.key);
   d.add(plan.attempt).add(static_cast<std::int32_t>(plan.topology));
-  d.add(static_cast<std::int32_t>(plan.codec)).add(plan.value_count).add(plan.time_limit.ns);
+  d.add(static_cast<std::int32_t>(plan.codec)).add(static_cast<std::int32_t>(plan.aggregator));
+  d.add(plan.value_count).add(plan.time_limit.ns);
   for (const ReduceMember& m : plan.members) {
     d.add(m.replica.n).add(m.address).add(m.weight).add(m.clip_factor);
     d.add(m.part_first).add(m.part_count);

@@ -18,6 +18,10 @@ Status RingSession::check(const ReducePlan& plan, ReplicaId self, std::int64_t f
   if (plan.topology != Topology::kRing) {
     return refused_plan("topology", std::string("must be ring, got ") + to_string(plan.topology));
   }
+  if (plan.aggregator != Aggregator::kMean) {
+    return refused_plan("aggregator",
+                        std::string("must be mean, got ") + to_string(plan.aggregator));
+  }
   if (Status s = check_plan_members(plan, self, frame_values, average_count); !s.ok()) return s;
   return check_dense_plan(plan, self, input);
 }

@@ -83,9 +83,12 @@ struct ReducePlan {
   std::int32_t attempt = 0;  // 1, 2, …; goes on over aborts of the round
   Topology topology = Topology::kButterfly;
   CodecKind codec = CodecKind::kInt8;
-  std::int64_t value_count = 0;       // length of the vector
-  std::vector<ReduceMember> members;  // parts are disjoint, in order, and cover the vector
-  Duration time_limit;                // a member gives up after this long
+  Aggregator aggregator = Aggregator::kMean;  // others with a butterfly only
+  std::int64_t value_count = 0;               // length of the vector
+  // Parts are disjoint, in order, and cover the vector; with an all-gather nobody has one. A ring
+  // goes by this order.
+  std::vector<ReduceMember> members;
+  Duration time_limit;  // a member gives up after this long
   bool operator==(const ReducePlan&) const = default;
 };
 

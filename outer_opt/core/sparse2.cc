@@ -244,7 +244,7 @@ Status sparse2_mean(std::span<const SparseTerm> terms, std::span<float> average)
 void ErrorFeedback::add(std::span<const float> pseudo_gradient, std::size_t first,
                         std::span<float> sum) const {
   for (std::size_t i = 0; i < sum.size(); ++i) {
-    const float kept = kErrorDecay * residual_[first + i];
+    const float kept = decay_ * residual_[first + i];
     sum[i] = kept + pseudo_gradient[first + i];
   }
 }
@@ -276,11 +276,6 @@ Status ErrorFeedback::commit(std::span<const float> pseudo_gradient,
     }
     return again;
   });
-}
-
-void ErrorFeedback::restore(std::span<const float> residual) {
-  SHOAL_CHECK(residual.size() == residual_.size());
-  residual_.assign(residual.begin(), residual.end());
 }
 
 }  // namespace shoal::outer_opt

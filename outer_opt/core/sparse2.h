@@ -27,7 +27,6 @@
 namespace shoal::outer_opt {
 
 inline constexpr std::size_t kSparseChunk = sparse2::kChunk, kSparseKept = sparse2::kKept;
-inline constexpr float kErrorDecay = 0.95f;
 
 // Exact; runs start at multiples of kSparseChunk.
 std::size_t sparse2_size(std::size_t values);
@@ -53,25 +52,28 @@ struct SparseTerm {
 // than 0, in their order, in fp32; 0 where nobody did. Errors as sparse2_decode().
 Status sparse2_mean(std::span<const SparseTerm> terms, std::span<float> average);
 
-// What a replica still owes: the residual changes only when a round is committed that its encoding
-// counted in. An aborted round, or one that left it out, changes nothing.
+// What a replica still owes: its own, like the moments of its AdamW; a replica that starts from a
+// donor or a checkpoint owes nothing. The residual changes only when a round is committed that its
+// encoding counted in. An aborted round, or one that left it out, changes nothing.
 class ErrorFeedback {
  public:
-  explicit ErrorFeedback(std::size_t values) : residual_(values, 0.0f) {}
+  // `decay` is sync.feedback: 0 forgets what was not sent.
+  ErrorFeedback(std::size_t values, double decay)
+      : decay_(static_cast<float>(decay)), residual_(values, 0.0f) {}
 
-  // Encodes kErrorDecay * residual + pseudo_gradient, which has the length of the residual.
+  // Encodes decay * residual + pseudo_gradient, which has the length of the residual.
   std::vector<std::byte> encode(std::span<const float> pseudo_gradient) const;
 
-  // residual = kErrorDecay * residual + pseudo_gradient - what `encoded` says was sent; the two are
+  // residual = decay * residual + pseudo_gradient - what `encoded` says was sent; the two are
   // argument and result of encode(). kDataLoss leaves the residual as it was.
   Status commit(std::span<const float> pseudo_gradient, std::span<const std::byte> encoded);
 
   std::span<const float> residual() const { return residual_; }
-  void restore(std::span<const float> residual);  // of a checkpoint; of the same length
 
  private:
   void add(std::span<const float> pseudo_gradient, std::size_t first, std::span<float> sum) const;
 
+  float decay_;
   std::vector<float> residual_;
 };
 

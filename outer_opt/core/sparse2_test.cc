@@ -175,7 +175,7 @@ TEST(SparseMean, NobodyGivesZeros) {
 }
 
 TEST(ErrorFeedback, SendsLaterWhatItKept) {
-  ErrorFeedback feedback(4096);
+  ErrorFeedback feedback(4096, 0.95);
   std::vector<float> gradient(4096, 0.0f);
   for (std::size_t i = 0; i < 65; ++i) gradient[i] = 1;
   const auto first = feedback.encode(gradient);
@@ -195,7 +195,7 @@ TEST(ErrorFeedback, SendsLaterWhatItKept) {
 }
 
 TEST(ErrorFeedback, ADamagedEncodingChangesNothing) {
-  ErrorFeedback feedback(4096 + 100);
+  ErrorFeedback feedback(4096 + 100, 0.95);
   const auto gradient = normal_values(4096 + 100, 5);
   auto bytes = feedback.encode(gradient);
   bytes[84 + 52] ^= std::byte{0xff};  // in the last chunk
@@ -205,7 +205,7 @@ TEST(ErrorFeedback, ADamagedEncodingChangesNothing) {
 
 // A constant gradient gets through: what is sent in the long run is what came in, less the decay.
 TEST(ErrorFeedback, EverythingGetsThroughInTheEnd) {
-  ErrorFeedback feedback(4096), restored(4096);
+  ErrorFeedback feedback(4096, 0.95);
   std::vector<float> gradient = normal_values(4096, 6);
   std::vector<int> sent(4096, 0);
   for (int round = 0; round < 400; ++round) {
@@ -221,8 +221,15 @@ TEST(ErrorFeedback, EverythingGetsThroughInTheEnd) {
     }
     EXPECT_LE(std::abs(feedback.residual()[i]), 20 * std::abs(gradient[i]) + 20);
   }
-  restored.restore(feedback.residual());
-  EXPECT_EQ(restored.encode(gradient), feedback.encode(gradient));
+}
+
+TEST(ErrorFeedback, WithoutDecayWhatWasNotSentIsForgotten) {
+  ErrorFeedback feedback(4096, 0);
+  std::vector<float> gradient(4096, 0.0f);
+  for (std::size_t i = 0; i < 65; ++i) gradient[i] = 1;
+  const auto first = feedback.encode(gradient);
+  ASSERT_TRUE(feedback.commit(gradient, first).ok());
+  EXPECT_EQ(feedback.encode(gradient), first);
 }
 
 }  // namespace

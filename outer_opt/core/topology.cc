@@ -69,7 +69,8 @@ std::vector<double> part_shares(const std::vector<LinkedMember>& members) {
   const auto n = static_cast<double>(members.size());
   std::vector<double> shares;
   for (const double line : lines) shares.push_back(line > 0 ? 1 : 0);
-  SHOAL_CHECK(std::accumulate(shares.begin(), shares.end(), 0.0) > 0, "nobody can own a part");
+  const bool nobody = std::accumulate(shares.begin(), shares.end(), 0.0) <= 0;
+  if (nobody) return std::vector<double>(members.size(), 1.0);
   if (members.size() <= 2) return shares;
   const double level = water_level(lines, n);
   for (std::size_t i = 0; i < lines.size(); ++i) {

@@ -44,8 +44,8 @@ TopologyChoice choose_topology(const SyncSpec& sync, const std::vector<LinkedMem
 //   w_i = max(0, (x b_i - 1) / (n-2))    with  x = (n - 2 + m) / (sum of b over the m with a part)
 //
 // Members that cannot be dialled get nothing. An unknown line counts as the median of the known
-// ones; none known, and two members, for whom every split costs the same, give equal shares. At
-// least one member is reachable.
+// ones; none known, and two members, for whom every split costs the same, give equal shares. If
+// nobody can be dialled, all get the same, and the attempt finds out.
 std::vector<double> part_shares(const std::vector<LinkedMember>& members);
 
 // The time of a butterfly with these shares, in units of one vector at one byte per second.

@@ -64,6 +64,8 @@ TEST(PartShares, WhoCannotBeDialledOwnsNothing) {
   members = lines({1, 1, 1});
   members[0].reachable = members[2].reachable = false;
   EXPECT_EQ(part_shares(members), (std::vector<double>{0, 1, 0}));
+  members[1].reachable = false;
+  EXPECT_EQ(part_shares(members), (std::vector<double>{1, 1, 1}));
 }
 
 TEST(PartShares, WhatIsNotKnownIsTypical) {

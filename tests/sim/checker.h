@@ -44,7 +44,8 @@ struct StateHeld {
   std::span<const float> anchor, momentum;
 };
 
-// A replica entered the reduce of a plan with this pseudo-gradient, empty for weight 0.
+// A replica entered the reduce of a plan with this pseudo-gradient, empty for weight 0, and with
+// sparse2 this encoding of it.
 struct Contributed {
   ReplicaId replica;
   StageIndex stage = 0;
@@ -52,6 +53,8 @@ struct Contributed {
   RoundKey base;
   Digest base_anchor;
   std::span<const float> pseudo_gradient;
+  double feedback = 0;
+  std::span<const std::byte> encoded;
 };
 
 // A replica reported a boundary; `sequences` are those in its pseudo-gradient, in training order.

@@ -92,6 +92,19 @@ void draw_stages(JobSpec& spec, Prng& prng, int devices) {
   if (spec.swarm.max_replicas > 0) spec.swarm.max_replicas = each;
 }
 
+// Half of the jobs keep the butterfly.
+void draw_reduce(JobSpec& spec, Prng& prng) {
+  SyncSpec& sync = spec.sync;
+  sync.clip = !prng.chance(0.1);
+  if (prng.chance(0.5)) return;
+  constexpr std::array kTopologies{Topology::kRing, Topology::kAllgather, Topology::kAuto};
+  sync.topology = kTopologies[prng.below(kTopologies.size())];
+  if (sync.topology != Topology::kAllgather) return;
+  sync.codec = CodecKind::kSparse2;
+  sync.outer = {1, 0};
+  sync.feedback = prng.chance(0.7) ? 0.95 : 0;
+}
+
 }  // namespace
 
 SimOptions draw_options(std::uint64_t seed) {
@@ -168,6 +181,7 @@ JobSpec draw_job(const SimOptions& o, Prng& prng, int index) {
   if (spec.sync.algorithm == SyncAlgorithm::kDiloco && share > 1 && prng.chance(0.5)) {
     draw_stages(spec, prng, share);
   }
+  draw_reduce(spec, prng);
   return spec;
 }
 

@@ -463,6 +463,7 @@ void Trainer::take_outer_step(const CommitRound& commit) {
   }
   nesterov_step(options, average, r.state.momentum, r.state.anchor);
   r.state.key = commit.key;
+  keep_unsent();
   sim_.observe(&Checker::outer_stepped,
                OuterStepped{r.id, commit.key, options, average, before.anchor, before.momentum,
                             r.state.anchor, r.state.momentum});

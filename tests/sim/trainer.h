@@ -20,6 +20,7 @@
 #include "agent/core/io.h"
 #include "outer_opt/core/make_session.h"
 #include "outer_opt/core/participant.h"
+#include "outer_opt/core/sparse2.h"
 #include "tests/sim/coordinator_process.h"
 #include "tests/sim/peers.h"
 #include "tests/sim/process.h"
@@ -80,6 +81,7 @@ class Trainer final : public PeerEnd {
   struct Session {
     ReducePlan plan;
     std::vector<float> mine;
+    std::vector<std::byte> encoded;  // sparse2
     std::vector<float> average;
     std::unique_ptr<outer_opt::ReduceSession> machine;
     std::vector<std::deque<PeerFrame>> inbox;
@@ -93,6 +95,7 @@ class Trainer final : public PeerEnd {
     Assign assign;
     State state;
     std::vector<float> local;
+    std::optional<outer_opt::ErrorFeedback> feedback;  // sparse2
     Kept kept, kept_before;  // of this round and, for a planted bug, of the one before
     std::unique_ptr<outer_opt::Participant> participant;  // none before it loaded
     PipelineView view;                                    // the newest; a job of one stage has none
@@ -135,6 +138,8 @@ class Trainer final : public PeerEnd {
   std::size_t first_value() const;
   std::size_t value_count() const;
   void boundary();
+  void encode_own(Session& session);
+  void keep_unsent();
   void start_reduce(const outer_opt::StartReduce& start);
   void pump(const std::shared_ptr<Session>& session);
   bool work_locally(Session& session);

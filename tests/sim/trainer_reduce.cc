@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "base/check.h"
 #include "tests/sim/trainer.h"
 
 namespace shoal::sim {
@@ -10,7 +11,8 @@ namespace shoal::sim {
 using namespace outer_opt;
 
 namespace {
-constexpr std::int64_t kFrameValues = 8;  // several chunks even in a small part
+constexpr std::int64_t kFrameValues = 8;  // several chunks even in a small part; not with sparse2
+constexpr std::int64_t kSparseFrameValues = kSparseChunk;
 constexpr std::size_t kEarlyMax = 512;
 
 int index_of(const ReducePlan& plan, ReplicaId replica) {
@@ -33,8 +35,10 @@ void Trainer::start_reduce(const StartReduce& start) {
     kept = &r.kept_before;
   }
   if (start.contributes) session->mine = kept->values;
-  sim_.observe(&Checker::contributed, Contributed{r.id, r.assign.stage, start.plan, kept->base,
-                                                  kept->base_anchor, session->mine});
+  encode_own(*session);
+  sim_.observe(&Checker::contributed,
+               Contributed{r.id, r.assign.stage, start.plan, kept->base, kept->base_anchor,
+                           session->mine, r.assign.spec.sync.feedback, session->encoded});
   ReducePlan plan = start.plan;
   if (sim_.bug == Bug::kWrongAverage) {
     const auto weighted = std::count_if(plan.members.begin(), plan.members.end(),
@@ -45,7 +49,9 @@ void Trainer::start_reduce(const StartReduce& start) {
   }
   // A member that the plan counts on but that has nothing usable to give.
   session->average.resize(static_cast<std::size_t>(plan.value_count));
-  auto machine = make_session(plan, r.id, kFrameValues, {session->mine, {}}, session->average);
+  const bool sparse = plan.codec == CodecKind::kSparse2;
+  auto machine = make_session(plan, r.id, sparse ? kSparseFrameValues : kFrameValues,
+                              {session->mine, session->encoded}, session->average);
   if (!machine.ok()) {
     Actions actions;
     r.participant->reduce_failed(
@@ -81,6 +87,21 @@ void Trainer::start_reduce(const StartReduce& start) {
     session->machine->fail({ReduceFailure::kTimeLimit, missing, "the time limit is over"});
     pump(session);
   });
+}
+
+void Trainer::encode_own(Session& session) {
+  Replica& r = *replica_;
+  if (session.plan.codec != CodecKind::kSparse2 || session.mine.empty()) return;
+  if (!r.feedback) r.feedback.emplace(session.mine.size(), r.assign.spec.sync.feedback);
+  session.encoded = r.feedback->encode(session.mine);
+}
+
+// What was not sent is kept for the next round.
+void Trainer::keep_unsent() {
+  Replica& r = *replica_;
+  if (!r.session || r.session->encoded.empty()) return;
+  const Status kept = r.feedback->commit(r.session->mine, r.session->encoded);
+  SHOAL_CHECK(kept.ok(), "the own encoding counted in the average");
 }
 
 void Trainer::pump(const std::shared_ptr<Session>& session) {
@@ -152,6 +173,10 @@ void Trainer::reduce_done(Session& session) {
   Replica& r = *replica_;
   const Digest digest = session.machine->digest();
   r.averages[session.plan.attempt] = session.average;
+  if (sim_.bug == Bug::kEagerFeedback && !session.encoded.empty() && sim_.misbehave(sim_.bug)) {
+    keep_unsent();
+    r.session->encoded.clear();
+  }
   sim_.observe(&Checker::averaged, Averaged{r.id, r.assign.stage, session.plan.key,
                                             session.plan.attempt, digest, session.average});
   const ReduceStats stats{Bytes(session.sent), Bytes(session.received),

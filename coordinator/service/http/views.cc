@@ -75,6 +75,9 @@ Json stages_json(const RoundRecord& round) {
     json["digest"] = digest_or_null(stage.average);
     json["anchor_digest"] = digest_or_null(stage.anchor);
     json["momentum_digest"] = digest_or_null(stage.momentum);
+    const bool planned = stage.attempt > 0;
+    json["topology"] = planned ? Json(to_string(stage.choice.topology)) : Json(nullptr);
+    json["topology_reason"] = planned ? Json(explain(stage.choice.reason)) : Json(nullptr);
     list.push_back(std::move(json));
   }
   return list;

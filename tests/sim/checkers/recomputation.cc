@@ -7,7 +7,9 @@
 #include <map>
 #include <tuple>
 
+#include "base/check.h"
 #include "outer_opt/core/codec.h"
+#include "outer_opt/core/sparse2.h"
 #include "tests/sim/checkers/checkers.h"
 #include "tests/sim/checkers/commits.h"
 
@@ -25,7 +27,7 @@ class Recomputation final : public CommitChecker {
   void contributed(const Contributed& c) override {
     Attempt& attempt = attempts_[{c.plan.key, c.stage, c.plan.attempt}];
     attempt.plan = c.plan;
-    attempt.vectors[c.replica].assign(c.pseudo_gradient.begin(), c.pseudo_gradient.end());
+    attempt.vectors[c.replica] = as_sent(c);
     const RoundKey oldest{c.plan.key.job, c.plan.key.lineage, c.plan.key.round - 1};
     attempts_.erase(attempts_.lower_bound({RoundKey{oldest.job, 0, 0}, 0, 0}),
                     attempts_.lower_bound({oldest, 0, 0}));
@@ -77,8 +79,9 @@ class Recomputation final : public CommitChecker {
     const auto average = attempt.averages.find(reduce.average);
     if (average == attempt.averages.end()) return violated(what + " committed an unseen average");
     const auto n = static_cast<std::size_t>(attempt.plan.value_count);
-    double weights = 0, largest = 0;
-    std::vector<double> sum(n, 0.0);
+    const bool sparse = attempt.plan.codec == CodecKind::kSparse2;
+    double largest = 0, total = 0;
+    std::vector<double> sum(n, 0.0), weights(n, 0.0);
     for (const ReduceMember& member : attempt.plan.members) {
       const auto contribution = tables.contributions.find({round.key, member.replica});
       const bool counts = contribution != tables.contributions.end() && member.weight > 0 &&
@@ -88,21 +91,49 @@ class Recomputation final : public CommitChecker {
       if (vector == attempt.vectors.end() || vector->second.size() != n) {
         return violated(to_string(member.replica) + " counts in " + what + " without a vector");
       }
-      weights += member.weight;
+      total += member.weight;
       for (std::size_t i = 0; i < n; ++i) {
-        sum[i] += member.weight * member.clip_factor * static_cast<double>(vector->second[i]);
-        largest = std::max(largest, std::fabs(static_cast<double>(vector->second[i])));
+        const auto value = static_cast<double>(vector->second[i]);
+        sum[i] += member.weight * member.clip_factor * value;
+        weights[i] += sparse && value == 0 ? 0 : member.weight;
+        largest = std::max(largest, std::fabs(value));
       }
     }
-    if (weights <= 0) return;  // the quorum checker's business
-    // A value is rounded twice: on the way to the owner and on the way back.
-    const double rounding = outer_opt::codec(attempt.plan.codec).error_bound();
-    const double tolerance = (2.02 * rounding + 1e-5) * largest + 1e-12;
+    if (total <= 0) return;  // the quorum checker's business
+    const double tolerance = rounding(attempt.plan) * largest + 1e-12;
     for (std::size_t i = 0; i < n; ++i) {
-      if (std::fabs(static_cast<double>(average->second[i]) - sum[i] / weights) > tolerance) {
+      const double mean = weights[i] > 0 ? sum[i] / weights[i] : 0;
+      if (std::fabs(static_cast<double>(average->second[i]) - mean) > tolerance) {
         return violated("the average of " + what + " is off at value " + std::to_string(i));
       }
     }
+  }
+
+  // Relative to the largest value. In a butterfly a value is rounded on the way to its owner and on
+  // the way back. In a ring every hop rounds a sum of up to k values and the errors before it; the
+  // owner divides by all weights and rounds once more.
+  static double rounding(const ReducePlan& plan) {
+    if (plan.codec == CodecKind::kSparse2) return 1e-5;  // what was sent is compared
+    const double bound = outer_opt::codec(plan.codec).error_bound();
+    if (plan.topology != Topology::kRing) return 2.02 * bound + 1e-5;
+    double heaviest = 0, total = 0, error = 0;
+    for (const ReduceMember& member : plan.members) {
+      heaviest = std::max(heaviest, member.weight);
+      total += member.weight;
+    }
+    for (std::size_t k = 1; k < plan.members.size(); ++k) {
+      error += bound * (static_cast<double>(k) + error);
+    }
+    const double divided = error * heaviest / total;
+    return divided + 1.02 * bound * (1 + divided) + 1e-5;
+  }
+
+  // What a pseudo-gradient was sent as: itself, or what sparse2 kept of it.
+  static std::vector<float> as_sent(const Contributed& c) {
+    std::vector<float> sent(c.pseudo_gradient.begin(), c.pseudo_gradient.end());
+    if (c.encoded.empty()) return sent;
+    SHOAL_CHECK(outer_opt::sparse2_decode(c.encoded, sent).ok());
+    return sent;
   }
 
   std::map<std::tuple<RoundKey, StageIndex, std::int32_t>, Attempt> attempts_;
