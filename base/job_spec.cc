@@ -231,6 +231,11 @@ void check_swarm(const JobSpec& spec, Checker& checker) {
                    "must be false with swarm.stages other than 1: no stage holds both the "
                    "embedding and the head, got true");
   }
+  if (swarm.stages == 1 && swarm.schedule == PipelineSchedule::kTwoBufferedWeights) {
+    checker.refuse("/swarm/schedule",
+                   "must be 'flush' or '1f1b' with swarm.stages = 1, where no step waits for "
+                   "another stage, got '2bw'");
+  }
   if (spec.sync.algorithm == SyncAlgorithm::kNone) return check_single_replica(swarm, checker);
   checker.within("/swarm/min_replicas", swarm.min_replicas, 1, kMaxReplicas);
   checker.require(swarm.max_replicas == 0 || (swarm.max_replicas >= swarm.min_replicas &&

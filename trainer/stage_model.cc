@@ -43,7 +43,22 @@ StageModel::Parts::Parts(const JobSpec& job, UnitRange range, const DeviceChoice
       choice(on),
       device(torch_device(on)),
       model(job.model, range, job.train.precision, device),
-      adam(job.train, decay_ranges(model.layout()), model.flat()) {}
+      adam(job.train, decay_ranges(model.layout()), model.flat()) {
+  const bool two = job.swarm.schedule == PipelineSchedule::kTwoBufferedWeights;
+  if (!two || range == whole_model(job.model)) return;
+  older = std::make_unique<Model>(job.model, range, job.train.precision, device);
+}
+
+void StageModel::Parts::renew(std::int64_t step) {
+  if (!older || (step & 1) == parity) return;
+  older->flat().copy_(model.flat());
+  std::swap(model, *older);
+  parity = step & 1;
+}
+
+void StageModel::Parts::settle() {
+  if (older) older->flat().copy_(model.flat());
+}
 
 MaybeFailure StageModel::Parts::take_step(Steps step, double scale, StepResult& out) {
   const TrainSpec& train = spec.train;
@@ -96,6 +111,7 @@ void StageModel::read_parameters(std::span<float> out) const {
 void StageModel::write_parameters(std::span<const float> in) {
   SHOAL_CHECK(static_cast<std::int64_t>(in.size()) == value_count());
   parts_->model.flat().copy_(host_view(in));
+  parts_->settle();
 }
 
 void StageModel::read_adam(std::span<float> m, std::span<float> v) const {
