@@ -316,6 +316,18 @@ void check_stages(const JobSpec& spec, Checker& checker) {
   }
 }
 
+void check_schedule(const JobSpec& spec, Checker& checker) {
+  if (spec.swarm.schedule != PipelineSchedule::kTwoBufferedWeights) return;
+  if (spec.swarm.stages == 1) {
+    checker.refuse("/swarm/schedule",
+                   "must be 'flush' or '1f1b' with swarm.stages = 1, where no step waits for "
+                   "another stage, got '2bw'");
+  } else if (spec.sync.algorithm == SyncAlgorithm::kDdp) {
+    checker.refuse("/swarm/schedule", "must be 'flush' or '1f1b'" + with_algorithm(spec.sync) +
+                                          ", where every step waits for the average, got '2bw'");
+  }
+}
+
 void check_swarm(const JobSpec& spec, Checker& checker) {
   const SwarmSpec& swarm = spec.swarm;
   check_stages(spec, checker);
@@ -324,6 +336,7 @@ void check_swarm(const JobSpec& spec, Checker& checker) {
                    "must be false with swarm.stages other than 1: no stage holds both the "
                    "embedding and the head, got true");
   }
+  check_schedule(spec, checker);
   if (spec.sync.algorithm == SyncAlgorithm::kNone) return check_single_replica(swarm, checker);
   checker.within("/swarm/min_replicas", swarm.min_replicas, 1, kMaxReplicas);
   checker.require(swarm.max_replicas == 0 || (swarm.max_replicas >= swarm.min_replicas &&

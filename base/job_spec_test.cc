@@ -138,6 +138,8 @@ const Refusal kClusterRefusals[] = {
        s.sync.codec = CodecKind::kSparse2, s.sync.topology = Topology::kAllgather;
      }},
     {"/swarm/stages", "from 1 to model.layers (4)", [](JobSpec& s) { s.swarm.stages = 5; }},
+    {"/swarm/schedule", "with swarm.stages = 1, where no step waits for another stage, got '2bw'",
+     [](JobSpec& s) { s.swarm.schedule = PipelineSchedule::kTwoBufferedWeights; }},
     {"/swarm/stages", "got -1", [](JobSpec& s) { s.swarm.stages = -1; }},
     {"/swarm/stages", "'none', which trains on one agent, got 2",
      [](JobSpec& s) { s.swarm.stages = 2, s.sync.algorithm = SyncAlgorithm::kNone; }},

@@ -7,6 +7,7 @@
 // refused flags.
 #include <cstdio>
 #include <cstring>
+#include <set>
 
 #include <fcntl.h>
 #include <nlohmann/json.hpp>
@@ -107,6 +108,11 @@ Status serve(const Config& config) {
   if (!files) return files.error();
   auto runtime = Runtime::create(runtime_options(config), **store);
   if (!runtime) return runtime.error();
+  std::set<CheckpointId> wanted;
+  for (const CheckpointRecord& checkpoint : (*runtime)->checkpoints_at_start()) {
+    if (checkpoint.state != CheckpointState::kFailed) wanted.insert(checkpoint.id);
+  }
+  if (const Status pruned = (*files)->prune(wanted); !pruned) return pruned;
   auto agents = AgentService::start({.bind = config.grpc, .token = *token}, **runtime, **files,
                                     (*runtime)->checkpoints_at_start());
   if (!agents) return agents.error();

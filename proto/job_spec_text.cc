@@ -49,7 +49,8 @@ template <>
 constexpr std::array kWords<Recompute>{Recompute::kKeep, Recompute::kRecompute};
 template <>
 constexpr std::array kWords<PipelineSchedule>{PipelineSchedule::kFlush,
-                                              PipelineSchedule::kOneForwardOneBackward};
+                                              PipelineSchedule::kOneForwardOneBackward,
+                                              PipelineSchedule::kTwoBufferedWeights};
 template <>
 constexpr std::array kWords<WiringPolicy>{WiringPolicy::kServiceTime, WiringPolicy::kSticky,
                                           WiringPolicy::kRandom};

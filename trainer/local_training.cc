@@ -47,6 +47,7 @@ void LocalTraining::reach_boundary() {
 }
 
 void LocalTraining::committed(RoundNumber, Steps) {
+  end_sample();
   lease_.reset();
   evaluations_.clear();  // those of the former anchor
   trained_ = {};
@@ -60,11 +61,36 @@ void LocalTraining::evaluate(const Evaluate& command) {
 
 void LocalTraining::view(const PipelineView&) {}  // it has no neighbours
 
+void LocalTraining::sample(RoundNumber round) {
+  end_sample();
+  draft_.emplace(spec_, *context_.data, round, Clock::now());
+}
+
+void LocalTraining::end_sample() {
+  if (!draft_) return;
+  std::string text = draft_->text();
+  draft_.reset();
+  context_.sampled(std::move(text));
+}
+
+// A text is not worth a replica: what goes wrong ends the text only.
+void LocalTraining::sample_one_token() {
+  std::vector<float> logits;
+  if (draft_->over(Clock::now()) || learner_.next_logits(draft_->window(), logits)) {
+    return end_sample();
+  }
+  draft_->take(logits);
+}
+
 Duration LocalTraining::idle() const {
-  return lease_ || !evaluations_.empty() ? Duration{} : seconds(1);
+  return lease_ || !evaluations_.empty() || draft_ ? Duration{} : seconds(1);
 }
 
 MaybeFailure LocalTraining::work() {
+  if (draft_) {
+    sample_one_token();
+    return std::nullopt;
+  }
   if (!evaluations_.empty()) return evaluate_one_batch();
   return lease_ ? train_one_step() : std::nullopt;
 }

@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "trainer/learner.h"
+#include "trainer/sample_draft.h"
 #include "trainer/training.h"
 
 namespace shoal::trainer {
@@ -20,6 +21,7 @@ class LocalTraining : public Training {
   void committed(RoundNumber round, Steps next_step) override;
   void evaluate(const Evaluate& command) override;
   void view(const PipelineView& view) override;
+  void sample(RoundNumber round) override;
   Duration idle() const override;
   MaybeFailure work() override;
 
@@ -35,6 +37,8 @@ class LocalTraining : public Training {
   };
 
   MaybeFailure train_one_step();
+  void sample_one_token();
+  void end_sample();
   MaybeFailure evaluate_one_batch();
   void reach_boundary();
   void say_progress(const StepResult& step);
@@ -44,6 +48,7 @@ class LocalTraining : public Training {
   Learner learner_;
   std::optional<Lease> lease_;  // while it trains
   std::deque<Evaluation> evaluations_;
+  std::optional<SampleDraft> draft_;  // while it is written
   Trained trained_;
   std::chrono::steady_clock::time_point progress_at_;
   Tokens progress_tokens_;

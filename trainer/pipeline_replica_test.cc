@@ -274,7 +274,8 @@ TEST_F(PipelineReplicaTest, ARoundOfTwoStagesFromSeedToCheckpointAndBack) {
   for (StageIndex stage = 0; stage < 2; ++stage) {
     const ReplicaId writer = id_of(stage, 1);
     trainers_.at(writer)->tell(WriteCheckpointTo{writer, {CheckpointId(5), key(1)}, checkpoint_});
-    trainers_.at(writer)->hear<CheckpointReady>();
+    EXPECT_EQ(trainers_.at(writer)->hear<CheckpointReady>().sample, "")
+        << "the first router has it";
   }
   const auto whole = read_checkpoint(checkpoint_, std::nullopt, false);
   ASSERT_TRUE(whole.ok()) << to_string(whole.error());
@@ -326,6 +327,59 @@ TEST_F(PipelineReplicaTest, RoundsFollowEachOtherAndAJoinerEnters) {
   const auto closing = hear<Evaluated>(id_of(0, 0));
   EXPECT_LT(closing.loss_sum, evaluated.loss_sum);  // it learns
   EXPECT_NE(first.at(id_of(1, 0)).anchor, last.at(id_of(1, 0)).anchor);
+}
+
+TEST_F(PipelineReplicaTest, RoundsWithTwoWeightVersions) {
+  spec_.swarm.schedule = PipelineSchedule::kTwoBufferedWeights;
+  start(2);
+  open(1, 0, 6);
+  double before = 0;
+  for (RoundNumber round = 1; round <= 3; ++round) {
+    const auto reported = reports();
+    Tokens added[2];
+    for (const auto& [id, report] : reported) {
+      EXPECT_EQ(report.steps, Steps(6)) << id.n;
+      EXPECT_EQ(report.norm > 0, report.tokens > Tokens(0)) << id.n << " of round " << round;
+      added[is_router(id) ? 0 : 1] += report.tokens;
+      EXPECT_EQ(report.drawn, Tokens(is_router(id) ? 6 * 4 * 8 : 0));
+    }
+    EXPECT_EQ(added[0], Tokens(2 * 6 * 4 * 8));
+    EXPECT_EQ(added[1], added[0]);
+    const auto next = std::pair(6 * round, 6 * round + 6);
+    const auto applied = round < 3 ? commit(round, reported, next) : commit(round, reported);
+    for (StageIndex stage = 0; stage < 2; ++stage) {
+      EXPECT_EQ(applied.at(id_of(stage, 0)).anchor, applied.at(id_of(stage, 1)).anchor);
+    }
+    const double loss =
+        hear<Evaluated>(id_of(0, 0)).loss_sum + hear<Evaluated>(id_of(0, 1)).loss_sum;
+    if (round > 1) {
+      EXPECT_LT(loss, before) << "it learns";
+    }
+    before = loss;
+  }
+}
+
+TEST_F(PipelineReplicaTest, ACheckpointComesWithASample) {
+  spec_.checkpoint.every_rounds = 2;
+  start(2);
+  const ReplicaId writer = id_of(0, 0);
+  const auto sample_of = [&](RoundNumber round) {
+    std::filesystem::remove_all(checkpoint_);
+    trainers_.at(writer)->tell(
+        WriteCheckpointTo{writer, {CheckpointId(1), key(round)}, checkpoint_});
+    return trainers_.at(writer)->hear<CheckpointReady>().sample;
+  };
+  open(1, 0, 2);
+  for (const RoundNumber round : {1, 2, 3}) {
+    const auto reported = reports();
+    if (round > 1) {
+      EXPECT_EQ(sample_of(round - 1).empty(), round == 2) << "every other round";
+    }
+    const auto next = std::pair(2 * round, 2 * round + 2);
+    round < 3 ? commit(round, reported, next) : commit(round, reported);
+    for (std::uint64_t n : {0, 1}) hear<Evaluated>(id_of(0, n));
+  }
+  EXPECT_FALSE(sample_of(3).empty()) << "after the last one";
 }
 
 TEST_F(PipelineReplicaTest, ClosingStopsEverybodyAtTheSameStep) {

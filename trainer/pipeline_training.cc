@@ -11,6 +11,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr Duration kTellEvery = seconds(1);
+constexpr Duration kDraftLook = milliseconds(50);  // whether the time of a sample is up
 
 double since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
@@ -62,6 +63,7 @@ void PipelineTraining::stop(outer_opt::StopAt at) {
 }
 
 void PipelineTraining::committed(RoundNumber round, Steps next_step) {
+  end_sample();
   open_ = false;
   trained_ = {};
   since_boundary_ = told_tokens_ = Tokens();
@@ -74,13 +76,36 @@ void PipelineTraining::evaluate(const Evaluate& command) {
 
 void PipelineTraining::view(const PipelineView& view) { runtime_->view(view); }
 
+void PipelineTraining::sample(RoundNumber round) {
+  end_sample();
+  draft_.emplace(context_.model.spec(), *context_.data, round, Clock::now());
+  runtime_->sample({draft_->window().begin(), draft_->window().end()});
+}
+
+bool PipelineTraining::next_token(std::span<const float> logits,
+                                  std::vector<std::uint32_t>& window) {
+  if (!draft_) return false;
+  draft_->take(logits);
+  window.assign(draft_->window().begin(), draft_->window().end());
+  return !draft_->over(Clock::now());
+}
+
+void PipelineTraining::end_sample() {
+  if (!draft_) return;
+  runtime_->end_sample();
+  std::string text = draft_->text();
+  draft_.reset();
+  context_.sampled(std::move(text));
+}
+
 MaybeFailure PipelineTraining::work() {
   const auto start = Clock::now();
   swarm::MaybeComputeFailure failure;
   Duration wait;
   const bool computed = runtime_->work(failure, wait);
   if (failure) return Failure{failure->kind, failure->detail};
-  idle_ = computed ? Duration{} : std::min(wait, kTellEvery);
+  if (draft_ && draft_->over(Clock::now())) end_sample();
+  idle_ = computed ? Duration{} : std::min(wait, draft_ ? kDraftLook : kTellEvery);
   if (computed && open_) trained_.compute_s += since(start);
   if (since(told_at_) * 1e9 >= static_cast<double>(kTellEvery.ns)) tell_people();
   return std::nullopt;

@@ -6,8 +6,10 @@
 #include <chrono>
 #include <functional>
 #include <memory>
+#include <optional>
 
 #include "swarm/pipeline/stage_runtime.h"
+#include "trainer/sample_draft.h"
 #include "trainer/stage_compute.h"
 #include "trainer/training.h"
 
@@ -34,6 +36,7 @@ class PipelineTraining : public Training, private swarm::StageListener {
   void committed(RoundNumber round, Steps next_step) override;
   void evaluate(const Evaluate& command) override;
   void view(const PipelineView& view) override;
+  void sample(RoundNumber round) override;
   Duration idle() const override { return idle_; }
   MaybeFailure work() override;
 
@@ -42,7 +45,9 @@ class PipelineTraining : public Training, private swarm::StageListener {
                double loss) override;
   void boundary(const swarm::ReachBoundary& boundary) override;
   void evaluated(const swarm::EvaluationDone& evaluated) override;
+  bool next_token(std::span<const float> logits, std::vector<std::uint32_t>& window) override;
 
+  void end_sample();
   void tell_people();
   bool is_router() const { return place_.stage == 0; }
 
@@ -55,6 +60,7 @@ class PipelineTraining : public Training, private swarm::StageListener {
   Progress progress_;  // of the newest inner step
   Tokens since_boundary_, told_tokens_;
   std::chrono::steady_clock::time_point told_at_;
+  std::optional<SampleDraft> draft_;  // while it is written
   Duration idle_;
   std::unique_ptr<swarm::StageRuntime> runtime_;  // last: it calls the others
 };

@@ -98,7 +98,37 @@ void Replica::adam_wanted() {
   context_.shelf.provide_adam(std::move(copy));
 }
 
-Status Replica::write_checkpoint_to(const std::filesystem::path& folder, const RoundKey& key) {
+void Replica::write_checkpoint_to(const WriteCheckpointTo& command) {
+  const WriteCheckpoint& wanted = command.command;
+  const Status written = write_files(command.folder, wanted.key);
+  if (!written) {
+    return context_.say(CheckpointFailed{id_, wanted.checkpoint, to_string(written.error())});
+  }
+  const CheckpointReady ready{id_, wanted.checkpoint, wanted.key, sample_};
+  if (!sampling_) return context_.say(ready);
+  unsaid_.push_back(ready);
+}
+
+// The coordinator asks for a checkpoint when the next round is open; by then it may be too late to
+// sample at rest. So the rule of when there is one, and who writes it, is used here, too.
+void Replica::sample(const CommitRound& commit) {
+  sample_.clear();
+  const std::int64_t every = spec_.checkpoint.every_rounds;
+  const bool due = commit.last || (every > 0 && commit.key.round % every == 0);
+  sampling_ = due && stage_ == 0 && first_member_;
+  if (sampling_) training_->sample(commit.key.round);
+}
+
+void Replica::sampled(std::string text) {
+  sampling_ = false;
+  sample_ = std::move(text);
+  for (CheckpointReady& ready : std::exchange(unsaid_, {})) {
+    ready.sample = sample_;
+    context_.say(ready);
+  }
+}
+
+Status Replica::write_files(const std::filesystem::path& folder, const RoundKey& key) {
   if (!participant_ || participant_->held() != key) {
     return Error{Code::kConflict, "the replica does not hold round " + std::to_string(key.round),
                  "", ""};
@@ -170,6 +200,8 @@ RoundReport Replica::make_report(const Trained& trained) {
 
 MaybeFailure Replica::perform_one(const outer_opt::StartReduce& action) {
   const ReducePlan& plan = action.plan;
+  first_member_ = std::none_of(plan.members.begin(), plan.members.end(),
+                               [this](const auto& member) { return member.replica < id_; });
   if (plan.value_count != model_->value_count()) {
     participant_->reduce_failed({plan.key,
                                  plan.attempt,
@@ -224,6 +256,7 @@ MaybeFailure Replica::perform_one(const outer_opt::TakeOuterStep& action) {
       {commit.key, digest_of(std::span<const float>(outer_->anchor)), momentum_digest(*outer_)},
       actions_);
   context_.shelf.publish(id_, commit.key, outer_);
+  sample(commit);
   evaluate({commit.key, commit.evaluate});
   return std::nullopt;
 }

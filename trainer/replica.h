@@ -58,7 +58,9 @@ class Replica {
   MaybeFailure reduce_ended(const ReduceEnded& event);
   void evaluate(const Evaluate& command);
   void adam_wanted();
-  Status write_checkpoint_to(const std::filesystem::path& folder, const RoundKey& key);
+  // Says CheckpointReady (when a sample is being written: after it, which is soon) or
+  // CheckpointFailed.
+  void write_checkpoint_to(const WriteCheckpointTo& command);
 
   void view(const PipelineView& view);
 
@@ -86,6 +88,10 @@ class Replica {
   MaybeFailure perform_one(const outer_opt::TakeOuterStep& action);
   MaybeFailure perform_one(const outer_opt::Say& action);
   MaybeFailure perform_one(const outer_opt::GoStale& action);
+
+  Status write_files(const std::filesystem::path& folder, const RoundKey& key);
+  void sample(const CommitRound& commit);
+  void sampled(std::string text);
 
   void reach_boundary(const Trained& trained);
   void read_contribution();
@@ -122,7 +128,11 @@ class Replica {
   RoundKey training_key_;
   std::optional<PipelineView> view_;  // that came before the state was here
   Steps held_step_;                   // of the job's schedule, at the round it holds
-  Background background_;             // last: its thread ends before anything it uses
+  bool first_member_ = false;         // of the newest plan: it samples
+  bool sampling_ = false;
+  std::string sample_;                   // of the state it holds; empty: none
+  std::vector<CheckpointReady> unsaid_;  // while sampling
+  Background background_;                // last: its thread ends before anything it uses
 };
 
 }  // namespace shoal::trainer

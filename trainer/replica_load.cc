@@ -13,7 +13,9 @@ std::string mebibytes_text(Bytes bytes) { return std::to_string(bytes.count() >>
 
 Bytes needed_memory(const JobSpec& spec, const std::vector<UnitRange>& cut, StageIndex stage) {
   if (cut.size() == 1) return training_memory(spec);
-  const swarm::CostModel costs(spec, {spec.swarm.activations, spec.swarm.recompute, 1});
+  JobSpec planned = spec;
+  planned.swarm.stages = static_cast<std::int64_t>(cut.size());
+  const swarm::CostModel costs(spec, swarm::cost_options(planned));
   return costs.memory(cut[static_cast<std::size_t>(stage)]);
 }
 
@@ -144,10 +146,13 @@ MaybeFailure Replica::loaded() {
 }
 
 std::unique_ptr<Training> Replica::make_training() {
-  TrainingContext context{
-      id_,          *model_,
-      data_,        [this] { return std::span<const float>(outer_->anchor); },
-      context_.say, [this](const Trained& trained) { reach_boundary(trained); }};
+  TrainingContext context{id_,
+                          *model_,
+                          data_,
+                          [this] { return std::span<const float>(outer_->anchor); },
+                          context_.say,
+                          [this](const Trained& trained) { reach_boundary(trained); },
+                          [this](std::string text) { sampled(std::move(text)); }};
   if (!in_pipeline()) return std::make_unique<LocalTraining>(std::move(context));
   const PipelinePlace place{stage_, static_cast<std::int32_t>(cut_.size()), participant_->held(),
                             held_step_};

@@ -16,11 +16,13 @@ namespace {
 using swarm::PassKind;
 
 struct Task {
+  std::int64_t step = 0;
   torch::Tensor input;   // tokens [batch, context], or hidden [batch, context, hidden]
   torch::Tensor output;  // with its graph; none: computed again when the gradient comes
 };
 
 struct LastPass {
+  std::int64_t step;
   PassKind kind;
   std::span<const std::uint32_t> tokens;
   std::span<const float> input;
@@ -152,7 +154,7 @@ swarm::MaybeComputeFailure TorchStage::draw(const swarm::Microbatch& microbatch,
   return std::nullopt;
 }
 
-swarm::MaybeComputeFailure TorchStage::forward(swarm::TaskId task,
+swarm::MaybeComputeFailure TorchStage::forward(swarm::TaskId task, std::int64_t step,
                                                std::span<const std::uint32_t> tokens,
                                                std::span<const float> input, bool keep,
                                                std::vector<float>& output) {
@@ -160,13 +162,13 @@ swarm::MaybeComputeFailure TorchStage::forward(swarm::TaskId task,
   const SlowedPiece piece(s.parts.choice.speed);
   MaybeFailure failure;
   const MaybeFailure thrown = guarded([&] {
-    Task kept;
+    Task kept{.step = step};
     failure = s.input_of(tokens, input, kept.input);
     if (failure) return;
     const bool graph = keep && !s.recompute;
     const torch::AutoGradMode grad_mode(graph);
     if (graph && !s.parts.model.has_embedding()) kept.input.set_requires_grad(true);
-    const auto result = s.parts.model.hidden(kept.input);
+    const auto result = s.parts.of(step).hidden(kept.input);
     to_host(result, output);
     if (graph) kept.output = result;
     if (keep) s.tasks[task] = std::move(kept);
@@ -185,7 +187,7 @@ swarm::MaybeComputeFailure TorchStage::backward(swarm::TaskId task,
     Task& kept = it->second;
     if (!kept.output.defined()) {
       if (!s.parts.model.has_embedding()) kept.input.set_requires_grad(true);
-      kept.output = s.parts.model.hidden(kept.input);
+      kept.output = s.parts.of(kept.step).hidden(kept.input);
     }
     const auto output = std::exchange(kept.output, {});  // the graph ends with this pass
     s.run_backward(output, s.like_output(kept.input, output_gradient), kept.input, add,
@@ -204,7 +206,7 @@ MaybeFailure TorchStage::State::loss_of(const LastPass& pass, swarm::LossSum& lo
   const torch::AutoGradMode grad_mode(train);
   if (train && !parts.model.has_embedding()) x.set_requires_grad(true);
   const std::int64_t context = parts.spec.model.context;
-  const auto sum = parts.model.loss(x, all.narrow(1, 1, context), 1.0);
+  const auto sum = parts.of(pass.step).loss(x, all.narrow(1, 1, context), 1.0);
   loss = {sum.item<double>(), Tokens(x.size(0) * context)};
   if (train) run_backward(sum, torch::ones_like(sum), x, pass.add, input_gradient);
   return std::nullopt;
@@ -214,19 +216,20 @@ MaybeFailure TorchStage::State::logits_of(const LastPass& pass, std::vector<floa
   const torch::NoGradGuard no_grad;
   torch::Tensor x;
   if (auto failure = input_of(pass.tokens, pass.input, x)) return failure;
-  const auto hidden = parts.model.hidden(x).view({x.size(0), x.size(1), -1});
-  to_host(parts.model.network().head(hidden.select(1, x.size(1) - 1)), out);
+  Model& model = parts.of(pass.step);
+  const auto hidden = model.hidden(x).view({x.size(0), x.size(1), -1});
+  to_host(model.network().head(hidden.select(1, x.size(1) - 1)), out);
   return std::nullopt;
 }
 
-swarm::MaybeComputeFailure TorchStage::last(swarm::TaskId, PassKind kind,
+swarm::MaybeComputeFailure TorchStage::last(swarm::TaskId, std::int64_t step, PassKind kind,
                                             std::span<const std::uint32_t> tokens,
                                             std::span<const float> input, bool add,
                                             swarm::LossSum& loss,
                                             std::vector<float>& input_gradient) {
   State& s = *state_;
   const SlowedPiece piece(s.parts.choice.speed);
-  const LastPass pass{kind, tokens, input, add};
+  const LastPass pass{step, kind, tokens, input, add};
   MaybeFailure failure;
   input_gradient.clear();
   const MaybeFailure thrown = guarded([&] {
@@ -246,6 +249,7 @@ swarm::MaybeComputeFailure TorchStage::step(std::int64_t step, Tokens tokens, St
   result.lr = learning_rate(s.parts.spec.train, Steps(step));
   MaybeFailure failure;
   const MaybeFailure thrown = guarded([&] {
+    s.parts.renew(step);
     if (tokens.count() == 0) return;
     const double scale = 1.0 / static_cast<double>(tokens.count());
     failure = s.parts.take_step(Steps(step), tokens, scale, result);
@@ -253,6 +257,10 @@ swarm::MaybeComputeFailure TorchStage::step(std::int64_t step, Tokens tokens, St
   });
   out = {result.gradient_norm, result.lr, result.finite};
   return named(failure ? failure : thrown);
+}
+
+swarm::MaybeComputeFailure TorchStage::settle() {
+  return named(guarded([&] { state_->parts.settle(); }));
 }
 
 }  // namespace shoal::trainer

@@ -69,16 +69,18 @@ class Pipeline {
   }
 
   // Down to the last stage and its loss; the gradient that it answers waits in answers[task].
-  double down(TaskId task, std::span<const std::uint32_t> tokens, bool add, PassKind kind) {
+  double down(TaskId task, std::span<const std::uint32_t> tokens, bool add, PassKind kind,
+              std::int64_t at = 0) {
     std::vector<float> values, next;
     for (std::size_t i = 0; i + 1 < stages.size(); ++i) {
       EXPECT_FALSE(
-          stages[i].compute->forward(task, tokens, values, kind == PassKind::kTrain, next));
+          stages[i].compute->forward(task, at, tokens, values, kind == PassKind::kTrain, next));
       values.swap(next);
     }
     swarm::LossSum loss;
-    EXPECT_FALSE(stages.back().compute->last(task, kind, tokens, values, add, loss, answers[task]));
-    tokens_added = Tokens(tokens_added.count() + loss.tokens.count());
+    EXPECT_FALSE(
+        stages.back().compute->last(task, at, kind, tokens, values, add, loss, answers[task]));
+    tokens_added[at] += loss.tokens;
     return loss.nats;
   }
   void up(TaskId task, bool add) {
@@ -95,17 +97,16 @@ class Pipeline {
   void step(std::int64_t number) {
     for (Stage& stage : stages) {
       swarm::StageCompute::Stepped stepped;
-      EXPECT_FALSE(stage.compute->step(number, tokens_added, stepped));
+      EXPECT_FALSE(stage.compute->step(number, tokens_added[number], stepped));
       EXPECT_TRUE(stepped.finite);
       EXPECT_GT(stepped.gradient_norm, 0);
       EXPECT_EQ(stage.gradient().abs().max().item<float>(), 0);
     }
-    tokens_added = Tokens();
   }
 
   std::vector<Stage> stages;
   std::map<TaskId, std::vector<float>> answers;
-  Tokens tokens_added;
+  std::map<std::int64_t, Tokens> tokens_added;  // by step
 
  private:
   torch::Tensor joined(torch::Tensor (Stage::*part)()) {
@@ -134,6 +135,27 @@ class StageComputeTest : public testing::TestWithParam<Setting> {
     return tokens;
   }
   Pipeline pipeline() { return {spec_, GetParam().cut, values_}; }
+  Pipeline pipeline_of_two_versions() {
+    JobSpec spec = spec_;
+    spec.swarm.schedule = PipelineSchedule::kTwoBufferedWeights;
+    return {spec, GetParam().cut, values_};
+  }
+  // W(t+1) = W(t) - AdamW(gradient at W(t-1)), one microbatch per step, W(-1) = W(0).
+  torch::Tensor delayed(std::int64_t steps) {
+    Stage one = whole();
+    std::vector<torch::Tensor> weights{one.values().clone()};
+    const double tokens = static_cast<double>(spec_.train.microbatch * spec_.model.context);
+    for (std::int64_t t = 0; t < steps; ++t) {
+      one.values().copy_(weights[static_cast<std::size_t>(std::max<std::int64_t>(0, t - 1))]);
+      one.gradient().zero_();
+      whole_pass(one, microbatches_[static_cast<std::size_t>(t % 3)]);
+      one.values().copy_(weights.back());
+      StepResult result;
+      EXPECT_FALSE(one.model->parts().take_step(Steps(t), Tokens(static_cast<std::int64_t>(tokens)), 1.0 / tokens, result));
+      weights.push_back(one.values().clone());
+    }
+    return weights.back();
+  }
   // The whole model in torch's hands alone: loss sum and gradient of it.
   double whole_pass(Stage& whole, const std::vector<std::uint32_t>& tokens) {
     const std::int64_t context = spec_.model.context;
@@ -203,7 +225,7 @@ TEST_P(StageComputeTest, TheStepsOfTheStagesAreTheStepOfTheWholeModel) {
     one.gradient().zero_();
     for (TaskId task = 0; task < 3; ++task) {
       whole_pass(one, microbatches_[task]);
-      pipeline.down(task, microbatches_[task], true, PassKind::kTrain);
+      pipeline.down(task, microbatches_[task], true, PassKind::kTrain, step);
       pipeline.up(task, true);
       tokens += spec_.train.microbatch * spec_.model.context;
     }
@@ -216,6 +238,28 @@ TEST_P(StageComputeTest, TheStepsOfTheStagesAreTheStepOfTheWholeModel) {
   // Differences of single values: where a gradient is nearly zero Adam's first steps are of size lr
   // and of the sign that rounding gave.
   expect_close(pipeline.values() - start, one.values() - start, 1e-3);
+}
+
+// The next step's microbatch goes down before a step is taken and comes up after it.
+TEST_P(StageComputeTest, TwoVersionsTakeTheDelayedSteps) {
+  Pipeline pipeline = pipeline_of_two_versions();
+  const auto down = [&](std::int64_t step) {
+    pipeline.down(static_cast<TaskId>(step), microbatches_[static_cast<std::size_t>(step % 3)],
+                  true, PassKind::kTrain, step);
+  };
+  constexpr std::int64_t kSteps = 5;
+  down(0);
+  for (std::int64_t step = 0; step < kSteps; ++step) {
+    if (step + 1 < kSteps) down(step + 1);
+    pipeline.up(static_cast<TaskId>(step), true);
+    pipeline.step(step);
+  }
+  const auto start = torch::tensor(values_);
+  expect_close(pipeline.values() - start, delayed(kSteps) - start, 1e-3);
+  for (Stage& stage : pipeline.stages) EXPECT_FALSE(stage.compute->settle());
+  EXPECT_EQ(pipeline.down(8, microbatches_[0], true, PassKind::kLoss, 8),
+            pipeline.down(9, microbatches_[0], true, PassKind::kLoss, 9))
+      << "settled, every step sees the newest weights";
 }
 
 TEST_P(StageComputeTest, EvaluationKeepsNothingAndAddsNothing) {
@@ -249,11 +293,11 @@ TEST_P(StageComputeTest, BadMicrobatchesAreNamed) {
   std::vector<float> out;
   auto tokens = microbatches_[0];
   tokens.pop_back();
-  const auto failure = first.forward(1, tokens, {}, true, out);
+  const auto failure = first.forward(1, 0, tokens, {}, true, out);
   ASSERT_TRUE(failure.has_value());
   EXPECT_EQ(failure->kind, ReplicaFailure::kInternal);
   tokens.push_back(31);
-  const auto unknown = first.forward(1, tokens, {}, true, out);
+  const auto unknown = first.forward(1, 0, tokens, {}, true, out);
   ASSERT_TRUE(unknown.has_value());
   EXPECT_EQ(unknown->kind, ReplicaFailure::kDataInvalid);
 }

@@ -49,6 +49,20 @@ StageModel::Parts::Parts(const JobSpec& job, UnitRange range, const DeviceChoice
       adam(job.train, decay_ranges(model.layout()),
            is_ddp(job) ? torch::empty({0}) : model.flat()) {
   if (is_ddp(job)) gradient_sum = torch::zeros_like(model.flat());
+  const bool two = job.swarm.schedule == PipelineSchedule::kTwoBufferedWeights;
+  if (!two || range == whole_model(job.model)) return;
+  older = std::make_unique<Model>(job.model, range, job.train.precision, device);
+}
+
+void StageModel::Parts::renew(std::int64_t step) {
+  if (!older || (step & 1) == parity) return;
+  older->flat().copy_(model.flat());
+  std::swap(model, *older);
+  parity = step & 1;
+}
+
+void StageModel::Parts::settle() {
+  if (older) older->flat().copy_(model.flat());
 }
 
 MaybeFailure StageModel::Parts::take_step(Steps step, Tokens tokens, double scale,
@@ -109,6 +123,7 @@ void StageModel::read_parameters(std::span<float> out) const {
 void StageModel::write_parameters(std::span<const float> in) {
   SHOAL_CHECK(static_cast<std::int64_t>(in.size()) == value_count());
   parts_->model.flat().copy_(host_view(in));
+  parts_->settle();
 }
 
 bool StageModel::keeps_gradient() const { return parts_->gradient_sum.defined(); }

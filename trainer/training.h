@@ -9,6 +9,7 @@
 #include <functional>
 #include <memory>
 #include <span>
+#include <string>
 
 #include "outer_opt/core/participant.h"
 #include "trainer/data.h"
@@ -36,6 +37,7 @@ struct TrainingContext {
   std::function<void(const FromTrainer&)> say;
   std::function<void(const Trained&)> boundary;  // from stop() and work(); nothing is trained
                                                  // after it until open()
+  std::function<void(std::string)> sampled;      // the answer to sample(); from any call
 };
 
 class Training {
@@ -49,6 +51,9 @@ class Training {
   virtual void evaluate(
       const Evaluate& command) = 0;  // of the committed parameters; says Evaluated
   virtual void view(const PipelineView& view) = 0;
+  // After committed(), stage 0: a text from the committed parameters (sample_draft.h), before
+  // anything is trained. `sampled` is called once, also when nothing comes of it.
+  virtual void sample(RoundNumber round) = 0;
 
   virtual Duration idle() const = 0;  // how long work() has nothing to do, when nothing happens
   virtual MaybeFailure work() = 0;    // one piece, or nothing

@@ -83,15 +83,9 @@ void Worker::load(const LoadReplica& command) {
 void Worker::drop_replica() { replica_.reset(); }
 
 void Worker::write_checkpoint_to(const WriteCheckpointTo& command) {
-  const CheckpointId checkpoint = command.command.checkpoint;
-  const Status written = holds(command.replica)
-                             ? replica_->write_checkpoint_to(command.folder, command.command.key)
-                             : Status(Error{Code::kNotFound, "the replica is not here", "", ""});
-  if (written) {
-    context_.say(CheckpointReady{command.replica, checkpoint, command.command.key});
-  } else {
-    context_.say(CheckpointFailed{command.replica, checkpoint, to_string(written.error())});
-  }
+  if (holds(command.replica)) return replica_->write_checkpoint_to(command);
+  context_.say(
+      CheckpointFailed{command.replica, command.command.checkpoint, "the replica is not here"});
 }
 
 void Worker::settle(MaybeFailure failure) {

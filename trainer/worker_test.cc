@@ -185,7 +185,9 @@ TEST_F(WorkerTest, CheckpointAndResume) {
   const Applied applied = run_round(loaded, 1, 0, 4, {0, 0, 0}, true);
   const auto folder = std::filesystem::path(testing::TempDir()) / "shoal_worker_test_checkpoint";
   tell(WriteCheckpointTo{ReplicaId(1), {CheckpointId(5), key(1)}, folder.string()});
-  EXPECT_EQ(hear<CheckpointReady>().checkpoint, CheckpointId(5));
+  const auto ready = hear<CheckpointReady>();
+  EXPECT_EQ(ready.checkpoint, CheckpointId(5));
+  EXPECT_FALSE(ready.sample.empty()) << "of the last round";
   tell(WriteCheckpointTo{ReplicaId(1), {CheckpointId(6), key(3)}, folder.string()});
   EXPECT_EQ(hear<CheckpointFailed>().checkpoint, CheckpointId(6));
 

@@ -118,6 +118,21 @@ Result<std::unique_ptr<CheckpointFiles>> CheckpointFiles::open(const std::string
   return std::unique_ptr<CheckpointFiles>(new CheckpointFiles(root));
 }
 
+Status CheckpointFiles::prune(const std::set<CheckpointId>& wanted) {
+  std::set<CheckpointId> left;
+  std::error_code failure;
+  for (const auto& entry : fs::directory_iterator(root_, failure)) {
+    const std::string name = entry.path().filename().string();
+    const auto id = parse_id<CheckpointTag>(name.substr(0, name.find('.')));
+    if (id && !wanted.contains(*id)) left.insert(*id);
+  }
+  if (failure) return disk_error(root_, "cannot list the folder", failure.value());
+  for (const CheckpointId id : left) {
+    if (Status s = remove(id); !s.ok()) return s;
+  }
+  return {};
+}
+
 // ---- upload
 
 struct CheckpointFiles::Upload::Parts {

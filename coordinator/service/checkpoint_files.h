@@ -59,6 +59,9 @@ class CheckpointFiles {
               const std::function<bool(std::span<const std::byte>)>& sink) const;
 
   Status remove(CheckpointId id);  // with its parts; also when it is not there
+  // At start, before any upload: what is left of checkpoints that are none of `wanted` goes. A
+  // crash between the record and the files leaves such.
+  Status prune(const std::set<CheckpointId>& wanted);
 
  private:
   explicit CheckpointFiles(std::string root) : root_(std::move(root)) {}

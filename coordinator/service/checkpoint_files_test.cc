@@ -142,6 +142,19 @@ TEST_F(CheckpointFilesTest, LeftoversGoAtTheNextStart) {
   EXPECT_TRUE(std::filesystem::exists(folder_.path() + "/ckpt_5"));
 }
 
+TEST_F(CheckpointFilesTest, WhatNoRecordNamesIsPruned) {
+  for (const char* name :
+       {"ckpt_3", "ckpt_3.1.part", "ckpt_4.0.part", "ckpt_5", "ckpt_50", "notes"}) {
+    std::filesystem::create_directories(folder_.path() + "/" + name + "/x");
+  }
+  ASSERT_TRUE(files_->prune({CheckpointId(3), CheckpointId(50)}).ok());
+  std::set<std::string> left;
+  for (const auto& entry : std::filesystem::directory_iterator(folder_.path())) {
+    left.insert(entry.path().filename().string());
+  }
+  EXPECT_EQ(left, (std::set<std::string>{"ckpt_3", "ckpt_3.1.part", "ckpt_50", "notes"}));
+}
+
 TEST_F(CheckpointFilesTest, AStoredFileThatShrankIsDataLoss) {
   const std::vector<FileEntry> list{entry("a", "content")};
   auto upload = files_->begin(id_, 0, 1, list);

@@ -125,12 +125,26 @@ void StageSession::evaluate(Instant now, const RoundKey& key, const EvalSlice& s
 TaskId StageSession::logits(Instant now, SessionActions& out) {
   State& s = *state_;
   SHOAL_CHECK(s.router());
+  s.sampling = true;
   Task& task = s.reserve();
   task.phase = TaskPhase::kAsked;
   const TaskId id = task.id;
   s.asked_logits.push_back(id);
   s.settle(now, out);
   return id;
+}
+
+void StageSession::sampled(Instant now, SessionActions& out) {
+  State& s = *state_;
+  for (Task& task : s.slots) {
+    const bool asked = task.phase == TaskPhase::kAsked;
+    const bool own = !task.from && task.microbatch.kind == PassKind::kLogits;
+    if (task.id != 0 && !task.dropped && (asked || own)) s.drop(task, out);
+  }
+  s.asked_logits.clear();
+  s.sampling = false;
+  s.check = true;
+  s.settle(now, out);
 }
 
 void StageSession::word(Instant now, ReplicaId from, const StepWord& word, SessionActions& out) {
@@ -271,7 +285,7 @@ void State::digest_steps(Digester& d) const {
   for (const Evaluation& e : evaluations) {
     d.add(e.drawn).add(e.answered).add(e.loss_sum).add(e.tokens.n).add(e.done);
   }
-  d.add(word_due ? word_due->ns : -1).add(logits_index);
+  d.add(word_due ? word_due->ns : -1).add(logits_index).add(sampling);
   d.add(added_tokens.n).add(drawn_tokens.n).add(drawn_sum).add(loss_sum);
 }
 

@@ -132,7 +132,8 @@ struct EvaluationDone {
   double loss_sum = 0;
   Tokens tokens;
 };
-struct LogitsCame {  // router: for sampling; the gradient tensor of the task holds them
+// Router: the gradient tensor of the task holds the logits. Ask again, or call sampled().
+struct LogitsCame {
   TaskId task = 0;
 };
 // Streams to keep: dial these, close others. Told when it changed.
@@ -195,8 +196,11 @@ class StageSession {
   void evaluate(Instant now, const RoundKey& key, const EvalSlice& slice, std::int64_t microbatches,
                 SessionActions& out);
   // Router: one kLogits pass, sent when the parameters are at rest; the driver puts the tokens by
-  // under the task this returns. Forget without LogitsCame: it was given up.
+  // under the task this returns. They stay at rest, and the first step of a round is not over,
+  // until sampled(), which gives up what is under way. Forget without LogitsCame: the sampling is
+  // over.
   TaskId logits(Instant now, SessionActions& out);
+  void sampled(Instant now, SessionActions& out);
 
   // ---- the network's
   void connected(Instant now, ReplicaId peer, SessionActions& out);

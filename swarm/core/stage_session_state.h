@@ -261,6 +261,7 @@ struct StageSession::State {
   std::optional<Instant> word_due;
   std::vector<Evaluation> evaluations;
   std::int64_t logits_index = 0;
+  bool sampling = false;
   // Since the last boundary.
   Tokens added_tokens, drawn_tokens;
   std::int64_t drawn_sum = 0;

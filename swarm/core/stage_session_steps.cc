@@ -172,7 +172,7 @@ void State::end_now(SessionActions& out) {
 bool State::done_with(std::int64_t of_step) const {
   const StepBook& own = book(of_step);
   if (of_step >= to || own_last() || own.live > 0 || own.drawn < to_draw(of_step)) return false;
-  return of_step > step || !(evaluating() || (!asked_logits.empty() && logits_allowed()));
+  return of_step > step || !(evaluating() || (sampling && logits_allowed()));
 }
 
 // A router says that it is done, once per step.

@@ -213,6 +213,7 @@ void State::came_back(const Task& task, SessionActions& out) {
 }
 
 void State::drop(Task& task, SessionActions& out) {
+  if (!task.from && task.microbatch.kind == PassKind::kLogits) sampling = false;
   if (task.phase == TaskPhase::kBelow) {
     out.push_back(SendCancel{task.to, {task.microbatch, task.attempt_out}});
     wiring.give_back(task.to);

@@ -432,6 +432,28 @@ TEST(StageSession, LogitsWaitUntilTheParametersAreAtRest) {
   EXPECT_EQ(s.take<LogitsCame>().at(0).task, task);
 }
 
+TEST(StageSession, SamplingKeepsTheFirstStepOpen) {
+  Ready s(1);
+  const auto train_all = [&] {
+    for (const SendForward& sent : s.take<SendForward>()) {
+      if (sent.header.microbatch.kind == PassKind::kTrain) s.answer(sent);
+    }
+    while (s.compute()) {
+    }
+  };
+  s.session.logits(s.now, s.out);
+  while (s.compute()) {
+  }
+  train_all();
+  s.word(11, 0, {{id(2), 0, false}});
+  EXPECT_TRUE(s.take<TakeStep>().empty()) << "a pass is out";
+  s.session.logits(s.now, s.out);
+  s.session.sampled(s.now, s.out);
+  EXPECT_EQ(s.take<SendCancel>().size(), 1u) << "the pass that is out";
+  EXPECT_EQ(s.take<TakeStep>().size(), 1u);
+  EXPECT_EQ(s.session.step(), 1);
+}
+
 TEST(StageSession, OneStageNeedsNobody) {
   Subject s(1, 1);
   s.session.view(s.now, {.number = 1, .members = {{id(1), 0, "", 0}}}, s.out);

@@ -318,7 +318,21 @@ void World::on(Node& n, const EvaluationDone& done) {
   if (!whole && done.tokens.n != 0) violate(n, "an evaluation lacks passes");
 }
 
-void World::on(Node&, const LogitsCame&) { ++logits; }
+void World::on(Node& n, const LogitsCame&) {
+  ++logits;
+  at({}, [this, &n] { deliver(n, [this, &n] { go_on_sampling(n); }); });
+}
+
+void World::go_on_sampling(Node& n) {
+  const bool more = prng_.chance(.7);
+  call(n, [this, more](StageSession& s, SessionActions& out) {
+    if (more) {
+      s.logits(now_, out);
+    } else {
+      s.sampled(now_, out);
+    }
+  });
+}
 
 void World::on(Node& n, const Dial& dial) {
   n.dials.clear();

@@ -150,6 +150,7 @@ class World {
   void on(Node& node, const ReachBoundary& boundary);
   void on(Node& node, const EvaluationDone& done);
   void on(Node& node, const LogitsCame& came);
+  void go_on_sampling(Node& node);
   void on(Node& node, const Dial& dial);
   void on(Node& node, const GiveUp& give_up);
   // Streams.

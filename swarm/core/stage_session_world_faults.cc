@@ -359,7 +359,12 @@ void World::tell_commit(Node& n, RoundNumber round, std::int64_t step) {
     n.weights[0] = n.weights[1] = n.newest;
     s.committed(now_, round, step, out);
   });
-  if (samples) tell(n, [this](StageSession& s, SessionActions& out) { s.logits(now_, out); });
+  if (samples) {
+    tell(n, [this](StageSession& s, SessionActions& out) { s.logits(now_, out); });
+    at(random(seconds(2)), [this, &n] {
+      tell(n, [this](StageSession& s, SessionActions& out) { s.sampled(now_, out); });
+    });
+  }
   if (!evaluates) return;
   ++n.evaluations;
   tell(n, [this, round, slice](StageSession& s, SessionActions& out) {

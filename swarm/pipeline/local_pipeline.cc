@@ -1,6 +1,7 @@
 // See local_pipeline.h.
 #include "swarm/pipeline/local_pipeline.h"
 
+#include <algorithm>
 #include <chrono>
 #include <future>
 #include <utility>
@@ -24,6 +25,7 @@ StageRuntimeOptions runtime_options(const LocalOptions& o, ReplicaId id, StageIn
   r.session.stages = o.stages;
   r.session.microbatch = o.shape.sequences;
   r.session.context = o.shape.context;
+  r.session.schedule = o.schedule;
   r.session.seed = o.seed;
   r.session.window_per_replica = o.window_per_replica;
   r.session.unreachable_limit = o.unreachable_limit;
@@ -147,6 +149,18 @@ void LocalReplica::boundary(const ReachBoundary& boundary) {
 
 void LocalReplica::evaluated(const EvaluationDone& evaluated) {
   note([&](LocalNews& news) { news.evaluations.push_back(evaluated); });
+}
+
+bool LocalReplica::next_token(std::span<const float> logits, std::vector<std::uint32_t>& window) {
+  const auto likeliest = std::max_element(logits.begin(), logits.end()) - logits.begin();
+  std::rotate(window.begin(), window.begin() + 1, window.end());
+  window.back() = static_cast<std::uint32_t>(likeliest);
+  std::size_t count = 0;
+  note([&](LocalNews& news) {
+    news.sampled.push_back(window.back());
+    count = news.sampled.size();
+  });
+  return count < options_.sample_tokens;
 }
 
 // ---- the pipeline

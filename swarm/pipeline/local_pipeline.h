@@ -27,10 +27,12 @@ struct LocalOptions {
   Duration forward, backward;  // of one microbatch at speed 1
   double jitter = 0;
   ActivationCodec codec = ActivationCodec::kBf16;
+  PipelineSchedule schedule = PipelineSchedule::kFlush;
   wire::LinkOptions link;
   Duration keepalive = seconds(4);
   double window_per_replica = 8;
   Duration unreachable_limit = seconds(10);
+  std::size_t sample_tokens = 8;
   std::uint64_t seed = 1;
 };
 
@@ -40,7 +42,8 @@ struct LocalNews {
   std::vector<EvaluationDone> evaluations;
   std::vector<std::int64_t> steps;  // taken
   std::vector<Tokens> step_tokens;
-  double last_loss = 0;  // router: mean of its last step
+  double last_loss = 0;                // router: mean of its last step
+  std::vector<std::uint32_t> sampled;  // the likeliest tokens
   MaybeComputeFailure failure;
 };
 
@@ -60,6 +63,7 @@ class LocalReplica final : public StageListener {
                double loss) override;
   void boundary(const ReachBoundary& boundary) override;
   void evaluated(const EvaluationDone& evaluated) override;
+  bool next_token(std::span<const float> logits, std::vector<std::uint32_t>& window) override;
 
  private:
   void live(RoundNumber held, std::int64_t step);

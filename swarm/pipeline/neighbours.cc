@@ -22,7 +22,9 @@ struct Extent {
 Extent extent_of(const StageShape& shape, const FrameHeader& header) {
   const auto u32 = [](std::int64_t n) { return static_cast<std::uint32_t>(n); };
   if (header.kind == FrameKind::kForward) {
-    return {u32(shape.rows()), u32(shape.hidden), u32(shape.sequences * (shape.context + 1))};
+    const std::int64_t sequences = shape.sequences_of(header.microbatch.kind);
+    return {u32(sequences * shape.context), u32(shape.hidden),
+            u32(sequences * (shape.context + 1))};
   }
   switch (header.microbatch.kind) {
     case PassKind::kTrain:
@@ -30,7 +32,7 @@ Extent extent_of(const StageShape& shape, const FrameHeader& header) {
     case PassKind::kLoss:
       return {};
     case PassKind::kLogits:
-      return {u32(shape.sequences), u32(shape.vocab), 0};
+      return {u32(shape.sequences_of(PassKind::kLogits)), u32(shape.vocab), 0};
   }
   return {};
 }

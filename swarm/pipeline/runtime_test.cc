@@ -51,8 +51,12 @@ void expect_forgotten(LocalPipeline& pipeline) {
   for (const ReplicaId id : pipeline.ids()) EXPECT_EQ(pipeline.at(id).tasks(), 0u) << id.n;
 }
 
-TEST(Runtime, EveryMicrobatchIsTrainedOnceAtEveryStage) {
-  LocalPipeline pipeline(options(3));
+class RuntimeSchedules : public testing::TestWithParam<PipelineSchedule> {};
+
+TEST_P(RuntimeSchedules, EveryMicrobatchIsTrainedOnceAtEveryStage) {
+  LocalOptions o = options(3);
+  o.schedule = GetParam();
+  LocalPipeline pipeline(o);
   add_all(pipeline, 3, 2);
   for (int round = 0; round < 2; ++round) {
     pipeline.open(3, 24);
@@ -71,6 +75,12 @@ TEST(Runtime, EveryMicrobatchIsTrainedOnceAtEveryStage) {
   }
   expect_forgotten(pipeline);
 }
+
+INSTANTIATE_TEST_SUITE_P(All, RuntimeSchedules,
+                         testing::Values(PipelineSchedule::kFlush,
+                                         PipelineSchedule::kOneForwardOneBackward,
+                                         PipelineSchedule::kTwoBufferedWeights),
+                         [](const auto& info) { return "S" + std::string(to_string(info.param)); });
 
 TEST(Runtime, EveryCodecAndALongLine) {
   for (const auto codec : {ActivationCodec::kFp32, ActivationCodec::kInt8}) {
@@ -126,8 +136,10 @@ TEST(Runtime, EvaluationIsPartOfTheNextRound) {
 }
 
 // Kills a replica of `stage` when it has done some of the second step, and sees the round through.
-void lose_one_of(StageIndex stage) {
-  LocalPipeline pipeline(options(3));
+void lose_one_of(StageIndex stage, PipelineSchedule schedule = PipelineSchedule::kFlush) {
+  LocalOptions o = options(3);
+  o.schedule = schedule;
+  LocalPipeline pipeline(o);
   add_all(pipeline, 3, 2);
   pipeline.open(4, 40);
   const ReplicaId victim = pipeline.of(stage)[0];
@@ -149,6 +161,48 @@ void lose_one_of(StageIndex stage) {
 TEST(Runtime, ALostRouterTakesItsOwnMicrobatchesOnly) { lose_one_of(0); }
 TEST(Runtime, ALostReplicaInTheMiddleIsReplaced) { lose_one_of(1); }
 TEST(Runtime, ALostReplicaAtTheEndIsReplaced) { lose_one_of(2); }
+
+TEST(Runtime, ALostReplicaWithTwoVersionsIsReplaced) {
+  for (const StageIndex stage : {0, 1, 2}) {
+    lose_one_of(stage, PipelineSchedule::kTwoBufferedWeights);
+  }
+}
+
+// The next round is open meanwhile: its first step waits.
+TEST(Runtime, ARouterSamplesFromTheCommittedParameters) {
+  for (const std::int32_t stages : {1, 3}) {
+    LocalPipeline pipeline(options(stages));
+    add_all(pipeline, stages, stages == 1 ? 1 : 2);
+    pipeline.open(1, 4);
+    ASSERT_TRUE(pipeline.wait_for_boundary(kPatience)) << pipeline.failures();
+    pipeline.commit();
+    LocalReplica& router = pipeline.at(pipeline.of(0)[0]);
+    router.tell([](StageRuntime& runtime) { runtime.sample({3, 4, 5, 6}); });
+    pipeline.open(2, 8);
+    ASSERT_TRUE(pipeline.wait_for_boundary(kPatience)) << pipeline.failures();
+    EXPECT_EQ(router.news().sampled, (std::vector<std::uint32_t>{7, 8, 9, 10, 11, 12, 13, 14}));
+    EXPECT_EQ(drawn(pipeline), 2 * 8);
+    expect_forgotten(pipeline);
+  }
+}
+
+TEST(Runtime, SamplingCanBeEndedAtAnyTime) {
+  LocalOptions o = options(2);
+  o.sample_tokens = 1'000'000;
+  LocalPipeline pipeline(o);
+  add_all(pipeline, 2, 1);
+  pipeline.open(1, 4);
+  ASSERT_TRUE(pipeline.wait_for_boundary(kPatience)) << pipeline.failures();
+  pipeline.commit();
+  LocalReplica& router = pipeline.at(pipeline.of(0)[0]);
+  router.tell([](StageRuntime& runtime) { runtime.sample({3, 4, 5, 6}); });
+  pipeline.open(2, 8);
+  ASSERT_TRUE(pipeline.wait(kPatience, [&] { return router.news().sampled.size() > 20; }));
+  EXPECT_EQ(router.news().steps.size(), 1u) << "of the round before";
+  router.tell([](StageRuntime& runtime) { runtime.end_sample(); });
+  ASSERT_TRUE(pipeline.wait_for_boundary(kPatience)) << pipeline.failures();
+  expect_forgotten(pipeline);
+}
 
 TEST(Runtime, ALossIsFoundWithoutTheCoordinator) {
   LocalPipeline pipeline(options(2));

@@ -2,6 +2,10 @@
 // buffers. The trainer implements it with libtorch; tests and benchmarks with timed waits. Tensors
 // live under the task they belong to until forget().
 //
+// With swarm.schedule = 2bw there are two versions of the weights, each with its own gradients:
+// passes of step s + 1 are computed while step s is still open, and step(s) turns the weights that
+// step s used into the newest ones, for step s + 2.
+//
 // Called from one thread only (the one that drives the StageRuntime). A failure makes the replica
 // unusable; the caller reports it.
 #pragma once
@@ -29,6 +33,10 @@ using MaybeComputeFailure = std::optional<ComputeFailure>;
 struct StageShape {
   std::int64_t sequences = 1, context = 1, hidden = 1, vocab = 256;
   std::int64_t rows() const { return sequences * context; }
+  // A kLogits pass is about one text.
+  std::int64_t sequences_of(PassKind kind) const {
+    return kind == PassKind::kLogits ? 1 : sequences;
+  }
 };
 
 struct LossSum {
@@ -48,8 +56,9 @@ class StageCompute {
                                    std::vector<std::uint32_t>& tokens) = 0;
 
   // input: [rows][hidden], empty on stage 0. output: [rows][hidden]. `keep`: a backward will
-  // follow.
-  virtual MaybeComputeFailure forward(TaskId task, std::span<const std::uint32_t> tokens,
+  // follow. `step`: the inner step that the pass belongs to.
+  virtual MaybeComputeFailure forward(TaskId task, std::int64_t step,
+                                      std::span<const std::uint32_t> tokens,
                                       std::span<const float> input, bool keep,
                                       std::vector<float>& output) = 0;
   // output_gradient of a sum over tokens (not a mean). input_gradient: empty on stage 0. `add`
@@ -57,20 +66,23 @@ class StageCompute {
   virtual MaybeComputeFailure backward(TaskId task, std::span<const float> output_gradient,
                                        bool add, std::vector<float>& input_gradient) = 0;
   // Last stage. kTrain: loss and input_gradient; kLoss: loss only; kLogits: `input_gradient` takes
-  // the logits [sequences][vocab] of the last position. With one stage, input is empty.
-  virtual MaybeComputeFailure last(TaskId task, PassKind kind,
+  // the logits [1][vocab] of the last position. With one stage, input is empty.
+  virtual MaybeComputeFailure last(TaskId task, std::int64_t step, PassKind kind,
                                    std::span<const std::uint32_t> tokens,
                                    std::span<const float> input, bool add, LossSum& loss,
                                    std::vector<float>& input_gradient) = 0;
   virtual void forget(TaskId task) = 0;
 
-  // One AdamW step at the learning rate of `step` on the added gradients / tokens, then zero them.
-  // tokens == 0: nothing. A gradient that is not finite skips the step; too many in a row fail.
+  // One AdamW step at the learning rate of `step` on the gradients added for it / tokens, then zero
+  // them. tokens == 0: the weights stay. A gradient that is not finite skips the step; too many in
+  // a row fail.
   struct Stepped {
     double gradient_norm = 0, lr = 0;
     bool finite = true;
   };
   virtual MaybeComputeFailure step(std::int64_t step, Tokens tokens, Stepped& out) = 0;
+  // Nothing is under way: passes of any step from here on use the newest weights.
+  virtual MaybeComputeFailure settle() = 0;
 };
 
 }  // namespace shoal::swarm

@@ -75,6 +75,8 @@ class Runtime final : public StageRuntime {
   void stop() override;
   void committed(RoundNumber round, std::int64_t step) override;
   void evaluate(const RoundKey& key, const EvalSlice& slice) override;
+  void sample(std::vector<std::uint32_t> window) override;
+  void end_sample() override;
   bool work(MaybeComputeFailure& failure, Duration& wait) override;
   PipelineStats stats() override;
 
@@ -97,6 +99,7 @@ class Runtime final : public StageRuntime {
   void take_in();
   void took(Instant at, Arrival& arrival, SessionActions& out);
   void answered(const BackwardHeader& header);
+  MaybeComputeFailure pass_on(Task& task);
 
   // What the session says.
   void apply(SessionActions& actions);
@@ -107,13 +110,14 @@ class Runtime final : public StageRuntime {
   void on(const SendWord& send);
   void on(const Forget& forget);
   void on(const TakeStep& take);
-  void on(const ReachBoundary& boundary) { listener_.boundary(boundary); }
+  void on(const ReachBoundary& boundary);
   void on(const EvaluationDone& evaluated) { listener_.evaluated(evaluated); }
-  void on(const LogitsCame&) { SHOAL_CHECK(false, "nobody asks for logits here"); }
+  void on(const LogitsCame& came);
   void on(const Dial& dial) { neighbours_->dial(dial.peers); }
   void on(const GiveUp& give_up);
 
   // The device.
+  void ask_logits();
   void compute(const Compute& pass);
   MaybeComputeFailure run(const Compute& pass, Task& task, LossSum& loss);
   MaybeComputeFailure draw(const Microbatch& microbatch, Task& task);
@@ -136,6 +140,9 @@ class Runtime final : public StageRuntime {
   std::vector<float> tensor_;  // what the device writes, encoded before the next pass
   OpenRound round_;
   FlatMap<std::int64_t, StepLoss> losses_;  // router: by step, of those not taken
+  enum class Sampling { kNot, kAsked, kMore, kOver };
+  Sampling sampling_ = Sampling::kNot;
+  std::vector<std::uint32_t> window_;  // while sampling: to be continued
   MaybeComputeFailure failure_;
   Duration busy_;
   Instant counted_from_ = now();
@@ -210,9 +217,36 @@ void Runtime::evaluate(const RoundKey& key, const EvalSlice& slice) {
   apply(out);
 }
 
+void Runtime::sample(std::vector<std::uint32_t> window) {
+  SHOAL_CHECK(static_cast<std::int64_t>(window.size()) == shape_.context);
+  end_sample();
+  window_ = std::move(window);
+  ask_logits();
+}
+
+void Runtime::end_sample() {
+  if (sampling_ == Sampling::kNot) return;
+  sampling_ = Sampling::kNot;
+  SessionActions out;
+  session_.sampled(now(), out);
+  apply(out);
+}
+
+// The pass has targets as all have; this one's mean nothing.
+void Runtime::ask_logits() {
+  sampling_ = Sampling::kAsked;
+  SessionActions out;
+  std::vector<std::uint32_t>& tokens = tasks_[session_.logits(now(), out)].tokens;
+  tokens = window_;
+  tokens.push_back(0);
+  apply(out);
+}
+
 bool Runtime::work(MaybeComputeFailure& failure, Duration& wait) {
   wait = kLookAgain;
   if (!failure_) take_in();
+  if (sampling_ == Sampling::kMore) ask_logits();
+  if (sampling_ == Sampling::kOver) end_sample();
   std::optional<Compute> pass;
   if (!failure_) pass = session_.next();
   if (pass) compute(*pass);
@@ -254,8 +288,11 @@ void Runtime::took(Instant at, Arrival& arrival, SessionActions& out) {
           [&](ArrivedBackward& backward) {
             const auto task = session_.backward(at, from, backward.header, out);
             if (!task) return;
-            tasks_[*task].output_gradient = std::move(backward.tensor);
+            Task& mine = tasks_[*task];
+            mine.output_gradient = std::move(backward.tensor);
             answered(backward.header);
+            const bool logits = backward.header.microbatch.kind == PassKind::kLogits;
+            if (logits && !first()) fail(pass_on(mine));
           },
           [&](const ArrivedCancel& cancel) { session_.cancelled(at, from, cancel.header, out); },
           [&](const ArrivedRefusal& refusal) {
@@ -264,6 +301,12 @@ void Runtime::took(Instant at, Arrival& arrival, SessionActions& out) {
           [&](const StepWord& word) { session_.word(at, from, word, out); },
       },
       arrival.news);
+}
+
+// Logits go up as they are.
+MaybeComputeFailure Runtime::pass_on(Task& task) {
+  const std::int64_t rows = shape_.sequences_of(PassKind::kLogits);
+  return put_by({}, {task.output_gradient, rows, shape_.vocab}, task.answer, "the logits");
 }
 
 // A router hears the loss of what it drew.
@@ -333,6 +376,19 @@ void Runtime::on(const TakeStep& take) {
   if (failure_) return;
   const double mean = loss.tokens > 0 ? loss.sum / static_cast<double>(loss.tokens) : 0;
   listener_.stepped(take.step, take.tokens, stepped, mean);
+  if (take.drained) fail(compute_.settle());
+}
+
+void Runtime::on(const ReachBoundary& boundary) {
+  fail(compute_.settle());
+  if (!failure_) listener_.boundary(boundary);
+}
+
+void Runtime::on(const LogitsCame& came) {
+  if (sampling_ != Sampling::kAsked) return;
+  const bool alone = first() && last();
+  const std::span<const float> logits(alone ? tensor_ : tasks_.at(came.task).output_gradient);
+  sampling_ = listener_.next_token(logits, window_) ? Sampling::kMore : Sampling::kOver;
 }
 
 void Runtime::on(const GiveUp& give_up) {
@@ -402,11 +458,13 @@ MaybeComputeFailure Runtime::put_by(std::span<const std::uint32_t> tokens, const
 
 MaybeComputeFailure Runtime::forward(const Compute& pass, Task& task) {
   const bool keep = pass.microbatch.kind == PassKind::kTrain;
-  if (auto failure = compute_.forward(pass.task, task.tokens, task.input, keep, tensor_)) {
+  const std::int64_t step = pass.microbatch.step;
+  if (auto failure = compute_.forward(pass.task, step, task.tokens, task.input, keep, tensor_)) {
     return failure;
   }
   neighbours_->recycle(std::move(task.input));
-  return put_by(task.tokens, {tensor_, shape_.rows(), shape_.hidden}, task.output, "the output");
+  const std::int64_t rows = shape_.sequences_of(pass.microbatch.kind) * shape_.context;
+  return put_by(task.tokens, {tensor_, rows, shape_.hidden}, task.output, "the output");
 }
 
 MaybeComputeFailure Runtime::backward(const Compute& pass, Task& task) {
@@ -420,8 +478,8 @@ MaybeComputeFailure Runtime::backward(const Compute& pass, Task& task) {
 
 MaybeComputeFailure Runtime::last_stage(const Compute& pass, Task& task, LossSum& loss) {
   const PassKind kind = pass.microbatch.kind;
-  if (auto failure =
-          compute_.last(pass.task, kind, task.tokens, task.input, pass.add, loss, tensor_)) {
+  if (auto failure = compute_.last(pass.task, pass.microbatch.step, kind, task.tokens, task.input,
+                                   pass.add, loss, tensor_)) {
     return failure;
   }
   neighbours_->recycle(std::move(task.input));
@@ -430,7 +488,8 @@ MaybeComputeFailure Runtime::last_stage(const Compute& pass, Task& task, LossSum
   }
   if (first() || kind == PassKind::kLoss) return {};
   if (kind == PassKind::kLogits) {
-    return put_by({}, {tensor_, shape_.sequences, shape_.vocab}, task.answer, "the logits");
+    return put_by({}, {tensor_, shape_.sequences_of(kind), shape_.vocab}, task.answer,
+                  "the logits");
   }
   return put_by({}, {tensor_, shape_.rows(), shape_.hidden}, task.answer, "the gradient");
 }

@@ -9,6 +9,8 @@
 
 #include <functional>
 #include <memory>
+#include <span>
+#include <vector>
 
 #include "base/result.h"
 #include "swarm/core/stage_session.h"
@@ -50,6 +52,9 @@ class StageListener {
                        double loss) = 0;  // loss: router's mean of that step, else 0
   virtual void boundary(const ReachBoundary& boundary) = 0;
   virtual void evaluated(const EvaluationDone& evaluated) = 0;
+  // The answer to sample(): `logits` of the next token. True: the window that it put into `window`
+  // is to be continued.
+  virtual bool next_token(std::span<const float> logits, std::vector<std::uint32_t>& window) = 0;
 };
 
 class StageRuntime {
@@ -66,6 +71,10 @@ class StageRuntime {
   virtual void stop() = 0;
   virtual void committed(RoundNumber round, std::int64_t step) = 0;
   virtual void evaluate(const RoundKey& key, const EvalSlice& slice) = 0;
+  // Router, after committed(): asks for the logits after `window`, `context` tokens, as long as the
+  // listener wants more. The first step of the next round is not over before; end_sample() ends it.
+  virtual void sample(std::vector<std::uint32_t> window) = 0;
+  virtual void end_sample() = 0;
 
   // Takes in what has arrived, then computes at most one pass. Returns false when there was nothing
   // to compute; `wait` then says how long nothing will change by time alone. A failure, also one of

@@ -46,27 +46,35 @@ void TimedCompute::wait(Duration time) {
       std::chrono::nanoseconds(static_cast<std::int64_t>(factor * static_cast<double>(time.ns))));
 }
 
+std::int64_t TimedCompute::sequences_in(std::span<const std::uint32_t> tokens) const {
+  const std::int64_t width = options_.shape.context + 1;
+  const auto count = static_cast<std::int64_t>(tokens.size());
+  return count % width == 0 ? count / width : 0;
+}
+
 MaybeComputeFailure TimedCompute::check_input(std::span<const std::uint32_t> tokens,
                                               std::span<const float> input) const {
   const StageShape& shape = options_.shape;
-  for (std::size_t i = 1; i < tokens.size(); ++i) {
+  for (std::size_t i = 1; i + 1 < tokens.size(); ++i) {
     if (tokens[i] != (tokens[i - 1] + 1) % shape.vocab) return wrong("a token");
   }
-  if (static_cast<std::int64_t>(tokens.size()) != shape.sequences * (shape.context + 1)) {
+  const std::int64_t sequences = sequences_in(tokens);
+  if (sequences != shape.sequences && sequences != shape.sequences_of(PassKind::kLogits)) {
     return wrong("the number of tokens");
   }
-  const std::int64_t size = options_.stage == 0 ? 0 : shape.rows() * shape.hidden;
+  const std::int64_t size = options_.stage == 0 ? 0 : sequences * shape.context * shape.hidden;
   if (!is_all(input, size, static_cast<float>(options_.stage))) return wrong("an activation");
   return {};
 }
 
-MaybeComputeFailure TimedCompute::forward(TaskId task, std::span<const std::uint32_t> tokens,
+MaybeComputeFailure TimedCompute::forward(TaskId task, std::int64_t step,
+                                          std::span<const std::uint32_t> tokens,
                                           std::span<const float> input, bool keep,
                                           std::vector<float>& output) {
   if (auto failure = check_input(tokens, input)) return failure;
   wait(options_.forward);
-  if (keep) tasks_.push_back(task);
-  fill(output, options_.shape.rows() * options_.shape.hidden,
+  if (keep) tasks_.put(task, step);
+  fill(output, sequences_in(tokens) * options_.shape.context * options_.shape.hidden,
        static_cast<float>(options_.stage + 1));
   return {};
 }
@@ -77,17 +85,19 @@ MaybeComputeFailure TimedCompute::backward(TaskId task, std::span<const float> o
   if (!is_all(output_gradient, size, -static_cast<float>(options_.stage + 1))) {
     return wrong("a gradient");
   }
-  if (std::find(tasks_.begin(), tasks_.end(), task) == tasks_.end()) {
+  const std::int64_t* step = tasks_.find(task);
+  if (step == nullptr) {
     return ComputeFailure{ReplicaFailure::kInternal, "a backward without its forward"};
   }
   wait(options_.backward);
-  added_ += add;
+  microbatches_[*step] += add;
   if (options_.stage == 0) return {};
   fill(input_gradient, size, -static_cast<float>(options_.stage));
   return {};
 }
 
-MaybeComputeFailure TimedCompute::last(TaskId, PassKind kind, std::span<const std::uint32_t> tokens,
+MaybeComputeFailure TimedCompute::last(TaskId, std::int64_t step, PassKind kind,
+                                       std::span<const std::uint32_t> tokens,
                                        std::span<const float> input, bool add, LossSum& loss,
                                        std::vector<float>& input_gradient) {
   if (auto failure = check_input(tokens, input)) return failure;
@@ -96,28 +106,38 @@ MaybeComputeFailure TimedCompute::last(TaskId, PassKind kind, std::span<const st
   loss.tokens = Tokens(shape.rows());
   loss.nats = kLoss * static_cast<double>(shape.rows());
   if (kind == PassKind::kLogits) {
-    fill(input_gradient, shape.sequences * shape.vocab, 1.0f);
+    input_gradient.assign(static_cast<std::size_t>(shape.vocab), 0.0f);
+    const std::uint32_t newest = tokens[tokens.size() - 2];  // after it comes the target
+    input_gradient[(newest + 1) % static_cast<std::size_t>(shape.vocab)] = 100;
   }
   if (kind != PassKind::kTrain) return {};
-  added_ += add;
+  microbatches_[step] += add;
   if (options_.stage > 0) {
     fill(input_gradient, shape.rows() * shape.hidden, -static_cast<float>(options_.stage));
   }
   return {};
 }
 
-void TimedCompute::forget(TaskId task) { std::erase(tasks_, task); }
+void TimedCompute::forget(TaskId task) { tasks_.erase(task); }
 
-MaybeComputeFailure TimedCompute::step(std::int64_t, Tokens tokens, Stepped& out) {
-  if (tokens.count() != added_ * options_.shape.rows()) {
+MaybeComputeFailure TimedCompute::step(std::int64_t step, Tokens tokens, Stepped& out) {
+  const std::int64_t added = microbatches_[step];
+  if (tokens.count() != added * options_.shape.rows()) {
     return ComputeFailure{ReplicaFailure::kInternal,
                           "a step over " + std::to_string(tokens.count()) + " tokens, " +
-                              std::to_string(added_) + " microbatches were added"};
+                              std::to_string(added) + " microbatches were added"};
   }
-  stepped_.push_back(added_);
-  added_ = 0;
+  microbatches_.erase(step);
   out.gradient_norm = 1;
   return {};
+}
+
+MaybeComputeFailure TimedCompute::settle() {
+  std::int64_t left = 0;
+  for (const auto& [step, added] : microbatches_) left += added;
+  if (left == 0) return {};
+  return ComputeFailure{ReplicaFailure::kInternal,
+                        std::to_string(left) + " microbatches were added and not stepped over"};
 }
 
 }  // namespace shoal::swarm

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "base/flat_map.h"
 #include "base/prng.h"
 #include "swarm/pipeline/stage_compute.h"
 
@@ -29,32 +30,30 @@ class TimedCompute final : public StageCompute {
   StageShape shape() const override { return options_.shape; }
   MaybeComputeFailure draw(const Microbatch& microbatch, std::int64_t first_sequence,
                            std::vector<std::uint32_t>& tokens) override;
-  MaybeComputeFailure forward(TaskId task, std::span<const std::uint32_t> tokens,
+  MaybeComputeFailure forward(TaskId task, std::int64_t step, std::span<const std::uint32_t> tokens,
                               std::span<const float> input, bool keep,
                               std::vector<float>& output) override;
   MaybeComputeFailure backward(TaskId task, std::span<const float> output_gradient, bool add,
                                std::vector<float>& input_gradient) override;
-  MaybeComputeFailure last(TaskId task, PassKind kind, std::span<const std::uint32_t> tokens,
-                           std::span<const float> input, bool add, LossSum& loss,
-                           std::vector<float>& input_gradient) override;
+  MaybeComputeFailure last(TaskId task, std::int64_t step, PassKind kind,
+                           std::span<const std::uint32_t> tokens, std::span<const float> input,
+                           bool add, LossSum& loss, std::vector<float>& input_gradient) override;
   void forget(TaskId task) override;
   MaybeComputeFailure step(std::int64_t step, Tokens tokens, Stepped& out) override;
+  MaybeComputeFailure settle() override;
 
-  // Gradients added since the last step(), and those of each step taken.
-  std::int64_t added() const { return added_; }
-  const std::vector<std::int64_t>& stepped() const { return stepped_; }
   std::size_t tasks() const { return tasks_.size(); }  // with something to forget
 
  private:
+  std::int64_t sequences_in(std::span<const std::uint32_t> tokens) const;
   MaybeComputeFailure check_input(std::span<const std::uint32_t> tokens,
                                   std::span<const float> input) const;
   void wait(Duration time);
 
   const TimedOptions options_;
   Prng prng_;
-  std::vector<TaskId> tasks_;
-  std::int64_t added_ = 0;
-  std::vector<std::int64_t> stepped_;
+  FlatMap<TaskId, std::int64_t> tasks_;               // their steps
+  FlatMap<std::int64_t, std::int64_t> microbatches_;  // added, by step
 };
 
 }  // namespace shoal::swarm
