@@ -101,7 +101,8 @@ Instant LinkEmulation::up(Instant now, std::int64_t bytes) {
 
 Instant LinkEmulation::down(Instant now, std::int64_t bytes) {
   const std::lock_guard lock(mutex_);
-  return pass(down_free_, now, bytes, options_.down_bytes_per_s);
+  const bool late = down_free_ < now && now < down_free_ + kLateMax;
+  return std::max(now, pass(down_free_, late ? down_free_ : now, bytes, options_.down_bytes_per_s));
 }
 
 Instant LinkEmulation::up_free() {

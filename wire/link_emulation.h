@@ -15,6 +15,9 @@
 
 namespace shoal::wire {
 
+// Messages of a reader wait for a timer each; on a busy machine one is milliseconds late.
+inline constexpr Duration kLateMax = milliseconds(20);
+
 struct LinkOptions {
   double up_bytes_per_s = 0, down_bytes_per_s = 0;  // 0: no limit
   Duration rtt;                                     // half of it is added to what is sent
@@ -35,7 +38,9 @@ class LinkEmulation {
 
   // When `bytes` that are sent at `now` come out of the line.
   Instant up(Instant now, std::int64_t bytes);
-  // When `bytes` that came out of the sender's line at `now` have passed the receiver's.
+  // When `bytes` that came out of the sender's line at `now` have passed the receiver's. A busy
+  // line goes by its own times, not by those of the process that reads: who wakes up late, by less
+  // than kLateMax, loses none of the rate, and a line that idled for so long carries a little more.
   Instant down(Instant now, std::int64_t bytes);
 
   // When all that was sent, or has come, so far is through.

@@ -43,6 +43,26 @@ TEST(LinkEmulation, BytesLeaveOneAfterAnotherAndArriveLater) {
   EXPECT_EQ(link.down(later, 1'000'000), later);
 }
 
+// Each message is read when the one before has passed and the reader has woken up, 2 ms late.
+TEST(LinkEmulation, ALateReaderLosesNoneOfTheRate) {
+  LinkEmulation link({.down_bytes_per_s = 1e6});
+  const Instant start = from_unix_ms(1000);
+  Instant now = start;
+  for (int i = 0; i < 100; ++i) now = link.down(now, 10'000) + milliseconds(2);
+  EXPECT_EQ(now, start + milliseconds(1002));
+}
+
+TEST(LinkEmulation, ALineCarriesNoMoreThanItsRate) {
+  LinkEmulation link({.down_bytes_per_s = 1e6});
+  const Instant start = from_unix_ms(1000);
+  EXPECT_EQ(link.down(start, 10'000), start + milliseconds(10));
+  EXPECT_EQ(link.down(start, 10'000), start + milliseconds(20));
+  const Instant idle = start + milliseconds(20) + kLateMax;  // long enough not to be a late reader
+  EXPECT_EQ(link.down(idle, 10'000), idle + milliseconds(10));
+  const Instant late = idle + milliseconds(10) + kLateMax - milliseconds(1);
+  EXPECT_EQ(link.down(late, 10'000), late) << "it passed while nobody looked, and not earlier";
+}
+
 TEST(LinkEmulation, DirectionsDoNotShare) {
   LinkEmulation link({.up_bytes_per_s = 1e6, .down_bytes_per_s = 2e6});
   const Instant start = from_unix_ms(1000);

@@ -34,7 +34,10 @@ struct RebalanceView {
 struct RebalanceOptions {
   std::int32_t min_replicas = 1;
   std::int32_t max_replicas = 0;  // per stage, 0: no limit
-  double low_water = 0.92;        // moves begin when the weakest falls below this share of the mean
+  // Moves begin when the weakest falls below this share of the mean. A stage above the weakest has
+  // speed that nobody can use, so that a move costs little; pays() and the confirmations keep small
+  // gains from moving anybody (docs/swarm.md has what other values give).
+  double low_water = 0.99;
   std::int32_t confirmations = 2;
   Duration payback_max = seconds(1800);
   Duration drain = seconds(5);

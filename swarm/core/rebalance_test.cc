@@ -61,7 +61,7 @@ TEST(Balance, AFullStageTakesNobody) {
 
 TEST(Balance, CalmsDownInsideTheHysteresis) {
   Rebalancer rebalancer({});
-  EXPECT_EQ(rebalancer.step(view_of({20, 21, 22})).verdict, BalanceVerdict::kBalanced);
+  EXPECT_EQ(rebalancer.step(view_of({100, 100, 102})).verdict, BalanceVerdict::kBalanced);
   EXPECT_EQ(rebalancer.step(view_of({2, 8})).verdict, BalanceVerdict::kUnconfirmed);
   EXPECT_EQ(rebalancer.step(view_of({5, 5})).verdict, BalanceVerdict::kBalanced);
   EXPECT_EQ(rebalancer.step(view_of({2, 8})).verdict, BalanceVerdict::kUnconfirmed);

@@ -11,6 +11,7 @@
 #include <string>
 
 #include "tests/sim/swarm/options.h"
+#include "tests/sim/swarm/trace.h"
 
 namespace shoal::sim::swarm {
 namespace {
@@ -20,17 +21,18 @@ constexpr const char* kUsage =
     "  [--speeds 1,.5] [--schedule swarm|gpipe|gpipe_blocking|1f1b|sorted_chains|2bw]\n"
     "  [--policy service_time|sticky|random] [--microbatches B] [--window W] [--routers R]\n"
     "  [--forward MS] [--backward MS] [--payload BYTES] [--mbit M] [--agents-per-uplink K]\n"
-    "  [--jitter X] [--state-bytes N] [--steps-per-round H] [--trace FILE] [--steps N] [--seeds "
-    "N]\n"
+    "  [--jitter X] [--state-bytes N] [--steps-per-round H] [--trace FILE] [--steps N]\n"
+    "  [--seeds N] [--from SEED]\n"
     "  [--cold] [--no-rebalance] [--response-time] [--naive-timeout S] [--json]\n"
     "shoal-sim swarm --fluid [--agents N] [--stages S] [--life H] [--hours H] [--every S]\n"
-    "  [--download S] [--join-random] [--seeds N] [--json]\n";
+    "  [--download S] [--low-water X] [--confirmations N] [--join-random]\n"
+    "  [--seeds N] [--from SEED] [--json]\n";
 
 struct Arguments {
   Options options;
   FluidOptions fluid;
   bool is_fluid = false, json = false, help = false;
-  std::int64_t seeds = 8;
+  std::int64_t seeds = 8, from = 1;
   std::string error;
 };
 
@@ -56,24 +58,14 @@ void read_matrix(const std::string& text, Arguments& a) {
   }
 }
 
-// Rows "seconds,add|remove,agent"; agents begin as present.
 void read_trace(const std::string& path, Arguments& a) {
   std::ifstream file(path);
-  if (!file) a.error = "--trace: cannot read " + path;
-  for (std::string line; std::getline(file, line);) {
-    std::istringstream words(line);
-    std::string time, what, agent;
-    std::getline(words, time, ',');
-    std::getline(words, what, ',');
-    std::getline(words, agent);
-    const auto at = numbers(time, ',', a.error), node = numbers(agent, ',', a.error);
-    if (at.size() != 1 || node.size() != 1 || (what != "add" && what != "remove")) {
-      a.error = "--trace: not 'seconds,add|remove,agent': " + line;
-      return;
-    }
-    a.options.trace.push_back(
-        {Instant{} + seconds_f(at[0]), what == "add", static_cast<std::int32_t>(node[0])});
-  }
+  if (!file) return void(a.error = "--trace: cannot read " + path);
+  std::ostringstream text;
+  text << file.rdbuf();
+  auto rows = parse_trace(text.str());
+  if (!rows) return void(a.error = "--trace " + path + ", " + rows.error().message);
+  a.options.trace = std::move(*rows);
 }
 
 void read_schedule(const std::string& text, Arguments& a) {
@@ -131,6 +123,9 @@ std::map<std::string, Setter> number_flags(Arguments& a) {
       {"--hours", whole(f.hours)},
       {"--every", [&](double v) { f.every = seconds_f(v); }},
       {"--download", [&](double v) { f.download = seconds_f(v); }},
+      {"--low-water", whole(f.rebalance.low_water)},
+      {"--confirmations", whole(f.rebalance.confirmations)},
+      {"--from", whole(a.from)},
   };
 }
 
@@ -176,17 +171,22 @@ void read(int argc, char** argv, Arguments& a) {
 }
 
 int run_fluid(Arguments& a) {
-  double overall = 0, last = 0, moves = 0;
-  for (std::int64_t seed = 1; seed <= a.seeds; ++seed) {
-    a.fluid.seed = static_cast<std::uint64_t>(seed);
+  double overall = 0, last = 0, moves = 0, loaded = 0, whole = 0;
+  for (std::int64_t run = 0; run < a.seeds; ++run) {
+    a.fluid.seed = static_cast<std::uint64_t>(a.from + run);
     const FluidMeasured m = simulate_fluid(a.fluid);
     overall += m.of_optimum / static_cast<double>(a.seeds);
     last += m.last_hour / static_cast<double>(a.seeds);
     moves += static_cast<double>(m.moves) / static_cast<double>(a.seeds);
+    loaded += m.of_loaded / static_cast<double>(a.seeds);
+    whole += m.of_whole / static_cast<double>(a.seeds);
   }
-  std::printf(a.json ? "{\"of_optimum\":%.4f,\"last_hour\":%.4f,\"moves\":%.1f}\n"
-                     : "of the optimum %.4f, last hour %.4f, %.1f moves\n",
-              overall, last, moves);
+  std::printf(a.json
+                  ? "{\"of_optimum\":%.4f,\"of_loaded\":%.4f,\"of_whole\":%.4f,"
+                    "\"last_hour\":%.4f,\"moves\":%.1f}\n"
+                  : "of the optimum %.4f, of what has loaded %.4f, of that in whole agents %.4f, "
+                    "last hour %.4f, %.1f moves\n",
+              overall, loaded, whole, last, moves);
   return 0;
 }
 
@@ -194,8 +194,8 @@ int run_pipeline(Arguments& a) {
   Measured sum;
   sum.bound = 0;
   const auto n = static_cast<double>(a.seeds);
-  for (std::int64_t seed = 1; seed <= a.seeds; ++seed) {
-    a.options.seed = static_cast<std::uint64_t>(seed);
+  for (std::int64_t run = 0; run < a.seeds; ++run) {
+    a.options.seed = static_cast<std::uint64_t>(a.from + run);
     const Measured m = simulate(a.options);
     sum.fraction += m.fraction / n;
     sum.bound += m.bound / n;

@@ -1,6 +1,7 @@
 // The fluid model: between two membership events the pipeline runs at the speed of its weakest
 // stage. An agent in transit counts for nothing until its download is done.
 #include <algorithm>
+#include <cmath>
 #include <queue>
 
 #include "base/check.h"
@@ -29,7 +30,7 @@ class Fluid {
         prng_(mix_seed(options.seed, 0xf1)),
         agents_(options.agents),
         serving_(options.stages, 0),
-        rebalancer_({.low_water = 0.97, .drain = seconds(1)}) {
+        rebalancer_(options.rebalance) {
     for (std::int32_t i = 0; i < options.agents; ++i) {
       const auto row = static_cast<std::size_t>(i / options.stages);
       agents_[i] = {i % options.stages, 0, options.speeds[row % options.speeds.size()], true, true};
@@ -52,6 +53,8 @@ class Fluid {
     advance(end);
     measured_.of_optimum = done_ / optimum_;
     measured_.last_hour = late_done_ / late_optimum_;
+    measured_.of_loaded = done_ / loaded_optimum_;
+    measured_.of_whole = done_ / whole_optimum_;
     return measured_;
   }
 
@@ -60,6 +63,7 @@ class Fluid {
     std::int32_t stage, generation;
     double speed;
     bool alive, serving;
+    bool joining = false;  // its first download is under way
   };
 
   double life() { return prng_.exponential(options_.life_h * 3600); }
@@ -70,6 +74,9 @@ class Fluid {
     const double late = std::max(0.0, to - std::max(now_, (options_.hours - 1) * 3600));
     done_ += slowest * (to - now_);
     optimum_ += best * (to - now_);
+    const double loaded = (alive_ - loading_) / options_.stages;
+    loaded_optimum_ += loaded * (to - now_);
+    whole_optimum_ += std::floor(loaded + 1e-9) * (to - now_);
     late_done_ += slowest * late;
     late_optimum_ += best * late;
     now_ = to;
@@ -80,19 +87,23 @@ class Fluid {
     if (change.kind == Kind::kBalance) return balance();
     if (change.kind == Kind::kDeath) {
       if (agent.serving) serving_[agent.stage] -= agent.speed;
+      if (agent.joining) loading_ -= agent.speed;
       alive_ -= agent.speed;
-      agent.alive = agent.serving = false;
+      agent.alive = agent.serving = agent.joining = false;
       ++agent.generation;
       const double away = prng_.exponential(options_.back_after.seconds());
       changes_.push({now_ + away, Kind::kReturn, change.agent, agent.generation});
     } else if (change.kind == Kind::kReturn) {
       agent.stage = options_.join_weakest ? joiner_stage(view(), Bytes(1), 1).stage
                                           : static_cast<std::int32_t>(prng_.below(options_.stages));
-      agent.alive = true;
+      agent.alive = agent.joining = true;
       alive_ += agent.speed;
+      loading_ += agent.speed;
       changes_.push({now_ + life(), Kind::kDeath, change.agent, agent.generation});
       download(change.agent);
     } else if (agent.alive && agent.generation == change.generation) {
+      if (agent.joining) loading_ -= agent.speed;
+      agent.joining = false;
       agent.serving = true;
       serving_[agent.stage] += agent.speed;
     }
@@ -136,6 +147,7 @@ class Fluid {
   ::shoal::swarm::Rebalancer rebalancer_;
   std::priority_queue<Change> changes_;
   double now_ = 0, alive_ = 0, done_ = 0, optimum_ = 0, late_done_ = 0, late_optimum_ = 0;
+  double loading_ = 0, loaded_optimum_ = 0, whole_optimum_ = 0;
   FluidMeasured measured_;
 };
 

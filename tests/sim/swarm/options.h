@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/time.h"
+#include "swarm/core/rebalance.h"
 #include "swarm/core/wiring.h"
 
 namespace shoal::sim::swarm {
@@ -92,12 +93,17 @@ struct FluidOptions {
   double life_h = 8, hours = 32;
   Duration back_after = seconds(600), download = seconds(60);
   Duration every = seconds(60);  // of periodic moves; 0: none
-  bool join_weakest = true;      // else a random stage
+  ::shoal::swarm::RebalanceOptions rebalance{.drain = seconds(1)};
+  bool join_weakest = true;  // else a random stage
   std::vector<double> speeds = {1};
   std::uint64_t seed = 1;
 };
 struct FluidMeasured {
-  double of_optimum = 0, last_hour = 0;  // optimum: all living speed, evenly over the stages
+  // Optimum: all living speed, evenly over the stages, half agents included.
+  double of_optimum = 0, last_hour = 0;
+  // The same without those that load after joining, and in whole agents of equal speed: nobody can
+  // use the others.
+  double of_loaded = 0, of_whole = 0;
   std::int64_t events = 0, moves = 0;
 };
 FluidMeasured simulate_fluid(const FluidOptions& options);

@@ -68,6 +68,48 @@ TEST(SwarmSim, LatencyIsHidden) {
   }
 }
 
+// Steps overlap, so that nothing waits for the last microbatch of one; the end of a round drains.
+TEST(SwarmSim, TwoWeightVersionsHideTheEndOfAStep) {
+  Options o;
+  o.schedule = Schedule::kTwoBuffered;
+  const double one_round = mean_fraction(o);
+  EXPECT_GE(one_round, 0.95);
+  o.steps_per_round = 4;
+  const double five_rounds = mean_fraction(o);
+  EXPECT_LT(five_rounds, one_round);
+  o.steps_per_round = 1;
+  const double every_step = mean_fraction(o);
+  o.schedule = Schedule::kSwarm;
+  EXPECT_NEAR(every_step, mean_fraction(o), 0.005);
+}
+
+TEST(SwarmSim, TwoWeightVersionsLoseNothingToFailures) {
+  Options o;
+  o.schedule = Schedule::kTwoBuffered;
+  o.mtbf_h = 0.2;
+  o.steps = 40;
+  o.seed = 2;
+  const Measured m = simulate(o);
+  EXPECT_EQ(m.steps, 40);
+  EXPECT_GT(m.deaths, 1);
+  EXPECT_GT(m.retries, 0);
+  EXPECT_GE(m.added, 40 * 256 * 4);
+}
+
+// A router's budget is spent by the first of several losses; what waited for it met a second loss.
+TEST(SwarmSim, ManyLossesAtOnceEndTheStepAllTheSame) {
+  Options o;
+  o.agents = 512;
+  o.stages = 8;
+  o.microbatches = 8192;
+  o.window = 8192;
+  o.steps = 1;
+  for (std::int32_t agent = 0; agent < 512; agent += 3) {
+    o.trace.push_back({Instant{} + milliseconds(3000 + agent * 10), false, agent});
+  }
+  EXPECT_EQ(simulate(o).steps, 1);
+}
+
 TEST(SwarmSim, FailuresCostLittleMoreThanTheDeadAgents) {
   Options o;
   o.agents = 64;
@@ -124,7 +166,7 @@ TEST(SwarmSim, TraceEmptiesAStageAndItGoesOn) {
 TEST(SwarmSim, JoinersToTheWeakestStageKeepThePoolLevel) {
   FluidOptions o;
   const double joined = simulate_fluid(o).of_optimum;
-  EXPECT_GE(joined, 0.97);
+  EXPECT_GE(joined, 0.98);
   o.join_weakest = false;
   o.every = {};
   EXPECT_LE(simulate_fluid(o).of_optimum, 0.88);
