@@ -46,6 +46,14 @@ struct EventsOptions {
 };
 Result<int> events(const Context& context, const EventsOptions& options);
 
+struct LogsOptions {
+  std::string job, agent;  // one of them
+  std::string level, replica, text;
+  bool follow = false;
+  int tail = 200;  // this many of the newest
+};
+Result<int> logs(const Context& context, const LogsOptions& options);
+
 Result<int> checkpoint_ls(const Context& context, const std::string& job);
 // Into `folder`; files that are there with the right hash are kept, started ones are continued.
 Result<int> checkpoint_download(const Context& context, const std::string& checkpoint,

@@ -35,6 +35,7 @@ class Tree {
     add_up();
     add_jobs();
     add_lists();
+    add_logs();
     add_checkpoints();
     add_generate();
     add_version();
@@ -163,6 +164,20 @@ class Tree {
     events->add_option("--last", events_.last, "this many of the newest [50]");
   }
 
+  void add_logs() {
+    CLI::App* command = leaf(&app_, "logs", "what agents and trainers print",
+                             [this] { return cli::logs(common_.context(), logs_); });
+    auto* job = command->add_option("JOB", logs_.job, "of the replicas of this job: name or id");
+    auto* agent = command->add_option("--agent", logs_.agent, "of this agent: name or id");
+    job->excludes(agent);
+    command->add_flag("-f,--follow", logs_.follow, "go on with what comes");
+    command->add_option("--tail", logs_.tail, "this many of the newest lines [200]")
+        ->check(CLI::Range(1, 1000));
+    command->add_option("--level", logs_.level, "the least to show: debug, info, warning, error");
+    command->add_option("--replica", logs_.replica, "only about this one: rep_7");
+    command->add_option("--grep", logs_.text, "only lines with this text");
+  }
+
   void add_checkpoints() {
     CLI::App* checkpoint = group("checkpoint", "saved models");
     take_name(leaf(checkpoint, "ls", "all checkpoints of a job",
@@ -240,6 +255,7 @@ class Tree {
   UpOptions up_;
   SubmitOptions submit_;
   EventsOptions events_;
+  LogsOptions logs_;
   GenerateOptions generate_;
   std::string name_, folder_;
   bool with_gone_ = false;

@@ -105,8 +105,6 @@ Status DataFolder::choose_socket_path() {
   return {};
 }
 
-std::string DataFolder::log_path(std::int32_t slot) const {
-  return path_ + "/logs/trainer-" + std::to_string(slot) + ".log";
-}
+std::string DataFolder::journal_path() const { return path_ + "/logs/agent.log"; }
 
 }  // namespace shoal::agent

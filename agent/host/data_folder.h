@@ -22,7 +22,7 @@ class DataFolder {
   const std::string& uid() const { return uid_; }    // 32 hex characters, made once
   // In the folder, or in a private one under /tmp where the path would be too long for a socket.
   const std::string& socket_path() const { return socket_path_; }
-  std::string log_path(std::int32_t slot) const;
+  std::string journal_path() const;  // of the daemon and its trainers
 
  private:
   DataFolder() = default;

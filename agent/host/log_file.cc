@@ -3,11 +3,6 @@
 #include <filesystem>
 
 namespace shoal::agent {
-namespace {
-
-constexpr std::size_t kLineMax = 512;
-
-}  // namespace
 
 LogFile::LogFile(std::string path, std::int64_t bytes_max, int kept)
     : path_(std::move(path)), bytes_max_(bytes_max), kept_(kept) {
@@ -22,7 +17,6 @@ void LogFile::append(std::string_view text) {
   out_.write(text.data(), static_cast<std::streamsize>(text.size()));
   out_.flush();
   bytes_ += static_cast<std::int64_t>(text.size());
-  remember(text);
 }
 
 void LogFile::rotate() {
@@ -35,18 +29,6 @@ void LogFile::rotate() {
   std::filesystem::rename(path_, path_ + ".1", ignored);
   out_.open(path_, std::ios::trunc | std::ios::binary);
   bytes_ = 0;
-}
-
-void LogFile::remember(std::string_view text) {
-  for (const char c : text) {
-    if (c != '\n') {
-      if (line_.size() < kLineMax) line_ += c;
-      continue;
-    }
-    if (!line_.empty()) last_line_ = line_;
-    line_.clear();
-  }
-  if (!line_.empty()) last_line_ = line_;
 }
 
 }  // namespace shoal::agent

@@ -33,17 +33,5 @@ TEST(LogFile, RotatesAtItsSize) {
   EXPECT_FALSE(std::filesystem::exists(path + ".3"));
 }
 
-TEST(LogFile, RemembersTheLastLine) {
-  TestFolder folder;
-  LogFile log(folder.path() + "/x.log", 1000, 1);
-  log.append("first\nsec");
-  log.append("ond\n\n");
-  EXPECT_EQ(log.last_line(), "second");
-  log.append("not ended");
-  EXPECT_EQ(log.last_line(), "not ended");
-  log.append("\n" + std::string(2000, 'x') + "\n");
-  EXPECT_EQ(log.last_line(), std::string(512, 'x'));
-}
-
 }  // namespace
 }  // namespace shoal::agent

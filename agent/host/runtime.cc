@@ -1,6 +1,7 @@
 #include "agent/host/runtime.h"
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <fstream>
 #include <map>
@@ -12,6 +13,8 @@
 #include "agent/host/checkpoint_worker.h"
 #include "agent/host/data_folder.h"
 #include "agent/host/input_queue.h"
+#include "agent/host/journal.h"
+#include "agent/host/log_answers.h"
 #include "agent/host/trainer_process.h"
 #include "agent/host/trainer_server.h"
 #include "base/digest.h"
@@ -65,6 +68,7 @@ class Runtime::Impl {
   ~Impl() {
     inputs_->close();
     processes_.clear();
+    logs_.reset();
     link_.reset();
   }
 
@@ -110,6 +114,7 @@ class Runtime::Impl {
 
   void step(const Input& input) {
     log(input);
+    open_logs(input);
     Effects effects;
     core_.step(clock_.now(), input, effects);
     for (const Effect& effect : effects) {
@@ -125,57 +130,97 @@ class Runtime::Impl {
     step(MemoryMeasured{Bytes(bytes)});
   }
 
-  void log(const Input& input) const {
+  // To the terminal and to the journal.
+  void note(LogLevel level, ReplicaId replica, const std::string& text) {
+    static constexpr spdlog::level::level_enum kLevels[] = {
+        spdlog::level::debug, spdlog::level::info, spdlog::level::warn, spdlog::level::err};
+    spdlog::log(kLevels[static_cast<int>(level)], "{}", text);
+    journal_.add(level, "agent", replica, text);
+  }
+
+  void log(const Input& input) {
     const Overloaded visitor{
-        [](const LinkDown& i) {
+        [this](const LinkDown& i) {
           const bool final = i.error.code == Code::kUnauthenticated ||  // told once, at the end
                              i.error.code == Code::kPermissionDenied ||
                              i.error.code == Code::kIncompatible;
-          if (!final) spdlog::warn("no session: {}", to_string(i.error));
+          if (!final) note(LogLevel::kWarning, {}, "no session: " + to_string(i.error));
         },
-        [](const CoordinatorSaid& i) {
-          if (const auto* w = std::get_if<Welcome>(&i.message)) {
-            spdlog::info("joined as {}, incarnation {}", to_string(w->agent), w->incarnation.n);
-          } else if (const auto* a = std::get_if<Assign>(&i.message)) {
-            spdlog::info("{} of job {} assigned to device {}", to_string(a->replica), a->spec.name,
-                         a->device);
-          } else if (const auto* r = std::get_if<Release>(&i.message)) {
-            spdlog::info("{} released: {}", to_string(r->replica), to_string(r->reason));
-          }
+        [this](const CoordinatorSaid& i) { log_said(i.message); },
+        [this](const TrainerAttached& i) {
+          note(LogLevel::kInfo, {},
+               fmt::format("trainer {} of device {} is ready at {}: {}", i.trainer.slot,
+                           i.ready.device.index, i.ready.peer_address, i.ready.libraries));
         },
-        [](const TrainerAttached& i) {
-          spdlog::info("trainer {} of device {} is ready at {}: {}", i.trainer.slot,
-                       i.ready.device.index, i.ready.peer_address, i.ready.libraries);
-        },
-        [](const TrainerSaid& i) {
+        [this](const TrainerSaid& i) {
           if (const auto* f = std::get_if<ReplicaFailed>(&i.message)) {
-            spdlog::warn("{} failed: {} {}", to_string(f->replica), to_string(f->failure),
-                         f->detail);
+            note(LogLevel::kWarning, f->replica,
+                 fmt::format("{} failed: {} {}", to_string(f->replica), to_string(f->failure),
+                             f->detail));
           }
         },
-        [](const TrainerExited& i) {
-          spdlog::warn("trainer {} ended, code {}, signal {}: {}", i.trainer.slot, i.exit.code,
-                       i.exit.signal, i.exit.last_line);
+        [this](const TrainerExited& i) {
+          note(LogLevel::kWarning, {},
+               fmt::format("trainer {} ended, code {}, signal {}: {}", i.trainer.slot, i.exit.code,
+                           i.exit.signal, i.exit.last_line));
         },
-        [](const CheckpointFetchFailed& i) {
-          spdlog::warn("{} not fetched: {}", to_string(i.part.checkpoint), to_string(i.error));
+        [this](const CheckpointFetchFailed& i) {
+          note(LogLevel::kWarning, {},
+               fmt::format("{} not fetched: {}", to_string(i.part.checkpoint), to_string(i.error)));
         },
-        [](const CheckpointUploadFailed& i) {
-          spdlog::warn("{} not uploaded: {}", to_string(i.part.checkpoint), to_string(i.error));
+        [this](const CheckpointUploadFailed& i) {
+          note(
+              LogLevel::kWarning, {},
+              fmt::format("{} not uploaded: {}", to_string(i.part.checkpoint), to_string(i.error)));
         },
-        [](const StopRequested&) { spdlog::info("asked to stop"); },
+        [this](const StopRequested&) { note(LogLevel::kInfo, {}, "asked to stop"); },
         [](const auto&) {},
     };
     std::visit(visitor, input);
   }
 
+  void log_said(const ToAgent& message) {
+    if (const auto* w = std::get_if<Welcome>(&message)) {
+      note(LogLevel::kInfo, {},
+           fmt::format("joined as {}, incarnation {}", to_string(w->agent), w->incarnation.n));
+    } else if (const auto* a = std::get_if<Assign>(&message)) {
+      note(LogLevel::kInfo, a->replica,
+           fmt::format("{} of job {} assigned to device {}", to_string(a->replica), a->spec.name,
+                       a->device));
+    } else if (const auto* r = std::get_if<Release>(&message)) {
+      note(LogLevel::kInfo, r->replica,
+           fmt::format("{} released: {}", to_string(r->replica), to_string(r->reason)));
+    }
+  }
+
+  // What the coordinator may ask from now on; the next session begins anew.
+  void open_logs(const Input& input) {
+    const auto* said = std::get_if<CoordinatorSaid>(&input);
+    const auto* welcome = said == nullptr ? nullptr : std::get_if<Welcome>(&said->message);
+    if (welcome == nullptr || link_ == nullptr || link_->id() != said->link) return;
+    logs_ = std::make_unique<LogAnswers>(link_->channel(), options_.coordinator.token,
+                                         welcome->agent, journal_);
+  }
+
+  // Lines of a trainer are about the replica that it was last given.
+  std::function<void(std::string_view)> journal_of(std::int32_t slot) {
+    auto replica = std::make_shared<std::atomic<std::uint64_t>>(0);
+    replica_of_[slot] = replica;
+    return [this, replica, source = "trainer-" + std::to_string(slot)](std::string_view line) {
+      journal_.add(guess_level(line), source, ReplicaId(replica->load()), line);
+    };
+  }
+
   // ---- effects
   void perform(const OpenLink& effect) {
+    logs_.reset();
     link_ = std::make_unique<CoordinatorLink>(options_.coordinator, effect.link, effect.hello,
                                               poster());
   }
   void perform(const CloseLink& effect) {
-    if (link_ != nullptr && link_->id() == effect.link) link_.reset();
+    if (link_ == nullptr || link_->id() != effect.link) return;
+    logs_.reset();
+    link_.reset();
   }
   void perform(const SendCoordinator& effect) {
     if (link_ != nullptr && link_->id() == effect.link) link_->send(effect.message);
@@ -186,13 +231,12 @@ class Runtime::Impl {
     processes_.erase(id.slot);  // has ended, or the core would not start another
     server_->expect(id);
     const auto environment = trainer_environment(effect);
-    auto process =
-        environment.ok()
-            ? TrainerProcess::start({options_.trainer, *environment, folder_->log_path(id.slot)},
-                                    [post = poster(), id](ProcessExit exit) {
-                                      post(TrainerExited{id, std::move(exit)});
-                                    })
-            : Result<std::unique_ptr<TrainerProcess>>(environment.error());
+    auto process = environment.ok() ? TrainerProcess::start(
+                                          {options_.trainer, *environment, journal_of(id.slot)},
+                                          [post = poster(), id](ProcessExit exit) {
+                                            post(TrainerExited{id, std::move(exit)});
+                                          })
+                                    : Result<std::unique_ptr<TrainerProcess>>(environment.error());
     if (process.ok()) {
       processes_[id.slot] = std::move(process).value();
     } else {
@@ -203,7 +247,13 @@ class Runtime::Impl {
     const auto process = processes_.find(effect.trainer.slot);
     if (process != processes_.end()) process->second->kill(effect.hard);
   }
-  void perform(const SendTrainer& effect) { server_->send(effect.trainer, effect.message); }
+  void perform(const SendTrainer& effect) {
+    const auto* load = std::get_if<LoadReplica>(&effect.message);
+    const auto replica = replica_of_.find(effect.trainer.slot);
+    if (load != nullptr && replica != replica_of_.end())
+      replica->second->store(load->assign.replica.n);
+    server_->send(effect.trainer, effect.message);
+  }
 
   void perform(const FetchCheckpoint& effect) { checkpoints_->fetch(effect); }
   void perform(const HashCheckpoint& effect) { checkpoints_->hash(effect); }
@@ -242,11 +292,14 @@ class Runtime::Impl {
   const HostOptions options_;
   const std::unique_ptr<DataFolder> folder_;
   const Clock clock_;
+  Journal journal_{folder_->journal_path(), [this] { return clock_.now(); }};
   const std::shared_ptr<InputQueue> inputs_;
   Agent core_;
   std::unique_ptr<CheckpointWorker> checkpoints_;
   std::unique_ptr<TrainerServer> server_;
   std::unique_ptr<CoordinatorLink> link_;
+  std::unique_ptr<LogAnswers> logs_;
+  std::map<std::int32_t, std::shared_ptr<std::atomic<std::uint64_t>>> replica_of_;  // by slot
   std::map<std::int32_t, std::unique_ptr<TrainerProcess>> processes_;
   std::map<std::int32_t, int> ports_;  // given to the trainer of each slot
   Instant measure_at_ = clock_.now();

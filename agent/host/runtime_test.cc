@@ -18,6 +18,8 @@
 #include "agent/host/test_folder.h"
 #include "proto/agent.grpc.pb.h"
 #include "proto/convert.h"
+#include "proto/convert_logs.h"
+#include "proto/logs.grpc.pb.h"
 
 namespace shoal::agent {
 namespace {
@@ -26,6 +28,54 @@ using testing::HasSubstr;
 constexpr std::chrono::seconds kLimit{30};
 const RoundKey kKey{JobId(1), 0, 3};
 
+// The other service of the coordinator: asks one question of the first stream that opens.
+class LogReader final : public v1::LogService::Service {
+ public:
+  grpc::Status Answer(grpc::ServerContext* context,
+                      grpc::ServerReaderWriter<v1::LogQuestion, v1::LogAnswer>* stream) override {
+    v1::LogAnswer answer;
+    if (!stream->Read(&answer)) return grpc::Status::OK;
+    std::unique_lock guard(mutex_);
+    agent_ = AgentId(answer.agent());
+    while (!context->IsCancelled()) {
+      if (!changed_.wait_for(guard, std::chrono::milliseconds(10), [&] { return asked_; }))
+        continue;
+      asked_ = false;
+      stream->Write(proto::to_wire(1, LogQuery{}));
+      if (!stream->Read(&answer)) break;
+      page_ = proto::read(answer);
+      changed_.notify_all();
+    }
+    return grpc::Status::OK;
+  }
+
+  // Everything that the agent's journal holds.
+  std::string read() {
+    std::unique_lock guard(mutex_);
+    page_.reset();
+    asked_ = true;
+    changed_.notify_all();
+    if (!changed_.wait_for(guard, kLimit, [&] { return page_.has_value(); })) return "no answer";
+    std::string text;
+    for (const LogLine& line : page_->value().lines) {
+      text += line.source + " " + (line.replica ? to_string(line.replica) : "-") + " " + line.text +
+              "\n";
+    }
+    return text;
+  }
+  AgentId agent() {
+    const std::lock_guard guard(mutex_);
+    return agent_;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  AgentId agent_;
+  bool asked_ = false;
+  std::optional<Result<LogPage>> page_;
+};
+
 // Speaks for the coordinator on one session at a time; a test reads what it heard.
 class Coordinator : public v1::AgentService::Service {
  public:
@@ -33,12 +83,15 @@ class Coordinator : public v1::AgentService::Service {
     grpc::ServerBuilder builder;
     builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port_);
     builder.RegisterService(this);
+    builder.RegisterService(&logs);
     server_ = builder.BuildAndStart();
   }
   ~Coordinator() override {
     server_->Shutdown(std::chrono::system_clock::now());
     server_->Wait();
   }
+  LogReader logs;
+
   std::string address() const { return "127.0.0.1:" + std::to_string(port_); }
 
   grpc::Status Session(
@@ -213,6 +266,17 @@ class RuntimeTest : public testing::Test {
 TEST_F(RuntimeTest, JoinsReportsAndLoads) {
   serve();
   EXPECT_GT(coordinator_.next<Heartbeat>().resident.count(), 1 << 20);
+}
+
+TEST_F(RuntimeTest, ItsLinesAndThoseOfItsTrainersCanBeRead) {
+  serve();
+  coordinator_.say(ToReplica<Evaluate>{ReplicaId(1), {kKey, {0, 1, 1}}});  // the script aborts
+  coordinator_.next<ReplicaFailed>();
+  const std::string lines = coordinator_.logs.read();
+  EXPECT_EQ(coordinator_.logs.agent(), AgentId(1));
+  EXPECT_THAT(lines, HasSubstr("agent - joined as agt_1, incarnation 5\n"));
+  EXPECT_THAT(lines, HasSubstr("agent rep_1 rep_1 of job kjv assigned to device 0\n"));
+  EXPECT_THAT(lines, HasSubstr("trainer-0 rep_1 "));
 }
 
 TEST_F(RuntimeTest, ReconnectsWithItsIncarnationAndReplicas) {

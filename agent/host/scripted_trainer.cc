@@ -67,7 +67,10 @@ class Script {
     say(CheckpointReady{command.replica, command.command.checkpoint, command.command.key});
   }
   void obey(const ToReplica<Evaluate>&) {  // a test's way to kill it
-    if (variable("SCRIPT") != "freeze") std::abort();
+    if (variable("SCRIPT") != "freeze") {
+      std::cerr << "told to evaluate\n";
+      std::abort();
+    }
     raise(SIGSTOP);
   }
   void obey(const StopTrainer&) { stopped_ = variable("SCRIPT") != "ignore_stop"; }

@@ -13,7 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "agent/host/log_file.h"
+#include "agent/host/line_splitter.h"
 
 extern char** environ;
 
@@ -84,13 +84,13 @@ std::vector<char*> pointers(std::vector<std::string>& texts) {
 }
 
 // Reads until the end of the pipe, or until `stop` is signalled and nothing is left.
-void pump(int output, int stop, LogFile& log) {
+void pump(int output, int stop, LineSplitter& lines) {
   std::array<char, 16384> buffer;
   fcntl(output, F_SETFL, O_NONBLOCK);
   for (;;) {
     const auto size = read(output, buffer.data(), buffer.size());
     if (size > 0) {
-      log.append({buffer.data(), static_cast<std::size_t>(size)});
+      lines.add({buffer.data(), static_cast<std::size_t>(size)});
       continue;
     }
     if (size == 0 || (errno != EAGAIN && errno != EINTR)) return;
@@ -150,9 +150,10 @@ TrainerProcess::TrainerProcess(pid_t pid, int output, int stop, const ProcessOpt
                                std::function<void(ProcessExit)> ended)
     : pid_(pid), stop_pump_(stop) {
   pump_ = std::thread([this, output, stop, options] {
-    LogFile log(options.log_path, options.log_bytes_max, options.logs_kept);
-    pump(output, stop, log);
-    last_line_ = log.last_line();
+    LineSplitter lines(options.on_line);
+    pump(output, stop, lines);
+    lines.finish();
+    last_line_ = lines.last_line();
     close(output);
   });
   waiter_ = std::thread([this, ended = std::move(ended)] { wait(ended); });

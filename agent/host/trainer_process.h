@@ -1,11 +1,12 @@
-// One child process: started in its own process group, killed with this daemon, its output in a log
-// file. A thread waits for its end, so that nothing polls.
+// One child process: started in its own process group, killed with this daemon, its output handed
+// on line by line. A thread waits for its end, so that nothing polls.
 #pragma once
 
 #include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -18,10 +19,8 @@ namespace shoal::agent {
 
 struct ProcessOptions {
   std::string program;
-  std::vector<std::string> environment;  // "NAME=value", over the daemon's own
-  std::string log_path;
-  std::int64_t log_bytes_max = 10 << 20;
-  int logs_kept = 2;
+  std::vector<std::string> environment;           // "NAME=value", over the daemon's own
+  std::function<void(std::string_view)> on_line;  // of its output; on a thread of the process
 };
 
 class TrainerProcess {

@@ -1,14 +1,10 @@
 #include "agent/host/trainer_process.h"
 
 #include <csignal>
-#include <fstream>
 #include <future>
-#include <sstream>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-
-#include "agent/host/test_folder.h"
 
 namespace shoal::agent {
 namespace {
@@ -19,8 +15,9 @@ class TrainerProcessTest : public testing::Test {
  protected:
   // Starts the scripted trainer; its end is in ended_.
   std::unique_ptr<TrainerProcess> start(const std::string& script) {
-    ProcessOptions options{
-        SCRIPTED_TRAINER, {"SCRIPT=" + script, "HOME=/replaced"}, folder_.path() + "/log"};
+    ProcessOptions options{SCRIPTED_TRAINER,
+                           {"SCRIPT=" + script, "HOME=/replaced"},
+                           [this](std::string_view line) { lines_.emplace_back(line); }};
     auto process = TrainerProcess::start(
         options, [this](ProcessExit exit) { promise_.set_value(std::move(exit)); });
     EXPECT_TRUE(process.ok()) << to_string(process.error());
@@ -35,12 +32,12 @@ class TrainerProcessTest : public testing::Test {
     return future.get();
   }
   std::string log() const {
-    std::ostringstream text;
-    text << std::ifstream(folder_.path() + "/log").rdbuf();
-    return text.str();
+    std::string text;
+    for (const std::string& line : lines_) text += line + "\n";
+    return text;
   }
 
-  TestFolder folder_;
+  std::vector<std::string> lines_;  // written by the process's thread, which ends before it
   std::promise<ProcessExit> promise_;
 };
 
@@ -81,7 +78,7 @@ TEST_F(TrainerProcessTest, EnvironmentIsOursOverTheInherited) {
 
 TEST_F(TrainerProcessTest, AProgramThatIsNotThereIsNamed) {
   const auto process = TrainerProcess::start(
-      {"/nowhere/shoal-trainer", {}, folder_.path() + "/log"}, [](ProcessExit) {});
+      {"/nowhere/shoal-trainer", {}, [](std::string_view) {}}, [](ProcessExit) {});
   ASSERT_FALSE(process.ok());
   EXPECT_THAT(process.error().message, testing::HasSubstr("/nowhere/shoal-trainer: No such file"));
 }

@@ -172,6 +172,7 @@ class Rig {
   std::vector<Reply> replies;
   std::vector<CheckpointId> deleted;
   std::vector<EventRecord> events;
+  std::vector<SubmittedText> submitted;
   std::map<RoundKey, RoundRecord> rounds_;
   std::map<ReplicaId, ReplicaRecord> replicas_;
 
@@ -187,6 +188,7 @@ class Rig {
     }
     if (const auto* r = std::get_if<CheckpointRecord>(&record)) checkpoints_[r->id] = *r;
     if (const auto* r = std::get_if<EventRecord>(&record)) events.push_back(*r);
+    if (const auto* r = std::get_if<SubmittedText>(&record)) submitted.push_back(*r);
   }
 
   std::unique_ptr<Coordinator> core_;

@@ -208,6 +208,18 @@ TEST(CoordinatorCore, AbortsWithoutUsableContributionAndKeepsTraining) {
   EXPECT_EQ(rig.job(rig.id).committed_step, Steps(20));
 }
 
+TEST(CoordinatorCore, KeepsWhatAnAcceptedJobWasSubmittedAs) {
+  Rig rig;
+  rig.join("a");
+  const SubmittedText text{{}, "application/toml", "# mine\n"};
+  rig.input(SubmitJob{RequestId{1}, small_job(), true, text});
+  rig.input(SubmitJob{RequestId{2}, small_job("Bad Name"), false, text});
+  EXPECT_TRUE(rig.submitted.empty());
+  rig.input(SubmitJob{RequestId{3}, small_job(), false, text});
+  const SubmittedText kept{*rig.replies.back().result, text.media_type, text.text};
+  EXPECT_EQ(rig.submitted, std::vector<SubmittedText>{kept});
+}
+
 TEST(CoordinatorCore, RefusesWhatItCannotDo) {
   Rig rig;
   rig.join("a");

@@ -48,6 +48,7 @@ struct SubmitJob {
   RequestId request;
   JobSpec spec;
   bool dry_run = false;
+  SubmittedText submitted = {};  // without its job; an empty text is not kept
 };
 struct CancelJob {
   RequestId request;

@@ -389,6 +389,9 @@ void on_submit(Turn& turn, const SubmitJob& command) {
   record.spec = with_derived_fields(command.spec);
   record.created_at = turn.now();
   const JobId id = turn.add(std::move(record)).id;
+  if (!command.submitted.text.empty()) {
+    turn.keep({id, command.submitted.media_type, command.submitted.text});
+  }
   turn.volatile_state().timers.put(id, {});
   turn.event(Severity::kInfo, event_kind::kJobSubmitted, {.job = id},
              "job " + command.spec.name + " submitted as " + to_string(id));

@@ -12,9 +12,9 @@
 #include <vector>
 
 #include "base/digest.h"
-#include "base/ids.h"
 #include "base/job_spec.h"
 #include "base/time.h"
+#include "coordinator/core/submitted_text.h"
 #include "outer_opt/core/topology.h"
 #include "swarm/core/messages.h"
 
@@ -293,10 +293,10 @@ struct CounterRecord {
 };
 
 using Record = std::variant<CounterRecord, JobRecord, AgentRecord, ReplicaRecord, RoundRecord,
-                            ContributionRecord, CheckpointRecord, EventRecord>;
+                            ContributionRecord, CheckpointRecord, EventRecord, SubmittedText>;
 
-// What a store gives a starting core: every record but events, replicas that have not ended, and of
-// rounds and contributions those of live jobs: the last committed round and the one after it.
+// What a store gives a starting core: every record but events and texts, replicas that have not
+// ended, and of rounds and contributions those of live jobs: the last committed and the next round.
 struct Snapshot {
   CounterRecord counters;
   std::vector<JobRecord> jobs;

@@ -111,6 +111,11 @@ CheckpointRecord& Turn::add(CheckpointRecord record) {
   return checkpoint(id);
 }
 
+void Turn::keep(SubmittedText text) {
+  ++writes_;
+  dropped_.push_back(std::move(text));
+}
+
 void Turn::drop_replica(ReplicaId id) {
   if (knows(replicas_, id)) dropped_.push_back(state_.replicas.at(id));
   state_.replicas.erase(id);

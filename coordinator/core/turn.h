@@ -47,6 +47,8 @@ class Turn {
   ContributionRecord& add(ContributionRecord record);
   CheckpointRecord& add(CheckpointRecord record);
 
+  void keep(SubmittedText text);  // in the store only
+
   // Out of memory, not out of the store: their last value is still persisted in this step.
   void drop_replica(ReplicaId id);
   void drop_round(const RoundKey& key);  // with its contributions
@@ -78,7 +80,7 @@ class Turn {
   std::vector<RoundKey> rounds_;
   std::vector<ContributionKey> contributions_;
   std::vector<CheckpointId> checkpoints_;
-  std::vector<Record> dropped_;  // last values of records that left memory
+  std::vector<Record> dropped_;  // records that are not, or no longer, in memory
   std::vector<EventRecord> events_;
   Effects outgoing_;
 };

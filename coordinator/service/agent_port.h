@@ -4,7 +4,9 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 
+#include "base/log_lines.h"
 #include "coordinator/core/io.h"
 
 namespace shoal::coordinator {
@@ -18,6 +20,9 @@ class AgentPort {
   virtual void disconnect(ConnectionId connection) = 0;  // after what was sent before
   virtual void delete_checkpoint_files(CheckpointId checkpoint) = 0;
   virtual void checkpoint_changed(const CheckpointRecord& checkpoint) = 0;  // is durable now
+  // `done` runs once, within seconds, on any thread.
+  virtual void ask_logs(AgentId agent, const LogQuery& query,
+                        std::function<void(Result<LogPage>)> done) = 0;
 };
 
 // What the agents' side tells the runtime; thread-safe, never blocks.

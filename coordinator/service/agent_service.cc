@@ -10,6 +10,7 @@
 
 #include "coordinator/service/agent_session.h"
 #include "coordinator/service/checkpoint_transfer.h"
+#include "coordinator/service/log_desk.h"
 #include "coordinator/service/token_file.h"
 #include "proto/agent.grpc.pb.h"
 #include "proto/convert.h"
@@ -28,11 +29,33 @@ const grpc::Status kWrongToken{grpc::StatusCode::UNAUTHENTICATED,
                                "the copy with --token-file"};
 
 // Ends a call before it began.
-class RefusedSession final
-    : public grpc::ServerBidiReactor<v1::AgentMessage, v1::CoordinatorMessage> {
+template <typename Reactor>
+class Refused final : public Reactor {
  public:
-  explicit RefusedSession(const grpc::Status& status) { Finish(status); }
+  explicit Refused(const grpc::Status& status) { this->Finish(status); }
   void OnDone() override { delete this; }
+};
+using RefusedSession = Refused<grpc::ServerBidiReactor<v1::AgentMessage, v1::CoordinatorMessage>>;
+
+// "authorization: Bearer TOKEN"
+bool shows_token(const grpc::ServerContextBase& context, const std::string& token) {
+  const auto found = context.client_metadata().find("authorization");
+  if (found == context.client_metadata().end()) return false;
+  return same_token({found->second.data(), found->second.size()}, "Bearer " + token);
+}
+
+class LogServiceImpl final : public v1::LogService::CallbackService {
+ public:
+  LogServiceImpl(const std::string& token, LogDesk& desk) : token_(token), desk_(desk) {}
+
+  LogDesk::Reactor* Answer(grpc::CallbackServerContext* context) override {
+    if (!shows_token(*context, token_)) return new Refused<LogDesk::Reactor>(kWrongToken);
+    return desk_.open();
+  }
+
+ private:
+  const std::string& token_;
+  LogDesk& desk_;
 };
 
 // "host:port" with another port; the host part keeps its brackets.
@@ -48,15 +71,9 @@ struct AgentService::Impl final
        const std::vector<CheckpointRecord>& checkpoints)
       : options(std::move(o)), inputs(i), transfer(files, i, checkpoints) {}
 
-  bool is_authorized(const std::multimap<grpc::string_ref, grpc::string_ref>& metadata) const {
-    const auto found = metadata.find("authorization");
-    if (found == metadata.end()) return false;
-    return same_token({found->second.data(), found->second.size()}, "Bearer " + options.token);
-  }
-
   grpc::ServerBidiReactor<v1::AgentMessage, v1::CoordinatorMessage>* Session(
       grpc::CallbackServerContext* context) override {
-    if (!is_authorized(context->client_metadata())) return new RefusedSession(kWrongToken);
+    if (!shows_token(*context, options.token)) return new RefusedSession(kWrongToken);
     std::shared_ptr<AgentSession> session;
     {
       const std::lock_guard guard(mutex);
@@ -77,13 +94,13 @@ struct AgentService::Impl final
   grpc::Status PutCheckpoint(grpc::ServerContext* context,
                              grpc::ServerReader<v1::CheckpointUpload>* reader,
                              v1::CheckpointUploadResult* result) override {
-    if (!is_authorized(context->client_metadata())) return kWrongToken;
+    if (!shows_token(*context, options.token)) return kWrongToken;
     return transfer.put(context, reader, result);
   }
 
   grpc::Status GetCheckpoint(grpc::ServerContext* context, const v1::GetCheckpointRequest* request,
                              grpc::ServerWriter<v1::CheckpointUpload>* writer) override {
-    if (!is_authorized(context->client_metadata())) return kWrongToken;
+    if (!shows_token(*context, options.token)) return kWrongToken;
     return transfer.get(context, request, writer);
   }
 
@@ -93,6 +110,7 @@ struct AgentService::Impl final
     int port = 0;
     builder.AddListeningPort(options.bind, grpc::InsecureServerCredentials(), &port);
     builder.RegisterService(this);
+    builder.RegisterService(&log_service);
     builder.SetMaxReceiveMessageSize(kMessageBytesMax);
     builder.SetSyncServerOption(grpc::ServerBuilder::NUM_CQS, 1);
     builder.SetSyncServerOption(grpc::ServerBuilder::MIN_POLLERS, 1);
@@ -154,6 +172,7 @@ struct AgentService::Impl final
         session->close_now({grpc::StatusCode::DEADLINE_EXCEEDED, "no Hello came"});
       }
       transfer.watch();
+      logs.watch();
       guard.lock();
     }
   }
@@ -167,6 +186,7 @@ struct AgentService::Impl final
     wake_watcher.notify_all();
     if (watcher.joinable()) watcher.join();
     transfer.stop();
+    logs.stop();
     for (const auto& session : all_sessions()) {
       session->close({grpc::StatusCode::UNAVAILABLE, "the coordinator is stopping"});
     }
@@ -179,6 +199,8 @@ struct AgentService::Impl final
   const AgentServiceOptions options;
   InputPort& inputs;
   CheckpointTransfer transfer;
+  LogDesk logs;
+  LogServiceImpl log_service{options.token, logs};
   std::string address;
   std::unique_ptr<grpc::Server> server;
 
@@ -220,6 +242,10 @@ void AgentService::delete_checkpoint_files(CheckpointId checkpoint) {
 
 void AgentService::checkpoint_changed(const CheckpointRecord& checkpoint) {
   impl_->transfer.changed(checkpoint);
+}
+
+void AgentService::ask_logs(AgentId agent, const LogQuery& query, LogDone done) {
+  impl_->logs.ask(agent, query, std::move(done));
 }
 
 }  // namespace shoal::coordinator

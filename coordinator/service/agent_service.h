@@ -1,6 +1,7 @@
-// The gRPC side of the coordinator: the streams of agents and the transfer of checkpoint files, on
-// one port, behind the join token. It keeps no rule of the cluster: messages go to the runtime as
-// inputs, what the runtime wants sent comes back through AgentPort.
+// The gRPC side of the coordinator: the streams of agents, the transfer of checkpoint files and
+// questions about logs (log_desk.h), on one port, behind the join token. It keeps no rule of the
+// cluster: messages go to the runtime as inputs, what the runtime wants sent comes back through
+// AgentPort.
 //
 // Traffic is not encrypted yet; an address beyond loopback is the operator's decision (main.cc
 // warns).
@@ -39,6 +40,8 @@ class AgentService final : public AgentPort {
   void disconnect(ConnectionId connection) override;
   void delete_checkpoint_files(CheckpointId checkpoint) override;
   void checkpoint_changed(const CheckpointRecord& checkpoint) override;
+  void ask_logs(AgentId agent, const LogQuery& query,
+                std::function<void(Result<LogPage>)> done) override;
 
  private:
   struct Impl;

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/flat_map.h"
+#include "base/log_lines.h"
 #include "base/result.h"
 #include "coordinator/core/io.h"
 #include "coordinator/store/store.h"
@@ -74,11 +75,18 @@ class Cluster {
   };
   // `done` runs on a runtime thread once the command is durable or refused. kUnavailable while
   // stopping and when the input queue is full.
-  virtual void submit(JobSpec spec, bool dry_run, std::function<void(Answer)> done) = 0;
+  // `submitted` is kept with the job (its own `job` is ignored).
+  virtual void submit(JobSpec spec, SubmittedText submitted, bool dry_run,
+                      std::function<void(Answer)> done) = 0;
   virtual void cancel(JobId job, std::function<void(Answer)> done) = 0;
 
   // A good answer carries no job.
   virtual void command_agent(AgentId agent, AgentVerb verb, std::function<void(Answer)> done) = 0;
+
+  // Lines that an agent keeps on its host. `done` runs once, within seconds, on any thread;
+  // kUnavailable: the agent is not connected.
+  virtual void read_logs(AgentId agent, const LogQuery& query,
+                         std::function<void(Result<LogPage>)> done) = 0;
 
   virtual std::shared_ptr<const LiveView> live() const = 0;  // at most a second old
   virtual Readiness readiness() const = 0;

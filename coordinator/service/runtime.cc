@@ -66,7 +66,7 @@ Runtime::~Runtime() {
 }
 
 void Runtime::start(AgentPort& agents) {
-  SHOAL_CHECK(agents_ == nullptr, "started twice");
+  SHOAL_CHECK(agents_.load() == nullptr, "started twice");
   agents_ = &agents;
   delivery_ = std::make_unique<Delivery>(
       store_,
@@ -158,7 +158,7 @@ void Runtime::perform(Delivery::Group group) {
     board_->stored(record);
     std::ranges::move(tap_.from_record(clock_.now(), record), std::back_inserter(points));
     if (const auto* checkpoint = std::get_if<CheckpointRecord>(&record)) {
-      agents_->checkpoint_changed(*checkpoint);
+      agents_.load()->checkpoint_changed(*checkpoint);
     }
     if (const auto* event = std::get_if<EventRecord>(&record)) {
       newest_event = std::max(newest_event, event->seq);
@@ -176,13 +176,13 @@ void Runtime::perform(Effect effect) {
     if (const auto* welcome = std::get_if<Welcome>(&send->message)) {
       board_->welcomed(clock_.now(), send->connection, welcome->agent);
     }
-    agents_->send(send->connection, send->message);
+    agents_.load()->send(send->connection, send->message);
   } else if (const auto* disconnect = std::get_if<Disconnect>(&effect)) {
-    agents_->disconnect(disconnect->connection);
+    agents_.load()->disconnect(disconnect->connection);
   } else if (auto* reply = std::get_if<Reply>(&effect)) {
     answer(std::move(*reply));
   } else if (const auto* deletion = std::get_if<DeleteCheckpointFiles>(&effect)) {
-    agents_->delete_checkpoint_files(deletion->checkpoint);
+    agents_.load()->delete_checkpoint_files(deletion->checkpoint);
   }
 }
 
@@ -224,10 +224,17 @@ void Runtime::request(std::function<void(Answer)> done,
         {}});
 }
 
-void Runtime::submit(JobSpec spec, bool dry_run, std::function<void(Answer)> done) {
+void Runtime::submit(JobSpec spec, SubmittedText submitted, bool dry_run,
+                     std::function<void(Answer)> done) {
   request(std::move(done), [&](RequestId id) {
-    return Input(SubmitJob{id, std::move(spec), dry_run});
+    return Input(SubmitJob{id, std::move(spec), dry_run, std::move(submitted)});
   });
+}
+
+void Runtime::read_logs(AgentId agent, const LogQuery& query,
+                        std::function<void(Result<LogPage>)> done) {
+  if (AgentPort* agents = agents_.load()) return agents->ask_logs(agent, query, std::move(done));
+  done(Error{Code::kUnavailable, "the coordinator is starting", "", "try again in a few seconds"});
 }
 
 void Runtime::cancel(JobId job, std::function<void(Answer)> done) {

@@ -49,9 +49,12 @@ class Runtime final : public Cluster, public InputPort {
   bool stop(Duration limit);
 
   // Cluster
-  void submit(JobSpec spec, bool dry_run, std::function<void(Answer)> done) override;
+  void submit(JobSpec spec, SubmittedText submitted, bool dry_run,
+              std::function<void(Answer)> done) override;
   void cancel(JobId job, std::function<void(Answer)> done) override;
   void command_agent(AgentId agent, AgentVerb verb, std::function<void(Answer)> done) override;
+  void read_logs(AgentId agent, const LogQuery& query,
+                 std::function<void(Result<LogPage>)> done) override;
   std::shared_ptr<const LiveView> live() const override { return board_->view(clock_.now()); }
   Readiness readiness() const override;
   RuntimeStats stats() const override;
@@ -85,7 +88,7 @@ class Runtime final : public Cluster, public InputPort {
   std::unique_ptr<Coordinator> core_;  // core thread only, once started
   std::unique_ptr<LiveBoard> board_;
   SeriesTap tap_;
-  AgentPort* agents_ = nullptr;
+  std::atomic<AgentPort*> agents_{nullptr};  // none before start()
   std::shared_ptr<Subscribers> subscribers_;
 
   mutable std::mutex mutex_;

@@ -234,4 +234,16 @@ struct Table<EventRecord> {
   }
 };
 
+template <>
+struct Table<SubmittedText> {
+  static constexpr const char* kTable = "submitted_texts";
+  static constexpr const char* kKey = "job";
+  template <typename Visit, typename R>
+  static void columns(Visit& visit, R& r) {
+    visit("job", r.job);
+    visit("media_type", r.media_type);
+    visit("text", r.text);
+  }
+};
+
 }  // namespace shoal::coordinator

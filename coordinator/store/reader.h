@@ -55,6 +55,7 @@ class Reader {
   virtual Result<std::optional<JobRecord>> job(JobId id) = 0;
   virtual Result<std::optional<JobRecord>> job_by_name(
       const std::string& name) = 0;  // newest of the name
+  virtual Result<std::optional<SubmittedText>> submitted_text(JobId job) = 0;
 
   virtual Result<Page<AgentRecord>> agents(const PageRequest& page, bool with_gone) = 0;
   virtual Result<std::optional<AgentRecord>> agent(AgentId id) = 0;

@@ -111,6 +111,11 @@ class SqliteReader final : public Reader {
     return std::optional(std::move(records->front()));
   }
 
+  Result<std::optional<SubmittedText>> submitted_text(JobId job) override {
+    if (!state_) return state_.error();
+    return read_one<SubmittedText>(**state_, by_job(job), "");
+  }
+
   Result<Page<AgentRecord>> agents(const PageRequest& page, bool with_gone) override {
     if (!state_) return state_.error();
     Where where;

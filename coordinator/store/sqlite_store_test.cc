@@ -70,6 +70,7 @@ static_assert(member_count<RoundReport>() == 9);
 static_assert(member_count<ReduceStats>() == 3);
 static_assert(member_count<CheckpointRecord>() == 13);
 static_assert(member_count<EventRecord>() == 9);
+static_assert(member_count<SubmittedText>() == 3);
 // These are written whole, as JSON (json_fields.cc).
 static_assert(member_count<Standing>() == 5);
 static_assert(member_count<MemoryRefusal>() == 3);
@@ -108,6 +109,18 @@ TEST_F(SqliteStoreTest, EveryRecordComesBackEqual) {
   EXPECT_EQ(snapshot.rounds, of_kind<RoundRecord>(records));
   EXPECT_EQ(snapshot.contributions, of_kind<ContributionRecord>(records));
   EXPECT_EQ(snapshot.checkpoints, of_kind<CheckpointRecord>(records));
+}
+
+TEST_F(SqliteStoreTest, WhatAJobWasSubmittedAsIsKeptByteForByte) {
+  const SubmittedText written{JobId(3), "application/toml",
+                              "# \xC3\xBC it's mine\r\n\tname = \"a\"\n\n"};
+  RandomRecords random(21);
+  ASSERT_TRUE(write_and_wait(*store_, {random.submitted_text(2), written}).ok());
+  open();
+  const auto read = store_->reader()->submitted_text(JobId(3));
+  ASSERT_TRUE(read.ok()) << to_string(read.error());
+  EXPECT_EQ(*read, std::optional(written));
+  EXPECT_EQ(*store_->reader()->submitted_text(JobId(4)), std::nullopt);
 }
 
 TEST_F(SqliteStoreTest, ALaterRecordReplacesTheEarlierOne) {

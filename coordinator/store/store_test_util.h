@@ -204,6 +204,8 @@ class RandomRecords {
             text()};
   }
 
+  SubmittedText submitted_text(std::uint64_t job) { return {JobId(job), text(), text()}; }
+
   Prng& prng() { return prng_; }
 
  private:

@@ -22,6 +22,7 @@ struct Apply {
   }
   void operator()(const coordinator::CheckpointRecord& r) { t.checkpoints[r.id] = r; }
   void operator()(const coordinator::EventRecord&) { ++t.events; }
+  void operator()(const coordinator::SubmittedText&) {}
 };
 
 }  // namespace

@@ -172,6 +172,8 @@ const problem = (status, detail, errors = []) => [status, { type: '/problems/not
 function jobAnswer(world, job, rest, url) {
   const { options, data } = world;
   if (rest === '') return [200, job];
+  if (rest === '/spec' && job.id === 'job_1') return [200, `# as it was written\nname = "large"\n[train]\nsteps = 600000 # ${options.hostile ? kMarkup : 'enough'}\n`];
+  if (rest === '/logs') return [200, logPage(options, data, url)];
   if (rest === '/replicas') return [200, pageOf(data.replicas, url, false)];
   if (rest === '/topology') return [200, topology(options, data)];
   if (rest === '/checkpoints') return [200, pageOf(world.checkpoints, url, false)];
@@ -185,6 +187,24 @@ function jobAnswer(world, job, rest, url) {
   const round = /^\/rounds\/(\d+)$/.exec(rest);
   if (round && Number(round[1]) >= 1 && Number(round[1]) <= options.rounds) return [200, makeRound(options, data, Number(round[1]))];
   return problem(404, 'there is nothing here');
+}
+
+// Lines of three trainers, at most 1,000 an answer; the cursor is the number of the last one.
+const kLogLines = 30_000;
+function logPage(options, data, url) {
+  const after = url.searchParams.has('cursor') ? Number(url.searchParams.get('cursor')) : null;
+  const tail = Number(url.searchParams.get('tail') ?? 200);
+  const count = kLogLines + Math.floor((Date.now() - data.t0) / 200);
+  const first = after === null ? Math.max(0, count - tail) : after;
+  const items = Array.from({ length: Math.min(tail, Math.max(0, count - first)) }, (_, i) => {
+    const n = first + i + 1, agent = data.agents[n % Math.min(3, data.agents.length)];
+    return {
+      id: `${agent.id}:${n}`, at: new Date(data.t0 + (n - kLogLines) * 200).toISOString(), level: n % 97 === 0 ? 'error' : n % 31 === 0 ? 'warning' : 'info',
+      agent: agent.id, agent_name: agent.name, source: n % 5 === 0 ? 'agent' : 'trainer-0', replica: n % 5 === 0 ? null : `rep_${1 + (n % 3)}`,
+      text: options.hostile ? `${n} ${kMarkup} ${kLong}` : `line ${n}: loss ${(2 + wave(n, 50)).toFixed(4)}`,
+    };
+  });
+  return { items, next_cursor: String(first + items.length), missing: options.hostile ? [{ agent: 'agt_2', agent_name: kMarkup, problem: 'the agent is not connected' }] : [] };
 }
 
 function exampleList() {
@@ -227,6 +247,7 @@ function answer(world, url, path) {
   const job = /^\/jobs\/([^/]+)(.*)$/.exec(path);
   const found = job && world.jobs.find((one) => one.id === decodeURIComponent(job[1]) || one.name === decodeURIComponent(job[1]));
   if (found) return jobAnswer(world, found, job[2], url);
+  if (/^\/agents\/[^/]+\/logs$/.test(path)) return [200, logPage(world.options, data, url)];
   const agent = /^\/agents\/([^/]+)(?:\/(cordon|uncordon|drain))?$/.exec(path);
   const one = agent && data.agents.find((entry) => entry.id === agent[1]);
   if (one) {

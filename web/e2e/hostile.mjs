@@ -5,6 +5,7 @@ import { chromium } from 'playwright-core';
 import { startFixture } from './fixture.mjs';
 
 const kPaths = ['/', '/jobs', '/jobs/new', '/jobs/job_1', '/jobs/job_1/topology', '/jobs/job_1/rounds', '/jobs/job_1/rounds?round=12&with=11', '/jobs/job_1/rounds?round=9999999&with=zzz', '/jobs/job_1/checkpoints', '/jobs/job_1/events',
+  '/jobs/job_1/logs', '/agents/agt_1/logs',
   '/jobs/job_1/spec', '/jobs/compare?jobs=job_1,job_2', '/agents', '/agents/agt_1', '/agents/agt_2', '/checkpoints', '/checkpoints/ckpt_2', '/network', '/join', '/events'];
 
 let failures = 0;

@@ -82,6 +82,13 @@ const kPages = [
   ['agents, search', '/agents', 'tbody tr', (page) => async () => page.getByRole('searchbox').pressSequentially('node-07', { delay: 60 })],
   ['one agent', '/agents/agt_12', '.tile', null],
   ['events', '/events', 'tbody tr', (page) => scroll(page)],
+  ['logs', '/jobs/job_1/logs', '.log li', (page) => async () => {
+    await page.locator('.log').hover();
+    for (let i = 0; i < 40; ++i) {
+      await page.mouse.wheel(0, i < 20 ? -400 : 400);
+      await page.waitForTimeout(30);
+    }
+  }],
   ['compare', '/jobs/compare?jobs=job_1,job_2', '.u-over', (page) => point(page, '.u-over')],
   ['network', '/network', '.matrix rect', null],
 ];

@@ -22,6 +22,7 @@ const pages = {
   topology: `/jobs/${job}/topology`,
   spec: `/jobs/${job}/spec?with=job_2`,
   'job-events': `/jobs/${job}/events`,
+  logs: `/jobs/${job}/logs`,
   agents: '/agents',
   agent: '/agents/agt_2',
   network: '/network',

@@ -340,6 +340,18 @@ async function exchange<T>(path: string, deadlineMs: number, init: RequestInit):
   throw refusal(response.status, body);
 }
 
+// A text as it is stored.
+export async function askText(path: string): Promise<string> {
+  let response: Response;
+  try {
+    response = await fetch(`/api/v1${path}`, { signal: AbortSignal.timeout(kDeadlineMs) });
+  } catch (error) {
+    throw unreachable(error, kDeadlineMs);
+  }
+  if (response.ok) return response.text();
+  throw refusal(response.status, await response.json().catch(() => null));
+}
+
 export const ask = <T>(path: string): Promise<T> => exchange<T>(path, kDeadlineMs, {});
 
 // A command. `toml` is its body; commands without one act on what the path names.

@@ -14,6 +14,7 @@ import { ComparePage } from './pages/compare';
 import { EventsPage } from './pages/events';
 import { JoinPage } from './pages/join';
 import { JobsPage } from './pages/jobs';
+import { AgentLogsPage, JobLogsPage } from './pages/logs';
 import { OverviewPage } from './pages/overview';
 import { NetworkPage } from './pages/network';
 import { NewJobPage } from './pages/new_job';
@@ -163,8 +164,10 @@ export function App() {
           <Route path="/jobs/:id/checkpoints">{(params) => <CheckpointsPage id={params.id} />}</Route>
           <Route path="/jobs/:id/spec">{(params) => <SpecPage id={params.id} />}</Route>
           <Route path="/jobs/:id/events">{(params) => <EventsPage id={params.id} />}</Route>
+          <Route path="/jobs/:id/logs">{(params) => <JobLogsPage id={params.id} />}</Route>
           <Route path="/agents" component={AgentsPage} />
           <Route path="/agents/:id">{(params) => <AgentPage id={params.id} />}</Route>
+          <Route path="/agents/:id/logs">{(params) => <AgentLogsPage id={params.id} />}</Route>
           <Route path="/checkpoints/:id">{(params) => <CheckpointPage id={params.id} />}</Route>
           <Route path="/join" component={JoinPage} />
           <Route path="/network" component={NetworkPage} />

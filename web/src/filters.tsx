@@ -1,5 +1,6 @@
 // Filters that live in the address, so that a link shows the same to somebody else, and the form that they are set in.
 import type { ComponentChildren } from 'preact';
+import { useEffect, useState } from 'preact/hooks';
 import { useSearchParams } from 'wouter-preact';
 import { words } from './format';
 
@@ -18,6 +19,16 @@ export function useFilters(): Filters {
       return next;
     }, { replace: true });
   return { get: (name) => search.get(name) ?? '', set };
+}
+
+// A text once nobody has typed for a moment: what it is used for is more work than a key may take.
+export function useSettled(text: string, ms = 150): string {
+  const [settled, settle] = useState(text);
+  useEffect(() => {
+    const timer = setTimeout(() => settle(text), ms);
+    return () => clearTimeout(timer);
+  }, [text]);
+  return settled;
 }
 
 export function FilterForm({ children }: { children: ComponentChildren }) {

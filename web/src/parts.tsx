@@ -2,6 +2,7 @@
 import { Component, type ComponentChildren, type JSX } from 'preact';
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { Link } from 'wouter-preact';
+import type { Agent } from './api';
 import { absolute, ago, number, words } from './format';
 import { now, staleSince, watch, type Resource, type Watch } from './live';
 import type { Tone } from './reduce';
@@ -86,6 +87,28 @@ export function useWatch<T>(spec: Watch<T>, inputs: unknown[]): Resource<T> {
     return watch(spec, show);
   }, inputs);
   return resource;
+}
+
+// The agents as they were last given as long as nobody came or changed the name: what shows names is not rendered anew
+// at each answer.
+export function useNames(agents: Agent[] | undefined): Agent[] {
+  const last = useRef<{ agents: Agent[]; key: string }>({ agents: [], key: '' });
+  const key = useMemo(() => (agents ?? []).map((one) => `${one.id} ${one.name}`).join('\n'), [agents]);
+  if (agents !== undefined && key !== last.current.key) last.current = { agents, key };
+  return last.current.agents;
+}
+
+// A component that is rendered anew for other properties only; their identity counts.
+export function memo<P extends object>(Of: (props: P) => JSX.Element | null): new () => Component<P> {
+  return class extends Component<P> {
+    override shouldComponentUpdate(next: P) {
+      const names = Object.keys({ ...next, ...this.props }) as (keyof P)[];
+      return names.some((name) => next[name] !== (this.props as P)[name]);
+    }
+    render(props: P) {
+      return <Of {...props} />;
+    }
+  };
 }
 
 // Instead of what could not be loaded, or as long as it is not there: never an empty place.
@@ -182,8 +205,8 @@ export function Table<T>(props: TableProps<T>) {
 
 const kAllRows = 40; // longer tables hold only the rows that are seen
 const kRowPx = 34; // of .scroll.long tr
-const kBeyond = 12; // rows kept above and below
-const kStepPx = 8 * kRowPx; // scrolled before other rows are made
+const kBeyond = 6; // rows kept above and below
+const kStepPx = 4 * kRowPx; // scrolled before other rows are made
 
 const kLooked = 200; // rows, evenly spread, among which the widest are sought
 
@@ -265,10 +288,14 @@ function Download<T>({ file, columns, rows }: { file: string; columns: Column<T>
 }
 
 export function saveCsv(file: string, header: string[], rows: (string | number | null)[][]): void {
-  const url = URL.createObjectURL(new Blob([csv(header, rows)], { type: 'text/csv' }));
+  saveFile(`${file}.csv`, csv(header, rows), 'text/csv');
+}
+
+export function saveFile(name: string, text: string, type: string): void {
+  const url = URL.createObjectURL(new Blob([text], { type }));
   const link = document.createElement('a');
   link.href = url;
-  link.download = `${file}.csv`;
+  link.download = name;
   link.click();
   setTimeout(() => URL.revokeObjectURL(url), 10_000);
 }
@@ -326,6 +353,7 @@ export function JobLinks({ job, at }: { job: string; at: string }) {
     ['/rounds', 'Rounds'],
     ['/checkpoints', 'Checkpoints'],
     ['/events', 'Events'],
+    ['/logs', 'Logs'],
     ['/spec', 'Spec'],
   ];
   return (

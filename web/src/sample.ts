@@ -36,8 +36,9 @@ export function thin(xs: number[], ys: (number | null)[], most: number): [number
 // The same for a line whose positions may be missing.
 export function thinLine<T extends { x: (number | null)[]; y: (number | null)[] }>(line: T, most: number): T {
   if (line.x.length <= most) return line;
-  const kept = line.x.flatMap((x, i) => (x === null ? [] : [i]));
-  const [x, y] = thin(kept.map((i) => line.x[i]!), kept.map((i) => line.y[i] ?? null), most);
+  const whole = line.x.every((x) => x !== null);
+  const kept = whole ? line : { x: line.x.filter((x) => x !== null), y: line.y.filter((_, i) => line.x[i] !== null) };
+  const [x, y] = thin(kept.x as number[], kept.y, most);
   return { ...line, x, y };
 }
 

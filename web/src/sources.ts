@@ -1,6 +1,6 @@
 // What the pages watch: which question, and which events make its answer old.
 import {
-  ask, askAll, askSome, query,
+  ask, askAll, askSome, askText, query,
   ApiError, type Agent, type Checkpoint, type ClusterEvent, type Job, type Replica, type Round, type Series, type Topology,
 } from './api';
 import type { Watch } from './live';
@@ -19,6 +19,20 @@ export const jobs = (): Watch<Job[]> => ({
 export const job = (id: string): Watch<Job> => ({
   load: () => ask<Job>(path(id)),
   concerns: (event) => ofJob(event, id),
+});
+
+// What a job was submitted as; null: the coordinator has not kept it. It never changes.
+export const submitted = (id: string): Watch<string | null> => ({
+  load: async () => {
+    try {
+      return await askText(`${path(id)}/spec`);
+    } catch (error) {
+      if (error instanceof ApiError && error.status === 404) return null;
+      throw error;
+    }
+  },
+  concerns: () => false,
+  slowMs: 600_000,
 });
 
 export const agents = (gone = false): Watch<Agent[]> => ({
@@ -106,13 +120,12 @@ export interface Lines {
   [name: string]: { x: (number | null)[]; y: (number | null)[] };
 }
 
+// A series that has no point yet is an answer without lines.
 export const series = (id: string, names: string[], x: string, points = 800): Watch<Lines> => ({
   load: async () => {
-    const known = new Set((await askSome<{ name: string }>(`${path(id)}/series`, {})).map((one) => one.name));
     const lines: Lines = {};
     await Promise.all(
       names.map(async (name) => {
-        if (!known.has(name)) return void (lines[name] = { x: [], y: [] });
         const answer = await ask<Series>(`${path(id)}/series/query${query({ name, x, max_points: points })}`);
         lines[name] = { x: answer.series[0]?.x ?? [], y: answer.series[0]?.y ?? [] };
       }),

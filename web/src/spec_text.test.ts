@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import type { JobSpec } from './api';
-import { compareSpecs, lineOfField, placeProblems, toToml } from './spec_text';
+import { compareSpecs, lineOfField, placeProblems, renamed, toToml } from './spec_text';
 
 const spec = (change: Record<string, unknown> = {}) =>
   ({ name: 'a "b"\n', model: { family: 'llama', tie: null }, sync: { every: 50, outer: { lr: 0.7 } }, train: { betas: [0.9, 0.99] }, ...change }) as unknown as JobSpec;
@@ -44,4 +44,11 @@ describe('placeProblems', () => {
     expect(placeProblems(kText, [], 'not valid TOML at line 2, column 1: x')[0]!.line).toBe(1);
     expect(placeProblems(kText, [], 'the coordinator cannot be reached')[0]!.line).toBeNull();
   });
+});
+
+describe('renamed', () => {
+  it('changes the name of the job and nothing else', () =>
+    expect(renamed('# first\nname = "old" # mine\n[model]\nname = "inner"\n', 'new')).toBe('# first\nname = "new" # mine\n[model]\nname = "inner"\n'));
+  it('is not fooled by a name in a table', () => expect(renamed('[model]\nname = "inner"\n', 'new')).toBe(null));
+  it('takes no JSON', () => expect(renamed('{"name": "old"}', 'new')).toBe(null));
 });

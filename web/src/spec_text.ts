@@ -39,6 +39,14 @@ export function toToml(spec: JobSpec): string {
   return [...tables].map(([table, lines]) => (table === '' ? '' : `[${table}]\n`) + lines.join('\n') + '\n').join('\n');
 }
 
+// The text with another name for its job; null: it names the job in no line of its own, as TOML does above all tables.
+export function renamed(toml: string, name: string): string | null {
+  const tables = toml.search(/^\s*\[/m);
+  const head = tables < 0 ? toml : toml.slice(0, tables);
+  const at = /^[ \t]*name[ \t]*=[ \t]*("[^"\n]*"|'[^'\n]*')/m.exec(head);
+  return at === null ? null : `${toml.slice(0, at.index)}name = ${quoted(name)}${toml.slice(at.index + at[0].length)}`;
+}
+
 export interface Difference {
   pointer: string;
   values: (string | null)[]; // one of each specification; null: it has no such field

@@ -11,28 +11,6 @@
 namespace shoal::coordinator::rest::api {
 namespace {
 
-// By id, or by name among those that are not gone.
-Result<AgentRecord> find_agent(Context& context, const std::string& text) {
-  if (const auto id = parse_id<AgentTag>(text)) {
-    auto agent = context.reader->agent(*id);
-    if (!agent.ok()) return agent.error();
-    if (agent.value()) return std::move(**agent);
-  } else {
-    PageRequest page;
-    page.limit = 500;
-    for (;;) {
-      auto agents = context.reader->agents(page, false);
-      if (!agents.ok()) return agents.error();
-      for (AgentRecord& agent : agents.value().items)
-        if (agent.name == text) return std::move(agent);
-      if (!agents.value().next) break;
-      page.after = *agents.value().next;
-    }
-  }
-  return Error{Code::kNotFound, "there is no agent \"" + text + "\"", "",
-               "`shoal agent ls` lists ids and names; --gone adds those that have left"};
-}
-
 Result<EventFilter> read_filter(Context& context, const Request& request) {
   EventFilter filter;
   if (const std::string* text = request.query_value("job")) {
@@ -104,6 +82,27 @@ void command(Context& context, const Request& request, AgentVerb verb, Replier r
 }
 
 }  // namespace
+
+Result<AgentRecord> find_agent(Context& context, const std::string& text) {
+  if (const auto id = parse_id<AgentTag>(text)) {
+    auto agent = context.reader->agent(*id);
+    if (!agent.ok()) return agent.error();
+    if (agent.value()) return std::move(**agent);
+  } else {
+    PageRequest page;
+    page.limit = 500;
+    for (;;) {
+      auto agents = context.reader->agents(page, false);
+      if (!agents.ok()) return agents.error();
+      for (AgentRecord& agent : agents.value().items)
+        if (agent.name == text) return std::move(agent);
+      if (!agents.value().next) break;
+      page.after = *agents.value().next;
+    }
+  }
+  return Error{Code::kNotFound, "there is no agent \"" + text + "\"", "",
+               "`shoal agent ls` lists ids and names; --gone adds those that have left"};
+}
 
 void cordon_agent(Context& context, const Request& request, Replier reply) {
   command(context, request, AgentVerb::kCordon, std::move(reply));

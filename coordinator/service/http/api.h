@@ -13,6 +13,7 @@ void create_job(Context& context, const Request& request, Replier reply);
 void cancel_job(Context& context, const Request& request, Replier reply);
 Result<Response> list_jobs(Context& context, const Request& request);
 Result<Response> get_job(Context& context, const Request& request);
+Result<Response> get_job_spec(Context& context, const Request& request);
 Result<Response> list_replicas(Context& context, const Request& request);
 Result<JobRecord> find_job(Context& context, const Request& request);  // by part {job}: id or name
 
@@ -36,12 +37,18 @@ Result<FilePart> open_file(const std::string& folder, const FileEntry& entry);  
 // verify.cc
 void verify_checkpoint(Context& context, const Request& request, Replier reply);
 
+// logs.cc
+void agent_logs(Context& context, const Request& request, Replier reply);
+void job_logs(Context& context, const Request& request, Replier reply);
+
 // agents.cc
 Result<Response> list_agents(Context& context, const Request& request);
 Result<Response> get_agent(Context& context, const Request& request);
 void cordon_agent(Context& context, const Request& request, Replier reply);
 void uncordon_agent(Context& context, const Request& request, Replier reply);
 void drain_agent(Context& context, const Request& request, Replier reply);
+// By id, or by name among those that are not gone.
+Result<AgentRecord> find_agent(Context& context, const std::string& text);
 Result<Response> list_events(Context& context, const Request& request);
 Result<Response> stream_events(Context& context, const Request& request);
 

@@ -74,6 +74,18 @@ TEST_F(ApiTest, AJobIsFoundByIdAndByName) {
   expect_problem(get("/api/v1/jobs/job_99"), 404, "not-found");
 }
 
+TEST_F(ApiTest, WhatWasSubmittedIsGivenBackByteForByte) {
+  const std::string toml =
+      "# why: a first try\nname = \"mine\"\n\n[data]\ntrain = \"/data/t.txt\"\r\n"
+      "[train]\nseed = 7  # lucky\n";
+  ASSERT_EQ(post("/api/v1/jobs", kToml, toml).status, 201);
+  const Received received = get("/api/v1/jobs/mine/spec");
+  EXPECT_EQ(received.status, 200);
+  EXPECT_EQ(received.body, toml);
+  EXPECT_EQ(received.header("content-type"), "application/toml; charset=utf-8");
+  expect_problem(get("/api/v1/jobs/alpha/spec"), 404, "not-found");  // of an older version
+}
+
 TEST_F(ApiTest, JobsAreListedNewestFirstInPages) {
   const Json first = get("/api/v1/jobs?limit=1").json();
   ASSERT_EQ(first["items"].size(), 1u);

@@ -99,6 +99,7 @@ void create_job(Context& context, const Request& request, Replier reply) {
                                          : proto::read_spec_toml(request.body);
   if (read.problems) return reply(spec_refused(request, *read.problems));
 
+  SubmittedText submitted{{}, std::string(type), request.body};
   Request kept = request;
   kept.body.clear();
   auto done = [on_worker = context.on_worker, kept = std::move(kept), spec = read.spec,
@@ -109,7 +110,7 @@ void create_job(Context& context, const Request& request, Replier reply) {
                 : show_job(worker, kept, answer.result.value(), 201));
     });
   };
-  context.cluster.submit(read.spec, dry_run.value(), std::move(done));
+  context.cluster.submit(read.spec, std::move(submitted), dry_run.value(), std::move(done));
 }
 
 void cancel_job(Context& context, const Request& request, Replier reply) {
@@ -154,6 +155,22 @@ Result<Response> get_job(Context& context, const Request& request) {
   const auto job = find_job(context, request);
   if (!job.ok()) return job.error();
   return json_response(job_json(job.value(), *context.cluster.live()));
+}
+
+// Byte for byte what was submitted, comments included.
+Result<Response> get_job_spec(Context& context, const Request& request) {
+  const auto job = find_job(context, request);
+  if (!job.ok()) return job.error();
+  const auto submitted = context.reader->submitted_text(job.value().id);
+  if (!submitted.ok()) return submitted.error();
+  if (!submitted.value()) {
+    return Error{Code::kNotFound, to_string(job.value().id) + " has no submitted text", "",
+                 "its spec is in GET /api/v1/jobs/" + to_string(job.value().id)};
+  }
+  Response response;
+  response.content_type = (*submitted)->media_type + "; charset=utf-8";
+  response.body = (*submitted)->text;
+  return response;
 }
 
 Result<Response> list_replicas(Context& context, const Request& request) {

@@ -21,11 +21,15 @@ std::vector<Route> dashboard_routes() {
   };
 }
 
+const std::vector<std::string_view> kLogQuery = {"tail",   "cursor",  "level",
+                                                 "source", "replica", "q"};
+
 std::vector<Route> api_routes() {
   return {
       {"POST", "/api/v1/jobs", nullptr, api::create_job, {"dry_run"}},
       {"GET", "/api/v1/jobs", api::list_jobs, nullptr, {"limit", "cursor", "order", "phase"}},
       {"GET", "/api/v1/jobs/{job}", api::get_job},
+      {"GET", "/api/v1/jobs/{job}/spec", api::get_job_spec},
       {"POST", "/api/v1/jobs/{job}/cancel", nullptr, api::cancel_job},
       {"GET", "/api/v1/jobs/{job}/rounds", api::list_rounds, nullptr, {"limit", "cursor", "order"}},
       {"GET", "/api/v1/jobs/{job}/rounds/{round}", api::get_round},
@@ -40,6 +44,7 @@ std::vector<Route> api_routes() {
        api::list_checkpoints,
        nullptr,
        {"limit", "cursor", "order"}},
+      {"GET", "/api/v1/jobs/{job}/logs", nullptr, api::job_logs, kLogQuery},
       {"GET", "/api/v1/jobs/{job}/series", api::list_series},
       {"GET",
        "/api/v1/jobs/{job}/series/query",
@@ -57,6 +62,7 @@ std::vector<Route> api_routes() {
       {"GET", "/api/v1/join", api::how_to_join, nullptr, {}, true},
       {"GET", "/api/v1/agents", api::list_agents, nullptr, {"limit", "cursor", "order", "gone"}},
       {"GET", "/api/v1/agents/{agent}", api::get_agent},
+      {"GET", "/api/v1/agents/{agent}/logs", nullptr, api::agent_logs, kLogQuery},
       {"POST", "/api/v1/agents/{agent}/cordon", nullptr, api::cordon_agent},
       {"POST", "/api/v1/agents/{agent}/uncordon", nullptr, api::uncordon_agent},
       {"POST", "/api/v1/agents/{agent}/drain", nullptr, api::drain_agent},

@@ -77,7 +77,7 @@ export function AgentPage({ id }: { id: string }) {
     <>
       <h1 class="breaks">{shown.name}</h1>
       <p class="muted">
-        <Link href="/agents">Agents</Link> · {shown.id} · {shown.host} · shoal {shown.version} · {plural(shown.incarnation, 'start')}
+        <Link href="/agents">Agents</Link> · <Link href={`/agents/${shown.id}/logs`}>Logs</Link> · {shown.id} · {shown.host} · shoal {shown.version} · {plural(shown.incarnation, 'start')}
         {Object.entries(shown.labels).map(([key, value]) => ` · ${key}=${value}`)}
       </p>
       <div class="tiles">

@@ -2,7 +2,7 @@
 import { Link } from 'wouter-preact';
 import { useMemo } from 'preact/hooks';
 import type { Agent } from '../api';
-import { Check, FilterForm, SearchBox, useFilters } from '../filters';
+import { Check, FilterForm, SearchBox, useFilters, useSettled } from '../filters';
 import { bytes, kNone, number, words } from '../format';
 import { Missing, State, Table, Time, useWatch, type Column } from '../parts';
 import { agentTone } from '../reduce';
@@ -36,7 +36,7 @@ const kColumns: Column<Agent>[] = [
 
 export function AgentsPage() {
   const filters = useFilters();
-  const gone = filters.get('gone') === 'true', text = filters.get('q').toLowerCase();
+  const gone = filters.get('gone') === 'true', text = useSettled(filters.get('q')).toLowerCase();
   const agents = useWatch(sources.agents(gone), [gone]);
   const fits = (agent: Agent) => `${agent.name} ${agent.host} ${devices(agent)} ${agentState(agent)}`.toLowerCase().includes(text);
   const shown = useMemo(() => (agents.value ?? []).filter(fits), [agents.value, text]);

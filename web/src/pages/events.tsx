@@ -2,7 +2,7 @@
 import { useMemo, useState } from 'preact/hooks';
 import { Link } from 'wouter-preact';
 import type { ClusterEvent } from '../api';
-import { Choice, FilterForm, Only, SearchBox, useFilters, wordOptions } from '../filters';
+import { Choice, FilterForm, Only, SearchBox, useFilters, useSettled, wordOptions } from '../filters';
 import { number, words } from '../format';
 import { Glyph, JobLinks, Missing, Table, Time, State, useWatch, type Column } from '../parts';
 import type { Tone } from '../reduce';
@@ -65,7 +65,7 @@ export function EventsPage({ id }: { id?: string }) {
   const least = kSeverities.some(([one]) => one === severity) ? severity : '';
   const events = useWatch(sources.events({ job: id, agent: agent || undefined, severity: least || undefined }, most), [id, agent, least, most]);
   const known = events.value ?? [];
-  const text = filters.get('q').toLowerCase();
+  const text = useSettled(filters.get('q')).toLowerCase();
   const kinds = useMemo(() => [...new Set([...known.map((event) => event.kind), kind])].filter((one) => one !== '').sort(), [known, kind]);
   const fitting = useMemo(
     () => known.filter((event) => (kind === '' || event.kind === kind) && (text === '' || event.message.toLowerCase().includes(text))),
@@ -96,7 +96,7 @@ export function EventsPage({ id }: { id?: string }) {
         ) : (
           known.length >= kMost && `The newest ${number(kMost)}; GET /api/v1/events has all. `
         )}{' '}
-        What agents and trainers print stays on their hosts, in the folder that --data-dir names.
+        What agents and trainers print is under Logs of a job or of an agent.
       </p>
     </>
   );

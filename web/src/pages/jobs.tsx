@@ -1,7 +1,7 @@
 // All jobs, newest first, with filters that live in the address.
 import { Link } from 'wouter-preact';
 import type { Job } from '../api';
-import { Choice, FilterForm, SearchBox, useFilters, wordOptions } from '../filters';
+import { Choice, FilterForm, SearchBox, useFilters, useSettled, wordOptions } from '../filters';
 import { loss, number, percent, short } from '../format';
 import { Missing, State, Table, Time, useWatch, type Column } from '../parts';
 import { phaseTone } from '../reduce';
@@ -33,7 +33,7 @@ export const kJobColumns: Column<Job>[] = [
 export function JobsPage() {
   const jobs = useWatch(sources.jobs(), []);
   const filters = useFilters();
-  const phase = filters.get('phase'), text = filters.get('q');
+  const phase = filters.get('phase'), text = useSettled(filters.get('q'));
   const shown = (jobs.value ?? []).filter(
     (job) => (phase === '' || job.status.phase === phase) && job.name.toLowerCase().includes(text.toLowerCase()),
   );

@@ -8,7 +8,8 @@ import { bytes, number, short } from '../format';
 import type { Watch } from '../live';
 import { Card, Glyph, Missing, State, Tile, useWatch } from '../parts';
 import { PlanView } from '../plan';
-import { placeProblems, toToml, type LineProblem } from '../spec_text';
+import * as sources from '../sources';
+import { placeProblems, renamed, toToml, type LineProblem } from '../spec_text';
 
 const kCheckAfterMs = 400; // of no typing
 
@@ -99,12 +100,18 @@ function Preview({ verdict, checking }: { verdict: Verdict; checking: boolean })
   );
 }
 
+// As it was written, with its comments, where that can be renamed; else every field.
+function again(job: Job, submitted: string | null): string {
+  const name = `${job.name}-again`.slice(0, 63);
+  return (submitted === null ? null : renamed(submitted, name)) ?? toToml({ ...job.spec, name });
+}
+
 function useStart(from: string | null, known: Example[] | undefined, edited: boolean, start: (text: string) => void): string {
   const [failed, setFailed] = useState('');
   useEffect(() => {
     if (from === null) return;
-    ask<Job>(`/jobs/${encodeURIComponent(from)}`).then(
-      (job) => start(toToml({ ...job.spec, name: `${job.name}-again`.slice(0, 63) })),
+    Promise.all([ask<Job>(`/jobs/${encodeURIComponent(from)}`), sources.submitted(from).load(undefined, true)]).then(
+      ([job, submitted]) => start(again(job, submitted)),
       (error: ApiError) => setFailed(error.message),
     );
   }, [from]);

@@ -6,7 +6,7 @@ import { useFilters, type Filters } from '../filters';
 import { absolute, bytes, duration, finite, loss, number, short, words } from '../format';
 import { Gantt } from '../gantt';
 import type { Resource } from '../live';
-import { Card, Digest, JobLinks, Missing, State, Table, Time, useWatch, type Column } from '../parts';
+import { Card, Digest, JobLinks, Missing, State, Table, Time, useNames, useWatch, type Column } from '../parts';
 import { agentName, contributionTone, roundTone } from '../reduce';
 import * as sources from '../sources';
 import { RoundsBeside } from './rounds_beside';
@@ -101,8 +101,9 @@ function Chosen({ round, agents, filters }: { round: Round; agents: Agent[]; fil
 export function RoundsPage({ id }: { id: string }) {
   const rounds = useWatch(sources.rounds(id, 60), [id]);
   const agents = useWatch(sources.agents(true), []);
+  const named = useNames(agents.value);
   const filters = useFilters();
-  const known = rounds.value ?? [];
+  const known = rounds.value ?? kNone;
   const asked = useRound(id, known, filters.get('round')), beside = useRound(id, known, filters.get('with'));
   const chosen = asked.value ?? known.find((round) => round.state === 'committed') ?? known[0];
   const choose = (round: number) => filters.set('round', String(round));
@@ -112,9 +113,10 @@ export function RoundsPage({ id }: { id: string }) {
     [known, end, chosen],
   );
   const gantt = useMemo(
-    () => chosen && <Gantt rounds={span} agents={agents.value ?? []} chosen={chosen.round} choose={choose} />,
-    [span, agents.value === undefined, chosen?.round],
+    () => chosen && <Gantt rounds={span} agents={named} chosen={chosen.round} choose={choose} />,
+    [span, named, chosen?.round],
   );
+  const contributions = useMemo(() => chosen && <Chosen round={chosen} agents={named} filters={filters} />, [chosen, named, filters.get('with')]);
   const roundTable = useMemo(() => roundColumns(choose, chosen?.round ?? 0), [chosen?.round]);
   return (
     <>
@@ -130,9 +132,9 @@ export function RoundsPage({ id }: { id: string }) {
             {gantt}
           </Card>
           {asked.error !== null && <Missing of={asked} what={`round ${filters.get('round')}`} />}
-          <Chosen round={chosen} agents={agents.value ?? kNobody} filters={filters} />
+          {contributions}
           {beside.error !== null && <Missing of={beside} what={`round ${filters.get('with')}`} />}
-          {beside.value && beside.value.round !== chosen.round && <RoundsBeside first={beside.value} second={chosen} agents={agents.value ?? kNobody} />}
+          {beside.value && beside.value.round !== chosen.round && <RoundsBeside first={beside.value} second={chosen} agents={named} />}
           <Card title="The last rounds">
             <Table caption="Rounds, newest first" columns={roundTable} rows={known} rowKey={(one) => one.round} file="rounds" />
           </Card>
@@ -142,4 +144,4 @@ export function RoundsPage({ id }: { id: string }) {
   );
 }
 
-const kNobody: Agent[] = [];
+const kNone: Round[] = [];

@@ -6,7 +6,7 @@ import type { Agent, Checkpoint, ClusterEvent, Job, Replica, Round } from '../ap
 import { Chart, type Mark } from '../chart';
 import { bytes, duration, kNone, loss, millis, number, percent, plural, short, words } from '../format';
 import { now } from '../live';
-import { Bar, Card, Digest, Glyph, JobLinks, Missing, Sample, State, Table, Tile, Time, useWatch, type Column } from '../parts';
+import { Bar, Card, type Column, Digest, Glyph, JobLinks, memo, Missing, Sample, State, Table, Tile, Time, useWatch } from '../parts';
 import {
   agentName, agentTone, consequence, coverage, isCurrent, isFailure, isLate, isOver, phaseTone, replicaTone, timeLeft,
   timeSplit, tokensTarget, waitingFor, type Split,
@@ -17,7 +17,7 @@ import { checkpointTone } from './checkpoints';
 import { severityTone } from './events';
 import { done } from './jobs';
 
-function Moving({ job, split }: { job: Job; split: Split }) {
+const Moving = memo(function Moving({ job, split }: { job: Job; split: Split }) {
   const { status } = job;
   const last = millis(status.committed_at);
   const since = last === null ? null : Math.max(0, (now.value - last) / 1000);
@@ -45,11 +45,11 @@ function Moving({ job, split }: { job: Job; split: Split }) {
       />
     </div>
   );
-}
+});
 
 const kSmoothing: [string, number][] = [['none', 0], ['some', 0.7], ['much', 0.93]];
 
-function LossCard({ lines, marks }: { lines: sources.Lines; marks: Mark[] }) {
+const LossCard = memo(function LossCard({ lines, marks }: { lines: sources.Lines; marks: Mark[] }) {
   const [log, setLog] = useState(false);
   const [logX, setLogX] = useState(false);
   const [smoothing, setSmoothing] = useState(0);
@@ -93,9 +93,9 @@ function LossCard({ lines, marks }: { lines: sources.Lines; marks: Mark[] }) {
       )}
     </Card>
   );
-}
+});
 
-function Progress({ job, split }: { job: Job; split: Split }) {
+const Progress = memo(function Progress({ job, split }: { job: Job; split: Split }) {
   const { progress, phase, started_at, finished_at } = job.status;
   // What the trainers say arrives one by one; the committed rounds are whole.
   const rate = phase === 'training' ? (split.tokensPerSecond ?? progress.tokens_per_second) : null;
@@ -118,7 +118,7 @@ function Progress({ job, split }: { job: Job; split: Split }) {
       <Tile label="Running for" value={duration(ran)} note={`${plural(progress.inner_step, 'inner step')} of ${number(progress.inner_steps_total)}`} />
     </div>
   );
-}
+});
 
 const kSteps: [string, string[]][] = [
   ['Train', ['open']],
@@ -128,7 +128,7 @@ const kSteps: [string, string[]][] = [
   ['Commit', ['committed']],
 ];
 
-function CurrentRound(props: { job: Job; round: Round | undefined; replicas: Replica[]; agents: Agent[]; split: Split }) {
+const CurrentRound = memo(function CurrentRound(props: { job: Job; round: Round | undefined; replicas: Replica[]; agents: Agent[]; split: Split }) {
   const { job, round } = props;
   const waiting = waitingFor(job, round, props.replicas, props.agents);
   const at = kSteps.findIndex(([, states]) => round !== undefined && states.includes(round.state));
@@ -169,9 +169,9 @@ function CurrentRound(props: { job: Job; round: Round | undefined; replicas: Rep
       )}
     </Card>
   );
-}
+});
 
-function Replicas({ replicas, agents, rounds, job }: { replicas: Replica[]; agents: Agent[]; rounds: Round[]; job: Job }) {
+const Replicas = memo(function Replicas({ replicas, agents, rounds, job }: { replicas: Replica[]; agents: Agent[]; rounds: Round[]; job: Job }) {
   const shown = [...replicas.filter(isCurrent), ...replicas.filter((one) => !isCurrent(one)).slice(0, 6)];
   const newest = rounds.find((one) => one.state === 'committed');
   const share = (one: Replica) => {
@@ -209,9 +209,9 @@ function Replicas({ replicas, agents, rounds, job }: { replicas: Replica[]; agen
       <Table caption="Replicas" columns={columns} rows={shown} rowKey={(one) => one.id} empty="No replica has been placed yet." file="replicas" />
     </Card>
   );
-}
+});
 
-function TimeCard({ split, lines, marks }: { split: Split; lines: sources.Lines; marks: Mark[] }) {
+const TimeCard = memo(function TimeCard({ split, lines, marks }: { split: Split; lines: sources.Lines; marks: Mark[] }) {
   const drawn = useMemo(() => [{ name: 'Seconds', ...(lines.round_seconds ?? { x: [], y: [] }), colour: 3 as const }], [lines]);
   return (
     <Card title="Where the time goes">
@@ -223,9 +223,9 @@ function TimeCard({ split, lines, marks }: { split: Split; lines: sources.Lines;
       <Chart title="Seconds per round" file="round-seconds" xName="Tokens" lines={drawn} marks={marks} unit={duration} sync="run" height={190} fromZero />
     </Card>
   );
-}
+});
 
-function Traffic({ job, lines, marks }: { job: Job; lines: sources.Lines; marks: Mark[] }) {
+const Traffic = memo(function Traffic({ job, lines, marks }: { job: Job; lines: sources.Lines; marks: Mark[] }) {
   const { bytes_sent, bytes_ddp, progress } = job.status;
   const rounds = progress.rounds_committed;
   const drawn = useMemo(() => [{ name: 'Bytes', ...(lines.round_bytes ?? { x: [], y: [] }), colour: 1 as const }], [lines]);
@@ -240,9 +240,9 @@ function Traffic({ job, lines, marks }: { job: Job; lines: sources.Lines; marks:
       <Chart title="Bytes sent in a round" file="round-bytes" xName="Tokens" lines={drawn} marks={marks} unit={bytes} sync="run" height={190} fromZero />
     </Card>
   );
-}
+});
 
-function Failures({ events, rounds }: { events: ClusterEvent[]; rounds: Round[] }) {
+const Failures = memo(function Failures({ events, rounds }: { events: ClusterEvent[]; rounds: Round[] }) {
   return (
     <Card title="Failures and what became of them">
       {events.length === 0 ? (
@@ -266,9 +266,9 @@ function Failures({ events, rounds }: { events: ClusterEvent[]; rounds: Round[] 
       )}
     </Card>
   );
-}
+});
 
-function Safety({ job, checkpoints }: { job: Job; checkpoints: Checkpoint[] }) {
+const Safety = memo(function Safety({ job, checkpoints }: { job: Job; checkpoints: Checkpoint[] }) {
   const stored = checkpoints.find((one) => one.state === 'stored');
   const every = job.spec.checkpoint.every_rounds;
   const behind = stored === undefined ? null : job.status.progress.rounds_committed - stored.round;
@@ -298,7 +298,7 @@ function Safety({ job, checkpoints }: { job: Job; checkpoints: Checkpoint[] }) {
       <Samples checkpoints={checkpoints} />
     </Card>
   );
-}
+});
 
 const kSamples = 8;
 
@@ -349,6 +349,8 @@ function ofThisJob(event: ClusterEvent, job: Job, replicas: Replica[]): boolean 
   return event.kind === 'coordinator_started' || replicas.some((one) => one.agent !== null && one.agent === event.agent);
 }
 
+const kNoRounds: Round[] = [];
+
 export function RunPage({ id }: { id: string }) {
   // In the order in which they are looked at: a browser asks six questions at a time.
   const job = useWatch(sources.job(id), [id]);
@@ -360,8 +362,8 @@ export function RunPage({ id }: { id: string }) {
   const checkpoints = useWatch(sources.checkpoints(id), [id]);
   const costs = useWatch(sources.series(id, ['round_seconds', 'round_bytes'], 'tokens'), [id]);
   const clock = useWatch(sources.series(id, ['train_loss'], 'time'), [id]);
-  const known = rounds.value ?? [];
-  const split = timeSplit(known.slice(0, 20));
+  const known = rounds.value ?? kNoRounds;
+  const split = useMemo(() => timeSplit(known.slice(0, 20)), [known]);
   const failures = useMemo(
     () => (job.value === undefined ? [] : (events.value ?? []).filter((event) => ofThisJob(event, job.value!, replicas.value ?? []))),
     [events.value, job.value?.id, replicas.value],

@@ -1,9 +1,12 @@
-// What a job was asked to do: every field as TOML, to copy or to start another job from, and field by field
-// against another job. A specification never changes once it was accepted.
+// What a job was asked to do: the text that was submitted, every field with its default, to copy or to start another
+// job from, and field by field against another job. A specification never changes once it was accepted; its history
+// is that of the jobs of its name.
 import { useState } from 'preact/hooks';
-import { Link, useSearchParams } from 'wouter-preact';
+import { Link } from 'wouter-preact';
 import type { Job } from '../api';
-import { Card, Copy, JobLinks, Missing, Table, useWatch, type Column } from '../parts';
+import { Choice, useFilters } from '../filters';
+import { Card, Copy, JobLinks, Missing, saveFile, State, Table, Time, useWatch, type Column } from '../parts';
+import { phaseTone } from '../reduce';
 import * as sources from '../sources';
 import { compareSpecs, toToml, type Difference } from '../spec_text';
 
@@ -36,35 +39,94 @@ function Against({ job, other }: { job: Job; other: Job }) {
   );
 }
 
+function download(name: string, text: string): void {
+  saveFile(`${name}.${text.trimStart().startsWith('{') ? 'json' : 'toml'}`, text, 'text/plain');
+}
+
+// As it was submitted, with its comments, and as the coordinator runs it, with every default.
+function Texts({ job, submitted }: { job: Job; submitted: string | null }) {
+  const filters = useFilters();
+  const resolved = toToml(job.spec);
+  const verbatim = submitted !== null && filters.get('text') !== 'resolved';
+  const text = verbatim ? submitted : resolved;
+  return (
+    <Card title={verbatim ? 'As it was submitted' : 'As TOML, with every default'}
+      tools={
+        <>
+          {submitted !== null && (
+            <button type="button" class="link" onClick={() => filters.set('text', verbatim ? 'resolved' : '')}>
+              {verbatim ? 'With every default' : 'As submitted'}
+            </button>
+          )}
+          <Copy text={text} />
+          <button type="button" class="link" onClick={() => download(job.name, text)}>Download</button>
+          <Link href={`/jobs/new?from=${encodeURIComponent(job.id)}`}>Use for a new job</Link>
+        </>
+      }>
+      <pre class="toml" tabIndex={0}>{text}</pre>
+      {submitted === null && <p class="under muted">The text that was submitted has not been kept: an older coordinator took this job.</p>}
+    </Card>
+  );
+}
+
+const kHistory: Column<Job>[] = [
+  { name: 'Job', show: (one) => <Link href={`/jobs/${one.id}/spec`}>{one.id}</Link>, value: (one) => one.id },
+  { name: 'Phase', show: (one) => <State tone={phaseTone(one.status.phase)} text={one.status.phase} />, value: (one) => one.status.phase },
+  { name: 'Submitted', show: (one) => <Time at={one.created_at} />, value: (one) => one.created_at },
+];
+
+// The jobs of this name, newest first: what was changed from each to the next is its history.
+function History({ job, jobs }: { job: Job; jobs: Job[] }) {
+  const columns: Column<Job>[] = [
+    ...kHistory,
+    {
+      name: 'Changed', text: true,
+      show: (one) => changed(one, jobs) ?? 'the first of this name',
+      value: (one) => changed(one, jobs) ?? '',
+    },
+    {
+      name: 'Compare',
+      show: (one) => (one.id === job.id ? <span class="muted">this job</span> : <Link href={`/jobs/${job.id}/spec?with=${one.id}`}>with this job</Link>),
+    },
+  ];
+  return (
+    <Card title={`Jobs named ${job.name}`}>
+      <Table caption={`Jobs named ${job.name}`} columns={columns} rows={jobs} rowKey={(one) => one.id} file="spec-history" />
+    </Card>
+  );
+}
+
+// The fields that are other than in the job of this name before it; null: there is none.
+function changed(job: Job, jobs: Job[]): string | null {
+  const before = jobs[jobs.indexOf(job) + 1];
+  if (before === undefined) return null;
+  const fields = compareSpecs([before.spec, job.spec]).filter((one) => !one.same);
+  return fields.map((one) => `${fieldName(one)}: ${one.values[0] ?? 'none'} → ${one.values[1] ?? 'none'}`).join(', ') || 'nothing';
+}
+
 export function SpecPage({ id }: { id: string }) {
   const job = useWatch(sources.job(id), [id]);
   const jobs = useWatch(sources.jobs(), []);
-  const [search, setSearch] = useSearchParams();
-  const with_ = search.get('with') ?? '';
-  if (job.value === undefined) return <><h1>{id}</h1><Missing of={job} what="the job" /></>;
-  const text = toToml(job.value.spec);
-  const other = jobs.value?.find((one) => one.id === with_);
+  const submitted = useWatch(sources.submitted(id), [id]);
+  const filters = useFilters();
+  if (job.value === undefined) return <><h1 class="breaks">{id}</h1><Missing of={job} what="the job" /></>;
+  const shown = job.value;
+  const others = (jobs.value ?? []).filter((one) => one.id !== shown.id);
+  const other = others.find((one) => one.id === filters.get('with'));
+  const named = (jobs.value ?? []).filter((one) => one.name === shown.name);
   return (
     <>
-      <h1 class="breaks">{job.value.name}: specification</h1>
+      <h1 class="breaks">{shown.name}: specification</h1>
       <JobLinks job={id} at="/spec" />
       <div class="columns">
-        <Card title="As TOML, with every default"
-          tools={<><Copy text={text} /> <Link href={`/jobs/new?from=${encodeURIComponent(job.value.id)}`}>Use for a new job</Link></>}>
-          <pre class="toml" tabIndex={0}>{text}</pre>
-        </Card>
-        <Card title="Against another job">
-          <label>
-            Compare with{' '}
-            <select value={with_} onChange={(event) => setSearch(event.currentTarget.value === '' ? {} : { with: event.currentTarget.value }, { replace: true })}>
-              <option value="">choose a job…</option>
-              {(jobs.value ?? []).filter((one) => one.id !== job.value!.id).map((one) => (
-                <option key={one.id} value={one.id}>{one.name} ({one.id})</option>
-              ))}
-            </select>
-          </label>
-          {other !== undefined && <Against job={job.value} other={other} />}
-        </Card>
+        {submitted.value === undefined ? <Missing of={submitted} what="the text" /> : <Texts job={shown} submitted={submitted.value} />}
+        <div class="stack">
+          <Card title="Against another job">
+            <Choice filters={filters} name="with" label="Compare with" none="choose a job…" options={others.map((one) => [one.id, `${one.name} (${one.id})`])} />
+            {other !== undefined && <Against job={shown} other={other} />}
+          </Card>
+          {named.length > 1 && <History job={shown} jobs={named} />}
+        </div>
       </div>
     </>
   );

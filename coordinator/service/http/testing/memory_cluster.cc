@@ -57,6 +57,9 @@ class MemoryReader : public Reader {
       return found;
     });
   }
+  Result<std::optional<SubmittedText>> submitted_text(JobId job) override {
+    return one(tables_.submitted, job.n);
+  }
   Result<Page<AgentRecord>> agents(const PageRequest& page, bool with_gone) override {
     return ask<Page<AgentRecord>>([&] {
       return page_of(
@@ -245,7 +248,8 @@ StoreStats MemoryStore::stats() const {
   return stats;
 }
 
-void MemoryCluster::submit(JobSpec spec, bool dry_run, std::function<void(Answer)> done) {
+void MemoryCluster::submit(JobSpec spec, SubmittedText submitted, bool dry_run,
+                           std::function<void(Answer)> done) {
   if (!answer_commands) return;
   std::unique_lock lock(tables.mutex);
   for (const auto& [id, job] : tables.jobs) {
@@ -267,6 +271,8 @@ void MemoryCluster::submit(JobSpec spec, bool dry_run, std::function<void(Answer
     job.spec = std::move(spec);
     job.created_at = kNow;
     tables.jobs[id.n] = job;
+    submitted.job = id;
+    tables.submitted[id.n] = std::move(submitted);
   }
   lock.unlock();
   done({id, {}, dry_run ? std::make_shared<const PlacementDecision>(plan) : nullptr});
@@ -296,6 +302,24 @@ void MemoryCluster::command_agent(AgentId agent, AgentVerb verb, std::function<v
   if (verb == AgentVerb::kDrain) record.state = AgentState::kDraining;
   lock.unlock();
   done({JobId(), {}});
+}
+
+void MemoryCluster::read_logs(AgentId agent, const LogQuery& query,
+                              std::function<void(Result<LogPage>)> done) {
+  std::unique_lock lock(tables.mutex);
+  const auto known = tables.logs.find(agent);
+  if (known == tables.logs.end()) {
+    lock.unlock();
+    return done(Error{Code::kUnavailable, "the agent is not connected", "", ""});
+  }
+  LogPage page;
+  for (const LogLine& line : known->second.lines)
+    if (fits(query, line)) page.lines.push_back(line);
+  const auto over = static_cast<std::ptrdiff_t>(page.lines.size()) - query.limit;
+  if (over > 0 && query.after) page.lines.resize(static_cast<std::size_t>(query.limit));
+  if (over > 0 && !query.after) page.lines.erase(page.lines.begin(), page.lines.begin() + over);
+  lock.unlock();
+  done(std::move(page));
 }
 
 std::shared_ptr<const LiveView> MemoryCluster::live() const {

@@ -24,6 +24,8 @@ struct Tables {
   std::map<RoundKey, RoundRecord> rounds;
   std::map<RoundKey, std::vector<ContributionRecord>> contributions;
   std::map<std::int64_t, EventRecord> events;
+  std::map<std::uint64_t, SubmittedText> submitted;
+  std::map<AgentId, LogPage> logs;                        // of agents that answer
   std::map<std::string, std::vector<SeriesLine>> series;  // by name
   std::optional<Error> broken;                            // every question fails with it
   std::function<void()> before_answer;                    // runs in the reader's thread
@@ -49,9 +51,12 @@ class MemoryCluster : public Cluster {
  public:
   MemoryCluster() : store_(tables) {}
 
-  void submit(JobSpec spec, bool dry_run, std::function<void(Answer)> done) override;
+  void submit(JobSpec spec, SubmittedText submitted, bool dry_run,
+              std::function<void(Answer)> done) override;
   void cancel(JobId job, std::function<void(Answer)> done) override;
   void command_agent(AgentId agent, AgentVerb verb, std::function<void(Answer)> done) override;
+  void read_logs(AgentId agent, const LogQuery& query,
+                 std::function<void(Result<LogPage>)> done) override;
   std::shared_ptr<const LiveView> live() const override;
   Readiness readiness() const override;
   RuntimeStats stats() const override;

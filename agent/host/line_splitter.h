@@ -1,0 +1,44 @@
+// Cuts a stream of bytes into lines of a bounded length; remembers the last one that was not empty,
+// for the sentence that tells why a process died.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <string_view>
+
+#include "base/log_lines.h"
+
+namespace shoal::agent {
+
+class LineSplitter {
+ public:
+  explicit LineSplitter(std::function<void(std::string_view)> on_line)
+      : on_line_(std::move(on_line)) {}
+
+  void add(std::string_view text) {
+    for (const char c : text) {
+      if (c == '\n') {
+        finish();
+      } else if (line_.size() < kLogTextMax) {
+        line_ += c;
+      }
+    }
+  }
+
+  // The end of the stream: what is there is a line, too.
+  void finish() {
+    if (line_.empty()) return;
+    last_line_ = line_.substr(0, kLastMax);
+    on_line_(line_);
+    line_.clear();
+  }
+
+  const std::string& last_line() const { return last_line_; }
+
+ private:
+  static constexpr std::size_t kLastMax = 512;
+  std::function<void(std::string_view)> on_line_;
+  std::string line_, last_line_;
+};
+
+}  // namespace shoal::agent

@@ -1,0 +1,64 @@
+// The lines that agents write on their hosts, and what can be asked of them. The instant of a line
+// is its place: no two lines of one agent have the same, so "after that instant" goes on where a
+// page ended, whatever was rotated or started again meanwhile.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/ids.h"
+#include "base/time.h"
+
+namespace shoal {
+
+enum class LogLevel { kDebug, kInfo, kWarning, kError };
+
+constexpr const char* to_string(LogLevel level) {
+  switch (level) {
+    case LogLevel::kDebug:
+      return "debug";
+    case LogLevel::kInfo:
+      return "info";
+    case LogLevel::kWarning:
+      return "warning";
+    case LogLevel::kError:
+      return "error";
+  }
+  return "unknown";
+}
+std::optional<LogLevel> parse_log_level(std::string_view word);
+
+struct LogLine {
+  Instant at;
+  LogLevel level = LogLevel::kInfo;
+  std::string source;  // "agent", "trainer-0"; one word
+  ReplicaId replica;   // whom it is about; zero: nobody
+  std::string text;    // without a line break
+  bool operator==(const LogLine&) const = default;
+};
+
+inline constexpr int kLogLinesMax = 1000;                 // of one answer
+inline constexpr std::size_t kLogTextMax = 4096;          // of one line; what is beyond is cut off
+inline constexpr std::size_t kLogPageBytesMax = 1 << 20;  // of one answer; at least one line fits
+
+struct LogQuery {
+  int limit = 200;               // 1..kLogLinesMax
+  std::optional<Instant> after;  // the first lines after it; none: the last lines of all
+  LogLevel level_min = LogLevel::kDebug;
+  std::string source;               // empty: any
+  std::vector<ReplicaId> replicas;  // empty: any line
+  std::string text;                 // somewhere in the line, without regard to case; empty: any
+  bool operator==(const LogQuery&) const = default;
+};
+
+struct LogPage {
+  std::vector<LogLine> lines;  // oldest first
+  bool operator==(const LogPage&) const = default;
+};
+
+bool fits(const LogQuery& query, const LogLine& line);
+
+}  // namespace shoal

@@ -1,0 +1,52 @@
+// Questions to agents about their logs. Each agent that has joined holds one stream open
+// (proto/logs.proto); a question waits for its answer there, with a deadline. A stream that says
+// anything but an answer to what it was asked is ended.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include <grpcpp/grpcpp.h>
+
+#include "base/log_lines.h"
+#include "base/result.h"
+#include "proto/logs.grpc.pb.h"
+
+namespace shoal::coordinator {
+
+using LogDone = std::function<void(Result<LogPage>)>;
+
+class LogDesk {
+ public:
+  static constexpr std::size_t kStreamsMax = 20'000;
+  static constexpr std::size_t kWaitingMax = 32;  // questions to one agent
+  static constexpr std::chrono::seconds kAnswerMax{5};
+
+  using Reactor = grpc::ServerBidiReactor<v1::LogAnswer, v1::LogQuestion>;
+  Reactor* open();  // for a call that has shown the token
+
+  // `done` runs once, on any thread: the page, kUnavailable (no stream, or it ended),
+  // kResourceExhausted (too many questions) or kDeadlineExceeded.
+  void ask(AgentId agent, const LogQuery& query, LogDone done);
+
+  void watch();  // ends what waited too long; call about once a second
+  void stop();   // ends all streams
+
+ private:
+  class Stream;
+  std::shared_ptr<Stream> find(AgentId agent);
+  void greeted(AgentId agent, const Stream* stream);  // replaces an older stream of the agent
+  void forget(const Stream* stream);
+  std::vector<std::shared_ptr<Stream>> all();
+
+  std::mutex mutex_;
+  bool stopping_ = false;
+  std::map<const Stream*, std::shared_ptr<Stream>> streams_;
+  std::map<AgentId, std::shared_ptr<Stream>> by_agent_;
+};
+
+}  // namespace shoal::coordinator
