@@ -177,8 +177,8 @@ MaybeFailure Replica::perform_one(const outer_opt::StartReduce& action) {
   }
   background_.start([this, plan, contributes = action.contributes](std::uint64_t number,
                                                                    std::stop_token stop) {
-    const auto own =
-        contributes ? std::span<const float>(pseudo_gradient_) : std::span<const float>();
+    outer_opt::ReduceInput own;
+    if (contributes) own.pseudo_gradient = pseudo_gradient_;
     ReduceEnded ended{number, plan.attempt, context_.node.reduce(plan, id_, own, average_, stop)};
     context_.queue.push(std::move(ended));
   });

@@ -16,10 +16,10 @@ namespace {
 class LoneNode : public outer_opt::PeerNode {
  public:
   std::string address() const override { return "127.0.0.1:7"; }
-  outer_opt::ReduceResult reduce(const ReducePlan&, ReplicaId, std::span<const float> own,
+  outer_opt::ReduceResult reduce(const ReducePlan&, ReplicaId, const outer_opt::ReduceInput& own,
                                  std::span<float> average, std::stop_token) override {
     std::fill(average.begin(), average.end(), 0.0f);
-    std::copy(own.begin(), own.end(), average.begin());
+    std::copy(own.pseudo_gradient.begin(), own.pseudo_gradient.end(), average.begin());
     return {true, {digest_of(std::span<const float>(average)), {}}, {}};
   }
   void set_donor(outer_opt::Donor) override {}

@@ -3,7 +3,6 @@
 #include "outer_opt/core/allgather_session.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstring>
 
 #include "base/check.h"
@@ -12,7 +11,7 @@
 namespace shoal::outer_opt {
 
 Status AllgatherSession::check(const ReducePlan& plan, ReplicaId self, std::int64_t frame_values,
-                               std::size_t encoded_bytes, std::size_t average_count) {
+                               const ReduceInput& input, std::size_t average_count) {
   if (plan.topology != Topology::kAllgather) {
     return refused_plan("topology",
                         std::string("must be allgather, got ") + to_string(plan.topology));
@@ -31,7 +30,7 @@ Status AllgatherSession::check(const ReducePlan& plan, ReplicaId self, std::int6
     if (member.address.empty()) return refused_plan("members.address", name + " has none");
   }
   const bool contributes = plan.members[index_of(plan, self)].weight > 0;
-  if (contributes && encoded_bytes != sparse2_size(average_count)) {
+  if (contributes && input.encoded.size() != sparse2_size(average_count)) {
     return refused_plan("members.weight",
                         to_string(self) + " is to contribute but has no encoding of that length");
   }
@@ -39,16 +38,12 @@ Status AllgatherSession::check(const ReducePlan& plan, ReplicaId self, std::int6
 }
 
 AllgatherSession::AllgatherSession(const ReducePlan& plan, ReplicaId self,
-                                   std::int64_t frame_values, std::span<const std::byte> encoded,
+                                   std::int64_t frame_values, const ReduceInput& input,
                                    std::span<float> average)
-    : plan_(plan),
-      self_(index_of(plan, self)),
-      frame_values_(frame_values),
+    : ReduceSession(plan, self, frame_values, average),
       chunks_((plan.value_count + frame_values - 1) / frame_values),
-      encoded_(encoded),
-      average_(average),
-      share_(weight_shares(plan)) {
-  SHOAL_CHECK(check(plan, self, frame_values, encoded.size(), average.size()).ok());
+      encoded_(input.encoded) {
+  SHOAL_CHECK(check(plan, self, frame_values, input, average.size()).ok());
   peers_.resize(plan_.members.size());
   for (int i = 0; i < members(); ++i) {
     if (i == self_ || !contributes(i)) continue;
@@ -73,8 +68,7 @@ std::span<const std::byte> AllgatherSession::part_of(std::span<const std::byte> 
 
 // ---- sending
 
-std::optional<FrameRef> AllgatherSession::next_frame(int peer, FrameKind kind) {
-  if (failure_ || peers_[peer].lost || sent_all(peer, kind)) return std::nullopt;
+std::optional<FrameRef> AllgatherSession::pull(int peer, FrameKind) {
   return frame_at(peer, self_, peers_[peer].sent++);
 }
 
@@ -85,19 +79,6 @@ bool AllgatherSession::sent_all(int peer, FrameKind kind) const {
 
 std::span<const std::byte> AllgatherSession::resident(const FrameRef& frame) const {
   return part_of(encoded_, frame.first, frame.count);
-}
-
-FrameHeader AllgatherSession::header(const FrameRef& frame,
-                                     std::span<const std::byte> payload) const {
-  const std::span<const std::byte> pieces[] = {payload};
-  return {frame.kind,
-          plan_.codec,
-          static_cast<std::uint32_t>(frame.part),
-          static_cast<std::uint32_t>(frame.chunk),
-          frame.first,
-          static_cast<std::uint32_t>(frame.count),
-          static_cast<std::uint32_t>(payload.size()),
-          payload_checksum(pieces)};
 }
 
 // ---- receiving
@@ -111,7 +92,7 @@ int AllgatherSession::slowest() const {
   int slowest = -1;
   std::int64_t least = 0;
   for (int i = 0; i < members(); ++i) {
-    if (i == self_ || peers_[i].lost) continue;
+    if (i == self_ || lost(i)) continue;
     const std::int64_t owes = contributes(i) ? chunks_ - peers_[i].taken : 0;
     const std::int64_t leaves = contributes(self_) ? chunks_ - peers_[i].sent : 0;
     const std::int64_t behind = owes > 0 ? chunks_ + owes : leaves;
@@ -120,32 +101,22 @@ int AllgatherSession::slowest() const {
   return slowest;
 }
 
-std::optional<Work> AllgatherSession::admit(int peer, const FrameHeader& header) {
-  if (failure_ || peers_[peer].lost) return std::nullopt;
-  Peer& p = peers_[peer];
-  const FrameRef due = frame_at(self_, peer, p.taken);
-  const bool expected =
-      !received_all(peer, FrameKind::kContribution) && header.kind == due.kind &&
-      header.codec == plan_.codec && header.part == static_cast<std::uint32_t>(due.part) &&
-      header.first == due.first && header.chunk == due.chunk && header.count == due.count;
-  if (!expected) {
-    fail({ReduceFailure::kBadFrame, peer,
-          to_string(plan_.members[peer].replica) + " sent chunk " + std::to_string(header.chunk) +
-              " of part " + std::to_string(header.part) + ", which was not its turn"});
-    return std::nullopt;
-  }
-  ++p.taken;
+std::optional<FrameRef> AllgatherSession::due(int peer, FrameKind) const {
+  return frame_at(self_, peer, peers_[peer].taken);
+}
+
+std::optional<Work> AllgatherSession::take(int peer, const FrameRef& frame) {
+  ++peers_[peer].taken;
   Work work;
   work.peer = work.part = peer;
-  work.header = header;
-  work.chunk = due.chunk;
-  work.first = due.first;
-  work.count = due.count;
+  work.chunk = frame.chunk;
+  work.first = frame.first;
+  work.count = frame.count;
   return work;
 }
 
-std::optional<Work> AllgatherSession::local_work() {
-  if (failure_ || begun_ == chunks_ || arrived_[begun_] < due_) return std::nullopt;
+std::optional<Work> AllgatherSession::take_local() {
+  if (begun_ == chunks_ || arrived_[begun_] < due_) return std::nullopt;
   const FrameRef place = frame_at(self_, self_, begun_++);
   Work work;
   work.part = self_;
@@ -156,8 +127,7 @@ std::optional<Work> AllgatherSession::local_work() {
   return work;
 }
 
-void AllgatherSession::finish(const Work& work, const WorkResult& result) {
-  if (!result.status.ok()) return fail(failure_of(plan_, work, result.status.error()));
+void AllgatherSession::settle(const Work& work, const WorkResult& result) {
   if (!work.last) {
     ++arrived_[work.chunk];
     return;
@@ -205,44 +175,7 @@ Status AllgatherSession::average(const Work& work) const {
   if (Status s = sparse2_mean(terms, out); !s.ok()) {
     return Error{Code::kInternal, "the own encoding: " + s.error().message};
   }
-  const bool finite = std::ranges::all_of(out, [](float v) { return std::isfinite(v); });
-  return finite ? Status() : Error{Code::kInternal, "the average overflows fp32"};
-}
-
-// ---- ends
-
-void AllgatherSession::peer_lost(int peer, const std::string& detail) {
-  if (peer == self_ || peers_[peer].lost) return;
-  peers_[peer].lost = true;
-  if (!received_all(peer, FrameKind::kContribution)) {
-    fail({ReduceFailure::kPeerLost, peer, detail});
-  }
-}
-
-void AllgatherSession::fail(SessionFailure failure) {
-  if (!failure_) failure_ = std::move(failure);
-}
-
-SessionState AllgatherSession::state() const {
-  if (failure_) return SessionState::kBroken;
-  if (averaged_ < chunks_) return SessionState::kRunning;
-  for (int i = 0; i < members(); ++i) {
-    if (!peers_[i].lost && !sent_all(i, FrameKind::kContribution)) return SessionState::kRunning;
-  }
-  return SessionState::kDone;
-}
-
-const SessionFailure& AllgatherSession::failure() const {
-  SHOAL_CHECK(failure_.has_value());
-  return *failure_;
-}
-
-Digest AllgatherSession::digest() const {
-  SHOAL_CHECK(state() == SessionState::kDone);
-  Digester all;
-  all.add(plan_.value_count);
-  for (const std::uint64_t checksum : checksums_) all.add(checksum);
-  return all.finish();
+  return all_finite(out) ? Status() : Error{Code::kInternal, "the average overflows fp32"};
 }
 
 }  // namespace shoal::outer_opt

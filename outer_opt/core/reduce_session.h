@@ -1,7 +1,9 @@
-// What the sessions of all topologies share: the words between a session and its driver, and the
-// checks of a plan's members. A session is one attempt at one member, without I/O.
+// One attempt of a reduce at one member, without I/O: what the sessions of all topologies are to
+// their driver, and what they share. make_session() (make_session.h) makes the one that a plan
+// names.
 //
-// Nothing is queued: the driver pulls frames to send when a stream can take one, and offers a
+// Streams: dials(a, b) says that a opens a stream to b. Contributions go along it, averages come
+// back. Nothing is queued: the driver pulls frames to send when a stream can take one, and offers a
 // received frame until it is admitted, which is its back-pressure on the stream. Work on tensors is
 // separate from the decisions: a session's admit(), local_work(), finish() and the rest are to be
 // serialised by the driver (one lock); run() and encode() take no part in that and may run in
@@ -18,6 +20,13 @@
 namespace shoal::outer_opt {
 
 enum class SessionState { kRunning, kDone, kBroken };
+
+// What a member puts in, nothing with a weight of 0: its pseudo-gradient, or with sparse2 the
+// encoding of it (ErrorFeedback::encode).
+struct ReduceInput {
+  std::span<const float> pseudo_gradient;
+  std::span<const std::byte> encoded;
+};
 
 // An outgoing frame; valid until the session ends.
 struct FrameRef {
@@ -40,9 +49,9 @@ struct Work {
   std::int64_t chunk = 0, first = 0, count = 0;
   std::array<Term, 2> terms;  // butterfly: contributions to add, in order
   int term_count = 0;
-  bool fresh = false;  // butterfly: nothing was added to this chunk before
+  bool fresh = false;  // nothing was added to this chunk before
   bool last = false;   // the sum is complete: divide, encode, decode
-  float inverse = 0;   // butterfly: 1 / sum of the weights, with `last`
+  float inverse = 0;   // 1 / sum of the weights, with `last`
 };
 
 struct WorkResult {
@@ -57,6 +66,90 @@ struct SessionFailure {
   std::string detail;
 };
 
+class ReduceSession {
+ public:
+  virtual ~ReduceSession() = default;
+  ReduceSession(const ReduceSession&) = delete;
+  ReduceSession& operator=(const ReduceSession&) = delete;
+
+  int self() const { return self_; }
+  int members() const { return static_cast<int>(plan_.members.size()); }
+  const ReducePlan& plan() const { return plan_; }
+  virtual bool dials(int from, int to) const = 0;
+  // The attempt goes on without `peer`, whatever it had not sent.
+  virtual bool can_spare(int peer) const = 0;
+
+  // ---- sending ----
+  // The next frame for `peer`, if there is one now; it counts as sent.
+  std::optional<FrameRef> next_frame(int peer, FrameKind kind);
+  // True when next_frame(peer, kind) will never again return one.
+  virtual bool sent_all(int peer, FrameKind kind) const = 0;
+  // The payload where it lies already, or empty: then encode() it. Both may run in parallel.
+  virtual std::span<const std::byte> resident(const FrameRef& frame) const = 0;
+  std::size_t payload_size(const FrameRef& frame) const;
+  virtual void encode(const FrameRef& frame, std::span<std::byte> out) const;
+  FrameHeader header(const FrameRef& frame, std::span<const std::byte> payload) const;
+
+  // ---- receiving ----
+  virtual bool received_all(int peer, FrameKind kind) const = 0;
+  // The live member that is furthest behind with what it owes us, else with what it has not taken
+  // from us; -1: nobody is behind.
+  virtual int slowest() const = 0;
+  // nullopt: not now, offer it again after the next finish(). An error breaks the session.
+  std::optional<Work> admit(int peer, const FrameHeader& header);
+  // Arithmetic that needs no frame. To be asked at the start, after finish() and after peer_lost().
+  std::optional<Work> local_work();
+  virtual WorkResult run(const Work& work, Pieces payload) = 0;
+  void finish(const Work& work, const WorkResult& result);
+
+  // ---- ends ----
+  void peer_lost(int peer, const std::string& detail);
+  void fail(SessionFailure failure);  // the first failure counts
+  // Done: everything averaged is here, and all frames for live peers are taken.
+  SessionState state() const;
+  const SessionFailure& failure() const;  // requires kBroken
+  // Over the checksums of all averaged chunks in order; equal on two members exactly when the
+  // averages are (up to collisions), provided that they use the same frame_values. Requires kDone.
+  Digest digest() const;
+
+ protected:
+  // check_plan_members() must hold.
+  ReduceSession(const ReducePlan& plan, ReplicaId self, std::int64_t frame_values,
+                std::span<float> average);
+
+  bool contributes(int member) const { return plan_.members[member].weight > 0; }
+  bool lost(int peer) const { return lost_[peer]; }
+  std::span<float> values(std::int64_t first, std::int64_t count) const;
+  // Of averaged values; with fp32 they are the payload.
+  std::uint64_t values_checksum(std::span<const float> values, std::uint64_t payload) const;
+  // Makes a whole sum the average: divides it and passes it through the codec, so that the owner
+  // has what the others will have. `encoded` is where the payload goes, empty with fp32.
+  Status seal_average(std::span<float> sum, float inverse, std::span<std::byte> encoded,
+                      WorkResult& result) const;
+
+  // What a topology decides. The session is unbroken and the peer live in all of them.
+  virtual std::optional<FrameRef> pull(int peer, FrameKind kind) = 0;       // !sent_all(peer, kind)
+  virtual std::optional<FrameRef> due(int peer, FrameKind kind) const = 0;  // !received_all(…)
+  virtual std::optional<Work> take(int peer, const FrameRef& frame) = 0;    // the due frame is here
+  virtual std::optional<Work> take_local() = 0;
+  virtual void settle(const Work& work, const WorkResult& result) = 0;  // it went well
+  virtual void forget(int) {}                                           // a peer was lost just now
+  virtual bool complete() const = 0;  // everything averaged is here
+  // Of a payload that is resident, when it is known without another look.
+  virtual std::optional<std::uint64_t> known_checksum(const FrameRef&) const { return {}; }
+
+  const ReducePlan plan_;
+  const int self_;
+  const std::int64_t frame_values_;
+  const std::span<float> average_;
+  const std::vector<double> share_;       // weight / largest weight, per member
+  std::vector<std::uint64_t> checksums_;  // of the values of each averaged chunk, parts in order
+
+ private:
+  std::vector<bool> lost_;
+  std::optional<SessionFailure> failure_;
+};
+
 // A refusal of a plan: kValidation with the name of the field.
 Error refused_plan(std::string field, std::string message);
 
@@ -64,13 +157,18 @@ Error refused_plan(std::string field, std::string message);
 Status check_plan_members(const ReducePlan& plan, ReplicaId self, std::int64_t frame_values,
                           std::size_t average_count);
 
+// For topologies that sum: a dense codec, parts without gaps, a pseudo-gradient of the right length
+// from whoever has a weight.
+Status check_dense_plan(const ReducePlan& plan, ReplicaId self, const ReduceInput& input);
+
+bool all_finite(std::span<const float> values);
+
 // The member of a plan that check_plan_members() accepted.
 int index_of(const ReducePlan& plan, ReplicaId self);
 
-// weight / largest weight per member, so that equal weights are exactly 1; zeros without any.
-std::vector<double> weight_shares(const ReducePlan& plan);
-
-// The failure that a work's error is.
-SessionFailure failure_of(const ReducePlan& plan, const Work& work, const Error& error);
+// Of a part that is cut into frames.
+std::int64_t chunks_of(const ReduceMember& owner, std::int64_t frame_values);
+FrameRef frame_of_part(const ReducePlan& plan, std::int64_t frame_values, FrameKind kind, int peer,
+                       int part, std::int64_t chunk);
 
 }  // namespace shoal::outer_opt

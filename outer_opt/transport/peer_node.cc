@@ -15,6 +15,7 @@
 #include <grpcpp/server_posix.h>
 
 #include "base/check.h"
+#include "outer_opt/core/make_session.h"
 #include "outer_opt/transport/reduce_call.h"
 #include "outer_opt/transport/reduce_streams.h"
 #include "outer_opt/transport/state_transfer.h"
@@ -62,9 +63,8 @@ class PeerNodeImpl final : public PeerNode, public StreamKeeper {
   Result<int> listen_over_line();
   void listen_locally();
   std::string address() const override { return address_; }
-  ReduceResult reduce(const ReducePlan& plan, ReplicaId self,
-                      std::span<const float> pseudo_gradient, std::span<float> average,
-                      std::stop_token stop) override;
+  ReduceResult reduce(const ReducePlan& plan, ReplicaId self, const ReduceInput& input,
+                      std::span<float> average, std::stop_token stop) override;
   void set_donor(Donor donor) override;
   Status fetch_state(const std::string& address, ReplicaId donor, const RoundKey& key,
                      StateSink& sink, std::stop_token stop) override;
@@ -283,20 +283,19 @@ void PeerNodeImpl::keep_channels(const ReducePlan& plan, bool ok) {
   for (const auto& [address, known] : dropped) channels_.erase(address);
 }
 
-ReduceResult PeerNodeImpl::reduce(const ReducePlan& plan, ReplicaId self,
-                                  std::span<const float> pseudo_gradient, std::span<float> average,
-                                  std::stop_token stop) {
-  const Status fits = ButterflySession::check(plan, self, options_.frame_values,
-                                              pseudo_gradient.size(), average.size());
-  if (!fits.ok()) return failed(ReduceFailure::kPlanMismatch, {}, to_string(fits.error()));
-  for (const ReduceMember& member : plan.members) {
-    if (member.part_count > 0 && member.replica != self && member.address.empty()) {
+ReduceResult PeerNodeImpl::reduce(const ReducePlan& plan, ReplicaId self, const ReduceInput& input,
+                                  std::span<float> average, std::stop_token stop) {
+  auto made = make_session(plan, self, options_.frame_values, input, average);
+  if (!made.ok()) return failed(ReduceFailure::kPlanMismatch, {}, to_string(made.error()));
+  std::unique_ptr<ReduceSession> session = std::move(made).value();
+  for (int peer = 0; peer < session->members(); ++peer) {
+    const ReduceMember& member = plan.members[peer];
+    if (session->dials(session->self(), peer) && member.address.empty()) {
       return failed(ReduceFailure::kPlanMismatch, member.replica,
-                    to_string(member.replica) + " owns a part but has no address");
+                    to_string(member.replica) + " is to be dialled but has no address");
     }
   }
-  const auto call =
-      std::make_shared<ReduceCall>(plan, self, options_.frame_values, pseudo_gradient, average);
+  const auto call = std::make_shared<ReduceCall>(std::move(session), options_.frame_values);
   std::vector<AcceptedStream*> waiting;
   const AttemptKey key{plan.key, plan.attempt};
   if (!begin(key, call, waiting)) {
@@ -313,9 +312,9 @@ ReduceResult PeerNodeImpl::reduce(const ReducePlan& plan, ReplicaId self,
 
 ReduceResult PeerNodeImpl::run(const ReducePlan& plan, ReplicaId self,
                                const std::shared_ptr<ReduceCall>& call, std::stop_token stop) {
-  const ButterflySession& session = call->session();
+  const ReduceSession& session = call->session();
   for (int peer = 0; peer < session.members(); ++peer) {
-    if (peer == session.self() || !session.owns(peer)) continue;
+    if (!session.dials(session.self(), peer)) continue;
     dial_stream(call, peer, self, {plan.key, plan.attempt}, channel_to(plan.members[peer].address),
                 plan.time_limit);
   }

@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "outer_opt/core/round.h"
+#include "outer_opt/core/reduce_session.h"
 
 namespace grpc {
 class Service;
@@ -83,13 +83,11 @@ class PeerNode {
 
   virtual std::string address() const = 0;  // advertise_host:port
 
-  // Takes part in `plan` as `self`. `pseudo_gradient` and `average` have plan.value_count values;
-  // the first must not change meanwhile, the second is complete and the same on every member on
-  // success. A member with weight 0 passes an empty pseudo_gradient. Ends early when `stop` is
-  // requested.
-  virtual ReduceResult reduce(const ReducePlan& plan, ReplicaId self,
-                              std::span<const float> pseudo_gradient, std::span<float> average,
-                              std::stop_token stop) = 0;
+  // Takes part in `plan` as `self`. `input` must not change meanwhile; `average` has
+  // plan.value_count values, and is complete and the same on every member on success. Ends early
+  // when `stop` is requested.
+  virtual ReduceResult reduce(const ReducePlan& plan, ReplicaId self, const ReduceInput& input,
+                              std::span<float> average, std::stop_token stop) = 0;
 
   virtual void set_donor(Donor donor) = 0;
 

@@ -52,7 +52,7 @@ using Address = std::array<char, 64>;
   ReducePlan p = plan(survivor.data(), node->address());
   const std::vector<float> input(kValues, 1.0f);
   std::vector<float> average(kValues);
-  for (;; ++p.key.round) node->reduce(p, kVictim, input, average, {});
+  for (;; ++p.key.round) node->reduce(p, kVictim, {input, {}}, average, {});
 }
 
 struct Victim {
@@ -96,7 +96,7 @@ class PeerProcess : public testing::Test {
     ReducePlan p = plan(node->address(), victim.meet(node->address()));
     const std::vector<float> input(kValues, 2.0f);
     std::vector<float> average(kValues);
-    const auto round = [&] { return node->reduce(p, kSurvivor, input, average, {}); };
+    const auto round = [&] { return node->reduce(p, kSurvivor, {input, {}}, average, {}); };
     for (int i = 0; i < 2; ++i, ++p.key.round) ASSERT_TRUE(round().ok);
     EXPECT_EQ(average[7], 1.5f);
     auto third = std::async(std::launch::async, round);

@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "base/check.h"
-#include "outer_opt/core/codec.h"
 
 namespace shoal::outer_opt {
 namespace {
@@ -24,15 +23,15 @@ double seconds_since(Clock::time_point then) {
 
 }  // namespace
 
-ReduceCall::ReduceCall(const ReducePlan& plan, ReplicaId self, std::int64_t frame_values,
-                       std::span<const float> pseudo_gradient, std::span<float> average)
-    : patience_s_(kSilence + static_cast<double>(codec(plan.codec).encoded_size(frame_values)) /
+ReduceCall::ReduceCall(std::unique_ptr<ReduceSession> session, std::int64_t frame_values)
+    : patience_s_(kSilence + static_cast<double>(encoded_size(
+                                 session->plan().codec, static_cast<std::size_t>(frame_values))) /
                                  kSlowBytesPerSecond),
-      session_(plan, self, frame_values, pseudo_gradient, average),
-      news_(plan.members.size()) {}
+      session_(std::move(session)),
+      news_(session_->plan().members.size()) {}
 
 int ReduceCall::member(ReplicaId replica) const {
-  const auto& members = session_.plan().members;
+  const auto& members = session_->plan().members;
   for (std::size_t i = 0; i < members.size(); ++i) {
     if (members[i].replica == replica) return static_cast<int>(i);
   }
@@ -89,20 +88,20 @@ bool ReduceCall::step(Lock& lock) {
 }
 
 bool ReduceCall::do_local_work(Lock& lock) {
-  const auto work = session_.local_work();
+  const auto work = session_->local_work();
   if (!work) return false;
   ++working_;
   lock.unlock();
-  const WorkResult result = session_.run(*work, {});
+  const WorkResult result = session_->run(*work, {});
   lock.lock();
   --working_;
-  session_.finish(*work, result);
+  session_->finish(*work, result);
   return true;
 }
 
 bool ReduceCall::take_pending(Lock& lock, Link* link) {
   if (!link->pending) return false;
-  const auto work = session_.admit(link->peer, link->pending->header);
+  const auto work = session_->admit(link->peer, link->pending->header);
   if (!work) return over();  // a frame that breaks the session is news, too
   const Link::Frame frame = std::move(*link->pending);
   link->pending.reset();
@@ -113,17 +112,17 @@ bool ReduceCall::take_pending(Lock& lock, Link* link) {
   lock.unlock();
   link->start_read();  // the next frame travels while this one is worked on
   const auto pieces = frame.message.pieces(kFrameHeaderSize);
-  const WorkResult result = session_.run(*work, pieces);
+  const WorkResult result = session_->run(*work, pieces);
   lock.lock();
   --working_;
   --link->starting;
-  session_.finish(*work, result);
+  session_->finish(*work, result);
   return true;
 }
 
 bool ReduceCall::send_next(Lock& lock, Link* link) {
   if (link->writing || link->writes_ended || link->broken) return false;
-  const auto frame = session_.next_frame(link->peer, link->sends());
+  const auto frame = session_->next_frame(link->peer, link->sends());
   if (!frame) return false;
   link->writing = true;
   ++link->starting;
@@ -137,19 +136,19 @@ bool ReduceCall::send_next(Lock& lock, Link* link) {
 }
 
 grpc::ByteBuffer ReduceCall::build(const FrameRef& frame) {
-  const auto resident = session_.resident(frame);
+  const auto resident = session_->resident(frame);
   if (!resident.empty()) {
-    const auto header = encode_header(session_.header(frame, resident));
+    const auto header = encode_header(session_->header(frame, resident));
     const grpc::Slice slices[] = {grpc::Slice(header.data(), header.size()),
                                   lender_.lend(resident)};
     return grpc::ByteBuffer(slices, 2);
   }
-  grpc_slice raw = grpc_slice_malloc(kFrameHeaderSize + session_.payload_size(frame));
+  grpc_slice raw = grpc_slice_malloc(kFrameHeaderSize + session_->payload_size(frame));
   const auto bytes =
       std::as_writable_bytes(std::span(GRPC_SLICE_START_PTR(raw), GRPC_SLICE_LENGTH(raw)));
   const auto payload = bytes.subspan(kFrameHeaderSize);
-  session_.encode(frame, payload);
-  const auto header = encode_header(session_.header(frame, payload));
+  session_->encode(frame, payload);
+  const auto header = encode_header(session_->header(frame, payload));
   std::memcpy(bytes.data(), header.data(), header.size());
   const grpc::Slice slice(raw, grpc::Slice::STEAL_REF);
   return grpc::ByteBuffer(&slice, 1);
@@ -160,7 +159,7 @@ grpc::ByteBuffer ReduceCall::build(const FrameRef& frame) {
 bool ReduceCall::settle(Lock& lock, Link* link) {
   const bool give_up = over() || link->broken;
   if (link->dialled && !give_up && !link->writing && !link->writes_ended &&
-      session_.sent_all(link->peer, link->sends())) {
+      session_->sent_all(link->peer, link->sends())) {
     link->writes_ended = link->writing = true;
     ++link->starting;
     lock.unlock();
@@ -195,7 +194,7 @@ bool ReduceCall::may_finish(const Link* link) const {
     return ended && !link->reading;
   }
   if (over() || link->broken) return true;
-  return link->read_ended && session_.sent_all(link->peer, link->sends());
+  return link->read_ended && session_->sent_all(link->peer, link->sends());
 }
 
 StreamEnd ReduceCall::end_of(const Link* link) const {
@@ -207,10 +206,10 @@ StreamEnd ReduceCall::end_of(const Link* link) const {
 StreamEnd ReduceCall::failed_end() const {
   StreamEnd end;
   end.detail = "the attempt is over here";
-  if (session_.state() != SessionState::kBroken) return end;
-  const SessionFailure& failure = session_.failure();
+  if (session_->state() != SessionState::kBroken) return end;
+  const SessionFailure& failure = session_->failure();
   end.detail = failure.detail;
-  if (failure.peer >= 0) end.lost = session_.plan().members[failure.peer].replica;
+  if (failure.peer >= 0) end.lost = session_->plan().members[failure.peer].replica;
   return end;
 }
 
@@ -247,10 +246,10 @@ void ReduceCall::on_read(Link* link, bool ok, const grpc::ByteBuffer& message) {
     if (ok) received_ += static_cast<std::int64_t>(message.Length() + kFramingSize);
     if (!ok) {
       link->read_ended = true;
-      if (!session_.received_all(link->peer, link->receives())) link->broken = true;
+      if (!session_->received_all(link->peer, link->receives())) link->broken = true;
     } else if (bad) {
-      const std::string name = to_string(session_.plan().members[link->peer].replica);
-      session_.fail({ReduceFailure::kBadFrame, link->peer, name + ": " + bad->message});
+      const std::string name = to_string(session_->plan().members[link->peer].replica);
+      session_->fail({ReduceFailure::kBadFrame, link->peer, name + ": " + bad->message});
     } else {
       link->pending = std::move(frame);
     }
@@ -274,14 +273,14 @@ void ReduceCall::on_closed(Link* link, const StreamEnd& end) {
     const Lock lock(mutex_);
     std::erase(links_, link);
     const int peer = link->peer;
-    const bool gave = session_.received_all(peer, link->receives());
-    const std::string name = to_string(session_.plan().members[peer].replica);
-    if (over() || session_.state() == SessionState::kDone) {
+    const bool gave = session_->received_all(peer, link->receives());
+    const std::string name = to_string(session_->plan().members[peer].replica);
+    if (over() || session_->state() == SessionState::kDone) {
       // We know the end already; what the others say of it is no news.
     } else if (!link->dialled) {
-      const bool whole = gave && session_.sent_all(peer, FrameKind::kAverage) && !link->broken;
-      if (!whole && find(peer, true) == nullptr) lost(peer, name + " broke off its stream");
-      if (!whole && find(peer, true) != nullptr) gave_up(peer);
+      const bool whole = gave && session_->sent_all(peer, FrameKind::kAverage) && !link->broken;
+      if (!whole && !hears_of(peer)) lost(peer, name + " broke off its stream");
+      if (!whole && hears_of(peer)) gave_up(peer);
     } else if (end.given_up && !end.lost) {
       gave_up(peer);
     } else if (!end.ok || !gave) {
@@ -293,46 +292,55 @@ void ReduceCall::on_closed(Link* link, const StreamEnd& end) {
   drive();
 }
 
+// Whether another stream may yet say why `peer` went: one that we dialled, because only those bring
+// reasons; where everybody is dialled, its own.
+bool ReduceCall::hears_of(int peer) const {
+  if (find(peer, true) != nullptr) return true;
+  const bool dialled = session_->dials(session_->self(), peer);
+  return !dialled && !session_->can_spare(peer) &&
+         std::ranges::any_of(links_, [](const Link* link) { return link->dialled; });
+}
+
 void ReduceCall::gave_up(int peer) {
   if (!news_[peer].broke) news_[peer].broke = Clock::now();
 }
 
-void ReduceCall::lost(int peer, const std::string& detail) { session_.peer_lost(peer, detail); }
+void ReduceCall::lost(int peer, const std::string& detail) { session_->peer_lost(peer, detail); }
 
 // The peer says whose fault its end is: the attempt cannot be completed, and that member is to
 // blame.
 void ReduceCall::fail_by_name(ReplicaId replica, int peer, const std::string& detail) {
   const int culprit = member(replica);
-  if (culprit < 0 || culprit == session_.self()) return lost(peer, detail);
-  session_.fail({ReduceFailure::kPeerLost, culprit, detail});
+  if (culprit < 0 || culprit == session_->self()) return lost(peer, detail);
+  session_->fail({ReduceFailure::kPeerLost, culprit, detail});
 }
 
 // ---- the watch
 
 bool ReduceCall::all_ended() const {
-  const bool ended = over() || session_.state() == SessionState::kDone;
+  const bool ended = over() || session_->state() == SessionState::kDone;
   return ended && links_.empty() && working_ == 0;
 }
 
 // Of the peers that gave up without a word, the first: it may have made the others give up.
 void ReduceCall::believe_the_first() {
   int first = -1;
-  for (int peer = 0; peer < session_.members(); ++peer) {
+  for (int peer = 0; peer < session_->members(); ++peer) {
     const auto& broke = news_[peer].broke;
     if (broke && (first < 0 || *broke < *news_[first].broke)) first = peer;
   }
   if (first < 0 || Clock::now() - *news_[first].broke < kBelieve) return;
-  lost(first, to_string(session_.plan().members[first].replica) + " broke off its stream");
+  lost(first, to_string(session_->plan().members[first].replica) + " broke off its stream");
   news_[first].broke.reset();
 }
 
 void ReduceCall::look_for_silent_peers(Duration time_limit) {
-  const ButterflySession& s = session_;
+  const ReduceSession& s = *session_;
   believe_the_first();
   for (int peer = 0; peer < s.members(); ++peer) {
     if (peer == s.self()) continue;
     const std::string name = to_string(s.plan().members[peer].replica);
-    if (!s.owns(s.self())) continue;  // nobody dials us
+    if (!s.dials(peer, s.self())) continue;
     if (!news_[peer].seen && seconds_since(started_) > time_limit.seconds() / 2) {
       lost(peer, name + " did not come within half the time limit");
     }
@@ -347,7 +355,7 @@ void ReduceCall::watch(Duration time_limit, std::stop_token stop) {
   const std::stop_callback on_stop(stop, [this] {
     {
       const Lock lock(mutex_);
-      cancelled_ = session_.state() == SessionState::kRunning;
+      cancelled_ = session_->state() == SessionState::kRunning;
       stopped_ = true;
     }
     drive();
@@ -358,11 +366,11 @@ void ReduceCall::watch(Duration time_limit, std::stop_token stop) {
     if (over()) continue;
     look_for_silent_peers(time_limit);
     if (seconds_since(started_) > time_limit.seconds()) {
-      const int slowest = session_.slowest();
-      if (session_.state() == SessionState::kDone)
+      const int slowest = session_->slowest();
+      if (session_->state() == SessionState::kDone)
         stopped_ = true;  // only the others are not
       else
-        session_.fail({ReduceFailure::kTimeLimit, slowest, "the time limit passed"});
+        session_->fail({ReduceFailure::kTimeLimit, slowest, "the time limit passed"});
     }
     lock.unlock();
     drive();
@@ -378,8 +386,8 @@ void ReduceCall::wait_returned() {
 
 std::optional<SessionFailure> ReduceCall::failure() {
   const Lock lock(mutex_);
-  if (session_.state() != SessionState::kBroken) return std::nullopt;
-  return session_.failure();
+  if (session_->state() != SessionState::kBroken) return std::nullopt;
+  return session_->failure();
 }
 
 bool ReduceCall::cancelled() {
@@ -395,7 +403,7 @@ ReduceStats ReduceCall::stats() {
 
 Digest ReduceCall::digest() {
   const Lock lock(mutex_);
-  return session_.digest();
+  return session_->digest();
 }
 
 }  // namespace shoal::outer_opt

@@ -1,4 +1,4 @@
-// One attempt at one member: drives a ButterflySession over its streams. Every callback of gRPC
+// One attempt at one member: drives a ReduceSession over its streams. Every callback of gRPC
 // ends in drive(), which takes one step after another under the lock (admit a frame, do arithmetic,
 // pull a frame to send, end a stream) and leaves the lock for the arithmetic and for the calls into
 // gRPC, so several callbacks work at the same time. The thread that called reduce() only watches
@@ -21,7 +21,7 @@
 
 #include <grpcpp/support/byte_buffer.h>
 
-#include "outer_opt/core/butterfly_session.h"
+#include "outer_opt/core/reduce_session.h"
 #include "outer_opt/transport/peer_node.h"
 #include "wire/slices.h"
 
@@ -79,10 +79,9 @@ class Link {
 
 class ReduceCall : public std::enable_shared_from_this<ReduceCall> {
  public:
-  ReduceCall(const ReducePlan& plan, ReplicaId self, std::int64_t frame_values,
-             std::span<const float> pseudo_gradient, std::span<float> average);
+  ReduceCall(std::unique_ptr<ReduceSession> session, std::int64_t frame_values);
 
-  const ButterflySession& session() const { return session_; }
+  const ReduceSession& session() const { return *session_; }
   int member(ReplicaId replica) const;  // -1: not a member
 
   // Takes a link in; its `call`, `peer` and `dialled` are set. Refused (false) when the attempt is
@@ -123,10 +122,11 @@ class ReduceCall : public std::enable_shared_from_this<ReduceCall> {
   StreamEnd failed_end() const;
   grpc::ByteBuffer build(const FrameRef& frame);
   void lost(int peer, const std::string& detail);
+  bool hears_of(int peer) const;
   void gave_up(int peer);
   void believe_the_first();
   void fail_by_name(ReplicaId replica, int peer, const std::string& detail);
-  bool over() const { return stopped_ || session_.state() == SessionState::kBroken; }
+  bool over() const { return stopped_ || session_->state() == SessionState::kBroken; }
   bool all_ended() const;
   void look_for_silent_peers(Duration time_limit);
   Link* find(int peer, bool dialled) const;
@@ -136,7 +136,7 @@ class ReduceCall : public std::enable_shared_from_this<ReduceCall> {
   wire::Lender lender_;
   std::mutex mutex_;
   std::condition_variable changed_;
-  ButterflySession session_;
+  const std::unique_ptr<ReduceSession> session_;
   std::vector<Link*> links_;
   struct PeerNews {
     bool seen = false;  // it has opened its stream
@@ -144,7 +144,7 @@ class ReduceCall : public std::enable_shared_from_this<ReduceCall> {
         broke;  // a stream of it ended early; it is not called lost yet
   };
   std::vector<PeerNews> news_;
-  int working_ = 0;                       // threads in session_.run()
+  int working_ = 0;                       // threads in session_->run()
   std::int64_t sent_ = 0, received_ = 0;  // bytes
   std::optional<Clock::time_point> ended_;
   bool stopped_ = false;  // cancelled by the caller, or the time is up

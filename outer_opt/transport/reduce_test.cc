@@ -9,6 +9,7 @@
 
 #include "base/prng.h"
 #include "outer_opt/core/codec.h"
+#include "outer_opt/core/sparse2.h"
 #include "outer_opt/transport/peer_node.h"
 #include "wire/emulated_line.h"
 #include "wire/socket_counter.h"
@@ -16,15 +17,21 @@
 namespace shoal::outer_opt {
 namespace {
 
-constexpr std::int64_t kFrame = 512;
+constexpr std::int64_t kFrame = 512, kSparseFrame = 4096;
 
-std::unique_ptr<PeerNode> start_node(bool local_sockets = true, const char* link = nullptr) {
+// What the nodes of a swarm have in common.
+struct NodeKind {
+  bool local_sockets = true;
+  const char* link = nullptr;  // an emulated line
+};
+
+std::unique_ptr<PeerNode> start_node(std::int64_t frame_values = kFrame, NodeKind kind = {}) {
   PeerNodeOptions options;
-  if (link != nullptr) {
-    options.line = std::make_shared<wire::EmulatedLine>(wire::parse_link(link).value());
+  if (kind.link != nullptr) {
+    options.line = std::make_shared<wire::EmulatedLine>(wire::parse_link(kind.link).value());
   }
-  options.local_sockets = local_sockets;
-  options.frame_values = kFrame;
+  options.local_sockets = kind.local_sockets;
+  options.frame_values = frame_values;
   auto node = PeerNode::start(options);
   EXPECT_TRUE(node.ok());
   return std::move(node).value();
@@ -32,32 +39,36 @@ std::unique_ptr<PeerNode> start_node(bool local_sockets = true, const char* link
 
 struct Swarm {
   explicit Swarm(std::size_t n, std::int64_t values, CodecKind codec,
-                 std::vector<double> shares = {}, bool local_sockets = true,
-                 const char* link = nullptr) {
+                 std::vector<double> shares = {}, Topology topology = Topology::kButterfly,
+                 NodeKind kind = {}) {
     Prng prng(11);
     plan.key = {JobId(1), 0, 3};
     plan.attempt = 1;
+    plan.topology = topology;
     plan.codec = codec;
     plan.value_count = values;
     plan.time_limit = seconds(30);
     for (std::size_t i = 0; i < n; ++i) {
-      nodes.push_back(start_node(local_sockets, link));
+      nodes.push_back(start_node(codec == CodecKind::kSparse2 ? kSparseFrame : kFrame, kind));
       plan.members.push_back(
           {ReplicaId(i + 1), nodes[i]->address(), 100.0 + static_cast<double>(i), 1});
       inputs.emplace_back(values);
       for (float& v : inputs[i]) v = static_cast<float>(prng.normal());
+      if (codec == CodecKind::kSparse2) {
+        encoded.emplace_back(sparse2_size(inputs[i].size()));
+        sparse2_encode(inputs[i], encoded[i]);
+      }
     }
     averages.assign(n, std::vector<float>(values, NAN));
     if (shares.empty()) shares.assign(n, 1);
-    assign_parts(plan, shares);
+    if (topology != Topology::kAllgather) assign_parts(plan, shares);
   }
 
   ReduceResult reduce(std::size_t i, std::stop_token stop = {}) {
-    const bool contributes = plan.members[i].weight > 0;
-    return nodes[i]->reduce(
-        plan, plan.members[i].replica,
-        contributes ? std::span<const float>(inputs[i]) : std::span<const float>(), averages[i],
-        stop);
+    ReduceInput input;
+    if (plan.members[i].weight > 0) input.pseudo_gradient = inputs[i];
+    if (plan.members[i].weight > 0 && !encoded.empty()) input.encoded = encoded[i];
+    return nodes[i]->reduce(plan, plan.members[i].replica, input, averages[i], stop);
   }
   std::future<ReduceResult> start(std::size_t i, std::stop_token stop = {}) {
     return std::async(std::launch::async, [this, i, stop] { return reduce(i, stop); });
@@ -73,6 +84,7 @@ struct Swarm {
   ReducePlan plan;
   std::vector<std::unique_ptr<PeerNode>> nodes;
   std::vector<std::vector<float>> inputs, averages;
+  std::vector<std::vector<std::byte>> encoded;  // sparse2
 };
 
 void expect_equal(const Swarm& swarm, const std::vector<ReduceResult>& results) {
@@ -103,6 +115,44 @@ TEST(Reduce, AllMembersGetTheSameBits) {
   }
 }
 
+TEST(Reduce, ARingGivesTheSameBits) {
+  for (const CodecKind codec : {CodecKind::kFp32, CodecKind::kInt8}) {
+    for (const std::size_t n : {1u, 2u, 3u, 5u}) {
+      Swarm swarm(n, 20'001, codec, {}, Topology::kRing);
+      if (n == 5) swarm.plan.members[2].weight = 0;
+      expect_equal(swarm, swarm.reduce_all());
+      double exact = 0, weights = 0;
+      for (std::size_t i = 0; i < n; ++i) {
+        exact += swarm.plan.members[i].weight * swarm.inputs[i][7];
+        weights += swarm.plan.members[i].weight;
+      }
+      const double hops = static_cast<double>(n), bound = outer_opt::codec(codec).error_bound();
+      EXPECT_NEAR(swarm.averages[0][7], exact / weights, 1e-6 + hops * 5 * bound);
+    }
+  }
+}
+
+TEST(Reduce, AnAllGatherGivesTheSameBits) {
+  for (const std::size_t n : {1u, 2u, 4u}) {
+    Swarm swarm(n, 20'001, CodecKind::kSparse2, {}, Topology::kAllgather);
+    if (n == 4) swarm.plan.members[2].weight = 0;
+    const auto results = swarm.reduce_all();
+    expect_equal(swarm, results);
+    std::size_t sent = 0;
+    for (const float value : swarm.averages[0]) sent += value != 0 ? 1 : 0;
+    EXPECT_GE(sent, 5 * 64u);
+  }
+}
+
+TEST(Reduce, ARingWithAStrangerInItSaysWho) {
+  Swarm swarm(3, 20'001, CodecKind::kInt8, {}, Topology::kRing);
+  swarm.plan.members[2].address.clear();
+  const ReduceResult result = swarm.reduce(1);
+  ASSERT_FALSE(result.ok);
+  EXPECT_EQ(result.error.failure, ReduceFailure::kPlanMismatch);
+  EXPECT_EQ(result.error.lost, swarm.plan.members[2].replica);
+}
+
 TEST(Reduce, ConnectionsServeRoundAfterRound) {
   Swarm swarm(3, 5000, CodecKind::kInt8);
   for (int round = 1; round <= 5; ++round) {
@@ -118,7 +168,7 @@ std::int64_t kernel_bytes(wire::SocketCounter& counter) {
 }
 
 TEST(Reduce, BytesAreThoseOfTheSocketsToHalfAPercent) {
-  Swarm swarm(2, 1'000'000, CodecKind::kFp32, {}, false);
+  Swarm swarm(2, 1'000'000, CodecKind::kFp32, {}, Topology::kButterfly, {.local_sockets = false});
   wire::SocketCounter counter(wire::port_of(swarm.nodes[0]->address()));
   const auto results = swarm.reduce_all();
   expect_equal(swarm, results);
@@ -152,8 +202,8 @@ TEST(Reduce, BytesOfOtherTrafficAreNotItsOwn) {
 // Three members, 400 KB each at 10 Mbit/s: each sends 4/3 of it, which takes 0.43 s.
 TEST(Reduce, OverALineItTakesWhatTheLineGives) {
   for (const bool local_sockets : {false, true}) {
-    Swarm swarm(3, 100'000, CodecKind::kFp32, {}, local_sockets,
-                "up=10mbit,down=10mbit,rtt=20ms,jitter=1ms");
+    Swarm swarm(3, 100'000, CodecKind::kFp32, {}, Topology::kButterfly,
+                {local_sockets, "up=10mbit,down=10mbit,rtt=20ms,jitter=1ms"});
     const auto results = swarm.reduce_all();
     expect_equal(swarm, results);
     EXPECT_GT(results[0].outcome.stats.reduce_s, 0.43);

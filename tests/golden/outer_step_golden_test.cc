@@ -14,8 +14,8 @@
 
 #include <gtest/gtest.h>
 
-#include "outer_opt/core/butterfly_session.h"
 #include "outer_opt/core/codec.h"
+#include "outer_opt/core/make_session.h"
 #include "outer_opt/core/nesterov.h"
 
 namespace shoal::outer_opt {
@@ -45,11 +45,11 @@ ReducePlan plan_of(CodecKind codec, RoundNumber round) {
   return plan;
 }
 
-void work_locally(ButterflySession& session) {
+void work_locally(ReduceSession& session) {
   while (const auto work = session.local_work()) session.finish(*work, session.run(*work, {}));
 }
 
-void send_all(ButterflySession& session, std::vector<std::deque<Frame>>& inboxes) {
+void send_all(ReduceSession& session, std::vector<std::deque<Frame>>& inboxes) {
   for (int peer = 0; peer < kMembers; ++peer) {
     for (const FrameKind kind : {FrameKind::kContribution, FrameKind::kAverage}) {
       while (const auto ref = session.next_frame(peer, kind)) {
@@ -68,7 +68,7 @@ void send_all(ButterflySession& session, std::vector<std::deque<Frame>>& inboxes
 }
 
 // Offers the oldest frame; one that has to wait goes to the back.
-void take_one(ButterflySession& session, std::deque<Frame>& inbox) {
+void take_one(ReduceSession& session, std::deque<Frame>& inbox) {
   if (inbox.empty()) return;
   Frame frame = std::move(inbox.front());
   inbox.pop_front();
@@ -80,11 +80,12 @@ void take_one(ButterflySession& session, std::deque<Frame>& inbox) {
 
 std::vector<float> reduce(const ReducePlan& plan, const std::vector<std::vector<float>>& inputs) {
   std::vector<std::vector<float>> averages(kMembers, std::vector<float>(kValues));
-  std::vector<std::unique_ptr<ButterflySession>> sessions;
+  std::vector<std::unique_ptr<ReduceSession>> sessions;
   std::vector<std::deque<Frame>> inboxes(kMembers);
   for (std::size_t i = 0; i < kMembers; ++i) {
-    sessions.push_back(std::make_unique<ButterflySession>(plan, plan.members[i].replica,
-                                                          kFrameValues, inputs[i], averages[i]));
+    auto session =
+        make_session(plan, plan.members[i].replica, kFrameValues, {inputs[i], {}}, averages[i]);
+    sessions.push_back(std::move(session).value());
   }
   for (int turn = 0; turn < 1000; ++turn) {
     const std::size_t i = static_cast<std::size_t>(turn) % kMembers;

@@ -1,4 +1,4 @@
-// A simulated trainer process: the real Participant and ButterflySession around a small vector. An
+// A simulated trainer process: the real Participant and ReduceSession around a small vector. An
 // inner step moves every value by a multiple of 1/256 that follows from the seed and the sequence's
 // number, so what a replica holds can be told from what it trained. Its agent starts, commands and
 // kills it.
@@ -18,7 +18,7 @@
 #include <vector>
 
 #include "agent/core/io.h"
-#include "outer_opt/core/butterfly_session.h"
+#include "outer_opt/core/make_session.h"
 #include "outer_opt/core/participant.h"
 #include "tests/sim/coordinator_process.h"
 #include "tests/sim/peers.h"
@@ -80,7 +80,7 @@ class Trainer final : public PeerEnd {
     ReducePlan plan;
     std::vector<float> mine;
     std::vector<float> average;
-    std::unique_ptr<outer_opt::ButterflySession> machine;
+    std::unique_ptr<outer_opt::ReduceSession> machine;
     std::vector<std::deque<PeerFrame>> inbox;
     std::int64_t sent = 0, received = 0;
     Instant started;

@@ -1,4 +1,4 @@
-// How a simulated trainer drives its ButterflySession over the peer network: the same loop as the
+// How a simulated trainer drives its ReduceSession over the peer network: the same loop as the
 // real driver (outer_opt/transport), with frames as values and virtual time.
 #include <algorithm>
 #include <array>
@@ -45,17 +45,15 @@ void Trainer::start_reduce(const StartReduce& start) {
   }
   // A member that the plan counts on but that has nothing usable to give.
   session->average.resize(static_cast<std::size_t>(plan.value_count));
-  const Status status = ButterflySession::check(plan, r.id, kFrameValues, session->mine.size(),
-                                                session->average.size());
-  if (!status.ok()) {
+  auto machine = make_session(plan, r.id, kFrameValues, {session->mine, {}}, session->average);
+  if (!machine.ok()) {
     Actions actions;
     r.participant->reduce_failed(
-        {plan.key, plan.attempt, {}, ReduceFailure::kPlanMismatch, status.error().message},
+        {plan.key, plan.attempt, {}, ReduceFailure::kPlanMismatch, machine.error().message},
         actions);
     return act(actions);
   }
-  session->machine =
-      std::make_unique<ButterflySession>(plan, r.id, kFrameValues, session->mine, session->average);
+  session->machine = std::move(machine).value();
   session->inbox.resize(plan.members.size());
   r.session = session;
   for (const ReduceMember& member : plan.members) {
@@ -127,7 +125,7 @@ bool Trainer::take_inbox(Session& session) {
 
 bool Trainer::send_frames(Session& session) {
   bool any = false;
-  ButterflySession& machine = *session.machine;
+  ReduceSession& machine = *session.machine;
   for (int peer = 0; peer < machine.members(); ++peer) {
     if (peer == machine.self()) continue;
     for (const FrameKind kind : {FrameKind::kContribution, FrameKind::kAverage}) {

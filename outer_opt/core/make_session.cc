@@ -1,0 +1,39 @@
+#include "outer_opt/core/make_session.h"
+
+#include "outer_opt/core/allgather_session.h"
+#include "outer_opt/core/butterfly_session.h"
+#include "outer_opt/core/ring_session.h"
+
+namespace shoal::outer_opt {
+namespace {
+
+template <typename Session>
+Result<std::unique_ptr<ReduceSession>> make(const ReducePlan& plan, ReplicaId self,
+                                            std::int64_t frame_values, const ReduceInput& input,
+                                            std::span<float> average) {
+  const Status fits = Session::check(plan, self, frame_values, input, average.size());
+  if (!fits.ok()) return fits.error();
+  return std::unique_ptr<ReduceSession>(
+      std::make_unique<Session>(plan, self, frame_values, input, average));
+}
+
+}  // namespace
+
+Result<std::unique_ptr<ReduceSession>> make_session(const ReducePlan& plan, ReplicaId self,
+                                                    std::int64_t frame_values,
+                                                    const ReduceInput& input,
+                                                    std::span<float> average) {
+  switch (plan.topology) {
+    case Topology::kButterfly:
+      return make<ButterflySession>(plan, self, frame_values, input, average);
+    case Topology::kAllgather:
+      return make<AllgatherSession>(plan, self, frame_values, input, average);
+    case Topology::kRing:
+      return make<RingSession>(plan, self, frame_values, input, average);
+    case Topology::kAuto:
+      break;
+  }
+  return refused_plan("topology", "a plan names butterfly, allgather or ring, got auto");
+}
+
+}  // namespace shoal::outer_opt

@@ -1,0 +1,62 @@
+// Who sends what to whom, decided before a reduce from what is known of its members: the topology
+// for sync.topology = "auto", the parts of a butterfly, the order of a ring. Pure functions; the
+// coordinator calls them at every attempt and keeps the verdict with its reason.
+#pragma once
+
+#include <vector>
+
+#include "base/job_spec.h"
+
+namespace shoal::outer_opt {
+
+// A member as far as its line matters.
+struct LinkedMember {
+  bool reachable = true;   // others can dial it
+  double bytes_per_s = 0;  // the slower direction of its line; 0: not known
+};
+
+enum class TopologyReason {
+  kAsked,        // the job names it
+  kSparse,       // sparse2 has no sum: every encoding goes to everybody
+  kRobust,       // a robust aggregator needs all contributions to a value at one place
+  kUnreachable,  // a member that cannot be dialled breaks a ring, and only lacks a part otherwise
+  kManyStreams,  // a butterfly would have more than kStreamsMax streams at every member
+  kRequantised,  // so it would, but a ring rounds to four bits at every hop
+  kFewestHops,   // the bytes are the same, a ring takes n-1 hops where a butterfly takes one
+};
+
+struct TopologyChoice {
+  Topology topology = Topology::kButterfly;
+  TopologyReason reason = TopologyReason::kAsked;
+  bool operator==(const TopologyChoice&) const = default;
+};
+
+// Streams that one member keeps up to its peers before a ring is preferred.
+inline constexpr std::size_t kStreamsMax = 64;
+
+// Never kAuto.
+TopologyChoice choose_topology(const SyncSpec& sync, const std::vector<LinkedMember>& members);
+
+// For assign_parts(): the shares of a butterfly that take the least time. A member with the share w
+// of n sends and receives 1 + (n-2) w vectors, so with lines b the longest of (1 + (n-2) w_i) / b_i
+// is to be least; water filling gives
+//
+//   w_i = max(0, (x b_i - 1) / (n-2))    with  x = (n - 2 + m) / (sum of b over the m with a part)
+//
+// Members that cannot be dialled get nothing. An unknown line counts as the median of the known
+// ones; none known, and two members, for whom every split costs the same, give equal shares. At
+// least one member is reachable.
+std::vector<double> part_shares(const std::vector<LinkedMember>& members);
+
+// The time of a butterfly with these shares, in units of one vector at one byte per second.
+double butterfly_time(const std::vector<double>& shares, const std::vector<double>& bytes_per_s);
+
+// The order of a ring, as indices: by falling speed, so that slow members stand side by side and as
+// few connections as possible have a slow end. The order given where speeds are equal or not known.
+std::vector<std::size_t> ring_order(const std::vector<LinkedMember>& members);
+
+const char* to_string(TopologyReason reason);
+// For people, e.g. "fewer hops than a ring for the same bytes".
+const char* explain(TopologyReason reason);
+
+}  // namespace shoal::outer_opt

@@ -1,0 +1,111 @@
+#include "outer_opt/core/topology.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include <gtest/gtest.h>
+
+#include "base/prng.h"
+
+namespace shoal::outer_opt {
+namespace {
+
+std::vector<LinkedMember> lines(const std::vector<double>& bytes_per_s) {
+  std::vector<LinkedMember> members;
+  for (const double line : bytes_per_s) members.push_back({true, line});
+  return members;
+}
+
+double time_of(const std::vector<double>& bytes_per_s) {
+  return butterfly_time(part_shares(lines(bytes_per_s)), bytes_per_s);
+}
+
+TEST(PartShares, KnownOptima) {
+  const std::vector<double> one_two_four_eight{1, 2, 4, 8};
+  EXPECT_NEAR(time_of(one_two_four_eight), 1.0, 1e-12);
+  EXPECT_NEAR(butterfly_time({1, 1, 1, 1}, one_two_four_eight), 1.5, 1e-12);
+  EXPECT_NEAR(time_of({0.1, 1, 1, 1, 1}), 10, 1e-12);
+  EXPECT_NEAR(time_of({10, 1, 1, 1, 1, 1, 1, 1}), 1.0, 1e-12);
+  EXPECT_NEAR(time_of({1, 1, 1, 1}), 1.5, 1e-12);
+}
+
+// No split drawn at random, and none of a grid around the best one, takes less time.
+TEST(PartShares, NoOtherSplitIsFaster) {
+  Prng prng(7);
+  for (int trial = 0; trial < 200; ++trial) {
+    const auto n = static_cast<std::size_t>(prng.range(3, 6));
+    std::vector<double> line(n);
+    for (double& b : line) b = std::exp(3 * prng.normal());
+    const std::vector<double> best = part_shares(lines(line));
+    EXPECT_NEAR(std::accumulate(best.begin(), best.end(), 0.0), 1, 1e-9);
+    const double time = butterfly_time(best, line);
+    for (int other = 0; other < 500; ++other) {
+      std::vector<double> shares(n);
+      const bool near = other % 2 == 0;
+      for (std::size_t i = 0; i < n; ++i) {
+        shares[i] = near ? std::max(0.0, best[i] + 0.05 * prng.normal()) : std::pow(prng.unit(), 4);
+      }
+      if (std::accumulate(shares.begin(), shares.end(), 0.0) <= 0) continue;
+      EXPECT_GE(butterfly_time(shares, line), time * (1 - 1e-9));
+    }
+  }
+}
+
+TEST(PartShares, WhoCannotBeDialledOwnsNothing) {
+  std::vector<LinkedMember> members = lines({4, 4, 4, 4});
+  members[1].reachable = false;
+  const auto shares = part_shares(members);
+  EXPECT_EQ(shares[1], 0);
+  EXPECT_NEAR(shares[0], 1.0 / 3, 1e-12);
+  members = lines({1, 1});
+  members[0].reachable = false;
+  EXPECT_EQ(part_shares(members), (std::vector<double>{0, 1}));
+  members = lines({1, 1, 1});
+  members[0].reachable = members[2].reachable = false;
+  EXPECT_EQ(part_shares(members), (std::vector<double>{0, 1, 0}));
+}
+
+TEST(PartShares, WhatIsNotKnownIsTypical) {
+  const auto equal = part_shares(lines({0, 0, 0, 0}));
+  for (const double share : equal) EXPECT_NEAR(share, 0.25, 1e-12);
+  const auto shares = part_shares(lines({0, 8, 8, 1}));
+  EXPECT_NEAR(shares[0], shares[1], 1e-12);
+  EXPECT_LT(shares[3], shares[1]);
+  EXPECT_EQ(part_shares(lines({0, 9})), (std::vector<double>{1, 1}));
+  EXPECT_EQ(part_shares(lines({3})), (std::vector<double>{1}));
+}
+
+TEST(RingOrder, SlowOnesStandSideBySide) {
+  EXPECT_EQ(ring_order(lines({1, 8, 2, 8})), (std::vector<std::size_t>{1, 3, 2, 0}));
+  EXPECT_EQ(ring_order(lines({0, 0, 0})), (std::vector<std::size_t>{0, 1, 2}));
+}
+
+TEST(ChooseTopology, EveryReason) {
+  const auto choose = [](std::size_t n, auto change) {
+    SyncSpec sync;
+    sync.topology = Topology::kAuto;
+    std::vector<LinkedMember> members(n);
+    change(sync, members);
+    return choose_topology(sync, members);
+  };
+  using S = SyncSpec;
+  using M = std::vector<LinkedMember>;
+  EXPECT_EQ(choose(3, [](S& s, M&) { s.topology = Topology::kRing; }),
+            (TopologyChoice{Topology::kRing, TopologyReason::kAsked}));
+  EXPECT_EQ(choose(3, [](S& s, M&) { s.codec = CodecKind::kSparse2; }),
+            (TopologyChoice{Topology::kAllgather, TopologyReason::kSparse}));
+  EXPECT_EQ(choose(100, [](S& s, M&) { s.aggregator = Aggregator::kTrimmedMean; }),
+            (TopologyChoice{Topology::kButterfly, TopologyReason::kRobust}));
+  EXPECT_EQ(choose(100, [](S&, M& m) { m[3].reachable = false; }),
+            (TopologyChoice{Topology::kButterfly, TopologyReason::kUnreachable}));
+  EXPECT_EQ(choose(kStreamsMax + 1, [](S&, M&) {}),
+            (TopologyChoice{Topology::kButterfly, TopologyReason::kFewestHops}));
+  EXPECT_EQ(choose(kStreamsMax + 2, [](S&, M&) {}),
+            (TopologyChoice{Topology::kRing, TopologyReason::kManyStreams}));
+  EXPECT_EQ(choose(kStreamsMax + 2, [](S& s, M&) { s.codec = CodecKind::kInt4; }),
+            (TopologyChoice{Topology::kButterfly, TopologyReason::kRequantised}));
+}
+
+}  // namespace
+}  // namespace shoal::outer_opt
