@@ -1,7 +1,10 @@
-// The all-reduce of the outer step between real processes on loopback, beside gloo's ring in the
-// same run. Every kind is repeated in turn, so that a disturbance hits all of them; a repetition
-// takes as long as its slowest process. Gloo sums in place, its fastest way; ours leaves the
-// pseudo-gradient untouched, divides, and takes the digest of the average, as every round does.
+// The all-reduce of the outer step between real processes, beside gloo's ring in the same run: on
+// loopback, or each in a network namespace with a line of its own (scripts/bench_lines.sh). Over
+// lines, a kind is held against the least time in which its bytes could pass. Every kind is
+// repeated in turn, so that a disturbance hits all of them; a repetition takes as long as its
+// slowest process. Gloo sums in place, its fastest way; ours leaves the pseudo-gradient untouched,
+// divides, and takes the digest of the average, as every round does.
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -9,7 +12,9 @@
 #include <map>
 #include <sstream>
 
+#include <fcntl.h>
 #include <nlohmann/json.hpp>
+#include <sched.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -18,6 +23,7 @@
 #include "bench/gloo_ring.h"
 #include "bench/worker_processes.h"
 #include "outer_opt/core/codec.h"
+#include "outer_opt/core/topology.h"
 #include "outer_opt/transport/peer_node.h"
 
 namespace shoal::bench {
@@ -31,6 +37,45 @@ double cpu_seconds() {
     return static_cast<double>(t.tv_sec) + 1e-6 * static_cast<double>(t.tv_usec);
   };
   return seconds(usage.ru_utime) + seconds(usage.ru_stime);
+}
+
+constexpr char kEqualParts[] = "/equal";  // after the codec, in the name of a kind
+
+CodecKind codec_of(const std::string& kind) {
+  for (const CodecKind codec : outer_opt::kDenseCodecs) {
+    if (kind.substr(0, kind.find('/')) == to_string(codec)) return codec;
+  }
+  SHOAL_CHECK(false, "the command line has checked the names");
+}
+
+std::vector<double> equal_shares(const AllReduceOptions& options) {
+  return std::vector<double>(static_cast<std::size_t>(options.processes), 1.0 / options.processes);
+}
+
+std::vector<double> bytes_per_s(const AllReduceOptions& options) {
+  std::vector<double> rates;
+  for (const double mbit : options.mbit) rates.push_back(mbit * 1e6 / 8);
+  return rates;
+}
+
+std::vector<double> shares_of(const AllReduceOptions& options) {
+  if (options.mbit.empty()) return equal_shares(options);
+  std::vector<outer_opt::LinkedMember> members;
+  for (const double rate : bytes_per_s(options)) members.push_back({true, rate});
+  return outer_opt::part_shares(members);
+}
+
+bool unequal_lines(const AllReduceOptions& options) {
+  return std::any_of(options.mbit.begin(), options.mbit.end(),
+                     [&](double mbit) { return mbit != options.mbit[0]; });
+}
+
+// The time that the lines need for the bytes of this kind, however they are driven; 0 for gloo.
+double least_seconds(const AllReduceOptions& options, const std::string& kind) {
+  if (options.mbit.empty() || kind == "gloo") return 0;
+  const auto bytes = outer_opt::codec(codec_of(kind)).encoded_size(options.values);
+  const double best = outer_opt::butterfly_time(shares_of(options), bytes_per_s(options));
+  return static_cast<double>(bytes) * best;
 }
 
 // One process: node, vectors and what it was told.
@@ -56,10 +101,23 @@ class Member {
   }
 
  private:
+  std::string host() const { return options_.hosts.empty() ? "127.0.0.1" : options_.hosts[rank_]; }
+
+  std::string enter_namespace() const {
+    if (options_.namespaces.empty()) return "";
+    const std::string path = "/run/netns/" + options_.namespaces[rank_];
+    const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+    const bool entered = fd >= 0 && setns(fd, CLONE_NEWNET) == 0;
+    if (fd >= 0) close(fd);
+    return entered ? "" : "failed cannot enter " + path;
+  }
+
   std::string start() {
+    if (const std::string failure = enter_namespace(); !failure.empty()) return failure;
     input_.assign(static_cast<std::size_t>(options_.values), static_cast<float>(rank_ + 1));
     average_.assign(input_.size(), 0.0f);
     outer_opt::PeerNodeOptions node_options;
+    node_options.bind = host() + ":0";
     node_options.local_sockets = !options_.tcp;
     auto node = outer_opt::PeerNode::start(node_options);
     if (!node.ok()) return "failed " + to_string(node.error());
@@ -75,19 +133,18 @@ class Member {
     for (std::uint64_t i = 1; addresses >> address; ++i) {
       plan_.members.push_back({ReplicaId(i), address, 1, 1, 0, 0});
     }
-    assign_parts(plan_, std::vector<double>(plan_.members.size(), 1));
 #ifdef SHOAL_HAVE_GLOO
-    gloo_ = join_gloo_ring(rank_, options_.processes, folder_);
+    gloo_ = join_gloo_ring(rank_, options_.processes, folder_, host());
 #endif
     return "ready";
   }
 
-  std::string run_ours(const std::string& codec, std::int64_t& sent) {
+  std::string run_ours(const std::string& kind, std::int64_t& sent) {
+    const std::string codec = kind.substr(0, kind.find('/'));
     ++plan_.key.round;
     plan_.attempt = 1;
-    for (const CodecKind kind : outer_opt::kDenseCodecs) {
-      if (codec == to_string(kind)) plan_.codec = kind;
-    }
+    assign_parts(plan_, kind == codec ? shares_of(options_) : equal_shares(options_));
+    plan_.codec = codec_of(codec);
     const auto result =
         node_->reduce(plan_, plan_.members[rank_].replica, {input_, {}}, average_, {});
     if (!result.ok) return result.error.detail;
@@ -136,7 +193,11 @@ bool add(const std::vector<std::string>& answers, Series& series) {
 }
 
 std::vector<std::string> kinds_of(const AllReduceOptions& options) {
-  std::vector<std::string> kinds = options.codecs;
+  std::vector<std::string> kinds;
+  for (const std::string& codec : options.codecs) {
+    kinds.push_back(codec);
+    if (unequal_lines(options)) kinds.push_back(codec + kEqualParts);
+  }
 #ifdef SHOAL_HAVE_GLOO
   kinds.emplace_back("gloo");
 #endif
@@ -165,25 +226,25 @@ void print(const AllReduceOptions& options, const std::map<std::string, Series>&
   const double gb = static_cast<double>(options.values) * sizeof(float) * 1e-9;
   const auto gloo = results.find("gloo");
   const double ring_s = gloo == results.end() ? 0 : median(gloo->second.seconds);
-  nlohmann::ordered_json json = {{"name", "all-reduce"},
-                                 {"processes", options.processes},
-                                 {"values", options.values},
-                                 {"tcp", options.tcp},
-                                 {"repeats", options.repeats}};
+  nlohmann::ordered_json json = {{"name", "all-reduce"},     {"processes", options.processes},
+                                 {"values", options.values}, {"tcp", options.tcp},
+                                 {"mbit", options.mbit},     {"repeats", options.repeats}};
   if (!options.json) {
     std::printf("%d processes, %lld values\n", options.processes,
                 static_cast<long long>(options.values));
-    std::printf("%-6s %10s %12s %14s %10s %10s\n", "kind", "seconds", "GB/s fp32", "MB sent each",
-                "x gloo", "cpu s all");
+    std::printf("%-10s %9s %10s %13s %7s %10s %11s\n", "kind", "seconds", "GB/s fp32",
+                "MB sent each", "x gloo", "cpu s all", "of the line");
   }
   for (const std::string& kind : kinds_of(options)) {
     const Series& series = results.at(kind);
     const double s = median(series.seconds);
     const double cpu_s = median(series.cpu_seconds);
     const double ratio = ring_s > 0 ? ring_s / s : 0;
+    const double least_s = least_seconds(options, kind);
     if (!options.json) {
-      std::printf("%-6s %10.3f %12.2f %14.1f %10.2f %10.2f\n", kind.c_str(), s, gb / s,
+      std::printf("%-10s %9.3f %10.2f %13.1f %7.2f %10.2f", kind.c_str(), s, gb / s,
                   static_cast<double>(series.bytes_sent) * 1e-6, ratio, cpu_s);
+      std::printf(least_s > 0 ? " %9.1f %%\n" : "\n", 100 * least_s / s);
     }
     json["results"].push_back({{"kind", kind},
                                {"median_s", s},
@@ -191,6 +252,7 @@ void print(const AllReduceOptions& options, const std::map<std::string, Series>&
                                {"cpu_s_all", cpu_s},
                                {"gb_per_s", gb / s},
                                {"bytes_sent_each", series.bytes_sent},
+                               {"line_limit_s", least_s},
                                {"speed_over_gloo", ratio}});
   }
   if (options.json) std::printf("%s\n", json.dump(2).c_str());
@@ -198,7 +260,23 @@ void print(const AllReduceOptions& options, const std::map<std::string, Series>&
 
 }  // namespace
 
+namespace {
+
+// The lists name every process, or nothing.
+bool fits(const AllReduceOptions& options) {
+  const auto count = static_cast<std::size_t>(options.processes);
+  const auto good = [&](std::size_t size) { return size == 0 || size == count; };
+  return good(options.namespaces.size()) && good(options.mbit.size()) &&
+         good(options.hosts.size()) && options.namespaces.empty() == options.hosts.empty();
+}
+
+}  // namespace
+
 int run_all_reduce(const AllReduceOptions& options) {
+  if (!fits(options)) {
+    std::fputs("shoal-bench: give --namespaces, --hosts and --mbit for each process\n", stderr);
+    return 2;
+  }
   std::string folder = (std::filesystem::temp_directory_path() / "shoal-bench-XXXXXX").string();
   SHOAL_CHECK(mkdtemp(folder.data()) != nullptr, "no temporary folder");
   std::map<std::string, Series> results;

@@ -12,9 +12,9 @@ namespace {
 
 class Ring final : public GlooRing {
  public:
-  Ring(int rank, int size, const std::string& folder) {
+  Ring(int rank, int size, const std::string& folder, const std::string& host) {
     gloo::transport::tcp::attr attributes;
-    attributes.hostname = "127.0.0.1";
+    attributes.hostname = host;
     auto device = gloo::transport::tcp::CreateDevice(attributes);
     gloo::rendezvous::FileStore store(folder);
     context_ = std::make_shared<gloo::rendezvous::Context>(rank, size);
@@ -36,8 +36,9 @@ class Ring final : public GlooRing {
 
 }  // namespace
 
-std::unique_ptr<GlooRing> join_gloo_ring(int rank, int size, const std::string& folder) {
-  return std::make_unique<Ring>(rank, size, folder);
+std::unique_ptr<GlooRing> join_gloo_ring(int rank, int size, const std::string& folder,
+                                         const std::string& host) {
+  return std::make_unique<Ring>(rank, size, folder, host);
 }
 
 }  // namespace shoal::bench

@@ -1,4 +1,4 @@
-// Gloo's ring all-reduce over TCP on loopback, as a yardstick. Only built where gloo is installed.
+// Gloo's ring all-reduce over TCP, as a yardstick. Only built where gloo is installed.
 #pragma once
 
 #include <memory>
@@ -14,7 +14,9 @@ class GlooRing {
   virtual void all_reduce(std::span<float> values) = 0;
 };
 
-// Blocks until all `size` processes have met in `folder`, an empty directory.
-std::unique_ptr<GlooRing> join_gloo_ring(int rank, int size, const std::string& folder);
+// Blocks until all `size` processes have met in `folder`, an empty directory. `host` is an address
+// of this process.
+std::unique_ptr<GlooRing> join_gloo_ring(int rank, int size, const std::string& folder,
+                                         const std::string& host);
 
 }  // namespace shoal::bench

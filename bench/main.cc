@@ -86,6 +86,15 @@ int run(int argc, char** argv) {
       ->delimiter(',')
       ->check(CLI::IsMember(words));
   reduce_command->add_flag("--tcp", all_reduce.tcp, "Over TCP, as between hosts");
+  reduce_command->add_option("--namespaces", all_reduce.namespaces, "Network namespace of each")
+      ->delimiter(',');
+  reduce_command->add_option("--hosts", all_reduce.hosts, "Address of each in its namespace")
+      ->delimiter(',');
+  reduce_command
+      ->add_option(
+          "--mbit", all_reduce.mbit,
+          "Line of each, which the namespaces impose: parts follow it, equal parts beside it")
+      ->delimiter(',');
 
   CLI::App* planner_command =
       app.add_subcommand("planner", "Assignment, wiring and the pipeline simulator");

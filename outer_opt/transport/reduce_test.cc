@@ -19,13 +19,18 @@ namespace {
 
 constexpr std::int64_t kFrame = 512, kSparseFrame = 4096;
 
-std::unique_ptr<PeerNode> start_node(std::int64_t frame_values = kFrame, bool local_sockets = true,
-                                     const char* link = nullptr) {
+// What the nodes of a swarm have in common.
+struct NodeKind {
+  bool local_sockets = true;
+  const char* link = nullptr;  // an emulated line
+};
+
+std::unique_ptr<PeerNode> start_node(std::int64_t frame_values = kFrame, NodeKind kind = {}) {
   PeerNodeOptions options;
-  if (link != nullptr) {
-    options.line = std::make_shared<wire::EmulatedLine>(wire::parse_link(link).value());
+  if (kind.link != nullptr) {
+    options.line = std::make_shared<wire::EmulatedLine>(wire::parse_link(kind.link).value());
   }
-  options.local_sockets = local_sockets;
+  options.local_sockets = kind.local_sockets;
   options.frame_values = frame_values;
   auto node = PeerNode::start(options);
   EXPECT_TRUE(node.ok());
@@ -35,7 +40,7 @@ std::unique_ptr<PeerNode> start_node(std::int64_t frame_values = kFrame, bool lo
 struct Swarm {
   explicit Swarm(std::size_t n, std::int64_t values, CodecKind codec,
                  std::vector<double> shares = {}, Topology topology = Topology::kButterfly,
-                 bool local_sockets = true, const char* link = nullptr) {
+                 NodeKind kind = {}) {
     Prng prng(11);
     plan.key = {JobId(1), 0, 3};
     plan.attempt = 1;
@@ -44,8 +49,7 @@ struct Swarm {
     plan.value_count = values;
     plan.time_limit = seconds(30);
     for (std::size_t i = 0; i < n; ++i) {
-      nodes.push_back(
-          start_node(codec == CodecKind::kSparse2 ? kSparseFrame : kFrame, local_sockets, link));
+      nodes.push_back(start_node(codec == CodecKind::kSparse2 ? kSparseFrame : kFrame, kind));
       plan.members.push_back(
           {ReplicaId(i + 1), nodes[i]->address(), 100.0 + static_cast<double>(i), 1});
       inputs.emplace_back(values);
@@ -164,7 +168,7 @@ std::int64_t kernel_bytes(wire::SocketCounter& counter) {
 }
 
 TEST(Reduce, BytesAreThoseOfTheSocketsToHalfAPercent) {
-  Swarm swarm(2, 1'000'000, CodecKind::kFp32, {}, Topology::kButterfly, false);
+  Swarm swarm(2, 1'000'000, CodecKind::kFp32, {}, Topology::kButterfly, {.local_sockets = false});
   wire::SocketCounter counter(wire::port_of(swarm.nodes[0]->address()));
   const auto results = swarm.reduce_all();
   expect_equal(swarm, results);
@@ -198,8 +202,8 @@ TEST(Reduce, BytesOfOtherTrafficAreNotItsOwn) {
 // Three members, 400 KB each at 10 Mbit/s: each sends 4/3 of it, which takes 0.43 s.
 TEST(Reduce, OverALineItTakesWhatTheLineGives) {
   for (const bool local_sockets : {false, true}) {
-    Swarm swarm(3, 100'000, CodecKind::kFp32, {}, Topology::kButterfly, local_sockets,
-                "up=10mbit,down=10mbit,rtt=20ms,jitter=1ms");
+    Swarm swarm(3, 100'000, CodecKind::kFp32, {}, Topology::kButterfly,
+                {local_sockets, "up=10mbit,down=10mbit,rtt=20ms,jitter=1ms"});
     const auto results = swarm.reduce_all();
     expect_equal(swarm, results);
     EXPECT_GT(results[0].outcome.stats.reduce_s, 0.43);
