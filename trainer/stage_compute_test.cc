@@ -151,7 +151,8 @@ class StageComputeTest : public testing::TestWithParam<Setting> {
       whole_pass(one, microbatches_[static_cast<std::size_t>(t % 3)]);
       one.values().copy_(weights.back());
       StepResult result;
-      EXPECT_FALSE(one.model->parts().take_step(Steps(t), Tokens(static_cast<std::int64_t>(tokens)), 1.0 / tokens, result));
+      EXPECT_FALSE(one.model->parts().take_step(Steps(t), Tokens(static_cast<std::int64_t>(tokens)),
+                                                1.0 / tokens, result));
       weights.push_back(one.values().clone());
     }
     return weights.back();
