@@ -59,6 +59,56 @@ CLI::App* add_pipeline(CLI::App& app, PipelineOptions& o) {
   return command;
 }
 
+CLI::App* add_codec(CLI::App& app, CodecOptions& o) {
+  CLI::App* command = app.add_subcommand("codec", "Every codec beside memcpy, and its error");
+  command->add_option("--values", o.values, "fp32 values per pass")
+      ->check(CLI::Range(std::int64_t{1024}, std::int64_t{1} << 32));
+  command->add_option("--repeats", o.repeats)->check(CLI::Range(1, 1000));
+  return command;
+}
+
+CLI::App* add_all_reduce(CLI::App& app, AllReduceOptions& o) {
+  CLI::App* command =
+      app.add_subcommand("all-reduce", "Processes on loopback beside gloo's ring, if built in");
+  command->add_option("--processes", o.processes)->check(CLI::Range(1, 64));
+  command->add_option("--values", o.values, "fp32 values per process")
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 32));
+  command->add_option("--repeats", o.repeats)->check(CLI::Range(1, 1000));
+  std::vector<std::string> words;
+  for (const CodecKind kind : outer_opt::kDenseCodecs) words.emplace_back(to_string(kind));
+  command->add_option("--codecs", o.codecs, "Of " + CLI::detail::join(words))
+      ->delimiter(',')
+      ->check(CLI::IsMember(words));
+  command->add_flag("--tcp", o.tcp, "Over TCP, as between hosts");
+  command->add_option("--namespaces", o.namespaces, "Network namespace of each")->delimiter(',');
+  command->add_option("--hosts", o.hosts, "Address of each in its namespace")->delimiter(',');
+  command
+      ->add_option(
+          "--mbit", o.mbit,
+          "Line of each, which the namespaces impose: parts follow it, equal parts beside it")
+      ->delimiter(',');
+  return command;
+}
+
+CLI::App* add_planner(CLI::App& app, PlannerOptions& o) {
+  CLI::App* command =
+      app.add_subcommand("planner", "Assignment, wiring and the pipeline simulator");
+  command->add_option("--agents", o.agents)
+      ->check(CLI::Range(std::int64_t{100}, std::int64_t{1'000'000}));
+  command->add_option("--stages", o.stages)->check(CLI::Range(1, 50));
+  command->add_option("--replicas", o.replicas, "Of one stage, for the wiring")
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1'000'000}));
+  command->add_option("--repeats", o.repeats)->check(CLI::Range(1, 1000));
+  return command;
+}
+
+// A command of another binary beside this one; its options are passed on.
+CLI::App* add_other(CLI::App& app, const char* name, const char* text) {
+  CLI::App* command = app.add_subcommand(name, text);
+  command->allow_extras();
+  return command;
+}
+
 int run(int argc, char** argv) {
   CLI::App app("Measures the parts of Shoal on this machine.");
   app.name("shoal-bench");
@@ -68,53 +118,16 @@ int run(int argc, char** argv) {
   AllReduceOptions all_reduce;
   PlannerOptions planner;
   PipelineOptions pipeline;
-
-  CLI::App* codec_command = app.add_subcommand("codec", "Every codec beside memcpy, and its error");
-  codec_command->add_option("--values", codec.values, "fp32 values per pass")
-      ->check(CLI::Range(std::int64_t{1024}, std::int64_t{1} << 32));
-  codec_command->add_option("--repeats", codec.repeats)->check(CLI::Range(1, 1000));
-
-  CLI::App* reduce_command =
-      app.add_subcommand("all-reduce", "Processes on loopback beside gloo's ring, if built in");
-  reduce_command->add_option("--processes", all_reduce.processes)->check(CLI::Range(1, 64));
-  reduce_command->add_option("--values", all_reduce.values, "fp32 values per process")
-      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 32));
-  reduce_command->add_option("--repeats", all_reduce.repeats)->check(CLI::Range(1, 1000));
-  std::vector<std::string> words;
-  for (const CodecKind kind : outer_opt::kDenseCodecs) words.emplace_back(to_string(kind));
-  reduce_command->add_option("--codecs", all_reduce.codecs, "Of " + CLI::detail::join(words))
-      ->delimiter(',')
-      ->check(CLI::IsMember(words));
-  reduce_command->add_flag("--tcp", all_reduce.tcp, "Over TCP, as between hosts");
-  reduce_command->add_option("--namespaces", all_reduce.namespaces, "Network namespace of each")
-      ->delimiter(',');
-  reduce_command->add_option("--hosts", all_reduce.hosts, "Address of each in its namespace")
-      ->delimiter(',');
-  reduce_command
-      ->add_option(
-          "--mbit", all_reduce.mbit,
-          "Line of each, which the namespaces impose: parts follow it, equal parts beside it")
-      ->delimiter(',');
-
-  CLI::App* planner_command =
-      app.add_subcommand("planner", "Assignment, wiring and the pipeline simulator");
-  planner_command->add_option("--agents", planner.agents)
-      ->check(CLI::Range(std::int64_t{100}, std::int64_t{1'000'000}));
-  planner_command->add_option("--stages", planner.stages)->check(CLI::Range(1, 50));
-  planner_command->add_option("--replicas", planner.replicas, "Of one stage, for the wiring")
-      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1'000'000}));
-  planner_command->add_option("--repeats", planner.repeats)->check(CLI::Range(1, 1000));
-
+  CLI::App* codec_command = add_codec(app, codec);
+  CLI::App* reduce_command = add_all_reduce(app, all_reduce);
+  CLI::App* planner_command = add_planner(app, planner);
   CLI::App* pipeline_command = add_pipeline(app, pipeline);
-
-  CLI::App* trainer_command = app.add_subcommand(
-      "trainer", "Inner steps of shoal-trainer; further options are passed on to it");
-  trainer_command->allow_extras();
-  CLI::App* convergence_command = app.add_subcommand(
-      "convergence",
-      "One small model trained in every way: loss and bytes of each; options are passed on "
-      "(-- --help shows them)");
-  convergence_command->allow_extras();
+  CLI::App* trainer_command = add_other(
+      app, "trainer", "Inner steps of shoal-trainer; further options are passed on to it");
+  CLI::App* convergence_command =
+      add_other(app, "convergence",
+                "One small model trained in every way: loss and bytes of each; options are passed "
+                "on (-- --help shows them)");
   for (CLI::App* command : {codec_command, reduce_command, planner_command, pipeline_command,
                             trainer_command, convergence_command}) {
     command->add_flag("--json", json, "One JSON object");
