@@ -191,6 +191,64 @@ TEST(CoordinatorCore, ClipsToTheMedianNormAndRejectsNonFinite) {
   EXPECT_EQ(plan.members[2].weight, 0);
 }
 
+// Two replicas of a job with these words report norms of 4 and 2; the plan they get.
+struct Reduced : Rig {
+  explicit Reduced(const SyncSpec& sync) {
+    const auto a = join("a"), b = join("b");
+    JobSpec spec = small_job();
+    const Steps every = spec.sync.every;
+    spec.sync = sync;
+    spec.sync.every = every;
+    const JobId id = *submit(spec);
+    const auto first = load(a), second = load(b);
+    wait(seconds(3));
+    key = {id, 0, 1};
+    report(a, first, key, 4.0);
+    report(b, second, key, 2.0);
+    plan = last<ToReplica<ReducePlan>>(a)->body;
+  }
+  const RoundStage& stage() const { return state().rounds.at(key).stages.at(0); }
+  RoundKey key;
+  ReducePlan plan;
+};
+
+TEST(CoordinatorCore, TheTopologyOfAnAttemptIsKeptWithItsReason) {
+  using outer_opt::TopologyReason;
+  SyncSpec sync;
+  sync.topology = Topology::kAuto;
+  const Reduced chosen(sync);
+  EXPECT_EQ(chosen.plan.topology, Topology::kButterfly);
+  EXPECT_EQ(chosen.stage().choice.reason, TopologyReason::kFewestHops);
+  sync.topology = Topology::kRing;
+  const Reduced ring(sync);
+  EXPECT_EQ(ring.plan.topology, Topology::kRing);
+  EXPECT_EQ(ring.stage().choice.reason, TopologyReason::kAsked);
+  EXPECT_EQ(ring.plan.members[1].part_first, ring.plan.members[0].part_count);
+}
+
+TEST(CoordinatorCore, NobodyOwnsAPartOfAnAllGather) {
+  SyncSpec sync;
+  sync.topology = Topology::kAuto;
+  sync.codec = CodecKind::kSparse2;
+  sync.outer = {1, 0};
+  const Reduced sparse(sync);
+  EXPECT_EQ(sparse.plan.topology, Topology::kAllgather);
+  EXPECT_EQ(sparse.plan.codec, CodecKind::kSparse2);
+  for (const ReduceMember& member : sparse.plan.members) EXPECT_EQ(member.part_count, 0);
+}
+
+TEST(CoordinatorCore, ClippingAndTheAggregatorAreWhatTheJobSays) {
+  SyncSpec sync;
+  const Reduced usual(sync);
+  EXPECT_DOUBLE_EQ(usual.plan.members[0].clip_factor, 0.75);
+  EXPECT_EQ(usual.plan.aggregator, Aggregator::kMean);
+  sync.clip = false;
+  sync.aggregator = Aggregator::kCenteredClip;
+  const Reduced unclipped(sync);
+  EXPECT_DOUBLE_EQ(unclipped.plan.members[0].clip_factor, 1.0);
+  EXPECT_EQ(unclipped.plan.aggregator, Aggregator::kCenteredClip);
+}
+
 TEST(CoordinatorCore, AbortsWithoutUsableContributionAndKeepsTraining) {
   Running rig;
   for (const auto& [connection, replica] :

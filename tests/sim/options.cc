@@ -92,11 +92,14 @@ void draw_stages(JobSpec& spec, Prng& prng, int devices) {
   if (spec.swarm.max_replicas > 0) spec.swarm.max_replicas = each;
 }
 
-// Half of the jobs keep the butterfly.
+// More than half of the jobs keep the butterfly.
 void draw_reduce(JobSpec& spec, Prng& prng) {
   SyncSpec& sync = spec.sync;
   sync.clip = !prng.chance(0.1);
-  if (prng.chance(0.5)) return;
+  if (prng.chance(0.2)) {
+    sync.aggregator = prng.chance(0.5) ? Aggregator::kTrimmedMean : Aggregator::kCenteredClip;
+  }
+  if (prng.chance(0.5) || sync.aggregator != Aggregator::kMean) return;
   constexpr std::array kTopologies{Topology::kRing, Topology::kAllgather, Topology::kAuto};
   sync.topology = kTopologies[prng.below(kTopologies.size())];
   if (sync.topology != Topology::kAllgather) return;

@@ -140,6 +140,7 @@ class Trainer final : public PeerEnd {
   void boundary();
   void encode_own(Session& session);
   void keep_unsent();
+  void count_end(const Session& session, const char* end);
   void start_reduce(const outer_opt::StartReduce& start);
   void pump(const std::shared_ptr<Session>& session);
   bool work_locally(Session& session);

@@ -168,8 +168,15 @@ bool Trainer::send_frames(Session& session) {
   return any;
 }
 
+void Trainer::count_end(const Session& session, const char* end) {
+  const bool mean = session.plan.aggregator == Aggregator::kMean;
+  const char* name = mean ? to_string(session.plan.topology) : to_string(session.plan.aggregator);
+  ++sim_.transitions[std::string("reduce ") + name + " " + end];
+}
+
 void Trainer::reduce_done(Session& session) {
   session.ended = true;  // all frames are with the network
+  count_end(session, "done");
   Replica& r = *replica_;
   const Digest digest = session.machine->digest();
   r.averages[session.plan.attempt] = session.average;
@@ -192,6 +199,7 @@ void Trainer::reduce_broken(Session& session, const SessionFailure& failure) {
                              : session.plan.members[static_cast<std::size_t>(failure.peer)].replica;
   const ReduceFailed said{session.plan.key, session.plan.attempt, lost, failure.failure,
                           failure.detail};
+  count_end(session, "broken");
   end_session(true);
   Actions actions;
   replica_->participant->reduce_failed(said, actions);

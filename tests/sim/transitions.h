@@ -1,6 +1,7 @@
 // Which moves of the machines were seen: those of the coordinator's cores (job, agent, replica,
 // round) and of the agents' (daemon, link, trainer, replica) as they count them, and those of
-// checkpoints as their records show them. And which of them a long campaign has to see.
+// checkpoints as their records show them. And how the reduces of each topology ended at a member.
+// And which of all these a long campaign has to see.
 #pragma once
 
 #include <cstdint>

@@ -101,10 +101,33 @@ class Recomputation final : public CommitChecker {
     }
     if (total <= 0) return;  // the quorum checker's business
     const double tolerance = rounding(attempt.plan) * largest + 1e-12;
+    if (attempt.plan.aggregator != Aggregator::kMean) {
+      return check_range(attempt, average->second, tolerance, what);
+    }
     for (std::size_t i = 0; i < n; ++i) {
       const double mean = weights[i] > 0 ? sum[i] / weights[i] : 0;
       if (std::fabs(static_cast<double>(average->second[i]) - mean) > tolerance) {
         return violated("the average of " + what + " is off at value " + std::to_string(i));
+      }
+    }
+  }
+
+  // A robust average lies between the smallest and the largest contribution to each value.
+  void check_range(const Attempt& attempt, const std::vector<float>& average, double tolerance,
+                   const std::string& what) {
+    for (std::size_t i = 0; i < average.size(); ++i) {
+      double least = INFINITY, most = -INFINITY;
+      for (const ReduceMember& member : attempt.plan.members) {
+        const auto vector = attempt.vectors.find(member.replica);
+        if (vector == attempt.vectors.end() || vector->second.size() != average.size()) continue;
+        const double value = member.clip_factor * static_cast<double>(vector->second.at(i));
+        least = std::min(least, value);
+        most = std::max(most, value);
+      }
+      const auto got = static_cast<double>(average[i]);
+      if (got < least - tolerance || got > most + tolerance) {
+        return violated("the average of " + what + " is out of range at value " +
+                        std::to_string(i));
       }
     }
   }
