@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "base/job_spec.h"
+
 namespace shoal::bench {
 
 struct CodecOptions {
@@ -48,6 +50,7 @@ struct PipelineOptions {
   std::int64_t payload = 1'000'000;  // bytes of one boundary
   std::vector<double> speeds = {1};  // dealt to the agents of a stage
   std::int64_t steps = 3;
+  PipelineSchedule schedule = PipelineSchedule::kFlush;
   int repeats = 3;  // of a hop's measurement
   bool json = false;
 };

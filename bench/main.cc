@@ -2,6 +2,8 @@
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
+#include <map>
+#include <string>
 #include <system_error>
 
 #include <CLI/CLI.hpp>
@@ -55,6 +57,13 @@ CLI::App* add_pipeline(CLI::App& app, PipelineOptions& o) {
       ->check(CLI::Range(std::int64_t{1024}, std::int64_t{1} << 30));
   command->add_option("--speeds", o.speeds, "Dealt to the agents of a stage")->delimiter(',');
   command->add_option("--steps", o.steps)->check(CLI::Range(std::int64_t{1}, std::int64_t{1000}));
+  std::map<std::string, PipelineSchedule> schedules;
+  for (const auto one : {PipelineSchedule::kFlush, PipelineSchedule::kOneForwardOneBackward,
+                         PipelineSchedule::kTwoBufferedWeights}) {
+    schedules[to_string(one)] = one;
+  }
+  command->add_option("--schedule", o.schedule, "Of the inner steps")
+      ->transform(CLI::CheckedTransformer(schedules));
   command->add_option("--repeats", o.repeats, "Of a hop")->check(CLI::Range(1, 1000));
   return command;
 }

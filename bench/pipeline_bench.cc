@@ -132,6 +132,7 @@ swarm::LocalOptions local_options(const PipelineOptions& o) {
   local.backward = seconds_f(o.backward_ms * 1e-3);
   local.jitter = o.jitter;
   local.window_per_replica = static_cast<double>(o.window) / o.agents;
+  local.schedule = o.schedule;
   local.link.up_bytes_per_s = local.link.down_bytes_per_s = o.mbit * 1e6 / 8;
   local.link.rtt = seconds_f(o.rtt_ms * 1e-3);
   local.keepalive = seconds(20);  // so many nodes on so few cores
@@ -202,6 +203,7 @@ int run_fraction(const PipelineOptions& o) {
                                          {"mbit", o.mbit},
                                          {"payload", o.payload},
                                          {"steps", o.steps},
+                                         {"schedule", to_string(o.schedule)},
                                          {"seconds", measured.seconds},
                                          {"busy", measured.busy},
                                          {"fraction", measured.fraction},
