@@ -21,7 +21,7 @@ QuorumInput three_trainers(std::vector<std::optional<double>> reports, double no
   input.holders = 3;
   std::uint64_t id = 1;
   for (const auto& report : reports) {
-    QuorumMember member{.replica = ReplicaId(id++), .reported_at = {}};
+    QuorumMember member{.replica = ReplicaId(id++), .reported_at = {}, .serving_since = {}};
     if (report) member.reported_at = at(*report);
     input.trainers.push_back(member);
   }
@@ -52,6 +52,13 @@ TEST(Quorum, ClosesThenFreezesTheStraggler) {
   EXPECT_EQ(decision.look_again_at, at(180));
   decision = decide_quorum(three_trainers({90.0, 100.0, {}}, 180), options);
   EXPECT_EQ(decision.verdict, QuorumVerdict::kFreeze);
+}
+
+TEST(Quorum, WhoComesLateHasItsOwnTime) {
+  auto input = three_trainers({90.0, 100.0, {}}, 500);
+  input.trainers[2].serving_since = at(495);
+  EXPECT_EQ(decide_quorum(input, Options{}).verdict, QuorumVerdict::kWait);
+  EXPECT_EQ(decide_quorum(input, Options{}).look_again_at, at(545));
 }
 
 TEST(Quorum, ShortRoundsGiveAtLeastTheMinimumGrace) {

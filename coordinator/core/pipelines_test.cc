@@ -148,6 +148,22 @@ TEST(Pipelines, AStageWithoutReplicasTakesOneFromAnother) {
   EXPECT_EQ(rig.job(JobId(1)).phase, JobPhase::kTraining);
 }
 
+// The others have reported long ago; it enters their round at once, because its stage has nobody.
+TEST(Pipelines, WhoEntersAnOldRoundHasTimeToReport) {
+  Piped rig(2);
+  const auto stays = rig.agents[0], goes = rig.agents[1];
+  rig.report(stays, rig.last<Assign>(stays)->replica, {JobId(1), 0, 1});
+  rig.lose(goes);
+  rig.stay_alive(seconds(200));
+  EXPECT_EQ(rig.job(JobId(1)).phase, JobPhase::kStalled);
+  const auto late = rig.join("late");
+  rig.load(late);
+  EXPECT_EQ(rig.job(JobId(1)).phase, JobPhase::kTraining);
+  EXPECT_EQ(rig.state().replicas.size(), 2u);
+  rig.report(late, rig.last<Assign>(late)->replica, {JobId(1), 0, 1});
+  EXPECT_TRUE(rig.last<ToReplica<ReducePlan>>(late));
+}
+
 // Nothing was trained yet, and without a move it would gather for ever.
 TEST(Pipelines, AJobThatGathersTakesAReplicaFromAnotherStage) {
   Rig rig;

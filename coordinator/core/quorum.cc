@@ -42,11 +42,13 @@ QuorumDecision all_reported(const QuorumInput& input, const Options& options,
 QuorumDecision decide_quorum(const QuorumInput& input, const Options& options) {
   QuorumDecision decision;
   decision.trainers = static_cast<std::int64_t>(input.trainers.size());
+  Instant came_last;  // of the silent ones
   for (const auto& member : input.trainers) {
     if (member.reported_at) {
       ++decision.reported;
     } else {
       decision.silent.push_back(member.replica);
+      came_last = std::max(came_last, member.serving_since);
     }
   }
   if (input.trainers.empty()) {
@@ -58,7 +60,7 @@ QuorumDecision decide_quorum(const QuorumInput& input, const Options& options) {
   if (!half) return decision;
 
   const Duration share = seconds_f((*half - input.opened_at).seconds() * options.straggler_factor);
-  const Instant close_at = *half + std::max(options.straggler_min, share);
+  const Instant close_at = std::max(*half, came_last) + std::max(options.straggler_min, share);
   const Instant freeze_at = close_at + options.close_limit;
   if (input.now < close_at) {
     decision.look_again_at = close_at;

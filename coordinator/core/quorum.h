@@ -16,6 +16,7 @@ namespace shoal::coordinator {
 struct QuorumMember {
   ReplicaId replica;
   std::optional<Instant> reported_at;
+  Instant serving_since;  // one that came late has its own time to report
 };
 
 struct QuorumInput {

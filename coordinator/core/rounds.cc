@@ -26,7 +26,9 @@ QuorumInput quorum_input(const Turn& turn, const JobRecord& job, const RoundReco
   for (const ReplicaId replica : round_replicas(state, round.key)) {
     if (!is_live(state, replica)) continue;
     const auto& contribution = state.contributions.at({round.key, replica});
-    QuorumMember member{.replica = replica, .reported_at = {}};
+    QuorumMember member{.replica = replica,
+                        .reported_at = {},
+                        .serving_since = state.replicas.at(replica).updated_at};
     if (contribution.state == ContributionState::kReported) {
       member.reported_at = contribution.reported_at;
     }
@@ -138,6 +140,7 @@ void add_joiners(Turn& turn, const RoundKey& key, const std::vector<ReplicaId>& 
 
 void enter(Turn& turn, const RoundKey& key, const std::vector<ReplicaId>& replicas) {
   const std::vector<OpenRound> orders = enlist(turn, key, replicas);
+  turn.volatile_state().timers[key.job].close_sent = false;  // they were not told
   refresh_view(turn, key.job);
   for (std::size_t i = 0; i < replicas.size(); ++i) {
     turn.send(turn.state().replicas.at(replicas[i]).agent,
