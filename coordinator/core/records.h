@@ -15,6 +15,7 @@
 #include "base/ids.h"
 #include "base/job_spec.h"
 #include "base/time.h"
+#include "coordinator/core/agent_record.h"
 #include "swarm/core/messages.h"
 
 namespace shoal::coordinator {
@@ -93,56 +94,6 @@ struct JobRecord {
   Instant balance_at;                  // no move for balance before
   std::int32_t balance_confirmed = 0;  // looks in a row that found the stages out of balance
   bool operator==(const JobRecord&) const = default;
-};
-
-// ---- agents
-
-enum class AgentState { kJoining, kIdle, kSyncing, kActive, kDraining, kGone };
-enum class AgentGone { kNone, kLeft, kLost, kSuperseded };
-
-// Why a contribution has no weight. kOutlier: its norm is far above the median of the others.
-enum class RejectReason { kNone, kNonFinite, kNoTokens, kNotReported, kJoiner, kOutlier };
-
-// What is held against an agent; the rules are in core/standing.h.
-struct Standing {
-  std::int32_t strikes = 0;  // rejected contributions within the window
-  Instant struck_at;         // the last one; zero: never
-  RejectReason strike_reason = RejectReason::kNone;
-  std::int32_t quarantines = 0;  // so far; each is longer than the one before
-  Instant quarantined_until;     // zero: it is not
-  bool operator==(const Standing&) const = default;
-};
-
-// A device ran out of memory with a replica that, together with those beside it, needs this much.
-struct MemoryRefusal {
-  std::int32_t device = 0;
-  Bytes needed;  // the least that failed
-  Instant at;
-  bool operator==(const MemoryRefusal&) const = default;
-};
-
-// How long it was here, and how often it went.
-struct Attendance {
-  Instant since;               // of its present stay
-  std::int64_t present_s = 0;  // sum of the stays that ended
-  std::int32_t losses = 0;     // of those
-  bool operator==(const Attendance&) const = default;
-};
-
-struct AgentRecord {
-  AgentId id;
-  std::string uid, name, version, host;
-  Incarnation incarnation;
-  AgentState state = AgentState::kJoining;
-  AgentGone gone = AgentGone::kNone;
-  bool cordoned = false;  // the operator's: no new replicas
-  std::vector<Device> devices;
-  std::vector<std::pair<std::string, std::string>> labels;
-  Instant joined_at, updated_at;
-  Standing standing;
-  std::vector<MemoryRefusal> refusals;  // one per device at most
-  Attendance attendance;
-  bool operator==(const AgentRecord&) const = default;
 };
 
 // ---- replicas
@@ -310,12 +261,9 @@ struct Snapshot {
 const char* to_string(JobPhase value);
 const char* to_string(JobDesired value);
 const char* to_string(JobReason value);
-const char* to_string(AgentState value);
-const char* to_string(AgentGone value);
 const char* to_string(ReplicaState value);
 const char* to_string(RoundState value);
 const char* to_string(ContributionState value);
-const char* to_string(RejectReason value);
 const char* to_string(CheckpointState value);
 const char* to_string(Severity value);
 
