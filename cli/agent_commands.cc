@@ -42,7 +42,7 @@ void show(const Json& agent) {
   text += line("state", text_at(agent, "state") + (cordoned ? ", cordoned" : ""));
   text += line("health", text_at(agent, "health"));
   text += line("standing", standing_text(agent));
-  text += line("availability", text_at(agent, "availability"));
+  text += line("availability", fixed(100 * number_at(agent, "availability", 0), 1) + " %");
   text += line("host", text_at(agent, "host"));
   text += line("version", text_at(agent, "version"));
   for (const Json& device : agent.at("devices")) {

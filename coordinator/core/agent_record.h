@@ -1,5 +1,5 @@
-// What is remembered of an agent: who it is, what it has, and what its past says about it. Part of
-// records.h, which tells what a record is.
+// What the coordinator remembers of an agent: who it is, its devices, and what its past says about
+// it. One of the records of records.h.
 #pragma once
 
 #include <cstdint>

@@ -91,6 +91,7 @@ class Rig {
     hello.host = "127.0.0.1";
     hello.incarnation = incarnation;
     hello.replicas = std::move(replicas);
+    hello.labels = labels;
     hello.devices = {Device{.index = 0,
                             .kind = DeviceKind::kCpu,
                             .name = "cpu",
@@ -166,7 +167,8 @@ class Rig {
   }
 
   Options options;
-  Bytes device_memory = mebibytes(4096);  // of agents that join
+  Bytes device_memory = mebibytes(4096);                    // of agents that join
+  std::vector<std::pair<std::string, std::string>> labels;  // of those, too
   Instant now{1'700'000'000'000'000'000};
   std::map<ConnectionId, std::vector<ToAgent>> sent;
   std::vector<Reply> replies;

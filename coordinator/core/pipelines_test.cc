@@ -1,5 +1,6 @@
 // Pipelines: when they start, where late devices go, who changes the stage.
 #include <algorithm>
+#include <set>
 
 #include "coordinator/core/coordinator_rig.h"
 #include "swarm/core/cost_model.h"
@@ -196,6 +197,27 @@ TEST(Pipelines, ADryRunAnswersWithThePlan) {
   EXPECT_EQ(rig.replies.back().plan->reason, PlacementReason::kPlaced);
   EXPECT_EQ(rig.replies.back().plan->places.size(), 2u);
   EXPECT_TRUE(rig.state().jobs.empty());
+}
+
+TEST(Pipelines, TheReplicasOfAStageAreInDifferentRegions) {
+  Rig rig;
+  JobSpec spec = two_stages();
+  spec.swarm.min_replicas = 2;
+  rig.adopt(spec);
+  std::map<ConnectionId, std::string> region;
+  for (const char* name : {"west-1", "west-2", "east-1", "east-2"}) {
+    const std::string label = std::string(name).substr(0, 4);
+    rig.labels = {{"region", label}};
+    region[rig.join(name)] = label;
+  }
+  rig.wait(seconds(3));
+  std::map<StageIndex, std::set<std::string>> regions;
+  for (const auto& [agent, label] : region) {
+    ASSERT_TRUE(rig.last<Assign>(agent));
+    regions[rig.last<Assign>(agent)->stage].insert(label);
+  }
+  EXPECT_EQ(regions[0].size(), 2u);
+  EXPECT_EQ(regions[1].size(), 2u);
 }
 
 // ---- a device for several stages

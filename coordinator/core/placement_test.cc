@@ -3,6 +3,7 @@
 #include "coordinator/core/placement.h"
 
 #include <algorithm>
+#include <set>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -215,6 +216,25 @@ TEST(Pipeline, AutoTakesOneStageWhenTheModelFitsAndMoreWhenItDoesNot) {
   EXPECT_EQ(decide_placement(input).cut, whole_model(input.spec));
   for (auto& each : input.free) each.memory = training_memory(input.spec) - Bytes(1);
   EXPECT_GT(decide_placement(input).cut.size(), 1u);
+}
+
+TEST(Pipeline, ReplicasOfAStageAreInDifferentDomains) {
+  auto input = pipeline(2, 4);
+  input.spec.swarm.min_replicas = 2;
+  leave_room_for_one(input);
+  const double speeds[] = {10, 9, 9, 10};  // longest-first alone would put both of each together
+  for (std::size_t i = 0; i < 4; ++i) {
+    input.free[i].gflops = speeds[i];
+    input.free[i].domain = i < 2 ? "a" : "b";
+  }
+  const auto decision = decide_placement(input);
+  for (StageIndex stage = 0; stage < 2; ++stage) {
+    std::set<std::string> domains;
+    for (const Place& place : decision.places) {
+      if (place.stage == stage) domains.insert(input.free[place.agent.n - 1].domain);
+    }
+    EXPECT_EQ(domains.size(), 2u);
+  }
 }
 
 TEST(Pipeline, ASteadyAgentIsWorthMoreThanAFickleOne) {

@@ -85,17 +85,17 @@ Finished Cluster::shoal(std::vector<std::string> arguments, double limit_s) cons
 
 std::string Cluster::write_job(const TinyJob& job) const {
   folder_.write("text.txt", sample_text());
-  return folder_.write(
-      job.name + ".toml",
-      "name = \"" + job.name + "\"\n" +
-          "[model]\nfamily = \"llama\"\nlayers = 2\nhidden = 32\nheads = 2\ncontext = 32\n"
-          "vocab = 256\n[data]\ntrain = \"text.txt\"\ntokenizer = \"bytes\"\n"
-          "[train]\nbatch = 4\nlr = 0.003\nmin_lr = 0.0003\nwarmup = 5\nsteps = " +
-          std::to_string(job.steps) + "\n[sync]\nalgorithm = \"" + job.algorithm +
-          "\"\nevery = " + std::to_string(job.every) +
-          "\n[swarm]\nstages = " + std::to_string(job.stages) + "\nschedule = \"" + job.schedule +
-          "\"\nmin_replicas = " + std::to_string(job.min_replicas) +
-          "\n[eval]\nevery_rounds = 1\nbatches = 2\n" + job.more);
+  return folder_.write(job.name + ".toml",
+                       "name = \"" + job.name + "\"\n" +
+                           "[model]\nfamily = \"llama\"\nlayers = " + std::to_string(job.layers) +
+                           "\nhidden = 32\nheads = 2\ncontext = 32\n"
+                           "vocab = 256\n[data]\ntrain = \"text.txt\"\ntokenizer = \"bytes\"\n"
+                           "[train]\nbatch = 4\nlr = 0.003\nmin_lr = 0.0003\nwarmup = 5\nsteps = " +
+                           std::to_string(job.steps) + "\n[sync]\nalgorithm = \"" + job.algorithm +
+                           "\"\nevery = " + std::to_string(job.every) +
+                           "\n[swarm]\nstages = " + std::to_string(job.stages) + "\nschedule = \"" +
+                           job.schedule + "\"\nmin_replicas = " + std::to_string(job.min_replicas) +
+                           "\n[eval]\nevery_rounds = 1\nbatches = 2\n" + job.more);
 }
 
 Json Cluster::job(const std::string& name) const {

@@ -40,7 +40,7 @@ void expect_equal_digests_per_stage(const Cluster& cluster, const TinyJob& job) 
       if (text_at(one, "state") != "committed") continue;
       digests[number_at(one, "stage", -1)].insert(text_at(one, "digest"));
     }
-    EXPECT_EQ(digests.size(), 2u) << round.dump(2);
+    EXPECT_EQ(digests.size(), static_cast<std::size_t>(job.stages)) << round.dump(2);
     for (const auto& [stage, found] : digests) EXPECT_EQ(found.size(), 1u) << round.dump(2);
   }
   EXPECT_GT(committed, 0u);
@@ -123,6 +123,48 @@ TEST(Pipeline, AStageWithoutReplicasStallsTheJobWhichResumesByItself) {
   const double then = cluster.rounds_committed(job.name);
   EXPECT_TRUE(eventually(90, [&] {
     return cluster.phase_of(job.name) == "training" && cluster.rounds_committed(job.name) > then;
+  })) << cluster.job(job.name).dump(2);
+  expect_equal_digests_per_stage(cluster, job);
+  EXPECT_EQ(cluster.shoal({"job", "cancel", job.name}).exit_code, 0);
+}
+
+// Replicas by agent.
+std::map<std::string, std::size_t> held_by_agent(const Cluster& cluster, const TinyJob& job) {
+  std::map<std::string, std::size_t> held;
+  const auto topology = cluster.api().get("/jobs/" + job.name + "/topology");
+  if (!topology.ok()) return held;
+  for (const Json& replica : topology->at("replicas")) ++held[text_at(replica, "agent_name")];
+  return held;
+}
+
+std::vector<pid_t> trainers_on(const Cluster& cluster, const std::string& agent) {
+  for (const auto& host : cluster.state().agents) {
+    if (host.name == agent) return children_of(host.pid, "shoal-trainer");
+  }
+  return {};
+}
+
+TEST(Pipeline, ThreeStagesOnTwoAgentsGoOnAfterATrainerIsKilled) {
+  if (!has_binary("shoal-trainer")) GTEST_SKIP() << "shoal-trainer was not built";
+  Cluster cluster(2);
+  ASSERT_EQ(cluster.problem(), "");
+  TinyJob job = cut_job(100'000, 1);
+  job.stages = job.layers = 3;
+  ASSERT_EQ(cluster.shoal({"job", "submit", cluster.write_job(job)}).exit_code, 0);
+  ASSERT_TRUE(eventually(120, [&] { return cluster.rounds_committed(job.name) >= 3; }))
+      << cluster.job(job.name).dump(2);
+  const auto held = held_by_agent(cluster, job);
+  const auto most = std::max_element(
+      held.begin(), held.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
+  ASSERT_NE(most, held.end());
+  ASSERT_GE(most->second, 2u) << "one agent holds two stages";
+  const auto trainers = trainers_on(cluster, most->first);
+  ASSERT_EQ(trainers.size(), most->second) << "each in a process of its own";
+  kill(trainers.back(), SIGKILL);
+  const double then = cluster.rounds_committed(job.name);
+  EXPECT_TRUE(eventually(120, [&] {
+    return cluster.phase_of(job.name) == "training" &&
+           cluster.rounds_committed(job.name) > then + 2;
   })) << cluster.job(job.name).dump(2);
   expect_equal_digests_per_stage(cluster, job);
   EXPECT_EQ(cluster.shoal({"job", "cancel", job.name}).exit_code, 0);

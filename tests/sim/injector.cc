@@ -129,10 +129,10 @@ void FaultInjector::strike_process(Fault fault) {
   } else if (fault == Fault::kReplicaError) {
     if (!trainer.busy() || trainer.frozen()) return;
     sim_.strike(fault, on_trainer);
-    constexpr ReplicaFailure kErrors[] = {ReplicaFailure::kOutOfMemory, ReplicaFailure::kDeviceLost,
-                                          ReplicaFailure::kInternal,
+    // Not out of memory: that is held against the device until an operator forgets it.
+    constexpr ReplicaFailure kErrors[] = {ReplicaFailure::kDeviceLost, ReplicaFailure::kInternal,
                                           ReplicaFailure::kNonFiniteLoss};
-    trainer.give_up(kErrors[prng_.below(4)]);
+    trainer.give_up(kErrors[prng_.below(3)]);
   } else if (fault == Fault::kNonFinite) {
     if (trainer.busy()) trainer.poison();  // counted when it reports
   } else if (fault == Fault::kUploadFailure) {

@@ -132,6 +132,8 @@ SimOptions draw_options(std::uint64_t seed) {
   o.evaluate_time = between(prng, milliseconds(20), milliseconds(500));
   o.upload_time = between(prng, milliseconds(50), seconds(2));
   draw_coordinator(o, prng);
+  o.coordinator.quarantine_first = seconds(20);
+  o.coordinator.quarantine_cap = seconds(60);
   draw_agent(o, prng);
   draw_faults(o, prng);
   return o;
@@ -146,6 +148,8 @@ SimOptions calm_options(std::uint64_t seed) {
   o.coordinator.straggler_min = seconds(5);
   o.coordinator.close_limit = seconds(5);
   o.coordinator.reduce_limit_min = seconds(8);
+  o.coordinator.quarantine_first = seconds(20);
+  o.coordinator.quarantine_cap = seconds(60);
   o.agent.reconnect_cap = seconds(3);
   return o;
 }
@@ -191,7 +195,7 @@ JobSpec draw_job(const SimOptions& o, Prng& prng, int index) {
 Duration SimOptions::coverage_limit() const {
   const auto& c = coordinator;
   return c.lease + c.boot_grace + c.straggler_min * 8 + c.close_limit + c.reduce_limit_min * 4 +
-         c.apply_limit + c.load_limit + seconds(60);
+         c.apply_limit + c.load_limit + c.quarantine_cap + seconds(60);
 }
 
 Duration SimOptions::progress_limit() const {
