@@ -87,6 +87,8 @@ int run(int argc, char** argv) {
   reduce_command->add_option("--codecs", all_reduce.codecs, "Of " + CLI::detail::join(words))
       ->delimiter(',')
       ->check(CLI::IsMember(words));
+  reduce_command->add_option("--frame", all_reduce.frame_values, "Values per frame")
+      ->check(CLI::Range(1024, 1 << 20));
   reduce_command->add_flag("--tcp", all_reduce.tcp, "Over TCP, as between hosts");
   reduce_command->add_option("--namespaces", all_reduce.namespaces, "Network namespace of each")
       ->delimiter(',');
