@@ -119,6 +119,7 @@ class Member {
     outer_opt::PeerNodeOptions node_options;
     node_options.bind = host() + ":0";
     node_options.local_sockets = !options_.tcp;
+    node_options.frame_values = options_.frame_values;
     auto node = outer_opt::PeerNode::start(node_options);
     if (!node.ok()) return "failed " + to_string(node.error());
     node_ = std::move(node).value();
@@ -226,9 +227,13 @@ void print(const AllReduceOptions& options, const std::map<std::string, Series>&
   const double gb = static_cast<double>(options.values) * sizeof(float) * 1e-9;
   const auto gloo = results.find("gloo");
   const double ring_s = gloo == results.end() ? 0 : median(gloo->second.seconds);
-  nlohmann::ordered_json json = {{"name", "all-reduce"},     {"processes", options.processes},
-                                 {"values", options.values}, {"tcp", options.tcp},
-                                 {"mbit", options.mbit},     {"repeats", options.repeats}};
+  nlohmann::ordered_json json = {{"name", "all-reduce"},
+                                 {"processes", options.processes},
+                                 {"values", options.values},
+                                 {"tcp", options.tcp},
+                                 {"frame_values", options.frame_values},
+                                 {"mbit", options.mbit},
+                                 {"repeats", options.repeats}};
   if (!options.json) {
     std::printf("%d processes, %lld values\n", options.processes,
                 static_cast<long long>(options.values));
