@@ -1,5 +1,8 @@
 #include "proto/job_spec_text.h"
 
+#include <fstream>
+#include <regex>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -229,6 +232,61 @@ TEST(SpecText, DeepNestingDoesNotHurt) {
   std::string deep(200'000, '[');
   EXPECT_TRUE(read_spec_json(deep).problems);
   EXPECT_TRUE(read_spec_toml("a = " + deep).problems);
+}
+
+// ---- docs/job_file.md tells every field, its default and its words
+
+// "| `train.lr` | 1e-3 | meaning |": the cells after the name; empty when there is no such row.
+std::vector<std::string> documented(const std::string& page, const std::string& field) {
+  const auto at = page.find("| `" + field + "` |");
+  if (at == std::string::npos) return {};
+  const std::string row = page.substr(at, page.find('\n', at) - at);
+  static const std::regex kCells("\\| (.*?) \\| (.*?) \\| (.*) \\|");
+  std::smatch cells;
+  if (!std::regex_match(row, cells, kCells)) return {};
+  return {cells[2], cells[3]};
+}
+
+std::string dotted(std::string pointer) {
+  std::replace(pointer.begin(), pointer.end(), '/', '.');
+  return pointer.substr(1);
+}
+
+// The words that a refusal lists: "must be 'a' or 'b', got '?'".
+std::vector<std::string> accepted_words(const std::string& pointer) {
+  auto root = spec_to_json(JobSpec());
+  root[nlohmann::json::json_pointer(pointer)] = "?";
+  const auto read = read_spec_json(root.dump());
+  std::vector<std::string> words;
+  for (const auto& error : read.problems->fields) {
+    if (error.pointer != pointer || !error.detail.starts_with("must be '")) continue;
+    const std::string list = error.detail.substr(0, error.detail.find(", got"));
+    static const std::regex kWord("'([^']+)'");
+    for (std::sregex_iterator word(list.begin(), list.end(), kWord), end; word != end; ++word) {
+      words.push_back((*word)[1]);
+    }
+  }
+  return words;
+}
+
+TEST(JobFilePage, TellsEveryFieldItsDefaultAndItsWords) {
+  std::ifstream file(SHOAL_JOB_FILE_PAGE);
+  const std::string page{std::istreambuf_iterator<char>(file), {}};
+  ASSERT_FALSE(page.empty()) << SHOAL_JOB_FILE_PAGE;
+  const auto flat = nlohmann::json(spec_to_json(JobSpec())).flatten();
+  for (const auto& [pointer, value] : flat.items()) {
+    if (pointer.starts_with("/train/betas")) continue;  // an array: one row
+    const auto cells = documented(page, dotted(pointer));
+    ASSERT_EQ(cells.size(), 2u) << "no row for " << dotted(pointer);
+    const bool told = cells[0] == "required" || cells[0] == "derived" ||
+                      nlohmann::json::parse(cells[0], nullptr, false) == value;
+    EXPECT_TRUE(told || cells[0] == "`" + value.dump() + "`")
+        << dotted(pointer) << " is " << value << " and the page says " << cells[0];
+    if (!value.is_string()) continue;
+    for (const std::string& word : accepted_words(pointer)) {
+      EXPECT_THAT(cells[1], HasSubstr("`\"" + word + "\"`")) << dotted(pointer);
+    }
+  }
 }
 
 }  // namespace

@@ -1,11 +1,9 @@
-// The inner loops of the codecs (codec.h), twice each: a scalar reference that says what the bits
-// are, and AVX2 code that must give the same ones (codec_kernels_test.cc compares them).
+// The inner loops of the codecs (codec.h), twice each: a scalar reference over the formats of
+// formats.h, which say what the bits are, and AVX2 code that must give the same ones
+// (codec_kernels_test.cc compares them).
 //
 // Kernels of a format without blocks (fp32, fp16, bf16) take any n; the others take one block, 1 <=
-// n <= its size. Blocks carry their scale in front of the values. The largest magnitude of a block
-// is found on the bit patterns, so that a NaN or an infinity ends up in the scale and is refused by
-// whoever decodes. Scales whose smallest step would not be a normal number count as 0: denormals
-// are treated differently by processes that flush them.
+// n <= its size. Blocks carry their scale in front of the values.
 #pragma once
 
 #include <cstddef>

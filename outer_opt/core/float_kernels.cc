@@ -1,7 +1,6 @@
-// fp32, fp16 and bf16: formats that hold one value after the other. A format says how one value and
-// how eight are read and written; the loops are the same for all. fp16 and bf16 round to nearest,
-// ties to even, and a finite value beyond their range becomes the largest one, never an infinity.
-// Every product and every sum is rounded on its own (no FMA is enabled for these functions).
+// fp32, fp16 and bf16: formats that hold one value after the other (formats.h). Here is how eight
+// are read and written; the loops are the same for all. Every product and every sum is rounded on
+// its own (no FMA is enabled for these functions).
 #include <type_traits>
 
 #include "outer_opt/core/codec_kernels.h"
@@ -10,12 +9,7 @@
 namespace shoal::outer_opt {
 namespace {
 
-constexpr std::uint32_t kSign = 0x80000000u;
-
-struct Fp32 {
-  using Stored = std::uint32_t;
-  static Stored pack(float value) { return bits_of(value); }
-  static float unpack(Stored bits) { return float_of(bits); }
+struct Fp32 : formats::Fp32 {
 #if defined(__x86_64__)
   SHOAL_AVX2 static void store_8(__m256i bits, std::byte* out) {
     _mm256_storeu_si256(reinterpret_cast<__m256i*>(out), bits);
@@ -26,31 +20,7 @@ struct Fp32 {
 #endif
 };
 
-struct Fp16 {
-  using Stored = std::uint16_t;
-  static constexpr std::uint32_t kLargest = 0x477fe000u;         // 65504
-  static constexpr std::uint32_t kSmallestNormal = 0x38800000u;  // 2^-14
-  static constexpr std::uint32_t kBias = 0x38000000u;            // (127 - 15) << 23
-  static constexpr std::uint32_t kInf = 0x7c00u;
-
-  static Stored pack(float value) {
-    const std::uint32_t sign = (bits_of(value) & kSign) >> 16;
-    return static_cast<Stored>(sign | pack_magnitude(bits_of(value) & kMagnitude));
-  }
-  static std::uint32_t pack_magnitude(std::uint32_t bits) {
-    if (bits > kInfinity) return kInf | 0x200u | ((bits >> 13) & 0x3ffu);  // NaN, made quiet
-    if (bits == kInfinity) return kInf;
-    if (bits > kLargest) bits = kLargest;
-    // Below the normal numbers the sum with 0.5 has a last place of 2^-24, as fp16 has there.
-    if (bits < kSmallestNormal) return bits_of(float_of(bits) + 0.5f) - bits_of(0.5f);
-    return (bits + 0xfffu + ((bits >> 13) & 1u) - kBias) >> 13;
-  }
-  static float unpack(Stored half) {
-    const std::uint32_t sign = (half & 0x8000u) << 16, rest = half & 0x7fffu;
-    if (rest >= kInf) return float_of(sign | kInfinity | ((rest & 0x3ffu) << 13));
-    if (rest >= 0x400u) return float_of(sign | ((rest << 13) + kBias));
-    return float_of(sign | bits_of(static_cast<float>(rest) * 0x1p-24f));
-  }
+struct Fp16 : formats::Fp16 {
 #if defined(__x86_64__)
   SHOAL_AVX2 static void store_8(__m256i bits, std::byte* out) {
     const __m256i magnitude = _mm256_and_si256(bits, broadcast(kMagnitude));
@@ -67,23 +37,7 @@ struct Fp16 {
 #endif
 };
 
-struct Bf16 {
-  using Stored = std::uint16_t;
-  static constexpr std::uint32_t kLargest = 0x7f7fffffu;
-  static constexpr std::uint32_t kQuiet = 0x00400000u;
-
-  static Stored pack(float value) {
-    const std::uint32_t sign = bits_of(value) & kSign;
-    std::uint32_t bits = bits_of(value) & kMagnitude;
-    if (bits > kInfinity) {
-      bits |= kQuiet;
-    } else if (bits < kInfinity) {
-      bits += 0x7fffu + ((bits >> 16) & 1u);
-      if (bits > kLargest) bits = kLargest;
-    }
-    return static_cast<Stored>((sign | bits) >> 16);
-  }
-  static float unpack(Stored half) { return float_of(static_cast<std::uint32_t>(half) << 16); }
+struct Bf16 : formats::Bf16 {
 #if defined(__x86_64__)
   SHOAL_AVX2 static void store_8(__m256i all, std::byte* out) {
     const __m256i bits = _mm256_and_si256(all, broadcast(kMagnitude));

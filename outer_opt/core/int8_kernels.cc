@@ -1,65 +1,44 @@
 // int8: the scalar reference and the AVX2 version of one block, which is the scale in fp32 and then
 // one byte per value.
-#include <algorithm>
-#include <cfloat>
-#include <cmath>
-#include <limits>
-
 #include "outer_opt/core/codec_kernels.h"
 #include "outer_opt/core/kernel_math.h"
 
 namespace shoal::outer_opt {
 namespace {
 
-// The largest scale that 127 steps do not carry to infinity.
-constexpr float kScaleMax = std::bit_cast<float>(
-    std::bit_cast<std::uint32_t>(std::numeric_limits<float>::max() / 127.0f) - 1);
+using formats::Int8;
 
-// false also for negative scales, which no encoder writes, and for NaN.
-bool good_scale(float scale) { return !std::signbit(scale) && scale <= kScaleMax; }
-
-float scale_of(std::uint32_t max_bits) {
-  const float max = float_of(max_bits);
-  if (max_bits >= kInfinity) return max;
-  const float scale = max / 127.0f;
-  return scale < FLT_MIN ? 0.0f : std::min(scale, kScaleMax);
+void quantise(const float* in, std::size_t n, float scale, std::byte* out) {
+  for (std::size_t i = 0; i < n; ++i) out[i] = static_cast<std::byte>(Int8::code(in[i] / scale));
 }
 
-// Writes the values; the default rounding mode is to nearest, ties to even.
-void quantise(const float* in, std::size_t n, float scale, std::byte* out) {
-  for (std::size_t i = 0; i < n; ++i) {
-    const float x = in[i] / scale;
-    const float clamped = x > 127.0f ? 127.0f : (x >= -127.0f ? x : -127.0f);
-    out[i] = static_cast<std::byte>(static_cast<std::int8_t>(std::lrintf(clamped)));
-  }
+float value_at(const std::byte* in, std::size_t i, float scale) {
+  return Int8::value(static_cast<std::int8_t>(in[4 + i]), scale);
 }
 
 void encode_reference(const float* in, std::size_t n, std::byte* out) {
-  const float scale = scale_of(max_bits(in, n));
+  const float scale = Int8::scale_of(max_bits(in, n));
   std::memcpy(out, &scale, sizeof scale);
-  if (scale == 0.0f || !finite(scale)) {
-    std::memset(out + 4, 0, n);
-  } else {
+  if (Int8::holds_values(scale)) {
     quantise(in, n, scale, out + 4);
+  } else {
+    std::memset(out + 4, 0, n);
   }
 }
 
 bool decode_reference(const std::byte* in, std::size_t n, float* out) {
   const float scale = load_as<float>(in);
-  for (std::size_t i = 0; i < n; ++i) {
-    out[i] = static_cast<float>(static_cast<std::int8_t>(in[4 + i])) * scale;
-  }
-  return good_scale(scale);
+  for (std::size_t i = 0; i < n; ++i) out[i] = value_at(in, i, scale);
+  return Int8::good_scale(scale);
 }
 
 bool accumulate_reference(const std::byte* in, std::size_t n, float factor, float* sum) {
   const float scale = load_as<float>(in);
   for (std::size_t i = 0; i < n; ++i) {
-    const float value = static_cast<float>(static_cast<std::int8_t>(in[4 + i])) * scale;
-    const float scaled = factor * value;
+    const float scaled = factor * value_at(in, i, scale);
     sum[i] = sum[i] + scaled;
   }
-  return good_scale(scale);
+  return Int8::good_scale(scale);
 }
 
 #if defined(__x86_64__)
@@ -72,10 +51,10 @@ SHOAL_AVX2 __m256i quantise_8(const float* in, __m256 scale) {
 
 SHOAL_AVX2 void encode_avx2(const float* in, std::size_t n, std::byte* out) {
   if (n % 32 != 0) return encode_reference(in, n, out);
-  const float scale = scale_of(max_bits_avx2(in, n));
+  const float scale = Int8::scale_of(max_bits_avx2(in, n));
   std::memcpy(out, &scale, sizeof scale);
   out += 4;
-  if (scale == 0.0f || !finite(scale)) {
+  if (!Int8::holds_values(scale)) {
     std::memset(out, 0, n);
     return;
   }
@@ -99,7 +78,7 @@ SHOAL_AVX2 bool decode_avx2(const std::byte* in, std::size_t n, float* out) {
   const float scale = load_as<float>(in);
   const __m256 s = _mm256_set1_ps(scale);
   for (std::size_t i = 0; i < n; i += 8) _mm256_storeu_ps(out + i, dequantise_8(in + 4 + i, s));
-  return good_scale(scale);
+  return Int8::good_scale(scale);
 }
 
 SHOAL_AVX2 bool accumulate_avx2(const std::byte* in, std::size_t n, float factor, float* sum) {
@@ -107,7 +86,7 @@ SHOAL_AVX2 bool accumulate_avx2(const std::byte* in, std::size_t n, float factor
   const float scale = load_as<float>(in);
   const __m256 s = _mm256_set1_ps(scale), f = _mm256_set1_ps(factor);
   for (std::size_t i = 0; i < n; i += 8) add_scaled_8(sum + i, f, dequantise_8(in + 4 + i, s));
-  return good_scale(scale);
+  return Int8::good_scale(scale);
 }
 
 constexpr CodecKernels kAvx2{encode_avx2, decode_avx2, accumulate_avx2};

@@ -1,11 +1,12 @@
-// What the kernels of the codecs share: bit patterns of fp32, and the largest magnitude of a block.
+// What the CPU kernels of the codecs share: loads, and the largest magnitude of a block.
 // To be included by the *_kernels.cc only.
 #pragma once
 
-#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+
+#include "outer_opt/core/formats.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -13,13 +14,6 @@
 #endif
 
 namespace shoal::outer_opt {
-
-inline constexpr std::uint32_t kMagnitude = 0x7fffffffu;
-inline constexpr std::uint32_t kInfinity = 0x7f800000u;
-
-inline std::uint32_t bits_of(float value) { return std::bit_cast<std::uint32_t>(value); }
-inline float float_of(std::uint32_t bits) { return std::bit_cast<float>(bits); }
-inline bool finite(float value) { return (bits_of(value) & kMagnitude) < kInfinity; }
 
 template <typename T>
 T load_as(const std::byte* in) {

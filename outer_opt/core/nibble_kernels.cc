@@ -1,12 +1,7 @@
-// int4 and e3m0: blocks of four-bit values, two to a byte, the earlier one in the low half; an odd
-// last one leaves the high half 0. Three bits choose a magnitude, the fourth is the sign; a zero
-// has none. A scale in bf16 lies in front of the block, rounded up so that no value is beyond the
-// largest magnitude. The two formats differ in their magnitudes and in how a value chooses one;
-// decoding is a look-up in eight products for both.
-#include <algorithm>
-#include <cfloat>
-#include <cmath>
-
+// int4 and e3m0: blocks of four-bit values (formats.h), two to a byte, the earlier one in the low
+// half; an odd last one leaves the high half 0. A scale in bf16 lies in front of the block. The two
+// formats differ in their magnitudes and in how a value chooses one; decoding is a look-up in eight
+// products for both.
 #include "outer_opt/core/codec_kernels.h"
 #include "outer_opt/core/kernel_math.h"
 
@@ -15,21 +10,8 @@ namespace {
 
 constexpr std::size_t kScaleBytes = 2;
 
-// A scale has the upper half of its bits only.
-constexpr std::uint32_t scale_bits(float value) {
-  return std::bit_cast<std::uint32_t>(value) & 0xffff0000u;
-}
-
-struct Int4 {
+struct Int4 : formats::Int4 {
   static constexpr float kMagnitudes[8] = {0, 1, 2, 3, 4, 5, 6, 7};
-  static constexpr float kLargest = 7;
-  static constexpr float kSmallestScale = FLT_MIN;
-
-  // The default rounding mode is to nearest, ties to even.
-  static unsigned code(float x) {
-    const long q = std::lrintf(x > 7.0f ? 7.0f : (x >= -7.0f ? x : -7.0f));
-    return static_cast<unsigned>(q < 0 ? 8 - q : q);
-  }
 #if defined(__x86_64__)
   SHOAL_AVX2 static __m256i codes(__m256 x) {
     const __m256 low = _mm256_max_ps(x, _mm256_set1_ps(-7.0f));
@@ -40,23 +22,9 @@ struct Int4 {
 #endif
 };
 
-struct E3m0 {
+struct E3m0 : formats::E3m0 {
   static constexpr float kMagnitudes[8] = {0,       0x1p-6f, 0x1p-5f, 0x1p-4f,
                                            0x1p-3f, 0x1p-2f, 0x1p-1f, 1};
-  static constexpr float kLargest = 1;
-  static constexpr float kSmallestScale = FLT_MIN * 64;
-  // The exponent of 2^-7 as fp32 has it, which would be the code 0.
-  static constexpr std::uint32_t kBase = 120;
-  static constexpr std::uint32_t kHalfOfSmallest = kBase << 23;
-
-  // To the nearest power of two: from 1.5 times one on, the next; halves of the smallest count up.
-  static unsigned code(float x) {
-    const std::uint32_t bits = bits_of(x) & kMagnitude;
-    const std::uint32_t exponent = (bits + 0x00400000u) >> 23;
-    std::uint32_t code = exponent > kBase ? std::min(exponent - kBase, 7u) : 0u;
-    if (bits >= kHalfOfSmallest) code = std::max(code, 1u);
-    return code | (code != 0 ? (bits_of(x) >> 31) << 3 : 0);
-  }
 #if defined(__x86_64__)
   SHOAL_AVX2 static __m256i codes(__m256 x) {
     const __m256i all = _mm256_castps_si256(x), zero = _mm256_setzero_si256();
@@ -72,19 +40,8 @@ struct E3m0 {
 #endif
 };
 
-// The largest scale whose largest magnitude is not infinite.
 template <typename Format>
-constexpr std::uint32_t kScaleMax = scale_bits(FLT_MAX / Format::kLargest);
-
-// The scale of a block by its largest magnitude; what is not finite stays so.
-template <typename Format>
-std::uint32_t scale_of(std::uint32_t max_bits) {
-  if (max_bits > kInfinity) return kInfinity | 0x00400000u;
-  if (max_bits == kInfinity) return kInfinity;
-  const float scale = float_of(max_bits) / Format::kLargest;
-  if (scale < Format::kSmallestScale) return 0;
-  return std::min((bits_of(scale) + 0xffffu) & 0xffff0000u, kScaleMax<Format>);
-}
+using Scale = formats::NibbleScale<Format>;
 
 void store_scale(std::uint32_t bits, std::byte* out) {
   const auto high = static_cast<std::uint16_t>(bits >> 16);
@@ -95,25 +52,19 @@ std::uint32_t load_scale(const std::byte* in) {
   return static_cast<std::uint32_t>(load_as<std::uint16_t>(in)) << 16;
 }
 
-// false for negative ones, which no encoder writes, for infinity and NaN.
-template <typename Format>
-bool good_scale(std::uint32_t bits) {
-  return bits <= kScaleMax<Format>;
-}
-
 std::size_t bytes_of(std::size_t n) { return (n + 1) / 2; }
 
 // Writes scale and, for a scale that allows no values, the zeros; true when values are to follow.
 bool begin_block(std::uint32_t scale, std::size_t n, std::byte* out) {
   store_scale(scale, out);
-  const bool values = scale != 0 && scale < kInfinity;
+  const bool values = Scale<Int4>::holds_values(scale);
   if (!values) std::memset(out + kScaleBytes, 0, bytes_of(n));
   return values;
 }
 
 template <typename Format>
 void encode_reference(const float* in, std::size_t n, std::byte* out) {
-  const std::uint32_t bits = scale_of<Format>(max_bits(in, n));
+  const std::uint32_t bits = Scale<Format>::of(max_bits(in, n));
   if (!begin_block(bits, n, out)) return;
   const float scale = float_of(bits);
   for (std::size_t i = 0; i < n; i += 2) {
@@ -127,15 +78,14 @@ template <typename Format>
 float value_at(const std::byte* in, std::size_t i, float scale) {
   const unsigned byte = std::to_integer<unsigned>(in[kScaleBytes + i / 2]);
   const unsigned code = i % 2 == 0 ? byte & 15u : byte >> 4;
-  const float magnitude = Format::kMagnitudes[code & 7u] * scale;
-  return code < 8 ? magnitude : -magnitude;
+  return formats::nibble_value<Format>(code, scale);
 }
 
 template <typename Format>
 bool decode_reference(const std::byte* in, std::size_t n, float* out) {
   const std::uint32_t bits = load_scale(in);
   for (std::size_t i = 0; i < n; ++i) out[i] = value_at<Format>(in, i, float_of(bits));
-  return good_scale<Format>(bits);
+  return Scale<Format>::good(bits);
 }
 
 template <typename Format>
@@ -145,7 +95,7 @@ bool accumulate_reference(const std::byte* in, std::size_t n, float factor, floa
     const float scaled = factor * value_at<Format>(in, i, float_of(bits));
     sum[i] = sum[i] + scaled;
   }
-  return good_scale<Format>(bits);
+  return Scale<Format>::good(bits);
 }
 
 template <typename Format>
@@ -162,7 +112,7 @@ SHOAL_AVX2 __m256i codes_8(const float* in, __m256 scale) {
 template <typename Format>
 SHOAL_AVX2 void encode_avx2(const float* in, std::size_t n, std::byte* out) {
   if (n % 32 != 0) return encode_reference<Format>(in, n, out);
-  const std::uint32_t bits = scale_of<Format>(max_bits_avx2(in, n));
+  const std::uint32_t bits = Scale<Format>::of(max_bits_avx2(in, n));
   if (!begin_block(bits, n, out)) return;
   const __m256 s = _mm256_set1_ps(float_of(bits));
   const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);  // undoes the packs' lanes
@@ -208,7 +158,7 @@ SHOAL_AVX2 bool decode_avx2(const std::byte* in, std::size_t n, float* out) {
     _mm256_storeu_ps(out + i, values_8(codes, table));
     _mm256_storeu_ps(out + i + 8, values_8(_mm_srli_si128(codes, 8), table));
   }
-  return good_scale<Format>(scale);
+  return Scale<Format>::good(scale);
 }
 
 template <typename Format>
@@ -221,7 +171,7 @@ SHOAL_AVX2 bool accumulate_avx2(const std::byte* in, std::size_t n, float factor
     add_scaled_8(sum + i, f, values_8(codes, table));
     add_scaled_8(sum + i + 8, f, values_8(_mm_srli_si128(codes, 8), table));
   }
-  return good_scale<Format>(scale);
+  return Scale<Format>::good(scale);
 }
 
 template <typename Format>

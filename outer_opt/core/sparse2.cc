@@ -4,8 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
-#include <cfloat>
 #include <cmath>
 #include <cstring>
 #include <string>
@@ -16,24 +14,12 @@
 namespace shoal::outer_opt {
 namespace {
 
-constexpr std::size_t kCodebookBytes = 4, kUnaryBytes = 16;
-constexpr unsigned kLowBits = 6;
-constexpr std::uint32_t kMagnitude = 0x7fffffffu;
-
-// Where the parts of one encoded chunk lie.
-struct Layout {
-  explicit Layout(std::size_t n)
-      : kept(std::min(n, kSparseKept)),
-        unary(kCodebookBytes + (kLowBits * kept + 7) / 8),
-        codes(unary + kUnaryBytes),
-        size(codes + (2 * kept + 7) / 8) {}
-  std::size_t kept, unary, codes, size;
-};
-
-struct Entry {
-  std::uint32_t index;
-  float value;
-};
+using sparse2::Codebook;
+using sparse2::Entry;
+using sparse2::kCodebookBytes;
+using sparse2::kLowBits;
+using sparse2::kUnaryBytes;
+using sparse2::Layout;
 using Entries = std::array<Entry, kSparseKept>;
 
 // Least significant bit first.
@@ -53,9 +39,7 @@ unsigned get_bits(const std::byte* in, std::size_t at, unsigned count) {
   return value;
 }
 
-std::uint32_t magnitude_bits(float value) {
-  return std::bit_cast<std::uint32_t>(value) & kMagnitude;
-}
+std::uint32_t magnitude_bits(float value) { return bits_of(value) & kMagnitude; }
 
 // Of two values the one with the larger magnitude has the larger key, of equal ones the earlier.
 std::uint64_t key_of(float value, std::size_t index) {
@@ -94,37 +78,9 @@ Entries select(std::span<const float> in, std::size_t kept) {
   return entries;
 }
 
-struct Codebook {
-  double small = 0, large = 0, threshold = 0;  // above the threshold: large
-};
-
-// Lloyd's iteration from the mean; sums in the order of the entries.
-Codebook codebook_of(std::span<const Entry> entries) {
-  constexpr int kIterations = 8;
-  Codebook book;
-  for (const Entry& e : entries) book.threshold += std::fabs(static_cast<double>(e.value));
-  book.threshold /= static_cast<double>(entries.size());
-  for (int i = 0;; ++i) {
-    double small = 0, large = 0, larger = 0;
-    for (const Entry& e : entries) {
-      const double m = std::fabs(static_cast<double>(e.value));
-      const bool above = m > book.threshold;
-      (above ? large : small) += m;
-      larger += above ? 1 : 0;
-    }
-    const double smaller = static_cast<double>(entries.size()) - larger;
-    book.small = smaller > 0 ? small / smaller : 0;
-    book.large = larger > 0 ? large / larger : book.small;
-    if (i == kIterations) return book;
-    book.threshold = (book.small + book.large) / 2;
-  }
-}
-
 void store_magnitude(double magnitude, std::byte* out) {
-  const auto value = static_cast<float>(magnitude);
-  // Denormals are treated differently by processes that flush them.
-  const float normal = value < FLT_MIN ? 0.0f : value;
-  reference_kernels().bf16.encode(&normal, 1, out);
+  const std::uint16_t stored = sparse2::stored_magnitude(magnitude);
+  std::memcpy(out, &stored, sizeof stored);
 }
 
 void encode_chunk(std::span<const float> in, std::byte* out) {
@@ -132,15 +88,14 @@ void encode_chunk(std::span<const float> in, std::byte* out) {
   std::memset(out, 0, layout.size);
   const Entries all = select(in, layout.kept);
   const auto entries = std::span(all).first(layout.kept);
-  const Codebook book = codebook_of(entries);
+  const Codebook book = sparse2::codebook_of(entries.data(), entries.size());
   store_magnitude(book.small, out);
   store_magnitude(book.large, out + 2);
   for (std::size_t i = 0; i < entries.size(); ++i) {
-    const auto [index, value] = entries[i];
+    const std::uint32_t index = entries[i].index;
     put_bits(out + kCodebookBytes, kLowBits * i, kLowBits, index);
     put_bits(out + layout.unary, (index >> kLowBits) + i, 1, 1);
-    const bool large = std::fabs(static_cast<double>(value)) > book.threshold;
-    put_bits(out + layout.codes, 2 * i, 2, (large ? 1u : 0u) | (std::signbit(value) ? 2u : 0u));
+    put_bits(out + layout.codes, 2 * i, 2, sparse2::code_of(entries[i], book));
   }
 }
 

@@ -22,10 +22,11 @@
 #include <vector>
 
 #include "base/result.h"
+#include "outer_opt/core/sparse2_chunk.h"
 
 namespace shoal::outer_opt {
 
-inline constexpr std::size_t kSparseChunk = 4096, kSparseKept = 64;
+inline constexpr std::size_t kSparseChunk = sparse2::kChunk, kSparseKept = sparse2::kKept;
 inline constexpr float kErrorDecay = 0.95f;
 
 // Exact; runs start at multiples of kSparseChunk.

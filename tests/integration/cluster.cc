@@ -91,9 +91,10 @@ std::string Cluster::write_job(const TinyJob& job) const {
           "[model]\nfamily = \"llama\"\nlayers = 2\nhidden = 32\nheads = 2\ncontext = 32\n"
           "vocab = 256\n[data]\ntrain = \"text.txt\"\ntokenizer = \"bytes\"\n"
           "[train]\nbatch = 4\nlr = 0.003\nmin_lr = 0.0003\nwarmup = 5\nsteps = " +
-          std::to_string(job.steps) + "\n[sync]\nalgorithm = \"" + job.algorithm + "\"\nevery = " +
-          std::to_string(job.every) + "\n[swarm]\nstages = " + std::to_string(job.stages) +
-          "\nmin_replicas = " + std::to_string(job.min_replicas) +
+          std::to_string(job.steps) + "\n[sync]\nalgorithm = \"" + job.algorithm +
+          "\"\nevery = " + std::to_string(job.every) +
+          "\n[swarm]\nstages = " + std::to_string(job.stages) + "\nschedule = \"" + job.schedule +
+          "\"\nmin_replicas = " + std::to_string(job.min_replicas) +
           "\n[eval]\nevery_rounds = 1\nbatches = 2\n" + job.more);
 }
 

@@ -34,6 +34,7 @@ struct TinyJob {
   std::string algorithm = "diloco";
   int min_replicas = 2;
   int stages = 1;
+  std::string schedule = "flush";
   std::string more;  // further TOML at the end
 };
 
