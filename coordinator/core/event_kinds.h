@@ -15,6 +15,7 @@ inline constexpr const char* kAgentUncordoned = "agent_uncordoned";
 inline constexpr const char* kAgentDraining = "agent_draining";
 inline constexpr const char* kAgentDrained = "agent_drained";
 inline constexpr const char* kJobSubmitted = "job_submitted";
+inline constexpr const char* kJobChanged = "job_changed";
 inline constexpr const char* kJobPhase = "job_phase";
 inline constexpr const char* kJobRolledBack = "job_rolled_back";
 inline constexpr const char* kReplicaAssigned = "replica_assigned";

@@ -74,6 +74,7 @@ struct JobRecord {
   Instant created_at, updated_at;
   Instant started_at, finished_at;  // zero: not yet
 
+  double outer_lr = 0;  // of the rounds that are sealed from now on; the operator's
   std::int64_t lineage = 0;
   RoundNumber committed_round = 0;
   Instant committed_at;
@@ -81,7 +82,6 @@ struct JobRecord {
   Tokens committed_tokens;
   std::vector<JobStage> stages;  // the plan, fixed for the life of the job; empty until it is made
   std::int64_t view = 0;         // number of the last PipelineView
-
   std::int64_t next_sequence = 0;   // first sequence never leased
   std::vector<DataLease> returned;  // leased, not trained; sorted by first
 
@@ -160,8 +160,7 @@ struct RoundRecord {
   RoundState state = RoundState::kOpen;
   std::vector<RoundStage> stages;  // as many as the job has
   std::int32_t aborts = 0;         // times this round number was aborted and opened again
-  AbortReason abort_reason =
-      AbortReason::kAttemptsSpent;  // meaningful in kAborted and when aborts > 0
+  AbortReason abort_reason = AbortReason::kAttemptsSpent;  // of the last one
   Steps from_step, to_step;
   Instant opened_at, sealed_at, committed_at;  // zero: not yet
   Tokens tokens;                               // drawn by the routers whose contributions count
@@ -170,6 +169,7 @@ struct RoundRecord {
   Tokens validation_tokens;                    // evaluated so far
   double validation_sum = 0;                   // nats
   std::int32_t eval_slices = 0;                // 0: this round is not evaluated
+  double outer_lr = 0;                         // the job's when it was sealed
   bool operator==(const RoundRecord&) const = default;
 };
 

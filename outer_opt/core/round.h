@@ -133,6 +133,7 @@ struct CommitRound {
   RoundKey key;
   std::int32_t attempt = 0;
   Digest average;
+  double outer_lr = 0;  // of this step; the job's may change while it runs
   EvalSlice evaluate;
   bool last = false;  // no next round: stay and wait for orders
   OpenRound next;     // meaningful when !last

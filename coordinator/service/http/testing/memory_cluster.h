@@ -51,6 +51,7 @@ class MemoryCluster : public Cluster {
 
   void submit(JobSpec spec, bool dry_run, std::function<void(Answer)> done) override;
   void cancel(JobId job, std::function<void(Answer)> done) override;
+  void change(JobId job, double outer_lr, std::function<void(Answer)> done) override;
   void command_agent(AgentId agent, AgentVerb verb, std::function<void(Answer)> done) override;
   std::shared_ptr<const LiveView> live() const override;
   Readiness readiness() const override;
