@@ -133,10 +133,10 @@ struct CommitRound {
   RoundKey key;
   std::int32_t attempt = 0;
   Digest average;
-  double outer_lr = 0;  // of this step; the job's may change while it runs
   EvalSlice evaluate;
-  bool last = false;  // no next round: stay and wait for orders
-  OpenRound next;     // meaningful when !last
+  bool last = false;    // no next round: stay and wait for orders
+  OpenRound next;       // meaningful when !last
+  double outer_lr = 0;  // of this outer step; the job's may change while it runs
   bool operator==(const CommitRound&) const = default;
 };
 
