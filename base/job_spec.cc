@@ -237,6 +237,10 @@ void check_every(const JobSpec& spec, Checker& checker) {
   const SyncSpec& sync = spec.sync;
   if (sync.every_s != 0) {
     checker.within("/sync/every", sync.every_s, 1, kMaxRoundSeconds);
+    if (spec.swarm.stages != 1) {
+      checker.refuse("/sync/every",
+                     "must be a number of inner steps with swarm.stages other than 1, got a time");
+    }
     if (sync.algorithm == SyncAlgorithm::kDdp) {
       checker.refuse("/sync/every", "must be 1" + with_algorithm(sync) +
                                         ", which averages at every inner step, got a time");

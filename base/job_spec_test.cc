@@ -98,6 +98,8 @@ const Refusal kClusterRefusals[] = {
      [](JobSpec& s) { s.sync = default_spec(SyncAlgorithm::kDdp).sync, s.sync.every = Steps(50); }},
     {"/sync/every", "got a time",
      [](JobSpec& s) { s.sync = default_spec(SyncAlgorithm::kDdp).sync, s.sync.every_s = 60; }},
+    {"/sync/every", "swarm.stages other than 1, got a time",
+     [](JobSpec& s) { s.sync.every_s = 60, s.swarm.stages = 2; }},
     {"/sync/every", "from 1 to 604800, got -1", [](JobSpec& s) { s.sync.every_s = -1; }},
     {"/sync/outer/lr", "must be 1 with sync.algorithm = 'local_sgd', which only averages",
      [](JobSpec& s) {

@@ -86,8 +86,17 @@ Result<Json> Api::get(const std::string& path) const {
 
 Result<Json> Api::post(const std::string& path, const std::string& body,
                        const std::string& content_type, const Locate& locate) const {
+  return send_body("POST", path, body, content_type, locate);
+}
+
+Result<Json> Api::patch(const std::string& path, const Json& change) const {
+  return send_body("PATCH", path, change.dump(), "application/json", {});
+}
+
+Result<Json> Api::send_body(const char* method, const std::string& path, const std::string& body,
+                            const std::string& content_type, const Locate& locate) const {
   HttpRequest request;
-  request.method = "POST";
+  request.method = method;
   request.url = url(path);
   request.body = body;
   request.content_type = content_type;

@@ -28,6 +28,7 @@ class Api {
   Result<Json> get(const std::string& path) const;
   Result<Json> post(const std::string& path, const std::string& body,
                     const std::string& content_type, const Locate& locate = {}) const;
+  Result<Json> patch(const std::string& path, const Json& change) const;
   // {"items": […]} of all pages, at most `max` items (0: all).
   Result<Json> list(const std::string& path, std::size_t max = 0) const;
   // Appends a file's bytes from `from` on to the sink.
@@ -40,6 +41,8 @@ class Api {
   bool answers(const std::string& absolute_path) const;
 
  private:
+  Result<Json> send_body(const char* method, const std::string& path, const std::string& body,
+                         const std::string& content_type, const Locate& locate) const;
   std::string url(const std::string& path) const { return origin_ + "/api/v1" + path; }
   std::string origin_;
 };

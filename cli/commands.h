@@ -32,6 +32,7 @@ Result<int> job_ls(const Context& context);
 Result<int> job_get(const Context& context, const std::string& job);
 Result<int> job_watch(const Context& context, const std::string& job, double timeout_s);
 Result<int> job_cancel(const Context& context, const std::string& job);
+Result<int> job_set(const Context& context, const std::string& job, double outer_lr);
 
 Result<int> agent_ls(const Context& context, bool with_gone);
 Result<int> agent_get(const Context& context, const std::string& agent);

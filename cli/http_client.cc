@@ -95,7 +95,7 @@ void set_options(Transfer& transfer, const HttpRequest& request, HeaderList& hea
     curl_easy_setopt(handle, CURLOPT_RESUME_FROM_LARGE,
                      static_cast<curl_off_t>(request.range_from));
   }
-  if (request.method == "POST") {
+  if (request.method != "GET") {
     curl_easy_setopt(handle, CURLOPT_POSTFIELDSIZE_LARGE,
                      static_cast<curl_off_t>(request.body.size()));
     curl_easy_setopt(handle, CURLOPT_POSTFIELDS, request.body.c_str());

@@ -25,7 +25,9 @@ void show_job(const Json& job) {
   line("phase", paint(progress.phase, colour_of_state(progress.phase), colour));
   line("reason", progress.reason == "none" ? "" : words(progress.reason));
   line("detail", progress.detail);
-  line("round", fixed(progress.round, 0) + " of " + fixed(progress.rounds, 0));
+  line("round",
+       fixed(progress.round, 0) + (progress.rounds > 0 ? " of " + fixed(progress.rounds, 0) : ""));
+  line("outer lr", text_at(job, "status/outer_lr"));
   line("inner step", fixed(progress.step, 0) + " of " + fixed(progress.steps, 0));
   line("tokens", human_count(progress.tokens));
   line("train loss", loss_cell(progress.train_loss));
@@ -126,6 +128,17 @@ Result<int> job_watch(const Context& context, const std::string& job, double tim
   auto end = watch_job(context.api, job, watching);
   if (!end) return end.error();
   return outcome_of(*end);
+}
+
+Result<int> job_set(const Context& context, const std::string& job, double outer_lr) {
+  Json change;
+  change["outer_lr"] = outer_lr;
+  auto changed = context.api.patch("/jobs/" + url_escape(job), change);
+  if (!changed) return changed.error();
+  if (context.json) return print(changed->dump(2) + "\n"), kExitOk;
+  say("Job " + text_at(*changed, "name", job) + ": outer learning rate " +
+      text_at(*changed, "status/outer_lr") + " from the next round that is sealed.");
+  return kExitOk;
 }
 
 Result<int> job_cancel(const Context& context, const std::string& job) {

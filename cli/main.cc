@@ -135,6 +135,10 @@ class Tree {
     });
     take_name(watch, "JOB");
     watch->add_option("--timeout", submit_.timeout_s, "seconds until it gives up");
+    CLI::App* set = leaf(job, "set", "change a job that runs",
+                         [this] { return job_set(common_.context(), name_, outer_lr_); });
+    take_name(set, "JOB");
+    set->add_option("--outer-lr", outer_lr_, "from the next round that is sealed")->required();
     take_name(
         leaf(job, "cancel", "end a job", [this] { return job_cancel(common_.context(), name_); }),
         "JOB");
@@ -259,6 +263,7 @@ class Tree {
   GenerateOptions generate_;
   std::string name_, folder_;
   bool with_gone_ = false;
+  double outer_lr_ = 0;
 };
 
 }  // namespace

@@ -475,6 +475,7 @@ void put(const CommitRound& from, v1::CommitRound& to) {
   put(from.key, *to.mutable_key());
   to.set_attempt(from.attempt);
   put(from.average, *to.mutable_average());
+  to.set_outer_lr(from.outer_lr);
   put(from.evaluate, *to.mutable_evaluate());
   to.set_last(from.last);
   if (!from.last) put(from.next, *to.mutable_next());
@@ -483,6 +484,7 @@ void get(Reader& reader, const v1::CommitRound& from, CommitRound& to) {
   get_part(reader, "key", from.has_key(), from.key(), to.key);
   to.attempt = attempt_of(reader, from.attempt());
   get(reader, from.average(), to.average);
+  to.outer_lr = from.outer_lr();
   get_part(reader, "evaluate", from.has_evaluate(), from.evaluate(), to.evaluate);
   to.last = from.last();
   if (!to.last) get_part(reader, "next", from.has_next(), from.next(), to.next);

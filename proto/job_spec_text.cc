@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <map>
 #include <span>
 
@@ -32,6 +33,8 @@ constexpr std::array kWords<Precision>{Precision::kFp32, Precision::kBf16};
 template <>
 constexpr std::array kWords<SyncAlgorithm>{SyncAlgorithm::kNone, SyncAlgorithm::kDiloco,
                                            SyncAlgorithm::kLocalSgd, SyncAlgorithm::kDdp};
+template <>
+constexpr std::array kWords<Balance>{Balance::kEqual, Balance::kSpeed};
 template <>
 constexpr std::array kWords<Topology>{Topology::kButterfly, Topology::kAllgather, Topology::kRing,
                                       Topology::kAuto};
@@ -202,6 +205,45 @@ Json write_stages(const JobSpec& from) {
   return from.swarm.stages == 0 ? Json(kAuto) : Json(from.swarm.stages);
 }
 
+struct TimeUnit {
+  char letter;
+  std::int64_t seconds;
+};
+constexpr TimeUnit kTimeUnits[] = {{'h', 3600}, {'m', 60}, {'s', 1}};  // the largest first
+
+// "10m" -> 600; 0: not such a time.
+std::int64_t seconds_of(const std::string& text) {
+  std::int64_t number = 0;
+  const char* end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, number);
+  if (error != std::errc() || stop + 1 != end || number < 1 || number > 1'000'000) return 0;
+  for (const TimeUnit& unit : kTimeUnits) {
+    if (*stop == unit.letter) return number * unit.seconds;
+  }
+  return 0;
+}
+
+std::string read_every(const Json& from, JobSpec& to) {
+  if (!from.is_string()) {
+    to.sync.every_s = 0;
+    const std::string problem = read_value(from, to.sync.every);
+    return problem.empty() ? "" : "must be inner steps, or a time like '10m', got " + given(from);
+  }
+  to.sync.every_s = seconds_of(from.get<std::string>());
+  if (to.sync.every_s > 0) return {};
+  return "must be inner steps, or a time in whole seconds, minutes or hours ('30s', '10m', '2h'), "
+         "got " +
+         given(from);
+}
+Json write_every(const JobSpec& from) {
+  if (from.sync.every_s == 0) return from.sync.every.count();
+  for (const TimeUnit& unit : kTimeUnits) {
+    if (from.sync.every_s % unit.seconds != 0) continue;
+    return std::to_string(from.sync.every_s / unit.seconds) + unit.letter;
+  }
+  return from.sync.every_s;  // unreachable: every time is in seconds
+}
+
 #define SHOAL_FIELD(table, key, member)                   \
   field < [](auto& spec) -> auto& { return spec.member; } \
   > (table, key)
@@ -232,7 +274,8 @@ constexpr Field kFields[] = {
     SHOAL_FIELD("train", "precision", train.precision),
     SHOAL_FIELD("train", "seed", train.seed),
     SHOAL_FIELD("sync", "algorithm", sync.algorithm),
-    SHOAL_FIELD("sync", "every", sync.every),
+    Field{"sync", "every", read_every, write_every},
+    SHOAL_FIELD("sync", "balance", sync.balance),
     SHOAL_FIELD("sync", "topology", sync.topology),
     SHOAL_FIELD("sync", "codec", sync.codec),
     SHOAL_FIELD("sync", "feedback", sync.feedback),

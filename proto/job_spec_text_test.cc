@@ -124,6 +124,24 @@ TEST(SpecText, TheAlgorithmDecidesTheDefaultsWhereverItStands) {
   EXPECT_EQ(spec_to_json(ddp), spec_to_json(read_spec_json(spec_to_json(ddp).dump()).spec));
 }
 
+TEST(SpecText, RoundsByStepsOrByTime) {
+  const auto every = [](const std::string& text) {
+    return read_spec_toml(minimal("[sync]\nevery = " + text));
+  };
+  EXPECT_EQ(every("25").spec.sync.every, Steps(25));
+  EXPECT_EQ(every("25").spec.sync.every_s, 0);
+  for (const auto& [text, seconds] : {std::pair("30s", 30), std::pair("10m", 600),
+                                      std::pair("2h", 7200), std::pair("90m", 5400)}) {
+    const auto read = every("'" + std::string(text) + "'");
+    ASSERT_FALSE(read.problems) << read.problems->summary;
+    EXPECT_EQ(read.spec.sync.every_s, seconds);
+    EXPECT_EQ(spec_to_json(read.spec)["sync"]["every"], text);
+  }
+  for (const char* text : {"'10'", "'m'", "'10 m'", "'-3s'", "'1.5h'", "'10min'", "2.5"}) {
+    EXPECT_EQ(refused(every(text)).pointer, "/sync/every") << text;
+  }
+}
+
 TEST(SpecText, WhatAnAlgorithmDoesNotHaveIsRefusedByName) {
   const auto outer =
       refused(read_spec_toml(minimal("[sync]\nalgorithm = 'local_sgd'\n[sync.outer]\nlr = 0.7")));

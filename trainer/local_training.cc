@@ -23,7 +23,7 @@ LocalTraining::LocalTraining(TrainingContext context)
 
 MaybeFailure LocalTraining::open(const OpenRound& round) {
   const std::int64_t steps = (round.to_step - round.from_step).count();
-  if (steps <= 0 || round.lease.first < 0 || round.lease.count != steps * spec_.train.batch) {
+  if (steps < 0 || round.lease.first < 0 || round.lease.count != steps * spec_.train.batch) {
     return Failure{ReplicaFailure::kInternal, "a lease of " + std::to_string(round.lease.count) +
                                                   " sequences does not cover " +
                                                   std::to_string(steps) + " steps of " +
@@ -32,6 +32,7 @@ MaybeFailure LocalTraining::open(const OpenRound& round) {
   lease_ = Lease{round, 0};
   progress_at_ = Clock::now();
   progress_tokens_ = trained_.tokens;
+  if (steps == 0) reach_boundary();  // after an abort that waits: what there is stands
   return std::nullopt;
 }
 

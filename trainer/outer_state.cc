@@ -56,11 +56,13 @@ Digest momentum_digest(const OuterState& state) {
   return d.finish();
 }
 
-void take_outer_step(const JobSpec& spec, const RoundKey& key, std::span<const DecayRange> ranges,
-                     std::span<const float> average, OuterState& state) {
+void take_outer_step(const JobSpec& spec, const RoundKey& key, double outer_lr,
+                     std::span<const DecayRange> ranges, std::span<const float> average,
+                     OuterState& state) {
   SHOAL_CHECK(spec.sync.algorithm != SyncAlgorithm::kNone);
   if (state.shares_adam()) return take_adamw_step(spec.train, key, ranges, average, state);
-  outer_opt::nesterov_step(spec.sync.outer, average, state.momentum, state.anchor);
+  const OuterSpec outer{outer_lr, spec.sync.outer.momentum};
+  outer_opt::nesterov_step(outer, average, state.momentum, state.anchor);
 }
 
 }  // namespace shoal::trainer

@@ -28,10 +28,11 @@ OuterState zero_outer_state(SyncAlgorithm algorithm, std::int64_t value_count);
 // Of what the outer step keeps beside the anchor: "momentum" in every message.
 Digest momentum_digest(const OuterState& state);
 
-// The outer step of round `key` with the average that was voted for. Not for `none`, which has no
-// outer step. The learning rate of a shared AdamW is that of inner step key.round - 1: aborted
-// attempts do not move the schedule.
-void take_outer_step(const JobSpec& spec, const RoundKey& key, std::span<const DecayRange> ranges,
-                     std::span<const float> average, OuterState& state);
+// The outer step of round `key` with the average that was voted for, at the outer learning rate
+// that its commit carries. Not for `none`, which has no outer step. The learning rate of a shared
+// AdamW is that of inner step key.round - 1: aborted attempts do not move the schedule.
+void take_outer_step(const JobSpec& spec, const RoundKey& key, double outer_lr,
+                     std::span<const DecayRange> ranges, std::span<const float> average,
+                     OuterState& state);
 
 }  // namespace shoal::trainer

@@ -202,7 +202,7 @@ class PipelineReplicaTest : public testing::Test {
     for (const auto& [id, vote] : votes) {
       const EvalSlice evaluate =
           is_router(id) ? EvalSlice{slice++, routers, 3} : EvalSlice{0, 0, 0};
-      CommitRound command{key(round), 1, vote.average, evaluate, !next, {}};
+      CommitRound command{key(round), 1, vote.average, evaluate, !next, {}, 0.7};
       if (next) command.next = opened(id, round + 1, next->first, next->second);
       tell(id, command);
       applied[id] = hear<Applied>(id);

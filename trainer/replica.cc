@@ -250,7 +250,7 @@ MaybeFailure Replica::perform_one(const outer_opt::StopReduce&) {
 MaybeFailure Replica::perform_one(const outer_opt::TakeOuterStep& action) {
   const CommitRound& commit = action.commit;
   if (!commit.last) held_step_ = commit.next.from_step;
-  adopt_outer_step(commit.key);
+  adopt_outer_step(commit);
   training_->committed(commit.key.round, held_step_);
   participant_->outer_step_taken(
       {commit.key, digest_of(std::span<const float>(outer_->anchor)), momentum_digest(*outer_)},
@@ -261,7 +261,7 @@ MaybeFailure Replica::perform_one(const outer_opt::TakeOuterStep& action) {
   return std::nullopt;
 }
 
-void Replica::adopt_outer_step(const RoundKey& key) {
+void Replica::adopt_outer_step(const CommitRound& commit) {
   context_.shelf.withdraw();
   if (!encoded_.empty()) {
     const Status kept = feedback_->commit(pseudo_gradient_, encoded_);
@@ -273,7 +273,7 @@ void Replica::adopt_outer_step(const RoundKey& key) {
     outer_->anchor = average_;
     return;
   }
-  take_outer_step(spec_, key, decay_ranges_, average_, *outer_);
+  take_outer_step(spec_, commit.key, commit.outer_lr, decay_ranges_, average_, *outer_);
   model_->write_parameters(outer_->anchor);
   if (shares_adam()) model_->clear_gradient();
 }

@@ -97,7 +97,7 @@ class Replica {
   void read_contribution();
   RoundReport make_report(const Trained& trained);
   outer_opt::ReduceInput own_input(const ReducePlan& plan, bool contributes);
-  void adopt_outer_step(const RoundKey& key);
+  void adopt_outer_step(const CommitRound& commit);
   void adopt_average_locally(const ReducePlan& plan);
   std::unique_ptr<Training> make_training();
   bool in_pipeline() const { return cut_.size() > 1; }

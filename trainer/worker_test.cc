@@ -117,7 +117,7 @@ class WorkerTest : public testing::Test {
     report_ = hear<FromReplica<RoundReport>>().body;
     tell_replica(plan(round, loaded.value_count));
     const Vote vote = hear<FromReplica<Vote>>().body;
-    tell_replica(CommitRound{key(round), 1, vote.average, evaluate, last, {}});
+    tell_replica(CommitRound{key(round), 1, vote.average, evaluate, last, {}, 0.7});
     return hear<FromReplica<Applied>>().body;
   }
 
@@ -177,6 +177,31 @@ TEST_F(WorkerTest, AbortKeepsTheProgress) {
   EXPECT_EQ(first.steps, Steps(4));
   EXPECT_EQ(second.steps, Steps(6));
   EXPECT_EQ(second.tokens, Tokens(6 * 2 * 8));
+}
+
+// An abort that only waits has no steps: the progress is reported again, to whoever asks.
+TEST_F(WorkerTest, AnAbortWithoutStepsLeavesTheReportAsItIs) {
+  tell(load(1, SourceKind::kSeed, 0));
+  hear<Loaded>();
+  tell_replica(open(1, 0, 4));
+  const auto first = hear<FromReplica<RoundReport>>().body;
+  tell_replica(AbortRound{key(1), AbortReason::kBelowMinReplicas, open(1, 10, 10)});
+  const auto second = hear<FromReplica<RoundReport>>().body;
+  EXPECT_EQ(second.steps, Steps(4));
+  EXPECT_EQ(second.norm, first.norm);
+  tell_replica(AbortRound{key(1), AbortReason::kTimeSpent, open(1, 10, 12)});
+  EXPECT_EQ(hear<FromReplica<RoundReport>>().body.steps, Steps(6));
+}
+
+TEST_F(WorkerTest, TheOuterRateIsThatOfTheCommit) {
+  tell(load(1, SourceKind::kSeed, 0));
+  const auto loaded = hear<Loaded>();
+  tell_replica(open(1, 0, 4));
+  hear<FromReplica<RoundReport>>();
+  tell_replica(plan(1, loaded.value_count));
+  const Vote vote = hear<FromReplica<Vote>>().body;
+  tell_replica(CommitRound{key(1), 1, vote.average, {0, 0, 0}, true, {}, 0});
+  EXPECT_EQ(hear<FromReplica<Applied>>().body.anchor, loaded.anchor);
 }
 
 TEST_F(WorkerTest, CheckpointAndResume) {

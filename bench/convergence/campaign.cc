@@ -7,6 +7,7 @@
 #include <map>
 
 #include "base/check.h"
+#include "bench/convergence/kept_runs.h"
 
 namespace shoal::bench {
 namespace {
@@ -36,7 +37,7 @@ double best_along(double lr, double factor, double first,
 class Campaign {
  public:
   Campaign(const CampaignOptions& options, const std::function<void(const std::string&)>& say)
-      : options_(options), say_(say) {}
+      : options_(options), say_(say), kept_(options.keep) {}
 
   ArmResult result_of(const Arm& arm) {
     ArmResult result;
@@ -63,10 +64,9 @@ class Campaign {
 
   // Runs are the same whenever they are made: each is made once.
   const Trajectory& run(const Arm& arm, double lr, std::uint64_t seed) {
-    const auto key = std::make_tuple(arm.name, lr, seed);
-    const auto known = runs_.find(key);
-    if (known != runs_.end()) return known->second;
-    const Trajectory& made = runs_[key] = train(options_.setting, arm, lr, seed);
+    const std::string key = run_key(options_.setting, arm, lr, seed);
+    if (const Trajectory* known = kept_.find(key)) return *known;
+    const Trajectory& made = kept_.keep(key, train(options_.setting, arm, lr, seed));
     say_(line_of(arm, lr, seed, made));
     return made;
   }
@@ -74,7 +74,7 @@ class Campaign {
   const CampaignOptions& options_;
   const std::function<void(const std::string&)>& say_;
   std::map<std::string, double> rates_;
-  std::map<std::tuple<std::string, double, std::uint64_t>, Trajectory> runs_;
+  KeptRuns kept_;
 };
 
 bool wanted(const Arm& arm, const std::vector<Arm>& all, const std::string& only) {

@@ -16,6 +16,7 @@ struct CampaignOptions {
   std::int64_t workers = 4;
   std::int64_t seeds = 3;
   double first_lr = 4e-3;  // where every sweep begins
+  std::string keep;        // file of finished runs, which are not made again; empty: none
   std::string only;        // arms whose name has this in it, and those they are tuned as
 };
 

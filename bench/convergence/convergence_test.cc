@@ -7,6 +7,7 @@
 
 #include <gtest/gtest.h>
 
+#include "bench/convergence/kept_runs.h"
 #include "bench/convergence/reduce.h"
 #include "bench/convergence/report.h"
 
@@ -88,6 +89,26 @@ TEST_F(TinyTraining, TheClipHoldsAnAttackerThatDestroysAPlainMean) {
   const double plain = run("diloco H=25, an attacker, no clip").final_loss();
   EXPECT_TRUE(std::isfinite(clipped));
   EXPECT_GT(plain, clipped);
+}
+
+TEST_F(TinyTraining, AKeptRunIsNotMadeAgain) {
+  const auto path = (std::filesystem::path(testing::TempDir()) / "convergence.jsonl").string();
+  std::filesystem::remove(path);
+  const Arm arm = all_arms(2)[0];
+  const std::string key = run_key(setting_, arm, 4e-3, 1);
+  Trajectory made;
+  made.curve = {{Steps(50), 3.25}, {Steps(100), std::numeric_limits<double>::infinity()}};
+  made.bytes_per_step = 7;
+  KeptRuns(path).keep(key, made);
+  std::ofstream(path, std::ios::app) << "{\"run\": \"half a li";
+  const KeptRuns again(path);
+  ASSERT_NE(again.find(key), nullptr);
+  EXPECT_EQ(again.find(key)->curve[0].loss, 3.25);
+  EXPECT_TRUE(std::isinf(again.find(key)->final_loss()));
+  EXPECT_EQ(again.find(key)->bytes_per_step, 7);
+  EXPECT_EQ(again.find(run_key(setting_, arm, 4e-3, 2)), nullptr);
+  setting_.steps = Steps(99);
+  EXPECT_EQ(again.find(run_key(setting_, arm, 4e-3, 1)), nullptr);
 }
 
 TEST_F(TinyTraining, BytesFollowTheCodecAndTheRounds) {

@@ -31,6 +31,16 @@ std::vector<ReplicaId> all_members(const State& state, const RoundKey& key) {
   return all;
 }
 
+// A replica that was told to stop early has not used all of its lease. After an abort nobody knows
+// which part of which lease was used: then what is left stays unused.
+void give_back_rest(JobRecord& job, const ContributionRecord& contribution) {
+  if (job.stages.size() != 1 || contribution.leases.size() != 1) return;
+  const DataLease& lease = contribution.leases.front();
+  const std::int64_t used =
+      std::min(contribution.report.steps.count() * job.spec.train.batch, lease.count);
+  give_back({job.next_sequence, job.returned}, {lease.first + used, lease.count - used});
+}
+
 // Bytes of all members; tokens and loss of the routers whose pseudo-gradient went into the average.
 void count_contributions(Turn& turn, const RoundKey& key) {
   RoundRecord& round = turn.round(key);
@@ -43,6 +53,7 @@ void count_contributions(Turn& turn, const RoundKey& key) {
     job.bytes_sent += contribution.stats.sent;
     if (counts) {
       if (contribution.stage != 0) continue;
+      give_back_rest(job, contribution);
       const RoundReport& report = contribution.report;
       round.tokens += report.drawn;
       loss_sum += report.train_loss * static_cast<double>(report.drawn.n);
@@ -97,14 +108,12 @@ CommitRound commit_for(const State& state, const RoundKey& key, ReplicaId replic
   order.key = key;
   order.attempt = reduce.attempt;
   order.average = reduce.average;
+  order.outer_lr = state.rounds.at(key).outer_lr;
   order.evaluate = slice_of(state, key, state.contributions.at({key, replica}));
   const RoundKey next{key.job, key.lineage, key.round + 1};
   const ContributionRecord* contribution = state.contributions.find({next, replica});
   order.last = contribution == nullptr || contribution->leases.empty();
-  if (!order.last) {
-    const RoundRecord& opened = state.rounds.at(next);
-    order.next = {next, opened.from_step, opened.to_step, contribution->leases.back()};
-  }
+  if (!order.last) order.next = order_of(state, state.rounds.at(next), replica);
   return order;
 }
 
@@ -196,9 +205,11 @@ void commit(Turn& turn, const RoundKey& key, const std::vector<Digest>& averages
     turn.send(turn.state().replicas.at(replica).agent,
               ToReplica<CommitRound>{replica, commit_for(turn.state(), key, replica)});
   }
-  turn.event(Severity::kInfo, event_kind::kRoundCommitted, {.job = key.job, .round = key.round},
-             "round " + std::to_string(key.round) + " committed by " +
-                 std::to_string(followers.size()) + " replicas");
+  if (has_events(turn.state().jobs.at(key.job), turn.state().rounds.at(key))) {
+    turn.event(Severity::kInfo, event_kind::kRoundCommitted, {.job = key.job, .round = key.round},
+               "round " + std::to_string(key.round) + " committed by " +
+                   std::to_string(followers.size()) + " replicas");
+  }
   // Whoever served without a part in this round cannot follow.
   for (const ReplicaId replica : live_replicas(turn.state(), key.job)) {
     const ReplicaRecord& record = turn.state().replicas.at(replica);
@@ -314,12 +325,15 @@ bool resend_round(Turn& turn, const ReplicaRecord& replica) {
                       contribution->state == ContributionState::kReported;
   if (round->state == RoundState::kOpen &&
       (contribution->state == ContributionState::kTraining || behind)) {
-    const OpenRound next{key, round->from_step, round->to_step, contribution->leases.back()};
+    const OpenRound next = order_of(state, *round, replica.id);
     if (round->aborts > 0) {
       turn.send(replica.agent,
                 ToReplica<AbortRound>{replica.id, AbortRound{key, round->abort_reason, next}});
     } else {
       turn.send(replica.agent, ToReplica<OpenRound>{replica.id, next});
+    }
+    if (state.timers.at(job.id).close_sent) {
+      turn.send(replica.agent, ToReplica<CloseRound>{replica.id, CloseRound{key}});
     }
   } else if (contribution->state == ContributionState::kMember) {
     turn.send(replica.agent, ToReplica<ReducePlan>{replica.id, plan_of(state, key, replica.stage)});

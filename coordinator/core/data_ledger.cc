@@ -60,6 +60,10 @@ void give_back(DataLedger ledger, const DataLease& lease) {
     (it - 1)->count += it->count;
     runs.erase(it);
   }
+  if (runs.size() <= kReturnedMax) return;
+  runs.erase(std::min_element(runs.begin(), runs.end(), [](const DataLease& a, const DataLease& b) {
+    return a.count < b.count;
+  }));
 }
 
 }  // namespace shoal::coordinator

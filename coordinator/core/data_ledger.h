@@ -28,7 +28,9 @@ DataLease lease(DataLedger ledger, std::int64_t count);
 std::vector<std::int64_t> share_batch(std::int64_t batch, std::int64_t microbatch,
                                       std::vector<double> speeds);
 
-// Gives a lease back; merges it with its neighbours. Empty leases are ignored.
+// Gives a lease back; merges it with its neighbours. Empty leases are ignored. Of more than
+// kReturnedMax runs the shortest is forgotten: its sequences are not trained in this pass.
+inline constexpr std::size_t kReturnedMax = 256;
 void give_back(DataLedger ledger, const DataLease& lease);
 
 }  // namespace shoal::coordinator

@@ -54,6 +54,12 @@ struct CancelJob {
   RequestId request;
   JobId job;
 };
+// What an operator may change of a job that runs.
+struct ChangeJob {
+  RequestId request;
+  JobId job;
+  double outer_lr = 0;
+};
 enum class AgentVerb { kCordon, kUncordon, kDrain };
 // Answered like a job's command; a good answer carries no job.
 struct CommandAgent {
@@ -74,8 +80,9 @@ struct CheckpointUploadFailed {
 };
 struct Tick {};  // a deadline has passed
 
-using Input = std::variant<Booted, AgentHello, AgentSaid, AgentHungUp, SubmitJob, CancelJob,
-                           CommandAgent, CheckpointUploaded, CheckpointUploadFailed, Tick>;
+using Input =
+    std::variant<Booted, AgentHello, AgentSaid, AgentHungUp, SubmitJob, CancelJob, ChangeJob,
+                 CommandAgent, CheckpointUploaded, CheckpointUploadFailed, Tick>;
 
 // ---- effects
 

@@ -1,6 +1,7 @@
 #include "coordinator/core/jobs.h"
 
 #include <algorithm>
+#include <charconv>
 
 #include "base/check.h"
 #include "coordinator/core/checkpoints.h"
@@ -357,6 +358,24 @@ void advance(Turn& turn, JobId id) {
 
 // ---- commands
 
+// The same rules as for the field of a spec.
+std::vector<FieldError> refused_outer_lr(JobSpec spec, double outer_lr) {
+  if (spec.sync.algorithm == SyncAlgorithm::kNone) {
+    return {{"/outer_lr", "cannot be set with sync.algorithm = 'none', which has no outer step"}};
+  }
+  spec.sync.outer.lr = outer_lr;
+  for (const FieldError& broken : validate(spec)) {
+    if (broken.pointer == "/sync/outer/lr") return {{"/outer_lr", broken.detail}};
+  }
+  return {};
+}
+
+std::string short_text(double value) {
+  char text[32];
+  const auto end = std::to_chars(text, text + sizeof text, value).ptr;
+  return {text, end};
+}
+
 }  // namespace
 
 void on_submit(Turn& turn, const SubmitJob& command) {
@@ -387,6 +406,7 @@ void on_submit(Turn& turn, const SubmitJob& command) {
   JobRecord record;
   record.id = JobId(turn.counters().next_job++);
   record.spec = with_derived_fields(command.spec);
+  record.outer_lr = record.spec.sync.outer.lr;
   record.created_at = turn.now();
   const JobId id = turn.add(std::move(record)).id;
   if (!command.submitted.text.empty()) {
@@ -413,6 +433,33 @@ void on_cancel(Turn& turn, const CancelJob& command) {
   if (!is_terminal(job->phase)) {
     turn.job(command.job).desired = JobDesired::kCancel;
     finish_job(turn, command.job, JobPhase::kCancelled, JobReason::kCancelledByUser);
+  }
+  turn.reply(command.request, command.job);
+}
+
+void on_change(Turn& turn, const ChangeJob& command) {
+  const JobRecord* job = turn.state().jobs.find(command.job);
+  if (job == nullptr) {
+    return turn.reply(command.request,
+                      Error{Code::kNotFound, "there is no " + to_string(command.job), "job", ""});
+  }
+  if (is_terminal(job->phase)) {
+    return turn.reply(
+        command.request,
+        Error{Code::kConflict, "job " + job->spec.name + " is already " + to_string(job->phase),
+              "job", "only a job that runs can be changed"});
+  }
+  auto fields = refused_outer_lr(job->spec, command.outer_lr);
+  if (!fields.empty()) {
+    const Error error{Code::kValidation, "the change is not accepted", fields.front().pointer, ""};
+    return turn.reply(command.request, error, std::move(fields));
+  }
+  if (job->outer_lr != command.outer_lr) {
+    const double before = job->outer_lr;
+    turn.job(command.job).outer_lr = command.outer_lr;
+    turn.event(Severity::kInfo, event_kind::kJobChanged, {.job = command.job},
+               "outer learning rate " + short_text(before) + " -> " + short_text(command.outer_lr) +
+                   " from the next round that is sealed");
   }
   turn.reply(command.request, command.job);
 }

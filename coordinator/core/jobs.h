@@ -8,6 +8,7 @@ namespace shoal::coordinator {
 
 void on_submit(Turn& turn, const SubmitJob& command);
 void on_cancel(Turn& turn, const CancelJob& command);
+void on_change(Turn& turn, const ChangeJob& command);
 
 // Moves every live job as far as the present state and time allow.
 void advance_jobs(Turn& turn);

@@ -76,6 +76,7 @@ struct JobRecord {
   Instant created_at, updated_at;
   Instant started_at, finished_at;  // zero: not yet
 
+  double outer_lr = 0;  // of the rounds that are sealed from now on; the operator's
   std::int64_t lineage = 0;
   RoundNumber committed_round = 0;
   Instant committed_at;
@@ -83,7 +84,6 @@ struct JobRecord {
   Tokens committed_tokens;
   std::vector<JobStage> stages;  // the plan, fixed for the life of the job; empty until it is made
   std::int64_t view = 0;         // number of the last PipelineView
-
   std::int64_t next_sequence = 0;   // first sequence never leased
   std::vector<DataLease> returned;  // leased, not trained; sorted by first
 
@@ -156,6 +156,7 @@ struct RoundRecord {
   Tokens validation_tokens;                    // evaluated so far
   double validation_sum = 0;                   // nats
   std::int32_t eval_slices = 0;                // 0: this round is not evaluated
+  double outer_lr = 0;                         // the job's when it was sealed
   bool operator==(const RoundRecord&) const = default;
 };
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "coordinator/core/balance.h"
 #include "coordinator/core/data_ledger.h"
 #include "coordinator/core/event_kinds.h"
 #include "coordinator/core/machines.h"
@@ -168,10 +169,26 @@ std::vector<ReplicaId> needed_now(const State& state, const RoundKey& key) {
   return needed;
 }
 
+// A round by time ends for everybody at once.
+void close_when_due(Turn& turn, const RoundRecord& round) {
+  const SyncSpec& sync = turn.state().jobs.at(round.key.job).spec.sync;
+  if (sync.every_s == 0) return;
+  JobTimers& timers = turn.volatile_state().timers[round.key.job];
+  const Instant due = round.opened_at + seconds(sync.every_s);
+  if (turn.now() < due) return look_again(turn, round.key.job, due);
+  if (timers.close_sent) return;
+  timers.close_sent = true;
+  for (const ReplicaId replica : enlisted(turn.state(), round.key)) {
+    turn.send(turn.state().replicas.at(replica).agent,
+              ToReplica<CloseRound>{replica, CloseRound{round.key}});
+  }
+}
+
 void check_open(Turn& turn, const RoundKey& key) {
   const JobRecord& job = turn.state().jobs.at(key.job);
   const std::vector<ReplicaId> late = needed_now(turn.state(), key);
   if (!late.empty()) return enter(turn, key, late);
+  close_when_due(turn, turn.state().rounds.at(key));
   const auto decision =
       decide_quorum(quorum_input(turn, job, turn.state().rounds.at(key)), turn.options());
   if (decision.look_again_at) look_again(turn, key.job, *decision.look_again_at);
@@ -211,6 +228,59 @@ std::vector<std::int64_t> sequences_per_step(const State& state, JobId id,
   return counts;
 }
 
+// Inner steps per second of the last committed round; 0: not known.
+double measured_speed(const State& state, const RoundKey& committed, ReplicaId replica) {
+  const ContributionRecord* last = state.contributions.find({committed, replica});
+  if (last == nullptr || last->report.compute_s <= 0) return 0;
+  return static_cast<double>(last->report.steps.count()) / last->report.compute_s;
+}
+
+// The most that a round by time may take: half as many again as the fastest would, all that is left
+// while nobody's speed is known.
+Steps steps_by_time(const State& state, const RoundRecord& round,
+                    const std::vector<ReplicaId>& replicas) {
+  const JobRecord& job = state.jobs.at(round.key.job);
+  const RoundKey committed{job.id, job.lineage, job.committed_round};
+  const Steps left = round.to_step - round.from_step;
+  double fastest = 0;
+  for (const ReplicaId replica : replicas) {
+    fastest = std::max(fastest, measured_speed(state, committed, replica));
+  }
+  if (fastest == 0) return left;
+  const double most = 1.5 * fastest * static_cast<double>(job.spec.sync.every_s);
+  return std::min(left, Steps(static_cast<std::int64_t>(std::min(most, 1e15)) + 1));
+}
+
+// How many inner steps of the round each of these replicas takes.
+std::vector<Steps> steps_of(const State& state, const RoundRecord& round,
+                            const std::vector<ReplicaId>& replicas) {
+  const JobRecord& job = state.jobs.at(round.key.job);
+  const Steps all = round.to_step - round.from_step;
+  if (all.count() > 0 && job.spec.sync.every_s > 0) {
+    return std::vector<Steps>(replicas.size(), steps_by_time(state, round, replicas));
+  }
+  if (all.count() == 0 || job.spec.sync.balance == Balance::kEqual) {
+    return std::vector<Steps>(replicas.size(), all);
+  }
+  std::vector<ReplicaSpeed> speeds;
+  const RoundKey committed{job.id, job.lineage, job.committed_round};
+  for (const ReplicaId replica : replicas) {
+    speeds.push_back({measured_speed(state, committed, replica), speed_of(state, replica)});
+  }
+  return balanced_steps(all, speeds);
+}
+
+// A round by time is as long as its longest contribution.
+void settle_length(Turn& turn, const RoundKey& key) {
+  const JobRecord& job = turn.state().jobs.at(key.job);
+  if (job.spec.sync.every_s == 0) return;
+  Steps longest;
+  for (const ReplicaId replica : round_replicas(turn.state(), key)) {
+    longest = std::max(longest, turn.state().contributions.at({key, replica}).report.steps);
+  }
+  turn.round(key).to_step = job.committed_step + longest;
+}
+
 }  // namespace
 
 RoundKey next_key(const JobRecord& job) { return {job.id, job.lineage, job.committed_round + 1}; }
@@ -219,7 +289,7 @@ std::vector<OpenRound> enlist(Turn& turn, const RoundKey& key,
                               const std::vector<ReplicaId>& replicas) {
   const RoundRecord round = turn.state().rounds.at(key);
   const std::vector<std::int64_t> per_step = sequences_per_step(turn.state(), key.job, replicas);
-  const std::int64_t steps = (round.to_step - round.from_step).count();
+  const std::vector<Steps> steps = steps_of(turn.state(), round, replicas);
   std::vector<OpenRound> orders;
   for (std::size_t i = 0; i < replicas.size(); ++i) {
     if (!turn.state().contributions.contains({key, replicas[i]})) {
@@ -231,14 +301,29 @@ std::vector<OpenRound> enlist(Turn& turn, const RoundKey& key,
       turn.add(std::move(record));
     }
     JobRecord& job = turn.job(key.job);
-    orders.push_back({key, round.from_step, round.to_step,
-                      lease({job.next_sequence, job.returned}, steps * per_step[i])});
+    const std::int64_t count = steps[i].count() * per_step[i];
+    orders.push_back({key, round.from_step, round.from_step + steps[i],
+                      lease({job.next_sequence, job.returned}, count)});
     ContributionRecord& contribution = turn.contribution(key, replicas[i]);
     contribution.state = ContributionState::kTraining;
     contribution.reject_reason = RejectReason::kNone;
     contribution.leases.push_back(orders.back().lease);
   }
   return orders;
+}
+
+bool has_events(const JobRecord& job, const RoundRecord& round) {
+  if (job.spec.sync.algorithm != SyncAlgorithm::kDdp) return true;
+  const std::int64_t every = job.spec.eval.every_rounds;
+  return (every > 0 && round.key.round % every == 0) || round.to_step >= job.spec.train.steps;
+}
+
+OpenRound order_of(const State& state, const RoundRecord& round, ReplicaId replica) {
+  const JobRecord& job = state.jobs.at(round.key.job);
+  const DataLease& lease = state.contributions.at({round.key, replica}).leases.back();
+  Steps steps = round.to_step - round.from_step;
+  if (job.stages.size() == 1) steps = Steps(lease.count / job.spec.train.batch);
+  return {round.key, round.from_step, round.from_step + steps, lease};
 }
 
 void open_round(Turn& turn, JobId id) {
@@ -286,6 +371,7 @@ void on_report(Turn& turn, ReplicaId replica, const RoundReport& report) {
 }
 
 void seal(Turn& turn, const RoundKey& key) {
+  settle_length(turn, key);
   const JobRecord& job = turn.state().jobs.at(key.job);
   std::vector<std::vector<ReplicaId>> members;  // by stage
   std::size_t count = 0;
@@ -298,11 +384,14 @@ void seal(Turn& turn, const RoundKey& key) {
   }
   transition(turn, key, RoundState::kSealed);
   turn.round(key).sealed_at = turn.now();
+  turn.round(key).outer_lr = job.outer_lr;
   transition(turn, key, RoundState::kReducing);
   if (!usable) return abort_round(turn, key, AbortReason::kNoUsableContribution);
-  turn.event(
-      Severity::kInfo, event_kind::kRoundSealed, {.job = key.job, .round = key.round},
-      "round " + std::to_string(key.round) + " sealed with " + std::to_string(count) + " members");
+  if (has_events(job, turn.state().rounds.at(key))) {
+    turn.event(Severity::kInfo, event_kind::kRoundSealed, {.job = key.job, .round = key.round},
+               "round " + std::to_string(key.round) + " sealed with " + std::to_string(count) +
+                   " members");
+  }
   for (StageIndex stage = 0; stage < stage_count(job); ++stage) {
     start_attempt(turn, key, stage, members[static_cast<std::size_t>(stage)]);
   }

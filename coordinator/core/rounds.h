@@ -47,6 +47,12 @@ bool evaluation_complete(const RoundRecord& round, const State& state);
 // gives the orders in the same order.
 std::vector<OpenRound> enlist(Turn& turn, const RoundKey& key,
                               const std::vector<ReplicaId>& replicas);
+// Whether the course of this round is worth events: of ddp, whose rounds are single inner steps,
+// only those that are evaluated and the last one. Anything unusual always is.
+bool has_events(const JobRecord& job, const RoundRecord& round);
+// What an enlisted replica was told last. Replicas of one round may have different numbers of
+// steps.
+OpenRound order_of(const State& state, const RoundRecord& round, ReplicaId replica);
 void seal(Turn& turn, const RoundKey& key);
 void start_attempt(Turn& turn, const RoundKey& key, StageIndex stage,
                    const std::vector<ReplicaId>& members);

@@ -24,6 +24,7 @@ void add(Digester& d, const JobSpec& spec) {
   d.add(to_string(spec.train.schedule)).add(spec.train.weight_decay).add(spec.train.beta1);
   d.add(spec.train.beta2).add(spec.train.clip).add(to_string(spec.train.precision));
   d.add(spec.train.seed).add(to_string(spec.sync.algorithm)).add(spec.sync.every.n);
+  d.add(spec.sync.every_s).add(to_string(spec.sync.balance)).add(spec.sync.clip);
   d.add(to_string(spec.sync.topology)).add(to_string(spec.sync.codec)).add(spec.sync.outer.lr);
   d.add(spec.sync.feedback).add(to_string(spec.sync.aggregator)).add(spec.sync.clip);
   d.add(spec.sync.outer.momentum).add(spec.swarm.stages).add(spec.swarm.min_replicas);
@@ -43,7 +44,7 @@ void add(Digester& d, const JobRecord& r) {
   d.add(r.id.n).add(to_string(r.phase)).add(to_string(r.desired)).add(to_string(r.reason));
   d.add(r.detail).add(r.created_at.ns).add(r.updated_at.ns).add(r.started_at.ns);
   d.add(r.finished_at.ns).add(r.lineage).add(r.committed_round).add(r.committed_at.ns);
-  d.add(r.committed_step.n).add(r.committed_tokens.n).add(r.view);
+  d.add(r.committed_step.n).add(r.committed_tokens.n).add(r.view).add(r.outer_lr);
   d.add(r.next_sequence).add(r.train_loss).add(r.validation_loss);
   d.add(r.validation_round)
       .add(r.bytes_sent.n)
@@ -92,7 +93,7 @@ void add(Digester& d, const RoundRecord& r) {
   d.add(to_string(r.state)).add(r.aborts).add(to_string(r.abort_reason));
   d.add(r.from_step.n).add(r.to_step.n).add(r.opened_at.ns).add(r.sealed_at.ns);
   d.add(r.committed_at.ns).add(r.tokens.n).add(r.train_loss).add(r.validation_loss);
-  d.add(r.validation_tokens.n).add(r.validation_sum).add(r.eval_slices);
+  d.add(r.validation_tokens.n).add(r.validation_sum).add(r.eval_slices).add(r.outer_lr);
   for (const auto& stage : r.stages) {
     d.add(stage.attempt).add(stage.attempt_started_at.ns).add(stage.average);
     d.add(stage.anchor).add(stage.momentum).add(to_string(stage.choice.topology));

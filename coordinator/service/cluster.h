@@ -79,6 +79,7 @@ class Cluster {
   virtual void submit(JobSpec spec, SubmittedText submitted, bool dry_run,
                       std::function<void(Answer)> done) = 0;
   virtual void cancel(JobId job, std::function<void(Answer)> done) = 0;
+  virtual void change(JobId job, double outer_lr, std::function<void(Answer)> done) = 0;
 
   // A good answer carries no job.
   virtual void command_agent(AgentId agent, AgentVerb verb, std::function<void(Answer)> done) = 0;

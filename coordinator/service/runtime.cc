@@ -241,6 +241,10 @@ void Runtime::cancel(JobId job, std::function<void(Answer)> done) {
   request(std::move(done), [&](RequestId id) { return Input(CancelJob{id, job}); });
 }
 
+void Runtime::change(JobId job, double outer_lr, std::function<void(Answer)> done) {
+  request(std::move(done), [&](RequestId id) { return Input(ChangeJob{id, job, outer_lr}); });
+}
+
 void Runtime::command_agent(AgentId agent, AgentVerb verb, std::function<void(Answer)> done) {
   request(std::move(done), [&](RequestId id) { return Input(CommandAgent{id, agent, verb}); });
 }

@@ -58,6 +58,7 @@ struct Table<JobRecord> {
     visit("committed_round", r.committed_round);
     visit("committed_at_ns", r.committed_at);
     visit("committed_step", r.committed_step);
+    visit("outer_lr", r.outer_lr);
     visit("committed_tokens", r.committed_tokens);
     visit("stages", r.stages);
     visit("view", r.view);
@@ -151,6 +152,7 @@ struct Table<RoundRecord> {
     visit("validation_tokens", r.validation_tokens);
     visit("validation_sum", r.validation_sum);
     visit("eval_slices", r.eval_slices);
+    visit("outer_lr", r.outer_lr);
   }
 };
 

@@ -65,6 +65,7 @@ class RandomRecords {
     r.detail = text();
     r.created_at = instant(), r.updated_at = instant();
     r.started_at = instant(), r.finished_at = instant();
+    r.outer_lr = real();
     r.lineage = integer();
     r.committed_round = integer();
     r.committed_at = instant();
@@ -146,6 +147,7 @@ class RandomRecords {
     r.validation_tokens = Tokens(integer());
     r.validation_sum = real();
     r.eval_slices = small();
+    r.outer_lr = real();
     return r;
   }
 

@@ -63,7 +63,7 @@ void add(Digester& d, const ReduceFailed& failure) {
 
 void add(Digester& d, const CommitRound& command) {
   add(d, command.key);
-  d.add(command.attempt).add(command.average).add(command.evaluate.slice);
+  d.add(command.attempt).add(command.average).add(command.outer_lr).add(command.evaluate.slice);
   d.add(command.evaluate.slices).add(command.evaluate.batches).add(command.last);
   add(d, command.next);
 }

@@ -137,8 +137,9 @@ struct CommitRound {
   std::int32_t attempt = 0;
   Digest average;
   EvalSlice evaluate;
-  bool last = false;  // no next round: stay and wait for orders
-  OpenRound next;     // meaningful when !last
+  bool last = false;    // no next round: stay and wait for orders
+  OpenRound next;       // meaningful when !last
+  double outer_lr = 0;  // of this outer step; the job's may change while it runs
   bool operator==(const CommitRound&) const = default;
 };
 

@@ -82,6 +82,24 @@ void draw_faults(SimOptions& o, Prng& prng) {
   draw(Fault::kOperatorDrain, 0.3, seconds(60));
 }
 
+// Other algorithms and rounds than diloco's of equal length.
+void draw_sync(JobSpec& spec, Prng& prng) {
+  const bool diloco = spec.sync.algorithm == SyncAlgorithm::kDiloco;
+  if (diloco && prng.chance(0.15)) {
+    spec.sync.algorithm = prng.chance(0.5) ? SyncAlgorithm::kLocalSgd : SyncAlgorithm::kDdp;
+    spec.sync.outer = {1, 0};
+    if (spec.sync.algorithm == SyncAlgorithm::kDdp) {  // a round per step: fewer of them
+      spec.sync.every = Steps(1);
+      spec.train.steps = Steps(std::min<std::int64_t>(spec.train.steps.count(), 60));
+    }
+    return;
+  }
+  if (!diloco || spec.swarm.stages != 1) return;
+  if (prng.chance(0.3)) spec.sync.balance = Balance::kSpeed;
+  if (prng.chance(0.15)) spec.sync.every_s = prng.range(1, 3);
+  spec = with_derived_fields(spec);
+}
+
 // A pipeline that `devices` can serve.
 void draw_stages(JobSpec& spec, Prng& prng, int devices) {
   spec.swarm.stages = prng.range(2, std::min(4, devices));
@@ -188,6 +206,7 @@ JobSpec draw_job(const SimOptions& o, Prng& prng, int index) {
   if (spec.sync.algorithm == SyncAlgorithm::kDiloco && share > 1 && prng.chance(0.5)) {
     draw_stages(spec, prng, share);
   }
+  draw_sync(spec, prng);
   draw_reduce(spec, prng);
   return spec;
 }

@@ -30,10 +30,10 @@ float update(std::uint64_t seed, std::int64_t sequence, std::size_t i) {
   return static_cast<float>(static_cast<std::int64_t>(split_mix(state) % 15) - 7) / 256.0f;
 }
 
-OuterSpec outer_of(const JobSpec& spec) {
+OuterSpec outer_of(const JobSpec& spec, const CommitRound& commit) {
   // Plain AdamW: the local parameters become the anchor.
   if (spec.sync.algorithm == SyncAlgorithm::kNone) return {1.0, 0.0};
-  return spec.sync.outer;
+  return {commit.outer_lr, spec.sync.outer.momentum};
 }
 
 }  // namespace
@@ -319,7 +319,7 @@ void Trainer::train(const OpenRound& round) {
 
 // Schedules the end of one inner step; the one after it is scheduled from there.
 void Trainer::inner_step() {
-  Duration time = sim_.options.inner_step * (2 + host_ % 3) / 2;
+  Duration time = own_step();
   if (sim_.now() < slow_until_) time = time * slow_factor_;
   process_.after(time, [this, id = replica_->id] {
     if (!replica_ || replica_->id != id || !replica_->training) return;
@@ -426,7 +426,7 @@ void Trainer::boundary() {
   report.train_loss = 1.0 + 4.0 / static_cast<double>(r.open.key.round);
   report.norm = std::sqrt(square);
   report.max_abs = largest;
-  report.compute_s = r.steps.count() * sim_.options.inner_step.seconds();
+  report.compute_s = r.steps.count() * own_step().seconds();
   if (poisoned_) {
     poisoned_ = false;
     sim_.strike(Fault::kNonFinite, device_name());
@@ -457,7 +457,7 @@ void Trainer::take_outer_step(const CommitRound& commit) {
     average[0] += 1.0f;
   }
   const State before = r.state;
-  const OuterSpec options = outer_of(r.assign.spec);
+  const OuterSpec options = outer_of(r.assign.spec, commit);
   if (sim_.bug == Bug::kSkipMomentum && prng_.chance(0.1) && sim_.misbehave(sim_.bug)) {
     std::fill(r.state.momentum.begin(), r.state.momentum.end(), 0.0f);
   }

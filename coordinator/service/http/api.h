@@ -11,6 +11,7 @@ namespace shoal::coordinator::rest::api {
 // jobs.cc
 void create_job(Context& context, const Request& request, Replier reply);
 void cancel_job(Context& context, const Request& request, Replier reply);
+void change_job(Context& context, const Request& request, Replier reply);
 Result<Response> list_jobs(Context& context, const Request& request);
 Result<Response> get_job(Context& context, const Request& request);
 Result<Response> get_job_spec(Context& context, const Request& request);

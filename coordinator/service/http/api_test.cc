@@ -285,6 +285,22 @@ TEST_F(ApiTest, CancelAnswersWithTheJob) {
   expect_problem(post("/api/v1/jobs/gamma/cancel", "", ""), 404, "not-found");
 }
 
+TEST_F(ApiTest, ARunningJobCanBeChangedInOneField) {
+  const auto patch = [&](const std::string& job, const std::string& body) {
+    return testing::ask(address_, "PATCH", "/api/v1/jobs/" + job,
+                        "Content-Type: application/json\r\n", body);
+  };
+  const Received changed = patch("alpha", R"({"outer_lr": 0.4})");
+  EXPECT_EQ(changed.status, 200);
+  EXPECT_EQ(changed.json()["status"]["outer_lr"], 0.4);
+  expect_problem(patch("alpha", R"({"outer_lr": 11})"), 422, "invalid-spec");
+  expect_problem(patch("alpha", R"({"lr": 0.4})"), 400, "invalid-request");
+  expect_problem(patch("alpha", R"({"outer_lr": "fast"})"), 400, "invalid-request");
+  expect_problem(patch("alpha", "outer_lr"), 400, "invalid-request");
+  expect_problem(patch("beta", R"({"outer_lr": 0.4})"), 409, "conflict");
+  expect_problem(patch("gamma", R"({"outer_lr": 0.4})"), 404, "not-found");
+}
+
 TEST_F(ApiTest, RoundsCarryTheirContributions) {
   const Json rounds = get("/api/v1/jobs/alpha/rounds").json();
   ASSERT_EQ(rounds["items"].size(), 3u);

@@ -178,7 +178,7 @@ void Connection::take_request() {
 void Connection::answer_options() {
   Response response;
   response.status = 204;
-  std::string allow = "GET, HEAD, POST, OPTIONS";
+  std::string allow = "GET, HEAD, POST, PATCH, OPTIONS";
   if (request_->path != "*") {
     split_target(std::string(request_->path), *request_);
     const Match match = match_route(route_table(), *request_);

@@ -34,7 +34,7 @@ Response dry_run_accepted(Context& context, const JobSpec& accepted,
   Json estimate;
   estimate["parameters"] = parameter_count(spec.model);
   estimate["training_memory_bytes"] = training_memory(spec).count();
-  estimate["rounds"] = round_count(spec);
+  estimate["rounds"] = rounds_or_null(spec);
   Json json;
   json["dry_run"] = true;
   json["spec"] = proto::spec_to_json(spec);
@@ -83,6 +83,22 @@ Result<std::vector<JobPhase>> read_phases(const Request& request) {
   return phases;
 }
 
+// The one field that may change: {"outer_lr": 0.4}.
+Result<double> read_change(const Request& request) {
+  const auto bad = [](std::string detail) {
+    return Error{Code::kInvalidArgument, std::move(detail), "/outer_lr",
+                 "send {\"outer_lr\": 0.4}: it is what can be changed while a job runs"};
+  };
+  const Json body = Json::parse(request.body, nullptr, false);
+  if (!body.is_object()) return bad("the body must be a JSON object");
+  for (const auto& [key, value] : body.items()) {
+    if (key != "outer_lr") return bad("unknown field \"" + key + "\"");
+  }
+  const auto rate = body.find("outer_lr");
+  if (rate == body.end() || !rate->is_number()) return bad("outer_lr must be a number");
+  return rate->get<double>();
+}
+
 }  // namespace
 
 void create_job(Context& context, const Request& request, Replier reply) {
@@ -124,6 +140,21 @@ void cancel_job(Context& context, const Request& request, Replier reply) {
     });
   };
   context.cluster.cancel(job.value().id, std::move(done));
+}
+
+void change_job(Context& context, const Request& request, Replier reply) {
+  const auto job = find_job(context, request);
+  if (!job.ok()) return reply(problem_response(job.error(), request));
+  const auto outer_lr = read_change(request);
+  if (!outer_lr.ok()) return reply(problem_response(outer_lr.error(), request));
+  auto done = [on_worker = context.on_worker, request, id = job.value().id,
+               reply](Cluster::Answer answer) {
+    on_worker([=](Context& worker) {
+      if (!answer.result.ok()) return reply(command_refused(request, answer, Problem::kConflict));
+      reply(show_job(worker, request, id, 200));
+    });
+  };
+  context.cluster.change(job.value().id, outer_lr.value(), std::move(done));
 }
 
 Result<JobRecord> find_job(Context& context, const Request& request) {

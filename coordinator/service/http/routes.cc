@@ -29,6 +29,7 @@ std::vector<Route> api_routes() {
       {"POST", "/api/v1/jobs", nullptr, api::create_job, {"dry_run"}},
       {"GET", "/api/v1/jobs", api::list_jobs, nullptr, {"limit", "cursor", "order", "phase"}},
       {"GET", "/api/v1/jobs/{job}", api::get_job},
+      {"PATCH", "/api/v1/jobs/{job}", nullptr, api::change_job},
       {"GET", "/api/v1/jobs/{job}/spec", api::get_job_spec},
       {"POST", "/api/v1/jobs/{job}/cancel", nullptr, api::cancel_job},
       {"GET", "/api/v1/jobs/{job}/rounds", api::list_rounds, nullptr, {"limit", "cursor", "order"}},

@@ -105,7 +105,7 @@ Json progress_json(const JobRecord& job, const JobLive& live) {
   json["inner_step"] = step;
   json["inner_steps_total"] = job.spec.train.steps.count();
   json["rounds_committed"] = job.committed_round;
-  json["rounds_total"] = round_count(job.spec);
+  json["rounds_total"] = rounds_or_null(job.spec);
   json["tokens"] = job.committed_tokens.count() + live.tokens.count();
   json["tokens_committed"] = job.committed_tokens.count();
   json["tokens_per_second"] = live.replicas > 0 ? finite_or_null(live.tokens_per_s) : Json(nullptr);
@@ -121,6 +121,7 @@ Json status_json(const JobRecord& job, const JobLive& live) {
   json["reason"] = to_string(job.reason);
   json["detail"] = job.detail;
   json["progress"] = progress_json(job, live);
+  json["outer_lr"] = job.outer_lr;
   json["train_loss"] = known_or_null(job.train_loss);
   json["validation_loss"] = known_or_null(job.validation_loss);
   json["validation_round"] = job.validation_round < 0 ? Json(nullptr) : Json(job.validation_round);
@@ -274,6 +275,11 @@ std::optional<std::int64_t> bytes_of_data_parallel(const JobRecord& job) {
   return std::llround(8.0 * static_cast<double>(parameters_of(job)) * std::max(0.0, beyond_first));
 }
 
+Json rounds_or_null(const JobSpec& spec) {
+  const std::int64_t rounds = round_count(spec);
+  return rounds == 0 ? Json(nullptr) : Json(rounds);
+}
+
 Json job_json(const JobRecord& job, const LiveView& live) {
   Json json;
   json["id"] = to_string(job.id);
@@ -306,6 +312,7 @@ Json round_json(const RoundRecord& round, const std::vector<ContributionRecord>&
                              : Json(nullptr);
   json["from_step"] = round.from_step.count();
   json["to_step"] = round.to_step.count();
+  json["outer_lr"] = round.sealed_at.ns == 0 ? Json(nullptr) : Json(round.outer_lr);
   json["digest"] = digest_or_null(digest_over(round.stages, &RoundStage::average));
   json["anchor_digest"] = digest_or_null(digest_over(round.stages, &RoundStage::anchor));
   json["momentum_digest"] = digest_or_null(digest_over(round.stages, &RoundStage::momentum));

@@ -30,6 +30,7 @@ JobLive job_live(const JobRecord& job, const LiveView& live);
 std::optional<std::int64_t> bytes_of_data_parallel(const JobRecord& job);
 
 Json job_json(const JobRecord& job, const LiveView& live);
+Json rounds_or_null(const JobSpec& spec);  // of the whole job; null when they go by time
 Json round_json(const RoundRecord& round, const std::vector<ContributionRecord>& contributions);
 Json replica_json(const ReplicaRecord& replica, const LiveView& live);
 Json checkpoint_json(const CheckpointRecord& checkpoint);

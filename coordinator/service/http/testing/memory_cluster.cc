@@ -291,6 +291,18 @@ void MemoryCluster::cancel(JobId job, std::function<void(Answer)> done) {
   done({job, {}});
 }
 
+void MemoryCluster::change(JobId job, double outer_lr, std::function<void(Answer)> done) {
+  std::unique_lock lock(tables.mutex);
+  JobRecord& record = tables.jobs.at(job.n);
+  const bool ended = is_terminal(record.phase);
+  if (!ended && outer_lr <= 10) record.outer_lr = outer_lr;
+  lock.unlock();
+  if (ended) return done({Error{Code::kConflict, "the job has ended", "", ""}, {}});
+  if (outer_lr <= 10) return done({job, {}});
+  done({Error{Code::kValidation, "1 field is not accepted", "", ""},
+        {{"/outer_lr", "must be above 0 and at most 10"}}});
+}
+
 void MemoryCluster::command_agent(AgentId agent, AgentVerb verb, std::function<void(Answer)> done) {
   std::unique_lock lock(tables.mutex);
   AgentRecord& record = tables.agents.at(agent.n);
