@@ -1,6 +1,6 @@
 // The measurements of shoal-bench. Each prints a table for people or, with `json`, one JSON object;
 // the result is the exit code. Nothing here asserts a speed: the numbers are for
-// docs/outer_step.md and docs/swarm.md.
+// docs/performance.md and docs/swarm.md.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Channel arguments; the values were chosen by measurement (docs/outer_step.md).
+// Channel arguments; the values were chosen by measurement (docs/performance.md).
 #include "wire/peer_channel.h"
 
 #include <functional>
