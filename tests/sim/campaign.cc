@@ -35,8 +35,10 @@ std::vector<std::string> never_happened(const CampaignResult& all) {
     const Fault fault = static_cast<Fault>(i);
     if (all.faults.of(fault) == 0) missing.push_back(std::string("fault ") + to_string(fault));
   }
-  for (const std::string& name : expected_transitions()) {
-    if (!all.transitions.contains(name)) missing.push_back("transition " + name);
+  for (const auto* names : {&expected_transitions(), &expected_reduces()}) {
+    for (const std::string& name : *names) {
+      if (!all.transitions.contains(name)) missing.push_back("transition " + name);
+    }
   }
   return missing;
 }

@@ -19,7 +19,8 @@ using TransitionCounts = std::map<std::string, std::int64_t>;  // "job training 
 // "new".
 void count_checkpoint_move(const Record& record, const Tables& before, TransitionCounts& counts);
 
-// A campaign of 200 seeds and more has seen all of these.
+// A campaign of 200 seeds and more has seen all of both.
 const std::vector<std::string>& expected_transitions();
+const std::vector<std::string>& expected_reduces();
 
 }  // namespace shoal::sim
