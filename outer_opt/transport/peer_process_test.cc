@@ -1,6 +1,6 @@
-// Peers in processes of their own that are killed or frozen in the middle of a reduce: the survivor
-// names them in time. The processes are forked before this one starts gRPC, which does not survive
-// a fork.
+// Peers in processes of their own, one of which is killed or frozen in the middle of a reduce: the
+// others end with equal digests before that, and the survivor that is watched names it in time. The
+// processes are forked before this one starts gRPC, which does not survive a fork.
 #include <array>
 #include <chrono>
 #include <csignal>
@@ -12,107 +12,192 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "outer_opt/core/sparse2.h"
 #include "outer_opt/transport/peer_node.h"
 
 namespace shoal::outer_opt {
 namespace {
 
-constexpr std::int64_t kValues = 16 << 20;
-constexpr ReplicaId kSurvivor{1}, kVictim{2};
 constexpr auto kPatience = std::chrono::seconds(10);
 
-PeerNodeOptions options() {
-  PeerNodeOptions o;
-  o.keepalive = seconds(1);
-  return o;
-}
-
-ReducePlan plan(const std::string& survivor, const std::string& victim) {
-  ReducePlan p;
-  p.key = {JobId(1), 0, 1};
-  p.attempt = 1;
-  p.codec = CodecKind::kFp32;
-  p.value_count = kValues;
-  p.time_limit = seconds(60);
-  p.members = {{kSurvivor, survivor, 1, 1, 0, 0}, {kVictim, victim, 1, 1, 0, 0}};
-  assign_parts(p, {1, 1});
-  return p;
-}
+struct Shape {
+  Topology topology = Topology::kButterfly;
+  CodecKind codec = CodecKind::kFp32;
+  int members = 2;
+  std::int64_t values = 16 << 20;
+  Duration keepalive = seconds(1);
+};
 
 using Address = std::array<char, 64>;
 
-// Tells its address, hears the survivor's, and reduces again and again until it is ended.
-[[noreturn]] void live(int in, int out) {
-  prctl(PR_SET_PDEATHSIG, SIGKILL);
-  auto node = PeerNode::start(options()).value();
-  Address own{}, survivor{};
-  std::strncpy(own.data(), node->address().c_str(), own.size() - 1);
-  if (write(out, own.data(), own.size()) != static_cast<ssize_t>(own.size())) _exit(1);
-  if (read(in, survivor.data(), survivor.size()) != static_cast<ssize_t>(survivor.size())) _exit(1);
-  ReducePlan p = plan(survivor.data(), node->address());
-  const std::vector<float> input(kValues, 1.0f);
-  std::vector<float> average(kValues);
-  for (;; ++p.key.round) node->reduce(p, kVictim, {input, {}}, average, {});
+std::unique_ptr<PeerNode> start_node(const Shape& shape) {
+  PeerNodeOptions options;
+  options.keepalive = shape.keepalive;
+  return PeerNode::start(options).value();
 }
 
-struct Victim {
-  Victim() {
+ReducePlan make_plan(const Shape& shape, const std::vector<Address>& addresses) {
+  ReducePlan plan;
+  plan.key = {JobId(1), 0, 1};
+  plan.attempt = 1;
+  plan.topology = shape.topology;
+  plan.codec = shape.codec;
+  plan.value_count = shape.values;
+  plan.time_limit = seconds(60);
+  for (std::size_t i = 0; i < addresses.size(); ++i) {
+    plan.members.push_back({ReplicaId(i + 1), addresses[i].data(), 1, 1, 0, 0});
+  }
+  if (shape.topology != Topology::kAllgather) {
+    assign_parts(plan, std::vector<double>(addresses.size(), 1));
+  }
+  return plan;
+}
+
+// Member `index` of a shape: gives (index + 1) everywhere.
+struct Member {
+  Member(const Shape& shape, int index)
+      : index(static_cast<std::size_t>(index)),
+        node(start_node(shape)),
+        input(static_cast<std::size_t>(shape.values), static_cast<float>(index + 1)),
+        average(input.size()) {
+    if (shape.codec != CodecKind::kSparse2) return;
+    encoded.resize(sparse2_size(input.size()));
+    sparse2_encode(input, encoded);
+  }
+  ReduceResult reduce(const ReducePlan& plan) {
+    return node->reduce(plan, plan.members[index].replica, {input, encoded}, average, {});
+  }
+  std::size_t index = 0;
+  std::unique_ptr<PeerNode> node;
+  std::vector<float> input, average;
+  std::vector<std::byte> encoded;
+};
+
+template <typename T>
+bool put(int to, const T* values, std::size_t count) {
+  return write(to, values, sizeof(T) * count) == static_cast<ssize_t>(sizeof(T) * count);
+}
+template <typename T>
+bool get(int from, T* values, std::size_t count) {
+  return read(from, values, sizeof(T) * count) == static_cast<ssize_t>(sizeof(T) * count);
+}
+
+// Tells its address, hears everybody's, and reduces until one fails; tells the digest of each. Then
+// it waits to be ended.
+[[noreturn]] void live(const Shape& shape, int index, int in, int out) {
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  Member member(shape, index);
+  Address own{};
+  std::strncpy(own.data(), member.node->address().c_str(), own.size() - 1);
+  std::vector<Address> all(static_cast<std::size_t>(shape.members));
+  if (!put(out, &own, 1) || !get(in, all.data(), all.size())) _exit(1);
+  ReducePlan plan = make_plan(shape, all);
+  for (bool good = true; good; ++plan.key.round) {
+    const ReduceResult result = member.reduce(plan);
+    good = result.ok && put(out, &result.outcome.average, 1);
+  }
+  for (;;) pause();
+}
+
+struct Process {
+  Process(const Shape& shape, int index) {
     std::array<int, 2> down{}, up{};
     EXPECT_EQ(pipe(down.data()) + pipe(up.data()), 0);
     pid = fork();
-    if (pid == 0) live(down[0], up[1]);
+    if (pid == 0) live(shape, index, down[0], up[1]);
     to = down[1];
     from = up[0];
   }
-  ~Victim() {
+  Process(const Process&) = delete;
+  ~Process() {
     kill(pid, SIGKILL);
     waitpid(pid, nullptr, 0);
     close(to);
     close(from);
   }
-  std::string meet(const std::string& survivor) const {
-    Address own{}, other{};
-    std::strncpy(own.data(), survivor.c_str(), own.size() - 1);
-    EXPECT_EQ(read(from, other.data(), other.size()), static_cast<ssize_t>(other.size()));
-    EXPECT_EQ(write(to, own.data(), own.size()), static_cast<ssize_t>(own.size()));
-    return other.data();
-  }
   pid_t pid = 0;
   int to = -1, from = -1;
+};
+
+// All members of a shape but the first, which is this process.
+struct Others {
+  explicit Others(Shape shape) : shape(shape) {
+    for (int i = 1; i < shape.members; ++i) all.push_back(std::make_unique<Process>(shape, i));
+  }
+  Shape shape;
+  std::vector<std::unique_ptr<Process>> all;
 };
 
 class PeerProcess : public testing::Test {
  protected:
   static void SetUpTestSuite() {
-    for (auto& victim : victims_) victim = std::make_unique<Victim>();
+    butterfly_ = std::make_unique<Others>(Shape{});
+    frozen_ = std::make_unique<Others>(Shape{});
+    ring_ =
+        std::make_unique<Others>(Shape{Topology::kRing, CodecKind::kInt8, 4, 8 << 20, seconds(4)});
+    gather_ = std::make_unique<Others>(
+        Shape{Topology::kAllgather, CodecKind::kSparse2, 4, 8 << 20, seconds(4)});
   }
   static void TearDownTestSuite() {
-    for (auto& victim : victims_) victim.reset();
+    for (auto* group : {&butterfly_, &frozen_, &ring_, &gather_}) group->reset();
   }
 
-  // Reduces with the victim round after round; in the third one, it gets the signal.
-  static void expect_named(const Victim& victim, int signal) {
-    const auto node = PeerNode::start(options()).value();
-    ReducePlan p = plan(node->address(), victim.meet(node->address()));
-    const std::vector<float> input(kValues, 2.0f);
-    std::vector<float> average(kValues);
-    const auto round = [&] { return node->reduce(p, kSurvivor, {input, {}}, average, {}); };
-    for (int i = 0; i < 2; ++i, ++p.key.round) ASSERT_TRUE(round().ok);
-    EXPECT_EQ(average[7], 1.5f);
-    auto third = std::async(std::launch::async, round);
-    kill(victim.pid, signal);
+  struct First {  // this process among the others
+    Member self;
+    ReducePlan plan;
+  };
+  static First meet(const Others& others) {
+    First first{Member(others.shape, 0), {}};
+    const std::string own = first.self.node->address();
+    std::vector<Address> addresses(others.all.size() + 1);
+    std::strncpy(addresses[0].data(), own.c_str(), sizeof(Address) - 1);
+    for (std::size_t i = 0; i < others.all.size(); ++i) {
+      EXPECT_TRUE(get(others.all[i]->from, &addresses[i + 1], 1));
+    }
+    for (const auto& p : others.all) EXPECT_TRUE(put(p->to, addresses.data(), addresses.size()));
+    first.plan = make_plan(others.shape, addresses);
+    return first;
+  }
+
+  static void expect_equal_digests(const Others& others, First& first) {
+    for (int i = 0; i < 2; ++i, ++first.plan.key.round) {
+      const ReduceResult result = first.self.reduce(first.plan);
+      ASSERT_TRUE(result.ok) << result.error.detail;
+      for (const auto& process : others.all) {
+        Digest digest;
+        ASSERT_TRUE(get(process->from, &digest, 1));
+        EXPECT_EQ(digest, result.outcome.average);
+      }
+    }
+    const double mean = (others.shape.members + 1) / 2.0;
+    EXPECT_NEAR(first.self.average[7], mean, 0.03);
+  }
+
+  // After two rounds that go well `victim` gets the signal.
+  static void expect_named(const Others& others, std::size_t victim, int signal) {
+    First first = meet(others);
+    expect_equal_digests(others, first);
+    if (HasFatalFailure()) return;
+    auto third = std::async(std::launch::async, [&] { return first.self.reduce(first.plan); });
+    kill(others.all[victim - 1]->pid, signal);
     ASSERT_EQ(third.wait_for(kPatience), std::future_status::ready);
     const ReduceResult result = third.get();
     ASSERT_FALSE(result.ok);
     EXPECT_EQ(result.error.failure, ReduceFailure::kPeerLost) << result.error.detail;
-    EXPECT_EQ(result.error.lost, kVictim) << result.error.detail;
+    EXPECT_EQ(result.error.lost, first.plan.members[victim].replica) << result.error.detail;
   }
 
-  static inline std::array<std::unique_ptr<Victim>, 2> victims_;
+  static inline std::unique_ptr<Others> butterfly_, frozen_, ring_, gather_;
 };
 
-TEST_F(PeerProcess, KilledIsNamedAtOnce) { expect_named(*victims_[0], SIGKILL); }
-TEST_F(PeerProcess, FrozenIsNamedByTheKeepAlive) { expect_named(*victims_[1], SIGSTOP); }
+TEST_F(PeerProcess, KilledIsNamedAtOnce) { expect_named(*butterfly_, 1, SIGKILL); }
+TEST_F(PeerProcess, FrozenIsNamedByTheKeepAlive) { expect_named(*frozen_, 1, SIGSTOP); }
+// Not a neighbour of the survivor that is watched: the one between them says who it was.
+TEST_F(PeerProcess, ARingOfFourAgreesAndNamesTheKilled) { expect_named(*ring_, 2, SIGKILL); }
+TEST_F(PeerProcess, AnAllGatherOfFourAgrees) {
+  First first = meet(*gather_);
+  expect_equal_digests(*gather_, first);
+}
 
 }  // namespace
 }  // namespace shoal::outer_opt
