@@ -160,7 +160,7 @@ class Runtime::Impl {
           }
         },
         [this](const TrainerExited& i) {
-          note(LogLevel::kWarning, {},
+          note(LogLevel::kWarning, replica_on(i.trainer.slot),
                fmt::format("trainer {} ended, code {}, signal {}: {}", i.trainer.slot, i.exit.code,
                            i.exit.signal, i.exit.last_line));
         },
@@ -200,6 +200,11 @@ class Runtime::Impl {
     if (welcome == nullptr || link_ == nullptr || link_->id() != said->link) return;
     logs_ = std::make_unique<LogAnswers>(link_->channel(), options_.coordinator.token,
                                          welcome->agent, journal_);
+  }
+
+  ReplicaId replica_on(std::int32_t slot) const {
+    const auto known = replica_of_.find(slot);
+    return known == replica_of_.end() ? ReplicaId() : ReplicaId(known->second->load());
   }
 
   // Lines of a trainer are about the replica that it was last given.

@@ -44,6 +44,7 @@ struct SeriesQuery {
 struct SeriesLine {
   ReplicaId replica;  // zero: the whole job
   std::vector<double> x, y, y_min, y_max;
+  std::vector<double> time;  // Unix seconds of each point, whatever x is
 };
 
 class Reader {

@@ -74,7 +74,8 @@ std::string series_sql(const std::string& x, Lines lines) {
   return "WITH span AS (SELECT min(" + x + ") AS lo, max(" + x + ") AS hi" + from + ")" +
          " SELECT " + line + " AS line, avg(" + x + "), avg(p.value), min(p.value), max(p.value)," +
          " CASE WHEN span.hi > span.lo THEN min(CAST((" + x +
-         " - span.lo) * ?5 / (span.hi - span.lo) AS INTEGER), ?5 - 1) ELSE 0 END AS bucket" +
+         " - span.lo) * ?5 / (span.hi - span.lo) AS INTEGER), ?5 - 1) ELSE 0 END AS bucket, "
+         "avg(p.at_ns * 1e-9)" +
          " FROM span, series AS s JOIN points AS p ON p.series = s.id" +
          " WHERE s.job = ?1 AND s.name = ?2" +
          (lines == Lines::kWholeJob ? " AND s.replica = 0" : "") + " AND " + x +
@@ -187,6 +188,7 @@ Result<std::vector<SeriesLine>> read_series(Database& database, const SeriesQuer
     line.y.push_back(rows.real(2));
     line.y_min.push_back(rows.real(3));
     line.y_max.push_back(rows.real(4));
+    line.time.push_back(rows.real(6));
   }
   rows.reset();
   return result;

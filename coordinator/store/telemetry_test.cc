@@ -42,7 +42,10 @@ class TelemetryTest : public ::testing::Test {
 
 TEST_F(TelemetryTest, BucketsGiveMeanMinimumAndMaximum) {
   std::vector<SeriesPoint> points;
-  for (int step = 0; step < 8; ++step) points.push_back(point("loss", 0, step, step * 10));
+  for (int step = 0; step < 8; ++step) {
+    points.push_back(point("loss", 0, step, step * 10));
+    points.back().at = {step < 4 ? 1'000'000'000 : 3'500'000'000};  // of a clock without rhythm
+  }
   ASSERT_TRUE(writer_->append(points).ok());
   const auto lines = read({.job = JobId(1), .name = "loss", .max_points = 2});
   ASSERT_EQ(lines.size(), 1u);
@@ -50,6 +53,7 @@ TEST_F(TelemetryTest, BucketsGiveMeanMinimumAndMaximum) {
   EXPECT_THAT(lines[0].y, ElementsAre(15, 55));
   EXPECT_THAT(lines[0].y_min, ElementsAre(0, 40));
   EXPECT_THAT(lines[0].y_max, ElementsAre(30, 70));
+  EXPECT_THAT(lines[0].time, ElementsAre(1, 3.5));
 }
 
 TEST_F(TelemetryTest, ReplicasAreLinesOrOneMean) {

@@ -26,7 +26,8 @@ function makeData(options) {
   const agents = Array.from({ length: options.agents }, (_, i) => ({
     id: `agt_${i + 1}`, uid: `uid-${i + 1}`, name: name(i), version: '0.1.0', host: `10.0.${i >> 8}.${i & 255}`, incarnation: 1 + (i % 3),
     state: i < options.replicas ? 'active' : i % 97 === 0 ? 'gone' : 'idle', gone_reason: i >= options.replicas && i % 97 === 0 ? 'lost' : null,
-    cordoned: i % 53 === 7, health: i % 41 === 40 ? 'yellow' : 'green', last_seen_at: at(options.hostile ? -3600 : i % 3), resident_bytes: 2e9 + i * 1e6,
+    cordoned: i % 53 === 7, quarantine: i % 67 === 1 ? { until: at(-600), reason: 'non_finite', count: 2 } : null, losses: i % 5, availability: 1 - (i % 5) / 10,
+    memory_refusals: i % 71 === 1 ? [{ device: 0, needed_bytes: 20e9, at: at(900) }] : [], health: i % 41 === 40 ? 'yellow' : 'green', last_seen_at: at(options.hostile ? -3600 : i % 3), resident_bytes: 2e9 + i * 1e6,
     devices: [{ index: 0, kind: 'cuda', name: ['RTX 3090', 'RTX 4090', 'A100'][i % 3], memory_bytes: [24, 24, 80][i % 3] * 2 ** 30, gflops: 20_000 + (i % 7) * 3000, bf16: true }],
     labels: { region: ['eu', 'us', 'asia'][i % 3] }, joined_at: at(86_400 - i), updated_at: at(60),
   }));
@@ -93,13 +94,14 @@ function series(options, data, url) {
   const name = url.searchParams.get('name'), x = url.searchParams.get('x') ?? 'step';
   const count = options.raw ? 100_000 : Math.min(options.rounds, Number(url.searchParams.get('max_points') ?? 1000));
   const scale = { tokens: 819_200, step: 50, round: 1, time: 8 }[x];
-  const xs = [], ys = [];
+  const xs = [], ys = [], time = [];
   for (let i = 1; i <= count; ++i) {
     const round = (i * options.rounds) / count;
+    time.push(data.t0 / 1000 - (options.rounds - round) * 8);
     xs.push(x === 'time' ? data.t0 / 1000 - (options.rounds - round) * 8 : round * scale);
     ys.push(options.hostile && i % 3 === 0 ? null : kMeasures[name]?.(options, round) ?? null);
   }
-  return { job: 'job_1', name, x, by: 'job', series: [{ replica: null, x: xs, y: ys, y_min: ys, y_max: ys }] };
+  return { job: 'job_1', name, x, by: 'job', series: [{ replica: null, x: xs, y: ys, y_min: ys, y_max: ys, time }] };
 }
 
 function topology(options, data) {

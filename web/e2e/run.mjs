@@ -198,6 +198,7 @@ async function checkKilledAgent(browser) {
     /agent-\d/.test(await page.getByTestId('failures').innerText({ timeout: 200 })));
   await eventually('with what became of it', 30_000, async () =>
     /→ round \d/.test(await page.getByTestId('failures').innerText({ timeout: 200 })));
+  await eventually('and is marked in the charts', 10_000, async () => /Dashed: [1-9]\d* failure/.test(await text(page)));
   if (shots) await page.screenshot({ path: join(shots, 'killed-agent.png'), fullPage: true });
   return page;
 }

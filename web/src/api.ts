@@ -163,7 +163,11 @@ export interface Agent {
   incarnation: number;
   state: 'joining' | 'idle' | 'syncing' | 'active' | 'draining' | 'gone';
   gone_reason: string | null;
-  cordoned?: boolean; // absent: the coordinator is older
+  cordoned?: boolean; // absent: the coordinator is older, as below
+  quarantine?: { until: string; reason: string; count: number } | null;
+  memory_refusals?: { device: number; needed_bytes: number; at: string }[];
+  losses?: number;
+  availability?: number | null;
   health: 'green' | 'yellow' | 'red';
   last_seen_at: string | null;
   resident_bytes: number | null;
@@ -197,6 +201,7 @@ export interface SeriesLine {
   y: (number | null)[];
   y_min: (number | null)[];
   y_max: (number | null)[];
+  time?: (number | null)[]; // Unix seconds; absent: the coordinator is older
 }
 
 export interface Series {

@@ -89,7 +89,7 @@ function options(props: Props, width: number, marks: { current: Mark[] }): uPlot
           ? undefined
           : (_, low, high) => {
               if (low == null || high == null) return [0, 1];
-              const room = (high - low || Math.abs(high) || 1) * 0.06;
+              const room = (high - (props.fromZero ? 0 : low) || Math.abs(high) || 1) * 0.06;
               return [props.fromZero ? 0 : low - room, high + room];
             },
       },

@@ -3,6 +3,7 @@
 // anew. `staleSince` says since when the page may not be true; it is never cleared by anything but an answer.
 import { signal } from '@preact/signals';
 import { ask, ApiError, type ClusterEvent, type Version } from './api';
+import { share } from './share';
 import { kStreamEvents } from './stream_events';
 
 export const now = signal(Date.now());
@@ -188,7 +189,7 @@ export function watch<T>(spec: Watch<T>, show: (resource: Resource<T>) => void):
     const all = whole;
     whole = false;
     try {
-      value = await spec.load(value, all);
+      value = share(value, await spec.load(value, all));
       if (!ended) show({ value, error: null });
       failing.delete(spec);
       clearStale();

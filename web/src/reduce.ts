@@ -29,7 +29,7 @@ export function isOver(phase: string): boolean {
 
 export function agentTone(agent: Agent): Tone {
   if (agent.state === 'gone' || agent.health === 'red') return 'bad';
-  if (agent.health === 'yellow' || agent.state === 'draining' || agent.cordoned === true) return 'warn';
+  if (agent.health === 'yellow' || agent.state === 'draining' || agent.cordoned === true || agent.quarantine) return 'warn';
   if (agent.health !== 'green') return 'warn';
   return agent.state === 'active' ? 'good' : 'busy';
 }

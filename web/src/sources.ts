@@ -117,7 +117,7 @@ export const round = (id: string, number: string): Watch<Round | null> => ({
 });
 
 export interface Lines {
-  [name: string]: { x: (number | null)[]; y: (number | null)[] };
+  [name: string]: { x: (number | null)[]; y: (number | null)[]; time?: (number | null)[] };
 }
 
 // A series that has no point yet is an answer without lines.
@@ -127,7 +127,8 @@ export const series = (id: string, names: string[], x: string, points = 800): Wa
     await Promise.all(
       names.map(async (name) => {
         const answer = await ask<Series>(`${path(id)}/series/query${query({ name, x, max_points: points })}`);
-        lines[name] = { x: answer.series[0]?.x ?? [], y: answer.series[0]?.y ?? [] };
+        const [line] = answer.series;
+        lines[name] = { x: line?.x ?? [], y: line?.y ?? [], time: line?.time };
       }),
     );
     return lines;

@@ -65,7 +65,8 @@ function wires(links: TopologyLink[], cells: Cell[], cellPx: number): Wire[] {
   const most = Math.max(1, ...links.map((link) => link.bytes_per_second ?? 0));
   return links.flatMap((link) => {
     const from = at.get(link.from), to = at.get(link.to);
-    if (from === undefined || to === undefined) return [];
+    // Routers tell each other their steps; that is in the table.
+    if (from === undefined || to === undefined || from.replica.stage === to.replica.stage) return [];
     const x1 = from.x + cellPx, y1 = from.y + kCellHeight / 2, x2 = to.x, y2 = to.y + kCellHeight / 2;
     const bend = (x2 - x1) / 2;
     const px = 0.6 + 5.4 * Math.sqrt((link.bytes_per_second ?? 0) / most);

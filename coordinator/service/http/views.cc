@@ -465,6 +465,7 @@ Json series_json(const SeriesQuery& query, const std::vector<SeriesLine>& lines)
     json["y"] = numbers_json(line.y);
     json["y_min"] = numbers_json(line.y_min);
     json["y_max"] = numbers_json(line.y_max);
+    json["time"] = numbers_json(line.time);
     list.push_back(std::move(json));
   }
   Json json;

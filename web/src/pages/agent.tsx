@@ -4,7 +4,7 @@ import { useState } from 'preact/hooks';
 import { Link } from 'wouter-preact';
 import { ApiError, command, type Agent, type Replica } from '../api';
 import { Confirmed } from '../confirm';
-import { bytes, kNone, number, plural, short } from '../format';
+import { bytes, kNone, number, percent, plural, short, words } from '../format';
 import { Card, Glyph, Missing, State, Table, Tile, Time, useWatch, type Column } from '../parts';
 import { agentTone, isCurrent, replicaTone } from '../reduce';
 import * as sources from '../sources';
@@ -13,13 +13,20 @@ import { EventList } from './events';
 
 type Device = Agent['devices'][number];
 
-const kDevices: Column<Device>[] = [
+// What a device could not hold: nothing that needs as much is tried there again.
+function refused(agent: Agent, device: Device): string {
+  const found = agent.memory_refusals?.find((one) => one.device === device.index);
+  return found === undefined ? kNone : `${bytes(found.needed_bytes)} or more`;
+}
+
+const devices = (agent: Agent): Column<Device>[] => [
   { name: 'No.', numeric: true, show: (one) => number(one.index), value: (one) => one.index },
   { name: 'Kind', show: (one) => one.kind, value: (one) => one.kind },
   { name: 'Name', text: true, show: (one) => one.name, value: (one) => one.name },
   { name: 'Memory', numeric: true, show: (one) => bytes(one.memory_bytes), value: (one) => one.memory_bytes },
   { name: 'Measured', numeric: true, show: (one) => (one.gflops === null ? 'not yet' : `${short(one.gflops * 1e9)}FLOP/s`), value: (one) => one.gflops },
   { name: 'bf16', show: (one) => (one.bf16 ? 'yes' : 'no'), value: (one) => (one.bf16 ? 'yes' : 'no') },
+  { name: 'Ran out of memory with', show: (one) => refused(agent, one), value: (one) => refused(agent, one) },
 ];
 
 const kReplicas: Column<Replica>[] = [
@@ -44,11 +51,17 @@ function Actions({ agent, working }: { agent: Agent; working: number }) {
   if (agent.state === 'gone') return <p class="empty">It is gone; there is nothing to take out of work.</p>;
   return (
     <div class="actions">
-      {agent.cordoned ? (
+      {agent.quarantine && (
+        <p>
+          <Glyph tone="warn" /> It is quarantined until <Time at={agent.quarantine.until} />, for the {agent.quarantine.count}. time: its
+          contributions were rejected ({words(agent.quarantine.reason)}).
+        </p>
+      )}
+      {agent.cordoned || agent.quarantine ? (
         <>
-          <p>
+          {agent.cordoned && <p>
             <Glyph tone="warn" /> {agent.state === 'draining' ? 'It is being drained: it leaves its work after the next commit and gets none.' : 'It is cordoned: it keeps its work and gets no more.'}
-          </p>
+          </p>}
           <button type="button" class="button main" onClick={() => void uncordon()}>
             Put it back to work
           </button>
@@ -84,12 +97,15 @@ export function AgentPage({ id }: { id: string }) {
         <Tile label="State" value={<State tone={agentTone(shown)} text={agentState(shown)} />} note={<>joined <Time at={shown.joined_at} /></>} />
         <Tile label="Last heard" value={<Time at={shown.last_seen_at} />} note={kHealth[shown.health] ?? shown.health} tone={shown.health === 'green' ? undefined : 'bad'} />
         <Tile label="Devices" value={number(shown.devices.length)} note={speed > 0 ? `${short(speed * 1e9)}FLOP/s measured` : 'not measured yet'} />
+        {typeof shown.availability === 'number' && (
+          <Tile label="Of use" value={percent(shown.availability)} note={`of its time by its history; went ${plural(shown.losses ?? 0, 'time')}`} />
+        )}
         <Tile label="Replicas" value={replicas.value === undefined ? kNone : number(working.length)} note={`memory in use ${bytes(shown.resident_bytes)}`} />
       </div>
       <div class="columns">
         <div class="stack">
           <Card title="Devices">
-            <Table caption="Devices" columns={kDevices} rows={shown.devices} rowKey={(one) => one.index} empty="It has told of none." file="devices" />
+            <Table caption="Devices" columns={devices(shown)} rows={shown.devices} rowKey={(one) => one.index} empty="It has told of none." file="devices" />
           </Card>
           <Card title="Replicas of jobs that are not over">
             {replicas.value === undefined ? <Missing of={replicas} what="replicas" /> : (

@@ -10,7 +10,8 @@ import * as sources from '../sources';
 
 export function agentState(agent: Agent): string {
   if (agent.gone_reason !== null) return `${agent.state}: ${words(agent.gone_reason)}`;
-  return agent.cordoned === true && agent.state !== 'draining' ? `${agent.state}, cordoned` : agent.state;
+  const kept = [agent.cordoned === true && agent.state !== 'draining' ? 'cordoned' : '', agent.quarantine ? 'quarantined' : ''];
+  return [agent.state, ...kept.filter((word) => word !== '')].join(', ');
 }
 export const kHealth: Record<string, string> = { green: 'heard from', yellow: 'late', red: 'silent' };
 

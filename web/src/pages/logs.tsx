@@ -39,6 +39,7 @@ function Line({ line, of }: { line: LogLine; of: 'job' | 'agent' }) {
 }
 
 const kRowPx = 24, kBeyond = 10; // of .log li; rows kept above and below
+const kRowsLeast = 6, kBarPx = 18; // shown even when there are fewer; room for the bar that scrolls sideways
 
 // Only the rows that are seen exist. It stays at the end while it is scrolled there.
 function Lines({ lines, of }: { lines: LogLine[]; of: 'job' | 'agent' }) {
@@ -62,7 +63,7 @@ function Lines({ lines, of }: { lines: LogLine[]; of: 'job' | 'agent' }) {
   const first = Math.max(0, Math.floor(top / kRowPx) - kBeyond);
   const last = Math.min(lines.length, Math.ceil((top + height) / kRowPx) + kBeyond);
   return (
-    <div class="log" ref={box} tabIndex={0} role="log" aria-live="off" aria-label="Lines, oldest first" onScroll={scrolled}>
+    <div class="log" ref={box} style={{ height: `min(70vh, ${Math.max(kRowsLeast, lines.length) * kRowPx + kBarPx}px)` }} tabIndex={0} role="log" aria-live="off" aria-label="Lines, oldest first" onScroll={scrolled}>
       <ol class="plain" style={{ height: `${lines.length * kRowPx}px`, paddingTop: `${first * kRowPx}px` }}>
         {lines.slice(first, last).map((line) => (
           <Line key={line.id} line={line} of={of} />

@@ -47,7 +47,7 @@ function pairColumns(first: Round, second: Round, agents: Agent[]): Column<Pair>
   return [
     { name: 'Replica', show: (pair) => pair.replica, value: (pair) => pair.replica },
     { name: 'Agent', show: (pair) => agentName(pair.agent, agents), value: (pair) => agentName(pair.agent, agents) },
-    { name: 'Round', numeric: true, show: () => <Two of={both.map((round) => number(round.round))} /> },
+    { name: 'Round', numeric: true, show: () => <>{both.map((round) => <div key={round.round}>{number(round.round)}</div>)}</> },
     {
       name: 'State',
       show: (pair) => <>{pair.both.map((one, i) => <div key={i}><StateOf one={one} /></div>)}</>,

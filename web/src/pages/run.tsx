@@ -11,7 +11,7 @@ import {
   agentName, agentTone, consequence, coverage, isCurrent, isFailure, isLate, isOver, phaseTone, replicaTone, timeLeft,
   timeSplit, tokensTarget, waitingFor, type Split,
 } from '../reduce';
-import { interpolate } from '../sample';
+import { marksOf } from '../marks';
 import * as sources from '../sources';
 import { checkpointTone } from './checkpoints';
 import { severityTone } from './events';
@@ -326,20 +326,6 @@ function Samples({ checkpoints }: { checkpoints: Checkpoint[] }) {
   );
 }
 
-function marksOf(events: ClusterEvent[], checkpoints: Checkpoint[], clock: sources.Lines, tokens: sources.Lines): Mark[] {
-  const times = clock.train_loss?.x ?? [], along = tokens.train_loss?.x ?? [];
-  if (times.length === 0 || times.length !== along.length) return [];
-  const marks: Mark[] = [];
-  for (const event of events) {
-    const at = millis(event.at);
-    const x = at === null ? null : interpolate(times, along, at / 1000);
-    if (x !== null) marks.push({ x, text: event.message, tone: event.severity === 'error' ? 'bad' : 'warn' });
-  }
-  for (const one of checkpoints)
-    if (one.state === 'stored' && one.tokens > 0) marks.push({ x: one.tokens, text: one.id, tone: 'good' });
-  return marks.slice(0, 60);
-}
-
 // Of this job, and of the agents that serve it.
 function ofThisJob(event: ClusterEvent, job: Job, replicas: Replica[]): boolean {
   if (!isFailure(event)) return false;
@@ -361,7 +347,6 @@ export function RunPage({ id }: { id: string }) {
   const events = useWatch(sources.failures(), []);
   const checkpoints = useWatch(sources.checkpoints(id), [id]);
   const costs = useWatch(sources.series(id, ['round_seconds', 'round_bytes'], 'tokens'), [id]);
-  const clock = useWatch(sources.series(id, ['train_loss'], 'time'), [id]);
   const known = rounds.value ?? kNoRounds;
   const split = useMemo(() => timeSplit(known.slice(0, 20)), [known]);
   const failures = useMemo(
@@ -369,8 +354,8 @@ export function RunPage({ id }: { id: string }) {
     [events.value, job.value?.id, replicas.value],
   );
   const marks = useMemo(
-    () => marksOf(failures, checkpoints.value ?? [], clock.value ?? {}, lines.value ?? {}),
-    [failures, checkpoints.value, clock.value, lines.value],
+    () => marksOf(failures, checkpoints.value ?? [], lines.value?.train_loss),
+    [failures, checkpoints.value, lines.value],
   );
   if (job.value === undefined) {
     return (

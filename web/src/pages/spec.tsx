@@ -4,7 +4,7 @@
 import { useState } from 'preact/hooks';
 import { Link } from 'wouter-preact';
 import type { Job } from '../api';
-import { Choice, useFilters } from '../filters';
+import { Choice, FilterForm, useFilters } from '../filters';
 import { Card, Copy, JobLinks, Missing, saveFile, State, Table, Time, useWatch, type Column } from '../parts';
 import { phaseTone } from '../reduce';
 import * as sources from '../sources';
@@ -122,7 +122,9 @@ export function SpecPage({ id }: { id: string }) {
         {submitted.value === undefined ? <Missing of={submitted} what="the text" /> : <Texts job={shown} submitted={submitted.value} />}
         <div class="stack">
           <Card title="Against another job">
-            <Choice filters={filters} name="with" label="Compare with" none="choose a job…" options={others.map((one) => [one.id, `${one.name} (${one.id})`])} />
+            <FilterForm>
+              <Choice filters={filters} name="with" label="Compare with" none="choose a job…" options={others.map((one) => [one.id, `${one.name} (${one.id})`])} />
+            </FilterForm>
             {other !== undefined && <Against job={shown} other={other} />}
           </Card>
           {named.length > 1 && <History job={shown} jobs={named} />}

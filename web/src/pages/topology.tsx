@@ -42,7 +42,7 @@ function Heads({ layout, topology, needed }: { layout: Layout; topology: Topolog
         const here = topology.replicas.filter((one) => one.stage === head.stage && (one.state === 'serving' || one.state === 'averaging')).length;
         return (
           <div key={head.stage} class="stage-head" style={{ transform: `translateX(${head.x}px)`, width: `${head.width}px`, height: `${kHeadHeight - 8}px` }}>
-            <b>Stage {head.stage}</b> <State tone={here >= needed ? 'good' : 'bad'} text={`${here} of ${needed} or more`} />
+            <b>Stage {head.stage}</b> <State tone={here >= needed ? 'good' : 'bad'} text={`${here}, at least ${needed} needed`} />
             <span class="muted">{stageText(topology.stages[i]!)}</span>
           </div>
         );

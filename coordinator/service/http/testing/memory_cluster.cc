@@ -438,7 +438,8 @@ void fill(MemoryCluster& cluster) {
   checkpoint.id = CheckpointId(6);
   checkpoint.state = checkpoint.parts[0].state = CheckpointState::kUploading;
   tables.checkpoints[6] = checkpoint;
-  tables.series["train_loss"] = {{ReplicaId(), {1, 2}, {2.5, 2.25}, {2.5, 2.25}, {2.5, 2.25}}};
+  tables.series["train_loss"] = {
+      {ReplicaId(), {1, 2}, {2.5, 2.25}, {2.5, 2.25}, {2.5, 2.25}, {100.5, 101}}};
   cluster.add_event("job_submitted", job.id, "alpha was submitted");
   cluster.add_event("agent_joined", {}, "agent-1 joined");
   cluster.add_event("replica_failed", job.id, "out of memory", Severity::kWarning);
