@@ -9,7 +9,7 @@ export interface Progress {
   inner_step: number;
   inner_steps_total: number;
   rounds_committed: number;
-  rounds_total: number;
+  rounds_total: number | null; // null: rounds are timed, sync.every is a duration
   tokens: number;
   tokens_committed: number;
   tokens_per_second: number | null;
@@ -41,7 +41,7 @@ export interface JobSpec {
   name: string;
   model: { [key: string]: SpecValue; family: string };
   data: { [key: string]: SpecValue; train: string };
-  sync: { [key: string]: SpecValue; algorithm: string; every: number; codec: string };
+  sync: { [key: string]: SpecValue; algorithm: string; every: number | string; codec: string };
   swarm: { [key: string]: SpecValue; stages: number; min_replicas: number };
   checkpoint: { [key: string]: SpecValue; every_rounds: number };
 }

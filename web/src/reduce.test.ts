@@ -1,6 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import type { Agent, ClusterEvent, Contribution, Job, Replica, Round } from './api';
-import { consequence, coverage, hasGap, isLate, mergeEvents, mergeRounds, phaseTone, problems, timeLeft, timeSplit, waitingFor } from './reduce';
+import {
+  consequence, coverage, done, hasGap, isLate, mergeEvents, mergeRounds, phaseTone, problems, roundsText, timeLeft, timeSplit, tokensTarget, waitingFor,
+} from './reduce';
 
 const kAt = '2026-01-01T00:00:00Z';
 const at = (second: number) => new Date(Date.parse(kAt) + second * 1000).toISOString();
@@ -39,6 +41,17 @@ const replica = (id: string, state: Replica['state'] = 'serving', step: number |
   ({ id, state, stage: 0, agent: id.replace('rep', 'agt'), source: { kind: 'peer' }, live: step === null ? null : { round: 3, inner_step: step } }) as Replica;
 const agent = (id: string, health: Agent['health'] = 'green', state: Agent['state'] = 'active') =>
   ({ id, name: id.replace('agt_', 'agent-'), health, state, gone_reason: state === 'gone' ? 'timed_out' : null, last_seen_at: kAt, devices: [] }) as unknown as Agent;
+
+describe('jobs whose rounds are timed', () => {
+  const timed = job('training', {
+    progress: { inner_step: 250, inner_steps_total: 1000, rounds_committed: 10, rounds_total: null, tokens: 2000, tokens_committed: 2000, tokens_per_second: 10, replicas_training: 2 },
+  });
+  it('are as far as their steps', () => {
+    expect(done(timed)).toBe(0.25);
+    expect(roundsText(timed)).toBe('10');
+    expect(tokensTarget(timed)).toBe(8000);
+  });
+});
 
 describe('waitingFor', () => {
   const replicas = [replica('rep_1', 'serving', 4), replica('rep_2')];

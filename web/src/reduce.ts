@@ -220,17 +220,38 @@ export function timeSplit(rounds: Round[]): Split {
   };
 }
 
-export function tokensTarget(job: Job): number | null {
-  const { rounds_committed, rounds_total, tokens_committed } = job.status.progress;
+// Share of the inner steps that is done; of timed rounds nobody knows the number.
+export function done(job: Job): number | null {
+  const { inner_step, inner_steps_total, rounds_committed, rounds_total } = job.status.progress;
+  if (rounds_total === null) return inner_steps_total > 0 ? inner_step / inner_steps_total : null;
+  return rounds_total > 0 ? rounds_committed / rounds_total : null;
+}
+
+// Of the whole job; of timed rounds an estimate from the steps done. null before the first commit.
+function roundsExpected(job: Job): number | null {
+  const { rounds_committed, rounds_total } = job.status.progress;
   if (rounds_committed === 0) return null;
-  return (tokens_committed / rounds_committed) * rounds_total;
+  const share = done(job);
+  return rounds_total ?? (share !== null && share > 0 ? rounds_committed / share : null);
+}
+
+// "12 of 30", or "12" when rounds are timed.
+export function roundsText(job: Job): string {
+  const { rounds_committed, rounds_total } = job.status.progress;
+  return rounds_total === null ? number(rounds_committed) : `${number(rounds_committed)} of ${number(rounds_total)}`;
+}
+
+export function tokensTarget(job: Job): number | null {
+  const total = roundsExpected(job);
+  const { rounds_committed, tokens_committed } = job.status.progress;
+  return total === null ? null : (tokens_committed / rounds_committed) * total;
 }
 
 // Seconds until the last round, from the pace of the last rounds; null when nothing moves.
 export function timeLeft(job: Job, split: Split): number | null {
   if (job.status.phase !== 'training' || split.roundSeconds === null) return null;
-  const progress = job.status.progress;
-  return Math.max(0, progress.rounds_total - progress.rounds_committed) * split.roundSeconds;
+  const total = roundsExpected(job);
+  return total === null ? null : Math.max(0, total - job.status.progress.rounds_committed) * split.roundSeconds;
 }
 
 // A round that takes several times as long as those before it: shown before anybody asks.

@@ -4,9 +4,9 @@ import { useMemo, useState } from 'preact/hooks';
 import { Link, useSearchParams } from 'wouter-preact';
 import type { Job } from '../api';
 import { Chart, type Line } from '../chart';
-import { bytes, duration, loss, millis, number, short } from '../format';
+import { bytes, duration, loss, millis, short } from '../format';
 import { Card, Missing, State, Table, useWatch, type Column } from '../parts';
-import { phaseTone } from '../reduce';
+import { phaseTone, roundsText } from '../reduce';
 import * as sources from '../sources';
 import { compareSpecs } from '../spec_text';
 import { differenceColumns } from './spec';
@@ -43,7 +43,7 @@ interface Outcome {
 const kOutcomes: Outcome[] = [
   { name: 'Training loss', show: (job) => loss(job.status.train_loss) },
   { name: 'Validation loss', show: (job) => loss(job.status.validation_loss) },
-  { name: 'Rounds', show: (job) => `${number(job.status.progress.rounds_committed)} of ${number(job.status.progress.rounds_total)}` },
+  { name: 'Rounds', show: (job) => roundsText(job) },
   { name: 'Tokens', show: (job) => short(job.status.progress.tokens) },
   { name: 'Parameters', show: (job) => short(job.status.parameters) },
   { name: 'Bytes sent', show: (job) => bytes(job.status.bytes_sent) },

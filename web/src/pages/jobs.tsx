@@ -2,17 +2,14 @@
 import { Link } from 'wouter-preact';
 import type { Job } from '../api';
 import { Choice, FilterForm, SearchBox, useFilters, useSettled, wordOptions } from '../filters';
-import { loss, number, percent, short } from '../format';
+import { loss, percent, short } from '../format';
 import { Missing, State, Table, Time, useWatch, type Column } from '../parts';
-import { phaseTone } from '../reduce';
+import { done, phaseTone, roundsText } from '../reduce';
 import * as sources from '../sources';
 
 const kPhases = ['queued', 'gathering', 'warming', 'training', 'stalled', 'sealing', 'paused', 'completed', 'cancelled', 'failed'];
 
 export const jobHref = (job: Job) => `/jobs/${encodeURIComponent(job.id)}`;
-
-export const done = (job: Job) =>
-  job.status.progress.rounds_total > 0 ? job.status.progress.rounds_committed / job.status.progress.rounds_total : null;
 
 export const kJobColumns: Column<Job>[] = [
   { name: 'Job', show: (job) => <Link href={jobHref(job)} class="name">{job.name}</Link>, value: (job) => job.name },
@@ -20,7 +17,7 @@ export const kJobColumns: Column<Job>[] = [
   {
     name: 'Rounds',
     numeric: true,
-    show: (job) => `${number(job.status.progress.rounds_committed)} / ${number(job.status.progress.rounds_total)} (${percent(done(job))})`,
+    show: (job) => `${roundsText(job)} (${percent(done(job))})`,
     value: (job) => job.status.progress.rounds_committed,
   },
   { name: 'Train loss', numeric: true, show: (job) => loss(job.status.train_loss), value: (job) => job.status.train_loss },

@@ -1,13 +1,13 @@
 // The whole cluster at a glance: is anything running, is anything wrong.
 import { Link } from 'wouter-preact';
 import type { Agent, Job } from '../api';
-import { duration, kNone, loss, millis, number, percent, plural, short } from '../format';
+import { duration, kNone, loss, millis, number, percent, short } from '../format';
 import { now } from '../live';
 import { Bar, Card, Glyph, Missing, Spark, State, Tile, Time, useWatch } from '../parts';
-import { agentTone, isFailure, isOver, phaseTone, problems } from '../reduce';
+import { agentTone, done, isFailure, isOver, phaseTone, problems, roundsText } from '../reduce';
 import * as sources from '../sources';
 import { EventList } from './events';
-import { done, jobHref } from './jobs';
+import { jobHref } from './jobs';
 
 function rateOf(job: Job): number | null {
   const { progress, started_at, committed_at } = job.status;
@@ -55,7 +55,7 @@ function Tiles({ jobs, agents }: { jobs: Job[] | undefined; agents: Agent[] | un
 function JobCard({ job }: { job: Job }) {
   const lines = useWatch(sources.series(job.id, ['train_loss'], 'tokens', 160), [job.id]);
   const { status } = job;
-  const progress = `${number(status.progress.rounds_committed)} of ${plural(status.progress.rounds_total, 'round')}`;
+  const progress = `${roundsText(job)} rounds`;
   return (
     <li class="job">
       <div>

@@ -7,15 +7,11 @@ import { Chart, type Mark } from '../chart';
 import { bytes, duration, kNone, loss, millis, number, percent, plural, short, words } from '../format';
 import { now } from '../live';
 import { Bar, Card, type Column, Digest, Glyph, JobLinks, memo, Missing, Sample, State, Table, Tile, Time, useWatch } from '../parts';
-import {
-  agentName, agentTone, consequence, coverage, isCurrent, isFailure, isLate, isOver, phaseTone, replicaTone, timeLeft,
-  timeSplit, tokensTarget, waitingFor, type Split,
-} from '../reduce';
+import { agentName, agentTone, consequence, coverage, done, isCurrent, isFailure, isLate, isOver, phaseTone, replicaTone, roundsText, timeLeft, timeSplit, tokensTarget, waitingFor, type Split } from '../reduce';
 import { marksOf } from '../marks';
 import * as sources from '../sources';
 import { checkpointTone } from './checkpoints';
 import { severityTone } from './events';
-import { done } from './jobs';
 
 const Moving = memo(function Moving({ job, split }: { job: Job; split: Split }) {
   const { status } = job;
@@ -33,7 +29,7 @@ const Moving = memo(function Moving({ job, split }: { job: Job; split: Split }) 
         label="Last committed round"
         value={status.progress.rounds_committed === 0 ? 'none yet' : <Time at={status.committed_at} />}
         note={
-          late ? `late: rounds take ${duration(split.roundSeconds)}` : `round ${number(status.progress.rounds_committed)} of ${number(status.progress.rounds_total)}`
+          late ? `late: rounds take ${duration(split.roundSeconds)}` : `round ${roundsText(job)}`
         }
         tone={late ? 'bad' : undefined}
       />
@@ -371,7 +367,7 @@ export function RunPage({ id }: { id: string }) {
     <>
       <h1 class="breaks">{job.value.name}</h1>
       <p class="muted">
-        {job.value.id} · {model.family}, {short(job.value.status.parameters)} parameters · {sync.algorithm} every {plural(sync.every, 'step')}, {sync.codec}
+        {job.value.id} · {model.family}, {short(job.value.status.parameters)} parameters · {sync.algorithm} every {typeof sync.every === 'number' ? plural(sync.every, 'step') : sync.every}, {sync.codec}
         {job.value.status.lineage > 0 && ` · rolled back ${plural(job.value.status.lineage, 'time')}`}
       </p>
       <JobLinks job={id} at="" />
