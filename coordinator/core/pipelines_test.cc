@@ -1,5 +1,6 @@
 // Pipelines: when they start, where late devices go, who changes the stage.
 #include <algorithm>
+#include <optional>
 #include <set>
 
 #include "coordinator/core/coordinator_rig.h"
@@ -48,8 +49,9 @@ TEST(Pipelines, WaitForEveryStageThenForLateDevices) {
 
 // Two stages on equal agents, in training.
 struct Piped : Rig {
-  explicit Piped(int count = 3) {
+  explicit Piped(int count = 3, std::optional<Bytes> memory = {}) {
     JobSpec spec = two_stages();
+    device_memory = memory.value_or(device_memory);
     spec.train.steps = Steps(40);
     adopt(spec);
     for (int i = 0; i < count; ++i) agents.push_back(join("agent-" + std::to_string(i)));
@@ -151,7 +153,7 @@ TEST(Pipelines, AStageWithoutReplicasTakesOneFromAnother) {
 
 // The others have reported long ago; it enters their round at once, because its stage has nobody.
 TEST(Pipelines, WhoEntersAnOldRoundHasTimeToReport) {
-  Piped rig(2);
+  Piped rig(2, room_for_one(two_stages()));  // who stays cannot take the other stage, too
   const auto stays = rig.agents[0], goes = rig.agents[1];
   rig.report(stays, rig.last<Assign>(stays)->replica, {JobId(1), 0, 1});
   rig.lose(goes);
