@@ -99,7 +99,9 @@ class Swarm {
     worker.learner = std::make_unique<Learner>(*worker.model, text);
     const auto count = static_cast<std::size_t>(worker.model->value_count());
     worker.contribution.resize(count);
-    if (sparse()) worker.feedback = std::make_unique<outer_opt::ErrorFeedback>(count);
+    if (sparse()) {
+      worker.feedback = std::make_unique<outer_opt::ErrorFeedback>(count, arm_.sync.feedback);
+    }
     return worker;
   }
 
