@@ -53,8 +53,12 @@ class Direction {
       : from_(from), to_(to), up_(up), queue_max_(queue_max) {}
 
   // Writes what is due and reads one chunk. False: the connection is broken.
-  bool work(Instant time, LinkEmulation& link) { return write_due(time) && read(time, link); }
+  bool work(Instant time, LinkEmulation& link) {
+    took_ = false;
+    return write_due(time) && read(time, link);
+  }
   bool over() const { return closed_; }
+  bool took() const { return took_; }  // the line, when it worked last
 
   // What it waits for: readiness of its ends, and a time.
   short wants_from(Instant time, LinkEmulation& link) const {
@@ -109,7 +113,7 @@ class Direction {
     chunk.due = last_due_ = std::max(last_due_, out);  // jitter does not change the order
     queued_ += chunk.bytes.size();
     queue_.push_back(std::move(chunk));
-    return true;
+    return took_ = true;
   }
 
   const int from_, to_;
@@ -118,6 +122,7 @@ class Direction {
   std::deque<Chunk> queue_;
   std::size_t queued_ = 0;
   Instant last_due_;
+  bool took_ = false;
   bool blocked_ = false;  // the other side takes nothing now
   bool ended_ = false, closed_ = false;
 };
@@ -179,6 +184,7 @@ class EmulatedLine::Connection {
     if (outer_ < 0) return false;
     return up_.work(time, link) && down_.work(time, link) && !(up_.over() && down_.over());
   }
+  bool took() const { return up_.took() || down_.took(); }
   void collect(Instant time, LinkEmulation& link, std::vector<pollfd>& waits,
                std::optional<Instant>& wake) const {
     add(inner_, static_cast<short>(up_.wants_from(time, link) | down_.wants_to()), waits);
@@ -293,9 +299,14 @@ void EmulatedLine::run() {
       new_.clear();
     }
     connections_.remove_if([this](const auto& each) { return !each->work(now(), link_); });
-    // Each begins once: the line may be taken before the last one has had its turn.
-    if (connections_.size() > 1)
-      connections_.splice(connections_.end(), connections_, connections_.begin());
+    // Who had the line goes behind those who did not: one that always has more to send would else
+    // come first whenever the line is free.
+    std::list<std::unique_ptr<Connection>> served;
+    for (auto it = connections_.begin(); it != connections_.end();) {
+      const auto each = it++;
+      if ((*each)->took()) served.splice(served.end(), connections_, each);
+    }
+    connections_.splice(connections_.end(), served);
     std::vector<pollfd> waits;
     const auto at = collect(waits);
     timespec limit{};

@@ -277,7 +277,7 @@ TEST_F(RuntimeTest, ItsLinesAndThoseOfItsTrainersCanBeRead) {
   EXPECT_THAT(lines, HasSubstr("agent - joined as agt_1, incarnation 5\n"));
   EXPECT_THAT(lines, HasSubstr("agent rep_1 rep_1 of job kjv assigned to device 0\n"));
   EXPECT_THAT(lines, HasSubstr("trainer-0 rep_1 told to evaluate\n"));
-  EXPECT_THAT(lines, HasSubstr("agent rep_1 trainer of device 0 ended, code 0, signal 6"));
+  EXPECT_THAT(lines, HasSubstr("agent rep_1 trainer 0 ended, code 0, signal 6"));
 }
 
 TEST_F(RuntimeTest, ReconnectsWithItsIncarnationAndReplicas) {

@@ -59,7 +59,7 @@ TEST_F(ServerTest, UnknownPathsAndMethodsAreProblems) {
   expect_problem(ask(address_, "GET", "/api/v1/jobs/"), 404, "not-found");
   const Received received = ask(address_, "DELETE", "/api/v1/jobs/alpha");
   expect_problem(received, 405, "method-not-allowed");
-  EXPECT_EQ(received.header("allow"), "GET, HEAD, OPTIONS");
+  EXPECT_EQ(received.header("allow"), "GET, HEAD, PATCH, OPTIONS");
   expect_problem(ask(address_, "GET", "/api/v1/jobs?page=2"), 400, "invalid-request");
   expect_problem(ask(address_, "GET", "/api/v1/jobs?x=%zz"), 400, "invalid-request");
 }
