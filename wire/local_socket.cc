@@ -72,8 +72,8 @@ int connect_locally(const std::string& address, Duration keepalive) {
     close_all({tensors, companion});
     return -1;
   }
-  LocalWatch::of_process().guard(tensors, *process);
-  LocalWatch::of_process().talk(companion, *process, keepalive * 2);
+  LocalWatch& watch = LocalWatch::of_process();
+  watch.guard(tensors, *process, watch.talk(companion, *process, keepalive * 2));
   return tensors;
 }
 

@@ -41,16 +41,23 @@ LocalWatch::LocalWatch() {
   std::thread([this] { run(); }).detach();
 }
 
-void LocalWatch::guard(int fd, pid_t process) {
+LocalWatch::CompanionId LocalWatch::talk(int fd, pid_t process, Duration limit) {
+  const std::lock_guard lock(mutex_);
+  companions_.push_back(
+      {++last_companion_, fd, process, std::chrono::nanoseconds(limit.ns), Clock::now()});
+  return last_companion_;
+}
+
+void LocalWatch::guard(int fd, pid_t process, CompanionId companion) {
   const int copy = fcntl(fd, F_DUPFD_CLOEXEC, 0);
   if (copy < 0) return;  // no descriptors left: gRPC's keep-alive has to do
   const std::lock_guard lock(mutex_);
-  guarded_.push_back({copy, process});
+  guarded_.push_back({copy, process, companion});
 }
 
-void LocalWatch::talk(int fd, pid_t process, Duration limit) {
+std::size_t LocalWatch::companions() {
   const std::lock_guard lock(mutex_);
-  companions_.push_back({fd, process, std::chrono::nanoseconds(limit.ns), Clock::now()});
+  return companions_.size();
 }
 
 void LocalWatch::run() {
@@ -63,7 +70,7 @@ void LocalWatch::run() {
 void LocalWatch::tick() {
   const std::lock_guard lock(mutex_);
   const auto now = Clock::now();
-  guarded_.remove_if([](const Guarded& each) { return has_ended(each.fd) && close(each.fd) == 0; });
+  guarded_.remove_if([this](const Guarded& each) { return forget_ended(each); });
   companions_.remove_if([&](Companion& each) {
     const Heard heard = hear(each.fd);
     if (heard == Heard::kSomething) each.heard = now;
@@ -73,6 +80,14 @@ void LocalWatch::tick() {
     send(each.fd, "", 1, MSG_DONTWAIT | MSG_NOSIGNAL);
     return false;
   });
+}
+
+bool LocalWatch::forget_ended(const Guarded& guarded) {
+  if (!has_ended(guarded.fd)) return false;
+  close(guarded.fd);
+  companions_.remove_if(
+      [&](const Companion& each) { return each.id == guarded.companion && close(each.fd) == 0; });
+  return true;
 }
 
 // Their descriptors go with the next tick.

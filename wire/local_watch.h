@@ -6,6 +6,8 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
+#include <cstdint>
 #include <list>
 #include <mutex>
 
@@ -20,20 +22,26 @@ class LocalWatch {
  public:
   static LocalWatch& of_process();
 
+  using CompanionId = std::uint64_t;
+
+  // Talks over `fd`, which belongs to the watch from now on, until the other end closes it. Silence
+  // longer than `limit` is too long.
+  CompanionId talk(int fd, pid_t process, Duration limit);
   // Shuts the connection down when `process` falls silent. Works on a duplicate of `fd`, which goes
-  // when the connection has ended.
-  void guard(int fd, pid_t process);
-  // Talks over `fd`, which belongs to the watch from now on. Silence longer than `limit` is too
-  // long.
-  void talk(int fd, pid_t process, Duration limit);
+  // when the connection has ended, and with it `companion` (0: none): who dials a connection has
+  // dialled its companion, too.
+  void guard(int fd, pid_t process, CompanionId companion = 0);
+  std::size_t companions();  // that talk now
 
  private:
   using Clock = std::chrono::steady_clock;
   struct Guarded {
     int fd = -1;
     pid_t process = 0;
+    CompanionId companion = 0;
   };
   struct Companion {
+    CompanionId id = 0;
     int fd = -1;
     pid_t process = 0;
     std::chrono::nanoseconds limit{};
@@ -43,9 +51,11 @@ class LocalWatch {
   LocalWatch();
   void run();
   void tick();
+  bool forget_ended(const Guarded& guarded);
   void end_connections_with(pid_t process);
 
   std::mutex mutex_;
+  CompanionId last_companion_ = 0;
   std::list<Guarded> guarded_;
   std::list<Companion> companions_;
 };

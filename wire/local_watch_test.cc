@@ -6,10 +6,12 @@
 #include <csignal>
 #include <future>
 #include <string>
+#include <vector>
 
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -57,6 +59,30 @@ TEST(LocalWatch, AFrozenProcessLosesItsConnectionsAndALiveOneDoesNot) {
   kill(client.pid, SIGSTOP);
   EXPECT_EQ(poll(&ended, 1, 10'000), 1);
   close(ended.fd);
+}
+
+// Connections are dialled anew for every round: what watched over one goes with it, at both ends.
+TEST(LocalWatch, TheCompanionGoesWithItsConnection) {
+  LocalWatch& watch = LocalWatch::of_process();
+  const std::string at = "dialled:p" + std::to_string(getpid());
+  std::vector<int> accepted;  // the listener's thread's, until it has ended
+  auto listener = LocalListener::start(at, kKeepalive, [&](int fd) { accepted.push_back(fd); });
+  ASSERT_TRUE(listener.ok());
+  const auto companions_are = [&](std::size_t expected) {
+    for (int i = 0; i < 100 && watch.companions() != expected; ++i) poll(nullptr, 0, 100);
+    return watch.companions() == expected;
+  };
+  ASSERT_TRUE(companions_are(0));
+  std::array<int, 8> dialled{};
+  for (int& fd : dialled) ASSERT_GE(fd = connect_locally(at, kKeepalive), 0);
+  EXPECT_TRUE(companions_are(2 * dialled.size())) << watch.companions();
+  for (const int fd : dialled) {
+    shutdown(fd, SHUT_RDWR);  // as gRPC does before it closes one
+    close(fd);
+  }
+  EXPECT_TRUE(companions_are(0)) << watch.companions();
+  listener->reset();
+  for (const int fd : accepted) close(fd);
 }
 
 }  // namespace
