@@ -7,9 +7,8 @@
 // bits and few members: at 73 members a dense codec of 8 bits costs no more.
 //
 // All frames are resident, and a received one is admitted at once, because the room for all of them
-// is there from the start. A lost member that
-// had not sent all it owed breaks the attempt; one that had is kept, and the vote finds out whether
-// that was so everywhere.
+// is there from the start. A lost member that had not sent all it owed breaks the attempt; one that
+// had is kept, and the vote finds out whether that was so everywhere.
 #pragma once
 
 #include "outer_opt/core/reduce_session.h"

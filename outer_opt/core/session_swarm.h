@@ -197,4 +197,27 @@ inline void expect_all_done_and_equal(SessionSwarm& swarm) {
   }
 }
 
+// Runs the attempt with frames arriving in ten orders: the averages are the same bits every time.
+inline void expect_same_bits_in_any_order(const ReducePlan& plan, std::int64_t frame_values) {
+  const auto inputs = random_inputs(plan, 7);
+  std::optional<Digest> digest;
+  for (std::uint64_t seed = 1; seed <= 10; ++seed) {
+    SessionSwarm swarm(plan, frame_values, inputs);
+    Prng prng(seed);
+    swarm.run(prng);
+    expect_all_done_and_equal(swarm);
+    if (testing::Test::HasFatalFailure()) return;
+    if (!digest) digest = swarm.sessions[0]->digest();
+    EXPECT_EQ(swarm.sessions[0]->digest(), *digest) << "seed " << seed;
+  }
+}
+
+// 100, 137, 174, ...
+inline std::vector<double> unequal_weights(std::size_t members) {
+  std::vector<double> weights;
+  for (std::size_t i = 0; i < members; ++i)
+    weights.push_back(100.0 + 37.0 * static_cast<double>(i));
+  return weights;
+}
+
 }  // namespace shoal::outer_opt
