@@ -458,6 +458,7 @@ const char* to_string(ModelFamily value) { return value == ModelFamily::kLlama ?
 const char* to_string(Tokenizer value) { return value == Tokenizer::kBytes ? "bytes" : "uint16"; }
 const char* to_string(Schedule value) { return value == Schedule::kCosine ? "cosine" : "constant"; }
 const char* to_string(Precision value) { return value == Precision::kFp32 ? "fp32" : "bf16"; }
+const char* to_string(Optimizer value) { return value == Optimizer::kAdamw ? "adamw" : "muon"; }
 const char* to_string(SyncAlgorithm value) {
   switch (value) {
     case SyncAlgorithm::kNone:
@@ -479,6 +480,12 @@ const char* to_string(Topology value) {
       return "allgather";
     case Topology::kRing:
       return "ring";
+    case Topology::kParamServer:
+      return "param_server";
+    case Topology::kMoshpit:
+      return "moshpit";
+    case Topology::kGossip:
+      return "gossip";
     case Topology::kAuto:
       return "auto";
   }

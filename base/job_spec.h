@@ -19,14 +19,19 @@ enum class Tokenizer {
 };  // text files as bytes; .bin files of little-endian uint16
 enum class Schedule { kCosine, kConstant };  // after the warm-up
 enum class Precision { kFp32, kBf16 };
+// The inner optimizer. muon: orthogonalised momentum for the matrices of the blocks, AdamW for the
+// rest.
+enum class Optimizer { kAdamw, kMuon };
 // none: one agent alone. diloco: inner AdamW, outer Nesterov on averaged pseudo-gradients.
 // local_sgd: parameters are averaged (outer lr 1, no momentum). ddp: gradients are averaged at
 // every inner step and all replicas take the same AdamW step, the synchronous baseline; a round is
 // one inner step.
 enum class SyncAlgorithm { kNone, kDiloco, kLocalSgd, kDdp };
 // Who sends what to whom in a reduce (outer_opt/core/*_session.h); auto: chosen at each seal by
-// member count, bandwidths and codec. The order is that of the numbers on the wire.
-enum class Topology { kButterfly, kAllgather, kRing, kAuto };
+// member count, bandwidths and codec. param_server: parts belong to agents with the role reducer,
+// which train nothing. moshpit, gossip: groups of a grid, random pairs; a round averages within
+// each.
+enum class Topology { kButterfly, kAllgather, kRing, kParamServer, kMoshpit, kGossip, kAuto };
 // equal: every replica takes sync.every inner steps. speed: in proportion to its speed, the fastest
 // takes sync.every (DyLU of Async Local-SGD).
 enum class Balance { kEqual, kSpeed };
@@ -82,6 +87,7 @@ struct TrainSpec {
   // Sequences per forward pass. 0: the whole batch at once; in a pipeline the largest divisor of
   // batch that gives a router four microbatches per step, so that there is something to overlap.
   std::int64_t microbatch = 0;
+  Optimizer optimizer = Optimizer::kAdamw;
   double lr = 1e-3;
   double min_lr = 1e-4;  // where the cosine ends
   Steps warmup{100};
@@ -113,6 +119,14 @@ struct SyncSpec {
   double feedback = 0.95;  // what sparse2 keeps of the residual it did not send, 0: none
   Aggregator aggregator = Aggregator::kMean;
   bool clip = true;  // pseudo-gradients above the median norm are scaled down to it
+  // A round averages one of so many fragments (blocks dealt in strides), H / fragments inner steps
+  // after the one before.
+  std::int64_t fragments = 1;
+  // Inner steps that a replica takes between its boundary and adopting the round's result, so that
+  // the reduce travels behind training; below H / fragments. 0: everybody waits.
+  Steps overlap_steps{0};
+  double blend = 0;    // share of the local parameters kept when the result is adopted
+  bool eager = false;  // the own fresh pseudo-gradient with the others' of the round before
   OuterSpec outer;
   bool operator==(const SyncSpec&) const = default;
 };
@@ -186,6 +200,7 @@ const char* to_string(ModelFamily value);
 const char* to_string(Tokenizer value);
 const char* to_string(Schedule value);
 const char* to_string(Precision value);
+const char* to_string(Optimizer value);
 const char* to_string(SyncAlgorithm value);
 const char* to_string(Topology value);
 const char* to_string(Balance value);

@@ -30,6 +30,9 @@ Result<std::unique_ptr<ReduceSession>> make_session(const ReducePlan& plan, Repl
       return make<AllgatherSession>(plan, self, frame_values, input, average);
     case Topology::kRing:
       return make<RingSession>(plan, self, frame_values, input, average);
+    case Topology::kParamServer:
+    case Topology::kMoshpit:
+    case Topology::kGossip:
     case Topology::kAuto:
       break;
   }
