@@ -134,6 +134,22 @@ TEST(Pipelines, ALateDeviceGoesToTheWeakestStage) {
   EXPECT_EQ(rig.last<Assign>(late)->stage, rig.stage(rig.alone()));
 }
 
+TEST(Pipelines, ALateDeviceGoesWhereSomebodyIsOutOfReach) {
+  Piped rig(4);
+  ASSERT_EQ(rig.of_stage(0).size(), 2u);  // so that stage 1, with the head, is the weaker one
+  rig.input(AgentHungUp{rig.of_stage(0).front()});
+  const auto late = rig.join("late");
+  ASSERT_TRUE(rig.last<Assign>(late));
+  EXPECT_EQ(rig.stage(late), 0);
+}
+
+TEST(Pipelines, ALossThatLeavesAStageFarBehindMovesSomebodyAtTheNextCommit) {
+  Piped rig(9);
+  while (rig.of_stage(1).size() > 1) rig.lose(rig.of_stage(1).front());
+  rig.commit_round(1);
+  EXPECT_EQ(rig.of_stage(1).size(), 2u);
+}
+
 TEST(Pipelines, AStageWithoutReplicasTakesOneFromAnother) {
   Piped rig;
   const auto lost = rig.alone();

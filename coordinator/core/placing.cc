@@ -38,6 +38,16 @@ std::optional<FreeDevice> what_is_free(const State& state, const JobRecord& job,
   return free;
 }
 
+// What a replica counts that is out of reach: it may never come back, and whoever joins meanwhile
+// must not be sent elsewhere because of it.
+constexpr double kOutOfReach = 0.01;
+
+double availability_of(const Turn& turn, const AgentRecord& agent) {
+  const Presence* presence = turn.state().presence.find(agent.id);
+  const bool here = presence != nullptr && presence->connected;
+  return availability(agent.attendance, turn.now()) * (here ? 1 : kOutOfReach);
+}
+
 std::string domain_of(const AgentRecord& agent) {
   for (const auto& [key, value] : agent.labels) {
     if (key == "region") return value;
@@ -53,7 +63,7 @@ PlacedReplica placed_replica(const Turn& turn, const ReplicaRecord& replica) {
   placed.device = replica.device;
   placed.loading = replica.held_round < 0;
   placed.leaving = is_leaving(state, replica);
-  placed.availability = availability(agent.attendance, turn.now());
+  placed.availability = availability_of(turn, agent);
   placed.expected_life = expected_life(agent.attendance, turn.now());
   for (const Device& device : agent.devices) {
     if (device.index != replica.device) continue;

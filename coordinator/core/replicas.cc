@@ -173,7 +173,9 @@ void fail_replica(Turn& turn, ReplicaId id, ReplicaFailure failure, const std::s
   state.resting_until.put({ended.agent, ended.device}, turn.now() + turn.options().replica_backoff);
   if (will_fail_again(failure)) state.refusals.put({ended.job, ended.agent}, failure);
   if (failure == ReplicaFailure::kOutOfMemory) on_out_of_memory(turn, ended);
-  if (counts_against_job(failure)) ++turn.job(ended.job).failures_in_row;
+  JobRecord& job = turn.job(ended.job);
+  if (counts_against_job(failure)) ++job.failures_in_row;
+  job.balance_at = turn.now();  // what was balanced is not any more
   turn.drop_replica(id);
   leave_round(turn, ended);
   leave_checkpoints(turn, ended);

@@ -133,7 +133,8 @@ BalanceDecision Rebalancer::step(const RebalanceView& view) {
     confirmed_ = 0;
     return stop(BalanceVerdict::kBalanced);
   }
-  if (++confirmed_ < options_.confirmations) return stop(BalanceVerdict::kUnconfirmed);
+  const bool urgent = decision.weakest < options_.urgent_below * decision.mean;
+  if (++confirmed_ < options_.confirmations && !urgent) return stop(BalanceVerdict::kUnconfirmed);
   std::int32_t budget = transit_budget(now, options_.in_transit_share_max);
   while (capacity[smallest(capacity)] < options_.low_water * decision.mean) {
     if (budget-- <= 0) return stop(BalanceVerdict::kTransitBudget);

@@ -1,8 +1,9 @@
 // When an agent changes its stage. A joiner goes where the pipeline is weakest; a stage that falls
 // below min_replicas takes the slowest agent that another can spare, at once; and every period the
-// richest stages give to the poorest, with hysteresis, two confirmations, and only when what is won
-// over the agent's expected life pays for what the move costs. Decisions only: a move itself
-// (drain, download, verify, activate, at an inner-step boundary) is the driver's.
+// richest stages give to the poorest, with hysteresis, two confirmations (one when the pipeline is
+// badly out of balance), and only when what is won over the agent's expected life pays for what the
+// move costs. Decisions only: a move itself (drain, download, verify, activate, at an inner-step
+// boundary) is the driver's.
 #pragma once
 
 #include <cstdint>
@@ -39,6 +40,9 @@ struct RebalanceOptions {
   // gains from moving anybody (docs/swarm.md has what other values give).
   double low_water = 0.99;
   std::int32_t confirmations = 2;
+  // Below this share of the mean one look is enough: whoever waits for a second one pays more than
+  // a needless move costs. Of two stages one is then four times as fast as the other.
+  double urgent_below = 0.4;
   Duration payback_max = seconds(1800);
   Duration drain = seconds(5);
   double in_transit_share_max = 0.02;  // of all replicas, at least one

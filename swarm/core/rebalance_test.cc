@@ -46,12 +46,17 @@ TEST(Emergency, TakesTheSlowestThatCanBeSpared) {
 
 TEST(Balance, MovesAfterConfirmation) {
   Rebalancer rebalancer({.in_transit_share_max = 1});
-  const RebalanceView view = view_of({2, 8, 8});
+  const RebalanceView view = view_of({3, 8, 8});
   EXPECT_EQ(rebalancer.step(view).verdict, BalanceVerdict::kUnconfirmed);
   const BalanceDecision decision = rebalancer.step(view);
   ASSERT_EQ(decision.verdict, BalanceVerdict::kMoves);
-  EXPECT_EQ(decision.moves.size(), 4u);
+  EXPECT_EQ(decision.moves.size(), 3u);
   for (const Move& move : decision.moves) EXPECT_EQ(move.to, 0);
+}
+
+TEST(Balance, OneLookIsEnoughWhenAStageIsFarBehind) {
+  Rebalancer rebalancer({});
+  EXPECT_EQ(rebalancer.step(view_of({1, 9})).verdict, BalanceVerdict::kMoves);
 }
 
 TEST(Balance, AFullStageTakesNobody) {
