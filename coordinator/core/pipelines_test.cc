@@ -143,6 +143,19 @@ TEST(Pipelines, ALateDeviceGoesWhereSomebodyIsOutOfReach) {
   EXPECT_EQ(rig.stage(late), 0);
 }
 
+TEST(Pipelines, AJoinerWaitsForADonorWithinReach) {
+  Piped rig;
+  rig.commit_round(1);
+  const auto away = rig.alone();
+  rig.input(AgentHungUp{away});
+  std::erase(rig.agents, away);
+  const auto late = rig.join("late");  // for the stage whose only holder may come back yet
+  EXPECT_FALSE(rig.last<Assign>(late));
+  rig.agents.push_back(late);
+  rig.stay_alive(seconds(30));
+  EXPECT_TRUE(rig.last<Assign>(late));
+}
+
 TEST(Pipelines, ALossThatLeavesAStageFarBehindMovesSomebodyAtTheNextCommit) {
   Piped rig(9);
   while (rig.of_stage(1).size() > 1) rig.lose(rig.of_stage(1).front());

@@ -14,6 +14,7 @@ namespace {
 
 // One of the stage's holders that feed the fewest joiners, another one each time: a donor that this
 // joiner cannot reach must not be offered for ever. It must have taken the outer step already.
+// Nobody whose agent is out of reach: the trainer is most likely gone with it.
 const ReplicaRecord* choose_donor(const State& state, const JobRecord& job, StageIndex stage) {
   std::vector<const ReplicaRecord*> best;
   std::int64_t best_load = 0;
@@ -21,7 +22,8 @@ const ReplicaRecord* choose_donor(const State& state, const JobRecord& job, Stag
     const bool holds = replica.job == job.id && replica.stage == stage &&
                        replica.lineage == job.lineage &&
                        replica.held_round == job.committed_round && !replica.address.empty();
-    if (!holds) continue;
+    const Presence* presence = state.presence.find(replica.agent);
+    if (!holds || presence == nullptr || !presence->connected) continue;
     std::int64_t load = 0;
     for (const auto& [other_id, other] : state.replicas) {
       load += other.state == ReplicaState::kLoading && other.source.donor == id;
