@@ -128,12 +128,12 @@ def legend(parts, index, name):
 
 
 def plot(file, table, columns, title, x_title):
-    """Rows at equal distances, one line per column."""
+    """Rows at equal distances, one line per column; the first column lies on top."""
     cells, rows = load(table), list(TABLES[table][1])
     step = (WIDTH - RIGHT - LEFT) / len(rows)
     xs = [LEFT + step * (i + 0.5) for i in range(len(rows))]
     parts = frame(title, x_title, zip(xs, rows))
-    for index, column in enumerate(columns):
+    for index, column in reversed(list(enumerate(columns))):
         points = [(x, y_of(cells[row, column]["fraction"])) for x, row in zip(xs, rows)]
         path = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
         parts.append(f'<g class="s{index}"><polyline class="line" points="{path}"/>')
