@@ -29,6 +29,7 @@ ReplicaId replica_of(const FromAgent& message) {
       message);
 }
 
+// Nothing that an answer or a record would follow from at once.
 bool changes_nothing(const Input& input) {
   const auto* said = std::get_if<AgentSaid>(&input);
   return said != nullptr && (std::holds_alternative<Heartbeat>(said->message) ||
@@ -65,6 +66,9 @@ void on_said(Turn& turn, const AgentSaid& said) {
   if (known == nullptr) return;  // an older stream
   const AgentId agent = *known;
   state.presence.at(agent).last_seen = turn.now();
+  if (const auto* stats = std::get_if<PipelineStats>(&said.message)) {
+    if (is_live(state, stats->replica)) state.service.put(stats->replica, stats->service);
+  }
   if (changes_nothing(said)) return;
   const ReplicaId replica = replica_of(said.message);
   if (replica) {

@@ -8,6 +8,7 @@
 #include <tuple>
 
 #include "base/check.h"
+#include "coordinator/core/stage_rates.h"
 #include "swarm/core/sharing.h"
 #include "swarm/core/stage_plan.h"
 
@@ -276,20 +277,22 @@ std::string readable(Bytes bytes) {
          (large ? " GiB" : " MiB");
 }
 
-// The live replicas of the view, with what their devices give to each.
-void add_replicas(const PlacementInput& input, swarm::RebalanceView& view) {
+// The live replicas of the view, with what their devices give to each; `gflops` is of each of them.
+void add_replicas(const PlacementInput& input, const std::vector<double>& gflops,
+                  swarm::RebalanceView& view) {
   std::vector<std::pair<AgentId, std::int32_t>> devices;
   std::vector<double> speeds;
   std::vector<swarm::Placement> placements;
   const double mean = mean_gflops(input);
-  for (const PlacedReplica& replica : input.live) {
+  for (std::size_t i = 0; i < input.live.size(); ++i) {
+    const PlacedReplica& replica = input.live[i];
     if (replica.leaving) continue;
     const std::pair device(replica.agent, replica.device);
     const auto known = std::find(devices.begin(), devices.end(), device);
     placements.push_back({static_cast<std::int32_t>(known - devices.begin()), replica.stage, 1});
     if (known == devices.end()) {
       devices.push_back(device);
-      speeds.push_back(steady_speed(replica, mean));
+      speeds.push_back(speed_of(gflops[i], mean) * replica.availability);
     }
     view.replicas.push_back({.id = replica.id,
                              .stage = replica.stage,
@@ -333,13 +336,21 @@ PlacementDecision decide_placement(const PlacementInput& input) {
 swarm::RebalanceView rebalance_view(const PlacementInput& input) {
   SHOAL_CHECK(!input.cut.empty());
   const swarm::CostModel model(input.spec, swarm::cost_options(input.spec));
+  const auto microbatch_tokens =
+      static_cast<double>(input.spec.train.microbatch * input.spec.model.context);
+  std::vector<double> microbatch_flops;
+  for (const UnitRange range : input.cut) {
+    microbatch_flops.push_back(model.flops(range) * microbatch_tokens);
+  }
+  const StageRates rates = stage_rates(input.live, microbatch_flops);
   swarm::RebalanceView view;
   for (const UnitRange range : input.cut) {
-    view.stages.push_back({model.flops(range), model.memory(range)});
+    const double efficiency = rates.efficiency[view.stages.size()];
+    view.stages.push_back({model.flops(range) / efficiency, model.memory(range)});
     const auto bytes = static_cast<double>(model.state_bytes(range).count());
     view.download.push_back(seconds_f(bytes / input.bytes_per_s));
   }
-  add_replicas(input, view);
+  add_replicas(input, rates.gflops, view);
   return view;
 }
 

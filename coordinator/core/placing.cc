@@ -65,6 +65,7 @@ PlacedReplica placed_replica(const Turn& turn, const ReplicaRecord& replica) {
   placed.leaving = is_leaving(state, replica);
   placed.availability = availability_of(turn, agent);
   placed.expected_life = expected_life(agent.attendance, turn.now());
+  if (const Duration* service = state.service.find(replica.id)) placed.service = *service;
   for (const Device& device : agent.devices) {
     if (device.index != replica.device) continue;
     placed.memory = believed_memory(agent, device);

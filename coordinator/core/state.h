@@ -66,6 +66,7 @@ struct State {
   FlatMap<AgentId, Presence> presence;
   FlatMap<ConnectionId, AgentId> by_connection;
   FlatMap<JobId, JobTimers> timers;                             // live jobs
+  FlatMap<ReplicaId, Duration> service;                         // of pipelines, as they report
   FlatMap<DeviceKey, Instant> resting_until;                    // after a failed replica
   FlatMap<std::pair<JobId, AgentId>, ReplicaFailure> refusals;  // loads that will fail again
   std::optional<Instant> next_lease_scan;

@@ -119,6 +119,7 @@ void Turn::keep(SubmittedText text) {
 void Turn::drop_replica(ReplicaId id) {
   if (knows(replicas_, id)) dropped_.push_back(state_.replicas.at(id));
   state_.replicas.erase(id);
+  state_.service.erase(id);
 }
 
 void Turn::drop_round(const RoundKey& key) {
