@@ -380,7 +380,7 @@ std::string short_text(double value) {
 
 void on_submit(Turn& turn, const SubmitJob& command) {
   auto fields = validate(command.spec);
-  if (fields.empty() && !command.dry_run) {
+  if (fields.empty()) {
     const std::string why = why_no_device_fits(turn, with_derived_fields(command.spec));
     if (!why.empty()) fields.push_back({"/model", why});
   }

@@ -230,6 +230,17 @@ TEST(Pipelines, ADryRunAnswersWithThePlan) {
   EXPECT_TRUE(rig.state().jobs.empty());
 }
 
+TEST(Pipelines, ADryRunRefusesWhatASubmissionWould) {
+  Rig rig;
+  rig.device_memory = mebibytes(1);
+  rig.join("a");
+  for (const bool dry_run : {true, false}) {
+    rig.input(SubmitJob{RequestId{1}, small_job(), dry_run});
+    ASSERT_EQ(rig.replies.back().fields.size(), 1u);
+    EXPECT_EQ(rig.replies.back().fields[0].pointer, "/model");
+  }
+}
+
 TEST(Pipelines, TheReplicasOfAStageAreInDifferentRegions) {
   Rig rig;
   JobSpec spec = two_stages();
