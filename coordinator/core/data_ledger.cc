@@ -22,16 +22,17 @@ DataLease lease(DataLedger ledger, std::int64_t count) {
   return given;
 }
 
-std::vector<std::int64_t> share_batch(std::int64_t batch, std::int64_t microbatch,
+std::vector<std::int64_t> share_batch(std::int64_t sequences, std::int64_t microbatch,
                                       std::vector<double> speeds) {
-  SHOAL_CHECK(microbatch > 0 && batch >= microbatch && batch % microbatch == 0);
   const std::size_t routers = speeds.size();
+  SHOAL_CHECK(microbatch > 0 && sequences % microbatch == 0);
+  SHOAL_CHECK(sequences / microbatch >= static_cast<std::int64_t>(routers));
   const auto known = std::count_if(speeds.begin(), speeds.end(), [](double s) { return s > 0; });
   const double sum = std::accumulate(speeds.begin(), speeds.end(), 0.0);
   const double mean = known == 0 ? 1.0 : sum / static_cast<double>(known);
   for (double& speed : speeds) speed = speed > 0 ? speed : mean;
   std::vector<std::int64_t> counts(routers, 1);
-  const std::int64_t all = static_cast<std::int64_t>(routers) * (batch / microbatch);
+  const std::int64_t all = routers == 0 ? 0 : sequences / microbatch;
   for (std::int64_t given = static_cast<std::int64_t>(routers); given < all; ++given) {
     std::size_t first = 0;
     for (std::size_t i = 1; i < routers; ++i) {

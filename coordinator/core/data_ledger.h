@@ -21,11 +21,11 @@ struct DataLedger {
 // one.)
 DataLease lease(DataLedger ledger, std::int64_t count);
 
-// How many sequences each router draws in one inner step: `batch` of them per router on average, in
-// whole microbatches, at least one each. Every further microbatch goes to the router that would be
-// through with it first, so that the slowest ends as early as it can. Speeds of 0 are not known and
-// count as the mean of the others. batch is a multiple of microbatch.
-std::vector<std::int64_t> share_batch(std::int64_t batch, std::int64_t microbatch,
+// How many of the `sequences` of one inner step each router draws, in whole microbatches, at least
+// one each. Every further microbatch goes to the router that would be through with it first, so
+// that the slowest ends as early as it can. Speeds of 0 are not known and count as the mean of the
+// others. `sequences` is a multiple of microbatch, and there is one microbatch for everybody.
+std::vector<std::int64_t> share_batch(std::int64_t sequences, std::int64_t microbatch,
                                       std::vector<double> speeds);
 
 // Gives a lease back; merges it with its neighbours. Empty leases are ignored. Of more than

@@ -216,17 +216,17 @@ TEST(DataLedger, GivesReturnedSequencesFirstAndMergesThem) {
 TEST(ShareBatch, FollowsSpeedInWholeMicrobatches) {
   using Counts = std::vector<std::int64_t>;
   EXPECT_EQ(share_batch(16, 4, {1}), (Counts{16}));
-  EXPECT_EQ(share_batch(16, 4, {1, 1}), (Counts{16, 16}));
-  EXPECT_EQ(share_batch(16, 4, {3, 1}), (Counts{24, 8}));
-  EXPECT_EQ(share_batch(4, 1, {5, 2, 1}), (Counts{8, 3, 1}));  // ends at 1.6, 1.5 and 1
+  EXPECT_EQ(share_batch(32, 4, {1, 1}), (Counts{16, 16}));
+  EXPECT_EQ(share_batch(32, 4, {3, 1}), (Counts{24, 8}));
+  EXPECT_EQ(share_batch(12, 1, {5, 2, 1}), (Counts{8, 3, 1}));  // ends at 1.6, 1.5 and 1
 }
 
 TEST(ShareBatch, GivesTheSlowestOneMicrobatchAndTheUnknownTheMean) {
   using Counts = std::vector<std::int64_t>;
-  EXPECT_EQ(share_batch(8, 2, {1000, 1}), (Counts{14, 2}));
-  EXPECT_EQ(share_batch(8, 8, {1000, 1}), (Counts{8, 8}));
-  EXPECT_EQ(share_batch(6, 1, {0, 2, 4}), share_batch(6, 1, {3, 2, 4}));
-  EXPECT_EQ(share_batch(6, 2, {0, 0}), (Counts{6, 6}));
+  EXPECT_EQ(share_batch(16, 2, {1000, 1}), (Counts{14, 2}));
+  EXPECT_EQ(share_batch(16, 8, {1000, 1}), (Counts{8, 8}));
+  EXPECT_EQ(share_batch(18, 1, {0, 2, 4}), share_batch(18, 1, {3, 2, 4}));
+  EXPECT_EQ(share_batch(12, 2, {0, 0}), (Counts{6, 6}));
 }
 
 }  // namespace

@@ -143,6 +143,23 @@ TEST(Pipelines, ALateDeviceGoesWhereSomebodyIsOutOfReach) {
   EXPECT_EQ(rig.stage(late), 0);
 }
 
+TEST(Pipelines, AnInnerStepKeepsItsSizeWhenARouterIsGone) {
+  Piped rig(4);
+  ASSERT_EQ(rig.of_stage(0).size(), 2u);
+  const auto leased = [&] {
+    std::int64_t sum = 0;
+    for (const auto agent : rig.of_stage(0))
+      sum += rig.last<ToReplica<OpenRound>>(agent)->body.lease.count;
+    return sum;
+  };
+  const std::int64_t before = leased();
+  EXPECT_EQ(before, 2 * 10 * two_stages().train.batch);
+  rig.lose(rig.of_stage(0).front());
+  rig.commit_round(1);
+  EXPECT_EQ(rig.of_stage(0).size(), 1u);
+  EXPECT_EQ(leased(), before);
+}
+
 TEST(Pipelines, AJoinerWaitsForADonorWithinReach) {
   Piped rig;
   rig.commit_round(1);

@@ -84,6 +84,7 @@ struct JobRecord {
   Tokens committed_tokens;
   std::vector<JobStage> stages;  // the plan, fixed for the life of the job; empty until it is made
   std::int64_t view = 0;         // number of the last PipelineView
+  std::int64_t routers = 0;      // the most that one of its rounds had; 0 before the first
   std::int64_t next_sequence = 0;   // first sequence never leased
   std::vector<DataLease> returned;  // leased, not trained; sorted by first
 

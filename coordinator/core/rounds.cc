@@ -209,10 +209,16 @@ void check_open(Turn& turn, const RoundKey& key) {
   }
 }
 
-// What each of these replicas draws in one inner step; only routers draw.
-std::vector<std::int64_t> sequences_per_step(const State& state, JobId id,
+std::int64_t count_routers(const State& state, const std::vector<ReplicaId>& replicas) {
+  return std::count_if(replicas.begin(), replicas.end(),
+                       [&](ReplicaId id) { return state.replicas.at(id).stage == 0; });
+}
+
+// What each of these replicas draws in one inner step; only routers draw. A step of a pipeline is
+// as large as it ever was: a router that moved or is gone has its share drawn by the others.
+std::vector<std::int64_t> sequences_per_step(const State& state, const RoundKey& key,
                                              const std::vector<ReplicaId>& replicas) {
-  const JobRecord& job = state.jobs.at(id);
+  const JobRecord& job = state.jobs.at(key.job);
   const TrainSpec& train = job.spec.train;
   if (job.stages.size() == 1) return std::vector<std::int64_t>(replicas.size(), train.batch);
   std::vector<std::int64_t> counts(replicas.size(), 0);
@@ -223,9 +229,18 @@ std::vector<std::int64_t> sequences_per_step(const State& state, JobId id,
     routers.push_back(i);
     speeds.push_back(speed_of(state, replicas[i]));
   }
-  const auto shares = share_batch(train.batch, train.microbatch, std::move(speeds));
+  const bool opens = count_routers(state, enlisted(state, key)) == 0;
+  const auto count = static_cast<std::int64_t>(routers.size());
+  const std::int64_t batches = opens ? std::max(job.routers, count) : count;
+  const auto shares = share_batch(batches * train.batch, train.microbatch, std::move(speeds));
   for (std::size_t i = 0; i < routers.size(); ++i) counts[routers[i]] = shares[i];
   return counts;
+}
+
+void note_routers(Turn& turn, const RoundKey& key) {
+  const JobRecord& job = turn.state().jobs.at(key.job);
+  const std::int64_t routers = count_routers(turn.state(), enlisted(turn.state(), key));
+  if (job.stages.size() > 1 && routers > job.routers) turn.job(key.job).routers = routers;
 }
 
 // Inner steps per second of the last committed round; 0: not known.
@@ -288,7 +303,7 @@ RoundKey next_key(const JobRecord& job) { return {job.id, job.lineage, job.commi
 std::vector<OpenRound> enlist(Turn& turn, const RoundKey& key,
                               const std::vector<ReplicaId>& replicas) {
   const RoundRecord round = turn.state().rounds.at(key);
-  const std::vector<std::int64_t> per_step = sequences_per_step(turn.state(), key.job, replicas);
+  const std::vector<std::int64_t> per_step = sequences_per_step(turn.state(), key, replicas);
   const std::vector<Steps> steps = steps_of(turn.state(), round, replicas);
   std::vector<OpenRound> orders;
   for (std::size_t i = 0; i < replicas.size(); ++i) {
@@ -309,6 +324,7 @@ std::vector<OpenRound> enlist(Turn& turn, const RoundKey& key,
     contribution.reject_reason = RejectReason::kNone;
     contribution.leases.push_back(orders.back().lease);
   }
+  note_routers(turn, key);
   return orders;
 }
 

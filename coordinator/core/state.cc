@@ -44,7 +44,7 @@ void add(Digester& d, const JobRecord& r) {
   d.add(r.id.n).add(to_string(r.phase)).add(to_string(r.desired)).add(to_string(r.reason));
   d.add(r.detail).add(r.created_at.ns).add(r.updated_at.ns).add(r.started_at.ns);
   d.add(r.finished_at.ns).add(r.lineage).add(r.committed_round).add(r.committed_at.ns);
-  d.add(r.committed_step.n).add(r.committed_tokens.n).add(r.view).add(r.outer_lr);
+  d.add(r.committed_step.n).add(r.committed_tokens.n).add(r.view).add(r.routers).add(r.outer_lr);
   d.add(r.next_sequence).add(r.train_loss).add(r.validation_loss);
   d.add(r.validation_round)
       .add(r.bytes_sent.n)

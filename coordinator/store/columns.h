@@ -62,6 +62,7 @@ struct Table<JobRecord> {
     visit("committed_tokens", r.committed_tokens);
     visit("stages", r.stages);
     visit("view", r.view);
+    visit("routers", r.routers);
     visit("next_sequence", r.next_sequence);
     visit("returned", r.returned);
     visit("train_loss", r.train_loss);

@@ -75,6 +75,7 @@ class RandomRecords {
       r.stages.push_back({{small(), small()}, integer(), digest(), digest()});
     }
     r.view = integer();
+    r.routers = integer();
     r.next_sequence = integer();
     r.returned = leases();
     r.train_loss = real(), r.validation_loss = real();
