@@ -229,9 +229,13 @@ std::vector<std::int64_t> sequences_per_step(const State& state, const RoundKey&
     routers.push_back(i);
     speeds.push_back(speed_of(state, replicas[i]));
   }
-  const bool opens = count_routers(state, enlisted(state, key)) == 0;
+  std::vector<ReplicaId> others = enlisted(state, key);
+  std::erase_if(others, [&](ReplicaId id) {
+    return std::find(replicas.begin(), replicas.end(), id) != replicas.end();
+  });
   const auto count = static_cast<std::int64_t>(routers.size());
-  const std::int64_t batches = opens ? std::max(job.routers, count) : count;
+  const bool all = count_routers(state, others) == 0;
+  const std::int64_t batches = all ? std::max(job.routers, count) : count;
   const auto shares = share_batch(batches * train.batch, train.microbatch, std::move(speeds));
   for (std::size_t i = 0; i < routers.size(); ++i) counts[routers[i]] = shares[i];
   return counts;
