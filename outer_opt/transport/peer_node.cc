@@ -43,6 +43,7 @@ class Service final
       grpc::CallbackServerContext* context) override;
   grpc::Status FetchState(grpc::ServerContext* context, const v1::FetchStateRequest* request,
                           grpc::ServerWriter<v1::StateChunk>* writer) override;
+  grpc::Status GiveUp(grpc::ServerContext*, const v1::GaveUp* request, v1::GiveUpHeard*) override;
 
  private:
   PeerNodeImpl* node_;
@@ -72,6 +73,7 @@ class PeerNodeImpl final : public PeerNode, public StreamKeeper {
   // From the service.
   void arrived(AcceptedStream* stream);
   bool forget(AcceptedStream* stream) override;
+  void gave_up(const v1::GaveUp& request);
   Donor donor();
 
  private:
@@ -118,6 +120,11 @@ grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* Service::Reduce(
 grpc::Status Service::FetchState(grpc::ServerContext* context, const v1::FetchStateRequest* request,
                                  grpc::ServerWriter<v1::StateChunk>* writer) {
   return serve_state(node_->donor(), *request, context, writer);
+}
+
+grpc::Status Service::GiveUp(grpc::ServerContext*, const v1::GaveUp* request, v1::GiveUpHeard*) {
+  node_->gave_up(*request);
+  return grpc::Status::OK;
 }
 
 // ---- life
@@ -229,6 +236,19 @@ bool PeerNodeImpl::forget(AcceptedStream* stream) {
   const bool found = std::erase(it->second, stream) > 0;
   if (it->second.empty()) waiting_.erase(it);
   return found;
+}
+
+// Before or after the attempt there is nothing to give up: the end of the stream says enough.
+void PeerNodeImpl::gave_up(const v1::GaveUp& request) {
+  const AttemptKey key{{JobId(request.key().job()), request.key().lineage(), request.key().round()},
+                       request.attempt()};
+  std::shared_ptr<ReduceCall> call;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto it = running_.find(key);
+    if (it != running_.end()) call = it->second;
+  }
+  if (call) call->told(ReplicaId(request.replica()), ReplicaId(request.lost()), request.detail());
 }
 
 // ---- reduce

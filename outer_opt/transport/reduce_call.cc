@@ -73,6 +73,7 @@ void ReduceCall::drive() {
   Lock lock(mutex_);
   while (step(lock)) {
   }
+  if (over() && !over_since_) over_since_ = Clock::now();
   if (all_ended() || over()) changed_.notify_all();
 }
 
@@ -168,12 +169,12 @@ bool ReduceCall::settle(Lock& lock, Link* link) {
     --link->starting;
     return true;
   }
-  // A dialled stream can only be cancelled; an accepted one is, when its write does not come back.
-  if (give_up && !link->cancelled && (link->dialled || link->writing)) {
+  if (give_up && !link->cancelled && may_cancel(link)) {
     link->cancelled = true;
     ++link->starting;
+    const StreamEnd why = link->broken ? StreamEnd() : failed_end();
     lock.unlock();
-    link->cancel();
+    link->cancel(why);
     lock.lock();
     --link->starting;
     return true;
@@ -185,6 +186,15 @@ bool ReduceCall::settle(Lock& lock, Link* link) {
   link->finish(end);  // the link may be gone now
   lock.lock();
   return true;
+}
+
+// A dialled stream can only be cancelled; an accepted one is, when its write does not come back: at
+// once when there is no reason to tell.
+bool ReduceCall::may_cancel(const Link* link) const {
+  if (link->dialled) return true;
+  if (!link->writing) return false;
+  const bool has_reason = !link->broken && failed_end().lost;
+  return !has_reason || (over_since_ && Clock::now() - *over_since_ >= kTellLimit);
 }
 
 bool ReduceCall::may_finish(const Link* link) const {
@@ -292,6 +302,21 @@ void ReduceCall::on_closed(Link* link, const StreamEnd& end) {
   drive();
 }
 
+// Who is told to go without a sender does so, whomever that sender blames.
+void ReduceCall::told(ReplicaId from, ReplicaId replica, const std::string& detail) {
+  {
+    const Lock lock(mutex_);
+    const int peer = member(from);
+    if (peer < 0 || over() || session_->state() == SessionState::kDone) return;
+    const std::string news = to_string(from) + ": " + detail;
+    if (session_->can_spare(peer))
+      lost(peer, news);
+    else
+      fail_by_name(replica, peer, news);
+  }
+  drive();
+}
+
 // Whether another stream may yet say why `peer` went: one that we dialled, because only those bring
 // reasons; where everybody is dialled, its own.
 bool ReduceCall::hears_of(int peer) const {
@@ -363,9 +388,8 @@ void ReduceCall::watch(Duration time_limit, std::stop_token stop) {
   drive();
   Lock lock(mutex_);
   while (!changed_.wait_for(lock, kTick, [this] { return all_ended(); })) {
-    if (over()) continue;
-    look_for_silent_peers(time_limit);
-    if (seconds_since(started_) > time_limit.seconds()) {
+    if (!over()) look_for_silent_peers(time_limit);
+    if (!over() && seconds_since(started_) > time_limit.seconds()) {
       const int slowest = session_->slowest();
       if (session_->state() == SessionState::kDone)
         stopped_ = true;  // only the others are not

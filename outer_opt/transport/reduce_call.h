@@ -4,10 +4,10 @@
 // gRPC, so several callbacks work at the same time. The thread that called reduce() only watches
 // the time.
 //
-// Who is lost: a connection that breaks tells it, or an owner that gives up names the member that
-// was the cause. A peer that merely gives up a stream may itself have lost somebody, of whom we
-// shall hear by another stream; so it is called lost only after kBelieve, unless there is no other
-// stream to hear from.
+// Who is lost: a connection that breaks tells it, or a peer that gives up names the member that was
+// the cause, an owner with the end of its stream, a sender by a call of its own. A peer whose
+// stream merely ends may itself have lost somebody, of whom we shall hear another way; so it is
+// called lost only after kBelieve, unless there is no other stream to hear from.
 #pragma once
 
 #include <array>
@@ -55,7 +55,8 @@ class Link {
   virtual void start_write(const grpc::ByteBuffer& message) = 0;
   virtual void end_writes() = 0;                  // dialled: half-close
   virtual void finish(const StreamEnd& end) = 0;  // the last call on this link; it ends on its own
-  virtual void cancel() = 0;
+  // Breaks the stream off. Dialled: tells the peer why, if `why` blames somebody else.
+  virtual void cancel(const StreamEnd& why) = 0;
 
   std::shared_ptr<ReduceCall> call;
   int peer = -1;
@@ -102,6 +103,9 @@ class ReduceCall : public std::enable_shared_from_this<ReduceCall> {
   // and what TCP sends again are not in. The time: until the last link closed, or now.
   ReduceStats stats();
 
+  // `from` gave up because of `lost`.
+  void told(ReplicaId from, ReplicaId lost, const std::string& detail);
+
   // From the links' reactors.
   void on_read(Link* link, bool ok, const grpc::ByteBuffer& message);
   void on_written(Link* link, bool ok);
@@ -110,6 +114,8 @@ class ReduceCall : public std::enable_shared_from_this<ReduceCall> {
  private:
   using Lock = std::unique_lock<std::mutex>;
   static constexpr auto kBelieve = std::chrono::seconds(2);
+  // That a write under way may take before the reason for the end gets no chance to follow it.
+  static constexpr auto kTellLimit = std::chrono::seconds(1);
 
   void drive();
   bool step(Lock& lock);
@@ -117,6 +123,7 @@ class ReduceCall : public std::enable_shared_from_this<ReduceCall> {
   bool take_pending(Lock& lock, Link* link);
   bool send_next(Lock& lock, Link* link);
   bool settle(Lock& lock, Link* link);
+  bool may_cancel(const Link* link) const;
   bool may_finish(const Link* link) const;
   StreamEnd end_of(const Link* link) const;
   StreamEnd failed_end() const;
@@ -146,7 +153,7 @@ class ReduceCall : public std::enable_shared_from_this<ReduceCall> {
   std::vector<PeerNews> news_;
   int working_ = 0;                       // threads in session_->run()
   std::int64_t sent_ = 0, received_ = 0;  // bytes
-  std::optional<Clock::time_point> ended_;
+  std::optional<Clock::time_point> over_since_, ended_;
   bool stopped_ = false;  // cancelled by the caller, or the time is up
   bool cancelled_ = false;
 };

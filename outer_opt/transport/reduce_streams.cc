@@ -6,6 +6,7 @@
 
 #include <grpcpp/generic/generic_stub.h>
 
+#include "proto/peer.grpc.pb.h"
 #include "wire/metadata.h"
 
 namespace shoal::outer_opt {
@@ -17,12 +18,30 @@ constexpr char kReplica[] = "shoal-replica", kJob[] = "shoal-job", kLineage[] = 
 
 using wire::read_number;
 
+// The call that says why a dialled stream is cancelled. It owns itself and outlives the stream.
+struct Reason {
+  std::shared_ptr<grpc::Channel> channel;
+  std::unique_ptr<v1::PeerService::Stub> stub;
+  grpc::ClientContext context;
+  v1::GaveUp request;
+  v1::GiveUpHeard answer;
+};
+
+void tell_reason(std::shared_ptr<grpc::Channel> channel, v1::GaveUp request) {
+  auto* reason = new Reason{std::move(channel), nullptr, {}, std::move(request), {}};
+  reason->stub = v1::PeerService::NewStub(reason->channel);
+  reason->context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(2));
+  // Whether it arrives is not our business any more: the cancellation does.
+  reason->stub->async()->GiveUp(&reason->context, &reason->request, &reason->answer,
+                                [reason](const grpc::Status&) { delete reason; });
+}
+
 class DialledStream final : public Link,
                             public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer> {
  public:
   DialledStream(std::shared_ptr<grpc::Channel> channel, ReplicaId self, const AttemptKey& key,
                 Duration time_limit)
-      : channel_(channel), stub_(std::move(channel)) {
+      : channel_(channel), stub_(std::move(channel)), self_(self), key_(key) {
     dialled = true;
     context_.AddMetadata(kReplica, std::to_string(self.n));
     context_.AddMetadata(kJob, std::to_string(key.key.job.n));
@@ -47,7 +66,10 @@ class DialledStream final : public Link,
   }
   void end_writes() override { StartWritesDone(); }
   void finish(const StreamEnd&) override { RemoveHold(); }
-  void cancel() override { context_.TryCancel(); }
+  void cancel(const StreamEnd& why) override {
+    if (why.lost && why.lost != call->session().plan().members[peer].replica) tell(why);
+    context_.TryCancel();
+  }
 
   void OnReadDone(bool ok) override {
     grpc::ByteBuffer message;
@@ -72,8 +94,22 @@ class DialledStream final : public Link,
   }
 
  private:
+  void tell(const StreamEnd& why) {
+    v1::GaveUp request;
+    request.set_replica(self_.n);
+    request.mutable_key()->set_job(key_.key.job.n);
+    request.mutable_key()->set_lineage(key_.key.lineage);
+    request.mutable_key()->set_round(key_.key.round);
+    request.set_attempt(key_.attempt);
+    request.set_lost(why.lost.n);
+    request.set_detail(why.detail);
+    tell_reason(channel_, std::move(request));
+  }
+
   std::shared_ptr<grpc::Channel> channel_;
   grpc::TemplatedGenericStub<grpc::ByteBuffer, grpc::ByteBuffer> stub_;
+  const ReplicaId self_;
+  const AttemptKey key_;
   grpc::ClientContext context_;
   grpc::ByteBuffer incoming_, outgoing_;
 };
@@ -89,7 +125,7 @@ void dial_stream(const std::shared_ptr<ReduceCall>& call, int peer, ReplicaId se
   stream->start();
   if (call->attach(stream)) return;
   // The attempt is over already: nobody else knows the stream, so it ends by itself.
-  stream->cancel();
+  stream->cancel({});
   stream->finish({});
 }
 

@@ -52,7 +52,7 @@ class AcceptedStream final : public Link,
   void start_write(const grpc::ByteBuffer& message) override;
   void end_writes() override {}
   void finish(const StreamEnd& end) override;
-  void cancel() override { context_->TryCancel(); }
+  void cancel(const StreamEnd&) override { context_->TryCancel(); }
 
   void OnReadDone(bool ok) override;
   void OnWriteDone(bool ok) override;

@@ -334,6 +334,21 @@ TEST(Reduce, TimeLimitNamesTheSlowest) {
   EXPECT_FALSE(two.get().ok);
 }
 
+// The third misses the second, whom it dials nobody to ask about; the fourth hears it from the
+// third, the first from the fourth.
+TEST(Reduce, ARingHearsFromBeforeWhoIsMissing) {
+  Swarm swarm(4, 5000, CodecKind::kFp32, {}, Topology::kRing);
+  swarm.plan.time_limit = milliseconds(2500);
+  std::vector<std::future<ReduceResult>> running;
+  for (const std::size_t i : {0, 2, 3}) running.push_back(swarm.start(i));
+  for (auto& r : running) {
+    const ReduceResult result = r.get();
+    ASSERT_FALSE(result.ok);
+    EXPECT_EQ(result.error.failure, ReduceFailure::kPeerLost) << result.error.detail;
+    EXPECT_EQ(result.error.lost, ReplicaId(2)) << result.error.detail;
+  }
+}
+
 TEST(Reduce, PlansThatDoNotFitAreRefused) {
   Swarm swarm(2, 100, CodecKind::kFp32);
   swarm.plan.members[1].address.clear();
