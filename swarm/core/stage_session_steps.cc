@@ -146,13 +146,14 @@ bool State::evaluating() const {
 }
 
 // The round ends when one router says so: the others join it, at the same step or, who had gone on,
-// at the one they are in. There may be nobody left who computes for them.
+// at the one they are in. There may be nobody left who computes for them. In the last step of the
+// round nobody ends early: who comes late to it still draws its share, and the others wait.
 void State::join_the_end(SessionActions& out) {
   if (!router() || own_last()) return;
   bool over = false;
   for (const auto& [id, p] : progress) {
     if (!counts_as_last(p) || p.done_through > step) continue;  // 2bw: a step ahead of this one
-    closing = true;
+    closing = closing || p.done_through + 1 < to;
     over = over || p.done_through < step;
   }
   // Having said that it is done with this step, it ends in the next one.

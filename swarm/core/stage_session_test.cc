@@ -369,6 +369,21 @@ TEST(StageSession, ARouterThatComesAfterTheEndJoinsIt) {
   EXPECT_EQ(s.take<ReachBoundary>().at(0).step, 2);
 }
 
+TEST(StageSession, ARouterThatOpensTheLastStepLateStillDrawsItsShare) {
+  Subject s(1);
+  s.session.view(s.now, full_view(), s.out);
+  s.session.connected(s.now, id(11), s.out);
+  s.word(11, 0, {{id(2), 0, true}});  // through with the round's only step
+  s.open(0, 1, 3);
+  for (std::int32_t i = 0; i < 3; ++i) EXPECT_EQ(s.compute()->microbatch, mb(i));
+  EXPECT_TRUE(s.take<TakeStep>().empty());
+  for (const SendForward& sent : s.take<SendForward>()) s.answer(sent);
+  while (s.compute()) {
+  }
+  EXPECT_EQ(s.take<TakeStep>().at(0).tokens, Tokens(48));
+  EXPECT_EQ(s.take<ReachBoundary>().at(0).drawn, 3);
+}
+
 TEST(StageSession, ARouterThatIsDoneWithItsStepNeverTakesThatBack) {
   Ready s(1);
   s.word(11, 1, {});  // the other one's last word is on another path

@@ -300,6 +300,7 @@ void World::on(Node& n, const ReachBoundary& reached) {
   n.loss = 0;
   n.added_tokens = {};
   n.boundary = reached.step;
+  n.drawn = reached.drawn;
   if (n.session->training()) violate(n, "trains at the boundary");
   trace_.add(n.id.n).add(reached.step).add(reached.drawn).add(n.session->digest());
   at(random(options_.latency_max), [this] { maybe_close_round(); });

@@ -100,6 +100,7 @@ class World {
     std::int64_t answered = 0;
     double loss = 0;
     std::optional<std::int64_t> boundary;
+    std::int64_t drawn = 0;  // as reported at the boundary
     RoundNumber held = 0;
     Instant tick_at, told_at;  // the coordinator's stream is in order
     std::int32_t evaluations = 0;

@@ -322,6 +322,10 @@ void World::check_boundaries() {
     if (!uneven_ && node(m.replica).boundary != first)
       violate(node(m.replica), "stops at another step");
   }
+  for (const auto& [id, per_step] : per_step_) {
+    if (faults_ || options_.close > 0 || node(id).drawn == per_step * options_.steps) continue;
+    violate(node(id), "did not draw its share of every step");
+  }
   // A round that is closed with 2bw ends in the step that some are in.
   if (faults_ || (two_versions() && closes > 0)) return;
   for (const auto& [m, stages] : adds_) {

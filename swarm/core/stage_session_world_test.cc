@@ -16,6 +16,7 @@ WorldOptions drawn(std::uint64_t seed) {
   if (prng.chance(.2)) options.wiring = WiringPolicy::kRandom;
   if (prng.chance(.2)) options.wiring = WiringPolicy::kSticky;
   options.speeds = prng.chance(.5);
+  options.steps = prng.range(1, 4);  // one: as with ddp
   options.latency_max = milliseconds(prng.range(1, 150));
   options.logits = .5;
   if (prng.chance(.35)) options.schedule = PipelineSchedule::kTwoBufferedWeights;
