@@ -14,9 +14,9 @@ namespace shoal::outer_opt {
 
 Status ButterflySession::check(const ReducePlan& plan, ReplicaId self, std::int64_t frame_values,
                                const ReduceInput& input, std::size_t average_count) {
-  if (plan.topology != Topology::kButterfly) {
-    return refused_plan("topology",
-                        std::string("must be butterfly, got ") + to_string(plan.topology));
+  if (plan.topology != Topology::kButterfly && plan.topology != Topology::kParamServer) {
+    return refused_plan("topology", std::string("must be butterfly or param_server, got ") +
+                                        to_string(plan.topology));
   }
   if (Status s = check_plan_members(plan, self, frame_values, average_count); !s.ok()) return s;
   return check_dense_plan(plan, self, input);
@@ -37,7 +37,7 @@ ButterflySession::ButterflySession(const ReducePlan& plan, ReplicaId self,
   peers_.resize(plan_.members.size());
   chunks_.resize(static_cast<std::size_t>(chunks_of(self_)));
   checksums_.resize(static_cast<std::size_t>(chunks));
-  averages_due_ = chunks - chunks_of(self_);
+  averages_due_ = is_reducer(self_) ? 0 : chunks - chunks_of(self_);
   if (robust()) kept_.resize(plan_.members.size() * plan_.members[self_].part_count);
   if (plan_.codec != CodecKind::kFp32) {
     const Codec& c = codec(plan_.codec);
@@ -67,14 +67,16 @@ std::optional<FrameRef> ButterflySession::pull(int peer, FrameKind kind) {
 
 bool ButterflySession::sent_all(int peer, FrameKind kind) const {
   if (peer == self_) return true;
-  if (kind == FrameKind::kAverage) return peers_[peer].averages_sent == chunks_of(self_);
+  if (kind == FrameKind::kAverage) {
+    return is_reducer(peer) || peers_[peer].averages_sent == chunks_of(self_);
+  }
   return !contributes(self_) || peers_[peer].contributions_sent == chunks_of(peer);
 }
 
 std::span<const std::byte> ButterflySession::resident(const FrameRef& frame) const {
   if (plan_.codec == CodecKind::kFp32) {
-    const auto& source = frame.kind == FrameKind::kAverage ? average_ : pseudo_gradient_;
-    return std::as_bytes(std::span<const float>(source).subspan(frame.first, frame.count));
+    if (frame.kind == FrameKind::kAverage) return std::as_bytes(values(frame.first, frame.count));
+    return std::as_bytes(pseudo_gradient_.subspan(frame.first, frame.count));
   }
   if (frame.kind == FrameKind::kContribution) return {};
   const std::size_t stride = codec(plan_.codec).encoded_size(frame_values_);
@@ -95,7 +97,9 @@ std::optional<std::uint64_t> ButterflySession::known_checksum(const FrameRef& fr
 
 bool ButterflySession::received_all(int peer, FrameKind kind) const {
   if (peer == self_) return true;
-  if (kind == FrameKind::kAverage) return peers_[peer].averages_taken == chunks_of(peer);
+  if (kind == FrameKind::kAverage) {
+    return is_reducer(self_) || peers_[peer].averages_taken == chunks_of(peer);
+  }
   return !contributes(peer) || peers_[peer].contributions_taken == chunks_of(self_);
 }
 
@@ -105,7 +109,8 @@ int ButterflySession::slowest() const {
   for (int i = 0; i < members(); ++i) {
     const Peer& p = peers_[i];
     if (i == self_ || lost(i)) continue;
-    const auto due = chunks_of(i) + (contributes(i) ? chunks_of(self_) : 0);
+    const auto averages = is_reducer(self_) ? 0 : chunks_of(i);
+    const auto due = averages + (contributes(i) ? chunks_of(self_) : 0);
     const auto taken = p.averages_taken + p.contributions_taken;
     const bool takes = sent_all(i, FrameKind::kContribution) && sent_all(i, FrameKind::kAverage);
     const double share =

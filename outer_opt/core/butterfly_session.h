@@ -14,6 +14,10 @@
 // owner keeps all contributions to its part, as many values as the whole vector has, and a chunk is
 // averaged when the last one is there.
 //
+// With param_server some members are reducers: they own parts, have no weight, dial nobody, and no
+// average is sent to them; so they need room for their own part only, and have no digest to vote
+// with.
+//
 // A lost member that owns no part is left out of the chunks it had not delivered. A lost owner
 // breaks the attempt unless everything it owed us has arrived.
 #pragma once
@@ -35,8 +39,10 @@ class ButterflySession final : public ReduceSession {
   ButterflySession(const ReducePlan& plan, ReplicaId self, std::int64_t frame_values,
                    const ReduceInput& input, std::span<float> average);
 
-  // Everybody dials the owners of parts.
-  bool dials(int from, int to) const override { return from != to && owns(to); }
+  // Everybody dials the owners of parts, but reducers.
+  bool dials(int from, int to) const override {
+    return from != to && owns(to) && !is_reducer(from);
+  }
   bool can_spare(int peer) const override { return !owns(peer); }
 
   bool sent_all(int peer, FrameKind kind) const override;

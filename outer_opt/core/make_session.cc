@@ -25,12 +25,12 @@ Result<std::unique_ptr<ReduceSession>> make_session(const ReducePlan& plan, Repl
                                                     std::span<float> average) {
   switch (plan.topology) {
     case Topology::kButterfly:
+    case Topology::kParamServer:
       return make<ButterflySession>(plan, self, frame_values, input, average);
     case Topology::kAllgather:
       return make<AllgatherSession>(plan, self, frame_values, input, average);
     case Topology::kRing:
       return make<RingSession>(plan, self, frame_values, input, average);
-    case Topology::kParamServer:
     case Topology::kMoshpit:
     case Topology::kGossip:
     case Topology::kAuto:

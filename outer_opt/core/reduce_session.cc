@@ -11,8 +11,12 @@
 namespace shoal::outer_opt {
 namespace {
 
-Status check_member(const ReduceMember& member) {
+Status check_member(const ReduceMember& member, Topology topology) {
   const std::string name = to_string(member.replica);
+  if (member.reducer && (topology != Topology::kParamServer || member.weight != 0)) {
+    return refused_plan("members.reducer",
+                        name + " is a reducer: of param_server only, and without a weight");
+  }
   if (!(member.weight >= 0) || !std::isfinite(member.weight)) {
     return refused_plan("members.weight",
                         name + " has the weight " + std::to_string(member.weight));
@@ -64,15 +68,18 @@ Status check_plan_members(const ReducePlan& plan, ReplicaId self, std::int64_t f
     return refused_plan("frame_values",
                         "must be in [1, 1048576], got " + std::to_string(frame_values));
   }
-  if (plan.value_count < 0 || average_count != static_cast<std::size_t>(plan.value_count)) {
-    return refused_plan("value_count", "the plan has " + std::to_string(plan.value_count) +
+  int found = 0;
+  std::int64_t averaged = plan.value_count;  // at this member
+  for (const ReduceMember& member : plan.members) {
+    if (Status s = check_member(member, plan.topology); !s.ok()) return s;
+    if (member.replica != self) continue;
+    ++found;
+    if (member.reducer) averaged = member.part_count;
+  }
+  if (averaged < 0 || average_count != static_cast<std::size_t>(averaged)) {
+    return refused_plan("value_count", "the plan has " + std::to_string(averaged) +
                                            " values, this replica " +
                                            std::to_string(average_count));
-  }
-  int found = 0;
-  for (const ReduceMember& member : plan.members) {
-    if (Status s = check_member(member); !s.ok()) return s;
-    found += member.replica == self ? 1 : 0;
   }
   if (found > 1) return refused_plan("members", to_string(self) + " is there twice");
   if (found == 0) return refused_plan("members", to_string(self) + " is not one of them");
@@ -126,6 +133,9 @@ ReduceSession::ReduceSession(const ReducePlan& plan, ReplicaId self, std::int64_
       self_(index_of(plan, self)),
       frame_values_(frame_values),
       average_(average),
+      origin_(plan.members[static_cast<std::size_t>(self_)].reducer
+                  ? plan.members[static_cast<std::size_t>(self_)].part_first
+                  : 0),
       share_(weight_shares(plan)),
       lost_(plan.members.size()) {}
 
@@ -182,7 +192,8 @@ void ReduceSession::finish(const Work& work, const WorkResult& result) {
 }
 
 std::span<float> ReduceSession::values(std::int64_t first, std::int64_t count) const {
-  return average_.subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(count));
+  return average_.subspan(static_cast<std::size_t>(first - origin_),
+                          static_cast<std::size_t>(count));
 }
 
 std::uint64_t ReduceSession::values_checksum(std::span<const float> values,

@@ -118,6 +118,7 @@ class ReduceSession {
                 std::span<float> average);
 
   bool contributes(int member) const { return plan_.members[member].weight > 0; }
+  bool is_reducer(int member) const { return plan_.members[member].reducer; }
   bool lost(int peer) const { return lost_[peer]; }
   std::span<float> values(std::int64_t first, std::int64_t count) const;
   // Of averaged values; with fp32 they are the payload.
@@ -142,6 +143,7 @@ class ReduceSession {
   const int self_;
   const std::int64_t frame_values_;
   const std::span<float> average_;
+  const std::int64_t origin_;             // the value that average_ begins with
   const std::vector<double> share_;       // weight / largest weight, per member
   std::vector<std::uint64_t> checksums_;  // of the values of each averaged chunk, parts in order
 
@@ -153,7 +155,8 @@ class ReduceSession {
 // A refusal of a plan: kValidation with the name of the field.
 Error refused_plan(std::string field, std::string message);
 
-// Lengths that agree, weights and clip factors in their ranges, `self` a member exactly once.
+// Lengths that agree (a reducer has room for its part, all others for the vector), weights and clip
+// factors in their ranges, `self` a member exactly once.
 Status check_plan_members(const ReducePlan& plan, ReplicaId self, std::int64_t frame_values,
                           std::size_t average_count);
 

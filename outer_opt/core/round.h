@@ -75,6 +75,7 @@ struct ReduceMember {
   double clip_factor = 1;       // in (0, 1]
   std::int64_t part_first = 0;  // the values [part_first, part_first + part_count) it averages
   std::int64_t part_count = 0;
+  bool reducer = false;  // averages its part for the others; has no weight and gets no average
   bool operator==(const ReduceMember&) const = default;
 };
 
@@ -107,7 +108,7 @@ struct ReduceStats {
 struct Vote {
   RoundKey key;
   std::int32_t attempt = 0;
-  Digest average;  // of the averaged vector (fp32 bytes)
+  Digest average;  // of the averaged vector; zero from a reducer, which has none
   ReduceStats stats;
   bool operator==(const Vote&) const = default;
 };

@@ -35,7 +35,9 @@ struct SessionSwarm {
       encoded.emplace_back(sparse ? sparse2_size(inputs[i].size()) : 0);
       if (sparse) sparse2_encode(inputs[i], encoded[i]);
     }
-    averages.assign(plan.members.size(), std::vector<float>(plan.value_count, NAN));
+    for (const ReduceMember& m : plan.members) {
+      averages.emplace_back(m.reducer ? m.part_count : plan.value_count, NAN);
+    }
     for (std::size_t i = 0; i < plan.members.size(); ++i) {
       const ReplicaId self = plan.members[i].replica;
       auto session = make_session(plan, self, frame_values, {inputs[i], encoded[i]}, averages[i]);
@@ -172,6 +174,16 @@ inline ReducePlan make_plan(CodecKind codec, std::int64_t values,
   return plan;
 }
 
+// The last `count` members become reducers.
+inline ReducePlan with_reducers(ReducePlan plan, std::size_t count) {
+  plan.topology = Topology::kParamServer;
+  for (std::size_t i = plan.members.size() - count; i < plan.members.size(); ++i) {
+    plan.members[i].reducer = true;
+    plan.members[i].weight = 0;
+  }
+  return plan;
+}
+
 inline std::vector<std::vector<float>> random_inputs(const ReducePlan& plan, std::uint64_t seed) {
   Prng prng(seed);
   std::vector<std::vector<float>> inputs(plan.members.size());
@@ -190,6 +202,7 @@ inline void expect_all_done_and_equal(SessionSwarm& swarm) {
   for (std::size_t i = 0; i < n; ++i) {
     if (swarm.gone[i]) continue;
     ASSERT_EQ(swarm.sessions[i]->state(), SessionState::kDone) << "member " << i;
+    if (swarm.plan.members[i].reducer) continue;  // it has its part only
     if (!first) first = i;
     EXPECT_EQ(swarm.sessions[i]->digest(), swarm.sessions[*first]->digest());
     const auto &a = swarm.averages[i], &b = swarm.averages[*first];

@@ -30,18 +30,81 @@ std::vector<double> lines_of(const std::vector<LinkedMember>& members) {
   return lines;
 }
 
-// x of the header: the slowest members go until everybody left gets something.
-double water_level(std::vector<double> lines, double n) {
+double sum_of(const std::vector<double>& values) {
+  return std::accumulate(values.begin(), values.end(), 0.0);
+}
+
+// x of the header, of n > 2 members that train: the slowest ones go until everybody left gets
+// something. `reducers` is the sum of their lines.
+double water_level(std::vector<double> lines, double reducers) {
+  const auto n = static_cast<double>(lines.size());
   std::sort(lines.begin(), lines.end());
-  double sum = std::accumulate(lines.begin(), lines.end(), 0.0);
-  auto left = static_cast<double>(lines.size());
+  const double beside = reducers * (n - 2) / n;
+  double sum = sum_of(lines);
+  auto left = n;
   for (const double line : lines) {
-    const double level = (n - 2 + left) / sum;
+    const double level = (n - 2 + left) / (sum + beside);
     if (line > 0 && level * line > 1) return level;
     sum -= line;
     --left;
   }
-  SHOAL_CHECK(false, "nobody can own a part");
+  SHOAL_CHECK(reducers > 0, "nobody can own a part");
+  return n / reducers;
+}
+
+// What the shares follow from.
+struct Lines {
+  std::vector<double> all, training;  // 0: cannot be dialled
+  double reducers = 0;                // sum
+  double slowest = 0;                 // of those that train and can be dialled; 0: none can
+};
+
+Lines sort_out(const std::vector<LinkedMember>& members) {
+  Lines lines{.all = lines_of(members), .training = {}};
+  for (std::size_t i = 0; i < members.size(); ++i) {
+    const double line = lines.all[i];
+    if (members[i].reducer) {
+      lines.reducers += line;
+      continue;
+    }
+    lines.training.push_back(line);
+    if (line > 0 && (lines.slowest == 0 || line < lines.slowest)) lines.slowest = line;
+  }
+  return lines;
+}
+
+// Of those that train; of all of them if none can be dialled.
+std::vector<double> equal_shares(const std::vector<LinkedMember>& members, const Lines& lines) {
+  std::vector<double> shares;
+  for (const LinkedMember& m : members) {
+    shares.push_back(!m.reducer && (m.reachable || lines.slowest == 0) ? 1 : 0);
+  }
+  return shares;
+}
+
+// Two members send and receive one vector each, whoever owns what: the reducers get as much as they
+// carry while the slower of the two does that, the two share the rest.
+std::vector<double> shares_of_two(const std::vector<LinkedMember>& members, const Lines& lines) {
+  const bool own = lines.slowest > 0;
+  const double carried = own ? std::min(1.0, lines.reducers / lines.slowest / 2) : 1.0;
+  std::vector<double> shares = equal_shares(members, lines);
+  const double owners = sum_of(shares);
+  for (std::size_t i = 0; i < members.size(); ++i) {
+    shares[i] = members[i].reducer ? carried * lines.all[i] / lines.reducers
+                                   : shares[i] * (1 - carried) / owners;
+  }
+  return shares;
+}
+
+std::vector<double> shares_of_many(const std::vector<LinkedMember>& members, const Lines& lines) {
+  const auto n = static_cast<double>(lines.training.size());
+  const double level = water_level(lines.training, lines.reducers);
+  std::vector<double> shares;
+  for (std::size_t i = 0; i < members.size(); ++i) {
+    const double full = level * lines.all[i];
+    shares.push_back(members[i].reducer ? full / n : std::max(0.0, (full - 1) / (n - 2)));
+  }
+  return shares;
 }
 
 bool is_four_bits(CodecKind codec) {
@@ -51,6 +114,11 @@ bool is_four_bits(CodecKind codec) {
 }  // namespace
 
 TopologyChoice choose_topology(const SyncSpec& sync, const std::vector<LinkedMember>& members) {
+  const bool reducers =
+      std::any_of(members.begin(), members.end(), [](const auto& m) { return m.reducer; });
+  if (sync.topology == Topology::kParamServer && !reducers) {
+    return {Topology::kButterfly, TopologyReason::kNoReducers};
+  }
   if (sync.topology != Topology::kAuto) return {sync.topology, TopologyReason::kAsked};
   if (sync.codec == CodecKind::kSparse2) return {Topology::kAllgather, TopologyReason::kSparse};
   if (sync.aggregator != Aggregator::kMean) return {Topology::kButterfly, TopologyReason::kRobust};
@@ -65,18 +133,11 @@ TopologyChoice choose_topology(const SyncSpec& sync, const std::vector<LinkedMem
 }
 
 std::vector<double> part_shares(const std::vector<LinkedMember>& members) {
-  const std::vector<double> lines = lines_of(members);
-  const auto n = static_cast<double>(members.size());
-  std::vector<double> shares;
-  for (const double line : lines) shares.push_back(line > 0 ? 1 : 0);
-  const bool nobody = std::accumulate(shares.begin(), shares.end(), 0.0) <= 0;
-  if (nobody) return std::vector<double>(members.size(), 1.0);
-  if (members.size() <= 2) return shares;
-  const double level = water_level(lines, n);
-  for (std::size_t i = 0; i < lines.size(); ++i) {
-    shares[i] = std::max(0.0, (level * lines[i] - 1) / (n - 2));
-  }
-  return shares;
+  const Lines lines = sort_out(members);
+  const bool owned = lines.reducers > 0 || lines.slowest > 0;
+  if (owned && lines.training.size() > 2) return shares_of_many(members, lines);
+  if (lines.reducers > 0 && lines.training.size() == 2) return shares_of_two(members, lines);
+  return equal_shares(members, lines);
 }
 
 double butterfly_time(const std::vector<double>& shares, const std::vector<double>& bytes_per_s) {
@@ -112,6 +173,8 @@ const char* to_string(TopologyReason reason) {
       return "many_streams";
     case TopologyReason::kRequantised:
       return "requantised";
+    case TopologyReason::kNoReducers:
+      return "no_reducers";
     case TopologyReason::kFewestHops:
       return "fewest_hops";
   }
@@ -132,6 +195,8 @@ const char* explain(TopologyReason reason) {
       return "a butterfly would have too many streams at every member";
     case TopologyReason::kRequantised:
       return "a ring would round to four bits at every hop";
+    case TopologyReason::kNoReducers:
+      return "the job names param_server, and no reducer is there";
     case TopologyReason::kFewestHops:
       return "fewer hops than a ring for the same bytes";
   }

@@ -13,6 +13,7 @@ namespace shoal::outer_opt {
 struct LinkedMember {
   bool reachable = true;   // others can dial it
   double bytes_per_s = 0;  // the slower direction of its line; 0: not known
+  bool reducer = false;    // it only averages for the others
 };
 
 enum class TopologyReason {
@@ -22,6 +23,7 @@ enum class TopologyReason {
   kUnreachable,  // a member that cannot be dialled breaks a ring, and only lacks a part otherwise
   kManyStreams,  // a butterfly would have more than kStreamsMax streams at every member
   kRequantised,  // so it would, but a ring rounds to four bits at every hop
+  kNoReducers,   // the job names param_server, and no reducer is there: a butterfly without them
   kFewestHops,   // the bytes are the same, a ring takes n-1 hops where a butterfly takes one
 };
 
@@ -37,15 +39,21 @@ inline constexpr std::size_t kStreamsMax = 64;
 // Never kAuto.
 TopologyChoice choose_topology(const SyncSpec& sync, const std::vector<LinkedMember>& members);
 
-// For assign_parts(): the shares of a butterfly that take the least time. A member with the share w
-// of n sends and receives 1 + (n-2) w vectors, so with lines b the longest of (1 + (n-2) w_i) / b_i
-// is to be least; water filling gives
+// For assign_parts(): the shares that take the least time, of a butterfly and with reducers. Of n
+// members that train, one with the share w sends and receives 1 + (n-2) w vectors, a reducer n w;
+// so with lines b the longest of (1 + (n-2) w_i) / b_i and n w_j / b_j is to be least. Water
+// filling gives
 //
-//   w_i = max(0, (x b_i - 1) / (n-2))    with  x = (n - 2 + m) / (sum of b over the m with a part)
+//   w_i = max(0, (x b_i - 1) / (n-2)),  w_j = x b_j / n
+//   with  x = (n - 2 + m) / (sum of b over the m with a part + (n-2)/n * sum of b over reducers)
+//
+// With equal lines that is BytePS (Jiang et al. 2020, section 4.1): members that train keep a part
+// while there are fewer reducers than them. Nobody is faster than his own vector takes, which two
+// members need in any case: their reducers get what they carry meanwhile. One alone owns all.
 //
 // Members that cannot be dialled get nothing. An unknown line counts as the median of the known
-// ones; none known, and two members, for whom every split costs the same, give equal shares. If
-// nobody can be dialled, all get the same, and the attempt finds out.
+// ones; none known, and two members without reducers, for whom every split costs the same, give
+// equal shares. If nobody can be dialled, all that train get the same, and the attempt finds out.
 std::vector<double> part_shares(const std::vector<LinkedMember>& members);
 
 // The time of a butterfly with these shares, in units of one vector at one byte per second.

@@ -52,6 +52,96 @@ TEST(PartShares, NoOtherSplitIsFaster) {
   }
 }
 
+std::vector<LinkedMember> with_reducers(const std::vector<double>& train,
+                                        const std::vector<double>& reduce) {
+  std::vector<LinkedMember> members = lines(train);
+  for (const double line : reduce) members.push_back({true, line, true});
+  return members;
+}
+
+// The longest of the members, in vectors at one byte per second.
+double time_with_reducers(const std::vector<LinkedMember>& members,
+                          const std::vector<double>& shares) {
+  const auto n = static_cast<double>(
+      std::count_if(members.begin(), members.end(), [](const auto& m) { return !m.reducer; }));
+  double longest = 0;
+  for (std::size_t i = 0; i < members.size(); ++i) {
+    const double moved = members[i].reducer ? n * shares[i] : 1 + (n - 2) * shares[i];
+    longest = std::max(longest, moved / members[i].bytes_per_s);
+  }
+  return longest;
+}
+
+// BytePS (Jiang et al. 2020, section 4.1): n machines that train and k that only sum, all lines
+// alike.
+TEST(PartShares, WithEqualLinesTheyAreThoseOfBytePs) {
+  for (int n = 2; n <= 9; ++n) {
+    for (int k = 1; k <= n; ++k) {
+      const auto members = with_reducers(std::vector<double>(static_cast<std::size_t>(n), 1.0),
+                                         std::vector<double>(static_cast<std::size_t>(k), 1.0));
+      const auto shares = part_shares(members);
+      const double below = n * n + k * n - 2 * k;
+      EXPECT_NEAR(shares.front(), (n - k) / below, 1e-12) << n << " and " << k;
+      EXPECT_NEAR(shares.back(), 2 * (n - 1) / below, 1e-12) << n << " and " << k;
+      EXPECT_NEAR(time_with_reducers(members, shares), std::max(1.0, 2.0 * n * (n - 1) / below),
+                  1e-12);
+    }
+  }
+}
+
+TEST(PartShares, NoOtherSplitWithReducersIsFaster) {
+  Prng prng(11);
+  for (int trial = 0; trial < 200; ++trial) {
+    std::vector<double> train(static_cast<std::size_t>(prng.range(2, 5)));
+    std::vector<double> reduce(static_cast<std::size_t>(prng.range(1, 3)));
+    for (double& b : train) b = std::exp(2 * prng.normal());
+    for (double& b : reduce) b = std::exp(2 * prng.normal());
+    const auto members = with_reducers(train, reduce);
+    const std::vector<double> best = part_shares(members);
+    EXPECT_NEAR(std::accumulate(best.begin(), best.end(), 0.0), 1, 1e-9);
+    const double time = time_with_reducers(members, best);
+    for (int other = 0; other < 300; ++other) {
+      std::vector<double> shares;
+      for (const double share : best) {
+        shares.push_back(other % 2 == 0 ? std::max(0.0, share + 0.05 * prng.normal())
+                                        : std::pow(prng.unit(), 4));
+      }
+      const double sum = std::accumulate(shares.begin(), shares.end(), 0.0);
+      if (sum <= 0) continue;
+      for (double& share : shares) share /= sum;
+      EXPECT_GE(time_with_reducers(members, shares), time * (1 - 1e-9));
+    }
+  }
+}
+
+TEST(PartShares, ReducersThatCarryItAllLeaveNothingToTheOthers) {
+  const auto shares = part_shares(with_reducers({1, 1, 1}, {10, 20}));
+  EXPECT_EQ(shares[0], 0);
+  EXPECT_NEAR(shares[3], 1.0 / 3, 1e-12);
+  EXPECT_NEAR(shares[4], 2.0 / 3, 1e-12);
+}
+
+TEST(PartShares, OneThatTrainsAloneNeedsNoReducer) {
+  EXPECT_EQ(part_shares(with_reducers({1}, {10})), (std::vector<double>{1, 0}));
+}
+
+TEST(PartShares, ReducersThatCannotBeDialledOwnNothing) {
+  auto members = with_reducers({1, 1}, {1, 1});
+  members[3].reachable = false;
+  EXPECT_EQ(part_shares(members), (std::vector<double>{0.25, 0.25, 0.5, 0}));
+  members[2].reachable = false;
+  EXPECT_EQ(part_shares(members), (std::vector<double>{1, 1, 0, 0}));
+}
+
+TEST(Choose, AParamServerWithoutReducersIsAButterfly) {
+  SyncSpec sync;
+  sync.topology = Topology::kParamServer;
+  EXPECT_EQ(choose_topology(sync, with_reducers({1, 1}, {1})),
+            (TopologyChoice{Topology::kParamServer, TopologyReason::kAsked}));
+  EXPECT_EQ(choose_topology(sync, lines({1, 1})),
+            (TopologyChoice{Topology::kButterfly, TopologyReason::kNoReducers}));
+}
+
 TEST(PartShares, WhoCannotBeDialledOwnsNothing) {
   std::vector<LinkedMember> members = lines({4, 4, 4, 4});
   members[1].reachable = false;

@@ -6,6 +6,8 @@ const char* to_string(DeviceKind kind) {
   switch (kind) {
     case DeviceKind::kCpu:
       return "cpu";
+    case DeviceKind::kReducer:
+      return "reducer";
     case DeviceKind::kCuda:
       return "cuda";
   }

@@ -26,7 +26,8 @@ namespace shoal {
 inline constexpr std::int32_t kProtocolVersion = 1;
 inline constexpr std::int32_t kProtocolVersionMin = 1;
 
-enum class DeviceKind { kCpu, kCuda };
+// kReducer computes nothing: the processor and the line of a host that takes part in reduces only.
+enum class DeviceKind { kCpu, kCuda, kReducer };
 const char* to_string(DeviceKind kind);
 
 struct Device {
