@@ -2,12 +2,13 @@
 // 100,000 points in each series, answered by e2e/fixture.mjs, thinned as the coordinator does it; the charts also with
 // all of them, as of a server that does not. Measures when each page shows its data, and how long
 // the main thread is busy at a time while somebody scrolls, points, types and chooses. CPU time of the thread,
-// so that what else the machine does is not counted. STRICT=0 reports without failing.
+// so that what else the machine does is not counted. STRICT=0 reports without failing. `node e2e/load.mjs agents events` measures those only.
 import { chromium } from 'playwright-core';
 import { startFixture } from './fixture.mjs';
 
-const kRenderMs = 1000, kFrameMs = 16;
+const kRenderMs = 1000, kFrameMs = 16, kTries = 3;
 const strict = process.env.STRICT !== '0';
+const only = process.argv.slice(2); // pages to measure; without any, all
 let failures = 0;
 
 function report(what, value, limit, more = '') {
@@ -16,9 +17,9 @@ function report(what, value, limit, more = '') {
   console.log(`${good ? 'ok    ' : 'FAILED'} ${what}: ${value.toFixed(1)} ms of ${limit}${more}`);
 }
 
-// Remembers when the first element that fits `selector` was there.
-async function firstRender(browser, url, selector, width = 1280) {
-  const context = await browser.newContext({ viewport: { width, height: 900 } });
+// Opens the page and remembers when the first element that fits `selector` was there.
+async function opened(browser, url, selector) {
+  const context = await browser.newContext({ viewport: { width: 1280, height: 900 } });
   const page = await context.newPage();
   await page.addInitScript((wanted) => {
     const look = () => {
@@ -29,6 +30,17 @@ async function firstRender(browser, url, selector, width = 1280) {
   await page.goto(url);
   await page.waitForFunction(() => globalThis.shownAt !== undefined, null, { timeout: 20_000 });
   return { page, shownAt: await page.evaluate(() => globalThis.shownAt) };
+}
+
+// The best of three, each in an empty browser context: what else the machine does can only make it later.
+async function firstRender(browser, url, selector) {
+  let best = Infinity;
+  for (let i = 0; ; ++i) {
+    const { page, shownAt } = await opened(browser, url, selector);
+    best = Math.min(best, shownAt);
+    if (i === kTries - 1) return { page, shownAt: best };
+    await page.context().close();
+  }
 }
 
 // CPU milliseconds of each task of the page's main thread during `act`.
@@ -72,10 +84,12 @@ const kPages = [
   ['jobs', '/jobs', 'tbody tr', null],
   ['run', '/jobs/job_1', '.u-over', (page) => point(page, '.u-over')],
   ['topology', '/jobs/job_1/topology', '.cell', (page) => async () => {
-    for (let i = 1; i <= 40; ++i) {
-      await page.locator(`#cell-rep_${i}`).hover();
+    const middles = await page.$$eval('.cell', (cells) => cells.slice(0, 40).map((one) => one.getBoundingClientRect()).map((box) => [box.x + 20, box.y + 20]));
+    for (const [x, y] of middles) {
+      await page.mouse.move(x, y);
       await page.waitForTimeout(20);
     }
+    await page.locator('.cell').first().focus();
     for (const key of ['ArrowRight', 'ArrowDown', 'ArrowLeft', 'ArrowUp']) await page.keyboard.press(key);
   }],
   ['rounds', '/jobs/job_1/rounds', '.gantt .piece', (page) => scroll(page)],
@@ -94,6 +108,8 @@ const kPages = [
   ['network', '/network', '.matrix rect', null],
 ];
 
+const wanted = ([name]) => only.length === 0 || only.includes(name);
+
 // With every point: the first sight takes as long as reading them does, but pointing must stay quick.
 const kUnthinned = ['run', 'compare'];
 
@@ -101,14 +117,14 @@ const fixture = await startFixture();
 const unthinned = await startFixture({ raw: true });
 const browser = await chromium.launch({ executablePath: process.env.CHROMIUM ?? '/usr/bin/chromium', args: ['--no-sandbox'] });
 try {
-  for (const [name, path, selector, act] of kPages) {
+  for (const [name, path, selector, act] of kPages.filter(wanted)) {
     const { page, shownAt } = await firstRender(browser, fixture.url + path, selector);
     report(`${name}: first render`, shownAt, kRenderMs);
     if (act) await frames(browser, page, `${name}: main thread, all but one in a thousand tasks`, act(page));
     await page.context().close();
   }
-  for (const [name, path, selector, act] of kPages.filter(([one]) => kUnthinned.includes(one))) {
-    const { page } = await firstRender(browser, unthinned.url + path, selector);
+  for (const [name, path, selector, act] of kPages.filter((one) => kUnthinned.includes(one[0]) && wanted(one))) {
+    const { page } = await opened(browser, unthinned.url + path, selector);
     await frames(browser, page, `${name}, 100,000 points sent: main thread`, act(page));
     await page.context().close();
   }

@@ -7,11 +7,21 @@ export function finite(value: number | null | undefined): value is number {
   return typeof value === 'number' && Number.isFinite(value);
 }
 
+const formats = new Map<number, Intl.NumberFormat>(); // one is dear to make and cheap to use
+function format(digits: number): Intl.NumberFormat {
+  let found = formats.get(digits);
+  if (found === undefined) {
+    found = new Intl.NumberFormat('en', { minimumFractionDigits: digits, maximumFractionDigits: digits });
+    formats.set(digits, found);
+  }
+  return found;
+}
+
 export function number(value: number | null | undefined, digits = 0): string {
   if (value === null || value === undefined) return kNone;
   if (Number.isNaN(value)) return 'NaN';
   if (!Number.isFinite(value)) return value > 0 ? '∞' : '−∞';
-  return value.toLocaleString('en', { minimumFractionDigits: digits, maximumFractionDigits: digits });
+  return format(digits).format(value);
 }
 
 export function loss(value: number | null | undefined): string {
@@ -84,10 +94,12 @@ export function ago(at: string | null | undefined, nowMs: number): string {
   return `${duration(Math.floor(seconds))} ago`;
 }
 
+const kLocal = new Intl.DateTimeFormat(undefined, { dateStyle: 'short', timeStyle: 'medium' });
+
 export function absolute(at: string | null | undefined): string {
   const then = millis(at);
   if (then === null) return '';
-  return `${new Date(then).toLocaleString()} (${new Date(then).toISOString()})`;
+  return `${kLocal.format(then)} (${new Date(then).toISOString()})`;
 }
 
 export function words(identifier: string): string {

@@ -1,6 +1,6 @@
 // The small pieces that every page is made of: states, times, cards, tiles, tables, spark-lines, downloads.
 import { Component, type ComponentChildren, type JSX } from 'preact';
-import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
+import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { Link } from 'wouter-preact';
 import type { Agent } from './api';
 import { absolute, ago, number, words } from './format';
@@ -210,56 +210,92 @@ const kStepPx = 4 * kRowPx; // scrolled before other rows are made
 
 const kLooked = 200; // rows, evenly spread, among which the widest are sought
 
-// The row with the longest text of each column, laid out but never seen, keeps the columns where they are while
-// the rows change.
-function useWidest<T>(columns: Column<T>[], rows: T[]): (T | undefined)[] {
-  return useMemo(
-    () =>
-      columns.map((column) => {
-        let widest: T | undefined = rows[0], most = -1;
-        for (let i = 0; i < rows.length; i += Math.ceil(rows.length / kLooked)) {
-          const row = rows[i]!;
-          const length = column.value ? String(column.value(row) ?? '').length : 0;
-          if (length > most) [widest, most] = [row, length];
-        }
-        return widest;
-      }),
-    [rows],
+interface Widest<T> {
+  rows: (T | undefined)[]; // the row with the longest text of each column
+  key: string; // those lengths: as long as they stay, so do the columns
+}
+
+function useWidest<T>(columns: Column<T>[], rows: T[]): Widest<T> {
+  return useMemo(() => {
+    const lengths = columns.map(() => -1);
+    const found = columns.map((column, c) => {
+      let widest: T | undefined = rows[0];
+      for (let i = 0; i < rows.length; i += Math.ceil(rows.length / kLooked)) {
+        const length = cellText(column, rows[i]!).length;
+        if (length > lengths[c]!) [widest, lengths[c]] = [rows[i], length];
+      }
+      return widest;
+    });
+    return { rows: found, key: `${columns.map((column) => column.name).join()} ${lengths.join()}` };
+  }, [columns, rows]);
+}
+
+// What a cell says, as far as that is known without drawing it.
+function cellText<T>(column: Column<T>, row: T): string {
+  const shown = column.show(row);
+  return typeof shown === 'string' || typeof shown === 'number' ? String(shown) : String(column.value?.(row) ?? '');
+}
+
+// How wide the columns of a table are. Measured once with the widest row laid out (null until then) and again when
+// the texts or the place change: with known widths the browser need not look at each cell while it is scrolled.
+function useWidths(table: { current: HTMLTableElement | null }, key: string): number[] | null {
+  const [known, know] = useState<{ key: string; px: number[] } | null>(null);
+  const px = known !== null && known.key === key ? known.px : null;
+  useLayoutEffect(() => {
+    if (px !== null || table.current === null) return;
+    know({ key, px: [...table.current.querySelectorAll('th')].map((cell) => cell.getBoundingClientRect().width) });
+  });
+  return px;
+}
+
+function useSize(box: { current: HTMLElement | null }): [number, number] {
+  const [size, setSize] = useState<[number, number]>([0, 700]);
+  useLayoutEffect(() => {
+    const look = () => setSize([box.current?.clientWidth ?? 0, box.current?.clientHeight ?? 700]);
+    const observer = new ResizeObserver(look);
+    observer.observe(box.current!);
+    return () => observer.disconnect();
+  }, []);
+  return size;
+}
+
+function WidestRow<T>({ columns, widest }: { columns: Column<T>[]; widest: Widest<T> }) {
+  return (
+    <tr class="widest" aria-hidden="true">
+      {columns.map((column, i) => (
+        <td key={column.name} class={cellClass(column)}>
+          {widest.rows[i] !== undefined && column.show(widest.rows[i])}
+        </td>
+      ))}
+    </tr>
   );
 }
 
 function LongTable<T>(props: TableProps<T>) {
   const { columns, rows } = props;
   const [top, setTop] = useState(0);
-  const [height, setHeight] = useState(700);
-  const box = useRef<HTMLDivElement>(null);
+  const box = useRef<HTMLDivElement>(null), table = useRef<HTMLTableElement>(null);
+  const [width, height] = useSize(box);
   const widest = useWidest(columns, rows);
-  useEffect(() => {
-    const observer = new ResizeObserver(() => setHeight(box.current?.clientHeight ?? 700));
-    observer.observe(box.current!);
-    return () => observer.disconnect();
-  }, []);
-  const last = Math.min(rows.length, Math.ceil((top + kStepPx + height) / kRowPx) + kBeyond);
-  const first = Math.max(0, Math.min(Math.floor(top / kRowPx) - kBeyond, last - 1));
+  const widths = useWidths(table, `${width} ${widest.key}`);
+  const slots = Math.ceil((height + kStepPx) / kRowPx) + 2 * kBeyond;
+  const first = Math.max(0, Math.min(Math.floor(top / kRowPx) - kBeyond, rows.length - slots));
+  const last = Math.min(rows.length, first + slots);
   const spacer = (count: number) => (count > 0 ? <tr aria-hidden="true" style={{ height: `${count * kRowPx}px` }} /> : null);
   return (
     <>
       <div class="scroll long" ref={box} tabIndex={0} role="region" aria-label={props.caption}
         onScroll={(event) => setTop(Math.floor(event.currentTarget.scrollTop / kStepPx) * kStepPx)}>
-        <table aria-rowcount={rows.length + 1}>
+        <table ref={table} class={widths === null ? '' : 'measured'} aria-rowcount={rows.length + 1}>
           <caption class="unseen">{props.caption}</caption>
+          {widths !== null && <colgroup>{widths.map((px, i) => <col key={i} style={{ width: `${px}px` }} />)}</colgroup>}
           <Head columns={columns} />
           <tbody>
-            <tr class="widest" aria-hidden="true">
-              {columns.map((column, i) => (
-                <td key={column.name} class={cellClass(column)}>
-                  {widest[i] !== undefined && column.show(widest[i])}
-                </td>
-              ))}
-            </tr>
+            {widths === null && <WidestRow columns={columns} widest={widest} />}
             {spacer(first)}
             {rows.slice(first, last).map((row, i) => (
-              <tr key={props.rowKey(row)} aria-rowindex={first + i + 2}>
+              // Whoever scrolls out lends his place to who comes in.
+              <tr key={(first + i) % slots} aria-rowindex={first + i + 2}>
                 <Cells row={row} columns={columns} />
               </tr>
             ))}

@@ -5,7 +5,7 @@ import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { Link } from 'wouter-preact';
 import type { Agent, StageView, Topology, TopologyLink, TopologyReplica } from '../api';
 import { bytes, duration, kNone, number, percent, plural, short, words } from '../format';
-import { Bar, Card, Glyph, JobLinks, Missing, State, Table, useWatch, type Column } from '../parts';
+import { Bar, Card, Glyph, JobLinks, Missing, State, Table, memo, useNames, useWatch, type Column } from '../parts';
 import { agentName, replicaTone, type Tone } from '../reduce';
 import * as sources from '../sources';
 import { staleSince } from '../live';
@@ -51,9 +51,39 @@ function Heads({ layout, topology, needed }: { layout: Layout; topology: Topolog
   );
 }
 
+// All links, and over them those of the replica that is looked at: pointing draws a few anew, not all.
+const Wires = memo(function Wires({ layout }: { layout: Layout }) {
+  return (
+    <svg class="wires" width={layout.width} height={layout.height} aria-hidden="true">
+      {layout.wires.map(({ link, path, px }) => (
+        <path key={`${link.from}-${link.to}`} d={path} stroke-width={px} />
+      ))}
+    </svg>
+  );
+});
+
+const NearWires = memo(function NearWires({ layout, chosen }: { layout: Layout; chosen: string | null }) {
+  return (
+    <svg class="wires near" width={layout.width} height={layout.height} aria-hidden="true">
+      {layout.wires.map(({ link, path, px }) =>
+        link.from === chosen || link.to === chosen ? <path key={`${link.from}-${link.to}`} d={path} stroke-width={px} /> : null,
+      )}
+    </svg>
+  );
+});
+
 const kStale = (tone: Tone): Tone => (staleSince.value !== null && (tone === 'good' || tone === 'busy') ? 'off' : tone);
 
-function CellButton(props: { cell: Cell; px: number; name: string; first: boolean; chosen: boolean; choose: (id: string) => void }) {
+interface CellProps {
+  cell: Cell;
+  px: number;
+  name: string;
+  first: boolean;
+  chosen: boolean;
+  choose: (id: string) => void;
+}
+
+const CellButton = memo(function CellButton(props: CellProps) {
   const { replica, x, y } = props.cell;
   const tone = kStale(cellTone(replica));
   return (
@@ -65,9 +95,17 @@ function CellButton(props: { cell: Cell; px: number; name: string; first: boolea
       {replica.busy !== null && <Bar share={replica.busy} tone={tone} label={`busy ${percent(replica.busy)}`} />}
     </button>
   );
+});
+
+interface GraphProps {
+  topology: Topology;
+  agents: Agent[];
+  needed: number;
+  chosen: string | null;
+  choose: (id: string) => void;
 }
 
-function Graph(props: { topology: Topology; agents: Agent[]; needed: number; chosen: string | null; choose: (id: string) => void }) {
+function Graph(props: GraphProps) {
   const { topology, chosen, choose } = props;
   const place = useRef<HTMLDivElement>(null);
   const [available, measure] = useState(1000);
@@ -86,11 +124,8 @@ function Graph(props: { topology: Topology; agents: Agent[]; needed: number; cho
   return (
     <div class="scroll topology" ref={place} role="group" aria-label="Stages and replicas; arrow keys lead from one to the next" onKeyDown={onKey}>
       <div class={chosen === null ? 'graph' : 'graph focused'} style={{ width: `${layout.width}px`, height: `${layout.height}px` }}>
-        <svg class="wires" width={layout.width} height={layout.height} aria-hidden="true">
-          {layout.wires.map(({ link, path, px }) => (
-            <path key={`${link.from}-${link.to}`} d={path} stroke-width={px} class={link.from === chosen || link.to === chosen ? 'near' : ''} />
-          ))}
-        </svg>
+        <Wires layout={layout} />
+        <NearWires layout={layout} chosen={chosen} />
         <Heads layout={layout} topology={topology} needed={props.needed} />
         {layout.cells.map((cell, i) => (
           <CellButton key={`${cell.replica.agent}/${cell.replica.device}`} cell={cell} px={layout.cellPx} name={nameOf(cell.replica, props.agents)}
@@ -155,13 +190,41 @@ const kLinkColumns: Column<TopologyLink>[] = [
   { name: 'Round trip', numeric: true, show: (one) => duration(one.round_trip_s), value: (one) => one.round_trip_s },
 ];
 
+// What is pointed at is known here only: the tables below need not be drawn anew for it.
+function Explored({ topology, agents, needed }: { topology: Topology; agents: Agent[]; needed: number }) {
+  const [chosen, choose] = useState<string | null>(null);
+  return (
+    <>
+      <Graph topology={topology} agents={agents} needed={needed} chosen={chosen} choose={choose} />
+      <div class="detail" aria-live="polite">
+        <Detail one={topology.replicas.find((one) => one.id === chosen)} topology={topology} agents={agents} />
+      </div>
+    </>
+  );
+}
+
+const Tables = memo(function Tables({ topology, agents }: { topology: Topology; agents: Agent[] }) {
+  const columns = useMemo(() => replicaColumns(agents), [agents]);
+  const byStage = useMemo(() => [...topology.replicas].sort((a, b) => a.stage - b.stage), [topology]);
+  return (
+    <div class="columns">
+      <Card title="Replicas">
+        <Table caption="Replicas by stage" columns={columns} rows={byStage} rowKey={(one) => one.id} file="topology-replicas" />
+      </Card>
+      <Card title="Links">
+        <Table caption="Links" columns={kLinkColumns} rows={topology.links} rowKey={(one) => `${one.from}-${one.to}`} file="topology-links"
+          empty={topology.stages.length > 1 ? 'No traffic has been reported yet.' : 'A job of one stage has no links: its replicas meet only to average.'} />
+      </Card>
+    </div>
+  );
+});
+
 export function TopologyPage({ id }: { id: string }) {
   const job = useWatch(sources.job(id), [id]);
   const found = useWatch(sources.topology(id), [id]);
   const agents = useWatch(sources.agents(true), []);
-  const [chosen, choose] = useState<string | null>(null);
   const topology = found.value, needed = job.value?.spec.swarm.min_replicas;
-  const known = agents.value ?? [];
+  const named = useNames(agents.value);
   return (
     <>
       <h1 class="breaks">{job.value?.name ?? id}: topology</h1>
@@ -172,20 +235,9 @@ export function TopologyPage({ id }: { id: string }) {
         <>
           <Card title={`${plural(topology.stages.length, 'stage')}, ${plural(topology.replicas.length, 'replica')}`}>
             {topology.replicas.length === 0 && <p class="empty">No replica at this moment.</p>}
-            <Graph topology={topology} agents={known} needed={needed} chosen={chosen} choose={choose} />
-            <div class="detail" aria-live="polite">
-              <Detail one={topology.replicas.find((one) => one.id === chosen)} topology={topology} agents={known} />
-            </div>
+            <Explored topology={topology} agents={named} needed={needed} />
           </Card>
-          <div class="columns">
-            <Card title="Replicas">
-              <Table caption="Replicas by stage" columns={replicaColumns(known)} rows={[...topology.replicas].sort((a, b) => a.stage - b.stage)} rowKey={(one) => one.id} file="topology-replicas" />
-            </Card>
-            <Card title="Links">
-              <Table caption="Links" columns={kLinkColumns} rows={topology.links} rowKey={(one) => `${one.from}-${one.to}`} file="topology-links"
-                empty={topology.stages.length > 1 ? 'No traffic has been reported yet.' : 'A job of one stage has no links: its replicas meet only to average.'} />
-            </Card>
-          </div>
+          <Tables topology={topology} agents={named} />
         </>
       )}
     </>
