@@ -47,6 +47,7 @@ struct PlacedReplica {
   std::int32_t device = 0;
   double availability = 1;
   Duration expected_life = seconds(1800);
+  std::string domain;  // see FreeDevice
 };
 
 struct PlacementInput {

@@ -175,7 +175,7 @@ void fail_replica(Turn& turn, ReplicaId id, ReplicaFailure failure, const std::s
   if (failure == ReplicaFailure::kOutOfMemory) on_out_of_memory(turn, ended);
   if (counts_against_job(failure)) ++turn.job(ended.job).failures_in_row;
   turn.drop_replica(id);
-  leave_round(turn, ended);
+  leave_round(turn, ended, ContributionState::kLost);
   leave_checkpoints(turn, ended);
   refresh_agent(turn, ended.agent);
 }
