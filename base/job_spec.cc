@@ -9,6 +9,8 @@
 #include <cmath>
 #include <string_view>
 
+#include "base/training_vectors.h"
+
 namespace shoal {
 namespace {
 
@@ -29,8 +31,6 @@ constexpr std::int64_t kUint16Vocab = 65'536;
 constexpr std::size_t kMaxNameLength = 63;  // RFC 1035 label
 constexpr std::size_t kMaxPathLength = 4096;
 constexpr std::int64_t kFloatBytes = 4;
-// Weights, gradients, two Adam moments, anchor, outer momentum, pseudo-gradient, average.
-constexpr std::int64_t kVectorsPerReplica = 8;
 
 std::string text_of(std::int64_t value) { return std::to_string(value); }
 
@@ -443,7 +443,8 @@ std::int64_t parameter_count(const ModelSpec& model) {
 
 Bytes training_memory(const JobSpec& spec) {
   const JobSpec full = with_derived_fields(spec);
-  const double state = static_cast<double>(parameter_count(full.model)) * kVectorsPerReplica;
+  const double state = static_cast<double>(parameter_count(full.model)) *
+                       static_cast<double>(training_vectors(full.sync));
   const double bytes = (state + activation_values(full.model, full.train.microbatch)) * kFloatBytes;
   constexpr double kMost = 9.0e18;
   return Bytes(static_cast<std::int64_t>(std::min(bytes, kMost)));

@@ -275,6 +275,17 @@ TEST(JobSpec, TrainingMemoryHasSevenVectorsAndActivations) {
   EXPECT_GT(training_memory(spec).count(), 0);  // saturates instead of overflowing
 }
 
+TEST(JobSpec, TrainingMemoryCountsTheResidualAndKeptContributions) {
+  JobSpec spec = good();
+  const auto plain = training_memory(spec).count();
+  const auto vector = parameter_count(spec.model) * 4;
+  spec.sync.aggregator = Aggregator::kTrimmedMean;
+  EXPECT_EQ(training_memory(spec).count() - plain, vector);
+  spec.sync.aggregator = Aggregator::kMean;
+  spec.sync.codec = CodecKind::kSparse2;
+  EXPECT_EQ(training_memory(spec).count() - plain, vector);
+}
+
 TEST(JobSpec, TheLastRoundMayBeShorter) {
   JobSpec spec = good();
   EXPECT_EQ(round_count(spec), 20);

@@ -282,7 +282,7 @@ bool evaluation_complete(const RoundRecord& round, const State& state) {
   return true;
 }
 
-void leave_round(Turn& turn, const ReplicaRecord& ended) {
+void leave_round(Turn& turn, const ReplicaRecord& ended, ContributionState left) {
   const JobRecord& job = turn.state().jobs.at(ended.job);
   const RoundKey key = next_key(job);
   const RoundRecord* round = turn.state().rounds.find(key);
@@ -294,7 +294,7 @@ void leave_round(Turn& turn, const ReplicaRecord& ended) {
       give_back({ledger.next_sequence, ledger.returned}, lease);
     }
     contribution.leases.clear();
-    contribution.state = ContributionState::kLost;
+    contribution.state = left;
   }
   const RoundKey committed{job.id, job.lineage, job.committed_round};
   if (turn.state().rounds.contains(committed)) resend_slices(turn, committed, std::nullopt);

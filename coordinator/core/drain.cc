@@ -69,7 +69,7 @@ bool works(const State& state, AgentId agent) {
 
 void let_go(Turn& turn, const ReplicaRecord replica) {
   release_replica(turn, replica.id, ReleaseReason::kDraining);
-  leave_round(turn, replica);
+  leave_round(turn, replica, ContributionState::kLost);
   leave_checkpoints(turn, replica);
   const bool draining = turn.state().agents.at(replica.agent).state == AgentState::kDraining;
   if (!draining || works(turn.state(), replica.agent)) return;

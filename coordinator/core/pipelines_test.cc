@@ -4,6 +4,7 @@
 #include <set>
 
 #include "coordinator/core/coordinator_rig.h"
+#include "coordinator/core/rounds.h"
 #include "swarm/core/cost_model.h"
 
 namespace shoal::coordinator {
@@ -108,9 +109,16 @@ TEST(Pipelines, ReplicasMoveForBalanceOnceItIsConfirmed) {
   rig.stay_alive(seconds(65));
   rig.commit_round(2);
   EXPECT_EQ(rig.of_stage(1).size(), 3u);
-  EXPECT_EQ(std::count_if(rig.events.begin(), rig.events.end(),
-                          [](const auto& event) { return event.kind == "replica_moved"; }),
-            1);
+  std::vector<ReplicaId> moved;
+  for (const auto& event : rig.events) {
+    if (event.kind != "replica_moved") continue;
+    moved.push_back(event.replica);
+    EXPECT_EQ(event.round, 3) << "the round that it leaves";
+  }
+  ASSERT_EQ(moved.size(), 1u);
+  const auto& left = rig.state().contributions.at({next_key(rig.job(JobId(1))), moved[0]});
+  EXPECT_EQ(left.state, ContributionState::kMoved) << "not lost";
+  EXPECT_TRUE(left.leases.empty());
   EXPECT_EQ(rig.job(JobId(1)).phase, JobPhase::kTraining);
 }
 

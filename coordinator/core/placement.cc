@@ -97,6 +97,13 @@ bool is_full(const swarm::RebalanceView& view, std::int64_t most) {
   return most > 0 && std::all_of(counts.begin(), counts.end(), [&](auto n) { return n >= most; });
 }
 
+// A round by time ends after the step that it is in, and never outlasts the job.
+double round_seconds(const JobSpec& spec, double step_s) {
+  const double by_steps = step_s * static_cast<double>(spec.sync.every.count());
+  if (spec.sync.every_s == 0) return by_steps;
+  return std::min(by_steps, std::max(step_s, static_cast<double>(spec.sync.every_s)));
+}
+
 // Equal replicas that do not wait for each other within a round: the slowest sets its length.
 Forecast forecast_of_one_stage(const PlacementInput& input, const swarm::CostModel& model,
                                const std::vector<FreeDevice>& placed) {
@@ -108,7 +115,7 @@ Forecast forecast_of_one_stage(const PlacementInput& input, const swarm::CostMod
   Forecast forecast;
   forecast.step_s = tokens * model.flops(model.whole()) / slowest;
   forecast.tokens_per_s = static_cast<double>(placed.size()) * tokens / forecast.step_s;
-  forecast.round_s = forecast.step_s * static_cast<double>(input.spec.sync.every.count());
+  forecast.round_s = round_seconds(input.spec, forecast.step_s);
   return forecast;
 }
 
@@ -169,8 +176,10 @@ void share_devices(const PlacementInput& input, swarm::RebalanceView& view,
       FreeDevice* device = best_to_share(devices, stage, decision.memory[s], mean);
       if (device == nullptr) break;
       decision.places.push_back({device->agent, device->device, stage});
-      view.replicas.push_back(
-          {ReplicaId(), stage, speed_beside(*device, mean, device->holds.size()), device->memory});
+      view.replicas.push_back({.stage = stage,
+                               .speed = speed_beside(*device, mean, device->holds.size()),
+                               .memory = device->memory,
+                               .domain = device->domain});
       device->holds.push_back(stage);
       device->memory -= decision.memory[s];
     }
@@ -191,11 +200,15 @@ PlacementDecision fill_cut(const PlacementInput& input, const swarm::CostModel& 
   const double mean = mean_gflops(input);
   std::vector<FreeDevice> placed;
   for (const FreeDevice& device : usable_devices(input)) {
-    const auto join = swarm::joiner_stage(view, device.memory, min_replicas(input.spec), most);
+    const auto join =
+        swarm::joiner_stage(view, {device.memory, device.domain}, min_replicas(input.spec), most);
     if (join.reason == swarm::JoinReason::kNothingFits) continue;
     decision.places.push_back({device.agent, device.device, join.stage});
     placed.push_back(device);
-    view.replicas.push_back({ReplicaId(), join.stage, steady_speed(device, mean), device.memory});
+    view.replicas.push_back({.stage = join.stage,
+                             .speed = steady_speed(device, mean),
+                             .memory = device.memory,
+                             .domain = device.domain});
   }
   const bool pipeline = input.cut.size() > 1;
   if (pipeline && lacking(view, min_replicas(input.spec)) > 0) {
@@ -239,8 +252,7 @@ Forecast forecast_of(const PlacementInput& input, const swarm::StagePlan& plan) 
   const auto tokens =
       static_cast<double>(routers * input.spec.train.batch * input.spec.model.context);
   const double step = tokens / plan.tokens_per_s;
-  return {plan.tokens_per_s, step, step * static_cast<double>(input.spec.sync.every.count()),
-          plan.bubble};
+  return {plan.tokens_per_s, step, round_seconds(input.spec, step), plan.bubble};
 }
 
 PlacementDecision cut_and_place(const PlacementInput& input, const swarm::CostModel& model) {
@@ -298,7 +310,8 @@ void add_replicas(const PlacementInput& input, const std::vector<double>& gflops
                              .stage = replica.stage,
                              .memory = replica.memory,
                              .expected_life = replica.expected_life,
-                             .in_transit = replica.loading});
+                             .in_transit = replica.loading,
+                             .domain = replica.domain});
   }
   swarm::level_shares(speeds, view.stages, placements);
   for (std::size_t i = 0; i < placements.size(); ++i) {

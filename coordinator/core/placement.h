@@ -48,6 +48,7 @@ struct PlacedReplica {
   double availability = 1;
   Duration expected_life = seconds(1800);
   Duration service;  // forward and backward of one microbatch, as it reports; zero: not yet
+  std::string domain;  // see FreeDevice
 };
 
 struct PlacementInput {

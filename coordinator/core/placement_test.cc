@@ -93,6 +93,13 @@ TEST(OneStage, TheSlowestSetsTheStep) {
   EXPECT_DOUBLE_EQ(forecast.step_s, tokens * model.flops(model.whole()) / 10e9);
   EXPECT_DOUBLE_EQ(forecast.tokens_per_s, 2 * tokens / forecast.step_s);
   EXPECT_DOUBLE_EQ(forecast.round_s, 50 * forecast.step_s);
+  auto timed = input;
+  timed.spec.sync.every_s = 600;
+  timed.spec = with_derived_fields(timed.spec);
+  timed.spec.train.steps = timed.spec.sync.every = Steps(1'000'000'000);
+  EXPECT_DOUBLE_EQ(decide_placement(timed).forecast.round_s, 600);
+  timed.spec.train.steps = timed.spec.sync.every = Steps(2);
+  EXPECT_DOUBLE_EQ(decide_placement(timed).forecast.round_s, 2 * forecast.step_s);
   auto unmeasured = input;
   for (auto& each : unmeasured.free) each.gflops = 0;
   EXPECT_EQ(decide_placement(unmeasured).forecast.tokens_per_s, 0);
@@ -140,6 +147,11 @@ TEST(Pipeline, IsCutAndEveryDeviceIsUsed) {
   EXPECT_EQ(decision.memory.size(), 2u);
   EXPECT_GT(decision.forecast.tokens_per_s, 0);
   EXPECT_NEAR(decision.forecast.bubble, 0.2, 1e-12);  // 1 of 4 + 1 slots
+  EXPECT_DOUBLE_EQ(decision.forecast.round_s, 50 * decision.forecast.step_s);
+  auto timed = pipeline(2, 4);
+  timed.spec.sync.every_s = 600;
+  timed.spec.train.steps = timed.spec.sync.every = Steps(1'000'000'000);
+  EXPECT_DOUBLE_EQ(decide_placement(timed).forecast.round_s, 600);
 }
 
 TEST(Pipeline, UnequalDevicesLevelTheStages) {
@@ -273,6 +285,17 @@ TEST(LaterDevices, GoWhereMinReplicasLacksThenToTheWeakest) {
   input.spec.swarm.min_replicas = 2;
   EXPECT_EQ(decide_placement(input).places, (std::vector<Place>{{AgentId(1), 0, 0}}));
   EXPECT_EQ(decide_placement(input).missing, 0);
+}
+
+TEST(LaterDevices, GoWhereTheirDomainIsNotYet) {
+  auto input = running({2, 2}, 1);
+  input.cut = {{0, 3}, {3, 6}};
+  input.live[0].domain = input.free[0].domain = "north";
+  const auto capacity = swarm::stage_capacity(rebalance_view(input));
+  input.live[3].gflops *= capacity[0] / capacity[1] * 2 - 1;  // equal stages
+  EXPECT_EQ(decide_placement(input).places, (std::vector<Place>{{AgentId(1), 0, 1}}));
+  std::swap(input.live[0].domain, input.live[2].domain);
+  EXPECT_EQ(decide_placement(input).places, (std::vector<Place>{{AgentId(1), 0, 0}}));
 }
 
 TEST(LaterDevices, StayFreeWhenEveryStageIsFull) {

@@ -61,6 +61,7 @@ PlacedReplica placed_replica(const Turn& turn, const ReplicaRecord& replica) {
   PlacedReplica placed{.id = replica.id, .stage = replica.stage};
   placed.agent = replica.agent;
   placed.device = replica.device;
+  placed.domain = domain_of(agent);
   placed.loading = replica.held_round < 0;
   placed.leaving = is_leaving(state, replica);
   placed.availability = availability_of(turn, agent);
@@ -97,11 +98,12 @@ PlacementDecision on_every_device(const Turn& turn, const JobSpec& spec) {
 
 void let_go(Turn& turn, ReplicaId id, const std::string& what) {
   const ReplicaRecord ended = turn.state().replicas.at(id);
+  const RoundNumber round = next_key(turn.state().jobs.at(ended.job)).round;
   turn.event(Severity::kInfo, event_kind::kReplicaMoved,
-             {.job = ended.job, .agent = ended.agent, .replica = ended.id},
+             {.job = ended.job, .agent = ended.agent, .replica = ended.id, .round = round},
              to_string(ended.id) + what);
   release_replica(turn, ended.id, ReleaseReason::kReplaced);
-  leave_round(turn, ended);
+  leave_round(turn, ended, ContributionState::kMoved);
   leave_checkpoints(turn, ended);
 }
 

@@ -164,6 +164,8 @@ const char* to_string(ContributionState value) {
       return "rejected";
     case ContributionState::kLost:
       return "lost";
+    case ContributionState::kMoved:
+      return "moved";
   }
   return "unknown";
 }

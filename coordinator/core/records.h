@@ -169,6 +169,7 @@ enum class ContributionState {
   kCommitted,  // its tokens count
   kRejected,   // weight 0: reject_reason says why
   kLost,       // left out of the attempt that committed
+  kMoved,      // let go before the seal: its device serves another stage
 };
 
 struct ContributionRecord {

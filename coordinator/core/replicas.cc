@@ -179,7 +179,7 @@ void fail_replica(Turn& turn, ReplicaId id, ReplicaFailure failure, const std::s
   if (counts_against_job(failure)) ++job.failures_in_row;
   job.balance_at = turn.now();  // what was balanced is not any more
   turn.drop_replica(id);
-  leave_round(turn, ended);
+  leave_round(turn, ended, ContributionState::kLost);
   leave_checkpoints(turn, ended);
   refresh_agent(turn, ended.agent);
 }

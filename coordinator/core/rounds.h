@@ -30,8 +30,9 @@ void on_reduce_failed(Turn& turn, ReplicaId replica, const ReduceFailed& failed)
 void on_applied(Turn& turn, ReplicaId replica, const Applied& applied);
 void on_evaluated(Turn& turn, ReplicaId replica, const Evaluated& evaluated);
 
-// A replica has just left memory; its leases and its share of the evaluation go to others.
-void leave_round(Turn& turn, const ReplicaRecord& ended);
+// A replica has just left memory; its leases and its share of the evaluation go to others. `left`:
+// what its contribution to an open round becomes, kLost or kMoved.
+void leave_round(Turn& turn, const ReplicaRecord& ended, ContributionState left);
 
 // What this serving replica must hear again; false when it can no longer follow.
 bool resend_round(Turn& turn, const ReplicaRecord& replica);

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "base/training_vectors.h"
 #include "outer_opt/core/codec.h"
 #include "swarm/core/stage_session.h"
 
@@ -13,8 +14,7 @@ namespace shoal::swarm {
 namespace {
 
 constexpr double kFloatBytes = 4;
-constexpr std::int64_t kVectorsPerReplica = 8;  // see training_memory()
-constexpr std::int64_t kVectorsOfState = 5;     // weights, two moments, anchor, outer momentum
+constexpr std::int64_t kVectorsOfState = 5;  // weights, two moments, anchor, outer momentum
 constexpr double kMostBytes = 9.0e18;
 
 std::int64_t boundary_bytes_of(ActivationCodec codec, std::int64_t hidden) {
@@ -74,6 +74,7 @@ CostModel::CostModel(const JobSpec& spec, CostOptions options) : options_(option
   const ModelSpec& m = full.model;
   SHOAL_CHECK(m.layers > 0 && m.hidden > 0 && options.microbatches_in_flight > 0);
   hidden_ = m.hidden;
+  vectors_ = training_vectors(full.sync);
   tokens_ = full.train.microbatch * m.context;
   boundary_bytes_ = boundary_bytes_of(options.codec, m.hidden);
   units_.push_back(embedding(m));
@@ -108,7 +109,7 @@ Bytes CostModel::memory(UnitRange range) const {
                            : activations;
   const std::int64_t in_flight = range == whole() ? 1 : options_.microbatches_in_flight;
   const std::int64_t versions = range == whole() ? 1 : options_.weight_versions;
-  const auto vectors = static_cast<double>(kVectorsPerReplica + 2 * (versions - 1));
+  const auto vectors = static_cast<double>(vectors_ + 2 * (versions - 1));
   const double values = static_cast<double>(parameters(range)) * vectors + activations +
                         static_cast<double>(in_flight - 1) * stash;
   return Bytes(static_cast<std::int64_t>(std::min(values * kFloatBytes, kMostBytes)));

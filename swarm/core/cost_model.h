@@ -50,9 +50,9 @@ class CostModel {
 
   // Of this range alone.
   std::int64_t parameters(UnitRange range) const;
-  // Weights, gradients, moments, anchor, outer momentum, pseudo-gradient and average, the
-  // activations of one microbatch, and what further microbatches in flight keep. The whole model on
-  // one replica is no pipeline: one microbatch at a time.
+  // The vectors of base/training_vectors.h, the activations of one microbatch, and what further
+  // microbatches in flight keep. The whole model on one replica is no pipeline: one microbatch at a
+  // time.
   Bytes memory(UnitRange range) const;
   // State that a joiner downloads: weights, two moments, anchor and outer momentum in fp32.
   Bytes state_bytes(UnitRange range) const;
@@ -65,7 +65,7 @@ class CostModel {
   std::vector<double> activation_sum_;
   std::vector<std::int64_t> parameter_sum_;
   CostOptions options_;
-  std::int64_t hidden_ = 0, tokens_ = 0, boundary_bytes_ = 0;
+  std::int64_t hidden_ = 0, tokens_ = 0, boundary_bytes_ = 0, vectors_ = 0;
 };
 
 }  // namespace shoal::swarm

@@ -85,6 +85,19 @@ TEST(CostModel, ASecondWeightVersionCostsWeightsAndGradients) {
   EXPECT_EQ(two.memory(stage) - one.memory(stage), Bytes(2 * 4 * one.parameters(stage)));
 }
 
+TEST(CostModel, AStageKeepsItsPartOfResidualAndContributions) {
+  JobSpec spec = spec_of(ModelFamily::kLlama);
+  const UnitRange stage{1, 3};
+  const CostModel plain(spec, {});
+  const Bytes vector(4 * plain.parameters(stage));
+  spec.sync.codec = CodecKind::kSparse2;
+  EXPECT_EQ(CostModel(spec, {}).memory(stage) - plain.memory(stage), vector);
+  EXPECT_EQ(CostModel(spec, {}).memory(plain.whole()), training_memory(spec));
+  spec.sync.codec = CodecKind::kInt8;
+  spec.sync.aggregator = Aggregator::kCenteredClip;
+  EXPECT_EQ(CostModel(spec, {}).memory(stage) - plain.memory(stage), vector);
+}
+
 TEST(CostModel, TheWholeModelIsNoPipeline) {
   const JobSpec spec = spec_of(ModelFamily::kLlama);
   const CostModel model(

@@ -4,7 +4,9 @@
 #include "swarm/core/rebalance.h"
 
 #include <algorithm>
+#include <limits>
 #include <numeric>
+#include <utility>
 
 #include "base/check.h"
 
@@ -62,6 +64,13 @@ std::int32_t transit_budget(const RebalanceView& view, double share_max) {
   return static_cast<std::int32_t>(most) - static_cast<std::int32_t>(moving);
 }
 
+bool domain_is_in(const RebalanceView& view, const std::string& domain, StageIndex stage) {
+  return !domain.empty() &&
+         std::any_of(view.replicas.begin(), view.replicas.end(), [&](const auto& replica) {
+           return replica.stage == stage && replica.domain == domain;
+         });
+}
+
 double mean_of(const std::vector<double>& values) {
   return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
 }
@@ -76,22 +85,30 @@ std::vector<double> stage_capacity(const RebalanceView& view) {
   return capacity;
 }
 
-JoinDecision joiner_stage(const RebalanceView& view, Bytes memory, std::int32_t min_replicas,
-                          std::int32_t max_replicas) {
+JoinDecision joiner_stage(const RebalanceView& view, const Joiner& joiner,
+                          std::int32_t min_replicas, std::int32_t max_replicas) {
   const std::vector<double> capacity = stage_capacity(view);
   const std::vector<std::int32_t> counts = replica_counts(view);
-  JoinDecision best;
   const auto lacks = [&](StageIndex s) { return std::max(0, min_replicas - counts[s]); };
+  std::vector<StageIndex> open;
   for (StageIndex s = 0; s < static_cast<StageIndex>(view.stages.size()); ++s) {
     const bool full = max_replicas > 0 && counts[s] >= max_replicas;
-    if (full || memory < view.stages[s].memory) continue;
-    const bool better = best.stage < 0 || lacks(s) > lacks(best.stage) ||
-                        (lacks(s) == lacks(best.stage) && capacity[s] < capacity[best.stage]);
-    if (better) best.stage = s;
+    if (!full && joiner.memory >= view.stages[s].memory) open.push_back(s);
   }
-  if (best.stage < 0) return best;
-  best.reason = lacks(best.stage) > 0 ? JoinReason::kBelowMinimum : JoinReason::kWeakestStage;
-  return best;
+  if (open.empty()) return {};
+  const auto weaker = [&](StageIndex a, StageIndex b) {
+    return std::pair(-lacks(a), capacity[a]) < std::pair(-lacks(b), capacity[b]);
+  };
+  const StageIndex weakest = *std::min_element(open.begin(), open.end(), weaker);
+  const double most = lacks(weakest) > 0 ? std::numeric_limits<double>::infinity()
+                                         : kEqualCapacity * capacity[weakest];
+  std::erase_if(open, [&](StageIndex s) {
+    return lacks(s) < lacks(weakest) || capacity[s] > most || domain_is_in(view, joiner.domain, s);
+  });
+  const StageIndex stage =
+      open.empty() ? weakest : *std::min_element(open.begin(), open.end(), weaker);
+  const bool lacking = lacks(stage) > 0;
+  return {lacking ? JoinReason::kBelowMinimum : JoinReason::kWeakestStage, stage};
 }
 
 std::vector<Move> emergency_moves(const RebalanceView& view, std::int32_t min_replicas) {

@@ -1,4 +1,5 @@
-// When an agent changes its stage. A joiner goes where the pipeline is weakest; a stage that falls
+// When an agent changes its stage. A joiner goes where the pipeline is weakest, and among about
+// equal stages to one where nobody of its failure domain is yet; a stage that falls
 // below min_replicas takes the slowest agent that another can spare, at once; and every period the
 // richest stages give to the poorest, with hysteresis, two confirmations (one when the pipeline is
 // badly out of balance), and only when what is won over the agent's expected life pays for what the
@@ -7,6 +8,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "base/ids.h"
@@ -24,6 +26,7 @@ struct RebalanceReplica {
   Duration expected_life = seconds(1800);
   bool in_transit = false;  // moving already: it counts for its new stage and stays
   bool shares = false;      // its device serves other stages, too: it does not move
+  std::string domain;       // failure domain; empty: one of its own
 };
 
 struct RebalanceView {
@@ -67,10 +70,17 @@ struct JoinDecision {
 
 std::vector<double> stage_capacity(const RebalanceView& view);
 
+struct Joiner {
+  Bytes memory;
+  std::string domain;  // empty: one of its own
+};
+
 // A stage below min_replicas first (the one that lacks most), else the smallest capacity; none with
-// max_replicas (0: no limit).
-JoinDecision joiner_stage(const RebalanceView& view, Bytes memory, std::int32_t min_replicas,
-                          std::int32_t max_replicas = 0);
+// max_replicas (0: no limit). Among stages that lack as many, or that have at most kEqualCapacity
+// of the smallest capacity, one without the joiner's domain.
+inline constexpr double kEqualCapacity = 1.05;
+JoinDecision joiner_stage(const RebalanceView& view, const Joiner& joiner,
+                          std::int32_t min_replicas, std::int32_t max_replicas = 0);
 
 // One move per stage below its minimum, from stages that keep theirs; the slowest that fits. With
 // every stage at its minimum or below, nothing: moving the hole helps nobody.

@@ -20,18 +20,40 @@ RebalanceView view_of(const std::vector<int>& replicas) {
 }
 
 TEST(Join, WeakestStageButFirstTheMinimum) {
-  EXPECT_EQ(joiner_stage(view_of({3, 2, 4}), Bytes(4), 1).stage, 1);
+  EXPECT_EQ(joiner_stage(view_of({3, 2, 4}), {Bytes(4), {}}, 1).stage, 1);
   RebalanceView view = view_of({3, 2, 4});
   view.replicas[0].speed = view.replicas[1].speed = view.replicas[2].speed = 0.1;
-  EXPECT_EQ(joiner_stage(view, Bytes(4), 1).stage, 0);
-  EXPECT_EQ(joiner_stage(view, Bytes(4), 3).stage, 1);
-  EXPECT_EQ(joiner_stage(view, Bytes(4), 3).reason, JoinReason::kBelowMinimum);
-  EXPECT_EQ(joiner_stage(view, Bytes(3), 1).reason, JoinReason::kNothingFits);
+  EXPECT_EQ(joiner_stage(view, {Bytes(4), {}}, 1).stage, 0);
+  EXPECT_EQ(joiner_stage(view, {Bytes(4), {}}, 3).stage, 1);
+  EXPECT_EQ(joiner_stage(view, {Bytes(4), {}}, 3).reason, JoinReason::kBelowMinimum);
+  EXPECT_EQ(joiner_stage(view, {Bytes(3), {}}, 1).reason, JoinReason::kNothingFits);
+}
+
+TEST(Join, AmongEqualStagesTheOneWithoutItsDomain) {
+  RebalanceView view = view_of({2, 2, 2});
+  const auto joins = [&](const char* domain, std::int32_t min_replicas) {
+    return joiner_stage(view, {Bytes(4), domain}, min_replicas).stage;
+  };
+  view.replicas[0].domain = view.replicas[4].domain = "north";
+  EXPECT_EQ(joins("north", 1), 1);
+  EXPECT_EQ(joins("south", 1), 0);
+  EXPECT_EQ(joins("", 1), 0);
+  view.replicas[2].domain = "north";
+  EXPECT_EQ(joins("north", 1), 0) << "it is everywhere";
+  view.replicas[0].domain = {};
+  view.replicas[0].speed = 1.05;
+  EXPECT_EQ(joins("north", 1), 0) << "about equal";
+  view.replicas[0].speed = 1.5;
+  EXPECT_EQ(joins("north", 1), 1) << "a weaker stage counts more than a domain";
+  EXPECT_EQ(joins("north", 3), 0) << "all lack one: whoever is slower does not matter";
+  view.replicas[5].stage = 1;
+  EXPECT_EQ(joins("north", 3), 2) << "the one that lacks most";
 }
 
 TEST(Join, AFullStageTakesNobody) {
-  EXPECT_EQ(joiner_stage(view_of({3, 2, 4}), Bytes(4), 1, 2).reason, JoinReason::kNothingFits);
-  EXPECT_EQ(joiner_stage(view_of({2, 2, 1}), Bytes(4), 1, 2).stage, 2);
+  EXPECT_EQ(joiner_stage(view_of({3, 2, 4}), {Bytes(4), {}}, 1, 2).reason,
+            JoinReason::kNothingFits);
+  EXPECT_EQ(joiner_stage(view_of({2, 2, 1}), {Bytes(4), {}}, 1, 2).stage, 2);
 }
 
 TEST(Emergency, TakesTheSlowestThatCanBeSpared) {

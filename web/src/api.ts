@@ -57,7 +57,7 @@ export interface Job {
 
 export type RoundState = 'open' | 'sealed' | 'reducing' | 'voting' | 'committed' | 'aborted';
 export type ContributionState =
-  | 'training' | 'reported' | 'member' | 'voted' | 'committed' | 'rejected' | 'lost';
+  | 'training' | 'reported' | 'member' | 'voted' | 'committed' | 'rejected' | 'lost' | 'moved';
 
 export interface Contribution {
   replica: string;

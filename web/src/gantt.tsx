@@ -6,7 +6,7 @@ import { agentName } from './reduce';
 interface Piece {
   from: number; // ms
   to: number;
-  kind: 'train' | 'wait' | 'reduce' | 'vote' | 'apply' | 'lost';
+  kind: 'train' | 'wait' | 'reduce' | 'vote' | 'apply' | 'lost' | 'moved';
 }
 
 // Phases of one contribution on the clock of the coordinator. The outer step comes after the commit, so it
@@ -22,8 +22,8 @@ export function pieces(round: Round, one: Contribution, nowMs: number): Piece[] 
     if (to > at) out.push({ from: at, to, kind });
     at = Math.max(at, to);
   };
-  if (one.state === 'lost') {
-    add('lost', committed ?? nowMs);
+  if (one.state === 'lost' || one.state === 'moved') {
+    add(one.state, committed ?? nowMs);
     return out;
   }
   if (sealed === null) {
@@ -47,6 +47,7 @@ export function pieces(round: Round, one: Contribution, nowMs: number): Piece[] 
 
 const kLegend: [Piece['kind'], string][] = [
   ['train', 'trains'], ['wait', 'waits'], ['reduce', 'averages'], ['vote', 'votes'], ['apply', 'outer step'], ['lost', 'lost'],
+  ['moved', 'moved to another stage'],
 ];
 
 interface GanttProps {

@@ -157,7 +157,7 @@ export function waitingFor(job: Job, round: Round | undefined, replicas: Replica
   const on = round.contributions
     .filter((one) => missing.states.includes(one.state))
     .map((one) => waitingOn(one, round, replicas, agents, missing.doing));
-  const all = round.contributions.filter((one) => one.state !== 'lost' && one.state !== 'rejected').length;
+  const all = round.contributions.filter((one) => !['lost', 'moved', 'rejected'].includes(one.state)).length;
   if (on.length === 0) return { summary: 'the coordinator, everybody has answered', tone: 'good', on };
   const tone: Tone = on.some((one) => one.tone === 'bad') ? 'bad' : 'busy';
   if (on.length === all)

@@ -94,7 +94,7 @@ class Fluid {
       const double away = prng_.exponential(options_.back_after.seconds());
       changes_.push({now_ + away, Kind::kReturn, change.agent, agent.generation});
     } else if (change.kind == Kind::kReturn) {
-      agent.stage = options_.join_weakest ? joiner_stage(view(), Bytes(1), 1).stage
+      agent.stage = options_.join_weakest ? joiner_stage(view(), {Bytes(1), {}}, 1).stage
                                           : static_cast<std::int32_t>(prng_.below(options_.stages));
       agent.alive = agent.joining = true;
       alive_ += agent.speed;

@@ -233,7 +233,7 @@ void Pipeline::come_back(const Event& event) {
     wait = seconds_f(static_cast<double>(options_.state_bytes) / options_.bytes_per_s);
   }
   if (!chained() && options_.rebalance) {
-    const auto joined = joiner_stage(view(), Bytes(1), 1);
+    const auto joined = joiner_stage(view(), {Bytes(1), {}}, 1);
     agent.stage = joined.stage;
   }
   ++agent.incarnation;
