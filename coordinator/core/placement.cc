@@ -8,6 +8,7 @@
 #include <tuple>
 
 #include "base/check.h"
+#include "outer_opt/core/fragments.h"
 #include "swarm/core/sharing.h"
 #include "swarm/core/stage_plan.h"
 
@@ -107,7 +108,8 @@ Forecast forecast_of_one_stage(const PlacementInput& input, const swarm::CostMod
   Forecast forecast;
   forecast.step_s = tokens * model.flops(model.whole()) / slowest;
   forecast.tokens_per_s = static_cast<double>(placed.size()) * tokens / forecast.step_s;
-  forecast.round_s = forecast.step_s * static_cast<double>(input.spec.sync.every.count());
+  forecast.round_s =
+      forecast.step_s * static_cast<double>(outer_opt::round_length(input.spec.sync).count());
   return forecast;
 }
 
@@ -238,7 +240,8 @@ Forecast forecast_of(const PlacementInput& input, const swarm::StagePlan& plan) 
   const auto tokens =
       static_cast<double>(routers * input.spec.train.batch * input.spec.model.context);
   const double step = tokens / plan.tokens_per_s;
-  return {plan.tokens_per_s, step, step * static_cast<double>(input.spec.sync.every.count()),
+  return {plan.tokens_per_s, step,
+          step * static_cast<double>(outer_opt::round_length(input.spec.sync).count()),
           plan.bubble};
 }
 
