@@ -24,6 +24,7 @@ constexpr std::int64_t kMaxSteps = 1'000'000'000;
 constexpr std::int64_t kMaxReplicas = 10'000;
 constexpr std::int64_t kMaxRounds = 1'000'000'000;
 constexpr std::int64_t kMaxRoundSeconds = 7 * 86'400;
+constexpr std::int64_t kMaxFragments = 1024;
 constexpr std::int64_t kMaxEvalBatches = 1'000'000;
 constexpr std::int64_t kPipelineMicrobatches = 4;  // per router and step, when they are derived
 constexpr std::int64_t kBytesVocab = 256;
@@ -282,8 +283,72 @@ void check_balance(const JobSpec& spec, Checker& checker) {
   }
 }
 
+// Fragments and what goes on while they travel.
+void check_fragments(const JobSpec& spec, Checker& checker) {
+  const SyncSpec& sync = spec.sync;
+  checker.within("/sync/fragments", sync.fragments, 1, kMaxFragments);
+  if (sync.fragments <= 1) return;
+  checker.require(sync.fragments <= spec.model.layers, "/sync/fragments",
+                  "must be at most model.layers (" + text_of(spec.model.layers) +
+                      "): a fragment has at least one block",
+                  sync.fragments);
+  if (sync.every_s == 0 && sync.every.count() % sync.fragments != 0) {
+    checker.refuse("/sync/fragments", "must divide sync.every (" + text_of(sync.every.count()) +
+                                          "): a round is every / fragments inner steps, got " +
+                                          text_of(sync.fragments));
+  }
+}
+
+void check_overlap(const SyncSpec& sync, Checker& checker) {
+  const std::int64_t period =
+      sync.fragments >= 1 ? sync.every.count() / sync.fragments : sync.every.count();
+  const std::int64_t steps = sync.overlap_steps.count();
+  checker.require(steps == 0 || (steps > 0 && steps < period), "/sync/overlap_steps",
+                  "must be from 0 to below sync.every / sync.fragments (" + text_of(period) +
+                      "): a result is adopted before the next boundary",
+                  steps);
+  checker.require(sync.blend >= 0 && sync.blend < 1, "/sync/blend", "must be from 0 to below 1",
+                  sync.blend);
+  if (sync.blend > 0 && steps == 0) {
+    checker.refuse("/sync/blend",
+                   "must be 0 with sync.overlap_steps = 0, where nothing was trained meanwhile, "
+                   "got " +
+                       text_of(sync.blend));
+  }
+}
+
+// Streaming needs pseudo-gradients, one stage and rounds of equal steps.
+void check_streaming(const JobSpec& spec, Checker& checker) {
+  const SyncSpec& sync = spec.sync;
+  check_fragments(spec, checker);
+  check_overlap(sync, checker);
+  const bool streams = sync.fragments > 1 || sync.overlap_steps > Steps(0);
+  if (!streams) return;
+  const char* field = sync.fragments > 1 ? "/sync/fragments" : "/sync/overlap_steps";
+  const std::string off = sync.fragments > 1 ? "must be 1" : "must be 0";
+  if (sync.algorithm == SyncAlgorithm::kNone || sync.algorithm == SyncAlgorithm::kDdp) {
+    checker.refuse(field, off + with_algorithm(sync) + ", which averages no pseudo-gradients");
+  }
+  if (spec.swarm.stages != 1) {
+    checker.refuse(field, off +
+                              " with swarm.stages other than 1: the replicas of a pipeline step "
+                              "together and evaluate what they train");
+  }
+  if (sync.balance == Balance::kSpeed || sync.every_s > 0) {
+    checker.refuse(field, off +
+                              " with sync.balance = 'speed' or a time in sync.every: the result "
+                              "is adopted at the same step everywhere");
+  }
+  if (sync.codec == CodecKind::kSparse2) {
+    checker.refuse(field, off +
+                              " with sync.codec = 'sparse2', whose residual is of the whole "
+                              "vector");
+  }
+}
+
 void check_sync(const JobSpec& spec, Checker& checker) {
   const SyncSpec& sync = spec.sync;
+  check_streaming(spec, checker);
   check_every(spec, checker);
   check_balance(spec, checker);
   check_topology(sync, checker);
@@ -452,7 +517,8 @@ Bytes training_memory(const JobSpec& spec) {
 
 std::int64_t round_count(const JobSpec& spec) {
   if (spec.sync.every_s > 0) return 0;
-  return (spec.train.steps.count() + spec.sync.every.count() - 1) / spec.sync.every.count();
+  const std::int64_t length = spec.sync.every.count() / spec.sync.fragments;
+  return (spec.train.steps.count() + length - 1) / length;
 }
 
 const char* to_string(ModelFamily value) { return value == ModelFamily::kLlama ? "llama" : "gpt2"; }

@@ -139,6 +139,30 @@ const Refusal kClusterRefusals[] = {
      [](JobSpec& s) {
        s.sync.codec = CodecKind::kSparse2, s.sync.topology = Topology::kAllgather;
      }},
+    {"/sync/fragments", "divide sync.every (50): a round is every / fragments inner steps, got 3",
+     [](JobSpec& s) { s.sync.fragments = 3; }},
+    {"/sync/fragments", "at most model.layers (4)", [](JobSpec& s) { s.sync.fragments = 5; }},
+    {"/sync/fragments", "from 1 to 1024, got 0", [](JobSpec& s) { s.sync.fragments = 0; }},
+    {"/sync/fragments", "must be 1 with sync.algorithm = 'none'",
+     [](JobSpec& s) { s.sync.fragments = 2, s.sync.algorithm = SyncAlgorithm::kNone; }},
+    {"/sync/fragments", "must be 1 with swarm.stages other than 1",
+     [](JobSpec& s) { s.sync.fragments = 2, s.swarm.stages = 2; }},
+    {"/sync/fragments", "'speed'",
+     [](JobSpec& s) { s.sync.fragments = 2, s.sync.balance = Balance::kSpeed; }},
+    {"/sync/fragments", "whose residual is of the whole vector",
+     [](JobSpec& s) {
+       s.sync.fragments = 2, s.sync.codec = CodecKind::kSparse2;
+       s.sync.topology = Topology::kAllgather, s.sync.feedback = 0;
+     }},
+    {"/sync/overlap_steps", "below sync.every / sync.fragments (25): a result is adopted before",
+     [](JobSpec& s) { s.sync.fragments = 2, s.sync.overlap_steps = Steps(25); }},
+    {"/sync/overlap_steps", "got -1", [](JobSpec& s) { s.sync.overlap_steps = Steps(-1); }},
+    {"/sync/overlap_steps", "must be 0 with swarm.stages",
+     [](JobSpec& s) { s.sync.overlap_steps = Steps(1), s.swarm.stages = 2; }},
+    {"/sync/blend", "from 0 to below 1, got 1",
+     [](JobSpec& s) { s.sync.blend = 1, s.sync.overlap_steps = Steps(1); }},
+    {"/sync/blend", "must be 0 with sync.overlap_steps = 0",
+     [](JobSpec& s) { s.sync.blend = 0.5; }},
     {"/swarm/stages", "from 1 to model.layers (4)", [](JobSpec& s) { s.swarm.stages = 5; }},
     {"/swarm/schedule", "with swarm.stages = 1, where no step waits for another stage, got '2bw'",
      [](JobSpec& s) { s.swarm.schedule = PipelineSchedule::kTwoBufferedWeights; }},

@@ -28,6 +28,10 @@ std::string seconds_at(const Json& object, std::string_view path) {
   return at_path(object, path) ? human_duration(number_at(object, path)) : "-";
 }
 
+std::string percent_at(const Json& object, std::string_view path) {
+  return at_path(object, path) ? fixed(100 * number_at(object, path), 0) + " %" : "-";
+}
+
 std::string loss_at(const Json& object, std::string_view path) {
   return at_path(object, path) ? fixed(number_at(object, path), 3) : "-";
 }
@@ -97,7 +101,7 @@ Result<int> round_ls(const Context& context, const std::string& job) {
   if (!rounds) return rounds.error();
   if (context.json) return print(rounds->dump(2) + "\n"), kExitOk;
   Table table({">ROUND", "STATE", ">STEP", ">MEMBERS", ">TRAIN", ">VALIDATION", ">SENT",
-               ">TRAINING", ">REDUCE", "DIGEST"});
+               ">TRAINING", ">REDUCE", ">BUSY", "DIGEST"});
   for (const Json& round : rounds->at("items")) {
     const std::string state = text_at(round, "state");
     table.add({text_at(round, "round"),
@@ -109,6 +113,7 @@ Result<int> round_ls(const Context& context, const std::string& job) {
                human_bytes(sum_at(round, "bytes_sent")),
                seconds_at(round, "seconds/train"),
                seconds_at(round, "seconds/reduce"),
+               percent_at(round, "compute_utilisation"),
                digests_of(round)});
   }
   if (table.empty()) say("No rounds yet.");

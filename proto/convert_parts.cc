@@ -194,6 +194,7 @@ void put(const Loaded& from, v1::Loaded& to) {
   put(from.momentum, *to.mutable_momentum());
   to.set_value_count(from.value_count);
   to.set_address(from.address);
+  for (const std::int64_t values : from.fragments) to.add_fragments(values);
 }
 void get(Reader& reader, const v1::Loaded& from, Loaded& to) {
   to.replica = reader.id<ReplicaTag>("replica", from.replica());
@@ -202,6 +203,14 @@ void get(Reader& reader, const v1::Loaded& from, Loaded& to) {
   get(reader, from.momentum(), to.momentum);
   to.value_count = reader.count("value_count", from.value_count());
   to.address = from.address();
+  std::int64_t left = to.value_count;
+  for (const std::int64_t values : from.fragments()) {
+    reader.require(values > 0 && values <= left, "fragments", "must be lengths above 0");
+    if (!reader.ok()) return;
+    left -= values;
+    to.fragments.push_back(values);
+  }
+  reader.require(left == 0 || to.fragments.empty(), "fragments", "must add up to value_count");
 }
 
 void put(const ReplicaFailed& from, v1::ReplicaFailed& to) {
@@ -246,6 +255,7 @@ void put(const RoundReport& from, v1::RoundReport& to) {
   to.set_nonfinite(from.nonfinite);
   to.set_compute_s(from.compute_s);
   to.set_drawn(from.drawn.count());
+  to.set_stood_s(from.stood_s);
 }
 void get(Reader& reader, const v1::RoundReport& from, RoundReport& to) {
   get_part(reader, "key", from.has_key(), from.key(), to.key);
@@ -257,6 +267,7 @@ void get(Reader& reader, const v1::RoundReport& from, RoundReport& to) {
   to.nonfinite = reader.count("nonfinite", from.nonfinite());
   to.compute_s = reader.amount("compute_s", from.compute_s());
   to.drawn = Tokens(reader.count("drawn", from.drawn()));
+  to.stood_s = reader.amount("stood_s", from.stood_s());
 }
 
 void put(const Vote& from, v1::Vote& to) {
@@ -423,6 +434,7 @@ void put(const OpenRound& from, v1::OpenRound& to) {
   to.set_to_step(from.to_step.count());
   to.mutable_lease()->set_first(from.lease.first);
   to.mutable_lease()->set_count(from.lease.count);
+  to.set_fragment(from.fragment);
 }
 void get(Reader& reader, const v1::OpenRound& from, OpenRound& to) {
   get_part(reader, "key", from.has_key(), from.key(), to.key);
@@ -431,6 +443,7 @@ void get(Reader& reader, const v1::OpenRound& from, OpenRound& to) {
   reader.require(to.from_step <= to.to_step, "to_step", "must not be below from_step");
   to.lease.first = reader.count("lease.first", from.lease().first());
   to.lease.count = reader.count("lease.count", from.lease().count());
+  to.fragment = static_cast<std::int32_t>(reader.count("fragment", from.fragment()));
 }
 
 void put(const CloseRound& from, v1::CloseRound& to) { put(from.key, *to.mutable_key()); }
@@ -447,6 +460,7 @@ void put(const ReducePlan& from, v1::ReducePlan& to) {
   to.set_value_count(from.value_count);
   for (const auto& member : from.members) put(member, *to.add_members());
   to.set_time_limit_ns(from.time_limit.ns);
+  to.set_fragment(from.fragment);
 }
 void get(Reader& reader, const v1::ReducePlan& from, ReducePlan& to) {
   get_part(reader, "key", from.has_key(), from.key(), to.key);
@@ -469,6 +483,7 @@ void get(Reader& reader, const v1::ReducePlan& from, ReducePlan& to) {
   reader.require(next == covered, "members", "parts must cover the vector, but in an all-gather");
   to.time_limit = nanoseconds(from.time_limit_ns());
   reader.require(to.time_limit.ns > 0, "time_limit_ns", "must be above 0");
+  to.fragment = static_cast<std::int32_t>(reader.count("fragment", from.fragment()));
 }
 
 void put(const CommitRound& from, v1::CommitRound& to) {

@@ -14,7 +14,7 @@ using testing::HasSubstr;
 
 const RoundKey kKey{JobId(3), 1, 17};
 const Digest kAnchor{11, 12}, kMomentum{21, 22};
-const OpenRound kOpen{kKey, Steps(800), Steps(850), {4000, 600}};
+const OpenRound kOpen{kKey, Steps(800), Steps(850), {4000, 600}, 2};
 const std::vector<FileEntry> kFiles{{"model.safetensors", Bytes(1000), std::string(64, 'a')},
                                     {"resume/outer.bin", Bytes(7), std::string(64, '0')}};
 
@@ -74,7 +74,7 @@ TEST(Convert, EveryMessageOfAnAgent) {
   const std::vector<FromAgent> all{
       Heartbeat{12, Bytes(345)},
       DeviceMeasured{device()},
-      Loaded{replica, kKey, kAnchor, kMomentum, 1234, "10.0.0.4:7100"},
+      Loaded{replica, kKey, kAnchor, kMomentum, 1234, "10.0.0.4:7100", {1000, 234}},
       ReplicaFailed{replica, ReplicaFailure::kPeerUnreachable, "no route"},
       Progress{replica, kKey, Steps(33), Tokens(444), 2.5, 0.7, 1e-3, 9000.5},
       PipelineStats{replica,
@@ -87,8 +87,8 @@ TEST(Convert, EveryMessageOfAnAgent) {
                     1,
                     0.75,
                     {{ReplicaId(4), milliseconds(50), 98, Bytes(1000), Bytes(900)}}},
-      FromReplica<RoundReport>{replica,
-                               {kKey, Tokens(5), Steps(6), 2.25, 0.5, 0.25, 3, 1.5, Tokens(4)}},
+      FromReplica<RoundReport>{
+          replica, {kKey, Tokens(5), Steps(6), 2.25, 0.5, 0.25, 3, 1.5, Tokens(4), 0.5}},
       FromReplica<Vote>{replica, {kKey, 2, kAnchor, {Bytes(70), Bytes(80), 0.9}}},
       FromReplica<ReduceFailed>{replica,
                                 {kKey, 2, ReplicaId(8), ReduceFailure::kTimeLimit, "slow"}},
@@ -113,7 +113,8 @@ TEST(Convert, EveryMessageOfTheCoordinator) {
                         Aggregator::kTrimmedMean,
                         100,
                         {{replica, "a:1", 500, 0.5, 0, 60}, {ReplicaId(10), "b:2", 0, 1, 60, 40}},
-                        seconds(30)};
+                        seconds(30),
+                        3};
   const std::vector<ToAgent> all{
       Welcome{AgentId(2), {6}, seconds(2), seconds(10), {replica}},
       Refused{{Code::kIncompatible, "protocol 0 is too old", "protocol", "update the agent"}},
@@ -141,7 +142,7 @@ TEST(Convert, EveryMessageBetweenAgentAndTrainer) {
   const ReplicaId replica(9);
   const std::vector<FromTrainer> from{
       TrainerReady{3, device(), "10.0.0.4:7100", "libtorch 1.13.1"},
-      Loaded{replica, kKey, kAnchor, kMomentum, 1234, "10.0.0.4:7100"},
+      Loaded{replica, kKey, kAnchor, kMomentum, 1234, "10.0.0.4:7100", {1000, 234}},
       ReplicaFailed{replica, ReplicaFailure::kOutOfMemory, "80 GiB wanted"},
       Progress{replica, kKey, Steps(33), Tokens(444), 2.5, 0.7, 1e-3, 9000.5},
       PipelineStats{replica,
@@ -154,8 +155,8 @@ TEST(Convert, EveryMessageBetweenAgentAndTrainer) {
                     1,
                     0.75,
                     {{ReplicaId(4), milliseconds(50), 98, Bytes(1000), Bytes(900)}}},
-      FromReplica<RoundReport>{replica,
-                               {kKey, Tokens(5), Steps(6), 2.25, 0.5, 0.25, 3, 1.5, Tokens(4)}},
+      FromReplica<RoundReport>{
+          replica, {kKey, Tokens(5), Steps(6), 2.25, 0.5, 0.25, 3, 1.5, Tokens(4), 0.5}},
       FromReplica<Vote>{replica, {kKey, 2, kAnchor, {Bytes(70), Bytes(80), 0.9}}},
       FromReplica<ReduceFailed>{replica,
                                 {kKey, 2, ReplicaId(8), ReduceFailure::kBadFrame, "checksum"}},
@@ -300,6 +301,15 @@ TEST(Convert, BadMessagesOfTheCoordinator) {
   message = to_wire(ToAgent(ToReplica<OpenRound>{ReplicaId(1), kOpen}));
   message.mutable_open()->set_to_step(799);
   expect_refused(message, "open.to_step");
+}
+
+TEST(Convert, FragmentsAddUpToTheVector) {
+  Loaded loaded{ReplicaId(1), kKey, kAnchor, kMomentum, 100, "a:1", {60, 39}};
+  expect_refused(to_wire(FromAgent(loaded)), "loaded.fragments");
+  loaded.fragments = {60, 41};
+  expect_refused(to_wire(FromAgent(loaded)), "loaded.fragments");
+  loaded.fragments = {100, 0};
+  expect_refused(to_wire(FromAgent(loaded)), "loaded.fragments");
 }
 
 TEST(Convert, NobodyOwnsAPartInAnAllGather) {

@@ -48,6 +48,9 @@ codec = "fp32"
 feedback = 0.5
 aggregator = "trimmed_mean"
 clip = false
+fragments = 5
+overlap_steps = 2
+blend = 0.25
 [sync.outer]
 lr = 0.6
 momentum = 0.8
@@ -77,6 +80,9 @@ JobSpec full() {
   spec.sync.feedback = 0.5;
   spec.sync.aggregator = Aggregator::kTrimmedMean;
   spec.sync.clip = false;
+  spec.sync.fragments = 5;
+  spec.sync.overlap_steps = Steps(2);
+  spec.sync.blend = 0.25;
   spec.sync.outer = {0.6, 0.8};
   spec.swarm = {1, 2, 9};
   spec.checkpoint = {7, 2};

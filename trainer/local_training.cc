@@ -14,44 +14,78 @@ double since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
+// What was trained after `part`, which is the beginning of `all`.
+Trained beyond(const Trained& all, const Trained& part) {
+  Trained rest;
+  rest.at = all.at;
+  rest.steps = all.steps - part.steps;
+  rest.tokens = all.tokens - part.tokens;
+  rest.drawn = all.drawn - part.drawn;
+  rest.loss_sum = all.loss_sum - part.loss_sum;
+  rest.skipped = all.skipped - part.skipped;
+  rest.compute_s = all.compute_s - part.compute_s;
+  rest.stood_s = all.stood_s - part.stood_s;
+  return rest;
+}
+
 }  // namespace
 
 LocalTraining::LocalTraining(TrainingContext context)
     : context_(std::move(context)),
       spec_(context_.model.spec()),
-      learner_(context_.model, context_.data) {}
+      learner_(context_.model, context_.data),
+      walk_(spec_) {}
 
 MaybeFailure LocalTraining::open(const OpenRound& round) {
   const std::int64_t steps = (round.to_step - round.from_step).count();
-  if (steps < 0 || round.lease.first < 0 || round.lease.count != steps * spec_.train.batch) {
+  const bool overlaps = spec_.sync.overlap_steps > Steps(0);
+  const bool covers = overlaps ? round.lease.count % spec_.train.batch == 0
+                               : round.lease.count == steps * spec_.train.batch;
+  if (steps < 0 || round.lease.first < 0 || round.lease.count < 0 || !covers) {
     return Failure{ReplicaFailure::kInternal, "a lease of " + std::to_string(round.lease.count) +
                                                   " sequences does not cover " +
                                                   std::to_string(steps) + " steps of " +
                                                   std::to_string(spec_.train.batch)};
   }
-  lease_ = Lease{round, 0};
+  if (standing_since_) trained_.stood_s += std::max(0.0, since(*standing_since_) - other_work_s_);
+  standing_since_.reset();
+  key_ = round.key;
+  walk_.open(round);
   progress_at_ = Clock::now();
   progress_tokens_ = trained_.tokens;
-  if (steps == 0) reach_boundary();  // after an abort that waits: what there is stands
+  // After an abort that waits what there is stands.
+  if (walk_.next() == outer_opt::LeaseWalk::Next::kBoundary) reach_boundary();
   return std::nullopt;
 }
 
 // Alone there is nobody to agree with: the next boundary is the one between two inner steps.
 void LocalTraining::stop(outer_opt::StopAt) {
-  if (lease_) reach_boundary();
+  walk_.stop();
+  if (walk_.next() == outer_opt::LeaseWalk::Next::kAdopt) {
+    context_.adopt();
+    walk_.adopted();
+  }
+  if (walk_.next() == outer_opt::LeaseWalk::Next::kBoundary) reach_boundary();
 }
 
 void LocalTraining::reach_boundary() {
-  trained_.at = lease_->round.from_step + Steps(lease_->done);
-  lease_.reset();
+  trained_.at = walk_.at();
+  at_boundary_ = trained_;
+  walk_.reported();
+  if (walk_.next() == outer_opt::LeaseWalk::Next::kStand) stand();
   context_.boundary(trained_);
 }
 
-void LocalTraining::committed(RoundNumber, Steps) {
+void LocalTraining::stand() {
+  standing_since_ = Clock::now();
+  other_work_s_ = 0;
+}
+
+void LocalTraining::committed(RoundNumber, Steps, bool contributed) {
   end_sample();
-  lease_.reset();
   evaluations_.clear();  // those of the former anchor
-  trained_ = {};
+  trained_ = contributed && goes_on() ? beyond(trained_, at_boundary_) : Trained{};
+  walk_.committed(contributed);
 }
 
 void LocalTraining::evaluate(const Evaluate& command) {
@@ -76,15 +110,36 @@ void LocalTraining::end_sample() {
 
 // A text is not worth a replica: what goes wrong ends the text only.
 void LocalTraining::sample_one_token() {
+  if (draft_->over(Clock::now())) return end_sample();
   std::vector<float> logits;
-  if (draft_->over(Clock::now()) || learner_.next_logits(draft_->window(), logits)) {
-    return end_sample();
+  const auto failure = on_anchor([&] { return learner_.next_logits(draft_->window(), logits); });
+  failure ? end_sample() : draft_->take(logits);
+}
+
+// Between a commit and the first step after it they are the same, unless something stays local.
+bool LocalTraining::differs_from_anchor() const {
+  return trained_.steps.count() > 0 || spec_.sync.fragments > 1 || goes_on();
+}
+
+// Local parameters are put aside for as long as `work` takes.
+template <typename Work>
+MaybeFailure LocalTraining::on_anchor(const Work& work) {
+  const auto start = Clock::now();
+  std::vector<float> local;
+  if (differs_from_anchor()) {
+    local.resize(static_cast<std::size_t>(context_.model.value_count()));
+    context_.model.read_parameters(local);
+    context_.model.write_parameters(context_.anchor());
   }
-  draft_->take(logits);
+  auto failure = work();
+  if (!local.empty()) context_.model.write_parameters(local);
+  other_work_s_ += since(start);
+  return failure;
 }
 
 Duration LocalTraining::idle() const {
-  return lease_ || !evaluations_.empty() || draft_ ? Duration{} : seconds(1);
+  const bool stands = walk_.next() == outer_opt::LeaseWalk::Next::kStand;
+  return !stands || !evaluations_.empty() || draft_ ? Duration{} : seconds(1);
 }
 
 MaybeFailure LocalTraining::work() {
@@ -93,20 +148,30 @@ MaybeFailure LocalTraining::work() {
     return std::nullopt;
   }
   if (!evaluations_.empty()) return evaluate_one_batch();
-  return lease_ ? train_one_step() : std::nullopt;
+  return take_next();
+}
+
+MaybeFailure LocalTraining::take_next() {
+  using Next = outer_opt::LeaseWalk::Next;
+  if (walk_.next() == Next::kAdopt) {
+    context_.adopt();
+    walk_.adopted();
+  }
+  if (walk_.next() == Next::kStep) {
+    if (auto failure = train_one_step()) return failure;
+    if (walk_.next() == Next::kStand) stand();
+  }
+  if (walk_.next() == Next::kBoundary) reach_boundary();
+  return std::nullopt;
 }
 
 MaybeFailure LocalTraining::train_one_step() {
-  const OpenRound& round = lease_->round;
   const auto start = Clock::now();
   StepResult result;
   const std::int64_t batch = spec_.train.batch;
-  const Steps step = round.from_step + Steps(lease_->done);
-  if (auto failure = learner_.train_step(step, round.lease.first + lease_->done * batch, result)) {
-    return failure;
-  }
+  const Steps step = walk_.at();
+  if (auto failure = learner_.train_step(step, walk_.take_step().first, result)) return failure;
   const Tokens tokens(batch * spec_.model.context);
-  ++lease_->done;
   trained_.steps += Steps(1);
   trained_.compute_s += since(start);
   if (result.finite) {
@@ -117,17 +182,15 @@ MaybeFailure LocalTraining::train_one_step() {
     ++trained_.skipped;
   }
   say_progress(result);
-  if (lease_->done == (round.to_step - round.from_step).count()) reach_boundary();
   return std::nullopt;
 }
 
 void LocalTraining::say_progress(const StepResult& step) {
   const double elapsed = since(progress_at_);
   if (elapsed < kProgressEvery_s) return;
-  const OpenRound& round = lease_->round;
   const auto tokens = static_cast<double>((trained_.tokens - progress_tokens_).count());
-  context_.say(Progress{context_.replica, round.key, round.from_step + Steps(lease_->done),
-                        trained_.tokens, step.loss, step.gradient_norm, step.lr, tokens / elapsed});
+  context_.say(Progress{context_.replica, key_, walk_.at(), trained_.tokens, step.loss,
+                        step.gradient_norm, step.lr, tokens / elapsed});
   progress_at_ = Clock::now();
   progress_tokens_ = trained_.tokens;
 }
@@ -146,14 +209,8 @@ MaybeFailure LocalTraining::evaluate_one_batch() {
     evaluations_.pop_front();
     return std::nullopt;
   }
-  std::vector<float> local;
-  if (trained_.steps.count() > 0) {
-    local.resize(static_cast<std::size_t>(context_.model.value_count()));
-    context_.model.read_parameters(local);
-    context_.model.write_parameters(context_.anchor());
-  }
-  auto failure = learner_.evaluate_batch(evaluation.next++, slice.batches, evaluation.sum);
-  if (!local.empty()) context_.model.write_parameters(local);
+  auto failure = on_anchor(
+      [&] { return learner_.evaluate_batch(evaluation.next++, slice.batches, evaluation.sum); });
   progress_at_ = Clock::now();  // the speed that people see is that of training
   return failure;
 }

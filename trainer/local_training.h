@@ -6,6 +6,7 @@
 #include <deque>
 #include <optional>
 
+#include "outer_opt/core/lease_walk.h"
 #include "trainer/learner.h"
 #include "trainer/sample_draft.h"
 #include "trainer/training.h"
@@ -18,7 +19,8 @@ class LocalTraining : public Training {
 
   MaybeFailure open(const OpenRound& round) override;
   void stop(outer_opt::StopAt at) override;
-  void committed(RoundNumber round, Steps next_step) override;
+  bool goes_on() const override { return walk_.adopts_later(); }
+  void committed(RoundNumber round, Steps next_step, bool contributed) override;
   void evaluate(const Evaluate& command) override;
   void view(const PipelineView& view) override;
   void sample(RoundNumber round) override;
@@ -31,25 +33,31 @@ class LocalTraining : public Training {
     std::int64_t next = 0;  // batch
     EvalSum sum;
   };
-  struct Lease {
-    OpenRound round;
-    std::int64_t done = 0;  // inner steps of it
-  };
 
   MaybeFailure train_one_step();
+  MaybeFailure take_next();
+  void stand();
   void sample_one_token();
   void end_sample();
   MaybeFailure evaluate_one_batch();
   void reach_boundary();
+  bool differs_from_anchor() const;
+  template <typename Work>
+  MaybeFailure on_anchor(const Work& work);
   void say_progress(const StepResult& step);
 
   TrainingContext context_;
   const JobSpec& spec_;
   Learner learner_;
-  std::optional<Lease> lease_;  // while it trains
+  outer_opt::LeaseWalk walk_;
+  RoundKey key_;  // of the round that is open
   std::deque<Evaluation> evaluations_;
   std::optional<SampleDraft> draft_;  // while it is written
   Trained trained_;
+  Trained at_boundary_;  // what of it was reported
+  // Since when there is nothing to train, and how long of that other work took.
+  std::optional<std::chrono::steady_clock::time_point> standing_since_;
+  double other_work_s_ = 0;
   std::chrono::steady_clock::time_point progress_at_;
   Tokens progress_tokens_;
 };

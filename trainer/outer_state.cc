@@ -2,7 +2,6 @@
 #include "trainer/outer_state.h"
 
 #include "base/check.h"
-#include "outer_opt/core/nesterov.h"
 #include "outer_opt/core/shared_adamw.h"
 #include "trainer/schedule.h"
 
@@ -57,12 +56,12 @@ Digest momentum_digest(const OuterState& state) {
 }
 
 void take_outer_step(const JobSpec& spec, const RoundKey& key, double outer_lr,
-                     std::span<const DecayRange> ranges, std::span<const float> average,
-                     OuterState& state) {
+                     std::span<const DecayRange> ranges, const outer_opt::Fragment& fragment,
+                     std::span<const float> average, OuterState& state) {
   SHOAL_CHECK(spec.sync.algorithm != SyncAlgorithm::kNone);
   if (state.shares_adam()) return take_adamw_step(spec.train, key, ranges, average, state);
   const OuterSpec outer{outer_lr, spec.sync.outer.momentum};
-  outer_opt::nesterov_step(outer, average, state.momentum, state.anchor);
+  outer_opt::nesterov_step(outer, fragment, average, state.momentum, state.anchor);
 }
 
 }  // namespace shoal::trainer

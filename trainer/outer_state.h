@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/digest.h"
+#include "outer_opt/core/fragments.h"
 #include "outer_opt/core/round.h"
 #include "trainer/parameter_layout.h"
 
@@ -30,9 +31,10 @@ Digest momentum_digest(const OuterState& state);
 
 // The outer step of round `key` with the average that was voted for, at the outer learning rate
 // that its commit carries. Not for `none`, which has no outer step. The learning rate of a shared
-// AdamW is that of inner step key.round - 1: aborted attempts do not move the schedule.
+// AdamW is that of inner step key.round - 1: aborted attempts do not move the schedule. `average`
+// is that of the fragment, packed; a shared AdamW has no fragments.
 void take_outer_step(const JobSpec& spec, const RoundKey& key, double outer_lr,
-                     std::span<const DecayRange> ranges, std::span<const float> average,
-                     OuterState& state);
+                     std::span<const DecayRange> ranges, const outer_opt::Fragment& fragment,
+                     std::span<const float> average, OuterState& state);
 
 }  // namespace shoal::trainer

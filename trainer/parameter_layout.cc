@@ -151,6 +151,25 @@ std::int64_t value_count(const std::vector<TensorSlot>& layout) {
   return layout.empty() ? 0 : layout.back().first + layout.back().count;
 }
 
+outer_opt::StageSizes stage_sizes(const ModelSpec& model, UnitRange units) {
+  ModelSpec untied = model;  // a tied model cannot be cut, and differs in the head alone
+  untied.tie_embeddings = false;
+  const UnitRange whole = whole_model(model);
+  outer_opt::StageSizes sizes;
+  std::int64_t sum = 0;
+  for (std::int32_t unit = units.first; unit < units.last && unit + 1 < whole.last; ++unit) {
+    const std::int64_t values = value_count(parameter_layout(untied, {unit, unit + 1}));
+    if (unit == whole.first) {
+      sizes.embedding = values;
+    } else {
+      sizes.blocks.push_back(values);
+    }
+    sum += values;
+  }
+  sizes.head = value_count(parameter_layout(model, units)) - sum;
+  return sizes;
+}
+
 std::vector<DecayRange> decay_ranges(const std::vector<TensorSlot>& layout) {
   std::vector<DecayRange> ranges;
   for (const TensorSlot& slot : layout) {

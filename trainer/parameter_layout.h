@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/job_spec.h"
+#include "outer_opt/core/fragments.h"
 
 namespace shoal::trainer {
 
@@ -42,6 +43,8 @@ bool is_cut(const std::vector<UnitRange>& cut, UnitRange whole);
 // stages of a cut add up to the whole model, whose counts add up to parameter_count(model).
 std::vector<TensorSlot> parameter_layout(const ModelSpec& model, UnitRange units);
 std::int64_t value_count(const std::vector<TensorSlot>& layout);
+// How the vector of a stage is made of embedding, blocks and head, for cut_fragments().
+outer_opt::StageSizes stage_sizes(const ModelSpec& model, UnitRange units);
 std::vector<DecayRange> decay_ranges(const std::vector<TensorSlot>& layout);
 
 // The initial parameters: normal(0, 0.02) matrices, those that write to the residual stream scaled

@@ -50,6 +50,8 @@ PipelineTraining::PipelineTraining(TrainingContext context, const PipelinePlace&
 
 MaybeFailure PipelineTraining::open(const OpenRound& round) {
   open_ = true;
+  if (standing_since_) trained_.stood_s += since(*standing_since_);
+  standing_since_.reset();
   key_ = round.key;
   progress_.key = round.key;
   runtime_->open(round);
@@ -62,7 +64,7 @@ void PipelineTraining::stop(outer_opt::StopAt at) {
   if (is_router()) runtime_->close();
 }
 
-void PipelineTraining::committed(RoundNumber round, Steps next_step) {
+void PipelineTraining::committed(RoundNumber round, Steps next_step, bool) {
   end_sample();
   open_ = false;
   trained_ = {};
@@ -125,6 +127,7 @@ void PipelineTraining::stepped(std::int64_t step, Tokens tokens,
 
 void PipelineTraining::boundary(const swarm::ReachBoundary& boundary) {
   open_ = false;
+  standing_since_ = Clock::now();
   since_boundary_ = Tokens();
   trained_.at = Steps(boundary.step);
   trained_.tokens += boundary.tokens;

@@ -159,6 +159,7 @@ MaybeFailure Replica::perform() {
 
 MaybeFailure Replica::perform_one(const outer_opt::Train& action) {
   training_key_ = action.round.key;
+  own_fragment_ = action.round.fragment;
   return training_->open(action.round);
 }
 
@@ -173,28 +174,55 @@ void Replica::reach_boundary(const Trained& trained) {
   participant_->boundary(make_report(trained), actions_);
 }
 
+const outer_opt::Fragment& Replica::values_of(std::int32_t fragment) const {
+  if (fragment == 0) return whole_;
+  SHOAL_CHECK(fragment <= static_cast<std::int32_t>(fragments_.size()), "no such fragment");
+  return fragments_[static_cast<std::size_t>(fragment) - 1];
+}
+
 void Replica::read_contribution() {
   if (shares_adam()) return model_->read_gradient(pseudo_gradient_);
+  if (own_fragment_ > 0) return read_fragment();
   model_->read_parameters(pseudo_gradient_);
   for (std::size_t i = 0; i < pseudo_gradient_.size(); ++i) {
     pseudo_gradient_[i] = outer_->anchor[i] - pseudo_gradient_[i];
   }
 }
 
+// Nothing is being reduced now: the room of the average takes the local parameters.
+void Replica::read_fragment() {
+  model_->read_parameters(average_);
+  std::size_t packed = 0;
+  for (const outer_opt::ValueRange& range : values_of(own_fragment_)) {
+    for (std::int64_t i = 0; i < range.count; ++i) {
+      const auto at = static_cast<std::size_t>(range.first + i);
+      pseudo_gradient_[packed++] = outer_->anchor[at] - average_[at];
+    }
+  }
+}
+
 RoundReport Replica::make_report(const Trained& trained) {
   read_contribution();
-  const VectorFacts facts = facts_of(pseudo_gradient_);
+  const auto values = static_cast<std::size_t>(outer_opt::value_count(values_of(own_fragment_)));
+  const VectorFacts facts = facts_of(std::span(pseudo_gradient_).first(values));
+  tokens_reported_ = trained.tokens;
   RoundReport report;
   report.key = training_key_;
   report.tokens = trained.tokens;
+  if (own_fragment_ > 0) {
+    report.tokens += tokens_behind_[static_cast<std::size_t>(own_fragment_) - 1];
+  }
   report.steps = trained.steps;
   const auto drawn = static_cast<double>(trained.drawn.count());
   report.train_loss = drawn > 0 ? trained.loss_sum / drawn : 0;
   report.norm = facts.norm;
   report.max_abs = facts.max_abs;
+  // Values that are not finite spread: those of another fragment count, too.
   report.nonfinite = facts.nonfinite + trained.skipped;
+  if (own_fragment_ > 0) report.nonfinite += facts_of(average_).nonfinite;
   report.compute_s = trained.compute_s;
   report.drawn = trained.drawn;
+  report.stood_s = trained.stood_s;
   return report;
 }
 
@@ -202,14 +230,12 @@ MaybeFailure Replica::perform_one(const outer_opt::StartReduce& action) {
   const ReducePlan& plan = action.plan;
   first_member_ = std::none_of(plan.members.begin(), plan.members.end(),
                                [this](const auto& member) { return member.replica < id_; });
-  if (plan.value_count != model_->value_count()) {
-    participant_->reduce_failed({plan.key,
-                                 plan.attempt,
-                                 {},
-                                 ReduceFailure::kPlanMismatch,
-                                 "the plan has " + std::to_string(plan.value_count) +
-                                     " values, the model " + std::to_string(model_->value_count())},
-                                actions_);
+  averaged_fragment_ = plan.fragment;
+  contributed_ = action.contributes;
+  const std::string mismatch = mismatch_of(plan);
+  if (!mismatch.empty()) {
+    participant_->reduce_failed(
+        {plan.key, plan.attempt, {}, ReduceFailure::kPlanMismatch, mismatch}, actions_);
     return std::nullopt;
   }
   if (solo()) {
@@ -219,10 +245,23 @@ MaybeFailure Replica::perform_one(const outer_opt::StartReduce& action) {
   background_.start([this, plan, contributes = action.contributes](std::uint64_t number,
                                                                    std::stop_token stop) {
     const outer_opt::ReduceInput own = own_input(plan, contributes);
-    ReduceEnded ended{number, plan.attempt, context_.node.reduce(plan, id_, own, average_, stop)};
+    const auto average = std::span(average_).first(static_cast<std::size_t>(plan.value_count));
+    ReduceEnded ended{number, plan.attempt, context_.node.reduce(plan, id_, own, average, stop)};
     context_.queue.push(std::move(ended));
   });
   return std::nullopt;
+}
+
+// Why this replica cannot take part in the plan; empty: it can.
+std::string Replica::mismatch_of(const ReducePlan& plan) const {
+  if (plan.fragment > static_cast<std::int32_t>(fragments_.size())) return "no such fragment";
+  const std::int64_t values = outer_opt::value_count(values_of(plan.fragment));
+  if (plan.value_count != values) {
+    return "the plan has " + std::to_string(plan.value_count) + " values, the replica " +
+           std::to_string(values);
+  }
+  if (contributed_ && plan.fragment != own_fragment_) return "another fragment was reported";
+  return {};
 }
 
 // In the background. An attempt after an aborted round encodes anew: the residual is still the old
@@ -230,7 +269,9 @@ MaybeFailure Replica::perform_one(const outer_opt::StartReduce& action) {
 outer_opt::ReduceInput Replica::own_input(const ReducePlan& plan, bool contributes) {
   encoded_.clear();
   if (!contributes) return {};
-  if (plan.codec != CodecKind::kSparse2) return {pseudo_gradient_, {}};
+  if (plan.codec != CodecKind::kSparse2) {
+    return {std::span(pseudo_gradient_).first(static_cast<std::size_t>(plan.value_count)), {}};
+  }
   if (!feedback_) feedback_.emplace(pseudo_gradient_.size(), spec_.sync.feedback);
   encoded_ = feedback_->encode(pseudo_gradient_);
   return {pseudo_gradient_, encoded_};
@@ -251,7 +292,7 @@ MaybeFailure Replica::perform_one(const outer_opt::TakeOuterStep& action) {
   const CommitRound& commit = action.commit;
   if (!commit.last) held_step_ = commit.next.from_step;
   adopt_outer_step(commit);
-  training_->committed(commit.key.round, held_step_);
+  training_->committed(commit.key.round, held_step_, contributed_);
   participant_->outer_step_taken(
       {commit.key, digest_of(std::span<const float>(outer_->anchor)), momentum_digest(*outer_)},
       actions_);
@@ -273,9 +314,37 @@ void Replica::adopt_outer_step(const CommitRound& commit) {
     outer_->anchor = average_;
     return;
   }
-  take_outer_step(spec_, commit.key, commit.outer_lr, decay_ranges_, average_, *outer_);
-  model_->write_parameters(outer_->anchor);
+  const outer_opt::Fragment& fragment = values_of(averaged_fragment_);
+  const auto values = static_cast<std::size_t>(outer_opt::value_count(fragment));
+  take_outer_step(spec_, commit.key, commit.outer_lr, decay_ranges_, fragment,
+                  std::span(average_).first(values), *outer_);
+  settle_local();
   if (shares_adam()) model_->clear_gradient();
+}
+
+// A replica that had no part in the result has nothing of its own that counts.
+void Replica::settle_local() {
+  count_tokens_behind();
+  if (!contributed_) return model_->write_parameters(outer_->anchor);
+  adopting_fragment_ = averaged_fragment_;
+  if (!training_->goes_on()) adopt_fragment(0);
+}
+
+void Replica::adopt_fragment(double blend) {
+  const outer_opt::Fragment& fragment = values_of(adopting_fragment_);
+  if (blend == 0 && fragment == whole_) return model_->write_parameters(outer_->anchor);
+  std::vector<float> local(outer_->anchor.size());
+  model_->read_parameters(local);
+  outer_opt::adopt(fragment, blend, outer_->anchor, local);
+  model_->write_parameters(local);
+}
+
+void Replica::count_tokens_behind() {
+  for (Tokens& tokens : tokens_behind_) tokens += tokens_reported_;
+  const bool all = !contributed_ || averaged_fragment_ == 0;
+  if (all) std::fill(tokens_behind_.begin(), tokens_behind_.end(), Tokens());
+  if (!all) tokens_behind_[static_cast<std::size_t>(averaged_fragment_) - 1] = Tokens();
+  tokens_reported_ = Tokens();
 }
 
 MaybeFailure Replica::perform_one(const outer_opt::Say& action) {

@@ -4,7 +4,9 @@
 // reports it and lets go.
 //
 // The pseudo-gradient is computed at the boundary and kept until the commit. Local parameters are
-// touched by inner steps and commits only, so an abort needs no undoing. With sync.algorithm = none
+// touched by inner steps and commits only, so an abort needs no undoing. A commit changes those of
+// the fragment that it averaged (outer_opt/core/fragments.h), with sync.overlap_steps some steps
+// later; all of them where this replica had no part in it. With sync.algorithm = none
 // the outer step adopts the local parameters as they are and no peer is spoken to. With ddp local
 // parameters are the anchor, and what is averaged is the gradient (outer_state.h).
 //
@@ -17,6 +19,7 @@
 #include <optional>
 #include <vector>
 
+#include "outer_opt/core/fragments.h"
 #include "outer_opt/core/participant.h"
 #include "outer_opt/core/sparse2.h"
 #include "trainer/background.h"
@@ -95,9 +98,15 @@ class Replica {
 
   void reach_boundary(const Trained& trained);
   void read_contribution();
+  void read_fragment();
   RoundReport make_report(const Trained& trained);
   outer_opt::ReduceInput own_input(const ReducePlan& plan, bool contributes);
   void adopt_outer_step(const CommitRound& commit);
+  void settle_local();
+  void adopt_fragment(double blend);
+  void count_tokens_behind();
+  std::string mismatch_of(const ReducePlan& plan) const;
+  const outer_opt::Fragment& values_of(std::int32_t fragment) const;
   void adopt_average_locally(const ReducePlan& plan);
   std::unique_ptr<Training> make_training();
   bool in_pipeline() const { return cut_.size() > 1; }
@@ -114,8 +123,16 @@ class Replica {
   std::unique_ptr<StageModel> model_;
   std::shared_ptr<OuterState> outer_;       // of the round the participant holds
   std::unique_ptr<AdamCopy> fetched_adam_;  // while the state comes from a donor
-  std::vector<float> pseudo_gradient_;      // with ddp the gradient
-  std::vector<float> average_;
+  outer_opt::Fragment whole_;
+  std::vector<outer_opt::Fragment> fragments_;
+  std::vector<Tokens> tokens_behind_;   // by fragment: reported since it was last averaged
+  Tokens tokens_reported_;              // trained for the newest report
+  std::int32_t own_fragment_ = 0;       // of the pseudo-gradient
+  std::vector<float> pseudo_gradient_;  // with ddp the gradient; of a fragment the first values
+  std::vector<float> average_;          // likewise
+  std::int32_t averaged_fragment_ = 0;  // of the newest plan
+  bool contributed_ = false;            // to it
+  std::int32_t adopting_fragment_ = 0;  // of the newest commit
   std::vector<DecayRange> decay_ranges_;
   // With sparse2: what it did not send yet, from the first reduce on, and the encoding that the
   // newest attempt takes, empty when it contributes nothing. Like the inner moments they belong to

@@ -67,8 +67,11 @@ MaybeFailure Replica::load() {
   if (auto failure = make_model()) return failure;
   outer_ =
       std::make_shared<OuterState>(zero_outer_state(spec_.sync.algorithm, model_->value_count()));
-  decay_ranges_ =
-      decay_ranges(parameter_layout(spec_.model, cut_[static_cast<std::size_t>(stage_)]));
+  const UnitRange units = cut_[static_cast<std::size_t>(stage_)];
+  decay_ranges_ = decay_ranges(parameter_layout(spec_.model, units));
+  whole_ = {{0, model_->value_count()}};
+  fragments_ = outer_opt::cut_fragments(stage_sizes(spec_.model, units), spec_.sync.fragments);
+  tokens_behind_.assign(fragments_.size(), Tokens());
   switch (command_.assign.source.kind) {
     case SourceKind::kSeed:
       model_->seed();
@@ -152,6 +155,7 @@ std::unique_ptr<Training> Replica::make_training() {
                           [this] { return std::span<const float>(outer_->anchor); },
                           context_.say,
                           [this](const Trained& trained) { reach_boundary(trained); },
+                          [this] { adopt_fragment(spec_.sync.blend); },
                           [this](std::string text) { sampled(std::move(text)); }};
   if (!in_pipeline()) return std::make_unique<LocalTraining>(std::move(context));
   const PipelinePlace place{stage_, static_cast<std::int32_t>(cut_.size()), participant_->held(),
@@ -161,8 +165,16 @@ std::unique_ptr<Training> Replica::make_training() {
 
 void Replica::say_loaded() const {
   if (!participant_) return;
-  context_.say(Loaded{id_, participant_->held(), digest_of(std::span<const float>(outer_->anchor)),
-                      momentum_digest(*outer_), model_->value_count(), context_.node.address()});
+  Loaded loaded{id_,
+                participant_->held(),
+                digest_of(std::span<const float>(outer_->anchor)),
+                momentum_digest(*outer_),
+                model_->value_count(),
+                context_.node.address()};
+  for (const auto& fragment : fragments_) {
+    if (fragments_.size() > 1) loaded.fragments.push_back(outer_opt::value_count(fragment));
+  }
+  context_.say(loaded);
 }
 
 }  // namespace shoal::trainer

@@ -27,6 +27,7 @@ struct Trained {
   double loss_sum = 0;       // nats, over `drawn`
   std::int64_t skipped = 0;  // steps that were not finite
   double compute_s = 0;
+  double stood_s = 0;  // with nothing to train, from the end of a round to the next
 };
 
 struct TrainingContext {
@@ -37,7 +38,8 @@ struct TrainingContext {
   std::function<void(const FromTrainer&)> say;
   std::function<void(const Trained&)> boundary;  // from stop() and work(); nothing is trained
                                                  // after it until open()
-  std::function<void(std::string)> sampled;      // the answer to sample(); from any call
+  std::function<void()> adopt;  // the result of the committed round becomes local; where goes_on()
+  std::function<void(std::string)> sampled;  // the answer to sample(); from any call
 };
 
 class Training {
@@ -46,8 +48,12 @@ class Training {
 
   virtual MaybeFailure open(const OpenRound& round) = 0;  // also after an abort: more steps
   virtual void stop(outer_opt::StopAt at) = 0;            // leads to a boundary when it trains
-  // The outer step was taken and the parameters are those of `round`; what was counted is void.
-  virtual void committed(RoundNumber round, Steps next_step) = 0;
+  // Whether it goes on behind the boundary that it reported: then the result of that round is
+  // adopted later, by context.adopt() at a fixed step.
+  virtual bool goes_on() const { return false; }
+  // The outer step was taken, with what was reported here or without. What was counted is void but
+  // for steps behind the boundary; the parameters are those of `round`, or will be (goes_on()).
+  virtual void committed(RoundNumber round, Steps next_step, bool contributed) = 0;
   virtual void evaluate(
       const Evaluate& command) = 0;  // of the committed parameters; says Evaluated
   virtual void view(const PipelineView& view) = 0;

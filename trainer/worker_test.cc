@@ -204,6 +204,104 @@ TEST_F(WorkerTest, TheOuterRateIsThatOfTheCommit) {
   EXPECT_EQ(hear<FromReplica<Applied>>().body.anchor, loaded.anchor);
 }
 
+class StreamingWorkerTest : public WorkerTest {
+ protected:
+  StreamingWorkerTest() {
+    spec_.model.layers = 2;
+    spec_.sync.every = Steps(8);
+    spec_.sync.codec = CodecKind::kFp32;
+  }
+  std::vector<float> anchor(RoundNumber round) {
+    std::vector<float> held;
+    EXPECT_TRUE(shelf_
+                    .serve(ReplicaId(1), key(round),
+                           [&](const outer_opt::DonorState& state) {
+                             held.assign(state.anchor.begin(), state.anchor.end());
+                           })
+                    .ok());
+    return held;
+  }
+  ReducePlan plan_of(RoundNumber round, std::int64_t values, std::int32_t fragment) {
+    ReducePlan made = plan(round, values);
+    made.fragment = fragment;
+    return made;
+  }
+  Vote vote_in(const ReducePlan& made) {
+    tell_replica(made);
+    return hear<FromReplica<Vote>>().body;
+  }
+};
+
+TEST_F(StreamingWorkerTest, ARoundChangesTheValuesOfItsFragment) {
+  spec_.sync.fragments = 2;
+  tell(load(1, SourceKind::kSeed, 0));
+  const auto loaded = hear<Loaded>();
+  ASSERT_EQ(loaded.fragments.size(), 2u);
+  EXPECT_EQ(loaded.fragments[0] + loaded.fragments[1], loaded.value_count);
+  const std::vector<float> before = anchor(0);
+  tell_replica(OpenRound{key(1), Steps(0), Steps(4), {0, 8}, 1});
+  EXPECT_EQ(hear<FromReplica<RoundReport>>().body.tokens, Tokens(4 * 2 * 8));
+  const Vote vote = vote_in(plan_of(1, loaded.fragments[0], 1));
+  const OpenRound next{key(2), Steps(4), Steps(8), {8, 8}, 2};
+  tell_replica(CommitRound{key(1), 1, vote.average, {0, 1, 3}, false, next, 0.7});
+  hear<FromReplica<Applied>>();
+  const auto evaluated = hear<FromReplica<Evaluated>>().body;
+  const std::vector<float> after = anchor(1);
+  std::int64_t changed = 0;
+  for (std::size_t i = 0; i < after.size(); ++i) changed += after[i] != before[i] ? 1 : 0;
+  EXPECT_GT(changed, loaded.fragments[0] / 2);
+  EXPECT_LE(changed, loaded.fragments[0]);
+  // The other fragment has both rounds behind it, this round only its own tokens.
+  const auto second = hear<FromReplica<RoundReport>>().body;
+  EXPECT_EQ(second.tokens, Tokens(8 * 2 * 8));
+  EXPECT_EQ(second.drawn, Tokens(4 * 2 * 8));
+  EXPECT_GE(second.stood_s, 0);
+
+  // What was evaluated is the anchor, not what stays local: a replica that holds only that agrees.
+  const auto folder = std::filesystem::path(testing::TempDir()) / "shoal_worker_test_streaming";
+  tell(WriteCheckpointTo{ReplicaId(1), {CheckpointId(5), key(1)}, folder.string()});
+  hear<CheckpointReady>();
+  auto resume = load(2, SourceKind::kCheckpoint, 1);
+  resume.checkpoint_folder = folder.string();
+  tell(resume);
+  hear<Loaded>();
+  tell(ToReplica<Evaluate>{ReplicaId(2), {key(1), {0, 1, 3}}});
+  EXPECT_EQ(hear<FromReplica<Evaluated>>().body.loss_sum, evaluated.loss_sum);
+}
+
+TEST_F(StreamingWorkerTest, APlanForAnotherFragmentFailsByName) {
+  spec_.sync.fragments = 2;
+  tell(load(1, SourceKind::kSeed, 0));
+  const auto loaded = hear<Loaded>();
+  tell_replica(OpenRound{key(1), Steps(0), Steps(4), {0, 8}, 1});
+  hear<FromReplica<RoundReport>>();
+  tell_replica(plan_of(1, loaded.fragments[1], 2));
+  EXPECT_EQ(hear<FromReplica<ReduceFailed>>().body.failure, ReduceFailure::kPlanMismatch);
+  ReducePlan again = plan_of(1, 7, 1);
+  again.attempt = 2;
+  tell_replica(again);
+  EXPECT_EQ(hear<FromReplica<ReduceFailed>>().body.failure, ReduceFailure::kPlanMismatch);
+}
+
+TEST_F(StreamingWorkerTest, TrainsOnBehindTheBoundaryAndCountsEveryTokenOnce) {
+  spec_.sync.overlap_steps = Steps(2);
+  spec_.sync.blend = 0.5;
+  tell(load(1, SourceKind::kSeed, 0));
+  const auto loaded = hear<Loaded>();
+  tell_replica(OpenRound{key(1), Steps(0), Steps(8), {0, 20}, 0});
+  const auto first = hear<FromReplica<RoundReport>>().body;
+  EXPECT_EQ(first.steps, Steps(8));
+  const Vote vote = vote_in(plan(1, loaded.value_count));
+  const OpenRound next{key(2), Steps(8), Steps(16), {20, 16}, 0};
+  tell_replica(CommitRound{key(1), 1, vote.average, {0, 0, 0}, false, next, 0.7});
+  hear<FromReplica<Applied>>();
+  const auto second = hear<FromReplica<RoundReport>>().body;
+  EXPECT_EQ(second.key, key(2));
+  EXPECT_EQ(second.steps, Steps(8));
+  EXPECT_EQ(second.drawn, Tokens(8 * 2 * 8));
+  EXPECT_GT(second.norm, 0);
+}
+
 TEST_F(WorkerTest, CheckpointAndResume) {
   tell(load(1, SourceKind::kSeed, 0));
   const auto loaded = hear<Loaded>();

@@ -9,6 +9,7 @@
 #include "coordinator/core/pipeline_view.h"
 #include "coordinator/core/replicas.h"
 #include "coordinator/core/rounds.h"
+#include "outer_opt/core/fragments.h"
 
 namespace shoal::coordinator {
 namespace {
@@ -21,14 +22,20 @@ Duration time_limit(const Options& options, std::int64_t value_count) {
   return options.reduce_limit_min + seconds_f(bytes / options.reduce_bytes_per_s);
 }
 
+std::int64_t length_of(const JobStage& stage, std::int32_t fragment) {
+  if (fragment == 0) return stage.value_count;
+  return stage.fragments.at(static_cast<std::size_t>(fragment) - 1);
+}
+
 AttemptInput attempt_input(const Turn& turn, const RoundRecord& round, StageIndex stage) {
   const State& state = turn.state();
   const StageTimers* timers = state.timers.at(round.key.job).stages.find(stage);
   AttemptInput input;
   input.now = turn.now();
   input.started_at = stage_of(round, stage).attempt_started_at;
+  const JobRecord& job = state.jobs.at(round.key.job);
   input.time_limit =
-      time_limit(turn.options(), stage_of(state.jobs.at(round.key.job), stage).value_count);
+      time_limit(turn.options(), length_of(stage_of(job, stage), fragment_of_round(job, round)));
   if (timers != nullptr) input.first_failure_at = timers->first_failure_at;
   input.attempt = timers == nullptr ? 1 : std::max(1, timers->attempts);
   for (const ReplicaId replica : members_of(state, round.key, stage)) {
@@ -156,13 +163,14 @@ void reopen(Turn& turn, const RoundKey& key, AbortReason reason) {
   round.from_step = round.to_step;
   // Too few replicas is no reason to drift further apart: wait where they are.
   if (reason != AbortReason::kBelowMinReplicas) {
-    const Steps end = std::min(round.to_step + job.spec.sync.every, job.spec.train.steps);
+    const Steps end =
+        std::min(round.to_step + outer_opt::round_length(job.spec.sync), job.spec.train.steps);
     round.to_step = std::max(round.from_step, end);
   }
   // A stage that lost its last replica has nothing in this round before it trains again, if need be
   // beyond the end.
   if (reason == AbortReason::kNoUsableContribution && round.to_step == round.from_step) {
-    round.to_step += job.spec.sync.every;
+    round.to_step += outer_opt::round_length(job.spec.sync);
   }
   JobTimers& timers = turn.volatile_state().timers[key.job];
   timers.close_sent = false;
@@ -193,7 +201,8 @@ ReducePlan plan_of(const State& state, const RoundKey& key, StageIndex stage) {
   plan.codec =
       job.spec.sync.algorithm == SyncAlgorithm::kNone ? CodecKind::kFp32 : job.spec.sync.codec;
   plan.aggregator = job.spec.sync.aggregator;
-  plan.value_count = stage_of(job, stage).value_count;
+  plan.fragment = fragment_of_round(job, state.rounds.at(key));
+  plan.value_count = length_of(stage_of(job, stage), plan.fragment);
   plan.time_limit = time_limit(state.options, plan.value_count);
   for (const ReplicaId replica : members_of(state, key, stage)) {
     const auto& contribution = state.contributions.at({key, replica});

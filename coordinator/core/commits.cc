@@ -11,6 +11,7 @@
 #include "coordinator/core/pipeline_view.h"
 #include "coordinator/core/replicas.h"
 #include "coordinator/core/rounds.h"
+#include "outer_opt/core/fragments.h"
 
 namespace shoal::coordinator {
 namespace {
@@ -31,18 +32,67 @@ std::vector<ReplicaId> all_members(const State& state, const RoundKey& key) {
   return all;
 }
 
-// A replica that was told to stop early has not used all of its lease. After an abort nobody knows
-// which part of which lease was used: then what is left stays unused.
-void give_back_rest(JobRecord& job, const ContributionRecord& contribution) {
-  if (job.stages.size() != 1 || contribution.leases.size() != 1) return;
-  const DataLease& lease = contribution.leases.front();
-  const std::int64_t used =
-      std::min(contribution.report.steps.count() * job.spec.train.batch, lease.count);
-  give_back({job.next_sequence, job.returned}, {lease.first + used, lease.count - used});
+// What a contribution leased beyond its report: of one that was told to stop early, and the tail
+// behind the boundary. Without overlap nobody knows after an abort which part of which lease was
+// used: then what is left stays unused.
+std::vector<DataLease> unused_leases(const JobRecord& job, const ContributionRecord& contribution) {
+  const bool known = contribution.leases.size() == 1 || job.spec.sync.overlap_steps > Steps(0);
+  if (job.stages.size() != 1 || !known) return {};
+  std::int64_t used = contribution.report.steps.count() * job.spec.train.batch;
+  std::vector<DataLease> rest;
+  for (const DataLease& lease : contribution.leases) {
+    const std::int64_t here = std::min(used, lease.count);
+    used -= here;
+    if (here < lease.count) rest.push_back({lease.first + here, lease.count - here});
+  }
+  return rest;
+}
+
+// Splits off what is beyond the first `count` sequences.
+std::vector<DataLease> split(std::vector<DataLease>& leases, std::int64_t count) {
+  std::vector<DataLease> beyond;
+  for (DataLease& lease : leases) {
+    const std::int64_t here = std::min(count, lease.count);
+    count -= here;
+    if (here < lease.count) beyond.push_back({lease.first + here, lease.count - here});
+    lease.count = here;
+  }
+  std::erase_if(leases, [](const DataLease& lease) { return lease.count == 0; });
+  return beyond;
+}
+
+void give_back_all(JobRecord& job, const std::vector<DataLease>& leases) {
+  for (const DataLease& lease : leases) give_back({job.next_sequence, job.returned}, lease);
+}
+
+using Tails = FlatMap<ReplicaId, std::vector<DataLease>>;
+
+// What is left of the leases of this contribution: the steps that its replica goes on to train
+// (sync.overlap_steps) stay with it, the rest goes back.
+void settle_leases(Turn& turn, const RoundRecord& round, const ContributionRecord& contribution,
+                   Tails& tails) {
+  JobRecord& job = turn.job(round.key.job);
+  std::vector<DataLease> tail = unused_leases(job, contribution);
+  const std::int64_t ahead = outer_opt::overlap_at(job.spec, round.to_step).count();
+  give_back_all(job, split(tail, ahead * job.spec.train.batch));
+  if (!tail.empty()) tails.put(contribution.replica, std::move(tail));
+}
+
+// A tail counts with the next round, when its replica is in it.
+void carry_over(Turn& turn, const RoundKey& next, const Tails& tails,
+                const std::vector<ReplicaId>& followers) {
+  for (const auto& [replica, tail] : tails) {
+    const bool follows = std::find(followers.begin(), followers.end(), replica) != followers.end();
+    if (follows) {
+      contribution_in(turn, next, replica).leases = tail;
+    } else {
+      give_back_all(turn.job(next.job), tail);
+    }
+  }
 }
 
 // Bytes of all members; tokens and loss of the routers whose pseudo-gradient went into the average.
-void count_contributions(Turn& turn, const RoundKey& key) {
+void count_contributions(Turn& turn, const RoundKey& key, Tails& tails) {
   RoundRecord& round = turn.round(key);
   JobRecord& job = turn.job(key.job);
   double loss_sum = 0;
@@ -53,14 +103,13 @@ void count_contributions(Turn& turn, const RoundKey& key) {
     job.bytes_sent += contribution.stats.sent;
     if (counts) {
       if (contribution.stage != 0) continue;
-      give_back_rest(job, contribution);
+      settle_leases(turn, round, contribution, tails);
       const RoundReport& report = contribution.report;
       round.tokens += report.drawn;
       loss_sum += report.train_loss * static_cast<double>(report.drawn.n);
       continue;
     }
-    for (const auto& lease : contribution.leases)
-      give_back({job.next_sequence, job.returned}, lease);
+    give_back_all(job, contribution.leases);
     contribution.leases.clear();
   }
   round.train_loss = round.tokens.n > 0 ? loss_sum / static_cast<double>(round.tokens.n) : 0;
@@ -184,7 +233,8 @@ void commit(Turn& turn, const RoundKey& key, const std::vector<Digest>& averages
     turn.round(key).stages[stage].average = averages[stage];
   }
   turn.round(key).committed_at = turn.now();
-  count_contributions(turn, key);
+  Tails tails;
+  count_contributions(turn, key, tails);
   const JobRecord& job = turn.state().jobs.at(key.job);
   const RoundKey before{key.job, key.lineage, job.committed_round};
   advance_job_to(turn, key);
@@ -198,6 +248,7 @@ void commit(Turn& turn, const RoundKey& key, const std::vector<Digest>& averages
   share_evaluation(turn, key, followers);
   if (!is_last(turn.state().jobs.at(key.job))) {
     open_round(turn, key.job);
+    carry_over(turn, next_key(job), tails, followers);
     enlist(turn, next_key(job), followers);
   }
   refresh_view(turn, key.job);

@@ -127,7 +127,8 @@ class Rig {
                            anchor,
                            {8, 8},
                            1000,
-                           "127.0.0.1:" + std::to_string(7100 + connection.n)});
+                           "127.0.0.1:" + std::to_string(7100 + connection.n),
+                           fragments});
     return assign.replica;
   }
 
@@ -167,6 +168,7 @@ class Rig {
   }
 
   Options options;
+  std::vector<std::int64_t> fragments;                      // of replicas that load
   Bytes device_memory = mebibytes(4096);                    // of agents that join
   std::vector<std::pair<std::string, std::string>> labels;  // of those, too
   Instant now{1'700'000'000'000'000'000};

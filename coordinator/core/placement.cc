@@ -9,6 +9,7 @@
 
 #include "base/check.h"
 #include "coordinator/core/stage_rates.h"
+#include "outer_opt/core/fragments.h"
 #include "swarm/core/sharing.h"
 #include "swarm/core/stage_plan.h"
 
@@ -99,7 +100,7 @@ bool is_full(const swarm::RebalanceView& view, std::int64_t most) {
 
 // A round by time ends after the step that it is in, and never outlasts the job.
 double round_seconds(const JobSpec& spec, double step_s) {
-  const double by_steps = step_s * static_cast<double>(spec.sync.every.count());
+  const double by_steps = step_s * static_cast<double>(outer_opt::round_length(spec.sync).count());
   if (spec.sync.every_s == 0) return by_steps;
   return std::min(by_steps, std::max(step_s, static_cast<double>(spec.sync.every_s)));
 }

@@ -61,8 +61,9 @@ enum class JobReason {
 // One stage of a job's model and what its replicas hold after the last commit.
 struct JobStage {
   UnitRange units;
-  std::int64_t value_count = 0;  // parameters, once loaded
-  Digest anchor, momentum;       // zero until a replica loaded, or took the outer step
+  std::int64_t value_count = 0;              // parameters, once loaded
+  Digest anchor, momentum;                   // zero until a replica loaded, or took the outer step
+  std::vector<std::int64_t> fragments = {};  // lengths, where there are several, once loaded
   bool operator==(const JobStage&) const = default;
 };
 

@@ -75,6 +75,9 @@ const char* unwanted(const JobRecord& job, const Loaded& loaded) {
   if (loaded.key.job != job.id || loaded.key.lineage != job.lineage)
     return "it is of a past lineage";
   if (loaded.key.round != job.committed_round) return "a newer round was committed meanwhile";
+  const auto fragments = static_cast<std::int64_t>(loaded.fragments.size());
+  if (job.spec.sync.fragments > 1 && fragments != job.spec.sync.fragments)
+    return "its fragments are not those of the job";
   return nullptr;
 }
 
@@ -145,6 +148,7 @@ void on_loaded(Turn& turn, const Loaded& loaded) {
     first.anchor = loaded.anchor;
     first.momentum = loaded.momentum;
     first.value_count = loaded.value_count;
+    first.fragments = loaded.fragments;
   }
   transition(turn, loaded.replica, ReplicaState::kServing);
   ReplicaRecord& replica = turn.replica(loaded.replica);

@@ -13,6 +13,7 @@
 #include "coordinator/core/replicas.h"
 #include "coordinator/core/standing.h"
 #include "outer_opt/core/clip.h"
+#include "outer_opt/core/fragments.h"
 
 namespace shoal::coordinator {
 namespace {
@@ -129,13 +130,7 @@ bool weigh(Turn& turn, const RoundKey& key, const std::vector<ReplicaId>& member
 void add_joiners(Turn& turn, const RoundKey& key, const std::vector<ReplicaId>& members) {
   for (const ReplicaId replica : members) {
     if (turn.state().contributions.contains({key, replica})) continue;
-    ContributionRecord record;
-    record.key = key;
-    record.replica = replica;
-    record.agent = turn.state().replicas.at(replica).agent;
-    record.stage = turn.state().replicas.at(replica).stage;
-    record.reject_reason = RejectReason::kJoiner;
-    turn.add(std::move(record));
+    contribution_in(turn, key, replica).reject_reason = RejectReason::kJoiner;
   }
 }
 
@@ -289,6 +284,15 @@ std::vector<Steps> steps_of(const State& state, const RoundRecord& round,
   return balanced_steps(all, speeds);
 }
 
+// With sync.overlap_steps a lease goes on behind the boundary, and that of a replica which goes on
+// begins there (lease_walk.h).
+std::int64_t leased_steps(const JobRecord& job, Steps from, Steps to,
+                          const ContributionRecord& contribution) {
+  const Steps ahead =
+      contribution.leases.empty() ? Steps(0) : outer_opt::overlap_at(job.spec, from);
+  return (to + outer_opt::overlap_at(job.spec, to) - from - ahead).count();
+}
+
 // A round by time is as long as its longest contribution.
 void settle_length(Turn& turn, const RoundKey& key) {
   const JobRecord& job = turn.state().jobs.at(key.job);
@@ -302,7 +306,23 @@ void settle_length(Turn& turn, const RoundKey& key) {
 
 }  // namespace
 
+std::int32_t fragment_of_round(const JobRecord& job, const RoundRecord& round) {
+  return outer_opt::fragment_of(job.spec, round.key.round, round.to_step);
+}
+
 RoundKey next_key(const JobRecord& job) { return {job.id, job.lineage, job.committed_round + 1}; }
+
+ContributionRecord& contribution_in(Turn& turn, const RoundKey& key, ReplicaId replica) {
+  if (!turn.state().contributions.contains({key, replica})) {
+    ContributionRecord record;
+    record.key = key;
+    record.replica = replica;
+    record.agent = turn.state().replicas.at(replica).agent;
+    record.stage = turn.state().replicas.at(replica).stage;
+    turn.add(std::move(record));
+  }
+  return turn.contribution(key, replica);
+}
 
 std::vector<OpenRound> enlist(Turn& turn, const RoundKey& key,
                               const std::vector<ReplicaId>& replicas) {
@@ -311,19 +331,14 @@ std::vector<OpenRound> enlist(Turn& turn, const RoundKey& key,
   const std::vector<Steps> steps = steps_of(turn.state(), round, replicas);
   std::vector<OpenRound> orders;
   for (std::size_t i = 0; i < replicas.size(); ++i) {
-    if (!turn.state().contributions.contains({key, replicas[i]})) {
-      ContributionRecord record;
-      record.key = key;
-      record.replica = replicas[i];
-      record.agent = turn.state().replicas.at(replicas[i]).agent;
-      record.stage = turn.state().replicas.at(replicas[i]).stage;
-      turn.add(std::move(record));
-    }
+    ContributionRecord& contribution = contribution_in(turn, key, replicas[i]);
     JobRecord& job = turn.job(key.job);
-    const std::int64_t count = steps[i].count() * per_step[i];
-    orders.push_back({key, round.from_step, round.from_step + steps[i],
-                      lease({job.next_sequence, job.returned}, count)});
-    ContributionRecord& contribution = turn.contribution(key, replicas[i]);
+    const Steps to_step = round.from_step + steps[i];
+    const std::int64_t count =
+        leased_steps(job, round.from_step, to_step, contribution) * per_step[i];
+    orders.push_back({key, round.from_step, to_step,
+                      lease({job.next_sequence, job.returned}, count),
+                      fragment_of_round(job, round)});
     contribution.state = ContributionState::kTraining;
     contribution.reject_reason = RejectReason::kNone;
     contribution.leases.push_back(orders.back().lease);
@@ -341,9 +356,11 @@ bool has_events(const JobRecord& job, const RoundRecord& round) {
 OpenRound order_of(const State& state, const RoundRecord& round, ReplicaId replica) {
   const JobRecord& job = state.jobs.at(round.key.job);
   const DataLease& lease = state.contributions.at({round.key, replica}).leases.back();
+  const bool own = job.spec.sync.balance == Balance::kSpeed || job.spec.sync.every_s > 0;
   Steps steps = round.to_step - round.from_step;
-  if (job.stages.size() == 1) steps = Steps(lease.count / job.spec.train.batch);
-  return {round.key, round.from_step, round.from_step + steps, lease};
+  if (own && job.stages.size() == 1) steps = Steps(lease.count / job.spec.train.batch);
+  return {round.key, round.from_step, round.from_step + steps, lease,
+          fragment_of_round(job, round)};
 }
 
 void open_round(Turn& turn, JobId id) {
@@ -351,7 +368,8 @@ void open_round(Turn& turn, JobId id) {
   RoundRecord record;
   record.key = next_key(job);
   record.from_step = job.committed_step;
-  record.to_step = std::min(job.committed_step + job.spec.sync.every, job.spec.train.steps);
+  record.to_step =
+      std::min(job.committed_step + outer_opt::round_length(job.spec.sync), job.spec.train.steps);
   record.opened_at = turn.now();
   record.stages.resize(job.stages.size());
   turn.add(std::move(record));

@@ -44,6 +44,10 @@ bool evaluation_complete(const RoundRecord& round, const State& state);
 
 // ---- between the three files
 
+// The fragment that this round averages (outer_opt/core/fragments.h).
+std::int32_t fragment_of_round(const JobRecord& job, const RoundRecord& round);
+// The contribution of a replica to this round, made when there is none.
+ContributionRecord& contribution_in(Turn& turn, const RoundKey& key, ReplicaId replica);
 // Holders that shall train [from, to) of this round: adds a lease to the contribution of each,
 // gives the orders in the same order.
 std::vector<OpenRound> enlist(Turn& turn, const RoundKey& key,

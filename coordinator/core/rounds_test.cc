@@ -10,7 +10,8 @@ namespace shoal::coordinator {
 namespace {
 
 struct Pair : Rig {
-  explicit Pair(const JobSpec& spec) {
+  explicit Pair(const JobSpec& spec, std::vector<std::int64_t> lengths = {}) {
+    fragments = std::move(lengths);
     a = join("a");
     b = join("b");
     id = *submit(spec);
@@ -216,6 +217,98 @@ TEST(DdpRounds, OnlyEvaluatedOnesAreEvents) {
   EXPECT_EQ(rig.job(rig.id).committed_round, 6);
   EXPECT_EQ(sealed, (std::vector<RoundNumber>{3, 6}));
   EXPECT_EQ(committed, (std::vector<RoundNumber>{3, 6}));
+}
+
+JobSpec streamed(std::int64_t fragments, std::int64_t overlap) {
+  JobSpec spec = small_job();
+  spec.model.layers = 2;
+  spec.train.steps = Steps(40);
+  spec.sync.every = Steps(10 * fragments);
+  spec.sync.fragments = fragments;
+  spec.sync.overlap_steps = Steps(overlap);
+  return spec;
+}
+
+void pass(Pair& rig, RoundNumber round, std::int64_t steps) {
+  rig.report_steps(rig.a, rig.rep_a, round, Steps(steps), 1);
+  rig.report_steps(rig.b, rig.rep_b, round, Steps(steps), 1);
+  rig.finish(round);
+}
+
+TEST(Streaming, EachRoundAveragesItsFragmentAndTheLastOneEverything) {
+  Pair rig(streamed(2, 0), {600, 400});
+  EXPECT_EQ(rig.last<ToReplica<OpenRound>>(rig.a)->body.fragment, 1);
+  std::vector<std::pair<std::int32_t, std::int64_t>> plans;
+  for (RoundNumber round = 1; round <= 4; ++round) {
+    pass(rig, round, 10);
+    const auto plan = rig.last<ToReplica<ReducePlan>>(rig.a)->body;
+    plans.emplace_back(plan.fragment, plan.value_count);
+  }
+  EXPECT_EQ(plans, (std::vector<std::pair<std::int32_t, std::int64_t>>{
+                       {1, 600}, {2, 400}, {1, 600}, {0, 1000}}));
+  EXPECT_EQ(rig.job(rig.id).phase, JobPhase::kSealing);
+}
+
+TEST(Streaming, AReplicaThatCutsOtherwiseIsRefused) {
+  Pair rig(streamed(2, 0), {1000});
+  EXPECT_EQ(rig.state().replicas.find(rig.rep_a), nullptr);
+}
+
+TEST(Streaming, ALeaseGoesOnBehindTheBoundaryAndItsTailCountsWithTheNextRound) {
+  Pair rig(streamed(1, 3));
+  const DataLease first = rig.last<ToReplica<OpenRound>>(rig.a)->body.lease;
+  EXPECT_EQ(first.count, 13 * 4);
+  pass(rig, 1, 10);
+  EXPECT_EQ(rig.next_of(rig.a).from_step, Steps(10));
+  EXPECT_EQ(rig.next_of(rig.a).to_step, Steps(20));
+  EXPECT_EQ(rig.next_of(rig.a).lease.count, 10 * 4);
+  const auto& next = rig.state().contributions.at({rig.key(2), rig.rep_a});
+  EXPECT_EQ(next.leases.front(), (DataLease{first.first + 40, 12}));
+  EXPECT_EQ(next.leases.size(), 2u);
+  pass(rig, 2, 10);
+  pass(rig, 3, 10);
+  EXPECT_EQ(rig.next_of(rig.a).lease.count, 7 * 4);  // nothing behind the end
+  pass(rig, 4, 10);
+  EXPECT_EQ(rig.job(rig.id).next_sequence, 2 * 40 * 4);
+  EXPECT_TRUE(rig.job(rig.id).returned.empty());
+}
+
+TEST(Streaming, WhoWasToldToStopKeepsItsTailOnly) {
+  Pair rig(streamed(1, 3));
+  const DataLease first = rig.last<ToReplica<OpenRound>>(rig.b)->body.lease;
+  rig.report_steps(rig.a, rig.rep_a, 1, Steps(10), 1);
+  rig.report_steps(rig.b, rig.rep_b, 1, Steps(4), 1);
+  rig.finish(1);
+  const auto& next = rig.state().contributions.at({rig.key(2), rig.rep_b});
+  EXPECT_EQ(next.leases.front(), (DataLease{first.first + 4 * 4, 12}));
+  // The six steps that it did not take are given out again: to nobody yet, the next lease is
+  // longer.
+  EXPECT_EQ(rig.job(rig.id).returned, (std::vector<DataLease>{{first.first + 7 * 4, 6 * 4}}));
+}
+
+TEST(Streaming, TheTailOfALostReplicaComesBackWithItsLease) {
+  Pair rig(streamed(1, 3));
+  pass(rig, 1, 10);
+  const auto leases = rig.state().contributions.at({rig.key(2), rig.rep_b}).leases;
+  ASSERT_EQ(leases.size(), 2u);
+  rig.say(rig.b, ReplicaFailed{rig.rep_b, ReplicaFailure::kTrainerExited, ""});
+  std::int64_t returned = 0;
+  for (const DataLease& lease : rig.job(rig.id).returned) returned += lease.count;
+  EXPECT_EQ(returned, 13 * 4);
+}
+
+TEST(Streaming, WithoutAPartInTheResultALeaseBeginsAtTheBoundary) {
+  Pair rig(streamed(1, 3));
+  rig.report_steps(rig.a, rig.rep_a, 1, Steps(10), 1);
+  RoundReport broken;
+  broken.key = rig.key(1);
+  broken.steps = Steps(10);
+  broken.tokens = broken.drawn = Tokens(1);
+  broken.nonfinite = 1;
+  rig.say(rig.b, FromReplica<RoundReport>{rig.rep_b, broken});
+  rig.finish(1);
+  EXPECT_EQ(rig.next_of(rig.a).lease.count, 10 * 4);
+  EXPECT_EQ(rig.next_of(rig.b).lease.count, 13 * 4);
 }
 
 TEST(Clip, CanBeSwitchedOff) {

@@ -27,6 +27,8 @@ void add(Digester& d, const JobSpec& spec) {
   d.add(spec.sync.every_s).add(to_string(spec.sync.balance)).add(spec.sync.clip);
   d.add(to_string(spec.sync.topology)).add(to_string(spec.sync.codec)).add(spec.sync.outer.lr);
   d.add(spec.sync.feedback).add(to_string(spec.sync.aggregator)).add(spec.sync.clip);
+  d.add(spec.sync.fragments).add(spec.sync.overlap_steps.n).add(spec.sync.blend);
+  d.add(spec.sync.eager);
   d.add(spec.sync.outer.momentum).add(spec.swarm.stages).add(spec.swarm.min_replicas);
   d.add(to_string(spec.swarm.activations)).add(to_string(spec.swarm.recompute));
   d.add(to_string(spec.swarm.schedule)).add(to_string(spec.swarm.wiring));
@@ -54,6 +56,7 @@ void add(Digester& d, const JobRecord& r) {
   for (const auto& stage : r.stages) {
     d.add(stage.units.first).add(stage.units.last).add(stage.value_count);
     d.add(stage.anchor).add(stage.momentum);
+    for (const std::int64_t values : stage.fragments) d.add(values);
   }
   add(d, r.returned);
 }
@@ -109,6 +112,7 @@ void add(Digester& d, const ContributionRecord& r) {
   add(d, r.report.key);
   d.add(r.report.tokens.n).add(r.report.steps.n).add(r.report.train_loss).add(r.report.norm);
   d.add(r.report.max_abs).add(r.report.nonfinite).add(r.report.compute_s).add(r.reported_at.ns);
+  d.add(r.report.stood_s);
   d.add(r.voted_at.ns).add(r.applied_at.ns).add(r.weight).add(r.clip_factor).add(r.member_index);
   d.add(r.part_first).add(r.part_count).add(r.average).add(r.anchor).add(r.stats.sent.n);
   d.add(r.stats.received.n).add(r.stats.reduce_s).add(r.eval_slice).add(r.evaluated);

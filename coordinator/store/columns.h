@@ -179,6 +179,7 @@ struct Table<ContributionRecord> {
     visit("report_nonfinite", r.report.nonfinite);
     visit("report_compute_s", r.report.compute_s);
     visit("report_drawn", r.report.drawn);
+    visit("report_stood_s", r.report.stood_s);
     visit("reported_at_ns", r.reported_at);
     visit("voted_at_ns", r.voted_at);
     visit("applied_at_ns", r.applied_at);

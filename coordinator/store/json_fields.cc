@@ -178,7 +178,8 @@ std::string to_json(const std::vector<JobStage>& value) {
     json.push_back({{"units", {stage.units.first, stage.units.last}},
                     {"value_count", stage.value_count},
                     {"anchor", digest_json(stage.anchor)},
-                    {"momentum", digest_json(stage.momentum)}});
+                    {"momentum", digest_json(stage.momentum)},
+                    {"fragments", stage.fragments}});
   }
   return dump(json);
 }
@@ -191,7 +192,8 @@ Status from_json(std::string_view text, std::vector<JobStage>& value) {
       value.push_back({.units = {units.at(0).get<std::int32_t>(), units.at(1).get<std::int32_t>()},
                        .value_count = item.at("value_count").get<std::int64_t>(),
                        .anchor = read_digest(item.at("anchor")),
-                       .momentum = read_digest(item.at("momentum"))});
+                       .momentum = read_digest(item.at("momentum")),
+                       .fragments = item.at("fragments").get<std::vector<std::int64_t>>()});
     }
   });
 }

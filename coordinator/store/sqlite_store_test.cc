@@ -66,7 +66,7 @@ static_assert(member_count<AgentRecord>() == 16);
 static_assert(member_count<ReplicaRecord>() == 16);
 static_assert(member_count<RoundRecord>() == 17);
 static_assert(member_count<ContributionRecord>() == 21);
-static_assert(member_count<RoundReport>() == 9);
+static_assert(member_count<RoundReport>() == 10);
 static_assert(member_count<ReduceStats>() == 3);
 static_assert(member_count<CheckpointRecord>() == 13);
 static_assert(member_count<EventRecord>() == 9);
@@ -75,7 +75,7 @@ static_assert(member_count<SubmittedText>() == 3);
 static_assert(member_count<Standing>() == 5);
 static_assert(member_count<MemoryRefusal>() == 3);
 static_assert(member_count<Attendance>() == 3);
-static_assert(member_count<JobStage>() == 4);
+static_assert(member_count<JobStage>() == 5);
 static_assert(member_count<RoundStage>() == 6);
 static_assert(member_count<CheckpointPart>() == 5);
 

@@ -72,7 +72,8 @@ class RandomRecords {
     r.committed_step = Steps(integer());
     r.committed_tokens = Tokens(integer());
     for (int i = small() % 4; i > 0; --i) {
-      r.stages.push_back({{small(), small()}, integer(), digest(), digest()});
+      r.stages.push_back(
+          {{small(), small()}, integer(), digest(), digest(), {integer(), integer()}});
     }
     r.view = integer();
     r.routers = integer();
@@ -160,8 +161,16 @@ class RandomRecords {
     r.state = word<ContributionState>();
     r.reject_reason = word<RejectReason>();
     r.leases = leases();
-    r.report = {key(),  Tokens(integer()), Steps(integer()), real(),           real(),
-                real(), integer(),         real(),           Tokens(integer())};
+    r.report = {key(),
+                Tokens(integer()),
+                Steps(integer()),
+                real(),
+                real(),
+                real(),
+                integer(),
+                real(),
+                Tokens(integer()),
+                real()};
     r.reported_at = instant(), r.voted_at = instant(), r.applied_at = instant();
     r.weight = real(), r.clip_factor = real();
     r.member_index = small();

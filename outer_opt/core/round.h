@@ -38,11 +38,12 @@ struct DataLease {
 };
 
 // Train the inner steps [from_step, to_step) of the job's schedule on the leased sequences, then
-// report.
+// report. With sync.overlap_steps the lease goes on behind to_step (lease_walk.h).
 struct OpenRound {
   RoundKey key;
   Steps from_step, to_step;
   DataLease lease;
+  std::int32_t fragment = 0;  // that the round averages: 1, 2, …; 0: the whole vector (fragments.h)
   bool operator==(const OpenRound&) const = default;
 };
 
@@ -55,7 +56,7 @@ struct CloseRound {
 // What a replica says at its boundary. Norm and maximum are those of the pseudo-gradient.
 struct RoundReport {
   RoundKey key;
-  Tokens tokens;  // added at this replica since the last commit it applied
+  Tokens tokens;  // behind the pseudo-gradient: added here since its fragment was last averaged
   Steps steps;
   double train_loss = 0;  // nats per token: of a router the mean over `drawn`, else over `tokens`
   double norm = 0;        // Euclidean
@@ -63,7 +64,8 @@ struct RoundReport {
   std::int64_t nonfinite = 0;  // > 0: no usable pseudo-gradient, takes part with weight 0
   double compute_s = 0;        // seconds spent in inner steps
   Tokens drawn;                // of the microbatches that this router drew and got answered; 0: no
-                               // router. With one stage the same as `tokens`
+                               // router. With one stage and one fragment the same as `tokens`
+  double stood_s = 0;          // seconds it stood still for the round before, with nothing to train
   bool operator==(const RoundReport&) const = default;
 };
 
@@ -85,11 +87,12 @@ struct ReducePlan {
   Topology topology = Topology::kButterfly;
   CodecKind codec = CodecKind::kInt8;
   Aggregator aggregator = Aggregator::kMean;  // others with a butterfly only
-  std::int64_t value_count = 0;               // length of the vector
+  std::int64_t value_count = 0;               // length of the vector: of the fragment's values
   // Parts are disjoint, in order, and cover the vector; with an all-gather nobody has one. A ring
   // goes by this order.
   std::vector<ReduceMember> members;
-  Duration time_limit;  // a member gives up after this long
+  Duration time_limit;        // a member gives up after this long
+  std::int32_t fragment = 0;  // as in OpenRound
   bool operator==(const ReducePlan&) const = default;
 };
 

@@ -73,6 +73,7 @@ struct Loaded {
   Digest anchor, momentum;
   std::int64_t value_count = 0;
   std::string address;
+  std::vector<std::int64_t> fragments = {};  // lengths, where the job has several
   bool operator==(const Loaded&) const = default;
 };
 

@@ -36,6 +36,9 @@ enum class Bug {
   kForgottenCordon,     // the core is never told of a cordon
   kHastyDrain,          // a drained agent lets go in the middle of a round
   kEagerFeedback,       // what was not sent is settled at the vote, not at the commit
+  kLeakyFragment,       // the outer step of one fragment changes the momentum of all
+  kEarlyAdoption,       // a result becomes local as soon as it is there
+  kTailTwice,           // the steps behind a boundary count with both rounds
 };
 
 struct PlantedBug {

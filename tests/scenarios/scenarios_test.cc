@@ -244,5 +244,51 @@ TEST(Scenario, ALostRouterIsReplacedAtOnceWhenItsStageHasTooFew) {
   EXPECT_TRUE(cluster.until_phase(JobPhase::kCompleted)) << cluster.objection();
 }
 
+JobSpec streamed_job(std::int64_t rounds) {
+  JobSpec spec = Cluster::small_job(rounds);
+  spec.model.layers = 3;
+  spec.sync.every = Steps(10);
+  spec.sync.fragments = 2;
+  spec.sync.overlap_steps = Steps(2);
+  spec.sync.blend = 0.5;
+  return spec;
+}
+
+TEST(Scenario, FragmentsAndOverlapCountEveryTokenOnce) {
+  Cluster cluster(3);
+  cluster.submit(streamed_job(8));
+  ASSERT_TRUE(cluster.until_phase(JobPhase::kCompleted)) << cluster.objection();
+  EXPECT_EQ(cluster.job()->committed_round, 8);
+  EXPECT_EQ(cluster.job()->committed_tokens, Tokens(8 * 3 * 5 * 2 * 8));
+}
+
+// From one boundary to the one after the next: before, at and behind the boundary, in the reduce,
+// at the commit, at the adoption.
+TEST(Scenario, ATrainerThatStreamsMayDieAtAnyMoment) {
+  for (int moment = 0; moment < 20; ++moment) {
+    Cluster cluster(3, static_cast<std::uint64_t>(moment) + 1);
+    cluster.submit(streamed_job(10));
+    ASSERT_TRUE(cluster.until_round(2)) << cluster.objection();
+    cluster.pass(milliseconds(73 * moment));
+    cluster.host(moment % 3).trainers().front()->kill(9);
+    ASSERT_TRUE(cluster.until_phase(JobPhase::kCompleted))
+        << "moment " << moment << " " << cluster.objection();
+    EXPECT_EQ(cluster.job()->lineage, 0) << moment;
+  }
+}
+
+TEST(Scenario, AStreamingJoinerContributesInALaterRound) {
+  Cluster cluster(3);
+  cluster.host(2).pause();
+  cluster.submit(streamed_job(40));
+  ASSERT_TRUE(cluster.until_round(3)) << cluster.objection();
+  cluster.host(2).resume();
+  ASSERT_TRUE(cluster.until([&] {
+    return cluster.job() &&
+           cluster.count(cluster.job()->committed_round, ContributionState::kCommitted) == 3;
+  })) << cluster.objection();
+  EXPECT_TRUE(cluster.until_phase(JobPhase::kCompleted)) << cluster.objection();
+}
+
 }  // namespace
 }  // namespace shoal::sim

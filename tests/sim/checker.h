@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "coordinator/core/io.h"
+#include "outer_opt/core/fragments.h"
 #include "swarm/core/messages.h"
 #include "tests/sim/options.h"
 #include "tests/sim/store.h"
@@ -80,11 +81,26 @@ struct Averaged {
   std::span<const float> average;
 };
 
+// `average` holds the values of the fragment, packed; the others are whole vectors.
 struct OuterStepped {
   ReplicaId replica;
   RoundKey key;
   OuterSpec options;
+  const JobSpec& spec;
+  std::int32_t number = 0;  // of the fragment
+  const outer_opt::Fragment& fragment;
   std::span<const float> average, anchor_before, momentum_before, anchor, momentum;
+};
+
+// The result of a round became local, so many steps behind the boundary; `stopped`: told to.
+struct Adopted {
+  ReplicaId replica;
+  RoundKey key;
+  const JobSpec& spec;
+  Steps at, ahead;  // the next inner step of the schedule
+  bool stopped = false;
+  const outer_opt::Fragment& fragment;
+  std::span<const float> anchor, local_before, local;
 };
 
 class Checker {
@@ -114,6 +130,7 @@ class Checker {
   virtual void stepped(const InnerStep&) {}
   virtual void averaged(const Averaged&) {}
   virtual void outer_stepped(const OuterStepped&) {}
+  virtual void adopted(const Adopted&) {}
   virtual void replica_started(const std::string& /*device*/, ReplicaId) {}
   virtual void replica_ended(const std::string& /*device*/, ReplicaId) {}
   virtual void device_died(const std::string& /*device*/) {}

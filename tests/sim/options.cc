@@ -100,6 +100,23 @@ void draw_sync(JobSpec& spec, Prng& prng) {
   spec = with_derived_fields(spec);
 }
 
+// Fragments and overlap, of what can stream at all.
+void draw_streaming(JobSpec& spec, Prng& prng) {
+  const bool can = spec.swarm.stages == 1 && spec.sync.balance == Balance::kEqual &&
+                   spec.sync.every_s == 0 && spec.sync.codec != CodecKind::kSparse2 &&
+                   (spec.sync.algorithm == SyncAlgorithm::kDiloco ||
+                    spec.sync.algorithm == SyncAlgorithm::kLocalSgd);
+  if (!can || !prng.chance(0.6)) return;
+  SyncSpec& sync = spec.sync;
+  sync.fragments = prng.range(1, 3);
+  spec.model.layers = sync.fragments + prng.range(0, 2);
+  sync.every = Steps(sync.every.count() * sync.fragments);
+  const std::int64_t period = sync.every.count() / sync.fragments;
+  if (period == 1 || !prng.chance(0.7)) return;
+  sync.overlap_steps = Steps(prng.range(1, period - 1));
+  if (prng.chance(0.5)) sync.blend = 0.5;
+}
+
 // A pipeline that `devices` can serve.
 void draw_stages(JobSpec& spec, Prng& prng, int devices) {
   spec.swarm.stages = prng.range(2, std::min(4, devices));
@@ -208,6 +225,7 @@ JobSpec draw_job(const SimOptions& o, Prng& prng, int index) {
   }
   draw_sync(spec, prng);
   draw_reduce(spec, prng);
+  draw_streaming(spec, prng);
   return spec;
 }
 

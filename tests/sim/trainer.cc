@@ -236,11 +236,22 @@ void Trainer::hold(ReplicaId id, State state) {
   }
   replica_->state = std::move(state);
   replica_->local = replica_->state.anchor;
+  const JobSpec& spec = replica_->assign.spec;
+  const std::int64_t blocks = spec.model.layers, values = replica_->local.size();
+  const std::int64_t unit = values / (blocks + 2);
+  replica_->fragments =
+      cut_fragments({unit, std::vector<std::int64_t>(static_cast<std::size_t>(blocks), unit),
+                     values - (blocks + 1) * unit},
+                    spec.sync.fragments);
+  if (replica_->assign.cut.size() <= 1) replica_->walk.emplace(spec);
   replica_->participant = std::make_unique<Participant>(id, replica_->state.key);
   sim_.observe(&Checker::state_held, StateHeld{id, replica_->assign.stage, replica_->state.key,
                                                replica_->state.anchor, replica_->state.momentum});
-  say(Loaded{id, replica_->state.key, anchor, momentum,
-             static_cast<std::int64_t>(replica_->local.size()), address()});
+  Loaded loaded{id, replica_->state.key, anchor, momentum, values, address()};
+  for (const Fragment& fragment : replica_->fragments) {
+    if (spec.sync.fragments > 1) loaded.fragments.push_back(outer_opt::value_count(fragment));
+  }
+  say(loaded);
 }
 
 void Trainer::release(ReplicaId replica) {
@@ -290,6 +301,7 @@ void Trainer::act_one(const Action& action) {
   if (const auto* a = std::get_if<Train>(&action)) return train(a->round);
   if (std::holds_alternative<StopTraining>(action)) {
     replica_->stop = true;
+    if (replica_->walk) replica_->walk->stop();
     return;
   }
   if (const auto* a = std::get_if<StartReduce>(&action)) return start_reduce(*a);
@@ -314,6 +326,7 @@ void Trainer::train(const OpenRound& round) {
   r.at_step = round.from_step;
   r.training = true;
   r.stop = false;
+  if (r.walk) r.walk->open(round);
   if (!running) inner_step();
 }
 
@@ -323,7 +336,7 @@ void Trainer::inner_step() {
   if (sim_.now() < slow_until_) time = time * slow_factor_;
   process_.after(time, [this, id = replica_->id] {
     if (!replica_ || replica_->id != id || !replica_->training) return;
-    replica_->assign.cut.size() > 1 ? step_in_pipeline() : step_alone();
+    replica_->walk ? step_alone() : step_in_pipeline();
   });
 }
 
@@ -336,20 +349,41 @@ void Trainer::train_on(std::int64_t sequence) {
 
 void Trainer::step_alone() {
   Replica& r = *replica_;
-  const std::int64_t left = r.open.lease.count - r.next_in_lease;
-  const std::int64_t count = std::min(r.assign.spec.train.batch, left);
-  if (!r.stop && r.at_step < r.open.to_step && count > 0) {
-    const DataLease drawn{r.open.lease.first + r.next_in_lease, count};
-    for (std::int64_t i = 0; i < count; ++i) train_on(drawn.first + i);
+  if (r.walk->next() == LeaseWalk::Next::kStep) {
+    const DataLease drawn = r.walk->take_step();
+    for (std::int64_t i = 0; i < drawn.count; ++i) train_on(drawn.first + i);
     r.trained.push_back(drawn);
-    r.next_in_lease += count;
-    r.at_step += Steps(1);
     r.steps += Steps(1);
   }
-  if (r.stop || r.at_step >= r.open.to_step || r.next_in_lease >= r.open.lease.count) {
-    return boundary();
+  go_on();
+}
+
+// What is due between two inner steps; then the next one, when there is one.
+void Trainer::go_on() {
+  Replica& r = *replica_;
+  if (r.walk->next() == LeaseWalk::Next::kAdopt) adopt_result();
+  if (r.walk->next() == LeaseWalk::Next::kBoundary) {
+    r.at_step = r.walk->at();
+    r.walk->reported();
+    boundary();
   }
-  inner_step();
+  r.training = r.walk->next() != LeaseWalk::Next::kStand;
+  if (r.training) inner_step();
+}
+
+void Trainer::adopt_result() {
+  Replica& r = *replica_;
+  const std::vector<float> before = r.local;
+  adopt(values_of(r.adopting_fragment), r.assign.spec.sync.blend, r.state.anchor, r.local);
+  r.walk->adopted();
+  sim_.observe(&Checker::adopted,
+               Adopted{r.id, r.adopting, r.assign.spec, r.walk->at(), r.walk->ahead(), r.stop,
+                       values_of(r.adopting_fragment), r.state.anchor, before, r.local});
+}
+
+Fragment Trainer::values_of(std::int32_t fragment) const {
+  if (fragment > 0) return replica_->fragments.at(static_cast<std::size_t>(fragment) - 1);
+  return {{0, static_cast<std::int64_t>(replica_->local.size())}};
 }
 
 std::size_t Trainer::value_count() const {
@@ -408,11 +442,16 @@ void Trainer::step_in_pipeline() {
 void Trainer::boundary() {
   Replica& r = *replica_;
   r.training = false;
-  r.kept = {r.state.key, digest_of(r.state.anchor), r.state.anchor};
+  const Fragment fragment = values_of(r.open.fragment);
+  const auto values = static_cast<std::size_t>(outer_opt::value_count(fragment));
+  std::vector<float> local(values);
+  r.kept = {r.state.key, digest_of(r.state.anchor), std::vector<float>(values)};
+  gather(fragment, r.state.anchor, r.kept.values);
+  gather(fragment, r.local, local);
   double square = 0, largest = 0;
-  for (std::size_t i = 0; i < r.local.size(); ++i) {
+  for (std::size_t i = 0; i < values; ++i) {
     float& value = r.kept.values[i];
-    value -= r.local[i];
+    value -= local[i];
     square += static_cast<double>(value) * static_cast<double>(value);
     largest = std::max(largest, std::fabs(static_cast<double>(value)));
   }
@@ -434,6 +473,7 @@ void Trainer::boundary() {
     report.nonfinite = 1;
     report.norm = report.max_abs = 0;
   }
+  r.reported = r.trained.size();
   sim_.observe(&Checker::reported, Reported{r.id, report, r.trained});
   Actions actions;
   r.participant->boundary(report, actions);
@@ -461,24 +501,28 @@ void Trainer::take_outer_step(const CommitRound& commit) {
   if (sim_.bug == Bug::kSkipMomentum && prng_.chance(0.1) && sim_.misbehave(sim_.bug)) {
     std::fill(r.state.momentum.begin(), r.state.momentum.end(), 0.0f);
   }
-  nesterov_step(options, average, r.state.momentum, r.state.anchor);
+  const std::int32_t averaged = r.averaged_fragment;
+  const Fragment fragment = values_of(averaged);
+  nesterov_step(options, fragment, average, r.state.momentum, r.state.anchor);
+  if (sim_.bug == Bug::kLeakyFragment && averaged > 0 && sim_.misbehave(sim_.bug)) {
+    const std::vector<float> right = r.state.momentum;
+    for (float& value : r.state.momentum) value *= 0.5f;
+    adopt(fragment, 0, right, r.state.momentum);
+  }
   r.state.key = commit.key;
   keep_unsent();
   sim_.observe(&Checker::outer_stepped,
-               OuterStepped{r.id, commit.key, options, average, before.anchor, before.momentum,
-                            r.state.anchor, r.state.momentum});
+               OuterStepped{r.id, commit.key, options, r.assign.spec, averaged, fragment, average,
+                            before.anchor, before.momentum, r.state.anchor, r.state.momentum});
   sim_.observe(&Checker::state_held,
                StateHeld{r.id, r.assign.stage, commit.key, r.state.anchor, r.state.momentum});
   if (sim_.bug == Bug::kStaleDonor) {
     r.history.push_back(before);
     if (r.history.size() > kHistory) r.history.pop_front();
   }
-  r.local = r.state.anchor;
-  r.trained.clear();
+  settle_local(commit, averaged);
   r.handled = 0;
-  r.steps = Steps(0);
   r.averages.clear();
-  r.training = false;
   r.kept_before = std::move(r.kept);
   r.kept = {};
   end_session(false);
@@ -487,6 +531,26 @@ void Trainer::take_outer_step(const CommitRound& commit) {
       {commit.key, digest_of(r.state.anchor), digest_of(r.state.momentum)}, actions);
   evaluate(commit.key, commit.evaluate);
   act(actions);
+}
+
+// What stays local: with fragments the others, with overlap what was trained behind the boundary.
+void Trainer::settle_local(const CommitRound& commit, std::int32_t fragment) {
+  Replica& r = *replica_;
+  const bool later = r.walk && r.contributed && r.walk->adopts_later();
+  r.adopting_fragment = fragment;
+  r.adopting = commit.key;
+  if (!r.contributed) r.local = r.state.anchor;
+  if (r.contributed && !later) adopt(values_of(fragment), 0, r.state.anchor, r.local);
+  std::size_t counted = later ? r.reported : r.trained.size();
+  if (later && counted > 0 && sim_.bug == Bug::kTailTwice && sim_.misbehave(sim_.bug)) --counted;
+  r.trained.erase(r.trained.begin(), r.trained.begin() + static_cast<std::ptrdiff_t>(counted));
+  r.steps = Steps(static_cast<std::int64_t>(r.trained.size()));
+  if (!r.walk) r.training = false;
+  if (r.walk) r.walk->committed(r.contributed);
+  if (later && r.walk->ahead() < r.assign.spec.sync.overlap_steps &&
+      sim_.bug == Bug::kEarlyAdoption && sim_.misbehave(sim_.bug)) {
+    adopt_result();
+  }
 }
 
 }  // namespace shoal::sim

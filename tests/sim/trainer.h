@@ -18,6 +18,8 @@
 #include <vector>
 
 #include "agent/core/io.h"
+#include "outer_opt/core/fragments.h"
+#include "outer_opt/core/lease_walk.h"
 #include "outer_opt/core/make_session.h"
 #include "outer_opt/core/participant.h"
 #include "outer_opt/core/sparse2.h"
@@ -99,13 +101,22 @@ class Trainer final : public PeerEnd {
     Kept kept, kept_before;  // of this round and, for a planted bug, of the one before
     std::unique_ptr<outer_opt::Participant> participant;  // none before it loaded
     PipelineView view;                                    // the newest; a job of one stage has none
-    OpenRound open;
+    std::vector<outer_opt::Fragment> fragments;
+    std::optional<outer_opt::LeaseWalk>
+        walk;  // with one stage; the next three belong to a pipeline
     std::int64_t next_in_lease = 0;
     Steps at_step;
-    bool training = false, stop = false;
+    bool stop = false;
+    OpenRound open;
+    bool training = false;           // the end of an inner step is scheduled
     std::vector<DataLease> trained;  // in the pseudo-gradient to come; of a router
+    std::size_t reported = 0;        // how many of them were
     std::int64_t handled = 0;        // sequences in it that routers drew; of a later stage
     Steps steps;
+    std::int32_t averaged_fragment = 0;  // of the newest plan
+    bool contributed = false;            // to it
+    std::int32_t adopting_fragment = 0;  // of the newest commit
+    RoundKey adopting;
     std::shared_ptr<Session> session;
     std::map<std::int32_t, std::vector<float>> averages;
     std::deque<State> history;  // older states, for a planted bug
@@ -132,6 +143,10 @@ class Trainer final : public PeerEnd {
     return sim_.options.inner_step * (2 + host_ % 3) / 2;
   }  // hosts differ
   void step_alone();
+  void go_on();
+  void adopt_result();
+  outer_opt::Fragment values_of(std::int32_t fragment) const;
+  void settle_local(const CommitRound& commit, std::int32_t fragment);
   void step_in_pipeline();
   bool pipeline_is_served() const;
   bool routers_are_through() const;

@@ -28,6 +28,8 @@ void Trainer::start_reduce(const StartReduce& start) {
   end_session(true);
   auto session = std::make_shared<Session>();
   session->plan = start.plan;
+  r.averaged_fragment = start.plan.fragment;
+  r.contributed = start.contributes;
   session->started = sim_.now();
   const Kept* kept = &r.kept;
   if (start.contributes && !r.kept_before.values.empty() && sim_.bug == Bug::kStaleBase &&

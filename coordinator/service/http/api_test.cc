@@ -312,6 +312,7 @@ TEST_F(ApiTest, RoundsCarryTheirContributions) {
   EXPECT_EQ(round["seconds"]["train"], 11);
   EXPECT_EQ(round["seconds"]["reduce"], 1);
   EXPECT_EQ(round["seconds"]["vote"], 1);
+  EXPECT_EQ(round["compute_utilisation"], 0.85);
   EXPECT_EQ(round["digest"].get<std::string>().size(), 32u);
   ASSERT_EQ(round["contributions"].size(), 2u);
   const Json& item = round["contributions"][0];
@@ -321,6 +322,7 @@ TEST_F(ApiTest, RoundsCarryTheirContributions) {
   EXPECT_EQ(item["anchor_digest"], round["anchor_digest"]);
   EXPECT_EQ(item["tokens"], 1600);
   EXPECT_EQ(item["phases"]["train_s"], 8.5);
+  EXPECT_EQ(item["phases"]["stood_s"], 1.5);
   EXPECT_EQ(item["phases"]["wait_s"], 1);
   EXPECT_EQ(item["phases"]["reduce_s"], 0.75);
   EXPECT_EQ(item["phases"]["vote_s"], 1);

@@ -142,6 +142,7 @@ Json phases_json(const RoundRecord& round, const ContributionRecord& item) {
   const bool reported = has_reported(item.state);
   Json json;
   json["train_s"] = reported ? finite_or_null(item.report.compute_s) : Json(nullptr);
+  json["stood_s"] = reported ? finite_or_null(item.report.stood_s) : Json(nullptr);
   json["wait_s"] = seconds_between(item.reported_at, round.sealed_at);
   json["reduce_s"] = item.voted_at.ns == 0 ? Json(nullptr) : finite_or_null(item.stats.reduce_s);
   json["vote_s"] = seconds_between(item.voted_at, round.committed_at);
@@ -291,6 +292,18 @@ Json job_json(const JobRecord& job, const LiveView& live) {
   return json;
 }
 
+// Share of the members' time that they computed, of what they computed or stood still; null: not
+// known.
+Json compute_utilisation(const std::vector<ContributionRecord>& contributions) {
+  double computed = 0, stood = 0;
+  for (const ContributionRecord& item : contributions) {
+    if (!has_reported(item.state)) continue;
+    computed += item.report.compute_s;
+    stood += item.report.stood_s;
+  }
+  return computed > 0 ? finite_or_null(computed / (computed + stood)) : Json(nullptr);
+}
+
 Json round_json(const RoundRecord& round, const std::vector<ContributionRecord>& contributions) {
   std::int64_t sent = 0, received = 0;
   Json items = Json::array();
@@ -321,6 +334,7 @@ Json round_json(const RoundRecord& round, const std::vector<ContributionRecord>&
   json["sealed_at"] = time_or_null(round.sealed_at);
   json["committed_at"] = time_or_null(round.committed_at);
   json["seconds"] = round_seconds_json(round, contributions);
+  json["compute_utilisation"] = compute_utilisation(contributions);
   json["tokens"] = round.tokens.count();
   json["train_loss"] = known_or_null(round.train_loss);
   json["validation_loss"] = known_or_null(round.validation_loss);

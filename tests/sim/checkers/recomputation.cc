@@ -42,11 +42,12 @@ class Recomputation final : public CommitChecker {
   void outer_stepped(const OuterStepped& s) override {
     const float lr = static_cast<float>(s.options.lr);
     const float beta = static_cast<float>(s.options.momentum);
-    for (std::size_t i = 0; i < s.anchor.size(); ++i) {
+    for (std::size_t k = 0; const std::size_t i : values_in(s.fragment)) {
+      const float average = s.average[k++];
       const float decayed = beta * s.momentum_before[i];
-      const float momentum = decayed + s.average[i];
+      const float momentum = decayed + average;
       const float ahead = beta * momentum;
-      const float direction = s.average[i] + ahead;
+      const float direction = average + ahead;
       const float move = lr * direction;
       const float anchor = s.anchor_before[i] - move;
       if (momentum != s.momentum[i] || anchor != s.anchor[i]) {
@@ -57,6 +58,16 @@ class Recomputation final : public CommitChecker {
   }
 
  private:
+  static std::vector<std::size_t> values_in(const outer_opt::Fragment& fragment) {
+    std::vector<std::size_t> values;
+    for (const outer_opt::ValueRange& range : fragment) {
+      for (std::int64_t i = 0; i < range.count; ++i) {
+        values.push_back(static_cast<std::size_t>(range.first + i));
+      }
+    }
+    return values;
+  }
+
   struct Attempt {
     ReducePlan plan;
     std::map<ReplicaId, std::vector<float>> vectors;

@@ -159,7 +159,9 @@ ContributionRecord contribution(const RoundKey& key, std::uint64_t replica) {
                  .norm = 0.5,
                  .max_abs = 0.25,
                  .nonfinite = 0,
-                 .compute_s = 8.5};
+                 .compute_s = 8.5,
+                 .drawn = Tokens(1600),
+                 .stood_s = 1.5};
   item.reported_at = kNow - seconds(90);
   item.voted_at = kNow - seconds(88);
   item.applied_at = kNow - seconds(86);
