@@ -26,7 +26,7 @@ constexpr int kExitFlags = 2;
 
 struct Flags {
   std::string coordinator = "127.0.0.1:7071", token_file, data_dir, name, devices = "auto", host;
-  std::string peer_ports = "7100-7199", trainer, log_level = "info";
+  std::string role = "trainer", peer_ports = "7100-7199", trainer, log_level = "info";
   std::vector<std::string> labels;
   int threads = 0;
   double speed = 1;
@@ -61,6 +61,12 @@ void declare(CLI::App& app, Flags& flags) {
       ->capture_default_str();
   app.add_option("--name", flags.name, "for people; unique in the cluster")->capture_default_str();
   app.add_option("--label", flags.labels, "k=v, any number of times")->allow_extra_args(false);
+  app.add_option("--role", flags.role,
+                 "trainer, or reducer: no device is used, this host averages for others "
+                 "(jobs with sync.topology = \"param_server\")")
+      ->envname("SHOAL_AGENT_ROLE")
+      ->check(CLI::IsMember({"trainer", "reducer"}))
+      ->capture_default_str();
   app.add_option("--devices", flags.devices, "auto, cpu, or cpu:N for N trainers")
       ->capture_default_str();
   app.add_option("--threads", flags.threads, "per CPU trainer (default: cores / devices)")
@@ -78,7 +84,9 @@ void declare(CLI::App& app, Flags& flags) {
                  "address that peers dial (default: the one towards the coordinator)");
   app.add_option("--peer-ports", flags.peer_ports, "one port per trainer out of this range; 0: any")
       ->capture_default_str();
-  app.add_option("--trainer", flags.trainer, "path of shoal-trainer")->capture_default_str();
+  app.add_option("--trainer", flags.trainer,
+                 "path of the process to start (default: shoal-trainer beside this program, with "
+                 "--role reducer shoal-reducer)");
   app.add_option("--log-level", flags.log_level, "debug, info, warning or error")
       ->check(CLI::IsMember({"debug", "info", "warning", "error"}))
       ->capture_default_str();
@@ -120,6 +128,19 @@ Status check_link(const std::string& text) {
   return error;
 }
 
+// What only those that train have is refused of a reducer.
+Result<std::vector<Device>> devices_of(const Flags& flags) {
+  if (flags.role != "reducer") return probe_devices(flags.devices, default_nvml_library());
+  if (flags.devices == "auto" && flags.speed == 1) return reducer_devices();
+  return Error{Code::kValidation, "cannot be given with --role reducer, which uses no device",
+               flags.devices == "auto" ? "--speed" : "--devices", "leave it out"};
+}
+
+std::string program_of(const Flags& flags) {
+  if (!flags.trainer.empty()) return flags.trainer;
+  return beside_this_binary(flags.role == "reducer" ? "shoal-reducer" : "shoal-trainer");
+}
+
 int threads_per_trainer(int wanted, std::size_t devices) {
   if (wanted > 0) return wanted;
   return std::max(
@@ -133,7 +154,7 @@ Result<HostOptions> host_options(const Flags& flags) {
   auto token = read_token(flags.token_file);
   if (!token.ok()) return token.error();
   options.coordinator.token = std::move(token).value();
-  auto devices = probe_devices(flags.devices, default_nvml_library());
+  auto devices = devices_of(flags);
   if (!devices.ok()) return devices.error();
   auto labels = read_labels(flags.labels);
   if (!labels.ok()) return labels.error();
@@ -150,7 +171,7 @@ Result<HostOptions> host_options(const Flags& flags) {
   options.core.labels = std::move(labels).value();
   options.core.devices = std::move(devices).value();
   options.data_dir = flags.data_dir;
-  options.trainer = flags.trainer;
+  options.trainer = program_of(flags);
   options.threads = threads_per_trainer(flags.threads, options.core.devices.size());
   options.speed = flags.speed;
   options.peer_ports = *ports;
@@ -202,7 +223,6 @@ int main(int argc, char** argv) {
   Flags flags;
   flags.data_dir = default_data_dir();
   flags.name = default_name();
-  flags.trainer = beside_this_binary("shoal-trainer");
   CLI::App app{
       "Joins this host to a Shoal cluster: reports its devices, starts one trainer per device and "
       "keeps "

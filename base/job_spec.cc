@@ -202,9 +202,11 @@ void check_topology(const SyncSpec& sync, Checker& checker) {
             quoted(to_string(sync.topology)));
   }
   if (gathers && !sparse) {
-    checker.refuse("/sync/topology", "must be 'butterfly', 'ring' or 'auto' with sync.codec = " +
-                                         quoted(to_string(sync.codec)) +
-                                         ": 'allgather' is for 'sparse2', got 'allgather'");
+    checker.refuse("/sync/topology",
+                   "must be 'butterfly', 'ring', 'param_server' or 'auto' "
+                   "with sync.codec = " +
+                       quoted(to_string(sync.codec)) +
+                       ": 'allgather' is for 'sparse2', got 'allgather'");
   }
   const bool whole = sync.aggregator == Aggregator::kMean;
   if (!whole && (sparse || sync.topology == Topology::kRing)) {

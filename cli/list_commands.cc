@@ -18,8 +18,8 @@ std::string devices_of(const Json& agent) {
   if (!devices || !devices->is_array() || devices->empty()) return "-";
   std::string text;
   for (const Json& device : *devices) {
-    text +=
-        (text.empty() ? "" : ", ") + text_at(device, "kind") + " " + text_at(device, "name", "");
+    const std::string kind = text_at(device, "kind"), name = text_at(device, "name", "");
+    text += (text.empty() ? "" : ", ") + kind + (name == kind ? "" : " " + name);
   }
   return text;
 }

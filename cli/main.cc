@@ -86,6 +86,8 @@ class Tree {
         leaf(&app_, "up", "run a coordinator and N agents on this host, to try Shoal out",
              [this] { return run_up(up_, common_.json); });
     up->add_option("--agents", up_.agents, "how many agents")->required();
+    up->add_option("--reducers", up_.reducers,
+                   "further agents that only average, for sync.topology = \"param_server\" [0]");
     up->add_option("--http", up_.http, "REST and metrics [127.0.0.1:7070]; port 0: a free one");
     up->add_option("--grpc", up_.grpc, "for agents [127.0.0.1:7071]; port 0: a free one");
     up->add_option("--data-dir", up_.data_dir,

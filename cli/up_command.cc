@@ -106,9 +106,10 @@ Status make_folders(const UpLayout& layout, int agents) {
   return {};
 }
 
-Status check_binaries(const std::string& folder) {
-  for (const char* name : {"shoal-coordinator", "shoal-agent", "shoal-trainer"}) {
+Status check_binaries(const std::string& folder, bool reducers) {
+  for (const char* name : {"shoal-coordinator", "shoal-agent", "shoal-trainer", "shoal-reducer"}) {
     const std::string path = folder + "/" + name;
+    if (!reducers && std::string_view(name) == "shoal-reducer") continue;
     if (access(path.c_str(), X_OK) == 0) continue;
     return Error{Code::kNotFound, path + " is missing: `shoal up` starts what lies beside it", "",
                  "build everything with `./dev build`"};
@@ -198,7 +199,7 @@ class Cluster {
   Status start_agents() {
     const int cores = static_cast<int>(std::thread::hardware_concurrency());
     const int threads = threads_per_agent(options_, cores);
-    for (int number = 1; number <= options_.agents; ++number) {
+    for (int number = 1; number <= options_.agents + options_.reducers; ++number) {
       auto agent =
           launch(agent_launch(layout_, options_, number, threads, state_.addresses, binaries_));
       if (!agent) return agent.error();
@@ -279,9 +280,10 @@ std::string folder_of(const std::string& data_dir) {
 
 Result<int> run_up(const UpOptions& options, bool json) {
   if (auto good = validate(options); !good) return good.error();
-  if (auto there = check_binaries(own_folder()); !there) return there.error();
+  if (auto there = check_binaries(own_folder(), options.reducers > 0); !there) return there.error();
   const UpLayout layout{folder_of(options.data_dir)};
-  if (auto made = make_folders(layout, options.agents); !made) return made.error();
+  if (auto made = make_folders(layout, options.agents + options.reducers); !made)
+    return made.error();
   FolderLock lock(layout);
   if (!lock.take()) {
     return Error{Code::kConflict, "another `shoal up` works in " + layout.root, "--data-dir",

@@ -78,6 +78,12 @@ Status validate(const UpOptions& options) {
         "must be 1 to " + std::to_string(kAgentsMax) + ", got " + std::to_string(options.agents),
         "--agents", "four are a good start"};
   }
+  if (options.reducers < 0 || options.reducers > kAgentsMax) {
+    return Error{
+        Code::kInvalidArgument,
+        "must be 0 to " + std::to_string(kAgentsMax) + ", got " + std::to_string(options.reducers),
+        "--reducers", "they serve jobs with sync.topology = \"param_server\""};
+  }
   if (options.threads < 0) {
     return Error{Code::kInvalidArgument,
                  "must not be negative, got " + std::to_string(options.threads), "--threads",
@@ -104,7 +110,9 @@ Launch coordinator_launch(const UpLayout& layout, const UpOptions& options, cons
 
 Launch agent_launch(const UpLayout& layout, const UpOptions& options, int number, int threads,
                     const UpAddresses& addresses, const std::string& binaries) {
-  const std::string name = "agent-" + std::to_string(number);
+  const bool reducer = number > options.agents;
+  const std::string name = reducer ? "reducer-" + std::to_string(number - options.agents)
+                                   : "agent-" + std::to_string(number);
   std::vector<std::string> command = {binaries + "/shoal-agent",
                                       "--coordinator",
                                       addresses.grpc,
@@ -116,15 +124,17 @@ Launch agent_launch(const UpLayout& layout, const UpOptions& options, int number
                                       name,
                                       "--threads",
                                       std::to_string(threads),
-                                      "--devices",
-                                      "cpu:1",
                                       "--host",
                                       "127.0.0.1",
                                       "--peer-ports",
-                                      "0",
-                                      "--trainer",
-                                      binaries + "/shoal-trainer"};
-  if (!options.speeds.empty()) {
+                                      "0"};
+  const std::vector<std::string> role =
+      reducer
+          ? std::vector<std::string>{"--role", "reducer", "--trainer", binaries + "/shoal-reducer"}
+          : std::vector<std::string>{"--devices", "cpu:1", "--trainer",
+                                     binaries + "/shoal-trainer"};
+  command.insert(command.end(), role.begin(), role.end());
+  if (!reducer && !options.speeds.empty()) {
     const double speed = options.speeds.at(static_cast<std::size_t>(number - 1));
     command.insert(command.end(), {"--speed", std::to_string(speed)});
   }

@@ -21,6 +21,7 @@ namespace shoal::cli {
 
 struct UpOptions {
   int agents = 1;
+  int reducers = 0;  // further agents, with the role reducer
   std::string http = "127.0.0.1:7070";
   std::string grpc = "127.0.0.1:7071";
   std::string data_dir;        // empty: default_up_folder()

@@ -1,5 +1,7 @@
 #include "cli/up_layout.h"
 
+#include <algorithm>
+
 #include <gtest/gtest.h>
 
 namespace shoal::cli {
@@ -82,6 +84,25 @@ TEST(UpLayout, AgentsGetTheirOwnFolderAndFreePorts) {
   EXPECT_TRUE(has("--threads", "2"));
   EXPECT_TRUE(has("--speed", "0.250000"));
   EXPECT_TRUE(has("--emulate-link", "up=10mbit"));
+}
+
+TEST(UpLayout, ReducersComeAfterTheAgents) {
+  const UpLayout layout{"/d"};
+  UpOptions options;
+  options.agents = 3;
+  options.reducers = 2;
+  options.speeds = {1, 1, 0.25};
+  const Launch reducer =
+      agent_launch(layout, options, 5, 2, {"http://h", "127.0.0.1:9", "/t"}, "/bin");
+  EXPECT_EQ(reducer.name, "reducer-2");
+  const auto has = [&](const std::string& word) {
+    return std::find(reducer.command.begin(), reducer.command.end(), word) != reducer.command.end();
+  };
+  EXPECT_TRUE(has("/d/agents/5"));
+  EXPECT_TRUE(has("reducer"));
+  EXPECT_TRUE(has("/bin/shoal-reducer"));
+  EXPECT_FALSE(has("--devices"));
+  EXPECT_FALSE(has("--speed"));
 }
 
 }  // namespace

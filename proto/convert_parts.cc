@@ -15,7 +15,7 @@ constexpr E kLastWord{};
 template <>
 constexpr Code kLastWord<Code> = Code::kInternal;
 template <>
-constexpr DeviceKind kLastWord<DeviceKind> = DeviceKind::kCuda;
+constexpr DeviceKind kLastWord<DeviceKind> = DeviceKind::kReducer;
 template <>
 constexpr ReplicaFailure kLastWord<ReplicaFailure> = ReplicaFailure::kInternal;
 template <>
@@ -27,7 +27,7 @@ constexpr ReleaseReason kLastWord<ReleaseReason> = ReleaseReason::kDraining;
 template <>
 constexpr AbortReason kLastWord<AbortReason> = AbortReason::kBelowMinReplicas;
 template <>
-constexpr Topology kLastWord<Topology> = Topology::kRing;  // a plan is never auto
+constexpr Topology kLastWord<Topology> = Topology::kParamServer;  // a plan is never auto
 template <>
 constexpr CodecKind kLastWord<CodecKind> = CodecKind::kSparse2;
 template <>
@@ -57,6 +57,7 @@ void put(const ReduceMember& from, v1::ReduceMember& to) {
   to.set_clip_factor(from.clip_factor);
   to.set_part_first(from.part_first);
   to.set_part_count(from.part_count);
+  to.set_reducer(from.reducer);
 }
 void get(Reader& reader, const v1::ReduceMember& from, ReduceMember& to) {
   to.replica = reader.id<ReplicaTag>("replica", from.replica());
@@ -67,6 +68,7 @@ void get(Reader& reader, const v1::ReduceMember& from, ReduceMember& to) {
                  "must be above 0 and at most 1");
   to.part_first = reader.count("part_first", from.part_first());
   to.part_count = reader.count("part_count", from.part_count());
+  to.reducer = from.reducer();
 }
 
 std::int32_t attempt_of(Reader& reader, std::int32_t attempt) {

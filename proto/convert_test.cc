@@ -115,6 +115,10 @@ TEST(Convert, EveryMessageOfTheCoordinator) {
                         {{replica, "a:1", 500, 0.5, 0, 60}, {ReplicaId(10), "b:2", 0, 1, 60, 40}},
                         seconds(30),
                         3};
+  ReducePlan with_reducer = plan;
+  with_reducer.topology = Topology::kParamServer;
+  with_reducer.members[1].reducer = true;
+  expect_survives(ToAgent(ToReplica<ReducePlan>{replica, with_reducer}));
   const std::vector<ToAgent> all{
       Welcome{AgentId(2), {6}, seconds(2), seconds(10), {replica}},
       Refused{{Code::kIncompatible, "protocol 0 is too old", "protocol", "update the agent"}},

@@ -37,7 +37,7 @@ template <>
 constexpr std::array kWords<Balance>{Balance::kEqual, Balance::kSpeed};
 template <>
 constexpr std::array kWords<Topology>{Topology::kButterfly, Topology::kAllgather, Topology::kRing,
-                                      Topology::kAuto};
+                                      Topology::kParamServer, Topology::kAuto};
 template <>
 constexpr std::array kWords<Aggregator>{Aggregator::kMean, Aggregator::kTrimmedMean,
                                         Aggregator::kCenteredClip};

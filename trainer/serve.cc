@@ -7,36 +7,21 @@
 #include <iostream>
 #include <string>
 
+#include "attached/control.h"
+#include "attached/environment.h"
 #include "trainer/blas.h"
-#include "trainer/control.h"
 #include "trainer/worker.h"
-#include "wire/emulated_line.h"
 
 namespace shoal::trainer {
 namespace {
+
+using attached::environment;
+using attached::environment_number;
 
 constexpr std::size_t kCommandsMax = 256;
 constexpr int kExitBadEnvironment = 1, kExitDeviceLost = 3;
 constexpr int kThreadsMax = 1024;
 constexpr double kSpeedMin = 0.01;
-
-std::string environment(const char* name, const std::string& otherwise) {
-  const char* value = std::getenv(name);
-  return value != nullptr && *value != '\0' ? value : otherwise;
-}
-
-Result<int> environment_number(const char* name, int otherwise, int least, int most) {
-  const std::string text = environment(name, std::to_string(otherwise));
-  int value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error == std::errc() && end == text.data() + text.size() && value >= least && value <= most) {
-    return value;
-  }
-  return Error{Code::kValidation,
-               "must be a number from " + std::to_string(least) + " to " + std::to_string(most) +
-                   ", got \"" + text + "\"",
-               name, ""};
-}
 
 Result<double> speed_from_environment() {
   const std::string text = environment("SHOAL_TRAINER_SPEED", "1");
@@ -64,17 +49,6 @@ Result<DeviceChoice> device_from_environment() {
                       *speed};
 }
 
-// Nothing when no line is to be pretended.
-Result<std::shared_ptr<wire::EmulatedLine>> line_from_environment() {
-  const std::string text = environment("SHOAL_TRAINER_LINK", "");
-  if (text.empty()) return std::shared_ptr<wire::EmulatedLine>();
-  const auto options = wire::parse_link(text);
-  if (options.ok()) return std::make_shared<wire::EmulatedLine>(*options);
-  Error error = options.error();
-  error.field = "SHOAL_TRAINER_LINK: " + error.field;
-  return error;
-}
-
 int complain(const Error& error) {
   std::cerr << "shoal-trainer: " << to_string(error) << std::endl;
   return kExitBadEnvironment;
@@ -97,7 +71,11 @@ MakeRuntime runtimes_of(swarm::PipelineService& service, EventQueue& queue) {
 int run_attached(int slot, const DeviceChoice& device, outer_opt::PeerNode& node,
                  swarm::PipelineService& pipeline, const std::string& socket) {
   EventQueue queue(kCommandsMax);
-  auto control = Control::dial(socket, queue);
+  auto control = attached::Control::dial(
+      socket, "shoal-trainer",
+      {.command = [&](ToTrainer command) { return queue.push_command(std::move(command)); },
+       .ended = [&] { queue.push(StreamEnded{}); },
+       .closing = [&] { queue.close(); }});
   if (!control) return complain(control.error());
   DonorShelf shelf([&queue] { queue.push(AdamWanted{}); });
   node.set_donor([&shelf](ReplicaId replica, const RoundKey& key, const auto& send) {
@@ -134,15 +112,11 @@ int serve() {
   if (!device) return complain(device.error());
   if (const Status prepared = prepare_device(*device); !prepared) return complain(prepared.error());
   warn_about_slow_blas(*device);
-  outer_opt::PeerNodeOptions options;
-  options.bind = environment("SHOAL_TRAINER_BIND", options.bind);
-  options.advertise_host = environment("SHOAL_TRAINER_HOST", "");
-  auto line = line_from_environment();
-  if (!line) return complain(line.error());
-  options.line = *line;
-  const auto pipeline = swarm::PipelineService::create(options.line);
-  options.services = {pipeline->grpc_service()};
-  auto node = outer_opt::PeerNode::start(options);
+  auto options = attached::peer_options();
+  if (!options) return complain(options.error());
+  const auto pipeline = swarm::PipelineService::create(options->line);
+  options->services = {pipeline->grpc_service()};
+  auto node = outer_opt::PeerNode::start(*options);
   if (!node) return complain(node.error());
   return run_attached(*slot, *device, **node, *pipeline, socket);
 }

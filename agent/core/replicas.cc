@@ -9,12 +9,14 @@
 namespace shoal::agent {
 namespace {
 
-// What one replica of this assignment takes of its device.
-Bytes memory_of(const Assign& message) {
+// What one replica of this assignment takes of its device. A reducer, of which it is not known yet
+// what part it will own: all values of the stage and their encoding.
+Bytes memory_of(const Assign& message, DeviceKind kind) {
   const swarm::CostModel model(message.spec, swarm::cost_options(message.spec));
-  return message.cut.empty()
-             ? model.memory(model.whole())
-             : model.memory(message.cut.at(static_cast<std::size_t>(message.stage)));
+  const UnitRange units =
+      message.cut.empty() ? model.whole() : message.cut.at(static_cast<std::size_t>(message.stage));
+  if (kind != DeviceKind::kReducer) return model.memory(units);
+  return Bytes(2 * static_cast<std::int64_t>(sizeof(float)) * model.parameters(units));
 }
 
 }  // namespace
@@ -53,12 +55,13 @@ void Agent::State::assign(const Assign& message) {
 
 // The sum over the replicas of the device; those of others of the host are not known here.
 std::optional<std::string> Agent::State::no_memory_for(const Assign& message) const {
+  const Device& device = trainers[static_cast<std::size_t>(message.device)].device;
   Bytes held;
   for (const auto& [id, replica] : replicas) {
-    if (replica.assign.device == message.device) held += memory_of(replica.assign);
+    if (replica.assign.device == message.device) held += memory_of(replica.assign, device.kind);
   }
-  const Bytes needed = memory_of(message);
-  const Bytes there = trainers[static_cast<std::size_t>(message.device)].device.memory;
+  const Bytes needed = memory_of(message, device.kind);
+  const Bytes there = device.memory;
   if (held + needed <= there) return std::nullopt;
   return "it needs " + std::to_string(needed.count()) + " bytes; device " +
          std::to_string(message.device) + " has " + std::to_string(there.count()) + ", of which " +

@@ -76,6 +76,7 @@ void Agent::State::measured(const TrainerAttached& input) {
   Trainer& trainer = trainers[static_cast<std::size_t>(input.trainer.slot)];
   Device device = input.ready.device;
   device.index = trainer.device.index;
+  device.kind = trainer.device.kind;
   device.memory = usable(trainer.device.memory, device.memory);
   const bool alone = std::none_of(trainers.begin(), trainers.end(), [&](const Trainer& other) {
     return &other != &trainer && other.device.index == device.index &&

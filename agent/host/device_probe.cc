@@ -106,11 +106,14 @@ std::int64_t available_memory() {
   return available;
 }
 
+std::int64_t usable_memory() {
+  return static_cast<std::int64_t>(static_cast<double>(available_memory()) * kCpuMemoryShare);
+}
+
 std::vector<Device> cpu_devices(int count) {
   std::string name = line_value("/proc/cpuinfo", "model name");
   if (name.empty()) name = "CPU";
-  const auto memory =
-      static_cast<std::int64_t>(static_cast<double>(available_memory()) * kCpuMemoryShare) / count;
+  const std::int64_t memory = usable_memory() / count;
   std::vector<Device> devices;
   for (int i = 0; i < count; ++i)
     devices.push_back({i, DeviceKind::kCpu, name, Bytes(memory), 0, false});
@@ -118,6 +121,10 @@ std::vector<Device> cpu_devices(int count) {
 }
 
 }  // namespace
+
+std::vector<Device> reducer_devices() {
+  return {{0, DeviceKind::kReducer, "reducer", Bytes(usable_memory()), 0, false}};
+}
 
 std::string default_nvml_library() {
   const char* path = std::getenv("SHOAL_NVML_LIB");

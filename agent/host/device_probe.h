@@ -17,6 +17,9 @@ namespace shoal::agent {
 Result<std::vector<Device>> probe_devices(const std::string& choice,
                                           const std::string& nvml_library);
 
+// What an agent with the role reducer has: nothing that computes, and the memory of the host.
+std::vector<Device> reducer_devices();
+
 // $SHOAL_NVML_LIB, or "libnvidia-ml.so.1".
 std::string default_nvml_library();
 

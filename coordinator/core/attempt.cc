@@ -17,12 +17,12 @@ AttemptDecision retry(const AttemptInput& input, const Options& options, Attempt
   return decision;
 }
 
-// Every live member has voted.
+// Every live member that has a say has voted.
 AttemptDecision count_votes(const AttemptInput& input, const Options& options) {
   FlatMap<Digest, int> votes;
   int total = 0;
   for (const auto& member : input.members) {
-    if (member.alive) ++votes[*member.vote], ++total;
+    if (member.alive && !member.reducer) ++votes[*member.vote], ++total;
   }
   const auto best = std::max_element(
       votes.begin(), votes.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
@@ -31,7 +31,8 @@ AttemptDecision count_votes(const AttemptInput& input, const Options& options) {
   decision.verdict = AttemptVerdict::kCommit;
   decision.average = best->first;
   for (const auto& member : input.members) {
-    if (member.alive && *member.vote != best->first) decision.exclude.push_back(member.replica);
+    if (!member.alive || member.reducer || *member.vote == best->first) continue;
+    decision.exclude.push_back(member.replica);
   }
   decision.reason = decision.exclude.empty() ? AttemptReason::kAllEqual : AttemptReason::kMajority;
   return decision;
@@ -84,8 +85,8 @@ AttemptDecision judge_attempt(const AttemptInput& input, const Options& options)
   int alive = 0, alive_voted = 0;
   bool died_before_vote = false, somebody_failed = false;
   for (const auto& member : input.members) {
-    alive += member.alive;
-    alive_voted += member.alive && member.vote.has_value();
+    alive += member.alive && !member.reducer;
+    alive_voted += member.alive && !member.reducer && member.vote.has_value();
     died_before_vote |= !member.alive && !member.vote;
     somebody_failed |= member.alive && member.failed;
   }

@@ -11,7 +11,8 @@
 //   nobody says anything past the time limit                    -> the silent ones go
 //   attempts spent                                              -> abort; the progress stays
 //
-// A member lost after its vote does not block the commit.
+// A member lost after its vote does not block the commit. Reducers are members without a say: what
+// they "vote" means that they are done, and once all others have voted nobody waits for them.
 #pragma once
 
 #include <optional>
@@ -27,6 +28,7 @@ namespace shoal::coordinator {
 struct AttemptMember {
   ReplicaId replica;
   bool alive = true;
+  bool reducer = false;
   std::optional<Digest> vote;
   bool failed = false;        // it said ReduceFailed
   ReplicaId complains_about;  // then: whom it could not reach; zero: nobody

@@ -7,6 +7,7 @@
 #include "coordinator/core/event_kinds.h"
 #include "coordinator/core/machines.h"
 #include "coordinator/core/pipeline_view.h"
+#include "coordinator/core/reducers.h"
 #include "coordinator/core/replicas.h"
 #include "coordinator/core/rounds.h"
 #include "outer_opt/core/fragments.h"
@@ -43,6 +44,7 @@ AttemptInput attempt_input(const Turn& turn, const RoundRecord& round, StageInde
     AttemptMember member;
     member.replica = replica;
     member.alive = is_live(state, replica);
+    member.reducer = contribution.reject_reason == RejectReason::kReducer;
     if (contribution.state == ContributionState::kVoted) member.vote = contribution.average;
     const ReduceFailed* failed = timers == nullptr ? nullptr : timers->failures.find(replica);
     if (failed != nullptr) {
@@ -87,12 +89,17 @@ void drop_dead_members(Turn& turn, const RoundKey& key, StageIndex stage) {
   }
 }
 
+bool averages_only(const State& state, const RoundKey& key, ReplicaId member) {
+  return state.contributions.at({key, member}).reject_reason == RejectReason::kReducer;
+}
+
 // False: there is none, the round was aborted.
 bool next_attempt(Turn& turn, const RoundKey& key, StageIndex stage,
                   const AttemptDecision& decision) {
   exclude(turn, decision);
   drop_dead_members(turn, key, stage);
-  const auto members = members_of(turn.state(), key, stage);
+  auto members = members_of(turn.state(), key, stage);
+  std::erase_if(members, [&](ReplicaId id) { return averages_only(turn.state(), key, id); });
   const JobRecord& job = turn.state().jobs.at(key.job);
   if (static_cast<std::int64_t>(members.size()) < job.spec.swarm.min_replicas) {
     abort_round(turn, key, AbortReason::kBelowMinReplicas);
@@ -130,6 +137,61 @@ outer_opt::TopologyChoice choose_for(const JobRecord& job,
   return outer_opt::choose_topology(job.spec.sync, links);
 }
 
+// Who takes part in an attempt, how they can be reached, and what follows from that.
+struct Lineup {
+  std::vector<ReplicaId> members;
+  std::vector<outer_opt::LinkedMember> links;
+  outer_opt::TopologyChoice choice;
+};
+
+// Those without a part have nothing to do.
+void leave_out_idle_reducers(Lineup& lineup) {
+  const std::vector<double> shares = outer_opt::part_shares(lineup.links);
+  for (std::size_t i = shares.size(); i-- > 0;) {
+    if (!lineup.links[i].reducer || shares[i] > 0) continue;
+    const auto at = static_cast<std::ptrdiff_t>(i);
+    lineup.members.erase(lineup.members.begin() + at);
+    lineup.links.erase(lineup.links.begin() + at);
+  }
+}
+
+Lineup line_up(const State& state, const RoundKey& key, StageIndex stage,
+               std::vector<ReplicaId> members) {
+  const std::size_t training = members.size();
+  const std::vector<ReplicaId> reducers = serving_reducers(state, key.job, stage);
+  members.insert(members.end(), reducers.begin(), reducers.end());
+  Lineup lineup{members, links_of(state, members), {}};
+  for (std::size_t i = training; i < members.size(); ++i) lineup.links[i].reducer = true;
+  lineup.choice = choose_for(state.jobs.at(key.job), lineup.links);
+  leave_out_idle_reducers(lineup);
+  return lineup;
+}
+
+// Those of the attempt before are members of the next one only when it names them.
+void dismiss_reducers(Turn& turn, const RoundKey& key, StageIndex stage) {
+  for (const ReplicaId member : members_of(turn.state(), key, stage)) {
+    if (!averages_only(turn.state(), key, member)) continue;
+    ContributionRecord& contribution = turn.contribution(key, member);
+    contribution.state = ContributionState::kLost;
+    contribution.member_index = -1;
+    contribution.voted_at = {};
+  }
+}
+
+void add_reducers(Turn& turn, const RoundKey& key, StageIndex stage, const Lineup& lineup) {
+  for (std::size_t i = 0; i < lineup.members.size(); ++i) {
+    const ReplicaId replica = lineup.members[i];
+    if (!lineup.links[i].reducer || turn.state().contributions.contains({key, replica})) continue;
+    ContributionRecord record;
+    record.key = key;
+    record.replica = replica;
+    record.agent = turn.state().replicas.at(replica).agent;
+    record.stage = stage;
+    record.reject_reason = RejectReason::kReducer;
+    turn.add(std::move(record));
+  }
+}
+
 // The plan's order of the members, as indices.
 std::vector<std::size_t> order_of(Topology topology,
                                   const std::vector<outer_opt::LinkedMember>& links) {
@@ -139,17 +201,27 @@ std::vector<std::size_t> order_of(Topology topology,
   return order;
 }
 
-// Parts by the members' lines; equal ones in a ring, where everybody sends the same, and none in an
-// all-gather.
+// Parts by the members' lines, those of reducers included; equal ones in a ring, where everybody
+// sends the same, and none in an all-gather.
 void cut(ReducePlan& plan, const std::vector<outer_opt::LinkedMember>& links,
          const std::vector<std::size_t>& order) {
   std::vector<double> shares(links.size(), 1.0);
-  if (plan.topology == Topology::kButterfly) {
+  if (plan.topology == Topology::kButterfly || plan.topology == Topology::kParamServer) {
     const std::vector<double> best = outer_opt::part_shares(links);
     for (std::size_t i = 0; i < order.size(); ++i) shares[i] = best[order[i]];
   }
   if (plan.topology != Topology::kAllgather) return assign_parts(plan, shares);
   for (ReduceMember& member : plan.members) member.part_first = member.part_count = 0;
+}
+
+void send_plan(Turn& turn, const ReducePlan& plan) {
+  for (const ReduceMember& member : plan.members) {
+    const ReplicaRecord& replica = turn.state().replicas.at(member.replica);
+    if (replica.state == ReplicaState::kServing && !member.reducer) {
+      transition(turn, member.replica, ReplicaState::kAveraging);
+    }
+    turn.send(replica.agent, ToReplica<ReducePlan>{member.replica, plan});
+  }
 }
 
 void reopen(Turn& turn, const RoundKey& key, AbortReason reason) {
@@ -177,14 +249,25 @@ void reopen(Turn& turn, const RoundKey& key, AbortReason reason) {
   timers.stages.clear();
 }
 
+// A reducer is done when the last average has gone, and the others may have committed by then.
+void count_late(Turn& turn, const Vote& vote, const ContributionRecord& known) {
+  const bool counted = known.voted_at.ns != 0 || known.member_index < 0;
+  if (known.reject_reason != RejectReason::kReducer || counted) return;
+  ContributionRecord& contribution = turn.contribution(vote.key, known.replica);
+  contribution.voted_at = turn.now();
+  contribution.stats.sent += vote.stats.sent;
+  contribution.stats.received += vote.stats.received;
+  contribution.stats.reduce_s = vote.stats.reduce_s;
+  turn.job(vote.key.job).bytes_sent += vote.stats.sent;
+}
+
 }  // namespace
 
 std::vector<ReplicaId> members_of(const State& state, const RoundKey& key, StageIndex stage) {
   std::vector<std::pair<std::int32_t, ReplicaId>> ordered;
-  for (const ReplicaId replica : round_replicas(state, key)) {
-    const auto& contribution = state.contributions.at({key, replica});
-    if (contribution.stage != stage || contribution.member_index < 0) continue;
-    ordered.emplace_back(contribution.member_index, replica);
+  for (const auto& [both, contribution] : state.contributions) {
+    if (both.first != key || contribution.stage != stage || contribution.member_index < 0) continue;
+    ordered.emplace_back(contribution.member_index, both.second);
   }
   std::sort(ordered.begin(), ordered.end());
   std::vector<ReplicaId> members;
@@ -209,17 +292,19 @@ ReducePlan plan_of(const State& state, const RoundKey& key, StageIndex stage) {
     const ReplicaRecord* record = state.replicas.find(replica);
     plan.members.push_back({replica, record == nullptr ? "" : record->address, contribution.weight,
                             contribution.clip_factor, contribution.part_first,
-                            contribution.part_count});
+                            contribution.part_count, averages_only(state, key, replica)});
   }
   return plan;
 }
 
 void start_attempt(Turn& turn, const RoundKey& key, StageIndex stage,
                    const std::vector<ReplicaId>& members) {
+  dismiss_reducers(turn, key, stage);
+  const Lineup lineup = line_up(turn.state(), key, stage, members);
+  add_reducers(turn, key, stage, lineup);
   RoundStage& reduce = stage_of(turn.round(key), stage);
-  const std::vector<outer_opt::LinkedMember> links = links_of(turn.state(), members);
-  reduce.choice = choose_for(turn.state().jobs.at(key.job), links);
-  const std::vector<std::size_t> order = order_of(reduce.choice.topology, links);
+  reduce.choice = lineup.choice;
+  const std::vector<std::size_t> order = order_of(reduce.choice.topology, lineup.links);
   ++reduce.attempt;
   reduce.attempt_started_at = turn.now();
   StageTimers& timers = turn.volatile_state().timers[key.job].stages[stage];
@@ -229,25 +314,19 @@ void start_attempt(Turn& turn, const RoundKey& key, StageIndex stage,
 
   std::int32_t index = 0;
   for (const std::size_t at : order) {
-    ContributionRecord& contribution = turn.contribution(key, members[at]);
+    ContributionRecord& contribution = turn.contribution(key, lineup.members[at]);
     contribution.state = ContributionState::kMember;
     contribution.member_index = index++;
     contribution.average = {};
   }
   ReducePlan plan = plan_of(turn.state(), key, stage);
-  cut(plan, links, order);
+  cut(plan, lineup.links, order);
   for (const ReduceMember& member : plan.members) {
     ContributionRecord& contribution = turn.contribution(key, member.replica);
     contribution.part_first = member.part_first;
     contribution.part_count = member.part_count;
   }
-  for (const ReduceMember& member : plan.members) {
-    const ReplicaRecord& replica = turn.state().replicas.at(member.replica);
-    if (replica.state == ReplicaState::kServing) {
-      transition(turn, member.replica, ReplicaState::kAveraging);
-    }
-    turn.send(replica.agent, ToReplica<ReducePlan>{member.replica, plan});
-  }
+  send_plan(turn, plan);
 }
 
 void on_vote(Turn& turn, ReplicaId replica, const Vote& vote) {
@@ -255,6 +334,7 @@ void on_vote(Turn& turn, ReplicaId replica, const Vote& vote) {
   const RoundRecord* round = turn.state().rounds.find(vote.key);
   if (known == nullptr || round == nullptr) return;
   if (vote.attempt != stage_of(*round, known->stage).attempt) return;
+  if (round->state == RoundState::kCommitted) return count_late(turn, vote, *known);
   if (known->state != ContributionState::kMember) return;  // said twice
   const bool running = round->state == RoundState::kReducing || round->state == RoundState::kVoting;
   if (!running) return;
@@ -309,6 +389,7 @@ void abort_round(Turn& turn, const RoundKey& key, AbortReason reason) {
   const JobRecord& job = turn.state().jobs.at(key.job);
   for (StageIndex stage = 0; stage < stage_count(job); ++stage) {
     drop_dead_members(turn, key, stage);
+    dismiss_reducers(turn, key, stage);
   }
   transition(turn, key, RoundState::kAborted);
   turn.event(Severity::kWarning, event_kind::kRoundAborted, {.job = key.job, .round = key.round},

@@ -9,6 +9,7 @@
 #include "coordinator/core/event_kinds.h"
 #include "coordinator/core/machines.h"
 #include "coordinator/core/pipeline_view.h"
+#include "coordinator/core/reducers.h"
 #include "coordinator/core/replicas.h"
 #include "coordinator/core/rounds.h"
 #include "outer_opt/core/fragments.h"
@@ -355,6 +356,7 @@ bool resend_round(Turn& turn, const ReplicaRecord& replica) {
   const State& state = turn.state();
   const JobRecord& job = state.jobs.at(replica.job);
   if (replica.lineage != job.lineage) return false;
+  if (is_reducer(state, replica)) return resend_plan(turn, replica), true;
   const RoundKey committed{job.id, job.lineage, job.committed_round};
   if (replica.held_round != job.committed_round) {
     if (replica.held_round + 1 != job.committed_round ||

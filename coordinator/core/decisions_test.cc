@@ -146,6 +146,35 @@ TEST(Attempt, AMemberLostBeforeItsVoteBlocksOnlyWhileOthersMissVotes) {
   EXPECT_TRUE(decision.exclude.empty());
 }
 
+AttemptMember reducer(AttemptMember member) {
+  member.reducer = true;
+  return member;
+}
+
+TEST(Attempt, AReducerHasNoSay) {
+  const Digest none;
+  auto decision = judge_attempt(
+      attempt_of({voted(1, kA), voted(2, kA), reducer(voted(3, none)), reducer(voted(4, none))}),
+      Options{});
+  EXPECT_EQ(decision.verdict, AttemptVerdict::kCommit);
+  EXPECT_EQ(decision.average, kA);
+  EXPECT_TRUE(decision.exclude.empty());
+  decision = judge_attempt(attempt_of({voted(1, kA), reducer(silent(3))}), Options{});
+  EXPECT_EQ(decision.verdict, AttemptVerdict::kCommit) << "nobody waits for one";
+  decision = judge_attempt(attempt_of({silent(1, false), reducer(voted(3, none))}), Options{});
+  EXPECT_EQ(decision.reason, AttemptReason::kNobodyLeft);
+}
+
+TEST(Attempt, AReducerThatIsLostOrSilentCostsTheAttempt) {
+  auto decision =
+      judge_attempt(attempt_of({voted(1, kA), silent(2), reducer(silent(3, false))}), Options{});
+  EXPECT_EQ(decision.reason, AttemptReason::kMemberDied);
+  decision =
+      judge_attempt(attempt_of({failed(1, 3), failed(2, 3), reducer(silent(3))}, 2), Options{});
+  EXPECT_EQ(decision.reason, AttemptReason::kUnreachable);
+  EXPECT_EQ(decision.exclude, std::vector<ReplicaId>{ReplicaId(3)});
+}
+
 TEST(Attempt, TheMajorityCommitsAndTheOddOneGoes) {
   const auto decision =
       judge_attempt(attempt_of({voted(1, kA), voted(2, kB), voted(3, kA)}), Options{});

@@ -110,6 +110,16 @@ void release_drained_loaders(Turn& turn, JobId job) {
   }
 }
 
+void release_drained_reducers(Turn& turn, JobId job) {
+  const RoundKey key = next_key(turn.state().jobs.at(job));
+  for (const ReplicaId id : live_reducers(turn.state(), job)) {
+    const ReplicaRecord& replica = turn.state().replicas.at(id);
+    const ContributionRecord* part = turn.state().contributions.find({key, id});
+    const bool busy = part != nullptr && part->member_index >= 0;
+    if (is_leaving(turn.state(), replica) && !busy) let_go(turn, replica);
+  }
+}
+
 void release_drained_at_commit(Turn& turn, JobId job) {
   if (turn.state().jobs.at(job).phase != JobPhase::kTraining) return;
   for (const ReplicaId id : holders(turn.state(), turn.state().jobs.at(job))) {

@@ -16,6 +16,8 @@ void on_command_agent(Turn& turn, const CommandAgent& command);
 
 // Lets go what loads for nothing; called at every look at a job.
 void release_drained_loaders(Turn& turn, JobId job);
+// Reducers go as soon as no attempt counts on them.
+void release_drained_reducers(Turn& turn, JobId job);
 // A round of this job is being committed: lets go what may go, before the next round enlists
 // anybody.
 void release_drained_at_commit(Turn& turn, JobId job);

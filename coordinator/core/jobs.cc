@@ -10,6 +10,7 @@
 #include "coordinator/core/machines.h"
 #include "coordinator/core/pipeline_view.h"
 #include "coordinator/core/placing.h"
+#include "coordinator/core/reducers.h"
 #include "coordinator/core/replicas.h"
 #include "coordinator/core/rounds.h"
 
@@ -53,6 +54,9 @@ void release_all(Turn& turn, JobId id, ReleaseReason reason) {
   for (const ReplicaId replica : live_replicas(turn.state(), id)) {
     ended.push_back(turn.state().replicas.at(replica));
     release_replica(turn, replica, reason);
+  }
+  for (const ReplicaId reducer : live_reducers(turn.state(), id)) {
+    release_replica(turn, reducer, reason);
   }
   for (const ReplicaRecord& replica : ended) leave_checkpoints(turn, replica);
 }
@@ -342,6 +346,8 @@ void advance_once(Turn& turn, JobId id) {
   if (give_up(turn, id)) return;
   release_drained_loaders(turn, id);
   place(turn, id);
+  if (is_terminal(job_of(turn, id).phase)) return;
+  place_reducers(turn, id);
   advance_phase(turn, id);
   if (!is_terminal(job_of(turn, id).phase)) refresh_view(turn, id);
 }

@@ -82,6 +82,7 @@ PlacementDecision on_every_device(const Turn& turn, const JobSpec& spec) {
   for (const auto& [id, agent] : turn.state().agents) {
     if (agent.state == AgentState::kGone) continue;
     for (const Device& device : agent.devices) {
+      if (device.kind == DeviceKind::kReducer) continue;
       input.free.push_back({id,
                             device.index,
                             believed_memory(agent, device),
@@ -146,6 +147,7 @@ PlacementInput placement_input(const Turn& turn, const JobRecord& job) {
     if (agent.state == AgentState::kGone || agent.state == AgentState::kDraining) continue;
     if (agent.cordoned || is_quarantined(agent)) continue;
     for (const Device& device : agent.devices) {
+      if (device.kind == DeviceKind::kReducer) continue;
       ++input.devices_known;
       if (!presence.connected) continue;
       auto free = what_is_free(state, job, memory, agent, device);

@@ -182,6 +182,8 @@ const char* to_string(RejectReason value) {
       return "not_reported";
     case RejectReason::kJoiner:
       return "joiner";
+    case RejectReason::kReducer:
+      return "reducer";
     case RejectReason::kOutlier:
       return "outlier";
   }

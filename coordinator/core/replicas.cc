@@ -81,6 +81,22 @@ const char* unwanted(const JobRecord& job, const Loaded& loaded) {
   return nullptr;
 }
 
+// It has no state: whatever round it was assigned at, it can average the present one.
+void serve_as_reducer(Turn& turn, const Loaded& loaded) {
+  transition(turn, loaded.replica, ReplicaState::kServing);
+  ReplicaRecord& replica = turn.replica(loaded.replica);
+  replica.address = loaded.address;
+  turn.event(Severity::kInfo, event_kind::kReplicaServing,
+             {.job = replica.job, .agent = replica.agent, .replica = replica.id},
+             to_string(replica.id) + " is ready to average");
+  refresh_agent(turn, replica.agent);
+}
+
+std::string with_source(const State& state, const ReplicaRecord& replica) {
+  if (is_reducer(state, replica)) return " as a reducer";
+  return std::string(", state from ") + to_string(replica.source.kind);
+}
+
 }  // namespace
 
 void look_again(Turn& turn, JobId job, Instant at) {
@@ -126,14 +142,15 @@ void assign_replica(Turn& turn, JobId job, const Place& place, const StateSource
   turn.event(Severity::kInfo, event_kind::kReplicaAssigned,
              {.job = job, .agent = place.agent, .replica = id},
              to_string(id) + " of stage " + std::to_string(place.stage) + " assigned to " +
-                 turn.state().agents.at(place.agent).name + ", state from " +
-                 to_string(source.kind));
+                 turn.state().agents.at(place.agent).name +
+                 with_source(turn.state(), turn.state().replicas.at(id)));
   refresh_agent(turn, place.agent);
 }
 
 void on_loaded(Turn& turn, const Loaded& loaded) {
   const ReplicaRecord before = turn.state().replicas.at(loaded.replica);
   if (before.state != ReplicaState::kLoading) return;  // said twice
+  if (is_reducer(turn.state(), before)) return serve_as_reducer(turn, loaded);
   const JobRecord& job = turn.state().jobs.at(before.job);
   if (const char* why = unwanted(job, loaded)) {
     return fail_replica(turn, loaded.replica, ReplicaFailure::kStale, why);
@@ -179,9 +196,10 @@ void fail_replica(Turn& turn, ReplicaId id, ReplicaFailure failure, const std::s
   state.resting_until.put({ended.agent, ended.device}, turn.now() + turn.options().replica_backoff);
   if (will_fail_again(failure)) state.refusals.put({ended.job, ended.agent}, failure);
   if (failure == ReplicaFailure::kOutOfMemory) on_out_of_memory(turn, ended);
+  const bool reducer = is_reducer(state, ended);  // the job goes on without it
   JobRecord& job = turn.job(ended.job);
-  if (counts_against_job(failure)) ++job.failures_in_row;
-  job.balance_at = turn.now();  // what was balanced is not any more
+  if (counts_against_job(failure) && !reducer) ++job.failures_in_row;
+  if (!reducer) job.balance_at = turn.now();  // what was balanced is not any more
   turn.drop_replica(id);
   leave_round(turn, ended, ContributionState::kLost);
   leave_checkpoints(turn, ended);
@@ -209,7 +227,10 @@ void catch_up(Turn& turn, ReplicaId id) {
 }
 
 void check_load_limits(Turn& turn, JobId job) {
-  for (const ReplicaId id : live_replicas(turn.state(), job)) {
+  std::vector<ReplicaId> all = live_replicas(turn.state(), job);
+  const std::vector<ReplicaId> reducers = live_reducers(turn.state(), job);
+  all.insert(all.end(), reducers.begin(), reducers.end());
+  for (const ReplicaId id : all) {
     const ReplicaRecord& replica = turn.state().replicas.at(id);
     if (replica.state != ReplicaState::kAssigned && replica.state != ReplicaState::kLoading)
       continue;

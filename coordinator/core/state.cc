@@ -190,10 +190,25 @@ const RoundRecord* committed_round(const State& state, const JobRecord& job) {
   return state.rounds.find({job.id, job.lineage, job.committed_round});
 }
 
+bool is_reducer(const State& state, const ReplicaRecord& replica) {
+  const auto& devices = state.agents.at(replica.agent).devices;
+  return std::any_of(devices.begin(), devices.end(), [&](const Device& device) {
+    return device.index == replica.device && device.kind == DeviceKind::kReducer;
+  });
+}
+
 std::vector<ReplicaId> live_replicas(const State& state, JobId job) {
   std::vector<ReplicaId> ids;
   for (const auto& [id, replica] : state.replicas) {
-    if (replica.job == job) ids.push_back(id);
+    if (replica.job == job && !is_reducer(state, replica)) ids.push_back(id);
+  }
+  return ids;
+}
+
+std::vector<ReplicaId> live_reducers(const State& state, JobId job) {
+  std::vector<ReplicaId> ids;
+  for (const auto& [id, replica] : state.replicas) {
+    if (replica.job == job && is_reducer(state, replica)) ids.push_back(id);
   }
   return ids;
 }
@@ -203,6 +218,7 @@ bool can_follow(const State& state, const RoundKey& key, ReplicaId replica) {
   const ContributionRecord* contribution = state.contributions.find({key, replica});
   return is_live(state, replica) && round != nullptr && contribution != nullptr &&
          round->state == RoundState::kCommitted &&
+         contribution->reject_reason != RejectReason::kReducer &&
          contribution->average == stage_of(*round, contribution->stage).average;
 }
 
@@ -260,7 +276,8 @@ double speed_of(const State& state, ReplicaId id) {
 std::vector<ReplicaId> round_replicas(const State& state, const RoundKey& key) {
   std::vector<ReplicaId> ids;
   for (const auto& [both, contribution] : state.contributions) {
-    if (both.first == key) ids.push_back(both.second);
+    const bool trains = contribution.reject_reason != RejectReason::kReducer;
+    if (both.first == key && trains) ids.push_back(both.second);
   }
   return ids;
 }

@@ -82,7 +82,11 @@ State load_state(const Options& options, const Snapshot& snapshot);
 
 const RoundRecord* current_round(const State& state, const JobRecord& job);  // committed_round + 1
 const RoundRecord* committed_round(const State& state, const JobRecord& job);
+// A reducer (core/reducers.h) has no state and trains nothing: it is none of live_replicas(),
+// holders() and round_replicas().
+bool is_reducer(const State& state, const ReplicaRecord& replica);
 std::vector<ReplicaId> live_replicas(const State& state, JobId job);
+std::vector<ReplicaId> live_reducers(const State& state, JobId job);
 // It voted for what was committed, so it holds the new state or will in a moment.
 bool can_follow(const State& state, const RoundKey& key, ReplicaId replica);
 // Live replicas that hold the job's committed state or can follow to it, in the order of their ids.

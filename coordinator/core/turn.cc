@@ -123,10 +123,13 @@ void Turn::drop_replica(ReplicaId id) {
 }
 
 void Turn::drop_round(const RoundKey& key) {
-  for (const ReplicaId replica : round_replicas(state_, key)) {
-    const ContributionKey both(key, replica);
+  std::vector<ContributionKey> gone;  // those of reducers, too
+  for (const auto& [both, contribution] : state_.contributions) {
+    if (both.first == key) gone.push_back(both);
+  }
+  for (const ContributionKey& both : gone) {
     if (knows(contributions_, both)) dropped_.push_back(state_.contributions.at(both));
-    state_.contributions.erase({key, replica});
+    state_.contributions.erase(both);
   }
   if (const RoundRecord* record = state_.rounds.find(key)) {
     if (knows(rounds_, key)) dropped_.push_back(*record);

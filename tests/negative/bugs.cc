@@ -40,6 +40,8 @@ const std::vector<PlantedBug>& planted_bugs() {
       {Bug::kForgottenCordon, "forgotten_cordon", "drains", "the core is never told of a cordon"},
       {Bug::kHastyDrain, "hasty_drain", "drains",
        "a drained agent is told to let go in the middle of a round"},
+      {Bug::kForgottenReducer, "forgotten_reducer", "reducers",
+       "plans do not say which of their members only average"},
       {Bug::kEagerFeedback, "eager_feedback", "feedback",
        "what sparse2 did not send is settled at the vote, not at the commit"},
       {Bug::kLeakyFragment, "leaky_fragment", "streaming",

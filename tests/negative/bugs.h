@@ -35,6 +35,7 @@ enum class Bug {
   kSameView,            // every view has the number 1
   kForgottenCordon,     // the core is never told of a cordon
   kHastyDrain,          // a drained agent lets go in the middle of a round
+  kForgottenReducer,    // plans do not say who only averages
   kEagerFeedback,       // what was not sent is settled at the vote, not at the commit
   kLeakyFragment,       // the outer step of one fragment changes the momentum of all
   kEarlyAdoption,       // a result becomes local as soon as it is there

@@ -14,8 +14,13 @@ namespace shoal::sim {
 class Cluster {
  public:
   explicit Cluster(int hosts, std::uint64_t seed = 1, bool print_trace = false)
-      : world_(with_hosts(hosts, seed), Bug::kNone, print_trace) {
-    world_.boot();
+      : Cluster(with_hosts(hosts, seed), print_trace) {}
+
+  // Hosts number `hosts`, `hosts` + 1, ... are reducers.
+  static Cluster with_reducers(int hosts, int reducers, std::uint64_t seed = 1) {
+    SimOptions options = with_hosts(hosts, seed);
+    options.reducers = reducers;
+    return Cluster(options, false);
   }
 
   static JobSpec small_job(std::int64_t rounds) {
@@ -93,6 +98,10 @@ class Cluster {
   }
 
  private:
+  Cluster(const SimOptions& options, bool print_trace) : world_(options, Bug::kNone, print_trace) {
+    world_.boot();
+  }
+
   static SimOptions with_hosts(int hosts, std::uint64_t seed) {
     SimOptions options = calm_options(seed);
     options.hosts = hosts;

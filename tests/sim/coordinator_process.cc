@@ -381,6 +381,17 @@ void CoordinatorProcess::release_hastily(Effects& effects) {
   effects.insert(effects.end(), sends.begin(), sends.end());
 }
 
+void CoordinatorProcess::forget_reducers(Effects& effects) {
+  for (Effect& effect : effects) {
+    auto* send = std::get_if<Send>(&effect);
+    auto* plan = send == nullptr ? nullptr : std::get_if<ToReplica<ReducePlan>>(&send->message);
+    if (plan == nullptr) continue;
+    for (ReduceMember& member : plan->body.members) {
+      if (member.reducer && sim_.misbehave(Bug::kForgottenReducer)) member.reducer = false;
+    }
+  }
+}
+
 void CoordinatorProcess::mutate(Effects& effects) {
   if (sim_.bug == Bug::kDropPersist && prng_.chance(0.02)) {
     const auto persist = std::find_if(effects.begin(), effects.end(), [](const Effect& e) {
@@ -391,6 +402,7 @@ void CoordinatorProcess::mutate(Effects& effects) {
   }
   mutate_views(effects);
   if (sim_.bug == Bug::kHastyDrain) release_hastily(effects);
+  if (sim_.bug == Bug::kForgottenReducer) forget_reducers(effects);
   for (Effect& effect : effects) {
     if (auto* persist = std::get_if<Persist>(&effect)) mutate_record(persist->record);
     auto* send = std::get_if<Send>(&effect);

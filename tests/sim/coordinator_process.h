@@ -74,6 +74,7 @@ class CoordinatorProcess final : public CoordinatorEnd {
   void mix_cut(Record& record);
   void mutate_views(coordinator::Effects& effects);
   void release_hastily(coordinator::Effects& effects);
+  void forget_reducers(coordinator::Effects& effects);
   bool needed(ReplicaId id) const;
   void write(Step& step);
   void perform();

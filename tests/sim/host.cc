@@ -24,7 +24,8 @@ Host::Host(Sim& sim, Network& network, PeerNetwork& peers, CoordinatorProcess& c
       process_(sim.queue),
       prng_(sim.prng_for(0x4057 + static_cast<std::uint64_t>(index))),
       index_(index) {
-  for (int device = 0; device < sim.options.devices_per_host; ++device) {
+  const int devices = sim.options.is_reducer(index) ? 1 : sim.options.devices_per_host;
+  for (int device = 0; device < devices; ++device) {
     trainers_.push_back(std::make_unique<Trainer>(sim, peers, *this, index, device));
   }
 }
@@ -37,6 +38,10 @@ Options Host::options() const {
   o.host = o.name;
   o.data_dir = "/data";
   o.seed = mix_seed(sim_.options.seed, 0xa6e7 + life_ * 64 + static_cast<std::uint64_t>(index_));
+  if (sim_.options.is_reducer(index_)) {
+    o.devices = {reducing_device()};
+    return o;
+  }
   for (int device = 0; device < sim_.options.devices_per_host; ++device) {
     Device d;
     d.index = device;

@@ -171,7 +171,17 @@ SimOptions draw_options(std::uint64_t seed) {
   o.coordinator.quarantine_cap = seconds(60);
   draw_agent(o, prng);
   draw_faults(o, prng);
+  Prng reducers(mix_seed(seed, 0x5ed0ce));  // of its own, so that the other draws stay alike
+  if (reducers.chance(0.4)) o.reducers = static_cast<int>(reducers.range(1, 2));
   return o;
+}
+
+Device reducing_device() {
+  Device device;
+  device.kind = DeviceKind::kReducer;
+  device.name = "simulated reducer";
+  device.memory = mebibytes(1024);
+  return device;
 }
 
 SimOptions calm_options(std::uint64_t seed) {
@@ -226,6 +236,11 @@ JobSpec draw_job(const SimOptions& o, Prng& prng, int index) {
   draw_sync(spec, prng);
   draw_reduce(spec, prng);
   draw_streaming(spec, prng);
+  Prng reducers(mix_seed(o.seed, 0x5ed000 + static_cast<std::uint64_t>(index)));
+  const bool asks = reducers.chance(o.reducers > 0 ? 0.7 : 0.1);
+  if (asks && spec.sync.topology == Topology::kButterfly) {
+    spec.sync.topology = Topology::kParamServer;
+  }
   return spec;
 }
 

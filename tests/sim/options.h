@@ -19,6 +19,7 @@ struct SimOptions {
   std::uint64_t seed = 0;
   int hosts = 4;
   int devices_per_host = 1;
+  int reducers = 0;  // further hosts, after the others, that only average
   int jobs = 1;
   std::int64_t values = 32;        // parameters of the model
   Duration safety = seconds(240);  // how long faults strike
@@ -43,6 +44,7 @@ struct SimOptions {
   // single messages (delay, duplicate, reorder) have probabilities above instead.
   std::array<Duration, kFaults> mean_between{};
 
+  bool is_reducer(int host) const { return host >= hosts; }
   Duration mean_of(Fault fault) const { return mean_between[static_cast<std::size_t>(fault)]; }
   void set_mean(Fault fault, Duration mean) {
     mean_between[static_cast<std::size_t>(fault)] = mean;
@@ -56,6 +58,9 @@ struct SimOptions {
 };
 
 SimOptions draw_options(std::uint64_t seed);
+
+// What the host of a reducer has.
+Device reducing_device();
 
 // No faults, short times, nothing random but the delays: the ground for hand-written scenarios.
 SimOptions calm_options(std::uint64_t seed);

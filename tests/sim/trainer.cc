@@ -79,6 +79,7 @@ void Trainer::start(std::uint64_t generation) {
     ready.device.index = id_.slot;  // the agent knows the device of a further trainer
     ready.device.memory = mebibytes(1024);
     ready.device.gflops = 10 + host_;
+    if (sim_.options.is_reducer(host_)) ready.device = reducing_device();
     ready.peer_address = address();
     ready.libraries = "simulated";
     owner_.trainer_attached(id_, ready);
@@ -138,6 +139,14 @@ void Trainer::obey(const ToTrainer& message) {
     process_.after(sim_.options.inner_step, [this] { kill(0); });
     return;
   }
+  if (replica_ && replica_->reducer) {
+    const auto* plan = std::get_if<ToReplica<ReducePlan>>(&message);
+    Actions actions;
+    if (plan != nullptr && plan->replica == replica_->id) {
+      replica_->reducer->reduce(plan->body, actions);
+    }
+    return act(actions);
+  }
   if (!replica_ || !replica_->participant) return;
   Actions actions;
   Participant& participant = *replica_->participant;
@@ -170,6 +179,7 @@ void Trainer::load(const LoadReplica& load) {
   replica_.emplace();
   replica_->id = assign.replica;
   replica_->assign = assign;
+  if (sim_.options.is_reducer(host_)) return be_reducer(assign);
   if (assign.source.kind == SourceKind::kPeer) return fetch();
   State state;
   state.key = assign.source.key;
@@ -188,6 +198,14 @@ void Trainer::load(const LoadReplica& load) {
                  [this, id = assign.replica, state = std::move(state)]() mutable {
                    if (replica_ && replica_->id == id) hold(id, std::move(state));
                  });
+}
+
+void Trainer::be_reducer(const Assign& assign) {
+  process_.after(sim_.options.load_time, [this, id = assign.replica, key = assign.source.key] {
+    if (!replica_ || replica_->id != id || replica_->reducer) return;
+    replica_->reducer = std::make_unique<Reducer>(id);
+    say(Loaded{id, key, {}, {}, 0, address()});
+  });
 }
 
 void Trainer::fetch() {

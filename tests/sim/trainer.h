@@ -3,6 +3,8 @@
 // number, so what a replica holds can be told from what it trained. Its agent starts, commands and
 // kills it.
 //
+// On the host of a reducer it loads nothing and serves reduces only.
+//
 // In a pipeline each stage has its slice of the vector. A replica trains while every stage of its
 // newest view is served, and reports when all routers of that view are through (pipeline_board.h).
 #pragma once
@@ -22,6 +24,7 @@
 #include "outer_opt/core/lease_walk.h"
 #include "outer_opt/core/make_session.h"
 #include "outer_opt/core/participant.h"
+#include "outer_opt/core/reducer.h"
 #include "outer_opt/core/sparse2.h"
 #include "tests/sim/coordinator_process.h"
 #include "tests/sim/peers.h"
@@ -100,6 +103,7 @@ class Trainer final : public PeerEnd {
     std::optional<outer_opt::ErrorFeedback> feedback;  // sparse2
     Kept kept, kept_before;  // of this round and, for a planted bug, of the one before
     std::unique_ptr<outer_opt::Participant> participant;  // none before it loaded
+    std::unique_ptr<outer_opt::Reducer> reducer;          // in its place
     PipelineView view;                                    // the newest; a job of one stage has none
     std::vector<outer_opt::Fragment> fragments;
     std::optional<outer_opt::LeaseWalk>
@@ -128,6 +132,7 @@ class Trainer final : public PeerEnd {
   void give_state(ReplicaId donor, const RoundKey& key, PeerEnd& joiner, ReplicaId replica);
   void got_state(ReplicaId replica, std::optional<State> state);
   void hold(ReplicaId id, State state);
+  void be_reducer(const Assign& assign);
   void release(ReplicaId replica);
   void obey(const ToTrainer& message);
   void evaluate(const RoundKey& key, const EvalSlice& slice);
@@ -165,6 +170,8 @@ class Trainer final : public PeerEnd {
   bool take_inbox(Session& session);
   bool send_frames(Session& session);
   void reduce_done(Session& session);
+  void reducer_done(Session& session);
+  void tell_failed(const ReduceFailed& failure);
   void reduce_broken(Session& session, const outer_opt::SessionFailure& failure);
   void end_session(bool tell_peers);
   void peer_left(const RoundKey& key, std::int32_t attempt, ReplicaId peer);

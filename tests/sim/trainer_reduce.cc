@@ -38,9 +38,11 @@ void Trainer::start_reduce(const StartReduce& start) {
   }
   if (start.contributes) session->mine = kept->values;
   encode_own(*session);
-  sim_.observe(&Checker::contributed,
-               Contributed{r.id, r.assign.stage, start.plan, kept->base, kept->base_anchor,
-                           session->mine, r.assign.spec.sync.feedback, session->encoded});
+  if (!r.reducer) {
+    sim_.observe(&Checker::contributed,
+                 Contributed{r.id, r.assign.stage, start.plan, kept->base, kept->base_anchor,
+                             session->mine, r.assign.spec.sync.feedback, session->encoded});
+  }
   ReducePlan plan = start.plan;
   if (sim_.bug == Bug::kWrongAverage) {
     const auto weighted = std::count_if(plan.members.begin(), plan.members.end(),
@@ -50,16 +52,15 @@ void Trainer::start_reduce(const StartReduce& start) {
     }
   }
   // A member that the plan counts on but that has nothing usable to give.
-  session->average.resize(static_cast<std::size_t>(plan.value_count));
+  const ReduceMember& self = plan.members[static_cast<std::size_t>(index_of(plan, r.id))];
+  session->average.resize(
+      static_cast<std::size_t>(self.reducer ? self.part_count : plan.value_count));
   const bool sparse = plan.codec == CodecKind::kSparse2;
   auto machine = make_session(plan, r.id, sparse ? kSparseFrameValues : kFrameValues,
                               {session->mine, session->encoded}, session->average);
   if (!machine.ok()) {
-    Actions actions;
-    r.participant->reduce_failed(
-        {plan.key, plan.attempt, {}, ReduceFailure::kPlanMismatch, machine.error().message},
-        actions);
-    return act(actions);
+    return tell_failed(
+        {plan.key, plan.attempt, {}, ReduceFailure::kPlanMismatch, machine.error().message});
   }
   session->machine = std::move(machine).value();
   session->inbox.resize(plan.members.size());
@@ -114,7 +115,8 @@ void Trainer::pump(const std::shared_ptr<Session>& session) {
     const bool sent = send_frames(*session);
     if (!worked && !took && !sent) return;
   }
-  if (session->machine->state() == SessionState::kDone) return reduce_done(*session);
+  const bool done = session->machine->state() == SessionState::kDone;
+  if (done) return replica_->reducer ? reducer_done(*session) : reduce_done(*session);
   reduce_broken(*session, session->machine->failure());
 }
 
@@ -195,17 +197,41 @@ void Trainer::reduce_done(Session& session) {
   act(actions);
 }
 
+void Trainer::reducer_done(Session& session) {
+  session.ended = true;
+  ++sim_.transitions["reduce reducer done"];
+  const ReduceStats stats{Bytes(session.sent), Bytes(session.received),
+                          (sim_.now() - session.started).seconds()};
+  const ReducePlan plan = session.plan;
+  replica_->session.reset();  // nothing of it is needed any more
+  Actions actions;
+  replica_->reducer->reduced(plan.key, plan.attempt, stats, actions);
+  act(actions);
+}
+
+void Trainer::tell_failed(const ReduceFailed& failure) {
+  Actions actions;
+  if (replica_->reducer) {
+    replica_->reducer->reduce_failed(failure, actions);
+  } else {
+    replica_->participant->reduce_failed(failure, actions);
+  }
+  act(actions);
+}
+
 void Trainer::reduce_broken(Session& session, const SessionFailure& failure) {
   const ReplicaId lost = failure.peer < 0
                              ? ReplicaId{}
                              : session.plan.members[static_cast<std::size_t>(failure.peer)].replica;
   const ReduceFailed said{session.plan.key, session.plan.attempt, lost, failure.failure,
                           failure.detail};
-  count_end(session, "broken");
+  if (replica_->reducer) {
+    ++sim_.transitions["reduce reducer broken"];
+  } else {
+    count_end(session, "broken");
+  }
   end_session(true);
-  Actions actions;
-  replica_->participant->reduce_failed(said, actions);
-  act(actions);
+  tell_failed(said);
 }
 
 void Trainer::end_session(bool tell_peers) {

@@ -19,7 +19,7 @@ World::World(const SimOptions& options, Bug bug, bool print_trace)
       prng_(sim_.prng_for(0x3012d)) {
   network_.set_coordinator(&coordinator_);
   if (bug == Bug::kLostFsync) coordinator_.store().keep_history();
-  for (int i = 0; i < options.hosts; ++i) {
+  for (int i = 0; i < options.hosts + options.reducers; ++i) {
     hosts_.push_back(std::make_unique<Host>(sim_, network_, peers_, coordinator_, i));
     Host& host = *hosts_.back();
     host.on_exit = [this, &host] {

@@ -163,7 +163,8 @@ export interface Agent {
   incarnation: number;
   state: 'joining' | 'idle' | 'syncing' | 'active' | 'draining' | 'gone';
   gone_reason: string | null;
-  cordoned?: boolean; // absent: the coordinator is older, as below
+  role?: 'trainer' | 'reducer'; // absent: the coordinator is older, as below
+  cordoned?: boolean;
   quarantine?: { until: string; reason: string; count: number } | null;
   memory_refusals?: { device: number; needed_bytes: number; at: string }[];
   losses?: number;

@@ -181,7 +181,8 @@ Json contribution_json(const RoundRecord& round, const ContributionRecord& item)
 Json round_seconds_json(const RoundRecord& round, const std::vector<ContributionRecord>& items) {
   Instant last_vote, last_applied;
   for (const ContributionRecord& item : items) {
-    last_vote = std::max(last_vote, item.voted_at);
+    const bool reducer = item.reject_reason == RejectReason::kReducer;  // nobody waits for it
+    if (!reducer) last_vote = std::max(last_vote, item.voted_at);
     last_applied = std::max(last_applied, item.applied_at);
   }
   Json json;
@@ -419,6 +420,12 @@ Json refusals_json(const AgentRecord& agent) {
   return list;
 }
 
+const char* role_of(const AgentRecord& agent) {
+  const bool reduces = std::any_of(agent.devices.begin(), agent.devices.end(),
+                                   [](const auto& d) { return d.kind == DeviceKind::kReducer; });
+  return reduces ? "reducer" : "trainer";
+}
+
 }  // namespace
 
 Json agent_json(const AgentRecord& agent, const LiveView& live) {
@@ -438,6 +445,7 @@ Json agent_json(const AgentRecord& agent, const LiveView& live) {
   json["state"] = to_string(agent.state);
   json["gone_reason"] =
       agent.state == AgentState::kGone ? Json(to_string(agent.gone)) : Json(nullptr);
+  json["role"] = role_of(agent);
   json["cordoned"] = agent.cordoned;
   json["quarantine"] = quarantine_json(agent.standing);
   json["strikes"] = agent.standing.strikes;

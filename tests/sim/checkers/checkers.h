@@ -1,11 +1,22 @@
 // One factory per invariant; the invariant is told at the top of its file.
 #pragma once
 
+#include <algorithm>
 #include <memory>
 
 #include "tests/sim/checker.h"
 
 namespace shoal::sim {
+
+// A replica on a device that only averages; the rules for those that train do not hold for it.
+inline bool is_reducer(const Tables& tables, const coordinator::ReplicaRecord& replica) {
+  const auto agent = tables.agents.find(replica.agent);
+  if (agent == tables.agents.end()) return false;  // dropped by a planted bug
+  const auto& devices = agent->second.devices;
+  return std::any_of(devices.begin(), devices.end(), [&](const Device& device) {
+    return device.index == replica.device && device.kind == DeviceKind::kReducer;
+  });
+}
 
 std::unique_ptr<Checker> make_round_order(const Checker::Context& context);
 std::unique_ptr<Checker> make_identical_replicas(const Checker::Context& context);
@@ -21,6 +32,7 @@ std::unique_ptr<Checker> make_coverage(const Checker::Context& context);
 std::unique_ptr<Checker> make_replay(const Checker::Context& context);
 std::unique_ptr<Checker> make_consistent_cut(const Checker::Context& context);
 std::unique_ptr<Checker> make_drains(const Checker::Context& context);
+std::unique_ptr<Checker> make_reducers(const Checker::Context& context);
 std::unique_ptr<Checker> make_views(const Checker::Context& context);
 std::unique_ptr<Checker> make_persist_before_send(const Checker::Context& context);
 std::unique_ptr<Checker> make_liveness(const Checker::Context& context);

@@ -47,7 +47,8 @@ class Coverage final : public Checker {
     std::map<std::pair<JobId, StageIndex>, std::int64_t> serving;
     for (const auto& [id, replica] : tables.replicas) {
       const bool serves =
-          replica.state == ReplicaState::kServing || replica.state == ReplicaState::kAveraging;
+          !is_reducer(tables, replica) &&
+          (replica.state == ReplicaState::kServing || replica.state == ReplicaState::kAveraging);
       serving[{replica.job, replica.stage}] += serves && real.contains(id);
     }
     for (const auto& [id, job] : tables.jobs) {

@@ -1,5 +1,5 @@
 // A trainer never carries two live replicas, and those that share a device are of one job and of
-// different stages.
+// different stages. A device that only averages may serve any number of jobs.
 #include <map>
 #include <set>
 
@@ -15,9 +15,9 @@ class OneReplicaPerDevice final : public Checker {
   using Checker::Checker;
   const char* name() const override { return "one_replica_per_device"; }
 
-  void durable(const Record& record, const Tables&) override {
+  void durable(const Record& record, const Tables& before) override {
     const auto* replica = std::get_if<ReplicaRecord>(&record);
-    if (replica == nullptr) return;
+    if (replica == nullptr || is_reducer(before, *replica)) return;
     auto& live = recorded_[{replica->agent, replica->device}];
     live.erase(replica->id);
     if (!is_terminal(replica->state)) live.emplace(replica->id, *replica);

@@ -32,6 +32,7 @@ class Quorum final : public CommitChecker {
          it != tables.contributions.end() && it->first.first == key; ++it) {
       const auto& contribution = it->second;
       if (contribution.stage != stage) continue;
+      if (contribution.reject_reason == coordinator::RejectReason::kReducer) continue;
       const bool counts = contribution.state == ContributionState::kCommitted;
       const bool follows = contribution.state == ContributionState::kRejected;
       counted += counts && contribution.weight > 0;

@@ -19,7 +19,7 @@ function rateOf(job: Job): number | null {
 function Tiles({ jobs, agents }: { jobs: Job[] | undefined; agents: Agent[] | undefined }) {
   const live = agents?.filter((agent) => agent.state !== 'gone');
   const well = live?.filter((agent) => agent.health === 'green').length ?? 0;
-  const devices = live?.flatMap((agent) => agent.devices);
+  const devices = live?.flatMap((agent) => agent.devices).filter((device) => device.kind !== 'reducer');
   const cuda = devices?.filter((device) => device.kind === 'cuda').length ?? 0;
   const active = jobs?.filter((job) => !isOver(job.status.phase));
   const training = active?.filter((job) => job.status.phase === 'training');

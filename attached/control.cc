@@ -1,5 +1,5 @@
 // See control.h.
-#include "trainer/control.h"
+#include "attached/control.h"
 
 #include <chrono>
 #include <iostream>
@@ -8,10 +8,11 @@
 
 #include "proto/convert.h"
 
-namespace shoal::trainer {
+namespace shoal::attached {
 
-Result<std::unique_ptr<Control>> Control::dial(const std::string& socket_path, EventQueue& queue) {
-  std::unique_ptr<Control> control(new Control(queue));
+Result<std::unique_ptr<Control>> Control::dial(const std::string& socket_path,
+                                               const std::string& program, ControlEvents events) {
+  std::unique_ptr<Control> control(new Control(program, std::move(events)));
   grpc::ChannelArguments arguments;
   arguments.SetMaxReceiveMessageSize(16 << 20);
   // An agent that is frozen must not hold a writer for ever: its silence ends the stream.
@@ -22,7 +23,7 @@ Result<std::unique_ptr<Control>> Control::dial(const std::string& socket_path, E
   const auto limit = std::chrono::system_clock::now() + std::chrono::nanoseconds(kDialLimit.ns);
   if (!control->channel_->WaitForConnected(limit)) {
     return Error{Code::kUnavailable, "no agent answers on " + socket_path, "SHOAL_TRAINER_SOCKET",
-                 "trainers are started by shoal-agent"};
+                 program + " is started by shoal-agent"};
   }
   control->stub_ = v1::TrainerHost::NewStub(control->channel_);
   control->stream_ = control->stub_->Attach(&control->context_);
@@ -30,7 +31,7 @@ Result<std::unique_ptr<Control>> Control::dial(const std::string& socket_path, E
 }
 
 Control::~Control() {
-  queue_.close();
+  events_.closing();
   if (stream_) stream_->WritesDone();  // what was said last is on its way before the stream goes
   context_.TryCancel();
   if (reader_.joinable()) reader_.join();
@@ -51,14 +52,15 @@ void Control::read_loop() {
   while (stream_->Read(&wire)) {
     auto command = proto::read(wire);
     if (!command) {
-      std::cerr << "shoal-trainer: the agent sent what cannot be read: "
-                << to_string(command.error()) << std::endl;
+      std::cerr << program_
+                << ": the agent sent what cannot be read: " << to_string(command.error())
+                << std::endl;
       context_.TryCancel();
       break;
     }
-    if (!queue_.push_command(std::move(*command))) break;
+    if (!events_.command(std::move(*command))) break;
   }
-  queue_.push(StreamEnded{});
+  events_.ended();
 }
 
-}  // namespace shoal::trainer
+}  // namespace shoal::attached

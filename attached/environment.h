@@ -1,0 +1,18 @@
+// What an agent tells the processes that it starts: variables of their environment. A wrong value
+// is refused by the name of its variable.
+#pragma once
+
+#include <string>
+
+#include "base/result.h"
+#include "outer_opt/transport/peer_node.h"
+
+namespace shoal::attached {
+
+std::string environment(const char* name, const std::string& otherwise);
+Result<int> environment_number(const char* name, int otherwise, int least, int most);
+
+// SHOAL_TRAINER_BIND, _HOST and _LINK: where peers find this process, and over what line.
+Result<outer_opt::PeerNodeOptions> peer_options();
+
+}  // namespace shoal::attached

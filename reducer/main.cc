@@ -1,0 +1,59 @@
+// shoal-reducer: started by an agent with the role reducer, once per job and stage that it serves.
+// It needs no device and no model. Exit codes: 0 told to end, 1 wrong environment.
+#include <csignal>
+#include <iostream>
+
+#include "attached/control.h"
+#include "attached/environment.h"
+#include "reducer/reducing.h"
+
+namespace shoal::reducer {
+namespace {
+
+constexpr std::size_t kCommandsMax = 256;
+constexpr int kSlotsMax = 4095;
+
+int complain(const Error& error) {
+  std::cerr << "shoal-reducer: " << to_string(error) << std::endl;
+  return 1;
+}
+
+TrainerReady ready_as(int slot, const outer_opt::PeerNode& node) {
+  TrainerReady ready{.slot = slot, .device = {}, .peer_address = node.address(), .libraries = {}};
+  ready.device.kind = DeviceKind::kReducer;
+  ready.device.name = "reducer";
+  return ready;
+}
+
+int serve() {
+  // Ctrl-C on a terminal reaches every process of it; the agent decides when this one ends.
+  std::signal(SIGINT, SIG_IGN);
+  std::signal(SIGPIPE, SIG_IGN);
+  const std::string socket = attached::environment("SHOAL_TRAINER_SOCKET", "");
+  if (socket.empty()) {
+    return complain({Code::kValidation, "SHOAL_TRAINER_SOCKET is not set", "",
+                     "reducers are started by shoal-agent --role reducer"});
+  }
+  const auto slot = attached::environment_number("SHOAL_TRAINER_SLOT", 0, 0, kSlotsMax);
+  if (!slot) return complain(slot.error());
+  const auto options = attached::peer_options();
+  if (!options) return complain(options.error());
+  auto node = outer_opt::PeerNode::start(*options);
+  if (!node) return complain(node.error());
+  EventQueue queue(kCommandsMax);
+  auto control = attached::Control::dial(
+      socket, "shoal-reducer",
+      {.command = [&](ToTrainer command) { return queue.push_command(std::move(command)); },
+       .ended = [&] { queue.push(attached::StreamEnded{}); },
+       .closing = [&] { queue.close(); }});
+  if (!control) return complain(control.error());
+  (*control)->start(ready_as(*slot, **node));
+  Reducing reducing(**node, queue, [&](const FromTrainer& message) { (*control)->say(message); });
+  reducing.run();
+  return 0;
+}
+
+}  // namespace
+}  // namespace shoal::reducer
+
+int main() { return shoal::reducer::serve(); }

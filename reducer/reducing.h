@@ -1,0 +1,60 @@
+// The work of a reducer: it serves one replica id, obeys the plans that its outer_opt::Reducer
+// accepts, and averages in a thread of its own, so that commands are still obeyed. It holds the
+// part of the vector that it averages, and only while it does.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <thread>
+#include <variant>
+#include <vector>
+
+#include "attached/event_queue.h"
+#include "outer_opt/core/reducer.h"
+#include "outer_opt/transport/peer_node.h"
+#include "swarm/core/messages.h"
+
+namespace shoal::reducer {
+
+// A reduce came to its end; of an attempt that was given up meanwhile it is no news.
+struct ReduceEnded {
+  RoundKey key;
+  std::int32_t attempt = 0;
+  outer_opt::ReduceResult result;
+};
+
+using Event = std::variant<ToTrainer, ReduceEnded, attached::StreamEnded>;
+using EventQueue = attached::EventQueue<Event>;
+
+class Reducing {
+ public:
+  // What it is given outlives it. `say` is called from the thread in run().
+  Reducing(outer_opt::PeerNode& node, EventQueue& queue,
+           std::function<void(const FromTrainer&)> say);
+  ~Reducing();
+
+  void run();  // until the agent stops it or the stream ends
+
+ private:
+  void handle(const Event& event);
+  void obey(const ToTrainer& command);
+  void load(const LoadReplica& command);
+  void release(ReplicaId replica);
+  void ended(const ReduceEnded& event);
+  void perform(const outer_opt::Actions& actions);
+  void start(const ReducePlan& plan);
+  void stop();  // waits: a reduce ends within moments when it is asked to
+
+  outer_opt::PeerNode& node_;
+  EventQueue& queue_;
+  const std::function<void(const FromTrainer&)> say_;
+  ReplicaId replica_;
+  std::optional<outer_opt::Reducer> reducer_;
+  std::vector<float> part_;
+  std::jthread work_;
+  bool over_ = false;
+};
+
+}  // namespace shoal::reducer
