@@ -32,6 +32,8 @@ constexpr std::int64_t kUint16Vocab = 65'536;
 constexpr std::size_t kMaxNameLength = 63;  // RFC 1035 label
 constexpr std::size_t kMaxPathLength = 4096;
 constexpr std::int64_t kFloatBytes = 4;
+// What muon needs for the matrix it works on: gradient, update, and three of an iteration.
+constexpr std::int64_t kMuonWorkspace = 5;
 
 std::string text_of(std::int64_t value) { return std::to_string(value); }
 
@@ -348,6 +350,16 @@ void check_streaming(const JobSpec& spec, Checker& checker) {
   }
 }
 
+// With ddp every replica takes the same step, bit for bit, on the host.
+void check_optimizer(const JobSpec& spec, Checker& checker) {
+  const bool muon = spec.train.optimizer == Optimizer::kMuon;
+  if (!muon || spec.sync.algorithm != SyncAlgorithm::kDdp) return;
+  checker.refuse("/train/optimizer",
+                 "must be 'adamw'" + with_algorithm(spec.sync) +
+                     ", whose step has the same bits everywhere; for 'muon' use 'diloco' or "
+                     "'local_sgd', got 'muon'");
+}
+
 void check_sync(const JobSpec& spec, Checker& checker) {
   const SyncSpec& sync = spec.sync;
   check_streaming(spec, checker);
@@ -434,6 +446,17 @@ std::int64_t gpt2_parameters(const ModelSpec& m) {
          2 * m.hidden;
 }
 
+// Values that muon keeps no second moment of, less what it needs while it steps.
+double spared_by_muon(const ModelSpec& m) {
+  const bool llama = m.family == ModelFamily::kLlama;
+  const std::int64_t kv_width = m.kv_heads * (m.hidden / m.heads);
+  const std::int64_t matrices =
+      2 * m.hidden * m.hidden + 2 * m.hidden * kv_width + (llama ? 3 : 2) * m.hidden * m.ffn;
+  const std::int64_t largest = m.hidden * std::max(m.hidden, m.ffn);
+  return static_cast<double>(m.layers) * static_cast<double>(matrices) -
+         static_cast<double>(kMuonWorkspace * largest);
+}
+
 ModelSpec derived(ModelSpec model) {
   if (model.kv_heads == 0) model.kv_heads = model.heads;
   if (model.ffn == 0) {
@@ -486,6 +509,7 @@ std::vector<FieldError> validate(const JobSpec& spec) {
   check_model(spec, checker);
   check_data(spec.data, checker);
   check_train(spec.train, checker);
+  check_optimizer(spec, checker);
   check_sync(spec, checker);
   check_swarm(spec, checker);
   checker.within("/checkpoint/every_rounds", spec.checkpoint.every_rounds, 0, kMaxRounds);
@@ -510,8 +534,9 @@ std::int64_t parameter_count(const ModelSpec& model) {
 
 Bytes training_memory(const JobSpec& spec) {
   const JobSpec full = with_derived_fields(spec);
-  const double state = static_cast<double>(parameter_count(full.model)) *
+  double state = static_cast<double>(parameter_count(full.model)) *
                        static_cast<double>(training_vectors(full.sync));
+  if (full.train.optimizer == Optimizer::kMuon) state -= spared_by_muon(full.model);
   const double bytes = (state + activation_values(full.model, full.train.microbatch)) * kFloatBytes;
   constexpr double kMost = 9.0e18;
   return Bytes(static_cast<std::int64_t>(std::min(bytes, kMost)));

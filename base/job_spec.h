@@ -187,7 +187,7 @@ std::vector<FieldError> validate(const JobSpec& spec);
 JobSpec with_derived_fields(JobSpec spec);
 
 // Parameters of the whole model, and the memory that training one replica of it needs: fp32
-// weights, gradients, both Adam moments, anchor, outer momentum, pseudo-gradient, average, and the
+// weights, gradients, moments, anchor, outer momentum, pseudo-gradient, average, and the
 // activations of one microbatch. Of a stage: swarm/core/cost_model.h.
 std::int64_t parameter_count(const ModelSpec& model);
 Bytes training_memory(const JobSpec& spec);

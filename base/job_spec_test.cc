@@ -310,6 +310,23 @@ TEST(JobSpec, TrainingMemoryCountsTheResidualAndKeptContributions) {
   EXPECT_EQ(training_memory(spec).count() - plain, vector);
 }
 
+TEST(JobSpec, MuonNeedsLessMemoryAndIsRefusedWithDdp) {
+  JobSpec spec = good();
+  spec.model.layers = 12;
+  const Bytes adamw = training_memory(spec);
+  spec.train.optimizer = Optimizer::kMuon;
+  EXPECT_THAT(validate(spec), testing::IsEmpty());
+  EXPECT_LT(training_memory(spec), adamw);
+  JobSpec ddp = default_spec(SyncAlgorithm::kDdp);
+  ddp.name = spec.name, ddp.model = spec.model, ddp.data = spec.data;
+  EXPECT_THAT(validate(ddp), testing::IsEmpty());
+  ddp.train.optimizer = Optimizer::kMuon;
+  const auto problems = validate(ddp);
+  ASSERT_EQ(problems.size(), 1u);
+  EXPECT_EQ(problems[0].pointer, "/train/optimizer");
+  EXPECT_THAT(problems[0].detail, testing::HasSubstr("'diloco'"));
+}
+
 TEST(JobSpec, TheLastRoundMayBeShorter) {
   JobSpec spec = good();
   EXPECT_EQ(round_count(spec), 20);

@@ -31,6 +31,8 @@ constexpr std::array kWords<Schedule>{Schedule::kCosine, Schedule::kConstant};
 template <>
 constexpr std::array kWords<Precision>{Precision::kFp32, Precision::kBf16};
 template <>
+constexpr std::array kWords<Optimizer>{Optimizer::kAdamw, Optimizer::kMuon};
+template <>
 constexpr std::array kWords<SyncAlgorithm>{SyncAlgorithm::kNone, SyncAlgorithm::kDiloco,
                                            SyncAlgorithm::kLocalSgd, SyncAlgorithm::kDdp};
 template <>
@@ -264,6 +266,7 @@ constexpr Field kFields[] = {
     SHOAL_FIELD("train", "steps", train.steps),
     SHOAL_FIELD("train", "batch", train.batch),
     SHOAL_FIELD("train", "microbatch", train.microbatch),
+    SHOAL_FIELD("train", "optimizer", train.optimizer),
     SHOAL_FIELD("train", "lr", train.lr),
     SHOAL_FIELD("train", "min_lr", train.min_lr),
     SHOAL_FIELD("train", "warmup", train.warmup),

@@ -31,6 +31,7 @@ val_fraction = 0.05
 steps = 2000
 batch = 12
 microbatch = 4
+optimizer = "muon"
 lr = 2e-3
 min_lr = 1e-5
 warmup = 10
@@ -72,8 +73,8 @@ JobSpec full() {
   spec.model = {ModelFamily::kGpt2, 5, 96, 3, 3, 200, 64, 300};
   spec.data = {"/data/kjv.txt", Tokenizer::kUint16, 0.05};
   spec.train = {
-      Steps(2000), 12,   4,   Optimizer::kAdamw, 2e-3, 1e-5, Steps(10), Schedule::kConstant, 0.2,
-      0.8,         0.99, 2.0, Precision::kBf16,  42};
+      Steps(2000), 12,   4,   Optimizer::kMuon, 2e-3, 1e-5, Steps(10), Schedule::kConstant, 0.2,
+      0.8,         0.99, 2.0, Precision::kBf16, 42};
   spec.sync.every = Steps(25);
   spec.sync.topology = Topology::kAuto;
   spec.sync.codec = CodecKind::kFp32;

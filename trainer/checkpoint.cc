@@ -77,8 +77,9 @@ Status write_tensors(const std::filesystem::path& folder, const CheckpointConten
       {"format", "pt"}, {"round", round}, {"anchor", to_hex(digest_of(content.anchor))}};
   if (Status s = write_safetensors(path, model, about_model); !s) return s;
   const std::vector<std::int64_t> flat = {static_cast<std::int64_t>(content.anchor.size())};
+  const auto second = static_cast<std::int64_t>(content.adam_v.size());
   std::vector<TensorToWrite> state = {{"adam_m", flat, content.adam_m},
-                                      {"adam_v", flat, content.adam_v}};
+                                      {"adam_v", {second}, content.adam_v}};
   if (has_momentum(content.spec))
     state.insert(state.begin(), {"outer_momentum", flat, content.momentum});
   return write_safetensors(folder / state_file(content.stage, stages), state,
@@ -180,6 +181,9 @@ class ShardReader {
   Status read_state() {
     const auto file = open(state_file(stage_, out_.cut.size()));
     if (!file) return file.error();
+    const UnitRange units = out_.cut.at(static_cast<std::size_t>(stage_));
+    const auto layout = parameter_layout(out_.spec.model, units);
+    const std::int64_t count = value_count(layout);
     const auto step = metadata(*file, "adam_step");
     const auto [end, error] =
         std::from_chars(step.data(), step.data() + step.size(), out_.adam_step);
@@ -187,10 +191,11 @@ class ShardReader {
       return damaged("adam_step is not a number");
     }
     if (has_momentum(out_.spec)) {
-      if (Status s = read_flat(*file, "outer_momentum", out_.momentum); !s) return s;
+      if (Status s = read_flat(*file, "outer_momentum", count, out_.momentum); !s) return s;
     }
-    if (Status s = read_flat(*file, "adam_m", out_.adam_m); !s) return s;
-    return read_flat(*file, "adam_v", out_.adam_v);
+    if (Status s = read_flat(*file, "adam_m", count, out_.adam_m); !s) return s;
+    const std::int64_t second = optimizer_layout(layout, out_.spec.train.optimizer).second_moments;
+    return read_flat(*file, "adam_v", second, out_.adam_v);
   }
 
  private:
@@ -223,9 +228,8 @@ class ShardReader {
     return damaged("the digest of " + name + " of stage " + std::to_string(stage_) +
                    " does not match the checkpoint's");
   }
-  Status read_flat(const SafetensorsFile& file, const char* name, std::vector<float>& out) const {
-    const UnitRange units = out_.cut.at(static_cast<std::size_t>(stage_));
-    const std::int64_t count = value_count(parameter_layout(out_.spec.model, units));
+  Status read_flat(const SafetensorsFile& file, const char* name, std::int64_t count,
+                   std::vector<float>& out) const {
     const auto values = extend(out, count);
     if (Status s = file.read(name, {count}, values); !s) return s;
     return check_digest(file, name, values);

@@ -81,6 +81,19 @@ class CheckpointTest : public testing::TestWithParam<ModelFamily> {
   std::filesystem::path folder_;
 };
 
+TEST_P(CheckpointTest, MuonHasFewerSecondMoments) {
+  spec_.train.optimizer = Optimizer::kMuon;
+  const auto layout = parameter_layout(spec_.model, whole_model(spec_.model));
+  v_.resize(static_cast<std::size_t>(optimizer_layout(layout, Optimizer::kMuon).second_moments));
+  ASSERT_LT(v_.size(), m_.size());
+  ASSERT_TRUE(write_checkpoint(folder_, content()).ok());
+  const auto read = read_checkpoint(folder_, 0, true);
+  ASSERT_TRUE(read.ok()) << to_string(read.error());
+  EXPECT_EQ(read->spec.train.optimizer, Optimizer::kMuon);
+  EXPECT_EQ(read->adam_m, m_);
+  EXPECT_EQ(read->adam_v, v_);
+}
+
 TEST_P(CheckpointTest, RoundTrip) {
   ASSERT_TRUE(write_checkpoint(folder_, content()).ok());
   const auto read = read_checkpoint(folder_, std::nullopt, true);

@@ -1,5 +1,5 @@
 // Trains and evaluates a whole model on its device: batches of the data, gradient accumulation over
-// microbatches, one AdamW step. It knows nothing of rounds, peers or the coordinator. One thread at
+// microbatches, one inner step. It knows nothing of rounds, peers or the coordinator. One thread at
 // a time.
 #pragma once
 
@@ -25,7 +25,7 @@ class Learner {
   Learner(StageModel& model, std::shared_ptr<const Dataset> data);
   ~Learner();
 
-  // One AdamW step on train.batch sequences [first, first + batch) of the seeded order, at the
+  // One inner step on train.batch sequences [first, first + batch) of the seeded order, at the
   // learning rate of `step`; or, with sync.algorithm = ddp, only their gradient.
   MaybeFailure train_step(Steps step, std::int64_t first_sequence, StepResult& out);
 

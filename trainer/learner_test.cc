@@ -106,12 +106,29 @@ TEST_F(LearnerTest, NonFiniteStepsAreSkippedAndCounted) {
   EXPECT_EQ(learner.model->adam_step(), 1);
 }
 
-TEST_F(LearnerTest, StateMovesToAnotherLearner) {
+TEST_F(LearnerTest, MuonLearnsARepeatedSentence) {
+  spec_.train.optimizer = Optimizer::kMuon;
+  for (const ModelFamily family : {ModelFamily::kLlama, ModelFamily::kGpt2}) {
+    spec_.model.family = family;
+    spec_.model.kv_heads = 0;
+    const auto learner = make(spec_);
+    StepResult result;
+    for (int i = 0; i < 60; ++i) ASSERT_FALSE(learner->train_step(Steps(i), i * 6, result));
+    EXPECT_LT(result.loss, 1.5) << to_string(family);
+  }
+}
+
+class LearnerOf : public LearnerTest, public testing::WithParamInterface<Optimizer> {};
+INSTANTIATE_TEST_SUITE_P(Learner, LearnerOf, testing::Values(Optimizer::kAdamw, Optimizer::kMuon));
+
+TEST_P(LearnerOf, StateMovesToAnotherLearner) {
+  spec_.train.optimizer = GetParam();
   const auto a = make(spec_);
   StepResult result;
   for (int i = 0; i < 3; ++i) ASSERT_FALSE(a->train_step(Steps(i), i * 6, result));
   const auto b = make(spec_);
-  std::vector<float> m(static_cast<std::size_t>(a.model->value_count())), v(m.size());
+  std::vector<float> m(static_cast<std::size_t>(a.model->value_count()));
+  std::vector<float> v(static_cast<std::size_t>(a.model->second_moment_count()));
   a.model->read_adam(m, v);
   b.model->write_parameters(parameters(a));
   b.model->write_adam(m, v, a.model->adam_step());

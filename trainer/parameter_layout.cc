@@ -21,12 +21,15 @@ class Layout {
 
   void next_unit() { ++unit_; }
 
-  void matrix(std::string name, std::int64_t rows, std::int64_t columns) {
+  void rows_by_token(std::string name, std::int64_t rows, std::int64_t columns) {
     add(std::move(name), {rows, columns}, true, Initial::kNormal, kDeviation);
+  }
+  void matrix(std::string name, std::int64_t rows, std::int64_t columns, std::int64_t parts = 1) {
+    add(std::move(name), {rows, columns}, true, Initial::kNormal, kDeviation, parts);
   }
   // A matrix whose product is added to the residual stream.
   void residual(std::string name, std::int64_t rows, std::int64_t columns) {
-    add(std::move(name), {rows, columns}, true, Initial::kNormal, residual_deviation_);
+    add(std::move(name), {rows, columns}, true, Initial::kNormal, residual_deviation_, 1);
   }
   void positions(std::string name, std::int64_t rows, std::int64_t columns) {
     add(std::move(name), {rows, columns}, false, Initial::kNormal, kDeviation);
@@ -41,10 +44,11 @@ class Layout {
 
  private:
   void add(std::string name, std::vector<std::int64_t> shape, bool decays, Initial initial,
-           double deviation) {
+           double deviation, std::int64_t matrices = 0) {
     const std::uint64_t index = index_++;
     if (unit_ < kept_.first || unit_ >= kept_.last) return;
-    TensorSlot slot{std::move(name), std::move(shape), next_, 1, index, decays, initial, deviation};
+    TensorSlot slot{std::move(name), std::move(shape), next_,     1,       index,
+                    decays,          initial,          deviation, matrices};
     for (const std::int64_t size : slot.shape) slot.count *= size;
     next_ += slot.count;
     slots_.push_back(std::move(slot));
@@ -59,7 +63,7 @@ class Layout {
 };
 
 void llama_embedding(const ModelSpec& model, Layout& layout) {
-  layout.matrix("model.embed_tokens.weight", model.vocab, model.hidden);
+  layout.rows_by_token("model.embed_tokens.weight", model.vocab, model.hidden);
 }
 
 void llama_layer(const ModelSpec& model, std::int64_t index, Layout& layout) {
@@ -77,7 +81,7 @@ void llama_layer(const ModelSpec& model, std::int64_t index, Layout& layout) {
 }
 
 void tied_or_own_head(const ModelSpec& model, Layout& layout) {
-  if (!*model.tie_embeddings) layout.matrix("lm_head.weight", model.vocab, model.hidden);
+  if (!*model.tie_embeddings) layout.rows_by_token("lm_head.weight", model.vocab, model.hidden);
 }
 
 void llama_head(const ModelSpec& model, Layout& layout) {
@@ -86,7 +90,7 @@ void llama_head(const ModelSpec& model, Layout& layout) {
 }
 
 void gpt2_embedding(const ModelSpec& model, Layout& layout) {
-  layout.matrix("transformer.wte.weight", model.vocab, model.hidden);
+  layout.rows_by_token("transformer.wte.weight", model.vocab, model.hidden);
   layout.positions("transformer.wpe.weight", model.context, model.hidden);
 }
 
@@ -95,7 +99,7 @@ void gpt2_layer(const ModelSpec& model, std::int64_t index, Layout& layout) {
   const std::string prefix = "transformer.h." + std::to_string(index) + ".";
   layout.ones(prefix + "ln_1.weight", model.hidden);
   layout.zeros(prefix + "ln_1.bias", model.hidden);
-  layout.matrix(prefix + "attn.c_attn.weight", model.hidden, 3 * model.hidden);
+  layout.matrix(prefix + "attn.c_attn.weight", model.hidden, 3 * model.hidden, 3);
   layout.zeros(prefix + "attn.c_attn.bias", 3 * model.hidden);
   layout.residual(prefix + "attn.c_proj.weight", model.hidden, model.hidden);
   layout.zeros(prefix + "attn.c_proj.bias", model.hidden);
@@ -179,6 +183,32 @@ std::vector<DecayRange> decay_ranges(const std::vector<TensorSlot>& layout) {
     ranges.back().count += slot.count;
   }
   return ranges;
+}
+
+OptimizerLayout optimizer_layout(const std::vector<TensorSlot>& layout, Optimizer optimizer) {
+  OptimizerLayout out;
+  const auto append = [&](const TensorSlot& slot) {
+    if (!out.adam.empty()) {
+      AdamRange& last = out.adam.back();
+      if (last.decays == slot.decays && last.first + last.count == slot.first) {
+        last.count += slot.count;
+        return;
+      }
+    }
+    out.adam.push_back({slot.first, slot.count, slot.decays, out.second_moments});
+  };
+  for (const TensorSlot& slot : layout) {
+    if (optimizer == Optimizer::kAdamw || slot.matrices == 0) {
+      append(slot);
+      out.second_moments += slot.count;
+      continue;
+    }
+    const std::int64_t stride = slot.shape[1], columns = stride / slot.matrices;
+    for (std::int64_t i = 0; i < slot.matrices; ++i) {
+      out.matrices.push_back({slot.first + i * columns, slot.shape[0], columns, stride});
+    }
+  }
+  return out;
 }
 
 void initialize(const std::vector<TensorSlot>& layout, std::uint64_t seed, std::span<float> flat) {

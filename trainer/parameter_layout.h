@@ -27,12 +27,32 @@ struct TensorSlot {
   bool decays = false;      // weight decay: matrices, but not embeddings of positions
   Initial initial = Initial::kNormal;
   double deviation = 0;  // of kNormal
+  // Matrices of a block: how many stand side by side in its columns (GPT-2's q, k and v: three). 0:
+  // embeddings, head and vectors, which are not orthogonalised.
+  std::int64_t matrices = 0;
 };
 
 // A run of neighbours with the same answer to "does it decay".
 struct DecayRange {
   std::int64_t first = 0, count = 0;
   bool decays = false;
+};
+
+// What the inner optimizer does with which values. First moments (of a matrix: its momentum) are as
+// many as values, in the same places; second moments only AdamW's values have, packed in their
+// order: `second` of a range is the place of its first one.
+struct AdamRange {
+  std::int64_t first = 0, count = 0;
+  bool decays = false;
+  std::int64_t second = 0;
+};
+struct MatrixPlace {  // row-major, rows `stride` values apart
+  std::int64_t first = 0, rows = 0, columns = 0, stride = 0;
+};
+struct OptimizerLayout {
+  std::vector<AdamRange> adam;
+  std::vector<MatrixPlace> matrices;  // of muon; all decay
+  std::int64_t second_moments = 0;
 };
 
 UnitRange whole_model(const ModelSpec& model);
@@ -46,6 +66,7 @@ std::int64_t value_count(const std::vector<TensorSlot>& layout);
 // How the vector of a stage is made of embedding, blocks and head, for cut_fragments().
 outer_opt::StageSizes stage_sizes(const ModelSpec& model, UnitRange units);
 std::vector<DecayRange> decay_ranges(const std::vector<TensorSlot>& layout);
+OptimizerLayout optimizer_layout(const std::vector<TensorSlot>& layout, Optimizer optimizer);
 
 // The initial parameters: normal(0, 0.02) matrices, those that write to the residual stream scaled
 // by 1 / sqrt(2 * layers), norms 1, biases 0. A tensor has the same bits for the same seed on every

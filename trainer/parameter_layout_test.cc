@@ -49,6 +49,42 @@ TEST(ParameterLayout, OnlyMatricesDecayAndPositionsDoNot) {
   }
 }
 
+TEST(ParameterLayout, AdamWHasTwoMomentsOfEveryValue) {
+  const auto layout = layout_of(model_of(ModelFamily::kGpt2, 0));
+  const OptimizerLayout all = optimizer_layout(layout, Optimizer::kAdamw);
+  EXPECT_TRUE(all.matrices.empty());
+  EXPECT_EQ(all.second_moments, value_count(layout));
+  for (const AdamRange& range : all.adam) EXPECT_EQ(range.second, range.first);
+}
+
+// Every value belongs to one of the two, and the second moments have no gaps.
+TEST(ParameterLayout, MuonHasTheMatricesOfTheBlocks) {
+  for (const ModelFamily family : {ModelFamily::kLlama, ModelFamily::kGpt2}) {
+    const ModelSpec model = model_of(family, 0, false);
+    const auto layout = layout_of(model);
+    const OptimizerLayout split = optimizer_layout(layout, Optimizer::kMuon);
+    EXPECT_EQ(split.matrices.size(),
+              static_cast<std::size_t>(model.layers) * (family == ModelFamily::kLlama ? 7 : 6));
+    std::vector<int> owners(static_cast<std::size_t>(value_count(layout)));
+    std::int64_t second = 0;
+    for (const AdamRange& range : split.adam) {
+      EXPECT_EQ(range.second, second);
+      second += range.count;
+      for (std::int64_t i = 0; i < range.count; ++i)
+        ++owners[static_cast<std::size_t>(range.first + i)];
+    }
+    EXPECT_EQ(split.second_moments, second);
+    for (const MatrixPlace& place : split.matrices) {
+      for (std::int64_t row = 0; row < place.rows; ++row) {
+        for (std::int64_t column = 0; column < place.columns; ++column) {
+          ++owners[static_cast<std::size_t>(place.first + row * place.stride + column)];
+        }
+      }
+    }
+    EXPECT_EQ(std::count(owners.begin(), owners.end(), 1), value_count(layout));
+  }
+}
+
 TEST(ParameterLayout, DecayRangesCoverTheVectorAndAlternate) {
   const ModelSpec model = model_of(ModelFamily::kLlama, 2);
   const auto ranges = decay_ranges(layout_of(model));

@@ -92,7 +92,7 @@ void Replica::adam_wanted() {
   if (!participant_ || shares_adam()) return;
   auto copy = std::make_shared<AdamCopy>();
   copy->m.resize(outer_->anchor.size());
-  copy->v.resize(outer_->anchor.size());
+  copy->v.resize(static_cast<std::size_t>(model_->second_moment_count()));
   model_->read_adam(copy->m, copy->v);
   copy->step = model_->adam_step();
   context_.shelf.provide_adam(std::move(copy));
@@ -138,7 +138,8 @@ Status Replica::write_files(const std::filesystem::path& folder, const RoundKey&
                             {spec_, cut_, stage_, key, held_step_, outer_->anchor, outer_->momentum,
                              outer_->adam_m, outer_->adam_v, OuterState::adam_step(key)});
   }
-  std::vector<float> m(outer_->anchor.size()), v(outer_->anchor.size());
+  std::vector<float> m(outer_->anchor.size());
+  std::vector<float> v(static_cast<std::size_t>(model_->second_moment_count()));
   model_->read_adam(m, v);
   return write_checkpoint(folder, {spec_, cut_, stage_, key, held_step_, outer_->anchor,
                                    outer_->momentum, m, v, model_->adam_step()});

@@ -93,6 +93,10 @@ MaybeFailure Replica::load_checkpoint() {
     return Failure{ReplicaFailure::kInternal,
                    "the checkpoint holds another model than the job's, or another cut of it"};
   }
+  if (checkpoint->spec.train.optimizer != spec_.train.optimizer) {
+    return Failure{ReplicaFailure::kInternal,
+                   "the checkpoint holds the moments of another train.optimizer than the job's"};
+  }
   outer_->anchor = std::move(checkpoint->anchor);
   if (shares_adam()) {
     outer_->adam_m = std::move(checkpoint->adam_m);
@@ -109,7 +113,7 @@ void Replica::start_fetch() {
   fetched_adam_ = std::make_unique<AdamCopy>();
   if (!shares_adam()) {
     fetched_adam_->m.resize(outer_->anchor.size());
-    fetched_adam_->v.resize(outer_->anchor.size());
+    fetched_adam_->v.resize(static_cast<std::size_t>(model_->second_moment_count()));
   }
   background_.start([this](std::uint64_t number, std::stop_token stop) {
     const StateSource& source = command_.assign.source;

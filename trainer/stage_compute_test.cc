@@ -391,7 +391,7 @@ TEST_F(LoneStageTest, ClippingIsByTheStagesOwnNorm) {
   EXPECT_NEAR(stepped.gradient_norm, 2.0, 1e-5);
   b->parts().model.flat_gradient().copy_(direction * (10 * 0.5 / norm));
   ASSERT_FALSE(within.step(0, Tokens(10), stepped));
-  EXPECT_LT((a->parts().adam.m() - b->parts().adam.m()).abs().max().item<double>(), 1e-9);
+  EXPECT_LT((a->parts().optimizer.m() - b->parts().optimizer.m()).abs().max().item<double>(), 1e-9);
 }
 
 }  // namespace

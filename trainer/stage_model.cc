@@ -26,6 +26,13 @@ torch::Tensor host_view(std::span<const float> values) {
 
 bool is_ddp(const JobSpec& spec) { return spec.sync.algorithm == SyncAlgorithm::kDdp; }
 
+InnerOptimizer make_optimizer(const JobSpec& spec, Model& model) {
+  const torch::TensorOptions device = model.flat().options();
+  if (is_ddp(spec)) return {spec.train, {}, 0, device};
+  return {spec.train, optimizer_layout(model.layout(), spec.train.optimizer), model.flat().numel(),
+          device};
+}
+
 MaybeFailure refuse(const JobSpec& spec, UnitRange units, const DeviceChoice& device) {
   if (spec.train.precision == Precision::kBf16 && device.kind == DeviceKind::kCpu) {
     return Failure{ReplicaFailure::kModelDoesNotFit,
@@ -46,8 +53,7 @@ StageModel::Parts::Parts(const JobSpec& job, UnitRange range, const DeviceChoice
       choice(on),
       device(torch_device(on)),
       model(job.model, range, job.train.precision, device),
-      adam(job.train, decay_ranges(model.layout()),
-           is_ddp(job) ? torch::empty({0}) : model.flat()) {
+      optimizer(make_optimizer(job, model)) {
   if (is_ddp(job)) gradient_sum = torch::zeros_like(model.flat());
   const bool two = job.swarm.schedule == PipelineSchedule::kTwoBufferedWeights;
   if (!two || range == whole_model(job.model)) return;
@@ -68,7 +74,7 @@ void StageModel::Parts::settle() {
 MaybeFailure StageModel::Parts::take_step(Steps step, Tokens tokens, double scale,
                                           StepResult& out) {
   const TrainSpec& train = spec.train;
-  const double norm = scale * AdamW::gradient_norm(model.flat_gradient());
+  const double norm = scale * InnerOptimizer::gradient_norm(model.flat_gradient());
   out.gradient_norm = norm;
   out.lr = learning_rate(train, step);
   out.finite = std::isfinite(out.loss) && std::isfinite(norm);
@@ -81,7 +87,7 @@ MaybeFailure StageModel::Parts::take_step(Steps step, Tokens tokens, double scal
       return std::nullopt;
     }
     const double clip = train.clip > 0 && norm > train.clip ? train.clip / norm : 1.0;
-    adam.step(out.lr, scale * clip, model.flat_gradient(), model.flat());
+    optimizer.step(out.lr, scale * clip, model.flat_gradient(), model.flat());
     return std::nullopt;
   }
   if (++nonfinite_in_a_row < kNonfiniteMax) return std::nullopt;
@@ -103,16 +109,17 @@ MaybeFailure StageModel::create(const JobSpec& spec, UnitRange units, const Devi
 std::int64_t StageModel::value_count() const { return parts_->model.flat().numel(); }
 const JobSpec& StageModel::spec() const { return parts_->spec; }
 UnitRange StageModel::units() const { return parts_->units; }
-std::int64_t StageModel::adam_step() const { return parts_->adam.steps(); }
+std::int64_t StageModel::second_moment_count() const { return parts_->optimizer.v().numel(); }
+std::int64_t StageModel::adam_step() const { return parts_->optimizer.steps(); }
 int StageModel::nonfinite_in_a_row() const { return parts_->nonfinite_in_a_row; }
 
 void StageModel::seed() {
   std::vector<float> initial(static_cast<std::size_t>(value_count()));
   initialize(parts_->model.layout(), parts_->spec.train.seed, initial);
   write_parameters(initial);
-  parts_->adam.m().zero_();
-  parts_->adam.v().zero_();
-  parts_->adam.set_steps(0);
+  parts_->optimizer.m().zero_();
+  parts_->optimizer.v().zero_();
+  parts_->optimizer.set_steps(0);
 }
 
 void StageModel::read_parameters(std::span<float> out) const {
@@ -142,15 +149,15 @@ void StageModel::clear_gradient() {
 
 void StageModel::read_adam(std::span<float> m, std::span<float> v) const {
   SHOAL_CHECK(!keeps_gradient(), "the outer state has them");
-  host_view(m).copy_(parts_->adam.m());
-  host_view(v).copy_(parts_->adam.v());
+  host_view(m).copy_(parts_->optimizer.m());
+  host_view(v).copy_(parts_->optimizer.v());
 }
 
 void StageModel::write_adam(std::span<const float> m, std::span<const float> v, std::int64_t step) {
   SHOAL_CHECK(!keeps_gradient(), "the outer state has them");
-  parts_->adam.m().copy_(host_view(m));
-  parts_->adam.v().copy_(host_view(v));
-  parts_->adam.set_steps(step);
+  parts_->optimizer.m().copy_(host_view(m));
+  parts_->optimizer.v().copy_(host_view(v));
+  parts_->optimizer.set_steps(step);
 }
 
 }  // namespace shoal::trainer

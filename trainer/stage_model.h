@@ -1,8 +1,8 @@
 // What one stage of a model is on its device, the whole model being the stage of all units: its
-// parameters, their gradients and AdamW's state, and the flat vectors that the outer step needs,
-// always handed over in host memory. How gradients come about is the business of Learner (the
-// whole model at once) and TorchStage (one stage of a pipeline); what both share of an inner step
-// is here. One thread at a time.
+// parameters, their gradients and the inner optimizer's state, and the flat vectors that the outer
+// step needs, always handed over in host memory. How gradients come about is the business of
+// Learner (the whole model at once) and TorchStage (one stage of a pipeline); what both share of an
+// inner step is here. One thread at a time.
 //
 // A step whose loss or gradient is not finite changes nothing but the count of such steps in a row.
 #pragma once
@@ -42,6 +42,9 @@ class StageModel {
   // Flat vectors of value_count() values, in the order of parameter_layout().
   void read_parameters(std::span<float> out) const;
   void write_parameters(std::span<const float> in);
+  // The inner optimizer's moments: `m` of value_count() values, `v` of second_moment_count(), which
+  // is less with train.optimizer = muon (optimizer_layout()).
+  std::int64_t second_moment_count() const;
   void read_adam(std::span<float> m, std::span<float> v) const;
   void write_adam(std::span<const float> m, std::span<const float> v, std::int64_t step);
   std::int64_t adam_step() const;

@@ -3,7 +3,7 @@
 
 #include <memory>
 
-#include "trainer/adamw.h"
+#include "trainer/inner_optimizer.h"
 #include "trainer/model.h"
 #include "trainer/stage_model.h"
 
@@ -15,14 +15,14 @@ struct StageModel::Parts {
   // The weights that passes of an inner step use; their gradients go there.
   Model& of(std::int64_t step) { return older && (step & 1) != parity ? *older : model; }
   // `model` becomes a copy of itself in the place of the weights that `step` used, beside the
-  // gradients of that step: what AdamW makes the next version of.
+  // gradients of that step: what the optimizer makes the next version of.
   void renew(std::int64_t step);
   void settle();  // all versions are the newest
 
-  // One AdamW step at the learning rate of `step`, on the gradient of `tokens` tokens times `scale`
-  // and clipped; or only keeps that gradient (keeps_gradient()). Sets everything of `out` but the
-  // loss, which is read: a step is finite when both are. Fails with kNonFiniteLoss when it is one
-  // too many in a row that is not.
+  // One optimizer step at the learning rate of `step`, on the gradient of `tokens` tokens times
+  // `scale` and clipped; or only keeps that gradient (keeps_gradient()). Sets everything of `out`
+  // but the loss, which is read: a step is finite when both are. Fails with kNonFiniteLoss when it
+  // is one too many in a row that is not.
   MaybeFailure take_step(Steps step, Tokens tokens, double scale, StepResult& out);
 
   JobSpec spec;
@@ -34,7 +34,7 @@ struct StageModel::Parts {
   // of the step after it use `model`.
   std::unique_ptr<Model> older;
   std::int64_t parity = 0;     // of the steps that use `model`
-  AdamW adam;                  // of no values when the gradient is kept
+  InnerOptimizer optimizer;    // of no values when the gradient is kept
   torch::Tensor gradient_sum;  // kept, over tokens; else not defined
   Tokens gradient_tokens;
   int nonfinite_in_a_row = 0;

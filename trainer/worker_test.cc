@@ -102,13 +102,13 @@ class WorkerTest : public testing::Test {
     plan.key = key(round);
     plan.attempt = 1;
     plan.value_count = values;
-    plan.members = {{ReplicaId(1), "", 32, 1, 0, values}};
+    plan.members = {{replica_, "", 32, 1, 0, values}};
     plan.time_limit = seconds(60);
     return plan;
   }
   template <typename Body>
   void tell_replica(Body body) {
-    tell(ToReplica<Body>{ReplicaId(1), std::move(body)});
+    tell(ToReplica<Body>{replica_, std::move(body)});
   }
   // A whole round; returns what was applied.
   Applied run_round(const Loaded& loaded, RoundNumber round, std::int64_t from, std::int64_t to,
@@ -131,6 +131,7 @@ class WorkerTest : public testing::Test {
   std::deque<FromTrainer> said_;
   ReplicaFailed failed_;
   RoundReport report_;
+  ReplicaId replica_{1};  // that is told
   std::optional<WorkerEnd> end_;
   std::thread worker_;
 };
@@ -375,6 +376,44 @@ TEST_F(WorkerTest, SharedMomentsGoIntoCheckpointsAndToJoiners) {
   join.assign.source.momentum = applied.momentum;
   tell(join);
   EXPECT_EQ(hear<Loaded>().momentum, applied.momentum);
+}
+
+// What muon keeps goes into checkpoints and to joiners, and all of them take the same next steps.
+TEST_F(WorkerTest, MuonTrainsOnAfterACheckpointAndAtAJoiner) {
+  spec_.train.optimizer = Optimizer::kMuon;
+  tell(load(1, SourceKind::kSeed, 0));
+  const auto loaded = hear<Loaded>();
+  const Applied first = run_round(loaded, 1, 0, 4, {0, 0, 0}, true);
+  const auto folder = std::filesystem::path(testing::TempDir()) / "shoal_worker_test_muon";
+  tell(WriteCheckpointTo{ReplicaId(1), {CheckpointId(5), key(1)}, folder.string()});
+  hear<CheckpointReady>();
+  OuterState held;
+  std::int64_t steps = 0;
+  ASSERT_TRUE(shelf_
+                  .serve(ReplicaId(1), key(1),
+                         [&](const outer_opt::DonorState& state) {
+                           held.anchor.assign(state.anchor.begin(), state.anchor.end());
+                           held.momentum.assign(state.momentum.begin(), state.momentum.end());
+                           held.adam_m.assign(state.adam_m.begin(), state.adam_m.end());
+                           held.adam_v.assign(state.adam_v.begin(), state.adam_v.end());
+                           steps = state.adam_step;
+                         })
+                  .ok());
+  EXPECT_LT(held.adam_v.size(), held.adam_m.size());
+  EXPECT_EQ(steps, 4);
+  const Applied uninterrupted = run_round(loaded, 2, 4, 8, {0, 0, 0}, true);
+
+  replica_ = ReplicaId(2);
+  auto resume = load(2, SourceKind::kCheckpoint, 1);
+  resume.checkpoint_folder = folder.string();
+  resume.assign.source.anchor = first.anchor;
+  tell(resume);
+  EXPECT_EQ(run_round(hear<Loaded>(), 2, 4, 8, {0, 0, 0}, true), uninterrupted);
+
+  replica_ = ReplicaId(3);
+  node_.donor = &held;
+  tell(load(3, SourceKind::kPeer, 1));
+  EXPECT_EQ(run_round(hear<Loaded>(), 2, 4, 8, {0, 0, 0}, true), uninterrupted);
 }
 
 TEST_F(WorkerTest, WrongDigestAndLostDonorAreNamed) {

@@ -3,8 +3,9 @@
 //
 // Rules of the comparison (they decide whether the figures mean anything): every arm with an inner
 // loop of its own is tuned on its own, by factors of two in the inner learning rate; arms that
-// change only what travels take over the rate of the arm they are a variant of; what is evaluated
-// are the shared parameters, on the same held-out text; the spread over seeds is printed.
+// change only what travels take over the rate of the arm they are a variant of, and are compared
+// with it on the same seeds; what is evaluated are the shared parameters, on the same held-out
+// text; the spread over seeds is printed.
 #pragma once
 
 #include <cstdint>
@@ -17,12 +18,16 @@ namespace shoal::bench {
 
 struct Arm {
   std::string name;
-  std::string group;         // of a table and of one line in the plot
-  SyncSpec sync;             // algorithm, every, codec, feedback, outer, clip
-  std::int64_t workers = 4;  // 1: one worker alone
-  double dropped = 0;        // probability that a worker's round is lost, progress included
-  bool attacker = false;     // the last worker sends -10 times its pseudo-gradient
-  std::string tuned_as;      // the arm whose learning rate it takes; its own name: it is tuned
+  std::string group;            // of a table and of one line in the plot
+  SyncSpec sync;                // algorithm, every, codec, feedback, outer, clip
+  std::int64_t workers = 4;     // 1: one worker alone
+  double dropped = 0;           // probability that a worker's contribution to a round is lost
+  bool keeps_progress = false;  // who was dropped trains on from its own parameters
+  bool attacker = false;        // the last worker sends -10 times its pseudo-gradient
+  std::string tuned_as;         // the arm whose learning rate it takes; its own name: it is tuned
+  Optimizer optimizer = Optimizer::kAdamw;
+  std::int64_t batch_factor = 1;  // times the batch of a worker: one with K times it is ddp
+  std::int64_t seeds_max = 64;    // arms that are compared seed by seed need fewer
 };
 
 // All arms, those that others are tuned as before them.

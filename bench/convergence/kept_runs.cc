@@ -40,18 +40,11 @@ Trajectory run_of(const Json& line) {
 
 std::string run_key(const Setting& setting, const Arm& arm, double lr, std::uint64_t seed) {
   const ModelSpec& model = setting.model;
-  const Json key = {arm.name,
-                    arm.workers,
-                    lr,
-                    seed,
-                    setting.text,
-                    model.layers,
-                    model.hidden,
-                    model.context,
-                    setting.batch,
-                    setting.steps.count(),
-                    setting.points,
-                    setting.eval_positions};
+  const Json key = {arm.name,       arm.workers,           lr,
+                    seed,           setting.text,          to_string(model.family),
+                    model.layers,   model.hidden,          model.heads,
+                    model.context,  setting.batch,         setting.steps.count(),
+                    setting.points, setting.eval_positions};
   return key.dump();
 }
 

@@ -33,10 +33,14 @@ void add_options(CLI::App& app, CampaignOptions& o) {
   app.add_option("--batch", o.setting.batch, "Sequences per worker and step")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{4096}));
   app.add_option("--first-lr", o.first_lr, "Where the sweeps begin")->check(CLI::Range(1e-6, 1.0));
+  app.add_flag_callback(
+      "--llama", [&o] { o.setting.model.family = ModelFamily::kLlama; }, "Instead of gpt2");
   app.add_option("--layers", o.setting.model.layers)
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{64}));
   app.add_option("--hidden", o.setting.model.hidden)
       ->check(CLI::Range(std::int64_t{8}, std::int64_t{4096}));
+  app.add_option("--heads", o.setting.model.heads)
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{64}));
   app.add_option("--context", o.setting.model.context)
       ->check(CLI::Range(std::int64_t{8}, std::int64_t{4096}));
   app.add_option("--keep", o.keep, "File of finished runs: they are not made again");

@@ -9,8 +9,8 @@ namespace shoal::bench {
 namespace {
 
 constexpr double kWidth = 720, kHeight = 400, kLeft = 56, kRight = 170, kTop = 20, kBottom = 44;
-constexpr const char* kColours[] = {"#888888", "#1b1b1b", "#9ecae1", "#4292c6",
-                                    "#084594", "#fdae6b", "#e6550d", "#8c2d04"};
+constexpr const char* kColours[] = {"#888888", "#1b1b1b", "#9ecae1", "#4292c6", "#084594",
+                                    "#31a354", "#fdae6b", "#e6550d", "#8c2d04"};
 
 struct Frame {
   double steps = 1, lowest = 0, highest = 1;

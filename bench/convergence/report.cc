@@ -1,6 +1,7 @@
 // See report.h. The plot is in plot.cc.
 #include "bench/convergence/report.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdarg>
 #include <cstdio>
@@ -21,27 +22,44 @@ std::string format(const char* pattern, ...) {
   return text;
 }
 
-const ArmResult* find(const std::vector<ArmResult>& results, SyncAlgorithm algorithm) {
+bool converged(double loss) { return std::isfinite(loss) && loss < 100; }
+
+std::string loss_text(double loss) { return converged(loss) ? format("%.4f", loss) : "diverged"; }
+
+const ArmResult* find(const std::vector<ArmResult>& results, const std::string& name) {
   for (const ArmResult& result : results) {
-    if (result.arm.sync.algorithm == algorithm) return &result;
+    if (result.arm.name == name) return &result;
   }
   return nullptr;
 }
 
-struct Cells {
-  std::string name, lr, loss, spread, against, bytes;
-};
-
-std::string loss_text(double loss) {
-  return std::isfinite(loss) && loss < 100 ? format("%.4f", loss) : "diverged";
+// In per cent of the other's loss, on the seeds that both have.
+double excess(const ArmResult& result, const ArmResult& other) {
+  double own = 0, others = 0;
+  for (std::size_t i = 0; i < std::min(result.runs.size(), other.runs.size()); ++i) {
+    own += result.runs[i].final_loss(), others += other.runs[i].final_loss();
+  }
+  return 100 * (own / others - 1);
 }
 
-Cells cells_of(const ArmResult& result, const ArmResult* ddp) {
+std::string against_base(const ArmResult& result, const std::vector<ArmResult>& results) {
+  if (result.arm.tuned_as == result.arm.name) return "";
+  const ArmResult* base = find(results, result.arm.tuned_as);
+  return base != nullptr ? format("%+.1f %%", excess(result, *base)) : "";
+}
+
+struct Cells {
+  std::string name, lr, loss, spread, against_ddp, against_base, bytes;
+};
+
+Cells cells_of(const ArmResult& result, const std::vector<ArmResult>& results) {
+  const ArmResult* ddp = find(results, "ddp");
   const double loss = result.mean();
-  Cells cells{result.arm.name, format("%g", result.lr), loss_text(loss), "", "", ""};
-  if (std::isfinite(loss) && loss < 100) {
+  Cells cells{result.arm.name, format("%g", result.lr), loss_text(loss)};
+  if (converged(loss)) {
     cells.spread = format("%.4f – %.4f", result.lowest(), result.highest());
-    if (ddp != nullptr) cells.against = format("%+.1f %%", 100 * (loss / ddp->mean() - 1));
+    if (ddp != nullptr) cells.against_ddp = format("%+.1f %%", excess(result, *ddp));
+    cells.against_base = against_base(result, results);
   }
   cells.bytes = format("%.0f", result.runs[0].bytes_per_step);
   return cells;
@@ -56,14 +74,45 @@ std::string rates_text(const ArmResult& result) {
 }
 
 std::string markdown_table(const std::vector<ArmResult>& results) {
-  const ArmResult* ddp = find(results, SyncAlgorithm::kDdp);
   std::string text =
-      "| arm | inner lr | loss, mean | over seeds | against ddp | bytes per step |\n"
-      "|---|---|---|---|---|---|\n";
+      "| arm | inner lr | loss, mean | over seeds | seeds | against ddp | against its base | bytes "
+      "per step |\n|---|---|---|---|---|---|---|---|\n";
   for (const ArmResult& result : results) {
-    const Cells c = cells_of(result, ddp);
+    const Cells c = cells_of(result, results);
     text += "| " + c.name + " | " + c.lr + (result.sweep.empty() ? "" : " (tuned)") + " | " +
-            c.loss + " | " + c.spread + " | " + c.against + " | " + c.bytes + " |\n";
+            c.loss + " | " + c.spread + " | " + std::to_string(result.runs.size()) + " | " +
+            c.against_ddp + " | " + c.against_base + " | " + c.bytes + " |\n";
+  }
+  return text;
+}
+
+struct Target {
+  std::string arm, against;
+  double limit = 0;  // per cent of the loss
+};
+
+const std::vector<Target>& targets() {
+  static const std::vector<Target> all = {
+      {"diloco H=25", "ddp", 4},
+      {"diloco H=50", "ddp", 5},
+      {"diloco H=25, int8", "diloco H=25", 0.2},
+      {"diloco H=25, int4", "diloco H=25", 0.6},
+      {"diloco H=25, e3m0", "diloco H=25", 0.6},
+      {"diloco H=25, sparse2", "diloco H=25", 5},
+      {"diloco H=25, half dropped, progress kept", "diloco H=25", 2.5}};
+  return all;
+}
+
+std::string targets_text(const std::vector<ArmResult>& results) {
+  std::string text = "| arm | against | at most | measured | |\n|---|---|---|---|---|\n";
+  for (const Target& target : targets()) {
+    const ArmResult* arm = find(results, target.arm);
+    const ArmResult* against = find(results, target.against);
+    if (arm == nullptr || against == nullptr) continue;
+    const double measured = excess(*arm, *against);
+    text += "| " + target.arm + " | " + target.against + format(" | %g %% | ", target.limit) +
+            format("%+.2f %% | ", measured) + (measured <= target.limit ? "met" : "missed") +
+            " |\n";
   }
   return text;
 }
@@ -71,14 +120,14 @@ std::string markdown_table(const std::vector<ArmResult>& results) {
 }  // namespace
 
 std::string table_of(const std::vector<ArmResult>& results) {
-  const ArmResult* ddp = find(results, SyncAlgorithm::kDdp);
-  std::string text = format("%-34s %-8s %-9s %-18s %-9s %s\n", "arm", "lr", "loss", "over seeds",
-                            "vs ddp", "bytes/step");
+  std::string text = format("%-42s %-8s %-9s %-18s %-9s %-9s %s\n", "arm", "lr", "loss",
+                            "over seeds", "vs ddp", "vs base", "bytes/step");
   for (const ArmResult& result : results) {
-    const Cells c = cells_of(result, ddp);
+    const Cells c = cells_of(result, results);
     // The dash of a range has three bytes and one column.
-    text += format("%-34s %-8s %-9s %-20s %-9s %s\n", c.name.c_str(), c.lr.c_str(), c.loss.c_str(),
-                   c.spread.c_str(), c.against.c_str(), c.bytes.c_str());
+    text +=
+        format("%-42s %-8s %-9s %-20s %-9s %-9s %s\n", c.name.c_str(), c.lr.c_str(), c.loss.c_str(),
+               c.spread.c_str(), c.against_ddp.c_str(), c.against_base.c_str(), c.bytes.c_str());
   }
   return text;
 }
@@ -118,7 +167,7 @@ std::string markdown_of(const CampaignOptions& options, const std::vector<ArmRes
       "the\n"
       "sessions and the codecs of a real run in one process, without sockets.\n\n"
       "![loss over inner steps](images/convergence.svg)\n\n";
-  text += markdown_table(results);
+  text += markdown_table(results) + "\n## Targets\n\n" + targets_text(results);
   text += "\n## How to read it\n\n";
   text += format(
       "- A GPT of %lld parameters (%lld layers, %lld wide, context %lld) on bytes of English "
@@ -130,17 +179,22 @@ std::string markdown_of(const CampaignOptions& options, const std::vector<ArmRes
       static_cast<long long>(options.workers), static_cast<long long>(s.steps.count()),
       static_cast<long long>(s.batch), static_cast<long long>(options.seeds));
   text +=
-      "- Loss is in nats per byte, percentages are of that loss (not of perplexity), of the shared "
+      "- Loss is in nats per byte, percentages are of that loss (not of perplexity) on the seeds "
+      "that both have, of the shared "
       "parameters, on\n"
       "  the same held-out text for all.\n"
       "- \"tuned\": the inner learning rate was swept by factors of two, for this arm alone "
       "(below). The others\n"
-      "  take over the rate of the arm they are a variant of.\n"
+      "  take over the rate of the arm they are a variant of, their base, and are compared with it "
+      "on "
+      "the same seeds.\n"
       "- All arms but `one worker` see the same number of tokens. Equal inner steps, so equal wall "
       "time where\n"
       "  nothing has to be waited for: that communication costs time is not in these figures.\n"
-      "- A lost round is lost with its progress: the replica comes back with the shared "
-      "parameters.\n"
+      "- Dropped: each worker's contribution to a round, with probability one half. Progress lost: "
+      "it goes on from\n  the shared parameters; kept: from its own, as in the DiLoCo paper.\n"
+      "- `ddp, muon` is one worker with the batch of all, which is the same training to "
+      "rounding.\n"
       "- The attacker is one of the workers and sends -10 times its pseudo-gradient in every "
       "round.\n"
       "- Bytes: sent by one worker, frames with their headers, divided by the inner steps.\n"

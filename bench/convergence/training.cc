@@ -30,7 +30,8 @@ JobSpec spec_of(const Setting& setting, const Arm& arm, double lr, std::uint64_t
   spec.model = setting.model;
   spec.data.train = setting.text;
   spec.train.steps = setting.steps;
-  spec.train.batch = setting.batch;
+  spec.train.batch = setting.batch * arm.batch_factor;
+  spec.train.optimizer = arm.optimizer;
   spec.train.lr = lr;
   spec.train.min_lr = lr / 10;
   spec.train.warmup = Steps(std::min<std::int64_t>(50, setting.steps.count() / 10));
@@ -109,7 +110,7 @@ class Swarm {
   void train_round(Steps from, Steps to) {
     const std::int64_t steps = (to - from).count();
     for (Worker& worker : workers_) {
-      for (std::int64_t i = 0; i < steps; ++i, next_sequence_ += setting_.batch) {
+      for (std::int64_t i = 0; i < steps; ++i, next_sequence_ += spec_.train.batch) {
         StepResult result;
         must(worker.learner->train_step(from + Steps(i), next_sequence_, result));
       }
@@ -188,6 +189,7 @@ class Swarm {
   }
 
   void adopt(Worker& worker) {
+    if (worker.lost && arm_.keeps_progress) return;
     worker.model->write_parameters(state_.anchor);
     if (state_.shares_adam()) worker.model->clear_gradient();
     if (!sparse() || worker.lost) return;
@@ -195,13 +197,19 @@ class Swarm {
     SHOAL_CHECK(kept.ok());
   }
 
-  // After a commit every worker holds the shared parameters.
+  // Of the shared parameters, which a worker that was dropped may not hold.
   double evaluate() {
     EvalSum sum;
-    const std::int64_t batches = setting_.eval_positions / (setting_.batch * spec_.model.context);
+    StageModel& model = *workers_[0].model;
+    std::vector<float> own(state_.anchor.size());
+    model.read_parameters(own);
+    if (synchronous()) model.write_parameters(state_.anchor);
+    const std::int64_t batches =
+        setting_.eval_positions / (spec_.train.batch * spec_.model.context);
     for (std::int64_t i = 0; i < batches; ++i) {
       must(workers_[0].learner->evaluate_batch(i, batches, sum));
     }
+    model.write_parameters(own);
     return sum.loss_sum / static_cast<double>(sum.tokens.count());
   }
 

@@ -54,7 +54,7 @@ using Donor = std::function<Status(ReplicaId replica, const RoundKey& key,
 
 // Where fetch_state() writes.
 struct StateSink {
-  std::span<float> anchor, momentum, adam_m, adam_v;  // of the length of the model, or empty
+  std::span<float> anchor, momentum, adam_m, adam_v;  // as long as the donor's, or empty
   std::int64_t adam_step = 0;
 };
 

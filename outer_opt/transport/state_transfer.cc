@@ -1,4 +1,4 @@
-// Both ends of FetchState. Vectors of one model all have the same length; a chunk that is missing,
+// Both ends of FetchState. Both ends know the lengths from the job; a chunk that is missing,
 // out of place or damaged fails the transfer, so that a joiner never starts from a torn state.
 #include "outer_opt/transport/state_transfer.h"
 

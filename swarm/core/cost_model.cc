@@ -15,6 +15,7 @@ namespace {
 
 constexpr double kFloatBytes = 4;
 constexpr std::int64_t kVectorsOfState = 5;  // weights, two moments, anchor, outer momentum
+constexpr std::int64_t kMuonWorkspace = 5;   // see training_memory()
 constexpr double kMostBytes = 9.0e18;
 
 std::int64_t boundary_bytes_of(ActivationCodec codec, std::int64_t hidden) {
@@ -38,7 +39,8 @@ UnitCost block(const ModelSpec& m) {
   const auto scores = 2.0 * static_cast<double>(m.heads) * static_cast<double>(m.context);
   return {.parameters = matrices + vectors,
           .forward_flops = 2.0 * static_cast<double>(matrices) + attention,
-          .activation_values = static_cast<double>(12 * m.hidden + 4 * m.ffn) + scores};
+          .activation_values = static_cast<double>(12 * m.hidden + 4 * m.ffn) + scores,
+          .matrix_parameters = matrices};
 }
 
 UnitCost head(const ModelSpec& m) {
@@ -80,12 +82,17 @@ CostModel::CostModel(const JobSpec& spec, CostOptions options) : options_(option
   units_.push_back(embedding(m));
   units_.insert(units_.end(), static_cast<std::size_t>(m.layers), block(m));
   units_.push_back(head(m));
+  if (full.train.optimizer == Optimizer::kMuon) {
+    muon_workspace_ = kMuonWorkspace * m.hidden * std::max(m.hidden, m.ffn);
+  }
+  matrix_sum_ = {0};
   flops_sum_ = activation_sum_ = {0};
   parameter_sum_ = {0};
   for (const UnitCost& unit : units_) {
     flops_sum_.push_back(flops_sum_.back() + unit.forward_flops);
     activation_sum_.push_back(activation_sum_.back() + unit.activation_values);
     parameter_sum_.push_back(parameter_sum_.back() + unit.parameters);
+    matrix_sum_.push_back(matrix_sum_.back() + unit.matrix_parameters);
   }
 }
 
@@ -101,6 +108,10 @@ std::int64_t CostModel::parameters(UnitRange range) const {
   return parameter_sum_[range.last] - parameter_sum_[range.first];
 }
 
+std::int64_t CostModel::without_second_moment(UnitRange range) const {
+  return muon_workspace_ > 0 ? matrix_sum_[range.last] - matrix_sum_[range.first] : 0;
+}
+
 Bytes CostModel::memory(UnitRange range) const {
   const auto tokens = static_cast<double>(tokens_);
   const double activations = tokens * (activation_sum_[range.last] - activation_sum_[range.first]);
@@ -110,13 +121,16 @@ Bytes CostModel::memory(UnitRange range) const {
   const std::int64_t in_flight = range == whole() ? 1 : options_.microbatches_in_flight;
   const std::int64_t versions = range == whole() ? 1 : options_.weight_versions;
   const auto vectors = static_cast<double>(vectors_ + 2 * (versions - 1));
-  const double values = static_cast<double>(parameters(range)) * vectors + activations +
+  const std::int64_t spared = without_second_moment(range);
+  const std::int64_t muon = spared > 0 ? muon_workspace_ - spared : 0;
+  const double values = static_cast<double>(parameters(range)) * vectors +
+                        static_cast<double>(muon) + activations +
                         static_cast<double>(in_flight - 1) * stash;
   return Bytes(static_cast<std::int64_t>(std::min(values * kFloatBytes, kMostBytes)));
 }
 
 Bytes CostModel::state_bytes(UnitRange range) const {
-  return Bytes(parameters(range) * kVectorsOfState * 4);
+  return Bytes((parameters(range) * kVectorsOfState - without_second_moment(range)) * 4);
 }
 
 }  // namespace shoal::swarm

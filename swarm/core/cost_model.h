@@ -16,8 +16,9 @@ namespace shoal::swarm {
 
 struct UnitCost {
   std::int64_t parameters = 0;
-  double forward_flops = 0;      // per token; 2 per multiply-add, full (not causal) attention
-  double activation_values = 0;  // kept for the backward pass, per token, 4 bytes each
+  double forward_flops = 0;            // per token; 2 per multiply-add, full (not causal) attention
+  double activation_values = 0;        // kept for the backward pass, per token, 4 bytes each
+  std::int64_t matrix_parameters = 0;  // of a block: what train.optimizer = muon orthogonalises
 };
 
 struct CostOptions {
@@ -54,18 +55,21 @@ class CostModel {
   // microbatches in flight keep. The whole model on one replica is no pipeline: one microbatch at a
   // time.
   Bytes memory(UnitRange range) const;
-  // State that a joiner downloads: weights, two moments, anchor and outer momentum in fp32.
+  // State that a joiner downloads: weights, moments, anchor and outer momentum in fp32.
   Bytes state_bytes(UnitRange range) const;
   // One direction over one boundary, per token; the same at every cut of these families.
   std::int64_t boundary_bytes() const { return boundary_bytes_; }
 
  private:
+  std::int64_t without_second_moment(UnitRange range) const;
+
   std::vector<UnitCost> units_;
   std::vector<double> flops_sum_;  // prefix sums: the plan asks for every range
   std::vector<double> activation_sum_;
-  std::vector<std::int64_t> parameter_sum_;
+  std::vector<std::int64_t> parameter_sum_, matrix_sum_;
   CostOptions options_;
   std::int64_t hidden_ = 0, tokens_ = 0, boundary_bytes_ = 0, vectors_ = 0;
+  std::int64_t muon_workspace_ = 0;  // values, where there are matrices; 0: not muon
 };
 
 }  // namespace shoal::swarm

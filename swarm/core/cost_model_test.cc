@@ -26,6 +26,18 @@ TEST_P(BothFamilies, WholeModelIsWhatTheJobSpecSays) {
   EXPECT_EQ(model.memory(model.whole()), training_memory(spec));
 }
 
+TEST_P(BothFamilies, MuonHasNoSecondMomentOfTheMatrices) {
+  JobSpec spec = spec_of(GetParam());
+  const CostModel adamw(spec, {});
+  spec.train.optimizer = Optimizer::kMuon;
+  const CostModel muon(spec, {});
+  EXPECT_EQ(muon.memory(muon.whole()), training_memory(spec));
+  const std::int64_t matrices = 6 * muon.unit(1).matrix_parameters;
+  EXPECT_EQ(adamw.state_bytes(adamw.whole()) - muon.state_bytes(muon.whole()), Bytes(4 * matrices));
+  EXPECT_EQ(muon.memory({0, 1}), adamw.memory({0, 1}));  // the embedding has AdamW
+  EXPECT_LT(muon.memory({1, 7}), adamw.memory({1, 7}));
+}
+
 TEST_P(BothFamilies, StagesAddUpToTheUntiedWhole) {
   JobSpec spec = spec_of(GetParam());
   spec.model.tie_embeddings = false;
