@@ -240,7 +240,7 @@ async function checkRestart(page) {
   cluster = up(http, cluster.grpc, '2');
   await eventually('it catches up', 20_000, async () => !(await text(page)).includes('Stale since'));
   const seen = await rounds();
-  await eventually('and goes on', 60_000, async () => (await rounds()) > seen);
+  await eventually('and goes on', 120_000, async () => (await rounds()) > seen);
   await checkNoGap(page, drawnBefore);
   check('without having been loaded again', (await page.evaluate(() => performance.timeOrigin)) === before);
 }
