@@ -17,7 +17,7 @@ const root = fileURLToPath(new URL('../..', import.meta.url));
 const images = join(root, 'docs/images');
 const folder = mkdtempSync(join(tmpdir(), 'shoal-pictures-'));
 const data = join(folder, 'cluster');
-const kRounds = 24, kDeadlineMs = 400_000;
+const kRounds = 16, kDeadlineMs = 900_000;
 
 const shoal = (address, ...args) => execFileSync(join(bin, 'shoal'), args, { encoding: 'utf8', env: { ...process.env, SHOAL_ADDR: address } });
 

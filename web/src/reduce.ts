@@ -339,7 +339,7 @@ export function problems(jobs: Job[], agents: Agent[], nowMs: number): Problem[]
         key: `${agent.id}-quarantine`,
         tone: 'warn',
         title: `${agent.name} is quarantined`,
-        detail: `its contributions were rejected (${words(agent.quarantine.reason)}), for the ${agent.quarantine.count}. time`,
+        detail: `its contributions were rejected (${words(agent.quarantine.reason)}), ${plural(agent.quarantine.count, 'time')} so far`,
         at: agent.last_seen_at,
         href: `/agents/${agent.id}`,
       });
