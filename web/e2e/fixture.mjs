@@ -1,7 +1,8 @@
 // A coordinator of generated data: answers the REST API and serves web/dist, so that the pages can be measured
 // at sizes that no test machine runs and shown input that no good cluster gives. Everything follows from the
 // sizes; nothing is random. `node e2e/fixture.mjs [--agents N] [--stages N] [--replicas N] [--rounds N] [--raw]
-// [--hostile] [--port N]`; --raw answers series without thinning them, as an older server would.
+// [--hostile] [--timed] [--port N]`; --raw answers series without thinning them, as an older server would; --timed has rounds
+// of 30 seconds in which slower replicas take fewer steps, averaged in a ring.
 import { createServer } from 'node:http';
 import { existsSync, readFileSync } from 'node:fs';
 import { extname, join, normalize } from 'node:path';
@@ -13,7 +14,7 @@ const dist = fileURLToPath(new URL('../dist', import.meta.url));
 const examples = fileURLToPath(new URL('../../examples', import.meta.url));
 const wave = (i, period) => Math.sin((i * 2 * Math.PI) / period);
 
-export const kDefaults = { agents: 1000, stages: 8, replicas: 64, rounds: 10_000, raw: false, hostile: false, port: 0 };
+export const kDefaults = { agents: 1000, stages: 8, replicas: 64, rounds: 10_000, raw: false, hostile: false, timed: false, port: 0 };
 
 // What a page must survive: markup, long names, unicode.
 const kMarkup = '<img src=x onerror="document.title=\'injected\'"><script>document.title="injected"</script>';
@@ -51,14 +52,14 @@ function makeJob(options, data, n, jobName, over = false) {
       name: jobName, model: { family: 'llama', layers: 32, hidden: 4096, heads: 32, kv_heads: 8, ffn: 14_336, context: 2048, vocab: 32_000, tie_embeddings: false },
       data: { train: '/data/train.bin', tokenizer: 'uint16', val_fraction: 0.01 },
       train: { steps: (options.rounds + 2000) * 50, batch: 8 * n, microbatch: 1, lr: 3e-4 * n, min_lr: 3e-5, warmup: 500, schedule: 'cosine', weight_decay: 0.1, betas: [0.9, 0.99], clip: 1, precision: 'bf16', seed: n },
-      sync: { algorithm: 'diloco', every: 50, topology: 'butterfly', codec: n === 1 ? 'int8' : 'fp32', outer: { lr: 0.7, momentum: 0.9 } },
+      sync: { algorithm: 'diloco', every: options.timed ? '30s' : 50, balance: options.timed ? 'speed' : 'equal', topology: options.timed ? 'ring' : 'butterfly', codec: n === 1 ? 'int8' : 'fp32', outer: { lr: 0.7, momentum: 0.9 } },
       swarm: { stages: options.stages, min_replicas: 2, max_replicas: 0, activations: 'int8', recompute: 'recompute', schedule: 'flush', wiring: 'service_time' },
       checkpoint: { every_rounds: 50, keep: 3 }, eval: { every_rounds: 10, batches: 20 },
     },
     status: {
       phase: over ? 'completed' : empty ? 'gathering' : 'training', desired: 'run', reason: over ? 'finished' : empty ? 'waiting_for_replicas' : 'running', detail: options.hostile ? kMarkup : '',
       progress: {
-        inner_step: options.rounds * 50, inner_steps_total: (options.rounds + 2000) * 50, rounds_committed: Math.max(0, options.rounds - 1), rounds_total: options.rounds + 2000,
+        inner_step: options.rounds * 50, inner_steps_total: (options.rounds + 2000) * 50, rounds_committed: Math.max(0, options.rounds - 1), rounds_total: options.timed ? null : options.rounds + 2000,
         tokens, tokens_committed: tokens, tokens_per_second: over || empty ? null : 256_000, replicas_training: options.replicas,
       },
       train_loss: options.hostile || empty ? null : 2.1, validation_loss: empty ? null : 2.2, validation_round: empty ? null : options.rounds - 10, bytes_sent: options.rounds * 4e8, bytes_ddp: options.rounds * 1.6e11,
@@ -71,8 +72,8 @@ function makeRound(options, data, n) {
   const age = (options.rounds - n) * 8;
   const open = n === options.rounds;
   const contributions = data.replicas.map((replica, i) => ({
-    replica: replica.id, agent: replica.agent, stage: replica.stage, state: open ? (i % 5 ? 'reported' : 'training') : (n + i) % 211 === 0 ? 'lost' : 'committed', reject_reason: null,
-    tokens: 12_800, steps: 50, train_loss: options.hostile ? null : 2 + 0.1 * wave(n + i, 50), norm: 0.4 + 0.02 * (i % 9), max_abs: 0.01, nonfinite: options.hostile ? 7 : 0, weight: 12_800, clip_factor: 1,
+    replica: replica.id, agent: replica.agent, stage: replica.stage, state: open ? (i % 5 ? 'reported' : 'training') : (n + i) % 211 === 0 ? 'lost' : options.timed && i === 1 ? 'rejected' : 'committed', reject_reason: options.timed && !open && i === 1 ? 'outlier' : null,
+    tokens: 12_800, steps: options.timed ? 50 - i * 7 : 50, train_loss: options.hostile ? null : 2 + 0.1 * wave(n + i, 50), norm: 0.4 + 0.02 * (i % 9), max_abs: 0.01, nonfinite: options.hostile ? 7 : 0, weight: 12_800, clip_factor: 1,
     digest: open ? null : 'cd'.repeat(16), anchor_digest: open ? null : 'ab'.repeat(16), bytes_sent: 3e6, bytes_received: 3e6,
     phases: { train_s: 5 + (i % 7) * 0.2, wait_s: 1.2 - (i % 7) * 0.2, reduce_s: open ? null : 1, vote_s: open ? null : 0.1, apply_s: open ? null : 0.3 },
   }));

@@ -26,6 +26,7 @@ async function until(what, limitMs, condition) {
 async function open(browser, errors, width = 1280) {
   const page = await (await browser.newContext({ viewport: { width, height: 900 } })).newPage();
   page.on('pageerror', (error) => errors.push(error.message));
+  page.on('console', (message) => /Content Security Policy/.test(message.text()) && errors.push(message.text()));
   return page;
 }
 
@@ -67,6 +68,22 @@ async function withoutRounds(browser) {
   const fixture = await startFixture({ agents: 3, stages: 1, replicas: 0, rounds: 0 });
   await everyPage(browser, 'no rounds, no replicas', fixture, async (page, path) => {
     if (path === '/jobs/job_1') check('it says what it waits for', /waiting for replicas/.test(await text(page)));
+  });
+  fixture.stop();
+}
+
+// Nobody knows the number of timed rounds, nor how many steps a slow replica will take.
+async function timedRounds(browser) {
+  const fixture = await startFixture({ agents: 5, stages: 1, replicas: 5, rounds: 40, timed: true });
+  await everyPage(browser, 'timed rounds, steps by speed, ring', fixture, async (page, path) => {
+    const said = await text(page);
+    check(`and nothing is unknown in words: ${path}`, !/\b(null|undefined|NaN)\b/.test(said));
+    if (path === '/jobs/job_1') {
+      check('it says how they average', said.includes('diloco every 30s, slower replicas take fewer, ring, int8'));
+      check('the last round is named without a total', /round 39(\n|,)/.test(said));
+      check('the steps of the slow are a bound', /step \d+ of at most 50/.test(said));
+    }
+    if (path === '/jobs/job_1/rounds') check('and why a contribution was rejected', said.includes('rejected: outlier') && said.includes('43'));
   });
   fixture.stop();
 }
@@ -130,6 +147,7 @@ const browser = await chromium.launch({ executablePath: process.env.CHROMIUM ?? 
 try {
   await hostile(browser);
   await withoutRounds(browser);
+  await timedRounds(browser);
   await otherVersions(browser);
   await loginAskedFor(browser);
   await sharedStream(browser);

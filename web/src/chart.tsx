@@ -39,12 +39,15 @@ interface Props {
 
 const kDrawnMost = 3000; // points of a line: more than a screen has pixels
 
+const kPaleMarks = 24; // more of them would hide the line
+
 const css = (name: string) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
 function drawMarks(plot: uPlot, marks: Mark[]): void {
   const { ctx, bbox } = plot;
   ctx.save();
   ctx.lineWidth = devicePixelRatio;
+  ctx.globalAlpha = marks.length > kPaleMarks ? 0.35 : 1;
   ctx.setLineDash([3 * devicePixelRatio, 3 * devicePixelRatio]);
   for (const mark of marks) {
     const x = Math.round(plot.valToPos(mark.x, 'x', true));

@@ -10,7 +10,7 @@ describe('format', () => {
     expect(loss(-Infinity)).toBe('−∞');
   });
   it('shortens', () => {
-    expect([short(999), short(1234567), short(12_400), bytes(4_680_000), bytes(12)]).toEqual(['999', '1.23 M', '12.4 k', '4.68 MB', '12 B']);
+    expect([short(999), short(1234567), short(12_400), bytes(4_680_000), bytes(12), bytes(274.634)]).toEqual(['999', '1.23 M', '12.4 k', '4.68 MB', '12 B', '275 B']);
     expect([percent(0.123, 1), plural(1, 'replica'), plural(1200, 'round')]).toEqual(['12.3 %', '1 replica', '1,200 rounds']);
   });
   it('tells durations in two units', () => {

@@ -47,7 +47,7 @@ export function bytes(value: number | null | undefined): string {
   if (!finite(value)) return kNone;
   for (const [unit, letter] of [[1e12, 'TB'], [1e9, 'GB'], [1e6, 'MB'], [1e3, 'kB']] as const)
     if (value >= unit) return `${significant(value / unit)} ${letter}`;
-  return `${value} B`;
+  return `${significant(value)} B`;
 }
 
 export function percent(fraction: number | null | undefined, digits = 0): string {

@@ -212,11 +212,15 @@ const kLooked = 200; // rows, evenly spread, among which the widest are sought
 
 interface Widest<T> {
   rows: (T | undefined)[]; // the row with the longest text of each column
-  key: string; // those lengths: as long as they stay, so do the columns
+  key: string; // the greatest lengths so far: as long as they stay, so do the columns
 }
 
+// Lengths only grow, so that a search does not move the columns.
 function useWidest<T>(columns: Column<T>[], rows: T[]): Widest<T> {
+  const ever = useRef<{ names: string; lengths: number[] }>({ names: '', lengths: [] });
   return useMemo(() => {
+    const names = columns.map((column) => column.name).join();
+    const before = ever.current.names === names ? ever.current.lengths : [];
     const lengths = columns.map(() => -1);
     const found = columns.map((column, c) => {
       let widest: T | undefined = rows[0];
@@ -226,7 +230,8 @@ function useWidest<T>(columns: Column<T>[], rows: T[]): Widest<T> {
       }
       return widest;
     });
-    return { rows: found, key: `${columns.map((column) => column.name).join()} ${lengths.join()}` };
+    ever.current = { names, lengths: lengths.map((length, i) => Math.max(length, before[i] ?? 0)) };
+    return { rows: found, key: `${names} ${ever.current.lengths.join()}` };
   }, [columns, rows]);
 }
 
@@ -294,8 +299,7 @@ function LongTable<T>(props: TableProps<T>) {
             {widths === null && <WidestRow columns={columns} widest={widest} />}
             {spacer(first)}
             {rows.slice(first, last).map((row, i) => (
-              // Whoever scrolls out lends his place to who comes in.
-              <tr key={(first + i) % slots} aria-rowindex={first + i + 2}>
+              <tr key={props.rowKey(row)} aria-rowindex={first + i + 2}>
                 <Cells row={row} columns={columns} />
               </tr>
             ))}

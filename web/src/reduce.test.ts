@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import type { Agent, ClusterEvent, Contribution, Job, Replica, Round } from './api';
 import {
-  consequence, coverage, done, hasGap, isLate, mergeEvents, mergeRounds, phaseTone, problems, roundsText, timeLeft, timeSplit, tokensTarget, waitingFor,
+  consequence, coverage, done, hasGap, isLate, mergeEvents, mergeRounds, phaseTone, problems, roundsText, syncText, timeLeft, timeSplit, tokensTarget, waitingFor,
 } from './reduce';
 
 const kAt = '2026-01-01T00:00:00Z';
@@ -27,7 +27,7 @@ function round(number: number, state: Round['state'], contributions: Contributio
 function job(phase: Job['status']['phase'], change: Partial<Job['status']> = {}): Job {
   return {
     id: 'job_1', name: 'a', created_at: kAt, updated_at: kAt,
-    spec: { swarm: { stages: 1, min_replicas: 2, max_replicas: 0 }, checkpoint: { every_rounds: 5, keep: 2 } } as unknown as Job['spec'],
+    spec: { sync: { algorithm: 'diloco', every: 10, balance: 'equal', topology: 'butterfly', codec: 'int8' }, swarm: { stages: 1, min_replicas: 2, max_replicas: 0 }, checkpoint: { every_rounds: 5, keep: 2 } } as unknown as Job['spec'],
     status: {
       phase, desired: 'run', reason: 'waiting_for_replicas', detail: '', train_loss: null, validation_loss: null, validation_round: null,
       bytes_sent: 0, bytes_ddp: null, parameters: null, lineage: 0, started_at: kAt, committed_at: at(100), finished_at: null,
@@ -41,6 +41,29 @@ const replica = (id: string, state: Replica['state'] = 'serving', step: number |
   ({ id, state, stage: 0, agent: id.replace('rep', 'agt'), source: { kind: 'peer' }, live: step === null ? null : { round: 3, inner_step: step } }) as Replica;
 const agent = (id: string, health: Agent['health'] = 'green', state: Agent['state'] = 'active') =>
   ({ id, name: id.replace('agt_', 'agent-'), health, state, gone_reason: state === 'gone' ? 'timed_out' : null, last_seen_at: kAt, devices: [] }) as unknown as Agent;
+
+describe('steps by speed', () => {
+  const bySpeed = job('training');
+  bySpeed.spec = { ...bySpeed.spec, sync: { ...bySpeed.spec.sync, every: '30s', balance: 'speed', topology: 'ring' } };
+  it('are a bound for each replica', () => {
+    const open = round(3, 'open', [contribution('rep_1', 'training'), contribution('rep_2', 'reported')]);
+    const said = (of: Job) => waitingFor(of, open, [replica('rep_1', 'serving', 4), replica('rep_2')], [agent('agt_1'), agent('agt_2')]).on[0]?.doing;
+    expect(said(bySpeed)).toBe('trains, step 4 of at most 10');
+    expect(said(job('training'))).toBe('trains, step 4 of 10');
+  });
+  it('are said where the outer step is', () => {
+    expect(syncText(bySpeed)).toBe('diloco every 30s, slower replicas take fewer, ring, int8');
+    expect(syncText(job('training'))).toBe('diloco every 10 steps, butterfly, int8');
+  });
+});
+
+describe('an agent in quarantine', () => {
+  it('is a problem as long as it is there', () => {
+    const quarantined = (state: Agent['state']) => ({ ...agent('agt_1', 'green', state), quarantine: { until: at(900), reason: 'non_finite', count: 2 } }) as Agent;
+    expect(problems([], [quarantined('idle')], Date.parse(at(0))).map((one) => one.title)).toEqual(['agent-1 is quarantined']);
+    expect(problems([], [quarantined('gone')], Date.parse(at(0)))).toEqual([]);
+  });
+});
 
 describe('jobs whose rounds are timed', () => {
   const timed = job('training', {

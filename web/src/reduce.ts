@@ -110,6 +110,17 @@ export function agentName(id: string | null, agents: Agent[]): string {
   return known.get(id) ?? id;
 }
 
+// Whether slower replicas take fewer steps a round.
+const bySpeed = (job: Job): boolean => job.spec.sync.balance === 'speed';
+
+// How the replicas average: "diloco every 50 steps, by speed, ring, int8".
+export function syncText(job: Job): string {
+  const { algorithm, every, topology, codec } = job.spec.sync;
+  const often = typeof every === 'number' ? plural(every, 'step') : every;
+  const parts = [`${algorithm} every ${often}`, bySpeed(job) ? 'slower replicas take fewer' : '', words(String(topology ?? '')), codec];
+  return parts.filter((part) => part !== '').join(', ');
+}
+
 function trainingShare(round: Round, replica: Replica | undefined): number | null {
   const live = replica?.live;
   const steps = round.to_step - round.from_step;
@@ -124,7 +135,7 @@ const kMissing: Record<string, { states: string[]; doing: string }> = {
   voting: { states: ['member', 'reported'], doing: 'has not voted' },
 };
 
-function waitingOn(contribution: Contribution, round: Round, replicas: Replica[], agents: Agent[], doing: string) {
+function waitingOn(contribution: Contribution, job: Job, round: Round, replicas: Replica[], agents: Agent[], doing: string) {
   const replica = replicas.find((one) => one.id === contribution.replica);
   const agent = agents.find((one) => one.id === contribution.agent);
   const share = round.state === 'open' ? trainingShare(round, replica) : null;
@@ -133,7 +144,8 @@ function waitingOn(contribution: Contribution, round: Round, replicas: Replica[]
   let text = doing;
   if (share !== null && replica?.live) {
     const steps = round.to_step - round.from_step;
-    text = `trains, step ${number(Math.round(share * steps))} of ${number(steps)}`;
+    const most = bySpeed(job) ? 'at most ' : '';
+    text = `trains, step ${number(Math.round(share * steps))} of ${most}${number(steps)}`;
   }
   if (agent?.state === 'gone') text = `is gone: ${words(agent.gone_reason ?? 'no reason given')}`;
   else if (unwell) text += ', is not heard from';
@@ -156,7 +168,7 @@ export function waitingFor(job: Job, round: Round | undefined, replicas: Replica
     return waitingByPhase(job, replicas, agents);
   const on = round.contributions
     .filter((one) => missing.states.includes(one.state))
-    .map((one) => waitingOn(one, round, replicas, agents, missing.doing));
+    .map((one) => waitingOn(one, job, round, replicas, agents, missing.doing));
   const all = round.contributions.filter((one) => !['lost', 'moved', 'rejected'].includes(one.state)).length;
   if (on.length === 0) return { summary: 'the coordinator, everybody has answered', tone: 'good', on };
   const tone: Tone = on.some((one) => one.tone === 'bad') ? 'bad' : 'busy';
@@ -321,7 +333,17 @@ export function problems(jobs: Job[], agents: Agent[], nowMs: number): Problem[]
     }
   }
   for (const agent of agents) {
-    if (agent.state === 'gone' || agent.health === 'green') continue;
+    if (agent.state === 'gone') continue;
+    if (agent.quarantine)
+      found.push({
+        key: `${agent.id}-quarantine`,
+        tone: 'warn',
+        title: `${agent.name} is quarantined`,
+        detail: `its contributions were rejected (${words(agent.quarantine.reason)}), ${plural(agent.quarantine.count, 'time')} so far`,
+        at: agent.last_seen_at,
+        href: `/agents/${agent.id}`,
+      });
+    if (agent.health === 'green') continue;
     found.push({
       key: agent.id,
       tone: agent.health === 'red' ? 'bad' : 'warn',

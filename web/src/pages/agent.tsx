@@ -26,7 +26,7 @@ const devices = (agent: Agent): Column<Device>[] => [
   { name: 'Memory', numeric: true, show: (one) => bytes(one.memory_bytes), value: (one) => one.memory_bytes },
   { name: 'Measured', numeric: true, show: (one) => (one.gflops === null ? 'not yet' : `${short(one.gflops * 1e9)}FLOP/s`), value: (one) => one.gflops },
   { name: 'bf16', show: (one) => (one.bf16 ? 'yes' : 'no'), value: (one) => (one.bf16 ? 'yes' : 'no') },
-  { name: 'Ran out of memory with', show: (one) => refused(agent, one), value: (one) => refused(agent, one) },
+  { name: 'Out of memory at', show: (one) => refused(agent, one), value: (one) => refused(agent, one) },
 ];
 
 const kReplicas: Column<Replica>[] = [
@@ -53,8 +53,8 @@ function Actions({ agent, working }: { agent: Agent; working: number }) {
     <div class="actions">
       {agent.quarantine && (
         <p>
-          <Glyph tone="warn" /> It is quarantined until <Time at={agent.quarantine.until} />, for the {agent.quarantine.count}. time: its
-          contributions were rejected ({words(agent.quarantine.reason)}).
+          <Glyph tone="warn" /> It is quarantined, which ends <Time at={agent.quarantine.until} />: its contributions were
+          rejected ({words(agent.quarantine.reason)}), {plural(agent.quarantine.count, 'time')} so far.
         </p>
       )}
       {agent.cordoned || agent.quarantine ? (
@@ -102,7 +102,7 @@ export function AgentPage({ id }: { id: string }) {
         )}
         <Tile label="Replicas" value={replicas.value === undefined ? kNone : number(working.length)} note={`memory in use ${bytes(shown.resident_bytes)}`} />
       </div>
-      <div class="columns">
+      <div class="columns first-wide">
         <div class="stack">
           <Card title="Devices">
             <Table caption="Devices" columns={devices(shown)} rows={shown.devices} rowKey={(one) => one.index} empty="It has told of none." file="devices" />

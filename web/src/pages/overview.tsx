@@ -6,6 +6,7 @@ import { now } from '../live';
 import { Bar, Card, Glyph, Missing, Spark, State, Tile, Time, useWatch } from '../parts';
 import { agentTone, done, isFailure, isOver, phaseTone, problems, roundsText } from '../reduce';
 import * as sources from '../sources';
+import { agentState } from './agents';
 import { EventList } from './events';
 import { jobHref } from './jobs';
 
@@ -153,7 +154,7 @@ export function OverviewPage() {
               <ul class="plain chips">
                 {agents.value.slice(0, 60).map((agent) => (
                   <li key={agent.id} title={`last heard ${duration((now.value - (millis(agent.last_seen_at) ?? 0)) / 1000)} ago`}>
-                    <State tone={agentTone(agent)} text={`${agent.name} ${agent.state}`} />
+                    <State tone={agentTone(agent)} text={`${agent.name} ${agentState(agent)}`} />
                   </li>
                 ))}
                 {agents.value.length > 60 && <li class="muted">and {number(agents.value.length - 60)} more</li>}

@@ -22,6 +22,7 @@ function contributionColumns(agents: Agent[]): Column<Contribution>[] {
       ),
       value: (one) => one.reject_reason ?? one.state,
     },
+    { name: 'Steps', numeric: true, show: (one) => number(one.steps), value: (one) => one.steps },
     { name: 'Tokens', numeric: true, show: (one) => number(one.tokens), value: (one) => one.tokens },
     { name: 'Weight', numeric: true, show: (one) => number(one.weight), value: (one) => one.weight },
     { name: 'Loss', numeric: true, show: (one) => loss(one.train_loss), value: (one) => one.train_loss },

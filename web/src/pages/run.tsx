@@ -7,7 +7,7 @@ import { Chart, type Mark } from '../chart';
 import { bytes, duration, kNone, loss, millis, number, percent, plural, short, words } from '../format';
 import { now } from '../live';
 import { Bar, Card, type Column, Digest, Glyph, JobLinks, memo, Missing, Sample, State, Table, Tile, Time, useWatch } from '../parts';
-import { agentName, agentTone, consequence, coverage, done, isCurrent, isFailure, isLate, isOver, phaseTone, replicaTone, roundsText, timeLeft, timeSplit, tokensTarget, waitingFor, type Split } from '../reduce';
+import { agentName, agentTone, consequence, coverage, done, isCurrent, isFailure, isLate, isOver, phaseTone, replicaTone, roundsText, syncText, timeLeft, timeSplit, tokensTarget, waitingFor, type Split } from '../reduce';
 import { marksOf } from '../marks';
 import * as sources from '../sources';
 import { checkpointTone } from './checkpoints';
@@ -28,9 +28,7 @@ const Moving = memo(function Moving({ job, split }: { job: Job; split: Split }) 
       <Tile
         label="Last committed round"
         value={status.progress.rounds_committed === 0 ? 'none yet' : <Time at={status.committed_at} />}
-        note={
-          late ? `late: rounds take ${duration(split.roundSeconds)}` : `round ${roundsText(job)}`
-        }
+        note={`round ${roundsText(job)}${late ? `, late: they take ${duration(split.roundSeconds)}` : ''}`}
         tone={late ? 'bad' : undefined}
       />
       <Tile label="Training loss" value={loss(status.train_loss)} note="last committed round, nats per token" />
@@ -104,7 +102,7 @@ const Progress = memo(function Progress({ job, split }: { job: Job; split: Split
         value={short(progress.tokens)}
         note={
           <>
-            <Bar share={done(job)} label={`${percent(done(job), 1)} of the rounds`} />
+            <Bar share={done(job)} label={`${percent(done(job), 1)} of the ${progress.rounds_total === null ? 'steps' : 'rounds'}`} />
             {target === null ? `${percent(done(job))} done` : `of about ${short(target)} · ${percent(done(job), 1)}`}
           </>
         }
@@ -361,13 +359,13 @@ export function RunPage({ id }: { id: string }) {
       </>
     );
   }
-  const { model, sync } = job.value.spec;
+  const { model } = job.value.spec;
   const open = known.find((round) => round.state !== 'committed' && round.state !== 'aborted') ?? known[0];
   return (
     <>
       <h1 class="breaks">{job.value.name}</h1>
       <p class="muted">
-        {job.value.id} · {model.family}, {short(job.value.status.parameters)} parameters · {sync.algorithm} every {typeof sync.every === 'number' ? plural(sync.every, 'step') : sync.every}, {sync.codec}
+        {job.value.id} · {model.family}, {short(job.value.status.parameters)} parameters · {syncText(job.value)}
         {job.value.status.lineage > 0 && ` · rolled back ${plural(job.value.status.lineage, 'time')}`}
       </p>
       <JobLinks job={id} at="" />

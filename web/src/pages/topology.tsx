@@ -207,7 +207,7 @@ const Tables = memo(function Tables({ topology, agents }: { topology: Topology; 
   const columns = useMemo(() => replicaColumns(agents), [agents]);
   const byStage = useMemo(() => [...topology.replicas].sort((a, b) => a.stage - b.stage), [topology]);
   return (
-    <div class="columns">
+    <div class="columns first-wide">
       <Card title="Replicas">
         <Table caption="Replicas by stage" columns={columns} rows={byStage} rowKey={(one) => one.id} file="topology-replicas" />
       </Card>
