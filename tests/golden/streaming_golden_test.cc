@@ -1,7 +1,7 @@
 // Fragments, overlap and one failure in numbers that must not change: two replicas of the
-// simulator, one of which dies in the middle of a reduce and comes back. What its members put into
-// each committed attempt is reduced again by real peers over sockets, and the outer step taken on
-// that: the same bits, round for round. The history itself is compared with streaming.txt;
+// simulator, one of which dies as a round commits and is replaced. What the members put into each
+// committed attempt is reduced again by real peers over sockets, and the outer step taken on that:
+// the same bits, round for round. The history itself is compared with streaming.txt;
 // SHOAL_REWRITE_GOLDENS=1 writes it anew.
 #include <cstdlib>
 #include <cstring>
