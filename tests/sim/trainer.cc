@@ -515,12 +515,12 @@ void Trainer::take_outer_step(const CommitRound& commit) {
     average[0] += 1.0f;
   }
   const State before = r.state;
-  const OuterSpec options = outer_of(r.assign.spec, commit);
-  if (sim_.bug == Bug::kSkipMomentum && prng_.chance(0.1) && sim_.misbehave(sim_.bug)) {
-    std::fill(r.state.momentum.begin(), r.state.momentum.end(), 0.0f);
-  }
   const std::int32_t averaged = r.averaged_fragment;
   const Fragment fragment = values_of(averaged);
+  const OuterSpec options = outer_of(r.assign.spec, commit);
+  if (sim_.bug == Bug::kSkipMomentum && prng_.chance(0.1) && sim_.misbehave(sim_.bug)) {
+    adopt(fragment, 0, std::vector<float>(r.state.momentum.size(), 0.0f), r.state.momentum);
+  }
   nesterov_step(options, fragment, average, r.state.momentum, r.state.anchor);
   if (sim_.bug == Bug::kLeakyFragment && averaged > 0 && sim_.misbehave(sim_.bug)) {
     const std::vector<float> right = r.state.momentum;
