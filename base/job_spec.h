@@ -125,8 +125,7 @@ struct SyncSpec {
   // Inner steps that a replica takes between its boundary and adopting the round's result, so that
   // the reduce travels behind training; below H / fragments. 0: everybody waits.
   Steps overlap_steps{0};
-  double blend = 0;    // share of the local parameters kept when the result is adopted
-  bool eager = false;  // the own fresh pseudo-gradient with the others' of the round before
+  double blend = 0;  // share of the local parameters kept when the result is adopted
   OuterSpec outer;
   bool operator==(const SyncSpec&) const = default;
 };
@@ -186,8 +185,8 @@ std::vector<FieldError> validate(const JobSpec& spec);
 // job.
 JobSpec with_derived_fields(JobSpec spec);
 
-// Parameters of the whole model, and the memory that training one replica of it needs: fp32
-// weights, gradients, moments, anchor, outer momentum, pseudo-gradient, average, and the
+// Parameters of the whole model, and the memory that training one replica of it needs: its vectors
+// in fp32 (training_vectors.h), for muon less second moments and what it works with, and the
 // activations of one microbatch. Of a stage: swarm/core/cost_model.h.
 std::int64_t parameter_count(const ModelSpec& model);
 Bytes training_memory(const JobSpec& spec);

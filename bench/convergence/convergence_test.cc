@@ -60,7 +60,7 @@ class TinyTraining : public testing::Test {
     for (int i = 0; i < 300; ++i) out << "the quick brown fox jumps over the lazy dog " << i * i;
     setting_.model = {ModelFamily::kGpt2, 1, 16, 2, 0, 0, 8, 256};
     setting_.batch = 2;
-    setting_.steps = Steps(100);
+    setting_.steps = Steps(200);
     setting_.eval_positions = 256;
     setting_.points = 4;
   }

@@ -47,7 +47,7 @@ struct PlacedReplica {
   std::int32_t device = 0;
   double availability = 1;
   Duration expected_life = seconds(1800);
-  Duration service;  // forward and backward of one microbatch, as it reports; zero: not yet
+  Duration service;    // forward and backward of one microbatch, as it reports; zero: not yet
   std::string domain;  // see FreeDevice
 };
 

@@ -238,14 +238,14 @@ void pass(Pair& rig, RoundNumber round, std::int64_t steps) {
 TEST(Streaming, EachRoundAveragesItsFragmentAndTheLastOneEverything) {
   Pair rig(streamed(2, 0), {600, 400});
   EXPECT_EQ(rig.last<ToReplica<OpenRound>>(rig.a)->body.fragment, 1);
-  std::vector<std::pair<std::int32_t, std::int64_t>> plans;
+  using Plans = std::vector<std::pair<std::int32_t, std::int64_t>>;  // fragment, values
+  Plans plans;
   for (RoundNumber round = 1; round <= 4; ++round) {
     pass(rig, round, 10);
     const auto plan = rig.last<ToReplica<ReducePlan>>(rig.a)->body;
     plans.emplace_back(plan.fragment, plan.value_count);
   }
-  EXPECT_EQ(plans, (std::vector<std::pair<std::int32_t, std::int64_t>>{
-                       {1, 600}, {2, 400}, {1, 600}, {0, 1000}}));
+  EXPECT_EQ(plans, (Plans{{1, 600}, {2, 400}, {1, 600}, {0, 1000}}));
   EXPECT_EQ(rig.job(rig.id).phase, JobPhase::kSealing);
 }
 
