@@ -28,6 +28,7 @@ void add(Digester& d, const JobSpec& spec) {
   d.add(to_string(spec.sync.topology)).add(to_string(spec.sync.codec)).add(spec.sync.outer.lr);
   d.add(spec.sync.feedback).add(to_string(spec.sync.aggregator)).add(spec.sync.clip);
   d.add(spec.sync.fragments).add(spec.sync.overlap_steps.n).add(spec.sync.blend);
+  d.add(to_string(spec.train.optimizer));
   d.add(spec.sync.outer.momentum).add(spec.swarm.stages).add(spec.swarm.min_replicas);
   d.add(to_string(spec.swarm.activations)).add(to_string(spec.swarm.recompute));
   d.add(to_string(spec.swarm.schedule)).add(to_string(spec.swarm.wiring));
