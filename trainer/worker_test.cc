@@ -97,6 +97,14 @@ class WorkerTest : public testing::Test {
   OpenRound open(RoundNumber round, std::int64_t from, std::int64_t to) {
     return {key(round), Steps(from), Steps(to), {from * 2, (to - from) * 2}};
   }
+  Loaded load_from_seed() {
+    tell(load(1, SourceKind::kSeed, 0));
+    return hear<Loaded>();
+  }
+  RoundReport train_four_steps() {  // of round 1
+    tell_replica(open(1, 0, 4));
+    return hear<FromReplica<RoundReport>>().body;
+  }
   ReducePlan plan(RoundNumber round, std::int64_t values) {
     ReducePlan plan;
     plan.key = key(round);
@@ -137,8 +145,7 @@ class WorkerTest : public testing::Test {
 };
 
 TEST_F(WorkerTest, ARoundFromSeedToEvaluation) {
-  tell(load(1, SourceKind::kSeed, 0));
-  const auto loaded = hear<Loaded>();
+  const Loaded loaded = load_from_seed();
   EXPECT_EQ(loaded.value_count, parameter_count(spec_.model));
   EXPECT_EQ(loaded.address, "127.0.0.1:7");
   const Applied applied = run_round(loaded, 1, 0, 8, {0, 1, 3}, true);
@@ -156,10 +163,8 @@ TEST_F(WorkerTest, ARoundFromSeedToEvaluation) {
 
 TEST_F(WorkerTest, AlgorithmNoneAdoptsTheLocalParameters) {
   spec_.sync.algorithm = SyncAlgorithm::kNone;
-  tell(load(1, SourceKind::kSeed, 0));
-  const auto loaded = hear<Loaded>();
-  tell_replica(open(1, 0, 4));
-  hear<FromReplica<RoundReport>>();
+  const Loaded loaded = load_from_seed();
+  train_four_steps();
   tell_replica(plan(1, loaded.value_count));
   const Vote vote = hear<FromReplica<Vote>>().body;
   tell_replica(CommitRound{key(1), 1, vote.average, {0, 0, 0}, true, {}});
@@ -169,10 +174,8 @@ TEST_F(WorkerTest, AlgorithmNoneAdoptsTheLocalParameters) {
 }
 
 TEST_F(WorkerTest, AbortKeepsTheProgress) {
-  tell(load(1, SourceKind::kSeed, 0));
-  hear<Loaded>();
-  tell_replica(open(1, 0, 4));
-  const auto first = hear<FromReplica<RoundReport>>().body;
+  load_from_seed();
+  const RoundReport first = train_four_steps();
   tell_replica(AbortRound{key(1), AbortReason::kTimeSpent, open(1, 4, 6)});
   const auto second = hear<FromReplica<RoundReport>>().body;
   EXPECT_EQ(first.steps, Steps(4));
@@ -182,10 +185,8 @@ TEST_F(WorkerTest, AbortKeepsTheProgress) {
 
 // An abort that only waits has no steps: the progress is reported again, to whoever asks.
 TEST_F(WorkerTest, AnAbortWithoutStepsLeavesTheReportAsItIs) {
-  tell(load(1, SourceKind::kSeed, 0));
-  hear<Loaded>();
-  tell_replica(open(1, 0, 4));
-  const auto first = hear<FromReplica<RoundReport>>().body;
+  load_from_seed();
+  const RoundReport first = train_four_steps();
   tell_replica(AbortRound{key(1), AbortReason::kBelowMinReplicas, open(1, 10, 10)});
   const auto second = hear<FromReplica<RoundReport>>().body;
   EXPECT_EQ(second.steps, Steps(4));
@@ -195,10 +196,8 @@ TEST_F(WorkerTest, AnAbortWithoutStepsLeavesTheReportAsItIs) {
 }
 
 TEST_F(WorkerTest, TheOuterRateIsThatOfTheCommit) {
-  tell(load(1, SourceKind::kSeed, 0));
-  const auto loaded = hear<Loaded>();
-  tell_replica(open(1, 0, 4));
-  hear<FromReplica<RoundReport>>();
+  const Loaded loaded = load_from_seed();
+  train_four_steps();
   tell_replica(plan(1, loaded.value_count));
   const Vote vote = hear<FromReplica<Vote>>().body;
   tell_replica(CommitRound{key(1), 1, vote.average, {0, 0, 0}, true, {}, 0});
@@ -235,8 +234,7 @@ class StreamingWorkerTest : public WorkerTest {
 
 TEST_F(StreamingWorkerTest, ARoundChangesTheValuesOfItsFragment) {
   spec_.sync.fragments = 2;
-  tell(load(1, SourceKind::kSeed, 0));
-  const auto loaded = hear<Loaded>();
+  const Loaded loaded = load_from_seed();
   ASSERT_EQ(loaded.fragments.size(), 2u);
   EXPECT_EQ(loaded.fragments[0] + loaded.fragments[1], loaded.value_count);
   const std::vector<float> before = anchor(0);
@@ -272,8 +270,7 @@ TEST_F(StreamingWorkerTest, ARoundChangesTheValuesOfItsFragment) {
 
 TEST_F(StreamingWorkerTest, APlanForAnotherFragmentFailsByName) {
   spec_.sync.fragments = 2;
-  tell(load(1, SourceKind::kSeed, 0));
-  const auto loaded = hear<Loaded>();
+  const Loaded loaded = load_from_seed();
   tell_replica(OpenRound{key(1), Steps(0), Steps(4), {0, 8}, 1});
   hear<FromReplica<RoundReport>>();
   tell_replica(plan_of(1, loaded.fragments[1], 2));
@@ -287,8 +284,7 @@ TEST_F(StreamingWorkerTest, APlanForAnotherFragmentFailsByName) {
 TEST_F(StreamingWorkerTest, TrainsOnBehindTheBoundaryAndCountsEveryTokenOnce) {
   spec_.sync.overlap_steps = Steps(2);
   spec_.sync.blend = 0.5;
-  tell(load(1, SourceKind::kSeed, 0));
-  const auto loaded = hear<Loaded>();
+  const Loaded loaded = load_from_seed();
   tell_replica(OpenRound{key(1), Steps(0), Steps(8), {0, 20}, 0});
   const auto first = hear<FromReplica<RoundReport>>().body;
   EXPECT_EQ(first.steps, Steps(8));
@@ -304,8 +300,7 @@ TEST_F(StreamingWorkerTest, TrainsOnBehindTheBoundaryAndCountsEveryTokenOnce) {
 }
 
 TEST_F(WorkerTest, CheckpointAndResume) {
-  tell(load(1, SourceKind::kSeed, 0));
-  const auto loaded = hear<Loaded>();
+  const Loaded loaded = load_from_seed();
   const Applied applied = run_round(loaded, 1, 0, 4, {0, 0, 0}, true);
   const auto folder = std::filesystem::path(testing::TempDir()) / "shoal_worker_test_checkpoint";
   tell(WriteCheckpointTo{ReplicaId(1), {CheckpointId(5), key(1)}, folder.string()});
@@ -343,8 +338,7 @@ TEST_F(WorkerTest, JoinerTakesTheDonorsState) {
 // With ddp the moments are part of what is committed: digests, checkpoints and joiners have them.
 TEST_F(WorkerTest, SharedMomentsGoIntoCheckpointsAndToJoiners) {
   spec_.sync = default_spec(SyncAlgorithm::kDdp).sync;
-  tell(load(1, SourceKind::kSeed, 0));
-  const auto loaded = hear<Loaded>();
+  const Loaded loaded = load_from_seed();
   Applied applied = run_round(loaded, 1, 0, 1, {0, 0, 0}, true);
   EXPECT_NE(applied.momentum, loaded.momentum);
   applied = run_round(loaded, 2, 1, 2, {0, 0, 0}, true);
@@ -381,8 +375,7 @@ TEST_F(WorkerTest, SharedMomentsGoIntoCheckpointsAndToJoiners) {
 // What muon keeps goes into checkpoints and to joiners, and all of them take the same next steps.
 TEST_F(WorkerTest, MuonTrainsOnAfterACheckpointAndAtAJoiner) {
   spec_.train.optimizer = Optimizer::kMuon;
-  tell(load(1, SourceKind::kSeed, 0));
-  const auto loaded = hear<Loaded>();
+  const Loaded loaded = load_from_seed();
   const Applied first = run_round(loaded, 1, 0, 4, {0, 0, 0}, true);
   const auto folder = std::filesystem::path(testing::TempDir()) / "shoal_worker_test_muon";
   tell(WriteCheckpointTo{ReplicaId(1), {CheckpointId(5), key(1)}, folder.string()});
@@ -435,8 +428,7 @@ TEST_F(WorkerTest, MissingDataModelTooLargeAndBadLeaseAreNamed) {
   huge.assign.spec.model.layers = 200;
   tell(huge);
   EXPECT_EQ(hear<ReplicaFailed>().failure, ReplicaFailure::kOutOfMemory);
-  tell(load(1, SourceKind::kSeed, 0));
-  hear<Loaded>();
+  load_from_seed();
   OpenRound round = open(1, 0, 4);
   round.lease.count = 7;
   tell_replica(round);
@@ -444,20 +436,17 @@ TEST_F(WorkerTest, MissingDataModelTooLargeAndBadLeaseAreNamed) {
 }
 
 TEST_F(WorkerTest, EvaluateInTheMiddleOfARoundUsesTheAnchor) {
-  tell(load(1, SourceKind::kSeed, 0));
-  hear<Loaded>();
+  load_from_seed();
   tell_replica(Evaluate{key(0), {0, 1, 4}});
   const auto before = hear<FromReplica<Evaluated>>().body;
-  tell_replica(open(1, 0, 4));
-  hear<FromReplica<RoundReport>>();
+  train_four_steps();
   tell_replica(Evaluate{key(0), {0, 1, 4}});
   const auto after = hear<FromReplica<Evaluated>>().body;
   EXPECT_DOUBLE_EQ(before.loss_sum, after.loss_sum);
 }
 
 TEST_F(WorkerTest, SlicesOfTheValidationAddUp) {
-  tell(load(1, SourceKind::kSeed, 0));
-  hear<Loaded>();
+  load_from_seed();
   tell_replica(Evaluate{key(0), {0, 1, 5}});
   const auto whole = hear<FromReplica<Evaluated>>().body;
   tell_replica(Evaluate{key(0), {0, 2, 5}});
@@ -469,8 +458,7 @@ TEST_F(WorkerTest, SlicesOfTheValidationAddUp) {
 }
 
 TEST_F(WorkerTest, DonorShelfGivesTheHeldRoundOnly) {
-  tell(load(1, SourceKind::kSeed, 0));
-  const auto loaded = hear<Loaded>();
+  const Loaded loaded = load_from_seed();
   Digest anchor;
   std::size_t moments = 0;
   const auto take = [&](const outer_opt::DonorState& state) {
