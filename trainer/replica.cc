@@ -159,6 +159,7 @@ MaybeFailure Replica::perform() {
 
 MaybeFailure Replica::perform_one(const outer_opt::Train& action) {
   training_key_ = action.round.key;
+  if (!action.round.measure.empty()) context_.node.measure(action.round.measure);
   return training_->open(action.round);
 }
 
@@ -195,6 +196,7 @@ RoundReport Replica::make_report(const Trained& trained) {
   report.nonfinite = facts.nonfinite + trained.skipped;
   report.compute_s = trained.compute_s;
   report.drawn = trained.drawn;
+  report.links = context_.node.take_links();
   return report;
 }
 

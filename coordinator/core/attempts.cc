@@ -5,6 +5,7 @@
 #include "coordinator/core/attempt.h"
 #include "coordinator/core/data_ledger.h"
 #include "coordinator/core/event_kinds.h"
+#include "coordinator/core/links.h"
 #include "coordinator/core/machines.h"
 #include "coordinator/core/pipeline_view.h"
 #include "coordinator/core/replicas.h"
@@ -107,16 +108,6 @@ bool next_attempt(Turn& turn, const RoundKey& key, StageIndex stage,
   return true;
 }
 
-// Whom the others can dial. How fast their lines are is not known here: equal parts.
-std::vector<outer_opt::LinkedMember> links_of(const State& state,
-                                              const std::vector<ReplicaId>& members) {
-  std::vector<outer_opt::LinkedMember> links;
-  for (const ReplicaId replica : members) {
-    links.push_back({.reachable = !state.replicas.at(replica).address.empty()});
-  }
-  return links;
-}
-
 outer_opt::TopologyChoice choose_for(const JobRecord& job,
                                      const std::vector<outer_opt::LinkedMember>& links) {
   if (job.spec.sync.algorithm == SyncAlgorithm::kNone) return {};  // nobody to speak to
@@ -194,6 +185,7 @@ ReducePlan plan_of(const State& state, const RoundKey& key, StageIndex stage) {
       job.spec.sync.algorithm == SyncAlgorithm::kNone ? CodecKind::kFp32 : job.spec.sync.codec;
   plan.aggregator = job.spec.sync.aggregator;
   plan.value_count = stage_of(job, stage).value_count;
+  plan.frame_values = stage_of(state.rounds.at(key), stage).frame_values;
   plan.time_limit = time_limit(state.options, plan.value_count);
   for (const ReplicaId replica : members_of(state, key, stage)) {
     const auto& contribution = state.contributions.at({key, replica});
@@ -208,8 +200,10 @@ ReducePlan plan_of(const State& state, const RoundKey& key, StageIndex stage) {
 void start_attempt(Turn& turn, const RoundKey& key, StageIndex stage,
                    const std::vector<ReplicaId>& members) {
   RoundStage& reduce = stage_of(turn.round(key), stage);
-  const std::vector<outer_opt::LinkedMember> links = links_of(turn.state(), members);
-  reduce.choice = choose_for(turn.state().jobs.at(key.job), links);
+  const JobRecord& job = turn.state().jobs.at(key.job);
+  const std::vector<outer_opt::LinkedMember> links = links_of(turn.state(), turn.now(), members);
+  reduce.choice = choose_for(job, links);
+  reduce.frame_values = outer_opt::frame_values_for(job.spec.sync.codec, links);
   const std::vector<std::size_t> order = order_of(reduce.choice.topology, links);
   ++reduce.attempt;
   reduce.attempt_started_at = turn.now();

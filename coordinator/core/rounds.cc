@@ -6,6 +6,7 @@
 #include "coordinator/core/balance.h"
 #include "coordinator/core/data_ledger.h"
 #include "coordinator/core/event_kinds.h"
+#include "coordinator/core/links.h"
 #include "coordinator/core/machines.h"
 #include "coordinator/core/membership.h"
 #include "coordinator/core/pipeline_view.h"
@@ -303,7 +304,8 @@ std::vector<OpenRound> enlist(Turn& turn, const RoundKey& key,
     JobRecord& job = turn.job(key.job);
     const std::int64_t count = steps[i].count() * per_step[i];
     orders.push_back({key, round.from_step, round.from_step + steps[i],
-                      lease({job.next_sequence, job.returned}, count)});
+                      lease({job.next_sequence, job.returned}, count),
+                      peers_to_measure(turn.state(), turn.now(), replicas[i])});
     ContributionRecord& contribution = turn.contribution(key, replicas[i]);
     contribution.state = ContributionState::kTraining;
     contribution.reject_reason = RejectReason::kNone;
@@ -323,7 +325,7 @@ OpenRound order_of(const State& state, const RoundRecord& round, ReplicaId repli
   const DataLease& lease = state.contributions.at({round.key, replica}).leases.back();
   Steps steps = round.to_step - round.from_step;
   if (job.stages.size() == 1) steps = Steps(lease.count / job.spec.train.batch);
-  return {round.key, round.from_step, round.from_step + steps, lease};
+  return {round.key, round.from_step, round.from_step + steps, lease, {}};
 }
 
 void open_round(Turn& turn, JobId id) {
@@ -357,6 +359,7 @@ void check_round(Turn& turn, JobId id) {
 }
 
 void on_report(Turn& turn, ReplicaId replica, const RoundReport& report) {
+  note_links(turn, replica, report.links);
   const ContributionRecord* known = turn.state().contributions.find({report.key, replica});
   const RoundRecord* round = turn.state().rounds.find(report.key);
   if (known == nullptr || round == nullptr || round->state != RoundState::kOpen) return;
@@ -367,6 +370,7 @@ void on_report(Turn& turn, ReplicaId replica, const RoundReport& report) {
   ContributionRecord& contribution = turn.contribution(report.key, replica);
   contribution.state = ContributionState::kReported;
   contribution.report = report;
+  contribution.report.links.clear();
   contribution.reported_at = turn.now();
 }
 

@@ -136,7 +136,8 @@ class RandomRecords {
                           digest(),
                           digest(),
                           digest(),
-                          {word<Topology>(), word<outer_opt::TopologyReason>()}});
+                          {word<Topology>(), word<outer_opt::TopologyReason>()},
+                          integer()});
     }
     r.aborts = small();
     r.abort_reason = word<AbortReason>();
@@ -159,8 +160,16 @@ class RandomRecords {
     r.state = word<ContributionState>();
     r.reject_reason = word<RejectReason>();
     r.leases = leases();
-    r.report = {key(),  Tokens(integer()), Steps(integer()), real(),           real(),
-                real(), integer(),         real(),           Tokens(integer())};
+    r.report = {key(),
+                Tokens(integer()),
+                Steps(integer()),
+                real(),
+                real(),
+                real(),
+                integer(),
+                real(),
+                Tokens(integer()),
+                {}};
     r.reported_at = instant(), r.voted_at = instant(), r.applied_at = instant();
     r.weight = real(), r.clip_factor = real();
     r.member_index = small();
@@ -204,6 +213,10 @@ class RandomRecords {
             ReplicaId(positive()),
             integer(),
             text()};
+  }
+
+  LinkRecord link(std::uint64_t from, std::uint64_t to) {
+    return {AgentId(from), AgentId(to), {integer()}, real(), word<Dialled>(), instant()};
   }
 
   SubmittedText submitted_text(std::uint64_t job) { return {JobId(job), text(), text()}; }

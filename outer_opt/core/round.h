@@ -37,12 +37,34 @@ struct DataLease {
   auto operator<=>(const DataLease&) const = default;
 };
 
+// A peer as others dial it.
+struct PeerAddress {
+  ReplicaId replica;
+  std::string address;  // host:port of its peer service
+  bool operator==(const PeerAddress&) const = default;
+};
+
+// What one trainer knows of its line to another; zero: not measured.
+struct LinkEstimate {
+  ReplicaId peer;
+  Duration round_trip;
+  double to_per_s = 0, from_per_s = 0;  // bytes, to the peer and from it
+  bool reached = true;                  // false: it could not be dialled; nothing else is known
+  bool operator==(const LinkEstimate&) const = default;
+};
+inline constexpr std::size_t kMeasuresMax = 3;  // peers that one order asks to measure
+inline constexpr std::size_t kLinksMax = 64;    // peers of which a trainer keeps an estimate
+
+// Values per frame where no line asks for less; the least that is worth a frame.
+inline constexpr std::int64_t kFrameValuesUsual = 1 << 18, kFrameValuesMin = 1 << 14;
+
 // Train the inner steps [from_step, to_step) of the job's schedule on the leased sequences, then
 // report.
 struct OpenRound {
   RoundKey key;
   Steps from_step, to_step;
   DataLease lease;
+  std::vector<PeerAddress> measure;  // to whom the line is to be measured before the reduce
   bool operator==(const OpenRound&) const = default;
 };
 
@@ -64,6 +86,7 @@ struct RoundReport {
   double compute_s = 0;        // seconds spent in inner steps
   Tokens drawn;                // of the microbatches that this router drew and got answered; 0: no
                                // router. With one stage the same as `tokens`
+  std::vector<LinkEstimate> links;  // that changed since the last report, kLinksMax at most
   bool operator==(const RoundReport&) const = default;
 };
 
@@ -88,7 +111,8 @@ struct ReducePlan {
   // Parts are disjoint, in order, and cover the vector; with an all-gather nobody has one. A ring
   // goes by this order.
   std::vector<ReduceMember> members;
-  Duration time_limit;  // a member gives up after this long
+  Duration time_limit;                            // a member gives up after this long
+  std::int64_t frame_values = kFrameValuesUsual;  // the digest depends on it
   bool operator==(const ReducePlan&) const = default;
 };
 
