@@ -123,8 +123,7 @@ TEST(Links, TrafficAloneIsNoMeasurement) {
 
 TEST(Links, RoundsOfOneStepAreTooShortToMeasureIn) {
   JobSpec spec = small_job();
-  spec.sync.algorithm = SyncAlgorithm::kDdp;
-  spec = with_derived_fields(spec);
+  spec.sync = default_spec(SyncAlgorithm::kDdp).sync;
   Swarm s(2, spec);
   EXPECT_THAT(s.asked(0), IsEmpty());
 }

@@ -11,7 +11,7 @@ namespace shoal::outer_opt {
 namespace {
 
 constexpr int kEchoes = 4, kTriesMax = 40;
-constexpr std::size_t kFrameBytes = 8 << 10;
+constexpr std::size_t kFrameBytes = 16 << 10;
 constexpr auto kEchoLimit = std::chrono::seconds(3);
 // Of a flow: kProbeTime and what lies in buffers before the first message of it arrives.
 constexpr auto kFlowLimit = std::chrono::seconds(5);
