@@ -493,8 +493,8 @@ void get(Reader& reader, const v1::ReducePlan& from, ReducePlan& to) {
   get_word(reader, "aggregator", from.aggregator(), to.aggregator);
   to.value_count = reader.count("value_count", from.value_count());
   to.frame_values = reader.count("frame_values", from.frame_values());
-  reader.require(to.frame_values >= 1 && to.frame_values <= kFrameValuesMax, "frame_values",
-                 "must be in [1, 1048576]");
+  reader.require(to.frame_values >= 1 && to.frame_values <= outer_opt::kFrameValuesMax,
+                 "frame_values", "must be in [1, 1048576]");
   std::int64_t next = 0;
   for (const auto& member : from.members()) {
     const Reader::Inside inside(reader, "members");

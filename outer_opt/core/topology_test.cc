@@ -8,7 +8,6 @@
 
 #include "base/prng.h"
 #include "outer_opt/core/round.h"
-#include "outer_opt/core/round.h"
 
 namespace shoal::outer_opt {
 namespace {
