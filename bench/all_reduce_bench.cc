@@ -58,11 +58,14 @@ std::vector<double> bytes_per_s(const AllReduceOptions& options) {
   return rates;
 }
 
-std::vector<double> shares_of(const AllReduceOptions& options) {
-  if (options.mbit.empty()) return equal_shares(options);
+std::vector<outer_opt::LinkedMember> lines_of(const AllReduceOptions& options) {
   std::vector<outer_opt::LinkedMember> members;
   for (const double rate : bytes_per_s(options)) members.push_back({true, rate});
-  return outer_opt::part_shares(members);
+  return members;
+}
+
+std::vector<double> shares_of(const AllReduceOptions& options) {
+  return options.mbit.empty() ? equal_shares(options) : outer_opt::part_shares(lines_of(options));
 }
 
 bool unequal_lines(const AllReduceOptions& options) {
@@ -119,7 +122,6 @@ class Member {
     outer_opt::PeerNodeOptions node_options;
     node_options.bind = host() + ":0";
     node_options.local_sockets = !options_.tcp;
-    node_options.frame_values = options_.frame_values;
     auto node = outer_opt::PeerNode::start(node_options);
     if (!node.ok()) return "failed " + to_string(node.error());
     node_ = std::move(node).value();
@@ -146,6 +148,9 @@ class Member {
     plan_.attempt = 1;
     assign_parts(plan_, kind == codec ? shares_of(options_) : equal_shares(options_));
     plan_.codec = codec_of(codec);
+    plan_.frame_values = options_.frame_values > 0
+                             ? options_.frame_values
+                             : outer_opt::frame_values_for(plan_.codec, lines_of(options_));
     const auto result =
         node_->reduce(plan_, plan_.members[rank_].replica, {input_, {}}, average_, {});
     if (!result.ok) return result.error.detail;

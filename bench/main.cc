@@ -88,7 +88,7 @@ CLI::App* add_all_reduce(CLI::App& app, AllReduceOptions& o) {
   command->add_option("--codecs", o.codecs, "Of " + CLI::detail::join(words))
       ->delimiter(',')
       ->check(CLI::IsMember(words));
-  command->add_option("--frame", o.frame_values, "Values per frame")
+  command->add_option("--frame", o.frame_values, "Values per frame; 0: by the lines")
       ->check(CLI::Range(1024, 1 << 20));
   command->add_flag("--tcp", o.tcp, "Over TCP, as between hosts");
   command->add_option("--namespaces", o.namespaces, "Network namespace of each")->delimiter(',');

@@ -39,6 +39,7 @@ Result<int> agent_get(const Context& context, const std::string& agent);
 // cordon, uncordon or drain.
 Result<int> agent_command(const Context& context, const std::string& agent,
                           const std::string& verb);
+Result<int> network(const Context& context);
 Result<int> round_ls(const Context& context, const std::string& job);
 
 struct EventsOptions {

@@ -164,6 +164,8 @@ class Tree {
     take_name(leaf(group("round", "the outer steps of a job"), "ls", "all rounds of a job",
                    [this] { return round_ls(common_.context(), name_); }),
               "JOB");
+    leaf(&app_, "network", "the lines between agents, as they were measured",
+         [this] { return cli::network(common_.context()); });
     CLI::App* events = leaf(&app_, "events", "what happened in the cluster",
                             [this] { return cli::events(common_.context(), events_); });
     events->add_flag("-f,--follow", events_.follow, "go on with what happens");

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "outer_opt/core/frame.h"
 #include "proto/job_spec_text.h"
 
 namespace shoal::proto {
@@ -247,6 +248,21 @@ void get(Reader& reader, const v1::Progress& from, Progress& to) {
   to.tokens_per_s = from.tokens_per_s();
 }
 
+void put(const LinkEstimate& from, v1::LinkEstimate& to) {
+  to.set_peer(from.peer.n);
+  to.set_round_trip_ns(from.round_trip.ns);
+  to.set_to_per_s(from.to_per_s);
+  to.set_from_per_s(from.from_per_s);
+  to.set_reached(from.reached);
+}
+void get(Reader& reader, const v1::LinkEstimate& from, LinkEstimate& to) {
+  to.peer = reader.id<ReplicaTag>("peer", from.peer());
+  to.round_trip = nanoseconds(reader.count("round_trip_ns", from.round_trip_ns()));
+  to.to_per_s = reader.amount("to_per_s", from.to_per_s());
+  to.from_per_s = reader.amount("from_per_s", from.from_per_s());
+  to.reached = from.reached();
+}
+
 void put(const RoundReport& from, v1::RoundReport& to) {
   put(from.key, *to.mutable_key());
   to.set_tokens(from.tokens.count());
@@ -258,6 +274,7 @@ void put(const RoundReport& from, v1::RoundReport& to) {
   to.set_compute_s(from.compute_s);
   to.set_drawn(from.drawn.count());
   to.set_stood_s(from.stood_s);
+  for (const LinkEstimate& link : from.links) put(link, *to.add_links());
 }
 void get(Reader& reader, const v1::RoundReport& from, RoundReport& to) {
   get_part(reader, "key", from.has_key(), from.key(), to.key);
@@ -270,6 +287,13 @@ void get(Reader& reader, const v1::RoundReport& from, RoundReport& to) {
   to.compute_s = reader.amount("compute_s", from.compute_s());
   to.drawn = Tokens(reader.count("drawn", from.drawn()));
   to.stood_s = reader.amount("stood_s", from.stood_s());
+  reader.require(static_cast<std::size_t>(from.links_size()) <= kLinksMax, "links",
+                 "must be at most 64");
+  if (!reader.ok()) return;
+  for (const auto& link : from.links()) {
+    const Reader::Inside inside(reader, "links");
+    get(reader, link, to.links.emplace_back());
+  }
 }
 
 void put(const Vote& from, v1::Vote& to) {
@@ -437,6 +461,11 @@ void put(const OpenRound& from, v1::OpenRound& to) {
   to.mutable_lease()->set_first(from.lease.first);
   to.mutable_lease()->set_count(from.lease.count);
   to.set_fragment(from.fragment);
+  for (const PeerAddress& peer : from.measure) {
+    auto& wire = *to.add_measure();
+    wire.set_replica(peer.replica.n);
+    wire.set_address(peer.address);
+  }
 }
 void get(Reader& reader, const v1::OpenRound& from, OpenRound& to) {
   get_part(reader, "key", from.has_key(), from.key(), to.key);
@@ -446,6 +475,13 @@ void get(Reader& reader, const v1::OpenRound& from, OpenRound& to) {
   to.lease.first = reader.count("lease.first", from.lease().first());
   to.lease.count = reader.count("lease.count", from.lease().count());
   to.fragment = static_cast<std::int32_t>(reader.count("fragment", from.fragment()));
+  reader.require(static_cast<std::size_t>(from.measure_size()) <= kMeasuresMax, "measure",
+                 "must be at most 3");
+  if (!reader.ok()) return;
+  for (const auto& peer : from.measure()) {
+    to.measure.push_back(
+        {reader.id<ReplicaTag>("measure.replica", peer.replica()), peer.address()});
+  }
 }
 
 void put(const CloseRound& from, v1::CloseRound& to) { put(from.key, *to.mutable_key()); }
@@ -460,6 +496,7 @@ void put(const ReducePlan& from, v1::ReducePlan& to) {
   to.set_codec(to_string(from.codec));
   to.set_aggregator(to_string(from.aggregator));
   to.set_value_count(from.value_count);
+  to.set_frame_values(from.frame_values);
   for (const auto& member : from.members) put(member, *to.add_members());
   to.set_time_limit_ns(from.time_limit.ns);
   to.set_fragment(from.fragment);
@@ -471,6 +508,9 @@ void get(Reader& reader, const v1::ReducePlan& from, ReducePlan& to) {
   get_word(reader, "codec", from.codec(), to.codec);
   get_word(reader, "aggregator", from.aggregator(), to.aggregator);
   to.value_count = reader.count("value_count", from.value_count());
+  to.frame_values = reader.count("frame_values", from.frame_values());
+  reader.require(to.frame_values >= 1 && to.frame_values <= outer_opt::kFrameValuesMax,
+                 "frame_values", "must be in [1, 1048576]");
   std::int64_t next = 0;
   for (const auto& member : from.members()) {
     const Reader::Inside inside(reader, "members");

@@ -161,6 +161,7 @@ MaybeFailure Replica::perform() {
 MaybeFailure Replica::perform_one(const outer_opt::Train& action) {
   training_key_ = action.round.key;
   own_fragment_ = action.round.fragment;
+  if (!action.round.measure.empty()) context_.node.measure(action.round.measure);
   return training_->open(action.round);
 }
 
@@ -224,6 +225,7 @@ RoundReport Replica::make_report(const Trained& trained) {
   report.compute_s = trained.compute_s;
   report.drawn = trained.drawn;
   report.stood_s = trained.stood_s;
+  report.links = context_.node.take_links();
   return report;
 }
 

@@ -5,6 +5,7 @@
 #include "coordinator/core/attempt.h"
 #include "coordinator/core/data_ledger.h"
 #include "coordinator/core/event_kinds.h"
+#include "coordinator/core/links.h"
 #include "coordinator/core/machines.h"
 #include "coordinator/core/pipeline_view.h"
 #include "coordinator/core/reducers.h"
@@ -121,16 +122,6 @@ bool next_attempt(Turn& turn, const RoundKey& key, StageIndex stage,
   return true;
 }
 
-// Whom the others can dial. How fast their lines are is not known here: equal parts.
-std::vector<outer_opt::LinkedMember> links_of(const State& state,
-                                              const std::vector<ReplicaId>& members) {
-  std::vector<outer_opt::LinkedMember> links;
-  for (const ReplicaId replica : members) {
-    links.push_back({.reachable = !state.replicas.at(replica).address.empty()});
-  }
-  return links;
-}
-
 outer_opt::TopologyChoice choose_for(const JobRecord& job,
                                      const std::vector<outer_opt::LinkedMember>& links) {
   if (job.spec.sync.algorithm == SyncAlgorithm::kNone) return {};  // nobody to speak to
@@ -155,12 +146,12 @@ void leave_out_idle_reducers(Lineup& lineup) {
   }
 }
 
-Lineup line_up(const State& state, const RoundKey& key, StageIndex stage,
+Lineup line_up(const State& state, Instant now, const RoundKey& key, StageIndex stage,
                std::vector<ReplicaId> members) {
   const std::size_t training = members.size();
   const std::vector<ReplicaId> reducers = serving_reducers(state, key.job, stage);
   members.insert(members.end(), reducers.begin(), reducers.end());
-  Lineup lineup{members, links_of(state, members), {}};
+  Lineup lineup{members, links_of(state, now, members), {}};
   for (std::size_t i = training; i < members.size(); ++i) lineup.links[i].reducer = true;
   lineup.choice = choose_for(state.jobs.at(key.job), lineup.links);
   leave_out_idle_reducers(lineup);
@@ -286,6 +277,7 @@ ReducePlan plan_of(const State& state, const RoundKey& key, StageIndex stage) {
   plan.aggregator = job.spec.sync.aggregator;
   plan.fragment = fragment_of_round(job, state.rounds.at(key));
   plan.value_count = length_of(stage_of(job, stage), plan.fragment);
+  plan.frame_values = stage_of(state.rounds.at(key), stage).frame_values;
   plan.time_limit = time_limit(state.options, plan.value_count);
   for (const ReplicaId replica : members_of(state, key, stage)) {
     const auto& contribution = state.contributions.at({key, replica});
@@ -300,10 +292,12 @@ ReducePlan plan_of(const State& state, const RoundKey& key, StageIndex stage) {
 void start_attempt(Turn& turn, const RoundKey& key, StageIndex stage,
                    const std::vector<ReplicaId>& members) {
   dismiss_reducers(turn, key, stage);
-  const Lineup lineup = line_up(turn.state(), key, stage, members);
+  const Lineup lineup = line_up(turn.state(), turn.now(), key, stage, members);
   add_reducers(turn, key, stage, lineup);
   RoundStage& reduce = stage_of(turn.round(key), stage);
   reduce.choice = lineup.choice;
+  reduce.frame_values = outer_opt::frame_values_for(
+      turn.state().jobs.at(key.job).spec.sync.codec, lineup.links);
   const std::vector<std::size_t> order = order_of(reduce.choice.topology, lineup.links);
   ++reduce.attempt;
   reduce.attempt_started_at = turn.now();

@@ -164,6 +164,7 @@ class Rig {
     for (const auto& [id, r] : rounds_) s.rounds.push_back(r);
     for (const auto& [id, r] : contributions_) s.contributions.push_back(r);
     for (const auto& [id, r] : checkpoints_) s.checkpoints.push_back(r);
+    for (const auto& [key, r] : links_) s.links.push_back(r);
     return s;
   }
 
@@ -191,6 +192,7 @@ class Rig {
       contributions_[{r->key, r->replica}] = *r;
     }
     if (const auto* r = std::get_if<CheckpointRecord>(&record)) checkpoints_[r->id] = *r;
+    if (const auto* r = std::get_if<LinkRecord>(&record)) links_[{r->from, r->to}] = *r;
     if (const auto* r = std::get_if<EventRecord>(&record)) events.push_back(*r);
     if (const auto* r = std::get_if<SubmittedText>(&record)) submitted.push_back(*r);
   }
@@ -202,6 +204,7 @@ class Rig {
   std::map<AgentId, AgentRecord> agents_;
   std::map<ContributionKey, ContributionRecord> contributions_;
   std::map<CheckpointId, CheckpointRecord> checkpoints_;
+  std::map<LinkKey, LinkRecord> links_;
 };
 
 }  // namespace shoal::coordinator

@@ -15,6 +15,7 @@
 #include "base/job_spec.h"
 #include "base/time.h"
 #include "coordinator/core/agent_record.h"
+#include "coordinator/core/link_record.h"
 #include "coordinator/core/submitted_text.h"
 #include "outer_opt/core/topology.h"
 #include "swarm/core/messages.h"
@@ -138,8 +139,9 @@ enum class RoundState { kOpen, kSealed, kReducing, kVoting, kCommitted, kAborted
 struct RoundStage {
   std::int32_t attempt = 0;  // grows over aborts too; 0 before the first seal
   Instant attempt_started_at;
-  Digest average, anchor, momentum;  // committed; the latter after the outer step
-  outer_opt::TopologyChoice choice;  // of the newest attempt
+  Digest average, anchor, momentum;               // committed; the latter after the outer step
+  outer_opt::TopologyChoice choice;               // of the newest attempt
+  std::int64_t frame_values = kFrameValuesUsual;  // of its plan
   bool operator==(const RoundStage&) const = default;
 };
 
@@ -181,7 +183,7 @@ struct ContributionRecord {
   ContributionState state = ContributionState::kTraining;
   RejectReason reject_reason = RejectReason::kNone;
   std::vector<DataLease> leases;  // of this round, over its aborts
-  RoundReport report;             // meaningful from kReported on
+  RoundReport report;  // meaningful from kReported on; its links are records of their own
   Instant reported_at, voted_at, applied_at;
   double weight = 0, clip_factor = 1;
   std::int32_t member_index = -1;  // order in the plan, -1: not a member of the current attempt
@@ -247,8 +249,9 @@ struct CounterRecord {
   bool operator==(const CounterRecord&) const = default;
 };
 
-using Record = std::variant<CounterRecord, JobRecord, AgentRecord, ReplicaRecord, RoundRecord,
-                            ContributionRecord, CheckpointRecord, EventRecord, SubmittedText>;
+using Record =
+    std::variant<CounterRecord, JobRecord, AgentRecord, ReplicaRecord, RoundRecord,
+                 ContributionRecord, CheckpointRecord, EventRecord, SubmittedText, LinkRecord>;
 
 // What a store gives a starting core: every record but events and texts, replicas that have not
 // ended, and of rounds and contributions those of live jobs: the last committed and the next round.
@@ -260,6 +263,7 @@ struct Snapshot {
   std::vector<RoundRecord> rounds;
   std::vector<ContributionRecord> contributions;
   std::vector<CheckpointRecord> checkpoints;  // not deleted
+  std::vector<LinkRecord> links;
 };
 
 const char* to_string(JobPhase value);

@@ -6,6 +6,7 @@
 #include "coordinator/core/balance.h"
 #include "coordinator/core/data_ledger.h"
 #include "coordinator/core/event_kinds.h"
+#include "coordinator/core/links.h"
 #include "coordinator/core/machines.h"
 #include "coordinator/core/membership.h"
 #include "coordinator/core/pipeline_view.h"
@@ -338,7 +339,8 @@ std::vector<OpenRound> enlist(Turn& turn, const RoundKey& key,
         leased_steps(job, round.from_step, to_step, contribution) * per_step[i];
     orders.push_back({key, round.from_step, to_step,
                       lease({job.next_sequence, job.returned}, count),
-                      fragment_of_round(job, round)});
+                      fragment_of_round(job, round),
+                      peers_to_measure(turn.state(), turn.now(), replicas[i])});
     contribution.state = ContributionState::kTraining;
     contribution.reject_reason = RejectReason::kNone;
     contribution.leases.push_back(orders.back().lease);
@@ -360,7 +362,7 @@ OpenRound order_of(const State& state, const RoundRecord& round, ReplicaId repli
   Steps steps = round.to_step - round.from_step;
   if (own && job.stages.size() == 1) steps = Steps(lease.count / job.spec.train.batch);
   return {round.key, round.from_step, round.from_step + steps, lease,
-          fragment_of_round(job, round)};
+          fragment_of_round(job, round), {}};
 }
 
 void open_round(Turn& turn, JobId id) {
@@ -395,6 +397,7 @@ void check_round(Turn& turn, JobId id) {
 }
 
 void on_report(Turn& turn, ReplicaId replica, const RoundReport& report) {
+  note_links(turn, replica, report.links);
   const ContributionRecord* known = turn.state().contributions.find({report.key, replica});
   const RoundRecord* round = turn.state().rounds.find(report.key);
   if (known == nullptr || round == nullptr || round->state != RoundState::kOpen) return;
@@ -405,6 +408,7 @@ void on_report(Turn& turn, ReplicaId replica, const RoundReport& report) {
   ContributionRecord& contribution = turn.contribution(report.key, replica);
   contribution.state = ContributionState::kReported;
   contribution.report = report;
+  contribution.report.links.clear();
   contribution.reported_at = turn.now();
 }
 

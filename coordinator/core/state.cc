@@ -100,7 +100,7 @@ void add(Digester& d, const RoundRecord& r) {
   for (const auto& stage : r.stages) {
     d.add(stage.attempt).add(stage.attempt_started_at.ns).add(stage.average);
     d.add(stage.anchor).add(stage.momentum).add(to_string(stage.choice.topology));
-    d.add(to_string(stage.choice.reason));
+    d.add(to_string(stage.choice.reason)).add(stage.frame_values);
   }
 }
 
@@ -130,6 +130,11 @@ void add(Digester& d, const CheckpointRecord& r) {
   }
 }
 
+void add(Digester& d, const LinkRecord& r) {
+  d.add(r.from.n).add(r.to.n).add(r.round_trip.ns).add(r.bytes_per_s).add(to_string(r.dialled));
+  d.add(r.measured_at.ns);
+}
+
 template <typename Key, typename Value>
 void add_all(Digester& d, const FlatMap<Key, Value>& map) {
   d.add(static_cast<std::uint64_t>(map.size()));
@@ -147,6 +152,7 @@ Digest State::digest() const {
   add_all(d, rounds);
   add_all(d, contributions);
   add_all(d, checkpoints);
+  add_all(d, links);
   return d.finish();
 }
 
@@ -179,6 +185,7 @@ State load_state(const Options& options, const Snapshot& snapshot) {
     if (checkpoint.state == CheckpointState::kDeleted) continue;
     state.checkpoints.put(checkpoint.id, checkpoint);
   }
+  for (const auto& link : snapshot.links) state.links.put({link.from, link.to}, link);
   return state;
 }
 

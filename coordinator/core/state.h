@@ -48,6 +48,7 @@ struct JobTimers {
 };
 
 using ContributionKey = std::pair<RoundKey, ReplicaId>;
+using LinkKey = std::pair<AgentId, AgentId>;
 using DeviceKey = std::pair<AgentId, std::int32_t>;
 
 struct State {
@@ -61,6 +62,7 @@ struct State {
   FlatMap<RoundKey, RoundRecord> rounds;       // of live jobs: unfinished and last committed
   FlatMap<ContributionKey, ContributionRecord> contributions;  // of those rounds
   FlatMap<CheckpointId, CheckpointRecord> checkpoints;         // writing, uploading, stored
+  FlatMap<LinkKey, LinkRecord> links;                          // from whom to whom
 
   // Volatile.
   FlatMap<AgentId, Presence> presence;

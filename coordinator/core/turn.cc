@@ -111,6 +111,14 @@ CheckpointRecord& Turn::add(CheckpointRecord record) {
   return checkpoint(id);
 }
 
+LinkRecord& Turn::add(const LinkRecord& record) {
+  const LinkKey key(record.from, record.to);
+  ++writes_;
+  remember(links_, key);
+  state_.links.put(key, record);
+  return state_.links.at(key);
+}
+
 void Turn::keep(SubmittedText text) {
   ++writes_;
   dropped_.push_back(std::move(text));
@@ -195,6 +203,7 @@ void Turn::finish(Effects& out) {
   persist_all(rounds_, state_.rounds, out);
   persist_all(contributions_, state_.contributions, out);
   persist_all(checkpoints_, state_.checkpoints, out);
+  persist_all(links_, state_.links, out);
   for (auto& event : events_) out.push_back(Persist{std::move(event)});
   for (auto& effect : outgoing_) out.push_back(std::move(effect));
 }

@@ -46,6 +46,7 @@ class Turn {
   RoundRecord& add(RoundRecord record);
   ContributionRecord& add(ContributionRecord record);
   CheckpointRecord& add(CheckpointRecord record);
+  LinkRecord& add(const LinkRecord& record);
 
   void keep(SubmittedText text);  // in the store only
 
@@ -80,6 +81,7 @@ class Turn {
   std::vector<RoundKey> rounds_;
   std::vector<ContributionKey> contributions_;
   std::vector<CheckpointId> checkpoints_;
+  std::vector<LinkKey> links_;
   std::vector<Record> dropped_;  // records that are not, or no longer, in memory
   std::vector<EventRecord> events_;
   Effects outgoing_;

@@ -239,6 +239,21 @@ struct Table<EventRecord> {
 };
 
 template <>
+struct Table<LinkRecord> {
+  static constexpr const char* kTable = "links";
+  static constexpr const char* kKey = "from_agent, to_agent";
+  template <typename Visit, typename R>
+  static void columns(Visit& visit, R& r) {
+    visit("from_agent", r.from);
+    visit("to_agent", r.to);
+    visit("round_trip_ns", r.round_trip);
+    visit("bytes_per_s", r.bytes_per_s);
+    visit("dialled", r.dialled);
+    visit("measured_at_ns", r.measured_at);
+  }
+};
+
+template <>
 struct Table<SubmittedText> {
   static constexpr const char* kTable = "submitted_texts";
   static constexpr const char* kKey = "job";

@@ -207,7 +207,8 @@ std::string to_json(const std::vector<RoundStage>& value) {
                     {"anchor", digest_json(stage.anchor)},
                     {"momentum", digest_json(stage.momentum)},
                     {"topology", to_string(stage.choice.topology)},
-                    {"topology_reason", to_string(stage.choice.reason)}});
+                    {"topology_reason", to_string(stage.choice.reason)},
+                    {"frame_values", stage.frame_values}});
   }
   return dump(json);
 }
@@ -222,7 +223,8 @@ Status from_json(std::string_view text, std::vector<RoundStage>& value) {
                        .anchor = read_digest(item.at("anchor")),
                        .momentum = read_digest(item.at("momentum")),
                        .choice = {word<Topology>(item.at("topology")),
-                                  word<outer_opt::TopologyReason>(item.at("topology_reason"))}});
+                                  word<outer_opt::TopologyReason>(item.at("topology_reason"))},
+                       .frame_values = item.at("frame_values").get<std::int64_t>()});
     }
   });
 }

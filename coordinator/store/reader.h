@@ -61,6 +61,8 @@ class Reader {
   virtual Result<Page<AgentRecord>> agents(const PageRequest& page, bool with_gone) = 0;
   virtual Result<std::optional<AgentRecord>> agent(AgentId id) = 0;
 
+  virtual Result<std::vector<LinkRecord>> links() = 0;  // of all agents, by from and to
+
   virtual Result<Page<ReplicaRecord>> replicas(JobId job, const PageRequest& page) = 0;
   // Keys are round numbers; after a roll-back the newest lineage of each round that still counts.
   virtual Result<Page<RoundRecord>> rounds(JobId job, const PageRequest& page) = 0;

@@ -33,7 +33,7 @@ void bind_value(Statement& statement, int index, const T& value) {
     statement.bind(index, value);
   } else if constexpr (std::is_same_v<T, std::string>) {
     statement.bind(index, std::string_view(value));
-  } else if constexpr (std::is_same_v<T, Instant>) {
+  } else if constexpr (std::is_same_v<T, Instant> || std::is_same_v<T, Duration>) {
     statement.bind(index, value.ns);
   } else if constexpr (std::is_same_v<T, Digest>) {
     statement.bind(index, std::string_view(value ? to_hex(value) : std::string()));
@@ -60,7 +60,7 @@ Status read_value(const Statement& row, int column, T& value) {
     value = row.real(column);
   } else if constexpr (std::is_same_v<T, std::string>) {
     value = row.text(column);
-  } else if constexpr (std::is_same_v<T, Instant>) {
+  } else if constexpr (std::is_same_v<T, Instant> || std::is_same_v<T, Duration>) {
     value.ns = row.integer(column);
   } else if constexpr (std::is_same_v<T, Digest>) {
     const std::string_view text = row.text(column);

@@ -128,6 +128,11 @@ class SqliteReader final : public Reader {
     return read_one<AgentRecord>(**state_, by_id(id.n), "");
   }
 
+  Result<std::vector<LinkRecord>> links() override {
+    if (!state_) return state_.error();
+    return read_where<LinkRecord>(**state_, {}, " ORDER BY t.from_agent, t.to_agent LIMIT 100000");
+  }
+
   Result<Page<ReplicaRecord>> replicas(JobId job, const PageRequest& page) override {
     if (!state_) return state_.error();
     return read_page<ReplicaRecord>(**state_, by_job(job), "id", page);
@@ -247,6 +252,8 @@ Result<Snapshot> read_snapshot(Database& database) {
   if (status.ok()) {
     status = load_into(database, "WHERE t.state <> 'deleted' ORDER BY t.id", snapshot.checkpoints);
   }
+  if (status.ok())
+    status = load_into(database, "ORDER BY t.from_agent, t.to_agent", snapshot.links);
   if (!status.ok()) return status.error();
   if (!counters.empty()) snapshot.counters = counters.front();
   return snapshot;

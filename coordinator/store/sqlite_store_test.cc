@@ -66,7 +66,8 @@ static_assert(member_count<AgentRecord>() == 16);
 static_assert(member_count<ReplicaRecord>() == 16);
 static_assert(member_count<RoundRecord>() == 17);
 static_assert(member_count<ContributionRecord>() == 21);
-static_assert(member_count<RoundReport>() == 10);
+static_assert(member_count<RoundReport>() == 11);  // links are not stored with it
+static_assert(member_count<LinkRecord>() == 6);
 static_assert(member_count<ReduceStats>() == 3);
 static_assert(member_count<CheckpointRecord>() == 13);
 static_assert(member_count<EventRecord>() == 9);
@@ -76,7 +77,7 @@ static_assert(member_count<Standing>() == 5);
 static_assert(member_count<MemoryRefusal>() == 3);
 static_assert(member_count<Attendance>() == 3);
 static_assert(member_count<JobStage>() == 5);
-static_assert(member_count<RoundStage>() == 6);
+static_assert(member_count<RoundStage>() == 7);
 static_assert(member_count<CheckpointPart>() == 5);
 
 TEST_F(SqliteStoreTest, EveryRecordComesBackEqual) {
@@ -98,10 +99,13 @@ TEST_F(SqliteStoreTest, EveryRecordComesBackEqual) {
     CheckpointRecord checkpoint = random.checkpoint(id);
     if (checkpoint.state == CheckpointState::kDeleted) checkpoint.state = CheckpointState::kStored;
     records.push_back(checkpoint);
+    records.push_back(random.link(id, id + 1));
   }
   ASSERT_TRUE(write_and_wait(*store_, records).ok());
   open();
   const Snapshot snapshot = load();
+  EXPECT_EQ(snapshot.links, of_kind<LinkRecord>(records));
+  EXPECT_EQ(*store_->reader()->links(), snapshot.links);
   EXPECT_EQ(snapshot.counters, of_kind<CounterRecord>(records).front());
   EXPECT_EQ(snapshot.jobs, of_kind<JobRecord>(records));
   EXPECT_EQ(snapshot.agents, of_kind<AgentRecord>(records));

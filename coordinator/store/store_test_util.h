@@ -138,7 +138,8 @@ class RandomRecords {
                           digest(),
                           digest(),
                           digest(),
-                          {word<Topology>(), word<outer_opt::TopologyReason>()}});
+                          {word<Topology>(), word<outer_opt::TopologyReason>()},
+                          integer()});
     }
     r.aborts = small();
     r.abort_reason = word<AbortReason>();
@@ -170,7 +171,8 @@ class RandomRecords {
                 integer(),
                 real(),
                 Tokens(integer()),
-                real()};
+                real(),
+                {}};
     r.reported_at = instant(), r.voted_at = instant(), r.applied_at = instant();
     r.weight = real(), r.clip_factor = real();
     r.member_index = small();
@@ -214,6 +216,10 @@ class RandomRecords {
             ReplicaId(positive()),
             integer(),
             text()};
+  }
+
+  LinkRecord link(std::uint64_t from, std::uint64_t to) {
+    return {AgentId(from), AgentId(to), {integer()}, real(), word<Dialled>(), instant()};
   }
 
   SubmittedText submitted_text(std::uint64_t job) { return {JobId(job), text(), text()}; }

@@ -23,6 +23,7 @@ void add(Digester& d, const OpenRound& round) {
   add(d, round.key);
   d.add(round.from_step.n).add(round.to_step.n).add(round.lease.first).add(round.lease.count);
   d.add(round.fragment);
+  for (const PeerAddress& peer : round.measure) d.add(peer.replica.n).add(peer.address);
 }
 
 void add(Digester& d, const CloseRound& command) { add(d, command.key); }
@@ -38,13 +39,17 @@ void add(Digester& d, const RoundReport& report) {
   d.add(report.tokens.n).add(report.steps.n).add(report.train_loss).add(report.norm);
   d.add(report.max_abs).add(report.nonfinite).add(report.compute_s).add(report.drawn.n);
   d.add(report.stood_s);
+  for (const LinkEstimate& link : report.links) {
+    d.add(link.peer.n).add(link.round_trip.ns).add(link.to_per_s).add(link.from_per_s);
+    d.add(link.reached);
+  }
 }
 
 void add(Digester& d, const ReducePlan& plan) {
   add(d, plan.key);
   d.add(plan.attempt).add(static_cast<std::int32_t>(plan.topology));
   d.add(static_cast<std::int32_t>(plan.codec)).add(static_cast<std::int32_t>(plan.aggregator));
-  d.add(plan.value_count).add(plan.time_limit.ns).add(plan.fragment);
+  d.add(plan.value_count).add(plan.frame_values).add(plan.time_limit.ns).add(plan.fragment);
   for (const ReduceMember& m : plan.members) {
     d.add(m.replica.n).add(m.address).add(m.weight).add(m.clip_factor);
     d.add(m.part_first).add(m.part_count);

@@ -37,6 +37,27 @@ struct DataLease {
   auto operator<=>(const DataLease&) const = default;
 };
 
+// A peer as others dial it.
+struct PeerAddress {
+  ReplicaId replica;
+  std::string address;  // host:port of its peer service
+  bool operator==(const PeerAddress&) const = default;
+};
+
+// What one trainer knows of its line to another; zero: not measured.
+struct LinkEstimate {
+  ReplicaId peer;
+  Duration round_trip;
+  double to_per_s = 0, from_per_s = 0;  // bytes, to the peer and from it
+  bool reached = true;                  // false: it could not be dialled; nothing else is known
+  bool operator==(const LinkEstimate&) const = default;
+};
+inline constexpr std::size_t kMeasuresMax = 3;  // peers that one order asks to measure
+inline constexpr std::size_t kLinksMax = 64;    // peers of which a trainer keeps an estimate
+
+// Values per frame where no line asks for less; the least that is worth a frame.
+inline constexpr std::int64_t kFrameValuesUsual = 1 << 18, kFrameValuesMin = 1 << 14;
+
 // Train the inner steps [from_step, to_step) of the job's schedule on the leased sequences, then
 // report. With sync.overlap_steps the lease goes on behind to_step (lease_walk.h).
 struct OpenRound {
@@ -44,6 +65,7 @@ struct OpenRound {
   Steps from_step, to_step;
   DataLease lease;
   std::int32_t fragment = 0;  // that the round averages: 1, 2, …; 0: the whole vector (fragments.h)
+  std::vector<PeerAddress> measure;  // to whom the line is to be measured before the reduce
   bool operator==(const OpenRound&) const = default;
 };
 
@@ -66,6 +88,7 @@ struct RoundReport {
   Tokens drawn;                // of the microbatches that this router drew and got answered; 0: no
                                // router. With one stage and one fragment the same as `tokens`
   double stood_s = 0;          // seconds it stood still for the round before, with nothing to train
+  std::vector<LinkEstimate> links;  // that changed since the last report, kLinksMax at most
   bool operator==(const RoundReport&) const = default;
 };
 
@@ -93,6 +116,7 @@ struct ReducePlan {
   std::vector<ReduceMember> members;
   Duration time_limit;        // a member gives up after this long
   std::int32_t fragment = 0;  // as in OpenRound
+  std::int64_t frame_values = kFrameValuesUsual;  // the digest depends on it
   bool operator==(const ReducePlan&) const = default;
 };
 

@@ -4,6 +4,8 @@
 #include <numeric>
 
 #include "base/check.h"
+#include "outer_opt/core/codec.h"
+#include "outer_opt/core/round.h"
 
 namespace shoal::outer_opt {
 namespace {
@@ -148,6 +150,20 @@ double butterfly_time(const std::vector<double>& shares, const std::vector<doubl
     longest = std::max(longest, (1 + others * shares[i] / total) / bytes_per_s[i]);
   }
   return longest;
+}
+
+std::int64_t frame_values_for(CodecKind codec, const std::vector<LinkedMember>& members) {
+  if (codec == CodecKind::kSparse2) return kFrameValuesUsual;  // never more than some KiB
+  double slowest = 0;
+  for (const LinkedMember& m : members) {
+    if (m.bytes_per_s > 0) slowest = slowest > 0 ? std::min(slowest, m.bytes_per_s) : m.bytes_per_s;
+  }
+  if (slowest <= 0) return kFrameValuesUsual;
+  const auto usual = static_cast<double>(outer_opt::codec(codec).encoded_size(kFrameValuesUsual));
+  const double fitting = slowest * kFrameTime.seconds() * kFrameValuesUsual / usual;
+  std::int64_t values = kFrameValuesMin;
+  while (values < kFrameValuesUsual && static_cast<double>(values * 2) <= fitting) values *= 2;
+  return values;
 }
 
 std::vector<std::size_t> ring_order(const std::vector<LinkedMember>& members) {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/job_spec.h"
+#include "base/time.h"
 
 namespace shoal::outer_opt {
 
@@ -58,6 +59,12 @@ std::vector<double> part_shares(const std::vector<LinkedMember>& members);
 
 // The time of a butterfly with these shares, in units of one vector at one byte per second.
 double butterfly_time(const std::vector<double>& shares, const std::vector<double>& bytes_per_s);
+
+// Values per frame of a reduce among members with these lines, a power of two: on the slowest known
+// line a frame takes about kFrameTime, so that its last one, which everybody waits for, costs
+// little; on fast lines larger frames cost less processor time.
+std::int64_t frame_values_for(CodecKind codec, const std::vector<LinkedMember>& members);
+inline constexpr Duration kFrameTime = milliseconds(3);
 
 // The order of a ring, as indices: by falling speed, so that slow members stand side by side and as
 // few connections as possible have a slow end. The order given where speeds are equal or not known.

@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "base/prng.h"
+#include "outer_opt/core/round.h"
 
 namespace shoal::outer_opt {
 namespace {
@@ -197,6 +198,21 @@ TEST(ChooseTopology, EveryReason) {
             (TopologyChoice{Topology::kRing, TopologyReason::kManyStreams}));
   EXPECT_EQ(choose(kStreamsMax + 2, [](S& s, M&) { s.codec = CodecKind::kInt4; }),
             (TopologyChoice{Topology::kButterfly, TopologyReason::kRequantised}));
+}
+
+TEST(FrameValues, FollowTheSlowestKnownLine) {
+  const auto lines = [](std::vector<double> mbit) {
+    std::vector<LinkedMember> members;
+    for (const double rate : mbit) members.push_back({true, rate * 1e6 / 8});
+    return members;
+  };
+  EXPECT_EQ(frame_values_for(CodecKind::kFp32, lines({0, 0})), kFrameValuesUsual);
+  EXPECT_EQ(frame_values_for(CodecKind::kFp32, lines({200, 200, 0})), 1 << 14);
+  EXPECT_EQ(frame_values_for(CodecKind::kInt8, lines({200, 1000})), 1 << 16);
+  EXPECT_EQ(frame_values_for(CodecKind::kInt4, lines({200})), 1 << 17);
+  EXPECT_EQ(frame_values_for(CodecKind::kFp32, lines({1, 1000})), kFrameValuesMin);
+  EXPECT_EQ(frame_values_for(CodecKind::kFp32, lines({10'000})), kFrameValuesUsual);
+  EXPECT_EQ(frame_values_for(CodecKind::kSparse2, lines({1})), kFrameValuesUsual);
 }
 
 }  // namespace

@@ -15,7 +15,9 @@
 #include <grpcpp/server_posix.h>
 
 #include "base/check.h"
+#include "outer_opt/core/link_estimates.h"
 #include "outer_opt/core/make_session.h"
+#include "outer_opt/transport/link_probe.h"
 #include "outer_opt/transport/reduce_call.h"
 #include "outer_opt/transport/reduce_streams.h"
 #include "outer_opt/transport/state_transfer.h"
@@ -43,7 +45,14 @@ class Service final
       grpc::CallbackServerContext* context) override;
   grpc::Status FetchState(grpc::ServerContext* context, const v1::FetchStateRequest* request,
                           grpc::ServerWriter<v1::StateChunk>* writer) override;
-  grpc::Status GiveUp(grpc::ServerContext*, const v1::GaveUp* request, v1::GiveUpHeard*) override;
+  grpc::Status GiveUp(grpc::ServerContext*, const v1::GaveUp* request, v1::Nothing*) override;
+  grpc::Status Echo(grpc::ServerContext*, const v1::Nothing*, v1::Nothing*) override {
+    return grpc::Status::OK;
+  }
+  grpc::Status Push(grpc::ServerContext*, grpc::ServerReader<v1::RawFrame>* frames,
+                    v1::PushRate* rate) override;
+  grpc::Status Pull(grpc::ServerContext*, const v1::Nothing*,
+                    grpc::ServerWriter<v1::RawFrame>* frames) override;
 
  private:
   PeerNodeImpl* node_;
@@ -69,17 +78,20 @@ class PeerNodeImpl final : public PeerNode, public StreamKeeper {
   void set_donor(Donor donor) override;
   Status fetch_state(const std::string& address, ReplicaId donor, const RoundKey& key,
                      StateSink& sink, std::stop_token stop) override;
+  void measure(std::vector<PeerAddress> peers) override { prober_.start(std::move(peers)); }
+  std::vector<LinkEstimate> take_links() override;
 
   // From the service.
   void arrived(AcceptedStream* stream);
   bool forget(AcceptedStream* stream) override;
   void gave_up(const v1::GaveUp& request);
   Donor donor();
+  ProbeGate& gate() { return gate_; }
 
  private:
   bool begin(const AttemptKey& key, const std::shared_ptr<ReduceCall>& call,
              std::vector<AcceptedStream*>& waiting);
-  void end(const AttemptKey& key, const ReduceStats& spent, ReduceResult& result);
+  void end(const AttemptKey& key, ReduceCall& call, ReduceResult& result);
   std::shared_ptr<grpc::Channel> channel_to(const std::string& address);
   void keep_channels(const ReducePlan& plan, bool ok);
   ReduceResult run(const ReducePlan& plan, ReplicaId self, const std::shared_ptr<ReduceCall>& call,
@@ -104,6 +116,17 @@ class PeerNodeImpl final : public PeerNode, public StreamKeeper {
   std::map<std::string, wire::PeerChannel> channels_;
   Donor donor_;
   Bytes sent_, received_;  // by attempts since the last one that ended well
+  LinkEstimates links_;
+  ProbeGate gate_;
+  LinkProber prober_{
+      gate_,
+      [this](const std::string& address) {
+        return wire::dial_peer(address, options_.keepalive, options_.line.get()).channel;
+      },
+      [this](const LinkEstimate& found) {
+        const std::lock_guard lock(mutex_);
+        links_.probed(steady_now(), found);
+      }};
 };
 
 grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* Service::Reduce(
@@ -122,9 +145,19 @@ grpc::Status Service::FetchState(grpc::ServerContext* context, const v1::FetchSt
   return serve_state(node_->donor(), *request, context, writer);
 }
 
-grpc::Status Service::GiveUp(grpc::ServerContext*, const v1::GaveUp* request, v1::GiveUpHeard*) {
+grpc::Status Service::GiveUp(grpc::ServerContext*, const v1::GaveUp* request, v1::Nothing*) {
   node_->gave_up(*request);
   return grpc::Status::OK;
+}
+
+grpc::Status Service::Push(grpc::ServerContext*, grpc::ServerReader<v1::RawFrame>* frames,
+                           v1::PushRate* rate) {
+  return take_push(node_->gate(), frames, rate);
+}
+
+grpc::Status Service::Pull(grpc::ServerContext*, const v1::Nothing*,
+                           grpc::ServerWriter<v1::RawFrame>* frames) {
+  return give_pull(node_->gate(), frames);
 }
 
 // ---- life
@@ -185,6 +218,8 @@ void PeerNodeImpl::listen_locally() {
 
 PeerNodeImpl::~PeerNodeImpl() {
   closing_.request_stop();
+  gate_.begin_reduce();  // nobody measures any more
+  prober_.stop();
   {
     std::unique_lock lock(mutex_);
     idle_.wait(lock, [this] { return running_.empty(); });  // each ends within watch()'s bounds
@@ -258,6 +293,7 @@ bool PeerNodeImpl::begin(const AttemptKey& key, const std::shared_ptr<ReduceCall
   const std::lock_guard lock(mutex_);
   if (closing_.stop_requested() || !running_.emplace(key, call).second) return false;
   ended_.erase(key);
+  gate_.begin_reduce();
   if (const auto it = waiting_.find(key); it != waiting_.end()) {
     waiting = std::move(it->second);
     waiting_.erase(it);
@@ -265,8 +301,13 @@ bool PeerNodeImpl::begin(const AttemptKey& key, const std::shared_ptr<ReduceCall
   return true;
 }
 
-void PeerNodeImpl::end(const AttemptKey& key, const ReduceStats& spent, ReduceResult& result) {
+void PeerNodeImpl::end(const AttemptKey& key, ReduceCall& call, ReduceResult& result) {
+  gate_.end_reduce();
+  const ReduceStats spent = call.stats();
   const std::lock_guard lock(mutex_);
+  for (const auto& flow : call.flows()) {
+    links_.carried(steady_now(), flow.from, flow.received, flow.spent);
+  }
   sent_ += spent.sent;
   received_ += spent.received;
   if (result.ok) {
@@ -305,7 +346,7 @@ void PeerNodeImpl::keep_channels(const ReducePlan& plan, bool ok) {
 
 ReduceResult PeerNodeImpl::reduce(const ReducePlan& plan, ReplicaId self, const ReduceInput& input,
                                   std::span<float> average, std::stop_token stop) {
-  auto made = make_session(plan, self, options_.frame_values, input, average);
+  auto made = make_session(plan, self, plan.frame_values, input, average);
   if (!made.ok()) return failed(ReduceFailure::kPlanMismatch, {}, to_string(made.error()));
   std::unique_ptr<ReduceSession> session = std::move(made).value();
   for (int peer = 0; peer < session->members(); ++peer) {
@@ -315,18 +356,19 @@ ReduceResult PeerNodeImpl::reduce(const ReducePlan& plan, ReplicaId self, const 
                     to_string(member.replica) + " is to be dialled but has no address");
     }
   }
-  const auto call = std::make_shared<ReduceCall>(std::move(session), options_.frame_values);
+  const auto call = std::make_shared<ReduceCall>(std::move(session), plan.frame_values);
   std::vector<AcceptedStream*> waiting;
   const AttemptKey key{plan.key, plan.attempt};
   if (!begin(key, call, waiting)) {
     return failed(ReduceFailure::kInternal, {},
                   "this attempt is running already, or the node closes");
   }
+  prober_.stop();
   for (AcceptedStream* stream : waiting) stream->join(call);
   ReduceResult result = run(plan, self, call, stop);
   keep_channels(plan, result.ok);
   call->wait_returned();
-  end(key, call->stats(), result);
+  end(key, *call, result);
   return result;
 }
 
@@ -366,17 +408,28 @@ Donor PeerNodeImpl::donor() {
 Status PeerNodeImpl::fetch_state(const std::string& address, ReplicaId donor, const RoundKey& key,
                                  StateSink& sink, std::stop_token stop) {
   const auto dialled = wire::dial_peer(address, options_.keepalive, options_.line.get());
-  return fetch_state_from(dialled.channel, donor, key, sink, stop);
+  const Instant before = steady_now();
+  const Status status = fetch_state_from(dialled.channel, donor, key, sink, stop);
+  if (status.ok()) {
+    const Bytes received(
+        static_cast<std::int64_t>(sink.anchor.size_bytes() + sink.momentum.size_bytes() +
+                                  sink.adam_m.size_bytes() + sink.adam_v.size_bytes()));
+    const std::lock_guard lock(mutex_);
+    links_.carried(steady_now(), donor, received, steady_now() - before);
+  }
+  return status;
+}
+
+// ---- lines
+
+std::vector<LinkEstimate> PeerNodeImpl::take_links() {
+  const std::lock_guard lock(mutex_);
+  return links_.take_changed();
 }
 
 }  // namespace
 
 Result<std::unique_ptr<PeerNode>> PeerNode::start(PeerNodeOptions options) {
-  if (options.frame_values < 1 || options.frame_values > kFrameValuesMax) {
-    return Error{Code::kValidation,
-                 "must be in [1, 1048576], got " + std::to_string(options.frame_values),
-                 "frame_values", "leave it at its default"};
-  }
   auto node = std::make_unique<PeerNodeImpl>(std::move(options));
   if (Status status = node->listen(); !status.ok()) return status.error();
   return std::unique_ptr<PeerNode>(std::move(node));

@@ -29,12 +29,11 @@ class EmulatedLine;
 namespace shoal::outer_opt {
 
 struct PeerNodeOptions {
-  std::string bind = "127.0.0.1:0";     // host:port, port 0 takes a free one
-  std::string advertise_host;           // what peers dial; empty: the host of `bind`
-  std::int64_t frame_values = 1 << 18;  // values per frame, the same on all members; small in tests
-  Duration keepalive = seconds(4);      // a frozen peer is noticed after about two of these
-  int sessions_max = 8;                 // attempts that peers may open before we know them
-  bool local_sockets = true;            // also reachable by a Unix socket from the same host
+  std::string bind = "127.0.0.1:0";          // host:port, port 0 takes a free one
+  std::string advertise_host;                // what peers dial; empty: the host of `bind`
+  Duration keepalive = seconds(4);           // a frozen peer is noticed after about two of these
+  int sessions_max = 8;                      // attempts that peers may open before we know them
+  bool local_sockets = true;                 // also reachable by a Unix socket from the same host
   std::shared_ptr<wire::EmulatedLine> line;  // all connections go over it; none: the real line
   std::vector<grpc::Service*> services;      // further ones on the same port; must outlive the node
 };
@@ -90,6 +89,13 @@ class PeerNode {
                               std::span<float> average, std::stop_token stop) = 0;
 
   virtual void set_donor(Donor donor) = 0;
+
+  // Measures the lines to these peers in the background, never beside a reduce; in place of those
+  // that an earlier call named and that are not measured yet.
+  virtual void measure(std::vector<PeerAddress> peers) = 0;
+  // What is known of the lines by measuring and by traffic, as far as it changed since the last
+  // call.
+  virtual std::vector<LinkEstimate> take_links() = 0;
 
   // Fetches the state that `donor` at `address` holds for `key`. Checks chunk checksums, not
   // digests.

@@ -253,7 +253,7 @@ void ReduceCall::on_read(Link* link, bool ok, const grpc::ByteBuffer& message) {
     const Lock lock(mutex_);
     link->reading = false;
     link->heard = Clock::now();
-    if (ok) received_ += static_cast<std::int64_t>(message.Length() + kFramingSize);
+    if (ok) count_received(*link, message.Length());
     if (!ok) {
       link->read_ended = true;
       if (!session_->received_all(link->peer, link->receives())) link->broken = true;
@@ -265,6 +265,14 @@ void ReduceCall::on_read(Link* link, bool ok, const grpc::ByteBuffer& message) {
     }
   }
   drive();
+}
+
+void ReduceCall::count_received(const Link& link, std::size_t size) {
+  const auto bytes = static_cast<std::int64_t>(size + kFramingSize);
+  received_ += bytes;
+  if (!link.dialled) return;
+  news_[link.peer].averages += bytes;
+  news_[link.peer].averaged = link.heard;
 }
 
 void ReduceCall::on_written(Link* link, bool ok) {
@@ -423,6 +431,17 @@ ReduceStats ReduceCall::stats() {
   const Lock lock(mutex_);
   const std::chrono::duration<double> spent = ended_.value_or(Clock::now()) - started_;
   return {Bytes(sent_), Bytes(received_), spent.count()};
+}
+
+std::vector<ReduceCall::Flow> ReduceCall::flows() {
+  const Lock lock(mutex_);
+  std::vector<Flow> flows;
+  for (std::size_t i = 0; i < news_.size(); ++i) {
+    if (news_[i].averages == 0) continue;
+    flows.push_back({session_->plan().members[i].replica, Bytes(news_[i].averages),
+                     nanoseconds((news_[i].averaged - started_) / std::chrono::nanoseconds(1))});
+  }
+  return flows;
 }
 
 Digest ReduceCall::digest() {

@@ -106,6 +106,15 @@ class ReduceCall : public std::enable_shared_from_this<ReduceCall> {
   // `from` gave up because of `lost`.
   void told(ReplicaId from, ReplicaId lost, const std::string& detail);
 
+  // What owners sent back: they had to hear from us first, so none of it lay in a buffer when the
+  // attempt began.
+  struct Flow {
+    ReplicaId from;
+    Bytes received;
+    Duration spent;  // from the beginning of the attempt to the last frame
+  };
+  std::vector<Flow> flows();
+
   // From the links' reactors.
   void on_read(Link* link, bool ok, const grpc::ByteBuffer& message);
   void on_written(Link* link, bool ok);
@@ -119,6 +128,7 @@ class ReduceCall : public std::enable_shared_from_this<ReduceCall> {
 
   void drive();
   bool step(Lock& lock);
+  void count_received(const Link& link, std::size_t size);
   bool do_local_work(Lock& lock);
   bool take_pending(Lock& lock, Link* link);
   bool send_next(Lock& lock, Link* link);
@@ -148,7 +158,9 @@ class ReduceCall : public std::enable_shared_from_this<ReduceCall> {
   struct PeerNews {
     bool seen = false;  // it has opened its stream
     std::optional<Clock::time_point>
-        broke;  // a stream of it ended early; it is not called lost yet
+        broke;                   // a stream of it ended early; it is not called lost yet
+    std::int64_t averages = 0;   // bytes
+    Clock::time_point averaged;  // the last of them
   };
   std::vector<PeerNews> news_;
   int working_ = 0;                       // threads in session_->run()

@@ -24,7 +24,7 @@ struct Reason {
   std::unique_ptr<v1::PeerService::Stub> stub;
   grpc::ClientContext context;
   v1::GaveUp request;
-  v1::GiveUpHeard answer;
+  v1::Nothing answer;
 };
 
 void tell_reason(std::shared_ptr<grpc::Channel> channel, v1::GaveUp request) {

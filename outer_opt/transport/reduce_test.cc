@@ -25,13 +25,12 @@ struct NodeKind {
   const char* link = nullptr;  // an emulated line
 };
 
-std::unique_ptr<PeerNode> start_node(std::int64_t frame_values = kFrame, NodeKind kind = {}) {
+std::unique_ptr<PeerNode> start_node(NodeKind kind = {}) {
   PeerNodeOptions options;
   if (kind.link != nullptr) {
     options.line = std::make_shared<wire::EmulatedLine>(wire::parse_link(kind.link).value());
   }
   options.local_sockets = kind.local_sockets;
-  options.frame_values = frame_values;
   auto node = PeerNode::start(options);
   EXPECT_TRUE(node.ok());
   return std::move(node).value();
@@ -48,8 +47,9 @@ struct Swarm {
     plan.codec = codec;
     plan.value_count = values;
     plan.time_limit = seconds(30);
+    plan.frame_values = codec == CodecKind::kSparse2 ? kSparseFrame : kFrame;
     for (std::size_t i = 0; i < n; ++i) {
-      nodes.push_back(start_node(codec == CodecKind::kSparse2 ? kSparseFrame : kFrame, kind));
+      nodes.push_back(start_node(kind));
       plan.members.push_back(
           {ReplicaId(i + 1), nodes[i]->address(), 100.0 + static_cast<double>(i), 1});
       inputs.emplace_back(values);
@@ -236,7 +236,6 @@ TEST(Reduce, StreamsThatComeEarlyWait) {
 
 TEST(Reduce, TooManyEarlyAttemptsGiveWay) {
   PeerNodeOptions options;
-  options.frame_values = kFrame;
   options.sessions_max = 1;
   auto narrow = PeerNode::start(options);
   ASSERT_TRUE(narrow.ok());
@@ -353,6 +352,9 @@ TEST(Reduce, PlansThatDoNotFitAreRefused) {
   Swarm swarm(2, 100, CodecKind::kFp32);
   swarm.plan.members[1].address.clear();
   EXPECT_EQ(swarm.reduce(0).error.failure, ReduceFailure::kPlanMismatch);
+  swarm.plan.frame_values = 0;
+  EXPECT_EQ(swarm.reduce(0).error.failure, ReduceFailure::kPlanMismatch);
+  swarm.plan.frame_values = kFrame;
   swarm.plan.value_count = 99;
   EXPECT_EQ(swarm.reduce(0).error.failure, ReduceFailure::kPlanMismatch);
 }
@@ -366,7 +368,6 @@ TEST(Start, RefusesWhatCannotWork) {
   const auto node = start_node();
   EXPECT_TRUE(refused([](PeerNodeOptions& o) { o.bind = "nonsense"; }));
   EXPECT_TRUE(refused([](PeerNodeOptions& o) { o.bind = "0.0.0.0:0"; }));
-  EXPECT_TRUE(refused([](PeerNodeOptions& o) { o.frame_values = 0; }));
   EXPECT_TRUE(refused([&](PeerNodeOptions& o) { o.bind = node->address(); }));
 }
 

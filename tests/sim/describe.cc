@@ -110,6 +110,9 @@ struct Describe {
   std::string operator()(const coordinator::CounterRecord&) { return {}; }
   std::string operator()(const coordinator::EventRecord&) { return {}; }
   std::string operator()(const coordinator::SubmittedText&) { return {}; }
+  std::string operator()(const coordinator::LinkRecord& r) {
+    return "link " + to_string(r.from) + " " + to_string(r.to);
+  }
   std::string operator()(const coordinator::JobRecord& r) {
     return to_string(r.id) + " " + to_string(r.phase) + " (" + to_string(r.reason) + ") round " +
            number(r.lineage) + "/" + number(r.committed_round);

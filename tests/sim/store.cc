@@ -21,6 +21,7 @@ struct Apply {
     t.contributions[{r.key, r.replica}] = r;
   }
   void operator()(const coordinator::CheckpointRecord& r) { t.checkpoints[r.id] = r; }
+  void operator()(const coordinator::LinkRecord& r) { t.links[{r.from, r.to}] = r; }
   void operator()(const coordinator::EventRecord&) { ++t.events; }
   void operator()(const coordinator::SubmittedText&) {}
 };
@@ -52,6 +53,7 @@ coordinator::Snapshot Tables::snapshot() const {
   for (const auto& [id, checkpoint] : checkpoints) {
     if (checkpoint.state != CheckpointState::kDeleted) out.checkpoints.push_back(checkpoint);
   }
+  for (const auto& [key, link] : links) out.links.push_back(link);
   return out;
 }
 

@@ -25,6 +25,7 @@ struct Tables {
   std::map<RoundKey, coordinator::RoundRecord> rounds;
   std::map<std::pair<RoundKey, ReplicaId>, coordinator::ContributionRecord> contributions;
   std::map<CheckpointId, coordinator::CheckpointRecord> checkpoints;
+  std::map<std::pair<AgentId, AgentId>, coordinator::LinkRecord> links;
   std::int64_t events = 0;
 
   void apply(const Record& record);

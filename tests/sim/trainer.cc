@@ -484,6 +484,10 @@ void Trainer::boundary() {
   report.norm = std::sqrt(square);
   report.max_abs = largest;
   report.compute_s = r.steps.count() * own_step().seconds();
+  for (const PeerAddress& peer : std::exchange(r.open.measure, {})) {
+    const double rate = 1e6 * static_cast<double>(1 + (r.id.n + peer.replica.n) % 4);
+    report.links.push_back({peer.replica, milliseconds(10), rate, rate / 2, true});
+  }
   if (poisoned_) {
     poisoned_ = false;
     sim_.strike(Fault::kNonFinite, device_name());

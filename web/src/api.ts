@@ -244,6 +244,16 @@ export interface TopologyLink {
   round_trip_s: number | null;
 }
 
+// A line between two agents, as it was measured.
+export interface NetworkLink {
+  from: string;
+  to: string;
+  reached: boolean;
+  round_trip_s: number | null;
+  bytes_per_second: number | null;
+  age_s: number;
+}
+
 export interface Topology {
   stages: StageView[];
   replicas: TopologyReplica[];

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import type { Topology } from './api';
+import type { NetworkLink, Topology } from './api';
 import { pairsOf } from './pages/network';
 
 describe('pairsOf', () => {
@@ -11,7 +11,10 @@ describe('pairsOf', () => {
       { from: 'rep_1', to: 'rep_4', bytes_per_second: 5, round_trip_s: 0.1 },
     ];
     const one = { stages: [], replicas, links } as unknown as Topology;
-    expect(pairsOf([one])).toEqual([{ from: 'agt_1', to: 'agt_2', round_trip_s: 0.1, bytes_per_second: 15 }]);
-    expect(pairsOf([{ ...one, links: [{ ...links[0]!, round_trip_s: null, bytes_per_second: null }] }])).toEqual([{ from: 'agt_1', to: 'agt_2', round_trip_s: null, bytes_per_second: 0 }]);
+    const unmeasured = { from: 'agt_1', to: 'agt_2', line_per_second: null, reached: true, age_s: null };
+    expect(pairsOf([], [one])).toEqual([{ ...unmeasured, round_trip_s: 0.1, bytes_per_second: 15 }]);
+    expect(pairsOf([], [{ ...one, links: [{ ...links[0]!, round_trip_s: null, bytes_per_second: null }] }])).toEqual([{ ...unmeasured, round_trip_s: null, bytes_per_second: 0 }]);
+    const line: NetworkLink = { from: 'agt_1', to: 'agt_2', reached: true, round_trip_s: 0.05, bytes_per_second: 25e6, age_s: 9 };
+    expect(pairsOf([line], [one])).toEqual([{ from: 'agt_1', to: 'agt_2', line_per_second: 25e6, reached: true, age_s: 9, round_trip_s: 0.05, bytes_per_second: 15 }]);
   });
 });

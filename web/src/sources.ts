@@ -1,7 +1,7 @@
 // What the pages watch: which question, and which events make its answer old.
 import {
   ask, askAll, askSome, askText, query,
-  ApiError, type Agent, type Checkpoint, type ClusterEvent, type Job, type Replica, type Round, type Series, type Topology,
+  ApiError, type Agent, type Checkpoint, type ClusterEvent, type Job, type NetworkLink, type Replica, type Round, type Series, type Topology,
 } from './api';
 import type { Watch } from './live';
 import { hasGap, isOver, mergeEvents, mergeRounds } from './reduce';
@@ -87,6 +87,13 @@ export const topologies = (most = 8): Watch<Topology[]> => ({
   },
   concerns: (event) => event.kind.startsWith('replica_'),
   slowMs: 3000,
+});
+
+// Changes with the reports of rounds.
+export const network = (): Watch<NetworkLink[]> => ({
+  load: async () => (await ask<{ items: NetworkLink[] }>('/network')).items,
+  concerns: (event) => event.kind.startsWith('agent_'),
+  slowMs: 5000,
 });
 
 // The newest rounds: a few at first, so that a page with many replicas shows something soon, then all; later only

@@ -18,6 +18,9 @@ Result<Response> get_job_spec(Context& context, const Request& request);
 Result<Response> list_replicas(Context& context, const Request& request);
 Result<JobRecord> find_job(Context& context, const Request& request);  // by part {job}: id or name
 
+// network.cc
+Result<Response> get_network(Context& context, const Request& request);
+
 // topology.cc
 Result<Response> get_topology(Context& context, const Request& request);
 

@@ -233,6 +233,21 @@ TEST_F(ApiTest, TheTopologyJoinsRecordsAndTraffic) {
   EXPECT_EQ(link["round_trip_s"], 0.01);
 }
 
+TEST_F(ApiTest, TheNetworkHoldsTheLinesOfAgentsThatAreHere) {
+  const Json network = get("/api/v1/network").json();
+  ASSERT_EQ(network["items"].size(), 2u);  // the third ends at an agent that is gone
+  const Json& link = network["items"][0];
+  EXPECT_EQ(link["from"], "agt_1");
+  EXPECT_EQ(link["to"], "agt_2");
+  EXPECT_EQ(link["reached"], true);
+  EXPECT_EQ(link["round_trip_s"], 0.02);
+  EXPECT_EQ(link["bytes_per_second"], 25e6);
+  EXPECT_EQ(link["age_s"], 60);
+  const Json& broken = network["items"][1];
+  EXPECT_EQ(broken["reached"], false);
+  EXPECT_TRUE(broken["bytes_per_second"].is_null());
+}
+
 TEST_F(ApiTest, TheTopologyOfOneStageHasOneColumnAndNoLinks) {
   const Json topology = get("/api/v1/jobs/alpha/topology").json();
   ASSERT_EQ(topology["stages"].size(), 1u);

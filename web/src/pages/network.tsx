@@ -1,8 +1,8 @@
-// Round trips and traffic between agents, as the replicas of running pipelines measure them: a matrix from whom
-// to whom, and the same as a table.
+// The lines between agents as trainers measured them, and what the replicas of running pipelines send over them: a
+// matrix from whom to whom, and the same as a table.
 import { useMemo, useState } from 'preact/hooks';
 import { Link } from 'wouter-preact';
-import type { Agent, Topology } from '../api';
+import type { Agent, NetworkLink, Topology } from '../api';
 import { bytes, duration, number, plural } from '../format';
 import { Card, Missing, Table, useWatch, type Column } from '../parts';
 import { agentName } from '../reduce';
@@ -12,19 +12,39 @@ export interface Pair {
   from: string; // agents
   to: string;
   round_trip_s: number | null; // the least: what the line can do
-  bytes_per_second: number;
+  line_per_second: number | null; // what it carries alone, in bytes
+  reached: boolean; // false: from could not dial to
+  age_s: number | null; // of the measurement
+  bytes_per_second: number; // what crosses it now
 }
 
-export function pairsOf(topologies: Topology[]): Pair[] {
+type Shade = 'line_per_second' | 'round_trip_s' | 'bytes_per_second';
+const kShades: Record<Shade, string> = { line_per_second: 'bandwidth', round_trip_s: 'round trip', bytes_per_second: 'traffic' };
+
+const least = (one: number | null | undefined, other: number | null | undefined) => {
+  const known = [one, other].filter((value): value is number => typeof value === 'number' && value > 0);
+  return known.length === 0 ? null : Math.min(...known);
+};
+
+export function pairsOf(lines: NetworkLink[], topologies: Topology[]): Pair[] {
   const found = new Map<string, Pair>();
+  for (const { from, to, reached, round_trip_s, bytes_per_second, age_s } of lines) {
+    found.set(`${from} ${to}`, { from, to, reached, round_trip_s, line_per_second: bytes_per_second, age_s, bytes_per_second: 0 });
+  }
   for (const topology of topologies) {
     const agent = new Map(topology.replicas.map((one) => [one.id, one.agent]));
     for (const link of topology.links) {
       const from = agent.get(link.from), to = agent.get(link.to);
       if (from == null || to == null) continue;
       const key = `${from} ${to}`, known = found.get(key);
-      const trip = [known?.round_trip_s, link.round_trip_s].filter((one): one is number => typeof one === 'number' && one > 0);
-      found.set(key, { from, to, round_trip_s: trip.length === 0 ? null : Math.min(...trip), bytes_per_second: (known?.bytes_per_second ?? 0) + (link.bytes_per_second ?? 0) });
+      found.set(key, {
+        from, to,
+        round_trip_s: least(known?.round_trip_s, link.round_trip_s),
+        line_per_second: known?.line_per_second ?? null,
+        reached: known?.reached ?? true,
+        age_s: known?.age_s ?? null,
+        bytes_per_second: (known?.bytes_per_second ?? 0) + (link.bytes_per_second ?? 0),
+      });
     }
   }
   return [...found.values()];
@@ -32,10 +52,10 @@ export function pairsOf(topologies: Topology[]): Pair[] {
 
 const kMostAgents = 80;
 
-// Six steps of one colour: dark is slow. The number is in the title and in the table.
+// Six steps of one colour, dark is much. The number is in the title and in the table.
 const step = (value: number, most: number) => Math.min(5, Math.floor((6 * Math.log1p((value / most) * 20)) / Math.log(21)));
 
-function Matrix({ pairs, agents, by }: { pairs: Pair[]; agents: Agent[]; by: 'round_trip_s' | 'bytes_per_second' }) {
+function Matrix({ pairs, agents, by }: { pairs: Pair[]; agents: Agent[]; by: Shade }) {
   const ids = [...new Set(pairs.flatMap((pair) => [pair.from, pair.to]))].sort((a, b) => Number(a.slice(4)) - Number(b.slice(4))).slice(0, kMostAgents);
   const at = new Map(ids.map((id, i) => [id, i]));
   const most = Math.max(1e-9, ...pairs.map((pair) => pair[by] ?? 0));
@@ -50,7 +70,7 @@ function Matrix({ pairs, agents, by }: { pairs: Pair[]; agents: Agent[]; by: 'ro
         {pairs.map((pair) => {
           const x = at.get(pair.to), y = at.get(pair.from), value = pair[by];
           if (x === undefined || y === undefined) return null;
-          const text = by === 'round_trip_s' ? duration(value) : `${bytes(value)}/s`;
+          const text = !pair.reached ? 'not reached' : value === null ? 'not measured' : by === 'round_trip_s' ? duration(value) : `${bytes(value)}/s`;
           return (
             <rect key={`${pair.from} ${pair.to}`} class={value === null ? 'unknown' : `heat heat-${step(value, most)}`} x={left + x * cell} y={y * cell} width={cell - 2} height={cell - 2}>
               <title>{`${agentName(pair.from, agents)} to ${agentName(pair.to, agents)}: ${text}`}</title>
@@ -68,22 +88,25 @@ function columns(agents: Agent[]): Column<Pair>[] {
     { name: 'From', show: (one) => link(one.from), value: (one) => agentName(one.from, agents) },
     { name: 'To', show: (one) => link(one.to), value: (one) => agentName(one.to, agents) },
     { name: 'Round trip', numeric: true, show: (one) => duration(one.round_trip_s), value: (one) => one.round_trip_s },
+    { name: 'Bandwidth', numeric: true, show: (one) => (!one.reached ? 'not reached' : one.line_per_second === null ? '–' : `${bytes(one.line_per_second)}/s`), value: (one) => one.line_per_second },
+    { name: 'Measured', numeric: true, show: (one) => (one.age_s === null ? '–' : `${duration(one.age_s)} ago`), value: (one) => one.age_s },
     { name: 'Traffic', numeric: true, show: (one) => `${bytes(one.bytes_per_second)}/s`, value: (one) => one.bytes_per_second },
   ];
 }
 
 export function NetworkPage() {
+  const lines = useWatch(sources.network(), []);
   const found = useWatch(sources.topologies(), []);
   const agents = useWatch(sources.agents(true), []);
-  const [by, setBy] = useState<'round_trip_s' | 'bytes_per_second'>('round_trip_s');
-  const pairs = useMemo(() => pairsOf(found.value ?? []), [found.value]);
+  const [by, setBy] = useState<Shade>('line_per_second');
+  const pairs = useMemo(() => pairsOf(lines.value ?? [], found.value ?? []), [lines.value, found.value]);
   return (
     <>
       <h1>Network</h1>
-      {found.value === undefined ? (
-        <Missing of={found} what="links" />
+      {lines.value === undefined ? (
+        <Missing of={lines} what="links" />
       ) : pairs.length === 0 ? (
-        <p class="empty">No link is measured: they are by the replicas of a job with several stages, while it trains.</p>
+        <p class="empty">No line is measured: the trainers of a job do it in its first rounds.</p>
       ) : (
         <>
           <Card title={plural(pairs.length, 'link')}
@@ -91,13 +114,14 @@ export function NetworkPage() {
               <label>
                 colour{' '}
                 <select value={by} onChange={(event) => setBy(event.currentTarget.value as typeof by)}>
-                  <option value="round_trip_s">round trip</option>
-                  <option value="bytes_per_second">traffic</option>
+                  {Object.entries(kShades).map(([value, name]) => (
+                    <option key={value} value={value}>{name}</option>
+                  ))}
                 </select>
               </label>
             }>
             <p class="under muted">
-              From the agent of the row to that of the column, in the order of the rows; the darker, the {by === 'round_trip_s' ? 'longer the way' : 'more traffic'}.
+              From the agent of the row to that of the column, in the order of the rows; the darker, the more {kShades[by]}.
               {new Set(pairs.flatMap((pair) => [pair.from, pair.to])).size > kMostAgents && ` The first ${number(kMostAgents)} agents are drawn; the table has all.`}
             </p>
             <Matrix pairs={pairs} agents={agents.value ?? []} by={by} />

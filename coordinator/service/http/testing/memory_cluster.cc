@@ -71,6 +71,9 @@ class MemoryReader : public Reader {
   Result<std::optional<AgentRecord>> agent(AgentId id) override {
     return one(tables_.agents, id.n);
   }
+  Result<std::vector<LinkRecord>> links() override {
+    return ask<std::vector<LinkRecord>>([&] { return tables_.links; });
+  }
   Result<Page<ReplicaRecord>> replicas(JobId job, const PageRequest& page) override {
     return ask<Page<ReplicaRecord>>([&] {
       return page_of(
@@ -442,6 +445,10 @@ void fill(MemoryCluster& cluster) {
   tables.checkpoints[6] = checkpoint;
   tables.series["train_loss"] = {
       {ReplicaId(), {1, 2}, {2.5, 2.25}, {2.5, 2.25}, {2.5, 2.25}, {100.5, 101}}};
+  tables.links = {
+      {AgentId(1), AgentId(2), milliseconds(20), 25e6, Dialled::kYes, kNow - seconds(60)},
+      {AgentId(2), AgentId(1), {}, 0, Dialled::kInVain, kNow - seconds(60)},
+      {AgentId(1), AgentId(99), milliseconds(20), 25e6, Dialled::kYes, kNow}};
   cluster.add_event("job_submitted", job.id, "alpha was submitted");
   cluster.add_event("agent_joined", {}, "agent-1 joined");
   cluster.add_event("replica_failed", job.id, "out of memory", Severity::kWarning);

@@ -25,6 +25,7 @@ struct Tables {
   std::map<RoundKey, std::vector<ContributionRecord>> contributions;
   std::map<std::int64_t, EventRecord> events;
   std::map<std::uint64_t, SubmittedText> submitted;
+  std::vector<LinkRecord> links;
   std::map<AgentId, LogPage> logs;                        // of agents that answer
   std::map<std::string, std::vector<SeriesLine>> series;  // by name
   std::optional<Error> broken;                            // every question fails with it

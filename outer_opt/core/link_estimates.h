@@ -1,0 +1,46 @@
+// What one trainer knows of its lines to its peers. A probe (link_probe.h in transport) measures a
+// pair alone; a reduce or the transfer of a state only shows what a line carried at least, because
+// it shared the line or waited for others. So a probe replaces what was known, and traffic raises
+// it. No clock: times are told. Not thread-safe.
+#pragma once
+
+#include <vector>
+
+#include "base/flat_map.h"
+#include "outer_opt/core/round.h"
+
+namespace shoal::outer_opt {
+
+// What a receiver saw of a flow: so many bytes were there at this time.
+struct FlowSample {
+  Instant at;
+  Bytes received;
+};
+
+// Bytes per second over the later half of the bytes, when a flow has found its pace; 0 when the
+// samples show no time.
+double flow_rate(const std::vector<FlowSample>& samples);
+
+class LinkEstimates {
+ public:
+  // The oldest of more peers than kLinksMax are forgotten.
+  void probed(Instant now, const LinkEstimate& found);
+  // `received` bytes came from `peer` within `spent`; what was sent is known to its receiver, here
+  // it may still lie in a buffer. Little traffic says nothing of a line.
+  void carried(Instant now, ReplicaId peer, Bytes received, Duration spent);
+
+  // What changed since the last call, by a tenth at least, in the order of the peers.
+  std::vector<LinkEstimate> take_changed();
+
+ private:
+  struct Known {
+    LinkEstimate now, told;
+    Instant at;
+    bool probed = false;  // since it was told
+  };
+  Known& entry(Instant now, ReplicaId peer);
+
+  FlatMap<ReplicaId, Known> peers_;
+};
+
+}  // namespace shoal::outer_opt

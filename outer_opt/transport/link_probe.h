@@ -1,0 +1,79 @@
+// Measures the line to a peer (proto/peer.proto: Echo, Push, Pull): the least of a few round trips,
+// then a flow each way, timed where it arrives, for at most kProbeTime or kProbeBytes. A node takes
+// part in one measurement at a time, as the one that asks or the one that is asked, and in none
+// beside a reduce: ProbeGate says so. LinkProber asks peers one after another in a thread of its
+// own and comes back to the busy ones.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <stop_token>
+#include <thread>
+#include <vector>
+
+#include <grpcpp/grpcpp.h>
+
+#include "base/result.h"
+#include "outer_opt/core/round.h"
+#include "proto/peer.grpc.pb.h"
+
+namespace shoal::outer_opt {
+
+Instant steady_now();  // of a clock that is never set
+
+inline constexpr Duration kProbeTime = seconds(1);
+inline constexpr Bytes kProbeBytes{16 << 20};
+
+// Thread-safe.
+class ProbeGate {
+ public:
+  bool enter();  // false: busy; true: leave() follows
+  void leave();
+  // Between these two nobody enters, and measurements that run end soon.
+  void begin_reduce();
+  void end_reduce();
+  bool in_reduce() const;
+
+ private:
+  mutable std::mutex mutex_;
+  bool taken_ = false;
+  int reduces_ = 0;
+};
+
+// The answering side.
+grpc::Status take_push(ProbeGate& gate, grpc::ServerReader<v1::RawFrame>* frames,
+                       v1::PushRate* rate);
+grpc::Status give_pull(ProbeGate& gate, grpc::ServerWriter<v1::RawFrame>* frames);
+
+// The asking side, whose gate is entered. kUnavailable: nobody answers there; kResourceExhausted:
+// busy, ask again; kCancelled: stopped, or a reduce began.
+Result<LinkEstimate> probe_link(const std::shared_ptr<grpc::Channel>& channel, ReplicaId peer,
+                                const ProbeGate& gate, std::stop_token stop);
+
+// Thread-safe.
+class LinkProber {
+ public:
+  using Dial = std::function<std::shared_ptr<grpc::Channel>(const std::string& address)>;
+  using Found = std::function<void(const LinkEstimate&)>;
+
+  // `gate` and what the functions refer to outlive the prober; they are called from its thread.
+  LinkProber(ProbeGate& gate, Dial dial, Found found);
+  ~LinkProber() { stop(); }
+
+  // Takes the place of what is still to be measured.
+  void start(std::vector<PeerAddress> peers);
+  void stop();  // waits, at most for a message
+
+ private:
+  void run(std::vector<PeerAddress> peers, std::stop_token stop);
+  bool try_one(const PeerAddress& peer, std::stop_token stop);
+
+  ProbeGate& gate_;
+  const Dial dial_;
+  const Found found_;
+  std::mutex mutex_;  // of thread_
+  std::jthread thread_;
+};
+
+}  // namespace shoal::outer_opt
