@@ -29,6 +29,9 @@ Result<std::unique_ptr<Control>> Control::dial(const std::string& socket_path, E
   return control;
 }
 
+Control::Control(EventQueue& queue)
+    : queue_(queue), log_([](const std::string& line) { std::cerr << line + "\n"; }) {}
+
 Control::~Control() {
   queue_.close();
   if (stream_) stream_->WritesDone();  // what was said last is on its way before the stream goes
@@ -42,6 +45,7 @@ void Control::start(const TrainerReady& ready) {
 }
 
 void Control::say(const FromTrainer& message) {
+  log_.said(message);
   const std::lock_guard lock(write_mutex_);
   stream_->Write(proto::to_wire(message));  // false: the stream ended, which the reader reports
 }
@@ -56,6 +60,7 @@ void Control::read_loop() {
       context_.TryCancel();
       break;
     }
+    log_.heard(*command);
     if (!queue_.push_command(std::move(*command))) break;
   }
   queue_.push(StreamEnded{});

@@ -2,6 +2,8 @@
 // and then turns the stream into queue entries. When the stream ends, for whatever reason,
 // StreamEnded is queued and the trainer exits; the agent starts a new one when it wants one.
 //
+// Both directions are written to the log (trainer_log.h), which is the standard error.
+//
 // say() may be called from any thread. What the agent sends and we cannot read ends the stream: the
 // two are of different versions.
 #pragma once
@@ -15,6 +17,7 @@
 #include "proto/trainer.grpc.pb.h"
 #include "swarm/core/messages.h"
 #include "trainer/event_queue.h"
+#include "trainer/trainer_log.h"
 
 namespace shoal::trainer {
 
@@ -32,10 +35,11 @@ class Control {
   static constexpr Duration kDialLimit = seconds(20);
   static constexpr Duration kKeepalive = seconds(60);  // the agent permits a ping every 30 s
 
-  explicit Control(EventQueue& queue) : queue_(queue) {}
+  explicit Control(EventQueue& queue);
   void read_loop();
 
   EventQueue& queue_;
+  TrainerLog log_;
   std::shared_ptr<grpc::Channel> channel_;
   std::unique_ptr<v1::TrainerHost::Stub> stub_;
   grpc::ClientContext context_;
