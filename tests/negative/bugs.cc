@@ -42,6 +42,8 @@ const std::vector<PlantedBug>& planted_bugs() {
        "a drained agent is told to let go in the middle of a round"},
       {Bug::kEagerFeedback, "eager_feedback", "feedback",
        "what sparse2 did not send is settled at the vote, not at the commit"},
+      {Bug::kForgivenMemory, "forgiven_memory", "refused_memory",
+       "a device that ran out of memory is taken for sound at once"},
       {Bug::kDeafCoordinator, "deaf_coordinator", "coverage",
        "the core hears nothing more once a job has lost a replica it needs"},
       {Bug::kLostReports, "lost_reports", "liveness", "reports never reach the core"},

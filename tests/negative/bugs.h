@@ -36,6 +36,7 @@ enum class Bug {
   kForgottenCordon,     // the core is never told of a cordon
   kHastyDrain,          // a drained agent lets go in the middle of a round
   kEagerFeedback,       // what was not sent is settled at the vote, not at the commit
+  kForgivenMemory,      // a device that ran out of memory is taken for sound at once
 };
 
 struct PlantedBug {
