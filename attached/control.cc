@@ -30,6 +30,11 @@ Result<std::unique_ptr<Control>> Control::dial(const std::string& socket_path,
   return control;
 }
 
+Control::Control(std::string program, ControlEvents events)
+    : program_(std::move(program)),
+      events_(std::move(events)),
+      log_([](const std::string& line) { std::cerr << line + "\n"; }) {}
+
 Control::~Control() {
   events_.closing();
   if (stream_) stream_->WritesDone();  // what was said last is on its way before the stream goes
@@ -43,6 +48,7 @@ void Control::start(const TrainerReady& ready) {
 }
 
 void Control::say(const FromTrainer& message) {
+  log_.said(message);
   const std::lock_guard lock(write_mutex_);
   stream_->Write(proto::to_wire(message));  // false: the stream ended, which the reader reports
 }
@@ -58,6 +64,7 @@ void Control::read_loop() {
       context_.TryCancel();
       break;
     }
+    log_.heard(*command);
     if (!events_.command(std::move(*command))) break;
   }
   events_.ended();

@@ -1,6 +1,8 @@
 // The line of a process to the agent that started it: dials the Unix-domain socket, opens Attach,
 // says TrainerReady and then hands on what the agent sends. Trainers and reducers use it.
 //
+// Both directions are written to the log (control_log.h), which is the standard error.
+//
 // say() may be called from any thread. What the agent sends and we cannot read ends the stream: the
 // two are of different versions.
 #pragma once
@@ -10,6 +12,7 @@
 #include <mutex>
 #include <thread>
 
+#include "attached/control_log.h"
 #include "base/result.h"
 #include "proto/trainer.grpc.pb.h"
 #include "swarm/core/messages.h"
@@ -39,12 +42,12 @@ class Control {
   static constexpr Duration kDialLimit = seconds(20);
   static constexpr Duration kKeepalive = seconds(60);  // the agent permits a ping every 30 s
 
-  Control(std::string program, ControlEvents events)
-      : program_(std::move(program)), events_(std::move(events)) {}
+  Control(std::string program, ControlEvents events);
   void read_loop();
 
   const std::string program_;
   const ControlEvents events_;
+  ControlLog log_;
   std::shared_ptr<grpc::Channel> channel_;
   std::unique_ptr<v1::TrainerHost::Stub> stub_;
   grpc::ClientContext context_;

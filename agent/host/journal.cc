@@ -137,7 +137,14 @@ LogPage Journal::read(const LogQuery& query) const {
   return lines.finish();
 }
 
-LogLevel guess_level(std::string_view line) {
+LogLevel take_level(std::string_view& line) {
+  const std::size_t colon = line.find(": ");
+  const auto named =
+      colon == std::string_view::npos ? std::nullopt : parse_log_level(line.substr(0, colon));
+  if (named) {
+    line.remove_prefix(colon + 2);
+    return *named;
+  }
   for (const char* word : {"error", "fatal", "terminate", "exception", "check failed"}) {
     if (has_word(line, word)) return LogLevel::kError;
   }

@@ -43,8 +43,9 @@ class Journal {
   Instant last_;
 };
 
-// The level of a line that does not name its own, by the words that programs use.
-LogLevel guess_level(std::string_view line);
+// The level that a line names before its text ("warning: …"), which is taken off; of a line that
+// names none a guess by the words that programs use.
+LogLevel take_level(std::string_view& line);
 
 std::string format_line(const LogLine& line);  // without a line break
 std::optional<LogLine> parse_line(std::string_view text);

@@ -102,13 +102,24 @@ TEST(LineSplitter, CutsLinesAndRemembersTheLast) {
   EXPECT_EQ(lines, (std::vector<std::string>{"first", "second", "not ended",
                                              std::string(kLogTextMax, 'x')}));
   EXPECT_EQ(splitter.last_line(), std::string(512, 'x'));
+  splitter.add("no space left\ninfo: round_open round=3\n");
+  EXPECT_EQ(splitter.last_line(), "no space left") << "news does not tell why it died";
 }
 
-TEST(Journal, LevelsAreGuessedFromWords) {
-  EXPECT_EQ(guess_level("shoal-trainer: WARNING: slow"), LogLevel::kWarning);
-  EXPECT_EQ(guess_level("terminate called after"), LogLevel::kError);
-  EXPECT_EQ(guess_level("CUDA Error: out of memory"), LogLevel::kError);
-  EXPECT_EQ(guess_level("ready"), LogLevel::kInfo);
+// The level, and the line as it is kept.
+std::pair<LogLevel, std::string> leveled(std::string_view line) {
+  const LogLevel level = take_level(line);
+  return {level, std::string(line)};
+}
+
+TEST(Journal, LevelsAreNamedOrGuessedFromWords) {
+  EXPECT_EQ(leveled("shoal-trainer: WARNING: slow").first, LogLevel::kWarning);
+  EXPECT_EQ(leveled("terminate called after").first, LogLevel::kError);
+  EXPECT_EQ(leveled("CUDA Error: out of memory").first, LogLevel::kError);
+  EXPECT_EQ(leveled("ready"), std::pair(LogLevel::kInfo, std::string("ready")));
+  EXPECT_EQ(leveled("info: no error: none"),
+            std::pair(LogLevel::kInfo, std::string("no error: none")));
+  EXPECT_EQ(leveled("debug: round_open"), std::pair(LogLevel::kDebug, std::string("round_open")));
 }
 
 }  // namespace

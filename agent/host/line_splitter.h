@@ -1,5 +1,5 @@
-// Cuts a stream of bytes into lines of a bounded length; remembers the last one that was not empty,
-// for the sentence that tells why a process died.
+// Cuts a stream of bytes into lines of a bounded length; remembers the last one that was not empty
+// and did not name itself info or debug, for the sentence that tells why a process died.
 #pragma once
 
 #include <functional>
@@ -28,7 +28,7 @@ class LineSplitter {
   // The end of the stream: what is there is a line, too.
   void finish() {
     if (line_.empty()) return;
-    last_line_ = line_.substr(0, kLastMax);
+    if (!is_news(line_)) last_line_ = line_.substr(0, kLastMax);
     on_line_(line_);
     line_.clear();
   }
@@ -37,6 +37,9 @@ class LineSplitter {
 
  private:
   static constexpr std::size_t kLastMax = 512;
+  static bool is_news(std::string_view line) {
+    return line.starts_with("info: ") || line.starts_with("debug: ");
+  }
   std::function<void(std::string_view)> on_line_;
   std::string line_, last_line_;
 };

@@ -212,7 +212,8 @@ class Runtime::Impl {
     auto replica = std::make_shared<std::atomic<std::uint64_t>>(0);
     replica_of_[slot] = replica;
     return [this, replica, source = "trainer-" + std::to_string(slot)](std::string_view line) {
-      journal_.add(guess_level(line), source, ReplicaId(replica->load()), line);
+      const LogLevel level = take_level(line);
+      journal_.add(level, source, ReplicaId(replica->load()), line);
     };
   }
 

@@ -50,6 +50,8 @@ const std::vector<PlantedBug>& planted_bugs() {
        "a result becomes local as soon as it is there, not at its step"},
       {Bug::kTailTwice, "tail_twice", "token_count",
        "the last step of a round is counted again with the steps behind its boundary"},
+      {Bug::kForgivenMemory, "forgiven_memory", "refused_memory",
+       "a device that ran out of memory is taken for sound at once"},
       {Bug::kDeafCoordinator, "deaf_coordinator", "coverage",
        "the core hears nothing more once a job has lost a replica it needs"},
       {Bug::kLostReports, "lost_reports", "liveness", "reports never reach the core"},

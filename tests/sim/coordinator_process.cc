@@ -77,7 +77,22 @@ void CoordinatorProcess::agent_said(ConnectionId connection, const FromAgent& me
   if (swallow(said)) return;
   const std::string line = describe(said);
   if (!line.empty()) sim_.log("C< " + std::to_string(connection.n) + " " + line);
+  const bool forgive = forgives(said);
+  const AgentId agent =
+      forgive ? tables().replicas.at(std::get<ReplicaFailed>(said).replica).agent : AgentId();
   input(AgentSaid{connection, std::move(said)});
+  if (forgive && alive()) input(CommandAgent{RequestId{++requests_}, agent, AgentVerb::kUncordon});
+}
+
+// A planted bug: what a device could not hold is forgotten as soon as it is known.
+bool CoordinatorProcess::forgives(const FromAgent& message) {
+  const auto* failed = std::get_if<ReplicaFailed>(&message);
+  if (failed == nullptr || failed->failure != ReplicaFailure::kOutOfMemory) return false;
+  const auto replica = tables().replicas.find(failed->replica);
+  if (replica == tables().replicas.end()) return false;
+  const auto agent = tables().agents.find(replica->second.agent);
+  const bool sound = agent != tables().agents.end() && !agent->second.cordoned;
+  return sound && sim_.misbehave(Bug::kForgivenMemory);
 }
 
 void CoordinatorProcess::agent_hung_up(ConnectionId connection) {

@@ -69,6 +69,7 @@ class CoordinatorProcess final : public CoordinatorEnd {
   void mutate(coordinator::Effects& effects);
   void mutate_record(Record& record);
   bool swallow(FromAgent& message);
+  bool forgives(const FromAgent& message);
   StageIndex stage_of_replica(ReplicaId id) const;
   void forge_votes(const Vote& vote, ReplicaId voter);
   void mix_cut(Record& record);

@@ -55,6 +55,8 @@ const char* to_string(Fault fault) {
       return "operator_cordon";
     case Fault::kOperatorDrain:
       return "operator_drain";
+    case Fault::kMemoryLie:
+      return "memory_lie";
   }
   return "unknown";
 }

@@ -36,8 +36,10 @@ enum class Fault {
   // The operator takes an agent out of work, and puts it back later.
   kOperatorCordon,
   kOperatorDrain,
+  // A device has less memory than its agent said: a replica runs out, and any as large later.
+  kMemoryLie,
 };
-inline constexpr std::size_t kFaults = static_cast<std::size_t>(Fault::kOperatorDrain) + 1;
+inline constexpr std::size_t kFaults = static_cast<std::size_t>(Fault::kMemoryLie) + 1;
 
 const char* to_string(Fault fault);
 

@@ -1,6 +1,8 @@
 // Driving the agent's core: see host.h.
 #include "tests/sim/host.h"
 
+#include <algorithm>
+
 #include "base/digest.h"
 #include "tests/sim/describe.h"
 
@@ -11,6 +13,7 @@ using namespace agent;
 namespace {
 
 constexpr Duration kPipe = microseconds(200);
+constexpr Bytes kDeviceMemory = mebibytes(1024);
 constexpr Duration kExitSeen = milliseconds(5);  // until the daemon has waited for the process
 
 }  // namespace
@@ -46,7 +49,7 @@ Options Host::options() const {
     Device d;
     d.index = device;
     d.name = "simulated";
-    d.memory = mebibytes(1024);
+    d.memory = kDeviceMemory;
     d.gflops = 10 + index_;
     o.devices.push_back(d);
   }
@@ -192,6 +195,15 @@ const CheckpointFiles* Host::folder(const std::string& name) const {
 
 void Host::put_folder(const std::string& name, CheckpointFiles files) {
   folders_[name] = std::move(files);
+}
+
+Bytes Host::real_memory(std::int32_t device) const {
+  const auto it = short_of_memory_.find(device);
+  return it == short_of_memory_.end() ? kDeviceMemory : it->second;
+}
+
+void Host::limit_memory(std::int32_t device, Bytes most) {
+  short_of_memory_[device] = std::min(most, real_memory(device));
 }
 
 void Host::fetch(const FetchCheckpoint& effect) {

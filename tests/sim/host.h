@@ -47,6 +47,9 @@ class Host final : public AgentEnd, public TrainerOwner {
   void trainer_exited(agent::TrainerId trainer, const agent::ProcessExit& exit) override;
   const CheckpointFiles* folder(const std::string& name) const override;
   void put_folder(const std::string& name, CheckpointFiles files) override;
+  Bytes real_memory(std::int32_t device) const override;
+  void limit_memory(std::int32_t device, Bytes most) override;
+  void restore_memory() { short_of_memory_.clear(); }
 
  private:
   void later(agent::Input input);  // in this life of the daemon, in order
@@ -75,6 +78,7 @@ class Host final : public AgentEnd, public TrainerOwner {
   std::vector<std::unique_ptr<Trainer>> trainers_;
   std::optional<Instant> armed_;
   bool fail_upload_ = false;
+  std::map<std::int32_t, Bytes> short_of_memory_;  // by device: what it really has
 };
 
 }  // namespace shoal::sim

@@ -81,6 +81,7 @@ void FaultInjector::strike(Fault fault) {
     case Fault::kNonFinite:
     case Fault::kUploadFailure:
     case Fault::kReplicaError:
+    case Fault::kMemoryLie:
       return strike_process(fault);
     case Fault::kCoordinatorCrash:
     case Fault::kCrashBetweenEffects:
@@ -129,10 +130,13 @@ void FaultInjector::strike_process(Fault fault) {
   } else if (fault == Fault::kReplicaError) {
     if (!trainer.busy() || trainer.frozen()) return;
     sim_.strike(fault, on_trainer);
-    // Not out of memory: that is held against the device until an operator forgets it.
     constexpr ReplicaFailure kErrors[] = {ReplicaFailure::kDeviceLost, ReplicaFailure::kInternal,
                                           ReplicaFailure::kNonFiniteLoss};
     trainer.give_up(kErrors[prng_.below(3)]);
+  } else if (fault == Fault::kMemoryLie) {
+    if (!trainer.busy() || trainer.frozen()) return;
+    sim_.strike(fault, on_trainer);
+    trainer.run_out_of_memory();
   } else if (fault == Fault::kNonFinite) {
     if (trainer.busy()) trainer.poison();  // counted when it reports
   } else if (fault == Fault::kUploadFailure) {

@@ -80,6 +80,7 @@ void draw_faults(SimOptions& o, Prng& prng) {
   draw(Fault::kReplicaError, 0.4, seconds(60));
   draw(Fault::kOperatorCordon, 0.3, seconds(90));
   draw(Fault::kOperatorDrain, 0.3, seconds(60));
+  draw(Fault::kMemoryLie, 0.3, seconds(100));
 }
 
 // Other algorithms and rounds than diloco's of equal length.

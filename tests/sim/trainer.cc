@@ -8,6 +8,7 @@
 #include <set>
 
 #include "outer_opt/core/nesterov.h"
+#include "swarm/core/cost_model.h"
 #include "tests/sim/describe.h"
 
 namespace shoal::sim {
@@ -117,6 +118,17 @@ void Trainer::fail(ReplicaFailure failure, const std::string& detail) {
   end_replica();
 }
 
+Bytes Trainer::needed_memory() const {
+  const JobSpec& spec = replica_->assign.spec;
+  const swarm::CostModel model(spec, swarm::cost_options(spec));
+  return model.memory(replica_->assign.cut.at(static_cast<std::size_t>(replica_->assign.stage)));
+}
+
+void Trainer::run_out_of_memory() {
+  owner_.limit_memory(replica_->assign.device, needed_memory() - Bytes(1));
+  fail(ReplicaFailure::kOutOfMemory, "simulated");
+}
+
 void Trainer::end_replica() {
   if (!replica_) return;
   end_session(true);
@@ -180,6 +192,7 @@ void Trainer::load(const LoadReplica& load) {
   replica_->id = assign.replica;
   replica_->assign = assign;
   if (sim_.options.is_reducer(host_)) return be_reducer(assign);
+  if (needed_memory() > owner_.real_memory(assign.device)) return run_out_of_memory();
   if (assign.source.kind == SourceKind::kPeer) return fetch();
   State state;
   state.key = assign.source.key;

@@ -43,6 +43,9 @@ class TrainerOwner {
   virtual void trainer_exited(agent::TrainerId trainer, const agent::ProcessExit& exit) = 0;
   virtual const CheckpointFiles* folder(const std::string& name) const = 0;
   virtual void put_folder(const std::string& name, CheckpointFiles files) = 0;
+  // What a device really has, whatever the agent says of it.
+  virtual Bytes real_memory(std::int32_t device) const = 0;
+  virtual void limit_memory(std::int32_t device, Bytes most) = 0;
 };
 
 class Trainer final : public PeerEnd {
@@ -58,6 +61,8 @@ class Trainer final : public PeerEnd {
   void slow(Instant until, int factor) { slow_until_ = until, slow_factor_ = factor; }
   void poison() { poisoned_ = true; }  // the next report has non-finite values
   void give_up(ReplicaFailure failure) { fail(failure, "simulated"); }
+  // Its replica gets less than it needs, and so does every one as large that comes later.
+  void run_out_of_memory();
   bool busy() const { return replica_.has_value(); }
   bool reducing() const { return replica_ && replica_->session != nullptr; }
   std::uint64_t generation() const { return id_.generation; }
@@ -156,6 +161,7 @@ class Trainer final : public PeerEnd {
   bool pipeline_is_served() const;
   bool routers_are_through() const;
   void train_on(std::int64_t sequence);
+  Bytes needed_memory() const;
   bool is_router() const { return replica_->assign.stage == 0; }
   // Where the vector of this stage lies in that of the model.
   std::size_t first_value() const;

@@ -106,6 +106,17 @@ void World::put_back(AgentId id) {
   });
 }
 
+// An operator who knows that the devices are sound again looks every few seconds.
+void World::forgive_memory() {
+  for (const auto& [id, agent] : tables().agents) {
+    const bool gone = agent.state == coordinator::AgentState::kGone;
+    if (!gone && !agent.cordoned && !agent.refusals.empty()) {
+      coordinator_.command(id, coordinator::AgentVerb::kUncordon);
+    }
+  }
+  sim_.queue.after(seconds(5), [this] { forgive_memory(); });
+}
+
 void World::heal() {
   sim_.log("the faults stop");
   sim_.faults_on = false;
@@ -114,10 +125,12 @@ void World::heal() {
   coordinator_.crash_after_effects(0);
   coordinator_.store().set_delay(sim_.options.write_delay);
   if (!coordinator_.alive()) coordinator_.boot();
+  forgive_memory();
   for (const auto& [id, agent] : tables().agents) {
     if (agent.cordoned) put_back(id);
   }
   for (auto& host : hosts_) {
+    host->restore_memory();
     host->resume();
     host->boot();
     for (auto& trainer : host->trainers()) {
