@@ -1,8 +1,8 @@
-// What a trainer writes of its replica for people, a line per thing that happened: state transfer,
-// rounds, reduces with bytes and seconds, evaluation, checkpoints, lost peers. Everything that
-// matters passes between trainer and agent, so the log is told what is said in both directions;
-// inner steps and figures of progress it leaves out. A line is its level, a word and what belongs
-// to it:
+// What a trainer or a reducer writes of its replica for people, a line per thing that happened:
+// state transfer, rounds, reduces with bytes and seconds, evaluation, checkpoints, lost peers.
+// Everything that matters passes between it and its agent, so the log is told what is said in both
+// directions; inner steps and figures of progress it leaves out. A line is its level, a word and
+// what belongs to it:
 //
 //   info: reduced round=12 attempt=1 sent_bytes=123456 received_bytes=123400 seconds=0.412
 //

@@ -25,8 +25,9 @@ enum class Optimizer { kAdamw, kMuon };
 // none: one agent alone. diloco: inner AdamW, outer Nesterov on averaged pseudo-gradients.
 // local_sgd: parameters are averaged (outer lr 1, no momentum). ddp: gradients are averaged at
 // every inner step and all replicas take the same AdamW step, the synchronous baseline; a round is
-// one inner step.
-enum class SyncAlgorithm { kNone, kDiloco, kLocalSgd, kDdp };
+// one inner step. async: a round commits once sync.quorum replicas have reported, the others go on
+// and count later; outer momentum is delayed Nesterov.
+enum class SyncAlgorithm { kNone, kDiloco, kLocalSgd, kDdp, kAsync };
 // Who sends what to whom in a reduce (outer_opt/core/*_session.h); auto: chosen at each seal by
 // member count, bandwidths and codec. param_server: parts belong to agents with the role reducer,
 // which train nothing. moshpit, gossip: groups of a grid, random pairs; a round averages within
@@ -35,6 +36,8 @@ enum class Topology { kButterfly, kAllgather, kRing, kParamServer, kMoshpit, kGo
 // equal: every replica takes sync.every inner steps. speed: in proportion to its speed, the fastest
 // takes sync.every (DyLU of Async Local-SGD).
 enum class Balance { kEqual, kSpeed };
+// Where outer momentum is kept: whole at every replica, or each owner of a part only that part.
+enum class OuterState { kReplicated, kSharded };
 // How the members' pseudo-gradients become one (algorithms: docs/outer_step.md).
 enum class Aggregator { kMean, kTrimmedMean, kCenteredClip };
 // How pseudo-gradients travel (outer_opt/core/codec.h); the order is that of the numbers on the
@@ -126,6 +129,11 @@ struct SyncSpec {
   // the reduce travels behind training; below H / fragments. 0: everybody waits.
   Steps overlap_steps{0};
   double blend = 0;  // share of the local parameters kept when the result is adopted
+  // With overlap_steps: at its boundary a replica goes on from its own estimate of the result, the
+  // average before with its own news, until the result is there.
+  bool eager = false;
+  std::int64_t quorum = 0;  // async: reports that are enough for a round; 0: half of the replicas
+  OuterState outer_state = OuterState::kReplicated;
   OuterSpec outer;
   bool operator==(const SyncSpec&) const = default;
 };
@@ -204,6 +212,7 @@ const char* to_string(SyncAlgorithm value);
 const char* to_string(Topology value);
 const char* to_string(Balance value);
 const char* to_string(Aggregator value);
+const char* to_string(OuterState value);
 const char* to_string(CodecKind value);
 const char* to_string(ActivationCodec value);
 const char* to_string(Recompute value);

@@ -18,6 +18,17 @@ const char* to_string(SyncAlgorithm value) {
       return "local_sgd";
     case SyncAlgorithm::kDdp:
       return "ddp";
+    case SyncAlgorithm::kAsync:
+      return "async";
+  }
+  return "unknown";
+}
+const char* to_string(OuterState value) {
+  switch (value) {
+    case OuterState::kReplicated:
+      return "replicated";
+    case OuterState::kSharded:
+      return "sharded";
   }
   return "unknown";
 }
