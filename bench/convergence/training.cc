@@ -219,7 +219,7 @@ class Swarm {
   std::vector<DecayRange> ranges_;
   Prng faults_;
   std::vector<Worker> workers_;
-  OuterState state_;
+  trainer::OuterState state_;
   RoundNumber round_ = 0;
   std::int64_t next_sequence_ = 0;
   double bytes_sent_ = 0;

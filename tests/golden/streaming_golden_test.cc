@@ -100,10 +100,10 @@ History simulated() {
 // The members of one attempt as real peers; the average of each.
 std::vector<std::vector<float>> reduced(const Attempt& attempt) {
   ReducePlan plan = attempt.plan;
+  plan.frame_values = kFrameValues;
   std::vector<std::unique_ptr<outer_opt::PeerNode>> nodes;
   for (ReduceMember& member : plan.members) {
     outer_opt::PeerNodeOptions options;
-    options.frame_values = kFrameValues;
     auto node = outer_opt::PeerNode::start(options);
     nodes.push_back(std::move(node).value());
     member.address = nodes.back()->address();
