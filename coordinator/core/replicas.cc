@@ -195,8 +195,8 @@ void fail_replica(Turn& turn, ReplicaId id, ReplicaFailure failure, const std::s
   turn.send(ended.agent, Release{id, ReleaseReason::kReplaced});
   state.resting_until.put({ended.agent, ended.device}, turn.now() + turn.options().replica_backoff);
   if (will_fail_again(failure)) state.refusals.put({ended.job, ended.agent}, failure);
-  if (failure == ReplicaFailure::kOutOfMemory) on_out_of_memory(turn, ended);
   const bool reducer = is_reducer(state, ended);  // the job goes on without it
+  if (failure == ReplicaFailure::kOutOfMemory && !reducer) on_out_of_memory(turn, ended);
   JobRecord& job = turn.job(ended.job);
   if (counts_against_job(failure) && !reducer) ++job.failures_in_row;
   if (!reducer) job.balance_at = turn.now();  // what was balanced is not any more

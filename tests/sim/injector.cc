@@ -134,7 +134,8 @@ void FaultInjector::strike_process(Fault fault) {
                                           ReplicaFailure::kNonFiniteLoss};
     trainer.give_up(kErrors[prng_.below(3)]);
   } else if (fault == Fault::kMemoryLie) {
-    if (!trainer.busy() || trainer.frozen()) return;
+    const bool reducer = sim_.options.is_reducer(trainer.host());  // holds no replica's vectors
+    if (reducer || !trainer.busy() || trainer.frozen()) return;
     sim_.strike(fault, on_trainer);
     trainer.run_out_of_memory();
   } else if (fault == Fault::kNonFinite) {

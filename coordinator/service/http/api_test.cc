@@ -242,7 +242,7 @@ TEST_F(ApiTest, TheNetworkHoldsTheLinesOfAgentsThatAreHere) {
   EXPECT_EQ(link["reached"], true);
   EXPECT_EQ(link["round_trip_s"], 0.02);
   EXPECT_EQ(link["bytes_per_second"], 25e6);
-  EXPECT_EQ(link["age_s"], 60);
+  EXPECT_DOUBLE_EQ(link["age_s"].get<double>(), 60);
   const Json& broken = network["items"][1];
   EXPECT_EQ(broken["reached"], false);
   EXPECT_TRUE(broken["bytes_per_second"].is_null());
