@@ -210,6 +210,15 @@ function logPage(options, data, url) {
   return { items, next_cursor: String(first + items.length), missing: options.hostile ? [{ agent: 'agt_2', agent_name: kMarkup, problem: 'the agent is not connected' }] : [] };
 }
 
+// Every line between the first 64 agents; a few cannot be dialled or were not measured.
+function networkLines({ agents }) {
+  const some = agents.slice(0, 64);
+  return some.flatMap((from, i) => some.flatMap((to, j) => (i === j ? [] : [{
+    from: from.id, to: to.id, reached: (i + j) % 61 !== 0, round_trip_s: (i * j) % 53 === 1 ? null : 0.01 * (1 + ((i ^ j) % 9)),
+    bytes_per_second: (i + j) % 61 === 0 ? null : 1e6 * (1 + ((3 * i + j) % 25)), measured_at: new Date().toISOString(), age_s: (7 * i + j) % 900,
+  }])));
+}
+
 function exampleList() {
   const items = ['baseline', 'kjv'].filter((one) => existsSync(join(examples, `${one}.toml`))).map((one) => {
     const toml = readFileSync(join(examples, `${one}.toml`), 'utf8');
@@ -239,6 +248,7 @@ function answer(world, url, path) {
   const { data } = world;
   if (path === '/version') return [200, kVersion(world.options)];
   if (path === '/join') return [200, { grpc: '0.0.0.0:7071', token_file: '/var/lib/shoal/join_token' }];
+  if (path === '/network') return [200, { items: networkLines(data), next_cursor: null }];
   if (path === '/examples') return [200, exampleList()];
   if (path === '/jobs') return [200, pageOf([...world.jobs].reverse(), url, false)];
   if (path === '/agents') return [200, pageOf(data.agents.filter((one) => one.state !== 'gone' || url.searchParams.has('gone')), url, false)];

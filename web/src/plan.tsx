@@ -2,7 +2,8 @@
 // stage, and what the planner expects of them.
 import type { Plan, StageView } from './api';
 import { bytes, duration, number, percent, plural, short, words } from './format';
-import { Glyph, State, Table, Tile, type Column } from './parts';
+import { Glyph, State, Tile } from './parts';
+import { Table, type Column } from './table';
 
 type Row = StageView & { who: string[] };
 

@@ -5,11 +5,12 @@ import { Link } from 'wouter-preact';
 import { ApiError, command, type Agent, type Replica } from '../api';
 import { Confirmed } from '../confirm';
 import { bytes, kNone, number, percent, plural, short, words } from '../format';
-import { Card, Glyph, Missing, State, Table, Tile, Time, useWatch, type Column } from '../parts';
+import { Card, Glyph, Missing, State, Tile, Time, useWatch } from '../parts';
 import { agentTone, isCurrent, replicaTone } from '../reduce';
 import * as sources from '../sources';
 import { agentState, kHealth } from './agents';
 import { EventList } from './events';
+import { Table, type Column } from '../table';
 
 type Device = Agent['devices'][number];
 

@@ -4,9 +4,10 @@ import { useMemo } from 'preact/hooks';
 import type { Agent } from '../api';
 import { Check, FilterForm, SearchBox, useFilters, useSettled } from '../filters';
 import { bytes, kNone, number, words } from '../format';
-import { Missing, State, Table, Time, useWatch, type Column } from '../parts';
+import { Missing, State, Time, useWatch } from '../parts';
 import { agentTone } from '../reduce';
 import * as sources from '../sources';
+import { Table, type Column } from '../table';
 
 export function agentState(agent: Agent): string {
   if (agent.gone_reason !== null) return `${agent.state}: ${words(agent.gone_reason)}`;

@@ -3,9 +3,10 @@ import { useState } from 'preact/hooks';
 import { Link } from 'wouter-preact';
 import { ApiError, command, type Checkpoint, type Verified } from '../api';
 import { bytes, number, short } from '../format';
-import { Bar, Card, Copy, Digest, Glyph, Missing, Sample, State, Table, Tile, Time, useWatch, type Column } from '../parts';
+import { Bar, Card, Copy, Digest, Glyph, Missing, Sample, State, Tile, Time, useWatch } from '../parts';
 import * as sources from '../sources';
 import { checkpointTone, fileHref } from './checkpoints';
+import { Table, type Column } from '../table';
 
 type File = Checkpoint['files'][number];
 type Found = Record<string, string | null>; // by path; null: as recorded

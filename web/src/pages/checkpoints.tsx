@@ -3,9 +3,10 @@ import { Link } from 'wouter-preact';
 import { askSome, type Checkpoint, type ClusterEvent, type Job } from '../api';
 import { bytes, number, short } from '../format';
 import type { Watch } from '../live';
-import { Digest, JobLinks, Missing, State, Table, Time, useWatch, type Column } from '../parts';
+import { Digest, JobLinks, Missing, State, Time, useWatch } from '../parts';
 import type { Tone } from '../reduce';
 import * as sources from '../sources';
+import { Table, type Column } from '../table';
 
 const kTones: Record<string, Tone> = { stored: 'good', writing: 'busy', uploading: 'busy', failed: 'bad', deleted: 'off' };
 export const checkpointTone = (state: string): Tone => kTones[state] ?? 'warn';

@@ -5,11 +5,12 @@ import { Link, useSearchParams } from 'wouter-preact';
 import type { Job } from '../api';
 import { Chart, type Line } from '../chart';
 import { bytes, duration, loss, millis, short } from '../format';
-import { Card, Missing, State, Table, useWatch, type Column } from '../parts';
+import { Card, Missing, State, useWatch } from '../parts';
 import { phaseTone, roundsText } from '../reduce';
 import * as sources from '../sources';
 import { compareSpecs } from '../spec_text';
 import { differenceColumns } from './spec';
+import { Table, type Column } from '../table';
 
 const kMost = 4;
 const kMeasures: [string, string, (value: number | null | undefined) => string][] = [

@@ -4,9 +4,10 @@ import { Link } from 'wouter-preact';
 import type { ClusterEvent } from '../api';
 import { Choice, FilterForm, Only, SearchBox, useFilters, useSettled, wordOptions } from '../filters';
 import { number, words } from '../format';
-import { Glyph, JobLinks, Missing, Table, Time, State, useWatch, type Column } from '../parts';
+import { Glyph, JobLinks, Missing, Time, State, useWatch } from '../parts';
 import type { Tone } from '../reduce';
 import * as sources from '../sources';
+import { Table, type Column } from '../table';
 
 export function severityTone(event: ClusterEvent): Tone {
   if (event.severity === 'error') return 'bad';

@@ -3,9 +3,10 @@ import { Link } from 'wouter-preact';
 import type { Job } from '../api';
 import { Choice, FilterForm, SearchBox, useFilters, useSettled, wordOptions } from '../filters';
 import { loss, percent, short } from '../format';
-import { Missing, State, Table, Time, useWatch, type Column } from '../parts';
+import { Missing, State, Time, useWatch } from '../parts';
 import { done, phaseTone, roundsText } from '../reduce';
 import * as sources from '../sources';
+import { Table, type Column } from '../table';
 
 const kPhases = ['queued', 'gathering', 'warming', 'training', 'stalled', 'sealing', 'paused', 'completed', 'cancelled', 'failed'];
 

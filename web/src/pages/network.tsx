@@ -4,9 +4,10 @@ import { useMemo, useState } from 'preact/hooks';
 import { Link } from 'wouter-preact';
 import type { Agent, NetworkLink, Topology } from '../api';
 import { bytes, duration, number, plural } from '../format';
-import { Card, Missing, Table, useWatch, type Column } from '../parts';
+import { Card, Missing, useWatch } from '../parts';
 import { agentName } from '../reduce';
 import * as sources from '../sources';
+import { Table, type Column } from '../table';
 
 export interface Pair {
   from: string; // agents

@@ -6,10 +6,11 @@ import { useFilters, type Filters } from '../filters';
 import { absolute, bytes, duration, finite, loss, number, short, words } from '../format';
 import { Gantt } from '../gantt';
 import type { Resource } from '../live';
-import { Card, Digest, JobLinks, Missing, State, Table, Time, useNames, useWatch, type Column } from '../parts';
+import { Card, Digest, JobLinks, Missing, State, Time, useNames, useWatch } from '../parts';
 import { agentName, contributionTone, roundTone } from '../reduce';
 import * as sources from '../sources';
 import { RoundsBeside } from './rounds_beside';
+import { Table, type Column } from '../table';
 
 function contributionColumns(agents: Agent[]): Column<Contribution>[] {
   return [

@@ -4,9 +4,10 @@ import { useMemo } from 'preact/hooks';
 import type { Agent, Contribution, Round } from '../api';
 import { bytes, duration, kNone, loss, number, percent } from '../format';
 import { extent, Gantt } from '../gantt';
-import { Card, State, Table, type Column } from '../parts';
+import { Card, State } from '../parts';
 import { agentName, contributionTone } from '../reduce';
 import { measures, pairs, weightShare, type Measure, type Pair } from '../round_pairs';
+import { Table, type Column } from '../table';
 
 function measureColumns(first: Round, second: Round): Column<Measure>[] {
   return [

@@ -6,12 +6,13 @@ import type { Agent, Checkpoint, ClusterEvent, Job, Replica, Round } from '../ap
 import { Chart, type Mark } from '../chart';
 import { bytes, duration, kNone, loss, millis, number, percent, plural, short, words } from '../format';
 import { now } from '../live';
-import { Bar, Card, type Column, Digest, Glyph, JobLinks, memo, Missing, Sample, State, Table, Tile, Time, useWatch } from '../parts';
+import { Bar, Card, Digest, Glyph, JobLinks, memo, Missing, Sample, State, Tile, Time, useWatch } from '../parts';
 import { agentName, agentTone, consequence, coverage, done, isCurrent, isFailure, isLate, isOver, phaseTone, replicaTone, roundsText, syncText, timeLeft, timeSplit, tokensTarget, waitingFor, type Split } from '../reduce';
 import { marksOf } from '../marks';
 import * as sources from '../sources';
 import { checkpointTone } from './checkpoints';
 import { severityTone } from './events';
+import { Table, type Column } from '../table';
 
 const Moving = memo(function Moving({ job, split }: { job: Job; split: Split }) {
   const { status } = job;

@@ -5,10 +5,11 @@ import { useState } from 'preact/hooks';
 import { Link } from 'wouter-preact';
 import type { Job } from '../api';
 import { Choice, FilterForm, useFilters } from '../filters';
-import { Card, Copy, JobLinks, Missing, saveFile, State, Table, Time, useWatch, type Column } from '../parts';
+import { Card, Copy, JobLinks, Missing, saveFile, State, Time, useWatch } from '../parts';
 import { phaseTone } from '../reduce';
 import * as sources from '../sources';
 import { compareSpecs, toToml, type Difference } from '../spec_text';
+import { Table, type Column } from '../table';
 
 export const fieldName = (one: Difference) => one.pointer.slice(1).replaceAll('/', '.');
 

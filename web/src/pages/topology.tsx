@@ -5,10 +5,11 @@ import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { Link } from 'wouter-preact';
 import type { Agent, StageView, Topology, TopologyLink, TopologyReplica } from '../api';
 import { bytes, duration, kNone, number, percent, plural, short, words } from '../format';
-import { Bar, Card, Glyph, JobLinks, Missing, State, Table, memo, useNames, useWatch, type Column } from '../parts';
+import { Bar, Card, Glyph, JobLinks, Missing, State, memo, useNames, useWatch } from '../parts';
 import { agentName, replicaTone, type Tone } from '../reduce';
 import * as sources from '../sources';
 import { staleSince } from '../live';
+import { Table, type Column } from '../table';
 import { kHeadHeight, layOut, neighbour, type Cell, type Layout } from '../topology';
 
 const nameOf = (one: TopologyReplica, agents: Agent[]) => one.agent_name ?? agentName(one.agent, agents);
