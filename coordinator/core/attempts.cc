@@ -296,8 +296,8 @@ void start_attempt(Turn& turn, const RoundKey& key, StageIndex stage,
   add_reducers(turn, key, stage, lineup);
   RoundStage& reduce = stage_of(turn.round(key), stage);
   reduce.choice = lineup.choice;
-  reduce.frame_values = outer_opt::frame_values_for(
-      turn.state().jobs.at(key.job).spec.sync.codec, lineup.links);
+  reduce.frame_values =
+      outer_opt::frame_values_for(turn.state().jobs.at(key.job).spec.sync.codec, lineup.links);
   const std::vector<std::size_t> order = order_of(reduce.choice.topology, lineup.links);
   ++reduce.attempt;
   reduce.attempt_started_at = turn.now();

@@ -114,8 +114,8 @@ struct ReducePlan {
   // Parts are disjoint, in order, and cover the vector; with an all-gather nobody has one. A ring
   // goes by this order.
   std::vector<ReduceMember> members;
-  Duration time_limit;        // a member gives up after this long
-  std::int32_t fragment = 0;  // as in OpenRound
+  Duration time_limit;                            // a member gives up after this long
+  std::int32_t fragment = 0;                      // as in OpenRound
   std::int64_t frame_values = kFrameValuesUsual;  // the digest depends on it
   bool operator==(const ReducePlan&) const = default;
 };
