@@ -41,7 +41,7 @@ namespace {
 
 using namespace outer_opt::cuda;
 
-constexpr double kElementwise = 0.85, kTopK = 0.40;
+constexpr double kElementwise = 0.85, kTopK = 0.40, kOuterStepMs = 10;
 
 struct NamedShape {
   const char* name;
@@ -58,13 +58,13 @@ std::string name_of(const char* task, CodecKind codec) {
 
 void add_codec(std::vector<KernelVariant>& all, CodecKind kind) {
   for (const auto& [name, shape] : kShapes) {
-    all.push_back({name_of("encode", kind), name, KernelTask::kEncode, kind, kElementwise,
+    all.push_back({name_of("encode", kind), name, KernelTask::kEncode, kind, kElementwise, 0,
                    [kind, shape = shape](const KernelVectors& v, cudaStream_t stream) {
                      return launch_dense(kind, Encoding{shape, v.in, v.n, v.encoded, stream});
                    }});
   }
   for (const auto& [name, shape] : kShapes) {
-    all.push_back({name_of("decode", kind), name, KernelTask::kDecode, kind, kElementwise,
+    all.push_back({name_of("decode", kind), name, KernelTask::kDecode, kind, kElementwise, 0,
                    [kind, shape = shape](const KernelVectors& v, cudaStream_t stream) {
                      return launch_dense(
                          kind,
@@ -73,7 +73,7 @@ void add_codec(std::vector<KernelVariant>& all, CodecKind kind) {
   }
   for (const auto& [name, shape] : kShapes) {
     all.push_back({name_of("accumulate", kind), name, KernelTask::kAccumulate, kind, kElementwise,
-                   [kind, shape = shape](const KernelVectors& v, cudaStream_t stream) {
+                   0, [kind, shape = shape](const KernelVectors& v, cudaStream_t stream) {
                      return launch_dense(
                          kind,
                          Decoding<Accumulate>{
@@ -86,11 +86,11 @@ template <unsigned kSize>
 void add_sparse(std::vector<KernelVariant>& all) {
   const std::string threads = ", " + std::to_string(kSize) + " threads";
   all.push_back({"sparse2 encode", "bisection" + threads, KernelTask::kEncode, CodecKind::kSparse2,
-                 kTopK, [](const KernelVectors& v, cudaStream_t stream) {
+                 kTopK, 0, [](const KernelVectors& v, cudaStream_t stream) {
                    return launch_sparse<kSize>({}, v.in, v.n, v.encoded, stream);
                  }});
   all.push_back({"sparse2 encode", "radix" + threads, KernelTask::kEncode, CodecKind::kSparse2,
-                 kTopK, [](const KernelVectors& v, cudaStream_t stream) {
+                 kTopK, 0, [](const KernelVectors& v, cudaStream_t stream) {
                    return launch_radix<kSize>({}, v.in, v.n, v.encoded, stream);
                  }});
 }
@@ -100,7 +100,8 @@ void add_outer_step(std::vector<KernelVariant>& all) {
   for (const auto& [name, shape] : kShapes) {
     const std::string ahead = ", " + std::to_string(kAhead) + (kAhead > 1 ? " quads" : " quad");
     all.push_back({"outer step", name + ahead, KernelTask::kOuterStep, CodecKind::kFp32,
-                   kElementwise, [shape = shape](const KernelVectors& v, cudaStream_t stream) {
+                   kElementwise, kOuterStepMs,
+                   [shape = shape](const KernelVectors& v, cudaStream_t stream) {
                      return launch_outer_step<kAhead>(shape, kBenchOuter, v.in, v.n, v.momentum,
                                                       v.sum, stream);
                    }});

@@ -29,6 +29,7 @@ struct KernelVariant {
   KernelTask task = KernelTask::kEncode;
   CodecKind codec = CodecKind::kFp32;  // of the codec tasks
   double target = 0;                   // of the copy bandwidth
+  double ms_max = 0;                   // for 2^30 values; 0: no such target
   std::function<Status(const KernelVectors&, cudaStream_t)> launch;
 };
 
