@@ -5,16 +5,14 @@
 #include <cmath>
 
 #include "base/check.h"
+#include "outer_opt/cuda/device_butterfly.h"
 #include "trainer/checkpoint.h"
 #include "trainer/parameter_layout.h"
 
 namespace shoal::trainer {
 namespace {
 
-struct VectorFacts {
-  double norm = 0, max_abs = 0;
-  std::int64_t nonfinite = 0;
-};
+using outer_opt::VectorFacts;
 
 VectorFacts facts_of(std::span<const float> values) {
   VectorFacts facts;
@@ -148,14 +146,20 @@ Status Replica::write_files(const std::filesystem::path& folder, const RoundKey&
 // ---- actions
 
 MaybeFailure Replica::perform() {
-  while (!actions_.empty()) {
+  while (!device_failure_ && !actions_.empty()) {
     const outer_opt::Actions todo = std::exchange(actions_, {});
     for (const outer_opt::Action& action : todo) {
       auto failure = std::visit([&](const auto& one) { return perform_one(one); }, action);
       if (failure) return failure;
+      if (device_failure_) return device_failure_;
     }
   }
-  return std::nullopt;
+  return device_failure_;
+}
+
+void Replica::take_note(const Status& of_device) {
+  if (of_device || device_failure_) return;
+  device_failure_ = Failure{ReplicaFailure::kDeviceLost, to_string(of_device.error())};
 }
 
 MaybeFailure Replica::perform_one(const outer_opt::Train& action) {
@@ -182,6 +186,22 @@ const outer_opt::Fragment& Replica::values_of(std::int32_t fragment) const {
   return fragments_[static_cast<std::size_t>(fragment) - 1];
 }
 
+VectorFacts Replica::take_contribution() {
+  const outer_opt::Fragment& fragment = values_of(own_fragment_);
+  if (device_) {
+    const auto facts = device_->take_pseudo_gradient(model_->parameters_in_place(), fragment);
+    if (facts) return *facts;
+    take_note(facts.error());
+    return {};
+  }
+  read_contribution();
+  const auto values = static_cast<std::size_t>(outer_opt::value_count(fragment));
+  VectorFacts facts = facts_of(std::span(pseudo_gradient_).first(values));
+  // Values that are not finite spread: those of another fragment count, too.
+  if (own_fragment_ > 0) facts.nonfinite += facts_of(average_).nonfinite;
+  return facts;
+}
+
 void Replica::read_contribution() {
   if (shares_adam()) return model_->read_gradient(pseudo_gradient_);
   if (own_fragment_ > 0) return read_fragment();
@@ -204,9 +224,7 @@ void Replica::read_fragment() {
 }
 
 RoundReport Replica::make_report(const Trained& trained) {
-  read_contribution();
-  const auto values = static_cast<std::size_t>(outer_opt::value_count(values_of(own_fragment_)));
-  const VectorFacts facts = facts_of(std::span(pseudo_gradient_).first(values));
+  const VectorFacts facts = take_contribution();
   tokens_reported_ = trained.tokens;
   RoundReport report;
   report.key = training_key_;
@@ -219,9 +237,7 @@ RoundReport Replica::make_report(const Trained& trained) {
   report.train_loss = drawn > 0 ? trained.loss_sum / drawn : 0;
   report.norm = facts.norm;
   report.max_abs = facts.max_abs;
-  // Values that are not finite spread: those of another fragment count, too.
   report.nonfinite = facts.nonfinite + trained.skipped;
-  if (own_fragment_ > 0) report.nonfinite += facts_of(average_).nonfinite;
   report.compute_s = trained.compute_s;
   report.drawn = trained.drawn;
   report.stood_s = trained.stood_s;
@@ -245,14 +261,43 @@ MaybeFailure Replica::perform_one(const outer_opt::StartReduce& action) {
     adopt_average_locally(plan);
     return std::nullopt;
   }
-  background_.start([this, plan, contributes = action.contributes](std::uint64_t number,
-                                                                   std::stop_token stop) {
-    const outer_opt::ReduceInput own = own_input(plan, contributes);
-    const auto average = std::span(average_).first(static_cast<std::size_t>(plan.value_count));
-    ReduceEnded ended{number, plan.attempt, context_.node.reduce(plan, id_, own, average, stop)};
-    context_.queue.push(std::move(ended));
-  });
+  background_.start(
+      [this, plan, contributes = action.contributes](std::uint64_t number, std::stop_token stop) {
+        context_.queue.push(ReduceEnded{number, plan.attempt, reduce(plan, contributes, stop)});
+      });
   return std::nullopt;
+}
+
+// In the background, as all that follows from here to own_input(). Meanwhile the compute thread
+// uses neither pseudo-gradient nor average, here or on the device.
+outer_opt::ReduceResult Replica::reduce(const ReducePlan& plan, bool contributes,
+                                        std::stop_token stop) {
+  if (!device_) return reduce_on_host(plan, contributes, stop);
+  if (!outer_opt::DeviceButterfly::suits(plan)) return reduce_from_device(plan, contributes, stop);
+  auto session = device_->make_session(plan, id_, contributes);
+  if (session) return context_.node.reduce_with(std::move(*session), stop);
+  return {false, {}, {ReduceFailure::kPlanMismatch, {}, to_string(session.error())}};
+}
+
+outer_opt::ReduceResult Replica::reduce_on_host(const ReducePlan& plan, bool contributes,
+                                                std::stop_token stop) {
+  const outer_opt::ReduceInput own = own_input(plan, contributes);
+  const auto average = std::span(average_).first(static_cast<std::size_t>(plan.value_count));
+  return context_.node.reduce(plan, id_, own, average, stop);
+}
+
+// A ring, say: the host computes what the device brought and takes.
+outer_opt::ReduceResult Replica::reduce_from_device(const ReducePlan& plan, bool contributes,
+                                                    std::stop_token stop) {
+  const auto values = static_cast<std::size_t>(plan.value_count);
+  pseudo_gradient_.resize(values);
+  average_.resize(values);
+  Status moved = device_->read_pseudo_gradient(pseudo_gradient_);
+  outer_opt::ReduceResult result;
+  if (moved) result = reduce_on_host(plan, contributes, stop);
+  if (moved && result.ok) moved = device_->write_average(average_);
+  if (moved) return result;
+  return {false, {}, {ReduceFailure::kInternal, {}, to_string(moved.error())}};
 }
 
 // Why this replica cannot take part in the plan; empty: it can.
@@ -267,7 +312,7 @@ std::string Replica::mismatch_of(const ReducePlan& plan) const {
   return {};
 }
 
-// In the background. An attempt after an aborted round encodes anew: the residual is still the old
+// An attempt after an aborted round encodes anew: the residual is still the old
 // one, the pseudo-gradient has grown.
 outer_opt::ReduceInput Replica::own_input(const ReducePlan& plan, bool contributes) {
   encoded_.clear();
@@ -295,6 +340,7 @@ MaybeFailure Replica::perform_one(const outer_opt::TakeOuterStep& action) {
   const CommitRound& commit = action.commit;
   if (!commit.last) held_step_ = commit.next.from_step;
   adopt_outer_step(commit);
+  if (device_failure_) return device_failure_;
   training_->committed(commit.key.round, held_step_, contributed_);
   participant_->outer_step_taken(
       {commit.key, digest_of(std::span<const float>(outer_->anchor)), momentum_digest(*outer_)},
@@ -319,8 +365,13 @@ void Replica::adopt_outer_step(const CommitRound& commit) {
   }
   const outer_opt::Fragment& fragment = values_of(averaged_fragment_);
   const auto values = static_cast<std::size_t>(outer_opt::value_count(fragment));
-  take_outer_step(spec_, commit.key, commit.outer_lr, decay_ranges_, fragment,
-                  std::span(average_).first(values), *outer_);
+  if (device_) {
+    take_note(device_->step({commit.outer_lr, spec_.sync.outer.momentum}, fragment,
+                            outer_->momentum, outer_->anchor));
+  } else {
+    take_outer_step(spec_, commit.key, commit.outer_lr, decay_ranges_, fragment,
+                    std::span(average_).first(values), *outer_);
+  }
   settle_local();
   if (shares_adam()) model_->clear_gradient();
 }
@@ -335,6 +386,10 @@ void Replica::settle_local() {
 
 void Replica::adopt_fragment(double blend) {
   const outer_opt::Fragment& fragment = values_of(adopting_fragment_);
+  if (device_) {
+    take_note(device_->adopt(fragment, blend, model_->parameters_in_place()));
+    return model_->parameters_written();
+  }
   if (blend == 0 && fragment == whole_) return model_->write_parameters(outer_->anchor);
   std::vector<float> local(outer_->anchor.size());
   model_->read_parameters(local);

@@ -22,6 +22,7 @@
 #include "outer_opt/core/fragments.h"
 #include "outer_opt/core/participant.h"
 #include "outer_opt/core/sparse2.h"
+#include "outer_opt/cuda/device_vectors.h"
 #include "trainer/background.h"
 #include "trainer/donor_shelf.h"
 #include "trainer/event_queue.h"
@@ -38,6 +39,9 @@ struct ReplicaContext {  // what outlives a replica
   DonorShelf& shelf;
   MakeRuntime make_runtime;
   std::function<void(const FromTrainer&)> say;
+  // Where the outer step is computed when the job suits (outer_opt::DeviceVectors); null: on the
+  // host, as for all other jobs.
+  outer_opt::Accelerator* accelerator = nullptr;
 };
 
 class Replica {
@@ -82,6 +86,7 @@ class Replica {
   MaybeFailure load_checkpoint();
   void start_fetch();
   MaybeFailure loaded();
+  MaybeFailure place_vectors();
 
   MaybeFailure perform();  // the actions, and those that follow from them
   MaybeFailure perform_one(const outer_opt::Train& action);
@@ -97,9 +102,16 @@ class Replica {
   void sampled(std::string text);
 
   void reach_boundary(const Trained& trained);
+  outer_opt::VectorFacts take_contribution();
   void read_contribution();
   void read_fragment();
+  void take_note(const Status& of_device);
   RoundReport make_report(const Trained& trained);
+  outer_opt::ReduceResult reduce(const ReducePlan& plan, bool contributes, std::stop_token stop);
+  outer_opt::ReduceResult reduce_on_host(const ReducePlan& plan, bool contributes,
+                                         std::stop_token stop);
+  outer_opt::ReduceResult reduce_from_device(const ReducePlan& plan, bool contributes,
+                                             std::stop_token stop);
   outer_opt::ReduceInput own_input(const ReducePlan& plan, bool contributes);
   void adopt_outer_step(const CommitRound& commit);
   void settle_local();
@@ -125,9 +137,11 @@ class Replica {
   std::unique_ptr<AdamCopy> fetched_adam_;  // while the state comes from a donor
   outer_opt::Fragment whole_;
   std::vector<outer_opt::Fragment> fragments_;
-  std::vector<Tokens> tokens_behind_;   // by fragment: reported since it was last averaged
-  Tokens tokens_reported_;              // trained for the newest report
-  std::int32_t own_fragment_ = 0;       // of the pseudo-gradient
+  std::vector<Tokens> tokens_behind_;  // by fragment: reported since it was last averaged
+  Tokens tokens_reported_;             // trained for the newest report
+  std::int32_t own_fragment_ = 0;      // of the pseudo-gradient
+  // Null: the outer step is computed on the host, with the two vectors after it.
+  std::unique_ptr<outer_opt::DeviceVectors> device_;
   std::vector<float> pseudo_gradient_;  // with ddp the gradient; of a fragment the first values
   std::vector<float> average_;          // likewise
   std::int32_t averaged_fragment_ = 0;  // of the newest plan
@@ -141,6 +155,7 @@ class Replica {
   std::vector<std::byte> encoded_;
   std::optional<outer_opt::Participant> participant_;
   outer_opt::Actions actions_;
+  MaybeFailure device_failure_;  // that was noticed on the way; no further action is performed
   std::unique_ptr<Training> training_;
   RoundKey training_key_;
   std::optional<PipelineView> view_;  // that came before the state was here

@@ -142,14 +142,31 @@ MaybeFailure Replica::loaded() {
   if (auto failure = check_digests(command_.assign.source, *outer_)) return failure;
   const RoundKey key = command_.assign.source.key;
   model_->write_parameters(outer_->anchor);
-  pseudo_gradient_.resize(outer_->anchor.size());
-  average_.resize(outer_->anchor.size());
+  if (auto failure = place_vectors()) return failure;
   participant_.emplace(id_, key);
   training_ = make_training();
   if (view_) training_->view(*view_);
   context_.shelf.publish(id_, key, outer_);
   say_loaded();
   return std::nullopt;
+}
+
+// Where the outer step is computed.
+MaybeFailure Replica::place_vectors() {
+  if (context_.accelerator == nullptr || !outer_opt::DeviceVectors::suits(spec_.sync)) {
+    pseudo_gradient_.resize(outer_->anchor.size());
+    average_.resize(outer_->anchor.size());
+    return std::nullopt;
+  }
+  auto vectors = outer_opt::DeviceVectors::create(*context_.accelerator, model_->value_count());
+  if (!vectors) {
+    const bool full = vectors.error().code == Code::kResourceExhausted;
+    return Failure{full ? ReplicaFailure::kOutOfMemory : ReplicaFailure::kDeviceLost,
+                   to_string(vectors.error())};
+  }
+  device_ = std::move(*vectors);
+  take_note(device_->load(outer_->anchor, outer_->momentum));
+  return device_failure_;
 }
 
 std::unique_ptr<Training> Replica::make_training() {

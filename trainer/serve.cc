@@ -11,6 +11,9 @@
 #include "attached/environment.h"
 #include "trainer/blas.h"
 #include "trainer/worker.h"
+#if SHOAL_HAVE_CUDA
+#include "outer_opt/cuda/cuda_accelerator.h"
+#endif
 
 namespace shoal::trainer {
 namespace {
@@ -68,6 +71,14 @@ MakeRuntime runtimes_of(swarm::PipelineService& service, EventQueue& queue) {
   };
 }
 
+// Null: the outer step is computed on the host.
+Result<std::unique_ptr<outer_opt::Accelerator>> accelerator_of(const DeviceChoice& device) {
+#if SHOAL_HAVE_CUDA
+  if (device.kind == DeviceKind::kCuda) return outer_opt::make_cuda_accelerator(device.index);
+#endif
+  return std::unique_ptr<outer_opt::Accelerator>();
+}
+
 int run_attached(int slot, const DeviceChoice& device, outer_opt::PeerNode& node,
                  swarm::PipelineService& pipeline, const std::string& socket) {
   EventQueue queue(kCommandsMax);
@@ -87,9 +98,13 @@ int run_attached(int slot, const DeviceChoice& device, outer_opt::PeerNode& node
         {Code::kUnavailable, failure->detail, "", "look at the device with nvidia-smi"});
   }
   ready.libraries = describe_libraries(device);
+  const auto accelerator = accelerator_of(device);
+  if (!accelerator) return complain(accelerator.error());
+  if (*accelerator) ready.libraries += ", outer step on the GPU";
   (*control)->start(ready);
   Worker worker({device, queue, node, shelf, runtimes_of(pipeline, queue),
-                 [&](const FromTrainer& message) { (*control)->say(message); }});
+                 [&](const FromTrainer& message) { (*control)->say(message); },
+                 accelerator->get()});
   const WorkerEnd end = worker.run();
   node.set_donor({});
   return end == WorkerEnd::kDeviceLost ? kExitDeviceLost : 0;

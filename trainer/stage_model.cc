@@ -133,6 +133,13 @@ void StageModel::write_parameters(std::span<const float> in) {
   parts_->settle();
 }
 
+float* StageModel::parameters_in_place() {
+  if (parts_->device.is_cuda()) torch::cuda::synchronize(parts_->device.index());
+  return parts_->model.flat().data_ptr<float>();
+}
+
+void StageModel::parameters_written() { parts_->settle(); }
+
 bool StageModel::keeps_gradient() const { return parts_->gradient_sum.defined(); }
 
 void StageModel::read_gradient(std::span<float> out) const {

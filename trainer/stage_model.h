@@ -42,6 +42,10 @@ class StageModel {
   // Flat vectors of value_count() values, in the order of parameter_layout().
   void read_parameters(std::span<float> out) const;
   void write_parameters(std::span<const float> in);
+  // The same vector where it lies on the device, and nothing that was begun still uses it. Whoever
+  // writes there says so afterwards.
+  float* parameters_in_place();
+  void parameters_written();
   // The inner optimizer's moments: `m` of value_count() values, `v` of second_moment_count(), which
   // is less with train.optimizer = muon (optimizer_layout()).
   std::int64_t second_moment_count() const;

@@ -9,6 +9,8 @@
 
 #include <gmock/gmock.h>
 
+#include "outer_opt/cuda/host_accelerator.h"
+
 namespace shoal::trainer {
 namespace {
 
@@ -21,6 +23,17 @@ class LoneNode : public outer_opt::PeerNode {
     std::fill(average.begin(), average.end(), 0.0f);
     std::copy(own.pseudo_gradient.begin(), own.pseudo_gradient.end(), average.begin());
     return {true, {digest_of(std::span<const float>(average)), {}}, {}};
+  }
+  outer_opt::ReduceResult reduce_with(std::unique_ptr<outer_opt::ReduceSession> session,
+                                      std::stop_token) override {
+    while (const auto work = session->local_work()) {
+      session->finish(*work, session->run(*work, {}));
+    }
+    if (session->state() != outer_opt::SessionState::kDone) {
+      return {false, {}, {ReduceFailure::kInternal, {}, session->failure().detail}};
+    }
+    ++on_device;
+    return {true, {session->digest(), {}}, {}};
   }
   void set_donor(outer_opt::Donor) override {}
   void measure(std::vector<PeerAddress>) override {}
@@ -36,13 +49,17 @@ class LoneNode : public outer_opt::PeerNode {
     return {};
   }
   const OuterState* donor = nullptr;
+  std::atomic<int> on_device = 0;  // reduces whose vectors are not the host's
 };
 
 class WorkerTest : public testing::Test {
  protected:
-  WorkerTest() : queue_(64), shelf_([this] { queue_.push(AdamWanted{}); }) {
+  explicit WorkerTest(bool on_device = false)
+      : queue_(64), shelf_([this] { queue_.push(AdamWanted{}); }) {
     const auto folder = std::filesystem::path(testing::TempDir());
-    text_ = (folder / "shoal_worker_test.txt").string();
+    // A file of its own: the trainer before may still read what it has mapped.
+    static int files = 0;
+    text_ = (folder / ("shoal_worker_test_" + std::to_string(files++) + ".txt")).string();
     std::ofstream out(text_);
     for (int i = 0; i < 400; ++i) out << "the quick brown fox jumps over the lazy dog. ";
     spec_.name = "test";
@@ -51,8 +68,14 @@ class WorkerTest : public testing::Test {
     spec_.train.batch = 2;
     spec_.train.steps = Steps(100);
     spec_.train.warmup = Steps(0);
-    worker_ = std::thread([this] {
-      Worker worker({{}, queue_, node_, shelf_, {}, [this](const FromTrainer& m) { heard(m); }});
+    worker_ = std::thread([this, on_device] {
+      Worker worker({{},
+                     queue_,
+                     node_,
+                     shelf_,
+                     {},
+                     [this](const FromTrainer& m) { heard(m); },
+                     on_device ? &accelerator_ : nullptr});
       end_ = worker.run();
     });
   }
@@ -131,6 +154,7 @@ class WorkerTest : public testing::Test {
     return hear<FromReplica<Applied>>().body;
   }
 
+  outer_opt::HostAccelerator accelerator_;
   EventQueue queue_;
   LoneNode node_;
   DonorShelf shelf_;
@@ -208,7 +232,7 @@ TEST_F(WorkerTest, TheOuterRateIsThatOfTheCommit) {
 
 class StreamingWorkerTest : public WorkerTest {
  protected:
-  StreamingWorkerTest() {
+  explicit StreamingWorkerTest(bool on_device = false) : WorkerTest(on_device) {
     spec_.model.layers = 2;
     spec_.sync.every = Steps(8);
     spec_.sync.codec = CodecKind::kFp32;
@@ -299,6 +323,93 @@ TEST_F(StreamingWorkerTest, TrainsOnBehindTheBoundaryAndCountsEveryTokenOnce) {
   EXPECT_EQ(second.steps, Steps(8));
   EXPECT_EQ(second.drawn, Tokens(8 * 2 * 8));
   EXPECT_GT(second.norm, 0);
+}
+
+// What three rounds came to, wherever their outer steps were taken.
+struct ThreeRounds : StreamingWorkerTest {
+  ThreeRounds(bool on_device, std::int64_t fragments, std::int64_t overlap)
+      : StreamingWorkerTest(on_device) {
+    spec_.sync.fragments = fragments;
+    spec_.sync.overlap_steps = Steps(overlap);
+    spec_.sync.blend = 0.25;
+    const Loaded loaded = load_from_seed();
+    tell_replica(opening(1));
+    for (RoundNumber round = 1; round <= 3; ++round) {
+      norms.push_back(hear<FromReplica<RoundReport>>().body.norm);
+      const std::int32_t fragment = opening(round).fragment;
+      const std::int64_t values = fragment > 0
+                                      ? loaded.fragments[static_cast<std::size_t>(fragment) - 1]
+                                      : loaded.value_count;
+      ReducePlan exact = plan_of(round, values, fragment);
+      exact.codec = CodecKind::kFp32;  // as the lone node averages
+      const Vote vote = vote_in(exact);
+      tell_replica(
+          CommitRound{key(round), 1, vote.average, {0, 0, 0}, false, opening(round + 1), 0.7});
+      applied.push_back(hear<FromReplica<Applied>>().body);
+    }
+  }
+  void TestBody() override {}
+  OpenRound opening(RoundNumber round) {
+    const std::int64_t length = 8 / spec_.sync.fragments, overlap = spec_.sync.overlap_steps.n;
+    const std::int64_t from = (round - 1) * length, to = round * length;
+    const std::int64_t first = round == 1 ? 0 : from + overlap;
+    const auto fragment = spec_.sync.fragments > 1
+                              ? static_cast<std::int32_t>((round - 1) % spec_.sync.fragments) + 1
+                              : 0;
+    return {key(round), Steps(from), Steps(to), {2 * first, 2 * (to + overlap - first)}, fragment};
+  }
+  int reduced_on_device() const { return node_.on_device; }
+  std::vector<Applied> applied;
+  std::vector<double> norms;
+};
+
+TEST(DeviceWorker, RoundsHaveTheBitsOfTheHost) {
+  for (const auto& [fragments, overlap] : {std::pair(1, 0), std::pair(2, 0), std::pair(1, 2)}) {
+    ThreeRounds host(false, fragments, overlap), device(true, fragments, overlap);
+    EXPECT_EQ(device.reduced_on_device(), 3);
+    EXPECT_EQ(host.reduced_on_device(), 0);
+    for (std::size_t i = 0; i < 3; ++i) {
+      EXPECT_EQ(device.applied[i].anchor, host.applied[i].anchor) << fragments << ", round " << i;
+      EXPECT_EQ(device.applied[i].momentum, host.applied[i].momentum) << fragments;
+      EXPECT_NEAR(device.norms[i], host.norms[i], 1e-9);
+    }
+  }
+}
+
+struct DeviceWorkerTest : WorkerTest {
+  DeviceWorkerTest() : WorkerTest(true) {}
+};
+
+// The host computes what the device does not.
+TEST_F(DeviceWorkerTest, ARingIsReducedOnTheHost) {
+  const Loaded loaded = load_from_seed();
+  train_four_steps();
+  ReducePlan ring = plan(1, loaded.value_count);
+  ring.topology = Topology::kRing;
+  tell_replica(ring);
+  const Vote vote = hear<FromReplica<Vote>>().body;
+  tell_replica(CommitRound{key(1), 1, vote.average, {0, 0, 0}, true, {}, 0.7});
+  EXPECT_NE(hear<FromReplica<Applied>>().body.anchor, loaded.anchor);
+  EXPECT_EQ(node_.on_device, 0);
+}
+
+TEST_F(DeviceWorkerTest, JobsThatDoNotSuitStayOnTheHost) {
+  spec_.sync.algorithm = SyncAlgorithm::kDdp;
+  load_from_seed();
+  EXPECT_EQ(accelerator_.held, 0);
+}
+
+TEST_F(DeviceWorkerTest, ADeviceWithoutRoomIsNamed) {
+  accelerator_.room = 100;
+  tell(load(1, SourceKind::kSeed, 0));
+  EXPECT_EQ(hear<ReplicaFailed>().failure, ReplicaFailure::kOutOfMemory);
+}
+
+TEST_F(DeviceWorkerTest, ADeviceThatFailsAtTheBoundaryReportsNothing) {
+  load_from_seed();
+  accelerator_.waits_left = 0;
+  tell_replica(open(1, 0, 4));
+  EXPECT_EQ(hear<ReplicaFailed>().failure, ReplicaFailure::kDeviceLost);
 }
 
 TEST_F(WorkerTest, CheckpointAndResume) {

@@ -4,6 +4,7 @@
 #include "outer_opt/core/butterfly_session.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/check.h"
 #include "outer_opt/core/aggregate.h"
@@ -25,6 +26,11 @@ Status ButterflySession::check(const ReducePlan& plan, ReplicaId self, std::int6
 ButterflySession::ButterflySession(const ReducePlan& plan, ReplicaId self,
                                    std::int64_t frame_values, const ReduceInput& input,
                                    std::span<float> average)
+    : ButterflySession(plan, self, frame_values, input, average, Keep::kWhatIsEncoded) {}
+
+ButterflySession::ButterflySession(const ReducePlan& plan, ReplicaId self,
+                                   std::int64_t frame_values, const ReduceInput& input,
+                                   std::span<float> average, Keep keep)
     : ReduceSession(plan, self, frame_values, average), pseudo_gradient_(input.pseudo_gradient) {
   SHOAL_CHECK(check(plan, self, frame_values, input, average.size()).ok());
   std::int64_t chunks = 0;
@@ -39,7 +45,7 @@ ButterflySession::ButterflySession(const ReducePlan& plan, ReplicaId self,
   checksums_.resize(static_cast<std::size_t>(chunks));
   averages_due_ = is_reducer(self_) ? 0 : chunks - chunks_of(self_);
   if (robust()) kept_.resize(plan_.members.size() * plan_.members[self_].part_count);
-  if (plan_.codec != CodecKind::kFp32) {
+  if (plan_.codec != CodecKind::kFp32 || keep == Keep::kAll) {
     const Codec& c = codec(plan_.codec);
     const std::int64_t full = chunks_.empty() ? 0 : chunks_of(self_) - 1;
     const std::int64_t rest = plan_.members[self_].part_count - full * frame_values_;
@@ -79,8 +85,21 @@ std::span<const std::byte> ButterflySession::resident(const FrameRef& frame) con
     return std::as_bytes(pseudo_gradient_.subspan(frame.first, frame.count));
   }
   if (frame.kind == FrameKind::kContribution) return {};
-  const std::size_t stride = codec(plan_.codec).encoded_size(frame_values_);
-  return std::span<const std::byte>(encoded_).subspan(frame.chunk * stride, payload_size(frame));
+  return encoded_at(frame.chunk, frame.count);
+}
+
+std::span<const std::byte> ButterflySession::encoded_at(std::int64_t chunk,
+                                                        std::int64_t count) const {
+  const Codec& c = codec(plan_.codec);
+  return std::span(encoded_).subspan(
+      static_cast<std::size_t>(chunk) * c.encoded_size(frame_values_),
+      c.encoded_size(static_cast<std::size_t>(count)));
+}
+
+std::span<std::byte> ButterflySession::encoded_at(std::int64_t chunk, std::int64_t count) {
+  const auto kept = std::as_const(*this).encoded_at(chunk, count);
+  return std::span(encoded_).subspan(static_cast<std::size_t>(kept.data() - encoded_.data()),
+                                     kept.size());
 }
 
 void ButterflySession::encode(const FrameRef& frame, std::span<std::byte> out) const {
@@ -286,12 +305,7 @@ void ButterflySession::aggregate_kept(const Work& work) {
 Status ButterflySession::complete_sum(const Work& work, WorkResult& result) {
   if (robust()) aggregate_kept(work);
   std::span<std::byte> encoded;
-  if (plan_.codec != CodecKind::kFp32) {
-    const Codec& c = codec(plan_.codec);
-    encoded = std::span(encoded_).subspan(
-        static_cast<std::size_t>(work.chunk) * c.encoded_size(frame_values_),
-        c.encoded_size(static_cast<std::size_t>(work.count)));
-  }
+  if (plan_.codec != CodecKind::kFp32) encoded = encoded_at(work.chunk, work.count);
   const float inverse = robust() ? 1.0f : work.inverse;
   return seal_average(values(work.first, work.count), inverse, encoded, result);
 }

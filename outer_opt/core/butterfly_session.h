@@ -29,7 +29,7 @@
 
 namespace shoal::outer_opt {
 
-class ButterflySession final : public ReduceSession {
+class ButterflySession : public ReduceSession {
  public:
   // What is wrong with taking part as `self`; kValidation with the name of the field.
   static Status check(const ReducePlan& plan, ReplicaId self, std::int64_t frame_values,
@@ -54,6 +54,14 @@ class ButterflySession final : public ReduceSession {
   WorkResult run(const Work& work, Pieces payload) override;
 
  protected:
+  // For a session whose vectors lie on a device (outer_opt/cuda/device_butterfly.h): it does all
+  // arithmetic itself and keeps the payload of its own averaged part here, fp32's too.
+  enum class Keep { kWhatIsEncoded, kAll };
+  ButterflySession(const ReducePlan& plan, ReplicaId self, std::int64_t frame_values,
+                   const ReduceInput& input, std::span<float> average, Keep keep);
+  std::span<std::byte> encoded_at(std::int64_t chunk, std::int64_t count);
+  std::span<const std::byte> encoded_at(std::int64_t chunk, std::int64_t count) const;
+
   std::optional<FrameRef> pull(int peer, FrameKind kind) override;
   std::optional<FrameRef> due(int peer, FrameKind kind) const override;
   std::optional<Work> take(int peer, const FrameRef& frame) override;

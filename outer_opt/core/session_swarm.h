@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <cstring>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -26,8 +27,13 @@ struct Message {
 
 // All members of one attempt. deliver() moves one frame by one hop.
 struct SessionSwarm {
+  using Made = Result<std::unique_ptr<ReduceSession>>;
+  // Makes the session of a member whose vectors are not those of this swarm; null for others.
+  using MakeElsewhere = std::function<Made(std::size_t member, const ReducePlan& plan)>;
+
   // Inputs of members without a weight are not looked at.
-  SessionSwarm(ReducePlan p, std::int64_t frame_values, std::vector<std::vector<float>> values)
+  SessionSwarm(ReducePlan p, std::int64_t frame_values, std::vector<std::vector<float>> values,
+               const MakeElsewhere& elsewhere = {})
       : plan(std::move(p)), inputs(std::move(values)), gone(plan.members.size()) {
     for (std::size_t i = 0; i < inputs.size(); ++i) {
       if (plan.members[i].weight == 0) inputs[i].clear();
@@ -40,7 +46,10 @@ struct SessionSwarm {
     }
     for (std::size_t i = 0; i < plan.members.size(); ++i) {
       const ReplicaId self = plan.members[i].replica;
-      auto session = make_session(plan, self, frame_values, {inputs[i], encoded[i]}, averages[i]);
+      Made session = elsewhere ? elsewhere(i, plan) : Made(nullptr);
+      if (session.ok() && *session == nullptr) {
+        session = make_session(plan, self, frame_values, {inputs[i], encoded[i]}, averages[i]);
+      }
       EXPECT_TRUE(session.ok()) << to_string(session.error());
       sessions.push_back(std::move(session).value());
       local(static_cast<int>(i));

@@ -75,6 +75,7 @@ class PeerNodeImpl final : public PeerNode, public StreamKeeper {
   std::string address() const override { return address_; }
   ReduceResult reduce(const ReducePlan& plan, ReplicaId self, const ReduceInput& input,
                       std::span<float> average, std::stop_token stop) override;
+  ReduceResult reduce_with(std::unique_ptr<ReduceSession> session, std::stop_token stop) override;
   void set_donor(Donor donor) override;
   Status fetch_state(const std::string& address, ReplicaId donor, const RoundKey& key,
                      StateSink& sink, std::stop_token stop) override;
@@ -348,7 +349,13 @@ ReduceResult PeerNodeImpl::reduce(const ReducePlan& plan, ReplicaId self, const 
                                   std::span<float> average, std::stop_token stop) {
   auto made = make_session(plan, self, plan.frame_values, input, average);
   if (!made.ok()) return failed(ReduceFailure::kPlanMismatch, {}, to_string(made.error()));
-  std::unique_ptr<ReduceSession> session = std::move(made).value();
+  return reduce_with(std::move(made).value(), stop);
+}
+
+ReduceResult PeerNodeImpl::reduce_with(std::unique_ptr<ReduceSession> session,
+                                       std::stop_token stop) {
+  const ReducePlan plan = session->plan();
+  const ReplicaId self = plan.members[session->self()].replica;
   for (int peer = 0; peer < session->members(); ++peer) {
     const ReduceMember& member = plan.members[peer];
     if (session->dials(session->self(), peer) && member.address.empty()) {

@@ -88,6 +88,10 @@ class PeerNode {
   virtual ReduceResult reduce(const ReducePlan& plan, ReplicaId self, const ReduceInput& input,
                               std::span<float> average, std::stop_token stop) = 0;
 
+  // The same with a session that somebody else made, whose vectors may lie anywhere.
+  virtual ReduceResult reduce_with(std::unique_ptr<ReduceSession> session,
+                                   std::stop_token stop) = 0;
+
   virtual void set_donor(Donor donor) = 0;
 
   // Measures the lines to these peers in the background, never beside a reduce; in place of those
