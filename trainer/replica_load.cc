@@ -144,7 +144,7 @@ MaybeFailure Replica::loaded() {
   model_->write_parameters(outer_->anchor);
   pseudo_gradient_.resize(outer_->anchor.size());
   average_.resize(outer_->anchor.size());
-  participant_.emplace(id_, key);
+  participant_.emplace(id_, key, outer_opt::when_late(spec_.sync.algorithm));
   training_ = make_training();
   if (view_) training_->view(*view_);
   context_.shelf.publish(id_, key, outer_);

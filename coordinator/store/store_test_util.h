@@ -151,6 +151,8 @@ class RandomRecords {
     r.validation_sum = real();
     r.eval_slices = small();
     r.outer_lr = real();
+    r.share = real();
+    r.carried_steps = integer();
     return r;
   }
 
@@ -162,17 +164,8 @@ class RandomRecords {
     r.state = word<ContributionState>();
     r.reject_reason = word<RejectReason>();
     r.leases = leases();
-    r.report = {key(),
-                Tokens(integer()),
-                Steps(integer()),
-                real(),
-                real(),
-                real(),
-                integer(),
-                real(),
-                Tokens(integer()),
-                real(),
-                {}};
+    r.report = {key(),  Tokens(integer()), Steps(integer()), real(), real(), real(), integer(),
+                real(), Tokens(integer()), real(),           {}};
     r.reported_at = instant(), r.voted_at = instant(), r.applied_at = instant();
     r.weight = real(), r.clip_factor = real();
     r.member_index = small();

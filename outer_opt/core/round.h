@@ -114,8 +114,8 @@ struct ReducePlan {
   // Parts are disjoint, in order, and cover the vector; with an all-gather nobody has one. A ring
   // goes by this order.
   std::vector<ReduceMember> members;
-  Duration time_limit;        // a member gives up after this long
-  std::int32_t fragment = 0;  // as in OpenRound
+  Duration time_limit;                            // a member gives up after this long
+  std::int32_t fragment = 0;                      // as in OpenRound
   std::int64_t frame_values = kFrameValuesUsual;  // the digest depends on it
   bool operator==(const ReducePlan&) const = default;
 };
@@ -168,6 +168,11 @@ struct CommitRound {
   bool last = false;    // no next round: stay and wait for orders
   OpenRound next;       // meaningful when !last
   double outer_lr = 0;  // of this outer step; the job's may change while it runs
+  // With sync.algorithm = async: the part of all replicas that the average stands for, and whether
+  // outer momentum is renewed (nesterov.h).
+  double share = 1;
+  bool refresh = true;
+  bool keeps = false;  // likewise: this replica had not reported; what it trains counts later
   bool operator==(const CommitRound&) const = default;
 };
 
