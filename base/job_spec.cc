@@ -333,6 +333,9 @@ void check_streaming(const JobSpec& spec, Checker& checker) {
   if (sync.algorithm == SyncAlgorithm::kNone || sync.algorithm == SyncAlgorithm::kDdp) {
     checker.refuse(field, off + with_algorithm(sync) + ", which averages no pseudo-gradients");
   }
+  if (sync.algorithm == SyncAlgorithm::kAsync) {
+    checker.refuse(field, off + with_algorithm(sync) + ", whose replicas go on by themselves");
+  }
   if (spec.swarm.stages != 1) {
     checker.refuse(field, off +
                               " with swarm.stages other than 1: the replicas of a pipeline step "
@@ -350,6 +353,40 @@ void check_streaming(const JobSpec& spec, Checker& checker) {
   }
 }
 
+// Rounds that wait for some of the replicas only: everybody has one stage and one vector.
+void check_async(const JobSpec& spec, Checker& checker) {
+  const SyncSpec& sync = spec.sync;
+  if (sync.algorithm != SyncAlgorithm::kAsync) {
+    checker.require(sync.quorum == 0, "/sync/quorum",
+                    "must be 0" + with_algorithm(sync) + ", where a round waits for everybody",
+                    sync.quorum);
+    return;
+  }
+  const std::string with = with_algorithm(sync);
+  const std::int64_t most = spec.swarm.max_replicas > 0 ? spec.swarm.max_replicas : kMaxReplicas;
+  checker.within("/sync/quorum", sync.quorum, 0, most);
+  if (sync.every_s > 0) {
+    checker.refuse("/sync/every", "must be a number of inner steps" + with + ", got a time");
+  }
+  if (sync.balance != Balance::kEqual) {
+    checker.refuse("/sync/balance",
+                   "must be 'equal'" + with + ", where nobody waits for a slower one, got 'speed'");
+  }
+  const bool fits = sync.topology == Topology::kButterfly || sync.topology == Topology::kRing ||
+                    sync.topology == Topology::kAuto;
+  if (!fits || sync.codec == CodecKind::kSparse2) {
+    checker.refuse("/sync/topology", "must be 'butterfly', 'ring' or 'auto'" + with +
+                                         ", and the codec a dense one, got " +
+                                         quoted(to_string(sync.topology)) + " and " +
+                                         quoted(to_string(sync.codec)));
+  }
+  if (spec.swarm.stages != 1) {
+    checker.refuse("/swarm/stages",
+                   "must be 1" + with + ": the replicas of a pipeline step together, got " +
+                       (spec.swarm.stages == 0 ? quoted("auto") : text_of(spec.swarm.stages)));
+  }
+}
+
 // With ddp every replica takes the same step, bit for bit, on the host.
 void check_optimizer(const JobSpec& spec, Checker& checker) {
   const bool muon = spec.train.optimizer == Optimizer::kMuon;
@@ -363,6 +400,7 @@ void check_optimizer(const JobSpec& spec, Checker& checker) {
 void check_sync(const JobSpec& spec, Checker& checker) {
   const SyncSpec& sync = spec.sync;
   check_streaming(spec, checker);
+  check_async(spec, checker);
   check_every(spec, checker);
   check_balance(spec, checker);
   check_topology(sync, checker);
@@ -543,7 +581,7 @@ Bytes training_memory(const JobSpec& spec) {
 }
 
 std::int64_t round_count(const JobSpec& spec) {
-  if (spec.sync.every_s > 0) return 0;
+  if (spec.sync.every_s > 0 || spec.sync.algorithm == SyncAlgorithm::kAsync) return 0;
   const std::int64_t length = spec.sync.every.count() / spec.sync.fragments;
   return (spec.train.steps.count() + length - 1) / length;
 }

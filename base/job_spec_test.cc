@@ -163,6 +163,35 @@ const Refusal kClusterRefusals[] = {
      [](JobSpec& s) { s.sync.blend = 1, s.sync.overlap_steps = Steps(1); }},
     {"/sync/blend", "must be 0 with sync.overlap_steps = 0",
      [](JobSpec& s) { s.sync.blend = 0.5; }},
+    {"/sync/quorum", "must be 0 with sync.algorithm = 'diloco', where a round waits for everybody",
+     [](JobSpec& s) { s.sync.quorum = 2; }},
+    {"/sync/quorum", "from 0 to 10000, got -1",
+     [](JobSpec& s) { s.sync.algorithm = SyncAlgorithm::kAsync, s.sync.quorum = -1; }},
+    {"/sync/quorum", "from 0 to 4, got 5",
+     [](JobSpec& s) {
+       s.sync.algorithm = SyncAlgorithm::kAsync, s.sync.quorum = 5, s.swarm.max_replicas = 4;
+     }},
+    {"/sync/every", "a number of inner steps with sync.algorithm = 'async', got a time",
+     [](JobSpec& s) { s.sync.algorithm = SyncAlgorithm::kAsync, s.sync.every_s = 60; }},
+    {"/sync/balance", "nobody waits for a slower one, got 'speed'",
+     [](JobSpec& s) {
+       s.sync.algorithm = SyncAlgorithm::kAsync, s.sync.balance = Balance::kSpeed;
+     }},
+    {"/sync/topology", "'butterfly', 'ring' or 'auto' with sync.algorithm = 'async'",
+     [](JobSpec& s) {
+       s.sync.algorithm = SyncAlgorithm::kAsync, s.sync.topology = Topology::kParamServer;
+     }},
+    {"/sync/topology", "the codec a dense one, got 'auto' and 'sparse2'",
+     [](JobSpec& s) {
+       s.sync.algorithm = SyncAlgorithm::kAsync, s.sync.topology = Topology::kAuto;
+       s.sync.codec = CodecKind::kSparse2;
+     }},
+    {"/sync/fragments", "must be 1 with sync.algorithm = 'async'",
+     [](JobSpec& s) { s.sync.fragments = 2, s.sync.algorithm = SyncAlgorithm::kAsync; }},
+    {"/sync/overlap_steps", "must be 0 with sync.algorithm = 'async'",
+     [](JobSpec& s) { s.sync.overlap_steps = Steps(2), s.sync.algorithm = SyncAlgorithm::kAsync; }},
+    {"/swarm/stages", "must be 1 with sync.algorithm = 'async'",
+     [](JobSpec& s) { s.sync.algorithm = SyncAlgorithm::kAsync, s.swarm.stages = 2; }},
     {"/swarm/stages", "from 1 to model.layers (4)", [](JobSpec& s) { s.swarm.stages = 5; }},
     {"/swarm/schedule", "with swarm.stages = 1, where no step waits for another stage, got '2bw'",
      [](JobSpec& s) { s.swarm.schedule = PipelineSchedule::kTwoBufferedWeights; }},

@@ -533,6 +533,9 @@ void put(const CommitRound& from, v1::CommitRound& to) {
   to.set_attempt(from.attempt);
   put(from.average, *to.mutable_average());
   to.set_outer_lr(from.outer_lr);
+  to.set_share(from.share);
+  to.set_refresh(from.refresh);
+  to.set_keeps(from.keeps);
   put(from.evaluate, *to.mutable_evaluate());
   to.set_last(from.last);
   if (!from.last) put(from.next, *to.mutable_next());
@@ -542,6 +545,10 @@ void get(Reader& reader, const v1::CommitRound& from, CommitRound& to) {
   to.attempt = attempt_of(reader, from.attempt());
   get(reader, from.average(), to.average);
   to.outer_lr = from.outer_lr();
+  to.share = from.share();
+  to.refresh = from.refresh();
+  to.keeps = from.keeps();
+  reader.require(to.share >= 0 && to.share <= 1, "share", "must be from 0 to 1");
   get_part(reader, "evaluate", from.has_evaluate(), from.evaluate(), to.evaluate);
   to.last = from.last();
   if (!to.last) get_part(reader, "next", from.has_next(), from.next(), to.next);

@@ -34,7 +34,8 @@ template <>
 constexpr std::array kWords<Optimizer>{Optimizer::kAdamw, Optimizer::kMuon};
 template <>
 constexpr std::array kWords<SyncAlgorithm>{SyncAlgorithm::kNone, SyncAlgorithm::kDiloco,
-                                           SyncAlgorithm::kLocalSgd, SyncAlgorithm::kDdp};
+                                           SyncAlgorithm::kLocalSgd, SyncAlgorithm::kDdp,
+                                           SyncAlgorithm::kAsync};
 template <>
 constexpr std::array kWords<Balance>{Balance::kEqual, Balance::kSpeed};
 template <>
@@ -287,6 +288,7 @@ constexpr Field kFields[] = {
     SHOAL_FIELD("sync", "fragments", sync.fragments),
     SHOAL_FIELD("sync", "overlap_steps", sync.overlap_steps),
     SHOAL_FIELD("sync", "blend", sync.blend),
+    SHOAL_FIELD("sync", "quorum", sync.quorum),
     SHOAL_FIELD("sync/outer", "lr", sync.outer.lr),
     SHOAL_FIELD("sync/outer", "momentum", sync.outer.momentum),
     Field{"swarm", "stages", read_stages, write_stages},

@@ -81,11 +81,13 @@ void LocalTraining::stand() {
   other_work_s_ = 0;
 }
 
-void LocalTraining::committed(RoundNumber, Steps, bool contributed) {
+void LocalTraining::committed(RoundNumber, Steps, outer_opt::Settled settled) {
   end_sample();
   evaluations_.clear();  // those of the former anchor
-  trained_ = contributed && goes_on() ? beyond(trained_, at_boundary_) : Trained{};
-  walk_.committed(contributed);
+  walk_.committed(settled);
+  if (settled == outer_opt::Settled::kKept) return;
+  const bool tail = settled == outer_opt::Settled::kCounted && goes_on();
+  trained_ = tail ? beyond(trained_, at_boundary_) : Trained{};
 }
 
 void LocalTraining::evaluate(const Evaluate& command) {

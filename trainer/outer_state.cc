@@ -2,6 +2,7 @@
 #include "trainer/outer_state.h"
 
 #include "base/check.h"
+#include "outer_opt/core/nesterov.h"
 #include "outer_opt/core/shared_adamw.h"
 #include "trainer/schedule.h"
 
@@ -55,12 +56,16 @@ Digest momentum_digest(const OuterState& state) {
   return d.finish();
 }
 
-void take_outer_step(const JobSpec& spec, const RoundKey& key, double outer_lr,
+void take_outer_step(const JobSpec& spec, const CommitRound& commit,
                      std::span<const DecayRange> ranges, const outer_opt::Fragment& fragment,
                      std::span<const float> average, OuterState& state) {
   SHOAL_CHECK(spec.sync.algorithm != SyncAlgorithm::kNone);
-  if (state.shares_adam()) return take_adamw_step(spec.train, key, ranges, average, state);
-  const OuterSpec outer{outer_lr, spec.sync.outer.momentum};
+  if (state.shares_adam()) return take_adamw_step(spec.train, commit.key, ranges, average, state);
+  const OuterSpec outer{commit.outer_lr, spec.sync.outer.momentum};
+  if (spec.sync.algorithm == SyncAlgorithm::kAsync) {
+    return outer_opt::delayed_nesterov_step(outer, {commit.share, commit.refresh}, average,
+                                            state.momentum, state.anchor);
+  }
   outer_opt::nesterov_step(outer, fragment, average, state.momentum, state.anchor);
 }
 

@@ -16,7 +16,7 @@ namespace shoal::trainer {
 
 struct OuterState {
   std::vector<float> anchor;
-  std::vector<float> momentum;        // of the outer optimizer; empty with ddp
+  std::vector<float> momentum;        // of the outer optimizer (nesterov.h); empty with ddp
   std::vector<float> adam_m, adam_v;  // AdamW's moments; empty but with ddp
 
   bool shares_adam() const { return !adam_m.empty(); }
@@ -29,11 +29,11 @@ OuterState zero_outer_state(SyncAlgorithm algorithm, std::int64_t value_count);
 // Of what the outer step keeps beside the anchor: "momentum" in every message.
 Digest momentum_digest(const OuterState& state);
 
-// The outer step of round `key` with the average that was voted for, at the outer learning rate
-// that its commit carries. Not for `none`, which has no outer step. The learning rate of a shared
-// AdamW is that of inner step key.round - 1: aborted attempts do not move the schedule. `average`
-// is that of the fragment, packed; a shared AdamW has no fragments.
-void take_outer_step(const JobSpec& spec, const RoundKey& key, double outer_lr,
+// The outer step of the round of `commit` with the average that was voted for and the terms that
+// the commit carries. Not for `none`, which has no outer step. The learning rate of a shared AdamW
+// is that of inner step round - 1: aborted attempts do not move the schedule. `average` is that of
+// the fragment, packed; a shared AdamW and delayed Nesterov have no fragments.
+void take_outer_step(const JobSpec& spec, const CommitRound& commit,
                      std::span<const DecayRange> ranges, const outer_opt::Fragment& fragment,
                      std::span<const float> average, OuterState& state);
 

@@ -46,6 +46,13 @@ struct Trainee {
   std::unique_ptr<Learner> learner;
 };
 
+CommitRound commit_of(RoundNumber round, double outer_lr) {
+  CommitRound commit;
+  commit.key = {JobId(1), 0, round};
+  commit.outer_lr = outer_lr;
+  return commit;
+}
+
 // One inner step of all replicas with exact averages.
 void ddp_step(const JobSpec& spec, std::vector<Trainee>& replicas, std::int64_t step,
               OuterState& state) {
@@ -59,7 +66,7 @@ void ddp_step(const JobSpec& spec, std::vector<Trainee>& replicas, std::int64_t 
   }
   for (float& value : average) value /= kReplicas;
   const auto ranges = decay_ranges(parameter_layout(spec.model, whole_model(spec.model)));
-  take_outer_step(spec, {JobId(1), 0, step + 1}, 1, ranges, {}, average, state);
+  take_outer_step(spec, commit_of(step + 1, 1), ranges, {}, average, state);
   for (Trainee& replica : replicas) {
     replica.model->write_parameters(state.anchor);
     replica.model->clear_gradient();
@@ -134,7 +141,7 @@ TEST(OuterState, LocalSgdAdoptsTheAverageOfTheParameters) {
   state.anchor = {8, 4};
   const std::vector<float> average{2, -1};  // of anchor minus local
   for (int round = 1; round <= 2; ++round) {
-    take_outer_step(spec, {JobId(1), 0, round}, spec.sync.outer.lr, {},
+    take_outer_step(spec, commit_of(round, spec.sync.outer.lr), {},
                     {{0, static_cast<std::int64_t>(average.size())}}, average, state);
   }
   EXPECT_EQ(state.anchor, (std::vector<float>{4, 6}));

@@ -30,6 +30,11 @@ VectorFacts facts_of(std::span<const float> values) {
   return facts;
 }
 
+outer_opt::Settled settled_by(const CommitRound& commit, bool contributed) {
+  if (contributed) return outer_opt::Settled::kCounted;
+  return commit.keeps ? outer_opt::Settled::kKept : outer_opt::Settled::kDropped;
+}
+
 }  // namespace
 
 Replica::Replica(const LoadReplica& command, ReplicaContext context)
@@ -339,9 +344,10 @@ MaybeFailure Replica::perform_one(const outer_opt::StopReduce&) {
 MaybeFailure Replica::perform_one(const outer_opt::TakeOuterStep& action) {
   const CommitRound& commit = action.commit;
   if (!commit.last) held_step_ = commit.next.from_step;
-  adopt_outer_step(commit);
+  const outer_opt::Settled settled = settled_by(commit, contributed_);
+  adopt_outer_step(commit, settled);
   if (device_failure_) return device_failure_;
-  training_->committed(commit.key.round, held_step_, contributed_);
+  training_->committed(commit.key.round, held_step_, settled);
   participant_->outer_step_taken(
       {commit.key, digest_of(std::span<const float>(outer_->anchor)), momentum_digest(*outer_)},
       actions_);
@@ -351,7 +357,7 @@ MaybeFailure Replica::perform_one(const outer_opt::TakeOuterStep& action) {
   return std::nullopt;
 }
 
-void Replica::adopt_outer_step(const CommitRound& commit) {
+void Replica::adopt_outer_step(const CommitRound& commit, outer_opt::Settled settled) {
   context_.shelf.withdraw();
   if (!encoded_.empty()) {
     const Status kept = feedback_->commit(pseudo_gradient_, encoded_);
@@ -363,25 +369,36 @@ void Replica::adopt_outer_step(const CommitRound& commit) {
     outer_->anchor = average_;
     return;
   }
+  // Nothing of this replica is being averaged: the room of its contribution is free.
+  if (settled == outer_opt::Settled::kKept) read_contribution();
   const outer_opt::Fragment& fragment = values_of(averaged_fragment_);
   const auto values = static_cast<std::size_t>(outer_opt::value_count(fragment));
   if (device_) {
     take_note(device_->step({commit.outer_lr, spec_.sync.outer.momentum}, fragment,
                             outer_->momentum, outer_->anchor));
   } else {
-    take_outer_step(spec_, commit.key, commit.outer_lr, decay_ranges_, fragment,
-                    std::span(average_).first(values), *outer_);
+    take_outer_step(spec_, commit, decay_ranges_, fragment, std::span(average_).first(values),
+                    *outer_);
   }
-  settle_local();
+  settle_local(settled);
   if (shares_adam()) model_->clear_gradient();
 }
 
-// A replica that had no part in the result has nothing of its own that counts.
-void Replica::settle_local() {
+// A replica that had no part in the result has nothing of its own that counts, unless it is kept.
+void Replica::settle_local(outer_opt::Settled settled) {
+  if (settled == outer_opt::Settled::kKept) return move_with_anchor();
   count_tokens_behind();
   if (!contributed_) return model_->write_parameters(outer_->anchor);
   adopting_fragment_ = averaged_fragment_;
   if (!training_->goes_on()) adopt_fragment(0);
+}
+
+// The pseudo-gradient was taken before the step and is what it was, to rounding.
+void Replica::move_with_anchor() {
+  for (std::size_t i = 0; i < pseudo_gradient_.size(); ++i) {
+    pseudo_gradient_[i] = outer_->anchor[i] - pseudo_gradient_[i];
+  }
+  model_->write_parameters(pseudo_gradient_);
 }
 
 void Replica::adopt_fragment(double blend) {

@@ -6,7 +6,8 @@
 // The pseudo-gradient is computed at the boundary and kept until the commit. Local parameters are
 // touched by inner steps and commits only, so an abort needs no undoing. A commit changes those of
 // the fragment that it averaged (outer_opt/core/fragments.h), with sync.overlap_steps some steps
-// later; all of them where this replica had no part in it. With sync.algorithm = none
+// later; all of them where this replica had no part in it. With sync.algorithm = async one that had
+// not reported moves with the anchor: its pseudo-gradient stays what it was. With none
 // the outer step adopts the local parameters as they are and no peer is spoken to. With ddp local
 // parameters are the anchor, and what is averaged is the gradient (outer_state.h).
 //
@@ -113,8 +114,9 @@ class Replica {
   outer_opt::ReduceResult reduce_from_device(const ReducePlan& plan, bool contributes,
                                              std::stop_token stop);
   outer_opt::ReduceInput own_input(const ReducePlan& plan, bool contributes);
-  void adopt_outer_step(const CommitRound& commit);
-  void settle_local();
+  void adopt_outer_step(const CommitRound& commit, outer_opt::Settled settled);
+  void settle_local(outer_opt::Settled settled);
+  void move_with_anchor();
   void adopt_fragment(double blend);
   void count_tokens_behind();
   std::string mismatch_of(const ReducePlan& plan) const;

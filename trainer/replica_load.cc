@@ -143,7 +143,7 @@ MaybeFailure Replica::loaded() {
   const RoundKey key = command_.assign.source.key;
   model_->write_parameters(outer_->anchor);
   if (auto failure = place_vectors()) return failure;
-  participant_.emplace(id_, key);
+  participant_.emplace(id_, key, outer_opt::when_late(spec_.sync.algorithm));
   training_ = make_training();
   if (view_) training_->view(*view_);
   context_.shelf.publish(id_, key, outer_);

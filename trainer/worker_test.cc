@@ -14,13 +14,14 @@
 namespace shoal::trainer {
 namespace {
 
-// A reduce with only this member: the average is its own pseudo-gradient, or zero.
+// A reduce with only this member: the average is its own pseudo-gradient, or what others would
+// give.
 class LoneNode : public outer_opt::PeerNode {
  public:
   std::string address() const override { return "127.0.0.1:7"; }
   outer_opt::ReduceResult reduce(const ReducePlan&, ReplicaId, const outer_opt::ReduceInput& own,
                                  std::span<float> average, std::stop_token) override {
-    std::fill(average.begin(), average.end(), 0.0f);
+    std::fill(average.begin(), average.end(), others);
     std::copy(own.pseudo_gradient.begin(), own.pseudo_gradient.end(), average.begin());
     return {true, {digest_of(std::span<const float>(average)), {}}, {}};
   }
@@ -50,6 +51,7 @@ class LoneNode : public outer_opt::PeerNode {
   }
   const OuterState* donor = nullptr;
   std::atomic<int> on_device = 0;  // reduces whose vectors are not the host's
+  float others = 0;
 };
 
 class WorkerTest : public testing::Test {
@@ -410,6 +412,69 @@ TEST_F(DeviceWorkerTest, ADeviceThatFailsAtTheBoundaryReportsNothing) {
   accelerator_.waits_left = 0;
   tell_replica(open(1, 0, 4));
   EXPECT_EQ(hear<ReplicaFailed>().failure, ReplicaFailure::kDeviceLost);
+}
+
+class AsyncWorkerTest : public WorkerTest {
+ protected:
+  AsyncWorkerTest() {
+    spec_.sync.algorithm = SyncAlgorithm::kAsync;
+    node_.others = 0.01f;
+  }
+  // Round 1 is committed without this replica, which goes on with `lease` for round 2.
+  Applied commit_without(const Loaded& loaded, DataLease lease, std::int64_t steps) {
+    ReducePlan without = plan(1, loaded.value_count);
+    without.members[0].weight = 0;
+    tell_replica(without);
+    const Vote vote = hear<FromReplica<Vote>>().body;
+    CommitRound commit{key(1), 1, vote.average, {0, 0, 0}, false, {}, 0.7};
+    commit.next = {key(2), Steps(0), Steps(steps), lease};
+    commit.share = 0.5, commit.refresh = false, commit.keeps = true;
+    tell_replica(commit);
+    return hear<FromReplica<Applied>>().body;
+  }
+};
+
+// The anchor moves, what was trained stays as it is and is reported again.
+TEST_F(AsyncWorkerTest, AReportThatCameTooLateCountsInTheNextRound) {
+  const Loaded loaded = load_from_seed();
+  const RoundReport first = train_four_steps();
+  const Applied applied = commit_without(loaded, {0, 8}, 4);
+  EXPECT_NE(applied.anchor, loaded.anchor);
+  EXPECT_NE(applied.momentum, loaded.momentum);
+  const auto second = hear<FromReplica<RoundReport>>().body;
+  EXPECT_EQ(second.key, key(2));
+  EXPECT_EQ(second.steps, Steps(4));
+  EXPECT_EQ(second.tokens, first.tokens);
+  EXPECT_EQ(second.train_loss, first.train_loss);
+  EXPECT_NEAR(second.norm, first.norm, 1e-4 * first.norm);
+}
+
+// A round without it neither stops it nor takes what it has. The lease is longer than the test.
+TEST_F(AsyncWorkerTest, TrainsOnWhileOthersCommit) {
+  const Loaded loaded = load_from_seed();
+  constexpr std::int64_t kLong = 1'000'000;
+  tell_replica(open(1, 0, kLong));
+  commit_without(loaded, {0, 2 * kLong}, kLong);
+  tell_replica(CloseRound{key(2)});
+  const auto report = hear<FromReplica<RoundReport>>().body;
+  EXPECT_EQ(report.key, key(2));
+  EXPECT_LT(report.steps, Steps(kLong));
+  EXPECT_EQ(report.tokens, Tokens(report.steps.count() * 2 * 8));
+  EXPECT_EQ(report.nonfinite, 0);
+}
+
+// The result is adopted where nothing is kept.
+TEST_F(AsyncWorkerTest, AContributionBeginsAnewFromTheAnchor) {
+  const Loaded loaded = load_from_seed();
+  train_four_steps();
+  tell_replica(plan(1, loaded.value_count));
+  const Vote vote = hear<FromReplica<Vote>>().body;
+  CommitRound commit{key(1), 1, vote.average, {0, 0, 0}, false, {}, 0.7};
+  commit.next = {key(2), Steps(2), Steps(4), {100, 4}};
+  commit.share = 0.5, commit.refresh = false;
+  tell_replica(commit);
+  hear<FromReplica<Applied>>();
+  EXPECT_EQ(hear<FromReplica<RoundReport>>().body.steps, Steps(2));
 }
 
 TEST_F(WorkerTest, CheckpointAndResume) {

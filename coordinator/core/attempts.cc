@@ -240,6 +240,25 @@ void reopen(Turn& turn, const RoundKey& key, AbortReason reason) {
   timers.stages.clear();
 }
 
+// Orders to train on after an abort, as `there` is then sorted: whoever is late in an asynchronous
+// round comes last and goes on with the lease that it has.
+std::vector<OpenRound> enlist_again(Turn& turn, const RoundKey& key,
+                                    std::vector<ReplicaId>& there) {
+  const auto late = std::stable_partition(there.begin(), there.end(), [&](ReplicaId replica) {
+    const ContributionRecord* known = turn.state().contributions.find({key, replica});
+    return known == nullptr || known->leases.empty() ||
+           !is_late(turn.state().jobs.at(key.job), *known);
+  });
+  std::vector<OpenRound> orders = enlist(turn, key, {there.begin(), late});
+  for (auto it = late; it != there.end(); ++it) {
+    ContributionRecord& contribution = turn.contribution(key, *it);
+    contribution.state = ContributionState::kTraining;
+    contribution.reject_reason = RejectReason::kNone;
+    orders.push_back(order_of(turn.state(), turn.state().rounds.at(key), *it));
+  }
+  return orders;
+}
+
 // A reducer is done when the last average has gone, and the others may have committed by then.
 void count_late(Turn& turn, const Vote& vote, const ContributionRecord& known) {
   const bool counted = known.voted_at.ns != 0 || known.member_index < 0;
@@ -395,8 +414,8 @@ void abort_round(Turn& turn, const RoundKey& key, AbortReason reason) {
     turn.job(key.job).failures_in_row = turn.options().failures_in_row_max + 1;
     return;
   }
-  const auto there = holders(turn.state(), job);
-  const std::vector<OpenRound> orders = enlist(turn, key, there);
+  auto there = holders(turn.state(), job);
+  const std::vector<OpenRound> orders = enlist_again(turn, key, there);
   for (const ReplicaId replica : there) {
     if (turn.state().replicas.at(replica).state == ReplicaState::kAveraging) {
       transition(turn, replica, ReplicaState::kServing);

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "coordinator/core/arrivals.h"
 #include "coordinator/core/checkpoints.h"
 #include "coordinator/core/data_ledger.h"
 #include "coordinator/core/drain.h"
@@ -79,6 +80,16 @@ void settle_leases(Turn& turn, const RoundRecord& round, const ContributionRecor
   if (!tail.empty()) tails.put(contribution.replica, std::move(tail));
 }
 
+// What its leases are worth goes on to the next round, or back.
+void set_aside(JobRecord& job, ContributionRecord& contribution, Tails& tails) {
+  if (is_late(job, contribution) && !contribution.leases.empty()) {
+    tails.put(contribution.replica, contribution.leases);
+  } else {
+    give_back_all(job, contribution.leases);
+  }
+  contribution.leases.clear();
+}
+
 // A tail counts with the next round, when its replica is in it.
 void carry_over(Turn& turn, const RoundKey& next, const Tails& tails,
                 const std::vector<ReplicaId>& followers) {
@@ -110,10 +121,31 @@ void count_contributions(Turn& turn, const RoundKey& key, Tails& tails) {
       loss_sum += report.train_loss * static_cast<double>(report.drawn.n);
       continue;
     }
-    give_back_all(job, contribution.leases);
-    contribution.leases.clear();
+    set_aside(job, contribution, tails);
   }
   round.train_loss = round.tokens.n > 0 ? loss_sum / static_cast<double>(round.tokens.n) : 0;
+}
+
+// How far an asynchronous round brings the job.
+void settle_arrivals(Turn& turn, const RoundKey& key) {
+  const JobRecord& job = turn.state().jobs.at(key.job);
+  if (job.spec.sync.algorithm != SyncAlgorithm::kAsync) return;
+  Arrivals arrivals;
+  for (const ReplicaId replica : all_members(turn.state(), key)) {
+    const auto& contribution = turn.state().contributions.at({key, replica});
+    ++arrivals.replicas;
+    if (contribution.weight == 0) continue;
+    ++arrivals.contributions;
+    arrivals.steps += contribution.report.steps.count();
+  }
+  const RoundRecord* before = committed_round(turn.state(), job);
+  const std::int64_t carried = before == nullptr ? 0 : before->carried_steps;
+  const Arrived arrived = count_arrivals(job.committed_step, carried, arrivals);
+  RoundRecord& round = turn.round(key);
+  round.from_step = job.committed_step;
+  round.to_step = arrived.to_step;
+  round.share = arrived.share;
+  round.carried_steps = arrived.carried_steps;
 }
 
 void advance_job_to(Turn& turn, const RoundKey& key) {
@@ -158,12 +190,17 @@ CommitRound commit_for(const State& state, const RoundKey& key, ReplicaId replic
   order.key = key;
   order.attempt = reduce.attempt;
   order.average = reduce.average;
-  order.outer_lr = state.rounds.at(key).outer_lr;
+  const JobRecord& job = state.jobs.at(key.job);
+  const RoundRecord& round = state.rounds.at(key);
+  order.outer_lr = round.outer_lr;
+  order.share = round.share;
+  order.refresh = renews_momentum(job.spec, round.from_step, round.to_step);
   order.evaluate = slice_of(state, key, state.contributions.at({key, replica}));
   const RoundKey next{key.job, key.lineage, key.round + 1};
   const ContributionRecord* contribution = state.contributions.find({next, replica});
   order.last = contribution == nullptr || contribution->leases.empty();
   if (!order.last) order.next = order_of(state, state.rounds.at(next), replica);
+  order.keeps = !order.last && is_late(job, state.contributions.at({key, replica}));
   return order;
 }
 
@@ -226,6 +263,22 @@ void check_stage_applied(Turn& turn, const RoundKey& key, StageIndex stage) {
   }
 }
 
+// Opens the next round, if there is one, with whoever follows to it.
+void open_next(Turn& turn, JobId id, const Tails& tails, std::vector<ReplicaId> followers) {
+  const JobRecord& job = turn.state().jobs.at(id);
+  if (is_last(job)) {
+    for (const auto& [replica, tail] : tails) give_back_all(turn.job(id), tail);
+    return;
+  }
+  open_round(turn, id);
+  carry_over(turn, next_key(job), tails, followers);
+  // Who is late has its lease already.
+  if (job.spec.sync.algorithm == SyncAlgorithm::kAsync) {
+    std::erase_if(followers, [&](ReplicaId replica) { return tails.contains(replica); });
+  }
+  enlist(turn, next_key(job), followers);
+}
+
 }  // namespace
 
 void commit(Turn& turn, const RoundKey& key, const std::vector<Digest>& averages) {
@@ -236,6 +289,7 @@ void commit(Turn& turn, const RoundKey& key, const std::vector<Digest>& averages
   turn.round(key).committed_at = turn.now();
   Tails tails;
   count_contributions(turn, key, tails);
+  settle_arrivals(turn, key);
   const JobRecord& job = turn.state().jobs.at(key.job);
   const RoundKey before{key.job, key.lineage, job.committed_round};
   advance_job_to(turn, key);
@@ -247,11 +301,7 @@ void commit(Turn& turn, const RoundKey& key, const std::vector<Digest>& averages
     if (can_follow(turn.state(), key, replica)) followers.push_back(replica);
   }
   share_evaluation(turn, key, followers);
-  if (!is_last(turn.state().jobs.at(key.job))) {
-    open_round(turn, key.job);
-    carry_over(turn, next_key(job), tails, followers);
-    enlist(turn, next_key(job), followers);
-  }
+  open_next(turn, key.job, tails, followers);
   refresh_view(turn, key.job);
   for (const ReplicaId replica : followers) {
     turn.send(turn.state().replicas.at(replica).agent,

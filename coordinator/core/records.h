@@ -161,6 +161,8 @@ struct RoundRecord {
   double validation_sum = 0;                   // nats
   std::int32_t eval_slices = 0;                // 0: this round is not evaluated
   double outer_lr = 0;                         // the job's when it was sealed
+  double share = 1;                // async: of the replicas, whose contributions it committed
+  std::int64_t carried_steps = 0;  // async: what is left of them (arrivals.h)
   bool operator==(const RoundRecord&) const = default;
 };
 

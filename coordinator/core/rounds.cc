@@ -19,6 +19,14 @@
 namespace shoal::coordinator {
 namespace {
 
+RejectReason reject_reason(const ContributionRecord& contribution) {
+  if (contribution.state != ContributionState::kReported) return RejectReason::kNotReported;
+  const RoundReport& report = contribution.report;
+  const bool finite = report.nonfinite == 0 && std::isfinite(report.norm);
+  if (!finite) return RejectReason::kNonFinite;
+  return report.tokens.n > 0 ? RejectReason::kNone : RejectReason::kNoTokens;
+}
+
 QuorumInput quorum_input(const Turn& turn, const JobRecord& job, const RoundRecord& round) {
   const State& state = turn.state();
   QuorumInput input;
@@ -34,9 +42,11 @@ QuorumInput quorum_input(const Turn& turn, const JobRecord& job, const RoundReco
                         .serving_since = state.replicas.at(replica).updated_at};
     if (contribution.state == ContributionState::kReported) {
       member.reported_at = contribution.reported_at;
+      member.usable = reject_reason(contribution) == RejectReason::kNone;
     }
     input.trainers.push_back(member);
   }
+  input.enough = enough_reports(job.spec.sync, static_cast<std::int64_t>(input.trainers.size()));
   for (const ReplicaId replica : live_replicas(state, job.id)) {
     const ReplicaRecord& record = state.replicas.at(replica);
     const bool loading = record.state == ReplicaState::kLoading;
@@ -58,14 +68,6 @@ void close_stragglers(Turn& turn, const RoundKey& key, const QuorumDecision& dec
   turn.event(Severity::kWarning, event_kind::kRoundStragglers, {.job = key.job, .round = key.round},
              "round " + std::to_string(key.round) + ": " + std::to_string(decision.silent.size()) +
                  " of " + std::to_string(decision.trainers) + " told to report what they have");
-}
-
-RejectReason reject_reason(const ContributionRecord& contribution) {
-  if (contribution.state != ContributionState::kReported) return RejectReason::kNotReported;
-  const RoundReport& report = contribution.report;
-  const bool finite = report.nonfinite == 0 && std::isfinite(report.norm);
-  if (!finite) return RejectReason::kNonFinite;
-  return report.tokens.n > 0 ? RejectReason::kNone : RejectReason::kNoTokens;
 }
 
 // Rejects norms far above the median, where there are enough members to know who is the odd one.
@@ -354,10 +356,16 @@ bool has_events(const JobRecord& job, const RoundRecord& round) {
   return (every > 0 && round.key.round % every == 0) || round.to_step >= job.spec.train.steps;
 }
 
+bool is_late(const JobRecord& job, const ContributionRecord& contribution) {
+  return job.spec.sync.algorithm == SyncAlgorithm::kAsync &&
+         contribution.reject_reason == RejectReason::kNotReported;
+}
+
 OpenRound order_of(const State& state, const RoundRecord& round, ReplicaId replica) {
   const JobRecord& job = state.jobs.at(round.key.job);
   const DataLease& lease = state.contributions.at({round.key, replica}).leases.back();
-  const bool own = job.spec.sync.balance == Balance::kSpeed || job.spec.sync.every_s > 0;
+  const bool own = job.spec.sync.balance == Balance::kSpeed || job.spec.sync.every_s > 0 ||
+                   job.spec.sync.algorithm == SyncAlgorithm::kAsync;
   Steps steps = round.to_step - round.from_step;
   if (own && job.stages.size() == 1) steps = Steps(lease.count / job.spec.train.batch);
   return {round.key, round.from_step, round.from_step + steps, lease, fragment_of_round(job, round),
@@ -369,8 +377,11 @@ void open_round(Turn& turn, JobId id) {
   RoundRecord record;
   record.key = next_key(job);
   record.from_step = job.committed_step;
-  record.to_step =
-      std::min(job.committed_step + outer_opt::round_length(job.spec.sync), job.spec.train.steps);
+  record.to_step = job.committed_step + outer_opt::round_length(job.spec.sync);
+  // How far an asynchronous job is when its replicas report nobody knows: whole leases to its end.
+  if (job.spec.sync.algorithm != SyncAlgorithm::kAsync) {
+    record.to_step = std::min(record.to_step, job.spec.train.steps);
+  }
   record.opened_at = turn.now();
   record.stages.resize(job.stages.size());
   turn.add(std::move(record));

@@ -55,6 +55,9 @@ std::vector<OpenRound> enlist(Turn& turn, const RoundKey& key,
 // Whether the course of this round is worth events: of ddp, whose rounds are single inner steps,
 // only those that are evaluated and the last one. Anything unusual always is.
 bool has_events(const JobRecord& job, const RoundRecord& round);
+// A member of an asynchronous round that had not reported when it was sealed: it trains on, and its
+// leases count with the round in which it reports.
+bool is_late(const JobRecord& job, const ContributionRecord& contribution);
 // What an enlisted replica was told last. Replicas of one round may have different numbers of
 // steps.
 OpenRound order_of(const State& state, const RoundRecord& round, ReplicaId replica);

@@ -28,6 +28,7 @@ void add(Digester& d, const JobSpec& spec) {
   d.add(to_string(spec.sync.topology)).add(to_string(spec.sync.codec)).add(spec.sync.outer.lr);
   d.add(spec.sync.feedback).add(to_string(spec.sync.aggregator)).add(spec.sync.clip);
   d.add(spec.sync.fragments).add(spec.sync.overlap_steps.n).add(spec.sync.blend);
+  d.add(spec.sync.quorum);
   d.add(to_string(spec.train.optimizer));
   d.add(spec.sync.outer.momentum).add(spec.swarm.stages).add(spec.swarm.min_replicas);
   d.add(to_string(spec.swarm.activations)).add(to_string(spec.swarm.recompute));
@@ -97,6 +98,7 @@ void add(Digester& d, const RoundRecord& r) {
   d.add(r.from_step.n).add(r.to_step.n).add(r.opened_at.ns).add(r.sealed_at.ns);
   d.add(r.committed_at.ns).add(r.tokens.n).add(r.train_loss).add(r.validation_loss);
   d.add(r.validation_tokens.n).add(r.validation_sum).add(r.eval_slices).add(r.outer_lr);
+  d.add(r.share).add(r.carried_steps);
   for (const auto& stage : r.stages) {
     d.add(stage.attempt).add(stage.attempt_started_at.ns).add(stage.average);
     d.add(stage.anchor).add(stage.momentum).add(to_string(stage.choice.topology));

@@ -154,6 +154,8 @@ struct Table<RoundRecord> {
     visit("validation_sum", r.validation_sum);
     visit("eval_slices", r.eval_slices);
     visit("outer_lr", r.outer_lr);
+    visit("share", r.share);
+    visit("carried_steps", r.carried_steps);
   }
 };
 

@@ -151,6 +151,8 @@ class RandomRecords {
     r.validation_sum = real();
     r.eval_slices = small();
     r.outer_lr = real();
+    r.share = real();
+    r.carried_steps = integer();
     return r;
   }
 

@@ -71,6 +71,7 @@ void add(Digester& d, const ReduceFailed& failure) {
 void add(Digester& d, const CommitRound& command) {
   add(d, command.key);
   d.add(command.attempt).add(command.average).add(command.outer_lr).add(command.evaluate.slice);
+  d.add(command.share).add(command.refresh).add(command.keeps);
   d.add(command.evaluate.slices).add(command.evaluate.batches).add(command.last);
   add(d, command.next);
 }
@@ -106,7 +107,12 @@ const char* to_string(ParticipantState state) {
   return "unknown";
 }
 
-Participant::Participant(ReplicaId self, RoundKey held) : self_(self), held_(held) {}
+WhenLate when_late(SyncAlgorithm algorithm) {
+  return algorithm == SyncAlgorithm::kAsync ? WhenLate::kTrainsOn : WhenLate::kStops;
+}
+
+Participant::Participant(ReplicaId self, RoundKey held, WhenLate late)
+    : self_(self), late_(late), held_(held) {}
 
 // ---- what every command goes through
 
@@ -196,7 +202,8 @@ void Participant::reduce(const ReducePlan& plan, Actions& out) {
 
 void Participant::start_reduce(const ReducePlan& plan, Actions& out) {
   stop_reduce(out);
-  if (state_ == ParticipantState::kTraining) out.push_back(StopTraining{StopAt::kAtOnce});
+  const bool late = state_ == ParticipantState::kTraining;
+  if (late && late_ == WhenLate::kStops) out.push_back(StopTraining{StopAt::kAtOnce});
   plan_ = plan;
   vote_.reset();
   failure_.reset();
@@ -292,7 +299,7 @@ void Participant::outer_step_taken(const Applied& applied, Actions& out) {
 
 Digest Participant::digest() const {
   Digester d;
-  d.add(self_.n).add(static_cast<std::int32_t>(state_));
+  d.add(self_.n).add(static_cast<std::int32_t>(late_)).add(static_cast<std::int32_t>(state_));
   add(d, held_);
   add_optional(d, open_);
   add_optional(d, report_);

@@ -13,10 +13,12 @@
 //   follow--> stale (terminal)
 //
 // A plan also reaches a replica that is still training (the round was sealed without it): it stops,
-// takes part with weight 0 and leaves with the commit like a joiner. While an outer step is under
-// way the newest command for the following round is kept and obeyed afterwards. Commands of another
-// job, an older lineage or an older round are ignored; a newer lineage, a round beyond held + 1, or
-// the commit of an average that this replica did not vote for make it stale.
+// takes part with weight 0 and leaves with the commit like a joiner. With sync.algorithm = async it
+// trains on instead, keeps what it has when the commit says so, and reports in a later round; a
+// boundary that it reaches meanwhile is said, and said again in the round that counts it. While an
+// outer step is under way the newest command for the following round is kept and obeyed afterwards.
+// Commands of another job, an older lineage or an older round are ignored; a newer lineage, a round
+// beyond held + 1, or the commit of an average that this replica did not vote for make it stale.
 //
 // Not thread-safe; one thread drives it.
 #pragma once
@@ -63,10 +65,14 @@ using Action =
     std::variant<Train, StopTraining, StartReduce, StopReduce, TakeOuterStep, Say, GoStale>;
 using Actions = std::vector<Action>;
 
+// What a replica does that still trains when a round is sealed without it.
+enum class WhenLate { kStops, kTrainsOn };
+WhenLate when_late(SyncAlgorithm algorithm);
+
 class Participant {
  public:
   // `self` holds the state after round `held` (round 0: the initial parameters).
-  Participant(ReplicaId self, RoundKey held);
+  Participant(ReplicaId self, RoundKey held, WhenLate late);
 
   // Commands of the coordinator.
   void open(const OpenRound& round, Actions& out);
@@ -103,6 +109,7 @@ class Participant {
   void say_report(Actions& out) const;
 
   ReplicaId self_;
+  WhenLate late_;
   ParticipantState state_ = ParticipantState::kIdle;
   RoundKey held_;
 

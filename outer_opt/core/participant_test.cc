@@ -84,7 +84,7 @@ using Drive = std::function<void(Participant&, Actions&)>;
 // The states of the table, each reached by its ordinary path. "applied" is idle after an own outer
 // step.
 Participant make(const std::string& state) {
-  Participant p(kSelf, kHeld);
+  Participant p(kSelf, kHeld, WhenLate::kStops);
   Actions ignored;
   if (state == "idle") return p;
   if (state == "stale") return p.open(open_round(9), ignored), p;
@@ -343,7 +343,7 @@ TEST(Participant, SecondDeliveryOnlyRepeatsAnswers) {
 }
 
 TEST(Participant, RoundAfterRound) {
-  Participant p(kSelf, kHeld);
+  Participant p(kSelf, kHeld, WhenLate::kStops);
   Actions out;
   p.open(open_round(), out);
   p.boundary(report(), out);
@@ -358,7 +358,7 @@ TEST(Participant, RoundAfterRound) {
 }
 
 TEST(Participant, JoinerFollowsTheAverageAndLeavesWithTheCommit) {
-  Participant p(kSelf, kHeld);
+  Participant p(kSelf, kHeld, WhenLate::kStops);
   Actions out;
   p.reduce(plan(1, 0), out);
   p.reduce_failed({kNext, 1, kOther, ReduceFailure::kPeerLost, ""}, out);
@@ -371,7 +371,7 @@ TEST(Participant, JoinerFollowsTheAverageAndLeavesWithTheCommit) {
 
 TEST(Participant, UnusableOrUnweightedPseudoGradientDoesNotContribute) {
   for (const std::int64_t nonfinite : {0, 3}) {
-    Participant p(kSelf, kHeld);
+    Participant p(kSelf, kHeld, WhenLate::kStops);
     Actions out;
     p.open(open_round(), out);
     p.boundary(report(nonfinite), out);
@@ -415,6 +415,48 @@ TEST(Participant, PlanWithoutThisReplicaIsNotForIt) {
   Actions out;
   p.reduce(others, out);
   EXPECT_EQ(names(out), "");
+}
+
+// sync.algorithm = async: a round without this replica does not stop it.
+TEST(Participant, AnAsynchronousOneTrainsOnWhileItFollows) {
+  Participant p(kSelf, kHeld, WhenLate::kTrainsOn);
+  Actions out;
+  p.open(open_round(), out);
+  p.reduce(plan(2, 0), out);
+  p.reduced(2, kAverage, {}, out);
+  p.commit(commit(), out);
+  p.outer_step_taken({kNext, {1, 1}, {2, 2}}, out);
+  EXPECT_EQ(names(out), "train100 follow2 say:vote outer_step say:applied train150");
+}
+
+// A boundary that is reached meanwhile is said, and said again for the round that counts it.
+TEST(Participant, AnAsynchronousOneReportsAgainInTheNextRound) {
+  Participant p(kSelf, kHeld, WhenLate::kTrainsOn);
+  Actions out;
+  p.open(open_round(), out);
+  p.reduce(plan(2, 0), out);
+  p.boundary(report(), out);
+  ReducePlan again = plan(3, 0);
+  p.reduce(again, out);  // it has reported now, but not for this plan
+  p.reduced(3, kAverage, {}, out);
+  p.commit(commit(), out);
+  p.outer_step_taken({kNext, {1, 1}, {2, 2}}, out);
+  RoundReport next = report();
+  next.key = key(6);
+  p.boundary(next, out);
+  EXPECT_EQ(names(out),
+            "train100 follow2 say:report stop_reduce2 follow3 say:vote outer_step say:applied "
+            "train150 say:report");
+}
+
+TEST(Participant, AnAsynchronousOneThatFollowedGoesOnAfterAnAbort) {
+  Participant p(kSelf, kHeld, WhenLate::kTrainsOn);
+  Actions out;
+  p.open(open_round(), out);
+  p.reduce(plan(2, 0), out);
+  p.abort(abort_round(), out);
+  EXPECT_EQ(names(out), "train100 follow2 stop_reduce2 train110");
+  EXPECT_EQ(p.state(), ParticipantState::kTraining);
 }
 
 TEST(Participant, OuterStepOfAStaleReplicaIsNotReported) {

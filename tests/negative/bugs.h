@@ -41,6 +41,8 @@ enum class Bug {
   kEarlyAdoption,       // a result becomes local as soon as it is there
   kTailTwice,           // the steps behind a boundary count with both rounds
   kForgivenMemory,      // a device that ran out of memory is taken for sound at once
+  kDroppedProgress,     // a commit takes what a late replica trained
+  kMissedRefresh,       // one replica does not renew its outer momentum
 };
 
 struct PlantedBug {

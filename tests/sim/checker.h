@@ -12,6 +12,7 @@
 
 #include "coordinator/core/io.h"
 #include "outer_opt/core/fragments.h"
+#include "outer_opt/core/nesterov.h"
 #include "swarm/core/messages.h"
 #include "tests/sim/options.h"
 #include "tests/sim/store.h"
@@ -87,7 +88,8 @@ struct OuterStepped {
   RoundKey key;
   OuterSpec options;
   const JobSpec& spec;
-  std::int32_t number = 0;  // of the fragment
+  outer_opt::DelayedTerms terms;  // async, as the commit says
+  std::int32_t number = 0;        // of the fragment
   const outer_opt::Fragment& fragment;
   std::span<const float> average, anchor_before, momentum_before, anchor, momentum;
 };

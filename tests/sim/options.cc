@@ -118,6 +118,19 @@ void draw_streaming(JobSpec& spec, Prng& prng) {
   if (prng.chance(0.5)) sync.blend = 0.5;
 }
 
+// Rounds that wait for some of the replicas, of what can have them. Drawn from a Prng of its own,
+// so that the other draws stay alike.
+void draw_async(JobSpec& spec, Prng prng) {
+  SyncSpec& sync = spec.sync;
+  const bool fits = sync.topology != Topology::kAllgather && sync.codec != CodecKind::kSparse2;
+  const bool can = sync.algorithm == SyncAlgorithm::kDiloco && spec.swarm.stages == 1 && fits &&
+                   sync.balance == Balance::kEqual && sync.every_s == 0 && sync.fragments == 1 &&
+                   sync.overlap_steps == Steps(0);
+  if (!can || !prng.chance(0.7)) return;
+  sync.algorithm = SyncAlgorithm::kAsync;
+  sync.quorum = prng.range(0, spec.swarm.min_replicas);
+}
+
 // A pipeline that `devices` can serve.
 void draw_stages(JobSpec& spec, Prng& prng, int devices) {
   spec.swarm.stages = prng.range(2, std::min(4, devices));
@@ -237,9 +250,11 @@ JobSpec draw_job(const SimOptions& o, Prng& prng, int index) {
   draw_sync(spec, prng);
   draw_reduce(spec, prng);
   draw_streaming(spec, prng);
+  draw_async(spec, Prng(mix_seed(o.seed, 0xa51c00 + static_cast<std::uint64_t>(index))));
   Prng reducers(mix_seed(o.seed, 0x5ed000 + static_cast<std::uint64_t>(index)));
   const bool asks = reducers.chance(o.reducers > 0 ? 0.7 : 0.1);
-  if (asks && spec.sync.topology == Topology::kButterfly) {
+  const bool takes_help = spec.sync.algorithm != SyncAlgorithm::kAsync;
+  if (asks && takes_help && spec.sync.topology == Topology::kButterfly) {
     spec.sync.topology = Topology::kParamServer;
   }
   return spec;

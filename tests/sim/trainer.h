@@ -33,6 +33,9 @@
 
 namespace shoal::sim {
 
+// By how much training on a sequence moves value i of the model.
+float update(std::uint64_t seed, std::int64_t sequence, std::size_t i);
+
 // The agent as its trainer sees it; messages take a moment and keep their order. They reach the
 // life of the daemon in which they were said and no later one, which did not start that process.
 class TrainerOwner {
@@ -157,6 +160,7 @@ class Trainer final : public PeerEnd {
   void adopt_result();
   outer_opt::Fragment values_of(std::int32_t fragment) const;
   void settle_local(const CommitRound& commit, std::int32_t fragment);
+  void move_with_anchor(const State& before);
   void step_in_pipeline();
   bool pipeline_is_served() const;
   bool routers_are_through() const;

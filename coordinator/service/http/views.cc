@@ -327,6 +327,7 @@ Json round_json(const RoundRecord& round, const std::vector<ContributionRecord>&
   json["from_step"] = round.from_step.count();
   json["to_step"] = round.to_step.count();
   json["outer_lr"] = round.sealed_at.ns == 0 ? Json(nullptr) : Json(round.outer_lr);
+  json["share"] = round.committed_at.ns == 0 ? Json(nullptr) : finite_or_null(round.share);
   json["digest"] = digest_or_null(digest_over(round.stages, &RoundStage::average));
   json["anchor_digest"] = digest_or_null(digest_over(round.stages, &RoundStage::anchor));
   json["momentum_digest"] = digest_or_null(digest_over(round.stages, &RoundStage::momentum));

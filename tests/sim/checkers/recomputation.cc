@@ -40,6 +40,7 @@ class Recomputation final : public CommitChecker {
   }
 
   void outer_stepped(const OuterStepped& s) override {
+    if (s.spec.sync.algorithm == SyncAlgorithm::kAsync) return delayed(s);
     const float lr = static_cast<float>(s.options.lr);
     const float beta = static_cast<float>(s.options.momentum);
     for (std::size_t k = 0; const std::size_t i : values_in(s.fragment)) {
@@ -50,14 +51,32 @@ class Recomputation final : public CommitChecker {
       const float direction = average + ahead;
       const float move = lr * direction;
       const float anchor = s.anchor_before[i] - move;
-      if (momentum != s.momentum[i] || anchor != s.anchor[i]) {
-        return violated(to_string(s.replica) + ": outer step of " + to_text(s.key) +
-                        " is wrong at value " + std::to_string(i));
-      }
+      if (momentum != s.momentum[i] || anchor != s.anchor[i]) return wrong_step(s, i);
     }
   }
 
  private:
+  void wrong_step(const OuterStepped& s, std::size_t value) {
+    violated(to_string(s.replica) + ": outer step of " + to_text(s.key) + " is wrong at value " +
+             std::to_string(value));
+  }
+
+  // Between two renewals of momentum a plain step; with one, a step of Nesterov's.
+  void delayed(const OuterStepped& s) {
+    const float lr = static_cast<float>(s.options.lr);
+    const float beta = static_cast<float>(s.options.momentum);
+    for (std::size_t i = 0; i < s.average.size(); ++i) {
+      const float part = static_cast<float>(s.terms.share) * s.average[i];
+      const float sum = s.momentum_before[i] + part;
+      const float pushed = beta * sum;
+      const float direction = s.terms.refresh ? part + pushed : part;
+      const float move = lr * direction;
+      const float anchor = s.anchor_before[i] - move;
+      const float kept = s.terms.refresh ? pushed : sum;
+      if (kept != s.momentum[i] || anchor != s.anchor[i]) return wrong_step(s, i);
+    }
+  }
+
   static std::vector<std::size_t> values_in(const outer_opt::Fragment& fragment) {
     std::vector<std::size_t> values;
     for (const outer_opt::ValueRange& range : fragment) {
