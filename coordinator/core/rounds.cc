@@ -337,10 +337,9 @@ std::vector<OpenRound> enlist(Turn& turn, const RoundKey& key,
     const Steps to_step = round.from_step + steps[i];
     const std::int64_t count =
         leased_steps(job, round.from_step, to_step, contribution) * per_step[i];
-    orders.push_back({key, round.from_step, to_step,
-                      lease({job.next_sequence, job.returned}, count),
-                      fragment_of_round(job, round),
-                      peers_to_measure(turn.state(), turn.now(), replicas[i])});
+    orders.push_back(
+        {key, round.from_step, to_step, lease({job.next_sequence, job.returned}, count),
+         fragment_of_round(job, round), peers_to_measure(turn.state(), turn.now(), replicas[i])});
     contribution.state = ContributionState::kTraining;
     contribution.reject_reason = RejectReason::kNone;
     contribution.leases.push_back(orders.back().lease);
@@ -361,8 +360,8 @@ OpenRound order_of(const State& state, const RoundRecord& round, ReplicaId repli
   const bool own = job.spec.sync.balance == Balance::kSpeed || job.spec.sync.every_s > 0;
   Steps steps = round.to_step - round.from_step;
   if (own && job.stages.size() == 1) steps = Steps(lease.count / job.spec.train.batch);
-  return {round.key, round.from_step, round.from_step + steps, lease,
-          fragment_of_round(job, round), {}};
+  return {round.key, round.from_step, round.from_step + steps, lease, fragment_of_round(job, round),
+          {}};
 }
 
 void open_round(Turn& turn, JobId id) {

@@ -139,7 +139,8 @@ class RandomRecords {
                           digest(),
                           digest(),
                           {word<Topology>(), word<outer_opt::TopologyReason>()},
-                          integer()});
+                          integer(),
+                          {{ReplicaId(positive()), text(), integer(), integer()}}});
     }
     r.aborts = small();
     r.abort_reason = word<AbortReason>();
@@ -162,17 +163,8 @@ class RandomRecords {
     r.state = word<ContributionState>();
     r.reject_reason = word<RejectReason>();
     r.leases = leases();
-    r.report = {key(),
-                Tokens(integer()),
-                Steps(integer()),
-                real(),
-                real(),
-                real(),
-                integer(),
-                real(),
-                Tokens(integer()),
-                real(),
-                {}};
+    r.report = {key(),  Tokens(integer()), Steps(integer()), real(), real(), real(), integer(),
+                real(), Tokens(integer()), real(),           {}};
     r.reported_at = instant(), r.voted_at = instant(), r.applied_at = instant();
     r.weight = real(), r.clip_factor = real();
     r.member_index = small();

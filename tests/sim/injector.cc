@@ -134,7 +134,8 @@ void FaultInjector::strike_process(Fault fault) {
                                           ReplicaFailure::kNonFiniteLoss};
     trainer.give_up(kErrors[prng_.below(3)]);
   } else if (fault == Fault::kMemoryLie) {
-    if (!trainer.busy() || trainer.frozen()) return;
+    // A reducer holds no stage, of which a device could have told too much memory.
+    if (!trainer.busy() || trainer.frozen() || sim_.options.is_reducer(trainer.host())) return;
     sim_.strike(fault, on_trainer);
     trainer.run_out_of_memory();
   } else if (fault == Fault::kNonFinite) {

@@ -118,6 +118,15 @@ void draw_streaming(JobSpec& spec, Prng& prng) {
   if (prng.chance(0.5)) sync.blend = 0.5;
 }
 
+// Sharded outer momentum, of what can shard at all.
+void draw_outer_state(JobSpec& spec, Prng prng) {
+  const SyncSpec& sync = spec.sync;
+  const bool butterfly = sync.topology == Topology::kButterfly || sync.topology == Topology::kAuto;
+  const bool can = sync.algorithm == SyncAlgorithm::kDiloco && butterfly && sync.fragments == 1 &&
+                   sync.codec != CodecKind::kSparse2 && sync.outer.momentum > 0;
+  if (can && prng.chance(0.4)) spec.sync.outer_state = OuterState::kSharded;
+}
+
 // A pipeline that `devices` can serve.
 void draw_stages(JobSpec& spec, Prng& prng, int devices) {
   spec.swarm.stages = prng.range(2, std::min(4, devices));
@@ -242,6 +251,8 @@ JobSpec draw_job(const SimOptions& o, Prng& prng, int index) {
   if (asks && spec.sync.topology == Topology::kButterfly) {
     spec.sync.topology = Topology::kParamServer;
   }
+  // Of its own, so that the other draws stay alike.
+  draw_outer_state(spec, Prng(mix_seed(o.seed, 0x5ad000 + static_cast<std::uint64_t>(index))));
   return spec;
 }
 
