@@ -238,6 +238,26 @@ std::string with_algorithm(const SyncSpec& sync) {
   return " with sync.algorithm = " + quoted(to_string(sync.algorithm));
 }
 
+// Sharded outer momentum lives at the owners of a butterfly's parts, of the whole vector.
+void check_outer_state(const SyncSpec& sync, Checker& checker) {
+  if (sync.outer_state == OuterState::kReplicated) return;
+  const auto refuse = [&](const std::string& why) {
+    checker.refuse("/sync/outer_state", "must be 'replicated'" + why + ", got 'sharded'");
+  };
+  if (sync.algorithm != SyncAlgorithm::kDiloco) {
+    return refuse(with_algorithm(sync) + ": only 'diloco' has outer momentum in rounds of all");
+  }
+  if (sync.outer.momentum == 0) refuse(" with sync.outer.momentum = 0: there is none to shard");
+  if (sync.topology != Topology::kButterfly && sync.topology != Topology::kAuto) {
+    refuse(" with sync.topology = " + quoted(to_string(sync.topology)) +
+           ": the owners of a butterfly's parts keep it");
+  }
+  if (sync.codec == CodecKind::kSparse2) {
+    refuse(" with sync.codec = 'sparse2', which has no owners of parts");
+  }
+  if (sync.fragments > 1) refuse(" with sync.fragments above 1: parts are of the whole vector");
+}
+
 void check_every(const JobSpec& spec, Checker& checker) {
   const SyncSpec& sync = spec.sync;
   if (sync.every_s != 0) {
@@ -405,6 +425,7 @@ void check_sync(const JobSpec& spec, Checker& checker) {
   check_balance(spec, checker);
   check_topology(sync, checker);
   check_feedback(sync, checker);
+  check_outer_state(sync, checker);
   if (sync.algorithm == SyncAlgorithm::kLocalSgd || sync.algorithm == SyncAlgorithm::kDdp) {
     return check_fixed_outer(sync, checker);
   }
@@ -572,8 +593,7 @@ std::int64_t parameter_count(const ModelSpec& model) {
 
 Bytes training_memory(const JobSpec& spec) {
   const JobSpec full = with_derived_fields(spec);
-  double state = static_cast<double>(parameter_count(full.model)) *
-                 static_cast<double>(training_vectors(full.sync));
+  double state = static_cast<double>(parameter_count(full.model)) * training_vectors(full);
   if (full.train.optimizer == Optimizer::kMuon) state -= spared_by_muon(full.model);
   const double bytes = (state + activation_values(full.model, full.train.microbatch)) * kFloatBytes;
   constexpr double kMost = 9.0e18;

@@ -192,6 +192,23 @@ const Refusal kClusterRefusals[] = {
      [](JobSpec& s) { s.sync.overlap_steps = Steps(2), s.sync.algorithm = SyncAlgorithm::kAsync; }},
     {"/swarm/stages", "must be 1 with sync.algorithm = 'async'",
      [](JobSpec& s) { s.sync.algorithm = SyncAlgorithm::kAsync, s.swarm.stages = 2; }},
+    {"/sync/outer_state", "must be 'replicated' with sync.algorithm = 'none'",
+     [](JobSpec& s) {
+       s.sync.outer_state = OuterState::kSharded, s.sync.algorithm = SyncAlgorithm::kNone;
+     }},
+    {"/sync/outer_state", "with sync.outer.momentum = 0: there is none to shard, got 'sharded'",
+     [](JobSpec& s) { s.sync.outer_state = OuterState::kSharded, s.sync.outer.momentum = 0; }},
+    {"/sync/outer_state", "with sync.topology = 'ring': the owners of a butterfly's parts",
+     [](JobSpec& s) {
+       s.sync.outer_state = OuterState::kSharded, s.sync.topology = Topology::kRing;
+     }},
+    {"/sync/outer_state", "with sync.codec = 'sparse2'",
+     [](JobSpec& s) {
+       s.sync.outer_state = OuterState::kSharded, s.sync.codec = CodecKind::kSparse2;
+       s.sync.topology = Topology::kAuto, s.sync.feedback = 0;
+     }},
+    {"/sync/outer_state", "with sync.fragments above 1: parts are of the whole vector",
+     [](JobSpec& s) { s.sync.outer_state = OuterState::kSharded, s.sync.fragments = 2; }},
     {"/swarm/stages", "from 1 to model.layers (4)", [](JobSpec& s) { s.swarm.stages = 5; }},
     {"/swarm/schedule", "with swarm.stages = 1, where no step waits for another stage, got '2bw'",
      [](JobSpec& s) { s.swarm.schedule = PipelineSchedule::kTwoBufferedWeights; }},
@@ -337,6 +354,17 @@ TEST(JobSpec, TrainingMemoryCountsTheResidualAndKeptContributions) {
   spec.sync.aggregator = Aggregator::kMean;
   spec.sync.codec = CodecKind::kSparse2;
   EXPECT_EQ(training_memory(spec).count() - plain, vector);
+}
+
+TEST(JobSpec, ShardedMomentumIsTwoOfManyParts) {
+  JobSpec spec = good();
+  const auto whole = training_memory(spec).count();
+  const auto vector = parameter_count(spec.model) * 4;
+  spec.sync.outer_state = OuterState::kSharded;
+  EXPECT_THAT(validate(spec), testing::IsEmpty());
+  EXPECT_EQ(training_memory(spec).count(), whole);  // one or two replicas keep all of it
+  spec.swarm.min_replicas = 8;
+  EXPECT_EQ(whole - training_memory(spec).count(), vector * 3 / 4);
 }
 
 TEST(JobSpec, MuonNeedsLessMemoryAndIsRefusedWithDdp) {

@@ -500,6 +500,7 @@ void put(const ReducePlan& from, v1::ReducePlan& to) {
   for (const auto& member : from.members) put(member, *to.add_members());
   to.set_time_limit_ns(from.time_limit.ns);
   to.set_fragment(from.fragment);
+  if (from.owner_step) put(*from.owner_step, *to.mutable_owner_step());
 }
 void get(Reader& reader, const v1::ReducePlan& from, ReducePlan& to) {
   get_part(reader, "key", from.has_key(), from.key(), to.key);
@@ -526,6 +527,7 @@ void get(Reader& reader, const v1::ReducePlan& from, ReducePlan& to) {
   to.time_limit = nanoseconds(from.time_limit_ns());
   reader.require(to.time_limit.ns > 0, "time_limit_ns", "must be above 0");
   to.fragment = static_cast<std::int32_t>(reader.count("fragment", from.fragment()));
+  if (from.has_owner_step()) get(reader, from.owner_step(), to.owner_step.emplace());
 }
 
 void put(const CommitRound& from, v1::CommitRound& to) {

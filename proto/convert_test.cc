@@ -130,6 +130,12 @@ TEST(Convert, EveryMessageOfTheCoordinator) {
   with_reducer.topology = Topology::kParamServer;
   with_reducer.members[1].reducer = true;
   expect_survives(ToAgent(ToReplica<ReducePlan>{replica, with_reducer}));
+  ReducePlan with_owner_step = plan;
+  const std::vector<MomentumHolder> holders{{replica, "a:1", 0, 60},
+                                            {ReplicaId(10), "b:2", 60, 40}};
+  with_owner_step.owner_step = OwnerStep{{0.6, 0.8}, holders};
+  expect_survives(ToAgent(ToReplica<ReducePlan>{replica, with_owner_step}));
+  expect_survives(ToAgent(ToReplica<WriteCheckpoint>{replica, {CheckpointId(4), kKey, holders}}));
   const std::vector<ToAgent> all{
       Welcome{AgentId(2), {6}, seconds(2), seconds(10), {replica}},
       Refused{{Code::kIncompatible, "protocol 0 is too old", "protocol", "update the agent"}},

@@ -42,6 +42,8 @@ template <>
 constexpr std::array kWords<Topology>{Topology::kButterfly, Topology::kAllgather, Topology::kRing,
                                       Topology::kParamServer, Topology::kAuto};
 template <>
+constexpr std::array kWords<OuterState>{OuterState::kReplicated, OuterState::kSharded};
+template <>
 constexpr std::array kWords<Aggregator>{Aggregator::kMean, Aggregator::kTrimmedMean,
                                         Aggregator::kCenteredClip};
 template <>
@@ -289,6 +291,7 @@ constexpr Field kFields[] = {
     SHOAL_FIELD("sync", "overlap_steps", sync.overlap_steps),
     SHOAL_FIELD("sync", "blend", sync.blend),
     SHOAL_FIELD("sync", "quorum", sync.quorum),
+    SHOAL_FIELD("sync", "outer_state", sync.outer_state),
     SHOAL_FIELD("sync/outer", "lr", sync.outer.lr),
     SHOAL_FIELD("sync/outer", "momentum", sync.outer.momentum),
     Field{"swarm", "stages", read_stages, write_stages},

@@ -52,6 +52,7 @@ clip = false
 fragments = 5
 overlap_steps = 2
 blend = 0.25
+outer_state = "replicated"
 [sync.outer]
 lr = 0.6
 momentum = 0.8

@@ -36,20 +36,21 @@ void take_adamw_step(const TrainSpec& train, const RoundKey& key,
 
 }  // namespace
 
-OuterState zero_outer_state(SyncAlgorithm algorithm, std::int64_t value_count) {
+OuterState zero_outer_state(const SyncSpec& sync, std::int64_t value_count) {
   const auto count = static_cast<std::size_t>(value_count);
   OuterState state;
   state.anchor.resize(count);
-  if (algorithm == SyncAlgorithm::kDdp) {
+  if (sync.algorithm == SyncAlgorithm::kDdp) {
     state.adam_m.resize(count);
     state.adam_v.resize(count);
-  } else {
+  } else if (sync.outer_state == shoal::OuterState::kReplicated) {
     state.momentum.resize(count);
   }
   return state;
 }
 
 Digest momentum_digest(const OuterState& state) {
+  if (!state.shares_adam() && state.momentum.empty()) return {};
   if (!state.shares_adam()) return digest_of(std::span<const float>(state.momentum));
   Digester d;
   d.add(std::as_bytes(std::span(state.adam_m))).add(std::as_bytes(std::span(state.adam_v)));
@@ -62,6 +63,10 @@ void take_outer_step(const JobSpec& spec, const CommitRound& commit,
   SHOAL_CHECK(spec.sync.algorithm != SyncAlgorithm::kNone);
   if (state.shares_adam()) return take_adamw_step(spec.train, commit.key, ranges, average, state);
   const OuterSpec outer{commit.outer_lr, spec.sync.outer.momentum};
+  if (spec.sync.outer_state == shoal::OuterState::kSharded) {
+    state.shards.follow(outer, average);
+    return outer_opt::apply_step(average, state.anchor);
+  }
   if (spec.sync.algorithm == SyncAlgorithm::kAsync) {
     return outer_opt::delayed_nesterov_step(outer, {commit.share, commit.refresh}, average,
                                             state.momentum, state.anchor);

@@ -85,7 +85,8 @@ TEST(OuterState, AveragedGradientsAreOneWorkerWithTheBatchOfAll) {
   std::vector<Trainee> replicas;
   for (int i = 0; i < kReplicas; ++i) replicas.emplace_back(spec);
   Trainee lone(spec_of(SyncAlgorithm::kNone, kBatch * kReplicas));
-  OuterState state = zero_outer_state(SyncAlgorithm::kDdp, lone.model->value_count());
+  OuterState state =
+      zero_outer_state(default_spec(SyncAlgorithm::kDdp).sync, lone.model->value_count());
   lone.model->read_parameters(state.anchor);
   const std::vector<float> initial = state.anchor;
   for (std::int64_t step = 0; step < 20; ++step) {
@@ -124,10 +125,10 @@ TEST(OuterState, AStepThatOnlyKeepsItsGradientChangesNoParameter) {
 }
 
 TEST(OuterState, EachAlgorithmSharesWhatItsOuterStepKeeps) {
-  const OuterState diloco = zero_outer_state(SyncAlgorithm::kDiloco, 3);
+  const OuterState diloco = zero_outer_state(default_spec(SyncAlgorithm::kDiloco).sync, 3);
   EXPECT_FALSE(diloco.shares_adam());
   EXPECT_EQ(momentum_digest(diloco), digest_of(std::span<const float>(diloco.momentum)));
-  OuterState ddp = zero_outer_state(SyncAlgorithm::kDdp, 3);
+  OuterState ddp = zero_outer_state(default_spec(SyncAlgorithm::kDdp).sync, 3);
   EXPECT_TRUE(ddp.shares_adam());
   EXPECT_TRUE(ddp.momentum.empty());
   const Digest zero = momentum_digest(ddp);
@@ -135,9 +136,26 @@ TEST(OuterState, EachAlgorithmSharesWhatItsOuterStepKeeps) {
   EXPECT_NE(momentum_digest(ddp), zero);
 }
 
+TEST(OuterState, ShardedItFollowsTheStepOfTheOwners) {
+  JobSpec spec = default_spec(SyncAlgorithm::kDiloco);
+  spec.sync.outer_state = shoal::OuterState::kSharded;
+  spec.sync.outer = {0.5, 0.5};
+  OuterState state = zero_outer_state(spec.sync, 3);
+  EXPECT_TRUE(state.momentum.empty());
+  EXPECT_EQ(momentum_digest(state), Digest());
+  state.anchor = {100, 100, 100};
+  state.shards = outer_opt::MomentumShards({{1, 2}});
+  state.shards.at({1, 2})[0] = 2;
+  take_outer_step(spec, {JobId(1), 0, 1}, 0.5, {}, {{0, 3}}, std::vector<float>{1, 3.25, -6},
+                  state);
+  EXPECT_EQ(state.anchor, (std::vector<float>{99, 96.75, 106}));
+  EXPECT_EQ(state.shards.at({1, 2})[0], 5);
+  EXPECT_EQ(state.shards.at({1, 2})[1], -8);
+}
+
 TEST(OuterState, LocalSgdAdoptsTheAverageOfTheParameters) {
   const JobSpec spec = default_spec(SyncAlgorithm::kLocalSgd);
-  OuterState state = zero_outer_state(SyncAlgorithm::kLocalSgd, 2);
+  OuterState state = zero_outer_state(spec.sync, 2);
   state.anchor = {8, 4};
   const std::vector<float> average{2, -1};  // of anchor minus local
   for (int round = 1; round <= 2; ++round) {

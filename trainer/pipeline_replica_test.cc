@@ -32,6 +32,9 @@ class Trainer {
     node_->set_donor([this](ReplicaId replica, const RoundKey& key, const auto& send) {
       return shelf_.serve(replica, key, send);
     });
+    node_->set_momentum_donor(
+        [this](ReplicaId replica, const RoundKey& key, const outer_opt::ValueRange& range,
+               const auto& send) { return shelf_.serve_momentum(replica, key, range, send); });
     thread_ = std::thread([this] {
       const auto wake = [this] { queue_.push(Woken{}); };
       const MakeRuntime make = [&](const swarm::StageRuntimeOptions& o, swarm::StageCompute& c,
@@ -46,6 +49,7 @@ class Trainer {
     queue_.push(ToTrainer(StopTrainer{}));
     thread_.join();
     node_->set_donor({});
+    node_->set_momentum_donor({});
   }
 
   std::string address() const { return node_->address(); }

@@ -1,4 +1,4 @@
-// See replica.h; loading is in replica_load.cc.
+// See replica.h; loading is in replica_load.cc, sharded outer momentum in replica_momentum.cc.
 #include "trainer/replica.h"
 
 #include <algorithm>
@@ -50,6 +50,7 @@ Replica::Replica(const LoadReplica& command, ReplicaContext context)
 Replica::~Replica() {
   training_.reset();
   background_.stop();
+  gatherer_.stop();
   context_.shelf.withdraw();
 }
 
@@ -102,8 +103,12 @@ void Replica::adam_wanted() {
 }
 
 void Replica::write_checkpoint_to(const WriteCheckpointTo& command) {
+  if (sharded()) return start_gathering(command);
+  say_written(command, write_files(command.folder, command.command.key, outer_->momentum));
+}
+
+void Replica::say_written(const WriteCheckpointTo& command, const Status& written) {
   const WriteCheckpoint& wanted = command.command;
-  const Status written = write_files(command.folder, wanted.key);
   if (!written) {
     return context_.say(CheckpointFailed{id_, wanted.checkpoint, to_string(written.error())});
   }
@@ -131,21 +136,21 @@ void Replica::sampled(std::string text) {
   }
 }
 
-Status Replica::write_files(const std::filesystem::path& folder, const RoundKey& key) {
+Status Replica::write_files(const std::filesystem::path& folder, const RoundKey& key,
+                            std::span<const float> momentum) {
   if (!participant_ || participant_->held() != key) {
     return Error{Code::kConflict, "the replica does not hold round " + std::to_string(key.round),
                  "", ""};
   }
   if (shares_adam()) {
-    return write_checkpoint(folder,
-                            {spec_, cut_, stage_, key, held_step_, outer_->anchor, outer_->momentum,
-                             outer_->adam_m, outer_->adam_v, OuterState::adam_step(key)});
+    return write_checkpoint(folder, {spec_, cut_, stage_, key, held_step_, outer_->anchor, momentum,
+                                     outer_->adam_m, outer_->adam_v, OuterState::adam_step(key)});
   }
   std::vector<float> m(outer_->anchor.size());
   std::vector<float> v(static_cast<std::size_t>(model_->second_moment_count()));
   model_->read_adam(m, v);
-  return write_checkpoint(folder, {spec_, cut_, stage_, key, held_step_, outer_->anchor,
-                                   outer_->momentum, m, v, model_->adam_step()});
+  return write_checkpoint(folder, {spec_, cut_, stage_, key, held_step_, outer_->anchor, momentum,
+                                   m, v, model_->adam_step()});
 }
 
 // ---- actions
@@ -181,6 +186,7 @@ MaybeFailure Replica::perform_one(const outer_opt::StopTraining& action) {
 
 // Between inner steps: the pseudo-gradient is taken and reported; what follows lands in actions_.
 void Replica::reach_boundary(const Trained& trained) {
+  end_gathering();
   held_step_ = trained.at;
   participant_->boundary(make_report(trained), actions_);
 }
@@ -286,7 +292,11 @@ outer_opt::ReduceResult Replica::reduce(const ReducePlan& plan, bool contributes
 
 outer_opt::ReduceResult Replica::reduce_on_host(const ReducePlan& plan, bool contributes,
                                                 std::stop_token stop) {
-  const outer_opt::ReduceInput own = own_input(plan, contributes);
+  outer_opt::ReduceInput own = own_input(plan, contributes);
+  if (plan.owner_step) {
+    if (auto error = stage_momentum(plan, stop)) return {false, {}, std::move(*error)};
+    own.momentum = own_momentum(plan);
+  }
   const auto average = std::span(average_).first(static_cast<std::size_t>(plan.value_count));
   return context_.node.reduce(plan, id_, own, average, stop);
 }
@@ -313,6 +323,7 @@ std::string Replica::mismatch_of(const ReducePlan& plan) const {
     return "the plan has " + std::to_string(plan.value_count) + " values, the replica " +
            std::to_string(values);
   }
+  if (plan.owner_step.has_value() != sharded()) return "owners take the outer step only if sharded";
   if (contributed_ && plan.fragment != own_fragment_) return "another fragment was reported";
   return {};
 }
@@ -371,6 +382,8 @@ void Replica::adopt_outer_step(const CommitRound& commit, outer_opt::Settled set
   }
   // Nothing of this replica is being averaged: the room of its contribution is free.
   if (settled == outer_opt::Settled::kKept) read_contribution();
+  if (staged_) outer_->shards = std::move(*staged_);
+  staged_.reset();
   const outer_opt::Fragment& fragment = values_of(averaged_fragment_);
   const auto values = static_cast<std::size_t>(outer_opt::value_count(fragment));
   if (device_) {

@@ -11,6 +11,10 @@
 // the outer step adopts the local parameters as they are and no peer is spoken to. With ddp local
 // parameters are the anchor, and what is averaged is the gradient (outer_state.h).
 //
+// With sync.outer_state = sharded the ranges of outer momentum that a plan moves here are fetched
+// before its reduce (replica_momentum.cc). A checkpoint needs all ranges: they are gathered while
+// training goes on, but the next boundary waits for them, since nobody keeps those of a past round.
+//
 // Belongs to the compute thread.
 #pragma once
 
@@ -65,6 +69,7 @@ class Replica {
   }
   MaybeFailure reduce_ended(const ReduceEnded& event);
   void evaluate(const Evaluate& command);
+  void momentum_gathered(const MomentumGathered& event);
   void adam_wanted();
   // Says CheckpointReady (when a sample is being written: after it, which is soon) or
   // CheckpointFailed.
@@ -85,6 +90,7 @@ class Replica {
 
   MaybeFailure make_model();
   MaybeFailure load_checkpoint();
+  void adopt_momentum(std::vector<float> momentum);
   void start_fetch();
   MaybeFailure loaded();
   MaybeFailure place_vectors();
@@ -98,7 +104,11 @@ class Replica {
   MaybeFailure perform_one(const outer_opt::Say& action);
   MaybeFailure perform_one(const outer_opt::GoStale& action);
 
-  Status write_files(const std::filesystem::path& folder, const RoundKey& key);
+  Status write_files(const std::filesystem::path& folder, const RoundKey& key,
+                     std::span<const float> momentum);
+  void say_written(const WriteCheckpointTo& command, const Status& written);
+  void start_gathering(const WriteCheckpointTo& command);
+  void end_gathering();
   void sample(const CommitRound& commit);
   void sampled(std::string text);
 
@@ -113,6 +123,9 @@ class Replica {
                                          std::stop_token stop);
   outer_opt::ReduceResult reduce_from_device(const ReducePlan& plan, bool contributes,
                                              std::stop_token stop);
+  std::optional<outer_opt::ReduceError> stage_momentum(const ReducePlan& plan,
+                                                       std::stop_token stop);
+  std::span<const float> own_momentum(const ReducePlan& plan) const;
   outer_opt::ReduceInput own_input(const ReducePlan& plan, bool contributes);
   void adopt_outer_step(const CommitRound& commit, outer_opt::Settled settled);
   void settle_local(outer_opt::Settled settled);
@@ -125,6 +138,7 @@ class Replica {
   std::unique_ptr<Training> make_training();
   bool in_pipeline() const { return cut_.size() > 1; }
   bool shares_adam() const { return outer_->shares_adam(); }
+  bool sharded() const { return spec_.sync.outer_state == shoal::OuterState::kSharded; }
   bool solo() const { return spec_.sync.algorithm == SyncAlgorithm::kNone; }
 
   LoadReplica command_;
@@ -166,7 +180,17 @@ class Replica {
   bool sampling_ = false;
   std::string sample_;                   // of the state it holds; empty: none
   std::vector<CheckpointReady> unsaid_;  // while sampling
-  Background background_;                // last: its thread ends before anything it uses
+  // The shards of the newest plan, where they are not those that outer_ has; they become those of
+  // outer_ with the commit.
+  std::optional<outer_opt::MomentumShards> staged_;
+  struct Gathering {
+    WriteCheckpointTo command;
+    outer_opt::Restaged momentum;
+    Status status;  // once the work has ended
+  };
+  std::unique_ptr<Gathering> gathering_;  // of a checkpoint that waits for its momentum
+  Background gatherer_;
+  Background background_;  // last: its thread ends before anything it uses
 };
 
 }  // namespace shoal::trainer

@@ -65,8 +65,7 @@ MaybeFailure Replica::make_model() {
 
 MaybeFailure Replica::load() {
   if (auto failure = make_model()) return failure;
-  outer_ =
-      std::make_shared<OuterState>(zero_outer_state(spec_.sync.algorithm, model_->value_count()));
+  outer_ = std::make_shared<OuterState>(zero_outer_state(spec_.sync, model_->value_count()));
   const UnitRange units = cut_[static_cast<std::size_t>(stage_)];
   decay_ranges_ = decay_ranges(parameter_layout(spec_.model, units));
   whole_ = {{0, model_->value_count()}};
@@ -102,11 +101,22 @@ MaybeFailure Replica::load_checkpoint() {
     outer_->adam_m = std::move(checkpoint->adam_m);
     outer_->adam_v = std::move(checkpoint->adam_v);
   } else {
-    outer_->momentum = std::move(checkpoint->momentum);
+    adopt_momentum(std::move(checkpoint->momentum));
     model_->write_adam(checkpoint->adam_m, checkpoint->adam_v, checkpoint->adam_step);
   }
   held_step_ = checkpoint->step;
   return loaded();
+}
+
+// Sharded, a replica that comes from a checkpoint keeps all of it until the next commit.
+void Replica::adopt_momentum(std::vector<float> momentum) {
+  if (!sharded()) {
+    outer_->momentum = std::move(momentum);
+    return;
+  }
+  outer_->shards = outer_opt::MomentumShards(whole_);
+  const std::span<float> all = outer_->shards.at(whole_.front());
+  std::copy(momentum.begin(), momentum.end(), all.begin());
 }
 
 void Replica::start_fetch() {

@@ -92,6 +92,9 @@ int run_attached(int slot, const DeviceChoice& device, outer_opt::PeerNode& node
   node.set_donor([&shelf](ReplicaId replica, const RoundKey& key, const auto& send) {
     return shelf.serve(replica, key, send);
   });
+  node.set_momentum_donor(
+      [&shelf](ReplicaId replica, const RoundKey& key, const outer_opt::ValueRange& range,
+               const auto& send) { return shelf.serve_momentum(replica, key, range, send); });
   TrainerReady ready{.slot = slot, .device = {}, .peer_address = node.address(), .libraries = {}};
   if (const auto failure = guarded([&] { ready.device = measure_device(device); })) {
     return complain(
@@ -107,6 +110,7 @@ int run_attached(int slot, const DeviceChoice& device, outer_opt::PeerNode& node
                  accelerator->get()});
   const WorkerEnd end = worker.run();
   node.set_donor({});
+  node.set_momentum_donor({});
   return end == WorkerEnd::kDeviceLost ? kExitDeviceLost : 0;
 }
 

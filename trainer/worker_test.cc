@@ -37,6 +37,11 @@ class LoneNode : public outer_opt::PeerNode {
     return {true, {session->digest(), {}}, {}};
   }
   void set_donor(outer_opt::Donor) override {}
+  void set_momentum_donor(outer_opt::MomentumDonor) override {}
+  Status fetch_momentum(const MomentumHolder&, const RoundKey&, std::span<float>,
+                        std::stop_token) override {
+    return Error{Code::kUnavailable, "the holder is gone", "", ""};
+  }
   void measure(std::vector<PeerAddress>) override {}
   std::vector<LinkEstimate> take_links() override { return {}; }
   Status fetch_state(const std::string&, ReplicaId, const RoundKey&, outer_opt::StateSink& sink,

@@ -65,7 +65,7 @@ class Swarm {
     if (!data) throw std::runtime_error(to_string(data.error()));
     const std::shared_ptr<const Dataset> text = std::move(*data);
     for (std::int64_t i = 0; i < arm.workers; ++i) workers_.push_back(make_worker(text));
-    state_ = zero_outer_state(arm.sync.algorithm, workers_[0].model->value_count());
+    state_ = zero_outer_state(arm.sync, workers_[0].model->value_count());
     workers_[0].model->read_parameters(state_.anchor);
   }
 

@@ -7,6 +7,7 @@
 #include "coordinator/core/event_kinds.h"
 #include "coordinator/core/links.h"
 #include "coordinator/core/machines.h"
+#include "coordinator/core/momentum.h"
 #include "coordinator/core/pipeline_view.h"
 #include "coordinator/core/reducers.h"
 #include "coordinator/core/replicas.h"
@@ -18,9 +19,11 @@ namespace {
 
 constexpr std::int32_t kAbortsMax = 10;  // of one round number; then the job fails
 
-Duration time_limit(const Options& options, std::int64_t value_count) {
-  // A member moves about twice the vector; fp32 bounds every codec.
-  const double bytes = 8.0 * static_cast<double>(value_count);
+Duration time_limit(const Options& options, const SyncSpec& sync, std::int64_t value_count) {
+  // A member moves about twice the vector; fp32 bounds every codec. One that has to get its part of
+  // the outer momentum first moves at most one vector more.
+  const double vectors = sync.outer_state == OuterState::kSharded ? 3 : 2;
+  const double bytes = 4.0 * vectors * static_cast<double>(value_count);
   return options.reduce_limit_min + seconds_f(bytes / options.reduce_bytes_per_s);
 }
 
@@ -36,8 +39,8 @@ AttemptInput attempt_input(const Turn& turn, const RoundRecord& round, StageInde
   input.now = turn.now();
   input.started_at = stage_of(round, stage).attempt_started_at;
   const JobRecord& job = state.jobs.at(round.key.job);
-  input.time_limit =
-      time_limit(turn.options(), length_of(stage_of(job, stage), fragment_of_round(job, round)));
+  input.time_limit = time_limit(turn.options(), job.spec.sync,
+                                length_of(stage_of(job, stage), fragment_of_round(job, round)));
   if (timers != nullptr) input.first_failure_at = timers->first_failure_at;
   input.attempt = timers == nullptr ? 1 : std::max(1, timers->attempts);
   for (const ReplicaId replica : members_of(state, round.key, stage)) {
@@ -192,6 +195,13 @@ std::vector<std::size_t> order_of(Topology topology,
   return order;
 }
 
+std::vector<bool> reachable_in(const std::vector<outer_opt::LinkedMember>& links,
+                               const std::vector<std::size_t>& order) {
+  std::vector<bool> reachable;
+  for (const std::size_t at : order) reachable.push_back(links[at].reachable);
+  return reachable;
+}
+
 // Parts by the members' lines, those of reducers included; equal ones in a ring, where everybody
 // sends the same, and none in an all-gather.
 void cut(ReducePlan& plan, const std::vector<outer_opt::LinkedMember>& links,
@@ -297,7 +307,11 @@ ReducePlan plan_of(const State& state, const RoundKey& key, StageIndex stage) {
   plan.fragment = fragment_of_round(job, state.rounds.at(key));
   plan.value_count = length_of(stage_of(job, stage), plan.fragment);
   plan.frame_values = stage_of(state.rounds.at(key), stage).frame_values;
-  plan.time_limit = time_limit(state.options, plan.value_count);
+  plan.time_limit = time_limit(state.options, job.spec.sync, plan.value_count);
+  if (job.spec.sync.outer_state == OuterState::kSharded) {
+    const OuterSpec outer{state.rounds.at(key).outer_lr, job.spec.sync.outer.momentum};
+    plan.owner_step = OwnerStep{outer, stage_of(state.rounds.at(key), stage).momentum_holders};
+  }
   for (const ReplicaId replica : members_of(state, key, stage)) {
     const auto& contribution = state.contributions.at({key, replica});
     const ReplicaRecord* record = state.replicas.find(replica);
@@ -313,10 +327,12 @@ void start_attempt(Turn& turn, const RoundKey& key, StageIndex stage,
   dismiss_reducers(turn, key, stage);
   const Lineup lineup = line_up(turn.state(), turn.now(), key, stage, members);
   add_reducers(turn, key, stage, lineup);
+  const JobRecord& job = turn.state().jobs.at(key.job);
   RoundStage& reduce = stage_of(turn.round(key), stage);
   reduce.choice = lineup.choice;
-  reduce.frame_values =
-      outer_opt::frame_values_for(turn.state().jobs.at(key.job).spec.sync.codec, lineup.links);
+  reduce.frame_values = outer_opt::frame_values_for(job.spec.sync.codec, lineup.links);
+  reduce.momentum_holders = momentum_holders(turn.state(), job, stage);
+  warn_of_lost_momentum(turn, job, stage, reduce.momentum_holders);
   const std::vector<std::size_t> order = order_of(reduce.choice.topology, lineup.links);
   ++reduce.attempt;
   reduce.attempt_started_at = turn.now();
@@ -333,7 +349,9 @@ void start_attempt(Turn& turn, const RoundKey& key, StageIndex stage,
     contribution.average = {};
   }
   ReducePlan plan = plan_of(turn.state(), key, stage);
-  cut(plan, lineup.links, order);
+  if (!keep_parts(turn.state(), plan, stage, reachable_in(lineup.links, order))) {
+    cut(plan, lineup.links, order);
+  }
   for (const ReduceMember& member : plan.members) {
     ContributionRecord& contribution = turn.contribution(key, member.replica);
     contribution.part_first = member.part_first;

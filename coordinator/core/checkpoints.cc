@@ -6,6 +6,7 @@
 
 #include "coordinator/core/data_ledger.h"
 #include "coordinator/core/event_kinds.h"
+#include "coordinator/core/momentum.h"
 #include "coordinator/core/replicas.h"
 #include "coordinator/core/rounds.h"
 
@@ -42,8 +43,17 @@ void sum_up(CheckpointRecord& checkpoint) {
 }
 
 void ask_writer(Turn& turn, CheckpointId id, ReplicaId writer) {
-  turn.send(turn.state().replicas.at(writer).agent,
-            ToReplica<WriteCheckpoint>{writer, {id, turn.state().checkpoints.at(id).key}});
+  const State& state = turn.state();
+  const RoundKey& key = state.checkpoints.at(id).key;
+  const JobRecord& job = state.jobs.at(key.job);
+  const StageIndex stage = state.replicas.at(writer).stage;
+  std::vector<MomentumHolder> momentum;
+  if (key == RoundKey{job.id, job.lineage, job.committed_round}) {
+    momentum = momentum_holders(state, job, stage);
+    warn_of_lost_momentum(turn, job, stage, momentum);
+  }
+  turn.send(state.replicas.at(writer).agent,
+            ToReplica<WriteCheckpoint>{writer, {id, key, std::move(momentum)}});
 }
 
 // Once per agent: it may write the parts of several stages.

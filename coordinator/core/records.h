@@ -139,9 +139,10 @@ enum class RoundState { kOpen, kSealed, kReducing, kVoting, kCommitted, kAborted
 struct RoundStage {
   std::int32_t attempt = 0;  // grows over aborts too; 0 before the first seal
   Instant attempt_started_at;
-  Digest average, anchor, momentum;               // committed; the latter after the outer step
-  outer_opt::TopologyChoice choice;               // of the newest attempt
-  std::int64_t frame_values = kFrameValuesUsual;  // of its plan
+  Digest average, anchor, momentum;                   // committed; the latter after the outer step
+  outer_opt::TopologyChoice choice;                   // of the newest attempt
+  std::int64_t frame_values = kFrameValuesUsual;      // of its plan
+  std::vector<MomentumHolder> momentum_holders = {};  // likewise, with sync.outer_state = sharded
   bool operator==(const RoundStage&) const = default;
 };
 

@@ -103,6 +103,9 @@ void add(Digester& d, const RoundRecord& r) {
     d.add(stage.attempt).add(stage.attempt_started_at.ns).add(stage.average);
     d.add(stage.anchor).add(stage.momentum).add(to_string(stage.choice.topology));
     d.add(to_string(stage.choice.reason)).add(stage.frame_values);
+    for (const MomentumHolder& holder : stage.momentum_holders) {
+      d.add(holder.replica.n).add(holder.address).add(holder.first).add(holder.count);
+    }
   }
 }
 

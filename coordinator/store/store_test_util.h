@@ -139,7 +139,8 @@ class RandomRecords {
                           digest(),
                           digest(),
                           {word<Topology>(), word<outer_opt::TopologyReason>()},
-                          integer()});
+                          integer(),
+                          {{ReplicaId(positive()), text(), integer(), integer()}}});
     }
     r.aborts = small();
     r.abort_reason = word<AbortReason>();

@@ -10,8 +10,21 @@
 #include "outer_opt/core/aggregate.h"
 #include "outer_opt/core/codec.h"
 #include "outer_opt/core/codec_pieces.h"
+#include "outer_opt/core/momentum_shards.h"
 
 namespace shoal::outer_opt {
+namespace {
+
+Status check_owner_step(const ReducePlan& plan, ReplicaId self, const ReduceInput& input) {
+  if (!plan.owner_step) return {};
+  const std::int64_t part = plan.members[static_cast<std::size_t>(index_of(plan, self))].part_count;
+  if (input.momentum.size() == static_cast<std::size_t>(part)) return {};
+  return refused_plan("owner_step", to_string(self) + " owns " + std::to_string(part) +
+                                        " values and has the momentum of " +
+                                        std::to_string(input.momentum.size()));
+}
+
+}  // namespace
 
 Status ButterflySession::check(const ReducePlan& plan, ReplicaId self, std::int64_t frame_values,
                                const ReduceInput& input, std::size_t average_count) {
@@ -20,7 +33,8 @@ Status ButterflySession::check(const ReducePlan& plan, ReplicaId self, std::int6
                                         to_string(plan.topology));
   }
   if (Status s = check_plan_members(plan, self, frame_values, average_count); !s.ok()) return s;
-  return check_dense_plan(plan, self, input);
+  if (Status s = check_dense_plan(plan, self, input); !s.ok()) return s;
+  return check_owner_step(plan, self, input);
 }
 
 ButterflySession::ButterflySession(const ReducePlan& plan, ReplicaId self,
@@ -31,7 +45,9 @@ ButterflySession::ButterflySession(const ReducePlan& plan, ReplicaId self,
 ButterflySession::ButterflySession(const ReducePlan& plan, ReplicaId self,
                                    std::int64_t frame_values, const ReduceInput& input,
                                    std::span<float> average, Keep keep)
-    : ReduceSession(plan, self, frame_values, average), pseudo_gradient_(input.pseudo_gradient) {
+    : ReduceSession(plan, self, frame_values, average),
+      pseudo_gradient_(input.pseudo_gradient),
+      momentum_(input.momentum) {
   SHOAL_CHECK(check(plan, self, frame_values, input, average.size()).ok());
   std::int64_t chunks = 0;
   for (int i = 0; i < members(); ++i) {
@@ -302,11 +318,20 @@ void ButterflySession::aggregate_kept(const Work& work) {
   aggregate(plan_.aggregator, members, values(work.first, work.count));
 }
 
+// The sum becomes the average and then the outer step; nothing is left to divide.
+void ButterflySession::take_owner_step(const Work& work, float inverse) {
+  const std::span<float> sum = values(work.first, work.count);
+  for (float& value : sum) value = value * inverse;
+  const auto from = static_cast<std::size_t>(work.first - plan_.members[self_].part_first);
+  owner_step(plan_.owner_step->outer, momentum_.subspan(from, sum.size()), sum);
+}
+
 Status ButterflySession::complete_sum(const Work& work, WorkResult& result) {
   if (robust()) aggregate_kept(work);
   std::span<std::byte> encoded;
   if (plan_.codec != CodecKind::kFp32) encoded = encoded_at(work.chunk, work.count);
-  const float inverse = robust() ? 1.0f : work.inverse;
+  float inverse = robust() ? 1.0f : work.inverse;
+  if (plan_.owner_step) take_owner_step(work, std::exchange(inverse, 1.0f));
   return seal_average(values(work.first, work.count), inverse, encoded, result);
 }
 

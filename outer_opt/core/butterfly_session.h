@@ -18,6 +18,9 @@
 // average is sent to them; so they need room for their own part only, and have no digest to vote
 // with.
 //
+// With an owner step (sync.outer_state = sharded) the owner makes the outer step of its averaged
+// chunk before it encodes it; what is called the average here is that step then.
+//
 // A lost member that owns no part is left out of the chunks it had not delivered. A lost owner
 // breaks the attempt unless everything it owed us has arrived.
 #pragma once
@@ -94,9 +97,11 @@ class ButterflySession : public ReduceSession {
   Status keep_terms(const Work& work, Pieces payload);
   void aggregate_kept(const Work& work);
   std::span<float> kept_at(int member, const Work& work);
+  void take_owner_step(const Work& work, float inverse);
   Status complete_sum(const Work& work, WorkResult& result);
 
   const std::span<const float> pseudo_gradient_;
+  const std::span<const float> momentum_;
 
   std::vector<int> order_;     // members with a weight, in the plan's order
   std::vector<float> factor_;  // share * clip factor, per member

@@ -54,6 +54,12 @@ void add(Digester& d, const ReducePlan& plan) {
     d.add(m.replica.n).add(m.address).add(m.weight).add(m.clip_factor);
     d.add(m.part_first).add(m.part_count);
   }
+  d.add(plan.owner_step.has_value());
+  if (!plan.owner_step) return;
+  d.add(plan.owner_step->outer.lr).add(plan.owner_step->outer.momentum);
+  for (const MomentumHolder& holder : plan.owner_step->holders) {
+    d.add(holder.replica.n).add(holder.address).add(holder.first).add(holder.count);
+  }
 }
 
 void add(Digester& d, const Vote& vote) {

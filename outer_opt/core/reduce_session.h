@@ -26,6 +26,7 @@ enum class SessionState { kRunning, kDone, kBroken };
 struct ReduceInput {
   std::span<const float> pseudo_gradient;
   std::span<const std::byte> encoded;
+  std::span<const float> momentum = {};  // of the own part, where the plan has an owner step
 };
 
 // An outgoing frame; valid until the session ends.

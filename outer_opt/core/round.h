@@ -9,6 +9,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -104,6 +105,22 @@ struct ReduceMember {
   bool operator==(const ReduceMember&) const = default;
 };
 
+// A range of the outer momentum of the newest committed round, and a replica that keeps it.
+struct MomentumHolder {
+  ReplicaId replica;
+  std::string address;
+  std::int64_t first = 0, count = 0;
+  bool operator==(const MomentumHolder&) const = default;
+};
+
+// With sync.outer_state = sharded the owner of a part takes the outer step for it, and what it
+// sends is the step (momentum_shards.h).
+struct OwnerStep {
+  OuterSpec outer;
+  std::vector<MomentumHolder> holders;  // what nobody holds starts from zero
+  bool operator==(const OwnerStep&) const = default;
+};
+
 struct ReducePlan {
   RoundKey key;
   std::int32_t attempt = 0;  // 1, 2, …; goes on over aborts of the round
@@ -117,6 +134,7 @@ struct ReducePlan {
   Duration time_limit;                            // a member gives up after this long
   std::int32_t fragment = 0;                      // as in OpenRound
   std::int64_t frame_values = kFrameValuesUsual;  // the digest depends on it
+  std::optional<OwnerStep> owner_step;  // none: everybody takes the outer step with the average
   bool operator==(const ReducePlan&) const = default;
 };
 

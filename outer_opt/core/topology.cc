@@ -123,6 +123,9 @@ TopologyChoice choose_topology(const SyncSpec& sync, const std::vector<LinkedMem
   }
   if (sync.topology != Topology::kAuto) return {sync.topology, TopologyReason::kAsked};
   if (sync.codec == CodecKind::kSparse2) return {Topology::kAllgather, TopologyReason::kSparse};
+  if (sync.outer_state == OuterState::kSharded) {
+    return {Topology::kButterfly, TopologyReason::kSharded};
+  }
   if (sync.aggregator != Aggregator::kMean) return {Topology::kButterfly, TopologyReason::kRobust};
   const bool all_reachable =
       std::all_of(members.begin(), members.end(), [](const auto& m) { return m.reachable; });
@@ -183,6 +186,8 @@ const char* to_string(TopologyReason reason) {
       return "sparse";
     case TopologyReason::kRobust:
       return "robust";
+    case TopologyReason::kSharded:
+      return "sharded";
     case TopologyReason::kUnreachable:
       return "unreachable";
     case TopologyReason::kManyStreams:
@@ -205,6 +210,8 @@ const char* explain(TopologyReason reason) {
       return "sparse2 has no sum: every encoding goes to everybody";
     case TopologyReason::kRobust:
       return "a robust aggregator needs all contributions to a value at one place";
+    case TopologyReason::kSharded:
+      return "outer momentum is kept by the owners of parts";
     case TopologyReason::kUnreachable:
       return "a member that cannot be dialled would break a ring";
     case TopologyReason::kManyStreams:

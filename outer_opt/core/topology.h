@@ -21,6 +21,7 @@ enum class TopologyReason {
   kAsked,        // the job names it
   kSparse,       // sparse2 has no sum: every encoding goes to everybody
   kRobust,       // a robust aggregator needs all contributions to a value at one place
+  kSharded,      // outer momentum is kept by the owners of parts
   kUnreachable,  // a member that cannot be dialled breaks a ring, and only lacks a part otherwise
   kManyStreams,  // a butterfly would have more than kStreamsMax streams at every member
   kRequantised,  // so it would, but a ring rounds to four bits at every hop

@@ -190,6 +190,11 @@ TEST(ChooseTopology, EveryReason) {
             (TopologyChoice{Topology::kAllgather, TopologyReason::kSparse}));
   EXPECT_EQ(choose(100, [](S& s, M&) { s.aggregator = Aggregator::kTrimmedMean; }),
             (TopologyChoice{Topology::kButterfly, TopologyReason::kRobust}));
+  SyncSpec sharded;
+  sharded.topology = Topology::kAuto;
+  sharded.outer_state = OuterState::kSharded;
+  EXPECT_EQ(choose_topology(sharded, std::vector<LinkedMember>(100)),
+            (TopologyChoice{Topology::kButterfly, TopologyReason::kSharded}));
   EXPECT_EQ(choose(100, [](S&, M& m) { m[3].reachable = false; }),
             (TopologyChoice{Topology::kButterfly, TopologyReason::kUnreachable}));
   EXPECT_EQ(choose(kStreamsMax + 1, [](S&, M&) {}),

@@ -45,6 +45,8 @@ class Service final
       grpc::CallbackServerContext* context) override;
   grpc::Status FetchState(grpc::ServerContext* context, const v1::FetchStateRequest* request,
                           grpc::ServerWriter<v1::StateChunk>* writer) override;
+  grpc::Status FetchMomentum(grpc::ServerContext*, const v1::FetchMomentumRequest* request,
+                             grpc::ServerWriter<v1::StateChunk>* writer) override;
   grpc::Status GiveUp(grpc::ServerContext*, const v1::GaveUp* request, v1::Nothing*) override;
   grpc::Status Echo(grpc::ServerContext*, const v1::Nothing*, v1::Nothing*) override {
     return grpc::Status::OK;
@@ -77,6 +79,9 @@ class PeerNodeImpl final : public PeerNode, public StreamKeeper {
                       std::span<float> average, std::stop_token stop) override;
   ReduceResult reduce_with(std::unique_ptr<ReduceSession> session, std::stop_token stop) override;
   void set_donor(Donor donor) override;
+  void set_momentum_donor(MomentumDonor donor) override;
+  Status fetch_momentum(const MomentumHolder& holder, const RoundKey& key, std::span<float> out,
+                        std::stop_token stop) override;
   Status fetch_state(const std::string& address, ReplicaId donor, const RoundKey& key,
                      StateSink& sink, std::stop_token stop) override;
   void measure(std::vector<PeerAddress> peers) override { prober_.start(std::move(peers)); }
@@ -87,6 +92,7 @@ class PeerNodeImpl final : public PeerNode, public StreamKeeper {
   bool forget(AcceptedStream* stream) override;
   void gave_up(const v1::GaveUp& request);
   Donor donor();
+  MomentumDonor momentum_donor();
   ProbeGate& gate() { return gate_; }
 
  private:
@@ -116,6 +122,7 @@ class PeerNodeImpl final : public PeerNode, public StreamKeeper {
   std::map<AttemptKey, Ended> ended_;
   std::map<std::string, wire::PeerChannel> channels_;
   Donor donor_;
+  MomentumDonor momentum_donor_;
   Bytes sent_, received_;  // by attempts since the last one that ended well
   LinkEstimates links_;
   ProbeGate gate_;
@@ -144,6 +151,11 @@ grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* Service::Reduce(
 grpc::Status Service::FetchState(grpc::ServerContext* context, const v1::FetchStateRequest* request,
                                  grpc::ServerWriter<v1::StateChunk>* writer) {
   return serve_state(node_->donor(), *request, context, writer);
+}
+
+grpc::Status Service::FetchMomentum(grpc::ServerContext*, const v1::FetchMomentumRequest* request,
+                                    grpc::ServerWriter<v1::StateChunk>* writer) {
+  return serve_momentum(node_->momentum_donor(), *request, writer);
 }
 
 grpc::Status Service::GiveUp(grpc::ServerContext*, const v1::GaveUp* request, v1::Nothing*) {
@@ -425,6 +437,22 @@ Status PeerNodeImpl::fetch_state(const std::string& address, ReplicaId donor, co
     links_.carried(steady_now(), donor, received, steady_now() - before);
   }
   return status;
+}
+
+void PeerNodeImpl::set_momentum_donor(MomentumDonor donor) {
+  const std::lock_guard lock(mutex_);
+  momentum_donor_ = std::move(donor);
+}
+
+MomentumDonor PeerNodeImpl::momentum_donor() {
+  const std::lock_guard lock(mutex_);
+  return momentum_donor_;
+}
+
+Status PeerNodeImpl::fetch_momentum(const MomentumHolder& holder, const RoundKey& key,
+                                    std::span<float> out, std::stop_token stop) {
+  const auto dialled = wire::dial_peer(holder.address, options_.keepalive, options_.line.get());
+  return fetch_momentum_from(dialled.channel, holder, key, out, stop);
 }
 
 // ---- lines

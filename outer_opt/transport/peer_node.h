@@ -4,8 +4,8 @@
 // counts the bytes of each attempt. It knows nothing of models and nothing of the
 // coordinator.
 //
-// Threads: every method may be called from any thread; reduce() and fetch_state() block the caller
-// until they end, fail, meet their deadline or are cancelled.
+// Threads: every method may be called from any thread; reduce() and the fetch methods block the
+// caller until they end, fail, meet their deadline or are cancelled.
 #pragma once
 
 #include <cstdint>
@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "outer_opt/core/fragments.h"
 #include "outer_opt/core/reduce_session.h"
 
 namespace grpc {
@@ -50,6 +51,12 @@ struct DonorState {
 // or return an error (kNotFound: not my replica; kConflict: I do not hold that round).
 using Donor = std::function<Status(ReplicaId replica, const RoundKey& key,
                                    const std::function<void(const DonorState&)>& serve)>;
+
+// Likewise for FetchMomentum: a range of sharded outer momentum. kConflict also when it does not
+// keep that range.
+using MomentumDonor =
+    std::function<Status(ReplicaId replica, const RoundKey& key, const ValueRange& range,
+                         const std::function<void(std::span<const float>)>& serve)>;
 
 // Where fetch_state() writes.
 struct StateSink {
@@ -93,6 +100,7 @@ class PeerNode {
                                    std::stop_token stop) = 0;
 
   virtual void set_donor(Donor donor) = 0;
+  virtual void set_momentum_donor(MomentumDonor donor) = 0;
 
   // Measures the lines to these peers in the background, never beside a reduce; in place of those
   // that an earlier call named and that are not measured yet.
@@ -105,6 +113,10 @@ class PeerNode {
   // digests.
   virtual Status fetch_state(const std::string& address, ReplicaId donor, const RoundKey& key,
                              StateSink& sink, std::stop_token stop) = 0;
+
+  // Fetches the outer momentum that `holder` keeps for `key`; `out` is as long as its range.
+  virtual Status fetch_momentum(const MomentumHolder& holder, const RoundKey& key,
+                                std::span<float> out, std::stop_token stop) = 0;
 };
 
 }  // namespace shoal::outer_opt

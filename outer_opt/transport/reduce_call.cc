@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "outer_opt/core/momentum_shards.h"
 
 namespace shoal::outer_opt {
 namespace {
@@ -15,7 +16,15 @@ constexpr Duration kReturnLimit = seconds(60);
 constexpr std::size_t kFramingSize = 5 + 9;  // before a message: gRPC's prefix, HTTP/2's DATA frame
 // A peer that owes us a frame and says nothing for this long, plus the time the frame takes on a
 // line of kSlowBytesPerSecond, is lost. A frozen process is found earlier, by the keep-alive.
+// One that may still be fetching its part of the outer momentum gets the time for that, too.
 constexpr double kSilence = 8, kSlowBytesPerSecond = 64 << 10;
+
+double patience_with(const ReducePlan& plan, std::int64_t frame_values) {
+  const auto frame =
+      static_cast<double>(encoded_size(plan.codec, static_cast<std::size_t>(frame_values)));
+  const double momentum = sizeof(float) * static_cast<double>(most_missing(plan));
+  return kSilence + (frame + momentum) / kSlowBytesPerSecond;
+}
 
 double seconds_since(Clock::time_point then) {
   return std::chrono::duration<double>(Clock::now() - then).count();
@@ -24,9 +33,7 @@ double seconds_since(Clock::time_point then) {
 }  // namespace
 
 ReduceCall::ReduceCall(std::unique_ptr<ReduceSession> session, std::int64_t frame_values)
-    : patience_s_(kSilence + static_cast<double>(encoded_size(
-                                 session->plan().codec, static_cast<std::size_t>(frame_values))) /
-                                 kSlowBytesPerSecond),
+    : patience_s_(patience_with(session->plan(), frame_values)),
       session_(std::move(session)),
       news_(session_->plan().members.size()) {}
 

@@ -40,6 +40,7 @@ enum class Bug {
   kLeakyFragment,       // the outer step of one fragment changes the momentum of all
   kEarlyAdoption,       // a result becomes local as soon as it is there
   kTailTwice,           // the steps behind a boundary count with both rounds
+  kForgottenMomentum,   // a range of sharded momentum is fetched and not kept
   kForgivenMemory,      // a device that ran out of memory is taken for sound at once
   kDroppedProgress,     // a commit takes what a late replica trained
   kMissedRefresh,       // one replica does not renew its outer momentum

@@ -12,6 +12,7 @@
 
 #include "coordinator/core/io.h"
 #include "outer_opt/core/fragments.h"
+#include "outer_opt/core/momentum_shards.h"
 #include "outer_opt/core/nesterov.h"
 #include "swarm/core/messages.h"
 #include "tests/sim/options.h"
@@ -57,6 +58,7 @@ struct Contributed {
   std::span<const float> pseudo_gradient;
   double feedback = 0;
   std::span<const std::byte> encoded;
+  std::span<const float> momentum;  // of the own part, when it is sharded
 };
 
 // A replica reported a boundary; `sequences` are those in its pseudo-gradient, in training order.
@@ -92,6 +94,25 @@ struct OuterStepped {
   std::int32_t number = 0;        // of the fragment
   const outer_opt::Fragment& fragment;
   std::span<const float> average, anchor_before, momentum_before, anchor, momentum;
+};
+
+// A replica loaded these shards, or gathered them for a checkpoint with these holders: what none of
+// them has is zero.
+struct MomentumKept {
+  ReplicaId replica;
+  StageIndex stage = 0;
+  RoundKey key;
+  const outer_opt::MomentumShards& shards;
+  const std::vector<MomentumHolder>& holders;
+};
+
+// A replica took the outer step that the owners of a plan's parts made. Whole vectors.
+struct MomentumFollowed {
+  ReplicaId replica;
+  StageIndex stage = 0;
+  const ReducePlan& plan;
+  std::span<const float> step, anchor_before, anchor;
+  const outer_opt::MomentumShards& shards;
 };
 
 // The result of a round became local, so many steps behind the boundary; `stopped`: told to.
@@ -132,6 +153,8 @@ class Checker {
   virtual void stepped(const InnerStep&) {}
   virtual void averaged(const Averaged&) {}
   virtual void outer_stepped(const OuterStepped&) {}
+  virtual void momentum_kept(const MomentumKept&) {}
+  virtual void momentum_followed(const MomentumFollowed&) {}
   virtual void adopted(const Adopted&) {}
   virtual void replica_started(const std::string& /*device*/, ReplicaId) {}
   virtual void replica_ended(const std::string& /*device*/, ReplicaId) {}

@@ -131,6 +131,15 @@ void draw_async(JobSpec& spec, Prng prng) {
   sync.quorum = prng.range(0, spec.swarm.min_replicas);
 }
 
+// Sharded outer momentum, of what can shard at all.
+void draw_outer_state(JobSpec& spec, Prng prng) {
+  const SyncSpec& sync = spec.sync;
+  const bool butterfly = sync.topology == Topology::kButterfly || sync.topology == Topology::kAuto;
+  const bool can = sync.algorithm == SyncAlgorithm::kDiloco && butterfly && sync.fragments == 1 &&
+                   sync.codec != CodecKind::kSparse2 && sync.outer.momentum > 0;
+  if (can && prng.chance(0.4)) spec.sync.outer_state = OuterState::kSharded;
+}
+
 // A pipeline that `devices` can serve.
 void draw_stages(JobSpec& spec, Prng& prng, int devices) {
   spec.swarm.stages = prng.range(2, std::min(4, devices));
@@ -257,6 +266,8 @@ JobSpec draw_job(const SimOptions& o, Prng& prng, int index) {
   if (asks && takes_help && spec.sync.topology == Topology::kButterfly) {
     spec.sync.topology = Topology::kParamServer;
   }
+  // Of its own, so that the other draws stay alike.
+  draw_outer_state(spec, Prng(mix_seed(o.seed, 0x5ad000 + static_cast<std::uint64_t>(index))));
   return spec;
 }
 

@@ -191,12 +191,18 @@ void Trainer::load(const LoadReplica& load) {
     for (std::size_t i = 0; i < value_count(); ++i) {
       state.anchor.push_back(initial_value(assign.spec.train.seed, first_value() + i));
     }
-    state.momentum.assign(state.anchor.size(), 0.0f);
+    if (!sharded()) state.momentum.assign(state.anchor.size(), 0.0f);
   } else {
     const CheckpointFiles* files = owner_.folder(load.checkpoint_folder);
     if (files == nullptr) return fail(ReplicaFailure::kInternal, "no files in the folder");
     state.anchor = files->anchor;
-    state.momentum = files->momentum;
+    if (sharded()) {
+      const ValueRange all{0, static_cast<std::int64_t>(files->momentum.size())};
+      state.shards = MomentumShards({all});
+      std::copy(files->momentum.begin(), files->momentum.end(), state.shards.at(all).begin());
+    } else {
+      state.momentum = files->momentum;
+    }
   }
   process_.after(sim_.options.load_time,
                  [this, id = assign.replica, state = std::move(state)]() mutable {
@@ -229,7 +235,10 @@ void Trainer::fetch() {
 void Trainer::give_state(ReplicaId donor, const RoundKey& key, PeerEnd& joiner, ReplicaId replica) {
   std::optional<State> state;
   const bool held = replica_ && replica_->id == donor && replica_->participant;
-  if (held && replica_->state.key == key) state = replica_->state;
+  if (held && replica_->state.key == key) {
+    state = replica_->state;
+    state->shards = {};
+  }
   if (state && !replica_->history.empty() && sim_.misbehave(Bug::kStaleDonor)) {
     state = replica_->history.front();
     state->key = key;
@@ -250,7 +259,8 @@ void Trainer::got_state(ReplicaId replica, std::optional<State> state) {
 void Trainer::hold(ReplicaId id, State state) {
   if (replica_->participant) return;
   const StateSource& source = replica_->assign.source;
-  const Digest anchor = digest_of(state.anchor), momentum = digest_of(state.momentum);
+  const Digest anchor = digest_of(state.anchor);
+  const Digest momentum = sharded() ? Digest() : digest_of(state.momentum);
   const bool same = (!source.anchor || source.anchor == anchor) &&
                     (!source.momentum || source.momentum == momentum);
   if (!same && sim_.bug != Bug::kStaleDonor) {
@@ -270,6 +280,11 @@ void Trainer::hold(ReplicaId id, State state) {
       std::make_unique<Participant>(id, replica_->state.key, when_late(spec.sync.algorithm));
   sim_.observe(&Checker::state_held, StateHeld{id, replica_->assign.stage, replica_->state.key,
                                                replica_->state.anchor, replica_->state.momentum});
+  if (sharded()) {
+    sim_.observe(
+        &Checker::momentum_kept,
+        MomentumKept{id, replica_->assign.stage, replica_->state.key, replica_->state.shards, {}});
+  }
   Loaded loaded{id, replica_->state.key, anchor, momentum, values, address()};
   for (const Fragment& fragment : replica_->fragments) {
     if (spec.sync.fragments > 1) loaded.fragments.push_back(outer_opt::value_count(fragment));
@@ -294,20 +309,6 @@ void Trainer::evaluate(const RoundKey& key, const EvalSlice& slice) {
     const double loss = 1.0 + 3.0 / static_cast<double>(1 + key.round);
     say(FromReplica<Evaluated>{id,
                                {key, slice, loss * static_cast<double>(tokens.count()), tokens}});
-  });
-}
-
-void Trainer::write_checkpoint(const WriteCheckpointTo& command) {
-  const WriteCheckpoint& what = command.command;
-  if (replica_->state.key != what.key) {
-    return say(
-        CheckpointFailed{command.replica, what.checkpoint, "this round is not held any more"});
-  }
-  CheckpointFiles files{what.key, replica_->assign.stage, replica_->state.anchor,
-                        replica_->state.momentum};
-  process_.after(milliseconds(30), [this, command, files = std::move(files)]() mutable {
-    owner_.put_folder(command.folder, std::move(files));
-    say(CheckpointReady{command.replica, command.command.checkpoint, command.command.key});
   });
 }
 

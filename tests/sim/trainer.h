@@ -23,6 +23,7 @@
 #include "outer_opt/core/fragments.h"
 #include "outer_opt/core/lease_walk.h"
 #include "outer_opt/core/make_session.h"
+#include "outer_opt/core/momentum_shards.h"
 #include "outer_opt/core/participant.h"
 #include "outer_opt/core/reducer.h"
 #include "outer_opt/core/sparse2.h"
@@ -82,9 +83,19 @@ class Trainer final : public PeerEnd {
   void peer_lost(const std::string& address, const std::string& detail) override;
 
  private:
-  struct State {  // what a donor gives away
+  struct State {  // what a donor gives away, but the shards
     RoundKey key;
-    std::vector<float> anchor, momentum;
+    std::vector<float> anchor, momentum;  // sharded: without momentum
+    outer_opt::MomentumShards shards;
+  };
+  // Ranges of sharded momentum that are under way to a replica here.
+  struct Gathering {
+    ReplicaId replica;
+    RoundKey key;
+    outer_opt::Restaged staged;
+    std::size_t left = 0;
+    std::function<void(Gathering&, ReplicaId lost)> done;
+    bool ended = false;
   };
   struct Kept {  // a pseudo-gradient and what it was taken from
     RoundKey base;
@@ -95,6 +106,7 @@ class Trainer final : public PeerEnd {
     ReducePlan plan;
     std::vector<float> mine;
     std::vector<std::byte> encoded;  // sparse2
+    std::vector<float> momentum;     // of the own part, when sharded
     std::vector<float> average;
     std::unique_ptr<outer_opt::ReduceSession> machine;
     std::vector<std::deque<PeerFrame>> inbox;
@@ -130,6 +142,9 @@ class Trainer final : public PeerEnd {
     std::int32_t adopting_fragment = 0;  // of the newest commit
     RoundKey adopting;
     std::shared_ptr<Session> session;
+    std::shared_ptr<Gathering> staging;               // for the reduce to come
+    std::shared_ptr<Gathering> gathering;             // for a checkpoint
+    std::optional<outer_opt::MomentumShards> staged;  // of the newest plan
     std::map<std::int32_t, std::vector<float>> averages;
     std::deque<State> history;  // older states, for a planted bug
   };
@@ -145,6 +160,21 @@ class Trainer final : public PeerEnd {
   void obey(const ToTrainer& message);
   void evaluate(const RoundKey& key, const EvalSlice& slice);
   void write_checkpoint(const WriteCheckpointTo& command);
+  void put_checkpoint(const WriteCheckpointTo& command, std::vector<float> momentum);
+
+  // Sharded momentum (trainer_momentum.cc).
+  bool sharded() const { return replica_->assign.spec.sync.outer_state == OuterState::kSharded; }
+  std::shared_ptr<Gathering> gather_ranges(const RoundKey& key, outer_opt::Restaged staged,
+                                           std::function<void(Gathering&, ReplicaId lost)> done);
+  void give_momentum(const MomentumHolder& holder, PeerEnd& to,
+                     const std::shared_ptr<Gathering>& gathering, int tries);
+  void got_momentum(const MomentumHolder& holder, const std::shared_ptr<Gathering>& gathering,
+                    const std::optional<std::vector<float>>& values);
+  void end_gathering(const std::shared_ptr<Gathering>& gathering, ReplicaId lost);
+  void momentum_lost(const std::string& address);
+  void gather_checkpoint(const WriteCheckpointTo& command);
+  void stage_momentum(const outer_opt::StartReduce& start);
+  void take_sharded_step(const CommitRound& commit, std::span<const float> step);
 
   // Actions of the participant.
   using Actions = outer_opt::Actions;
@@ -172,9 +202,11 @@ class Trainer final : public PeerEnd {
   std::size_t value_count() const;
   void boundary();
   void encode_own(Session& session);
+  void take_own_momentum(Session& session);
   void keep_unsent();
   void count_end(const Session& session, const char* end);
   void start_reduce(const outer_opt::StartReduce& start);
+  void open_session(const outer_opt::StartReduce& start);
   void pump(const std::shared_ptr<Session>& session);
   bool work_locally(Session& session);
   bool take_inbox(Session& session);
@@ -187,6 +219,7 @@ class Trainer final : public PeerEnd {
   void peer_left(const RoundKey& key, std::int32_t attempt, ReplicaId peer);
   void outer_step(const CommitRound& commit);
   void take_outer_step(const CommitRound& commit);
+  void finish_outer_step(const CommitRound& commit, bool kept = false);
 
   void say(const FromTrainer& message);
   void fail(ReplicaFailure failure, const std::string& detail);

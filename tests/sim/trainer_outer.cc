@@ -33,6 +33,7 @@ void Trainer::take_outer_step(const CommitRound& commit) {
   if (sim_.bug == Bug::kCorruptAverage && prng_.chance(0.1) && sim_.misbehave(sim_.bug)) {
     average[0] += 1.0f;
   }
+  if (sharded()) return take_sharded_step(commit, average);
   const State before = r.state;
   const std::int32_t averaged = r.averaged_fragment;
   const Fragment fragment = values_of(averaged);
@@ -76,7 +77,13 @@ void Trainer::take_outer_step(const CommitRound& commit) {
     if (r.history.size() > kHistory) r.history.pop_front();
   }
   const bool kept = !r.contributed && commit.keeps;
-  kept ? move_with_anchor(before) : settle_local(commit, averaged);
+  if (kept) move_with_anchor(before);
+  finish_outer_step(commit, kept);
+}
+
+void Trainer::finish_outer_step(const CommitRound& commit, bool kept) {
+  Replica& r = *replica_;
+  if (!kept) settle_local(commit, r.averaged_fragment);
   r.handled = 0;
   r.averages.clear();
   r.kept_before = std::move(r.kept);
@@ -84,7 +91,8 @@ void Trainer::take_outer_step(const CommitRound& commit) {
   end_session(false);
   Actions actions;
   r.participant->outer_step_taken(
-      {commit.key, digest_of(r.state.anchor), digest_of(r.state.momentum)}, actions);
+      {commit.key, digest_of(r.state.anchor), sharded() ? Digest() : digest_of(r.state.momentum)},
+      actions);
   evaluate(commit.key, commit.evaluate);
   act(actions);
 }

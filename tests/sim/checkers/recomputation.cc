@@ -28,6 +28,7 @@ class Recomputation final : public CommitChecker {
     Attempt& attempt = attempts_[{c.plan.key, c.stage, c.plan.attempt}];
     attempt.plan = c.plan;
     attempt.vectors[c.replica] = as_sent(c);
+    note_momentum(c, attempt.momentum);
     const RoundKey oldest{c.plan.key.job, c.plan.key.lineage, c.plan.key.round - 1};
     attempts_.erase(attempts_.lower_bound({RoundKey{oldest.job, 0, 0}, 0, 0}),
                     attempts_.lower_bound({oldest, 0, 0}));
@@ -91,7 +92,23 @@ class Recomputation final : public CommitChecker {
     ReducePlan plan;
     std::map<ReplicaId, std::vector<float>> vectors;
     std::map<Digest, std::vector<float>> averages;
+    std::vector<float> momentum;  // of the owners of parts, when it is sharded
+
+    // What the owner of value i makes of an average: the outer step, or nothing.
+    double outcome(double average, std::size_t i) const {
+      if (!plan.owner_step) return average;
+      const auto& [lr, beta] = plan.owner_step->outer;
+      return lr * ((1 + beta) * average + beta * beta * static_cast<double>(momentum[i]));
+    }
   };
+
+  static void note_momentum(const Contributed& c, std::vector<float>& all) {
+    all.resize(static_cast<std::size_t>(c.plan.value_count));
+    for (const ReduceMember& member : c.plan.members) {
+      if (member.replica != c.replica || c.momentum.empty()) continue;
+      std::copy(c.momentum.begin(), c.momentum.end(), all.begin() + member.part_first);
+    }
+  }
 
   void committed(const RoundRecord& round, const Tables& tables) override {
     for (std::size_t stage = 0; stage < round.stages.size(); ++stage) {
@@ -130,12 +147,12 @@ class Recomputation final : public CommitChecker {
       }
     }
     if (total <= 0) return;  // the quorum checker's business
-    const double tolerance = rounding(attempt.plan) * largest + 1e-12;
+    const double tolerance = rounding(attempt, largest) + 1e-12;
     if (attempt.plan.aggregator != Aggregator::kMean) {
       return check_range(attempt, average->second, tolerance, what);
     }
     for (std::size_t i = 0; i < n; ++i) {
-      const double mean = weights[i] > 0 ? sum[i] / weights[i] : 0;
+      const double mean = attempt.outcome(weights[i] > 0 ? sum[i] / weights[i] : 0, i);
       if (std::fabs(static_cast<double>(average->second[i]) - mean) > tolerance) {
         return violated("the average of " + what + " is off at value " + std::to_string(i));
       }
@@ -154,12 +171,30 @@ class Recomputation final : public CommitChecker {
         least = std::min(least, value);
         most = std::max(most, value);
       }
+      least = attempt.outcome(least, i), most = attempt.outcome(most, i);
       const auto got = static_cast<double>(average[i]);
       if (got < least - tolerance || got > most + tolerance) {
         return violated("the average of " + what + " is out of range at value " +
                         std::to_string(i));
       }
     }
+  }
+
+  static double rounding(const Attempt& attempt, double largest) {
+    return attempt.plan.owner_step ? step_rounding(attempt, largest)
+                                   : rounding(attempt.plan) * largest;
+  }
+
+  // An owner step is taken with averages of rounded contributions and rounded itself.
+  static double step_rounding(const Attempt& attempt, double largest) {
+    const auto& [lr, beta] = attempt.plan.owner_step->outer;
+    double momentum = 0;
+    for (const float value : attempt.momentum) {
+      momentum = std::max(momentum, std::fabs(static_cast<double>(value)));
+    }
+    const double bound = outer_opt::codec(attempt.plan.codec).error_bound();
+    const double step = lr * ((1 + beta) * largest + beta * beta * momentum);
+    return 1.01 * bound * (lr * (1 + beta) * largest * (1 + bound) + step) + 1e-5 * step;
   }
 
   // Relative to the largest value. In a butterfly a value is rounded on the way to its owner and on
