@@ -161,7 +161,7 @@ MaybeFailure Replica::perform() {
 MaybeFailure Replica::perform_one(const outer_opt::Train& action) {
   training_key_ = action.round.key;
   own_fragment_ = action.round.fragment;
-  if (!action.round.measure.empty()) context_.node.measure(action.round.measure);
+  if (!action.round.measure.empty()) context_.node.measure(id_, action.round.measure);
   return training_->open(action.round);
 }
 

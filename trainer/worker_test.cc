@@ -23,7 +23,7 @@ class LoneNode : public outer_opt::PeerNode {
     return {true, {digest_of(std::span<const float>(average)), {}}, {}};
   }
   void set_donor(outer_opt::Donor) override {}
-  void measure(std::vector<PeerAddress>) override {}
+  void measure(ReplicaId, std::vector<PeerAddress>) override {}
   std::vector<LinkEstimate> take_links() override { return {}; }
   Status fetch_state(const std::string&, ReplicaId, const RoundKey&, outer_opt::StateSink& sink,
                      std::stop_token) override {

@@ -25,6 +25,7 @@
 #include <optional>
 #include <vector>
 
+#include "outer_opt/core/codec_pieces.h"
 #include "outer_opt/core/reduce_session.h"
 
 namespace shoal::outer_opt {
@@ -49,7 +50,7 @@ class ButterflySession final : public ReduceSession {
   std::span<const std::byte> resident(const FrameRef& frame) const override;
   void encode(const FrameRef& frame, std::span<std::byte> out) const override;
 
-  bool received_all(int peer, FrameKind kind) const override;
+  std::int64_t frames_left(int peer, FrameKind kind) const override;
   int slowest() const override;
   WorkResult run(const Work& work, Pieces payload) override;
 
@@ -82,11 +83,13 @@ class ButterflySession final : public ReduceSession {
   std::optional<Work> plan_sum(std::int64_t chunk, int peer) const;
   Work begin(Work work);
   bool robust() const { return plan_.aggregator != Aggregator::kMean; }
-  Status add_terms(const Work& work, Pieces payload);
-  Status keep_terms(const Work& work, Pieces payload);
+  Status sum_terms(const Work& work, Pieces payload, WorkResult& result);
+  Status add_terms(const Work& work, const ValueRun& run, std::span<float> sum) const;
+  std::span<std::byte> encoded_at(const Work& work);
+  Status keep_terms(const Work& work, Pieces payload, WorkResult& result);
   void aggregate_kept(const Work& work);
+  Status seal_kept(const Work& work, WorkResult& result);
   std::span<float> kept_at(int member, const Work& work);
-  Status complete_sum(const Work& work, WorkResult& result);
 
   const std::span<const float> pseudo_gradient_;
 
