@@ -175,7 +175,7 @@ void Replica::take_note(const Status& of_device) {
 MaybeFailure Replica::perform_one(const outer_opt::Train& action) {
   training_key_ = action.round.key;
   own_fragment_ = action.round.fragment;
-  if (!action.round.measure.empty()) context_.node.measure(action.round.measure);
+  if (!action.round.measure.empty()) context_.node.measure(id_, action.round.measure);
   return training_->open(action.round);
 }
 

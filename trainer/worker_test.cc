@@ -42,7 +42,7 @@ class LoneNode : public outer_opt::PeerNode {
                         std::stop_token) override {
     return Error{Code::kUnavailable, "the holder is gone", "", ""};
   }
-  void measure(std::vector<PeerAddress>) override {}
+  void measure(ReplicaId, std::vector<PeerAddress>) override {}
   std::vector<LinkEstimate> take_links() override { return {}; }
   Status fetch_state(const std::string&, ReplicaId, const RoundKey&, outer_opt::StateSink& sink,
                      std::stop_token) override {

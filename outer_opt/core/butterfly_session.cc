@@ -9,7 +9,6 @@
 #include "base/check.h"
 #include "outer_opt/core/aggregate.h"
 #include "outer_opt/core/codec.h"
-#include "outer_opt/core/codec_pieces.h"
 #include "outer_opt/core/momentum_shards.h"
 
 namespace shoal::outer_opt {
@@ -130,12 +129,13 @@ std::optional<std::uint64_t> ButterflySession::known_checksum(const FrameRef& fr
 
 // ---- receiving
 
-bool ButterflySession::received_all(int peer, FrameKind kind) const {
-  if (peer == self_) return true;
+std::int64_t ButterflySession::frames_left(int peer, FrameKind kind) const {
+  if (peer == self_) return 0;
+  const Peer& p = peers_[peer];
   if (kind == FrameKind::kAverage) {
-    return is_reducer(self_) || peers_[peer].averages_taken == chunks_of(peer);
+    return is_reducer(self_) ? 0 : chunks_of(peer) - p.averages_taken;
   }
-  return !contributes(peer) || peers_[peer].contributions_taken == chunks_of(self_);
+  return contributes(peer) ? chunks_of(self_) - p.contributions_taken : 0;
 }
 
 int ButterflySession::slowest() const {
@@ -253,35 +253,53 @@ void ButterflySession::settle(const Work& work, const WorkResult& result) {
 
 WorkResult ButterflySession::run(const Work& work, Pieces payload) {
   WorkResult result;
-  if (work.header) result.status = check_payload(*work.header, payload);
-  if (!result.status.ok()) return result;
-  const std::span<float> out = values(work.first, work.count);
-  if (work.kind == FrameKind::kContribution) {
-    result.status = robust() ? keep_terms(work, payload) : add_terms(work, payload);
-    if (result.status.ok() && work.last) result.status = complete_sum(work, result);
-    return result;
+  if (work.kind == FrameKind::kAverage) {
+    result.status = decode_average(work, payload, result);
+  } else {
+    result.status = robust() ? keep_terms(work, payload, result) : sum_terms(work, payload, result);
   }
-  result.status = decode_pieces(codec(plan_.codec), payload, out);
-  result.payload_checksum = work.header->checksum;
-  result.values_checksum = values_checksum(out, result.payload_checksum);
   return result;
 }
 
-Status ButterflySession::add_terms(const Work& work, Pieces payload) {
-  const std::span<float> sum = values(work.first, work.count);
-  if (work.fresh) std::fill(sum.begin(), sum.end(), 0.0f);
+Status ButterflySession::sum_terms(const Work& work, Pieces payload, WorkResult& result) {
+  const float inverse = plan_.owner_step ? 1.0f : work.inverse;
+  AverageSeal seal(codec(plan_.codec), inverse, own_payload(work));
+  const auto sum_run = [&](const ValueRun& run) {
+    const std::span<float> sum = values(work.first, work.count).subspan(run.first, run.count);
+    if (work.fresh) std::fill(sum.begin(), sum.end(), 0.0f);
+    Status s = add_terms(work, run, sum);
+    if (!work.last) return s;
+    if (plan_.owner_step) take_owner_step(work.first + run.first, work.inverse, sum);
+    seal.add(sum);
+    return s;
+  };
+  const auto count = static_cast<std::size_t>(work.count);
+  const Status status = work.header
+                            ? read_payload(codec(plan_.codec), *work.header, payload, sum_run)
+                            : for_each_run(count, sum_run);
+  return status.ok() && work.last ? sealed(seal, result) : status;
+}
+
+Status ButterflySession::add_terms(const Work& work, const ValueRun& run,
+                                   std::span<float> sum) const {
   for (int i = 0; i < work.term_count; ++i) {
     const auto [member, factor] = work.terms[i];
-    if (member == self_) {
-      const auto own = std::as_bytes(pseudo_gradient_.subspan(work.first, work.count));
-      if (Status s = codec(CodecKind::kFp32).accumulate(own, factor, sum); !s.ok()) {
-        return Error{Code::kInternal, "the own pseudo-gradient holds a value that is not finite"};
-      }
+    if (member != self_) {
+      if (Status s = codec(plan_.codec).accumulate(run.bytes, factor, sum); !s.ok()) return s;
       continue;
     }
-    if (Status s = accumulate_pieces(codec(plan_.codec), payload, factor, sum); !s.ok()) return s;
+    const auto own = pseudo_gradient_.subspan(work.first, work.count).subspan(run.first, run.count);
+    if (!codec(CodecKind::kFp32).accumulate(std::as_bytes(own), factor, sum).ok()) {
+      return Error{Code::kInternal, "the own pseudo-gradient holds a value that is not finite"};
+    }
   }
   return {};
+}
+
+// Where the average of the chunk goes as bytes; nowhere with fp32, whose values are the payload.
+std::span<std::byte> ButterflySession::own_payload(const Work& work) {
+  if (plan_.codec == CodecKind::kFp32) return {};
+  return encoded_at(work.chunk, work.count);
 }
 
 std::span<float> ButterflySession::kept_at(int member, const Work& work) {
@@ -290,7 +308,7 @@ std::span<float> ButterflySession::kept_at(int member, const Work& work) {
                                   work.count);
 }
 
-Status ButterflySession::keep_terms(const Work& work, Pieces payload) {
+Status ButterflySession::keep_terms(const Work& work, Pieces payload, WorkResult& result) {
   for (int i = 0; i < work.term_count; ++i) {
     const int member = work.terms[i].member;
     const std::span<float> kept = kept_at(member, work);
@@ -300,13 +318,14 @@ Status ButterflySession::keep_terms(const Work& work, Pieces payload) {
       if (!all_finite(kept)) {
         return Error{Code::kInternal, "the own pseudo-gradient holds a value that is not finite"};
       }
-    } else if (Status s = decode_pieces(codec(plan_.codec), payload, kept); !s.ok()) {
+    } else if (Status s = decode_payload(codec(plan_.codec), *work.header, payload, kept);
+               !s.ok()) {
       return s;
     }
     const auto clip = static_cast<float>(plan_.members[member].clip_factor);
     for (float& value : kept) value = value * clip;
   }
-  return {};
+  return work.last ? seal_kept(work, result) : Status();
 }
 
 // The chunk is busy: its list of members stands still.
@@ -318,21 +337,19 @@ void ButterflySession::aggregate_kept(const Work& work) {
   aggregate(plan_.aggregator, members, values(work.first, work.count));
 }
 
-// The sum becomes the average and then the outer step; nothing is left to divide.
-void ButterflySession::take_owner_step(const Work& work, float inverse) {
-  const std::span<float> sum = values(work.first, work.count);
-  for (float& value : sum) value = value * inverse;
-  const auto from = static_cast<std::size_t>(work.first - plan_.members[self_].part_first);
-  owner_step(plan_.owner_step->outer, momentum_.subspan(from, sum.size()), sum);
+// A run of the sum becomes the average and then the outer step; nothing is left to divide.
+void ButterflySession::take_owner_step(std::int64_t first, float inverse, std::span<float> run) {
+  for (float& value : run) value = value * inverse;
+  const auto from = static_cast<std::size_t>(first - plan_.members[self_].part_first);
+  owner_step(plan_.owner_step->outer, momentum_.subspan(from, run.size()), run);
 }
 
-Status ButterflySession::complete_sum(const Work& work, WorkResult& result) {
-  if (robust()) aggregate_kept(work);
-  std::span<std::byte> encoded;
-  if (plan_.codec != CodecKind::kFp32) encoded = encoded_at(work.chunk, work.count);
-  float inverse = robust() ? 1.0f : work.inverse;
-  if (plan_.owner_step) take_owner_step(work, std::exchange(inverse, 1.0f));
-  return seal_average(values(work.first, work.count), inverse, encoded, result);
+Status ButterflySession::seal_kept(const Work& work, WorkResult& result) {
+  aggregate_kept(work);
+  if (plan_.owner_step) take_owner_step(work.first, 1.0f, values(work.first, work.count));
+  AverageSeal seal(codec(plan_.codec), 1.0f, own_payload(work));
+  seal.add(values(work.first, work.count));
+  return sealed(seal, result);
 }
 
 // ---- ends

@@ -28,6 +28,7 @@
 #include <optional>
 #include <vector>
 
+#include "outer_opt/core/codec_pieces.h"
 #include "outer_opt/core/reduce_session.h"
 
 namespace shoal::outer_opt {
@@ -52,7 +53,7 @@ class ButterflySession : public ReduceSession {
   std::span<const std::byte> resident(const FrameRef& frame) const override;
   void encode(const FrameRef& frame, std::span<std::byte> out) const override;
 
-  bool received_all(int peer, FrameKind kind) const override;
+  std::int64_t frames_left(int peer, FrameKind kind) const override;
   int slowest() const override;
   WorkResult run(const Work& work, Pieces payload) override;
 
@@ -93,12 +94,14 @@ class ButterflySession : public ReduceSession {
   std::optional<Work> plan_sum(std::int64_t chunk, int peer) const;
   Work begin(Work work);
   bool robust() const { return plan_.aggregator != Aggregator::kMean; }
-  Status add_terms(const Work& work, Pieces payload);
-  Status keep_terms(const Work& work, Pieces payload);
+  Status sum_terms(const Work& work, Pieces payload, WorkResult& result);
+  Status add_terms(const Work& work, const ValueRun& run, std::span<float> sum) const;
+  std::span<std::byte> own_payload(const Work& work);
+  Status keep_terms(const Work& work, Pieces payload, WorkResult& result);
   void aggregate_kept(const Work& work);
+  Status seal_kept(const Work& work, WorkResult& result);
   std::span<float> kept_at(int member, const Work& work);
-  void take_owner_step(const Work& work, float inverse);
-  Status complete_sum(const Work& work, WorkResult& result);
+  void take_owner_step(std::int64_t first, float inverse, std::span<float> run);
 
   const std::span<const float> pseudo_gradient_;
   const std::span<const float> momentum_;

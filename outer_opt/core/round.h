@@ -57,7 +57,7 @@ inline constexpr std::size_t kMeasuresMax = 3;  // peers that one order asks to 
 inline constexpr std::size_t kLinksMax = 64;    // peers of which a trainer keeps an estimate
 
 // Values per frame where no line asks for less; the least that is worth a frame.
-inline constexpr std::int64_t kFrameValuesUsual = 1 << 18, kFrameValuesMin = 1 << 14;
+inline constexpr std::int64_t kFrameValuesUsual = 1 << 18, kFrameValuesMin = 1 << 12;
 
 // Train the inner steps [from_step, to_step) of the job's schedule on the leased sequences, then
 // report. With sync.overlap_steps the lease goes on behind to_step (lease_walk.h).

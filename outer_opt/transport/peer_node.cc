@@ -51,7 +51,7 @@ class Service final
   grpc::Status Echo(grpc::ServerContext*, const v1::Nothing*, v1::Nothing*) override {
     return grpc::Status::OK;
   }
-  grpc::Status Push(grpc::ServerContext*, grpc::ServerReader<v1::RawFrame>* frames,
+  grpc::Status Push(grpc::ServerContext* context, grpc::ServerReader<v1::RawFrame>* frames,
                     v1::PushRate* rate) override;
   grpc::Status Pull(grpc::ServerContext*, const v1::Nothing*,
                     grpc::ServerWriter<v1::RawFrame>* frames) override;
@@ -84,7 +84,9 @@ class PeerNodeImpl final : public PeerNode, public StreamKeeper {
                         std::stop_token stop) override;
   Status fetch_state(const std::string& address, ReplicaId donor, const RoundKey& key,
                      StateSink& sink, std::stop_token stop) override;
-  void measure(std::vector<PeerAddress> peers) override { prober_.start(std::move(peers)); }
+  void measure(ReplicaId self, std::vector<PeerAddress> peers) override {
+    prober_.start(self, std::move(peers));
+  }
   std::vector<LinkEstimate> take_links() override;
 
   // From the service.
@@ -94,12 +96,18 @@ class PeerNodeImpl final : public PeerNode, public StreamKeeper {
   Donor donor();
   MomentumDonor momentum_donor();
   ProbeGate& gate() { return gate_; }
+  void answered(const LinkEstimate& asker) {
+    const std::lock_guard lock(mutex_);
+    links_.answered(steady_now(), asker);
+  }
 
  private:
   bool begin(const AttemptKey& key, const std::shared_ptr<ReduceCall>& call,
              std::vector<AcceptedStream*>& waiting);
   void end(const AttemptKey& key, ReduceCall& call, ReduceResult& result);
-  std::shared_ptr<grpc::Channel> channel_to(const std::string& address);
+  std::shared_ptr<grpc::Channel> channel_to(const std::string& address, int lane);
+  void dial(const ReducePlan& plan, int peer, ReplicaId self,
+            const std::shared_ptr<ReduceCall>& call);
   void keep_channels(const ReducePlan& plan, bool ok);
   ReduceResult run(const ReducePlan& plan, ReplicaId self, const std::shared_ptr<ReduceCall>& call,
                    std::stop_token stop);
@@ -120,7 +128,8 @@ class PeerNodeImpl final : public PeerNode, public StreamKeeper {
     StreamEnd end;  // what a late stream is told
   };
   std::map<AttemptKey, Ended> ended_;
-  std::map<std::string, wire::PeerChannel> channels_;
+  using ChannelKey = std::pair<std::string, int>;  // address and lane
+  std::map<ChannelKey, wire::PeerChannel> channels_;
   Donor donor_;
   MomentumDonor momentum_donor_;
   Bytes sent_, received_;  // by attempts since the last one that ended well
@@ -163,9 +172,10 @@ grpc::Status Service::GiveUp(grpc::ServerContext*, const v1::GaveUp* request, v1
   return grpc::Status::OK;
 }
 
-grpc::Status Service::Push(grpc::ServerContext*, grpc::ServerReader<v1::RawFrame>* frames,
+grpc::Status Service::Push(grpc::ServerContext* context, grpc::ServerReader<v1::RawFrame>* frames,
                            v1::PushRate* rate) {
-  return take_push(node_->gate(), frames, rate);
+  return take_push(node_->gate(), *context, frames, rate,
+                   [this](const LinkEstimate& asker) { node_->answered(asker); });
 }
 
 grpc::Status Service::Pull(grpc::ServerContext*, const v1::Nothing*,
@@ -331,9 +341,9 @@ void PeerNodeImpl::end(const AttemptKey& key, ReduceCall& call, ReduceResult& re
   idle_.notify_all();
 }
 
-std::shared_ptr<grpc::Channel> PeerNodeImpl::channel_to(const std::string& address) {
+std::shared_ptr<grpc::Channel> PeerNodeImpl::channel_to(const std::string& address, int lane) {
   const std::lock_guard lock(mutex_);
-  auto& known = channels_[address];
+  auto& known = channels_[{address, lane}];
   // A channel that waits before it tries again would refuse the new attempt without a try.
   const bool usable = known.channel && !known.local &&
                       known.channel->GetState(false) != GRPC_CHANNEL_TRANSIENT_FAILURE;
@@ -349,12 +359,12 @@ void PeerNodeImpl::keep_channels(const ReducePlan& plan, bool ok) {
   for (const ReduceMember& member : plan.members) {
     if (ok) wanted.insert(member.address);
   }
-  std::map<std::string, wire::PeerChannel> dropped;
+  std::map<ChannelKey, wire::PeerChannel> dropped;
   const std::lock_guard lock(mutex_);
-  for (auto& [address, known] : channels_) {
-    if (known.local || !wanted.contains(address)) dropped.emplace(address, std::move(known));
+  for (auto& [key, known] : channels_) {
+    if (known.local || !wanted.contains(key.first)) dropped.emplace(key, std::move(known));
   }
-  for (const auto& [address, known] : dropped) channels_.erase(address);
+  for (const auto& [key, known] : dropped) channels_.erase(key);
 }
 
 ReduceResult PeerNodeImpl::reduce(const ReducePlan& plan, ReplicaId self, const ReduceInput& input,
@@ -391,13 +401,25 @@ ReduceResult PeerNodeImpl::reduce_with(std::unique_ptr<ReduceSession> session,
   return result;
 }
 
+void PeerNodeImpl::dial(const ReducePlan& plan, int peer, ReplicaId self,
+                        const std::shared_ptr<ReduceCall>& call) {
+  const ReduceMember& member = plan.members[peer];
+  int lanes = 1;
+  {
+    const std::lock_guard lock(mutex_);
+    lanes = links_.connections(member.replica);
+  }
+  for (int lane = 0; lane < lanes; ++lane) {
+    dial_stream(call, peer, {lane, lanes}, self, {plan.key, plan.attempt},
+                channel_to(member.address, lane), plan.time_limit);
+  }
+}
+
 ReduceResult PeerNodeImpl::run(const ReducePlan& plan, ReplicaId self,
                                const std::shared_ptr<ReduceCall>& call, std::stop_token stop) {
   const ReduceSession& session = call->session();
   for (int peer = 0; peer < session.members(); ++peer) {
-    if (!session.dials(session.self(), peer)) continue;
-    dial_stream(call, peer, self, {plan.key, plan.attempt}, channel_to(plan.members[peer].address),
-                plan.time_limit);
+    if (session.dials(session.self(), peer)) dial(plan, peer, self, call);
   }
   std::stop_source either;
   const auto request = [&either] { either.request_stop(); };
@@ -409,7 +431,7 @@ ReduceResult PeerNodeImpl::run(const ReducePlan& plan, ReplicaId self,
     return failed(failure->failure, lost, failure->detail);
   }
   if (call->cancelled()) return failed(ReduceFailure::kInternal, {}, "cancelled");
-  return {true, {call->digest(), {}}, {}};
+  return {true, {call->digest(), {}, call->streams()}, {}};
 }
 
 // ---- state

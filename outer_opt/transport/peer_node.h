@@ -68,6 +68,7 @@ struct ReduceOutcome {
   Digest average;  // over the checksums of the averaged chunks: to be compared with other members'
                    // only
   ReduceStats stats;
+  std::size_t streams = 0;  // to and from all peers
 };
 
 struct ReduceError {
@@ -102,9 +103,9 @@ class PeerNode {
   virtual void set_donor(Donor donor) = 0;
   virtual void set_momentum_donor(MomentumDonor donor) = 0;
 
-  // Measures the lines to these peers in the background, never beside a reduce; in place of those
-  // that an earlier call named and that are not measured yet.
-  virtual void measure(std::vector<PeerAddress> peers) = 0;
+  // Measures the lines from `self` to these peers in the background, never beside a reduce; in
+  // place of those that an earlier call named and that are not measured yet.
+  virtual void measure(ReplicaId self, std::vector<PeerAddress> peers) = 0;
   // What is known of the lines by measuring and by traffic, as far as it changed since the last
   // call.
   virtual std::vector<LinkEstimate> take_links() = 0;
