@@ -10,6 +10,7 @@
 #include <gmock/gmock.h>
 
 #include "outer_opt/cuda/host_accelerator.h"
+#include "trainer/checkpoint.h"
 
 namespace shoal::trainer {
 namespace {
@@ -23,6 +24,7 @@ class LoneNode : public outer_opt::PeerNode {
                                  std::span<float> average, std::stop_token) override {
     std::fill(average.begin(), average.end(), others);
     std::copy(own.pseudo_gradient.begin(), own.pseudo_gradient.end(), average.begin());
+    momentum_seen.assign(own.momentum.begin(), own.momentum.end());
     return {true, {digest_of(std::span<const float>(average)), {}}, {}};
   }
   outer_opt::ReduceResult reduce_with(std::unique_ptr<outer_opt::ReduceSession> session,
@@ -38,11 +40,14 @@ class LoneNode : public outer_opt::PeerNode {
   }
   void set_donor(outer_opt::Donor) override {}
   void set_momentum_donor(outer_opt::MomentumDonor) override {}
-  Status fetch_momentum(const MomentumHolder&, const RoundKey&, std::span<float>,
+  Status fetch_momentum(const MomentumHolder& holder, const RoundKey&, std::span<float> out,
                         std::stop_token) override {
-    return Error{Code::kUnavailable, "the holder is gone", "", ""};
+    if (holder.address.empty()) return Error{Code::kUnavailable, "the holder is gone", "", ""};
+    std::fill(out.begin(), out.end(), 0.25f);
+    return {};
   }
   void measure(ReplicaId, std::vector<PeerAddress>) override {}
+  std::vector<float> momentum_seen;  // of the newest reduce
   std::vector<LinkEstimate> take_links() override { return {}; }
   Status fetch_state(const std::string&, ReplicaId, const RoundKey&, outer_opt::StateSink& sink,
                      std::stop_token) override {
@@ -144,6 +149,8 @@ class WorkerTest : public testing::Test {
     plan.value_count = values;
     plan.members = {{replica_, "", 32, 1, 0, values}};
     plan.time_limit = seconds(60);
+    const bool sharded = spec_.sync.outer_state == shoal::OuterState::kSharded;
+    if (sharded) plan.owner_step = OwnerStep{{0.7, 0.9}, holders_};
     return plan;
   }
   template <typename Body>
@@ -172,7 +179,8 @@ class WorkerTest : public testing::Test {
   std::deque<FromTrainer> said_;
   ReplicaFailed failed_;
   RoundReport report_;
-  ReplicaId replica_{1};  // that is told
+  ReplicaId replica_{1};                 // that is told
+  std::vector<MomentumHolder> holders_;  // of sharded momentum, in plans
   std::optional<WorkerEnd> end_;
   std::thread worker_;
 };
@@ -516,6 +524,59 @@ TEST_F(WorkerTest, JoinerTakesTheDonorsState) {
   const auto loaded = hear<Loaded>();
   EXPECT_EQ(loaded.key, key(3));
   EXPECT_EQ(loaded.anchor, join.assign.source.anchor);
+}
+
+// Alone it keeps all momentum; what a plan says that another one keeps is fetched before the
+// reduce, and a checkpoint has all of it, whoever keeps it.
+TEST_F(WorkerTest, ShardedMomentumIsStagedFollowedAndGathered) {
+  spec_.sync.outer_state = shoal::OuterState::kSharded;
+  const Loaded loaded = load_from_seed();
+  EXPECT_EQ(loaded.momentum, Digest());
+  const std::int64_t n = loaded.value_count, half = n / 2;
+  Applied applied = run_round(loaded, 1, 0, 2, {0, 0, 0}, true);
+  EXPECT_EQ(applied.momentum, Digest());
+  EXPECT_EQ(node_.momentum_seen, std::vector<float>(static_cast<std::size_t>(n), 0.0f));
+
+  holders_ = {{replica_, "a:1", 0, half}, {ReplicaId(7), "b:1", half, n - half}};
+  run_round(loaded, 2, 2, 4, {0, 0, 0}, true);
+  EXPECT_NE(node_.momentum_seen.front(), 0.25f);
+  EXPECT_EQ(node_.momentum_seen.back(), 0.25f);
+
+  const auto folder = std::filesystem::path(testing::TempDir()) / "shoal_worker_test_sharded";
+  WriteCheckpoint wanted{CheckpointId(5), key(2), holders_};
+  wanted.momentum[1].address.clear();
+  tell(WriteCheckpointTo{replica_, wanted, folder.string()});
+  hear<CheckpointFailed>();
+  tell(WriteCheckpointTo{replica_, {CheckpointId(6), key(2), holders_}, folder.string()});
+  hear<CheckpointReady>();
+  const auto written = read_checkpoint(folder, std::nullopt, true);
+  ASSERT_TRUE(written) << to_string(written.error());
+  EXPECT_EQ(written->momentum.back(), 0.25f);
+  EXPECT_NE(written->momentum.front(), 0.25f);
+
+  auto resume = load(2, SourceKind::kCheckpoint, 2);
+  resume.checkpoint_folder = folder.string();
+  tell(resume);
+  EXPECT_EQ(hear<Loaded>().momentum, Digest());
+  std::vector<float> kept;
+  const auto take = [&](std::span<const float> values) {
+    kept.assign(values.begin(), values.end());
+  };
+  EXPECT_TRUE(shelf_.serve_momentum(ReplicaId(2), key(2), {0, n}, take).ok());
+  EXPECT_EQ(kept, written->momentum);
+  EXPECT_FALSE(shelf_.serve_momentum(ReplicaId(2), key(2), {1, n}, take).ok());
+  EXPECT_FALSE(shelf_.serve_momentum(ReplicaId(2), key(1), {0, n}, take).ok());
+}
+
+TEST_F(WorkerTest, AReduceWaitsForNoMomentumThatIsGone) {
+  spec_.sync.outer_state = shoal::OuterState::kSharded;
+  const Loaded loaded = load_from_seed();
+  train_four_steps();
+  holders_ = {{ReplicaId(7), "", 0, loaded.value_count}};
+  tell_replica(plan(1, loaded.value_count));
+  const auto failed = hear<FromReplica<ReduceFailed>>().body;
+  EXPECT_EQ(failed.failure, ReduceFailure::kPeerLost);
+  EXPECT_EQ(failed.lost, ReplicaId(7));
 }
 
 // With ddp the moments are part of what is committed: digests, checkpoints and joiners have them.

@@ -202,13 +202,26 @@ std::vector<bool> reachable_in(const std::vector<outer_opt::LinkedMember>& links
   return reachable;
 }
 
+// Sharded momentum has its backup at another owner: one line that is worth all others would leave
+// none.
+std::vector<double> shares_with_backup(const std::vector<outer_opt::LinkedMember>& links) {
+  std::vector<double> shares = outer_opt::part_shares(links);
+  const auto owners = std::count_if(shares.begin(), shares.end(), [](double s) { return s > 0; });
+  if (owners > 1) return shares;
+  for (std::size_t i = 0; i < links.size(); ++i) {
+    if (links[i].reachable) shares[i] = 1;
+  }
+  return shares;
+}
+
 // Parts by the members' lines, those of reducers included; equal ones in a ring, where everybody
 // sends the same, and none in an all-gather.
 void cut(ReducePlan& plan, const std::vector<outer_opt::LinkedMember>& links,
          const std::vector<std::size_t>& order) {
   std::vector<double> shares(links.size(), 1.0);
   if (plan.topology == Topology::kButterfly || plan.topology == Topology::kParamServer) {
-    const std::vector<double> best = outer_opt::part_shares(links);
+    const std::vector<double> best =
+        plan.owner_step ? shares_with_backup(links) : outer_opt::part_shares(links);
     for (std::size_t i = 0; i < order.size(); ++i) shares[i] = best[order[i]];
   }
   if (plan.topology != Topology::kAllgather) return assign_parts(plan, shares);

@@ -68,7 +68,10 @@ class Trainer final : public PeerEnd {
   // Its replica gets less than it needs, and so does every one as large that comes later.
   void run_out_of_memory();
   bool busy() const { return replica_.has_value(); }
-  bool reducing() const { return replica_ && replica_->session != nullptr; }
+  bool reducing() const {
+    if (!replica_) return false;
+    return replica_->session != nullptr || (replica_->staging && !replica_->staging->ended);
+  }
   std::uint64_t generation() const { return id_.generation; }
   ReplicaId replica() const { return replica_ ? replica_->id : ReplicaId{}; }
   // The replica it serves and the state that one holds.
