@@ -181,9 +181,11 @@ class Swarm {
     }
     const Reduced reduced = reduce_in_memory(plan, inputs);
     bytes_sent_ += reduced.bytes_sent;
-    take_outer_step(spec_, plan.key, spec_.sync.outer.lr, ranges_,
-                    {{0, static_cast<std::int64_t>(state_.anchor.size())}}, reduced.average,
-                    state_);
+    CommitRound commit;
+    commit.key = plan.key;
+    commit.outer_lr = spec_.sync.outer.lr;
+    take_outer_step(spec_, commit, ranges_, {{0, static_cast<std::int64_t>(state_.anchor.size())}},
+                    reduced.average, state_);
     for (Worker& worker : workers_) adopt(worker);
     return true;
   }
