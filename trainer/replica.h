@@ -141,7 +141,7 @@ class Replica {
   Tokens tokens_reported_;             // trained for the newest report
   std::int32_t own_fragment_ = 0;      // of the pseudo-gradient
   // Null: the outer step is computed on the host, with the two vectors after it.
-  std::unique_ptr<outer_opt::DeviceVectors> device_;
+  std::shared_ptr<outer_opt::DeviceVectors> device_;
   std::vector<float> pseudo_gradient_;  // with ddp the gradient; of a fragment the first values
   std::vector<float> average_;          // likewise
   std::int32_t averaged_fragment_ = 0;  // of the newest plan
