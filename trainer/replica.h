@@ -24,6 +24,7 @@
 #include "outer_opt/core/sparse2.h"
 #include "outer_opt/cuda/device_vectors.h"
 #include "trainer/background.h"
+#include "trainer/cell_leader.h"
 #include "trainer/donor_shelf.h"
 #include "trainer/event_queue.h"
 #include "trainer/pipeline_training.h"
@@ -42,6 +43,8 @@ struct ReplicaContext {  // what outlives a replica
   // Where the outer step is computed when the job suits (outer_opt::DeviceVectors); null: on the
   // host, as for all other jobs.
   outer_opt::Accelerator* accelerator = nullptr;
+  // Makes the cell of a whole model, or null; none: this trainer is never in one.
+  std::function<std::unique_ptr<CellLeader>(StageModel&)> make_cell;
 };
 
 class Replica {
@@ -133,6 +136,7 @@ class Replica {
   StageIndex stage_ = 0;
   std::shared_ptr<const Dataset> data_;  // of stage 0, which draws
   std::unique_ptr<StageModel> model_;
+  std::unique_ptr<CellLeader> cell_;        // null: this trainer computes alone
   std::shared_ptr<OuterState> outer_;       // of the round the participant holds
   std::unique_ptr<AdamCopy> fetched_adam_;  // while the state comes from a donor
   outer_opt::Fragment whole_;
