@@ -33,7 +33,7 @@ Trained beyond(const Trained& all, const Trained& part) {
 LocalTraining::LocalTraining(TrainingContext context)
     : context_(std::move(context)),
       spec_(context_.model.spec()),
-      learner_(context_.model, context_.data),
+      learner_(context_.model, context_.data, context_.cell),
       walk_(spec_) {}
 
 MaybeFailure LocalTraining::open(const OpenRound& round) {

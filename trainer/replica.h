@@ -29,6 +29,7 @@
 #include "outer_opt/core/sparse2.h"
 #include "outer_opt/cuda/device_vectors.h"
 #include "trainer/background.h"
+#include "trainer/cell_leader.h"
 #include "trainer/donor_shelf.h"
 #include "trainer/event_queue.h"
 #include "trainer/pipeline_training.h"
@@ -47,6 +48,8 @@ struct ReplicaContext {  // what outlives a replica
   // Where the outer step is computed when the job suits (outer_opt::DeviceVectors); null: on the
   // host, as for all other jobs.
   outer_opt::Accelerator* accelerator = nullptr;
+  // Makes the cell of a whole model, or null; none: this trainer is never in one.
+  std::function<std::unique_ptr<CellLeader>(StageModel&)> make_cell;
 };
 
 class Replica {
@@ -149,6 +152,7 @@ class Replica {
   StageIndex stage_ = 0;
   std::shared_ptr<const Dataset> data_;  // of stage 0, which draws
   std::unique_ptr<StageModel> model_;
+  std::unique_ptr<CellLeader> cell_;        // null: this trainer computes alone
   std::shared_ptr<OuterState> outer_;       // of the round the participant holds
   std::unique_ptr<AdamCopy> fetched_adam_;  // while the state comes from a donor
   outer_opt::Fragment whole_;
@@ -157,7 +161,7 @@ class Replica {
   Tokens tokens_reported_;             // trained for the newest report
   std::int32_t own_fragment_ = 0;      // of the pseudo-gradient
   // Null: the outer step is computed on the host, with the two vectors after it.
-  std::unique_ptr<outer_opt::DeviceVectors> device_;
+  std::shared_ptr<outer_opt::DeviceVectors> device_;
   std::vector<float> pseudo_gradient_;  // with ddp the gradient; of a fragment the first values
   std::vector<float> average_;          // likewise
   std::int32_t averaged_fragment_ = 0;  // of the newest plan

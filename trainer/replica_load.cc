@@ -154,6 +154,7 @@ MaybeFailure Replica::loaded() {
   model_->write_parameters(outer_->anchor);
   if (auto failure = place_vectors()) return failure;
   participant_.emplace(id_, key, outer_opt::when_late(spec_.sync.algorithm));
+  if (!in_pipeline() && context_.make_cell) cell_ = context_.make_cell(*model_);
   training_ = make_training();
   if (view_) training_->view(*view_);
   context_.shelf.publish(id_, key, outer_);
@@ -187,7 +188,8 @@ std::unique_ptr<Training> Replica::make_training() {
                           context_.say,
                           [this](const Trained& trained) { reach_boundary(trained); },
                           [this] { adopt_fragment(spec_.sync.blend); },
-                          [this](std::string text) { sampled(std::move(text)); }};
+                          [this](std::string text) { sampled(std::move(text)); },
+                          cell_.get()};
   if (!in_pipeline()) return std::make_unique<LocalTraining>(std::move(context));
   const PipelinePlace place{stage_, static_cast<std::int32_t>(cut_.size()), participant_->held(),
                             held_step_};

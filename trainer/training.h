@@ -13,6 +13,7 @@
 
 #include "outer_opt/core/lease_walk.h"
 #include "outer_opt/core/participant.h"
+#include "trainer/cell_leader.h"
 #include "trainer/data.h"
 #include "trainer/failure.h"
 #include "trainer/stage_model.h"
@@ -41,6 +42,7 @@ struct TrainingContext {
                                                  // after it until open()
   std::function<void()> adopt;  // the result of the committed round becomes local; where goes_on()
   std::function<void(std::string)> sampled;  // the answer to sample(); from any call
+  CellLeader* cell = nullptr;                // that computes the gradients; null: alone
 };
 
 class Training {

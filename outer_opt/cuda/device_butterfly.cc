@@ -48,8 +48,9 @@ bool DeviceButterfly::suits(const ReducePlan& plan) {
 
 DeviceButterfly::DeviceButterfly(const ReducePlan& plan, ReplicaId self, std::int64_t frame_values,
                                  const ReduceInput& input, std::span<float> average,
-                                 LaneShelf& lanes)
+                                 LaneShelf& lanes, std::shared_ptr<const void> owner)
     : ButterflySession(plan, self, frame_values, input, average, Keep::kAll),
+      owner_(std::move(owner)),
       pseudo_gradient_(input.pseudo_gradient),
       lanes_(lanes),
       senders_(plan.members.size()) {

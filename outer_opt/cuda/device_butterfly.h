@@ -24,9 +24,11 @@ class DeviceButterfly final : public ButterflySession {
   static bool suits(const ReducePlan& plan);
 
   // ButterflySession::check() and suits() must hold. The pseudo-gradient and `average` are on the
-  // device; they and `lanes` outlive the session.
+  // device; they and `lanes` live as long as `owner`, which the session keeps: a transport may let
+  // go of it after the attempt is over.
   DeviceButterfly(const ReducePlan& plan, ReplicaId self, std::int64_t frame_values,
-                  const ReduceInput& input, std::span<float> average, LaneShelf& lanes);
+                  const ReduceInput& input, std::span<float> average, LaneShelf& lanes,
+                  std::shared_ptr<const void> owner);
   ~DeviceButterfly() override;
 
   std::span<const std::byte> resident(const FrameRef& frame) const override;
@@ -50,6 +52,7 @@ class DeviceButterfly final : public ButterflySession {
   void start_encoding(Sender& sender, const FrameRef& frame) const;
   float* average_at(const Work& work) const { return average_.data() + work.first; }
 
+  const std::shared_ptr<const void> owner_;
   const std::span<const float> pseudo_gradient_;
   LaneShelf& lanes_;
   mutable std::vector<Sender> senders_;  // by peer; each is touched by the thread that sends to it

@@ -23,9 +23,9 @@ bool DeviceVectors::suits(const SyncSpec& sync) {
          sync.outer_state == OuterState::kReplicated;
 }
 
-Result<std::unique_ptr<DeviceVectors>> DeviceVectors::create(Accelerator& device,
+Result<std::shared_ptr<DeviceVectors>> DeviceVectors::create(Accelerator& device,
                                                              std::int64_t values) {
-  std::unique_ptr<DeviceVectors> all(new DeviceVectors(device));
+  std::shared_ptr<DeviceVectors> all(new DeviceVectors(device));
   for (DeviceMemory<float>* vector :
        {&all->anchor_, &all->momentum_, &all->pseudo_gradient_, &all->average_}) {
     auto memory = DeviceMemory<float>::allocate(device, MemoryKind::kDevice, size(values));
@@ -90,8 +90,8 @@ Result<std::unique_ptr<ReduceSession>> DeviceVectors::make_session(const ReduceP
   const auto average = average_.span().first(size(plan.value_count));
   const Status fits = ButterflySession::check(plan, self, plan.frame_values, input, average.size());
   if (!fits) return fits.error();
-  return std::unique_ptr<ReduceSession>(
-      std::make_unique<DeviceButterfly>(plan, self, plan.frame_values, input, average, lanes_));
+  return std::unique_ptr<ReduceSession>(std::make_unique<DeviceButterfly>(
+      plan, self, plan.frame_values, input, average, lanes_, shared_from_this()));
 }
 
 Status DeviceVectors::read_pseudo_gradient(std::span<float> out) {

@@ -19,14 +19,14 @@
 
 namespace shoal::outer_opt {
 
-class DeviceVectors {
+class DeviceVectors : public std::enable_shared_from_this<DeviceVectors> {
  public:
   // Whether a job's outer steps can be taken so: Nesterov on anchors that are the same everywhere,
   // with a dense codec and the mean. Others compute on the host.
   static bool suits(const SyncSpec& sync);
 
   // kResourceExhausted when the device has no room. The accelerator outlives all.
-  static Result<std::unique_ptr<DeviceVectors>> create(Accelerator& device, std::int64_t values);
+  static Result<std::shared_ptr<DeviceVectors>> create(Accelerator& device, std::int64_t values);
 
   Status load(std::span<const float> anchor, std::span<const float> momentum);
 
@@ -35,7 +35,7 @@ class DeviceVectors {
   Result<VectorFacts> take_pseudo_gradient(const float* local, const Fragment& fragment);
 
   // The session of `self` in a plan that suits (DeviceButterfly::suits()), with this
-  // pseudo-gradient and average. kValidation as make_session().
+  // pseudo-gradient and average, which it keeps alive. kValidation as make_session().
   Result<std::unique_ptr<ReduceSession>> make_session(const ReducePlan& plan, ReplicaId self,
                                                       bool contributes);
   // For plans that do not suit, which the host computes.

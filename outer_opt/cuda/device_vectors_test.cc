@@ -23,7 +23,7 @@ std::unique_ptr<Accelerator> gpu() {
   return nullptr;
 }
 
-std::unique_ptr<DeviceVectors> vectors_on(Accelerator& device, std::size_t values) {
+std::shared_ptr<DeviceVectors> vectors_on(Accelerator& device, std::size_t values) {
   auto made = DeviceVectors::create(device, static_cast<std::int64_t>(values));
   EXPECT_TRUE(made.ok());
   return std::move(*made);
@@ -92,7 +92,7 @@ class MixedSwarm {
   DeviceVectors& vectors(std::size_t member) { return *vectors_[member]; }
 
  private:
-  std::vector<std::unique_ptr<DeviceVectors>> vectors_;
+  std::vector<std::shared_ptr<DeviceVectors>> vectors_;
   std::unique_ptr<SessionSwarm> swarm_;
 };
 

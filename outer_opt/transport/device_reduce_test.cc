@@ -63,7 +63,7 @@ class MixedNodes {
 
  private:
   // The pseudo-gradient is the anchor, because the local parameters are zeros.
-  std::unique_ptr<DeviceVectors> on_device(const std::vector<float>& input) {
+  std::shared_ptr<DeviceVectors> on_device(const std::vector<float>& input) {
     auto vectors = std::move(*DeviceVectors::create(device_, kValues));
     const std::vector<float> zeros(kValues);
     EXPECT_TRUE(vectors->load(input, zeros));
@@ -82,7 +82,7 @@ class MixedNodes {
   ReducePlan plan_;
   std::vector<std::unique_ptr<PeerNode>> nodes_;
   std::vector<std::vector<float>> inputs_, averages_;
-  std::vector<std::unique_ptr<DeviceVectors>> vectors_;
+  std::vector<std::shared_ptr<DeviceVectors>> vectors_;
 };
 
 TEST(DeviceReduce, MembersWithADeviceVoteAsTheOthersDo) {
