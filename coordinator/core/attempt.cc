@@ -83,11 +83,12 @@ std::vector<ReplicaId> silent_members(const AttemptInput& input) {
 
 AttemptDecision judge_attempt(const AttemptInput& input, const Options& options) {
   int alive = 0, alive_voted = 0;
-  bool died_before_vote = false, somebody_failed = false;
+  bool died_before_vote = false, died_unknown = false, somebody_failed = false;
   for (const auto& member : input.members) {
     alive += member.alive && !member.reducer;
     alive_voted += member.alive && !member.reducer && member.vote.has_value();
     died_before_vote |= !member.alive && !member.vote;
+    died_unknown |= !member.alive && !member.vote && member.spared;
     somebody_failed |= member.alive && member.failed;
   }
   if (alive == 0) {
@@ -96,6 +97,8 @@ AttemptDecision judge_attempt(const AttemptInput& input, const Options& options)
     decision.reason = AttemptReason::kNobodyLeft;
     return decision;
   }
+  // Nobody knows how much of it is in the average that the others have.
+  if (died_unknown) return retry(input, options, AttemptReason::kMemberDied, {});
   if (alive_voted == alive) return count_votes(input, options);
   // Whoever is left cannot finish without the dead member's part: do not wait for its complaint.
   if (died_before_vote) return retry(input, options, AttemptReason::kMemberDied, {});

@@ -2,7 +2,10 @@
 //
 //   every live member voted, one digest has a strict majority   -> commit with those, the odd ones
 //   fail every live member voted, no majority                        -> the same members try again
-//   a member died before it voted                               -> the next attempt goes without it
+//   a member died before it voted                               -> the next attempt goes without
+//   it,
+//                                                                  also when all others voted, if
+//                                                                  they could finish without it
 //   somebody could not reach a member that still lives          -> after a grace for news of its
 //   death,
 //                                                                  the most complained-of goes; one
@@ -29,6 +32,8 @@ struct AttemptMember {
   ReplicaId replica;
   bool alive = true;
   bool reducer = false;
+  bool spared =
+      false;  // it owns no part of a butterfly, so others finish with or without its share
   std::optional<Digest> vote;
   bool failed = false;        // it said ReduceFailed
   ReplicaId complains_about;  // then: whom it could not reach; zero: nobody

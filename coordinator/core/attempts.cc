@@ -43,12 +43,16 @@ AttemptInput attempt_input(const Turn& turn, const RoundRecord& round, StageInde
                                 length_of(stage_of(job, stage), fragment_of_round(job, round)));
   if (timers != nullptr) input.first_failure_at = timers->first_failure_at;
   input.attempt = timers == nullptr ? 1 : std::max(1, timers->attempts);
+  const Topology topology = stage_of(round, stage).choice.topology;
+  const bool butterfly = topology == Topology::kButterfly || topology == Topology::kParamServer;
   for (const ReplicaId replica : members_of(state, round.key, stage)) {
     const auto& contribution = state.contributions.at({round.key, replica});
     AttemptMember member;
     member.replica = replica;
     member.alive = is_live(state, replica);
     member.reducer = contribution.reject_reason == RejectReason::kReducer;
+    member.spared =
+        butterfly && !member.reducer && contribution.part_count == 0 && contribution.weight > 0;
     if (contribution.state == ContributionState::kVoted) member.vote = contribution.average;
     const ReduceFailed* failed = timers == nullptr ? nullptr : timers->failures.find(replica);
     if (failed != nullptr) {

@@ -218,6 +218,10 @@ TEST(Attempt, AMemberLostBeforeItsVoteBlocksOnlyWhileOthersMissVotes) {
   auto decision =
       judge_attempt(attempt_of({voted(1, kA), silent(2, false), voted(3, kA)}), Options{});
   EXPECT_EQ(decision.verdict, AttemptVerdict::kCommit);  // both survivors have the whole average
+  AttemptMember partless = silent(2, false);
+  partless.spared = true;
+  decision = judge_attempt(attempt_of({voted(1, kA), partless, voted(3, kA)}), Options{});
+  EXPECT_EQ(decision.verdict, AttemptVerdict::kRetry) << "is its share in the average or not?";
   decision = judge_attempt(attempt_of({voted(1, kA), silent(2, false), silent(3)}), Options{});
   EXPECT_EQ(decision.verdict, AttemptVerdict::kRetry);
   EXPECT_EQ(decision.reason, AttemptReason::kMemberDied);
