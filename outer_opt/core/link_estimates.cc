@@ -67,7 +67,6 @@ void LinkEstimates::answered(Instant now, const LinkEstimate& found) {
   LinkEstimate& line = entry(now, found.peer).now;
   line.reached = true;
   line.round_trip = found.round_trip;
-  line.to_per_s = found.to_per_s;
   line.from_per_s = found.from_per_s;
 }
 

@@ -31,7 +31,7 @@ class LinkEstimates {
  public:
   // The oldest of more peers than kLinksMax are forgotten.
   void probed(Instant now, const LinkEstimate& found);
-  // What the answering side of a probe learns, seen from its end.
+  // What the answering side of a probe learns: the round trip and the flow from the peer.
   void answered(Instant now, const LinkEstimate& found);
   // `received` bytes came from `peer` within `spent`; what was sent is known to its receiver, here
   // it may still lie in a buffer. Little traffic says nothing of a line.

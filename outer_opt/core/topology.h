@@ -65,7 +65,7 @@ double butterfly_time(const std::vector<double>& shares, const std::vector<doubl
 // line a frame takes about kFrameTime, so that its last one, which everybody waits for, costs
 // little; on fast lines larger frames cost less processor time.
 std::int64_t frame_values_for(CodecKind codec, const std::vector<LinkedMember>& members);
-inline constexpr Duration kFrameTime = milliseconds(3);
+inline constexpr Duration kFrameTime = milliseconds(2);
 
 // The order of a ring, as indices: by falling speed, so that slow members stand side by side and as
 // few connections as possible have a slow end. The order given where speeds are equal or not known.

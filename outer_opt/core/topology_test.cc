@@ -212,9 +212,9 @@ TEST(FrameValues, FollowTheSlowestKnownLine) {
     return members;
   };
   EXPECT_EQ(frame_values_for(CodecKind::kFp32, lines({0, 0})), kFrameValuesUsual);
-  EXPECT_EQ(frame_values_for(CodecKind::kFp32, lines({200, 200, 0})), 1 << 14);
-  EXPECT_EQ(frame_values_for(CodecKind::kInt8, lines({200, 1000})), 1 << 16);
-  EXPECT_EQ(frame_values_for(CodecKind::kInt4, lines({200})), 1 << 17);
+  EXPECT_EQ(frame_values_for(CodecKind::kFp32, lines({200, 200, 0})), 1 << 13);
+  EXPECT_EQ(frame_values_for(CodecKind::kInt8, lines({200, 1000})), 1 << 15);
+  EXPECT_EQ(frame_values_for(CodecKind::kInt4, lines({200})), 1 << 16);
   EXPECT_EQ(frame_values_for(CodecKind::kFp32, lines({1, 1000})), kFrameValuesMin);
   EXPECT_EQ(frame_values_for(CodecKind::kFp32, lines({10'000})), kFrameValuesUsual);
   EXPECT_EQ(frame_values_for(CodecKind::kSparse2, lines({1})), kFrameValuesUsual);

@@ -1,7 +1,6 @@
 #include "outer_opt/transport/link_probe.h"
 
 #include <algorithm>
-#include <cmath>
 #include <condition_variable>
 #include <string>
 
@@ -13,8 +12,7 @@ namespace shoal::outer_opt {
 namespace {
 
 constexpr int kEchoes = 4, kTriesMax = 40;
-constexpr char kReplica[] = "shoal-replica", kRoundTrip[] = "shoal-round-trip-ns",
-               kPulled[] = "shoal-pulled-bytes-per-s";
+constexpr char kReplica[] = "shoal-replica", kRoundTrip[] = "shoal-round-trip-ns";
 constexpr std::size_t kFrameBytes = 16 << 10;
 constexpr auto kEchoLimit = std::chrono::seconds(3);
 // Of a flow: kProbeTime and what lies in buffers before the first message of it arrives.
@@ -93,7 +91,6 @@ Result<double> push_rate(v1::PeerService::Stub& stub, const LinkEstimate& asker,
   Call call(kFlowLimit, stop);
   call.context.AddMetadata(kReplica, std::to_string(asker.peer.n));
   call.context.AddMetadata(kRoundTrip, std::to_string(asker.round_trip.ns));
-  call.context.AddMetadata(kPulled, std::to_string(std::llround(asker.from_per_s)));
   v1::PushRate rate;
   const auto writer = stub.Push(&call.context, &rate);
   const v1::RawFrame frame = filler();
@@ -168,11 +165,9 @@ grpc::Status take_push(ProbeGate& gate, const grpc::ServerContext& context,
   if (!arrivals.enough()) return busy();
   rate->set_bytes_per_s(arrivals.rate());
   LinkEstimate asker{.from_per_s = arrivals.rate()};
-  std::int64_t pulled = 0;
   const wire::Metadata& told = context.client_metadata();
-  if (wire::read_number(told, kReplica, asker.peer.n) && wire::read_number(told, kPulled, pulled) &&
+  if (wire::read_number(told, kReplica, asker.peer.n) &&
       wire::read_number(told, kRoundTrip, asker.round_trip.ns)) {
-    asker.to_per_s = static_cast<double>(pulled);
     found(asker);
   }
   return grpc::Status::OK;
@@ -196,11 +191,10 @@ Result<LinkEstimate> probe_link(const std::shared_ptr<grpc::Channel>& channel, R
   const auto stub = v1::PeerService::NewStub(channel);
   const auto trip = round_trip(*stub, stop);
   if (!trip.ok()) return trip.error();
+  const auto to = push_rate(*stub, {.peer = self, .round_trip = *trip}, gate, stop);
+  if (!to.ok()) return to.error();
   const auto from = pull_rate(*stub, gate, stop);
   if (!from.ok()) return from.error();
-  const LinkEstimate so_far{.peer = self, .round_trip = *trip, .from_per_s = *from};
-  const auto to = push_rate(*stub, so_far, gate, stop);
-  if (!to.ok()) return to.error();
   return LinkEstimate{peer, *trip, *to, *from, true};
 }
 

@@ -43,8 +43,8 @@ class ProbeGate {
 
 using Found = std::function<void(const LinkEstimate&)>;
 
-// The answering side. Push comes last and tells it what it can know of the line, too: who asks says
-// who he is and what he found so far, and the flow comes in here.
+// The answering side. Push tells it what it can know of the line, too: who asks says who he is and
+// how long the round trip takes, and the flow comes in here.
 grpc::Status take_push(ProbeGate& gate, const grpc::ServerContext& context,
                        grpc::ServerReader<v1::RawFrame>* frames, v1::PushRate* rate,
                        const Found& found);

@@ -1,4 +1,4 @@
-// The peer node: one gRPC server, a channel per peer, and the attempts that run. Streams of an
+// The peer node: gRPC servers, channels to peers, and the attempts that run. Streams of an
 // attempt that this replica has not been told of wait here; the number of such attempts is bounded,
 // the oldest give way, and a waiting stream ends with its caller's deadline.
 #include "outer_opt/transport/peer_node.h"
@@ -26,6 +26,7 @@
 #include "wire/emulated_line.h"
 #include "wire/local_socket.h"
 #include "wire/peer_channel.h"
+#include "wire/tcp_socket.h"
 
 namespace shoal::outer_opt {
 namespace {
@@ -70,9 +71,8 @@ class PeerNodeImpl final : public PeerNode, public StreamKeeper {
   ~PeerNodeImpl() override;
 
   Status listen();
-  Status serve_on(const std::string& address, int* port);
-  Result<int> listen_over_tcp();
-  Result<int> listen_over_line();
+  Status serve();
+  void take(int fd);
   void listen_locally();
   std::string address() const override { return address_; }
   ReduceResult reduce(const ReducePlan& plan, ReplicaId self, const ReduceInput& input,
@@ -114,8 +114,9 @@ class PeerNodeImpl final : public PeerNode, public StreamKeeper {
 
   const PeerNodeOptions options_;
   Service service_;
-  std::unique_ptr<grpc::Server> server_;
+  std::unique_ptr<grpc::Server> near_, far_;  // for connections that are one or the other
   std::unique_ptr<wire::LocalListener> local_;
+  std::unique_ptr<wire::TcpListener> tcp_;
   std::string address_;
   std::stop_source closing_;
 
@@ -198,44 +199,42 @@ Status PeerNodeImpl::listen() {
                  "give the name or address of this host"};
   }
   wire::hold_callback_queue();
-  const auto port = options_.line ? listen_over_line() : listen_over_tcp();
-  if (!port.ok()) return port.error();
-  address_ = host + ":" + std::to_string(*port);
+  if (Status status = serve(); !status.ok()) return status;
+  auto tcp = wire::TcpListener::start(options_.bind, [this](int fd) { take(fd); });
+  if (!tcp.ok()) return tcp.error();
+  tcp_ = std::move(*tcp);
+  address_ = host + ":" + std::to_string(tcp_->port());
   if (options_.local_sockets) listen_locally();
   return {};
 }
 
-Status PeerNodeImpl::serve_on(const std::string& address, int* port) {
-  grpc::ServerBuilder builder;
-  if (port != nullptr) {
-    builder.AddListeningPort(address, grpc::InsecureServerCredentials(), port);
+// Without a port: connections are accepted here and handed over.
+Status PeerNodeImpl::serve() {
+  for (const bool far : {false, true}) {
+    grpc::ServerBuilder builder;
+    builder.RegisterService(&service_);
+    for (grpc::Service* service : options_.services) builder.RegisterService(service);
+    wire::configure_peer_server(builder, options_.keepalive, far);
+    auto& server = far ? far_ : near_;
+    server = builder.BuildAndStart();
+    if (server == nullptr) return Error{Code::kUnavailable, "gRPC refuses to serve", "bind", ""};
   }
-  builder.RegisterService(&service_);
-  for (grpc::Service* service : options_.services) builder.RegisterService(service);
-  wire::configure_peer_server(builder, options_.keepalive);
-  server_ = builder.BuildAndStart();
-  if (server_ != nullptr && (port == nullptr || *port != 0)) return {};
-  return Error{Code::kUnavailable, "cannot listen on " + address, "bind",
-               "is the port taken? Port 0 takes a free one"};
+  return {};
 }
 
-Result<int> PeerNodeImpl::listen_over_tcp() {
-  int port = 0;
-  if (Status status = serve_on(options_.bind, &port); !status.ok()) return status.error();
-  return port;
-}
-
-Result<int> PeerNodeImpl::listen_over_line() {
-  if (Status status = serve_on(options_.bind, nullptr); !status.ok()) return status.error();
-  return options_.line->listen(
-      options_.bind, [this](int fd) { grpc::AddInsecureChannelFromFd(server_.get(), fd); });
+void PeerNodeImpl::take(int fd) {
+  Duration round_trip = wire::round_trip_of(fd);
+  if (options_.line) {
+    round_trip = std::max(round_trip, options_.line->round_trip());
+    fd = options_.line->pass(fd);
+  }
+  grpc::AddInsecureChannelFromFd((wire::is_far(round_trip) ? far_ : near_).get(), fd);
 }
 
 // Without a local socket, peers of this host take TCP like all others.
 void PeerNodeImpl::listen_locally() {
-  auto local = wire::LocalListener::start(address_, options_.keepalive, [this](int fd) {
-    grpc::AddInsecureChannelFromFd(server_.get(), options_.line ? options_.line->pass(fd) : fd);
-  });
+  auto local =
+      wire::LocalListener::start(address_, options_.keepalive, [this](int fd) { take(fd); });
   if (local.ok()) local_ = std::move(*local);
 }
 
@@ -248,9 +247,11 @@ PeerNodeImpl::~PeerNodeImpl() {
     idle_.wait(lock, [this] { return running_.empty(); });  // each ends within watch()'s bounds
   }
   local_.reset();
-  if (options_.line) options_.line->stop_listening();
+  tcp_.reset();
   // A deadline in the past cancels what is left; OnCancel ends the waiting streams.
-  if (server_ != nullptr) server_->Shutdown(std::chrono::system_clock::now());
+  for (auto* server : {&near_, &far_}) {
+    if (*server != nullptr) (*server)->Shutdown(std::chrono::system_clock::now());
+  }
 }
 
 // ---- streams that peers open

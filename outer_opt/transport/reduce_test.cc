@@ -215,6 +215,36 @@ TEST(Reduce, OverALineItTakesWhatTheLineGives) {
   }
 }
 
+// Until something is known of the line to the other member; for at most 20 s.
+bool measures(PeerNode& node, ReplicaId self, const ReduceMember& other) {
+  node.measure(self, {{other.replica, other.address}});
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  while (std::chrono::steady_clock::now() < deadline) {
+    for (const LinkEstimate& link : node.take_links()) {
+      if (link.to_per_s > 0) return true;
+    }
+    std::promise<void>().get_future().wait_for(std::chrono::milliseconds(20));
+  }
+  return false;
+}
+
+// 8 MB/s over 600 ms, say, are three connections each way. One of the two measures; the other one
+// learns from it.
+TEST(Reduce, ALongFatLineHasSeveralConnections) {
+  Swarm swarm(2, 300'001, CodecKind::kInt8, {}, Topology::kButterfly, {false, "rtt=600ms"});
+  ASSERT_TRUE(measures(*swarm.nodes[0], ReplicaId(1), swarm.plan.members[1]));
+  for (swarm.plan.key.round = 1; swarm.plan.key.round <= 2; ++swarm.plan.key.round) {
+    const auto results = swarm.reduce_all();
+    expect_equal(swarm, results);
+    EXPECT_GE(results[0].outcome.streams, 4u);
+    EXPECT_GE(results[1].outcome.streams, 4u);
+  }
+  swarm.nodes[1].reset();  // however many there are, its loss is named
+  const ReduceResult alone = swarm.reduce(0);
+  EXPECT_EQ(alone.error.failure, ReduceFailure::kPeerLost) << alone.error.detail;
+  EXPECT_EQ(alone.error.lost, ReplicaId(2)) << alone.error.detail;
+}
+
 // Round trips of a small call over `line`, while `busy` runs; the longest.
 double longest_echo(wire::EmulatedLine& line, const std::string& address,
                     const std::future<ReduceResult>& busy) {
