@@ -1,14 +1,12 @@
 // Attempts of a round's all-reduce: plan, votes, failures, and what follows from them.
 #include <algorithm>
-#include <numeric>
 
 #include "coordinator/core/attempt.h"
 #include "coordinator/core/data_ledger.h"
 #include "coordinator/core/event_kinds.h"
-#include "coordinator/core/links.h"
+#include "coordinator/core/lineup.h"
 #include "coordinator/core/machines.h"
 #include "coordinator/core/pipeline_view.h"
-#include "coordinator/core/reducers.h"
 #include "coordinator/core/replicas.h"
 #include "coordinator/core/rounds.h"
 #include "outer_opt/core/fragments.h"
@@ -122,42 +120,6 @@ bool next_attempt(Turn& turn, const RoundKey& key, StageIndex stage,
   return true;
 }
 
-outer_opt::TopologyChoice choose_for(const JobRecord& job,
-                                     const std::vector<outer_opt::LinkedMember>& links) {
-  if (job.spec.sync.algorithm == SyncAlgorithm::kNone) return {};  // nobody to speak to
-  return outer_opt::choose_topology(job.spec.sync, links);
-}
-
-// Who takes part in an attempt, how they can be reached, and what follows from that.
-struct Lineup {
-  std::vector<ReplicaId> members;
-  std::vector<outer_opt::LinkedMember> links;
-  outer_opt::TopologyChoice choice;
-};
-
-// Those without a part have nothing to do.
-void leave_out_idle_reducers(Lineup& lineup) {
-  const std::vector<double> shares = outer_opt::part_shares(lineup.links);
-  for (std::size_t i = shares.size(); i-- > 0;) {
-    if (!lineup.links[i].reducer || shares[i] > 0) continue;
-    const auto at = static_cast<std::ptrdiff_t>(i);
-    lineup.members.erase(lineup.members.begin() + at);
-    lineup.links.erase(lineup.links.begin() + at);
-  }
-}
-
-Lineup line_up(const State& state, Instant now, const RoundKey& key, StageIndex stage,
-               std::vector<ReplicaId> members) {
-  const std::size_t training = members.size();
-  const std::vector<ReplicaId> reducers = serving_reducers(state, key.job, stage);
-  members.insert(members.end(), reducers.begin(), reducers.end());
-  Lineup lineup{members, links_of(state, now, members), {}};
-  for (std::size_t i = training; i < members.size(); ++i) lineup.links[i].reducer = true;
-  lineup.choice = choose_for(state.jobs.at(key.job), lineup.links);
-  leave_out_idle_reducers(lineup);
-  return lineup;
-}
-
 // Those of the attempt before are members of the next one only when it names them.
 void dismiss_reducers(Turn& turn, const RoundKey& key, StageIndex stage) {
   for (const ReplicaId member : members_of(turn.state(), key, stage)) {
@@ -181,28 +143,6 @@ void add_reducers(Turn& turn, const RoundKey& key, StageIndex stage, const Lineu
     record.reject_reason = RejectReason::kReducer;
     turn.add(std::move(record));
   }
-}
-
-// The plan's order of the members, as indices.
-std::vector<std::size_t> order_of(Topology topology,
-                                  const std::vector<outer_opt::LinkedMember>& links) {
-  if (topology == Topology::kRing) return outer_opt::ring_order(links);
-  std::vector<std::size_t> order(links.size());
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  return order;
-}
-
-// Parts by the members' lines, those of reducers included; equal ones in a ring, where everybody
-// sends the same, and none in an all-gather.
-void cut(ReducePlan& plan, const std::vector<outer_opt::LinkedMember>& links,
-         const std::vector<std::size_t>& order) {
-  std::vector<double> shares(links.size(), 1.0);
-  if (plan.topology == Topology::kButterfly || plan.topology == Topology::kParamServer) {
-    const std::vector<double> best = outer_opt::part_shares(links);
-    for (std::size_t i = 0; i < order.size(); ++i) shares[i] = best[order[i]];
-  }
-  if (plan.topology != Topology::kAllgather) return assign_parts(plan, shares);
-  for (ReduceMember& member : plan.members) member.part_first = member.part_count = 0;
 }
 
 void send_plan(Turn& turn, const ReducePlan& plan) {
@@ -292,13 +232,11 @@ ReducePlan plan_of(const State& state, const RoundKey& key, StageIndex stage) {
 void start_attempt(Turn& turn, const RoundKey& key, StageIndex stage,
                    const std::vector<ReplicaId>& members) {
   dismiss_reducers(turn, key, stage);
-  const Lineup lineup = line_up(turn.state(), turn.now(), key, stage, members);
+  const Lineup lineup = line_up(turn.state(), turn.now(), key.job, stage, members);
   add_reducers(turn, key, stage, lineup);
   RoundStage& reduce = stage_of(turn.round(key), stage);
   reduce.choice = lineup.choice;
-  reduce.frame_values = outer_opt::frame_values_for(
-      turn.state().jobs.at(key.job).spec.sync.codec, lineup.links);
-  const std::vector<std::size_t> order = order_of(reduce.choice.topology, lineup.links);
+  reduce.frame_values = lineup.frame_values;
   ++reduce.attempt;
   reduce.attempt_started_at = turn.now();
   StageTimers& timers = turn.volatile_state().timers[key.job].stages[stage];
@@ -307,14 +245,14 @@ void start_attempt(Turn& turn, const RoundKey& key, StageIndex stage,
   timers.first_failure_at.reset();
 
   std::int32_t index = 0;
-  for (const std::size_t at : order) {
-    ContributionRecord& contribution = turn.contribution(key, lineup.members[at]);
+  for (const ReplicaId member : lineup.members) {
+    ContributionRecord& contribution = turn.contribution(key, member);
     contribution.state = ContributionState::kMember;
     contribution.member_index = index++;
     contribution.average = {};
   }
   ReducePlan plan = plan_of(turn.state(), key, stage);
-  cut(plan, lineup.links, order);
+  cut_parts(plan, lineup);
   for (const ReduceMember& member : plan.members) {
     ContributionRecord& contribution = turn.contribution(key, member.replica);
     contribution.part_first = member.part_first;
