@@ -28,6 +28,8 @@ constexpr ReleaseReason kLastWord<ReleaseReason> = ReleaseReason::kDraining;
 template <>
 constexpr AbortReason kLastWord<AbortReason> = AbortReason::kBelowMinReplicas;
 template <>
+constexpr RoundOutcome kLastWord<RoundOutcome> = RoundOutcome::kDropped;
+template <>
 constexpr Topology kLastWord<Topology> = Topology::kParamServer;  // a plan is never auto
 template <>
 constexpr CodecKind kLastWord<CodecKind> = CodecKind::kSparse2;
@@ -500,6 +502,7 @@ void put(const ReducePlan& from, v1::ReducePlan& to) {
   for (const auto& member : from.members) put(member, *to.add_members());
   to.set_time_limit_ns(from.time_limit.ns);
   to.set_fragment(from.fragment);
+  to.set_outer_lr(from.outer_lr);
 }
 void get(Reader& reader, const v1::ReducePlan& from, ReducePlan& to) {
   get_part(reader, "key", from.has_key(), from.key(), to.key);
@@ -526,6 +529,7 @@ void get(Reader& reader, const v1::ReducePlan& from, ReducePlan& to) {
   to.time_limit = nanoseconds(from.time_limit_ns());
   reader.require(to.time_limit.ns > 0, "time_limit_ns", "must be above 0");
   to.fragment = static_cast<std::int32_t>(reader.count("fragment", from.fragment()));
+  to.outer_lr = from.outer_lr();
 }
 
 void put(const CommitRound& from, v1::CommitRound& to) {
@@ -533,6 +537,7 @@ void put(const CommitRound& from, v1::CommitRound& to) {
   to.set_attempt(from.attempt);
   put(from.average, *to.mutable_average());
   to.set_outer_lr(from.outer_lr);
+  to.set_outcome(to_string(from.outcome));
   put(from.evaluate, *to.mutable_evaluate());
   to.set_last(from.last);
   if (!from.last) put(from.next, *to.mutable_next());
@@ -542,6 +547,7 @@ void get(Reader& reader, const v1::CommitRound& from, CommitRound& to) {
   to.attempt = attempt_of(reader, from.attempt());
   get(reader, from.average(), to.average);
   to.outer_lr = from.outer_lr();
+  get_word(reader, "outcome", from.outcome(), to.outcome);
   get_part(reader, "evaluate", from.has_evaluate(), from.evaluate(), to.evaluate);
   to.last = from.last();
   if (!to.last) get_part(reader, "next", from.has_next(), from.next(), to.next);

@@ -1,4 +1,6 @@
 // What all replicas of a stage share bit for bit after a commit, and how the outer step changes it.
+// Where rounds go in groups (outer_opt/core/groups.h) each replica has its own; the momentum is
+// what moved it last.
 //
 // With sync.algorithm = ddp a round is one inner step, and the outer step is the AdamW step: its
 // moments are shared then, and there is no outer momentum. Values only: no torch.
@@ -32,9 +34,15 @@ Digest momentum_digest(const OuterState& state);
 // The outer step of round `key` with the average that was voted for, at the outer learning rate
 // that its commit carries. Not for `none`, which has no outer step. The learning rate of a shared
 // AdamW is that of inner step key.round - 1: aborted attempts do not move the schedule. `average`
-// is that of the fragment, packed; a shared AdamW has no fragments.
+// is that of the fragment, packed; a shared AdamW has no fragments, and a group averages all values
+// of what group_input() made.
 void take_outer_step(const JobSpec& spec, const RoundKey& key, double outer_lr,
                      std::span<const DecayRange> ranges, const outer_opt::Fragment& fragment,
                      std::span<const float> average, OuterState& state);
+
+// Makes of a pseudo-gradient, in place, what its replica puts into the reduce of its group. Clip
+// factors go into it, and so those of the plan become 1, also for a member that sends nothing.
+void group_input(const JobSpec& spec, ReplicaId self, const OuterState& state,
+                 std::span<float> pseudo_gradient, ReducePlan& plan);
 
 }  // namespace shoal::trainer

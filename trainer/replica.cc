@@ -245,8 +245,13 @@ MaybeFailure Replica::perform_one(const outer_opt::StartReduce& action) {
     adopt_average_locally(plan);
     return std::nullopt;
   }
-  background_.start([this, plan, contributes = action.contributes](std::uint64_t number,
-                                                                   std::stop_token stop) {
+  ReducePlan told = plan;
+  if (in_groups()) {
+    read_contribution();  // an earlier attempt made something else of it
+    group_input(spec_, id_, *outer_, pseudo_gradient_, told);
+  }
+  background_.start([this, plan = told, contributes = action.contributes](std::uint64_t number,
+                                                                          std::stop_token stop) {
     const outer_opt::ReduceInput own = own_input(plan, contributes);
     const auto average = std::span(average_).first(static_cast<std::size_t>(plan.value_count));
     ReduceEnded ended{number, plan.attempt, context_.node.reduce(plan, id_, own, average, stop)};
@@ -294,7 +299,7 @@ MaybeFailure Replica::perform_one(const outer_opt::StopReduce&) {
 MaybeFailure Replica::perform_one(const outer_opt::TakeOuterStep& action) {
   const CommitRound& commit = action.commit;
   if (!commit.last) held_step_ = commit.next.from_step;
-  adopt_outer_step(commit);
+  commit.outcome == RoundOutcome::kAveraged ? adopt_outer_step(commit) : stay(commit);
   training_->committed(commit.key.round, held_step_, contributed_);
   participant_->outer_step_taken(
       {commit.key, digest_of(std::span<const float>(outer_->anchor)), momentum_digest(*outer_)},
@@ -323,6 +328,13 @@ void Replica::adopt_outer_step(const CommitRound& commit) {
                   std::span(average_).first(values), *outer_);
   settle_local();
   if (shares_adam()) model_->clear_gradient();
+}
+
+// Its group gave up. The anchor is still the one that it was, of the next round now.
+void Replica::stay(const CommitRound& commit) {
+  context_.shelf.withdraw();
+  contributed_ = commit.outcome == RoundOutcome::kKept;
+  if (!contributed_) model_->write_parameters(outer_->anchor);
 }
 
 // A replica that had no part in the result has nothing of its own that counts.

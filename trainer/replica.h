@@ -4,11 +4,14 @@
 // reports it and lets go.
 //
 // The pseudo-gradient is computed at the boundary and kept until the commit. Local parameters are
-// touched by inner steps and commits only, so an abort needs no undoing. A commit changes those of
-// the fragment that it averaged (outer_opt/core/fragments.h), with sync.overlap_steps some steps
-// later; all of them where this replica had no part in it. With sync.algorithm = none
-// the outer step adopts the local parameters as they are and no peer is spoken to. With ddp local
-// parameters are the anchor, and what is averaged is the gradient (outer_state.h).
+// touched by inner steps and commits only, so an abort needs no undoing. In a group (sync.topology
+// = moshpit, gossip) anchor and outer momentum are this replica's own; what enters the reduce is
+// made anew of the local parameters for each attempt; and a commit without an average changes
+// nothing (RoundOutcome). A commit changes those of the fragment that it averaged
+// (outer_opt/core/fragments.h), with sync.overlap_steps some steps later; all of them where this
+// replica had no part in it. With sync.algorithm = none the outer step adopts the local parameters
+// as they are and no peer is spoken to. With ddp local parameters are the anchor, and what is
+// averaged is the gradient (outer_state.h).
 //
 // Belongs to the compute thread.
 #pragma once
@@ -20,6 +23,7 @@
 #include <vector>
 
 #include "outer_opt/core/fragments.h"
+#include "outer_opt/core/groups.h"
 #include "outer_opt/core/participant.h"
 #include "outer_opt/core/sparse2.h"
 #include "trainer/background.h"
@@ -102,6 +106,8 @@ class Replica {
   RoundReport make_report(const Trained& trained);
   outer_opt::ReduceInput own_input(const ReducePlan& plan, bool contributes);
   void adopt_outer_step(const CommitRound& commit);
+  void stay(const CommitRound& commit);
+  bool in_groups() const { return outer_opt::averages_in_groups(spec_.sync); }
   void settle_local();
   void adopt_fragment(double blend);
   void count_tokens_behind();

@@ -208,7 +208,8 @@ std::string to_json(const std::vector<RoundStage>& value) {
                     {"momentum", digest_json(stage.momentum)},
                     {"topology", to_string(stage.choice.topology)},
                     {"topology_reason", to_string(stage.choice.reason)},
-                    {"frame_values", stage.frame_values}});
+                    {"frame_values", stage.frame_values},
+                    {"given_up", stage.given_up}});
   }
   return dump(json);
 }
@@ -224,7 +225,8 @@ Status from_json(std::string_view text, std::vector<RoundStage>& value) {
                        .momentum = read_digest(item.at("momentum")),
                        .choice = {word<Topology>(item.at("topology")),
                                   word<outer_opt::TopologyReason>(item.at("topology_reason"))},
-                       .frame_values = item.at("frame_values").get<std::int64_t>()});
+                       .frame_values = item.at("frame_values").get<std::int64_t>(),
+                       .given_up = item.at("given_up").get<bool>()});
     }
   });
 }

@@ -123,7 +123,7 @@ class RandomRecords {
                 CheckpointId(positive()), digest(), digest()};
     r.address = text();
     r.lineage = integer(), r.held_round = integer();
-    r.anchor = digest();
+    r.anchor = digest(), r.momentum = digest();
     r.created_at = instant(), r.updated_at = instant();
     return r;
   }
@@ -139,7 +139,8 @@ class RandomRecords {
                           digest(),
                           digest(),
                           {word<Topology>(), word<outer_opt::TopologyReason>()},
-                          integer()});
+                          integer(),
+                          prng_.chance(0.5)});
     }
     r.aborts = small();
     r.abort_reason = word<AbortReason>();
@@ -158,21 +159,13 @@ class RandomRecords {
     ContributionRecord r;
     r.key = round_key;
     r.replica = ReplicaId(replica), r.agent = AgentId(positive());
-    r.stage = small();
+    r.stage = small(), r.group = small();
+    r.reducer = prng_.chance(0.5);
     r.state = word<ContributionState>();
     r.reject_reason = word<RejectReason>();
     r.leases = leases();
-    r.report = {key(),
-                Tokens(integer()),
-                Steps(integer()),
-                real(),
-                real(),
-                real(),
-                integer(),
-                real(),
-                Tokens(integer()),
-                real(),
-                {}};
+    r.report = {key(),  Tokens(integer()), Steps(integer()), real(), real(), real(), integer(),
+                real(), Tokens(integer()), real(),           {}};
     r.reported_at = instant(), r.voted_at = instant(), r.applied_at = instant();
     r.weight = real(), r.clip_factor = real();
     r.member_index = small();

@@ -12,6 +12,8 @@
 //   --AbortRound--> training   (progress kept) any       --a round this replica can no longer
 //   follow--> stale (terminal)
 //
+// A commit without an average (RoundOutcome) is obeyed in any of these states.
+//
 // A plan also reaches a replica that is still training (the round was sealed without it): it stops,
 // takes part with weight 0 and leaves with the commit like a joiner. While an outer step is under
 // way the newest command for the following round is kept and obeyed afterwards. Commands of another
@@ -97,6 +99,7 @@ class Participant {
   bool defer(Order order, std::variant<OpenRound, CloseRound, ReducePlan, AbortRound> command);
   void train(const OpenRound& round, Actions& out);
   void stop_reduce(Actions& out);
+  void stop_work(Actions& out);
   void start_reduce(const ReducePlan& plan, Actions& out);
   void say_again(Actions& out) const;
   void commit_held(const CommitRound& command, Actions& out);

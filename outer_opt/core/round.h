@@ -114,9 +114,11 @@ struct ReducePlan {
   // Parts are disjoint, in order, and cover the vector; with an all-gather nobody has one. A ring
   // goes by this order.
   std::vector<ReduceMember> members;
-  Duration time_limit;        // a member gives up after this long
-  std::int32_t fragment = 0;  // as in OpenRound
+  Duration time_limit;                            // a member gives up after this long
+  std::int32_t fragment = 0;                      // as in OpenRound
   std::int64_t frame_values = kFrameValuesUsual;  // the digest depends on it
+  double outer_lr =
+      0;  // of the outer step to come; in a group it is in what members send (groups.h)
   bool operator==(const ReducePlan&) const = default;
 };
 
@@ -159,6 +161,14 @@ struct EvalSlice {
   bool operator==(const EvalSlice&) const = default;
 };
 
+// What a committed round comes to at one member.
+enum class RoundOutcome {
+  kAveraged,  // the outer step, with the average it voted for
+  kKept,     // its group gave up: no outer step, and what it trained is in its next pseudo-gradient
+  kDropped,  // likewise, but what it trained does not count: it goes on from its anchor
+};
+const char* to_string(RoundOutcome outcome);
+
 // Take the outer step with the average you voted for, then evaluate, then train `next`.
 struct CommitRound {
   RoundKey key;
@@ -168,6 +178,7 @@ struct CommitRound {
   bool last = false;    // no next round: stay and wait for orders
   OpenRound next;       // meaningful when !last
   double outer_lr = 0;  // of this outer step; the job's may change while it runs
+  RoundOutcome outcome = RoundOutcome::kAveraged;  // the others have no average
   bool operator==(const CommitRound&) const = default;
 };
 

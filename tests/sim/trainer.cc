@@ -1,5 +1,5 @@
-// What a simulated trainer does with the commands of its agent: loading, inner steps, the outer
-// step, evaluation and checkpoints. Its reduces are in trainer_reduce.cc.
+// What a simulated trainer does with the commands of its agent: loading, inner steps,
+// evaluation and checkpoints. Its reduces are in trainer_reduce.cc, commits in trainer_commit.cc.
 #include "tests/sim/trainer.h"
 
 #include <algorithm>
@@ -7,7 +7,6 @@
 #include <limits>
 #include <set>
 
-#include "outer_opt/core/nesterov.h"
 #include "swarm/core/cost_model.h"
 #include "tests/sim/describe.h"
 
@@ -18,8 +17,6 @@ using namespace outer_opt;
 namespace {
 
 constexpr Duration kPipe = microseconds(200);
-constexpr Duration kOuterStep = milliseconds(4);
-constexpr std::size_t kHistory = 4;
 
 float initial_value(std::uint64_t seed, std::size_t i) {
   std::uint64_t state = mix_seed(seed, i);
@@ -29,12 +26,6 @@ float initial_value(std::uint64_t seed, std::size_t i) {
 float update(std::uint64_t seed, std::int64_t sequence, std::size_t i) {
   std::uint64_t state = mix_seed(seed, static_cast<std::uint64_t>(sequence) * 131 + i);
   return static_cast<float>(static_cast<std::int64_t>(split_mix(state) % 15) - 7) / 256.0f;
-}
-
-OuterSpec outer_of(const JobSpec& spec, const CommitRound& commit) {
-  // Plain AdamW: the local parameters become the anchor.
-  if (spec.sync.algorithm == SyncAlgorithm::kNone) return {1.0, 0.0};
-  return {commit.outer_lr, spec.sync.outer.momentum};
 }
 
 }  // namespace
@@ -276,8 +267,9 @@ void Trainer::hold(ReplicaId id, State state) {
                     spec.sync.fragments);
   if (replica_->assign.cut.size() <= 1) replica_->walk.emplace(spec);
   replica_->participant = std::make_unique<Participant>(id, replica_->state.key);
-  sim_.observe(&Checker::state_held, StateHeld{id, replica_->assign.stage, replica_->state.key,
-                                               replica_->state.anchor, replica_->state.momentum});
+  sim_.observe(&Checker::state_held,
+               StateHeld{id, replica_->assign.stage, replica_->state.key, replica_->state.anchor,
+                         replica_->state.momentum, in_groups()});
   Loaded loaded{id, replica_->state.key, anchor, momentum, values, address()};
   for (const Fragment& fragment : replica_->fragments) {
     if (spec.sync.fragments > 1) loaded.fragments.push_back(outer_opt::value_count(fragment));
@@ -513,79 +505,6 @@ void Trainer::boundary() {
   Actions actions;
   r.participant->boundary(report, actions);
   act(actions);
-}
-
-// ---- the outer step
-
-void Trainer::outer_step(const CommitRound& commit) {
-  process_.after(kOuterStep, [this, id = replica_->id, commit] {
-    if (replica_ && replica_->id == id) take_outer_step(commit);
-  });
-}
-
-void Trainer::take_outer_step(const CommitRound& commit) {
-  Replica& r = *replica_;
-  const auto found = r.averages.find(commit.attempt);
-  SHOAL_CHECK(found != r.averages.end(), "the participant voted without an average");
-  std::vector<float> average = found->second;
-  if (sim_.bug == Bug::kCorruptAverage && prng_.chance(0.1) && sim_.misbehave(sim_.bug)) {
-    average[0] += 1.0f;
-  }
-  const State before = r.state;
-  const std::int32_t averaged = r.averaged_fragment;
-  const Fragment fragment = values_of(averaged);
-  const OuterSpec options = outer_of(r.assign.spec, commit);
-  if (sim_.bug == Bug::kSkipMomentum && prng_.chance(0.1) && sim_.misbehave(sim_.bug)) {
-    adopt(fragment, 0, std::vector<float>(r.state.momentum.size(), 0.0f), r.state.momentum);
-  }
-  nesterov_step(options, fragment, average, r.state.momentum, r.state.anchor);
-  if (sim_.bug == Bug::kLeakyFragment && averaged > 0 && sim_.misbehave(sim_.bug)) {
-    const std::vector<float> right = r.state.momentum;
-    for (float& value : r.state.momentum) value *= 0.5f;
-    adopt(fragment, 0, right, r.state.momentum);
-  }
-  r.state.key = commit.key;
-  keep_unsent();
-  sim_.observe(&Checker::outer_stepped,
-               OuterStepped{r.id, commit.key, options, r.assign.spec, averaged, fragment, average,
-                            before.anchor, before.momentum, r.state.anchor, r.state.momentum});
-  sim_.observe(&Checker::state_held,
-               StateHeld{r.id, r.assign.stage, commit.key, r.state.anchor, r.state.momentum});
-  if (sim_.bug == Bug::kStaleDonor) {
-    r.history.push_back(before);
-    if (r.history.size() > kHistory) r.history.pop_front();
-  }
-  settle_local(commit, averaged);
-  r.handled = 0;
-  r.averages.clear();
-  r.kept_before = std::move(r.kept);
-  r.kept = {};
-  end_session(false);
-  Actions actions;
-  r.participant->outer_step_taken(
-      {commit.key, digest_of(r.state.anchor), digest_of(r.state.momentum)}, actions);
-  evaluate(commit.key, commit.evaluate);
-  act(actions);
-}
-
-// What stays local: with fragments the others, with overlap what was trained behind the boundary.
-void Trainer::settle_local(const CommitRound& commit, std::int32_t fragment) {
-  Replica& r = *replica_;
-  const bool later = r.walk && r.contributed && r.walk->adopts_later();
-  r.adopting_fragment = fragment;
-  r.adopting = commit.key;
-  if (!r.contributed) r.local = r.state.anchor;
-  if (r.contributed && !later) adopt(values_of(fragment), 0, r.state.anchor, r.local);
-  std::size_t counted = later ? r.reported : r.trained.size();
-  if (later && counted > 0 && sim_.bug == Bug::kTailTwice && sim_.misbehave(sim_.bug)) --counted;
-  r.trained.erase(r.trained.begin(), r.trained.begin() + static_cast<std::ptrdiff_t>(counted));
-  r.steps = Steps(static_cast<std::int64_t>(r.trained.size()));
-  if (!r.walk) r.training = false;
-  if (r.walk) r.walk->committed(r.contributed);
-  if (later && r.walk->ahead() < r.assign.spec.sync.overlap_steps &&
-      sim_.bug == Bug::kEarlyAdoption && sim_.misbehave(sim_.bug)) {
-    adopt_result();
-  }
 }
 
 }  // namespace shoal::sim

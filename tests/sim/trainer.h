@@ -21,6 +21,7 @@
 
 #include "agent/core/io.h"
 #include "outer_opt/core/fragments.h"
+#include "outer_opt/core/groups.h"
 #include "outer_opt/core/lease_walk.h"
 #include "outer_opt/core/make_session.h"
 #include "outer_opt/core/participant.h"
@@ -69,6 +70,7 @@ class Trainer final : public PeerEnd {
   ReplicaId replica() const { return replica_ ? replica_->id : ReplicaId{}; }
   // The replica it serves and the state that one holds.
   std::optional<RoundKey> held() const;
+  std::span<const float> anchor() const { return replica_->state.anchor; }  // where held() is
 
   int host() const override { return host_; }
   std::string address() const override;
@@ -183,6 +185,12 @@ class Trainer final : public PeerEnd {
   void peer_left(const RoundKey& key, std::int32_t attempt, ReplicaId peer);
   void outer_step(const CommitRound& commit);
   void take_outer_step(const CommitRound& commit);
+  void stay(const CommitRound& commit);
+  void forget_counted(std::size_t sequences);
+  void go_on_from(const CommitRound& commit);
+  bool in_groups() const { return outer_opt::averages_in_groups(replica_->assign.spec.sync); }
+  void make_group_vector(Session& session);
+  void show_contribution(const ReducePlan& plan, const Kept& kept, const Session& session);
 
   void say(const FromTrainer& message);
   void fail(ReplicaFailure failure, const std::string& detail);

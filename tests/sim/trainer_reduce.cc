@@ -37,13 +37,10 @@ void Trainer::start_reduce(const StartReduce& start) {
     kept = &r.kept_before;
   }
   if (start.contributes) session->mine = kept->values;
+  if (in_groups()) make_group_vector(*session);
   encode_own(*session);
-  if (!r.reducer) {
-    sim_.observe(&Checker::contributed,
-                 Contributed{r.id, r.assign.stage, start.plan, kept->base, kept->base_anchor,
-                             session->mine, r.assign.spec.sync.feedback, session->encoded});
-  }
-  ReducePlan plan = start.plan;
+  if (!r.reducer) show_contribution(start.plan, *kept, *session);
+  ReducePlan plan = session->plan;
   if (sim_.bug == Bug::kWrongAverage) {
     const auto weighted = std::count_if(plan.members.begin(), plan.members.end(),
                                         [](const ReduceMember& m) { return m.weight > 0; });
@@ -90,6 +87,27 @@ void Trainer::start_reduce(const StartReduce& start) {
     session->machine->fail({ReduceFailure::kTimeLimit, missing, "the time limit is over"});
     pump(session);
   });
+}
+
+void Trainer::show_contribution(const ReducePlan& plan, const Kept& kept, const Session& session) {
+  const Replica& r = *replica_;
+  const std::vector<float> pseudo_gradient =
+      session.mine.empty() ? std::vector<float>() : kept.values;
+  sim_.observe(&Checker::contributed,
+               Contributed{r.id, r.assign.stage, plan, kept.base, kept.base_anchor, pseudo_gradient,
+                           r.assign.spec, session.encoded, session.mine, r.state.anchor});
+}
+
+// Clip factors are in what members send, so that no session applies them.
+void Trainer::make_group_vector(Session& session) {
+  const Replica& r = *replica_;
+  GroupStep step = group_step_for(r.assign.spec.sync, session.plan.outer_lr);
+  if (sim_.misbehave(Bug::kForgottenAnchor)) step.pull = 0;
+  for (ReduceMember& member : session.plan.members) {
+    const double clip = std::exchange(member.clip_factor, 1.0);
+    const bool mine = member.replica == r.id && !session.mine.empty();
+    if (mine) make_group_input(step, clip, r.state.anchor, session.mine);
+  }
 }
 
 void Trainer::encode_own(Session& session) {

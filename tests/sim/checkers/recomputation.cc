@@ -9,6 +9,7 @@
 
 #include "base/check.h"
 #include "outer_opt/core/codec.h"
+#include "outer_opt/core/groups.h"
 #include "outer_opt/core/sparse2.h"
 #include "tests/sim/checkers/checkers.h"
 #include "tests/sim/checkers/commits.h"
@@ -25,21 +26,23 @@ class Recomputation final : public CommitChecker {
   const char* name() const override { return "recomputation"; }
 
   void contributed(const Contributed& c) override {
-    Attempt& attempt = attempts_[{c.plan.key, c.stage, c.plan.attempt}];
-    attempt.plan = c.plan;
-    attempt.vectors[c.replica] = as_sent(c);
-    const RoundKey oldest{c.plan.key.job, c.plan.key.lineage, c.plan.key.round - 1};
-    attempts_.erase(attempts_.lower_bound({RoundKey{oldest.job, 0, 0}, 0, 0}),
-                    attempts_.lower_bound({oldest, 0, 0}));
+    const RoundKey& key = c.plan.key;
+    attempts_[{key, c.plan.attempt, c.replica}] = {
+        c.plan, as_sent(c), outer_opt::averages_in_groups(c.spec.sync), {}, {}};
+    const RoundKey oldest{key.job, key.lineage, key.round - 1};
+    attempts_.erase(attempts_.lower_bound({RoundKey{oldest.job, 0, 0}, 0, {}}),
+                    attempts_.lower_bound({oldest, 0, {}}));
   }
 
   void averaged(const Averaged& a) override {
-    const auto it = attempts_.find({a.key, a.stage, a.attempt});
+    const auto it = attempts_.find({a.key, a.attempt, a.replica});
     if (it == attempts_.end()) return;
-    it->second.averages[a.digest].assign(a.average.begin(), a.average.end());
+    it->second.digest = a.digest;
+    it->second.average.assign(a.average.begin(), a.average.end());
   }
 
   void outer_stepped(const OuterStepped& s) override {
+    if (outer_opt::averages_in_groups(s.spec.sync)) return check_group_step(s);
     const float lr = static_cast<float>(s.options.lr);
     const float beta = static_cast<float>(s.options.momentum);
     for (std::size_t k = 0; const std::size_t i : values_in(s.fragment)) {
@@ -68,27 +71,60 @@ class Recomputation final : public CommitChecker {
     return values;
   }
 
-  struct Attempt {
-    ReducePlan plan;
-    std::map<ReplicaId, std::vector<float>> vectors;
-    std::map<Digest, std::vector<float>> averages;
-  };
-
-  void committed(const RoundRecord& round, const Tables& tables) override {
-    for (std::size_t stage = 0; stage < round.stages.size(); ++stage) {
-      check_average(round, static_cast<StageIndex>(stage), tables);
+  // pull is 1.
+  void check_group_step(const OuterStepped& s) {
+    const float beta = static_cast<float>(s.options.momentum);
+    for (std::size_t i = 0; i < s.average.size(); ++i) {
+      const float towards = s.average[i] - s.anchor_before[i];
+      const float decayed = beta * s.momentum_before[i];
+      const float delta = decayed + towards;
+      if (delta != s.momentum[i] || s.anchor_before[i] + delta != s.anchor[i]) {
+        return violated(to_string(s.replica) + ": the step in its group of " + to_text(s.key) +
+                        " is wrong at value " + std::to_string(i));
+      }
     }
   }
 
-  void check_average(const RoundRecord& round, StageIndex stage, const Tables& tables) {
-    const coordinator::RoundStage& reduce = stage_of(round, stage);
-    const auto found = attempts_.find({round.key, stage, reduce.attempt});
-    const std::string what = to_text(round.key) + " stage " + std::to_string(stage) + " attempt " +
-                             std::to_string(reduce.attempt);
-    if (found == attempts_.end()) return violated(what + " committed, but nobody reduced");
-    const Attempt& attempt = found->second;
-    const auto average = attempt.averages.find(reduce.average);
-    if (average == attempt.averages.end()) return violated(what + " committed an unseen average");
+  struct Attempt {  // of one member
+    ReducePlan plan;
+    std::vector<float> sent;
+    bool in_group = false;  // what is sent is clipped already
+    Digest digest;
+    std::vector<float> average;
+  };
+
+  void committed(const RoundRecord& round, const Tables& tables) override {
+    for (std::size_t reduce = 0; reduce < round.stages.size(); ++reduce) {
+      if (round.stages[reduce].given_up) continue;
+      check_average(round, static_cast<coordinator::ReduceIndex>(reduce), tables);
+    }
+  }
+
+  const Attempt* attempt_of(const RoundKey& key, std::int32_t attempt, ReplicaId member) const {
+    const auto found = attempts_.find({key, attempt, member});
+    return found == attempts_.end() ? nullptr : &found->second;
+  }
+
+  // One of the members whose average was committed.
+  const Attempt* committed_attempt(const RoundRecord& round, coordinator::ReduceIndex reduce,
+                                   const Tables& tables) const {
+    const coordinator::RoundStage& record = stage_of(round, reduce);
+    for (auto it = tables.contributions.lower_bound({round.key, ReplicaId{}});
+         it != tables.contributions.end() && it->first.first == round.key; ++it) {
+      if (coordinator::reduce_index(it->second) != reduce) continue;
+      const Attempt* attempt = attempt_of(round.key, record.attempt, it->second.replica);
+      if (attempt != nullptr && attempt->digest == record.average) return attempt;
+    }
+    return nullptr;
+  }
+
+  void check_average(const RoundRecord& round, coordinator::ReduceIndex reduce,
+                     const Tables& tables) {
+    const std::string what = to_text(round.key) + " reduce " + std::to_string(reduce) +
+                             " attempt " + std::to_string(stage_of(round, reduce).attempt);
+    const Attempt* found = committed_attempt(round, reduce, tables);
+    if (found == nullptr) return violated(what + " committed an unseen average");
+    const Attempt& attempt = *found;
     const auto n = static_cast<std::size_t>(attempt.plan.value_count);
     const bool sparse = attempt.plan.codec == CodecKind::kSparse2;
     double largest = 0, total = 0;
@@ -98,14 +134,15 @@ class Recomputation final : public CommitChecker {
       const bool counts = contribution != tables.contributions.end() && member.weight > 0 &&
                           contribution->second.state == ContributionState::kCommitted;
       if (!counts) continue;
-      const auto vector = attempt.vectors.find(member.replica);
-      if (vector == attempt.vectors.end() || vector->second.size() != n) {
+      const Attempt* own = attempt_of(round.key, attempt.plan.attempt, member.replica);
+      if (own == nullptr || own->sent.size() != n) {
         return violated(to_string(member.replica) + " counts in " + what + " without a vector");
       }
       total += member.weight;
+      const double clip = attempt.in_group ? 1 : member.clip_factor;
       for (std::size_t i = 0; i < n; ++i) {
-        const auto value = static_cast<double>(vector->second[i]);
-        sum[i] += member.weight * member.clip_factor * value;
+        const auto value = static_cast<double>(own->sent[i]);
+        sum[i] += member.weight * clip * value;
         weights[i] += sparse && value == 0 ? 0 : member.weight;
         largest = std::max(largest, std::fabs(value));
       }
@@ -113,25 +150,25 @@ class Recomputation final : public CommitChecker {
     if (total <= 0) return;  // the quorum checker's business
     const double tolerance = rounding(attempt.plan) * largest + 1e-12;
     if (attempt.plan.aggregator != Aggregator::kMean) {
-      return check_range(attempt, average->second, tolerance, what);
+      return check_range(attempt, tolerance, what);
     }
     for (std::size_t i = 0; i < n; ++i) {
       const double mean = weights[i] > 0 ? sum[i] / weights[i] : 0;
-      if (std::fabs(static_cast<double>(average->second[i]) - mean) > tolerance) {
+      if (std::fabs(static_cast<double>(attempt.average[i]) - mean) > tolerance) {
         return violated("the average of " + what + " is off at value " + std::to_string(i));
       }
     }
   }
 
   // A robust average lies between the smallest and the largest contribution to each value.
-  void check_range(const Attempt& attempt, const std::vector<float>& average, double tolerance,
-                   const std::string& what) {
+  void check_range(const Attempt& attempt, double tolerance, const std::string& what) {
+    const std::vector<float>& average = attempt.average;
     for (std::size_t i = 0; i < average.size(); ++i) {
       double least = INFINITY, most = -INFINITY;
       for (const ReduceMember& member : attempt.plan.members) {
-        const auto vector = attempt.vectors.find(member.replica);
-        if (vector == attempt.vectors.end() || vector->second.size() != average.size()) continue;
-        const double value = member.clip_factor * static_cast<double>(vector->second.at(i));
+        const Attempt* own = attempt_of(attempt.plan.key, attempt.plan.attempt, member.replica);
+        if (own == nullptr || own->sent.size() != average.size()) continue;
+        const double value = member.clip_factor * static_cast<double>(own->sent.at(i));
         least = std::min(least, value);
         most = std::max(most, value);
       }
@@ -164,13 +201,13 @@ class Recomputation final : public CommitChecker {
 
   // What a pseudo-gradient was sent as: itself, or what sparse2 kept of it.
   static std::vector<float> as_sent(const Contributed& c) {
-    std::vector<float> sent(c.pseudo_gradient.begin(), c.pseudo_gradient.end());
+    std::vector<float> sent(c.sent.begin(), c.sent.end());
     if (c.encoded.empty()) return sent;
     SHOAL_CHECK(outer_opt::sparse2_decode(c.encoded, sent).ok());
     return sent;
   }
 
-  std::map<std::tuple<RoundKey, StageIndex, std::int32_t>, Attempt> attempts_;
+  std::map<std::tuple<RoundKey, std::int32_t, ReplicaId>, Attempt> attempts_;
 };
 
 }  // namespace
