@@ -230,6 +230,62 @@ const Refusal kClusterRefusals[] = {
     {"/eval/batches", "got 0", [](JobSpec& s) { s.eval.batches = 0; }},
 };
 
+void in_groups(JobSpec& s, Topology topology) {
+  s.sync.topology = topology;
+  s.sync.codec = CodecKind::kFp32;
+  s.sync.outer.momentum = 0.5;
+}
+
+TEST(JobSpec, RoundsInGroups) {
+  for (const Topology topology : {Topology::kMoshpit, Topology::kGossip}) {
+    JobSpec spec = good();
+    in_groups(spec, topology);
+    EXPECT_THAT(validate(spec), testing::IsEmpty());
+    spec.sync.algorithm = SyncAlgorithm::kLocalSgd;
+    spec.sync.outer = {1, 0};
+    EXPECT_THAT(validate(spec), testing::IsEmpty());
+  }
+  JobSpec spec = good();
+  in_groups(spec, Topology::kMoshpit);
+  spec.sync.outer.momentum = 0.9;
+  EXPECT_THAT(validate(spec), testing::IsEmpty());
+}
+
+const Refusal kGroupRefusals[] = {
+    {"/sync/algorithm", "'diloco' or 'local_sgd' with sync.topology = 'gossip', got 'none'",
+     [](JobSpec& s) { s.sync.algorithm = SyncAlgorithm::kNone; }},
+    {"/sync/every", "a number of inner steps", [](JobSpec& s) { s.sync.every_s = 60; }},
+    {"/sync/balance", "got 'speed'", [](JobSpec& s) { s.sync.balance = Balance::kSpeed; }},
+    {"/sync/codec", "small differences matter",
+     [](JobSpec& s) { s.sync.codec = CodecKind::kBf16; }},
+    {"/sync/aggregator", "'mean' with sync.topology = 'gossip'",
+     [](JobSpec& s) { s.sync.aggregator = Aggregator::kTrimmedMean; }},
+    {"/sync/fragments", "must be 1", [](JobSpec& s) { s.sync.fragments = 2; }},
+    {"/sync/overlap_steps", "must be 0", [](JobSpec& s) { s.sync.overlap_steps = Steps(2); }},
+    {"/sync/outer_state", "'replicated'",
+     [](JobSpec& s) { s.sync.outer_state = OuterState::kSharded; }},
+    {"/swarm/stages", "must be 1", [](JobSpec& s) { s.swarm.stages = 2; }},
+    {"/sync/outer/momentum", "at most 0.5 (with more replicas drift apart)",
+     [](JobSpec& s) { s.sync.outer.momentum = 0.6; }},
+    {"/sync/outer/momentum", "at most 0.9",
+     [](JobSpec& s) { s.sync.topology = Topology::kMoshpit, s.sync.outer.momentum = 0.95; }},
+};
+
+class RefusedInGroups : public testing::TestWithParam<Refusal> {};
+
+TEST_P(RefusedInGroups, ByPointerWithWhatWasGiven) {
+  JobSpec spec = good();
+  in_groups(spec, Topology::kGossip);
+  GetParam().change(spec);
+  const auto errors = validate(spec);
+  const auto refused = std::find_if(errors.begin(), errors.end(), [](const FieldError& error) {
+    return error.pointer == GetParam().pointer &&
+           error.detail.find(GetParam().detail) != std::string::npos;
+  });
+  EXPECT_NE(refused, errors.end());
+}
+
+INSTANTIATE_TEST_SUITE_P(Groups, RefusedInGroups, testing::ValuesIn(kGroupRefusals));
 INSTANTIATE_TEST_SUITE_P(Model, Refused, testing::ValuesIn(kModelRefusals));
 INSTANTIATE_TEST_SUITE_P(Train, Refused, testing::ValuesIn(kTrainRefusals));
 INSTANTIATE_TEST_SUITE_P(Cluster, Refused, testing::ValuesIn(kClusterRefusals));

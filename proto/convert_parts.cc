@@ -28,6 +28,8 @@ constexpr ReleaseReason kLastWord<ReleaseReason> = ReleaseReason::kDraining;
 template <>
 constexpr AbortReason kLastWord<AbortReason> = AbortReason::kBelowMinReplicas;
 template <>
+constexpr RoundOutcome kLastWord<RoundOutcome> = RoundOutcome::kDropped;
+template <>
 constexpr Topology kLastWord<Topology> = Topology::kParamServer;  // a plan is never auto
 template <>
 constexpr CodecKind kLastWord<CodecKind> = CodecKind::kSparse2;
@@ -500,6 +502,7 @@ void put(const ReducePlan& from, v1::ReducePlan& to) {
   for (const auto& member : from.members) put(member, *to.add_members());
   to.set_time_limit_ns(from.time_limit.ns);
   to.set_fragment(from.fragment);
+  to.set_outer_lr(from.outer_lr);
   if (from.owner_step) put(*from.owner_step, *to.mutable_owner_step());
 }
 void get(Reader& reader, const v1::ReducePlan& from, ReducePlan& to) {
@@ -527,6 +530,7 @@ void get(Reader& reader, const v1::ReducePlan& from, ReducePlan& to) {
   to.time_limit = nanoseconds(from.time_limit_ns());
   reader.require(to.time_limit.ns > 0, "time_limit_ns", "must be above 0");
   to.fragment = static_cast<std::int32_t>(reader.count("fragment", from.fragment()));
+  to.outer_lr = from.outer_lr();
   if (from.has_owner_step()) get(reader, from.owner_step(), to.owner_step.emplace());
 }
 
@@ -535,6 +539,7 @@ void put(const CommitRound& from, v1::CommitRound& to) {
   to.set_attempt(from.attempt);
   put(from.average, *to.mutable_average());
   to.set_outer_lr(from.outer_lr);
+  to.set_outcome(to_string(from.outcome));
   to.set_share(from.share);
   to.set_refresh(from.refresh);
   to.set_keeps(from.keeps);
@@ -547,6 +552,7 @@ void get(Reader& reader, const v1::CommitRound& from, CommitRound& to) {
   to.attempt = attempt_of(reader, from.attempt());
   get(reader, from.average(), to.average);
   to.outer_lr = from.outer_lr();
+  get_word(reader, "outcome", from.outcome(), to.outcome);
   to.share = from.share();
   to.refresh = from.refresh();
   to.keeps = from.keeps();

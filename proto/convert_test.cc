@@ -129,6 +129,7 @@ TEST(Convert, EveryMessageOfTheCoordinator) {
   ReducePlan with_reducer = plan;
   with_reducer.topology = Topology::kParamServer;
   with_reducer.members[1].reducer = true;
+  with_reducer.outer_lr = 0.7;
   expect_survives(ToAgent(ToReplica<ReducePlan>{replica, with_reducer}));
   ReducePlan with_owner_step = plan;
   const std::vector<MomentumHolder> holders{{replica, "a:1", 0, 60},
@@ -158,6 +159,11 @@ TEST(Convert, EveryMessageOfTheCoordinator) {
     expect_survives(all[i]);
   }
   expect_survives(ToAgent(ToReplica<CommitRound>{replica, {kKey, 3, kAnchor, {}, true, {}}}));
+  for (const RoundOutcome outcome : {RoundOutcome::kKept, RoundOutcome::kDropped}) {
+    CommitRound commit{kKey, 3, {}, {}, true, {}};
+    commit.outcome = outcome;
+    expect_survives(ToAgent(ToReplica<CommitRound>{replica, commit}));
+  }
 }
 
 TEST(Convert, EveryMessageBetweenAgentAndTrainer) {

@@ -39,8 +39,9 @@ constexpr std::array kWords<SyncAlgorithm>{SyncAlgorithm::kNone, SyncAlgorithm::
 template <>
 constexpr std::array kWords<Balance>{Balance::kEqual, Balance::kSpeed};
 template <>
-constexpr std::array kWords<Topology>{Topology::kButterfly, Topology::kAllgather, Topology::kRing,
-                                      Topology::kParamServer, Topology::kAuto};
+constexpr std::array kWords<Topology>{
+    Topology::kButterfly, Topology::kAllgather, Topology::kRing, Topology::kParamServer,
+    Topology::kMoshpit,   Topology::kGossip,    Topology::kAuto};
 template <>
 constexpr std::array kWords<OuterState>{OuterState::kReplicated, OuterState::kSharded};
 template <>

@@ -1,7 +1,10 @@
 // See outer_state.h.
 #include "trainer/outer_state.h"
 
+#include <utility>
+
 #include "base/check.h"
+#include "outer_opt/core/groups.h"
 #include "outer_opt/core/nesterov.h"
 #include "outer_opt/core/shared_adamw.h"
 #include "trainer/schedule.h"
@@ -62,6 +65,10 @@ void take_outer_step(const JobSpec& spec, const CommitRound& commit,
                      std::span<const float> average, OuterState& state) {
   SHOAL_CHECK(spec.sync.algorithm != SyncAlgorithm::kNone);
   if (state.shares_adam()) return take_adamw_step(spec.train, commit.key, ranges, average, state);
+  if (outer_opt::averages_in_groups(spec.sync)) {
+    const outer_opt::GroupStep step = outer_opt::group_step_for(spec.sync, commit.outer_lr);
+    return outer_opt::group_step(step, average, state.momentum, state.anchor);
+  }
   const OuterSpec outer{commit.outer_lr, spec.sync.outer.momentum};
   if (spec.sync.outer_state == shoal::OuterState::kSharded) {
     state.shards.follow(outer, average);
@@ -72,6 +79,16 @@ void take_outer_step(const JobSpec& spec, const CommitRound& commit,
                                             state.momentum, state.anchor);
   }
   outer_opt::nesterov_step(outer, fragment, average, state.momentum, state.anchor);
+}
+
+void group_input(const JobSpec& spec, ReplicaId self, const OuterState& state,
+                 std::span<float> pseudo_gradient, ReducePlan& plan) {
+  const outer_opt::GroupStep step = outer_opt::group_step_for(spec.sync, plan.outer_lr);
+  for (ReduceMember& member : plan.members) {
+    const double clip = std::exchange(member.clip_factor, 1.0);
+    if (member.replica != self) continue;
+    outer_opt::make_group_input(step, clip, state.anchor, pseudo_gradient);
+  }
 }
 
 }  // namespace shoal::trainer

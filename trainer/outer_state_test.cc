@@ -165,5 +165,32 @@ TEST(OuterState, LocalSgdAdoptsTheAverageOfTheParameters) {
   EXPECT_EQ(state.anchor, (std::vector<float>{4, 6}));
 }
 
+// Two members of a group that only average have the mean of their parameters.
+TEST(OuterState, AGroupAveragesParametersWithLocalSgd) {
+  JobSpec spec = default_spec(SyncAlgorithm::kLocalSgd);
+  spec.sync.topology = Topology::kGossip;
+  ReducePlan plan;
+  plan.outer_lr = 1;
+  plan.members = {{ReplicaId(1), "a:1", 1, 1, 0, 2}, {ReplicaId(2), "b:1", 1, 0.5, 2, 0}};
+  ReducePlan told = plan, told_other = plan;
+  OuterState one = zero_outer_state(spec.sync, 2), other = one;
+  one.anchor = {4, 8};
+  other.anchor = {2, 4};
+  std::vector<float> mine{1, 2}, theirs{4, 8};  // the other's is clipped to a half
+  group_input(spec, ReplicaId(1), one, mine, told);
+  group_input(spec, ReplicaId(2), other, theirs, told_other);
+  EXPECT_EQ(mine, (std::vector<float>{3, 6}));
+  EXPECT_EQ(theirs, (std::vector<float>{0, 0}));
+  EXPECT_EQ(told, told_other) << "clip factors are spent";
+  EXPECT_EQ(told.members[1].clip_factor, 1);
+  const std::vector<float> mean{1.5, 3};
+  CommitRound commit;
+  commit.outer_lr = 1;
+  take_outer_step(spec, commit, {}, {{0, 2}}, mean, one);
+  take_outer_step(spec, commit, {}, {{0, 2}}, mean, other);
+  EXPECT_EQ(one.anchor, mean);
+  EXPECT_EQ(other.anchor, mean);
+}
+
 }  // namespace
 }  // namespace shoal::trainer

@@ -31,6 +31,8 @@ VectorFacts facts_of(std::span<const float> values) {
 }
 
 outer_opt::Settled settled_by(const CommitRound& commit, bool contributed) {
+  if (commit.outcome == RoundOutcome::kKept) return outer_opt::Settled::kCounted;
+  if (commit.outcome == RoundOutcome::kDropped) return outer_opt::Settled::kDropped;
   if (contributed) return outer_opt::Settled::kCounted;
   return commit.keeps ? outer_opt::Settled::kKept : outer_opt::Settled::kDropped;
 }
@@ -272,10 +274,15 @@ MaybeFailure Replica::perform_one(const outer_opt::StartReduce& action) {
     adopt_average_locally(plan);
     return std::nullopt;
   }
-  background_.start(
-      [this, plan, contributes = action.contributes](std::uint64_t number, std::stop_token stop) {
-        context_.queue.push(ReduceEnded{number, plan.attempt, reduce(plan, contributes, stop)});
-      });
+  ReducePlan told = plan;
+  if (in_groups()) {
+    read_contribution();  // an earlier attempt made something else of it
+    group_input(spec_, id_, *outer_, pseudo_gradient_, told);
+  }
+  background_.start([this, plan = std::move(told), contributes = action.contributes](
+                        std::uint64_t number, std::stop_token stop) {
+    context_.queue.push(ReduceEnded{number, plan.attempt, reduce(plan, contributes, stop)});
+  });
   return std::nullopt;
 }
 
@@ -356,7 +363,7 @@ MaybeFailure Replica::perform_one(const outer_opt::TakeOuterStep& action) {
   const CommitRound& commit = action.commit;
   if (!commit.last) held_step_ = commit.next.from_step;
   const outer_opt::Settled settled = settled_by(commit, contributed_);
-  adopt_outer_step(commit, settled);
+  commit.outcome == RoundOutcome::kAveraged ? adopt_outer_step(commit, settled) : stay(settled);
   if (device_failure_) return device_failure_;
   training_->committed(commit.key.round, held_step_, settled);
   participant_->outer_step_taken(
@@ -395,6 +402,12 @@ void Replica::adopt_outer_step(const CommitRound& commit, outer_opt::Settled set
   }
   settle_local(settled);
   if (shares_adam()) model_->clear_gradient();
+}
+
+// Its group gave up. The anchor is still the one that it was, of the next round now.
+void Replica::stay(outer_opt::Settled settled) {
+  context_.shelf.withdraw();
+  if (settled == outer_opt::Settled::kDropped) model_->write_parameters(outer_->anchor);
 }
 
 // A replica that had no part in the result has nothing of its own that counts, unless it is kept.

@@ -10,6 +10,9 @@
 // not reported moves with the anchor: its pseudo-gradient stays what it was. With none
 // the outer step adopts the local parameters as they are and no peer is spoken to. With ddp local
 // parameters are the anchor, and what is averaged is the gradient (outer_state.h).
+// In a group (sync.topology = moshpit, gossip) anchor and outer momentum are this replica's own,
+// what enters the reduce is made anew of the local parameters for each attempt, and a commit
+// without an average changes nothing (RoundOutcome).
 //
 // With sync.outer_state = sharded the ranges of outer momentum that a plan moves here are fetched
 // before its reduce (replica_momentum.cc). A checkpoint needs all ranges: they are gathered while
@@ -25,6 +28,7 @@
 #include <vector>
 
 #include "outer_opt/core/fragments.h"
+#include "outer_opt/core/groups.h"
 #include "outer_opt/core/participant.h"
 #include "outer_opt/core/sparse2.h"
 #include "outer_opt/cuda/device_vectors.h"
@@ -131,8 +135,10 @@ class Replica {
   std::span<const float> own_momentum(const ReducePlan& plan) const;
   outer_opt::ReduceInput own_input(const ReducePlan& plan, bool contributes);
   void adopt_outer_step(const CommitRound& commit, outer_opt::Settled settled);
+  void stay(outer_opt::Settled settled);
   void settle_local(outer_opt::Settled settled);
   void move_with_anchor();
+  bool in_groups() const { return outer_opt::averages_in_groups(spec_.sync); }
   void adopt_fragment(double blend);
   void count_tokens_behind();
   std::string mismatch_of(const ReducePlan& plan) const;

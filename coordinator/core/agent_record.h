@@ -18,8 +18,7 @@ enum class AgentState { kJoining, kIdle, kSyncing, kActive, kDraining, kGone };
 enum class AgentGone { kNone, kLeft, kLost, kSuperseded };
 
 // Why a contribution has no weight. kOutlier: its norm is far above the median of the others.
-// kReducer: it trains nothing, and averages for those that do.
-enum class RejectReason { kNone, kNonFinite, kNoTokens, kNotReported, kJoiner, kOutlier, kReducer };
+enum class RejectReason { kNone, kNonFinite, kNoTokens, kNotReported, kJoiner, kOutlier };
 
 // What is held against an agent; the rules are in core/standing.h.
 struct Standing {

@@ -8,6 +8,7 @@
 #include "coordinator/core/event_kinds.h"
 #include "coordinator/core/momentum.h"
 #include "coordinator/core/replicas.h"
+#include "coordinator/core/round_groups.h"
 #include "coordinator/core/rounds.h"
 
 namespace shoal::coordinator {
@@ -25,8 +26,11 @@ const CheckpointPart* part_of(const CheckpointRecord& checkpoint, ReplicaId writ
   return part == checkpoint.parts.end() ? nullptr : &*part;
 }
 
-// Whether it is a cut of what the job has committed.
+// Whether it is a cut of what the job has committed. In groups that is the state of any replica,
+// and after a roll-back the one of the checkpoint.
 bool is_committed_state(const CheckpointRecord& checkpoint, const JobRecord& job) {
+  const RoundKey committed{job.id, job.lineage, job.committed_round};
+  if (averages_in_groups(job) && checkpoint.key == committed) return true;
   return checkpoint.key.round == job.committed_round &&
          std::equal(checkpoint.parts.begin(), checkpoint.parts.end(), job.stages.begin(),
                     job.stages.end(), [](const CheckpointPart& part, const JobStage& stage) {
@@ -112,6 +116,10 @@ void fail_part(Turn& turn, CheckpointId id, StageIndex stage, const std::string&
   CheckpointRecord& checkpoint = turn.checkpoint(id);
   CheckpointPart& part = checkpoint.parts.at(static_cast<std::size_t>(stage));
   part.writer = *writer;
+  if (averages_in_groups(turn.state().jobs.at(checkpoint.key.job))) {
+    part.anchor = turn.state().replicas.at(*writer).anchor;
+    part.momentum = turn.state().replicas.at(*writer).momentum;
+  }
   part.state = CheckpointState::kWriting;
   part.files.clear();
   sum_up(checkpoint);
@@ -195,10 +203,12 @@ void request_checkpoint(Turn& turn, JobId job_id, bool final) {
   for (StageIndex stage = 0; stage < stage_count(job); ++stage) {
     const ReplicaId writer = holders(turn.state(), job, stage).front();
     const JobStage& cut = stage_of(job, stage);
+    const ReplicaRecord& own = turn.state().replicas.at(writer);
+    const bool in_groups = averages_in_groups(job);
     turn.checkpoint(id).parts.push_back({.writer = writer,
                                          .state = CheckpointState::kWriting,
-                                         .anchor = cut.anchor,
-                                         .momentum = cut.momentum,
+                                         .anchor = in_groups ? own.anchor : cut.anchor,
+                                         .momentum = in_groups ? own.momentum : cut.momentum,
                                          .files = {}});
     ask_writer(turn, id, writer);
   }

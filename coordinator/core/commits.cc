@@ -12,6 +12,7 @@
 #include "coordinator/core/pipeline_view.h"
 #include "coordinator/core/reducers.h"
 #include "coordinator/core/replicas.h"
+#include "coordinator/core/round_groups.h"
 #include "coordinator/core/rounds.h"
 #include "outer_opt/core/fragments.h"
 
@@ -24,11 +25,11 @@ bool due(std::int64_t every_rounds, RoundNumber round, bool last) {
 
 bool is_last(const JobRecord& job) { return job.committed_step >= job.spec.train.steps; }
 
-// Members of all stages, by stage.
+// Members of all reduces, by reduce.
 std::vector<ReplicaId> all_members(const State& state, const RoundKey& key) {
   std::vector<ReplicaId> all;
-  for (StageIndex stage = 0; stage < stage_count(state.jobs.at(key.job)); ++stage) {
-    const auto members = members_of(state, key, stage);
+  for (ReduceIndex reduce = 0; reduce < reduce_count(state, key); ++reduce) {
+    const auto members = members_of(state, key, reduce);
     all.insert(all.end(), members.begin(), members.end());
   }
   return all;
@@ -103,7 +104,15 @@ void carry_over(Turn& turn, const RoundKey& next, const Tails& tails,
   }
 }
 
-// Bytes of all members; tokens and loss of the routers whose pseudo-gradient went into the average.
+ContributionState ended(const RoundRecord& round, const ContributionRecord& contribution) {
+  if (contribution.reducer) return ContributionState::kServed;
+  if (contribution.weight == 0) return ContributionState::kRejected;
+  return reduce_of(round, contribution).given_up ? ContributionState::kKept
+                                                 : ContributionState::kCommitted;
+}
+
+// Bytes of all members; tokens and loss of the routers whose pseudo-gradient went into the average,
+// or will go into the next one.
 void count_contributions(Turn& turn, const RoundKey& key, Tails& tails) {
   RoundRecord& round = turn.round(key);
   JobRecord& job = turn.job(key.job);
@@ -111,7 +120,7 @@ void count_contributions(Turn& turn, const RoundKey& key, Tails& tails) {
   for (const ReplicaId replica : all_members(turn.state(), key)) {
     ContributionRecord& contribution = turn.contribution(key, replica);
     const bool counts = contribution.weight > 0;
-    contribution.state = counts ? ContributionState::kCommitted : ContributionState::kRejected;
+    contribution.state = ended(round, contribution);
     job.bytes_sent += contribution.stats.sent;
     if (counts) {
       if (contribution.stage != 0) continue;
@@ -183,9 +192,14 @@ EvalSlice slice_of(const State& state, const RoundKey& key,
           state.jobs.at(key.job).spec.eval.batches};
 }
 
+RoundOutcome outcome_of(const RoundStage& reduce, const ContributionRecord& contribution) {
+  if (!reduce.given_up) return RoundOutcome::kAveraged;
+  return contribution.weight > 0 ? RoundOutcome::kKept : RoundOutcome::kDropped;
+}
+
 CommitRound commit_for(const State& state, const RoundKey& key, ReplicaId replica) {
-  const StageIndex stage = state.contributions.at({key, replica}).stage;
-  const RoundStage& reduce = stage_of(state.rounds.at(key), stage);
+  const ContributionRecord& own = state.contributions.at({key, replica});
+  const RoundStage& reduce = reduce_of(state.rounds.at(key), own);
   CommitRound order;
   order.key = key;
   order.attempt = reduce.attempt;
@@ -195,7 +209,8 @@ CommitRound commit_for(const State& state, const RoundKey& key, ReplicaId replic
   order.outer_lr = round.outer_lr;
   order.share = round.share;
   order.refresh = renews_momentum(job.spec, round.from_step, round.to_step);
-  order.evaluate = slice_of(state, key, state.contributions.at({key, replica}));
+  order.outcome = outcome_of(reduce, own);
+  order.evaluate = slice_of(state, key, own);
   const RoundKey next{key.job, key.lineage, key.round + 1};
   const ContributionRecord* contribution = state.contributions.find({next, replica});
   order.last = contribution == nullptr || contribution->leases.empty();
@@ -246,17 +261,32 @@ void settle_anchor(Turn& turn, const RoundKey& key, StageIndex stage,
   stage_of(turn.round(key), stage).anchor = anchor;
 }
 
+// In groups each replica has an anchor of its own; the job's is that of the first one.
+void settle_first_anchor(Turn& turn, const std::vector<ReplicaId>& followers) {
+  if (followers.empty()) return;
+  const ReplicaId first = *std::min_element(followers.begin(), followers.end());
+  const ReplicaRecord& replica = turn.state().replicas.at(first);
+  JobStage& stage = stage_of(turn.job(replica.job), replica.stage);
+  stage.anchor = replica.anchor;
+  stage.momentum = replica.momentum;
+}
+
 // The outer step of one stage, until its digests are known.
 void check_stage_applied(Turn& turn, const RoundKey& key, StageIndex stage) {
   const State& state = turn.state();
+  const bool in_groups = averages_in_groups(state.jobs.at(key.job));
   const Instant limit = state.rounds.at(key).committed_at + turn.options().apply_limit;
   std::vector<ReplicaId> followers, late;
-  for (const ReplicaId replica : members_of(state, key, stage)) {
+  for (const ReplicaId replica : all_members(state, key)) {
+    if (state.contributions.at({key, replica}).stage != stage) continue;
     if (!can_follow(state, key, replica)) continue;
     const bool applied = state.contributions.at({key, replica}).applied_at.ns != 0;
     (applied ? followers : late).push_back(replica);
   }
-  if (late.empty()) return settle_anchor(turn, key, stage, followers);
+  if (late.empty()) {
+    return in_groups ? settle_first_anchor(turn, followers)
+                     : settle_anchor(turn, key, stage, followers);
+  }
   if (turn.now() < limit) return look_again(turn, key.job, limit);
   for (const ReplicaId replica : late) {
     fail_replica(turn, replica, ReplicaFailure::kFrozen, "it did not take the outer step");
@@ -283,8 +313,8 @@ void open_next(Turn& turn, JobId id, const Tails& tails, std::vector<ReplicaId> 
 
 void commit(Turn& turn, const RoundKey& key, const std::vector<Digest>& averages) {
   transition(turn, key, RoundState::kCommitted);
-  for (std::size_t stage = 0; stage < averages.size(); ++stage) {
-    turn.round(key).stages[stage].average = averages[stage];
+  for (std::size_t reduce = 0; reduce < averages.size(); ++reduce) {
+    turn.round(key).stages[reduce].average = averages[reduce];
   }
   turn.round(key).committed_at = turn.now();
   Tails tails;
@@ -330,11 +360,14 @@ void on_applied(Turn& turn, ReplicaId replica, const Applied& applied) {
   ContributionRecord& contribution = turn.contribution(applied.key, replica);
   contribution.anchor = applied.anchor;
   contribution.applied_at = turn.now();
-  if (!stage_of(turn.state().rounds.at(applied.key), known.stage).momentum)
+  const RoundRecord& round = turn.state().rounds.at(applied.key);
+  const bool shared = !averages_in_groups(turn.state().jobs.at(applied.key.job));
+  if (shared && !stage_of(round, known.stage).momentum)
     stage_of(turn.round(applied.key), known.stage).momentum = applied.momentum;
   ReplicaRecord& record = turn.replica(replica);
   record.held_round = applied.key.round;
   record.anchor = applied.anchor;
+  record.momentum = applied.momentum;
   if (record.state == ReplicaState::kAveraging) {
     transition(turn, replica, ReplicaState::kServing);
   }
@@ -438,8 +471,10 @@ bool resend_round(Turn& turn, const ReplicaRecord& replica) {
     if (state.timers.at(job.id).close_sent) {
       turn.send(replica.agent, ToReplica<CloseRound>{replica.id, CloseRound{key}});
     }
-  } else if (contribution->state == ContributionState::kMember) {
-    turn.send(replica.agent, ToReplica<ReducePlan>{replica.id, plan_of(state, key, replica.stage)});
+  } else if (contribution->state == ContributionState::kMember &&
+             !reduce_of(*round, *contribution).given_up) {
+    turn.send(replica.agent,
+              ToReplica<ReducePlan>{replica.id, plan_of(state, key, reduce_index(*contribution))});
   }
   return true;
 }

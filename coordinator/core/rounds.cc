@@ -12,6 +12,7 @@
 #include "coordinator/core/pipeline_view.h"
 #include "coordinator/core/quorum.h"
 #include "coordinator/core/replicas.h"
+#include "coordinator/core/round_groups.h"
 #include "coordinator/core/standing.h"
 #include "outer_opt/core/clip.h"
 #include "outer_opt/core/fragments.h"
@@ -102,9 +103,10 @@ void strike_the_odd_ones(Turn& turn, const RoundKey& key, const std::vector<Repl
   for (const auto& [agent, reason] : odd) strike(turn, agent, reason);
 }
 
-// Of one stage. Weights are tokens; with sync.clip a norm above the median is clipped to it (median
-// norm / its norm). False: nobody has a usable contribution.
+// Of one stage. Weights are tokens, in groups all the same; with sync.clip a norm above the median
+// is clipped to it (median norm / its norm). False: nobody has a usable contribution.
 bool weigh(Turn& turn, const RoundKey& key, const std::vector<ReplicaId>& members) {
+  const bool in_groups = averages_in_groups(turn.state().jobs.at(key.job));
   std::vector<ReplicaId> usable;
   std::vector<double> norms;
   for (const ReplicaId replica : members) {
@@ -115,7 +117,7 @@ bool weigh(Turn& turn, const RoundKey& key, const std::vector<ReplicaId>& member
     contribution.weight = 0;
     contribution.clip_factor = 1;
     if (contribution.reject_reason != RejectReason::kNone) continue;
-    contribution.weight = static_cast<double>(contribution.report.tokens.n);
+    contribution.weight = in_groups ? 1 : static_cast<double>(contribution.report.tokens.n);
     usable.push_back(replica);
     norms.push_back(contribution.report.norm);
   }
@@ -387,7 +389,7 @@ void open_round(Turn& turn, JobId id) {
   turn.add(std::move(record));
   JobTimers& timers = turn.volatile_state().timers[id];
   timers.close_sent = false;
-  timers.stages.clear();
+  timers.reduces.clear();
 }
 
 void check_round(Turn& turn, JobId id) {
@@ -444,8 +446,14 @@ void seal(Turn& turn, const RoundKey& key) {
                "round " + std::to_string(key.round) + " sealed with " + std::to_string(count) +
                    " members");
   }
-  for (StageIndex stage = 0; stage < stage_count(job); ++stage) {
-    start_attempt(turn, key, stage, members[static_cast<std::size_t>(stage)]);
+  if (averages_in_groups(job)) members = form_groups(turn, key, members[0]);
+  for (std::size_t reduce = 0; reduce < members.size(); ++reduce) {
+    const auto index = static_cast<ReduceIndex>(reduce);
+    if (any_usable(turn.state(), key, members[reduce])) {
+      start_attempt(turn, key, index, members[reduce]);
+    } else {  // of a stage that was looked at above
+      give_up_group(turn, key, index, to_string(AbortReason::kNoUsableContribution));
+    }
   }
 }
 

@@ -230,7 +230,8 @@ std::string to_json(const std::vector<RoundStage>& value) {
                     {"topology", to_string(stage.choice.topology)},
                     {"topology_reason", to_string(stage.choice.reason)},
                     {"frame_values", stage.frame_values},
-                    {"momentum_holders", holders_json(stage.momentum_holders)}});
+                    {"momentum_holders", holders_json(stage.momentum_holders)},
+                    {"given_up", stage.given_up}});
   }
   return dump(json);
 }
@@ -247,7 +248,8 @@ Status from_json(std::string_view text, std::vector<RoundStage>& value) {
                        .choice = {word<Topology>(item.at("topology")),
                                   word<outer_opt::TopologyReason>(item.at("topology_reason"))},
                        .frame_values = item.at("frame_values").get<std::int64_t>(),
-                       .momentum_holders = read_holders(item.at("momentum_holders"))});
+                       .momentum_holders = read_holders(item.at("momentum_holders")),
+                       .given_up = item.at("given_up").get<bool>()});
     }
   });
 }

@@ -50,6 +50,7 @@ void add(Digester& d, const ReducePlan& plan) {
   d.add(plan.attempt).add(static_cast<std::int32_t>(plan.topology));
   d.add(static_cast<std::int32_t>(plan.codec)).add(static_cast<std::int32_t>(plan.aggregator));
   d.add(plan.value_count).add(plan.frame_values).add(plan.time_limit.ns).add(plan.fragment);
+  d.add(plan.outer_lr);
   for (const ReduceMember& m : plan.members) {
     d.add(m.replica.n).add(m.address).add(m.weight).add(m.clip_factor);
     d.add(m.part_first).add(m.part_count);
@@ -79,6 +80,7 @@ void add(Digester& d, const CommitRound& command) {
   d.add(command.attempt).add(command.average).add(command.outer_lr).add(command.evaluate.slice);
   d.add(command.share).add(command.refresh).add(command.keeps);
   d.add(command.evaluate.slices).add(command.evaluate.batches).add(command.last);
+  d.add(to_string(command.outcome));
   add(d, command.next);
 }
 
@@ -135,8 +137,7 @@ Participant::Order Participant::place(const RoundKey& key, Actions& out) {
 }
 
 void Participant::go_stale(const RoundKey& wanted, Actions& out) {
-  stop_reduce(out);
-  if (state_ == ParticipantState::kTraining) out.push_back(StopTraining{StopAt::kAtOnce});
+  stop_work(out);
   state_ = ParticipantState::kStale;
   out.push_back(GoStale{wanted});
 }
@@ -228,10 +229,18 @@ void Participant::commit(const CommitRound& command, Actions& out) {
   if (order == Order::kHeld) return commit_held(command, out);
   if (order != Order::kNext) return;
   const bool voted = state_ == ParticipantState::kVoted && vote_->average == command.average;
-  if (taking_ || !voted) return go_stale(command.key, out);
+  const bool averaged = command.outcome == RoundOutcome::kAveraged;
+  if (taking_ || (averaged && !voted)) return go_stale(command.key, out);
+  if (!averaged) stop_work(out);
   taking_ = command;
   state_ = ParticipantState::kIdle;
   out.push_back(TakeOuterStep{command});
+}
+
+// Ends what is under way.
+void Participant::stop_work(Actions& out) {
+  stop_reduce(out);
+  if (state_ == ParticipantState::kTraining) out.push_back(StopTraining{StopAt::kAtOnce});
 }
 
 // The round is applied already, or its state was loaded from a donor: only what follows can be

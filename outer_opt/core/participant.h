@@ -12,6 +12,8 @@
 //   --AbortRound--> training   (progress kept) any       --a round this replica can no longer
 //   follow--> stale (terminal)
 //
+// A commit without an average (RoundOutcome) is obeyed in any of these states.
+//
 // A plan also reaches a replica that is still training (the round was sealed without it): it stops,
 // takes part with weight 0 and leaves with the commit like a joiner. With sync.algorithm = async it
 // trains on instead, keeps what it has when the commit says so, and reports in a later round; a
@@ -103,6 +105,7 @@ class Participant {
   bool defer(Order order, std::variant<OpenRound, CloseRound, ReducePlan, AbortRound> command);
   void train(const OpenRound& round, Actions& out);
   void stop_reduce(Actions& out);
+  void stop_work(Actions& out);
   void start_reduce(const ReducePlan& plan, Actions& out);
   void say_again(Actions& out) const;
   void commit_held(const CommitRound& command, Actions& out);

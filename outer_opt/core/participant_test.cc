@@ -45,6 +45,12 @@ CommitRound commit(std::int64_t round = 5, Digest average = kAverage, bool last 
   return {key(round), 2, average, {}, last, open_round(round + 1, 150)};
 }
 
+CommitRound commit_without_average(RoundOutcome outcome) {
+  CommitRound c = commit(5, {});
+  c.outcome = outcome;
+  return c;
+}
+
 AbortRound abort_round(std::int64_t to_step = 110, std::int64_t round = 5) {
   return {key(round), AbortReason::kTimeSpent, open_round(round, to_step)};
 }
@@ -415,6 +421,34 @@ TEST(Participant, PlanWithoutThisReplicaIsNotForIt) {
   Actions out;
   p.reduce(others, out);
   EXPECT_EQ(names(out), "");
+}
+
+// A group that gave up: whatever its members were at, they go on to the next round.
+TEST(Participant, ACommitWithoutAnAverageIsObeyedInEveryState) {
+  const std::map<std::string, std::string> wanted = {{"idle", "outer_step"},
+                                                     {"training", "stop_training outer_step"},
+                                                     {"reported", "outer_step"},
+                                                     {"reducing", "stop_reduce2 outer_step"},
+                                                     {"joiner_reducing", "stop_reduce2 outer_step"},
+                                                     {"late_reducing", "stop_reduce2 outer_step"},
+                                                     {"failed", "outer_step"},
+                                                     {"voted", "outer_step"},
+                                                     {"stale", ""}};
+  for (const RoundOutcome outcome : {RoundOutcome::kKept, RoundOutcome::kDropped}) {
+    for (const auto& [state, actions] : wanted) {
+      Participant p = make(state);
+      Actions out;
+      p.commit(commit_without_average(outcome), out);
+      EXPECT_EQ(names(out), actions) << state;
+      if (state == "stale") continue;
+      out.clear();
+      p.boundary(report(), out);  // of the training that it stopped
+      EXPECT_EQ(names(out), "") << state;
+      p.outer_step_taken({kNext, {1, 1}, {2, 2}}, out);
+      EXPECT_EQ(names(out), "say:applied train150") << state;
+      EXPECT_EQ(p.held(), kNext);
+    }
+  }
 }
 
 // sync.algorithm = async: a round without this replica does not stop it.

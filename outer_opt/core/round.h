@@ -134,6 +134,7 @@ struct ReducePlan {
   Duration time_limit;                            // a member gives up after this long
   std::int32_t fragment = 0;                      // as in OpenRound
   std::int64_t frame_values = kFrameValuesUsual;  // the digest depends on it
+  double outer_lr = 0;  // of the outer step to come; in a group it is in what members send
   std::optional<OwnerStep> owner_step;  // none: everybody takes the outer step with the average
   bool operator==(const ReducePlan&) const = default;
 };
@@ -177,6 +178,14 @@ struct EvalSlice {
   bool operator==(const EvalSlice&) const = default;
 };
 
+// What a committed round comes to at one member.
+enum class RoundOutcome {
+  kAveraged,  // the outer step, with the average it voted for
+  kKept,     // its group gave up: no outer step, and what it trained is in its next pseudo-gradient
+  kDropped,  // likewise, but what it trained does not count: it goes on from its anchor
+};
+const char* to_string(RoundOutcome outcome);
+
 // Take the outer step with the average you voted for, then evaluate, then train `next`.
 struct CommitRound {
   RoundKey key;
@@ -191,6 +200,7 @@ struct CommitRound {
   double share = 1;
   bool refresh = true;
   bool keeps = false;  // likewise: this replica had not reported; what it trains counts later
+  RoundOutcome outcome = RoundOutcome::kAveraged;  // the others have no average
   bool operator==(const CommitRound&) const = default;
 };
 

@@ -26,6 +26,7 @@ enum class TopologyReason {
   kManyStreams,  // a butterfly would have more than kStreamsMax streams at every member
   kRequantised,  // so it would, but a ring rounds to four bits at every hop
   kNoReducers,   // the job names param_server, and no reducer is there: a butterfly without them
+  kGroups,       // the job averages in groups (groups.h), each of them by a butterfly
   kFewestHops,   // the bytes are the same, a ring takes n-1 hops where a butterfly takes one
 };
 

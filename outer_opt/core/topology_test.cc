@@ -184,6 +184,10 @@ TEST(ChooseTopology, EveryReason) {
   };
   using S = SyncSpec;
   using M = std::vector<LinkedMember>;
+  for (const Topology groups : {Topology::kMoshpit, Topology::kGossip}) {
+    EXPECT_EQ(choose(3, [&](S& s, M&) { s.topology = groups; }),
+              (TopologyChoice{Topology::kButterfly, TopologyReason::kGroups}));
+  }
   EXPECT_EQ(choose(3, [](S& s, M&) { s.topology = Topology::kRing; }),
             (TopologyChoice{Topology::kRing, TopologyReason::kAsked}));
   EXPECT_EQ(choose(3, [](S& s, M&) { s.codec = CodecKind::kSparse2; }),

@@ -45,6 +45,7 @@ struct StateHeld {
   StageIndex stage = 0;
   RoundKey key;
   std::span<const float> anchor, momentum;
+  bool own = false;  // the anchor is its own (rounds in groups), not that of the whole stage
 };
 
 // A replica entered the reduce of a plan with this pseudo-gradient, empty for weight 0, and with
@@ -56,9 +57,20 @@ struct Contributed {
   RoundKey base;
   Digest base_anchor;
   std::span<const float> pseudo_gradient;
-  double feedback = 0;
+  const JobSpec& spec;
   std::span<const std::byte> encoded;
   std::span<const float> momentum;  // of the own part, when it is sharded
+  std::span<const float> sent;      // what enters the reduce; in groups made of it and the anchor
+  std::span<const float> anchor;
+};
+
+// A round was committed without an average for this replica, whose group gave up; `counts`: what it
+// trained does nevertheless.
+struct Stayed {
+  ReplicaId replica;
+  RoundKey key;
+  bool counts = false;
+  std::span<const float> anchor, local_before, local;
 };
 
 // A replica reported a boundary; `sequences` are those in its pseudo-gradient, in training order.
@@ -156,6 +168,7 @@ class Checker {
   virtual void momentum_kept(const MomentumKept&) {}
   virtual void momentum_followed(const MomentumFollowed&) {}
   virtual void adopted(const Adopted&) {}
+  virtual void stayed(const Stayed&) {}
   virtual void replica_started(const std::string& /*device*/, ReplicaId) {}
   virtual void replica_ended(const std::string& /*device*/, ReplicaId) {}
   virtual void device_died(const std::string& /*device*/) {}

@@ -150,6 +150,21 @@ void draw_stages(JobSpec& spec, Prng& prng, int devices) {
   if (spec.swarm.max_replicas > 0) spec.swarm.max_replicas = each;
 }
 
+// Rounds in groups, of what can have them.
+void draw_groups(JobSpec& spec, Prng prng) {
+  SyncSpec& sync = spec.sync;
+  const bool averages =
+      sync.algorithm == SyncAlgorithm::kDiloco || sync.algorithm == SyncAlgorithm::kLocalSgd;
+  const bool plain = spec.swarm.stages == 1 && sync.fragments == 1 &&
+                     sync.overlap_steps == Steps(0) && sync.balance == Balance::kEqual &&
+                     sync.every_s == 0 && sync.aggregator == Aggregator::kMean &&
+                     sync.topology == Topology::kButterfly;
+  if (!averages || !plain || !prng.chance(0.6)) return;
+  sync.topology = prng.chance(0.5) ? Topology::kMoshpit : Topology::kGossip;
+  sync.codec = CodecKind::kFp32;
+  if (sync.algorithm == SyncAlgorithm::kDiloco) sync.outer.momentum = 0.5;
+}
+
 // More than half of the jobs keep the butterfly.
 void draw_reduce(JobSpec& spec, Prng& prng) {
   SyncSpec& sync = spec.sync;
@@ -266,6 +281,7 @@ JobSpec draw_job(const SimOptions& o, Prng& prng, int index) {
   if (asks && takes_help && spec.sync.topology == Topology::kButterfly) {
     spec.sync.topology = Topology::kParamServer;
   }
+  draw_groups(spec, Prng(mix_seed(o.seed, 0x960095 + static_cast<std::uint64_t>(index))));
   // Of its own, so that the other draws stay alike.
   draw_outer_state(spec, Prng(mix_seed(o.seed, 0x5ad000 + static_cast<std::uint64_t>(index))));
   return spec;

@@ -278,8 +278,9 @@ void Trainer::hold(ReplicaId id, State state) {
   if (replica_->assign.cut.size() <= 1) replica_->walk.emplace(spec);
   replica_->participant =
       std::make_unique<Participant>(id, replica_->state.key, when_late(spec.sync.algorithm));
-  sim_.observe(&Checker::state_held, StateHeld{id, replica_->assign.stage, replica_->state.key,
-                                               replica_->state.anchor, replica_->state.momentum});
+  sim_.observe(&Checker::state_held,
+               StateHeld{id, replica_->assign.stage, replica_->state.key, replica_->state.anchor,
+                         replica_->state.momentum, in_groups()});
   if (sharded()) {
     sim_.observe(
         &Checker::momentum_kept,

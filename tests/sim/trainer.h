@@ -21,6 +21,7 @@
 
 #include "agent/core/io.h"
 #include "outer_opt/core/fragments.h"
+#include "outer_opt/core/groups.h"
 #include "outer_opt/core/lease_walk.h"
 #include "outer_opt/core/make_session.h"
 #include "outer_opt/core/momentum_shards.h"
@@ -76,6 +77,7 @@ class Trainer final : public PeerEnd {
   ReplicaId replica() const { return replica_ ? replica_->id : ReplicaId{}; }
   // The replica it serves and the state that one holds.
   std::optional<RoundKey> held() const;
+  std::span<const float> anchor() const { return replica_->state.anchor; }  // where held() is
 
   int host() const override { return host_; }
   std::string address() const override;
@@ -223,6 +225,11 @@ class Trainer final : public PeerEnd {
   void outer_step(const CommitRound& commit);
   void take_outer_step(const CommitRound& commit);
   void finish_outer_step(const CommitRound& commit, bool kept = false);
+  void stay(const CommitRound& commit);
+  void forget_counted(std::size_t sequences);
+  bool in_groups() const { return outer_opt::averages_in_groups(replica_->assign.spec.sync); }
+  void make_group_vector(Session& session);
+  void show_contribution(const ReducePlan& plan, const Kept& kept, const Session& session);
 
   void say(const FromTrainer& message);
   void fail(ReplicaFailure failure, const std::string& detail);

@@ -26,6 +26,7 @@ void Trainer::outer_step(const CommitRound& commit) {
 }
 
 void Trainer::take_outer_step(const CommitRound& commit) {
+  if (commit.outcome != RoundOutcome::kAveraged) return stay(commit);
   Replica& r = *replica_;
   const auto found = r.averages.find(commit.attempt);
   SHOAL_CHECK(found != r.averages.end(), "the participant voted without an average");
@@ -46,7 +47,10 @@ void Trainer::take_outer_step(const CommitRound& commit) {
   if (async && terms.refresh && sim_.bug == Bug::kMissedRefresh && prng_.chance(0.1)) {
     terms.refresh = !sim_.misbehave(sim_.bug);
   }
-  if (async) {
+  if (in_groups()) {
+    const GroupStep step = group_step_for(r.assign.spec.sync, commit.outer_lr);
+    group_step(step, average, r.state.momentum, r.state.anchor);
+  } else if (async) {
     delayed_nesterov_step(options, terms, average, r.state.momentum, r.state.anchor);
   } else {
     nesterov_step(options, fragment, average, r.state.momentum, r.state.anchor);
@@ -70,8 +74,8 @@ void Trainer::take_outer_step(const CommitRound& commit) {
                                                      before.momentum,
                                                      r.state.anchor,
                                                      r.state.momentum});
-  sim_.observe(&Checker::state_held,
-               StateHeld{r.id, r.assign.stage, commit.key, r.state.anchor, r.state.momentum});
+  sim_.observe(&Checker::state_held, StateHeld{r.id, r.assign.stage, commit.key, r.state.anchor,
+                                               r.state.momentum, in_groups()});
   if (sim_.bug == Bug::kStaleDonor) {
     r.history.push_back(before);
     if (r.history.size() > kHistory) r.history.pop_front();
@@ -108,6 +112,12 @@ void Trainer::move_with_anchor(const State& before) {
   r.walk->committed(Settled::kKept);
 }
 
+void Trainer::forget_counted(std::size_t sequences) {
+  Replica& r = *replica_;
+  r.trained.erase(r.trained.begin(), r.trained.begin() + static_cast<std::ptrdiff_t>(sequences));
+  r.steps = Steps(static_cast<std::int64_t>(r.trained.size()));
+}
+
 // What stays local: with fragments the others, with overlap what was trained behind the boundary.
 void Trainer::settle_local(const CommitRound& commit, std::int32_t fragment) {
   Replica& r = *replica_;
@@ -118,8 +128,7 @@ void Trainer::settle_local(const CommitRound& commit, std::int32_t fragment) {
   if (r.contributed && !later) adopt(values_of(fragment), 0, r.state.anchor, r.local);
   std::size_t counted = later ? r.reported : r.trained.size();
   if (later && counted > 0 && sim_.bug == Bug::kTailTwice && sim_.misbehave(sim_.bug)) --counted;
-  r.trained.erase(r.trained.begin(), r.trained.begin() + static_cast<std::ptrdiff_t>(counted));
-  r.steps = Steps(static_cast<std::int64_t>(r.trained.size()));
+  forget_counted(counted);
   if (!r.walk) r.training = false;
   if (r.walk) r.walk->committed(r.contributed ? Settled::kCounted : Settled::kDropped);
   if (later && r.walk->ahead() < r.assign.spec.sync.overlap_steps &&

@@ -42,15 +42,11 @@ void Trainer::open_session(const StartReduce& start) {
     kept = &r.kept_before;
   }
   if (start.contributes) session->mine = kept->values;
+  if (in_groups()) make_group_vector(*session);
   encode_own(*session);
   take_own_momentum(*session);
-  if (!r.reducer) {
-    sim_.observe(
-        &Checker::contributed,
-        Contributed{r.id, r.assign.stage, start.plan, kept->base, kept->base_anchor, session->mine,
-                    r.assign.spec.sync.feedback, session->encoded, session->momentum});
-  }
-  ReducePlan plan = start.plan;
+  if (!r.reducer) show_contribution(start.plan, *kept, *session);
+  ReducePlan plan = session->plan;
   if (sim_.bug == Bug::kWrongAverage) {
     const auto weighted = std::count_if(plan.members.begin(), plan.members.end(),
                                         [](const ReduceMember& m) { return m.weight > 0; });
@@ -98,6 +94,16 @@ void Trainer::open_session(const StartReduce& start) {
     session->machine->fail({ReduceFailure::kTimeLimit, missing, "the time limit is over"});
     pump(session);
   });
+}
+
+void Trainer::show_contribution(const ReducePlan& plan, const Kept& kept, const Session& session) {
+  const Replica& r = *replica_;
+  const std::vector<float> pseudo_gradient =
+      session.mine.empty() ? std::vector<float>() : kept.values;
+  sim_.observe(
+      &Checker::contributed,
+      Contributed{r.id, r.assign.stage, plan, kept.base, kept.base_anchor, pseudo_gradient,
+                  r.assign.spec, session.encoded, session.momentum, session.mine, r.state.anchor});
 }
 
 void Trainer::take_own_momentum(Session& session) {

@@ -1,5 +1,6 @@
 // What a replica contributes is what it trained: its pseudo-gradient is the sum of the updates of
-// the sequences that it reported, neither less nor more, however many commits came in between. Not
+// the sequences that it reported, neither less nor more, however many commits came in between (in
+// a group that gave up: and of the round before). Not
 // for pipelines, whose later stages report no sequences, nor where local parameters are blended
 // with the anchor or dropped in part (fragments, overlap).
 #include <cmath>
@@ -25,13 +26,23 @@ class OwnProgress final : public Checker {
     const auto seed = seeds_.find(r.report.key.job);
     if (seed == seeds_.end() || seed->second == kOther) return;
     std::vector<float>& sum = sums_[r.replica];
+    const auto kept = kept_.find(r.replica);
     sum.assign(static_cast<std::size_t>(options().values), 0.0f);
+    if (kept != kept_.end()) sum = kept->second;
     for (const DataLease& lease : r.sequences) {
       for (std::int64_t s = lease.first; s < lease.first + lease.count; ++s) {
         for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += update(seed->second, s, i);
       }
     }
   }
+
+  void stayed(const Stayed& s) override {
+    const auto sum = sums_.find(s.replica);
+    kept_.erase(s.replica);
+    if (s.counts && sum != sums_.end()) kept_[s.replica] = sum->second;
+  }
+
+  void outer_stepped(const OuterStepped& s) override { kept_.erase(s.replica); }
 
   void contributed(const Contributed& c) override {
     const auto sum = sums_.find(c.replica);
@@ -54,6 +65,7 @@ class OwnProgress final : public Checker {
 
   std::map<JobId, std::uint64_t> seeds_;
   std::map<ReplicaId, std::vector<float>> sums_;
+  std::map<ReplicaId, std::vector<float>> kept_;  // reported, and not averaged yet
 };
 
 }  // namespace

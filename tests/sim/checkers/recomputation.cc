@@ -9,6 +9,7 @@
 
 #include "base/check.h"
 #include "outer_opt/core/codec.h"
+#include "outer_opt/core/groups.h"
 #include "outer_opt/core/sparse2.h"
 #include "tests/sim/checkers/checkers.h"
 #include "tests/sim/checkers/commits.h"
@@ -25,23 +26,29 @@ class Recomputation final : public CommitChecker {
   const char* name() const override { return "recomputation"; }
 
   void contributed(const Contributed& c) override {
-    Attempt& attempt = attempts_[{c.plan.key, c.stage, c.plan.attempt}];
+    const ReplicaId first = c.plan.members.front().replica;
+    first_[{c.plan.key, c.plan.attempt, c.replica}] = first;
+    Attempt& attempt = attempts_[{c.plan.key, c.plan.attempt, first}];
     attempt.plan = c.plan;
+    attempt.in_group = outer_opt::averages_in_groups(c.spec.sync);
     attempt.vectors[c.replica] = as_sent(c);
     note_momentum(c, attempt.momentum);
     const RoundKey oldest{c.plan.key.job, c.plan.key.lineage, c.plan.key.round - 1};
-    attempts_.erase(attempts_.lower_bound({RoundKey{oldest.job, 0, 0}, 0, 0}),
-                    attempts_.lower_bound({oldest, 0, 0}));
+    forget_before(oldest, attempts_);
+    forget_before(oldest, first_);
   }
 
   void averaged(const Averaged& a) override {
-    const auto it = attempts_.find({a.key, a.stage, a.attempt});
-    if (it == attempts_.end()) return;
-    it->second.averages[a.digest].assign(a.average.begin(), a.average.end());
+    const auto first = first_.find({a.key, a.attempt, a.replica});
+    if (first == first_.end()) return;
+    attempts_.at({a.key, a.attempt, first->second})
+        .averages[a.digest]
+        .assign(a.average.begin(), a.average.end());
   }
 
   void outer_stepped(const OuterStepped& s) override {
     if (s.spec.sync.algorithm == SyncAlgorithm::kAsync) return delayed(s);
+    if (outer_opt::averages_in_groups(s.spec.sync)) return step_in_group(s);
     const float lr = static_cast<float>(s.options.lr);
     const float beta = static_cast<float>(s.options.momentum);
     for (std::size_t k = 0; const std::size_t i : values_in(s.fragment)) {
@@ -78,6 +85,18 @@ class Recomputation final : public CommitChecker {
     }
   }
 
+  // The pull is 1.
+  void step_in_group(const OuterStepped& s) {
+    const float beta = static_cast<float>(s.options.momentum);
+    for (std::size_t i = 0; i < s.average.size(); ++i) {
+      const float towards = s.average[i] - s.anchor_before[i];
+      const float kept = beta * s.momentum_before[i];
+      const float delta = kept + towards;
+      const float anchor = s.anchor_before[i] + delta;
+      if (delta != s.momentum[i] || anchor != s.anchor[i]) return wrong_step(s, i);
+    }
+  }
+
   static std::vector<std::size_t> values_in(const outer_opt::Fragment& fragment) {
     std::vector<std::size_t> values;
     for (const outer_opt::ValueRange& range : fragment) {
@@ -93,6 +112,7 @@ class Recomputation final : public CommitChecker {
     std::map<ReplicaId, std::vector<float>> vectors;
     std::map<Digest, std::vector<float>> averages;
     std::vector<float> momentum;  // of the owners of parts, when it is sharded
+    bool in_group = false;        // clip factors are in what was sent
 
     // What the owner of value i makes of an average: the outer step, or nothing.
     double outcome(double average, std::size_t i) const {
@@ -110,19 +130,42 @@ class Recomputation final : public CommitChecker {
     }
   }
 
+  using Name = std::tuple<RoundKey, std::int32_t, ReplicaId>;  // of an attempt, by a member
+
+  template <typename Map>
+  static void forget_before(const RoundKey& oldest, Map& map) {
+    map.erase(map.lower_bound({RoundKey{oldest.job, 0, 0}, 0, {}}),
+              map.lower_bound({oldest, 0, {}}));
+  }
+
   void committed(const RoundRecord& round, const Tables& tables) override {
-    for (std::size_t stage = 0; stage < round.stages.size(); ++stage) {
-      check_average(round, static_cast<StageIndex>(stage), tables);
+    for (std::size_t reduce = 0; reduce < round.stages.size(); ++reduce) {
+      if (round.stages[reduce].given_up) continue;
+      check_average(round, static_cast<coordinator::ReduceIndex>(reduce), tables);
     }
   }
 
-  void check_average(const RoundRecord& round, StageIndex stage, const Tables& tables) {
-    const coordinator::RoundStage& reduce = stage_of(round, stage);
-    const auto found = attempts_.find({round.key, stage, reduce.attempt});
-    const std::string what = to_text(round.key) + " stage " + std::to_string(stage) + " attempt " +
+  // The attempt of a reduce that was committed, as one of its members saw it.
+  const Attempt* attempt_of(const RoundRecord& round, coordinator::ReduceIndex reduce,
+                            const Tables& tables) const {
+    for (auto it = tables.contributions.lower_bound({round.key, ReplicaId{}});
+         it != tables.contributions.end() && it->first.first == round.key; ++it) {
+      if (coordinator::reduce_index(it->second) != reduce) continue;
+      const std::int32_t number = stage_of(round, reduce).attempt;
+      const auto first = first_.find({round.key, number, it->second.replica});
+      if (first != first_.end()) return &attempts_.at({round.key, number, first->second});
+    }
+    return nullptr;
+  }
+
+  void check_average(const RoundRecord& round, coordinator::ReduceIndex index,
+                     const Tables& tables) {
+    const coordinator::RoundStage& reduce = stage_of(round, index);
+    const std::string what = to_text(round.key) + " reduce " + std::to_string(index) + " attempt " +
                              std::to_string(reduce.attempt);
-    if (found == attempts_.end()) return violated(what + " committed, but nobody reduced");
-    const Attempt& attempt = found->second;
+    const Attempt* found = attempt_of(round, index, tables);
+    if (found == nullptr) return violated(what + " committed, but nobody reduced");
+    const Attempt& attempt = *found;
     const auto average = attempt.averages.find(reduce.average);
     if (average == attempt.averages.end()) return violated(what + " committed an unseen average");
     const auto n = static_cast<std::size_t>(attempt.plan.value_count);
@@ -141,7 +184,7 @@ class Recomputation final : public CommitChecker {
       total += member.weight;
       for (std::size_t i = 0; i < n; ++i) {
         const auto value = static_cast<double>(vector->second[i]);
-        sum[i] += member.weight * member.clip_factor * value;
+        sum[i] += member.weight * (attempt.in_group ? 1 : member.clip_factor) * value;
         weights[i] += sparse && value == 0 ? 0 : member.weight;
         largest = std::max(largest, std::fabs(value));
       }
@@ -218,13 +261,14 @@ class Recomputation final : public CommitChecker {
 
   // What a pseudo-gradient was sent as: itself, or what sparse2 kept of it.
   static std::vector<float> as_sent(const Contributed& c) {
-    std::vector<float> sent(c.pseudo_gradient.begin(), c.pseudo_gradient.end());
+    std::vector<float> sent(c.sent.begin(), c.sent.end());
     if (c.encoded.empty()) return sent;
     SHOAL_CHECK(outer_opt::sparse2_decode(c.encoded, sent).ok());
     return sent;
   }
 
-  std::map<std::tuple<RoundKey, StageIndex, std::int32_t>, Attempt> attempts_;
+  std::map<Name, Attempt> attempts_;  // by the first member of the plan
+  std::map<Name, ReplicaId> first_;   // it, by each member
 };
 
 }  // namespace
