@@ -146,8 +146,7 @@ TEST(OuterState, ShardedItFollowsTheStepOfTheOwners) {
   state.anchor = {100, 100, 100};
   state.shards = outer_opt::MomentumShards({{1, 2}});
   state.shards.at({1, 2})[0] = 2;
-  take_outer_step(spec, {JobId(1), 0, 1}, 0.5, {}, {{0, 3}}, std::vector<float>{1, 3.25, -6},
-                  state);
+  take_outer_step(spec, commit_of(1, 0.5), {}, {{0, 3}}, std::vector<float>{1, 3.25, -6}, state);
   EXPECT_EQ(state.anchor, (std::vector<float>{99, 96.75, 106}));
   EXPECT_EQ(state.shards.at({1, 2})[0], 5);
   EXPECT_EQ(state.shards.at({1, 2})[1], -8);
