@@ -19,7 +19,8 @@ namespace shoal::trainer {
 
 struct OuterState {
   std::vector<float> anchor;
-  std::vector<float> momentum;  // of the outer optimizer (nesterov.h); empty with ddp and when sharded
+  std::vector<float>
+      momentum;  // of the outer optimizer (nesterov.h); empty with ddp and when sharded
   outer_opt::MomentumShards shards;   // of it, when sharded: what this replica keeps
   std::vector<float> adam_m, adam_v;  // AdamW's moments; empty but with ddp
 
