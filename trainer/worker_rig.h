@@ -10,6 +10,7 @@
 
 #include "outer_opt/cuda/host_accelerator.h"
 #include "trainer/checkpoint.h"
+#include "trainer/heard.h"
 #include "trainer/worker.h"
 
 namespace shoal::trainer {
@@ -85,7 +86,7 @@ class WorkerTest : public testing::Test {
                      node_,
                      shelf_,
                      {},
-                     [this](const FromTrainer& m) { heard(m); },
+                     [this](const FromTrainer& m) { heard_.add(m); },
                      on_device ? &accelerator_ : nullptr});
       end_ = worker.run();
     });
@@ -96,29 +97,10 @@ class WorkerTest : public testing::Test {
   }
 
   void tell(ToTrainer command) { queue_.push(std::move(command)); }
-  void heard(const FromTrainer& message) {
-    if (std::holds_alternative<Progress>(message)) return;
-    const std::lock_guard lock(mutex_);
-    said_.push_back(message);
-    changed_.notify_all();
-  }
   // The next message, which must be a T.
   template <typename T>
   T hear() {
-    std::unique_lock lock(mutex_);
-    if (!changed_.wait_for(lock, std::chrono::seconds(60), [&] { return !said_.empty(); })) {
-      ADD_FAILURE() << "nothing was said";
-      return {};
-    }
-    const FromTrainer message = said_.front();
-    said_.pop_front();
-    if (const auto* failed = std::get_if<ReplicaFailed>(&message)) failed_ = *failed;
-    const T* wanted = std::get_if<T>(&message);
-    if (wanted == nullptr) {
-      ADD_FAILURE() << "another message: " << message.index() << " " << failed_.detail;
-      return {};
-    }
-    return *wanted;
+    return heard_.next<T>();
   }
   LoadReplica load(std::uint64_t replica, SourceKind kind, RoundNumber round) {
     LoadReplica command;
@@ -173,10 +155,7 @@ class WorkerTest : public testing::Test {
   DonorShelf shelf_;
   std::string text_;
   JobSpec spec_;
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::deque<FromTrainer> said_;
-  ReplicaFailed failed_;
+  Heard heard_;
   RoundReport report_;
   ReplicaId replica_{1};                 // that is told
   std::vector<MomentumHolder> holders_;  // of sharded momentum, in plans
