@@ -1,8 +1,6 @@
 // Cells whose members are threads of this process: the same training as one trainer with the same
 // batch, and what happens when members are lost at any moment.
 #include <cmath>
-#include <filesystem>
-#include <fstream>
 #include <thread>
 
 #include <gtest/gtest.h>
@@ -12,6 +10,7 @@
 #include "trainer/cell_member.h"
 #include "trainer/learner.h"
 #include "trainer/parameter_layout.h"
+#include "trainer/tiny_job.h"
 
 namespace shoal::trainer {
 namespace {
@@ -19,22 +18,7 @@ namespace {
 constexpr std::int64_t kBatch = 6;
 
 JobSpec spec_of(SyncAlgorithm algorithm = SyncAlgorithm::kDiloco) {
-  const auto path = std::filesystem::path(testing::TempDir()) / "shoal_cell_test.txt";
-  if (!std::filesystem::exists(path)) {
-    std::ofstream out(path);
-    for (int i = 0; i < 400; ++i) out << "the quick brown fox jumps over the lazy dog " << i * i;
-  }
-  JobSpec spec = default_spec(algorithm);
-  spec.name = "test";
-  spec.model = {ModelFamily::kLlama, 2, 32, 2, 1, 0, 16, 256};
-  spec.data.train = path.string();
-  spec.train.batch = kBatch;
-  spec.train.lr = 3e-3;
-  spec.train.min_lr = 3e-4;
-  spec.train.clip = 0.5;
-  spec.train.warmup = Steps(2);
-  spec.train.steps = Steps(100);
-  return with_derived_fields(spec);
+  return tiny_job(algorithm, kBatch, Steps(100));
 }
 
 // A thread that obeys as a process would. closed(): as when the process is killed.

@@ -3,12 +3,11 @@
 #include "trainer/outer_state.h"
 
 #include <cmath>
-#include <filesystem>
-#include <fstream>
 
 #include <gtest/gtest.h>
 
 #include "trainer/learner.h"
+#include "trainer/tiny_job.h"
 
 namespace shoal::trainer {
 namespace {
@@ -17,20 +16,7 @@ constexpr int kReplicas = 4;
 constexpr std::int64_t kBatch = 3;
 
 JobSpec spec_of(SyncAlgorithm algorithm, std::int64_t batch) {
-  const auto path = std::filesystem::path(testing::TempDir()) / "shoal_outer_state_test.txt";
-  std::ofstream out(path);
-  for (int i = 0; i < 400; ++i) out << "the quick brown fox jumps over the lazy dog " << i * i;
-  JobSpec spec = default_spec(algorithm);
-  spec.name = "test";
-  spec.model = {ModelFamily::kLlama, 2, 32, 2, 1, 0, 16, 256};
-  spec.data.train = path.string();
-  spec.train.batch = batch;
-  spec.train.lr = 3e-3;
-  spec.train.min_lr = 3e-4;
-  spec.train.clip = 0.5;  // below what the first steps have
-  spec.train.warmup = Steps(2);
-  spec.train.steps = Steps(30);
-  return with_derived_fields(spec);
+  return tiny_job(algorithm, batch, Steps(30));
 }
 
 struct Trainee {
@@ -146,8 +132,7 @@ TEST(OuterState, ShardedItFollowsTheStepOfTheOwners) {
   state.anchor = {100, 100, 100};
   state.shards = outer_opt::MomentumShards({{1, 2}});
   state.shards.at({1, 2})[0] = 2;
-  take_outer_step(spec, {JobId(1), 0, 1}, 0.5, {}, {{0, 3}}, std::vector<float>{1, 3.25, -6},
-                  state);
+  take_outer_step(spec, commit_of(1, 0.5), {}, {{0, 3}}, std::vector<float>{1, 3.25, -6}, state);
   EXPECT_EQ(state.anchor, (std::vector<float>{99, 96.75, 106}));
   EXPECT_EQ(state.shards.at({1, 2})[0], 5);
   EXPECT_EQ(state.shards.at({1, 2})[1], -8);

@@ -172,7 +172,10 @@ class Swarm {
     plan.value_count = static_cast<std::int64_t>(state_.anchor.size());
     lose_some();
     if (!plan_round(plan)) return false;
-    assign_parts(plan, std::vector<double>(workers_.size(), 1.0));
+    // In an all-gather nobody has a part.
+    if (plan.topology != Topology::kAllgather) {
+      assign_parts(plan, std::vector<double>(workers_.size(), 1.0));
+    }
     std::vector<outer_opt::ReduceInput> inputs(workers_.size());
     for (std::size_t i = 0; i < workers_.size(); ++i) {
       if (workers_[i].lost) continue;

@@ -17,16 +17,8 @@ JobSpec async_job(std::int64_t steps = 200) {
 }
 
 // Two replicas; `a` is the faster one.
-struct Async : Rig {
-  explicit Async(const JobSpec& spec = async_job()) {
-    a = join("a");
-    b = join("b");
-    id = *submit(spec);
-    rep_a = load(a);
-    rep_b = load(b);
-    wait(seconds(3));
-  }
-  RoundKey key(RoundNumber round) const { return {id, 0, round}; }
+struct Async : PairRig {
+  explicit Async(const JobSpec& spec = async_job()) : PairRig(spec) {}
   const ContributionRecord& of(RoundNumber round, ReplicaId replica) const {
     return state().contributions.at({key(round), replica});
   }
@@ -36,16 +28,9 @@ struct Async : Rig {
     wait(seconds(1));
     finish(round);
   }
-  void finish(RoundNumber round) {
-    vote(a, rep_a, key(round), 1), vote(b, rep_b, key(round), 1);
-    applied(a, rep_a, key(round), {11, 11}), applied(b, rep_b, key(round), {11, 11});
-  }
   CommitRound commit_of(ConnectionId connection) {
     return last<ToReplica<CommitRound>>(connection)->body;
   }
-  ConnectionId a, b;
-  ReplicaId rep_a, rep_b;
-  JobId id;
 };
 
 TEST(AsyncRounds, OneReportSealsAndTheOtherFollowsWithoutWeight) {

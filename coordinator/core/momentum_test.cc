@@ -167,9 +167,13 @@ TEST(Momentum, ReplicatedJobsHaveNone) {
   JobSpec spec = small_job();
   spec.swarm.min_replicas = 1;
   const JobId id = *rig.submit(spec);
+  rig.wait(seconds(3));
   const ReplicaId replica = rig.load(agent);
+  rig.wait(seconds(3));
   rig.report(agent, replica, {id, 0, 1});
-  EXPECT_FALSE(rig.last<ToReplica<ReducePlan>>(agent).value().body.owner_step);
+  const auto told = rig.last<ToReplica<ReducePlan>>(agent);
+  ASSERT_TRUE(told);
+  EXPECT_FALSE(told->body.owner_step);
 }
 
 }  // namespace

@@ -9,17 +9,8 @@
 namespace shoal::coordinator {
 namespace {
 
-struct Pair : Rig {
-  explicit Pair(const JobSpec& spec, std::vector<std::int64_t> lengths = {}) {
-    fragments = std::move(lengths);
-    a = join("a");
-    b = join("b");
-    id = *submit(spec);
-    rep_a = load(a);
-    rep_b = load(b);
-    wait(seconds(3));
-  }
-  RoundKey key(RoundNumber round) const { return {id, 0, round}; }
+struct Pair : PairRig {
+  using PairRig::PairRig;
   void report_steps(ConnectionId connection, ReplicaId replica, RoundNumber round, Steps steps,
                     double compute_s) {
     RoundReport body;
@@ -29,10 +20,6 @@ struct Pair : Rig {
     body.norm = 1;
     body.compute_s = compute_s;
     say(connection, FromReplica<RoundReport>{replica, body});
-  }
-  void finish(RoundNumber round) {
-    vote(a, rep_a, key(round), 1), vote(b, rep_b, key(round), 1);
-    applied(a, rep_a, key(round), {11, 11}), applied(b, rep_b, key(round), {11, 11});
   }
   // Time passes while both agents are there.
   void live(int duration_s) {
@@ -45,9 +32,6 @@ struct Pair : Rig {
   OpenRound next_of(ConnectionId connection) {
     return last<ToReplica<CommitRound>>(connection)->body.next;
   }
-  ConnectionId a, b;
-  ReplicaId rep_a, rep_b;
-  JobId id;
 };
 
 JobSpec long_job() {

@@ -269,7 +269,8 @@ Status ButterflySession::sum_terms(const Work& work, Pieces payload, WorkResult&
     if (work.fresh) std::fill(sum.begin(), sum.end(), 0.0f);
     Status s = add_terms(work, run, sum);
     if (!work.last) return s;
-    if (plan_.owner_step) take_owner_step(work.first + static_cast<std::int64_t>(run.first), work.inverse, sum);
+    if (plan_.owner_step)
+      take_owner_step(work.first + static_cast<std::int64_t>(run.first), work.inverse, sum);
     seal.add(sum);
     return s;
   };

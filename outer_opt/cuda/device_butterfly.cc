@@ -188,7 +188,9 @@ Status DeviceButterfly::collect(Lane& lane, const Work& work, WorkResult& result
     return {};
   }
   const auto values = lane.pinned_values.span().first(static_cast<std::size_t>(work.count));
-  result.values_checksum = values_checksum(values, result.payload_checksum);
+  const std::span<const std::byte> as_bytes[] = {std::as_bytes(values)};
+  result.values_checksum =
+      plan_.codec == CodecKind::kFp32 ? result.payload_checksum : payload_checksum(as_bytes);
   return {};
 }
 

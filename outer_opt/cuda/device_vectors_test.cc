@@ -82,7 +82,7 @@ class MixedSwarm {
       if (!inputs[i].empty()) give(device, *vectors_[i], inputs[i]);
     }
     swarm_ = std::make_unique<SessionSwarm>(
-        plan, plan.frame_values, inputs, {},
+        plan, plan.frame_values, inputs, std::vector<float>(),
         [&](std::size_t i, const ReducePlan& p) -> SessionSwarm::Made {
           if (!vectors_[i]) return {nullptr};
           return vectors_[i]->make_session(p, p.members[i].replica, p.members[i].weight > 0);

@@ -85,7 +85,7 @@ TEST(LinkProbe, TheStateOfADonorTellsItsLine) {
   ASSERT_EQ(known.size(), 1u);
   EXPECT_EQ(known[0].peer, ReplicaId(7));
   EXPECT_GT(known[0].from_per_s, 1e6);
-  EXPECT_LT(known[0].from_per_s, 10.5e6);
+  EXPECT_LT(known[0].from_per_s, 20e6);  // the line's 10e6 and its burst; without it 100 times that
 }
 
 TEST(ProbeGate, OneAtATimeAndNoneBesideAReduce) {
