@@ -1,12 +1,21 @@
 // See arms.h.
 #include "bench/convergence/arms.h"
 
+#include <cstdio>
+
 namespace shoal::bench {
 namespace {
 
 constexpr std::int64_t kEvery[] = {25, 50, 100};
-constexpr std::int64_t kVariantsAt = 25;  // the H of all variants
-constexpr std::int64_t kVariantSeeds = 2;
+constexpr std::int64_t kVariantsAt = 25;  // the H of all variants but streaming
+constexpr std::int64_t kAttackedWorkers = 8;
+// Of those below the best at all H together: the usual 0.7/0.9 sways more and ends higher.
+constexpr OuterSpec kOuter = {0.7, 0.8};
+constexpr OuterSpec kOuterTried[] = {{0.7, 0.9}, {1, 0.8}};
+// Random pairs drift apart with more momentum (outer_opt/core/groups.h).
+constexpr OuterSpec kGroupsTried[] = {{0.7, 0.5}, {1, 0.5}};
+// Two runs that differ in one rounding end up to a per cent apart: small differences need seeds.
+constexpr std::int64_t kManySeeds = 8;
 
 Arm arm_of(SyncAlgorithm algorithm, std::int64_t every, std::int64_t workers) {
   Arm arm;
@@ -17,6 +26,7 @@ Arm arm_of(SyncAlgorithm algorithm, std::int64_t every, std::int64_t workers) {
   arm.workers = workers;
   if (algorithm == SyncAlgorithm::kDiloco || algorithm == SyncAlgorithm::kLocalSgd) {
     arm.sync.every = Steps(every);
+    if (algorithm == SyncAlgorithm::kDiloco) arm.sync.outer = kOuter;
     arm.name += " H=" + std::to_string(every);
   }
   arm.tuned_as = arm.name;
@@ -44,12 +54,21 @@ Arm variant(const Arm& base, const std::string& group, const std::string& what) 
   Arm arm = base;
   arm.group = group;
   arm.name = base.name + ", " + what;
-  arm.seeds_max = kVariantSeeds;
+  arm.seeds = 0;
+  return arm;
+}
+
+Arm with_outer(const Arm& base, double lr, double momentum) {
+  char what[48];
+  std::snprintf(what, sizeof what, "outer %g/%g", lr, momentum);
+  Arm arm = variant(base, "outer", what);
+  arm.sync.outer = {lr, momentum};
   return arm;
 }
 
 Arm with_codec(const Arm& base, CodecKind codec) {
   Arm arm = variant(base, "codec", to_string(codec));
+  arm.seeds = base.seeds;
   arm.sync.codec = codec;
   if (codec != CodecKind::kSparse2) return arm;
   arm.sync.topology = Topology::kAllgather;
@@ -63,25 +82,78 @@ std::vector<Arm> codec_arms(const Arm& base) {
                                 CodecKind::kInt4, CodecKind::kE3m0, CodecKind::kSparse2}) {
     arms.push_back(with_codec(base, codec));
   }
-  Arm ring = variant(base, "codec", "int8, ring");
-  ring.sync.codec = CodecKind::kInt8;
-  ring.sync.topology = Topology::kRing;
-  arms.push_back(ring);
   return arms;
 }
 
-std::vector<Arm> fault_arms(const Arm& base) {
-  Arm kept = variant(base, "faults", "half dropped, progress kept");
-  kept.dropped = 0.5;
-  kept.keeps_progress = true;
-  Arm lost = variant(base, "faults", "half dropped, progress lost");
-  lost.dropped = 0.5;
-  Arm clipped = variant(base, "faults", "an attacker, clip");
-  clipped.attacker = true;
-  Arm plain = variant(base, "faults", "an attacker, no clip");
-  plain.attacker = true;
-  plain.sync.clip = false;
-  return {kept, lost, clipped, plain};
+Arm with_topology(const Arm& base, Topology topology, CodecKind codec) {
+  Arm arm = variant(base, "topology",
+                    std::string(to_string(topology)) +
+                        (codec == CodecKind::kFp32 ? "" : std::string(", ") + to_string(codec)));
+  arm.sync.topology = topology;
+  arm.sync.codec = codec;
+  return arm;
+}
+
+// A butterfly and parameter servers send the same values the same way: one row for both. A ring
+// rounds once per hop.
+std::vector<Arm> topology_arms(const Arm& base) {
+  const Arm grid = with_topology(base, Topology::kMoshpit, CodecKind::kFp32);
+  const Arm pairs = with_topology(base, Topology::kGossip, CodecKind::kFp32);
+  std::vector<Arm> arms = {with_topology(base, Topology::kRing, CodecKind::kInt8)};
+  for (const OuterSpec& outer : kGroupsTried) {
+    arms.push_back(with_outer(grid, outer.lr, outer.momentum));
+    arms.push_back(with_outer(pairs, outer.lr, outer.momentum));
+  }
+  return arms;
+}
+
+Arm streaming(const Arm& base, std::int64_t fragments, std::int64_t overlap, double blend) {
+  char what[80];
+  std::snprintf(what, sizeof what, "%d fragment%s, overlap %d, blend %g",
+                static_cast<int>(fragments), fragments == 1 ? "" : "s", static_cast<int>(overlap),
+                blend);
+  Arm arm = variant(base, "streaming", what);
+  arm.sync.fragments = fragments;
+  arm.sync.overlap_steps = Steps(overlap);
+  arm.sync.blend = blend;
+  return arm;
+}
+
+std::vector<Arm> streaming_arms(const Arm& base) {
+  return {streaming(base, 2, 0, 0), streaming(base, 2, 5, 0), streaming(base, 2, 5, 0.5),
+          streaming(base, 1, 5, 0.5)};
+}
+
+Arm dropping(const Arm& base, AfterDrop after_drop, const std::string& what) {
+  Arm arm = variant(base, "drops", "half dropped, " + what);
+  arm.dropped = 0.5;
+  arm.after_drop = after_drop;
+  if (after_drop == AfterDrop::kMovesWithAnchor) arm.sync.algorithm = SyncAlgorithm::kAsync;
+  return arm;
+}
+
+std::vector<Arm> drop_arms(const Arm& base) {
+  const Arm moved = dropping(base, AfterDrop::kMovesWithAnchor, "moved with the anchor");
+  return {moved, with_outer(moved, 0.7, 0.8), dropping(base, AfterDrop::kKeepsOwn, "progress kept"),
+          dropping(base, AfterDrop::kStartsOver, "progress lost")};
+}
+
+Arm attacked(const Arm& base, bool clip, Aggregator aggregator, const std::string& what) {
+  Arm arm = variant(base, "attack", "an attacker, " + what);
+  arm.attacker = true;
+  arm.sync.clip = clip;
+  arm.sync.aggregator = aggregator;
+  return arm;
+}
+
+std::vector<Arm> attack_arms() {
+  Arm base = arm_of(SyncAlgorithm::kDiloco, kVariantsAt, kAttackedWorkers);
+  base.name += ", " + std::to_string(kAttackedWorkers) + " workers";
+  base.group = "attack";
+  return {base, attacked(base, true, Aggregator::kMean, "clip"),
+          attacked(base, true, Aggregator::kTrimmedMean, "trimmed mean"),
+          attacked(base, true, Aggregator::kCenteredClip, "centered clip"),
+          attacked(base, false, Aggregator::kMean, "nothing")};
 }
 
 std::vector<Arm> muon_arms(std::int64_t workers) {
@@ -91,10 +163,13 @@ std::vector<Arm> muon_arms(std::int64_t workers) {
   return {alone, muon_ddp(workers), base, with_codec(base, CodecKind::kInt4)};
 }
 
-Arm with_outer_lr(const Arm& base, double lr, const std::string& text) {
-  Arm arm = variant(base, "outer", "outer lr " + text);
-  arm.sync.outer.lr = lr;
-  return arm;
+std::vector<Arm> outer_arms(std::int64_t every, std::int64_t workers) {
+  const Arm base = arm_of(SyncAlgorithm::kDiloco, every, workers);
+  std::vector<Arm> arms;
+  for (const OuterSpec& outer : kOuterTried) {
+    arms.push_back(with_outer(base, outer.lr, outer.momentum));
+  }
+  return arms;
 }
 
 void append(std::vector<Arm>& arms, const std::vector<Arm>& more) {
@@ -109,11 +184,15 @@ std::vector<Arm> all_arms(std::int64_t workers) {
   arms[0].name = arms[0].tuned_as = "one worker";
   for (const std::int64_t every : kEvery) {
     arms.push_back(arm_of(SyncAlgorithm::kDiloco, every, workers));
+    if (every == kVariantsAt) arms.back().seeds = kManySeeds;
   }
-  const Arm base = arm_of(SyncAlgorithm::kDiloco, kVariantsAt, workers);
+  const Arm base = arms[2];
+  for (const std::int64_t every : kEvery) append(arms, outer_arms(every, workers));
   append(arms, codec_arms(base));
-  append(arms, fault_arms(base));
-  arms.push_back(with_outer_lr(base, 0.4, "0.4"));
+  append(arms, topology_arms(base));
+  append(arms, streaming_arms(arms[3]));
+  append(arms, drop_arms(base));
+  append(arms, attack_arms());
   arms.push_back(arm_of(SyncAlgorithm::kLocalSgd, kVariantsAt, workers));
   append(arms, muon_arms(workers));
   return arms;

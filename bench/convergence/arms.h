@@ -16,18 +16,26 @@
 
 namespace shoal::bench {
 
+// What a worker goes on from whose contribution to a round is lost.
+enum class AfterDrop {
+  kStartsOver,       // from the shared parameters: its progress is lost
+  kKeepsOwn,         // from its own, as in the DiLoCo paper
+  kMovesWithAnchor,  // from its own, moved by the outer step: sync.algorithm = async, where the
+                     // average of those that are there stands for their share
+};
+
 struct Arm {
   std::string name;
-  std::string group;            // of a table and of one line in the plot
-  SyncSpec sync;                // algorithm, every, codec, feedback, outer, clip
-  std::int64_t workers = 4;     // 1: one worker alone
-  double dropped = 0;           // probability that a worker's contribution to a round is lost
-  bool keeps_progress = false;  // who was dropped trains on from its own parameters
-  bool attacker = false;        // the last worker sends -10 times its pseudo-gradient
-  std::string tuned_as;         // the arm whose learning rate it takes; its own name: it is tuned
+  std::string group;         // of a table and of one line in the plot
+  SyncSpec sync;             // algorithm, every, codec, feedback, outer, clip
+  std::int64_t workers = 4;  // 1: one worker alone
+  double dropped = 0;        // probability that a worker's contribution to a round is lost
+  AfterDrop after_drop = AfterDrop::kStartsOver;
+  bool attacker = false;  // the last worker sends -10 times its pseudo-gradient
+  std::string tuned_as;   // the arm whose learning rate it takes; its own name: it is tuned
   Optimizer optimizer = Optimizer::kAdamw;
   std::int64_t batch_factor = 1;  // times the batch of a worker: one with K times it is ddp
-  std::int64_t seeds_max = 64;    // arms that are compared seed by seed need fewer
+  std::int64_t seeds = 0;         // 0: as many as the campaign has
 };
 
 // All arms, those that others are tuned as before them.

@@ -44,7 +44,7 @@ class Campaign {
     result.arm = arm;
     const auto known = rates_.find(arm.tuned_as);
     result.lr = known != rates_.end() ? known->second : tuned(arm, result);
-    const std::int64_t seeds = std::min(options_.seeds, arm.seeds_max);
+    const std::int64_t seeds = arm.seeds > 0 ? arm.seeds : options_.seeds;
     for (std::int64_t seed = 1; seed <= seeds; ++seed) {
       result.runs.push_back(run(arm, result.lr, static_cast<std::uint64_t>(seed)));
     }

@@ -76,9 +76,12 @@ class TinyTraining : public testing::Test {
 
 TEST_F(TinyTraining, EveryArmLearnsAndARunCanBeRepeated) {
   for (const char* name :
-       {"one worker", "ddp", "local_sgd H=25", "diloco H=50", "diloco H=25, int8, ring",
+       {"one worker", "ddp", "local_sgd H=25", "diloco H=50", "diloco H=50, outer 1/0.8",
+        "diloco H=25, ring, int8", "diloco H=25, moshpit, outer 1/0.5",
+        "diloco H=25, gossip, outer 1/0.5", "diloco H=50, 2 fragments, overlap 5, blend 0.5",
         "diloco H=25, half dropped, progress lost", "diloco H=25, half dropped, progress kept",
-        "one worker, muon", "ddp, muon", "diloco H=25, muon"}) {
+        "diloco H=25, half dropped, moved with the anchor", "one worker, muon", "ddp, muon",
+        "diloco H=25, muon"}) {
     const Trajectory run_of = run(name);
     EXPECT_LT(run_of.final_loss(), 4.5) << name;  // log(256) = 5.5
     EXPECT_EQ(run_of.curve.size(), 4u) << name;
@@ -87,10 +90,15 @@ TEST_F(TinyTraining, EveryArmLearnsAndARunCanBeRepeated) {
 }
 
 TEST_F(TinyTraining, TheClipHoldsAnAttackerThatDestroysAPlainMean) {
-  const double clipped = run("diloco H=25, an attacker, clip").final_loss();
-  const double plain = run("diloco H=25, an attacker, no clip").final_loss();
+  const double clipped = run("diloco H=25, 8 workers, an attacker, clip").final_loss();
+  const double plain = run("diloco H=25, 8 workers, an attacker, nothing").final_loss();
   EXPECT_TRUE(std::isfinite(clipped));
   EXPECT_GT(plain, clipped);
+}
+
+TEST_F(TinyTraining, FragmentsSendTheSameBytesInMoreRounds) {
+  const double whole = run("diloco H=50").bytes_per_step;
+  EXPECT_NEAR(run("diloco H=50, 2 fragments, overlap 0, blend 0").bytes_per_step / whole, 1, 0.2);
 }
 
 TEST_F(TinyTraining, AKeptRunIsNotMadeAgain) {

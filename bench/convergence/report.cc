@@ -99,7 +99,7 @@ const std::vector<Target>& targets() {
       {"diloco H=25, int4", "diloco H=25", 0.6},
       {"diloco H=25, e3m0", "diloco H=25", 0.6},
       {"diloco H=25, sparse2", "diloco H=25", 5},
-      {"diloco H=25, half dropped, progress kept", "diloco H=25", 2.5}};
+      {"diloco H=25, half dropped, moved with the anchor", "diloco H=25", 2.5}};
   return all;
 }
 
@@ -170,10 +170,11 @@ std::string markdown_of(const CampaignOptions& options, const std::vector<ArmRes
   text += markdown_table(results) + "\n## Targets\n\n" + targets_text(results);
   text += "\n## How to read it\n\n";
   text += format(
-      "- A GPT of %lld parameters (%lld layers, %lld wide, context %lld) on bytes of English "
+      "- A %s of %lld parameters (%lld layers, %lld wide, context %lld) on bytes of English "
       "prose; ",
-      static_cast<long long>(parameter_count(s.model)), static_cast<long long>(s.model.layers),
-      static_cast<long long>(s.model.hidden), static_cast<long long>(s.model.context));
+      to_string(s.model.family), static_cast<long long>(parameter_count(s.model)),
+      static_cast<long long>(s.model.layers), static_cast<long long>(s.model.hidden),
+      static_cast<long long>(s.model.context));
   text += format(
       "%lld workers,\n  %lld inner steps each, %lld sequences per worker and step. %lld seeds.\n",
       static_cast<long long>(options.workers), static_cast<long long>(s.steps.count()),
@@ -191,12 +192,18 @@ std::string markdown_of(const CampaignOptions& options, const std::vector<ArmRes
       "- All arms but `one worker` see the same number of tokens. Equal inner steps, so equal wall "
       "time where\n"
       "  nothing has to be waited for: that communication costs time is not in these figures.\n"
+      "- Outer a/b: outer learning rate and momentum; 0.7/0.8 where nothing is said.\n"
       "- Dropped: each worker's contribution to a round, with probability one half. Progress lost: "
-      "it goes on from\n  the shared parameters; kept: from its own, as in the DiLoCo paper.\n"
+      "it goes on from\n  the shared parameters; kept: from its own, as in the DiLoCo paper; moved "
+      "with the anchor: from its own, moved\n  by the outer step, which the average of those that "
+      "are there "
+      "takes for their share (`sync.algorithm = \"async\"`).\n"
+      "- In `moshpit` and `gossip` every worker has an anchor of its own, and evaluates it on its "
+      "share of the text.\n"
       "- `ddp, muon` is one worker with the batch of all, which is the same training to "
       "rounding.\n"
-      "- The attacker is one of the workers and sends -10 times its pseudo-gradient in every "
-      "round.\n"
+      "- The attacker is one of eight workers and sends -10 times its pseudo-gradient in every "
+      "round; `nothing`: the mean\n  without clipping.\n"
       "- Bytes: sent by one worker, frames with their headers, divided by the inner steps.\n"
       "- Tiny models say how the mechanics behave, not how large ones will: published gaps shrink "
       "with size.\n\n"
