@@ -41,7 +41,9 @@ double cpu_seconds() {
   return seconds(usage.ru_utime) + seconds(usage.ru_stime);
 }
 
-constexpr char kEqualParts[] = "/equal";  // after the codec, in the name of a kind
+// After the codec, in the name of a kind.
+constexpr char kEqualParts[] = "/equal";
+constexpr char kRing[] = "/ring";
 
 CodecKind codec_of(const std::string& kind) {
   for (const CodecKind codec : outer_opt::kDenseCodecs) {
@@ -170,6 +172,8 @@ class Member {
     const std::string codec = kind.substr(0, kind.find('/'));
     ++plan_.key.round;
     plan_.attempt = 1;
+    const bool ring = kind.ends_with(kRing);
+    plan_.topology = ring ? Topology::kRing : Topology::kButterfly;
     assign_parts(plan_, kind == codec ? shares_of(options_) : equal_shares(options_));
     plan_.codec = codec_of(codec);
     plan_.frame_values = options_.frame_values > 0
@@ -227,6 +231,7 @@ std::vector<std::string> kinds_of(const AllReduceOptions& options) {
   for (const std::string& codec : options.codecs) {
     kinds.push_back(codec);
     if (unequal_lines(options)) kinds.push_back(codec + kEqualParts);
+    if (options.ring && !unequal_lines(options)) kinds.push_back(codec + kRing);
   }
 #ifdef SHOAL_HAVE_GLOO
   kinds.emplace_back("gloo");

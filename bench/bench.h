@@ -24,6 +24,7 @@ struct AllReduceOptions {
   int repeats = 5;                                     // of each kind, interleaved
   std::vector<std::string> codecs = {"fp32", "int8"};  // words of CodecKind
   std::int64_t frame_values = 0;               // 0: by the lines, as the coordinator chooses
+  bool ring = false;                           // beside the butterfly; equal lines only
   bool tcp = false;                            // no local sockets between the processes
   std::vector<std::string> namespaces, hosts;  // of each process, if not this one's on loopback
   std::vector<double> mbit;                    // of each process's line, both ways, if limited

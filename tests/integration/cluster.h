@@ -41,8 +41,8 @@ struct TinyJob {
 
 class Cluster {
  public:
-  // Agents of 0 starts nothing. Check `problem()` first.
-  explicit Cluster(int agents);
+  // Agents of 0 starts nothing. Check `problem()` first. `reducers`: agents that only average.
+  explicit Cluster(int agents, int reducers = 0);
   ~Cluster();
 
   const std::string& problem() const { return problem_; }  // empty: it runs
