@@ -311,7 +311,11 @@ TEST_F(PipelineReplicaTest, RoundsWithTwoWeightVersions) {
     const auto reported = reports();
     Tokens added[2];
     for (const auto& [id, report] : reported) {
-      EXPECT_EQ(report.steps, Steps(6)) << id.n;
+      // Wiring may send all of a step's microbatches to the other replica of a later stage.
+      EXPECT_LE(report.steps, Steps(6)) << id.n;
+      if (is_router(id)) {
+        EXPECT_EQ(report.steps, Steps(6)) << id.n;
+      }
       EXPECT_EQ(report.norm > 0, report.tokens > Tokens(0)) << id.n << " of round " << round;
       added[is_router(id) ? 0 : 1] += report.tokens;
       EXPECT_EQ(report.drawn, Tokens(is_router(id) ? 6 * 4 * 8 : 0));
