@@ -303,6 +303,7 @@ void put(const Vote& from, v1::Vote& to) {
   to.mutable_stats()->set_sent_bytes(from.stats.sent.count());
   to.mutable_stats()->set_received_bytes(from.stats.received.count());
   to.mutable_stats()->set_reduce_s(from.stats.reduce_s);
+  for (const ReplicaId replica : from.left_out) to.add_left_out(replica.n);
 }
 void get(Reader& reader, const v1::Vote& from, Vote& to) {
   get_part(reader, "key", from.has_key(), from.key(), to.key);
@@ -311,6 +312,12 @@ void get(Reader& reader, const v1::Vote& from, Vote& to) {
   to.stats.sent = Bytes(reader.count("stats.sent_bytes", from.stats().sent_bytes()));
   to.stats.received = Bytes(reader.count("stats.received_bytes", from.stats().received_bytes()));
   to.stats.reduce_s = reader.amount("stats.reduce_s", from.stats().reduce_s());
+  reader.require(static_cast<std::size_t>(from.left_out_size()) <= kLeftOutMax, "left_out",
+                 "must be at most 10000");
+  if (!reader.ok()) return;
+  for (const std::uint64_t replica : from.left_out()) {
+    to.left_out.push_back(reader.id<ReplicaTag>("left_out", replica));
+  }
 }
 
 void put(const ReduceFailed& from, v1::ReduceFailed& to) {

@@ -100,7 +100,7 @@ TEST(Convert, EveryMessageOfAnAgent) {
            Tokens(4),
            0.5,
            {{ReplicaId(4), milliseconds(50), 1e6, 2e6, true}, {ReplicaId(5), {}, 0, 0, false}}}},
-      FromReplica<Vote>{replica, {kKey, 2, kAnchor, {Bytes(70), Bytes(80), 0.9}}},
+      FromReplica<Vote>{replica, {kKey, 2, kAnchor, {Bytes(70), Bytes(80), 0.9}, {ReplicaId(4)}}},
       FromReplica<ReduceFailed>{replica,
                                 {kKey, 2, ReplicaId(8), ReduceFailure::kTimeLimit, "slow"}},
       FromReplica<Applied>{replica, {kKey, kAnchor, kMomentum}},
@@ -172,7 +172,7 @@ TEST(Convert, EveryMessageBetweenAgentAndTrainer) {
                     {{ReplicaId(4), milliseconds(50), 98, Bytes(1000), Bytes(900)}}},
       FromReplica<RoundReport>{
           replica, {kKey, Tokens(5), Steps(6), 2.25, 0.5, 0.25, 3, 1.5, Tokens(4), 0.5, {}}},
-      FromReplica<Vote>{replica, {kKey, 2, kAnchor, {Bytes(70), Bytes(80), 0.9}}},
+      FromReplica<Vote>{replica, {kKey, 2, kAnchor, {Bytes(70), Bytes(80), 0.9}, {ReplicaId(4)}}},
       FromReplica<ReduceFailed>{replica,
                                 {kKey, 2, ReplicaId(8), ReduceFailure::kBadFrame, "checksum"}},
       FromReplica<Applied>{replica, {kKey, kAnchor, kMomentum}},

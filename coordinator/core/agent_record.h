@@ -19,7 +19,16 @@ enum class AgentGone { kNone, kLeft, kLost, kSuperseded };
 
 // Why a contribution has no weight. kOutlier: its norm is far above the median of the others.
 // kReducer: it trains nothing, and averages for those that do.
-enum class RejectReason { kNone, kNonFinite, kNoTokens, kNotReported, kJoiner, kOutlier, kReducer };
+enum class RejectReason {
+  kNone,
+  kNonFinite,
+  kNoTokens,
+  kNotReported,
+  kJoiner,
+  kOutlier,
+  kReducer,
+  kLeftOut,  // lost in the reduce: the average was made without it, or without a part of it
+};
 
 // What is held against an agent; the rules are in core/standing.h.
 struct Standing {

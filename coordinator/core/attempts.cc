@@ -46,6 +46,9 @@ AttemptInput attempt_input(const Turn& turn, const RoundRecord& round, StageInde
     member.replica = replica;
     member.alive = is_live(state, replica);
     member.reducer = contribution.reject_reason == RejectReason::kReducer;
+    member.contributes = contribution.weight > 0;
+    member.owns_part = contribution.part_count > 0;
+    member.left_out = contribution.left_out;
     if (contribution.state == ContributionState::kVoted) member.vote = contribution.average;
     const ReduceFailed* failed = timers == nullptr ? nullptr : timers->failures.find(replica);
     if (failed != nullptr) {
@@ -240,6 +243,25 @@ void reopen(Turn& turn, const RoundKey& key, AbortReason reason) {
   timers.stages.clear();
 }
 
+// Only the owner of a part can leave somebody out, and only a member of the same attempt.
+void note_left_out(Turn& turn, const ContributionRecord& voter, const Vote& vote) {
+  if (voter.part_count == 0) return;
+  for (const ReplicaId replica : vote.left_out) {
+    const ContributionRecord* named = turn.state().contributions.find({vote.key, replica});
+    const bool member = named != nullptr && named->stage == voter.stage && named->member_index >= 0;
+    if (member && !named->left_out) turn.contribution(vote.key, replica).left_out = true;
+  }
+}
+
+// No misbehaviour, so no strike: the average was made without them.
+void reject_left_out(Turn& turn, const RoundKey& key, const std::vector<ReplicaId>& left_out) {
+  for (const ReplicaId replica : left_out) {
+    ContributionRecord& contribution = turn.contribution(key, replica);
+    contribution.reject_reason = RejectReason::kLeftOut;
+    contribution.weight = 0;
+  }
+}
+
 // A reducer is done when the last average has gone, and the others may have committed by then.
 void count_late(Turn& turn, const Vote& vote, const ContributionRecord& known) {
   const bool counted = known.voted_at.ns != 0 || known.member_index < 0;
@@ -296,8 +318,8 @@ void start_attempt(Turn& turn, const RoundKey& key, StageIndex stage,
   add_reducers(turn, key, stage, lineup);
   RoundStage& reduce = stage_of(turn.round(key), stage);
   reduce.choice = lineup.choice;
-  reduce.frame_values = outer_opt::frame_values_for(
-      turn.state().jobs.at(key.job).spec.sync.codec, lineup.links);
+  reduce.frame_values =
+      outer_opt::frame_values_for(turn.state().jobs.at(key.job).spec.sync.codec, lineup.links);
   const std::vector<std::size_t> order = order_of(reduce.choice.topology, lineup.links);
   ++reduce.attempt;
   reduce.attempt_started_at = turn.now();
@@ -312,6 +334,7 @@ void start_attempt(Turn& turn, const RoundKey& key, StageIndex stage,
     contribution.state = ContributionState::kMember;
     contribution.member_index = index++;
     contribution.average = {};
+    contribution.left_out = false;
   }
   ReducePlan plan = plan_of(turn.state(), key, stage);
   cut(plan, lineup.links, order);
@@ -332,6 +355,7 @@ void on_vote(Turn& turn, ReplicaId replica, const Vote& vote) {
   if (known->state != ContributionState::kMember) return;  // said twice
   const bool running = round->state == RoundState::kReducing || round->state == RoundState::kVoting;
   if (!running) return;
+  note_left_out(turn, *known, vote);
   ContributionRecord& contribution = turn.contribution(vote.key, replica);
   contribution.state = ContributionState::kVoted;
   contribution.average = vote.average;
@@ -357,6 +381,7 @@ void on_reduce_failed(Turn& turn, ReplicaId replica, const ReduceFailed& failed)
 void judge(Turn& turn, const RoundKey& key) {
   const StageIndex stages = stage_count(turn.state().jobs.at(key.job));
   std::vector<Digest> averages;  // of the stages that agree
+  std::vector<ReplicaId> left_out;
   for (StageIndex stage = 0; stage < stages; ++stage) {
     const auto decision =
         judge_attempt(attempt_input(turn, turn.state().rounds.at(key), stage), turn.options());
@@ -367,6 +392,7 @@ void judge(Turn& turn, const RoundKey& key) {
       case AttemptVerdict::kCommit:
         exclude(turn, decision);
         averages.push_back(decision.average);
+        left_out.insert(left_out.end(), decision.left_out.begin(), decision.left_out.end());
         break;
       case AttemptVerdict::kRetry:
         if (!next_attempt(turn, key, stage, decision)) return;
@@ -376,7 +402,9 @@ void judge(Turn& turn, const RoundKey& key) {
         return abort_round(turn, key, AbortReason::kAttemptsSpent);
     }
   }
-  if (averages.size() == static_cast<std::size_t>(stages)) commit(turn, key, averages);
+  if (averages.size() < static_cast<std::size_t>(stages)) return;
+  reject_left_out(turn, key, left_out);
+  commit(turn, key, averages);
 }
 
 void abort_round(Turn& turn, const RoundKey& key, AbortReason reason) {

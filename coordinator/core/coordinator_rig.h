@@ -143,9 +143,10 @@ class Rig {
   }
 
   void vote(ConnectionId connection, ReplicaId replica, RoundKey key, std::int32_t attempt,
-            Digest average = {5, 5}) {
+            Digest average = {5, 5}, const std::vector<ReplicaId>& left_out = {}) {
     say(connection,
-        FromReplica<Vote>{replica, Vote{key, attempt, average, {Bytes(100), Bytes(200), 0.5}}});
+        FromReplica<Vote>{replica,
+                          Vote{key, attempt, average, {Bytes(100), Bytes(200), 0.5}, left_out}});
   }
 
   void applied(ConnectionId connection, ReplicaId replica, RoundKey key, Digest anchor) {

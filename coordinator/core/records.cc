@@ -186,6 +186,8 @@ const char* to_string(RejectReason value) {
       return "reducer";
     case RejectReason::kOutlier:
       return "outlier";
+    case RejectReason::kLeftOut:
+      return "left_out";
   }
   return "unknown";
 }

@@ -65,7 +65,7 @@ static_assert(member_count<JobRecord>() == 28);
 static_assert(member_count<AgentRecord>() == 16);
 static_assert(member_count<ReplicaRecord>() == 16);
 static_assert(member_count<RoundRecord>() == 17);
-static_assert(member_count<ContributionRecord>() == 21);
+static_assert(member_count<ContributionRecord>() == 22);
 static_assert(member_count<RoundReport>() == 11);  // links are not stored with it
 static_assert(member_count<LinkRecord>() == 6);
 static_assert(member_count<ReduceStats>() == 3);

@@ -162,21 +162,13 @@ class RandomRecords {
     r.state = word<ContributionState>();
     r.reject_reason = word<RejectReason>();
     r.leases = leases();
-    r.report = {key(),
-                Tokens(integer()),
-                Steps(integer()),
-                real(),
-                real(),
-                real(),
-                integer(),
-                real(),
-                Tokens(integer()),
-                real(),
-                {}};
+    r.report = {key(),  Tokens(integer()), Steps(integer()), real(), real(), real(), integer(),
+                real(), Tokens(integer()), real(),           {}};
     r.reported_at = instant(), r.voted_at = instant(), r.applied_at = instant();
     r.weight = real(), r.clip_factor = real();
     r.member_index = small();
     r.part_first = integer(), r.part_count = integer();
+    r.left_out = prng_.chance(0.5);
     r.average = digest(), r.anchor = digest();
     r.stats = {Bytes(integer()), Bytes(integer()), real()};
     r.eval_slice = integer();

@@ -60,6 +60,7 @@ void add(Digester& d, const Vote& vote) {
   add(d, vote.key);
   d.add(vote.attempt).add(vote.average).add(vote.stats.sent.n).add(vote.stats.received.n);
   d.add(vote.stats.reduce_s);
+  for (const ReplicaId replica : vote.left_out) d.add(replica.n);
 }
 
 void add(Digester& d, const ReduceFailed& failure) {
@@ -252,9 +253,9 @@ void Participant::boundary(const RoundReport& report, Actions& out) {
 }
 
 void Participant::reduced(std::int32_t attempt, const Digest& average, const ReduceStats& stats,
-                          Actions& out) {
+                          const std::vector<ReplicaId>& left_out, Actions& out) {
   if (state_ != ParticipantState::kReducing || attempt != plan_->attempt) return;
-  vote_ = Vote{plan_->key, attempt, average, stats};
+  vote_ = Vote{plan_->key, attempt, average, stats, left_out};
   state_ = ParticipantState::kVoted;
   out.push_back(Say{*vote_});
 }

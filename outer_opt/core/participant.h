@@ -77,7 +77,8 @@ class Participant {
 
   // What the trainer's work came to.
   void boundary(const RoundReport& report, Actions& out);
-  void reduced(std::int32_t attempt, const Digest& average, const ReduceStats& stats, Actions& out);
+  void reduced(std::int32_t attempt, const Digest& average, const ReduceStats& stats,
+               const std::vector<ReplicaId>& left_out, Actions& out);
   void reduce_failed(const ReduceFailed& failure, Actions& out);
   void outer_step_taken(const Applied& applied, Actions& out);
 

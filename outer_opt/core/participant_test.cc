@@ -97,7 +97,7 @@ Participant make(const std::string& state) {
   p.reduce(plan(), ignored);
   if (state == "reducing") return p;
   if (state == "failed") return p.reduce_failed(failed(), ignored), p;
-  p.reduced(2, kAverage, {}, ignored);
+  p.reduced(2, kAverage, {}, {}, ignored);
   if (state == "voted") return p;
   p.commit(commit(5, kAverage, state == "applied"), ignored);
   if (state == "taking") return p;
@@ -135,8 +135,8 @@ const std::map<std::string, Drive> kCommands = {
     {"abort_same_steps", [](auto& p, auto& out) { p.abort(abort_round(100), out); }},
     {"abort_beyond", [](auto& p, auto& out) { p.abort(abort_round(110, 7), out); }},
     {"boundary", [](auto& p, auto& out) { p.boundary(report(), out); }},
-    {"reduced", [](auto& p, auto& out) { p.reduced(2, kAverage, {}, out); }},
-    {"reduced_other", [](auto& p, auto& out) { p.reduced(1, kAverage, {}, out); }},
+    {"reduced", [](auto& p, auto& out) { p.reduced(2, kAverage, {}, {}, out); }},
+    {"reduced_other", [](auto& p, auto& out) { p.reduced(1, kAverage, {}, {}, out); }},
     {"reduce_failed", [](auto& p, auto& out) { p.reduce_failed(failed(), out); }},
     {"reduce_failed_other", [](auto& p, auto& out) { p.reduce_failed(failed(1), out); }},
     {"outer_step_taken",
@@ -348,7 +348,7 @@ TEST(Participant, RoundAfterRound) {
   p.open(open_round(), out);
   p.boundary(report(), out);
   p.reduce(plan(), out);
-  p.reduced(2, kAverage, {}, out);
+  p.reduced(2, kAverage, {}, {}, out);
   p.commit(commit(), out);
   EXPECT_EQ(p.held(), kHeld);
   p.outer_step_taken({kNext, {1, 1}, {2, 2}}, out);
@@ -357,13 +357,30 @@ TEST(Participant, RoundAfterRound) {
   EXPECT_EQ(p.state(), ParticipantState::kTraining);
 }
 
+TEST(Participant, TheVoteNamesWhomTheOwnPartIsWithout) {
+  Participant p(kSelf, kHeld);
+  Actions out;
+  p.open(open_round(), out);
+  p.boundary(report(), out);
+  p.reduce(plan(), out);
+  const Digest before = p.digest();
+  Participant other = p;
+  p.reduced(2, kAverage, {}, {kOther}, out);
+  EXPECT_EQ(std::get<Vote>(std::get<Say>(out.back()).message).left_out, std::vector{kOther});
+  p.reduce(plan(), out);  // asked again
+  EXPECT_EQ(std::get<Vote>(std::get<Say>(out.back()).message).left_out, std::vector{kOther});
+  other.reduced(2, kAverage, {}, {}, out);
+  EXPECT_NE(p.digest(), before);
+  EXPECT_NE(p.digest(), other.digest());
+}
+
 TEST(Participant, JoinerFollowsTheAverageAndLeavesWithTheCommit) {
   Participant p(kSelf, kHeld);
   Actions out;
   p.reduce(plan(1, 0), out);
   p.reduce_failed({kNext, 1, kOther, ReduceFailure::kPeerLost, ""}, out);
   p.reduce(plan(2, 0), out);
-  p.reduced(2, kAverage, {}, out);
+  p.reduced(2, kAverage, {}, {}, out);
   p.commit(commit(), out);
   p.outer_step_taken({kNext, {1, 1}, {2, 2}}, out);
   EXPECT_EQ(names(out), "follow1 say:failed follow2 say:vote outer_step say:applied train150");

@@ -114,8 +114,8 @@ struct ReducePlan {
   // Parts are disjoint, in order, and cover the vector; with an all-gather nobody has one. A ring
   // goes by this order.
   std::vector<ReduceMember> members;
-  Duration time_limit;        // a member gives up after this long
-  std::int32_t fragment = 0;  // as in OpenRound
+  Duration time_limit;                            // a member gives up after this long
+  std::int32_t fragment = 0;                      // as in OpenRound
   std::int64_t frame_values = kFrameValuesUsual;  // the digest depends on it
   bool operator==(const ReducePlan&) const = default;
 };
@@ -132,11 +132,15 @@ struct ReduceStats {
   bool operator==(const ReduceStats&) const = default;
 };
 
+// Members that one vote names: as many as a job may have replicas.
+inline constexpr std::size_t kLeftOutMax = 10'000;
 struct Vote {
   RoundKey key;
   std::int32_t attempt = 0;
   Digest average;  // of the averaged vector; zero from a reducer, which has none
   ReduceStats stats;
+  // Whose contribution is not, or not wholly, in the part that this member averaged.
+  std::vector<ReplicaId> left_out;
   bool operator==(const Vote&) const = default;
 };
 

@@ -61,6 +61,7 @@ struct ReduceOutcome {
   Digest average;  // over the checksums of the averaged chunks: to be compared with other members'
                    // only
   ReduceStats stats;
+  std::vector<ReplicaId> left_out;  // of the own part (ReduceSession::left_out)
 };
 
 struct ReduceError {

@@ -40,6 +40,7 @@ enum class Bug {
   kLeakyFragment,       // the outer step of one fragment changes the momentum of all
   kEarlyAdoption,       // a result becomes local as soon as it is there
   kTailTwice,           // the steps behind a boundary count with both rounds
+  kSilentOwners,        // votes do not say whom they left out
   kForgivenMemory,      // a device that ran out of memory is taken for sound at once
 };
 

@@ -81,6 +81,15 @@ struct Averaged {
   std::span<const float> average;
 };
 
+// A member, maybe a reducer, completed a reduce and averaged its own part without these.
+struct LeftOut {
+  ReplicaId owner;
+  StageIndex stage = 0;
+  RoundKey key;
+  std::int32_t attempt = 0;
+  std::vector<ReplicaId> members;
+};
+
 // `average` holds the values of the fragment, packed; the others are whole vectors.
 struct OuterStepped {
   ReplicaId replica;
@@ -129,6 +138,7 @@ class Checker {
   virtual void reported(const Reported&) {}
   virtual void stepped(const InnerStep&) {}
   virtual void averaged(const Averaged&) {}
+  virtual void left_out(const LeftOut&) {}
   virtual void outer_stepped(const OuterStepped&) {}
   virtual void adopted(const Adopted&) {}
   virtual void replica_started(const std::string& /*device*/, ReplicaId) {}

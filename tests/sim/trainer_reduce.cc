@@ -193,8 +193,17 @@ void Trainer::reduce_done(Session& session) {
   const ReduceStats stats{Bytes(session.sent), Bytes(session.received),
                           (sim_.now() - session.started).seconds()};
   Actions actions;
-  r.participant->reduced(session.plan.attempt, digest, stats, actions);
+  r.participant->reduced(session.plan.attempt, digest, stats, left_out(session), actions);
   act(actions);
+}
+
+std::vector<ReplicaId> Trainer::left_out(const Session& session) {
+  const Replica& r = *replica_;
+  const LeftOut seen{r.id, r.assign.stage, session.plan.key, session.plan.attempt,
+                     session.machine->left_out()};
+  sim_.observe(&Checker::left_out, seen);
+  if (!seen.members.empty()) ++sim_.transitions["reduce member left_out"];
+  return seen.members;
 }
 
 void Trainer::reducer_done(Session& session) {
@@ -203,9 +212,10 @@ void Trainer::reducer_done(Session& session) {
   const ReduceStats stats{Bytes(session.sent), Bytes(session.received),
                           (sim_.now() - session.started).seconds()};
   const ReducePlan plan = session.plan;
+  const std::vector<ReplicaId> without = left_out(session);
   replica_->session.reset();  // nothing of it is needed any more
   Actions actions;
-  replica_->reducer->reduced(plan.key, plan.attempt, stats, actions);
+  replica_->reducer->reduced(plan.key, plan.attempt, stats, without, actions);
   act(actions);
 }
 
