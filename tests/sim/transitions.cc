@@ -80,7 +80,6 @@ constexpr const char* kExpected[] = {
     "reduce butterfly done",
     "reduce centered_clip broken",
     "reduce centered_clip done",
-    "reduce member left_out",
     "reduce param_server broken",
     "reduce param_server done",
     "reduce reducer broken",
