@@ -29,6 +29,7 @@ struct Flags {
   std::string role = "trainer", peer_ports = "7100-7199", trainer, log_level = "info";
   std::vector<std::string> labels;
   int threads = 0;
+  bool cell = false;
   double speed = 1;
   std::string emulated_link;
 };
@@ -69,6 +70,8 @@ void declare(CLI::App& app, Flags& flags) {
       ->capture_default_str();
   app.add_option("--devices", flags.devices, "auto, cpu, or cpu:N for N trainers")
       ->capture_default_str();
+  app.add_flag("--cell", flags.cell,
+               "the devices train one replica together: they share each batch and act as one");
   app.add_option("--threads", flags.threads, "per CPU trainer (default: cores / devices)")
       ->check(CLI::Range(1, 1024));
   app.add_option("--speed", flags.speed,
@@ -131,9 +134,10 @@ Status check_link(const std::string& text) {
 // What only those that train have is refused of a reducer.
 Result<std::vector<Device>> devices_of(const Flags& flags) {
   if (flags.role != "reducer") return probe_devices(flags.devices, default_nvml_library());
-  if (flags.devices == "auto" && flags.speed == 1) return reducer_devices();
+  if (flags.devices == "auto" && flags.speed == 1 && !flags.cell) return reducer_devices();
+  const char* given = flags.devices != "auto" ? "--devices" : flags.cell ? "--cell" : "--speed";
   return Error{Code::kValidation, "cannot be given with --role reducer, which uses no device",
-               flags.devices == "auto" ? "--speed" : "--devices", "leave it out"};
+               given, "leave it out"};
 }
 
 std::string program_of(const Flags& flags) {
@@ -173,6 +177,10 @@ Result<HostOptions> host_options(const Flags& flags) {
   options.data_dir = flags.data_dir;
   options.trainer = program_of(flags);
   options.threads = threads_per_trainer(flags.threads, options.core.devices.size());
+  if (flags.cell) {
+    options.cell = static_cast<int>(options.core.devices.size());
+    options.core.devices.resize(1);  // the leader's stands for all
+  }
   options.speed = flags.speed;
   options.peer_ports = *ports;
   return options;

@@ -5,10 +5,11 @@
 #include "base/job_spec.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <string_view>
 
+#include "base/field_checker.h"
+#include "base/group_rules.h"
 #include "base/training_vectors.h"
 
 namespace shoal {
@@ -35,36 +36,6 @@ constexpr std::int64_t kFloatBytes = 4;
 // What muon needs for the matrix it works on: gradient, update, and three of an iteration.
 constexpr std::int64_t kMuonWorkspace = 5;
 
-std::string text_of(std::int64_t value) { return std::to_string(value); }
-
-std::string text_of(double value) {
-  char buffer[32];
-  const auto end = std::to_chars(buffer, buffer + sizeof buffer, value).ptr;
-  return {buffer, end};
-}
-
-std::string quoted(std::string_view text) { return "'" + std::string(text) + "'"; }
-
-// Collects the refusals; each check says what is accepted before it says what came.
-class Checker {
- public:
-  template <typename Value>
-  void require(bool good, const char* pointer, std::string accepted, const Value& given) {
-    if (!good) refuse(pointer, std::move(accepted) + ", got " + text_of(given));
-  }
-  void within(const char* pointer, std::int64_t value, std::int64_t lo, std::int64_t hi) {
-    require(value >= lo && value <= hi, pointer,
-            "must be from " + text_of(lo) + " to " + text_of(hi), value);
-  }
-  void refuse(const char* pointer, std::string detail) {
-    errors_.push_back({pointer, std::move(detail)});
-  }
-  std::vector<FieldError> take() { return std::move(errors_); }
-
- private:
-  std::vector<FieldError> errors_;
-};
-
 bool is_dns_label(std::string_view name) {
   if (name.empty() || name.size() > kMaxNameLength) return false;
   for (const char c : name) {
@@ -73,7 +44,7 @@ bool is_dns_label(std::string_view name) {
   return name.front() != '-' && name.back() != '-';
 }
 
-void check_name(const std::string& name, Checker& checker) {
+void check_name(const std::string& name, FieldChecker& checker) {
   if (name.empty()) return checker.refuse("/name", "is required: a name for the job, e.g. 'kjv'");
   if (!is_dns_label(name)) {
     checker.refuse("/name",
@@ -83,7 +54,7 @@ void check_name(const std::string& name, Checker& checker) {
   }
 }
 
-void check_heads(const ModelSpec& model, Checker& checker) {
+void check_heads(const ModelSpec& model, FieldChecker& checker) {
   checker.within("/model/heads", model.heads, 1, kMaxHidden);
   if (model.heads < 1 || model.hidden < 1) return;
   if (model.hidden % model.heads != 0) {
@@ -99,7 +70,7 @@ void check_heads(const ModelSpec& model, Checker& checker) {
   }
 }
 
-void check_kv_heads(const ModelSpec& model, Checker& checker) {
+void check_kv_heads(const ModelSpec& model, FieldChecker& checker) {
   if (model.kv_heads == 0) return;
   if (model.family == ModelFamily::kGpt2) {
     return checker.require(
@@ -113,7 +84,7 @@ void check_kv_heads(const ModelSpec& model, Checker& checker) {
       model.kv_heads);
 }
 
-void check_vocab(const JobSpec& spec, Checker& checker) {
+void check_vocab(const JobSpec& spec, FieldChecker& checker) {
   const std::int64_t vocab = spec.model.vocab;
   if (vocab < 2 || vocab > kMaxVocab) {
     return checker.within("/model/vocab", vocab, 2, kMaxVocab);
@@ -127,7 +98,7 @@ void check_vocab(const JobSpec& spec, Checker& checker) {
   }
 }
 
-void check_model(const JobSpec& spec, Checker& checker) {
+void check_model(const JobSpec& spec, FieldChecker& checker) {
   const ModelSpec& model = spec.model;
   checker.within("/model/layers", model.layers, 1, kMaxLayers);
   checker.within("/model/hidden", model.hidden, 1, kMaxHidden);
@@ -141,7 +112,7 @@ void check_model(const JobSpec& spec, Checker& checker) {
   check_vocab(spec, checker);
 }
 
-void check_data(const DataSpec& data, Checker& checker) {
+void check_data(const DataSpec& data, FieldChecker& checker) {
   if (data.train.empty()) {
     checker.refuse("/data/train",
                    "is required: the path of the training file on every agent's host");
@@ -152,7 +123,7 @@ void check_data(const DataSpec& data, Checker& checker) {
                   "must be above 0 and below 1", data.val_fraction);
 }
 
-void check_batch(const TrainSpec& train, Checker& checker) {
+void check_batch(const TrainSpec& train, FieldChecker& checker) {
   checker.within("/train/batch", train.batch, 1, kMaxBatch);
   if (train.microbatch == 0 || train.batch < 1) return;
   checker.require(train.microbatch > 0 && train.microbatch <= train.batch &&
@@ -162,7 +133,7 @@ void check_batch(const TrainSpec& train, Checker& checker) {
                   train.microbatch);
 }
 
-void check_learning_rate(const TrainSpec& train, Checker& checker) {
+void check_learning_rate(const TrainSpec& train, FieldChecker& checker) {
   checker.require(train.lr > 0 && train.lr <= 10, "/train/lr", "must be above 0 and at most 10",
                   train.lr);
   const bool ends_at_min = train.schedule == Schedule::kCosine;
@@ -173,11 +144,11 @@ void check_learning_rate(const TrainSpec& train, Checker& checker) {
                   train.warmup.count());
 }
 
-void check_beta(double beta, const char* pointer, Checker& checker) {
+void check_beta(double beta, const char* pointer, FieldChecker& checker) {
   checker.require(beta >= 0 && beta < 1, pointer, "must be from 0 to below 1", beta);
 }
 
-void check_train(const TrainSpec& train, Checker& checker) {
+void check_train(const TrainSpec& train, FieldChecker& checker) {
   checker.within("/train/steps", train.steps.count(), 1, kMaxSteps);
   check_batch(train, checker);
   check_learning_rate(train, checker);
@@ -194,7 +165,7 @@ void check_train(const TrainSpec& train, Checker& checker) {
 }
 
 // What fits together on the way from the pseudo-gradients to their average.
-void check_topology(const SyncSpec& sync, Checker& checker) {
+void check_topology(const SyncSpec& sync, FieldChecker& checker) {
   const bool sparse = sync.codec == CodecKind::kSparse2;
   const bool gathers = sync.topology == Topology::kAllgather;
   if (sparse && !gathers && sync.topology != Topology::kAuto) {
@@ -220,7 +191,7 @@ void check_topology(const SyncSpec& sync, Checker& checker) {
 }
 
 // Error feedback and outer momentum both add up what was not applied yet; together they diverge.
-void check_feedback(const SyncSpec& sync, Checker& checker) {
+void check_feedback(const SyncSpec& sync, FieldChecker& checker) {
   checker.require(sync.feedback >= 0 && sync.feedback < 1, "/sync/feedback",
                   "must be from 0 to below 1", sync.feedback);
   const bool both = sync.codec == CodecKind::kSparse2 && sync.feedback > 0 &&
@@ -238,7 +209,27 @@ std::string with_algorithm(const SyncSpec& sync) {
   return " with sync.algorithm = " + quoted(to_string(sync.algorithm));
 }
 
-void check_every(const JobSpec& spec, Checker& checker) {
+// Sharded outer momentum lives at the owners of a butterfly's parts, of the whole vector.
+void check_outer_state(const SyncSpec& sync, FieldChecker& checker) {
+  if (sync.outer_state == OuterState::kReplicated) return;
+  const auto refuse = [&](const std::string& why) {
+    checker.refuse("/sync/outer_state", "must be 'replicated'" + why + ", got 'sharded'");
+  };
+  if (sync.algorithm != SyncAlgorithm::kDiloco) {
+    return refuse(with_algorithm(sync) + ": only 'diloco' has outer momentum in rounds of all");
+  }
+  if (sync.outer.momentum == 0) refuse(" with sync.outer.momentum = 0: there is none to shard");
+  if (sync.topology != Topology::kButterfly && sync.topology != Topology::kAuto) {
+    refuse(" with sync.topology = " + quoted(to_string(sync.topology)) +
+           ": the owners of a butterfly's parts keep it");
+  }
+  if (sync.codec == CodecKind::kSparse2) {
+    refuse(" with sync.codec = 'sparse2', which has no owners of parts");
+  }
+  if (sync.fragments > 1) refuse(" with sync.fragments above 1: parts are of the whole vector");
+}
+
+void check_every(const JobSpec& spec, FieldChecker& checker) {
   const SyncSpec& sync = spec.sync;
   if (sync.every_s != 0) {
     checker.within("/sync/every", sync.every_s, 1, kMaxRoundSeconds);
@@ -265,7 +256,7 @@ void check_every(const JobSpec& spec, Checker& checker) {
 }
 
 // The outer step of these algorithms is fixed; another one asked for by name would be ignored.
-void check_fixed_outer(const SyncSpec& sync, Checker& checker) {
+void check_fixed_outer(const SyncSpec& sync, FieldChecker& checker) {
   const std::string why = sync.algorithm == SyncAlgorithm::kDdp
                               ? ", whose AdamW step is the only one; set train.lr instead"
                               : ", which only averages; for another outer step use 'diloco'";
@@ -275,7 +266,7 @@ void check_fixed_outer(const SyncSpec& sync, Checker& checker) {
                   "must be 0" + with_algorithm(sync) + why, sync.outer.momentum);
 }
 
-void check_balance(const JobSpec& spec, Checker& checker) {
+void check_balance(const JobSpec& spec, FieldChecker& checker) {
   if (spec.sync.balance == Balance::kEqual) return;
   if (spec.swarm.stages != 1) {
     checker.refuse("/sync/balance",
@@ -288,7 +279,7 @@ void check_balance(const JobSpec& spec, Checker& checker) {
 }
 
 // Fragments and what goes on while they travel.
-void check_fragments(const JobSpec& spec, Checker& checker) {
+void check_fragments(const JobSpec& spec, FieldChecker& checker) {
   const SyncSpec& sync = spec.sync;
   checker.within("/sync/fragments", sync.fragments, 1, kMaxFragments);
   if (sync.fragments <= 1) return;
@@ -303,7 +294,7 @@ void check_fragments(const JobSpec& spec, Checker& checker) {
   }
 }
 
-void check_overlap(const SyncSpec& sync, Checker& checker) {
+void check_overlap(const SyncSpec& sync, FieldChecker& checker) {
   const std::int64_t period =
       sync.fragments >= 1 ? sync.every.count() / sync.fragments : sync.every.count();
   const std::int64_t steps = sync.overlap_steps.count();
@@ -322,7 +313,7 @@ void check_overlap(const SyncSpec& sync, Checker& checker) {
 }
 
 // Streaming needs pseudo-gradients, one stage and rounds of equal steps.
-void check_streaming(const JobSpec& spec, Checker& checker) {
+void check_streaming(const JobSpec& spec, FieldChecker& checker) {
   const SyncSpec& sync = spec.sync;
   check_fragments(spec, checker);
   check_overlap(sync, checker);
@@ -332,6 +323,9 @@ void check_streaming(const JobSpec& spec, Checker& checker) {
   const std::string off = sync.fragments > 1 ? "must be 1" : "must be 0";
   if (sync.algorithm == SyncAlgorithm::kNone || sync.algorithm == SyncAlgorithm::kDdp) {
     checker.refuse(field, off + with_algorithm(sync) + ", which averages no pseudo-gradients");
+  }
+  if (sync.algorithm == SyncAlgorithm::kAsync) {
+    checker.refuse(field, off + with_algorithm(sync) + ", whose replicas go on by themselves");
   }
   if (spec.swarm.stages != 1) {
     checker.refuse(field, off +
@@ -350,8 +344,42 @@ void check_streaming(const JobSpec& spec, Checker& checker) {
   }
 }
 
+// Rounds that wait for some of the replicas only: everybody has one stage and one vector.
+void check_async(const JobSpec& spec, FieldChecker& checker) {
+  const SyncSpec& sync = spec.sync;
+  if (sync.algorithm != SyncAlgorithm::kAsync) {
+    checker.require(sync.quorum == 0, "/sync/quorum",
+                    "must be 0" + with_algorithm(sync) + ", where a round waits for everybody",
+                    sync.quorum);
+    return;
+  }
+  const std::string with = with_algorithm(sync);
+  const std::int64_t most = spec.swarm.max_replicas > 0 ? spec.swarm.max_replicas : kMaxReplicas;
+  checker.within("/sync/quorum", sync.quorum, 0, most);
+  if (sync.every_s > 0) {
+    checker.refuse("/sync/every", "must be a number of inner steps" + with + ", got a time");
+  }
+  if (sync.balance != Balance::kEqual) {
+    checker.refuse("/sync/balance",
+                   "must be 'equal'" + with + ", where nobody waits for a slower one, got 'speed'");
+  }
+  const bool fits = sync.topology == Topology::kButterfly || sync.topology == Topology::kRing ||
+                    sync.topology == Topology::kAuto;
+  if (!fits || sync.codec == CodecKind::kSparse2) {
+    checker.refuse("/sync/topology", "must be 'butterfly', 'ring' or 'auto'" + with +
+                                         ", and the codec a dense one, got " +
+                                         quoted(to_string(sync.topology)) + " and " +
+                                         quoted(to_string(sync.codec)));
+  }
+  if (spec.swarm.stages != 1) {
+    checker.refuse("/swarm/stages",
+                   "must be 1" + with + ": the replicas of a pipeline step together, got " +
+                       (spec.swarm.stages == 0 ? quoted("auto") : text_of(spec.swarm.stages)));
+  }
+}
+
 // With ddp every replica takes the same step, bit for bit, on the host.
-void check_optimizer(const JobSpec& spec, Checker& checker) {
+void check_optimizer(const JobSpec& spec, FieldChecker& checker) {
   const bool muon = spec.train.optimizer == Optimizer::kMuon;
   if (!muon || spec.sync.algorithm != SyncAlgorithm::kDdp) return;
   checker.refuse("/train/optimizer",
@@ -360,13 +388,16 @@ void check_optimizer(const JobSpec& spec, Checker& checker) {
                      "'local_sgd', got 'muon'");
 }
 
-void check_sync(const JobSpec& spec, Checker& checker) {
+void check_sync(const JobSpec& spec, FieldChecker& checker) {
   const SyncSpec& sync = spec.sync;
   check_streaming(spec, checker);
+  check_async(spec, checker);
   check_every(spec, checker);
   check_balance(spec, checker);
   check_topology(sync, checker);
+  check_groups(spec, checker);
   check_feedback(sync, checker);
+  check_outer_state(sync, checker);
   if (sync.algorithm == SyncAlgorithm::kLocalSgd || sync.algorithm == SyncAlgorithm::kDdp) {
     return check_fixed_outer(sync, checker);
   }
@@ -376,7 +407,7 @@ void check_sync(const JobSpec& spec, Checker& checker) {
                   "must be from 0 to below 1", sync.outer.momentum);
 }
 
-void check_single_replica(const SwarmSpec& swarm, Checker& checker) {
+void check_single_replica(const SwarmSpec& swarm, FieldChecker& checker) {
   checker.require(swarm.min_replicas == 1, "/swarm/min_replicas",
                   "must be 1 with sync.algorithm = 'none', which trains on one agent",
                   swarm.min_replicas);
@@ -385,7 +416,7 @@ void check_single_replica(const SwarmSpec& swarm, Checker& checker) {
                   swarm.max_replicas);
 }
 
-void check_stages(const JobSpec& spec, Checker& checker) {
+void check_stages(const JobSpec& spec, FieldChecker& checker) {
   const std::int64_t stages = spec.swarm.stages, layers = spec.model.layers;
   if (layers >= 1 && (stages < 0 || stages > layers)) {
     return checker.refuse("/swarm/stages",
@@ -399,7 +430,7 @@ void check_stages(const JobSpec& spec, Checker& checker) {
   }
 }
 
-void check_schedule(const JobSpec& spec, Checker& checker) {
+void check_schedule(const JobSpec& spec, FieldChecker& checker) {
   if (spec.swarm.schedule != PipelineSchedule::kTwoBufferedWeights) return;
   if (spec.swarm.stages == 1) {
     checker.refuse("/swarm/schedule",
@@ -411,7 +442,7 @@ void check_schedule(const JobSpec& spec, Checker& checker) {
   }
 }
 
-void check_swarm(const JobSpec& spec, Checker& checker) {
+void check_swarm(const JobSpec& spec, FieldChecker& checker) {
   const SwarmSpec& swarm = spec.swarm;
   check_stages(spec, checker);
   if (swarm.stages != 1 && spec.model.tie_embeddings == true) {
@@ -504,7 +535,7 @@ JobSpec default_spec(SyncAlgorithm algorithm) {
 }
 
 std::vector<FieldError> validate(const JobSpec& spec) {
-  Checker checker;
+  FieldChecker checker;
   check_name(spec.name, checker);
   check_model(spec, checker);
   check_data(spec.data, checker);
@@ -534,8 +565,7 @@ std::int64_t parameter_count(const ModelSpec& model) {
 
 Bytes training_memory(const JobSpec& spec) {
   const JobSpec full = with_derived_fields(spec);
-  double state = static_cast<double>(parameter_count(full.model)) *
-                 static_cast<double>(training_vectors(full.sync));
+  double state = static_cast<double>(parameter_count(full.model)) * training_vectors(full);
   if (full.train.optimizer == Optimizer::kMuon) state -= spared_by_muon(full.model);
   const double bytes = (state + activation_values(full.model, full.train.microbatch)) * kFloatBytes;
   constexpr double kMost = 9.0e18;
@@ -543,7 +573,7 @@ Bytes training_memory(const JobSpec& spec) {
 }
 
 std::int64_t round_count(const JobSpec& spec) {
-  if (spec.sync.every_s > 0) return 0;
+  if (spec.sync.every_s > 0 || spec.sync.algorithm == SyncAlgorithm::kAsync) return 0;
   const std::int64_t length = spec.sync.every.count() / spec.sync.fragments;
   return (spec.train.steps.count() + length - 1) / length;
 }

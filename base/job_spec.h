@@ -199,8 +199,8 @@ JobSpec with_derived_fields(JobSpec spec);
 std::int64_t parameter_count(const ModelSpec& model);
 Bytes training_memory(const JobSpec& spec);
 
-// Rounds of a whole job; the last one may be shorter than sync.every. 0: they go by time, nobody
-// knows.
+// Rounds of a whole job; the last one may be shorter than sync.every. 0: nobody knows, because they
+// go by time or, async, by who reports.
 std::int64_t round_count(const JobSpec& spec);
 
 const char* to_string(ModelFamily value);

@@ -163,6 +163,52 @@ const Refusal kClusterRefusals[] = {
      [](JobSpec& s) { s.sync.blend = 1, s.sync.overlap_steps = Steps(1); }},
     {"/sync/blend", "must be 0 with sync.overlap_steps = 0",
      [](JobSpec& s) { s.sync.blend = 0.5; }},
+    {"/sync/quorum", "must be 0 with sync.algorithm = 'diloco', where a round waits for everybody",
+     [](JobSpec& s) { s.sync.quorum = 2; }},
+    {"/sync/quorum", "from 0 to 10000, got -1",
+     [](JobSpec& s) { s.sync.algorithm = SyncAlgorithm::kAsync, s.sync.quorum = -1; }},
+    {"/sync/quorum", "from 0 to 4, got 5",
+     [](JobSpec& s) {
+       s.sync.algorithm = SyncAlgorithm::kAsync, s.sync.quorum = 5, s.swarm.max_replicas = 4;
+     }},
+    {"/sync/every", "a number of inner steps with sync.algorithm = 'async', got a time",
+     [](JobSpec& s) { s.sync.algorithm = SyncAlgorithm::kAsync, s.sync.every_s = 60; }},
+    {"/sync/balance", "nobody waits for a slower one, got 'speed'",
+     [](JobSpec& s) {
+       s.sync.algorithm = SyncAlgorithm::kAsync, s.sync.balance = Balance::kSpeed;
+     }},
+    {"/sync/topology", "'butterfly', 'ring' or 'auto' with sync.algorithm = 'async'",
+     [](JobSpec& s) {
+       s.sync.algorithm = SyncAlgorithm::kAsync, s.sync.topology = Topology::kParamServer;
+     }},
+    {"/sync/topology", "the codec a dense one, got 'auto' and 'sparse2'",
+     [](JobSpec& s) {
+       s.sync.algorithm = SyncAlgorithm::kAsync, s.sync.topology = Topology::kAuto;
+       s.sync.codec = CodecKind::kSparse2;
+     }},
+    {"/sync/fragments", "must be 1 with sync.algorithm = 'async'",
+     [](JobSpec& s) { s.sync.fragments = 2, s.sync.algorithm = SyncAlgorithm::kAsync; }},
+    {"/sync/overlap_steps", "must be 0 with sync.algorithm = 'async'",
+     [](JobSpec& s) { s.sync.overlap_steps = Steps(2), s.sync.algorithm = SyncAlgorithm::kAsync; }},
+    {"/swarm/stages", "must be 1 with sync.algorithm = 'async'",
+     [](JobSpec& s) { s.sync.algorithm = SyncAlgorithm::kAsync, s.swarm.stages = 2; }},
+    {"/sync/outer_state", "must be 'replicated' with sync.algorithm = 'none'",
+     [](JobSpec& s) {
+       s.sync.outer_state = OuterState::kSharded, s.sync.algorithm = SyncAlgorithm::kNone;
+     }},
+    {"/sync/outer_state", "with sync.outer.momentum = 0: there is none to shard, got 'sharded'",
+     [](JobSpec& s) { s.sync.outer_state = OuterState::kSharded, s.sync.outer.momentum = 0; }},
+    {"/sync/outer_state", "with sync.topology = 'ring': the owners of a butterfly's parts",
+     [](JobSpec& s) {
+       s.sync.outer_state = OuterState::kSharded, s.sync.topology = Topology::kRing;
+     }},
+    {"/sync/outer_state", "with sync.codec = 'sparse2'",
+     [](JobSpec& s) {
+       s.sync.outer_state = OuterState::kSharded, s.sync.codec = CodecKind::kSparse2;
+       s.sync.topology = Topology::kAuto, s.sync.feedback = 0;
+     }},
+    {"/sync/outer_state", "with sync.fragments above 1: parts are of the whole vector",
+     [](JobSpec& s) { s.sync.outer_state = OuterState::kSharded, s.sync.fragments = 2; }},
     {"/swarm/stages", "from 1 to model.layers (4)", [](JobSpec& s) { s.swarm.stages = 5; }},
     {"/swarm/schedule", "with swarm.stages = 1, where no step waits for another stage, got '2bw'",
      [](JobSpec& s) { s.swarm.schedule = PipelineSchedule::kTwoBufferedWeights; }},
@@ -184,6 +230,62 @@ const Refusal kClusterRefusals[] = {
     {"/eval/batches", "got 0", [](JobSpec& s) { s.eval.batches = 0; }},
 };
 
+void in_groups(JobSpec& s, Topology topology) {
+  s.sync.topology = topology;
+  s.sync.codec = CodecKind::kFp32;
+  s.sync.outer.momentum = 0.5;
+}
+
+TEST(JobSpec, RoundsInGroups) {
+  for (const Topology topology : {Topology::kMoshpit, Topology::kGossip}) {
+    JobSpec spec = good();
+    in_groups(spec, topology);
+    EXPECT_THAT(validate(spec), testing::IsEmpty());
+    spec.sync.algorithm = SyncAlgorithm::kLocalSgd;
+    spec.sync.outer = {1, 0};
+    EXPECT_THAT(validate(spec), testing::IsEmpty());
+  }
+  JobSpec spec = good();
+  in_groups(spec, Topology::kMoshpit);
+  spec.sync.outer.momentum = 0.9;
+  EXPECT_THAT(validate(spec), testing::IsEmpty());
+}
+
+const Refusal kGroupRefusals[] = {
+    {"/sync/algorithm", "'diloco' or 'local_sgd' with sync.topology = 'gossip', got 'none'",
+     [](JobSpec& s) { s.sync.algorithm = SyncAlgorithm::kNone; }},
+    {"/sync/every", "a number of inner steps", [](JobSpec& s) { s.sync.every_s = 60; }},
+    {"/sync/balance", "got 'speed'", [](JobSpec& s) { s.sync.balance = Balance::kSpeed; }},
+    {"/sync/codec", "small differences matter",
+     [](JobSpec& s) { s.sync.codec = CodecKind::kBf16; }},
+    {"/sync/aggregator", "'mean' with sync.topology = 'gossip'",
+     [](JobSpec& s) { s.sync.aggregator = Aggregator::kTrimmedMean; }},
+    {"/sync/fragments", "must be 1", [](JobSpec& s) { s.sync.fragments = 2; }},
+    {"/sync/overlap_steps", "must be 0", [](JobSpec& s) { s.sync.overlap_steps = Steps(2); }},
+    {"/sync/outer_state", "'replicated'",
+     [](JobSpec& s) { s.sync.outer_state = OuterState::kSharded; }},
+    {"/swarm/stages", "must be 1", [](JobSpec& s) { s.swarm.stages = 2; }},
+    {"/sync/outer/momentum", "at most 0.5 (with more replicas drift apart)",
+     [](JobSpec& s) { s.sync.outer.momentum = 0.6; }},
+    {"/sync/outer/momentum", "at most 0.9",
+     [](JobSpec& s) { s.sync.topology = Topology::kMoshpit, s.sync.outer.momentum = 0.95; }},
+};
+
+class RefusedInGroups : public testing::TestWithParam<Refusal> {};
+
+TEST_P(RefusedInGroups, ByPointerWithWhatWasGiven) {
+  JobSpec spec = good();
+  in_groups(spec, Topology::kGossip);
+  GetParam().change(spec);
+  const auto errors = validate(spec);
+  const auto refused = std::find_if(errors.begin(), errors.end(), [](const FieldError& error) {
+    return error.pointer == GetParam().pointer &&
+           error.detail.find(GetParam().detail) != std::string::npos;
+  });
+  EXPECT_NE(refused, errors.end());
+}
+
+INSTANTIATE_TEST_SUITE_P(Groups, RefusedInGroups, testing::ValuesIn(kGroupRefusals));
 INSTANTIATE_TEST_SUITE_P(Model, Refused, testing::ValuesIn(kModelRefusals));
 INSTANTIATE_TEST_SUITE_P(Train, Refused, testing::ValuesIn(kTrainRefusals));
 INSTANTIATE_TEST_SUITE_P(Cluster, Refused, testing::ValuesIn(kClusterRefusals));
@@ -308,6 +410,17 @@ TEST(JobSpec, TrainingMemoryCountsTheResidualAndKeptContributions) {
   spec.sync.aggregator = Aggregator::kMean;
   spec.sync.codec = CodecKind::kSparse2;
   EXPECT_EQ(training_memory(spec).count() - plain, vector);
+}
+
+TEST(JobSpec, ShardedMomentumIsTwoOfManyParts) {
+  JobSpec spec = good();
+  const auto whole = training_memory(spec).count();
+  const auto vector = parameter_count(spec.model) * 4;
+  spec.sync.outer_state = OuterState::kSharded;
+  EXPECT_THAT(validate(spec), testing::IsEmpty());
+  EXPECT_EQ(training_memory(spec).count(), whole);  // one or two replicas keep all of it
+  spec.swarm.min_replicas = 8;
+  EXPECT_EQ(whole - training_memory(spec).count(), vector * 3 / 4);
 }
 
 TEST(JobSpec, MuonNeedsLessMemoryAndIsRefusedWithDdp) {

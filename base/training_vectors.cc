@@ -1,13 +1,18 @@
 // See training_vectors.h.
 #include "base/training_vectors.h"
 
+#include <algorithm>
+
 namespace shoal {
 
-std::int64_t training_vectors(const SyncSpec& sync) {
-  constexpr std::int64_t kAlways = 8;
+double training_vectors(const JobSpec& spec) {
+  constexpr double kAlways = 7;
+  const SyncSpec& sync = spec.sync;
   const bool robust = sync.aggregator != Aggregator::kMean;
   const bool residual = sync.codec == CodecKind::kSparse2;
-  return kAlways + (robust ? 1 : 0) + (residual ? 1 : 0);
+  const auto replicas = static_cast<double>(std::max<std::int64_t>(2, spec.swarm.min_replicas));
+  const double momentum = sync.outer_state == OuterState::kSharded ? 2 / replicas : 1;
+  return kAlways + momentum + (robust ? 1 : 0) + (residual ? 1 : 0);
 }
 
 }  // namespace shoal

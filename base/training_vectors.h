@@ -2,8 +2,6 @@
 // keeps. training_memory() and the cost model of swarm/core reckon with the same number.
 #pragma once
 
-#include <cstdint>
-
 #include "base/job_spec.h"
 
 namespace shoal {
@@ -11,6 +9,10 @@ namespace shoal {
 // Weights, gradients, two Adam moments, anchor, outer momentum, pseudo-gradient, average. sparse2
 // keeps what it did not send; a robust aggregator keeps the contributions to the part that this
 // replica owns, which are one vector together when parts are equal.
-std::int64_t training_vectors(const SyncSpec& sync);
+//
+// With sync.outer_state = sharded each of n replicas keeps two of n parts of the outer momentum,
+// for equal parts; n is at least swarm.min_replicas. While members change it keeps the old two
+// beside the new ones; that is not counted.
+double training_vectors(const JobSpec& spec);
 
 }  // namespace shoal

@@ -10,7 +10,9 @@
 #include <cstdlib>
 #include <filesystem>
 #include <map>
+#include <set>
 #include <sstream>
+#include <thread>
 
 #include <fcntl.h>
 #include <nlohmann/json.hpp>
@@ -93,6 +95,7 @@ class Member {
     words >> verb;
     if (verb == "start") return start();
     if (verb == "members") return meet(words);
+    if (verb == "measure") return measure();
     const auto begin = std::chrono::steady_clock::now();
     const double cpu_begin = cpu_seconds();
     std::int64_t sent = 0;
@@ -139,6 +142,27 @@ class Member {
 #ifdef SHOAL_HAVE_GLOO
     gloo_ = join_gloo_ring(rank_, options_.processes, folder_, host());
 #endif
+    return "ready";
+  }
+
+  // The lines to half of the circle, as a coordinator orders it, so that all pairs are measured.
+  std::string measure() {
+    std::vector<PeerAddress> peers;
+    for (std::size_t i = 1; i <= plan_.members.size() / 2; ++i) {
+      const auto& peer = plan_.members[(rank_ + i) % plan_.members.size()];
+      peers.push_back({peer.replica, peer.address});
+    }
+    std::set<ReplicaId> missing;
+    for (const PeerAddress& peer : peers) missing.insert(peer.replica);
+    node_->measure(plan_.members[rank_].replica, peers);
+    const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+    while (!missing.empty()) {
+      if (std::chrono::steady_clock::now() > limit) return "failed to measure the lines";
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+      for (const LinkEstimate& link : node_->take_links()) {
+        if (link.to_per_s > 0) missing.erase(link.peer);
+      }
+    }
     return "ready";
   }
 
@@ -210,6 +234,13 @@ std::vector<std::string> kinds_of(const AllReduceOptions& options) {
   return kinds;
 }
 
+bool all_ready(const std::vector<std::string>& answers) {
+  const auto bad = std::find_if(answers.begin(), answers.end(),
+                                [](const std::string& answer) { return answer != "ready"; });
+  if (bad != answers.end()) std::fprintf(stderr, "shoal-bench: %s\n", bad->c_str());
+  return !answers.empty() && bad == answers.end();
+}
+
 bool measure(const AllReduceOptions& options, const std::string& folder,
              std::map<std::string, Series>& results) {
   WorkerProcesses workers(options.processes, [&](int rank) {
@@ -219,6 +250,7 @@ bool measure(const AllReduceOptions& options, const std::string& folder,
   std::string members = "members";
   for (const std::string& address : workers.ask("start")) members += " " + address;
   if (workers.ask(members).empty()) return false;
+  if (!options.mbit.empty() && !all_ready(workers.ask("measure"))) return false;
   for (int i = 0; i <= options.repeats; ++i) {
     for (const std::string& kind : kinds_of(options)) {
       Series warm_up;  // the first of each connects and touches the pages

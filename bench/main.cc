@@ -29,7 +29,9 @@ int run_beside(const std::string& binary, std::vector<std::string> arguments, bo
   for (std::string& word : arguments) argv.push_back(word.data());
   argv.push_back(nullptr);
   execv(path.c_str(), argv.data());
-  std::perror(("shoal-bench: cannot run " + path + " (was it built? it needs libtorch)").c_str());
+  std::perror(
+      ("shoal-bench: cannot run " + path + " (was it built? those that train need libtorch)")
+          .c_str());
   return 1;
 }
 
@@ -139,8 +141,12 @@ int run(int argc, char** argv) {
       add_other(app, "convergence",
                 "One small model trained in every way: loss and bytes of each; options are passed "
                 "on (-- --help shows them)");
+  CLI::App* kernels_command =
+      add_other(app, "kernels",
+                "The CUDA kernels and their variants beside a copy on the device; options are "
+                "passed on");
   for (CLI::App* command : {codec_command, reduce_command, planner_command, pipeline_command,
-                            trainer_command, convergence_command}) {
+                            trainer_command, convergence_command, kernels_command}) {
     command->add_flag("--json", json, "One JSON object");
   }
 
@@ -152,6 +158,9 @@ int run(int argc, char** argv) {
   if (app.got_subcommand(pipeline_command)) return run_pipeline(pipeline);
   if (app.got_subcommand(convergence_command)) {
     return run_beside("shoal-convergence", convergence_command->remaining(), json);
+  }
+  if (app.got_subcommand(kernels_command)) {
+    return run_beside("shoal-kernels", kernels_command->remaining(), json);
   }
   auto arguments = trainer_command->remaining();
   arguments.insert(arguments.begin(), "bench");

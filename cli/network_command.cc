@@ -37,12 +37,17 @@ Result<int> network(const Context& context) {
   if (context.json) return print(found->dump(2) + "\n"), kExitOk;
   auto names = names_of_agents(context);
   if (!names) return names.error();
+  const auto name_of = [&](const Json& link, const char* end) {
+    const std::string& name = (*names)[text_at(link, end)];
+    return name.empty() ? text_at(link, end) : name;
+  };
+  std::map<std::pair<std::string, std::string>, Json> sorted;
+  for (const Json& link : found->at("items"))
+    sorted[{name_of(link, "from"), name_of(link, "to")}] = link;
   Table table({"FROM", "TO", ">BANDWIDTH", ">ROUND TRIP", ">MEASURED"});
-  for (const Json& link : found->at("items")) {
+  for (const auto& [ends, link] : sorted) {
     const bool reached = text_at(link, "reached") == "true";
-    const std::string from = text_at(link, "from"), to = text_at(link, "to");
-    table.add({(*names)[from].empty() ? from : (*names)[from],
-               (*names)[to].empty() ? to : (*names)[to], reached ? rate_of(link) : "not reached",
+    table.add({ends.first, ends.second, reached ? rate_of(link) : "not reached",
                round_trip_of(link), human_duration(number_at(link, "age_s", 0)) + " ago"});
   }
   if (table.empty()) say("No line is measured: the trainers of a job do it in its first rounds.");

@@ -63,13 +63,48 @@ void get(Reader& reader, const v1::CheckpointFailed& from, CheckpointFailed& to)
   to.detail = from.detail();
 }
 
+void put(const MomentumHolder& from, v1::MomentumHolder& to) {
+  to.set_replica(from.replica.n);
+  to.set_address(from.address);
+  to.set_first(from.first);
+  to.set_count(from.count);
+}
+void get(Reader& reader, const v1::MomentumHolder& from, MomentumHolder& to) {
+  to.replica = reader.id<ReplicaTag>("replica", from.replica());
+  to.address = from.address();
+  to.first = reader.count("first", from.first());
+  to.count = reader.count("count", from.count());
+}
+
+void put(const OwnerStep& from, v1::OwnerStep& to) {
+  to.set_lr(from.outer.lr);
+  to.set_momentum(from.outer.momentum);
+  for (const MomentumHolder& holder : from.holders) put(holder, *to.add_holders());
+}
+void get(Reader& reader, const v1::OwnerStep& from, OwnerStep& to) {
+  to.outer.lr = reader.amount("lr", from.lr());
+  reader.require(to.outer.lr > 0, "lr", "must be above 0");
+  to.outer.momentum = reader.amount("momentum", from.momentum());
+  for (const auto& holder : from.holders()) {
+    const Reader::Inside inside(reader, "holders");
+    get(reader, holder, to.holders.emplace_back());
+    if (!reader.ok()) return;
+  }
+}
+
 void put(const WriteCheckpoint& from, v1::WriteCheckpoint& to) {
   to.set_checkpoint(from.checkpoint.n);
   put(from.key, *to.mutable_key());
+  for (const MomentumHolder& holder : from.momentum) put(holder, *to.add_momentum());
 }
 void get(Reader& reader, const v1::WriteCheckpoint& from, WriteCheckpoint& to) {
   to.checkpoint = reader.id<CheckpointTag>("checkpoint", from.checkpoint());
   get_part(reader, "key", from.has_key(), from.key(), to.key);
+  for (const auto& holder : from.momentum()) {
+    const Reader::Inside inside(reader, "momentum");
+    get(reader, holder, to.momentum.emplace_back());
+    if (!reader.ok()) return;
+  }
 }
 
 void put(const ForgetCheckpoint& from, v1::ForgetCheckpoint& to) {

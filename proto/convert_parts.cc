@@ -28,6 +28,8 @@ constexpr ReleaseReason kLastWord<ReleaseReason> = ReleaseReason::kDraining;
 template <>
 constexpr AbortReason kLastWord<AbortReason> = AbortReason::kBelowMinReplicas;
 template <>
+constexpr RoundOutcome kLastWord<RoundOutcome> = RoundOutcome::kDropped;
+template <>
 constexpr Topology kLastWord<Topology> = Topology::kParamServer;  // a plan is never auto
 template <>
 constexpr CodecKind kLastWord<CodecKind> = CodecKind::kSparse2;
@@ -274,6 +276,7 @@ void put(const RoundReport& from, v1::RoundReport& to) {
   to.set_compute_s(from.compute_s);
   to.set_drawn(from.drawn.count());
   to.set_stood_s(from.stood_s);
+  to.set_aborts(from.aborts);
   for (const LinkEstimate& link : from.links) put(link, *to.add_links());
 }
 void get(Reader& reader, const v1::RoundReport& from, RoundReport& to) {
@@ -287,6 +290,7 @@ void get(Reader& reader, const v1::RoundReport& from, RoundReport& to) {
   to.compute_s = reader.amount("compute_s", from.compute_s());
   to.drawn = Tokens(reader.count("drawn", from.drawn()));
   to.stood_s = reader.amount("stood_s", from.stood_s());
+  to.aborts = static_cast<std::int32_t>(reader.count("aborts", from.aborts()));
   reader.require(static_cast<std::size_t>(from.links_size()) <= kLinksMax, "links",
                  "must be at most 64");
   if (!reader.ok()) return;
@@ -468,6 +472,7 @@ void put(const OpenRound& from, v1::OpenRound& to) {
   to.mutable_lease()->set_first(from.lease.first);
   to.mutable_lease()->set_count(from.lease.count);
   to.set_fragment(from.fragment);
+  to.set_aborts(from.aborts);
   for (const PeerAddress& peer : from.measure) {
     auto& wire = *to.add_measure();
     wire.set_replica(peer.replica.n);
@@ -482,6 +487,7 @@ void get(Reader& reader, const v1::OpenRound& from, OpenRound& to) {
   to.lease.first = reader.count("lease.first", from.lease().first());
   to.lease.count = reader.count("lease.count", from.lease().count());
   to.fragment = static_cast<std::int32_t>(reader.count("fragment", from.fragment()));
+  to.aborts = static_cast<std::int32_t>(reader.count("aborts", from.aborts()));
   reader.require(static_cast<std::size_t>(from.measure_size()) <= kMeasuresMax, "measure",
                  "must be at most 3");
   if (!reader.ok()) return;
@@ -507,6 +513,8 @@ void put(const ReducePlan& from, v1::ReducePlan& to) {
   for (const auto& member : from.members) put(member, *to.add_members());
   to.set_time_limit_ns(from.time_limit.ns);
   to.set_fragment(from.fragment);
+  to.set_outer_lr(from.outer_lr);
+  if (from.owner_step) put(*from.owner_step, *to.mutable_owner_step());
 }
 void get(Reader& reader, const v1::ReducePlan& from, ReducePlan& to) {
   get_part(reader, "key", from.has_key(), from.key(), to.key);
@@ -533,6 +541,8 @@ void get(Reader& reader, const v1::ReducePlan& from, ReducePlan& to) {
   to.time_limit = nanoseconds(from.time_limit_ns());
   reader.require(to.time_limit.ns > 0, "time_limit_ns", "must be above 0");
   to.fragment = static_cast<std::int32_t>(reader.count("fragment", from.fragment()));
+  to.outer_lr = from.outer_lr();
+  if (from.has_owner_step()) get(reader, from.owner_step(), to.owner_step.emplace());
 }
 
 void put(const CommitRound& from, v1::CommitRound& to) {
@@ -540,6 +550,10 @@ void put(const CommitRound& from, v1::CommitRound& to) {
   to.set_attempt(from.attempt);
   put(from.average, *to.mutable_average());
   to.set_outer_lr(from.outer_lr);
+  to.set_outcome(to_string(from.outcome));
+  to.set_share(from.share);
+  to.set_refresh(from.refresh);
+  to.set_keeps(from.keeps);
   put(from.evaluate, *to.mutable_evaluate());
   to.set_last(from.last);
   if (!from.last) put(from.next, *to.mutable_next());
@@ -549,6 +563,11 @@ void get(Reader& reader, const v1::CommitRound& from, CommitRound& to) {
   to.attempt = attempt_of(reader, from.attempt());
   get(reader, from.average(), to.average);
   to.outer_lr = from.outer_lr();
+  get_word(reader, "outcome", from.outcome(), to.outcome);
+  to.share = from.share();
+  to.refresh = from.refresh();
+  to.keeps = from.keeps();
+  reader.require(to.share >= 0 && to.share <= 1, "share", "must be from 0 to 1");
   get_part(reader, "evaluate", from.has_evaluate(), from.evaluate(), to.evaluate);
   to.last = from.last();
   if (!to.last) get_part(reader, "next", from.has_next(), from.next(), to.next);

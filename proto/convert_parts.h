@@ -92,6 +92,8 @@ SHOAL_WIRE_PAIR(Assign);
 SHOAL_WIRE_PAIR(Release);
 SHOAL_WIRE_PAIR(OpenRound);
 SHOAL_WIRE_PAIR(CloseRound);
+SHOAL_WIRE_PAIR(MomentumHolder);
+SHOAL_WIRE_PAIR(OwnerStep);
 SHOAL_WIRE_PAIR(ReducePlan);
 SHOAL_WIRE_PAIR(CommitRound);
 SHOAL_WIRE_PAIR(AbortRound);

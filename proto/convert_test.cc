@@ -14,7 +14,7 @@ using testing::HasSubstr;
 
 const RoundKey kKey{JobId(3), 1, 17};
 const Digest kAnchor{11, 12}, kMomentum{21, 22};
-const OpenRound kOpen{kKey, Steps(800), Steps(850), {4000, 600}, 2, {{ReplicaId(3), "a:1"}}};
+const OpenRound kOpen{kKey, Steps(800), Steps(850), {4000, 600}, 2, {{ReplicaId(3), "a:1"}}, 5};
 const std::vector<FileEntry> kFiles{{"model.safetensors", Bytes(1000), std::string(64, 'a')},
                                     {"resume/outer.bin", Bytes(7), std::string(64, '0')}};
 
@@ -99,7 +99,8 @@ TEST(Convert, EveryMessageOfAnAgent) {
            1.5,
            Tokens(4),
            0.5,
-           {{ReplicaId(4), milliseconds(50), 1e6, 2e6, true}, {ReplicaId(5), {}, 0, 0, false}}}},
+           {{ReplicaId(4), milliseconds(50), 1e6, 2e6, true}, {ReplicaId(5), {}, 0, 0, false}},
+           7}},
       FromReplica<Vote>{replica, {kKey, 2, kAnchor, {Bytes(70), Bytes(80), 0.9}, {ReplicaId(4)}}},
       FromReplica<ReduceFailed>{replica,
                                 {kKey, 2, ReplicaId(8), ReduceFailure::kTimeLimit, "slow"}},
@@ -129,7 +130,14 @@ TEST(Convert, EveryMessageOfTheCoordinator) {
   ReducePlan with_reducer = plan;
   with_reducer.topology = Topology::kParamServer;
   with_reducer.members[1].reducer = true;
+  with_reducer.outer_lr = 0.7;
   expect_survives(ToAgent(ToReplica<ReducePlan>{replica, with_reducer}));
+  ReducePlan with_owner_step = plan;
+  const std::vector<MomentumHolder> holders{{replica, "a:1", 0, 60},
+                                            {ReplicaId(10), "b:2", 60, 40}};
+  with_owner_step.owner_step = OwnerStep{{0.6, 0.8}, holders};
+  expect_survives(ToAgent(ToReplica<ReducePlan>{replica, with_owner_step}));
+  expect_survives(ToAgent(ToReplica<WriteCheckpoint>{replica, {CheckpointId(4), kKey, holders}}));
   const std::vector<ToAgent> all{
       Welcome{AgentId(2), {6}, seconds(2), seconds(10), {replica}},
       Refused{{Code::kIncompatible, "protocol 0 is too old", "protocol", "update the agent"}},
@@ -140,7 +148,8 @@ TEST(Convert, EveryMessageOfTheCoordinator) {
       ToReplica<OpenRound>{replica, kOpen},
       ToReplica<CloseRound>{replica, {kKey}},
       ToReplica<ReducePlan>{replica, plan},
-      ToReplica<CommitRound>{replica, {kKey, 3, kAnchor, {1, 4, 20}, false, kOpen, 0.4}},
+      ToReplica<CommitRound>{replica,
+                             {kKey, 3, kAnchor, {1, 4, 20}, false, kOpen, 0.4, 0.25, false, true}},
       ToReplica<AbortRound>{replica, {kKey, AbortReason::kTimeSpent, kOpen}},
       ToReplica<Evaluate>{replica, {kKey, {1, 4, 20}}},
       ToReplica<WriteCheckpoint>{replica, {CheckpointId(4), kKey}},
@@ -151,6 +160,11 @@ TEST(Convert, EveryMessageOfTheCoordinator) {
     expect_survives(all[i]);
   }
   expect_survives(ToAgent(ToReplica<CommitRound>{replica, {kKey, 3, kAnchor, {}, true, {}}}));
+  for (const RoundOutcome outcome : {RoundOutcome::kKept, RoundOutcome::kDropped}) {
+    CommitRound commit{kKey, 3, {}, {}, true, {}};
+    commit.outcome = outcome;
+    expect_survives(ToAgent(ToReplica<CommitRound>{replica, commit}));
+  }
 }
 
 TEST(Convert, EveryMessageBetweenAgentAndTrainer) {
@@ -171,7 +185,7 @@ TEST(Convert, EveryMessageBetweenAgentAndTrainer) {
                     0.75,
                     {{ReplicaId(4), milliseconds(50), 98, Bytes(1000), Bytes(900)}}},
       FromReplica<RoundReport>{
-          replica, {kKey, Tokens(5), Steps(6), 2.25, 0.5, 0.25, 3, 1.5, Tokens(4), 0.5, {}}},
+          replica, {kKey, Tokens(5), Steps(6), 2.25, 0.5, 0.25, 3, 1.5, Tokens(4), 0.5, {}, 7}},
       FromReplica<Vote>{replica, {kKey, 2, kAnchor, {Bytes(70), Bytes(80), 0.9}, {ReplicaId(4)}}},
       FromReplica<ReduceFailed>{replica,
                                 {kKey, 2, ReplicaId(8), ReduceFailure::kBadFrame, "checksum"}},
@@ -198,7 +212,8 @@ TEST(Convert, EveryMessageBetweenAgentAndTrainer) {
       ToReplica<OpenRound>{replica, kOpen},
       ToReplica<CloseRound>{replica, {kKey}},
       ToReplica<ReducePlan>{replica, plan},
-      ToReplica<CommitRound>{replica, {kKey, 3, kAnchor, {1, 4, 20}, false, kOpen, 0.4}},
+      ToReplica<CommitRound>{replica,
+                             {kKey, 3, kAnchor, {1, 4, 20}, false, kOpen, 0.4, 0.25, false, true}},
       ToReplica<AbortRound>{replica, {kKey, AbortReason::kBelowMinReplicas, kOpen}},
       ToReplica<Evaluate>{replica, {kKey, {1, 4, 20}}},
       WriteCheckpointTo{replica, {CheckpointId(4), kKey}, "/var/lib/shoal/written/ckpt_4"},

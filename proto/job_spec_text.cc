@@ -34,12 +34,16 @@ template <>
 constexpr std::array kWords<Optimizer>{Optimizer::kAdamw, Optimizer::kMuon};
 template <>
 constexpr std::array kWords<SyncAlgorithm>{SyncAlgorithm::kNone, SyncAlgorithm::kDiloco,
-                                           SyncAlgorithm::kLocalSgd, SyncAlgorithm::kDdp};
+                                           SyncAlgorithm::kLocalSgd, SyncAlgorithm::kDdp,
+                                           SyncAlgorithm::kAsync};
 template <>
 constexpr std::array kWords<Balance>{Balance::kEqual, Balance::kSpeed};
 template <>
-constexpr std::array kWords<Topology>{Topology::kButterfly, Topology::kAllgather, Topology::kRing,
-                                      Topology::kParamServer, Topology::kAuto};
+constexpr std::array kWords<Topology>{
+    Topology::kButterfly, Topology::kAllgather, Topology::kRing, Topology::kParamServer,
+    Topology::kMoshpit,   Topology::kGossip,    Topology::kAuto};
+template <>
+constexpr std::array kWords<OuterState>{OuterState::kReplicated, OuterState::kSharded};
 template <>
 constexpr std::array kWords<Aggregator>{Aggregator::kMean, Aggregator::kTrimmedMean,
                                         Aggregator::kCenteredClip};
@@ -287,6 +291,8 @@ constexpr Field kFields[] = {
     SHOAL_FIELD("sync", "fragments", sync.fragments),
     SHOAL_FIELD("sync", "overlap_steps", sync.overlap_steps),
     SHOAL_FIELD("sync", "blend", sync.blend),
+    SHOAL_FIELD("sync", "quorum", sync.quorum),
+    SHOAL_FIELD("sync", "outer_state", sync.outer_state),
     SHOAL_FIELD("sync/outer", "lr", sync.outer.lr),
     SHOAL_FIELD("sync/outer", "momentum", sync.outer.momentum),
     Field{"swarm", "stages", read_stages, write_stages},

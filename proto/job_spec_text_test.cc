@@ -52,6 +52,7 @@ clip = false
 fragments = 5
 overlap_steps = 2
 blend = 0.25
+outer_state = "replicated"
 [sync.outer]
 lr = 0.6
 momentum = 0.8
@@ -128,6 +129,10 @@ TEST(SpecText, TheAlgorithmDecidesTheDefaultsWhereverItStands) {
   const auto averaged = read_spec_toml(minimal("[sync]\nalgorithm = 'local_sgd'")).spec;
   EXPECT_EQ(averaged.sync.every, Steps(50));
   EXPECT_EQ(averaged.sync.outer, (OuterSpec{1, 0}));
+  const auto async = read_spec_toml(minimal("[sync]\nalgorithm = 'async'\nquorum = 3")).spec;
+  EXPECT_EQ(async.sync.algorithm, SyncAlgorithm::kAsync);
+  EXPECT_EQ(async.sync.quorum, 3);
+  EXPECT_EQ(async.sync.outer, (OuterSpec{0.7, 0.9}));
   EXPECT_EQ(spec_to_json(ddp), spec_to_json(read_spec_json(spec_to_json(ddp).dump()).spec));
 }
 

@@ -4,4 +4,4 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 # shellcheck source=scripts/files.sh
 source scripts/files.sh
-sources '*.h' '*.cc' '*.cu' | xargs -0 --no-run-if-empty clang-format -i
+sources '*.h' '*.cc' '*.cu' '*.cuh' | xargs -0 --no-run-if-empty clang-format -i

@@ -13,7 +13,7 @@ findings=$(mktemp)
 trap 'rm -f "$findings"' EXIT
 
 check_format() {
-  sources '*.h' '*.cc' '*.cu' |
+  sources '*.h' '*.cc' '*.cu' '*.cuh' |
     xargs -0 --no-run-if-empty clang-format --dry-run 2>&1 |
     grep 'clang-format-violations' | sed 's/ warning: code should be/ not/; s/ \[-Wclang.*//' |
     sort -u -t: -k1,1
@@ -21,7 +21,7 @@ check_format() {
 
 # A source over 600 lines or a header over 300 takes everything.
 check_file_sizes() {
-  sources '*.h' '*.cc' '*.cu' | while IFS= read -r -d '' file; do
+  sources '*.h' '*.cc' '*.cu' '*.cuh' | while IFS= read -r -d '' file; do
     local limit=600 lines
     if [[ $file == *.h ]]; then limit=300; fi
     lines=$(wc -l <"$file")
@@ -32,7 +32,7 @@ check_file_sizes() {
 # Functions over 70 lines, by awk: see function_length.awk for what it takes for one. The few old ones are
 # in long_functions.txt ("file name lines"), where they may only become shorter.
 check_function_lengths() {
-  sources '*.cc' '*.cu' '*.h' |
+  sources '*.cc' '*.cu' '*.cuh' '*.h' |
     xargs -0 --no-run-if-empty awk -v allowed=scripts/long_functions.txt -f scripts/function_length.awk
 }
 

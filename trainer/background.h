@@ -26,6 +26,12 @@ class Background {
     thread_.join();
     ++number_;  // whatever it still reports is of the past
   }
+  // Lets the work come to its own end, which must be bounded.
+  void wait() {
+    if (!thread_.joinable()) return;
+    thread_.join();
+    ++number_;
+  }
   std::uint64_t current() const { return number_; }
 
  private:

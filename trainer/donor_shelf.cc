@@ -60,4 +60,22 @@ Status DonorShelf::serve(ReplicaId replica, const RoundKey& key,
   return {};
 }
 
+Status DonorShelf::serve_momentum(ReplicaId replica, const RoundKey& key,
+                                  const outer_opt::ValueRange& range,
+                                  const std::function<void(std::span<const float>)>& send) {
+  std::unique_lock lock(mutex_);
+  changed_.wait_for(lock, std::chrono::nanoseconds(kRoundWait.ns),
+                    [&] { return state_ && (replica_ != replica || key_ >= key); });
+  if (!state_ || replica_ != replica) {
+    return Error{Code::kNotFound, to_string(replica) + " has no state to give here", "", ""};
+  }
+  if (key_ != key || !state_->shards.holds(range)) {
+    return Error{Code::kConflict, "this replica does not keep that momentum of that round", "", ""};
+  }
+  const auto state = state_;
+  lock.unlock();
+  send(state->shards.at(range));
+  return {};
+}
+
 }  // namespace shoal::trainer

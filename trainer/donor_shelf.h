@@ -3,7 +3,10 @@
 // never locked while they are sent: the compute thread takes a fresh copy before it changes what a
 // joiner still reads.
 //
-// publish(), withdraw() and provide_adam() belong to the compute thread; serve() to any.
+// With sync.outer_state = sharded others also fetch the ranges of outer momentum that it keeps.
+//
+// publish(), withdraw() and provide_adam() belong to the compute thread; serve() and
+// serve_momentum() to any.
 #pragma once
 
 #include <condition_variable>
@@ -34,9 +37,12 @@ class DonorShelf {
   // A PeerNode's Donor. Waits at most kAdamWait for the moments.
   Status serve(ReplicaId replica, const RoundKey& key,
                const std::function<void(const outer_opt::DonorState&)>& send);
+  // A PeerNode's MomentumDonor. Waits at most kRoundWait for the outer step of the wanted round.
+  Status serve_momentum(ReplicaId replica, const RoundKey& key, const outer_opt::ValueRange& range,
+                        const std::function<void(std::span<const float>)>& send);
 
  private:
-  static constexpr Duration kAdamWait = seconds(60);
+  static constexpr Duration kAdamWait = seconds(60), kRoundWait = seconds(5);
 
   std::function<void()> adam_wanted_;
   std::mutex mutex_;

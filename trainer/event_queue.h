@@ -22,11 +22,15 @@ struct FetchEnded {
   std::uint64_t work = 0;
   Status status;
 };
+struct MomentumGathered {  // for a checkpoint
+  std::uint64_t work = 0;
+};
 struct AdamWanted {};  // a joiner fetches our state and waits for the moments
 struct Woken {};       // something arrived from a neighbour in the pipeline
 using attached::StreamEnded;
 
-using Event = std::variant<ToTrainer, ReduceEnded, FetchEnded, AdamWanted, Woken, StreamEnded>;
+using Event = std::variant<ToTrainer, ReduceEnded, FetchEnded, MomentumGathered, AdamWanted, Woken,
+                           StreamEnded>;
 using EventQueue = attached::EventQueue<Event>;
 
 }  // namespace shoal::trainer

@@ -22,8 +22,8 @@ struct Learner::Batch {
   torch::Tensor tokens;  // [sequences, context + 1] int64
 };
 
-Learner::Learner(StageModel& model, std::shared_ptr<const Dataset> data)
-    : model_(model), data_(std::move(data)), batch_(std::make_unique<Batch>()) {
+Learner::Learner(StageModel& model, std::shared_ptr<const Dataset> data, CellLeader* cell)
+    : model_(model), data_(std::move(data)), cell_(cell), batch_(std::make_unique<Batch>()) {
   SHOAL_CHECK(model.units() == whole_model(model.spec().model), "a learner has the whole model");
 }
 Learner::~Learner() = default;
@@ -45,16 +45,16 @@ MaybeFailure Learner::gather(bool held_out, std::int64_t first, std::int64_t cou
   return std::nullopt;
 }
 
-// Gradient and loss of the mean over the batch.
-MaybeFailure Learner::accumulate(std::int64_t first_sequence, double& loss) {
+// Gradient and loss of the mean over the batch, as far as they come from these sequences.
+MaybeFailure Learner::accumulate(const swarm::CellShare& share, double& loss) {
   StageModel::Parts& parts = model_.parts();
   const TrainSpec& train = parts.spec.train;
   const std::int64_t context = parts.spec.model.context;
   const double factor = 1.0 / static_cast<double>(train.batch * context);
   parts.model.flat_gradient().zero_();
-  for (std::int64_t done = 0; done < train.batch; done += train.microbatch) {
-    const std::int64_t count = std::min(train.microbatch, train.batch - done);
-    if (auto failure = gather(false, first_sequence + done, count, 0)) return failure;
+  for (std::int64_t done = 0; done < share.count; done += train.microbatch) {
+    const std::int64_t count = std::min(train.microbatch, share.count - done);
+    if (auto failure = gather(false, share.first + done, count, 0)) return failure;
     const auto tokens = batch_->tokens.to(parts.device);
     const auto part =
         parts.model.loss(tokens.narrow(1, 0, context), tokens.narrow(1, 1, context), factor);
@@ -64,16 +64,32 @@ MaybeFailure Learner::accumulate(std::int64_t first_sequence, double& loss) {
   return std::nullopt;
 }
 
-MaybeFailure Learner::train_step(Steps step, std::int64_t first_sequence, StepResult& out) {
+MaybeFailure Learner::compute_share(const swarm::CellShare& share, double& loss) {
+  const SlowedPiece piece(model_.parts().choice.speed);
+  MaybeFailure failure;
+  loss = 0;
+  const MaybeFailure thrown = guarded([&] { failure = accumulate(share, loss); });
+  return failure ? failure : thrown;
+}
+
+MaybeFailure Learner::take_step(Steps step, StepResult& out) {
   StageModel::Parts& parts = model_.parts();
   const SlowedPiece piece(parts.choice.speed);
   MaybeFailure failure;
-  out = {};
-  const MaybeFailure thrown = guarded([&] {
-    failure = accumulate(first_sequence, out.loss);
-    if (!failure) failure = parts.take_step(step, tokens_per_step(parts.spec), 1.0, out);
-  });
+  const MaybeFailure thrown =
+      guarded([&] { failure = parts.take_step(step, tokens_per_step(parts.spec), 1.0, out); });
   return failure ? failure : thrown;
+}
+
+MaybeFailure Learner::train_step(Steps step, std::int64_t first_sequence, StepResult& out) {
+  out = {};
+  const auto compute = [this](const swarm::CellShare& share, double& loss) {
+    return compute_share(share, loss);
+  };
+  const swarm::CellShare batch{first_sequence, model_.spec().train.batch};
+  auto failure =
+      cell_ != nullptr ? cell_->gradient(step, batch, compute, out.loss) : compute(batch, out.loss);
+  return failure ? failure : take_step(step, out);
 }
 
 MaybeFailure Learner::evaluate_batch(std::int64_t index, std::int64_t batches, EvalSum& sum) {

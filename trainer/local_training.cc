@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "outer_opt/core/groups.h"
+
 namespace shoal::trainer {
 namespace {
 
@@ -33,7 +35,7 @@ Trained beyond(const Trained& all, const Trained& part) {
 LocalTraining::LocalTraining(TrainingContext context)
     : context_(std::move(context)),
       spec_(context_.model.spec()),
-      learner_(context_.model, context_.data),
+      learner_(context_.model, context_.data, context_.cell),
       walk_(spec_) {}
 
 MaybeFailure LocalTraining::open(const OpenRound& round) {
@@ -81,11 +83,13 @@ void LocalTraining::stand() {
   other_work_s_ = 0;
 }
 
-void LocalTraining::committed(RoundNumber, Steps, bool contributed) {
+void LocalTraining::committed(RoundNumber, Steps, outer_opt::Settled settled) {
   end_sample();
   evaluations_.clear();  // those of the former anchor
-  trained_ = contributed && goes_on() ? beyond(trained_, at_boundary_) : Trained{};
-  walk_.committed(contributed);
+  walk_.committed(settled);
+  if (settled == outer_opt::Settled::kKept) return;
+  const bool tail = settled == outer_opt::Settled::kCounted && goes_on();
+  trained_ = tail ? beyond(trained_, at_boundary_) : Trained{};
 }
 
 void LocalTraining::evaluate(const Evaluate& command) {
@@ -118,7 +122,8 @@ void LocalTraining::sample_one_token() {
 
 // Between a commit and the first step after it they are the same, unless something stays local.
 bool LocalTraining::differs_from_anchor() const {
-  return trained_.steps.count() > 0 || spec_.sync.fragments > 1 || goes_on();
+  return trained_.steps.count() > 0 || spec_.sync.fragments > 1 || goes_on() ||
+         outer_opt::averages_in_groups(spec_.sync);
 }
 
 // Local parameters are put aside for as long as `work` takes.

@@ -20,7 +20,7 @@ class LocalTraining : public Training {
   MaybeFailure open(const OpenRound& round) override;
   void stop(outer_opt::StopAt at) override;
   bool goes_on() const override { return walk_.adopts_later(); }
-  void committed(RoundNumber round, Steps next_step, bool contributed) override;
+  void committed(RoundNumber round, Steps next_step, outer_opt::Settled settled) override;
   void evaluate(const Evaluate& command) override;
   void view(const PipelineView& view) override;
   void sample(RoundNumber round) override;

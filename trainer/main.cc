@@ -6,6 +6,7 @@
 #include <CLI/CLI.hpp>
 
 #include "trainer/bench.h"
+#include "trainer/cell_member.h"
 #include "trainer/generate.h"
 #include "trainer/serve.h"
 #include "trainer/torch_bridge.h"
@@ -62,6 +63,7 @@ int run(int argc, char** argv) {
   add_generate(app, generate_options);
   add_bench(app, bench_options);
   app.add_subcommand("version", "Version and libraries");
+  app.add_subcommand(kCellMemberCommand)->group("");  // started by the leader of a cell
   CLI11_PARSE(app, argc, argv);
   if (app.got_subcommand("generate")) return generate(generate_options);
   if (app.got_subcommand("bench")) return bench(bench_options);
@@ -69,7 +71,7 @@ int run(int argc, char** argv) {
     std::cout << "shoal-trainer " SHOAL_VERSION "\n" << describe_libraries({}) << std::endl;
     return 0;
   }
-  return serve();
+  return app.got_subcommand(kCellMemberCommand) ? serve_cell_member() : serve();
 }
 
 }  // namespace

@@ -3,12 +3,11 @@
 #include "trainer/outer_state.h"
 
 #include <cmath>
-#include <filesystem>
-#include <fstream>
 
 #include <gtest/gtest.h>
 
 #include "trainer/learner.h"
+#include "trainer/tiny_job.h"
 
 namespace shoal::trainer {
 namespace {
@@ -17,20 +16,7 @@ constexpr int kReplicas = 4;
 constexpr std::int64_t kBatch = 3;
 
 JobSpec spec_of(SyncAlgorithm algorithm, std::int64_t batch) {
-  const auto path = std::filesystem::path(testing::TempDir()) / "shoal_outer_state_test.txt";
-  std::ofstream out(path);
-  for (int i = 0; i < 400; ++i) out << "the quick brown fox jumps over the lazy dog " << i * i;
-  JobSpec spec = default_spec(algorithm);
-  spec.name = "test";
-  spec.model = {ModelFamily::kLlama, 2, 32, 2, 1, 0, 16, 256};
-  spec.data.train = path.string();
-  spec.train.batch = batch;
-  spec.train.lr = 3e-3;
-  spec.train.min_lr = 3e-4;
-  spec.train.clip = 0.5;  // below what the first steps have
-  spec.train.warmup = Steps(2);
-  spec.train.steps = Steps(30);
-  return with_derived_fields(spec);
+  return tiny_job(algorithm, batch, Steps(30));
 }
 
 struct Trainee {
@@ -46,6 +32,13 @@ struct Trainee {
   std::unique_ptr<Learner> learner;
 };
 
+CommitRound commit_of(RoundNumber round, double outer_lr) {
+  CommitRound commit;
+  commit.key = {JobId(1), 0, round};
+  commit.outer_lr = outer_lr;
+  return commit;
+}
+
 // One inner step of all replicas with exact averages.
 void ddp_step(const JobSpec& spec, std::vector<Trainee>& replicas, std::int64_t step,
               OuterState& state) {
@@ -59,7 +52,7 @@ void ddp_step(const JobSpec& spec, std::vector<Trainee>& replicas, std::int64_t 
   }
   for (float& value : average) value /= kReplicas;
   const auto ranges = decay_ranges(parameter_layout(spec.model, whole_model(spec.model)));
-  take_outer_step(spec, {JobId(1), 0, step + 1}, 1, ranges, {}, average, state);
+  take_outer_step(spec, commit_of(step + 1, 1), ranges, {}, average, state);
   for (Trainee& replica : replicas) {
     replica.model->write_parameters(state.anchor);
     replica.model->clear_gradient();
@@ -78,7 +71,8 @@ TEST(OuterState, AveragedGradientsAreOneWorkerWithTheBatchOfAll) {
   std::vector<Trainee> replicas;
   for (int i = 0; i < kReplicas; ++i) replicas.emplace_back(spec);
   Trainee lone(spec_of(SyncAlgorithm::kNone, kBatch * kReplicas));
-  OuterState state = zero_outer_state(SyncAlgorithm::kDdp, lone.model->value_count());
+  OuterState state =
+      zero_outer_state(default_spec(SyncAlgorithm::kDdp).sync, lone.model->value_count());
   lone.model->read_parameters(state.anchor);
   const std::vector<float> initial = state.anchor;
   for (std::int64_t step = 0; step < 20; ++step) {
@@ -117,10 +111,10 @@ TEST(OuterState, AStepThatOnlyKeepsItsGradientChangesNoParameter) {
 }
 
 TEST(OuterState, EachAlgorithmSharesWhatItsOuterStepKeeps) {
-  const OuterState diloco = zero_outer_state(SyncAlgorithm::kDiloco, 3);
+  const OuterState diloco = zero_outer_state(default_spec(SyncAlgorithm::kDiloco).sync, 3);
   EXPECT_FALSE(diloco.shares_adam());
   EXPECT_EQ(momentum_digest(diloco), digest_of(std::span<const float>(diloco.momentum)));
-  OuterState ddp = zero_outer_state(SyncAlgorithm::kDdp, 3);
+  OuterState ddp = zero_outer_state(default_spec(SyncAlgorithm::kDdp).sync, 3);
   EXPECT_TRUE(ddp.shares_adam());
   EXPECT_TRUE(ddp.momentum.empty());
   const Digest zero = momentum_digest(ddp);
@@ -128,16 +122,59 @@ TEST(OuterState, EachAlgorithmSharesWhatItsOuterStepKeeps) {
   EXPECT_NE(momentum_digest(ddp), zero);
 }
 
+TEST(OuterState, ShardedItFollowsTheStepOfTheOwners) {
+  JobSpec spec = default_spec(SyncAlgorithm::kDiloco);
+  spec.sync.outer_state = shoal::OuterState::kSharded;
+  spec.sync.outer = {0.5, 0.5};
+  OuterState state = zero_outer_state(spec.sync, 3);
+  EXPECT_TRUE(state.momentum.empty());
+  EXPECT_EQ(momentum_digest(state), Digest());
+  state.anchor = {100, 100, 100};
+  state.shards = outer_opt::MomentumShards({{1, 2}});
+  state.shards.at({1, 2})[0] = 2;
+  take_outer_step(spec, commit_of(1, 0.5), {}, {{0, 3}}, std::vector<float>{1, 3.25, -6}, state);
+  EXPECT_EQ(state.anchor, (std::vector<float>{99, 96.75, 106}));
+  EXPECT_EQ(state.shards.at({1, 2})[0], 5);
+  EXPECT_EQ(state.shards.at({1, 2})[1], -8);
+}
+
 TEST(OuterState, LocalSgdAdoptsTheAverageOfTheParameters) {
   const JobSpec spec = default_spec(SyncAlgorithm::kLocalSgd);
-  OuterState state = zero_outer_state(SyncAlgorithm::kLocalSgd, 2);
+  OuterState state = zero_outer_state(spec.sync, 2);
   state.anchor = {8, 4};
   const std::vector<float> average{2, -1};  // of anchor minus local
   for (int round = 1; round <= 2; ++round) {
-    take_outer_step(spec, {JobId(1), 0, round}, spec.sync.outer.lr, {},
+    take_outer_step(spec, commit_of(round, spec.sync.outer.lr), {},
                     {{0, static_cast<std::int64_t>(average.size())}}, average, state);
   }
   EXPECT_EQ(state.anchor, (std::vector<float>{4, 6}));
+}
+
+// Two members of a group that only average have the mean of their parameters.
+TEST(OuterState, AGroupAveragesParametersWithLocalSgd) {
+  JobSpec spec = default_spec(SyncAlgorithm::kLocalSgd);
+  spec.sync.topology = Topology::kGossip;
+  ReducePlan plan;
+  plan.outer_lr = 1;
+  plan.members = {{ReplicaId(1), "a:1", 1, 1, 0, 2}, {ReplicaId(2), "b:1", 1, 0.5, 2, 0}};
+  ReducePlan told = plan, told_other = plan;
+  OuterState one = zero_outer_state(spec.sync, 2), other = one;
+  one.anchor = {4, 8};
+  other.anchor = {2, 4};
+  std::vector<float> mine{1, 2}, theirs{4, 8};  // the other's is clipped to a half
+  group_input(spec, ReplicaId(1), one, mine, told);
+  group_input(spec, ReplicaId(2), other, theirs, told_other);
+  EXPECT_EQ(mine, (std::vector<float>{3, 6}));
+  EXPECT_EQ(theirs, (std::vector<float>{0, 0}));
+  EXPECT_EQ(told, told_other) << "clip factors are spent";
+  EXPECT_EQ(told.members[1].clip_factor, 1);
+  const std::vector<float> mean{1.5, 3};
+  CommitRound commit;
+  commit.outer_lr = 1;
+  take_outer_step(spec, commit, {}, {{0, 2}}, mean, one);
+  take_outer_step(spec, commit, {}, {{0, 2}}, mean, other);
+  EXPECT_EQ(one.anchor, mean);
+  EXPECT_EQ(other.anchor, mean);
 }
 
 }  // namespace

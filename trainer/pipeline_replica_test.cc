@@ -14,6 +14,7 @@
 #include <gmock/gmock.h>
 
 #include "trainer/checkpoint.h"
+#include "trainer/heard.h"
 #include "trainer/learner.h"
 #include "trainer/parameter_layout.h"
 #include "trainer/worker.h"
@@ -32,13 +33,16 @@ class Trainer {
     node_->set_donor([this](ReplicaId replica, const RoundKey& key, const auto& send) {
       return shelf_.serve(replica, key, send);
     });
+    node_->set_momentum_donor(
+        [this](ReplicaId replica, const RoundKey& key, const outer_opt::ValueRange& range,
+               const auto& send) { return shelf_.serve_momentum(replica, key, range, send); });
     thread_ = std::thread([this] {
       const auto wake = [this] { queue_.push(Woken{}); };
       const MakeRuntime make = [&](const swarm::StageRuntimeOptions& o, swarm::StageCompute& c,
                                    swarm::StageListener& l, RoundNumber held, std::int64_t step) {
         return swarm::StageRuntime::create(o, *service_, c, l, wake, held, step);
       };
-      Worker worker({{}, queue_, *node_, shelf_, make, [this](const auto& m) { heard(m); }});
+      Worker worker({{}, queue_, *node_, shelf_, make, [this](const auto& m) { heard_.add(m); }});
       worker.run();
     });
   }
@@ -46,58 +50,27 @@ class Trainer {
     queue_.push(ToTrainer(StopTrainer{}));
     thread_.join();
     node_->set_donor({});
+    node_->set_momentum_donor({});
   }
 
   std::string address() const { return node_->address(); }
   void tell(ToTrainer command) { queue_.push(std::move(command)); }
 
   // What people are told about once a second.
-  std::pair<Progress, PipelineStats> hear_for_people() {
-    std::unique_lock lock(mutex_);
-    const bool told =
-        changed_.wait_for(lock, std::chrono::seconds(60), [&] { return progress_ && stats_; });
-    EXPECT_TRUE(told);
-    return {progress_.value_or(Progress{}), stats_.value_or(PipelineStats{})};
-  }
+  std::pair<Progress, PipelineStats> hear_for_people() { return heard_.figures(); }
 
   // The next message but those for people; it must be a T.
   template <typename T>
   T hear() {
-    std::unique_lock lock(mutex_);
-    if (!changed_.wait_for(lock, std::chrono::seconds(60), [&] { return !said_.empty(); })) {
-      ADD_FAILURE() << "nothing was said";
-      return {};
-    }
-    const FromTrainer message = said_.front();
-    said_.pop_front();
-    if (const T* wanted = std::get_if<T>(&message)) return *wanted;
-    const auto* failed = std::get_if<ReplicaFailed>(&message);
-    ADD_FAILURE() << "another message: " << message.index() << (failed ? failed->detail : "");
-    return {};
+    return heard_.next<T>();
   }
 
  private:
-  void heard(const FromTrainer& message) {
-    const std::lock_guard lock(mutex_);
-    if (const auto* progress = std::get_if<Progress>(&message)) {
-      progress_ = *progress;
-    } else if (const auto* stats = std::get_if<PipelineStats>(&message)) {
-      stats_ = *stats;
-    } else {
-      said_.push_back(message);
-    }
-    changed_.notify_all();
-  }
-
   EventQueue queue_;
   DonorShelf shelf_;
   std::unique_ptr<swarm::PipelineService> service_;
   std::unique_ptr<outer_opt::PeerNode> node_;
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::deque<FromTrainer> said_;
-  std::optional<Progress> progress_;
-  std::optional<PipelineStats> stats_;
+  Heard heard_;
   std::thread thread_;
 };
 

@@ -64,7 +64,7 @@ void PipelineTraining::stop(outer_opt::StopAt at) {
   if (is_router()) runtime_->close();
 }
 
-void PipelineTraining::committed(RoundNumber round, Steps next_step, bool) {
+void PipelineTraining::committed(RoundNumber round, Steps next_step, outer_opt::Settled) {
   end_sample();
   open_ = false;
   trained_ = {};

@@ -33,7 +33,7 @@ class PipelineTraining : public Training, private swarm::StageListener {
 
   MaybeFailure open(const OpenRound& round) override;
   void stop(outer_opt::StopAt at) override;
-  void committed(RoundNumber round, Steps next_step, bool contributed) override;
+  void committed(RoundNumber round, Steps next_step, outer_opt::Settled settled) override;
   void evaluate(const Evaluate& command) override;
   void view(const PipelineView& view) override;
   void sample(RoundNumber round) override;

@@ -1,20 +1,18 @@
-// See replica.h; loading is in replica_load.cc.
+// See replica.h; loading is in replica_load.cc, sharded outer momentum in replica_momentum.cc.
 #include "trainer/replica.h"
 
 #include <algorithm>
 #include <cmath>
 
 #include "base/check.h"
+#include "outer_opt/cuda/device_butterfly.h"
 #include "trainer/checkpoint.h"
 #include "trainer/parameter_layout.h"
 
 namespace shoal::trainer {
 namespace {
 
-struct VectorFacts {
-  double norm = 0, max_abs = 0;
-  std::int64_t nonfinite = 0;
-};
+using outer_opt::VectorFacts;
 
 VectorFacts facts_of(std::span<const float> values) {
   VectorFacts facts;
@@ -32,6 +30,13 @@ VectorFacts facts_of(std::span<const float> values) {
   return facts;
 }
 
+outer_opt::Settled settled_by(const CommitRound& commit, bool contributed) {
+  if (commit.outcome == RoundOutcome::kKept) return outer_opt::Settled::kCounted;
+  if (commit.outcome == RoundOutcome::kDropped) return outer_opt::Settled::kDropped;
+  if (contributed) return outer_opt::Settled::kCounted;
+  return commit.keeps ? outer_opt::Settled::kKept : outer_opt::Settled::kDropped;
+}
+
 }  // namespace
 
 Replica::Replica(const LoadReplica& command, ReplicaContext context)
@@ -47,6 +52,7 @@ Replica::Replica(const LoadReplica& command, ReplicaContext context)
 Replica::~Replica() {
   training_.reset();
   background_.stop();
+  gatherer_.stop();
   context_.shelf.withdraw();
 }
 
@@ -100,8 +106,12 @@ void Replica::adam_wanted() {
 }
 
 void Replica::write_checkpoint_to(const WriteCheckpointTo& command) {
+  if (sharded()) return start_gathering(command);
+  say_written(command, write_files(command.folder, command.command.key, outer_->momentum));
+}
+
+void Replica::say_written(const WriteCheckpointTo& command, const Status& written) {
   const WriteCheckpoint& wanted = command.command;
-  const Status written = write_files(command.folder, wanted.key);
   if (!written) {
     return context_.say(CheckpointFailed{id_, wanted.checkpoint, to_string(written.error())});
   }
@@ -129,40 +139,46 @@ void Replica::sampled(std::string text) {
   }
 }
 
-Status Replica::write_files(const std::filesystem::path& folder, const RoundKey& key) {
+Status Replica::write_files(const std::filesystem::path& folder, const RoundKey& key,
+                            std::span<const float> momentum) {
   if (!participant_ || participant_->held() != key) {
     return Error{Code::kConflict, "the replica does not hold round " + std::to_string(key.round),
                  "", ""};
   }
   if (shares_adam()) {
-    return write_checkpoint(folder,
-                            {spec_, cut_, stage_, key, held_step_, outer_->anchor, outer_->momentum,
-                             outer_->adam_m, outer_->adam_v, OuterState::adam_step(key)});
+    return write_checkpoint(folder, {spec_, cut_, stage_, key, held_step_, outer_->anchor, momentum,
+                                     outer_->adam_m, outer_->adam_v, OuterState::adam_step(key)});
   }
   std::vector<float> m(outer_->anchor.size());
   std::vector<float> v(static_cast<std::size_t>(model_->second_moment_count()));
   model_->read_adam(m, v);
-  return write_checkpoint(folder, {spec_, cut_, stage_, key, held_step_, outer_->anchor,
-                                   outer_->momentum, m, v, model_->adam_step()});
+  return write_checkpoint(folder, {spec_, cut_, stage_, key, held_step_, outer_->anchor, momentum,
+                                   m, v, model_->adam_step()});
 }
 
 // ---- actions
 
 MaybeFailure Replica::perform() {
-  while (!actions_.empty()) {
+  while (!device_failure_ && !actions_.empty()) {
     const outer_opt::Actions todo = std::exchange(actions_, {});
     for (const outer_opt::Action& action : todo) {
       auto failure = std::visit([&](const auto& one) { return perform_one(one); }, action);
       if (failure) return failure;
+      if (device_failure_) return device_failure_;
     }
   }
-  return std::nullopt;
+  return device_failure_;
+}
+
+void Replica::take_note(const Status& of_device) {
+  if (of_device || device_failure_) return;
+  device_failure_ = Failure{ReplicaFailure::kDeviceLost, to_string(of_device.error())};
 }
 
 MaybeFailure Replica::perform_one(const outer_opt::Train& action) {
   training_key_ = action.round.key;
   own_fragment_ = action.round.fragment;
-  if (!action.round.measure.empty()) context_.node.measure(action.round.measure);
+  if (!action.round.measure.empty()) context_.node.measure(id_, action.round.measure);
   return training_->open(action.round);
 }
 
@@ -173,6 +189,7 @@ MaybeFailure Replica::perform_one(const outer_opt::StopTraining& action) {
 
 // Between inner steps: the pseudo-gradient is taken and reported; what follows lands in actions_.
 void Replica::reach_boundary(const Trained& trained) {
+  end_gathering();
   held_step_ = trained.at;
   participant_->boundary(make_report(trained), actions_);
 }
@@ -181,6 +198,22 @@ const outer_opt::Fragment& Replica::values_of(std::int32_t fragment) const {
   if (fragment == 0) return whole_;
   SHOAL_CHECK(fragment <= static_cast<std::int32_t>(fragments_.size()), "no such fragment");
   return fragments_[static_cast<std::size_t>(fragment) - 1];
+}
+
+VectorFacts Replica::take_contribution() {
+  const outer_opt::Fragment& fragment = values_of(own_fragment_);
+  if (device_) {
+    const auto facts = device_->take_pseudo_gradient(model_->parameters_in_place(), fragment);
+    if (facts) return *facts;
+    take_note(facts.error());
+    return {};
+  }
+  read_contribution();
+  const auto values = static_cast<std::size_t>(outer_opt::value_count(fragment));
+  VectorFacts facts = facts_of(std::span(pseudo_gradient_).first(values));
+  // Values that are not finite spread: those of another fragment count, too.
+  if (own_fragment_ > 0) facts.nonfinite += facts_of(average_).nonfinite;
+  return facts;
 }
 
 void Replica::read_contribution() {
@@ -205,9 +238,7 @@ void Replica::read_fragment() {
 }
 
 RoundReport Replica::make_report(const Trained& trained) {
-  read_contribution();
-  const auto values = static_cast<std::size_t>(outer_opt::value_count(values_of(own_fragment_)));
-  const VectorFacts facts = facts_of(std::span(pseudo_gradient_).first(values));
+  const VectorFacts facts = take_contribution();
   tokens_reported_ = trained.tokens;
   RoundReport report;
   report.key = training_key_;
@@ -220,9 +251,7 @@ RoundReport Replica::make_report(const Trained& trained) {
   report.train_loss = drawn > 0 ? trained.loss_sum / drawn : 0;
   report.norm = facts.norm;
   report.max_abs = facts.max_abs;
-  // Values that are not finite spread: those of another fragment count, too.
   report.nonfinite = facts.nonfinite + trained.skipped;
-  if (own_fragment_ > 0) report.nonfinite += facts_of(average_).nonfinite;
   report.compute_s = trained.compute_s;
   report.drawn = trained.drawn;
   report.stood_s = trained.stood_s;
@@ -246,14 +275,52 @@ MaybeFailure Replica::perform_one(const outer_opt::StartReduce& action) {
     adopt_average_locally(plan);
     return std::nullopt;
   }
-  background_.start([this, plan, contributes = action.contributes](std::uint64_t number,
-                                                                   std::stop_token stop) {
-    const outer_opt::ReduceInput own = own_input(plan, contributes);
-    const auto average = std::span(average_).first(static_cast<std::size_t>(plan.value_count));
-    ReduceEnded ended{number, plan.attempt, context_.node.reduce(plan, id_, own, average, stop)};
-    context_.queue.push(std::move(ended));
+  ReducePlan told = plan;
+  if (in_groups()) {
+    read_contribution();  // an earlier attempt made something else of it
+    group_input(spec_, id_, *outer_, pseudo_gradient_, told);
+  }
+  background_.start([this, plan = std::move(told), contributes = action.contributes](
+                        std::uint64_t number, std::stop_token stop) {
+    context_.queue.push(ReduceEnded{number, plan.attempt, reduce(plan, contributes, stop)});
   });
   return std::nullopt;
+}
+
+// In the background, as all that follows from here to own_input(). Meanwhile the compute thread
+// uses neither pseudo-gradient nor average, here or on the device.
+outer_opt::ReduceResult Replica::reduce(const ReducePlan& plan, bool contributes,
+                                        std::stop_token stop) {
+  if (!device_) return reduce_on_host(plan, contributes, stop);
+  if (!outer_opt::DeviceButterfly::suits(plan)) return reduce_from_device(plan, contributes, stop);
+  auto session = device_->make_session(plan, id_, contributes);
+  if (session) return context_.node.reduce_with(std::move(*session), stop);
+  return {false, {}, {ReduceFailure::kPlanMismatch, {}, to_string(session.error())}};
+}
+
+outer_opt::ReduceResult Replica::reduce_on_host(const ReducePlan& plan, bool contributes,
+                                                std::stop_token stop) {
+  outer_opt::ReduceInput own = own_input(plan, contributes);
+  if (plan.owner_step) {
+    if (auto error = stage_momentum(plan, stop)) return {false, {}, std::move(*error)};
+    own.momentum = own_momentum(plan);
+  }
+  const auto average = std::span(average_).first(static_cast<std::size_t>(plan.value_count));
+  return context_.node.reduce(plan, id_, own, average, stop);
+}
+
+// A ring, say: the host computes what the device brought and takes.
+outer_opt::ReduceResult Replica::reduce_from_device(const ReducePlan& plan, bool contributes,
+                                                    std::stop_token stop) {
+  const auto values = static_cast<std::size_t>(plan.value_count);
+  pseudo_gradient_.resize(values);
+  average_.resize(values);
+  Status moved = device_->read_pseudo_gradient(pseudo_gradient_);
+  outer_opt::ReduceResult result;
+  if (moved) result = reduce_on_host(plan, contributes, stop);
+  if (moved && result.ok) moved = device_->write_average(average_);
+  if (moved) return result;
+  return {false, {}, {ReduceFailure::kInternal, {}, to_string(moved.error())}};
 }
 
 // Why this replica cannot take part in the plan; empty: it can.
@@ -264,11 +331,12 @@ std::string Replica::mismatch_of(const ReducePlan& plan) const {
     return "the plan has " + std::to_string(plan.value_count) + " values, the replica " +
            std::to_string(values);
   }
+  if (plan.owner_step.has_value() != sharded()) return "owners take the outer step only if sharded";
   if (contributed_ && plan.fragment != own_fragment_) return "another fragment was reported";
   return {};
 }
 
-// In the background. An attempt after an aborted round encodes anew: the residual is still the old
+// An attempt after an aborted round encodes anew: the residual is still the old
 // one, the pseudo-gradient has grown.
 outer_opt::ReduceInput Replica::own_input(const ReducePlan& plan, bool contributes) {
   encoded_.clear();
@@ -296,8 +364,10 @@ MaybeFailure Replica::perform_one(const outer_opt::StopReduce&) {
 MaybeFailure Replica::perform_one(const outer_opt::TakeOuterStep& action) {
   const CommitRound& commit = action.commit;
   if (!commit.last) held_step_ = commit.next.from_step;
-  adopt_outer_step(commit);
-  training_->committed(commit.key.round, held_step_, contributed_);
+  const outer_opt::Settled settled = settled_by(commit, contributed_);
+  commit.outcome == RoundOutcome::kAveraged ? adopt_outer_step(commit, settled) : stay(settled);
+  if (device_failure_) return device_failure_;
+  training_->committed(commit.key.round, held_step_, settled);
   participant_->outer_step_taken(
       {commit.key, digest_of(std::span<const float>(outer_->anchor)), momentum_digest(*outer_)},
       actions_);
@@ -307,7 +377,7 @@ MaybeFailure Replica::perform_one(const outer_opt::TakeOuterStep& action) {
   return std::nullopt;
 }
 
-void Replica::adopt_outer_step(const CommitRound& commit) {
+void Replica::adopt_outer_step(const CommitRound& commit, outer_opt::Settled settled) {
   context_.shelf.withdraw();
   if (!encoded_.empty()) {
     const Status kept = feedback_->commit(pseudo_gradient_, encoded_);
@@ -319,24 +389,52 @@ void Replica::adopt_outer_step(const CommitRound& commit) {
     outer_->anchor = average_;
     return;
   }
+  // Nothing of this replica is being averaged: the room of its contribution is free.
+  if (settled == outer_opt::Settled::kKept) read_contribution();
+  if (staged_) outer_->shards = std::move(*staged_);
+  staged_.reset();
   const outer_opt::Fragment& fragment = values_of(averaged_fragment_);
   const auto values = static_cast<std::size_t>(outer_opt::value_count(fragment));
-  take_outer_step(spec_, commit.key, commit.outer_lr, decay_ranges_, fragment,
-                  std::span(average_).first(values), *outer_);
-  settle_local();
+  if (device_) {
+    take_note(device_->step({commit.outer_lr, spec_.sync.outer.momentum}, fragment,
+                            outer_->momentum, outer_->anchor));
+  } else {
+    take_outer_step(spec_, commit, decay_ranges_, fragment, std::span(average_).first(values),
+                    *outer_);
+  }
+  settle_local(settled);
   if (shares_adam()) model_->clear_gradient();
 }
 
-// A replica that had no part in the result has nothing of its own that counts.
-void Replica::settle_local() {
+// Its group gave up. The anchor is still the one that it was, of the next round now.
+void Replica::stay(outer_opt::Settled settled) {
+  context_.shelf.withdraw();
+  if (settled == outer_opt::Settled::kDropped) model_->write_parameters(outer_->anchor);
+}
+
+// A replica that had no part in the result has nothing of its own that counts, unless it is kept.
+void Replica::settle_local(outer_opt::Settled settled) {
+  if (settled == outer_opt::Settled::kKept) return move_with_anchor();
   count_tokens_behind();
   if (!contributed_) return model_->write_parameters(outer_->anchor);
   adopting_fragment_ = averaged_fragment_;
   if (!training_->goes_on()) adopt_fragment(0);
 }
 
+// The pseudo-gradient was taken before the step and is what it was, to rounding.
+void Replica::move_with_anchor() {
+  for (std::size_t i = 0; i < pseudo_gradient_.size(); ++i) {
+    pseudo_gradient_[i] = outer_->anchor[i] - pseudo_gradient_[i];
+  }
+  model_->write_parameters(pseudo_gradient_);
+}
+
 void Replica::adopt_fragment(double blend) {
   const outer_opt::Fragment& fragment = values_of(adopting_fragment_);
+  if (device_) {
+    take_note(device_->adopt(fragment, blend, model_->parameters_in_place()));
+    return model_->parameters_written();
+  }
   if (blend == 0 && fragment == whole_) return model_->write_parameters(outer_->anchor);
   std::vector<float> local(outer_->anchor.size());
   model_->read_parameters(local);

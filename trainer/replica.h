@@ -6,9 +6,17 @@
 // The pseudo-gradient is computed at the boundary and kept until the commit. Local parameters are
 // touched by inner steps and commits only, so an abort needs no undoing. A commit changes those of
 // the fragment that it averaged (outer_opt/core/fragments.h), with sync.overlap_steps some steps
-// later; all of them where this replica had no part in it. With sync.algorithm = none
+// later; all of them where this replica had no part in it. With sync.algorithm = async one that had
+// not reported moves with the anchor: its pseudo-gradient stays what it was. With none
 // the outer step adopts the local parameters as they are and no peer is spoken to. With ddp local
 // parameters are the anchor, and what is averaged is the gradient (outer_state.h).
+// In a group (sync.topology = moshpit, gossip) anchor and outer momentum are this replica's own,
+// what enters the reduce is made anew of the local parameters for each attempt, and a commit
+// without an average changes nothing (RoundOutcome).
+//
+// With sync.outer_state = sharded the ranges of outer momentum that a plan moves here are fetched
+// before its reduce (replica_momentum.cc). A checkpoint needs all ranges: they are gathered while
+// training goes on, but the next boundary waits for them, since nobody keeps those of a past round.
 //
 // Belongs to the compute thread.
 #pragma once
@@ -20,9 +28,12 @@
 #include <vector>
 
 #include "outer_opt/core/fragments.h"
+#include "outer_opt/core/groups.h"
 #include "outer_opt/core/participant.h"
 #include "outer_opt/core/sparse2.h"
+#include "outer_opt/cuda/device_vectors.h"
 #include "trainer/background.h"
+#include "trainer/cell_leader.h"
 #include "trainer/donor_shelf.h"
 #include "trainer/event_queue.h"
 #include "trainer/pipeline_training.h"
@@ -38,6 +49,11 @@ struct ReplicaContext {  // what outlives a replica
   DonorShelf& shelf;
   MakeRuntime make_runtime;
   std::function<void(const FromTrainer&)> say;
+  // Where the outer step is computed when the job suits (outer_opt::DeviceVectors); null: on the
+  // host, as for all other jobs.
+  outer_opt::Accelerator* accelerator = nullptr;
+  // Makes the cell of a whole model, or null; none: this trainer is never in one.
+  std::function<std::unique_ptr<CellLeader>(StageModel&)> make_cell;
 };
 
 class Replica {
@@ -60,6 +76,7 @@ class Replica {
   }
   MaybeFailure reduce_ended(const ReduceEnded& event);
   void evaluate(const Evaluate& command);
+  void momentum_gathered(const MomentumGathered& event);
   void adam_wanted();
   // Says CheckpointReady (when a sample is being written: after it, which is soon) or
   // CheckpointFailed.
@@ -80,8 +97,10 @@ class Replica {
 
   MaybeFailure make_model();
   MaybeFailure load_checkpoint();
+  void adopt_momentum(std::vector<float> momentum);
   void start_fetch();
   MaybeFailure loaded();
+  MaybeFailure place_vectors();
 
   MaybeFailure perform();  // the actions, and those that follow from them
   MaybeFailure perform_one(const outer_opt::Train& action);
@@ -92,17 +111,34 @@ class Replica {
   MaybeFailure perform_one(const outer_opt::Say& action);
   MaybeFailure perform_one(const outer_opt::GoStale& action);
 
-  Status write_files(const std::filesystem::path& folder, const RoundKey& key);
+  Status write_files(const std::filesystem::path& folder, const RoundKey& key,
+                     std::span<const float> momentum);
+  void say_written(const WriteCheckpointTo& command, const Status& written);
+  void start_gathering(const WriteCheckpointTo& command);
+  void end_gathering();
   void sample(const CommitRound& commit);
   void sampled(std::string text);
 
   void reach_boundary(const Trained& trained);
+  outer_opt::VectorFacts take_contribution();
   void read_contribution();
   void read_fragment();
+  void take_note(const Status& of_device);
   RoundReport make_report(const Trained& trained);
+  outer_opt::ReduceResult reduce(const ReducePlan& plan, bool contributes, std::stop_token stop);
+  outer_opt::ReduceResult reduce_on_host(const ReducePlan& plan, bool contributes,
+                                         std::stop_token stop);
+  outer_opt::ReduceResult reduce_from_device(const ReducePlan& plan, bool contributes,
+                                             std::stop_token stop);
+  std::optional<outer_opt::ReduceError> stage_momentum(const ReducePlan& plan,
+                                                       std::stop_token stop);
+  std::span<const float> own_momentum(const ReducePlan& plan) const;
   outer_opt::ReduceInput own_input(const ReducePlan& plan, bool contributes);
-  void adopt_outer_step(const CommitRound& commit);
-  void settle_local();
+  void adopt_outer_step(const CommitRound& commit, outer_opt::Settled settled);
+  void stay(outer_opt::Settled settled);
+  void settle_local(outer_opt::Settled settled);
+  void move_with_anchor();
+  bool in_groups() const { return outer_opt::averages_in_groups(spec_.sync); }
   void adopt_fragment(double blend);
   void count_tokens_behind();
   std::string mismatch_of(const ReducePlan& plan) const;
@@ -111,6 +147,7 @@ class Replica {
   std::unique_ptr<Training> make_training();
   bool in_pipeline() const { return cut_.size() > 1; }
   bool shares_adam() const { return outer_->shares_adam(); }
+  bool sharded() const { return spec_.sync.outer_state == shoal::OuterState::kSharded; }
   bool solo() const { return spec_.sync.algorithm == SyncAlgorithm::kNone; }
 
   LoadReplica command_;
@@ -121,13 +158,16 @@ class Replica {
   StageIndex stage_ = 0;
   std::shared_ptr<const Dataset> data_;  // of stage 0, which draws
   std::unique_ptr<StageModel> model_;
+  std::unique_ptr<CellLeader> cell_;        // null: this trainer computes alone
   std::shared_ptr<OuterState> outer_;       // of the round the participant holds
   std::unique_ptr<AdamCopy> fetched_adam_;  // while the state comes from a donor
   outer_opt::Fragment whole_;
   std::vector<outer_opt::Fragment> fragments_;
-  std::vector<Tokens> tokens_behind_;   // by fragment: reported since it was last averaged
-  Tokens tokens_reported_;              // trained for the newest report
-  std::int32_t own_fragment_ = 0;       // of the pseudo-gradient
+  std::vector<Tokens> tokens_behind_;  // by fragment: reported since it was last averaged
+  Tokens tokens_reported_;             // trained for the newest report
+  std::int32_t own_fragment_ = 0;      // of the pseudo-gradient
+  // Null: the outer step is computed on the host, with the two vectors after it.
+  std::shared_ptr<outer_opt::DeviceVectors> device_;
   std::vector<float> pseudo_gradient_;  // with ddp the gradient; of a fragment the first values
   std::vector<float> average_;          // likewise
   std::int32_t averaged_fragment_ = 0;  // of the newest plan
@@ -141,6 +181,7 @@ class Replica {
   std::vector<std::byte> encoded_;
   std::optional<outer_opt::Participant> participant_;
   outer_opt::Actions actions_;
+  MaybeFailure device_failure_;  // that was noticed on the way; no further action is performed
   std::unique_ptr<Training> training_;
   RoundKey training_key_;
   std::optional<PipelineView> view_;  // that came before the state was here
@@ -149,7 +190,17 @@ class Replica {
   bool sampling_ = false;
   std::string sample_;                   // of the state it holds; empty: none
   std::vector<CheckpointReady> unsaid_;  // while sampling
-  Background background_;                // last: its thread ends before anything it uses
+  // The shards of the newest plan, where they are not those that outer_ has; they become those of
+  // outer_ with the commit.
+  std::optional<outer_opt::MomentumShards> staged_;
+  struct Gathering {
+    WriteCheckpointTo command;
+    outer_opt::Restaged momentum;
+    Status status;  // once the work has ended
+  };
+  std::unique_ptr<Gathering> gathering_;  // of a checkpoint that waits for its momentum
+  Background gatherer_;
+  Background background_;  // last: its thread ends before anything it uses
 };
 
 }  // namespace shoal::trainer

@@ -65,8 +65,7 @@ MaybeFailure Replica::make_model() {
 
 MaybeFailure Replica::load() {
   if (auto failure = make_model()) return failure;
-  outer_ =
-      std::make_shared<OuterState>(zero_outer_state(spec_.sync.algorithm, model_->value_count()));
+  outer_ = std::make_shared<OuterState>(zero_outer_state(spec_.sync, model_->value_count()));
   const UnitRange units = cut_[static_cast<std::size_t>(stage_)];
   decay_ranges_ = decay_ranges(parameter_layout(spec_.model, units));
   whole_ = {{0, model_->value_count()}};
@@ -102,11 +101,22 @@ MaybeFailure Replica::load_checkpoint() {
     outer_->adam_m = std::move(checkpoint->adam_m);
     outer_->adam_v = std::move(checkpoint->adam_v);
   } else {
-    outer_->momentum = std::move(checkpoint->momentum);
+    adopt_momentum(std::move(checkpoint->momentum));
     model_->write_adam(checkpoint->adam_m, checkpoint->adam_v, checkpoint->adam_step);
   }
   held_step_ = checkpoint->step;
   return loaded();
+}
+
+// Sharded, a replica that comes from a checkpoint keeps all of it until the next commit.
+void Replica::adopt_momentum(std::vector<float> momentum) {
+  if (!sharded()) {
+    outer_->momentum = std::move(momentum);
+    return;
+  }
+  outer_->shards = outer_opt::MomentumShards(whole_);
+  const std::span<float> all = outer_->shards.at(whole_.front());
+  std::copy(momentum.begin(), momentum.end(), all.begin());
 }
 
 void Replica::start_fetch() {
@@ -142,14 +152,32 @@ MaybeFailure Replica::loaded() {
   if (auto failure = check_digests(command_.assign.source, *outer_)) return failure;
   const RoundKey key = command_.assign.source.key;
   model_->write_parameters(outer_->anchor);
-  pseudo_gradient_.resize(outer_->anchor.size());
-  average_.resize(outer_->anchor.size());
-  participant_.emplace(id_, key);
+  if (auto failure = place_vectors()) return failure;
+  participant_.emplace(id_, key, outer_opt::when_late(spec_.sync.algorithm));
+  if (!in_pipeline() && context_.make_cell) cell_ = context_.make_cell(*model_);
   training_ = make_training();
   if (view_) training_->view(*view_);
   context_.shelf.publish(id_, key, outer_);
   say_loaded();
   return std::nullopt;
+}
+
+// Where the outer step is computed.
+MaybeFailure Replica::place_vectors() {
+  if (context_.accelerator == nullptr || !outer_opt::DeviceVectors::suits(spec_.sync)) {
+    pseudo_gradient_.resize(outer_->anchor.size());
+    average_.resize(outer_->anchor.size());
+    return std::nullopt;
+  }
+  auto vectors = outer_opt::DeviceVectors::create(*context_.accelerator, model_->value_count());
+  if (!vectors) {
+    const bool full = vectors.error().code == Code::kResourceExhausted;
+    return Failure{full ? ReplicaFailure::kOutOfMemory : ReplicaFailure::kDeviceLost,
+                   to_string(vectors.error())};
+  }
+  device_ = std::move(*vectors);
+  take_note(device_->load(outer_->anchor, outer_->momentum));
+  return device_failure_;
 }
 
 std::unique_ptr<Training> Replica::make_training() {
@@ -160,7 +188,8 @@ std::unique_ptr<Training> Replica::make_training() {
                           context_.say,
                           [this](const Trained& trained) { reach_boundary(trained); },
                           [this] { adopt_fragment(spec_.sync.blend); },
-                          [this](std::string text) { sampled(std::move(text)); }};
+                          [this](std::string text) { sampled(std::move(text)); },
+                          cell_.get()};
   if (!in_pipeline()) return std::make_unique<LocalTraining>(std::move(context));
   const PipelinePlace place{stage_, static_cast<std::int32_t>(cut_.size()), participant_->held(),
                             held_step_};

@@ -4,13 +4,18 @@
 #include <charconv>
 #include <csignal>
 #include <cstdlib>
+#include <filesystem>
 #include <iostream>
 #include <string>
 
 #include "attached/control.h"
 #include "attached/environment.h"
 #include "trainer/blas.h"
+#include "trainer/cell_member.h"
 #include "trainer/worker.h"
+#if SHOAL_HAVE_CUDA
+#include "outer_opt/cuda/cuda_accelerator.h"
+#endif
 
 namespace shoal::trainer {
 namespace {
@@ -20,7 +25,7 @@ using attached::environment_number;
 
 constexpr std::size_t kCommandsMax = 256;
 constexpr int kExitBadEnvironment = 1, kExitDeviceLost = 3;
-constexpr int kThreadsMax = 1024;
+constexpr int kThreadsMax = 1024, kCellMax = 64;
 constexpr double kSpeedMin = 0.01;
 
 Result<double> speed_from_environment() {
@@ -68,8 +73,54 @@ MakeRuntime runtimes_of(swarm::PipelineService& service, EventQueue& queue) {
   };
 }
 
-int run_attached(int slot, const DeviceChoice& device, outer_opt::PeerNode& node,
-                 swarm::PipelineService& pipeline, const std::string& socket) {
+// Null: the outer step is computed on the host.
+Result<std::unique_ptr<outer_opt::Accelerator>> accelerator_of(const DeviceChoice& device) {
+#if SHOAL_HAVE_CUDA
+  if (device.kind == DeviceKind::kCuda) return outer_opt::make_cuda_accelerator(device.index);
+#endif
+  return std::unique_ptr<outer_opt::Accelerator>();
+}
+
+// The other processes of a cell compute on the devices after the leader's. One that does not start
+// is left out.
+std::unique_ptr<CellLeader> make_cell(const DeviceChoice& device, int size, StageModel& model) {
+  std::vector<CellMember> members;
+  for (int rank = 1; rank < size; ++rank) {
+    const int index = device.kind == DeviceKind::kCuda ? device.index + rank : device.index;
+    auto member = start_cell_member(std::filesystem::read_symlink("/proc/self/exe").string(),
+                                    {"SHOAL_TRAINER_DEVICE=" + std::to_string(index)});
+    if (member) {
+      members.push_back(std::move(*member));
+    } else {
+      std::cerr << "shoal-trainer: WARNING: " << to_string(member.error()) << std::endl;
+    }
+  }
+  return std::make_unique<CellLeader>(model, std::move(members));
+}
+
+std::function<std::unique_ptr<CellLeader>(StageModel&)> cell_maker(const DeviceChoice& device,
+                                                                   int size) {
+  if (size == 1) return {};
+  return [device, size](StageModel& model) { return make_cell(device, size, model); };
+}
+
+// A cell is as fast as its devices are together.
+Device measure_cell(const DeviceChoice& device, int size) {
+  Device measured = measure_device(device);
+  measured.gflops *= size;
+  if (size > 1) measured.name = std::to_string(size) + " x " + measured.name;
+  return measured;
+}
+
+// What this process was started for.
+struct Seat {
+  int slot = 0, cell = 1;  // cell: processes of one replica
+  DeviceChoice device;
+  outer_opt::Accelerator* accelerator = nullptr;
+};
+
+int run_attached(const Seat& seat, outer_opt::PeerNode& node, swarm::PipelineService& pipeline,
+                 const std::string& socket) {
   EventQueue queue(kCommandsMax);
   auto control = attached::Control::dial(
       socket, "shoal-trainer",
@@ -81,17 +132,24 @@ int run_attached(int slot, const DeviceChoice& device, outer_opt::PeerNode& node
   node.set_donor([&shelf](ReplicaId replica, const RoundKey& key, const auto& send) {
     return shelf.serve(replica, key, send);
   });
-  TrainerReady ready{.slot = slot, .device = {}, .peer_address = node.address(), .libraries = {}};
-  if (const auto failure = guarded([&] { ready.device = measure_device(device); })) {
+  node.set_momentum_donor(
+      [&shelf](ReplicaId replica, const RoundKey& key, const outer_opt::ValueRange& range,
+               const auto& send) { return shelf.serve_momentum(replica, key, range, send); });
+  TrainerReady ready{
+      .slot = seat.slot, .device = {}, .peer_address = node.address(), .libraries = {}};
+  if (const auto failure = guarded([&] { ready.device = measure_cell(seat.device, seat.cell); })) {
     return complain(
         {Code::kUnavailable, failure->detail, "", "look at the device with nvidia-smi"});
   }
-  ready.libraries = describe_libraries(device);
+  ready.libraries = describe_libraries(seat.device);
+  if (seat.accelerator != nullptr) ready.libraries += ", outer step on the GPU";
   (*control)->start(ready);
-  Worker worker({device, queue, node, shelf, runtimes_of(pipeline, queue),
-                 [&](const FromTrainer& message) { (*control)->say(message); }});
+  Worker worker({seat.device, queue, node, shelf, runtimes_of(pipeline, queue),
+                 [&](const FromTrainer& message) { (*control)->say(message); }, seat.accelerator,
+                 cell_maker(seat.device, seat.cell)});
   const WorkerEnd end = worker.run();
   node.set_donor({});
+  node.set_momentum_donor({});
   return end == WorkerEnd::kDeviceLost ? kExitDeviceLost : 0;
 }
 
@@ -110,15 +168,30 @@ int serve() {
   if (!slot) return complain(slot.error());
   const auto device = device_from_environment();
   if (!device) return complain(device.error());
+  const auto cell = environment_number("SHOAL_TRAINER_CELL", 1, 1, kCellMax);
+  if (!cell) return complain(cell.error());
   if (const Status prepared = prepare_device(*device); !prepared) return complain(prepared.error());
   warn_about_slow_blas(*device);
   auto options = attached::peer_options();
   if (!options) return complain(options.error());
+  const auto accelerator = accelerator_of(*device);  // outlives the sessions of the node
+  if (!accelerator) return complain(accelerator.error());
   const auto pipeline = swarm::PipelineService::create(options->line);
   options->services = {pipeline->grpc_service()};
   auto node = outer_opt::PeerNode::start(*options);
   if (!node) return complain(node.error());
-  return run_attached(*slot, *device, **node, *pipeline, socket);
+  return run_attached({*slot, *cell, *device, accelerator->get()}, **node, *pipeline, socket);
+}
+
+int serve_cell_member() {
+  std::signal(SIGINT, SIG_IGN);
+  std::signal(SIGPIPE, SIG_IGN);
+  CellSocket leader(kCellMemberSocket);
+  const auto device = device_from_environment();
+  if (!device) return complain(device.error());
+  if (const Status prepared = prepare_device(*device); !prepared) return complain(prepared.error());
+  const Status end = run_cell_member(leader, *device);
+  return end.error().code == Code::kUnavailable ? 0 : complain(end.error());
 }
 
 }  // namespace shoal::trainer

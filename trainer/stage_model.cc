@@ -130,7 +130,29 @@ void StageModel::read_parameters(std::span<float> out) const {
 void StageModel::write_parameters(std::span<const float> in) {
   SHOAL_CHECK(static_cast<std::int64_t>(in.size()) == value_count());
   parts_->model.flat().copy_(host_view(in));
+  parameters_written();
+}
+
+float* StageModel::parameters_in_place() {
+  if (parts_->device.is_cuda()) torch::cuda::synchronize(parts_->device.index());
+  return parts_->model.flat().data_ptr<float>();
+}
+
+void StageModel::parameters_written() {
   parts_->settle();
+  ++parts_->writes;
+}
+
+std::int64_t StageModel::writes() const { return parts_->writes; }
+
+void StageModel::read_step_gradient(std::span<float> out) const {
+  SHOAL_CHECK(static_cast<std::int64_t>(out.size()) == value_count());
+  host_view(out).copy_(parts_->model.flat_gradient());
+}
+
+void StageModel::write_step_gradient(std::span<const float> in) {
+  SHOAL_CHECK(static_cast<std::int64_t>(in.size()) == value_count());
+  parts_->model.flat_gradient().copy_(host_view(in));
 }
 
 bool StageModel::keeps_gradient() const { return parts_->gradient_sum.defined(); }
@@ -158,6 +180,7 @@ void StageModel::write_adam(std::span<const float> m, std::span<const float> v, 
   parts_->optimizer.m().copy_(host_view(m));
   parts_->optimizer.v().copy_(host_view(v));
   parts_->optimizer.set_steps(step);
+  ++parts_->writes;
 }
 
 }  // namespace shoal::trainer

@@ -42,6 +42,12 @@ class StageModel {
   // Flat vectors of value_count() values, in the order of parameter_layout().
   void read_parameters(std::span<float> out) const;
   void write_parameters(std::span<const float> in);
+  // The same vector where it lies on the device, and nothing that was begun still uses it. Whoever
+  // writes there says so afterwards.
+  float* parameters_in_place();
+  void parameters_written();
+  // Grows whenever parameters or moments are written by other means than a step.
+  std::int64_t writes() const;
   // The inner optimizer's moments: `m` of value_count() values, `v` of second_moment_count(), which
   // is less with train.optimizer = muon (optimizer_layout()).
   std::int64_t second_moment_count() const;
@@ -49,6 +55,10 @@ class StageModel {
   void write_adam(std::span<const float> m, std::span<const float> v, std::int64_t step);
   std::int64_t adam_step() const;
   int nonfinite_in_a_row() const;
+
+  // The gradient of the step that is being computed, of value_count() values.
+  void read_step_gradient(std::span<float> out) const;
+  void write_step_gradient(std::span<const float> in);
 
   // With sync.algorithm = ddp an inner step changes no parameter and has no moments; it adds its
   // gradient here, for the outer step. read_gradient(): the mean over all tokens since the last

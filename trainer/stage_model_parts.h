@@ -38,6 +38,7 @@ struct StageModel::Parts {
   torch::Tensor gradient_sum;  // kept, over tokens; else not defined
   Tokens gradient_tokens;
   int nonfinite_in_a_row = 0;
+  std::int64_t writes = 0;
 };
 
 }  // namespace shoal::trainer

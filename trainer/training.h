@@ -11,7 +11,9 @@
 #include <span>
 #include <string>
 
+#include "outer_opt/core/lease_walk.h"
 #include "outer_opt/core/participant.h"
+#include "trainer/cell_leader.h"
 #include "trainer/data.h"
 #include "trainer/failure.h"
 #include "trainer/stage_model.h"
@@ -40,6 +42,7 @@ struct TrainingContext {
                                                  // after it until open()
   std::function<void()> adopt;  // the result of the committed round becomes local; where goes_on()
   std::function<void(std::string)> sampled;  // the answer to sample(); from any call
+  CellLeader* cell = nullptr;                // that computes the gradients; null: alone
 };
 
 class Training {
@@ -51,9 +54,9 @@ class Training {
   // Whether it goes on behind the boundary that it reported: then the result of that round is
   // adopted later, by context.adopt() at a fixed step.
   virtual bool goes_on() const { return false; }
-  // The outer step was taken, with what was reported here or without. What was counted is void but
-  // for steps behind the boundary; the parameters are those of `round`, or will be (goes_on()).
-  virtual void committed(RoundNumber round, Steps next_step, bool contributed) = 0;
+  // The outer step was taken. What was counted is void but for steps behind the boundary, unless it
+  // is kept; the parameters are those of `round`, or will be (goes_on()), or have moved with it.
+  virtual void committed(RoundNumber round, Steps next_step, outer_opt::Settled settled) = 0;
   virtual void evaluate(
       const Evaluate& command) = 0;  // of the committed parameters; says Evaluated
   virtual void view(const PipelineView& view) = 0;

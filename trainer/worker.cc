@@ -44,6 +44,9 @@ void Worker::handle(Event event) {
                           [&](const FetchEnded& e) {
                             if (replica_) failure = replica_->fetch_ended(e);
                           },
+                          [&](const MomentumGathered& e) {
+                            if (replica_) replica_->momentum_gathered(e);
+                          },
                           [&](const AdamWanted&) {
                             if (replica_) replica_->adam_wanted();
                           },

@@ -1,150 +1,9 @@
-// Whole rounds through the real worker and learner, with peers replaced by a node that averages
-// what it is given: seed, train, report, vote, commit, evaluate, checkpoint, resume, join, and the
-// refusals.
-#include "trainer/worker.h"
-
-#include <filesystem>
-#include <fstream>
-#include <thread>
-
-#include <gmock/gmock.h>
+// Whole rounds through the real worker and learner: seed, train, report, vote, commit, evaluate,
+// checkpoint, resume, join, and the refusals. Other kinds of rounds: worker_rounds_test.cc.
+#include "trainer/worker_rig.h"
 
 namespace shoal::trainer {
 namespace {
-
-// A reduce with only this member: the average is its own pseudo-gradient, or zero.
-class LoneNode : public outer_opt::PeerNode {
- public:
-  std::string address() const override { return "127.0.0.1:7"; }
-  outer_opt::ReduceResult reduce(const ReducePlan&, ReplicaId, const outer_opt::ReduceInput& own,
-                                 std::span<float> average, std::stop_token) override {
-    std::fill(average.begin(), average.end(), 0.0f);
-    std::copy(own.pseudo_gradient.begin(), own.pseudo_gradient.end(), average.begin());
-    return {true, {digest_of(std::span<const float>(average)), {}}, {}};
-  }
-  void set_donor(outer_opt::Donor) override {}
-  void measure(std::vector<PeerAddress>) override {}
-  std::vector<LinkEstimate> take_links() override { return {}; }
-  Status fetch_state(const std::string&, ReplicaId, const RoundKey&, outer_opt::StateSink& sink,
-                     std::stop_token) override {
-    if (donor == nullptr) return Error{Code::kUnavailable, "the donor is gone", "", ""};
-    std::copy(donor->anchor.begin(), donor->anchor.end(), sink.anchor.begin());
-    std::copy(donor->momentum.begin(), donor->momentum.end(), sink.momentum.begin());
-    std::copy(donor->adam_m.begin(), donor->adam_m.end(), sink.adam_m.begin());
-    std::copy(donor->adam_v.begin(), donor->adam_v.end(), sink.adam_v.begin());
-    sink.adam_step = 4;
-    return {};
-  }
-  const OuterState* donor = nullptr;
-};
-
-class WorkerTest : public testing::Test {
- protected:
-  WorkerTest() : queue_(64), shelf_([this] { queue_.push(AdamWanted{}); }) {
-    const auto folder = std::filesystem::path(testing::TempDir());
-    text_ = (folder / "shoal_worker_test.txt").string();
-    std::ofstream out(text_);
-    for (int i = 0; i < 400; ++i) out << "the quick brown fox jumps over the lazy dog. ";
-    spec_.name = "test";
-    spec_.model = {ModelFamily::kGpt2, 1, 16, 2, 0, 0, 8, 256};
-    spec_.data.train = text_;
-    spec_.train.batch = 2;
-    spec_.train.steps = Steps(100);
-    spec_.train.warmup = Steps(0);
-    worker_ = std::thread([this] {
-      Worker worker({{}, queue_, node_, shelf_, {}, [this](const FromTrainer& m) { heard(m); }});
-      end_ = worker.run();
-    });
-  }
-  ~WorkerTest() override {
-    tell(StopTrainer{});
-    worker_.join();
-  }
-
-  void tell(ToTrainer command) { queue_.push(std::move(command)); }
-  void heard(const FromTrainer& message) {
-    if (std::holds_alternative<Progress>(message)) return;
-    const std::lock_guard lock(mutex_);
-    said_.push_back(message);
-    changed_.notify_all();
-  }
-  // The next message, which must be a T.
-  template <typename T>
-  T hear() {
-    std::unique_lock lock(mutex_);
-    if (!changed_.wait_for(lock, std::chrono::seconds(60), [&] { return !said_.empty(); })) {
-      ADD_FAILURE() << "nothing was said";
-      return {};
-    }
-    const FromTrainer message = said_.front();
-    said_.pop_front();
-    if (const auto* failed = std::get_if<ReplicaFailed>(&message)) failed_ = *failed;
-    const T* wanted = std::get_if<T>(&message);
-    if (wanted == nullptr) {
-      ADD_FAILURE() << "another message: " << message.index() << " " << failed_.detail;
-      return {};
-    }
-    return *wanted;
-  }
-  LoadReplica load(std::uint64_t replica, SourceKind kind, RoundNumber round) {
-    LoadReplica command;
-    command.assign.replica = ReplicaId(replica);
-    command.assign.job = JobId(1);
-    command.assign.spec = spec_;
-    command.assign.source.kind = kind;
-    command.assign.source.key = key(round);
-    return command;
-  }
-  static RoundKey key(RoundNumber round) { return {JobId(1), 0, round}; }
-  OpenRound open(RoundNumber round, std::int64_t from, std::int64_t to) {
-    return {key(round), Steps(from), Steps(to), {from * 2, (to - from) * 2}};
-  }
-  Loaded load_from_seed() {
-    tell(load(1, SourceKind::kSeed, 0));
-    return hear<Loaded>();
-  }
-  RoundReport train_four_steps() {  // of round 1
-    tell_replica(open(1, 0, 4));
-    return hear<FromReplica<RoundReport>>().body;
-  }
-  ReducePlan plan(RoundNumber round, std::int64_t values) {
-    ReducePlan plan;
-    plan.key = key(round);
-    plan.attempt = 1;
-    plan.value_count = values;
-    plan.members = {{replica_, "", 32, 1, 0, values}};
-    plan.time_limit = seconds(60);
-    return plan;
-  }
-  template <typename Body>
-  void tell_replica(Body body) {
-    tell(ToReplica<Body>{replica_, std::move(body)});
-  }
-  // A whole round; returns what was applied.
-  Applied run_round(const Loaded& loaded, RoundNumber round, std::int64_t from, std::int64_t to,
-                    EvalSlice evaluate, bool last) {
-    tell_replica(open(round, from, to));
-    report_ = hear<FromReplica<RoundReport>>().body;
-    tell_replica(plan(round, loaded.value_count));
-    const Vote vote = hear<FromReplica<Vote>>().body;
-    tell_replica(CommitRound{key(round), 1, vote.average, evaluate, last, {}, 0.7});
-    return hear<FromReplica<Applied>>().body;
-  }
-
-  EventQueue queue_;
-  LoneNode node_;
-  DonorShelf shelf_;
-  std::string text_;
-  JobSpec spec_;
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::deque<FromTrainer> said_;
-  ReplicaFailed failed_;
-  RoundReport report_;
-  ReplicaId replica_{1};  // that is told
-  std::optional<WorkerEnd> end_;
-  std::thread worker_;
-};
 
 TEST_F(WorkerTest, ARoundFromSeedToEvaluation) {
   const Loaded loaded = load_from_seed();
@@ -206,101 +65,6 @@ TEST_F(WorkerTest, TheOuterRateIsThatOfTheCommit) {
   EXPECT_EQ(hear<FromReplica<Applied>>().body.anchor, loaded.anchor);
 }
 
-class StreamingWorkerTest : public WorkerTest {
- protected:
-  StreamingWorkerTest() {
-    spec_.model.layers = 2;
-    spec_.sync.every = Steps(8);
-    spec_.sync.codec = CodecKind::kFp32;
-  }
-  std::vector<float> anchor(RoundNumber round) {
-    std::vector<float> held;
-    EXPECT_TRUE(shelf_
-                    .serve(ReplicaId(1), key(round),
-                           [&](const outer_opt::DonorState& state) {
-                             held.assign(state.anchor.begin(), state.anchor.end());
-                           })
-                    .ok());
-    return held;
-  }
-  ReducePlan plan_of(RoundNumber round, std::int64_t values, std::int32_t fragment) {
-    ReducePlan made = plan(round, values);
-    made.fragment = fragment;
-    return made;
-  }
-  Vote vote_in(const ReducePlan& made) {
-    tell_replica(made);
-    return hear<FromReplica<Vote>>().body;
-  }
-};
-
-TEST_F(StreamingWorkerTest, ARoundChangesTheValuesOfItsFragment) {
-  spec_.sync.fragments = 2;
-  const Loaded loaded = load_from_seed();
-  ASSERT_EQ(loaded.fragments.size(), 2u);
-  EXPECT_EQ(loaded.fragments[0] + loaded.fragments[1], loaded.value_count);
-  const std::vector<float> before = anchor(0);
-  tell_replica(OpenRound{key(1), Steps(0), Steps(4), {0, 8}, 1});
-  EXPECT_EQ(hear<FromReplica<RoundReport>>().body.tokens, Tokens(4 * 2 * 8));
-  const Vote vote = vote_in(plan_of(1, loaded.fragments[0], 1));
-  const OpenRound next{key(2), Steps(4), Steps(8), {8, 8}, 2};
-  tell_replica(CommitRound{key(1), 1, vote.average, {0, 1, 3}, false, next, 0.7});
-  hear<FromReplica<Applied>>();
-  const auto evaluated = hear<FromReplica<Evaluated>>().body;
-  const std::vector<float> after = anchor(1);
-  std::int64_t changed = 0;
-  for (std::size_t i = 0; i < after.size(); ++i) changed += after[i] != before[i] ? 1 : 0;
-  EXPECT_GT(changed, loaded.fragments[0] / 2);
-  EXPECT_LE(changed, loaded.fragments[0]);
-  // The other fragment has both rounds behind it, this round only its own tokens.
-  const auto second = hear<FromReplica<RoundReport>>().body;
-  EXPECT_EQ(second.tokens, Tokens(8 * 2 * 8));
-  EXPECT_EQ(second.drawn, Tokens(4 * 2 * 8));
-  EXPECT_GE(second.stood_s, 0);
-
-  // What was evaluated is the anchor, not what stays local: a replica that holds only that agrees.
-  const auto folder = std::filesystem::path(testing::TempDir()) / "shoal_worker_test_streaming";
-  tell(WriteCheckpointTo{ReplicaId(1), {CheckpointId(5), key(1)}, folder.string()});
-  hear<CheckpointReady>();
-  auto resume = load(2, SourceKind::kCheckpoint, 1);
-  resume.checkpoint_folder = folder.string();
-  tell(resume);
-  hear<Loaded>();
-  tell(ToReplica<Evaluate>{ReplicaId(2), {key(1), {0, 1, 3}}});
-  EXPECT_EQ(hear<FromReplica<Evaluated>>().body.loss_sum, evaluated.loss_sum);
-}
-
-TEST_F(StreamingWorkerTest, APlanForAnotherFragmentFailsByName) {
-  spec_.sync.fragments = 2;
-  const Loaded loaded = load_from_seed();
-  tell_replica(OpenRound{key(1), Steps(0), Steps(4), {0, 8}, 1});
-  hear<FromReplica<RoundReport>>();
-  tell_replica(plan_of(1, loaded.fragments[1], 2));
-  EXPECT_EQ(hear<FromReplica<ReduceFailed>>().body.failure, ReduceFailure::kPlanMismatch);
-  ReducePlan again = plan_of(1, 7, 1);
-  again.attempt = 2;
-  tell_replica(again);
-  EXPECT_EQ(hear<FromReplica<ReduceFailed>>().body.failure, ReduceFailure::kPlanMismatch);
-}
-
-TEST_F(StreamingWorkerTest, TrainsOnBehindTheBoundaryAndCountsEveryTokenOnce) {
-  spec_.sync.overlap_steps = Steps(2);
-  spec_.sync.blend = 0.5;
-  const Loaded loaded = load_from_seed();
-  tell_replica(OpenRound{key(1), Steps(0), Steps(8), {0, 20}, 0});
-  const auto first = hear<FromReplica<RoundReport>>().body;
-  EXPECT_EQ(first.steps, Steps(8));
-  const Vote vote = vote_in(plan(1, loaded.value_count));
-  const OpenRound next{key(2), Steps(8), Steps(16), {20, 16}, 0};
-  tell_replica(CommitRound{key(1), 1, vote.average, {0, 0, 0}, false, next, 0.7});
-  hear<FromReplica<Applied>>();
-  const auto second = hear<FromReplica<RoundReport>>().body;
-  EXPECT_EQ(second.key, key(2));
-  EXPECT_EQ(second.steps, Steps(8));
-  EXPECT_EQ(second.drawn, Tokens(8 * 2 * 8));
-  EXPECT_GT(second.norm, 0);
-}
-
 TEST_F(WorkerTest, CheckpointAndResume) {
   const Loaded loaded = load_from_seed();
   const Applied applied = run_round(loaded, 1, 0, 4, {0, 0, 0}, true);
@@ -335,6 +99,59 @@ TEST_F(WorkerTest, JoinerTakesTheDonorsState) {
   const auto loaded = hear<Loaded>();
   EXPECT_EQ(loaded.key, key(3));
   EXPECT_EQ(loaded.anchor, join.assign.source.anchor);
+}
+
+// Alone it keeps all momentum; what a plan says that another one keeps is fetched before the
+// reduce, and a checkpoint has all of it, whoever keeps it.
+TEST_F(WorkerTest, ShardedMomentumIsStagedFollowedAndGathered) {
+  spec_.sync.outer_state = shoal::OuterState::kSharded;
+  const Loaded loaded = load_from_seed();
+  EXPECT_EQ(loaded.momentum, Digest());
+  const std::int64_t n = loaded.value_count, half = n / 2;
+  Applied applied = run_round(loaded, 1, 0, 2, {0, 0, 0}, true);
+  EXPECT_EQ(applied.momentum, Digest());
+  EXPECT_EQ(node_.momentum_seen, std::vector<float>(static_cast<std::size_t>(n), 0.0f));
+
+  holders_ = {{replica_, "a:1", 0, half}, {ReplicaId(7), "b:1", half, n - half}};
+  run_round(loaded, 2, 2, 4, {0, 0, 0}, true);
+  EXPECT_NE(node_.momentum_seen.front(), 0.25f);
+  EXPECT_EQ(node_.momentum_seen.back(), 0.25f);
+
+  const auto folder = std::filesystem::path(testing::TempDir()) / "shoal_worker_test_sharded";
+  WriteCheckpoint wanted{CheckpointId(5), key(2), holders_};
+  wanted.momentum[1].address.clear();
+  tell(WriteCheckpointTo{replica_, wanted, folder.string()});
+  hear<CheckpointFailed>();
+  tell(WriteCheckpointTo{replica_, {CheckpointId(6), key(2), holders_}, folder.string()});
+  hear<CheckpointReady>();
+  const auto written = read_checkpoint(folder, std::nullopt, true);
+  ASSERT_TRUE(written) << to_string(written.error());
+  EXPECT_EQ(written->momentum.back(), 0.25f);
+  EXPECT_NE(written->momentum.front(), 0.25f);
+
+  auto resume = load(2, SourceKind::kCheckpoint, 2);
+  resume.checkpoint_folder = folder.string();
+  tell(resume);
+  EXPECT_EQ(hear<Loaded>().momentum, Digest());
+  std::vector<float> kept;
+  const auto take = [&](std::span<const float> values) {
+    kept.assign(values.begin(), values.end());
+  };
+  EXPECT_TRUE(shelf_.serve_momentum(ReplicaId(2), key(2), {0, n}, take).ok());
+  EXPECT_EQ(kept, written->momentum);
+  EXPECT_FALSE(shelf_.serve_momentum(ReplicaId(2), key(2), {1, n}, take).ok());
+  EXPECT_FALSE(shelf_.serve_momentum(ReplicaId(2), key(1), {0, n}, take).ok());
+}
+
+TEST_F(WorkerTest, AReduceWaitsForNoMomentumThatIsGone) {
+  spec_.sync.outer_state = shoal::OuterState::kSharded;
+  const Loaded loaded = load_from_seed();
+  train_four_steps();
+  holders_ = {{ReplicaId(7), "", 0, loaded.value_count}};
+  tell_replica(plan(1, loaded.value_count));
+  const auto failed = hear<FromReplica<ReduceFailed>>().body;
+  EXPECT_EQ(failed.failure, ReduceFailure::kPeerLost);
+  EXPECT_EQ(failed.lost, ReplicaId(7));
 }
 
 // With ddp the moments are part of what is committed: digests, checkpoints and joiners have them.

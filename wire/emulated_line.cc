@@ -6,16 +6,11 @@
 #include <array>
 #include <cerrno>
 #include <cstdint>
-#include <cstring>
 #include <ctime>
 #include <deque>
 #include <optional>
 #include <utility>
 
-#include <fcntl.h>
-#include <netdb.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
@@ -32,8 +27,6 @@ constexpr Duration kAhead = milliseconds(10);
 constexpr std::size_t kQueueBytes = 64 << 10;  // of a direction, beyond what the delay holds
 constexpr std::size_t kUnlimitedQueueBytes = 8 << 20;
 constexpr int kSocketBuffer = 64 << 10;
-constexpr int kBacklog = 256;
-constexpr unsigned kUserTimeoutMs = 8000;  // a frozen peer, as gRPC does it
 
 Instant now() {
   timespec time{};
@@ -133,38 +126,6 @@ std::size_t queue_max(double bytes_per_s, const LinkOptions& options) {
   return kQueueBytes + static_cast<std::size_t>(bytes_per_s * delay_s);
 }
 
-void prepare_tcp(int fd) {
-  const int yes = 1;
-  setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
-  setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &kUserTimeoutMs, sizeof kUserTimeoutMs);
-}
-
-using AddressList = std::unique_ptr<addrinfo, void (*)(addrinfo*)>;
-
-AddressList resolve(const std::string& address, int flags) {
-  const std::size_t colon = address.rfind(':');
-  addrinfo hints{}, *found = nullptr;
-  hints.ai_socktype = SOCK_STREAM;
-  hints.ai_flags = flags | AI_NUMERICSERV;
-  if (colon == std::string::npos) return {nullptr, freeaddrinfo};
-  std::string host = address.substr(0, colon);
-  if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
-  getaddrinfo(host.c_str(), address.c_str() + colon + 1, &hints, &found);
-  return {found, freeaddrinfo};
-}
-
-int open_socket(const addrinfo& address) {
-  return socket(address.ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-}
-
-int port_of(int fd) {
-  sockaddr_storage bound{};
-  socklen_t size = sizeof bound;
-  if (getsockname(fd, reinterpret_cast<sockaddr*>(&bound), &size) != 0) return 0;
-  return ntohs(bound.ss_family == AF_INET6 ? reinterpret_cast<sockaddr_in6*>(&bound)->sin6_port
-                                           : reinterpret_cast<sockaddr_in*>(&bound)->sin_port);
-}
-
 }  // namespace
 
 class EmulatedLine::Connection {
@@ -210,7 +171,6 @@ EmulatedLine::EmulatedLine(const LinkOptions& options)
       thread_([this] { run(); }) {}
 
 EmulatedLine::~EmulatedLine() {
-  stop_listening();
   {
     const std::lock_guard lock(mutex_);
     stopped_ = true;
@@ -238,47 +198,6 @@ int EmulatedLine::pass(int fd) {
   return pair[0];
 }
 
-Result<int> EmulatedLine::listen(const std::string& address, Accept accept) {
-  const AddressList list = resolve(address, AI_PASSIVE);
-  const int fd = list ? open_socket(*list) : -1;
-  const int yes = 1;
-  setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
-  if (fd < 0 || bind(fd, list->ai_addr, list->ai_addrlen) != 0 || ::listen(fd, kBacklog) != 0) {
-    const std::string why = std::strerror(errno);
-    if (fd >= 0) close(fd);
-    return Error{Code::kUnavailable, "cannot listen on " + address + ": " + why, "bind",
-                 "is the port taken? Port 0 takes a free one"};
-  }
-  const std::lock_guard lock(mutex_);
-  listening_.push_back({fd, std::move(accept)});
-  wake();
-  return port_of(fd);
-}
-
-void EmulatedLine::stop_listening() {
-  const std::scoped_lock lock(accepting_, mutex_);
-  for (const Listening& each : listening_) close(each.fd);
-  listening_.clear();
-}
-
-void EmulatedLine::take_calls(const std::vector<pollfd>& waits) {
-  const std::lock_guard accepting(accepting_);
-  std::vector<Listening> listening;
-  {
-    const std::lock_guard lock(mutex_);
-    listening = listening_;
-  }
-  for (const Listening& each : listening) {
-    const bool ready = std::any_of(waits.begin(), waits.end(), [&](const pollfd& wait) {
-      return wait.fd == each.fd && wait.revents != 0;
-    });
-    const int fd = ready ? accept4(each.fd, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC) : -1;
-    if (fd < 0) continue;
-    prepare_tcp(fd);
-    each.accept(pass(fd));
-  }
-}
-
 // What the thread waits for; forgets what is over.
 std::optional<Instant> EmulatedLine::collect(std::vector<pollfd>& waits) {
   std::optional<Instant> at;
@@ -286,7 +205,6 @@ std::optional<Instant> EmulatedLine::collect(std::vector<pollfd>& waits) {
   for (const auto& each : connections_) each->collect(time, link_, waits, at);
   const std::lock_guard lock(mutex_);
   waits.push_back({waker_, POLLIN, 0});
-  for (const Listening& each : listening_) waits.push_back({each.fd, POLLIN, 0});
   return at;
 }
 
@@ -318,19 +236,7 @@ void EmulatedLine::run() {
     std::uint64_t count = 0;
     while (::read(waker_, &count, sizeof count) > 0) {
     }
-    take_calls(waits);
   }
-}
-
-int begin_connect(const std::string& address) {
-  const AddressList list = resolve(address, 0);
-  if (!list) return -1;
-  const int fd = open_socket(*list);
-  if (fd < 0) return -1;
-  prepare_tcp(fd);
-  if (connect(fd, list->ai_addr, list->ai_addrlen) == 0 || errno == EINPROGRESS) return fd;
-  close(fd);
-  return -1;
 }
 
 }  // namespace shoal::wire

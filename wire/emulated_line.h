@@ -5,16 +5,13 @@
 // pushes back on its writer, as a full TCP connection does.
 #pragma once
 
-#include <functional>
 #include <list>
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <string>
 #include <thread>
 #include <vector>
 
-#include "base/result.h"
 #include "wire/link_emulation.h"
 
 struct pollfd;
@@ -24,8 +21,6 @@ namespace shoal::wire {
 // Thread-safe. Connections over it end with it.
 class EmulatedLine {
  public:
-  using Accept = std::function<void(int fd)>;
-
   explicit EmulatedLine(const LinkOptions& options);
   ~EmulatedLine();
   EmulatedLine(const EmulatedLine&) = delete;
@@ -35,34 +30,23 @@ class EmulatedLine {
   // may still be connecting. For -1: a connection that has ended already.
   int pass(int fd);
 
-  // Listens on "host:port" and hands over connections from the line's thread; the port.
-  Result<int> listen(const std::string& address, Accept accept);
-  void stop_listening();  // returns when no `accept` runs or will run
+  Duration round_trip() const { return options_.rtt; }
 
  private:
   class Connection;
-  struct Listening {
-    int fd = -1;
-    Accept accept;
-  };
 
   void run();
   std::optional<Instant> collect(std::vector<pollfd>& waits);
-  void take_calls(const std::vector<pollfd>& waits);
   void wake() const;
 
   const LinkOptions options_;
   LinkEmulation link_;
   const int waker_;
-  std::mutex mutex_, accepting_;
+  std::mutex mutex_;
   std::list<std::unique_ptr<Connection>> connections_;  // the thread's, but for new ones
   std::vector<std::unique_ptr<Connection>> new_;
-  std::vector<Listening> listening_;
   bool stopped_ = false;
   std::thread thread_;
 };
-
-// A connection over TCP that may still be on its way; -1 when the address names no host.
-int begin_connect(const std::string& address);
 
 }  // namespace shoal::wire

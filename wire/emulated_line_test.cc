@@ -126,23 +126,5 @@ TEST(EmulatedLine, TheEndPassesToo) {
   close(dead);
 }
 
-TEST(EmulatedLine, ListensAndDialsOverTcp) {
-  EmulatedLine line({.rtt = milliseconds(20)});
-  std::promise<int> accepted;
-  const auto port = line.listen("127.0.0.1:0", [&](int fd) { accepted.set_value(fd); });
-  ASSERT_TRUE(port.ok());
-  const int near = line.pass(begin_connect("127.0.0.1:" + std::to_string(*port)));
-  auto far = accepted.get_future();
-  ASSERT_EQ(far.wait_for(std::chrono::seconds(10)), std::future_status::ready);
-  const int fd = far.get();
-  push(near, 100'000);
-  pull(fd, 100'000);
-  EXPECT_EQ(line.listen("127.0.0.1:" + std::to_string(*port), [](int) {}).error().code,
-            Code::kUnavailable);
-  EXPECT_EQ(begin_connect("no port"), -1);
-  close(near);
-  close(fd);
-}
-
 }  // namespace
 }  // namespace shoal::wire

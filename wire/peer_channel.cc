@@ -8,6 +8,7 @@
 #include <grpcpp/security/credentials.h>
 
 #include "wire/local_socket.h"
+#include "wire/tcp_socket.h"
 
 namespace shoal::wire {
 namespace {
@@ -21,8 +22,6 @@ void set_common(const std::function<void(const char*, int)>& set, Duration keepa
   set(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, keepalive_ms / 2);
   set(GRPC_ARG_HTTP2_MAX_PING_STRIKES, 0);
   set(GRPC_ARG_HTTP2_MAX_FRAME_SIZE, (1 << 24) - 1);
-  set(GRPC_ARG_HTTP2_BDP_PROBE, 0);  // the window is fixed below
-  set(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, 8 << 20);
   set(GRPC_ARG_HTTP2_WRITE_BUFFER_SIZE, 2 << 20);
   set(GRPC_ARG_TCP_READ_CHUNK_SIZE, 1 << 20);
   set(GRPC_ARG_TCP_MIN_READ_CHUNK_SIZE, 64 << 10);
@@ -40,15 +39,18 @@ PeerChannel dial_peer(const std::string& address, Duration keepalive, EmulatedLi
   arguments.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);               // a stream is never repeated
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
   int fd = connect_locally(address, keepalive);
+  arguments.SetInt(GRPC_ARG_HTTP2_BDP_PROBE, fd >= 0 && line == nullptr ? 0 : 1);
   if (line != nullptr) fd = line->pass(fd >= 0 ? fd : begin_connect(address));
   if (fd >= 0) return {grpc::CreateCustomInsecureChannelFromFd(address, fd, arguments), true};
   return {grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments), false};
 }
 
-void configure_peer_server(grpc::ServerBuilder& builder, Duration keepalive) {
+bool is_far(Duration round_trip) { return round_trip >= kFarRoundTrip; }
+
+void configure_peer_server(grpc::ServerBuilder& builder, Duration keepalive, bool far) {
   set_common([&](const char* name, int value) { builder.AddChannelArgument(name, value); },
              keepalive);
-  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);  // a taken port is an error, not shared
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_BDP_PROBE, far ? 1 : 0);
   builder.SetMaxReceiveMessageSize(kPeerMessageMax);
 }
 

@@ -29,7 +29,13 @@ struct PeerChannel {
 // another `keepalive`. With a `line`, the connection goes over it.
 PeerChannel dial_peer(const std::string& address, Duration keepalive, EmulatedLine* line = nullptr);
 
-// The same for the accepting end.
-void configure_peer_server(grpc::ServerBuilder& builder, Duration keepalive);
+// The same for the accepting end. How much may be under way to it: on a far connection what gRPC
+// finds out that the line holds (GRPC_ARG_HTTP2_BDP_PROBE), on others a message and 64 KiB, which
+// fills a near line and leaves its queues short. A server has one of the two for all connections,
+// so whoever accepts has two servers.
+void configure_peer_server(grpc::ServerBuilder& builder, Duration keepalive, bool far);
+
+bool is_far(Duration round_trip);
+inline constexpr Duration kFarRoundTrip = milliseconds(10);
 
 }  // namespace shoal::wire

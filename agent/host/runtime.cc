@@ -286,6 +286,7 @@ class Runtime::Impl {
                                     "SHOAL_TRAINER_DEVICE=" + std::to_string(effect.device),
                                     std::string("SHOAL_TRAINER_KIND=") + to_string(device.kind),
                                     "SHOAL_TRAINER_THREADS=" + threads,
+                                    "SHOAL_TRAINER_CELL=" + std::to_string(options_.cell),
                                     "SHOAL_TRAINER_SPEED=" + std::to_string(options_.speed),
                                     "SHOAL_TRAINER_LINK=" + options_.emulated_link,
                                     "SHOAL_TRAINER_BIND=" + join_address(listen_host, *port),

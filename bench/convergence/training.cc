@@ -65,7 +65,7 @@ class Swarm {
     if (!data) throw std::runtime_error(to_string(data.error()));
     const std::shared_ptr<const Dataset> text = std::move(*data);
     for (std::int64_t i = 0; i < arm.workers; ++i) workers_.push_back(make_worker(text));
-    state_ = zero_outer_state(arm.sync.algorithm, workers_[0].model->value_count());
+    state_ = zero_outer_state(arm.sync, workers_[0].model->value_count());
     workers_[0].model->read_parameters(state_.anchor);
   }
 
@@ -172,7 +172,10 @@ class Swarm {
     plan.value_count = static_cast<std::int64_t>(state_.anchor.size());
     lose_some();
     if (!plan_round(plan)) return false;
-    assign_parts(plan, std::vector<double>(workers_.size(), 1.0));
+    // In an all-gather nobody has a part.
+    if (plan.topology != Topology::kAllgather) {
+      assign_parts(plan, std::vector<double>(workers_.size(), 1.0));
+    }
     std::vector<outer_opt::ReduceInput> inputs(workers_.size());
     for (std::size_t i = 0; i < workers_.size(); ++i) {
       if (workers_[i].lost) continue;
@@ -181,9 +184,11 @@ class Swarm {
     }
     const Reduced reduced = reduce_in_memory(plan, inputs);
     bytes_sent_ += reduced.bytes_sent;
-    take_outer_step(spec_, plan.key, spec_.sync.outer.lr, ranges_,
-                    {{0, static_cast<std::int64_t>(state_.anchor.size())}}, reduced.average,
-                    state_);
+    CommitRound commit;
+    commit.key = plan.key;
+    commit.outer_lr = spec_.sync.outer.lr;
+    take_outer_step(spec_, commit, ranges_, {{0, static_cast<std::int64_t>(state_.anchor.size())}},
+                    reduced.average, state_);
     for (Worker& worker : workers_) adopt(worker);
     return true;
   }

@@ -18,7 +18,6 @@ enum class AgentState { kJoining, kIdle, kSyncing, kActive, kDraining, kGone };
 enum class AgentGone { kNone, kLeft, kLost, kSuperseded };
 
 // Why a contribution has no weight. kOutlier: its norm is far above the median of the others.
-// kReducer: it trains nothing, and averages for those that do.
 enum class RejectReason {
   kNone,
   kNonFinite,
@@ -26,7 +25,6 @@ enum class RejectReason {
   kNotReported,
   kJoiner,
   kOutlier,
-  kReducer,
   kLeftOut,  // lost in the reduce: the average was made without it, or without a part of it
 };
 

@@ -1,16 +1,13 @@
 // What becomes of a running reduce attempt? A pure decision over what its members have said so far.
 //
-//   every live member voted, one digest has a strict majority   -> commit with those, the odd ones
-//   fail every live member voted, no majority                        -> the same members try again
-//   a member died before it voted                               -> the next attempt goes without it
-//   somebody could not reach a member that still lives          -> after a grace for news of its
-//   death,
-//                                                                  the most complained-of goes; one
-//                                                                  that spoke itself only the 2nd
-//                                                                  time
-//   nobody says anything past the time limit                    -> the silent ones go
-//   every live member voted, but no contribution is in the average -> the next attempt
-//   attempts spent                                              -> abort; the progress stays
+//   every live member voted, one digest has a strict majority: commit with those, the odd ones fail
+//   every live member voted, no majority: the same members try again
+//   every live member voted, no contribution is in the average: the next attempt
+//   a member died before it voted, others have yet to vote: the next attempt goes without it
+//   somebody could not reach a member that still lives: after a grace for news of its death, the
+//     most complained-of goes; one that spoke itself only the 2nd time
+//   nobody says anything past the time limit: the silent ones go
+//   attempts spent: abort; the progress stays
 //
 // A member lost after its vote does not block the commit. Reducers are members without a say: what
 // they "vote" means that they are done, and once all others have voted nobody waits for them.

@@ -1,15 +1,15 @@
 // Attempts of a round's all-reduce: plan, votes, failures, and what follows from them.
 #include <algorithm>
-#include <numeric>
 
 #include "coordinator/core/attempt.h"
 #include "coordinator/core/data_ledger.h"
 #include "coordinator/core/event_kinds.h"
-#include "coordinator/core/links.h"
+#include "coordinator/core/lineup.h"
 #include "coordinator/core/machines.h"
+#include "coordinator/core/momentum.h"
 #include "coordinator/core/pipeline_view.h"
-#include "coordinator/core/reducers.h"
 #include "coordinator/core/replicas.h"
+#include "coordinator/core/round_groups.h"
 #include "coordinator/core/rounds.h"
 #include "outer_opt/core/fragments.h"
 
@@ -18,9 +18,11 @@ namespace {
 
 constexpr std::int32_t kAbortsMax = 10;  // of one round number; then the job fails
 
-Duration time_limit(const Options& options, std::int64_t value_count) {
-  // A member moves about twice the vector; fp32 bounds every codec.
-  const double bytes = 8.0 * static_cast<double>(value_count);
+Duration time_limit(const Options& options, const SyncSpec& sync, std::int64_t value_count) {
+  // A member moves about twice the vector; fp32 bounds every codec. One that has to get its part of
+  // the outer momentum first moves at most one vector more.
+  const double vectors = sync.outer_state == OuterState::kSharded ? 3 : 2;
+  const double bytes = 4.0 * vectors * static_cast<double>(value_count);
   return options.reduce_limit_min + seconds_f(bytes / options.reduce_bytes_per_s);
 }
 
@@ -29,23 +31,28 @@ std::int64_t length_of(const JobStage& stage, std::int32_t fragment) {
   return stage.fragments.at(static_cast<std::size_t>(fragment) - 1);
 }
 
-AttemptInput attempt_input(const Turn& turn, const RoundRecord& round, StageIndex stage) {
+StageIndex stage_of_reduce(const JobRecord& job, ReduceIndex reduce) {
+  return averages_in_groups(job) ? 0 : reduce;
+}
+
+AttemptInput attempt_input(const Turn& turn, const RoundRecord& round, ReduceIndex reduce) {
   const State& state = turn.state();
-  const StageTimers* timers = state.timers.at(round.key.job).stages.find(stage);
+  const ReduceTimers* timers = state.timers.at(round.key.job).reduces.find(reduce);
   AttemptInput input;
   input.now = turn.now();
-  input.started_at = stage_of(round, stage).attempt_started_at;
+  input.started_at = stage_of(round, reduce).attempt_started_at;
   const JobRecord& job = state.jobs.at(round.key.job);
+  const JobStage& stage = stage_of(job, stage_of_reduce(job, reduce));
   input.time_limit =
-      time_limit(turn.options(), length_of(stage_of(job, stage), fragment_of_round(job, round)));
+      time_limit(turn.options(), job.spec.sync, length_of(stage, fragment_of_round(job, round)));
   if (timers != nullptr) input.first_failure_at = timers->first_failure_at;
   input.attempt = timers == nullptr ? 1 : std::max(1, timers->attempts);
-  for (const ReplicaId replica : members_of(state, round.key, stage)) {
+  for (const ReplicaId replica : members_of(state, round.key, reduce)) {
     const auto& contribution = state.contributions.at({round.key, replica});
     AttemptMember member;
     member.replica = replica;
     member.alive = is_live(state, replica);
-    member.reducer = contribution.reject_reason == RejectReason::kReducer;
+    member.reducer = contribution.reducer;
     member.contributes = contribution.weight > 0;
     member.owns_part = contribution.part_count > 0;
     member.left_out = contribution.left_out;
@@ -66,8 +73,9 @@ ReplicaFailure failure_for(AttemptReason reason) {
                                           : ReplicaFailure::kPeerUnreachable;
 }
 
-std::string of_stage(const JobRecord& job, StageIndex stage) {
-  return job.stages.size() == 1 ? "" : " of stage " + std::to_string(stage);
+std::string of_reduce(const JobRecord& job, ReduceIndex reduce) {
+  if (averages_in_groups(job)) return " of group " + std::to_string(reduce);
+  return job.stages.size() == 1 ? "" : " of stage " + std::to_string(reduce);
 }
 
 void exclude(Turn& turn, const AttemptDecision& decision) {
@@ -78,9 +86,37 @@ void exclude(Turn& turn, const AttemptDecision& decision) {
   }
 }
 
+bool averages_only(const State& state, const RoundKey& key, ReplicaId member) {
+  return state.contributions.at({key, member}).reducer;
+}
+
+// Live members that hold a state: of this reduce, or of all groups.
+std::int64_t taking_part(const State& state, const RoundKey& key, ReduceIndex reduce) {
+  const bool in_groups = averages_in_groups(state.jobs.at(key.job));
+  std::int64_t count = 0;
+  for (ReduceIndex i = 0; i < reduce_count(state, key); ++i) {
+    if (i != reduce && !in_groups) continue;
+    for (const ReplicaId member : members_of(state, key, i)) {
+      count += is_live(state, member) && !averages_only(state, key, member);
+    }
+  }
+  return count;
+}
+
+// This reduce comes to nothing: its group goes without, a stage takes the round with it. False: the
+// round was aborted.
+bool give_up(Turn& turn, const RoundKey& key, ReduceIndex reduce, AbortReason reason) {
+  if (averages_in_groups(turn.state().jobs.at(key.job))) {
+    give_up_group(turn, key, reduce, to_string(reason));
+    return true;
+  }
+  abort_round(turn, key, reason);
+  return false;
+}
+
 // The dead leave the plan; what they had leased goes back.
-void drop_dead_members(Turn& turn, const RoundKey& key, StageIndex stage) {
-  for (const ReplicaId replica : members_of(turn.state(), key, stage)) {
+void drop_dead_members(Turn& turn, const RoundKey& key, ReduceIndex reduce) {
+  for (const ReplicaId replica : members_of(turn.state(), key, reduce)) {
     if (is_live(turn.state(), replica)) continue;
     JobRecord& job = turn.job(key.job);
     ContributionRecord& contribution = turn.contribution(key, replica);
@@ -93,77 +129,34 @@ void drop_dead_members(Turn& turn, const RoundKey& key, StageIndex stage) {
   }
 }
 
-bool averages_only(const State& state, const RoundKey& key, ReplicaId member) {
-  return state.contributions.at({key, member}).reject_reason == RejectReason::kReducer;
-}
-
-// False: there is none, the round was aborted.
-bool next_attempt(Turn& turn, const RoundKey& key, StageIndex stage,
+// False: the round was aborted.
+bool next_attempt(Turn& turn, const RoundKey& key, ReduceIndex reduce,
                   const AttemptDecision& decision) {
   exclude(turn, decision);
-  drop_dead_members(turn, key, stage);
-  auto members = members_of(turn.state(), key, stage);
+  drop_dead_members(turn, key, reduce);
+  auto members = members_of(turn.state(), key, reduce);
   std::erase_if(members, [&](ReplicaId id) { return averages_only(turn.state(), key, id); });
   const JobRecord& job = turn.state().jobs.at(key.job);
-  if (static_cast<std::int64_t>(members.size()) < job.spec.swarm.min_replicas) {
+  if (taking_part(turn.state(), key, reduce) < job.spec.swarm.min_replicas) {
     abort_round(turn, key, AbortReason::kBelowMinReplicas);
     return false;
   }
-  const bool usable = std::any_of(members.begin(), members.end(), [&](ReplicaId replica) {
-    return turn.state().contributions.at({key, replica}).weight > 0;
-  });
-  if (!usable) {
-    abort_round(turn, key, AbortReason::kNoUsableContribution);
-    return false;
+  if (!any_usable(turn.state(), key, members)) {
+    return give_up(turn, key, reduce, AbortReason::kNoUsableContribution);
   }
   transition(turn, key, RoundState::kSealed);
   transition(turn, key, RoundState::kReducing);
   turn.event(Severity::kWarning, event_kind::kRoundAttempt, {.job = key.job, .round = key.round},
-             "round " + std::to_string(key.round) + of_stage(job, stage) + ": next attempt with " +
-                 std::to_string(members.size()) + " members (" + to_string(decision.reason) + ")");
-  start_attempt(turn, key, stage, members);
+             "round " + std::to_string(key.round) + of_reduce(job, reduce) +
+                 ": next attempt with " + std::to_string(members.size()) + " members (" +
+                 to_string(decision.reason) + ")");
+  start_attempt(turn, key, reduce, members);
   return true;
 }
 
-outer_opt::TopologyChoice choose_for(const JobRecord& job,
-                                     const std::vector<outer_opt::LinkedMember>& links) {
-  if (job.spec.sync.algorithm == SyncAlgorithm::kNone) return {};  // nobody to speak to
-  return outer_opt::choose_topology(job.spec.sync, links);
-}
-
-// Who takes part in an attempt, how they can be reached, and what follows from that.
-struct Lineup {
-  std::vector<ReplicaId> members;
-  std::vector<outer_opt::LinkedMember> links;
-  outer_opt::TopologyChoice choice;
-};
-
-// Those without a part have nothing to do.
-void leave_out_idle_reducers(Lineup& lineup) {
-  const std::vector<double> shares = outer_opt::part_shares(lineup.links);
-  for (std::size_t i = shares.size(); i-- > 0;) {
-    if (!lineup.links[i].reducer || shares[i] > 0) continue;
-    const auto at = static_cast<std::ptrdiff_t>(i);
-    lineup.members.erase(lineup.members.begin() + at);
-    lineup.links.erase(lineup.links.begin() + at);
-  }
-}
-
-Lineup line_up(const State& state, Instant now, const RoundKey& key, StageIndex stage,
-               std::vector<ReplicaId> members) {
-  const std::size_t training = members.size();
-  const std::vector<ReplicaId> reducers = serving_reducers(state, key.job, stage);
-  members.insert(members.end(), reducers.begin(), reducers.end());
-  Lineup lineup{members, links_of(state, now, members), {}};
-  for (std::size_t i = training; i < members.size(); ++i) lineup.links[i].reducer = true;
-  lineup.choice = choose_for(state.jobs.at(key.job), lineup.links);
-  leave_out_idle_reducers(lineup);
-  return lineup;
-}
-
 // Those of the attempt before are members of the next one only when it names them.
-void dismiss_reducers(Turn& turn, const RoundKey& key, StageIndex stage) {
-  for (const ReplicaId member : members_of(turn.state(), key, stage)) {
+void dismiss_reducers(Turn& turn, const RoundKey& key, ReduceIndex reduce) {
+  for (const ReplicaId member : members_of(turn.state(), key, reduce)) {
     if (!averages_only(turn.state(), key, member)) continue;
     ContributionRecord& contribution = turn.contribution(key, member);
     contribution.state = ContributionState::kLost;
@@ -181,31 +174,15 @@ void add_reducers(Turn& turn, const RoundKey& key, StageIndex stage, const Lineu
     record.replica = replica;
     record.agent = turn.state().replicas.at(replica).agent;
     record.stage = stage;
-    record.reject_reason = RejectReason::kReducer;
+    record.reducer = true;
     turn.add(std::move(record));
   }
 }
 
-// The plan's order of the members, as indices.
-std::vector<std::size_t> order_of(Topology topology,
-                                  const std::vector<outer_opt::LinkedMember>& links) {
-  if (topology == Topology::kRing) return outer_opt::ring_order(links);
-  std::vector<std::size_t> order(links.size());
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  return order;
-}
-
-// Parts by the members' lines, those of reducers included; equal ones in a ring, where everybody
-// sends the same, and none in an all-gather.
-void cut(ReducePlan& plan, const std::vector<outer_opt::LinkedMember>& links,
-         const std::vector<std::size_t>& order) {
-  std::vector<double> shares(links.size(), 1.0);
-  if (plan.topology == Topology::kButterfly || plan.topology == Topology::kParamServer) {
-    const std::vector<double> best = outer_opt::part_shares(links);
-    for (std::size_t i = 0; i < order.size(); ++i) shares[i] = best[order[i]];
-  }
-  if (plan.topology != Topology::kAllgather) return assign_parts(plan, shares);
-  for (ReduceMember& member : plan.members) member.part_first = member.part_count = 0;
+std::vector<bool> reachable_in(const Lineup& lineup) {
+  std::vector<bool> reachable;
+  for (const outer_opt::LinkedMember& member : lineup.links) reachable.push_back(member.reachable);
+  return reachable;
 }
 
 void send_plan(Turn& turn, const ReducePlan& plan) {
@@ -240,15 +217,35 @@ void reopen(Turn& turn, const RoundKey& key, AbortReason reason) {
   }
   JobTimers& timers = turn.volatile_state().timers[key.job];
   timers.close_sent = false;
-  timers.stages.clear();
+  timers.reduces.clear();
 }
 
-// Only the owner of a part can leave somebody out, and only a member of the same attempt.
+// Orders to train on after an abort, as `there` is then sorted: whoever is late in an asynchronous
+// round comes last and goes on with the lease that it has.
+std::vector<OpenRound> enlist_again(Turn& turn, const RoundKey& key,
+                                    std::vector<ReplicaId>& there) {
+  const auto late = std::stable_partition(there.begin(), there.end(), [&](ReplicaId replica) {
+    const ContributionRecord* known = turn.state().contributions.find({key, replica});
+    return known == nullptr || known->leases.empty() ||
+           !is_late(turn.state().jobs.at(key.job), *known);
+  });
+  std::vector<OpenRound> orders = enlist(turn, key, {there.begin(), late});
+  for (auto it = late; it != there.end(); ++it) {
+    ContributionRecord& contribution = turn.contribution(key, *it);
+    contribution.state = ContributionState::kTraining;
+    contribution.reject_reason = RejectReason::kNone;
+    orders.push_back(order_of(turn.state(), turn.state().rounds.at(key), *it));
+  }
+  return orders;
+}
+
+// Only the owner of a part can leave somebody out, and only a member of its own reduce.
 void note_left_out(Turn& turn, const ContributionRecord& voter, const Vote& vote) {
   if (voter.part_count == 0) return;
   for (const ReplicaId replica : vote.left_out) {
     const ContributionRecord* named = turn.state().contributions.find({vote.key, replica});
-    const bool member = named != nullptr && named->stage == voter.stage && named->member_index >= 0;
+    const bool member =
+        named != nullptr && reduce_index(*named) == reduce_index(voter) && named->member_index >= 0;
     if (member && !named->left_out) turn.contribution(vote.key, replica).left_out = true;
   }
 }
@@ -265,7 +262,7 @@ void reject_left_out(Turn& turn, const RoundKey& key, const std::vector<ReplicaI
 // A reducer is done when the last average has gone, and the others may have committed by then.
 void count_late(Turn& turn, const Vote& vote, const ContributionRecord& known) {
   const bool counted = known.voted_at.ns != 0 || known.member_index < 0;
-  if (known.reject_reason != RejectReason::kReducer || counted) return;
+  if (!known.reducer || counted) return;
   ContributionRecord& contribution = turn.contribution(vote.key, known.replica);
   contribution.voted_at = turn.now();
   contribution.stats.sent += vote.stats.sent;
@@ -274,12 +271,81 @@ void count_late(Turn& turn, const Vote& vote, const ContributionRecord& known) {
   turn.job(vote.key.job).bytes_sent += vote.stats.sent;
 }
 
+// Groups that are late are not waited for.
+void give_up_late(Turn& turn, const RoundKey& key, const std::vector<bool>& agrees) {
+  const State& state = turn.state();
+  const auto limit =
+      groups_limit(state.rounds.at(key).sealed_at, agreed_at(state, key, agrees), turn.options());
+  if (!limit) return;
+  for (std::size_t group = 0; group < agrees.size(); ++group) {
+    if (agrees[group] || state.rounds.at(key).stages[group].given_up) continue;
+    if (turn.now() < *limit) return look_again(turn, key.job, *limit);
+    give_up_group(turn, key, static_cast<ReduceIndex>(group), to_string(AbortReason::kTimeSpent));
+  }
+}
+
+std::int64_t count_in_average(const State& state, const RoundKey& key, ReduceIndex reduce,
+                              const std::vector<ReplicaId>& left_out) {
+  const std::vector<ReplicaId> members = members_of(state, key, reduce);
+  return std::ranges::count_if(members, [&](ReplicaId id) {
+    return !averages_only(state, key, id) && !std::ranges::count(left_out, id);
+  });
+}
+
+// Of each stage, or of all groups together. Of a group that gave up what the dead trained is lost
+// with them.
+bool enough_take_part(Turn& turn, const RoundKey& key, const std::vector<bool>& agrees,
+                      const std::vector<ReplicaId>& left_out) {
+  const bool in_groups = averages_in_groups(turn.state().jobs.at(key.job));
+  const std::int64_t wanted = turn.state().jobs.at(key.job).spec.swarm.min_replicas;
+  std::int64_t all = 0;
+  for (std::size_t i = 0; i < agrees.size(); ++i) {
+    const auto reduce = static_cast<ReduceIndex>(i);
+    if (!agrees[i]) drop_dead_members(turn, key, reduce);
+    const std::int64_t here = count_in_average(turn.state(), key, reduce, left_out);
+    if (!in_groups && here < wanted) return false;
+    all += here;
+  }
+  return all >= wanted;
+}
+
+// Commits when nothing is waited for any more. `left_out`: of the reduces that agree.
+void finish(Turn& turn, const RoundKey& key, const std::vector<Digest>& averages,
+            const std::vector<bool>& agrees, const std::vector<ReplicaId>& left_out) {
+  const std::vector<RoundStage>& reduces = turn.state().rounds.at(key).stages;
+  for (std::size_t i = 0; i < agrees.size(); ++i) {
+    if (!agrees[i] && !reduces[i].given_up) return;
+  }
+  const bool any = std::find(agrees.begin(), agrees.end(), true) != agrees.end();
+  if (!any) return abort_round(turn, key, AbortReason::kAttemptsSpent);
+  if (!enough_take_part(turn, key, agrees, left_out)) {
+    return abort_round(turn, key, AbortReason::kBelowMinReplicas);
+  }
+  // The votes came before another group began its next attempt.
+  if (turn.state().rounds.at(key).state == RoundState::kReducing) {
+    transition(turn, key, RoundState::kVoting);
+  }
+  reject_left_out(turn, key, left_out);
+  commit(turn, key, averages);
+}
+
 }  // namespace
 
-std::vector<ReplicaId> members_of(const State& state, const RoundKey& key, StageIndex stage) {
+ReduceIndex reduce_count(const State& state, const RoundKey& key) {
+  return static_cast<ReduceIndex>(state.rounds.at(key).stages.size());
+}
+
+bool any_usable(const State& state, const RoundKey& key, const std::vector<ReplicaId>& members) {
+  return std::any_of(members.begin(), members.end(), [&](ReplicaId replica) {
+    return state.contributions.at({key, replica}).weight > 0;
+  });
+}
+
+std::vector<ReplicaId> members_of(const State& state, const RoundKey& key, ReduceIndex reduce) {
   std::vector<std::pair<std::int32_t, ReplicaId>> ordered;
   for (const auto& [both, contribution] : state.contributions) {
-    if (both.first != key || contribution.stage != stage || contribution.member_index < 0) continue;
+    if (both.first != key || contribution.member_index < 0) continue;
+    if (reduce_index(contribution) != reduce) continue;
     ordered.emplace_back(contribution.member_index, both.second);
   }
   std::sort(ordered.begin(), ordered.end());
@@ -288,20 +354,26 @@ std::vector<ReplicaId> members_of(const State& state, const RoundKey& key, Stage
   return members;
 }
 
-ReducePlan plan_of(const State& state, const RoundKey& key, StageIndex stage) {
+ReducePlan plan_of(const State& state, const RoundKey& key, ReduceIndex reduce) {
   const JobRecord& job = state.jobs.at(key.job);
   ReducePlan plan;
   plan.key = key;
-  plan.attempt = stage_of(state.rounds.at(key), stage).attempt;
-  plan.topology = stage_of(state.rounds.at(key), stage).choice.topology;
+  const RoundRecord& round = state.rounds.at(key);
+  plan.attempt = stage_of(round, reduce).attempt;
+  plan.topology = stage_of(round, reduce).choice.topology;
   plan.codec =
       job.spec.sync.algorithm == SyncAlgorithm::kNone ? CodecKind::kFp32 : job.spec.sync.codec;
   plan.aggregator = job.spec.sync.aggregator;
-  plan.fragment = fragment_of_round(job, state.rounds.at(key));
-  plan.value_count = length_of(stage_of(job, stage), plan.fragment);
-  plan.frame_values = stage_of(state.rounds.at(key), stage).frame_values;
-  plan.time_limit = time_limit(state.options, plan.value_count);
-  for (const ReplicaId replica : members_of(state, key, stage)) {
+  plan.fragment = fragment_of_round(job, round);
+  plan.value_count = length_of(stage_of(job, stage_of_reduce(job, reduce)), plan.fragment);
+  plan.frame_values = stage_of(round, reduce).frame_values;
+  plan.outer_lr = round.outer_lr;
+  plan.time_limit = time_limit(state.options, job.spec.sync, plan.value_count);
+  if (job.spec.sync.outer_state == OuterState::kSharded) {
+    const OuterSpec outer{round.outer_lr, job.spec.sync.outer.momentum};
+    plan.owner_step = OwnerStep{outer, stage_of(round, reduce).momentum_holders};
+  }
+  for (const ReplicaId replica : members_of(state, key, reduce)) {
     const auto& contribution = state.contributions.at({key, replica});
     const ReplicaRecord* record = state.replicas.find(replica);
     plan.members.push_back({replica, record == nullptr ? "" : record->address, contribution.weight,
@@ -311,33 +383,35 @@ ReducePlan plan_of(const State& state, const RoundKey& key, StageIndex stage) {
   return plan;
 }
 
-void start_attempt(Turn& turn, const RoundKey& key, StageIndex stage,
+void start_attempt(Turn& turn, const RoundKey& key, ReduceIndex reduce,
                    const std::vector<ReplicaId>& members) {
-  dismiss_reducers(turn, key, stage);
-  const Lineup lineup = line_up(turn.state(), turn.now(), key, stage, members);
+  dismiss_reducers(turn, key, reduce);
+  const StageIndex stage = stage_of_reduce(turn.state().jobs.at(key.job), reduce);
+  const Lineup lineup = line_up(turn.state(), turn.now(), key.job, stage, members);
   add_reducers(turn, key, stage, lineup);
-  RoundStage& reduce = stage_of(turn.round(key), stage);
-  reduce.choice = lineup.choice;
-  reduce.frame_values =
-      outer_opt::frame_values_for(turn.state().jobs.at(key.job).spec.sync.codec, lineup.links);
-  const std::vector<std::size_t> order = order_of(reduce.choice.topology, lineup.links);
-  ++reduce.attempt;
-  reduce.attempt_started_at = turn.now();
-  StageTimers& timers = turn.volatile_state().timers[key.job].stages[stage];
+  const JobRecord& job = turn.state().jobs.at(key.job);
+  RoundStage& record = stage_of(turn.round(key), reduce);
+  record.choice = lineup.choice;
+  record.frame_values = lineup.frame_values;
+  record.momentum_holders = momentum_holders(turn.state(), job, stage);
+  warn_of_lost_momentum(turn, job, stage, record.momentum_holders);
+  ++record.attempt;
+  record.attempt_started_at = turn.now();
+  ReduceTimers& timers = turn.volatile_state().timers[key.job].reduces[reduce];
   ++timers.attempts;
   timers.failures.clear();
   timers.first_failure_at.reset();
 
   std::int32_t index = 0;
-  for (const std::size_t at : order) {
-    ContributionRecord& contribution = turn.contribution(key, lineup.members[at]);
+  for (const ReplicaId member : lineup.members) {
+    ContributionRecord& contribution = turn.contribution(key, member);
     contribution.state = ContributionState::kMember;
     contribution.member_index = index++;
     contribution.average = {};
     contribution.left_out = false;
   }
-  ReducePlan plan = plan_of(turn.state(), key, stage);
-  cut(plan, lineup.links, order);
+  ReducePlan plan = plan_of(turn.state(), key, reduce);
+  if (!keep_parts(turn.state(), plan, stage, reachable_in(lineup))) cut_parts(plan, lineup);
   for (const ReduceMember& member : plan.members) {
     ContributionRecord& contribution = turn.contribution(key, member.replica);
     contribution.part_first = member.part_first;
@@ -350,7 +424,8 @@ void on_vote(Turn& turn, ReplicaId replica, const Vote& vote) {
   const ContributionRecord* known = turn.state().contributions.find({vote.key, replica});
   const RoundRecord* round = turn.state().rounds.find(vote.key);
   if (known == nullptr || round == nullptr) return;
-  if (vote.attempt != stage_of(*round, known->stage).attempt) return;
+  const RoundStage& reduce = reduce_of(*round, *known);
+  if (vote.attempt != reduce.attempt || reduce.given_up) return;
   if (round->state == RoundState::kCommitted) return count_late(turn, vote, *known);
   if (known->state != ContributionState::kMember) return;  // said twice
   const bool running = round->state == RoundState::kReducing || round->state == RoundState::kVoting;
@@ -370,49 +445,52 @@ void on_reduce_failed(Turn& turn, ReplicaId replica, const ReduceFailed& failed)
   const ContributionRecord* known = turn.state().contributions.find({failed.key, replica});
   const RoundRecord* round = turn.state().rounds.find(failed.key);
   if (known == nullptr || round == nullptr) return;
-  if (failed.attempt != stage_of(*round, known->stage).attempt) return;
+  if (failed.attempt != reduce_of(*round, *known).attempt) return;
   if (known->state != ContributionState::kMember) return;
-  StageTimers& timers = turn.volatile_state().timers[failed.key.job].stages[known->stage];
+  ReduceTimers& timers = turn.volatile_state().timers[failed.key.job].reduces[reduce_index(*known)];
   if (!timers.first_failure_at) timers.first_failure_at = turn.now();
   timers.failures.put(replica, failed);
 }
 
-// A stage that agrees waits for the others: its votes stand, and it is judged the same way again.
+// A reduce that agrees waits for the others: its votes stand, and it is judged the same way again.
 void judge(Turn& turn, const RoundKey& key) {
-  const StageIndex stages = stage_count(turn.state().jobs.at(key.job));
-  std::vector<Digest> averages;  // of the stages that agree
+  const ReduceIndex count = reduce_count(turn.state(), key);
+  std::vector<Digest> averages(static_cast<std::size_t>(count));
+  std::vector<bool> agrees(averages.size(), false);
   std::vector<ReplicaId> left_out;
-  for (StageIndex stage = 0; stage < stages; ++stage) {
-    const auto decision =
-        judge_attempt(attempt_input(turn, turn.state().rounds.at(key), stage), turn.options());
+  for (ReduceIndex reduce = 0; reduce < count; ++reduce) {
+    const RoundRecord& round = turn.state().rounds.at(key);
+    if (stage_of(round, reduce).given_up) continue;
+    const auto decision = judge_attempt(attempt_input(turn, round, reduce), turn.options());
     if (decision.look_again_at) look_again(turn, key.job, *decision.look_again_at);
     switch (decision.verdict) {
       case AttemptVerdict::kWait:
         break;
       case AttemptVerdict::kCommit:
         exclude(turn, decision);
-        averages.push_back(decision.average);
+        averages[static_cast<std::size_t>(reduce)] = decision.average;
+        agrees[static_cast<std::size_t>(reduce)] = true;
         left_out.insert(left_out.end(), decision.left_out.begin(), decision.left_out.end());
         break;
       case AttemptVerdict::kRetry:
-        if (!next_attempt(turn, key, stage, decision)) return;
+        if (!next_attempt(turn, key, reduce, decision)) return;
         break;
       case AttemptVerdict::kAbort:
         exclude(turn, decision);
-        return abort_round(turn, key, AbortReason::kAttemptsSpent);
+        if (!give_up(turn, key, reduce, AbortReason::kAttemptsSpent)) return;
+        break;
     }
   }
-  if (averages.size() < static_cast<std::size_t>(stages)) return;
-  reject_left_out(turn, key, left_out);
-  commit(turn, key, averages);
+  if (averages_in_groups(turn.state().jobs.at(key.job))) give_up_late(turn, key, agrees);
+  finish(turn, key, averages, agrees, left_out);
 }
 
 void abort_round(Turn& turn, const RoundKey& key, AbortReason reason) {
-  const JobRecord& job = turn.state().jobs.at(key.job);
-  for (StageIndex stage = 0; stage < stage_count(job); ++stage) {
-    drop_dead_members(turn, key, stage);
-    dismiss_reducers(turn, key, stage);
+  for (ReduceIndex reduce = 0; reduce < reduce_count(turn.state(), key); ++reduce) {
+    drop_dead_members(turn, key, reduce);
+    dismiss_reducers(turn, key, reduce);
   }
+  const JobRecord& job = turn.state().jobs.at(key.job);
   transition(turn, key, RoundState::kAborted);
   turn.event(Severity::kWarning, event_kind::kRoundAborted, {.job = key.job, .round = key.round},
              "round " + std::to_string(key.round) + " aborted (" + to_string(reason) +
@@ -423,8 +501,8 @@ void abort_round(Turn& turn, const RoundKey& key, AbortReason reason) {
     turn.job(key.job).failures_in_row = turn.options().failures_in_row_max + 1;
     return;
   }
-  const auto there = holders(turn.state(), job);
-  const std::vector<OpenRound> orders = enlist(turn, key, there);
+  auto there = holders(turn.state(), job);
+  const std::vector<OpenRound> orders = enlist_again(turn, key, there);
   for (const ReplicaId replica : there) {
     if (turn.state().replicas.at(replica).state == ReplicaState::kAveraging) {
       transition(turn, replica, ReplicaState::kServing);

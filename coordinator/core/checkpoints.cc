@@ -6,7 +6,9 @@
 
 #include "coordinator/core/data_ledger.h"
 #include "coordinator/core/event_kinds.h"
+#include "coordinator/core/momentum.h"
 #include "coordinator/core/replicas.h"
+#include "coordinator/core/round_groups.h"
 #include "coordinator/core/rounds.h"
 
 namespace shoal::coordinator {
@@ -24,8 +26,11 @@ const CheckpointPart* part_of(const CheckpointRecord& checkpoint, ReplicaId writ
   return part == checkpoint.parts.end() ? nullptr : &*part;
 }
 
-// Whether it is a cut of what the job has committed.
+// Whether it is a cut of what the job has committed. In groups that is the state of any replica,
+// and after a roll-back the one of the checkpoint.
 bool is_committed_state(const CheckpointRecord& checkpoint, const JobRecord& job) {
+  const RoundKey committed{job.id, job.lineage, job.committed_round};
+  if (averages_in_groups(job) && checkpoint.key == committed) return true;
   return checkpoint.key.round == job.committed_round &&
          std::equal(checkpoint.parts.begin(), checkpoint.parts.end(), job.stages.begin(),
                     job.stages.end(), [](const CheckpointPart& part, const JobStage& stage) {
@@ -42,8 +47,17 @@ void sum_up(CheckpointRecord& checkpoint) {
 }
 
 void ask_writer(Turn& turn, CheckpointId id, ReplicaId writer) {
-  turn.send(turn.state().replicas.at(writer).agent,
-            ToReplica<WriteCheckpoint>{writer, {id, turn.state().checkpoints.at(id).key}});
+  const State& state = turn.state();
+  const RoundKey& key = state.checkpoints.at(id).key;
+  const JobRecord& job = state.jobs.at(key.job);
+  const StageIndex stage = state.replicas.at(writer).stage;
+  std::vector<MomentumHolder> momentum;
+  if (key == RoundKey{job.id, job.lineage, job.committed_round}) {
+    momentum = momentum_holders(state, job, stage);
+    warn_of_lost_momentum(turn, job, stage, momentum);
+  }
+  turn.send(state.replicas.at(writer).agent,
+            ToReplica<WriteCheckpoint>{writer, {id, key, std::move(momentum)}});
 }
 
 // Once per agent: it may write the parts of several stages.
@@ -102,6 +116,10 @@ void fail_part(Turn& turn, CheckpointId id, StageIndex stage, const std::string&
   CheckpointRecord& checkpoint = turn.checkpoint(id);
   CheckpointPart& part = checkpoint.parts.at(static_cast<std::size_t>(stage));
   part.writer = *writer;
+  if (averages_in_groups(turn.state().jobs.at(checkpoint.key.job))) {
+    part.anchor = turn.state().replicas.at(*writer).anchor;
+    part.momentum = turn.state().replicas.at(*writer).momentum;
+  }
   part.state = CheckpointState::kWriting;
   part.files.clear();
   sum_up(checkpoint);
@@ -185,10 +203,12 @@ void request_checkpoint(Turn& turn, JobId job_id, bool final) {
   for (StageIndex stage = 0; stage < stage_count(job); ++stage) {
     const ReplicaId writer = holders(turn.state(), job, stage).front();
     const JobStage& cut = stage_of(job, stage);
+    const ReplicaRecord& own = turn.state().replicas.at(writer);
+    const bool in_groups = averages_in_groups(job);
     turn.checkpoint(id).parts.push_back({.writer = writer,
                                          .state = CheckpointState::kWriting,
-                                         .anchor = cut.anchor,
-                                         .momentum = cut.momentum,
+                                         .anchor = in_groups ? own.anchor : cut.anchor,
+                                         .momentum = in_groups ? own.momentum : cut.momentum,
                                          .files = {}});
     ask_writer(turn, id, writer);
   }

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "coordinator/core/arrivals.h"
 #include "coordinator/core/checkpoints.h"
 #include "coordinator/core/data_ledger.h"
 #include "coordinator/core/drain.h"
@@ -11,6 +12,7 @@
 #include "coordinator/core/pipeline_view.h"
 #include "coordinator/core/reducers.h"
 #include "coordinator/core/replicas.h"
+#include "coordinator/core/round_groups.h"
 #include "coordinator/core/rounds.h"
 #include "outer_opt/core/fragments.h"
 
@@ -23,11 +25,11 @@ bool due(std::int64_t every_rounds, RoundNumber round, bool last) {
 
 bool is_last(const JobRecord& job) { return job.committed_step >= job.spec.train.steps; }
 
-// Members of all stages, by stage.
+// Members of all reduces, by reduce.
 std::vector<ReplicaId> all_members(const State& state, const RoundKey& key) {
   std::vector<ReplicaId> all;
-  for (StageIndex stage = 0; stage < stage_count(state.jobs.at(key.job)); ++stage) {
-    const auto members = members_of(state, key, stage);
+  for (ReduceIndex reduce = 0; reduce < reduce_count(state, key); ++reduce) {
+    const auto members = members_of(state, key, reduce);
     all.insert(all.end(), members.begin(), members.end());
   }
   return all;
@@ -79,6 +81,16 @@ void settle_leases(Turn& turn, const RoundRecord& round, const ContributionRecor
   if (!tail.empty()) tails.put(contribution.replica, std::move(tail));
 }
 
+// What its leases are worth goes on to the next round, or back.
+void set_aside(JobRecord& job, ContributionRecord& contribution, Tails& tails) {
+  if (is_late(job, contribution) && !contribution.leases.empty()) {
+    tails.put(contribution.replica, contribution.leases);
+  } else {
+    give_back_all(job, contribution.leases);
+  }
+  contribution.leases.clear();
+}
+
 // A tail counts with the next round, when its replica is in it.
 void carry_over(Turn& turn, const RoundKey& next, const Tails& tails,
                 const std::vector<ReplicaId>& followers) {
@@ -92,7 +104,15 @@ void carry_over(Turn& turn, const RoundKey& next, const Tails& tails,
   }
 }
 
-// Bytes of all members; tokens and loss of the routers whose pseudo-gradient went into the average.
+ContributionState ended(const RoundRecord& round, const ContributionRecord& contribution) {
+  if (contribution.reducer) return ContributionState::kServed;
+  if (contribution.weight == 0) return ContributionState::kRejected;
+  return reduce_of(round, contribution).given_up ? ContributionState::kKept
+                                                 : ContributionState::kCommitted;
+}
+
+// Bytes of all members; tokens and loss of the routers whose pseudo-gradient went into the average,
+// or will go into the next one.
 void count_contributions(Turn& turn, const RoundKey& key, Tails& tails) {
   RoundRecord& round = turn.round(key);
   JobRecord& job = turn.job(key.job);
@@ -100,7 +120,7 @@ void count_contributions(Turn& turn, const RoundKey& key, Tails& tails) {
   for (const ReplicaId replica : all_members(turn.state(), key)) {
     ContributionRecord& contribution = turn.contribution(key, replica);
     const bool counts = contribution.weight > 0;
-    contribution.state = counts ? ContributionState::kCommitted : ContributionState::kRejected;
+    contribution.state = ended(round, contribution);
     job.bytes_sent += contribution.stats.sent;
     if (counts) {
       if (contribution.stage != 0) continue;
@@ -110,10 +130,31 @@ void count_contributions(Turn& turn, const RoundKey& key, Tails& tails) {
       loss_sum += report.train_loss * static_cast<double>(report.drawn.n);
       continue;
     }
-    give_back_all(job, contribution.leases);
-    contribution.leases.clear();
+    set_aside(job, contribution, tails);
   }
   round.train_loss = round.tokens.n > 0 ? loss_sum / static_cast<double>(round.tokens.n) : 0;
+}
+
+// How far an asynchronous round brings the job.
+void settle_arrivals(Turn& turn, const RoundKey& key) {
+  const JobRecord& job = turn.state().jobs.at(key.job);
+  if (job.spec.sync.algorithm != SyncAlgorithm::kAsync) return;
+  Arrivals arrivals;
+  for (const ReplicaId replica : all_members(turn.state(), key)) {
+    const auto& contribution = turn.state().contributions.at({key, replica});
+    ++arrivals.replicas;
+    if (contribution.weight == 0) continue;
+    ++arrivals.contributions;
+    arrivals.steps += contribution.report.steps.count();
+  }
+  const RoundRecord* before = committed_round(turn.state(), job);
+  const std::int64_t carried = before == nullptr ? 0 : before->carried_steps;
+  const Arrived arrived = count_arrivals(job.committed_step, carried, arrivals);
+  RoundRecord& round = turn.round(key);
+  round.from_step = job.committed_step;
+  round.to_step = arrived.to_step;
+  round.share = arrived.share;
+  round.carried_steps = arrived.carried_steps;
 }
 
 void advance_job_to(Turn& turn, const RoundKey& key) {
@@ -151,19 +192,30 @@ EvalSlice slice_of(const State& state, const RoundKey& key,
           state.jobs.at(key.job).spec.eval.batches};
 }
 
+RoundOutcome outcome_of(const RoundStage& reduce, const ContributionRecord& contribution) {
+  if (!reduce.given_up) return RoundOutcome::kAveraged;
+  return contribution.weight > 0 ? RoundOutcome::kKept : RoundOutcome::kDropped;
+}
+
 CommitRound commit_for(const State& state, const RoundKey& key, ReplicaId replica) {
-  const StageIndex stage = state.contributions.at({key, replica}).stage;
-  const RoundStage& reduce = stage_of(state.rounds.at(key), stage);
+  const ContributionRecord& own = state.contributions.at({key, replica});
+  const RoundStage& reduce = reduce_of(state.rounds.at(key), own);
   CommitRound order;
   order.key = key;
   order.attempt = reduce.attempt;
   order.average = reduce.average;
-  order.outer_lr = state.rounds.at(key).outer_lr;
-  order.evaluate = slice_of(state, key, state.contributions.at({key, replica}));
+  const JobRecord& job = state.jobs.at(key.job);
+  const RoundRecord& round = state.rounds.at(key);
+  order.outer_lr = round.outer_lr;
+  order.share = round.share;
+  order.refresh = renews_momentum(job.spec, round.from_step, round.to_step);
+  order.outcome = outcome_of(reduce, own);
+  order.evaluate = slice_of(state, key, own);
   const RoundKey next{key.job, key.lineage, key.round + 1};
   const ContributionRecord* contribution = state.contributions.find({next, replica});
   order.last = contribution == nullptr || contribution->leases.empty();
   if (!order.last) order.next = order_of(state, state.rounds.at(next), replica);
+  order.keeps = !order.last && is_late(job, state.contributions.at({key, replica}));
   return order;
 }
 
@@ -209,33 +261,65 @@ void settle_anchor(Turn& turn, const RoundKey& key, StageIndex stage,
   stage_of(turn.round(key), stage).anchor = anchor;
 }
 
+// In groups each replica has an anchor of its own; the job's is that of the first one.
+void settle_first_anchor(Turn& turn, const std::vector<ReplicaId>& followers) {
+  if (followers.empty()) return;
+  const ReplicaId first = *std::min_element(followers.begin(), followers.end());
+  const ReplicaRecord& replica = turn.state().replicas.at(first);
+  JobStage& stage = stage_of(turn.job(replica.job), replica.stage);
+  stage.anchor = replica.anchor;
+  stage.momentum = replica.momentum;
+}
+
 // The outer step of one stage, until its digests are known.
 void check_stage_applied(Turn& turn, const RoundKey& key, StageIndex stage) {
   const State& state = turn.state();
+  const bool in_groups = averages_in_groups(state.jobs.at(key.job));
   const Instant limit = state.rounds.at(key).committed_at + turn.options().apply_limit;
   std::vector<ReplicaId> followers, late;
-  for (const ReplicaId replica : members_of(state, key, stage)) {
+  for (const ReplicaId replica : all_members(state, key)) {
+    if (state.contributions.at({key, replica}).stage != stage) continue;
     if (!can_follow(state, key, replica)) continue;
     const bool applied = state.contributions.at({key, replica}).applied_at.ns != 0;
     (applied ? followers : late).push_back(replica);
   }
-  if (late.empty()) return settle_anchor(turn, key, stage, followers);
+  if (late.empty()) {
+    return in_groups ? settle_first_anchor(turn, followers)
+                     : settle_anchor(turn, key, stage, followers);
+  }
   if (turn.now() < limit) return look_again(turn, key.job, limit);
   for (const ReplicaId replica : late) {
     fail_replica(turn, replica, ReplicaFailure::kFrozen, "it did not take the outer step");
   }
 }
 
+// Opens the next round, if there is one, with whoever follows to it.
+void open_next(Turn& turn, JobId id, const Tails& tails, std::vector<ReplicaId> followers) {
+  const JobRecord& job = turn.state().jobs.at(id);
+  if (is_last(job)) {
+    for (const auto& [replica, tail] : tails) give_back_all(turn.job(id), tail);
+    return;
+  }
+  open_round(turn, id);
+  carry_over(turn, next_key(job), tails, followers);
+  // Who is late has its lease already.
+  if (job.spec.sync.algorithm == SyncAlgorithm::kAsync) {
+    std::erase_if(followers, [&](ReplicaId replica) { return tails.contains(replica); });
+  }
+  enlist(turn, next_key(job), followers);
+}
+
 }  // namespace
 
 void commit(Turn& turn, const RoundKey& key, const std::vector<Digest>& averages) {
   transition(turn, key, RoundState::kCommitted);
-  for (std::size_t stage = 0; stage < averages.size(); ++stage) {
-    turn.round(key).stages[stage].average = averages[stage];
+  for (std::size_t reduce = 0; reduce < averages.size(); ++reduce) {
+    turn.round(key).stages[reduce].average = averages[reduce];
   }
   turn.round(key).committed_at = turn.now();
   Tails tails;
   count_contributions(turn, key, tails);
+  settle_arrivals(turn, key);
   const JobRecord& job = turn.state().jobs.at(key.job);
   const RoundKey before{key.job, key.lineage, job.committed_round};
   advance_job_to(turn, key);
@@ -247,11 +331,7 @@ void commit(Turn& turn, const RoundKey& key, const std::vector<Digest>& averages
     if (can_follow(turn.state(), key, replica)) followers.push_back(replica);
   }
   share_evaluation(turn, key, followers);
-  if (!is_last(turn.state().jobs.at(key.job))) {
-    open_round(turn, key.job);
-    carry_over(turn, next_key(job), tails, followers);
-    enlist(turn, next_key(job), followers);
-  }
+  open_next(turn, key.job, tails, followers);
   refresh_view(turn, key.job);
   for (const ReplicaId replica : followers) {
     turn.send(turn.state().replicas.at(replica).agent,
@@ -280,11 +360,14 @@ void on_applied(Turn& turn, ReplicaId replica, const Applied& applied) {
   ContributionRecord& contribution = turn.contribution(applied.key, replica);
   contribution.anchor = applied.anchor;
   contribution.applied_at = turn.now();
-  if (!stage_of(turn.state().rounds.at(applied.key), known.stage).momentum)
+  const RoundRecord& round = turn.state().rounds.at(applied.key);
+  const bool shared = !averages_in_groups(turn.state().jobs.at(applied.key.job));
+  if (shared && !stage_of(round, known.stage).momentum)
     stage_of(turn.round(applied.key), known.stage).momentum = applied.momentum;
   ReplicaRecord& record = turn.replica(replica);
   record.held_round = applied.key.round;
   record.anchor = applied.anchor;
+  record.momentum = applied.momentum;
   if (record.state == ReplicaState::kAveraging) {
     transition(turn, replica, ReplicaState::kServing);
   }
@@ -372,12 +455,7 @@ bool resend_round(Turn& turn, const ReplicaRecord& replica) {
   const RoundRecord* round = state.rounds.find(key);
   const ContributionRecord* contribution = state.contributions.find({key, replica.id});
   if (round == nullptr || contribution == nullptr) return true;  // a joiner, or nothing to do yet
-  // The report may be one from before an abort that this replica has not heard of. On its own it
-  // may rest there; the routers of a pipeline wait for each other.
-  const bool behind = round->aborts > 0 && job.stages.size() > 1 &&
-                      contribution->state == ContributionState::kReported;
-  if (round->state == RoundState::kOpen &&
-      (contribution->state == ContributionState::kTraining || behind)) {
+  if (round->state == RoundState::kOpen && contribution->state == ContributionState::kTraining) {
     const OpenRound next = order_of(state, *round, replica.id);
     if (round->aborts > 0) {
       turn.send(replica.agent,
@@ -388,8 +466,10 @@ bool resend_round(Turn& turn, const ReplicaRecord& replica) {
     if (state.timers.at(job.id).close_sent) {
       turn.send(replica.agent, ToReplica<CloseRound>{replica.id, CloseRound{key}});
     }
-  } else if (contribution->state == ContributionState::kMember) {
-    turn.send(replica.agent, ToReplica<ReducePlan>{replica.id, plan_of(state, key, replica.stage)});
+  } else if (contribution->state == ContributionState::kMember &&
+             !reduce_of(*round, *contribution).given_up) {
+    turn.send(replica.agent,
+              ToReplica<ReducePlan>{replica.id, plan_of(state, key, reduce_index(*contribution))});
   }
   return true;
 }

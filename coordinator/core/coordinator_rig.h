@@ -139,6 +139,7 @@ class Rig {
     body.steps = Steps(10);
     body.train_loss = 2.5;
     body.norm = norm;
+    if (const RoundRecord* round = state().rounds.find(key)) body.aborts = round->aborts;
     say(connection, FromReplica<RoundReport>{replica, body});
   }
 
@@ -206,6 +207,28 @@ class Rig {
   std::map<ContributionKey, ContributionRecord> contributions_;
   std::map<CheckpointId, CheckpointRecord> checkpoints_;
   std::map<LinkKey, LinkRecord> links_;
+};
+
+// A job on two agents, each with a replica that has loaded, in its first round.
+struct PairRig : Rig {
+  explicit PairRig(const JobSpec& spec, std::vector<std::int64_t> lengths = {}) {
+    fragments = std::move(lengths);
+    a = join("a");
+    b = join("b");
+    id = *submit(spec);
+    rep_a = load(a);
+    rep_b = load(b);
+    wait(seconds(3));
+  }
+  RoundKey key(RoundNumber round) const { return {id, 0, round}; }
+  // Both vote for the same average and take the outer step.
+  void finish(RoundNumber round) {
+    vote(a, rep_a, key(round), 1), vote(b, rep_b, key(round), 1);
+    applied(a, rep_a, key(round), {11, 11}), applied(b, rep_b, key(round), {11, 11});
+  }
+  ConnectionId a, b;
+  ReplicaId rep_a, rep_b;
+  JobId id;
 };
 
 }  // namespace shoal::coordinator

@@ -1,6 +1,7 @@
-// The pure decisions: quorum, attempt, data ledger. Constructed state and a chosen now.
+// The pure decisions: quorum, arrivals, attempt, data ledger. Constructed state and a chosen now.
 #include <gtest/gtest.h>
 
+#include "coordinator/core/arrivals.h"
 #include "coordinator/core/attempt.h"
 #include "coordinator/core/data_ledger.h"
 #include "coordinator/core/quorum.h"
@@ -86,6 +87,83 @@ TEST(Quorum, GivesAJoinerAShortGrace) {
 
 TEST(Quorum, SaysWhenNobodyTrains) {
   EXPECT_EQ(decide_quorum(three_trainers({}, 1), Options{}).reason, QuorumReason::kNobodyTrains);
+}
+
+// Asynchronous: two of three are enough, and a moment for those that come at about the same time.
+TEST(Quorum, EnoughReportsSealAfterAMoment) {
+  auto input = three_trainers({80.0, 100.0, {}}, 101);
+  input.enough = 2;
+  auto decision = decide_quorum(input, Options{});
+  EXPECT_EQ(decision.verdict, QuorumVerdict::kWait);
+  EXPECT_EQ(decision.look_again_at, at(105));  // a twentieth of the round's age
+  input.now = at(105);
+  decision = decide_quorum(input, Options{});
+  EXPECT_EQ(decision.verdict, QuorumVerdict::kSeal);
+  EXPECT_EQ(decision.reason, QuorumReason::kEnoughReported);
+  EXPECT_EQ(decision.silent, std::vector<ReplicaId>{ReplicaId(3)});
+}
+
+TEST(Quorum, AnUnusableReportIsNotOneOfThose) {
+  auto input = three_trainers({80.0, 100.0, {}}, 110);
+  input.enough = 2;
+  input.trainers[0].usable = false;
+  EXPECT_EQ(decide_quorum(input, Options{}).verdict, QuorumVerdict::kWait);
+  input = three_trainers({80.0, 100.0, 110.0}, 110);
+  input.enough = 2;
+  input.trainers[0].usable = input.trainers[1].usable = false;
+  EXPECT_EQ(decide_quorum(input, Options{}).reason, QuorumReason::kAllReported);
+}
+
+TEST(Quorum, WithFewerThanEnoughStragglersAreClosedAsEver) {
+  auto input = three_trainers({90.0, 100.0, {}}, 150);
+  input.enough = 3;
+  EXPECT_EQ(decide_quorum(input, Options{}).verdict, QuorumVerdict::kClose);
+}
+
+TEST(Quorum, HalfOfTheReplicasAreEnoughUnlessTheJobSaysOtherwise) {
+  SyncSpec sync;
+  EXPECT_EQ(enough_reports(sync, 4), 0);
+  sync.algorithm = SyncAlgorithm::kAsync;
+  EXPECT_EQ(enough_reports(sync, 4), 2);
+  EXPECT_EQ(enough_reports(sync, 5), 3);
+  EXPECT_EQ(enough_reports(sync, 1), 1);
+  sync.quorum = 3;
+  EXPECT_EQ(enough_reports(sync, 8), 3);
+  EXPECT_EQ(enough_reports(sync, 2), 2);
+}
+
+// ---- arrivals
+
+TEST(Arrivals, NContributionsAreOneRoundOfEverybody) {
+  Steps at;
+  std::int64_t carried = 0, refreshes = 0;
+  JobSpec spec;
+  spec.train.steps = Steps(1000);
+  spec.sync.every = Steps(50);
+  for (int round = 1; round <= 12; ++round) {
+    const Arrived arrived = count_arrivals(at, carried, {3, 1, 50});
+    EXPECT_DOUBLE_EQ(arrived.share, 1.0 / 3);
+    refreshes += renews_momentum(spec, at, arrived.to_step);
+    at = arrived.to_step, carried = arrived.carried_steps;
+    EXPECT_EQ(at.count() * 3 + carried, 50 * round);
+  }
+  EXPECT_EQ(at, Steps(200));
+  EXPECT_EQ(refreshes, 4);
+}
+
+TEST(Arrivals, TheEndRenewsMomentum) {
+  JobSpec spec;
+  spec.train.steps = Steps(120);
+  spec.sync.every = Steps(50);
+  EXPECT_FALSE(renews_momentum(spec, Steps(100), Steps(119)));
+  EXPECT_TRUE(renews_momentum(spec, Steps(100), Steps(120)));
+}
+
+TEST(Arrivals, WithoutAContributionNothingMoves) {
+  const Arrived arrived = count_arrivals(Steps(7), 2, {4, 0, 0});
+  EXPECT_EQ(arrived.to_step, Steps(7));
+  EXPECT_EQ(arrived.carried_steps, 2);
+  EXPECT_EQ(arrived.share, 0);
 }
 
 // ---- attempt

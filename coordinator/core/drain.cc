@@ -62,6 +62,15 @@ bool may_go(const Turn& turn, const ReplicaRecord& replica) {
              std::max<std::int64_t>(1, job.spec.swarm.min_replicas);
 }
 
+// The operator wants it to leave, and what it trains does not count before it has reported.
+bool owes_a_report(const State& state, const ReplicaRecord& replica) {
+  const JobRecord& job = state.jobs.at(replica.job);
+  const ContributionRecord* known =
+      state.contributions.find({RoundKey{job.id, job.lineage, job.committed_round}, replica.id});
+  const bool drained = state.agents.at(replica.agent).state == AgentState::kDraining;
+  return drained && known != nullptr && is_late(job, *known);
+}
+
 bool works(const State& state, AgentId agent) {
   return std::any_of(state.replicas.begin(), state.replicas.end(),
                      [&](const auto& entry) { return entry.second.agent == agent; });
@@ -124,7 +133,7 @@ void release_drained_at_commit(Turn& turn, JobId job) {
   if (turn.state().jobs.at(job).phase != JobPhase::kTraining) return;
   for (const ReplicaId id : holders(turn.state(), turn.state().jobs.at(job))) {
     const ReplicaRecord& replica = turn.state().replicas.at(id);
-    if (may_go(turn, replica)) let_go(turn, replica);
+    if (may_go(turn, replica) && !owes_a_report(turn.state(), replica)) let_go(turn, replica);
   }
 }
 

@@ -19,7 +19,7 @@ void release_drained_loaders(Turn& turn, JobId job);
 // Reducers go as soon as no attempt counts on them.
 void release_drained_reducers(Turn& turn, JobId job);
 // A round of this job is being committed: lets go what may go, before the next round enlists
-// anybody.
+// anybody. Of an asynchronous job only those that had reported: the others after their own round.
 void release_drained_at_commit(Turn& turn, JobId job);
 
 // It will be let go as soon as the rules permit, because its agent is drained or quarantined:

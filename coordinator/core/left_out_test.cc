@@ -6,9 +6,10 @@ namespace shoal::coordinator {
 namespace {
 
 struct SlowThird : Rig {
-  explicit SlowThird(std::int64_t nonfinite = 0) {
+  explicit SlowThird(std::int64_t nonfinite = 0, std::int64_t min_replicas = 2) {
     JobSpec spec = small_job();
     spec.sync.codec = CodecKind::kFp32;
+    spec.swarm.min_replicas = min_replicas;
     spec.swarm.max_replicas = 3;
     for (int i = 0; i < 3; ++i) agents.push_back(join("a" + std::to_string(i)));
     key = {*submit(spec), 0, 1};
@@ -115,6 +116,20 @@ TEST(LeftOut, ANewAttemptForgetsTheVotesOfTheOldOne) {
   rig.lose_third();
   ASSERT_TRUE(rig.committed());
   EXPECT_EQ(rig.third().state, ContributionState::kCommitted);
+}
+
+TEST(LeftOut, AnAverageOfTooFewIsNotCommitted) {
+  for (const bool delivered : {true, false}) {
+    SlowThird rig(0, 3);
+    rig.vote_of(0, 1, delivered ? std::vector<ReplicaId>{} : std::vector{rig.replicas[2]});
+    rig.vote_of(1, 1);
+    rig.lose_third();
+    EXPECT_EQ(rig.committed(), delivered);
+    if (delivered) continue;
+    EXPECT_EQ(rig.last<ToReplica<AbortRound>>(rig.agents[0])->body.reason,
+              AbortReason::kBelowMinReplicas);
+    EXPECT_EQ(rig.third().state, ContributionState::kLost);
+  }
 }
 
 TEST(LeftOut, AnAverageOfNobodyIsNotCommitted) {

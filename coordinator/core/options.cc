@@ -40,6 +40,8 @@ std::vector<FieldError> validate(const Options& options) {
   require(options.reduce_limit_min >= options.failure_grace * 2, "/reduce_limit_min",
           "must be at least twice failure_grace, or attempts end before a failure can be judged");
   require(options.reduce_bytes_per_s > 0, "/reduce_bytes_per_s", "must be above 0");
+  require(options.quorum_grace >= 0 && options.quorum_grace <= 1, "/quorum_grace",
+          "must be from 0 to 1");
   require(options.straggler_factor >= 0, "/straggler_factor", "must not be negative");
   require(options.attempts_max >= 1, "/attempts_max", "must be at least 1");
   require(options.failures_in_row_max >= 1, "/failures_in_row_max", "must be at least 1");

@@ -19,6 +19,8 @@ struct Options {
   Duration load_limit = seconds(600);     // assigned until loaded
   Duration straggler_min = seconds(30);   // after half have reported: at least this, and
   double straggler_factor = 0.5;          //   this share of the round's age, until CloseRound
+  double quorum_grace =
+      0.05;  // async: enough reported, wait this share of the round's age for more
   Duration join_grace = seconds(5);  // a sealed round leaves joiners behind: wait this long for one
   Duration close_limit = seconds(30);       // CloseRound until the silent ones count as frozen
   Duration failure_grace = seconds(2);      // first ReduceFailed until the attempt is judged

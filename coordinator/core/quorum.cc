@@ -6,21 +6,29 @@
 namespace shoal::coordinator {
 namespace {
 
-// When half of the trainers had reported; none while fewer have.
-std::optional<Instant> half_reported_at(const QuorumInput& input) {
+// When the count-th report came, of those that are `usable` or of all; none while there are fewer.
+std::optional<Instant> reported_at(const QuorumInput& input, std::size_t count, bool usable) {
   std::vector<Instant> reports;
   for (const auto& member : input.trainers) {
-    if (member.reported_at) reports.push_back(*member.reported_at);
+    if (member.reported_at && (member.usable || !usable)) reports.push_back(*member.reported_at);
   }
-  const std::size_t half = (input.trainers.size() + 1) / 2;
-  if (reports.size() < half) return std::nullopt;
+  if (reports.size() < count) return std::nullopt;
   std::sort(reports.begin(), reports.end());
-  return reports[half - 1];
+  return reports[count - 1];
 }
 
-// Everybody is ready: seal, unless too few are there or a joiner is given its short grace.
-QuorumDecision all_reported(const QuorumInput& input, const Options& options,
-                            QuorumDecision decision) {
+// When a round is sealed for which some reports are enough; none while there are fewer.
+std::optional<Instant> enough_since(const QuorumInput& input, const Options& options) {
+  if (input.enough == 0) return std::nullopt;
+  const auto at = reported_at(input, static_cast<std::size_t>(input.enough), true);
+  if (!at) return std::nullopt;
+  return *at + seconds_f((*at - input.opened_at).seconds() * options.quorum_grace);
+}
+
+// All that is waited for is there: seal, unless replicas are too few or a joiner is given its short
+// grace.
+QuorumDecision ready(const QuorumInput& input, const Options& options, QuorumReason reason,
+                     QuorumDecision decision) {
   if (input.holders < input.min_replicas) {
     decision.reason = QuorumReason::kBelowMinReplicas;
     return decision;
@@ -33,11 +41,16 @@ QuorumDecision all_reported(const QuorumInput& input, const Options& options,
   }
   if (decision.look_again_at) return decision;
   decision.verdict = QuorumVerdict::kSeal;
-  decision.reason = QuorumReason::kAllReported;
+  decision.reason = reason;
   return decision;
 }
 
 }  // namespace
+
+std::int64_t enough_reports(const SyncSpec& sync, std::int64_t trainers) {
+  if (sync.algorithm != SyncAlgorithm::kAsync) return 0;
+  return std::min(sync.quorum > 0 ? sync.quorum : (trainers + 1) / 2, trainers);
+}
 
 QuorumDecision decide_quorum(const QuorumInput& input, const Options& options) {
   QuorumDecision decision;
@@ -55,8 +68,17 @@ QuorumDecision decide_quorum(const QuorumInput& input, const Options& options) {
     decision.reason = QuorumReason::kNobodyTrains;
     return decision;
   }
-  if (decision.silent.empty()) return all_reported(input, options, std::move(decision));
-  const auto half = half_reported_at(input);
+  if (decision.silent.empty()) {
+    return ready(input, options, QuorumReason::kAllReported, std::move(decision));
+  }
+  if (const auto since = enough_since(input, options)) {
+    if (input.now >= *since) {
+      return ready(input, options, QuorumReason::kEnoughReported, std::move(decision));
+    }
+    decision.look_again_at = since;
+    return decision;
+  }
+  const auto half = reported_at(input, (input.trainers.size() + 1) / 2, false);
   if (!half) return decision;
 
   const Duration share = seconds_f((*half - input.opened_at).seconds() * options.straggler_factor);
@@ -85,6 +107,8 @@ const char* to_string(QuorumReason reason) {
       return "waiting_for_joiners";
     case QuorumReason::kAllReported:
       return "all_reported";
+    case QuorumReason::kEnoughReported:
+      return "enough_reported";
     case QuorumReason::kStragglers:
       return "stragglers";
     case QuorumReason::kFrozen:

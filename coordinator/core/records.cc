@@ -160,8 +160,12 @@ const char* to_string(ContributionState value) {
       return "voted";
     case ContributionState::kCommitted:
       return "committed";
+    case ContributionState::kKept:
+      return "kept";
     case ContributionState::kRejected:
       return "rejected";
+    case ContributionState::kServed:
+      return "served";
     case ContributionState::kLost:
       return "lost";
     case ContributionState::kMoved:
@@ -182,8 +186,6 @@ const char* to_string(RejectReason value) {
       return "not_reported";
     case RejectReason::kJoiner:
       return "joiner";
-    case RejectReason::kReducer:
-      return "reducer";
     case RejectReason::kOutlier:
       return "outlier";
     case RejectReason::kLeftOut:

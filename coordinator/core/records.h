@@ -126,7 +126,7 @@ struct ReplicaRecord {
   std::string address;  // of its peer service, once loaded
   std::int64_t lineage = 0;
   RoundNumber held_round = -1;  // the committed state it holds; -1 before it loaded
-  Digest anchor;                // of held_round
+  Digest anchor, momentum;      // of held_round
   Instant created_at, updated_at;
   bool operator==(const ReplicaRecord&) const = default;
 };
@@ -135,13 +135,15 @@ struct ReplicaRecord {
 
 enum class RoundState { kOpen, kSealed, kReducing, kVoting, kCommitted, kAborted };
 
-// The reduce of one stage.
+// The reduce of one stage, or of one group of a job that averages in groups (round_groups.h).
 struct RoundStage {
   std::int32_t attempt = 0;  // grows over aborts too; 0 before the first seal
   Instant attempt_started_at;
-  Digest average, anchor, momentum;               // committed; the latter after the outer step
-  outer_opt::TopologyChoice choice;               // of the newest attempt
-  std::int64_t frame_values = kFrameValuesUsual;  // of its plan
+  Digest average, anchor, momentum;                   // committed; the latter after the outer step
+  outer_opt::TopologyChoice choice;                   // of the newest attempt
+  std::int64_t frame_values = kFrameValuesUsual;      // of its plan
+  std::vector<MomentumHolder> momentum_holders = {};  // likewise, with sync.outer_state = sharded
+  bool given_up = false;  // the round goes on without this group, whose members keep what they have
   bool operator==(const RoundStage&) const = default;
 };
 
@@ -149,7 +151,7 @@ struct RoundRecord {
   RoundKey key;
   // Of all stages together: `voting` from the first vote on, `sealed` again with a new attempt.
   RoundState state = RoundState::kOpen;
-  std::vector<RoundStage> stages;  // as many as the job has
+  std::vector<RoundStage> stages;  // one per reduce: as many as the job has stages, or groups
   std::int32_t aborts = 0;         // times this round number was aborted and opened again
   AbortReason abort_reason = AbortReason::kAttemptsSpent;  // with kAborted or aborts > 0
   Steps from_step, to_step;
@@ -161,6 +163,8 @@ struct RoundRecord {
   double validation_sum = 0;                   // nats
   std::int32_t eval_slices = 0;                // 0: this round is not evaluated
   double outer_lr = 0;                         // the job's when it was sealed
+  double share = 1;                // async: of the replicas, whose contributions it committed
+  std::int64_t carried_steps = 0;  // async: what is left of them (arrivals.h)
   bool operator==(const RoundRecord&) const = default;
 };
 
@@ -170,7 +174,9 @@ enum class ContributionState {
   kMember,  // sealed into the plan
   kVoted,
   kCommitted,  // its tokens count
+  kKept,       // they count, and what it trained goes into its next round: its group gave up
   kRejected,   // weight 0: reject_reason says why
+  kServed,     // a reducer, which has nothing of its own
   kLost,       // left out of the attempt that committed
   kMoved,      // let go before the seal: its device serves another stage
 };
@@ -180,10 +186,12 @@ struct ContributionRecord {
   ReplicaId replica;
   AgentId agent;
   StageIndex stage = 0;
+  std::int32_t group = 0;  // of the newest seal, where the job averages in groups
+  bool reducer = false;    // it trains nothing, and averages for those that do
   ContributionState state = ContributionState::kTraining;
   RejectReason reject_reason = RejectReason::kNone;
   std::vector<DataLease> leases;  // of this round, over its aborts
-  RoundReport report;  // meaningful from kReported on; its links are records of their own
+  RoundReport report;  // from kReported on; without links and aborts, which are elsewhere
   Instant reported_at, voted_at, applied_at;
   double weight = 0, clip_factor = 1;
   std::int32_t member_index = -1;  // order in the plan, -1: not a member of the current attempt
@@ -276,11 +284,13 @@ const char* to_string(ContributionState value);
 const char* to_string(CheckpointState value);
 const char* to_string(Severity value);
 
-// The entry of one stage of a JobRecord or RoundRecord.
+// The entry of one stage of a JobRecord, of one reduce of a RoundRecord.
 template <typename Record>
-auto& stage_of(Record& record, StageIndex stage) {
-  return record.stages.at(static_cast<std::size_t>(stage));
+auto& stage_of(Record& record, std::int32_t index) {
+  return record.stages.at(static_cast<std::size_t>(index));
 }
+using ReduceIndex = std::int32_t;  // of a contribution: only one of the two is ever above 0
+inline ReduceIndex reduce_index(const ContributionRecord& c) { return c.stage + c.group; }
 
 std::vector<FileEntry> all_files(const CheckpointRecord& checkpoint);  // by stage
 

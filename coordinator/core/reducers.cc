@@ -92,7 +92,8 @@ void resend_plan(Turn& turn, const ReplicaRecord& reducer) {
   const bool wanted = contribution != nullptr && contribution->member_index >= 0 &&
                       contribution->state == ContributionState::kMember;
   if (!wanted) return;
-  turn.send(reducer.agent, ToReplica<ReducePlan>{reducer.id, plan_of(state, key, reducer.stage)});
+  turn.send(reducer.agent,
+            ToReplica<ReducePlan>{reducer.id, plan_of(state, key, reduce_index(*contribution))});
 }
 
 }  // namespace shoal::coordinator

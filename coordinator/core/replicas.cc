@@ -7,6 +7,7 @@
 #include "coordinator/core/machines.h"
 #include "coordinator/core/membership.h"
 #include "coordinator/core/pipeline_view.h"
+#include "coordinator/core/round_groups.h"
 #include "coordinator/core/rounds.h"
 
 namespace shoal::coordinator {
@@ -81,6 +82,20 @@ const char* unwanted(const JobRecord& job, const Loaded& loaded) {
   return nullptr;
 }
 
+// In groups the state of a donor is nobody else's.
+bool has_own_anchor(const JobRecord& job, const ReplicaRecord& replica) {
+  return averages_in_groups(job) && replica.source.kind == SourceKind::kPeer;
+}
+
+bool is_what_it_should_be(const JobRecord& job, const ReplicaRecord& replica,
+                          const Loaded& loaded) {
+  const JobStage& shared = stage_of(job, replica.stage);
+  const bool own = has_own_anchor(job, replica);
+  const Digest& anchor = own ? replica.source.anchor : shared.anchor;
+  const Digest& momentum = own ? replica.source.momentum : shared.momentum;
+  return !anchor || (anchor == loaded.anchor && momentum == loaded.momentum);
+}
+
 // It has no state: whatever round it was assigned at, it can average the present one.
 void serve_as_reducer(Turn& turn, const Loaded& loaded) {
   transition(turn, loaded.replica, ReplicaState::kServing);
@@ -115,11 +130,15 @@ std::optional<StateSource> choose_source(const State& state, const JobRecord& jo
     source.kind = SourceKind::kPeer;
     source.donor = donor->id;
     source.donor_address = donor->address;
+    if (averages_in_groups(job)) source.anchor = donor->anchor, source.momentum = donor->momentum;
     return source;
   }
   if (const CheckpointRecord* checkpoint = checkpoint_of_committed(state, job)) {
+    const CheckpointPart& part = checkpoint->parts.at(static_cast<std::size_t>(stage));
     source.kind = SourceKind::kCheckpoint;
     source.checkpoint = checkpoint->id;
+    source.anchor = part.anchor;
+    source.momentum = part.momentum;
     return source;
   }
   return std::nullopt;
@@ -156,11 +175,11 @@ void on_loaded(Turn& turn, const Loaded& loaded) {
     return fail_replica(turn, loaded.replica, ReplicaFailure::kStale, why);
   }
   const JobStage& stage = stage_of(job, before.stage);
-  if (stage.anchor && (stage.anchor != loaded.anchor || stage.momentum != loaded.momentum)) {
+  if (!is_what_it_should_be(job, before, loaded)) {
     return fail_replica(turn, loaded.replica, ReplicaFailure::kDigestMismatch,
                         "it loaded other parameters than the committed ones");
   }
-  if (!stage.anchor) {
+  if (!stage.anchor && !has_own_anchor(job, before)) {
     JobStage& first = stage_of(turn.job(before.job), before.stage);
     first.anchor = loaded.anchor;
     first.momentum = loaded.momentum;
@@ -171,6 +190,7 @@ void on_loaded(Turn& turn, const Loaded& loaded) {
   ReplicaRecord& replica = turn.replica(loaded.replica);
   replica.held_round = loaded.key.round;
   replica.anchor = loaded.anchor;
+  replica.momentum = loaded.momentum;
   replica.address = loaded.address;
   turn.event(Severity::kInfo, event_kind::kReplicaServing,
              {.job = before.job,

@@ -12,12 +12,21 @@
 #include "coordinator/core/pipeline_view.h"
 #include "coordinator/core/quorum.h"
 #include "coordinator/core/replicas.h"
+#include "coordinator/core/round_groups.h"
 #include "coordinator/core/standing.h"
 #include "outer_opt/core/clip.h"
 #include "outer_opt/core/fragments.h"
 
 namespace shoal::coordinator {
 namespace {
+
+RejectReason reject_reason(const ContributionRecord& contribution) {
+  if (contribution.state != ContributionState::kReported) return RejectReason::kNotReported;
+  const RoundReport& report = contribution.report;
+  const bool finite = report.nonfinite == 0 && std::isfinite(report.norm);
+  if (!finite) return RejectReason::kNonFinite;
+  return report.tokens.n > 0 ? RejectReason::kNone : RejectReason::kNoTokens;
+}
 
 QuorumInput quorum_input(const Turn& turn, const JobRecord& job, const RoundRecord& round) {
   const State& state = turn.state();
@@ -34,9 +43,11 @@ QuorumInput quorum_input(const Turn& turn, const JobRecord& job, const RoundReco
                         .serving_since = state.replicas.at(replica).updated_at};
     if (contribution.state == ContributionState::kReported) {
       member.reported_at = contribution.reported_at;
+      member.usable = reject_reason(contribution) == RejectReason::kNone;
     }
     input.trainers.push_back(member);
   }
+  input.enough = enough_reports(job.spec.sync, static_cast<std::int64_t>(input.trainers.size()));
   for (const ReplicaId replica : live_replicas(state, job.id)) {
     const ReplicaRecord& record = state.replicas.at(replica);
     const bool loading = record.state == ReplicaState::kLoading;
@@ -58,14 +69,6 @@ void close_stragglers(Turn& turn, const RoundKey& key, const QuorumDecision& dec
   turn.event(Severity::kWarning, event_kind::kRoundStragglers, {.job = key.job, .round = key.round},
              "round " + std::to_string(key.round) + ": " + std::to_string(decision.silent.size()) +
                  " of " + std::to_string(decision.trainers) + " told to report what they have");
-}
-
-RejectReason reject_reason(const ContributionRecord& contribution) {
-  if (contribution.state != ContributionState::kReported) return RejectReason::kNotReported;
-  const RoundReport& report = contribution.report;
-  const bool finite = report.nonfinite == 0 && std::isfinite(report.norm);
-  if (!finite) return RejectReason::kNonFinite;
-  return report.tokens.n > 0 ? RejectReason::kNone : RejectReason::kNoTokens;
 }
 
 // Rejects norms far above the median, where there are enough members to know who is the odd one.
@@ -100,9 +103,10 @@ void strike_the_odd_ones(Turn& turn, const RoundKey& key, const std::vector<Repl
   for (const auto& [agent, reason] : odd) strike(turn, agent, reason);
 }
 
-// Of one stage. Weights are tokens; with sync.clip a norm above the median is clipped to it (median
-// norm / its norm). False: nobody has a usable contribution.
+// Of one stage. Weights are tokens, in groups all the same; with sync.clip a norm above the median
+// is clipped to it (median norm / its norm). False: nobody has a usable contribution.
 bool weigh(Turn& turn, const RoundKey& key, const std::vector<ReplicaId>& members) {
+  const bool in_groups = averages_in_groups(turn.state().jobs.at(key.job));
   std::vector<ReplicaId> usable;
   std::vector<double> norms;
   for (const ReplicaId replica : members) {
@@ -113,7 +117,7 @@ bool weigh(Turn& turn, const RoundKey& key, const std::vector<ReplicaId>& member
     contribution.weight = 0;
     contribution.clip_factor = 1;
     if (contribution.reject_reason != RejectReason::kNone) continue;
-    contribution.weight = static_cast<double>(contribution.report.tokens.n);
+    contribution.weight = in_groups ? 1 : static_cast<double>(contribution.report.tokens.n);
     usable.push_back(replica);
     norms.push_back(contribution.report.norm);
   }
@@ -340,7 +344,7 @@ std::vector<OpenRound> enlist(Turn& turn, const RoundKey& key,
     orders.push_back({key, round.from_step, to_step,
                       lease({job.next_sequence, job.returned}, count),
                       fragment_of_round(job, round),
-                      peers_to_measure(turn.state(), turn.now(), replicas[i])});
+                      peers_to_measure(turn.state(), turn.now(), replicas[i]), round.aborts});
     contribution.state = ContributionState::kTraining;
     contribution.reject_reason = RejectReason::kNone;
     contribution.leases.push_back(orders.back().lease);
@@ -355,14 +359,20 @@ bool has_events(const JobRecord& job, const RoundRecord& round) {
   return (every > 0 && round.key.round % every == 0) || round.to_step >= job.spec.train.steps;
 }
 
+bool is_late(const JobRecord& job, const ContributionRecord& contribution) {
+  return job.spec.sync.algorithm == SyncAlgorithm::kAsync &&
+         contribution.reject_reason == RejectReason::kNotReported;
+}
+
 OpenRound order_of(const State& state, const RoundRecord& round, ReplicaId replica) {
   const JobRecord& job = state.jobs.at(round.key.job);
   const DataLease& lease = state.contributions.at({round.key, replica}).leases.back();
-  const bool own = job.spec.sync.balance == Balance::kSpeed || job.spec.sync.every_s > 0;
+  const bool own = job.spec.sync.balance == Balance::kSpeed || job.spec.sync.every_s > 0 ||
+                   job.spec.sync.algorithm == SyncAlgorithm::kAsync;
   Steps steps = round.to_step - round.from_step;
   if (own && job.stages.size() == 1) steps = Steps(lease.count / job.spec.train.batch);
-  return {round.key, round.from_step, round.from_step + steps, lease,
-          fragment_of_round(job, round), {}};
+  return {round.key, round.from_step, round.from_step + steps, lease, fragment_of_round(job, round),
+          {},        round.aborts};
 }
 
 void open_round(Turn& turn, JobId id) {
@@ -370,14 +380,17 @@ void open_round(Turn& turn, JobId id) {
   RoundRecord record;
   record.key = next_key(job);
   record.from_step = job.committed_step;
-  record.to_step =
-      std::min(job.committed_step + outer_opt::round_length(job.spec.sync), job.spec.train.steps);
+  record.to_step = job.committed_step + outer_opt::round_length(job.spec.sync);
+  // How far an asynchronous job is when its replicas report nobody knows: whole leases to its end.
+  if (job.spec.sync.algorithm != SyncAlgorithm::kAsync) {
+    record.to_step = std::min(record.to_step, job.spec.train.steps);
+  }
   record.opened_at = turn.now();
   record.stages.resize(job.stages.size());
   turn.add(std::move(record));
   JobTimers& timers = turn.volatile_state().timers[id];
   timers.close_sent = false;
-  timers.stages.clear();
+  timers.reduces.clear();
 }
 
 void check_round(Turn& turn, JobId id) {
@@ -401,14 +414,13 @@ void on_report(Turn& turn, ReplicaId replica, const RoundReport& report) {
   const ContributionRecord* known = turn.state().contributions.find({report.key, replica});
   const RoundRecord* round = turn.state().rounds.find(report.key);
   if (known == nullptr || round == nullptr || round->state != RoundState::kOpen) return;
-  // Said twice, unless it went on after an abort.
-  const bool newer =
-      known->state == ContributionState::kReported && report.steps > known->report.steps;
-  if (known->state != ContributionState::kTraining && !newer) return;
+  if (report.aborts != round->aborts) return;                // its replica has yet to hear of one
+  if (known->state != ContributionState::kTraining) return;  // said twice
   ContributionRecord& contribution = turn.contribution(report.key, replica);
   contribution.state = ContributionState::kReported;
   contribution.report = report;
   contribution.report.links.clear();
+  contribution.report.aborts = 0;  // as the round says
   contribution.reported_at = turn.now();
 }
 
@@ -434,8 +446,14 @@ void seal(Turn& turn, const RoundKey& key) {
                "round " + std::to_string(key.round) + " sealed with " + std::to_string(count) +
                    " members");
   }
-  for (StageIndex stage = 0; stage < stage_count(job); ++stage) {
-    start_attempt(turn, key, stage, members[static_cast<std::size_t>(stage)]);
+  if (averages_in_groups(job)) members = form_groups(turn, key, members[0]);
+  for (std::size_t reduce = 0; reduce < members.size(); ++reduce) {
+    const auto index = static_cast<ReduceIndex>(reduce);
+    if (any_usable(turn.state(), key, members[reduce])) {
+      start_attempt(turn, key, index, members[reduce]);
+    } else {  // of a stage that was looked at above
+      give_up_group(turn, key, index, to_string(AbortReason::kNoUsableContribution));
+    }
   }
 }
 

@@ -2,10 +2,11 @@
 // and aborts. Decisions are in quorum.h and attempt.h; here they are carried out. Tensors never
 // come by: the coordinator sees reports, votes and digests.
 //
-// One round serves all stages of the job: it is sealed for all at once; each stage has its own
-// reduce with members, attempts and time limits of its own; it commits when every stage agrees, and
-// an abort of one aborts it for all. Sequences are leased to the replicas of stage 0 only, the
-// routers; tokens and training loss come from their reports, and they share the evaluation.
+// One round serves all stages of the job: it is sealed for all at once; each stage (each group, of
+// a job that averages in groups: round_groups.h) has its own reduce with members, attempts and time
+// limits of its own; it commits when every stage agrees, and an abort of one aborts it for all.
+// Sequences are leased to the replicas of stage 0 only, the routers; tokens and training loss come
+// from their reports, and they share the evaluation.
 //
 //   rounds.cc    open, report, seal
 //   attempts.cc  plan, vote, judge, next attempt, abort
@@ -55,19 +56,26 @@ std::vector<OpenRound> enlist(Turn& turn, const RoundKey& key,
 // Whether the course of this round is worth events: of ddp, whose rounds are single inner steps,
 // only those that are evaluated and the last one. Anything unusual always is.
 bool has_events(const JobRecord& job, const RoundRecord& round);
+// A member of an asynchronous round that had not reported when it was sealed: it trains on, and its
+// leases count with the round in which it reports.
+bool is_late(const JobRecord& job, const ContributionRecord& contribution);
 // What an enlisted replica was told last. Replicas of one round may have different numbers of
 // steps.
 OpenRound order_of(const State& state, const RoundRecord& round, ReplicaId replica);
 void seal(Turn& turn, const RoundKey& key);
-void start_attempt(Turn& turn, const RoundKey& key, StageIndex stage,
+void start_attempt(Turn& turn, const RoundKey& key, ReduceIndex reduce,
                    const std::vector<ReplicaId>& members);
 void judge(Turn& turn, const RoundKey& key);
 void abort_round(Turn& turn, const RoundKey& key, AbortReason reason);
-void commit(Turn& turn, const RoundKey& key, const std::vector<Digest>& averages);  // by stage
+// One average per reduce; zero where a group gave up.
+void commit(Turn& turn, const RoundKey& key, const std::vector<Digest>& averages);
 void check_applied(Turn& turn, JobId job);
-ReducePlan plan_of(const State& state, const RoundKey& key, StageIndex stage);
-// Members of the running (or committed) attempt of one stage, in the order of the plan; dead ones
+ReducePlan plan_of(const State& state, const RoundKey& key, ReduceIndex reduce);
+// Members of the running (or committed) attempt of one reduce, in the order of the plan; dead ones
 // included.
-std::vector<ReplicaId> members_of(const State& state, const RoundKey& key, StageIndex stage);
+std::vector<ReplicaId> members_of(const State& state, const RoundKey& key, ReduceIndex reduce);
+// Whether one of these members has a pseudo-gradient that counts.
+bool any_usable(const State& state, const RoundKey& key, const std::vector<ReplicaId>& members);
+ReduceIndex reduce_count(const State& state, const RoundKey& key);
 
 }  // namespace shoal::coordinator

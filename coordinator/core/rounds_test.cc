@@ -9,17 +9,8 @@
 namespace shoal::coordinator {
 namespace {
 
-struct Pair : Rig {
-  explicit Pair(const JobSpec& spec, std::vector<std::int64_t> lengths = {}) {
-    fragments = std::move(lengths);
-    a = join("a");
-    b = join("b");
-    id = *submit(spec);
-    rep_a = load(a);
-    rep_b = load(b);
-    wait(seconds(3));
-  }
-  RoundKey key(RoundNumber round) const { return {id, 0, round}; }
+struct Pair : PairRig {
+  using PairRig::PairRig;
   void report_steps(ConnectionId connection, ReplicaId replica, RoundNumber round, Steps steps,
                     double compute_s) {
     RoundReport body;
@@ -29,10 +20,6 @@ struct Pair : Rig {
     body.norm = 1;
     body.compute_s = compute_s;
     say(connection, FromReplica<RoundReport>{replica, body});
-  }
-  void finish(RoundNumber round) {
-    vote(a, rep_a, key(round), 1), vote(b, rep_b, key(round), 1);
-    applied(a, rep_a, key(round), {11, 11}), applied(b, rep_b, key(round), {11, 11});
   }
   // Time passes while both agents are there.
   void live(int duration_s) {
@@ -45,9 +32,6 @@ struct Pair : Rig {
   OpenRound next_of(ConnectionId connection) {
     return last<ToReplica<CommitRound>>(connection)->body.next;
   }
-  ConnectionId a, b;
-  ReplicaId rep_a, rep_b;
-  JobId id;
 };
 
 JobSpec long_job() {
@@ -309,6 +293,29 @@ TEST(Streaming, WithoutAPartInTheResultALeaseBeginsAtTheBoundary) {
   rig.finish(1);
   EXPECT_EQ(rig.next_of(rig.a).lease.count, 10 * 4);
   EXPECT_EQ(rig.next_of(rig.b).lease.count, 13 * 4);
+}
+
+// A stream that is lost delivers the old report after the abort, and the news of the abort later.
+TEST(Reports, OneFromBeforeAnAbortIsNotTakenForTheNewOrder) {
+  Pair rig(long_job());
+  RoundReport old;
+  old.key = rig.key(1);
+  old.tokens = old.drawn = Tokens(1280);
+  old.steps = Steps(10);
+  old.nonfinite = 1;
+  rig.say(rig.a, FromReplica<RoundReport>{rig.rep_a, old});
+  rig.say(rig.b, FromReplica<RoundReport>{rig.rep_b, old});
+  ASSERT_EQ(rig.last<ToReplica<AbortRound>>(rig.b)->body.next.aborts, 1);
+  const auto contribution = [&] { return rig.state().contributions.at({rig.key(1), rig.rep_b}); };
+  rig.say(rig.b, FromReplica<RoundReport>{rig.rep_b, old});
+  EXPECT_EQ(contribution().state, ContributionState::kTraining);
+  RoundReport fresh = old;
+  fresh.aborts = 1;
+  fresh.steps = Steps(20);
+  fresh.nonfinite = 0;
+  rig.say(rig.b, FromReplica<RoundReport>{rig.rep_b, fresh});
+  EXPECT_EQ(contribution().state, ContributionState::kReported);
+  EXPECT_EQ(contribution().report.steps, Steps(20));
 }
 
 TEST(Clip, CanBeSwitchedOff) {

@@ -28,6 +28,7 @@ void add(Digester& d, const JobSpec& spec) {
   d.add(to_string(spec.sync.topology)).add(to_string(spec.sync.codec)).add(spec.sync.outer.lr);
   d.add(spec.sync.feedback).add(to_string(spec.sync.aggregator)).add(spec.sync.clip);
   d.add(spec.sync.fragments).add(spec.sync.overlap_steps.n).add(spec.sync.blend);
+  d.add(spec.sync.quorum);
   d.add(to_string(spec.train.optimizer));
   d.add(spec.sync.outer.momentum).add(spec.swarm.stages).add(spec.swarm.min_replicas);
   d.add(to_string(spec.swarm.activations)).add(to_string(spec.swarm.recompute));
@@ -88,7 +89,8 @@ void add(Digester& d, const ReplicaRecord& r) {
   d.add(to_string(r.source.kind)).add(r.source.donor_address).add(r.source.donor.n);
   d.add(r.source.checkpoint.n).add(r.source.anchor).add(r.source.momentum);
   add(d, r.source.key);
-  d.add(r.lineage).add(r.held_round).add(r.anchor).add(r.created_at.ns).add(r.updated_at.ns);
+  d.add(r.lineage).add(r.held_round).add(r.anchor).add(r.momentum).add(r.created_at.ns);
+  d.add(r.updated_at.ns);
 }
 
 void add(Digester& d, const RoundRecord& r) {
@@ -97,16 +99,25 @@ void add(Digester& d, const RoundRecord& r) {
   d.add(r.from_step.n).add(r.to_step.n).add(r.opened_at.ns).add(r.sealed_at.ns);
   d.add(r.committed_at.ns).add(r.tokens.n).add(r.train_loss).add(r.validation_loss);
   d.add(r.validation_tokens.n).add(r.validation_sum).add(r.eval_slices).add(r.outer_lr);
+  d.add(r.share).add(r.carried_steps);
   for (const auto& stage : r.stages) {
     d.add(stage.attempt).add(stage.attempt_started_at.ns).add(stage.average);
     d.add(stage.anchor).add(stage.momentum).add(to_string(stage.choice.topology));
-    d.add(to_string(stage.choice.reason)).add(stage.frame_values);
+    d.add(to_string(stage.choice.reason)).add(stage.frame_values).add(stage.given_up);
+    for (const MomentumHolder& holder : stage.momentum_holders) {
+      d.add(holder.replica.n).add(holder.address).add(holder.first).add(holder.count);
+    }
   }
 }
 
 void add(Digester& d, const ContributionRecord& r) {
   add(d, r.key);
-  d.add(r.replica.n).add(r.agent.n).add(r.stage).add(to_string(r.state));
+  d.add(r.replica.n)
+      .add(r.agent.n)
+      .add(r.stage)
+      .add(r.group)
+      .add(r.reducer)
+      .add(to_string(r.state));
   d.add(to_string(r.reject_reason)).add(r.report.drawn.n);
   add(d, r.leases);
   add(d, r.report.key);
@@ -228,10 +239,12 @@ std::vector<ReplicaId> live_reducers(const State& state, JobId job) {
 bool can_follow(const State& state, const RoundKey& key, ReplicaId replica) {
   const RoundRecord* round = state.rounds.find(key);
   const ContributionRecord* contribution = state.contributions.find({key, replica});
-  return is_live(state, replica) && round != nullptr && contribution != nullptr &&
-         round->state == RoundState::kCommitted &&
-         contribution->reject_reason != RejectReason::kReducer &&
-         contribution->average == stage_of(*round, contribution->stage).average;
+  if (!is_live(state, replica) || round == nullptr || contribution == nullptr) return false;
+  if (round->state != RoundState::kCommitted) return false;
+  if (contribution->reducer) return false;
+  const RoundStage& reduce = reduce_of(*round, *contribution);
+  return reduce.given_up ? contribution->member_index >= 0
+                         : contribution->average == reduce.average;
 }
 
 std::vector<ReplicaId> holders(const State& state, const JobRecord& job) {
@@ -288,8 +301,7 @@ double speed_of(const State& state, ReplicaId id) {
 std::vector<ReplicaId> round_replicas(const State& state, const RoundKey& key) {
   std::vector<ReplicaId> ids;
   for (const auto& [both, contribution] : state.contributions) {
-    const bool trains = contribution.reject_reason != RejectReason::kReducer;
-    if (both.first == key && trains) ids.push_back(both.second);
+    if (both.first == key && !contribution.reducer) ids.push_back(both.second);
   }
   return ids;
 }

@@ -28,8 +28,8 @@ struct Presence {
   Instant lost_at;  // while not connected
 };
 
-// Volatile: the running attempt of one stage.
-struct StageTimers {
+// Volatile: the running attempt of one reduce.
+struct ReduceTimers {
   std::optional<Instant> first_failure_at;
   FlatMap<ReplicaId, ReduceFailed> failures;
   std::int32_t attempts = 0;  // since the round was (re)opened, in this process
@@ -37,12 +37,12 @@ struct StageTimers {
 
 // Volatile: what a job waits for beyond its records.
 struct JobTimers {
-  std::optional<Instant> gathered_at;       // min_replicas were there for the first time
-  std::optional<Instant> planned_at;        // a pipeline that waits for devices: the last plan
-  RoundNumber balanced_round = 0;           // looked at after its outer step
-  FlatMap<StageIndex, StageTimers> stages;  // of the round
-  bool close_sent = false;                  // CloseRound of the open round
-  std::vector<ReplicaId> view;              // members of the last view that this process told
+  std::optional<Instant> gathered_at;          // min_replicas were there for the first time
+  std::optional<Instant> planned_at;           // a pipeline that waits for devices: the last plan
+  RoundNumber balanced_round = 0;              // looked at after its outer step
+  FlatMap<ReduceIndex, ReduceTimers> reduces;  // of the round
+  bool close_sent = false;                     // CloseRound of the open round
+  std::vector<ReplicaId> view;                 // members of the last view that this process told
   std::optional<Instant>
       look_again_at;  // the earliest instant at which time alone changes something
 };
@@ -109,6 +109,9 @@ std::vector<ReplicaId> round_replicas(const State& state,
                                       const RoundKey& key);  // with a contribution
 // Live replicas that were told to train this round.
 std::vector<ReplicaId> enlisted(const State& state, const RoundKey& key);
+inline const RoundStage& reduce_of(const RoundRecord& r, const ContributionRecord& c) {
+  return stage_of(r, reduce_index(c));
+}
 bool is_live(const State& state, ReplicaId replica);
 const JobRecord* live_job_by_name(const State& state, const std::string& name);
 

@@ -126,6 +126,7 @@ struct Table<ReplicaRecord> {
     visit("lineage", r.lineage);
     visit("held_round", r.held_round);
     visit("anchor", r.anchor);
+    visit("momentum", r.momentum);
     visit("created_at_ns", r.created_at);
     visit("updated_at_ns", r.updated_at);
   }
@@ -154,6 +155,8 @@ struct Table<RoundRecord> {
     visit("validation_sum", r.validation_sum);
     visit("eval_slices", r.eval_slices);
     visit("outer_lr", r.outer_lr);
+    visit("share", r.share);
+    visit("carried_steps", r.carried_steps);
   }
 };
 
@@ -167,6 +170,8 @@ struct Table<ContributionRecord> {
     visit("replica", r.replica);
     visit("agent", r.agent);
     visit("stage", r.stage);
+    visit("group_index", r.group);
+    visit("reducer", r.reducer);
     visit("state", r.state);
     visit("reject_reason", r.reject_reason);
     visit("leases", r.leases);

@@ -57,6 +57,27 @@ Digest read_digest(const Json& json) {
   return *digest;
 }
 
+Json holders_json(const std::vector<MomentumHolder>& holders) {
+  Json json = Json::array();
+  for (const MomentumHolder& holder : holders) {
+    json.push_back({{"replica", holder.replica.n},
+                    {"address", holder.address},
+                    {"first", holder.first},
+                    {"count", holder.count}});
+  }
+  return json;
+}
+
+std::vector<MomentumHolder> read_holders(const Json& json) {
+  std::vector<MomentumHolder> holders;
+  for (const Json& item : json) {
+    holders.push_back({ReplicaId(item.at("replica").get<std::uint64_t>()),
+                       item.at("address").get<std::string>(), item.at("first").get<std::int64_t>(),
+                       item.at("count").get<std::int64_t>()});
+  }
+  return holders;
+}
+
 Json files_json(const std::vector<FileEntry>& files) {
   Json json = Json::array();
   for (const FileEntry& file : files) {
@@ -208,7 +229,9 @@ std::string to_json(const std::vector<RoundStage>& value) {
                     {"momentum", digest_json(stage.momentum)},
                     {"topology", to_string(stage.choice.topology)},
                     {"topology_reason", to_string(stage.choice.reason)},
-                    {"frame_values", stage.frame_values}});
+                    {"frame_values", stage.frame_values},
+                    {"momentum_holders", holders_json(stage.momentum_holders)},
+                    {"given_up", stage.given_up}});
   }
   return dump(json);
 }
@@ -224,7 +247,9 @@ Status from_json(std::string_view text, std::vector<RoundStage>& value) {
                        .momentum = read_digest(item.at("momentum")),
                        .choice = {word<Topology>(item.at("topology")),
                                   word<outer_opt::TopologyReason>(item.at("topology_reason"))},
-                       .frame_values = item.at("frame_values").get<std::int64_t>()});
+                       .frame_values = item.at("frame_values").get<std::int64_t>(),
+                       .momentum_holders = read_holders(item.at("momentum_holders")),
+                       .given_up = item.at("given_up").get<bool>()});
     }
   });
 }

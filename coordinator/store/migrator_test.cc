@@ -106,6 +106,33 @@ TEST_F(MigratorTest, WhatWasOneValueBecomesThatOfTheOnlyStage) {
   EXPECT_EQ(checkpoint.returned, (std::vector<DataLease>{{4, 2}}));
 }
 
+TEST_F(MigratorTest, ReducersAreNoLongerRejected) {
+  const auto all = embedded_migrations();
+  ASSERT_TRUE(migrate_to({all[0]}).ok());
+  {
+    const auto database = open();
+    JobSpec spec;
+    spec.name = "old";
+    spec.data.train = "/data/a.txt";
+    spec.model.layers = 6;
+    spec = with_derived_fields(spec);
+    auto row = database->prepare(kRowsOfVersionOne);
+    row->bind(1, std::string_view(to_json(spec)));
+    ASSERT_TRUE(row->run().ok());
+    ASSERT_TRUE(database->exec(kMoreRowsOfVersionOne).ok());
+  }
+  ASSERT_TRUE(migrate_to({all.begin(), all.begin() + 13}).ok());
+  ASSERT_TRUE(
+      open()->exec("UPDATE contributions SET state = 'rejected', reject_reason = 'reducer'").ok());
+  ASSERT_TRUE(migrate_to({all.begin(), all.end()}).ok());
+  const auto snapshot = read_snapshot(*open());
+  ASSERT_TRUE(snapshot.ok()) << to_string(snapshot.error());
+  const ContributionRecord& contribution = snapshot->contributions.at(0);
+  EXPECT_TRUE(contribution.reducer);
+  EXPECT_EQ(contribution.state, ContributionState::kServed);
+  EXPECT_EQ(contribution.reject_reason, RejectReason::kNone);
+}
+
 TEST_F(MigratorTest, ASecondRunChangesNothing) {
   ASSERT_TRUE(migrate_to({kFirst}).ok());
   ASSERT_TRUE(migrate_to({kFirst}).ok());

@@ -63,10 +63,10 @@ consteval int member_count() {
 static_assert(member_count<CounterRecord>() == 6);
 static_assert(member_count<JobRecord>() == 28);
 static_assert(member_count<AgentRecord>() == 16);
-static_assert(member_count<ReplicaRecord>() == 16);
-static_assert(member_count<RoundRecord>() == 17);
-static_assert(member_count<ContributionRecord>() == 22);
-static_assert(member_count<RoundReport>() == 11);  // links are not stored with it
+static_assert(member_count<ReplicaRecord>() == 17);
+static_assert(member_count<RoundRecord>() == 19);
+static_assert(member_count<ContributionRecord>() == 24);
+static_assert(member_count<RoundReport>() == 12);  // links and aborts are not stored with it
 static_assert(member_count<LinkRecord>() == 6);
 static_assert(member_count<ReduceStats>() == 3);
 static_assert(member_count<CheckpointRecord>() == 13);
@@ -77,7 +77,7 @@ static_assert(member_count<Standing>() == 5);
 static_assert(member_count<MemoryRefusal>() == 3);
 static_assert(member_count<Attendance>() == 3);
 static_assert(member_count<JobStage>() == 5);
-static_assert(member_count<RoundStage>() == 7);
+static_assert(member_count<RoundStage>() == 9);
 static_assert(member_count<CheckpointPart>() == 5);
 
 TEST_F(SqliteStoreTest, EveryRecordComesBackEqual) {

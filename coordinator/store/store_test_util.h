@@ -123,7 +123,7 @@ class RandomRecords {
                 CheckpointId(positive()), digest(), digest()};
     r.address = text();
     r.lineage = integer(), r.held_round = integer();
-    r.anchor = digest();
+    r.anchor = digest(), r.momentum = digest();
     r.created_at = instant(), r.updated_at = instant();
     return r;
   }
@@ -139,7 +139,9 @@ class RandomRecords {
                           digest(),
                           digest(),
                           {word<Topology>(), word<outer_opt::TopologyReason>()},
-                          integer()});
+                          integer(),
+                          {{ReplicaId(positive()), text(), integer(), integer()}},
+                          prng_.chance(0.5)});
     }
     r.aborts = small();
     r.abort_reason = word<AbortReason>();
@@ -151,6 +153,8 @@ class RandomRecords {
     r.validation_sum = real();
     r.eval_slices = small();
     r.outer_lr = real();
+    r.share = real();
+    r.carried_steps = integer();
     return r;
   }
 
@@ -158,7 +162,8 @@ class RandomRecords {
     ContributionRecord r;
     r.key = round_key;
     r.replica = ReplicaId(replica), r.agent = AgentId(positive());
-    r.stage = small();
+    r.stage = small(), r.group = small();
+    r.reducer = prng_.chance(0.5);
     r.state = word<ContributionState>();
     r.reject_reason = word<RejectReason>();
     r.leases = leases();

@@ -87,9 +87,9 @@ std::span<const std::byte> AllgatherSession::resident(const FrameRef& frame) con
 
 // ---- receiving
 
-bool AllgatherSession::received_all(int peer, FrameKind kind) const {
-  if (peer == self_ || kind == FrameKind::kAverage || !contributes(peer)) return true;
-  return peers_[peer].taken == chunks_;
+std::int64_t AllgatherSession::frames_left(int peer, FrameKind kind) const {
+  if (peer == self_ || kind == FrameKind::kAverage || !contributes(peer)) return 0;
+  return chunks_ - peers_[peer].taken;
 }
 
 int AllgatherSession::slowest() const {

@@ -32,7 +32,7 @@ class AllgatherSession final : public ReduceSession {
   bool sent_all(int peer, FrameKind kind) const override;
   std::span<const std::byte> resident(const FrameRef& frame) const override;
 
-  bool received_all(int peer, FrameKind kind) const override;
+  std::int64_t frames_left(int peer, FrameKind kind) const override;
   int slowest() const override;
   WorkResult run(const Work& work, Pieces payload) override;
 

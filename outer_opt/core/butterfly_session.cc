@@ -4,13 +4,26 @@
 #include "outer_opt/core/butterfly_session.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/check.h"
 #include "outer_opt/core/aggregate.h"
 #include "outer_opt/core/codec.h"
-#include "outer_opt/core/codec_pieces.h"
+#include "outer_opt/core/momentum_shards.h"
 
 namespace shoal::outer_opt {
+namespace {
+
+Status check_owner_step(const ReducePlan& plan, ReplicaId self, const ReduceInput& input) {
+  if (!plan.owner_step) return {};
+  const std::int64_t part = plan.members[static_cast<std::size_t>(index_of(plan, self))].part_count;
+  if (input.momentum.size() == static_cast<std::size_t>(part)) return {};
+  return refused_plan("owner_step", to_string(self) + " owns " + std::to_string(part) +
+                                        " values and has the momentum of " +
+                                        std::to_string(input.momentum.size()));
+}
+
+}  // namespace
 
 Status ButterflySession::check(const ReducePlan& plan, ReplicaId self, std::int64_t frame_values,
                                const ReduceInput& input, std::size_t average_count) {
@@ -19,13 +32,21 @@ Status ButterflySession::check(const ReducePlan& plan, ReplicaId self, std::int6
                                         to_string(plan.topology));
   }
   if (Status s = check_plan_members(plan, self, frame_values, average_count); !s.ok()) return s;
-  return check_dense_plan(plan, self, input);
+  if (Status s = check_dense_plan(plan, self, input); !s.ok()) return s;
+  return check_owner_step(plan, self, input);
 }
 
 ButterflySession::ButterflySession(const ReducePlan& plan, ReplicaId self,
                                    std::int64_t frame_values, const ReduceInput& input,
                                    std::span<float> average)
-    : ReduceSession(plan, self, frame_values, average), pseudo_gradient_(input.pseudo_gradient) {
+    : ButterflySession(plan, self, frame_values, input, average, Keep::kWhatIsEncoded) {}
+
+ButterflySession::ButterflySession(const ReducePlan& plan, ReplicaId self,
+                                   std::int64_t frame_values, const ReduceInput& input,
+                                   std::span<float> average, Keep keep)
+    : ReduceSession(plan, self, frame_values, average),
+      pseudo_gradient_(input.pseudo_gradient),
+      momentum_(input.momentum) {
   SHOAL_CHECK(check(plan, self, frame_values, input, average.size()).ok());
   std::int64_t chunks = 0;
   for (int i = 0; i < members(); ++i) {
@@ -39,7 +60,7 @@ ButterflySession::ButterflySession(const ReducePlan& plan, ReplicaId self,
   checksums_.resize(static_cast<std::size_t>(chunks));
   averages_due_ = is_reducer(self_) ? 0 : chunks - chunks_of(self_);
   if (robust()) kept_.resize(plan_.members.size() * plan_.members[self_].part_count);
-  if (plan_.codec != CodecKind::kFp32) {
+  if (plan_.codec != CodecKind::kFp32 || keep == Keep::kAll) {
     const Codec& c = codec(plan_.codec);
     const std::int64_t full = chunks_.empty() ? 0 : chunks_of(self_) - 1;
     const std::int64_t rest = plan_.members[self_].part_count - full * frame_values_;
@@ -79,8 +100,21 @@ std::span<const std::byte> ButterflySession::resident(const FrameRef& frame) con
     return std::as_bytes(pseudo_gradient_.subspan(frame.first, frame.count));
   }
   if (frame.kind == FrameKind::kContribution) return {};
-  const std::size_t stride = codec(plan_.codec).encoded_size(frame_values_);
-  return std::span<const std::byte>(encoded_).subspan(frame.chunk * stride, payload_size(frame));
+  return encoded_at(frame.chunk, frame.count);
+}
+
+std::span<const std::byte> ButterflySession::encoded_at(std::int64_t chunk,
+                                                        std::int64_t count) const {
+  const Codec& c = codec(plan_.codec);
+  return std::span(encoded_).subspan(
+      static_cast<std::size_t>(chunk) * c.encoded_size(frame_values_),
+      c.encoded_size(static_cast<std::size_t>(count)));
+}
+
+std::span<std::byte> ButterflySession::encoded_at(std::int64_t chunk, std::int64_t count) {
+  const auto kept = std::as_const(*this).encoded_at(chunk, count);
+  return std::span(encoded_).subspan(static_cast<std::size_t>(kept.data() - encoded_.data()),
+                                     kept.size());
 }
 
 void ButterflySession::encode(const FrameRef& frame, std::span<std::byte> out) const {
@@ -95,12 +129,13 @@ std::optional<std::uint64_t> ButterflySession::known_checksum(const FrameRef& fr
 
 // ---- receiving
 
-bool ButterflySession::received_all(int peer, FrameKind kind) const {
-  if (peer == self_) return true;
+std::int64_t ButterflySession::frames_left(int peer, FrameKind kind) const {
+  if (peer == self_) return 0;
+  const Peer& p = peers_[peer];
   if (kind == FrameKind::kAverage) {
-    return is_reducer(self_) || peers_[peer].averages_taken == chunks_of(peer);
+    return is_reducer(self_) ? 0 : chunks_of(peer) - p.averages_taken;
   }
-  return !contributes(peer) || peers_[peer].contributions_taken == chunks_of(self_);
+  return contributes(peer) ? chunks_of(self_) - p.contributions_taken : 0;
 }
 
 int ButterflySession::slowest() const {
@@ -218,35 +253,54 @@ void ButterflySession::settle(const Work& work, const WorkResult& result) {
 
 WorkResult ButterflySession::run(const Work& work, Pieces payload) {
   WorkResult result;
-  if (work.header) result.status = check_payload(*work.header, payload);
-  if (!result.status.ok()) return result;
-  const std::span<float> out = values(work.first, work.count);
-  if (work.kind == FrameKind::kContribution) {
-    result.status = robust() ? keep_terms(work, payload) : add_terms(work, payload);
-    if (result.status.ok() && work.last) result.status = complete_sum(work, result);
-    return result;
+  if (work.kind == FrameKind::kAverage) {
+    result.status = decode_average(work, payload, result);
+  } else {
+    result.status = robust() ? keep_terms(work, payload, result) : sum_terms(work, payload, result);
   }
-  result.status = decode_pieces(codec(plan_.codec), payload, out);
-  result.payload_checksum = work.header->checksum;
-  result.values_checksum = values_checksum(out, result.payload_checksum);
   return result;
 }
 
-Status ButterflySession::add_terms(const Work& work, Pieces payload) {
-  const std::span<float> sum = values(work.first, work.count);
-  if (work.fresh) std::fill(sum.begin(), sum.end(), 0.0f);
+Status ButterflySession::sum_terms(const Work& work, Pieces payload, WorkResult& result) {
+  const float inverse = plan_.owner_step ? 1.0f : work.inverse;
+  AverageSeal seal(codec(plan_.codec), inverse, own_payload(work));
+  const auto sum_run = [&](const ValueRun& run) {
+    const std::span<float> sum = values(work.first, work.count).subspan(run.first, run.count);
+    if (work.fresh) std::fill(sum.begin(), sum.end(), 0.0f);
+    Status s = add_terms(work, run, sum);
+    if (!work.last) return s;
+    if (plan_.owner_step)
+      take_owner_step(work.first + static_cast<std::int64_t>(run.first), work.inverse, sum);
+    seal.add(sum);
+    return s;
+  };
+  const auto count = static_cast<std::size_t>(work.count);
+  const Status status = work.header
+                            ? read_payload(codec(plan_.codec), *work.header, payload, sum_run)
+                            : for_each_run(count, sum_run);
+  return status.ok() && work.last ? sealed(seal, result) : status;
+}
+
+Status ButterflySession::add_terms(const Work& work, const ValueRun& run,
+                                   std::span<float> sum) const {
   for (int i = 0; i < work.term_count; ++i) {
     const auto [member, factor] = work.terms[i];
-    if (member == self_) {
-      const auto own = std::as_bytes(pseudo_gradient_.subspan(work.first, work.count));
-      if (Status s = codec(CodecKind::kFp32).accumulate(own, factor, sum); !s.ok()) {
-        return Error{Code::kInternal, "the own pseudo-gradient holds a value that is not finite"};
-      }
+    if (member != self_) {
+      if (Status s = codec(plan_.codec).accumulate(run.bytes, factor, sum); !s.ok()) return s;
       continue;
     }
-    if (Status s = accumulate_pieces(codec(plan_.codec), payload, factor, sum); !s.ok()) return s;
+    const auto own = pseudo_gradient_.subspan(work.first, work.count).subspan(run.first, run.count);
+    if (!codec(CodecKind::kFp32).accumulate(std::as_bytes(own), factor, sum).ok()) {
+      return Error{Code::kInternal, "the own pseudo-gradient holds a value that is not finite"};
+    }
   }
   return {};
+}
+
+// Where the average of the chunk goes as bytes; nowhere with fp32, whose values are the payload.
+std::span<std::byte> ButterflySession::own_payload(const Work& work) {
+  if (plan_.codec == CodecKind::kFp32) return {};
+  return encoded_at(work.chunk, work.count);
 }
 
 std::span<float> ButterflySession::kept_at(int member, const Work& work) {
@@ -255,7 +309,7 @@ std::span<float> ButterflySession::kept_at(int member, const Work& work) {
                                   work.count);
 }
 
-Status ButterflySession::keep_terms(const Work& work, Pieces payload) {
+Status ButterflySession::keep_terms(const Work& work, Pieces payload, WorkResult& result) {
   for (int i = 0; i < work.term_count; ++i) {
     const int member = work.terms[i].member;
     const std::span<float> kept = kept_at(member, work);
@@ -265,13 +319,14 @@ Status ButterflySession::keep_terms(const Work& work, Pieces payload) {
       if (!all_finite(kept)) {
         return Error{Code::kInternal, "the own pseudo-gradient holds a value that is not finite"};
       }
-    } else if (Status s = decode_pieces(codec(plan_.codec), payload, kept); !s.ok()) {
+    } else if (Status s = decode_payload(codec(plan_.codec), *work.header, payload, kept);
+               !s.ok()) {
       return s;
     }
     const auto clip = static_cast<float>(plan_.members[member].clip_factor);
     for (float& value : kept) value = value * clip;
   }
-  return {};
+  return work.last ? seal_kept(work, result) : Status();
 }
 
 // The chunk is busy: its list of members stands still.
@@ -283,17 +338,19 @@ void ButterflySession::aggregate_kept(const Work& work) {
   aggregate(plan_.aggregator, members, values(work.first, work.count));
 }
 
-Status ButterflySession::complete_sum(const Work& work, WorkResult& result) {
-  if (robust()) aggregate_kept(work);
-  std::span<std::byte> encoded;
-  if (plan_.codec != CodecKind::kFp32) {
-    const Codec& c = codec(plan_.codec);
-    encoded = std::span(encoded_).subspan(
-        static_cast<std::size_t>(work.chunk) * c.encoded_size(frame_values_),
-        c.encoded_size(static_cast<std::size_t>(work.count)));
-  }
-  const float inverse = robust() ? 1.0f : work.inverse;
-  return seal_average(values(work.first, work.count), inverse, encoded, result);
+// A run of the sum becomes the average and then the outer step; nothing is left to divide.
+void ButterflySession::take_owner_step(std::int64_t first, float inverse, std::span<float> run) {
+  for (float& value : run) value = value * inverse;
+  const auto from = static_cast<std::size_t>(first - plan_.members[self_].part_first);
+  owner_step(plan_.owner_step->outer, momentum_.subspan(from, run.size()), run);
+}
+
+Status ButterflySession::seal_kept(const Work& work, WorkResult& result) {
+  aggregate_kept(work);
+  if (plan_.owner_step) take_owner_step(work.first, 1.0f, values(work.first, work.count));
+  AverageSeal seal(codec(plan_.codec), 1.0f, own_payload(work));
+  seal.add(values(work.first, work.count));
+  return sealed(seal, result);
 }
 
 // ---- ends

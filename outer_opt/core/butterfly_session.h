@@ -18,6 +18,9 @@
 // average is sent to them; so they need room for their own part only, and have no digest to vote
 // with.
 //
+// With an owner step (sync.outer_state = sharded) the owner makes the outer step of its averaged
+// chunk before it encodes it; what is called the average here is that step then.
+//
 // A lost member that owns no part is left out of the chunks it had not delivered. A lost owner
 // breaks the attempt unless everything it owed us has arrived.
 #pragma once
@@ -25,11 +28,12 @@
 #include <optional>
 #include <vector>
 
+#include "outer_opt/core/codec_pieces.h"
 #include "outer_opt/core/reduce_session.h"
 
 namespace shoal::outer_opt {
 
-class ButterflySession final : public ReduceSession {
+class ButterflySession : public ReduceSession {
  public:
   // What is wrong with taking part as `self`; kValidation with the name of the field.
   static Status check(const ReducePlan& plan, ReplicaId self, std::int64_t frame_values,
@@ -49,11 +53,19 @@ class ButterflySession final : public ReduceSession {
   std::span<const std::byte> resident(const FrameRef& frame) const override;
   void encode(const FrameRef& frame, std::span<std::byte> out) const override;
 
-  bool received_all(int peer, FrameKind kind) const override;
+  std::int64_t frames_left(int peer, FrameKind kind) const override;
   int slowest() const override;
   WorkResult run(const Work& work, Pieces payload) override;
 
  protected:
+  // For a session whose vectors lie on a device (outer_opt/cuda/device_butterfly.h): it does all
+  // arithmetic itself and keeps the payload of its own averaged part here, fp32's too.
+  enum class Keep { kWhatIsEncoded, kAll };
+  ButterflySession(const ReducePlan& plan, ReplicaId self, std::int64_t frame_values,
+                   const ReduceInput& input, std::span<float> average, Keep keep);
+  std::span<std::byte> encoded_at(std::int64_t chunk, std::int64_t count);
+  std::span<const std::byte> encoded_at(std::int64_t chunk, std::int64_t count) const;
+
   std::optional<FrameRef> pull(int peer, FrameKind kind) override;
   std::optional<FrameRef> due(int peer, FrameKind kind) const override;
   std::optional<Work> take(int peer, const FrameRef& frame) override;
@@ -82,13 +94,17 @@ class ButterflySession final : public ReduceSession {
   std::optional<Work> plan_sum(std::int64_t chunk, int peer) const;
   Work begin(Work work);
   bool robust() const { return plan_.aggregator != Aggregator::kMean; }
-  Status add_terms(const Work& work, Pieces payload);
-  Status keep_terms(const Work& work, Pieces payload);
+  Status sum_terms(const Work& work, Pieces payload, WorkResult& result);
+  Status add_terms(const Work& work, const ValueRun& run, std::span<float> sum) const;
+  std::span<std::byte> own_payload(const Work& work);
+  Status keep_terms(const Work& work, Pieces payload, WorkResult& result);
   void aggregate_kept(const Work& work);
+  Status seal_kept(const Work& work, WorkResult& result);
   std::span<float> kept_at(int member, const Work& work);
-  Status complete_sum(const Work& work, WorkResult& result);
+  void take_owner_step(std::int64_t first, float inverse, std::span<float> run);
 
   const std::span<const float> pseudo_gradient_;
+  const std::span<const float> momentum_;
 
   std::vector<int> order_;     // members with a weight, in the plan's order
   std::vector<float> factor_;  // share * clip factor, per member

@@ -7,7 +7,8 @@ const ChecksumKernel kChecksumPortable{hash_once, hash_reset, hash_update, hash_
 
 const ChecksumKernel& checksum_kernel() {
 #if defined(__x86_64__)
-  if (__builtin_cpu_supports("avx2")) return kChecksumAvx2;
+  static const bool avx2 = __builtin_cpu_supports("avx2");
+  if (avx2) return kChecksumAvx2;
 #endif
   return kChecksumPortable;
 }

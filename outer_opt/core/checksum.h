@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 namespace shoal::outer_opt {
 
@@ -22,5 +23,18 @@ extern const ChecksumKernel kChecksumPortable;
 extern const ChecksumKernel kChecksumAvx2;  // null pointers where the compiler has no AVX2
 
 const ChecksumKernel& checksum_kernel();  // the fastest that this processor has
+
+// The same number of bytes that are seen piece by piece.
+class RunningChecksum {
+ public:
+  RunningChecksum() { checksum_kernel().reset(state_); }
+  void add(std::span<const std::byte> bytes) {
+    checksum_kernel().update(state_, bytes.data(), bytes.size());
+  }
+  std::uint64_t value() const { return checksum_kernel().finish(state_); }
+
+ private:
+  alignas(64) std::byte state_[kChecksumStateSize];
+};
 
 }  // namespace shoal::outer_opt

@@ -72,26 +72,29 @@ Result<FrameHeader> decode_header(std::span<const std::byte> bytes) {
 }
 
 std::uint64_t payload_checksum(Pieces payload) {
-  const ChecksumKernel& kernel = checksum_kernel();
-  if (payload.size() == 1) return kernel.once(payload[0].data(), payload[0].size());
-  alignas(64) std::byte state[kChecksumStateSize];
-  kernel.reset(state);
-  for (const auto& piece : payload) kernel.update(state, piece.data(), piece.size());
-  return kernel.finish(state);
+  if (payload.size() == 1) return checksum_kernel().once(payload[0].data(), payload[0].size());
+  RunningChecksum checksum;
+  for (const auto& piece : payload) checksum.add(piece);
+  return checksum.value();
+}
+
+Status check_size(const FrameHeader& header, Pieces payload) {
+  std::size_t size = 0;
+  for (const auto& piece : payload) size += piece.size();
+  if (size == header.payload_size) return {};
+  return Error{Code::kDataLoss, "bad frame: " + std::to_string(header.payload_size) +
+                                    " bytes of payload announced, " + std::to_string(size) +
+                                    " came"};
+}
+
+Status check_checksum(const FrameHeader& header, std::uint64_t found) {
+  if (found == header.checksum) return {};
+  return Error{Code::kDataLoss, "bad frame: the checksum of the payload does not match"};
 }
 
 Status check_payload(const FrameHeader& header, Pieces payload) {
-  std::size_t size = 0;
-  for (const auto& piece : payload) size += piece.size();
-  if (size != header.payload_size) {
-    return Error{Code::kDataLoss, "bad frame: " + std::to_string(header.payload_size) +
-                                      " bytes of payload announced, " + std::to_string(size) +
-                                      " came"};
-  }
-  if (payload_checksum(payload) != header.checksum) {
-    return Error{Code::kDataLoss, "bad frame: the checksum of the payload does not match"};
-  }
-  return {};
+  if (Status s = check_size(header, payload); !s.ok()) return s;
+  return check_checksum(header, payload_checksum(payload));
 }
 
 }  // namespace shoal::outer_opt

@@ -58,8 +58,11 @@ std::array<std::byte, kFrameHeaderSize> encode_header(const FrameHeader& header)
 // [1, kFrameValuesMax], a negative position and a payload size that the codec does not give.
 Result<FrameHeader> decode_header(std::span<const std::byte> bytes);
 
-// kDataLoss when size or checksum differ.
+// kDataLoss when size or checksum differ. Who reads the payload anyway hashes it in passing
+// (read_payload() in codec_pieces.h) and asks the two afterwards and before.
 Status check_payload(const FrameHeader& header, Pieces payload);
+Status check_size(const FrameHeader& header, Pieces payload);
+Status check_checksum(const FrameHeader& header, std::uint64_t found);
 
 std::uint64_t payload_checksum(Pieces payload);
 

@@ -41,21 +41,42 @@ std::vector<Group> gossip_groups(std::size_t members, std::uint64_t seed, RoundN
   return groups;
 }
 
-void group_step(const GroupStep& options, std::span<const float> mean_pseudo_gradient,
-                std::span<const float> mean_anchor, std::span<float> delta,
+std::vector<Group> groups_of(const JobSpec& spec, std::size_t members, RoundNumber round) {
+  if (spec.sync.topology == Topology::kMoshpit) return moshpit_groups(members, round);
+  SHOAL_CHECK(spec.sync.topology == Topology::kGossip, "the job has no groups");
+  return gossip_groups(members, spec.train.seed, round);
+}
+
+bool averages_in_groups(const SyncSpec& sync) {
+  return sync.topology == Topology::kMoshpit || sync.topology == Topology::kGossip;
+}
+
+GroupStep group_step_for(const SyncSpec& sync, double outer_lr) {
+  return {outer_lr, sync.outer.momentum, 1};
+}
+
+void make_group_input(const GroupStep& options, double clip_factor, std::span<const float> anchor,
+                      std::span<float> pseudo_gradient) {
+  SHOAL_CHECK(pseudo_gradient.size() == anchor.size());
+  const auto pull = static_cast<float>(options.pull);
+  const auto scale = static_cast<float>(options.lr * clip_factor);
+  for (std::size_t i = 0; i < anchor.size(); ++i) {
+    const float kept = pull * anchor[i];
+    const float step = scale * pseudo_gradient[i];
+    pseudo_gradient[i] = kept - step;
+  }
+}
+
+void group_step(const GroupStep& options, std::span<const float> mean, std::span<float> delta,
                 std::span<float> anchor) {
-  SHOAL_CHECK(mean_pseudo_gradient.size() == anchor.size());
-  SHOAL_CHECK(mean_anchor.size() == anchor.size() && delta.size() == anchor.size());
-  const auto lr = static_cast<float>(options.lr);
+  SHOAL_CHECK(mean.size() == anchor.size() && delta.size() == anchor.size());
   const auto momentum = static_cast<float>(options.momentum);
   const auto pull = static_cast<float>(options.pull);
   for (std::size_t i = 0; i < anchor.size(); ++i) {
+    const float pulled = pull * anchor[i];
+    const float towards = mean[i] - pulled;
     const float kept = momentum * delta[i];
-    const float step = lr * mean_pseudo_gradient[i];
-    const float apart = anchor[i] - mean_anchor[i];
-    const float pulled = pull * apart;
-    const float moved = kept - step;
-    delta[i] = moved - pulled;
+    delta[i] = kept + towards;
     anchor[i] = anchor[i] + delta[i];
   }
 }

@@ -1,5 +1,5 @@
 // Groups and their outer step, driven through the real sessions: each group of a round is a
-// butterfly of its own over pseudo-gradient and anchor.
+// butterfly of its own.
 #include "outer_opt/core/groups.h"
 
 #include <cmath>
@@ -53,7 +53,7 @@ double variance(const std::vector<Replica>& all) {
   return sum / static_cast<double>(kValues);
 }
 
-// The groups of one round: a reduce over pseudo-gradient and anchor, then the step. When `victim`
+// The groups of one round: a reduce each, then the step. When `victim`
 // is killed after `boundary` hops its group keeps what it had. Returns how many groups stepped.
 int run_round(std::vector<Replica>& all, const std::vector<Group>& groups, const GroupStep& step,
               std::optional<std::size_t> victim = {}, int boundary = 0) {
@@ -61,12 +61,11 @@ int run_round(std::vector<Replica>& all, const std::vector<Group>& groups, const
   for (const Group& group : groups) {
     if (group.size() < 2) continue;
     const ReducePlan plan =
-        make_plan(CodecKind::kFp32, 2 * kValues, std::vector<double>(group.size(), 1.0));
+        make_plan(CodecKind::kFp32, kValues, std::vector<double>(group.size(), 1.0));
     std::vector<std::vector<float>> inputs;
     for (const std::size_t member : group) {
       inputs.push_back(all[member].pseudo_gradient);
-      inputs.back().insert(inputs.back().end(), all[member].anchor.begin(),
-                           all[member].anchor.end());
+      make_group_input(step, 1, all[member].anchor, inputs.back());
     }
     SessionSwarm swarm(plan, 8, inputs);
     Prng prng(1);
@@ -80,9 +79,8 @@ int run_round(std::vector<Replica>& all, const std::vector<Group>& groups, const
     expect_all_done_and_equal(swarm);
     ++stepped;
     for (std::size_t i = 0; i < group.size(); ++i) {
-      const std::span<const float> mean(swarm.averages[i]);
       Replica& replica = all[group[i]];
-      group_step(step, mean.first(kValues), mean.last(kValues), replica.delta, replica.anchor);
+      group_step(step, swarm.averages[i], replica.delta, replica.anchor);
     }
   }
   return stepped;
@@ -145,12 +143,47 @@ TEST(Gossip, DifferencesHalveInARound) {
   EXPECT_LT(per_round, 0.57);
 }
 
+TEST(Groups, FollowFromTheJob) {
+  JobSpec spec;
+  spec.train.seed = 7;
+  EXPECT_FALSE(averages_in_groups(spec.sync));
+  spec.sync.topology = Topology::kMoshpit;
+  EXPECT_TRUE(averages_in_groups(spec.sync));
+  EXPECT_EQ(groups_of(spec, 9, 3), moshpit_groups(9, 3));
+  spec.sync.topology = Topology::kGossip;
+  EXPECT_TRUE(averages_in_groups(spec.sync));
+  EXPECT_EQ(groups_of(spec, 9, 3), gossip_groups(9, 7, 3));
+}
+
+// lr 0.5, momentum 0.5, pull 0.25; one is at 3 with delta 1, the other at -1; both move by 2, one
+// of them clipped to a half.
 TEST(GroupStep, IsNoLoCosRule) {
-  std::vector<float> delta{1}, anchor{3};
-  group_step({.lr = 0.5, .momentum = 0.5, .pull = 0.25}, std::vector<float>{2},
-             std::vector<float>{1}, delta, anchor);
-  EXPECT_EQ(delta[0], 0.5f - 1.0f - 0.5f);
-  EXPECT_EQ(anchor[0], 2.0f);
+  const GroupStep step{.lr = 0.5, .momentum = 0.5, .pull = 0.25};
+  std::vector<float> delta{1}, anchor{3}, mine{2}, other{2};
+  make_group_input(step, 1, anchor, mine);
+  make_group_input(step, 0.5, std::vector<float>{-1}, other);
+  EXPECT_EQ(mine[0], 0.25f * 3 - 0.5f * 2);
+  EXPECT_EQ(other[0], 0.25f * -1 - 0.5f * 1);
+  group_step(step, std::vector<float>{(mine[0] + other[0]) / 2}, delta, anchor);
+  EXPECT_EQ(delta[0], 0.5f * 1 - 0.5f * 1.5f - 0.25f * (3 - 1));  // mean move 1.5, mean anchor 1
+  EXPECT_EQ(anchor[0], 3 + delta[0]);
+}
+
+// What docs and validation say of momentum, over 200 rounds without training.
+TEST(GroupStep, RandomPairsNeedLessMomentumThanAGrid) {
+  const auto spread_after = [](Topology topology, double momentum) {
+    JobSpec spec;
+    spec.sync.topology = topology;
+    auto all = replicas_of(9, 8);
+    const double before = variance(all);
+    for (RoundNumber round = 1; round <= 200; ++round) {
+      run_round(all, groups_of(spec, 9, round), {0.7, momentum, 1});
+    }
+    return variance(all) / before;
+  };
+  EXPECT_LT(spread_after(Topology::kGossip, 0.5), 1e-6);
+  EXPECT_GT(spread_after(Topology::kGossip, 0.9), 1e3);
+  EXPECT_LT(spread_after(Topology::kMoshpit, 0.9), 1e-6);
 }
 
 // With momentum and a common pull downhill the replicas stay together and get there.

@@ -20,6 +20,14 @@ LeaseWalk::Next LeaseWalk::next() const {
 }
 
 void LeaseWalk::open(const OpenRound& round) {
+  const bool goes_on = spec_.sync.algorithm == SyncAlgorithm::kAsync && round.lease == lease_;
+  if (goes_on) {
+    boundary_ = at_ + left();
+    stopped_ = false;
+    state_ = WalkState::kTraining;
+    return;
+  }
+  lease_ = round.lease;
   if (spec_.sync.overlap_steps == Steps(0)) leases_.clear();
   if (leases_.empty()) {
     const Steps end = round.to_step + overlap_at(spec_, round.to_step);
@@ -50,13 +58,21 @@ void LeaseWalk::reported() {
   ahead_ = Steps(0);
 }
 
-void LeaseWalk::committed(bool contributed) {
-  adopting_ = contributed && adopts_later();
+void LeaseWalk::committed(Settled settled) {
+  if (settled == Settled::kKept) return;
+  lease_ = {};
+  adopting_ = settled == Settled::kCounted && adopts_later();
   keep_steps(adopting_ ? tail_ - ahead_ : Steps(0));
   // One that was told to stop early is on the schedule again.
   if (adopting_) at_ = std::max(at_, boundary_ + ahead_);
   if (!adopting_) tail_ = ahead_ = Steps(0);
   state_ = WalkState::kIdle;
+}
+
+Steps LeaseWalk::left() const {
+  std::int64_t sequences = 0;
+  for (const DataLease& lease : leases_) sequences += lease.count;
+  return Steps(sequences / spec_.train.batch);
 }
 
 void LeaseWalk::keep_steps(Steps steps) {

@@ -18,6 +18,9 @@
 //
 // A replica without a part in the result (weight 0) drops its tail and begins anew from the anchor.
 //
+// With sync.algorithm = async a commit may find a replica in the middle of its lease and leave it
+// there (kKept): the next order then has the same lease, and the walk goes on in it.
+//
 //   kIdle     --open-->      kTraining
 //   kTraining --reported-->  kAhead
 //   kAhead    --open (an abort)--> kTraining        kAhead, kTraining --committed--> kIdle
@@ -32,6 +35,10 @@
 namespace shoal::outer_opt {
 
 enum class WalkState { kIdle, kTraining, kAhead };
+
+// What a commit makes of what a replica trained since the one before. kCounted: what it reported is
+// in the result. kDropped: nothing of it is. kKept: nothing is, but all of it counts later.
+enum class Settled { kCounted, kDropped, kKept };
 
 class LeaseWalk {
  public:
@@ -50,10 +57,9 @@ class LeaseWalk {
   DataLease take_step();            // the sequences of one inner step
   void stop() { stopped_ = true; }  // the boundary is here, after what has to be adopted
   void reported();
-  // The outer step was taken. `contributed`: with what this replica reported, so that it keeps its
-  // tail and, where adopts_later(), the result becomes local by kAdopt; else it holds the anchor
-  // and nothing else.
-  void committed(bool contributed);
+  // The outer step was taken. kCounted: it keeps its tail and, where adopts_later(), the result
+  // becomes local by kAdopt. kDropped: it holds the anchor and nothing else.
+  void committed(Settled settled);
   void adopted() { adopting_ = false; }
 
   // Whether the round that was reported allows steps behind its boundary.
@@ -63,10 +69,12 @@ class LeaseWalk {
  private:
   bool may_go_ahead() const { return ahead_ < tail_ && !leases_.empty(); }
   void keep_steps(Steps steps);
+  Steps left() const;  // of the leases
 
   JobSpec spec_;
   WalkState state_ = WalkState::kIdle;
   std::deque<DataLease> leases_;  // not trained yet, in order
+  DataLease lease_;               // async: the whole of the one that is being trained
   Steps at_, boundary_;           // boundary_: of the open round
   Steps tail_, ahead_;            // steps allowed and taken behind the newest boundary
   bool stopped_ = false;          // told to

@@ -38,7 +38,7 @@ TEST(LeaseWalk, WithoutOverlapALeaseEndsAtItsBoundary) {
   walk.reported();
   EXPECT_EQ(walk.next(), Next::kStand);
   EXPECT_FALSE(walk.adopts_later());
-  walk.committed(true);
+  walk.committed(Settled::kCounted);
   EXPECT_EQ(walk.next(), Next::kStand);
   walk.open(order(2, 3, 4, {20, 2}));
   EXPECT_EQ(walk.at(), Steps(3));
@@ -62,7 +62,7 @@ TEST(LeaseWalk, GoesOnForTheOverlapAndAdoptsExactlyThere) {
   walk.reported();
   EXPECT_EQ(train(walk), (std::vector<std::int64_t>{20, 22}));
   EXPECT_EQ(walk.next(), Next::kStand);  // the commit is late
-  walk.committed(true);
+  walk.committed(Settled::kCounted);
   walk.open(order(2, 10, 20, {24, 20}));
   EXPECT_EQ(walk.next(), Next::kAdopt);
   EXPECT_EQ(walk.ahead(), Steps(2));
@@ -79,7 +79,7 @@ TEST(LeaseWalk, AnEarlyCommitWaitsForItsStep) {
   train(walk);
   walk.reported();
   walk.take_step();
-  walk.committed(true);
+  walk.committed(Settled::kCounted);
   walk.open(order(2, 10, 20, {26, 20}));
   EXPECT_EQ(train(walk), (std::vector<std::int64_t>{22, 24}));
   EXPECT_EQ(walk.next(), Next::kAdopt);
@@ -107,7 +107,7 @@ TEST(LeaseWalk, WithoutAPartInTheResultItBeginsAnew) {
   train(walk);
   walk.reported();
   walk.take_step();
-  walk.committed(false);
+  walk.committed(Settled::kDropped);
   walk.open(order(2, 10, 20, {40, 26}));
   EXPECT_EQ(walk.at(), Steps(10));
   EXPECT_EQ(walk.take_step().first, 40);
@@ -121,7 +121,7 @@ TEST(LeaseWalk, ToldToStopItAdoptsFirstAndKeepsOnlyItsTail) {
   EXPECT_EQ(walk.next(), Next::kBoundary);
   walk.reported();
   EXPECT_EQ(train(walk), (std::vector<std::int64_t>{8, 10}));
-  walk.committed(true);
+  walk.committed(Settled::kCounted);
   walk.open(order(2, 10, 20, {24, 20}));
   EXPECT_EQ(walk.at(), Steps(12));  // on the schedule again
   walk.stop();
@@ -136,13 +136,71 @@ TEST(LeaseWalk, TheLastRoundHasNothingBehindIt) {
   EXPECT_EQ(train(walk).size(), 8u);
   walk.reported();
   EXPECT_EQ(train(walk).size(), 2u);
-  walk.committed(true);
+  walk.committed(Settled::kCounted);
   walk.open(order(10, 98, 100, {20, 0}));  // its steps were trained ahead
   EXPECT_EQ(walk.next(), Next::kAdopt);
   walk.adopted();
   EXPECT_EQ(walk.next(), Next::kBoundary);
   walk.reported();
   EXPECT_FALSE(walk.adopts_later());
+}
+
+JobSpec async_job() {
+  JobSpec spec = job(0);
+  spec.sync.algorithm = SyncAlgorithm::kAsync;
+  return spec;
+}
+
+TEST(LeaseWalk, ACommitWithoutItsReportLeavesItInItsLease) {
+  LeaseWalk walk(async_job());
+  walk.open(order(1, 0, 10, {0, 20}));
+  for (int step = 0; step < 4; ++step) walk.take_step();
+  walk.committed(Settled::kKept);
+  EXPECT_EQ(walk.next(), Next::kStep);
+  walk.open(order(2, 5, 15, {0, 20}));
+  EXPECT_EQ(walk.at(), Steps(4));
+  EXPECT_EQ(train(walk), (std::vector<std::int64_t>{8, 10, 12, 14, 16, 18}));
+  EXPECT_EQ(walk.next(), Next::kBoundary);
+  walk.reported();
+  walk.committed(Settled::kCounted);
+  walk.open(order(3, 20, 30, {40, 20}));
+  EXPECT_EQ(walk.at(), Steps(20));
+  EXPECT_EQ(train(walk).front(), 40);
+}
+
+TEST(LeaseWalk, ABoundaryThatNobodyCountedIsOneAgain) {
+  LeaseWalk walk(async_job());
+  walk.open(order(1, 0, 10, {0, 20}));
+  train(walk);
+  walk.reported();
+  EXPECT_EQ(walk.next(), Next::kStand);
+  walk.committed(Settled::kKept);
+  EXPECT_EQ(walk.next(), Next::kStand);
+  walk.open(order(2, 5, 15, {0, 20}));
+  EXPECT_EQ(walk.next(), Next::kBoundary);
+}
+
+// The ledger may give back to a replica what it was told to drop.
+TEST(LeaseWalk, TheSameLeaseAfterADropBeginsAnew) {
+  LeaseWalk walk(async_job());
+  walk.open(order(1, 0, 10, {0, 20}));
+  train(walk);
+  walk.reported();
+  walk.committed(Settled::kDropped);
+  walk.open(order(2, 5, 15, {0, 20}));
+  EXPECT_EQ(train(walk).size(), 10u);
+}
+
+TEST(LeaseWalk, AStopInAnAsynchronousRoundIsOverWithIt) {
+  LeaseWalk walk(async_job());
+  walk.open(order(1, 0, 10, {0, 20}));
+  walk.take_step();
+  walk.stop();
+  EXPECT_EQ(walk.next(), Next::kBoundary);
+  walk.reported();
+  walk.committed(Settled::kKept);
+  walk.open(order(2, 5, 15, {0, 20}));
+  EXPECT_EQ(train(walk).size(), 9u);
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include "outer_opt/core/link_estimates.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace shoal::outer_opt {
 namespace {
@@ -30,6 +31,19 @@ double flow_rate(const std::vector<FlowSample>& samples) {
   return spent.ns > 0 ? bytes / spent.seconds() : 0;
 }
 
+int connections_for(double bytes_per_s, Duration round_trip) {
+  const double under_way = bytes_per_s * round_trip.seconds();
+  const double wanted = std::ceil(under_way / kConnectionBytes);
+  return static_cast<int>(std::clamp(wanted, 1.0, static_cast<double>(kConnectionsMax)));
+}
+
+int LinkEstimates::connections(ReplicaId peer) const {
+  const Known* known = peers_.find(peer);
+  if (known == nullptr) return 1;
+  const LinkEstimate& line = known->now;
+  return connections_for(std::max(line.to_per_s, line.from_per_s), line.round_trip);
+}
+
 LinkEstimates::Known& LinkEstimates::entry(Instant now, ReplicaId peer) {
   if (!peers_.contains(peer) && peers_.size() >= kLinksMax) {
     const auto oldest = std::min_element(
@@ -47,6 +61,13 @@ void LinkEstimates::probed(Instant now, const LinkEstimate& found) {
   Known& known = entry(now, found.peer);
   known.now = found;
   known.probed = true;
+}
+
+void LinkEstimates::answered(Instant now, const LinkEstimate& found) {
+  LinkEstimate& line = entry(now, found.peer).now;
+  line.reached = true;
+  line.round_trip = found.round_trip;
+  line.from_per_s = found.from_per_s;
 }
 
 void LinkEstimates::carried(Instant now, ReplicaId peer, Bytes received, Duration spent) {

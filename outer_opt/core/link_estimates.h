@@ -21,13 +21,24 @@ struct FlowSample {
 // samples show no time.
 double flow_rate(const std::vector<FlowSample>& samples);
 
+// Connections that carry `bytes_per_s` over this round trip. One keeps at most kConnectionBytes
+// under way: with Linux's usual limits of 4 and 6 MB per socket, bookkeeping included.
+int connections_for(double bytes_per_s, Duration round_trip);
+inline constexpr double kConnectionBytes = 2 << 20;
+inline constexpr int kConnectionsMax = 8;
+
 class LinkEstimates {
  public:
   // The oldest of more peers than kLinksMax are forgotten.
   void probed(Instant now, const LinkEstimate& found);
+  // What the answering side of a probe learns: the round trip and the flow from the peer.
+  void answered(Instant now, const LinkEstimate& found);
   // `received` bytes came from `peer` within `spent`; what was sent is known to its receiver, here
   // it may still lie in a buffer. Little traffic says nothing of a line.
   void carried(Instant now, ReplicaId peer, Bytes received, Duration spent);
+
+  // connections_for() what is known of the line to `peer`: 1 when nothing is.
+  int connections(ReplicaId peer) const;
 
   // What changed since the last call, by a tenth at least, in the order of the peers.
   std::vector<LinkEstimate> take_changed();

@@ -70,5 +70,26 @@ TEST(LinkEstimates, TheOldestPeersAreForgotten) {
   EXPECT_EQ(known.front().peer, ReplicaId(2));
 }
 
+TEST(Connections, FollowWhatIsUnderWay) {
+  EXPECT_EQ(connections_for(0, {}), 1);
+  EXPECT_EQ(connections_for(1e9, {}), 1);                   // the round trip is not known
+  EXPECT_EQ(connections_for(25e6, milliseconds(80)), 1);    // 2.0 MB under way
+  EXPECT_EQ(connections_for(25e6, milliseconds(100)), 2);   // 2.5 MB
+  EXPECT_EQ(connections_for(125e6, milliseconds(100)), 6);  // 12.5 MB
+  EXPECT_EQ(connections_for(1250e6, milliseconds(200)), kConnectionsMax);
+}
+
+TEST(Connections, BothSidesOfAMeasurementKnowTheLine) {
+  LinkEstimates asked, asking;
+  const LinkEstimate line{ReplicaId(2), milliseconds(100), 20e6, 60e6, true};
+  EXPECT_EQ(asking.connections(ReplicaId(2)), 1);
+  asking.probed({}, line);
+  EXPECT_EQ(asking.connections(ReplicaId(2)), 3);
+  asked.answered({}, {ReplicaId(1), milliseconds(100), 0, 25e6, true});
+  EXPECT_EQ(asked.connections(ReplicaId(1)), 2);
+  asked.carried({}, ReplicaId(1), Bytes(50'000'000), seconds(1));  // two carried more than one
+  EXPECT_EQ(asked.connections(ReplicaId(1)), 3);
+}
+
 }  // namespace
 }  // namespace shoal::outer_opt

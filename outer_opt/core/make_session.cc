@@ -23,6 +23,10 @@ Result<std::unique_ptr<ReduceSession>> make_session(const ReducePlan& plan, Repl
                                                     std::int64_t frame_values,
                                                     const ReduceInput& input,
                                                     std::span<float> average) {
+  if (plan.owner_step && plan.topology != Topology::kButterfly) {
+    return refused_plan("topology", std::string("must be butterfly with an owner step, got ") +
+                                        to_string(plan.topology));
+  }
   switch (plan.topology) {
     case Topology::kButterfly:
     case Topology::kParamServer:

@@ -26,4 +26,26 @@ void nesterov_step(const OuterSpec& options, std::span<const float> average,
   }
 }
 
+void delayed_nesterov_step(const OuterSpec& options, const DelayedTerms& terms,
+                           std::span<const float> average, std::span<float> kept,
+                           std::span<float> anchor) {
+  SHOAL_CHECK(average.size() == kept.size() && average.size() == anchor.size());
+  const auto lr = static_cast<float>(options.lr);
+  const auto share = static_cast<float>(terms.share);
+  // Without a renewal nothing is pushed and all is kept.
+  const auto push = terms.refresh ? static_cast<float>(options.momentum) : 0.0f;
+  const float* __restrict d = average.data();
+  float* __restrict u = kept.data();
+  float* __restrict theta = anchor.data();
+  for (std::size_t i = 0; i < average.size(); ++i) {
+    const float part = share * d[i];
+    const float now = u[i] + part;
+    const float ahead = push * now;
+    const float direction = part + ahead;
+    const float step = lr * direction;
+    u[i] = terms.refresh ? ahead : now;
+    theta[i] = theta[i] - step;
+  }
+}
+
 }  // namespace shoal::outer_opt

@@ -7,6 +7,18 @@
 // in fp32, each operation rounded once, no contraction: the same bits on every replica. With d = 1,
 // lr 0.7 and momentum 0.9 the steps are 1.33, 1.897, 2.4073, 2.86657, … towards lr / (1 - momentum)
 // = 7.
+//
+// Delayed Nesterov (Liu et al. 2024, Asynchronous Local-SGD, Algorithm 3 with c = 0) is for
+// averages of which each stands for a share of the replicas only: with all of the momentum at each
+// of them, every pseudo-gradient would be pushed several times. Momentum is renewed once per unit
+// of shares; in between theta goes by the plain pseudo-gradients. `u` is what is kept of both,
+// momentum * m and the shares since:
+//
+//   u     <- u + share * d
+//   theta <- theta - lr * share * d                             in between
+//   theta <- theta - lr * (share * d + momentum * u);  u <- momentum * u     with a renewal
+//
+// With share 1 and a renewal each time that is Nesterov, bit for bit.
 #pragma once
 
 #include <span>
@@ -18,5 +30,14 @@ namespace shoal::outer_opt {
 // The three spans have the same length and do not overlap. Pure and thread-safe.
 void nesterov_step(const OuterSpec& options, std::span<const float> average,
                    std::span<float> momentum, std::span<float> anchor);
+
+struct DelayedTerms {
+  double share = 1;
+  bool refresh = true;
+};
+// Likewise; `kept` is u.
+void delayed_nesterov_step(const OuterSpec& options, const DelayedTerms& terms,
+                           std::span<const float> average, std::span<float> kept,
+                           std::span<float> anchor);
 
 }  // namespace shoal::outer_opt

@@ -5,6 +5,8 @@
 
 #include <gtest/gtest.h>
 
+#include "base/prng.h"
+
 namespace shoal::outer_opt {
 namespace {
 
@@ -48,6 +50,59 @@ TEST(Nesterov, WithoutMomentumIsPlainDescent) {
   std::vector<float> momentum{0}, anchor{10};
   nesterov_step({1.0, 0.0}, average, momentum, anchor);
   EXPECT_EQ(anchor[0], 8.0f);
+}
+
+// ---- delayed
+
+TEST(DelayedNesterov, WithAllSharesAtOnceItIsNesterovBitForBit) {
+  const OuterSpec options{0.7, 0.9};
+  std::vector<float> average(64), momentum(64, 0.0f), kept(64, 0.0f), anchor(64, 1.0f);
+  std::vector<float> other = anchor;
+  std::uint64_t state = 7;
+  for (int round = 0; round < 50; ++round) {
+    for (float& value : average) {
+      value = static_cast<float>(static_cast<double>(split_mix(state)) * 0x1p-64 - 0.4);
+    }
+    nesterov_step(options, average, momentum, anchor);
+    delayed_nesterov_step(options, {1, true}, average, kept, other);
+    ASSERT_EQ(anchor, other) << round;
+  }
+}
+
+// Algorithm 3 of the paper with c = 0, in double: one arrival of four at a time.
+TEST(DelayedNesterov, IsTheAlgorithmOfThePaper) {
+  constexpr int kReplicas = 4;
+  const OuterSpec options{0.7, 0.9};
+  std::vector<float> kept{0.0f}, anchor{1.0f};
+  double momentum = 0, buffer = 0, theta = 1;
+  std::uint64_t state = 3;
+  for (int arrival = 1; arrival <= 10 * kReplicas; ++arrival) {
+    const double delta = static_cast<double>(split_mix(state)) * 0x1p-64 - 0.4;
+    const bool refresh = arrival % kReplicas == 0;
+    buffer += delta;
+    double direction = delta / kReplicas;
+    if (refresh) {
+      momentum = options.momentum * momentum + buffer / kReplicas;
+      direction += options.momentum * momentum;
+      buffer = 0;
+    }
+    theta -= options.lr * direction;
+    const std::vector<float> average{static_cast<float>(delta)};
+    delayed_nesterov_step(options, {1.0 / kReplicas, refresh}, average, kept, anchor);
+    ASSERT_NEAR(anchor[0], theta, 1e-5) << arrival;
+  }
+}
+
+// Powers of two: exact.
+TEST(DelayedNesterov, ExactSmallNumbers) {
+  const std::vector<float> average{8, -16};
+  std::vector<float> kept{2, 0}, anchor{100, 100};
+  delayed_nesterov_step({0.5, 0.5}, {0.25, false}, average, kept, anchor);
+  EXPECT_EQ(kept, (std::vector<float>{4, -4}));
+  EXPECT_EQ(anchor, (std::vector<float>{99, 102}));
+  delayed_nesterov_step({0.5, 0.5}, {0.25, true}, average, kept, anchor);
+  EXPECT_EQ(kept, (std::vector<float>{3, -4}));
+  EXPECT_EQ(anchor, (std::vector<float>{96.5, 106}));
 }
 
 }  // namespace

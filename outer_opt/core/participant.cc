@@ -24,6 +24,7 @@ void add(Digester& d, const OpenRound& round) {
   d.add(round.from_step.n).add(round.to_step.n).add(round.lease.first).add(round.lease.count);
   d.add(round.fragment);
   for (const PeerAddress& peer : round.measure) d.add(peer.replica.n).add(peer.address);
+  d.add(round.aborts);
 }
 
 void add(Digester& d, const CloseRound& command) { add(d, command.key); }
@@ -38,7 +39,7 @@ void add(Digester& d, const RoundReport& report) {
   add(d, report.key);
   d.add(report.tokens.n).add(report.steps.n).add(report.train_loss).add(report.norm);
   d.add(report.max_abs).add(report.nonfinite).add(report.compute_s).add(report.drawn.n);
-  d.add(report.stood_s);
+  d.add(report.stood_s).add(report.aborts);
   for (const LinkEstimate& link : report.links) {
     d.add(link.peer.n).add(link.round_trip.ns).add(link.to_per_s).add(link.from_per_s);
     d.add(link.reached);
@@ -50,9 +51,16 @@ void add(Digester& d, const ReducePlan& plan) {
   d.add(plan.attempt).add(static_cast<std::int32_t>(plan.topology));
   d.add(static_cast<std::int32_t>(plan.codec)).add(static_cast<std::int32_t>(plan.aggregator));
   d.add(plan.value_count).add(plan.frame_values).add(plan.time_limit.ns).add(plan.fragment);
+  d.add(plan.outer_lr);
   for (const ReduceMember& m : plan.members) {
     d.add(m.replica.n).add(m.address).add(m.weight).add(m.clip_factor);
     d.add(m.part_first).add(m.part_count);
+  }
+  d.add(plan.owner_step.has_value());
+  if (!plan.owner_step) return;
+  d.add(plan.owner_step->outer.lr).add(plan.owner_step->outer.momentum);
+  for (const MomentumHolder& holder : plan.owner_step->holders) {
+    d.add(holder.replica.n).add(holder.address).add(holder.first).add(holder.count);
   }
 }
 
@@ -72,7 +80,9 @@ void add(Digester& d, const ReduceFailed& failure) {
 void add(Digester& d, const CommitRound& command) {
   add(d, command.key);
   d.add(command.attempt).add(command.average).add(command.outer_lr).add(command.evaluate.slice);
+  d.add(command.share).add(command.refresh).add(command.keeps);
   d.add(command.evaluate.slices).add(command.evaluate.batches).add(command.last);
+  d.add(to_string(command.outcome));
   add(d, command.next);
 }
 
@@ -107,7 +117,12 @@ const char* to_string(ParticipantState state) {
   return "unknown";
 }
 
-Participant::Participant(ReplicaId self, RoundKey held) : self_(self), held_(held) {}
+WhenLate when_late(SyncAlgorithm algorithm) {
+  return algorithm == SyncAlgorithm::kAsync ? WhenLate::kTrainsOn : WhenLate::kStops;
+}
+
+Participant::Participant(ReplicaId self, RoundKey held, WhenLate late)
+    : self_(self), late_(late), held_(held) {}
 
 // ---- what every command goes through
 
@@ -124,8 +139,7 @@ Participant::Order Participant::place(const RoundKey& key, Actions& out) {
 }
 
 void Participant::go_stale(const RoundKey& wanted, Actions& out) {
-  stop_reduce(out);
-  if (state_ == ParticipantState::kTraining) out.push_back(StopTraining{StopAt::kAtOnce});
+  stop_work(out);
   state_ = ParticipantState::kStale;
   out.push_back(GoStale{wanted});
 }
@@ -157,6 +171,13 @@ void Participant::train(const OpenRound& round, Actions& out) {
   out.push_back(Train{round});
 }
 
+// An order that adds no steps after an abort: what is said from now on answers it.
+void Participant::note_aborts(const OpenRound& round) {
+  if (!open_ || round.aborts <= open_->aborts) return;
+  open_->aborts = round.aborts;
+  if (report_) report_->aborts = round.aborts;
+}
+
 // ---- commands
 
 void Participant::open(const OpenRound& round, Actions& out) {
@@ -164,6 +185,7 @@ void Participant::open(const OpenRound& round, Actions& out) {
   if (order != Order::kNext || defer(order, round)) return;
   // More steps than we know of: an abort went past us with a lost stream.
   if (open_ && round.to_step > open_->to_step) return train(round, out);
+  note_aborts(round);
   switch (state_) {
     case ParticipantState::kIdle:
       return train(round, out);
@@ -197,7 +219,8 @@ void Participant::reduce(const ReducePlan& plan, Actions& out) {
 
 void Participant::start_reduce(const ReducePlan& plan, Actions& out) {
   stop_reduce(out);
-  if (state_ == ParticipantState::kTraining) out.push_back(StopTraining{StopAt::kAtOnce});
+  const bool late = state_ == ParticipantState::kTraining;
+  if (late && late_ == WhenLate::kStops) out.push_back(StopTraining{StopAt::kAtOnce});
   plan_ = plan;
   vote_.reset();
   failure_.reset();
@@ -216,10 +239,18 @@ void Participant::commit(const CommitRound& command, Actions& out) {
   if (order == Order::kHeld) return commit_held(command, out);
   if (order != Order::kNext) return;
   const bool voted = state_ == ParticipantState::kVoted && vote_->average == command.average;
-  if (taking_ || !voted) return go_stale(command.key, out);
+  const bool averaged = command.outcome == RoundOutcome::kAveraged;
+  if (taking_ || (averaged && !voted)) return go_stale(command.key, out);
+  if (!averaged) stop_work(out);
   taking_ = command;
   state_ = ParticipantState::kIdle;
   out.push_back(TakeOuterStep{command});
+}
+
+// Ends what is under way.
+void Participant::stop_work(Actions& out) {
+  stop_reduce(out);
+  if (state_ == ParticipantState::kTraining) out.push_back(StopTraining{StopAt::kAtOnce});
 }
 
 // The round is applied already, or its state was loaded from a donor: only what follows can be
@@ -236,9 +267,11 @@ void Participant::abort(const AbortRound& command, Actions& out) {
   const bool goes_on = command.next.key == command.key;
   const bool known = open_ && (!goes_on || command.next.to_step <= open_->to_step);
   if (goes_on && !known) return train(command.next, out);
-  if (!known || command.next.to_step < open_->to_step) return;
-  // No steps are left to add (the end of the job), or this is the abort we obeyed: the report
-  // stands.
+  if (!known) return;
+  const bool newer = command.next.aborts > open_->aborts;
+  if (!newer && command.next.to_step < open_->to_step) return;
+  // No steps to add, or this is the abort we obeyed: the report stands.
+  note_aborts(command.next);
   say_report(out);
 }
 
@@ -248,6 +281,7 @@ void Participant::boundary(const RoundReport& report, Actions& out) {
   if (state_ == ParticipantState::kIdle || state_ == ParticipantState::kStale) return;
   if (!open_ || report.key != open_->key || report_) return;
   report_ = report;
+  report_->aborts = open_->aborts;
   if (state_ == ParticipantState::kTraining) state_ = ParticipantState::kReported;
   say_report(out);
 }
@@ -293,7 +327,7 @@ void Participant::outer_step_taken(const Applied& applied, Actions& out) {
 
 Digest Participant::digest() const {
   Digester d;
-  d.add(self_.n).add(static_cast<std::int32_t>(state_));
+  d.add(self_.n).add(static_cast<std::int32_t>(late_)).add(static_cast<std::int32_t>(state_));
   add(d, held_);
   add_optional(d, open_);
   add_optional(d, report_);

@@ -12,11 +12,17 @@
 //   --AbortRound--> training   (progress kept) any       --a round this replica can no longer
 //   follow--> stale (terminal)
 //
+// A commit without an average (RoundOutcome) is obeyed in any of these states. A report says after
+// how many aborts of the round it was ordered; where an abort adds no steps it stands and is said
+// again with the new number.
+//
 // A plan also reaches a replica that is still training (the round was sealed without it): it stops,
-// takes part with weight 0 and leaves with the commit like a joiner. While an outer step is under
-// way the newest command for the following round is kept and obeyed afterwards. Commands of another
-// job, an older lineage or an older round are ignored; a newer lineage, a round beyond held + 1, or
-// the commit of an average that this replica did not vote for make it stale.
+// takes part with weight 0 and leaves with the commit like a joiner. With sync.algorithm = async it
+// trains on instead, keeps what it has when the commit says so, and reports in a later round; a
+// boundary that it reaches meanwhile is said, and said again in the round that counts it. While an
+// outer step is under way the newest command for the following round is kept and obeyed afterwards.
+// Commands of another job, an older lineage or an older round are ignored; a newer lineage, a round
+// beyond held + 1, or the commit of an average that this replica did not vote for make it stale.
 //
 // Not thread-safe; one thread drives it.
 #pragma once
@@ -63,10 +69,14 @@ using Action =
     std::variant<Train, StopTraining, StartReduce, StopReduce, TakeOuterStep, Say, GoStale>;
 using Actions = std::vector<Action>;
 
+// What a replica does that still trains when a round is sealed without it.
+enum class WhenLate { kStops, kTrainsOn };
+WhenLate when_late(SyncAlgorithm algorithm);
+
 class Participant {
  public:
   // `self` holds the state after round `held` (round 0: the initial parameters).
-  Participant(ReplicaId self, RoundKey held);
+  Participant(ReplicaId self, RoundKey held, WhenLate late);
 
   // Commands of the coordinator.
   void open(const OpenRound& round, Actions& out);
@@ -97,13 +107,16 @@ class Participant {
   void go_stale(const RoundKey& wanted, Actions& out);
   bool defer(Order order, std::variant<OpenRound, CloseRound, ReducePlan, AbortRound> command);
   void train(const OpenRound& round, Actions& out);
+  void note_aborts(const OpenRound& round);
   void stop_reduce(Actions& out);
+  void stop_work(Actions& out);
   void start_reduce(const ReducePlan& plan, Actions& out);
   void say_again(Actions& out) const;
   void commit_held(const CommitRound& command, Actions& out);
   void say_report(Actions& out) const;
 
   ReplicaId self_;
+  WhenLate late_;
   ParticipantState state_ = ParticipantState::kIdle;
   RoundKey held_;
 

@@ -45,6 +45,12 @@ CommitRound commit(std::int64_t round = 5, Digest average = kAverage, bool last 
   return {key(round), 2, average, {}, last, open_round(round + 1, 150)};
 }
 
+CommitRound commit_without_average(RoundOutcome outcome) {
+  CommitRound c = commit(5, {});
+  c.outcome = outcome;
+  return c;
+}
+
 AbortRound abort_round(std::int64_t to_step = 110, std::int64_t round = 5) {
   return {key(round), AbortReason::kTimeSpent, open_round(round, to_step)};
 }
@@ -84,7 +90,7 @@ using Drive = std::function<void(Participant&, Actions&)>;
 // The states of the table, each reached by its ordinary path. "applied" is idle after an own outer
 // step.
 Participant make(const std::string& state) {
-  Participant p(kSelf, kHeld);
+  Participant p(kSelf, kHeld, WhenLate::kStops);
   Actions ignored;
   if (state == "idle") return p;
   if (state == "stale") return p.open(open_round(9), ignored), p;
@@ -343,7 +349,7 @@ TEST(Participant, SecondDeliveryOnlyRepeatsAnswers) {
 }
 
 TEST(Participant, RoundAfterRound) {
-  Participant p(kSelf, kHeld);
+  Participant p(kSelf, kHeld, WhenLate::kStops);
   Actions out;
   p.open(open_round(), out);
   p.boundary(report(), out);
@@ -358,7 +364,7 @@ TEST(Participant, RoundAfterRound) {
 }
 
 TEST(Participant, TheVoteNamesWhomTheOwnPartIsWithout) {
-  Participant p(kSelf, kHeld);
+  Participant p(kSelf, kHeld, WhenLate::kStops);
   Actions out;
   p.open(open_round(), out);
   p.boundary(report(), out);
@@ -374,8 +380,50 @@ TEST(Participant, TheVoteNamesWhomTheOwnPartIsWithout) {
   EXPECT_NE(p.digest(), other.digest());
 }
 
+std::int32_t aborts_said(const Actions& actions) {
+  return std::get<RoundReport>(std::get<Say>(actions.back()).message).aborts;
+}
+AbortRound nth_abort(std::int32_t aborts, std::int64_t to_step) {
+  AbortRound command = abort_round(to_step);
+  command.next.aborts = aborts;
+  return command;
+}
+
+TEST(Participant, AReportSaysAfterHowManyAbortsItWasOrdered) {
+  Participant p(kSelf, kHeld, WhenLate::kStops);
+  Actions out;
+  p.open(open_round(), out);
+  p.boundary(report(), out);
+  EXPECT_EQ(aborts_said(out), 0);
+  p.abort(nth_abort(1, 100), out);  // no steps to add
+  EXPECT_EQ(aborts_said(out), 1);
+  p.abort(nth_abort(2, 90), out);  // a round by time: this replica has more than was asked for
+  EXPECT_EQ(aborts_said(out), 2);
+  out.clear();
+  p.abort(nth_abort(1, 90), out);
+  EXPECT_EQ(names(out), "") << "it is past that one";
+  p.abort(nth_abort(3, 110), out);
+  p.boundary(report(), out);
+  EXPECT_EQ(names(out), "train110 say:report");
+  EXPECT_EQ(aborts_said(out), 3);
+  OpenRound again = open_round();
+  again.aborts = 4;
+  p.open(again, out);
+  EXPECT_EQ(aborts_said(out), 4);
+}
+
+TEST(Participant, WhoStillTrainsReportsForTheNewestOrder) {
+  Participant p(kSelf, kHeld, WhenLate::kStops);
+  Actions out;
+  p.open(open_round(), out);
+  p.abort(nth_abort(1, 100), out);
+  p.boundary(report(), out);
+  EXPECT_EQ(names(out), "train100 say:report");
+  EXPECT_EQ(aborts_said(out), 1);
+}
+
 TEST(Participant, JoinerFollowsTheAverageAndLeavesWithTheCommit) {
-  Participant p(kSelf, kHeld);
+  Participant p(kSelf, kHeld, WhenLate::kStops);
   Actions out;
   p.reduce(plan(1, 0), out);
   p.reduce_failed({kNext, 1, kOther, ReduceFailure::kPeerLost, ""}, out);
@@ -388,7 +436,7 @@ TEST(Participant, JoinerFollowsTheAverageAndLeavesWithTheCommit) {
 
 TEST(Participant, UnusableOrUnweightedPseudoGradientDoesNotContribute) {
   for (const std::int64_t nonfinite : {0, 3}) {
-    Participant p(kSelf, kHeld);
+    Participant p(kSelf, kHeld, WhenLate::kStops);
     Actions out;
     p.open(open_round(), out);
     p.boundary(report(nonfinite), out);
@@ -432,6 +480,76 @@ TEST(Participant, PlanWithoutThisReplicaIsNotForIt) {
   Actions out;
   p.reduce(others, out);
   EXPECT_EQ(names(out), "");
+}
+
+// A group that gave up: whatever its members were at, they go on to the next round.
+TEST(Participant, ACommitWithoutAnAverageIsObeyedInEveryState) {
+  const std::map<std::string, std::string> wanted = {{"idle", "outer_step"},
+                                                     {"training", "stop_training outer_step"},
+                                                     {"reported", "outer_step"},
+                                                     {"reducing", "stop_reduce2 outer_step"},
+                                                     {"joiner_reducing", "stop_reduce2 outer_step"},
+                                                     {"late_reducing", "stop_reduce2 outer_step"},
+                                                     {"failed", "outer_step"},
+                                                     {"voted", "outer_step"},
+                                                     {"stale", ""}};
+  for (const RoundOutcome outcome : {RoundOutcome::kKept, RoundOutcome::kDropped}) {
+    for (const auto& [state, actions] : wanted) {
+      Participant p = make(state);
+      Actions out;
+      p.commit(commit_without_average(outcome), out);
+      EXPECT_EQ(names(out), actions) << state;
+      if (state == "stale") continue;
+      out.clear();
+      p.boundary(report(), out);  // of the training that it stopped
+      EXPECT_EQ(names(out), "") << state;
+      p.outer_step_taken({kNext, {1, 1}, {2, 2}}, out);
+      EXPECT_EQ(names(out), "say:applied train150") << state;
+      EXPECT_EQ(p.held(), kNext);
+    }
+  }
+}
+
+// sync.algorithm = async: a round without this replica does not stop it.
+TEST(Participant, AnAsynchronousOneTrainsOnWhileItFollows) {
+  Participant p(kSelf, kHeld, WhenLate::kTrainsOn);
+  Actions out;
+  p.open(open_round(), out);
+  p.reduce(plan(2, 0), out);
+  p.reduced(2, kAverage, {}, {}, out);
+  p.commit(commit(), out);
+  p.outer_step_taken({kNext, {1, 1}, {2, 2}}, out);
+  EXPECT_EQ(names(out), "train100 follow2 say:vote outer_step say:applied train150");
+}
+
+// A boundary that is reached meanwhile is said, and said again for the round that counts it.
+TEST(Participant, AnAsynchronousOneReportsAgainInTheNextRound) {
+  Participant p(kSelf, kHeld, WhenLate::kTrainsOn);
+  Actions out;
+  p.open(open_round(), out);
+  p.reduce(plan(2, 0), out);
+  p.boundary(report(), out);
+  ReducePlan again = plan(3, 0);
+  p.reduce(again, out);  // it has reported now, but not for this plan
+  p.reduced(3, kAverage, {}, {}, out);
+  p.commit(commit(), out);
+  p.outer_step_taken({kNext, {1, 1}, {2, 2}}, out);
+  RoundReport next = report();
+  next.key = key(6);
+  p.boundary(next, out);
+  EXPECT_EQ(names(out),
+            "train100 follow2 say:report stop_reduce2 follow3 say:vote outer_step say:applied "
+            "train150 say:report");
+}
+
+TEST(Participant, AnAsynchronousOneThatFollowedGoesOnAfterAnAbort) {
+  Participant p(kSelf, kHeld, WhenLate::kTrainsOn);
+  Actions out;
+  p.open(open_round(), out);
+  p.reduce(plan(2, 0), out);
+  p.abort(abort_round(), out);
+  EXPECT_EQ(names(out), "train100 follow2 stop_reduce2 train110");
+  EXPECT_EQ(p.state(), ParticipantState::kTraining);
 }
 
 TEST(Participant, OuterStepOfAStaleReplicaIsNotReported) {

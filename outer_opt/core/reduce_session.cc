@@ -7,6 +7,7 @@
 
 #include "base/check.h"
 #include "outer_opt/core/codec.h"
+#include "outer_opt/core/codec_pieces.h"
 
 namespace shoal::outer_opt {
 namespace {
@@ -196,26 +197,26 @@ std::span<float> ReduceSession::values(std::int64_t first, std::int64_t count) c
                           static_cast<std::size_t>(count));
 }
 
-std::uint64_t ReduceSession::values_checksum(std::span<const float> values,
-                                             std::uint64_t payload) const {
-  if (plan_.codec == CodecKind::kFp32) return payload;
-  const std::span<const std::byte> pieces[] = {std::as_bytes(values)};
-  return payload_checksum(pieces);
+Status ReduceSession::decode_average(const Work& work, Pieces payload, WorkResult& result) const {
+  const Codec& c = codec(plan_.codec);
+  const std::span<float> out = values(work.first, work.count);
+  const bool values_are_payload = plan_.codec == CodecKind::kFp32;
+  RunningChecksum decoded;
+  const Status status = read_payload(c, *work.header, payload, [&](const ValueRun& run) {
+    const std::span<float> place = out.subspan(run.first, run.count);
+    Status s = c.decode(run.bytes, place);
+    if (!values_are_payload) decoded.add(std::as_bytes(place));
+    return s;
+  });
+  result.payload_checksum = work.header->checksum;
+  result.values_checksum = values_are_payload ? result.payload_checksum : decoded.value();
+  return status;
 }
 
-Status ReduceSession::seal_average(std::span<float> sum, float inverse,
-                                   std::span<std::byte> encoded, WorkResult& result) const {
-  for (float& value : sum) value = value * inverse;
-  const Codec& c = codec(plan_.codec);
-  std::span<const std::byte> bytes = std::as_bytes(std::span<const float>(sum));
-  if (plan_.codec != CodecKind::kFp32) {
-    c.encode(sum, encoded);
-    bytes = encoded;
-  }
-  if (!c.decode(bytes, sum).ok()) return Error{Code::kInternal, "the average overflows fp32"};
-  const std::span<const std::byte> pieces[] = {bytes};
-  result.payload_checksum = payload_checksum(pieces);
-  result.values_checksum = values_checksum(sum, result.payload_checksum);
+Status ReduceSession::sealed(const AverageSeal& seal, WorkResult& result) {
+  if (!seal.finite()) return Error{Code::kInternal, "the average overflows fp32"};
+  result.payload_checksum = seal.payload_checksum();
+  result.values_checksum = seal.values_checksum();
   return {};
 }
 

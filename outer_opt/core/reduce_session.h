@@ -14,6 +14,7 @@
 #include <optional>
 #include <string>
 
+#include "outer_opt/core/average_seal.h"
 #include "outer_opt/core/frame.h"
 #include "outer_opt/core/round.h"
 
@@ -26,6 +27,7 @@ enum class SessionState { kRunning, kDone, kBroken };
 struct ReduceInput {
   std::span<const float> pseudo_gradient;
   std::span<const std::byte> encoded;
+  std::span<const float> momentum = {};  // of the own part, where the plan has an owner step
 };
 
 // An outgoing frame; valid until the session ends.
@@ -91,7 +93,9 @@ class ReduceSession {
   FrameHeader header(const FrameRef& frame, std::span<const std::byte> payload) const;
 
   // ---- receiving ----
-  virtual bool received_all(int peer, FrameKind kind) const = 0;
+  // That the peer owes us and we have not admitted yet.
+  virtual std::int64_t frames_left(int peer, FrameKind kind) const = 0;
+  bool received_all(int peer, FrameKind kind) const { return frames_left(peer, kind) == 0; }
   // The live member that is furthest behind with what it owes us, else with what it has not taken
   // from us; -1: nobody is behind.
   virtual int slowest() const = 0;
@@ -125,12 +129,10 @@ class ReduceSession {
   bool is_reducer(int member) const { return plan_.members[member].reducer; }
   bool lost(int peer) const { return lost_[peer]; }
   std::span<float> values(std::int64_t first, std::int64_t count) const;
-  // Of averaged values; with fp32 they are the payload.
-  std::uint64_t values_checksum(std::span<const float> values, std::uint64_t payload) const;
-  // Makes a whole sum the average: divides it and passes it through the codec, so that the owner
-  // has what the others will have. `encoded` is where the payload goes, empty with fp32.
-  Status seal_average(std::span<float> sum, float inverse, std::span<std::byte> encoded,
-                      WorkResult& result) const;
+  // Puts an averaged chunk in its place.
+  Status decode_average(const Work& work, Pieces payload, WorkResult& result) const;
+  // What `seal` found when the whole chunk went through it.
+  static Status sealed(const AverageSeal& seal, WorkResult& result);
 
   // What a topology decides. The session is unbroken and the peer live in all of them.
   virtual std::optional<FrameRef> pull(int peer, FrameKind kind) = 0;       // !sent_all(peer, kind)

@@ -9,7 +9,6 @@
 
 #include "base/check.h"
 #include "outer_opt/core/codec.h"
-#include "outer_opt/core/codec_pieces.h"
 
 namespace shoal::outer_opt {
 
@@ -127,10 +126,10 @@ std::optional<std::uint64_t> RingSession::known_checksum(const FrameRef& frame) 
 
 // ---- receiving
 
-bool RingSession::received_all(int peer, FrameKind kind) const {
-  if (peer == self_) return true;
-  if (kind == FrameKind::kContribution) return peer != before_ || sums_in_.over();
-  return peer != after_ || averages_in_.over();
+std::int64_t RingSession::frames_left(int peer, FrameKind kind) const {
+  const bool sums = kind == FrameKind::kContribution;
+  if (peer == self_ || peer != (sums ? before_ : after_)) return 0;
+  return static_cast<std::int64_t>((sums ? sums_in_ : averages_in_).left());
 }
 
 int RingSession::slowest() const {
@@ -192,16 +191,8 @@ void RingSession::settle(const Work& work, const WorkResult& result) {
 
 WorkResult RingSession::run(const Work& work, Pieces payload) {
   WorkResult result;
-  if (work.header) result.status = check_payload(*work.header, payload);
-  if (!result.status.ok()) return result;
-  if (work.kind == FrameKind::kAverage) {
-    result.status = keep_average(work, payload, result);
-    return result;
-  }
-  result.status = add(work, payload);
-  if (!result.status.ok() || !work.last) return result;
-  result.status =
-      seal_average(values(work.first, work.count), work.inverse, encoded_at(work), result);
+  result.status = work.kind == FrameKind::kAverage ? keep_average(work, payload, result)
+                                                   : add(work, payload, result);
   return result;
 }
 
@@ -213,16 +204,30 @@ std::span<std::byte> RingSession::encoded_at(const Work& work) {
 }
 
 // What came so far of the chunk, and the own contribution to it.
-Status RingSession::add(const Work& work, Pieces payload) {
-  const std::span<float> sum = values(work.first, work.count);
+Status RingSession::add(const Work& work, Pieces payload, WorkResult& result) {
+  AverageSeal seal(codec(plan_.codec), work.inverse, encoded_at(work));
+  const auto add_to_run = [&](const ValueRun& run) {
+    const std::span<float> sum = values(work.first, work.count).subspan(run.first, run.count);
+    Status s = add_run(work, run, sum);
+    if (work.last) seal.add(sum);
+    return s;
+  };
+  const auto count = static_cast<std::size_t>(work.count);
+  const Status status = work.header
+                            ? read_payload(codec(plan_.codec), *work.header, payload, add_to_run)
+                            : for_each_run(count, add_to_run);
+  return status.ok() && work.last ? sealed(seal, result) : status;
+}
+
+Status RingSession::add_run(const Work& work, const ValueRun& run, std::span<float> sum) const {
   if (work.fresh) {
     std::fill(sum.begin(), sum.end(), 0.0f);
-  } else if (Status s = decode_pieces(codec(plan_.codec), payload, sum); !s.ok()) {
+  } else if (Status s = codec(plan_.codec).decode(run.bytes, sum); !s.ok()) {
     return s;
   }
   if (!contributes(self_)) return {};
-  const auto own = std::as_bytes(pseudo_gradient_.subspan(work.first, work.count));
-  if (!codec(CodecKind::kFp32).accumulate(own, factor_, sum).ok()) {
+  const auto own = pseudo_gradient_.subspan(work.first, work.count).subspan(run.first, run.count);
+  if (!codec(CodecKind::kFp32).accumulate(std::as_bytes(own), factor_, sum).ok()) {
     return Error{Code::kInternal, "the own pseudo-gradient holds a value that is not finite"};
   }
   return all_finite(sum) ? Status() : Error{Code::kInternal, "the sum overflows fp32"};
@@ -230,16 +235,13 @@ Status RingSession::add(const Work& work, Pieces payload) {
 
 // The bytes are kept as they are, to be passed on.
 Status RingSession::keep_average(const Work& work, Pieces payload, WorkResult& result) {
-  const std::span<float> out = values(work.first, work.count);
-  if (Status s = decode_pieces(codec(plan_.codec), payload, out); !s.ok()) return s;
+  if (Status s = decode_average(work, payload, result); !s.ok()) return s;
   std::span<std::byte> keep = encoded_at(work);
   for (const auto& piece : payload) {
     if (keep.empty() || piece.empty()) continue;
     std::memcpy(keep.data(), piece.data(), piece.size());
     keep = keep.subspan(piece.size());
   }
-  result.payload_checksum = work.header->checksum;
-  result.values_checksum = values_checksum(out, result.payload_checksum);
   return {};
 }
 

@@ -24,6 +24,7 @@
 #include <optional>
 #include <vector>
 
+#include "outer_opt/core/codec_pieces.h"
 #include "outer_opt/core/reduce_session.h"
 
 namespace shoal::outer_opt {
@@ -45,7 +46,7 @@ class RingSession final : public ReduceSession {
   std::span<const std::byte> resident(const FrameRef& frame) const override;
   void encode(const FrameRef& frame, std::span<std::byte> out) const override;
 
-  bool received_all(int peer, FrameKind kind) const override;
+  std::int64_t frames_left(int peer, FrameKind kind) const override;
   int slowest() const override;
   WorkResult run(const Work& work, Pieces payload) override;
 
@@ -81,7 +82,8 @@ class RingSession final : public ReduceSession {
   std::size_t index(const Place& place) const;
   FrameRef frame_at(FrameKind kind, int peer, const Place& place) const;
   Work work_at(const FrameRef& frame) const;
-  Status add(const Work& work, Pieces payload);
+  Status add(const Work& work, Pieces payload, WorkResult& result);
+  Status add_run(const Work& work, const ValueRun& run, std::span<float> sum) const;
   Status keep_average(const Work& work, Pieces payload, WorkResult& result);
   std::span<std::byte> encoded_at(const Work& work);  // empty with fp32
 

@@ -56,6 +56,18 @@ const char* to_string(ReduceFailure failure) {
   return "unknown";
 }
 
+const char* to_string(RoundOutcome outcome) {
+  switch (outcome) {
+    case RoundOutcome::kAveraged:
+      return "averaged";
+    case RoundOutcome::kKept:
+      return "kept";
+    case RoundOutcome::kDropped:
+      return "dropped";
+  }
+  return "unknown";
+}
+
 const char* to_string(AbortReason reason) {
   switch (reason) {
     case AbortReason::kAttemptsSpent:

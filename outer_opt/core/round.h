@@ -9,6 +9,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -56,7 +57,7 @@ inline constexpr std::size_t kMeasuresMax = 3;  // peers that one order asks to 
 inline constexpr std::size_t kLinksMax = 64;    // peers of which a trainer keeps an estimate
 
 // Values per frame where no line asks for less; the least that is worth a frame.
-inline constexpr std::int64_t kFrameValuesUsual = 1 << 18, kFrameValuesMin = 1 << 14;
+inline constexpr std::int64_t kFrameValuesUsual = 1 << 18, kFrameValuesMin = 1 << 12;
 
 // Train the inner steps [from_step, to_step) of the job's schedule on the leased sequences, then
 // report. With sync.overlap_steps the lease goes on behind to_step (lease_walk.h).
@@ -66,6 +67,7 @@ struct OpenRound {
   DataLease lease;
   std::int32_t fragment = 0;  // that the round averages: 1, 2, …; 0: the whole vector (fragments.h)
   std::vector<PeerAddress> measure;  // to whom the line is to be measured before the reduce
+  std::int32_t aborts = 0;  // of this round until now: the report says which order it obeys
   bool operator==(const OpenRound&) const = default;
 };
 
@@ -89,6 +91,7 @@ struct RoundReport {
                                // router. With one stage and one fragment the same as `tokens`
   double stood_s = 0;          // seconds it stood still for the round before, with nothing to train
   std::vector<LinkEstimate> links;  // that changed since the last report, kLinksMax at most
+  std::int32_t aborts = 0;          // of the order that it answers
   bool operator==(const RoundReport&) const = default;
 };
 
@@ -104,6 +107,22 @@ struct ReduceMember {
   bool operator==(const ReduceMember&) const = default;
 };
 
+// A range of the outer momentum of the newest committed round, and a replica that keeps it.
+struct MomentumHolder {
+  ReplicaId replica;
+  std::string address;
+  std::int64_t first = 0, count = 0;
+  bool operator==(const MomentumHolder&) const = default;
+};
+
+// With sync.outer_state = sharded the owner of a part takes the outer step for it, and what it
+// sends is the step (momentum_shards.h).
+struct OwnerStep {
+  OuterSpec outer;
+  std::vector<MomentumHolder> holders;  // what nobody holds starts from zero
+  bool operator==(const OwnerStep&) const = default;
+};
+
 struct ReducePlan {
   RoundKey key;
   std::int32_t attempt = 0;  // 1, 2, …; goes on over aborts of the round
@@ -117,6 +136,8 @@ struct ReducePlan {
   Duration time_limit;                            // a member gives up after this long
   std::int32_t fragment = 0;                      // as in OpenRound
   std::int64_t frame_values = kFrameValuesUsual;  // the digest depends on it
+  double outer_lr = 0;  // of the outer step to come; in a group it is in what members send
+  std::optional<OwnerStep> owner_step;  // none: everybody takes the outer step with the average
   bool operator==(const ReducePlan&) const = default;
 };
 
@@ -163,6 +184,14 @@ struct EvalSlice {
   bool operator==(const EvalSlice&) const = default;
 };
 
+// What a committed round comes to at one member.
+enum class RoundOutcome {
+  kAveraged,  // the outer step, with the average it voted for
+  kKept,     // its group gave up: no outer step, and what it trained is in its next pseudo-gradient
+  kDropped,  // likewise, but what it trained does not count: it goes on from its anchor
+};
+const char* to_string(RoundOutcome outcome);
+
 // Take the outer step with the average you voted for, then evaluate, then train `next`.
 struct CommitRound {
   RoundKey key;
@@ -172,6 +201,12 @@ struct CommitRound {
   bool last = false;    // no next round: stay and wait for orders
   OpenRound next;       // meaningful when !last
   double outer_lr = 0;  // of this outer step; the job's may change while it runs
+  // With sync.algorithm = async: the part of all replicas that the average stands for, and whether
+  // outer momentum is renewed (nesterov.h).
+  double share = 1;
+  bool refresh = true;
+  bool keeps = false;  // likewise: this replica had not reported; what it trains counts later
+  RoundOutcome outcome = RoundOutcome::kAveraged;  // the others have no average
   bool operator==(const CommitRound&) const = default;
 };
 

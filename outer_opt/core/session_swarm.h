@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <cstring>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -26,9 +27,18 @@ struct Message {
 
 // All members of one attempt. deliver() moves one frame by one hop.
 struct SessionSwarm {
-  // Inputs of members without a weight are not looked at.
-  SessionSwarm(ReducePlan p, std::int64_t frame_values, std::vector<std::vector<float>> values)
-      : plan(std::move(p)), inputs(std::move(values)), gone(plan.members.size()) {
+  using Made = Result<std::unique_ptr<ReduceSession>>;
+  // Makes the session of a member whose vectors are not those of this swarm; null for others.
+  using MakeElsewhere = std::function<Made(std::size_t member, const ReducePlan& plan)>;
+
+  // Inputs of members without a weight are not looked at. `outer_momentum` is that of the whole
+  // vector, where the plan has an owner step.
+  SessionSwarm(ReducePlan p, std::int64_t frame_values, std::vector<std::vector<float>> values,
+               std::vector<float> outer_momentum = {}, const MakeElsewhere& elsewhere = {})
+      : plan(std::move(p)),
+        inputs(std::move(values)),
+        momentum(std::move(outer_momentum)),
+        gone(plan.members.size()) {
     for (std::size_t i = 0; i < inputs.size(); ++i) {
       if (plan.members[i].weight == 0) inputs[i].clear();
       const bool sparse = plan.codec == CodecKind::kSparse2;
@@ -40,11 +50,20 @@ struct SessionSwarm {
     }
     for (std::size_t i = 0; i < plan.members.size(); ++i) {
       const ReplicaId self = plan.members[i].replica;
-      auto session = make_session(plan, self, frame_values, {inputs[i], encoded[i]}, averages[i]);
+      Made session = elsewhere ? elsewhere(i, plan) : Made(nullptr);
+      if (session.ok() && *session == nullptr) {
+        const ReduceInput input{inputs[i], encoded[i], momentum_of(plan.members[i])};
+        session = make_session(plan, self, frame_values, input, averages[i]);
+      }
       EXPECT_TRUE(session.ok()) << to_string(session.error());
       sessions.push_back(std::move(session).value());
       local(static_cast<int>(i));
     }
+  }
+
+  std::span<const float> momentum_of(const ReduceMember& member) const {
+    if (momentum.empty()) return {};
+    return std::span(momentum).subspan(member.part_first, member.part_count);
   }
 
   void local(int member) {
@@ -152,6 +171,7 @@ struct SessionSwarm {
 
   ReducePlan plan;
   std::vector<std::vector<float>> inputs, averages;
+  std::vector<float> momentum;
   std::vector<std::vector<std::byte>> encoded;
   std::vector<std::unique_ptr<ReduceSession>> sessions;
   std::map<std::tuple<int, int, FrameKind>, std::unique_ptr<Message>> wire;

@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "outer_opt/core/codec.h"
+#include "outer_opt/core/groups.h"
 #include "outer_opt/core/round.h"
 
 namespace shoal::outer_opt {
@@ -121,8 +122,12 @@ TopologyChoice choose_topology(const SyncSpec& sync, const std::vector<LinkedMem
   if (sync.topology == Topology::kParamServer && !reducers) {
     return {Topology::kButterfly, TopologyReason::kNoReducers};
   }
+  if (averages_in_groups(sync)) return {Topology::kButterfly, TopologyReason::kGroups};
   if (sync.topology != Topology::kAuto) return {sync.topology, TopologyReason::kAsked};
   if (sync.codec == CodecKind::kSparse2) return {Topology::kAllgather, TopologyReason::kSparse};
+  if (sync.outer_state == OuterState::kSharded) {
+    return {Topology::kButterfly, TopologyReason::kSharded};
+  }
   if (sync.aggregator != Aggregator::kMean) return {Topology::kButterfly, TopologyReason::kRobust};
   const bool all_reachable =
       std::all_of(members.begin(), members.end(), [](const auto& m) { return m.reachable; });
@@ -183,6 +188,8 @@ const char* to_string(TopologyReason reason) {
       return "sparse";
     case TopologyReason::kRobust:
       return "robust";
+    case TopologyReason::kSharded:
+      return "sharded";
     case TopologyReason::kUnreachable:
       return "unreachable";
     case TopologyReason::kManyStreams:
@@ -191,6 +198,8 @@ const char* to_string(TopologyReason reason) {
       return "requantised";
     case TopologyReason::kNoReducers:
       return "no_reducers";
+    case TopologyReason::kGroups:
+      return "groups";
     case TopologyReason::kFewestHops:
       return "fewest_hops";
   }
@@ -205,6 +214,8 @@ const char* explain(TopologyReason reason) {
       return "sparse2 has no sum: every encoding goes to everybody";
     case TopologyReason::kRobust:
       return "a robust aggregator needs all contributions to a value at one place";
+    case TopologyReason::kSharded:
+      return "outer momentum is kept by the owners of parts";
     case TopologyReason::kUnreachable:
       return "a member that cannot be dialled would break a ring";
     case TopologyReason::kManyStreams:
@@ -213,6 +224,8 @@ const char* explain(TopologyReason reason) {
       return "a ring would round to four bits at every hop";
     case TopologyReason::kNoReducers:
       return "the job names param_server, and no reducer is there";
+    case TopologyReason::kGroups:
+      return "the job averages in groups, each of them by a butterfly";
     case TopologyReason::kFewestHops:
       return "fewer hops than a ring for the same bytes";
   }

@@ -21,10 +21,12 @@ enum class TopologyReason {
   kAsked,        // the job names it
   kSparse,       // sparse2 has no sum: every encoding goes to everybody
   kRobust,       // a robust aggregator needs all contributions to a value at one place
+  kSharded,      // outer momentum is kept by the owners of parts
   kUnreachable,  // a member that cannot be dialled breaks a ring, and only lacks a part otherwise
   kManyStreams,  // a butterfly would have more than kStreamsMax streams at every member
   kRequantised,  // so it would, but a ring rounds to four bits at every hop
   kNoReducers,   // the job names param_server, and no reducer is there: a butterfly without them
+  kGroups,       // the job averages in groups (groups.h), each of them by a butterfly
   kFewestHops,   // the bytes are the same, a ring takes n-1 hops where a butterfly takes one
 };
 
@@ -64,7 +66,7 @@ double butterfly_time(const std::vector<double>& shares, const std::vector<doubl
 // line a frame takes about kFrameTime, so that its last one, which everybody waits for, costs
 // little; on fast lines larger frames cost less processor time.
 std::int64_t frame_values_for(CodecKind codec, const std::vector<LinkedMember>& members);
-inline constexpr Duration kFrameTime = milliseconds(3);
+inline constexpr Duration kFrameTime = milliseconds(2);
 
 // The order of a ring, as indices: by falling speed, so that slow members stand side by side and as
 // few connections as possible have a slow end. The order given where speeds are equal or not known.

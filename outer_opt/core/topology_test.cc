@@ -184,12 +184,21 @@ TEST(ChooseTopology, EveryReason) {
   };
   using S = SyncSpec;
   using M = std::vector<LinkedMember>;
+  for (const Topology groups : {Topology::kMoshpit, Topology::kGossip}) {
+    EXPECT_EQ(choose(3, [&](S& s, M&) { s.topology = groups; }),
+              (TopologyChoice{Topology::kButterfly, TopologyReason::kGroups}));
+  }
   EXPECT_EQ(choose(3, [](S& s, M&) { s.topology = Topology::kRing; }),
             (TopologyChoice{Topology::kRing, TopologyReason::kAsked}));
   EXPECT_EQ(choose(3, [](S& s, M&) { s.codec = CodecKind::kSparse2; }),
             (TopologyChoice{Topology::kAllgather, TopologyReason::kSparse}));
   EXPECT_EQ(choose(100, [](S& s, M&) { s.aggregator = Aggregator::kTrimmedMean; }),
             (TopologyChoice{Topology::kButterfly, TopologyReason::kRobust}));
+  SyncSpec sharded;
+  sharded.topology = Topology::kAuto;
+  sharded.outer_state = OuterState::kSharded;
+  EXPECT_EQ(choose_topology(sharded, std::vector<LinkedMember>(100)),
+            (TopologyChoice{Topology::kButterfly, TopologyReason::kSharded}));
   EXPECT_EQ(choose(100, [](S&, M& m) { m[3].reachable = false; }),
             (TopologyChoice{Topology::kButterfly, TopologyReason::kUnreachable}));
   EXPECT_EQ(choose(kStreamsMax + 1, [](S&, M&) {}),
@@ -207,9 +216,9 @@ TEST(FrameValues, FollowTheSlowestKnownLine) {
     return members;
   };
   EXPECT_EQ(frame_values_for(CodecKind::kFp32, lines({0, 0})), kFrameValuesUsual);
-  EXPECT_EQ(frame_values_for(CodecKind::kFp32, lines({200, 200, 0})), 1 << 14);
-  EXPECT_EQ(frame_values_for(CodecKind::kInt8, lines({200, 1000})), 1 << 16);
-  EXPECT_EQ(frame_values_for(CodecKind::kInt4, lines({200})), 1 << 17);
+  EXPECT_EQ(frame_values_for(CodecKind::kFp32, lines({200, 200, 0})), 1 << 13);
+  EXPECT_EQ(frame_values_for(CodecKind::kInt8, lines({200, 1000})), 1 << 15);
+  EXPECT_EQ(frame_values_for(CodecKind::kInt4, lines({200})), 1 << 16);
   EXPECT_EQ(frame_values_for(CodecKind::kFp32, lines({1, 1000})), kFrameValuesMin);
   EXPECT_EQ(frame_values_for(CodecKind::kFp32, lines({10'000})), kFrameValuesUsual);
   EXPECT_EQ(frame_values_for(CodecKind::kSparse2, lines({1})), kFrameValuesUsual);

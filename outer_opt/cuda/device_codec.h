@@ -1,7 +1,8 @@
 // The codecs and the outer step on a CUDA device, with the same bytes and bits as on the CPU
-// (outer_opt/core/codec.h, sparse2.h, nesterov.h). All pointers are device memory, aligned as
-// cudaMalloc aligns; calls are queued on `stream` and return at once. kInternal with CUDA's own
-// words when a launch is refused. Thread-safe; the device is the caller's current one.
+// (outer_opt/core/codec.h, sparse2.h, nesterov.h). All pointers are device memory: encodings
+// aligned as cudaMalloc aligns, values anyhow, though fastest at multiples of 16 bytes. Calls are
+// queued on `stream` and return at once. kInternal with CUDA's own words when a launch is refused.
+// Thread-safe; the device is the caller's current one.
 #pragma once
 
 #include <cstddef>
@@ -10,6 +11,7 @@
 
 #include "base/job_spec.h"
 #include "base/result.h"
+#include "outer_opt/cuda/facts.h"
 
 namespace shoal::outer_opt::cuda {
 
@@ -31,5 +33,18 @@ Status sparse2_encode(const float* in, std::size_t n, std::byte* out, cudaStream
 
 Status nesterov_step(const OuterSpec& options, const float* average, std::size_t n, float* momentum,
                      float* anchor, cudaStream_t stream);
+
+// out = of - minus.
+Status difference(const float* of, const float* minus, std::size_t n, float* out,
+                  cudaStream_t stream);
+// sum += factor * values, as accumulate() does with fp32; `*damaged` likewise.
+Status add(const float* values, std::size_t n, float factor, float* sum, int* damaged,
+           cudaStream_t stream);
+Status scale(float factor, std::size_t n, float* values, cudaStream_t stream);
+// As outer_opt::adopt() (fragments.h) on one range.
+Status adopt(double blend, const float* anchor, std::size_t n, float* local, cudaStream_t stream);
+
+// kFactsParts of them, to be put together by facts_of().
+Status measure(const float* values, std::size_t n, PartialFacts* partial, cudaStream_t stream);
 
 }  // namespace shoal::outer_opt::cuda

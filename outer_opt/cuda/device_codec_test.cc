@@ -2,13 +2,16 @@
 // tails. Skipped, and said so, where no device is; lanes_test.cc checks the bodies everywhere.
 #include "outer_opt/cuda/device_codec.h"
 
+#include <cmath>
 #include <cstring>
+#include <span>
 #include <vector>
 
 #include <gtest/gtest.h>
 
 #include "base/prng.h"
 #include "outer_opt/core/codec.h"
+#include "outer_opt/core/fragments.h"
 #include "outer_opt/core/nesterov.h"
 #include "outer_opt/core/sparse2.h"
 
@@ -100,9 +103,22 @@ TEST_F(DeviceCodecTest, WhatIsNotFiniteIsCalledDamaged) {
   }
 }
 
+// Ties, and chunks whose sums depend on their order, too.
+std::vector<float> odd_values(std::size_t n) {
+  Prng prng(n);
+  std::vector<float> values(n);
+  for (std::size_t i = 0; i < n; ++i) {
+    values[i] = i / 4096 % 2 == 0 ? static_cast<float>(prng.range(-2, 2))
+                                  : std::ldexp(1.1f, static_cast<int>(prng.range(-80, 80)));
+  }
+  return values;
+}
+
 TEST_F(DeviceCodecTest, Sparse2HasTheBytesOfTheCpu) {
-  for (const std::size_t n : kLengths) {
-    const std::vector<float> values = normal(n, n);
+  std::vector<std::vector<float>> samples{odd_values(100'000)};
+  for (const std::size_t n : kLengths) samples.push_back(normal(n, n));
+  for (const std::vector<float>& values : samples) {
+    const std::size_t n = values.size();
     std::vector<std::byte> expected(sparse2_size(n));
     outer_opt::sparse2_encode(values, expected);
     OnDevice<float> in(values);
@@ -122,6 +138,68 @@ TEST_F(DeviceCodecTest, TheOuterStepHasTheBitsOfTheCpu) {
   ASSERT_TRUE(nesterov_step(options, d.data(), n, m.data(), theta.data(), nullptr).ok());
   EXPECT_TRUE(same_bits(m.back(), momentum));
   EXPECT_TRUE(same_bits(theta.back(), anchor));
+}
+
+// The part of a vector that a member owns may begin anywhere.
+TEST_F(DeviceCodecTest, ValuesNeedNoAlignment) {
+  const std::size_t n = 5000;
+  const std::vector<float> values = normal(n + 3, 4);
+  for (const CodecKind kind : kDenseCodecs) {
+    for (std::size_t first = 1; first <= 3; ++first) {
+      const std::span<const float> part = std::span(values).subspan(first, n);
+      std::vector<std::byte> expected(codec(kind).encoded_size(n));
+      codec(kind).encode(part, expected);
+      std::vector<float> sum = normal(n + 3, 5);
+      OnDevice<float> in(values), summed(sum);
+      OnDevice<int> damaged(std::vector<int>{0});
+      OnDevice<std::byte> encoded{std::vector<std::byte>(expected.size())};
+      ASSERT_TRUE(encode(kind, in.data() + first, n, encoded.data(), nullptr).ok());
+      EXPECT_EQ(encoded.back(), expected) << to_string(kind) << ", from " << first;
+      ASSERT_TRUE(codec(kind).accumulate(expected, 0.7f, std::span(sum).subspan(first, n)).ok());
+      ASSERT_TRUE(
+          accumulate(kind, encoded.data(), n, 0.7f, summed.data() + first, damaged.data(), nullptr)
+              .ok());
+      EXPECT_TRUE(same_bits(summed.back(), sum)) << to_string(kind) << ", from " << first;
+    }
+  }
+}
+
+TEST_F(DeviceCodecTest, FactsAreThoseOfTheValues) {
+  std::vector<float> values = normal(1'000'003, 6);
+  values[17] = -0.5f, values[1'000'000] = std::nanf("");
+  double squares = 0;
+  for (const float v : values) squares += std::isfinite(v) ? static_cast<double>(v) * v : 0;
+  OnDevice<float> in(values);
+  OnDevice<PartialFacts> partial{std::vector<PartialFacts>(kFactsParts)};
+  ASSERT_TRUE(measure(in.data(), values.size(), partial.data(), nullptr).ok());
+  const VectorFacts facts = facts_of(partial.back());
+  EXPECT_NEAR(facts.norm, std::sqrt(squares), 1e-9);
+  EXPECT_EQ(facts.max_abs, 0.5);
+  EXPECT_EQ(facts.nonfinite, 1);
+}
+
+TEST_F(DeviceCodecTest, ValuesOneByOneHaveTheBitsOfTheCpu) {
+  const std::size_t n = 100'001;
+  const std::vector<float> anchor = normal(n, 1), start = normal(n, 2);
+  std::vector<float> local = start, apart(n), scaled = start;
+  for (std::size_t i = 0; i < n; ++i) apart[i] = anchor[i] - start[i], scaled[i] *= 0.37f;
+  outer_opt::adopt({{0, static_cast<std::int64_t>(n)}}, 0.25, anchor, local);
+  OnDevice<float> theta(anchor), mine(start), out(start);
+  ASSERT_TRUE(difference(theta.data(), mine.data(), n, out.data(), nullptr).ok());
+  EXPECT_TRUE(same_bits(out.back(), apart));
+  ASSERT_TRUE(adopt(0.25, theta.data(), n, mine.data(), nullptr).ok());
+  EXPECT_TRUE(same_bits(mine.back(), local));
+  std::vector<float> sum = start;
+  const auto values = std::as_bytes(std::span(anchor));
+  ASSERT_TRUE(codec(CodecKind::kFp32).accumulate(values, 0.37f, sum).ok());
+  OnDevice<float> total(start);
+  OnDevice<int> damaged(std::vector<int>{0});
+  ASSERT_TRUE(add(theta.data(), n, 0.37f, total.data(), damaged.data(), nullptr).ok());
+  EXPECT_TRUE(same_bits(total.back(), sum));
+  EXPECT_EQ(damaged.back()[0], 0);
+  OnDevice<float> factor(start);
+  ASSERT_TRUE(scale(0.37f, n, factor.data(), nullptr).ok());
+  EXPECT_TRUE(same_bits(factor.back(), scaled));
 }
 
 }  // namespace

@@ -7,12 +7,14 @@
 // A group has
 //   unsigned rank();                             this thread
 //   std::uint32_t max(std::uint32_t value);      warps: over all threads; everybody calls it
-//   unsigned size();                             thread blocks, as all that follows: how many
+//   static constexpr unsigned kThreads;          thread blocks, as all that follows: how many
 //   void sync();                                 a barrier that orders memory shared by the group
-//   void add(std::uint32_t* shared, std::uint32_t value);      atomically
-//   void set_bits(std::uint32_t* shared, std::uint32_t bits);  atomically
-// A warp has 32 threads. Blocks start at multiples of 2 bytes in the encoding (int8: of 4), at
-// multiples of 16 bytes in the values.
+//   std::uint32_t sum(std::uint32_t value);      over all threads; everybody calls it
+//   double sum(double value);                    likewise, in any order
+//   std::uint32_t add(std::uint32_t* shared, std::uint32_t value);  atomically; what was there
+// A warp has 32 threads. Blocks start at multiples of 2 bytes in the encoding (int8: of 4). Values
+// are read and written four at a time where they lie at multiples of 16 bytes, else, and on the
+// host, one at a time: the part of a vector that a member owns may begin anywhere.
 #pragma once
 
 #include <cstddef>
@@ -39,9 +41,19 @@ struct alignas(16) Quad {
   float x[kQuad];
 };
 
+// Whether quads can be read and written in one piece there.
+SHOAL_HD inline bool holds_quads(const float* values) {
+#ifdef __CUDA_ARCH__
+  return reinterpret_cast<std::uintptr_t>(values) % sizeof(Quad) == 0;
+#else
+  static_cast<void>(values);
+  return false;
+#endif
+}
+
 // in[at .. at + 4) of n values; zeros beyond.
 SHOAL_HD inline Quad load_quad(const float* in, unsigned at, unsigned n) {
-  if (at + kQuad <= n) return *reinterpret_cast<const Quad*>(in + at);
+  if (at + kQuad <= n && holds_quads(in)) return *reinterpret_cast<const Quad*>(in + at);
   Quad quad{};
   for (unsigned j = 0; j < kQuad; ++j) {
     if (at + j < n) quad.x[j] = in[at + j];
@@ -69,7 +81,7 @@ struct Accumulate {
 
 template <typename Put>
 SHOAL_HD void put_quad(const Quad& values, unsigned at, unsigned n, Put put, float* out) {
-  if (at + kQuad <= n) {
+  if (at + kQuad <= n && holds_quads(out)) {
     Quad& target = *reinterpret_cast<Quad*>(out + at);
     Quad kept = target;
     for (unsigned j = 0; j < kQuad; ++j) kept.x[j] = put(kept.x[j], values.x[j]);
@@ -216,7 +228,7 @@ struct FlatQuad {
   SHOAL_HD static void encode(const float* in, std::size_t n, std::byte* out) {
     auto* stored = reinterpret_cast<Stored*>(out);
     if (n >= kQuad) {
-      const Quad quad = *reinterpret_cast<const Quad*>(in);
+      const Quad quad = load_quad(in, 0, kQuad);
       StoredQuad packed{};
       for (unsigned j = 0; j < kQuad; ++j) packed.x[j] = Format::pack(quad.x[j]);
       *reinterpret_cast<StoredQuad*>(stored) = packed;
@@ -247,7 +259,9 @@ struct FlatQuad {
   }
 };
 
-// ---- the outer step (outer_opt/core/nesterov.h), one value
+// ---- what happens to one value of whole vectors
+
+// The outer step (outer_opt/core/nesterov.h).
 
 struct OuterStep {
   float lr, momentum;
@@ -257,6 +271,21 @@ struct OuterStep {
     const float direction = add_scaled(average, momentum, now);
     moment = now;
     anchor = add_scaled(anchor, -lr, direction);
+  }
+};
+
+// What a replica makes of its local parameters (outer_opt/core/fragments.h, adopt()).
+struct Adopt {
+  float kept, taken;
+
+  SHOAL_HD float operator()(float local, float anchor) const {
+    if (kept == 0) return anchor;
+#ifdef __CUDA_ARCH__
+    return __fadd_rn(__fmul_rn(kept, local), __fmul_rn(taken, anchor));
+#else
+    const float mine = kept * local, theirs = taken * anchor;
+    return mine + theirs;
+#endif
   }
 };
 

@@ -2,12 +2,15 @@
 // same bytes and bits. What only a device can show is in device_codec_test.cc.
 #include "outer_opt/cuda/lanes.h"
 
+#include <algorithm>
 #include <atomic>
 #include <barrier>
 #include <cmath>
 #include <cstring>
 #include <limits>
 #include <memory>
+#include <numeric>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -15,6 +18,7 @@
 
 #include "base/prng.h"
 #include "outer_opt/core/codec.h"
+#include "outer_opt/core/fragments.h"
 #include "outer_opt/core/nesterov.h"
 #include "outer_opt/core/sparse2.h"
 #include "outer_opt/cuda/sparse_lanes.h"
@@ -26,37 +30,54 @@ namespace {
 struct Meeting {
   explicit Meeting(unsigned size) : barrier(size), offered(size) {}
   std::barrier<> barrier;
-  std::vector<std::uint32_t> offered;
+  std::vector<double> offered;
 };
 
 class HostGroup {
  public:
   HostGroup(Meeting& meeting, unsigned rank) : meeting_(meeting), rank_(rank) {}
   unsigned rank() const { return rank_; }
-  unsigned size() const { return static_cast<unsigned>(meeting_.offered.size()); }
   void sync() { meeting_.barrier.arrive_and_wait(); }
   std::uint32_t max(std::uint32_t value) {
     meeting_.offered[rank_] = value;
     sync();
-    const auto largest = *std::max_element(meeting_.offered.begin(), meeting_.offered.end());
+    const double largest = *std::max_element(meeting_.offered.begin(), meeting_.offered.end());
     sync();
-    return largest;
+    return static_cast<std::uint32_t>(largest);
   }
-  void add(std::uint32_t* shared, std::uint32_t value) { std::atomic_ref(*shared) += value; }
-  void set_bits(std::uint32_t* shared, std::uint32_t bits) { std::atomic_ref(*shared) |= bits; }
+  // From the last to the first: the order must not matter.
+  double sum(double value) {
+    meeting_.offered[rank_] = value;
+    sync();
+    const double total = std::accumulate(meeting_.offered.rbegin(), meeting_.offered.rend(), 0.0);
+    sync();
+    return total;
+  }
+  std::uint32_t sum(std::uint32_t value) {
+    return static_cast<std::uint32_t>(sum(static_cast<double>(value)));
+  }
+  std::uint32_t add(std::uint32_t* shared, std::uint32_t value) {
+    return std::atomic_ref(*shared).fetch_add(value);
+  }
 
  private:
   Meeting& meeting_;
   const unsigned rank_;
 };
 
-template <typename Body>
+template <unsigned kSize>
+struct HostBlock : HostGroup {
+  using HostGroup::HostGroup;
+  static constexpr unsigned kThreads = kSize;
+};
+
+template <typename Group = HostGroup, typename Body>
 void run(unsigned threads, Body body) {
   Meeting meeting(threads);
   std::vector<std::jthread> running;
   for (unsigned rank = 0; rank < threads; ++rank) {
     running.emplace_back([&, rank] {
-      HostGroup group(meeting, rank);
+      Group group(meeting, rank);
       body(group);
     });
   }
@@ -166,27 +187,82 @@ TEST(CudaLanes, FormatsWithoutBlocksHaveTheBytesOfTheCpu) {
   expect_the_quads_of<formats::Bf16>(CodecKind::kBf16);
 }
 
-// Many equal magnitudes, so that the choice among them matters.
+// Some chunks with many equal magnitudes, so that the choice among them matters; some in which the
+// sums of the codebook depend on their order, some in which they do not.
 std::vector<float> chunk_of(std::size_t n, std::uint64_t seed) {
-  if (seed % 3 != 0) return input(n, seed);
+  if (seed % 3 == 0) return input(n, seed);
   Prng prng(seed);
   std::vector<float> values(n);
-  for (float& v : values) v = static_cast<float>(prng.range(-2, 2));
+  for (float& v : values) {
+    v = seed % 3 == 1 ? static_cast<float>(prng.range(-2, 2)) : static_cast<float>(prng.normal());
+  }
   return values;
 }
 
+template <unsigned kThreads>
+void expect_the_chunk(const std::vector<float>& values, const std::string& what) {
+  std::vector<std::byte> expected(sparse2_size(values.size())), out(expected.size());
+  sparse2_encode(values, expected);
+  const auto scratch = std::make_unique<SparseScratch>();
+  run<HostBlock<kThreads>>(kThreads, [&](HostBlock<kThreads>& group) {
+    encode_sparse_chunk(group, values.data(), static_cast<unsigned>(values.size()), *scratch,
+                        out.data());
+  });
+  ASSERT_EQ(out, expected) << what << ", " << values.size() << " values";
+}
+
 TEST(CudaLanes, SparseChunksHaveTheBytesOfTheCpu) {
-  for (std::uint64_t seed = 1; seed <= 24; ++seed) {
+  for (std::uint64_t seed = 1; seed <= 12; ++seed) {
     const std::size_t n = seed % 2 == 0 ? sparse2::kChunk : 1 + seed * 171 % sparse2::kChunk;
-    const std::vector<float> values = chunk_of(n, seed);
-    std::vector<std::byte> expected(sparse2_size(n)), out(expected.size());
-    sparse2_encode(values, expected);
-    const auto scratch = std::make_unique<SparseScratch>();
-    const unsigned threads = seed % 2 == 0 ? 8 : 3;
-    run(threads, [&](HostGroup& group) {
-      encode_sparse_chunk(group, values.data(), static_cast<unsigned>(n), *scratch, out.data());
-    });
-    ASSERT_EQ(out, expected) << "seed " << seed << ", " << n << " values";
+    const std::string what = "seed " + std::to_string(seed);
+    if (seed % 4 < 2) {
+      expect_the_chunk<4>(chunk_of(n, seed), what);
+    } else {
+      expect_the_chunk<2>(chunk_of(n, seed), what);
+    }
+  }
+}
+
+TEST(CudaLanes, SparseChunksOfOneValueOrOfZeros) {
+  expect_the_chunk<2>(std::vector<float>(sparse2::kChunk, 0.0f), "zeros");
+  expect_the_chunk<2>(std::vector<float>(100, -3.0f), "one value");
+  expect_the_chunk<2>({1e-30f}, "alone");
+}
+
+TEST(CudaLanes, SumsThatDependOnTheirOrderAreMadeByOneThread) {
+  std::vector<float> values(64, 1e-7f);
+  values[5] = 1e9f;
+  values[60] = 3.0f;
+  expect_the_chunk<4>(values, "far apart");
+}
+
+// A part of a vector begins anywhere.
+TEST(CudaLanes, ValuesNeedNoAlignment) {
+  for (std::size_t first = 0; first < kQuad; ++first) {
+    const std::vector<float> values = input(kQuad + first, 5),
+                             alone(values.begin() + first, values.end());
+    std::vector<std::byte> expected(codec(CodecKind::kFp16).encoded_size(kQuad));
+    codec(CodecKind::kFp16).encode(alone, expected);
+    Aligned<float> in(values);
+    Aligned<std::byte> out(std::vector<std::byte>(expected.size()));
+    FlatQuad<formats::Fp16>::encode(in.data() + first, kQuad, out.data());
+    ASSERT_EQ(std::memcmp(out.data(), expected.data(), expected.size()), 0) << first;
+    std::vector<float> decoded(kQuad);
+    ASSERT_TRUE(codec(CodecKind::kFp16).decode(expected, decoded).ok());
+    ASSERT_TRUE(FlatQuad<formats::Fp16>::decode(out.data(), kQuad, Overwrite{}, in.data() + first));
+    ASSERT_EQ(std::memcmp(in.data() + first, decoded.data(), 4 * kQuad), 0) << first;
+  }
+}
+
+TEST(CudaLanes, LocalParametersAreAdoptedAsOnTheCpu) {
+  for (const double blend : {0.0, 0.5, 0.3}) {
+    const std::vector<float> anchor = input(1000, 8);
+    std::vector<float> local = input(1000, 9), mine = local;
+    adopt({{0, 1000}}, blend, anchor, local);
+    const auto kept = static_cast<float>(blend);
+    const Adopt one{kept, 1.0f - kept};
+    for (std::size_t i = 0; i < mine.size(); ++i) mine[i] = one(mine[i], anchor[i]);
+    EXPECT_EQ(std::memcmp(mine.data(), local.data(), 4000), 0) << blend;
   }
 }
 

@@ -6,11 +6,13 @@
 
 #include "base/prng.h"
 #include "outer_opt/core/link_estimates.h"
+#include "wire/metadata.h"
 
 namespace shoal::outer_opt {
 namespace {
 
 constexpr int kEchoes = 4, kTriesMax = 40;
+constexpr char kReplica[] = "shoal-replica", kRoundTrip[] = "shoal-round-trip-ns";
 constexpr std::size_t kFrameBytes = 16 << 10;
 constexpr auto kEchoLimit = std::chrono::seconds(3);
 // Of a flow: kProbeTime and what lies in buffers before the first message of it arrives.
@@ -84,9 +86,11 @@ Result<Duration> round_trip(v1::PeerService::Stub& stub, const std::stop_token& 
   return least;
 }
 
-Result<double> push_rate(v1::PeerService::Stub& stub, const ProbeGate& gate,
-                         const std::stop_token& stop) {
+Result<double> push_rate(v1::PeerService::Stub& stub, const LinkEstimate& asker,
+                         const ProbeGate& gate, const std::stop_token& stop) {
   Call call(kFlowLimit, stop);
+  call.context.AddMetadata(kReplica, std::to_string(asker.peer.n));
+  call.context.AddMetadata(kRoundTrip, std::to_string(asker.round_trip.ns));
   v1::PushRate rate;
   const auto writer = stub.Push(&call.context, &rate);
   const v1::RawFrame frame = filler();
@@ -149,8 +153,9 @@ bool ProbeGate::in_reduce() const {
 
 // ---- answering
 
-grpc::Status take_push(ProbeGate& gate, grpc::ServerReader<v1::RawFrame>* frames,
-                       v1::PushRate* rate) {
+grpc::Status take_push(ProbeGate& gate, const grpc::ServerContext& context,
+                       grpc::ServerReader<v1::RawFrame>* frames, v1::PushRate* rate,
+                       const Found& found) {
   if (!gate.enter()) return busy();
   Arrivals arrivals;
   for (v1::RawFrame frame; !arrivals.enough() && !gate.in_reduce() && frames->Read(&frame);) {
@@ -159,6 +164,12 @@ grpc::Status take_push(ProbeGate& gate, grpc::ServerReader<v1::RawFrame>* frames
   gate.leave();
   if (!arrivals.enough()) return busy();
   rate->set_bytes_per_s(arrivals.rate());
+  LinkEstimate asker{.from_per_s = arrivals.rate()};
+  const wire::Metadata& told = context.client_metadata();
+  if (wire::read_number(told, kReplica, asker.peer.n) &&
+      wire::read_number(told, kRoundTrip, asker.round_trip.ns)) {
+    found(asker);
+  }
   return grpc::Status::OK;
 }
 
@@ -175,12 +186,12 @@ grpc::Status give_pull(ProbeGate& gate, grpc::ServerWriter<v1::RawFrame>* frames
 
 // ---- asking
 
-Result<LinkEstimate> probe_link(const std::shared_ptr<grpc::Channel>& channel, ReplicaId peer,
-                                const ProbeGate& gate, std::stop_token stop) {
+Result<LinkEstimate> probe_link(const std::shared_ptr<grpc::Channel>& channel, ReplicaId self,
+                                ReplicaId peer, const ProbeGate& gate, std::stop_token stop) {
   const auto stub = v1::PeerService::NewStub(channel);
   const auto trip = round_trip(*stub, stop);
   if (!trip.ok()) return trip.error();
-  const auto to = push_rate(*stub, gate, stop);
+  const auto to = push_rate(*stub, {.peer = self, .round_trip = *trip}, gate, stop);
   if (!to.ok()) return to.error();
   const auto from = pull_rate(*stub, gate, stop);
   if (!from.ok()) return from.error();
@@ -190,11 +201,11 @@ Result<LinkEstimate> probe_link(const std::shared_ptr<grpc::Channel>& channel, R
 LinkProber::LinkProber(ProbeGate& gate, Dial dial, Found found)
     : gate_(gate), dial_(std::move(dial)), found_(std::move(found)) {}
 
-void LinkProber::start(std::vector<PeerAddress> peers) {
+void LinkProber::start(ReplicaId self, std::vector<PeerAddress> peers) {
   stop();
   const std::lock_guard lock(mutex_);
-  thread_ = std::jthread([this, peers = std::move(peers)](std::stop_token stop) mutable {
-    run(std::move(peers), std::move(stop));
+  thread_ = std::jthread([this, self, peers = std::move(peers)](std::stop_token stop) mutable {
+    run(self, std::move(peers), std::move(stop));
   });
 }
 
@@ -206,12 +217,12 @@ void LinkProber::stop() {
 
 // Whoever is busy is asked again after a while that differs between askers, so that two that ask
 // each other do not meet for ever.
-void LinkProber::run(std::vector<PeerAddress> peers, std::stop_token stop) {
+void LinkProber::run(ReplicaId self, std::vector<PeerAddress> peers, std::stop_token stop) {
   Prng prng(peers.empty() ? 1 : peers.front().replica.n + peers.size() * 1000);
   std::mutex mutex;
   std::condition_variable_any waiting;
   for (int tries = 0; tries < kTriesMax && !peers.empty() && !stop.stop_requested(); ++tries) {
-    if (try_one(peers.front(), stop)) {
+    if (try_one(self, peers.front(), stop)) {
       peers.erase(peers.begin());
       continue;
     }
@@ -223,9 +234,9 @@ void LinkProber::run(std::vector<PeerAddress> peers, std::stop_token stop) {
 }
 
 // True: there is nothing more to ask this peer.
-bool LinkProber::try_one(const PeerAddress& peer, std::stop_token stop) {
+bool LinkProber::try_one(ReplicaId self, const PeerAddress& peer, std::stop_token stop) {
   if (!gate_.enter()) return false;
-  const auto found = probe_link(dial_(peer.address), peer.replica, gate_, stop);
+  const auto found = probe_link(dial_(peer.address), self, peer.replica, gate_, stop);
   gate_.leave();
   if (found.ok()) return found_(*found), true;
   const Code code = found.error().code;

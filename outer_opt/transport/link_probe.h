@@ -41,33 +41,36 @@ class ProbeGate {
   int reduces_ = 0;
 };
 
-// The answering side.
-grpc::Status take_push(ProbeGate& gate, grpc::ServerReader<v1::RawFrame>* frames,
-                       v1::PushRate* rate);
+using Found = std::function<void(const LinkEstimate&)>;
+
+// The answering side. Push tells it what it can know of the line, too: who asks says who he is and
+// how long the round trip takes, and the flow comes in here.
+grpc::Status take_push(ProbeGate& gate, const grpc::ServerContext& context,
+                       grpc::ServerReader<v1::RawFrame>* frames, v1::PushRate* rate,
+                       const Found& found);
 grpc::Status give_pull(ProbeGate& gate, grpc::ServerWriter<v1::RawFrame>* frames);
 
-// The asking side, whose gate is entered. kUnavailable: nobody answers there; kResourceExhausted:
-// busy, ask again; kCancelled: stopped, or a reduce began.
-Result<LinkEstimate> probe_link(const std::shared_ptr<grpc::Channel>& channel, ReplicaId peer,
-                                const ProbeGate& gate, std::stop_token stop);
+// The asking side, `self`, whose gate is entered. kUnavailable: nobody answers there;
+// kResourceExhausted: busy, ask again; kCancelled: stopped, or a reduce began.
+Result<LinkEstimate> probe_link(const std::shared_ptr<grpc::Channel>& channel, ReplicaId self,
+                                ReplicaId peer, const ProbeGate& gate, std::stop_token stop);
 
 // Thread-safe.
 class LinkProber {
  public:
   using Dial = std::function<std::shared_ptr<grpc::Channel>(const std::string& address)>;
-  using Found = std::function<void(const LinkEstimate&)>;
 
   // `gate` and what the functions refer to outlive the prober; they are called from its thread.
   LinkProber(ProbeGate& gate, Dial dial, Found found);
   ~LinkProber() { stop(); }
 
   // Takes the place of what is still to be measured.
-  void start(std::vector<PeerAddress> peers);
+  void start(ReplicaId self, std::vector<PeerAddress> peers);
   void stop();  // waits, at most for a message
 
  private:
-  void run(std::vector<PeerAddress> peers, std::stop_token stop);
-  bool try_one(const PeerAddress& peer, std::stop_token stop);
+  void run(ReplicaId self, std::vector<PeerAddress> peers, std::stop_token stop);
+  bool try_one(ReplicaId self, const PeerAddress& peer, std::stop_token stop);
 
   ProbeGate& gate_;
   const Dial dial_;

@@ -39,7 +39,7 @@ std::vector<LinkEstimate> await_links(PeerNode& node, std::size_t count) {
 TEST(LinkProbe, FindsTheSlowerEndOfEachDirection) {
   const auto fast = node_over("up=8mbit,down=3200kbit,rtt=20ms");
   const auto slow = node_over("up=1600kbit,down=4mbit,rtt=20ms");
-  fast->measure({at(*slow, 2)});
+  fast->measure(ReplicaId(1), {at(*slow, 2)});
   const auto found = await_links(*fast, 1);
   ASSERT_EQ(found.size(), 1u);
   EXPECT_EQ(found[0].peer, ReplicaId(2));
@@ -54,8 +54,8 @@ TEST(LinkProbe, FindsTheSlowerEndOfEachDirection) {
 
 TEST(LinkProbe, TwoThatMeasureEachOtherBothGetTheirTurn) {
   const auto one = node_over(nullptr), two = node_over(nullptr);
-  one->measure({at(*two, 2)});
-  two->measure({at(*one, 1)});
+  one->measure(ReplicaId(1), {at(*two, 2)});
+  two->measure(ReplicaId(2), {at(*one, 1)});
   EXPECT_EQ(await_links(*one, 1).size(), 1u);
   EXPECT_EQ(await_links(*two, 1).size(), 1u);
 }
@@ -65,7 +65,7 @@ TEST(LinkProbe, WhoDoesNotAnswerIsNotReached) {
   auto gone = node_over(nullptr);
   const PeerAddress address = at(*gone, 3);
   gone.reset();
-  here->measure({address});
+  here->measure(ReplicaId(1), {address});
   const auto found = await_links(*here, 1);
   ASSERT_EQ(found.size(), 1u);
   EXPECT_EQ(found[0], (LinkEstimate{ReplicaId(3), {}, 0, 0, false}));
@@ -85,7 +85,7 @@ TEST(LinkProbe, TheStateOfADonorTellsItsLine) {
   ASSERT_EQ(known.size(), 1u);
   EXPECT_EQ(known[0].peer, ReplicaId(7));
   EXPECT_GT(known[0].from_per_s, 1e6);
-  EXPECT_LT(known[0].from_per_s, 10.5e6);
+  EXPECT_LT(known[0].from_per_s, 20e6);  // the line's 10e6 and its burst; without it 100 times that
 }
 
 TEST(ProbeGate, OneAtATimeAndNoneBesideAReduce) {

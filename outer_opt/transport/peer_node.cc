@@ -1,4 +1,4 @@
-// The peer node: one gRPC server, a channel per peer, and the attempts that run. Streams of an
+// The peer node: gRPC servers, channels to peers, and the attempts that run. Streams of an
 // attempt that this replica has not been told of wait here; the number of such attempts is bounded,
 // the oldest give way, and a waiting stream ends with its caller's deadline.
 #include "outer_opt/transport/peer_node.h"
@@ -26,6 +26,7 @@
 #include "wire/emulated_line.h"
 #include "wire/local_socket.h"
 #include "wire/peer_channel.h"
+#include "wire/tcp_socket.h"
 
 namespace shoal::outer_opt {
 namespace {
@@ -45,11 +46,13 @@ class Service final
       grpc::CallbackServerContext* context) override;
   grpc::Status FetchState(grpc::ServerContext* context, const v1::FetchStateRequest* request,
                           grpc::ServerWriter<v1::StateChunk>* writer) override;
+  grpc::Status FetchMomentum(grpc::ServerContext*, const v1::FetchMomentumRequest* request,
+                             grpc::ServerWriter<v1::StateChunk>* writer) override;
   grpc::Status GiveUp(grpc::ServerContext*, const v1::GaveUp* request, v1::Nothing*) override;
   grpc::Status Echo(grpc::ServerContext*, const v1::Nothing*, v1::Nothing*) override {
     return grpc::Status::OK;
   }
-  grpc::Status Push(grpc::ServerContext*, grpc::ServerReader<v1::RawFrame>* frames,
+  grpc::Status Push(grpc::ServerContext* context, grpc::ServerReader<v1::RawFrame>* frames,
                     v1::PushRate* rate) override;
   grpc::Status Pull(grpc::ServerContext*, const v1::Nothing*,
                     grpc::ServerWriter<v1::RawFrame>* frames) override;
@@ -68,17 +71,22 @@ class PeerNodeImpl final : public PeerNode, public StreamKeeper {
   ~PeerNodeImpl() override;
 
   Status listen();
-  Status serve_on(const std::string& address, int* port);
-  Result<int> listen_over_tcp();
-  Result<int> listen_over_line();
+  Status serve();
+  void take(int fd);
   void listen_locally();
   std::string address() const override { return address_; }
   ReduceResult reduce(const ReducePlan& plan, ReplicaId self, const ReduceInput& input,
                       std::span<float> average, std::stop_token stop) override;
+  ReduceResult reduce_with(std::unique_ptr<ReduceSession> session, std::stop_token stop) override;
   void set_donor(Donor donor) override;
+  void set_momentum_donor(MomentumDonor donor) override;
+  Status fetch_momentum(const MomentumHolder& holder, const RoundKey& key, std::span<float> out,
+                        std::stop_token stop) override;
   Status fetch_state(const std::string& address, ReplicaId donor, const RoundKey& key,
                      StateSink& sink, std::stop_token stop) override;
-  void measure(std::vector<PeerAddress> peers) override { prober_.start(std::move(peers)); }
+  void measure(ReplicaId self, std::vector<PeerAddress> peers) override {
+    prober_.start(self, std::move(peers));
+  }
   std::vector<LinkEstimate> take_links() override;
 
   // From the service.
@@ -86,21 +94,29 @@ class PeerNodeImpl final : public PeerNode, public StreamKeeper {
   bool forget(AcceptedStream* stream) override;
   void gave_up(const v1::GaveUp& request);
   Donor donor();
+  MomentumDonor momentum_donor();
   ProbeGate& gate() { return gate_; }
+  void answered(const LinkEstimate& asker) {
+    const std::lock_guard lock(mutex_);
+    links_.answered(steady_now(), asker);
+  }
 
  private:
   bool begin(const AttemptKey& key, const std::shared_ptr<ReduceCall>& call,
              std::vector<AcceptedStream*>& waiting);
   void end(const AttemptKey& key, ReduceCall& call, ReduceResult& result);
-  std::shared_ptr<grpc::Channel> channel_to(const std::string& address);
+  std::shared_ptr<grpc::Channel> channel_to(const std::string& address, int lane);
+  void dial(const ReducePlan& plan, int peer, ReplicaId self,
+            const std::shared_ptr<ReduceCall>& call);
   void keep_channels(const ReducePlan& plan, bool ok);
   ReduceResult run(const ReducePlan& plan, ReplicaId self, const std::shared_ptr<ReduceCall>& call,
                    std::stop_token stop);
 
   const PeerNodeOptions options_;
   Service service_;
-  std::unique_ptr<grpc::Server> server_;
+  std::unique_ptr<grpc::Server> near_, far_;  // for connections that are one or the other
   std::unique_ptr<wire::LocalListener> local_;
+  std::unique_ptr<wire::TcpListener> tcp_;
   std::string address_;
   std::stop_source closing_;
 
@@ -113,8 +129,10 @@ class PeerNodeImpl final : public PeerNode, public StreamKeeper {
     StreamEnd end;  // what a late stream is told
   };
   std::map<AttemptKey, Ended> ended_;
-  std::map<std::string, wire::PeerChannel> channels_;
+  using ChannelKey = std::pair<std::string, int>;  // address and lane
+  std::map<ChannelKey, wire::PeerChannel> channels_;
   Donor donor_;
+  MomentumDonor momentum_donor_;
   Bytes sent_, received_;  // by attempts since the last one that ended well
   LinkEstimates links_;
   ProbeGate gate_;
@@ -145,14 +163,20 @@ grpc::Status Service::FetchState(grpc::ServerContext* context, const v1::FetchSt
   return serve_state(node_->donor(), *request, context, writer);
 }
 
+grpc::Status Service::FetchMomentum(grpc::ServerContext*, const v1::FetchMomentumRequest* request,
+                                    grpc::ServerWriter<v1::StateChunk>* writer) {
+  return serve_momentum(node_->momentum_donor(), *request, writer);
+}
+
 grpc::Status Service::GiveUp(grpc::ServerContext*, const v1::GaveUp* request, v1::Nothing*) {
   node_->gave_up(*request);
   return grpc::Status::OK;
 }
 
-grpc::Status Service::Push(grpc::ServerContext*, grpc::ServerReader<v1::RawFrame>* frames,
+grpc::Status Service::Push(grpc::ServerContext* context, grpc::ServerReader<v1::RawFrame>* frames,
                            v1::PushRate* rate) {
-  return take_push(node_->gate(), frames, rate);
+  return take_push(node_->gate(), *context, frames, rate,
+                   [this](const LinkEstimate& asker) { node_->answered(asker); });
 }
 
 grpc::Status Service::Pull(grpc::ServerContext*, const v1::Nothing*,
@@ -175,44 +199,42 @@ Status PeerNodeImpl::listen() {
                  "give the name or address of this host"};
   }
   wire::hold_callback_queue();
-  const auto port = options_.line ? listen_over_line() : listen_over_tcp();
-  if (!port.ok()) return port.error();
-  address_ = host + ":" + std::to_string(*port);
+  if (Status status = serve(); !status.ok()) return status;
+  auto tcp = wire::TcpListener::start(options_.bind, [this](int fd) { take(fd); });
+  if (!tcp.ok()) return tcp.error();
+  tcp_ = std::move(*tcp);
+  address_ = host + ":" + std::to_string(tcp_->port());
   if (options_.local_sockets) listen_locally();
   return {};
 }
 
-Status PeerNodeImpl::serve_on(const std::string& address, int* port) {
-  grpc::ServerBuilder builder;
-  if (port != nullptr) {
-    builder.AddListeningPort(address, grpc::InsecureServerCredentials(), port);
+// Without a port: connections are accepted here and handed over.
+Status PeerNodeImpl::serve() {
+  for (const bool far : {false, true}) {
+    grpc::ServerBuilder builder;
+    builder.RegisterService(&service_);
+    for (grpc::Service* service : options_.services) builder.RegisterService(service);
+    wire::configure_peer_server(builder, options_.keepalive, far);
+    auto& server = far ? far_ : near_;
+    server = builder.BuildAndStart();
+    if (server == nullptr) return Error{Code::kUnavailable, "gRPC refuses to serve", "bind", ""};
   }
-  builder.RegisterService(&service_);
-  for (grpc::Service* service : options_.services) builder.RegisterService(service);
-  wire::configure_peer_server(builder, options_.keepalive);
-  server_ = builder.BuildAndStart();
-  if (server_ != nullptr && (port == nullptr || *port != 0)) return {};
-  return Error{Code::kUnavailable, "cannot listen on " + address, "bind",
-               "is the port taken? Port 0 takes a free one"};
+  return {};
 }
 
-Result<int> PeerNodeImpl::listen_over_tcp() {
-  int port = 0;
-  if (Status status = serve_on(options_.bind, &port); !status.ok()) return status.error();
-  return port;
-}
-
-Result<int> PeerNodeImpl::listen_over_line() {
-  if (Status status = serve_on(options_.bind, nullptr); !status.ok()) return status.error();
-  return options_.line->listen(
-      options_.bind, [this](int fd) { grpc::AddInsecureChannelFromFd(server_.get(), fd); });
+void PeerNodeImpl::take(int fd) {
+  Duration round_trip = wire::round_trip_of(fd);
+  if (options_.line) {
+    round_trip = std::max(round_trip, options_.line->round_trip());
+    fd = options_.line->pass(fd);
+  }
+  grpc::AddInsecureChannelFromFd((wire::is_far(round_trip) ? far_ : near_).get(), fd);
 }
 
 // Without a local socket, peers of this host take TCP like all others.
 void PeerNodeImpl::listen_locally() {
-  auto local = wire::LocalListener::start(address_, options_.keepalive, [this](int fd) {
-    grpc::AddInsecureChannelFromFd(server_.get(), options_.line ? options_.line->pass(fd) : fd);
-  });
+  auto local =
+      wire::LocalListener::start(address_, options_.keepalive, [this](int fd) { take(fd); });
   if (local.ok()) local_ = std::move(*local);
 }
 
@@ -225,9 +247,11 @@ PeerNodeImpl::~PeerNodeImpl() {
     idle_.wait(lock, [this] { return running_.empty(); });  // each ends within watch()'s bounds
   }
   local_.reset();
-  if (options_.line) options_.line->stop_listening();
+  tcp_.reset();
   // A deadline in the past cancels what is left; OnCancel ends the waiting streams.
-  if (server_ != nullptr) server_->Shutdown(std::chrono::system_clock::now());
+  for (auto* server : {&near_, &far_}) {
+    if (*server != nullptr) (*server)->Shutdown(std::chrono::system_clock::now());
+  }
 }
 
 // ---- streams that peers open
@@ -318,9 +342,9 @@ void PeerNodeImpl::end(const AttemptKey& key, ReduceCall& call, ReduceResult& re
   idle_.notify_all();
 }
 
-std::shared_ptr<grpc::Channel> PeerNodeImpl::channel_to(const std::string& address) {
+std::shared_ptr<grpc::Channel> PeerNodeImpl::channel_to(const std::string& address, int lane) {
   const std::lock_guard lock(mutex_);
-  auto& known = channels_[address];
+  auto& known = channels_[{address, lane}];
   // A channel that waits before it tries again would refuse the new attempt without a try.
   const bool usable = known.channel && !known.local &&
                       known.channel->GetState(false) != GRPC_CHANNEL_TRANSIENT_FAILURE;
@@ -336,19 +360,25 @@ void PeerNodeImpl::keep_channels(const ReducePlan& plan, bool ok) {
   for (const ReduceMember& member : plan.members) {
     if (ok) wanted.insert(member.address);
   }
-  std::map<std::string, wire::PeerChannel> dropped;
+  std::map<ChannelKey, wire::PeerChannel> dropped;
   const std::lock_guard lock(mutex_);
-  for (auto& [address, known] : channels_) {
-    if (known.local || !wanted.contains(address)) dropped.emplace(address, std::move(known));
+  for (auto& [key, known] : channels_) {
+    if (known.local || !wanted.contains(key.first)) dropped.emplace(key, std::move(known));
   }
-  for (const auto& [address, known] : dropped) channels_.erase(address);
+  for (const auto& [key, known] : dropped) channels_.erase(key);
 }
 
 ReduceResult PeerNodeImpl::reduce(const ReducePlan& plan, ReplicaId self, const ReduceInput& input,
                                   std::span<float> average, std::stop_token stop) {
   auto made = make_session(plan, self, plan.frame_values, input, average);
   if (!made.ok()) return failed(ReduceFailure::kPlanMismatch, {}, to_string(made.error()));
-  std::unique_ptr<ReduceSession> session = std::move(made).value();
+  return reduce_with(std::move(made).value(), stop);
+}
+
+ReduceResult PeerNodeImpl::reduce_with(std::unique_ptr<ReduceSession> session,
+                                       std::stop_token stop) {
+  const ReducePlan plan = session->plan();
+  const ReplicaId self = plan.members[session->self()].replica;
   for (int peer = 0; peer < session->members(); ++peer) {
     const ReduceMember& member = plan.members[peer];
     if (session->dials(session->self(), peer) && member.address.empty()) {
@@ -372,13 +402,25 @@ ReduceResult PeerNodeImpl::reduce(const ReducePlan& plan, ReplicaId self, const 
   return result;
 }
 
+void PeerNodeImpl::dial(const ReducePlan& plan, int peer, ReplicaId self,
+                        const std::shared_ptr<ReduceCall>& call) {
+  const ReduceMember& member = plan.members[peer];
+  int lanes = 1;
+  {
+    const std::lock_guard lock(mutex_);
+    lanes = links_.connections(member.replica);
+  }
+  for (int lane = 0; lane < lanes; ++lane) {
+    dial_stream(call, peer, {lane, lanes}, self, {plan.key, plan.attempt},
+                channel_to(member.address, lane), plan.time_limit);
+  }
+}
+
 ReduceResult PeerNodeImpl::run(const ReducePlan& plan, ReplicaId self,
                                const std::shared_ptr<ReduceCall>& call, std::stop_token stop) {
   const ReduceSession& session = call->session();
   for (int peer = 0; peer < session.members(); ++peer) {
-    if (!session.dials(session.self(), peer)) continue;
-    dial_stream(call, peer, self, {plan.key, plan.attempt}, channel_to(plan.members[peer].address),
-                plan.time_limit);
+    if (session.dials(session.self(), peer)) dial(plan, peer, self, call);
   }
   std::stop_source either;
   const auto request = [&either] { either.request_stop(); };
@@ -390,7 +432,7 @@ ReduceResult PeerNodeImpl::run(const ReducePlan& plan, ReplicaId self,
     return failed(failure->failure, lost, failure->detail);
   }
   if (call->cancelled()) return failed(ReduceFailure::kInternal, {}, "cancelled");
-  return {true, {call->digest(), {}, call->left_out()}, {}};
+  return {true, {call->digest(), {}, call->left_out(), call->streams()}, {}};
 }
 
 // ---- state
@@ -418,6 +460,22 @@ Status PeerNodeImpl::fetch_state(const std::string& address, ReplicaId donor, co
     links_.carried(steady_now(), donor, received, steady_now() - before);
   }
   return status;
+}
+
+void PeerNodeImpl::set_momentum_donor(MomentumDonor donor) {
+  const std::lock_guard lock(mutex_);
+  momentum_donor_ = std::move(donor);
+}
+
+MomentumDonor PeerNodeImpl::momentum_donor() {
+  const std::lock_guard lock(mutex_);
+  return momentum_donor_;
+}
+
+Status PeerNodeImpl::fetch_momentum(const MomentumHolder& holder, const RoundKey& key,
+                                    std::span<float> out, std::stop_token stop) {
+  const auto dialled = wire::dial_peer(holder.address, options_.keepalive, options_.line.get());
+  return fetch_momentum_from(dialled.channel, holder, key, out, stop);
 }
 
 // ---- lines

@@ -4,8 +4,8 @@
 // counts the bytes of each attempt. It knows nothing of models and nothing of the
 // coordinator.
 //
-// Threads: every method may be called from any thread; reduce() and fetch_state() block the caller
-// until they end, fail, meet their deadline or are cancelled.
+// Threads: every method may be called from any thread; reduce() and the fetch methods block the
+// caller until they end, fail, meet their deadline or are cancelled.
 #pragma once
 
 #include <cstdint>
@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "outer_opt/core/fragments.h"
 #include "outer_opt/core/reduce_session.h"
 
 namespace grpc {
@@ -51,6 +52,12 @@ struct DonorState {
 using Donor = std::function<Status(ReplicaId replica, const RoundKey& key,
                                    const std::function<void(const DonorState&)>& serve)>;
 
+// Likewise for FetchMomentum: a range of sharded outer momentum. kConflict also when it does not
+// keep that range.
+using MomentumDonor =
+    std::function<Status(ReplicaId replica, const RoundKey& key, const ValueRange& range,
+                         const std::function<void(std::span<const float>)>& serve)>;
+
 // Where fetch_state() writes.
 struct StateSink {
   std::span<float> anchor, momentum, adam_m, adam_v;  // as long as the donor's, or empty
@@ -62,6 +69,7 @@ struct ReduceOutcome {
                    // only
   ReduceStats stats;
   std::vector<ReplicaId> left_out;  // of the own part (ReduceSession::left_out)
+  std::size_t streams = 0;          // to and from all peers
 };
 
 struct ReduceError {
@@ -89,11 +97,16 @@ class PeerNode {
   virtual ReduceResult reduce(const ReducePlan& plan, ReplicaId self, const ReduceInput& input,
                               std::span<float> average, std::stop_token stop) = 0;
 
-  virtual void set_donor(Donor donor) = 0;
+  // The same with a session that somebody else made, whose vectors may lie anywhere.
+  virtual ReduceResult reduce_with(std::unique_ptr<ReduceSession> session,
+                                   std::stop_token stop) = 0;
 
-  // Measures the lines to these peers in the background, never beside a reduce; in place of those
-  // that an earlier call named and that are not measured yet.
-  virtual void measure(std::vector<PeerAddress> peers) = 0;
+  virtual void set_donor(Donor donor) = 0;
+  virtual void set_momentum_donor(MomentumDonor donor) = 0;
+
+  // Measures the lines from `self` to these peers in the background, never beside a reduce; in
+  // place of those that an earlier call named and that are not measured yet.
+  virtual void measure(ReplicaId self, std::vector<PeerAddress> peers) = 0;
   // What is known of the lines by measuring and by traffic, as far as it changed since the last
   // call.
   virtual std::vector<LinkEstimate> take_links() = 0;
@@ -102,6 +115,10 @@ class PeerNode {
   // digests.
   virtual Status fetch_state(const std::string& address, ReplicaId donor, const RoundKey& key,
                              StateSink& sink, std::stop_token stop) = 0;
+
+  // Fetches the outer momentum that `holder` keeps for `key`; `out` is as long as its range.
+  virtual Status fetch_momentum(const MomentumHolder& holder, const RoundKey& key,
+                                std::span<float> out, std::stop_token stop) = 0;
 };
 
 }  // namespace shoal::outer_opt

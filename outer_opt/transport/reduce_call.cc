@@ -2,10 +2,12 @@
 #include "outer_opt/transport/reduce_call.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 #include <utility>
 
 #include "base/check.h"
+#include "outer_opt/core/momentum_shards.h"
 
 namespace shoal::outer_opt {
 namespace {
@@ -15,7 +17,15 @@ constexpr Duration kReturnLimit = seconds(60);
 constexpr std::size_t kFramingSize = 5 + 9;  // before a message: gRPC's prefix, HTTP/2's DATA frame
 // A peer that owes us a frame and says nothing for this long, plus the time the frame takes on a
 // line of kSlowBytesPerSecond, is lost. A frozen process is found earlier, by the keep-alive.
+// One that may still be fetching its part of the outer momentum gets the time for that, too.
 constexpr double kSilence = 8, kSlowBytesPerSecond = 64 << 10;
+
+double patience_with(const ReducePlan& plan, std::int64_t frame_values) {
+  const auto frame =
+      static_cast<double>(encoded_size(plan.codec, static_cast<std::size_t>(frame_values)));
+  const double momentum = sizeof(float) * static_cast<double>(most_missing(plan));
+  return kSilence + (frame + momentum) / kSlowBytesPerSecond;
+}
 
 double seconds_since(Clock::time_point then) {
   return std::chrono::duration<double>(Clock::now() - then).count();
@@ -24,9 +34,7 @@ double seconds_since(Clock::time_point then) {
 }  // namespace
 
 ReduceCall::ReduceCall(std::unique_ptr<ReduceSession> session, std::int64_t frame_values)
-    : patience_s_(kSilence + static_cast<double>(encoded_size(
-                                 session->plan().codec, static_cast<std::size_t>(frame_values))) /
-                                 kSlowBytesPerSecond),
+    : patience_s_(patience_with(session->plan(), frame_values)),
       session_(std::move(session)),
       news_(session_->plan().members.size()) {}
 
@@ -38,21 +46,32 @@ int ReduceCall::member(ReplicaId replica) const {
   return -1;
 }
 
-Link* ReduceCall::find(int peer, bool dialled) const {
-  for (Link* link : links_) {
-    if (link->peer == peer && link->dialled == dialled) return link;
-  }
-  return nullptr;
+bool ReduceCall::find(int peer, bool dialled) const {
+  return std::ranges::any_of(
+      links_, [&](const Link* l) { return l->peer == peer && l->dialled == dialled; });
+}
+
+// Whether more frames are to come over this lane.
+bool ReduceCall::still_owes(const Link& link) const {
+  const std::int64_t next = lanes_of(link).admitted, count = link.lane.count;
+  const std::int64_t until_its_turn = ((link.lane.index - next) % count + count) % count;
+  return until_its_turn < session_->frames_left(link.peer, link.receives());
+}
+
+bool ReduceCall::admit_link(const Link& link) {
+  Lanes& lanes = lanes_of(link);
+  const std::uint32_t bit = 1u << link.lane.index;
+  if (over() || (lanes.seen & bit) != 0) return false;
+  if (lanes.count != 0 && lanes.count != link.lane.count) return false;
+  lanes.count = link.lane.count;
+  lanes.seen |= bit;
+  return true;
 }
 
 bool ReduceCall::attach(Link* link) {
   {
     const Lock lock(mutex_);
-    if (over() || find(link->peer, link->dialled) != nullptr) return false;
-    if (!link->dialled) {
-      if (news_[link->peer].seen) return false;
-      news_[link->peer].seen = true;
-    }
+    if (!admit_link(*link)) return false;
     link->heard = Clock::now();
     link->reading = true;
     ++link->starting;
@@ -101,9 +120,11 @@ bool ReduceCall::do_local_work(Lock& lock) {
 }
 
 bool ReduceCall::take_pending(Lock& lock, Link* link) {
-  if (!link->pending) return false;
+  Lanes& lanes = lanes_of(*link);
+  if (!link->pending || !lanes.is_turn(*link, lanes.admitted)) return false;
   const auto work = session_->admit(link->peer, link->pending->header);
   if (!work) return over();  // a frame that breaks the session is news, too
+  ++lanes.admitted;
   const Link::Frame frame = std::move(*link->pending);
   link->pending.reset();
   link->reading = true;
@@ -123,8 +144,11 @@ bool ReduceCall::take_pending(Lock& lock, Link* link) {
 
 bool ReduceCall::send_next(Lock& lock, Link* link) {
   if (link->writing || link->writes_ended || link->broken) return false;
+  Lanes& lanes = lanes_of(*link);
+  if (!lanes.is_turn(*link, lanes.pulled)) return false;
   const auto frame = session_->next_frame(link->peer, link->sends());
   if (!frame) return false;
+  ++lanes.pulled;
   link->writing = true;
   ++link->starting;
   lock.unlock();
@@ -256,7 +280,7 @@ void ReduceCall::on_read(Link* link, bool ok, const grpc::ByteBuffer& message) {
     if (ok) count_received(*link, message.Length());
     if (!ok) {
       link->read_ended = true;
-      if (!session_->received_all(link->peer, link->receives())) link->broken = true;
+      if (still_owes(*link)) link->broken = true;
     } else if (bad) {
       const std::string name = to_string(session_->plan().members[link->peer].replica);
       session_->fail({ReduceFailure::kBadFrame, link->peer, name + ": " + bad->message});
@@ -291,7 +315,7 @@ void ReduceCall::on_closed(Link* link, const StreamEnd& end) {
     const Lock lock(mutex_);
     std::erase(links_, link);
     const int peer = link->peer;
-    const bool gave = session_->received_all(peer, link->receives());
+    const bool gave = !still_owes(*link);
     const std::string name = to_string(session_->plan().members[peer].replica);
     if (over() || session_->state() == SessionState::kDone) {
       // We know the end already; what the others say of it is no news.
@@ -328,7 +352,7 @@ void ReduceCall::told(ReplicaId from, ReplicaId replica, const std::string& deta
 // Whether another stream may yet say why `peer` went: one that we dialled, because only those bring
 // reasons; where everybody is dialled, its own.
 bool ReduceCall::hears_of(int peer) const {
-  if (find(peer, true) != nullptr) return true;
+  if (find(peer, true)) return true;
   const bool dialled = session_->dials(session_->self(), peer);
   return !dialled && !session_->can_spare(peer) &&
          std::ranges::any_of(links_, [](const Link* link) { return link->dialled; });
@@ -374,14 +398,23 @@ void ReduceCall::look_for_silent_peers(Duration time_limit) {
     if (peer == s.self()) continue;
     const std::string name = to_string(s.plan().members[peer].replica);
     if (!s.dials(peer, s.self())) continue;
-    if (!news_[peer].seen && seconds_since(started_) > time_limit.seconds() / 2) {
+    const bool came = news_[peer].lanes[0].count != 0;
+    if (!came && seconds_since(started_) > time_limit.seconds() / 2) {
       lost(peer, name + " did not come within half the time limit");
     }
-    const Link* link = find(peer, false);
-    if (link == nullptr || link->pending || s.received_all(peer, FrameKind::kContribution))
-      continue;
-    if (seconds_since(link->heard) > patience_s_) lost(peer, name + " fell silent");
+    if (is_silent(peer)) lost(peer, name + " fell silent");
   }
+}
+
+// On all lanes, and none of its frames waits here for its turn.
+bool ReduceCall::is_silent(int peer) const {
+  bool silent = false;
+  for (const Link* link : links_) {
+    if (link->peer != peer || link->dialled) continue;
+    if (link->pending || seconds_since(link->heard) <= patience_s_) return false;
+    silent = true;
+  }
+  return silent && !session_->received_all(peer, FrameKind::kContribution);
 }
 
 void ReduceCall::watch(Duration time_limit, std::stop_token stop) {
@@ -431,6 +464,15 @@ ReduceStats ReduceCall::stats() {
   const Lock lock(mutex_);
   const std::chrono::duration<double> spent = ended_.value_or(Clock::now()) - started_;
   return {Bytes(sent_), Bytes(received_), spent.count()};
+}
+
+std::size_t ReduceCall::streams() {
+  const Lock lock(mutex_);
+  std::size_t count = 0;
+  for (const PeerNews& news : news_) {
+    for (const Lanes& lanes : news.lanes) count += std::popcount(lanes.seen);
+  }
+  return count;
 }
 
 std::vector<ReduceCall::Flow> ReduceCall::flows() {

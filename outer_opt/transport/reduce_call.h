@@ -8,6 +8,11 @@
 // the cause, an owner with the end of its stream, a sender by a call of its own. A peer whose
 // stream merely ends may itself have lost somebody, of whom we shall hear another way; so it is
 // called lost only after kBelieve, unless there is no other stream to hear from.
+//
+// Lanes: on a long fat line one connection does not carry what the line does, so a pair may have
+// several streams each way, each with a connection of its own (connections_for() in
+// link_estimates.h says how many). They take turns: the n-th frame of a pair and direction goes
+// over lane n modulo their number, so the receiver knows which lane has the frame that is due.
 #pragma once
 
 #include <array>
@@ -44,6 +49,12 @@ struct StreamEnd {
   std::string detail;
 };
 
+// Which of the streams of a pair and direction.
+struct Lane {
+  int index = 0, count = 1;
+};
+inline constexpr int kLanesMax = 16;  // more are refused
+
 class ReduceCall;
 
 // One stream to one peer. The methods are called by ReduceCall without its lock; the data are
@@ -61,6 +72,7 @@ class Link {
   std::shared_ptr<ReduceCall> call;
   int peer = -1;
   bool dialled = false;
+  Lane lane;
 
   bool reading = false, writing = false;  // an operation is with gRPC
   std::size_t write_size = 0;             // of the message under way
@@ -85,9 +97,9 @@ class ReduceCall : public std::enable_shared_from_this<ReduceCall> {
   const ReduceSession& session() const { return *session_; }
   int member(ReplicaId replica) const;  // -1: not a member
 
-  // Takes a link in; its `call`, `peer` and `dialled` are set. Refused (false) when the attempt is
-  // over or the peer has a stream of this direction already: the caller ends the link then, with
-  // refusal().
+  // Takes a link in; its `call`, `peer`, `dialled` and `lane` are set. Refused (false) when the
+  // attempt is over or the peer had a stream of this direction and lane already: the caller ends
+  // the link then, with refusal().
   bool attach(Link* link);
   StreamEnd refusal();
 
@@ -103,6 +115,7 @@ class ReduceCall : public std::enable_shared_from_this<ReduceCall> {
   // The messages of this attempt with what gRPC and HTTP/2 put before each of them; control frames
   // and what TCP sends again are not in. The time: until the last link closed, or now.
   ReduceStats stats();
+  std::size_t streams();  // that came to be
 
   // `from` gave up because of `lost`.
   void told(ReplicaId from, ReplicaId lost, const std::string& detail);
@@ -131,6 +144,7 @@ class ReduceCall : public std::enable_shared_from_this<ReduceCall> {
   bool step(Lock& lock);
   void count_received(const Link& link, std::size_t size);
   bool do_local_work(Lock& lock);
+  bool admit_link(const Link& link);
   bool take_pending(Lock& lock, Link* link);
   bool send_next(Lock& lock, Link* link);
   bool settle(Lock& lock, Link* link);
@@ -147,7 +161,9 @@ class ReduceCall : public std::enable_shared_from_this<ReduceCall> {
   bool over() const { return stopped_ || session_->state() == SessionState::kBroken; }
   bool all_ended() const;
   void look_for_silent_peers(Duration time_limit);
-  Link* find(int peer, bool dialled) const;
+  bool find(int peer, bool dialled) const;
+  bool still_owes(const Link& link) const;
+  bool is_silent(int peer) const;
 
   const Clock::time_point started_ = Clock::now();
   const double patience_s_;  // with a peer that owes us a frame
@@ -156,13 +172,26 @@ class ReduceCall : public std::enable_shared_from_this<ReduceCall> {
   std::condition_variable changed_;
   const std::unique_ptr<ReduceSession> session_;
   std::vector<Link*> links_;
+  // The streams of a pair in one direction.
+  struct Lanes {
+    int count = 0;                          // 0: none has come
+    std::uint32_t seen = 0;                 // bits
+    std::int64_t pulled = 0, admitted = 0;  // frames, over all of them
+    bool is_turn(const Link& link, std::int64_t frame) const {
+      return frame % count == link.lane.index;
+    }
+  };
   struct PeerNews {
-    bool seen = false;  // it has opened its stream
+    std::array<Lanes, 2> lanes;  // accepted, dialled
     std::optional<Clock::time_point>
         broke;                   // a stream of it ended early; it is not called lost yet
     std::int64_t averages = 0;   // bytes
     Clock::time_point averaged;  // the last of them
   };
+  Lanes& lanes_of(const Link& link) { return news_[link.peer].lanes[link.dialled ? 1 : 0]; }
+  const Lanes& lanes_of(const Link& link) const {
+    return news_[link.peer].lanes[link.dialled ? 1 : 0];
+  }
   std::vector<PeerNews> news_;
   int working_ = 0;                       // threads in session_->run()
   std::int64_t sent_ = 0, received_ = 0;  // bytes

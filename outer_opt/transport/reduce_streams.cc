@@ -14,7 +14,8 @@ namespace {
 
 constexpr char kMethod[] = "/shoal.v1.PeerService/Reduce";
 constexpr char kReplica[] = "shoal-replica", kJob[] = "shoal-job", kLineage[] = "shoal-lineage",
-               kRound[] = "shoal-round", kAttempt[] = "shoal-attempt", kLost[] = "shoal-lost";
+               kRound[] = "shoal-round", kAttempt[] = "shoal-attempt", kLane[] = "shoal-lane",
+               kLanes[] = "shoal-lanes", kLost[] = "shoal-lost";
 
 using wire::read_number;
 
@@ -40,14 +41,17 @@ class DialledStream final : public Link,
                             public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer> {
  public:
   DialledStream(std::shared_ptr<grpc::Channel> channel, ReplicaId self, const AttemptKey& key,
-                Duration time_limit)
+                Lane of_lane, Duration time_limit)
       : channel_(channel), stub_(std::move(channel)), self_(self), key_(key) {
     dialled = true;
+    lane = of_lane;
     context_.AddMetadata(kReplica, std::to_string(self.n));
     context_.AddMetadata(kJob, std::to_string(key.key.job.n));
     context_.AddMetadata(kLineage, std::to_string(key.key.lineage));
     context_.AddMetadata(kRound, std::to_string(key.key.round));
     context_.AddMetadata(kAttempt, std::to_string(key.attempt));
+    context_.AddMetadata(kLane, std::to_string(lane.index));
+    context_.AddMetadata(kLanes, std::to_string(lane.count));
     // The owner forgets a stream that waits for an attempt of which it never hears.
     const auto limit = std::chrono::nanoseconds(time_limit.ns) + std::chrono::seconds(5);
     context_.set_deadline(std::chrono::system_clock::now() + limit);
@@ -116,10 +120,10 @@ class DialledStream final : public Link,
 
 }  // namespace
 
-void dial_stream(const std::shared_ptr<ReduceCall>& call, int peer, ReplicaId self,
+void dial_stream(const std::shared_ptr<ReduceCall>& call, int peer, Lane lane, ReplicaId self,
                  const AttemptKey& key, const std::shared_ptr<grpc::Channel>& channel,
                  Duration time_limit) {
-  auto* stream = new DialledStream(channel, self, key, time_limit);
+  auto* stream = new DialledStream(channel, self, key, lane, time_limit);
   stream->call = call;
   stream->peer = peer;
   stream->start();
@@ -136,7 +140,10 @@ std::optional<StreamName> name_of(const grpc::CallbackServerContext& context) {
                         read_number(metadata, kJob, name.key.key.job.n) &&
                         read_number(metadata, kLineage, name.key.key.lineage) &&
                         read_number(metadata, kRound, name.key.key.round) &&
-                        read_number(metadata, kAttempt, name.key.attempt);
+                        read_number(metadata, kAttempt, name.key.attempt) &&
+                        read_number(metadata, kLane, name.lane.index) &&
+                        read_number(metadata, kLanes, name.lane.count) && name.lane.index >= 0 &&
+                        name.lane.index < name.lane.count && name.lane.count <= kLanesMax;
   return complete ? std::optional(name) : std::nullopt;
 }
 
@@ -149,6 +156,7 @@ void AcceptedStream::join(const std::shared_ptr<ReduceCall>& reduce) {
                    to_string(name_.from) + " is not a member of this attempt"});
   }
   peer = member;
+  lane = name_.lane;
   call = reduce;
   if (reduce->attach(this)) return;
   call = nullptr;

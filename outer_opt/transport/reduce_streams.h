@@ -14,8 +14,8 @@
 
 namespace shoal::outer_opt {
 
-// Opens the stream from `call`'s member to the owner `peer` and attaches it. It deletes itself.
-void dial_stream(const std::shared_ptr<ReduceCall>& call, int peer, ReplicaId self,
+// Opens a stream from `call`'s member to the owner `peer` and attaches it. It deletes itself.
+void dial_stream(const std::shared_ptr<ReduceCall>& call, int peer, Lane lane, ReplicaId self,
                  const AttemptKey& key, const std::shared_ptr<grpc::Channel>& channel,
                  Duration time_limit);
 
@@ -23,6 +23,7 @@ void dial_stream(const std::shared_ptr<ReduceCall>& call, int peer, ReplicaId se
 struct StreamName {
   ReplicaId from;
   AttemptKey key;
+  Lane lane;
 };
 std::optional<StreamName> name_of(const grpc::CallbackServerContext& context);
 

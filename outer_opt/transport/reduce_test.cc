@@ -11,7 +11,9 @@
 #include "outer_opt/core/codec.h"
 #include "outer_opt/core/sparse2.h"
 #include "outer_opt/transport/peer_node.h"
+#include "proto/peer.grpc.pb.h"
 #include "wire/emulated_line.h"
+#include "wire/peer_channel.h"
 #include "wire/socket_counter.h"
 
 namespace shoal::outer_opt {
@@ -23,6 +25,7 @@ constexpr std::int64_t kFrame = 512, kSparseFrame = 4096;
 struct NodeKind {
   bool local_sockets = true;
   const char* link = nullptr;  // an emulated line
+  Duration keepalive = seconds(4);
 };
 
 std::unique_ptr<PeerNode> start_node(NodeKind kind = {}) {
@@ -31,6 +34,7 @@ std::unique_ptr<PeerNode> start_node(NodeKind kind = {}) {
     options.line = std::make_shared<wire::EmulatedLine>(wire::parse_link(kind.link).value());
   }
   options.local_sockets = kind.local_sockets;
+  options.keepalive = kind.keepalive;
   auto node = PeerNode::start(options);
   EXPECT_TRUE(node.ok());
   return std::move(node).value();
@@ -211,6 +215,69 @@ TEST(Reduce, OverALineItTakesWhatTheLineGives) {
   }
 }
 
+// Until something is known of the line to the other member; for at most 20 s.
+bool measures(PeerNode& node, ReplicaId self, const ReduceMember& other) {
+  node.measure(self, {{other.replica, other.address}});
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  while (std::chrono::steady_clock::now() < deadline) {
+    for (const LinkEstimate& link : node.take_links()) {
+      if (link.to_per_s > 0) return true;
+    }
+    std::promise<void>().get_future().wait_for(std::chrono::milliseconds(20));
+  }
+  return false;
+}
+
+// 8 MB/s over 600 ms, say, are three connections each way. One of the two measures; the other one
+// learns from it.
+TEST(Reduce, ALongFatLineHasSeveralConnections) {
+  Swarm swarm(2, 300'001, CodecKind::kInt8, {}, Topology::kButterfly, {false, "rtt=600ms"});
+  ASSERT_TRUE(measures(*swarm.nodes[0], ReplicaId(1), swarm.plan.members[1]));
+  for (swarm.plan.key.round = 1; swarm.plan.key.round <= 2; ++swarm.plan.key.round) {
+    const auto results = swarm.reduce_all();
+    expect_equal(swarm, results);
+    EXPECT_GE(results[0].outcome.streams, 4u);
+    EXPECT_GE(results[1].outcome.streams, 4u);
+  }
+  swarm.nodes[1].reset();  // however many there are, its loss is named
+  const ReduceResult alone = swarm.reduce(0);
+  EXPECT_EQ(alone.error.failure, ReduceFailure::kPeerLost) << alone.error.detail;
+  EXPECT_EQ(alone.error.lost, ReplicaId(2)) << alone.error.detail;
+}
+
+// Round trips of a small call over `line`, while `busy` runs; the longest.
+double longest_echo(wire::EmulatedLine& line, const std::string& address,
+                    const std::future<ReduceResult>& busy) {
+  const auto stub = v1::PeerService::NewStub(wire::dial_peer(address, seconds(4), &line).channel);
+  double longest = 0;
+  while (busy.wait_for(std::chrono::milliseconds(50)) == std::future_status::timeout) {
+    grpc::ClientContext context;
+    context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(10));
+    v1::Nothing answer;
+    const auto before = std::chrono::steady_clock::now();
+    EXPECT_TRUE(stub->Echo(&context, {}, &answer).ok());
+    const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - before;
+    longest = std::max(longest, spent.count());
+  }
+  return longest;
+}
+
+// 4 MB each way take 3.2 s, in which no connection may be taken for dead, nor a heartbeat beside
+// them be late.
+TEST(Reduce, HeartbeatsPassWhileItFillsASlowLine) {
+  Swarm swarm(2, 1'000'000, CodecKind::kFp32, {}, Topology::kButterfly,
+              {false, "up=10mbit,down=10mbit,rtt=20ms", seconds(1)});
+  wire::EmulatedLine beside(wire::parse_link("rtt=20ms").value());
+  auto first = swarm.start(0);
+  const auto second = swarm.start(1);
+  const double longest_s = longest_echo(beside, swarm.nodes[1]->address(), second);
+  EXPECT_LT(longest_s, 0.5);
+  EXPECT_GT(longest_s, 0.02);
+  const ReduceResult result = first.get();
+  EXPECT_TRUE(result.ok) << result.error.detail;
+  EXPECT_GT(result.outcome.stats.reduce_s, 3.1);
+}
+
 TEST(Reduce, WeightlessAndUndiallableMembersTakePart) {
   Swarm swarm(4, 10'000, CodecKind::kInt8, {1, 2, 0, 0});
   swarm.plan.members[2].address.clear();
@@ -333,8 +400,6 @@ TEST(Reduce, TimeLimitNamesTheSlowest) {
   EXPECT_FALSE(two.get().ok);
 }
 
-// The third misses the second, whom it dials nobody to ask about; the fourth hears it from the
-// third, the first from the fourth.
 TEST(Reduce, TheOutcomeNamesWhomThePartIsWithout) {
   Swarm swarm(3, 5000, CodecKind::kInt8);
   assign_parts(swarm.plan, {1, 1, 0});
@@ -347,6 +412,8 @@ TEST(Reduce, TheOutcomeNamesWhomThePartIsWithout) {
   }
 }
 
+// The third misses the second, whom it dials nobody to ask about; the fourth hears it from the
+// third, the first from the fourth.
 TEST(Reduce, ARingHearsFromBeforeWhoIsMissing) {
   Swarm swarm(4, 5000, CodecKind::kFp32, {}, Topology::kRing);
   swarm.plan.time_limit = milliseconds(2500);

@@ -106,22 +106,48 @@ class Assembler {
   std::size_t tensor_ = 0, filled_ = 0;
 };
 
+RoundKey key_of(const v1::RoundKey& key) { return {JobId(key.job()), key.lineage(), key.round()}; }
+
+void put(const RoundKey& key, v1::RoundKey& to) {
+  to.set_job(key.job.n);
+  to.set_lineage(key.lineage);
+  to.set_round(key.round);
+}
+
+Status read_all(grpc::ClientReader<v1::StateChunk>& reader, grpc::ClientContext& context,
+                StateSink& sink) {
+  Assembler assembler(sink);
+  Status bad;
+  for (v1::StateChunk chunk; bad.ok() && reader.Read(&chunk);) bad = assembler.add(chunk);
+  if (!bad.ok()) context.TryCancel();
+  const grpc::Status status = reader.Finish();
+  if (!bad.ok()) return bad;
+  if (!status.ok()) return error_of(status);
+  if (!assembler.complete())
+    return Error{Code::kIncompatible, "the donor's model has another size"};
+  return {};
+}
+
+grpc::Status ended(const Status& status, bool sent) {
+  if (!status.ok()) return {code_of(status.error().code), to_string(status.error())};
+  return sent ? grpc::Status::OK
+              : grpc::Status(grpc::StatusCode::CANCELLED, "the joiner went away");
+}
+
 }  // namespace
 
 grpc::Status serve_state(const Donor& donor, const v1::FetchStateRequest& request,
                          grpc::ServerContext* context, grpc::ServerWriter<v1::StateChunk>* writer) {
   if (!donor) return {grpc::StatusCode::NOT_FOUND, "this trainer holds no state yet"};
-  const RoundKey key{JobId(request.key().job()), request.key().lineage(), request.key().round()};
   bool sent = true;
+  const RoundKey key = key_of(request.key());
   const Status status = donor(ReplicaId(request.replica()), key, [&](const DonorState& state) {
     const std::array vectors = {state.anchor, state.momentum, state.adam_m, state.adam_v};
     for (std::size_t i = 0; sent && i < vectors.size(); ++i) {
       sent = send_vector(kTensors[i], vectors[i], state.adam_step, writer);
     }
   });
-  if (!status.ok()) return {code_of(status.error().code), to_string(status.error())};
-  return sent ? grpc::Status::OK
-              : grpc::Status(grpc::StatusCode::CANCELLED, "the joiner went away");
+  return ended(status, sent);
 }
 
 Status fetch_state_from(const std::shared_ptr<grpc::Channel>& channel, ReplicaId donor,
@@ -131,21 +157,37 @@ Status fetch_state_from(const std::shared_ptr<grpc::Channel>& channel, ReplicaId
   const std::stop_callback on_stop(stop, [&] { context.TryCancel(); });
   v1::FetchStateRequest request;
   request.set_replica(donor.n);
-  request.mutable_key()->set_job(key.job.n);
-  request.mutable_key()->set_lineage(key.lineage);
-  request.mutable_key()->set_round(key.round);
+  put(key, *request.mutable_key());
   const auto stub = v1::PeerService::NewStub(channel);
-  const auto reader = stub->FetchState(&context, request);
-  Assembler assembler(sink);
-  Status bad;
-  for (v1::StateChunk chunk; bad.ok() && reader->Read(&chunk);) bad = assembler.add(chunk);
-  if (!bad.ok()) context.TryCancel();
-  const grpc::Status status = reader->Finish();
-  if (!bad.ok()) return bad;
-  if (!status.ok()) return error_of(status);
-  if (!assembler.complete())
-    return Error{Code::kIncompatible, "the donor's model has another size"};
-  return {};
+  return read_all(*stub->FetchState(&context, request), context, sink);
+}
+
+grpc::Status serve_momentum(const MomentumDonor& donor, const v1::FetchMomentumRequest& request,
+                            grpc::ServerWriter<v1::StateChunk>* writer) {
+  if (!donor) return {grpc::StatusCode::NOT_FOUND, "this trainer keeps no momentum"};
+  bool sent = true;
+  const ValueRange range{request.first(), request.count()};
+  const Status status = donor(ReplicaId(request.replica()), key_of(request.key()), range,
+                              [&](std::span<const float> values) {
+                                sent = send_vector(v1::STATE_TENSOR_MOMENTUM, values, 0, writer);
+                              });
+  return ended(status, sent);
+}
+
+Status fetch_momentum_from(const std::shared_ptr<grpc::Channel>& channel,
+                           const MomentumHolder& holder, const RoundKey& key, std::span<float> out,
+                           std::stop_token stop) {
+  grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() + kTransferLimit);
+  const std::stop_callback on_stop(stop, [&] { context.TryCancel(); });
+  v1::FetchMomentumRequest request;
+  request.set_replica(holder.replica.n);
+  put(key, *request.mutable_key());
+  request.set_first(holder.first);
+  request.set_count(holder.count);
+  const auto stub = v1::PeerService::NewStub(channel);
+  StateSink sink{{}, out, {}, {}, 0};
+  return read_all(*stub->FetchMomentum(&context, request), context, sink);
 }
 
 }  // namespace shoal::outer_opt

@@ -19,4 +19,11 @@ grpc::Status serve_state(const Donor& donor, const v1::FetchStateRequest& reques
 Status fetch_state_from(const std::shared_ptr<grpc::Channel>& channel, ReplicaId donor,
                         const RoundKey& key, StateSink& sink, std::stop_token stop);
 
+// The same of a range of sharded outer momentum (FetchMomentum).
+grpc::Status serve_momentum(const MomentumDonor& donor, const v1::FetchMomentumRequest& request,
+                            grpc::ServerWriter<v1::StateChunk>* writer);
+Status fetch_momentum_from(const std::shared_ptr<grpc::Channel>& channel,
+                           const MomentumHolder& holder, const RoundKey& key, std::span<float> out,
+                           std::stop_token stop);
+
 }  // namespace shoal::outer_opt

@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include "outer_opt/transport/momentum_gather.h"
 #include "outer_opt/transport/peer_node.h"
 #include "wire/emulated_line.h"
 
@@ -68,6 +69,34 @@ TEST_F(Transfer, OverALineItTakesWhatTheLineGives) {
 TEST_F(Transfer, WrongReplicaAndWrongRound) {
   EXPECT_EQ(fetch(ReplicaId(6), kKey).error().code, Code::kNotFound);
   EXPECT_EQ(fetch(ReplicaId(5), {JobId(3), 1, 9}).error().code, Code::kConflict);
+}
+
+TEST_F(Transfer, RangesOfMomentumFromSeveralHolders) {
+  donor_node->set_momentum_donor([this](ReplicaId replica, const RoundKey& key,
+                                        const ValueRange& range, const auto& serve) -> Status {
+    const bool mine = replica == ReplicaId(5) && key == kKey && range.first >= 100;
+    if (!mine) return Error{Code::kConflict, "I do not keep that"};
+    serve(std::span<const float>(momentum).subspan(range.first, range.count));
+    return {};
+  });
+  const std::string address = donor_node->address();
+  Restaged staged{MomentumShards({{50, 500'000}}),
+                  {{ReplicaId(5), address, 100, 300'001}, {ReplicaId(5), address, 400'000, 10}}};
+  const Gathered gathered = gather_momentum(*joiner_node, kKey, staged, {});
+  ASSERT_TRUE(gathered.status.ok()) << to_string(gathered.status.error());
+  const auto got = std::as_const(staged.shards).at({50, 500'000});
+  EXPECT_EQ(got[49], 0);
+  EXPECT_TRUE(std::equal(got.begin() + 50, got.begin() + 300'051, momentum.begin() + 100));
+  EXPECT_EQ(got[300'051], 0);
+  EXPECT_EQ(got[399'959], momentum[400'009]);
+  EXPECT_EQ(got[399'960], 0);
+
+  staged.missing.push_back({ReplicaId(6), address, 60, 10});
+  const Gathered refused = gather_momentum(*joiner_node, kKey, staged, {});
+  EXPECT_EQ(refused.status.error().code, Code::kConflict);
+  EXPECT_EQ(refused.lost, ReplicaId(6));
+  donor_node->set_momentum_donor(nullptr);
+  EXPECT_EQ(gather_momentum(*joiner_node, kKey, staged, {}).status.error().code, Code::kNotFound);
 }
 
 TEST_F(Transfer, AnotherModelSize) {

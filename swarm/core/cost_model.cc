@@ -76,7 +76,7 @@ CostModel::CostModel(const JobSpec& spec, CostOptions options) : options_(option
   const ModelSpec& m = full.model;
   SHOAL_CHECK(m.layers > 0 && m.hidden > 0 && options.microbatches_in_flight > 0);
   hidden_ = m.hidden;
-  vectors_ = training_vectors(full.sync);
+  vectors_ = training_vectors(full);
   tokens_ = full.train.microbatch * m.context;
   boundary_bytes_ = boundary_bytes_of(options.codec, m.hidden);
   units_.push_back(embedding(m));
@@ -120,7 +120,7 @@ Bytes CostModel::memory(UnitRange range) const {
                            : activations;
   const std::int64_t in_flight = range == whole() ? 1 : options_.microbatches_in_flight;
   const std::int64_t versions = range == whole() ? 1 : options_.weight_versions;
-  const auto vectors = static_cast<double>(vectors_ + 2 * (versions - 1));
+  const double vectors = vectors_ + 2 * static_cast<double>(versions - 1);
   const std::int64_t spared = without_second_moment(range);
   const std::int64_t muon = spared > 0 ? muon_workspace_ - spared : 0;
   const double values = static_cast<double>(parameters(range)) * vectors +

@@ -68,7 +68,8 @@ class CostModel {
   std::vector<double> activation_sum_;
   std::vector<std::int64_t> parameter_sum_, matrix_sum_;
   CostOptions options_;
-  std::int64_t hidden_ = 0, tokens_ = 0, boundary_bytes_ = 0, vectors_ = 0;
+  std::int64_t hidden_ = 0, tokens_ = 0, boundary_bytes_ = 0;
+  double vectors_ = 0;
   std::int64_t muon_workspace_ = 0;  // values, where there are matrices; 0: not muon
 };
 

@@ -218,7 +218,8 @@ struct Evaluate {
 
 struct WriteCheckpoint {
   CheckpointId checkpoint;
-  RoundKey key;  // the replica must hold exactly this state
+  RoundKey key;                               // the replica must hold exactly this state
+  std::vector<MomentumHolder> momentum = {};  // sync.outer_state = sharded: who keeps what of it
   bool operator==(const WriteCheckpoint&) const = default;
 };
 

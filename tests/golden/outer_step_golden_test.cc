@@ -1,14 +1,9 @@
-// The whole outer step in numbers: three members with weights 1, 1 and 2 reduce small integers
-// through the real sessions and codecs and take Nesterov steps with lr 0.7 and momentum 0.9. The
-// history is compared with outer_step.txt to the last digit. Value 0 is 1 at every member in every
-// round, so its anchor falls by 1.33, 1.897, 2.4073, 2.86657: the numbers that the definition gives
-// by hand.
-#include <cstdio>
+// The whole outer step in numbers (outer_step_history.h), through the real sessions and codecs:
+// compared with outer_step.txt to the last digit.
 #include <cstdlib>
 #include <deque>
 #include <fstream>
 #include <memory>
-#include <sstream>
 #include <string>
 #include <vector>
 
@@ -17,33 +12,18 @@
 #include "outer_opt/core/codec.h"
 #include "outer_opt/core/make_session.h"
 #include "outer_opt/core/nesterov.h"
+#include "tests/golden/outer_step_history.h"
 
 namespace shoal::outer_opt {
 namespace {
 
-constexpr std::int64_t kFrameValues = 2;
-constexpr std::size_t kValues = 6;
-constexpr int kMembers = 3;
+using namespace golden;
 
 struct Frame {
   int from = 0;
   FrameHeader header;
   std::vector<std::byte> payload;
 };
-
-ReducePlan plan_of(CodecKind codec, RoundNumber round) {
-  ReducePlan plan;
-  plan.key = {JobId(1), 0, round};
-  plan.attempt = 1;
-  plan.codec = codec;
-  plan.value_count = static_cast<std::int64_t>(kValues);
-  for (int i = 0; i < kMembers; ++i) {
-    plan.members.push_back(
-        {ReplicaId(static_cast<std::uint64_t>(i) + 1), "m", i == 2 ? 2.0 : 1.0, 1.0, 0, 0});
-  }
-  assign_parts(plan, {1, 1, 1});
-  return plan;
-}
 
 void work_locally(ReduceSession& session) {
   while (const auto work = session.local_work()) session.finish(*work, session.run(*work, {}));
@@ -102,42 +82,18 @@ std::vector<float> reduce(const ReducePlan& plan, const std::vector<std::vector<
   return averages[0];
 }
 
-std::string line(const char* name, const std::vector<float>& values) {
-  std::string text = name;
-  for (const float value : values) {
-    char number[32];
-    std::snprintf(number, sizeof number, " %.9g", static_cast<double>(value));
-    text += number;
-  }
-  return text + "\n";
-}
-
-std::string history(CodecKind codec) {
-  std::string text = std::string(to_string(codec)) + "\n";
-  std::vector<float> anchor(kValues, 0.0f), momentum(kValues, 0.0f);
-  for (RoundNumber round = 1; round <= 4; ++round) {
-    std::vector<std::vector<float>> inputs(kMembers, std::vector<float>(kValues));
-    for (std::size_t m = 0; m < kMembers; ++m) {
-      for (std::size_t i = 0; i < kValues; ++i) {
-        inputs[m][i] = i == 0 ? 1.0f : static_cast<float>(static_cast<int>(m * 3 + i * 2) - round);
-      }
-    }
-    const std::vector<float> average = reduce(plan_of(codec, round), inputs);
-    nesterov_step({0.7, 0.9}, average, momentum, anchor);
-    text += "round " + std::to_string(round) + "\n" + line("  average ", average) +
-            line("  momentum", momentum) + line("  anchor  ", anchor);
-  }
-  return text;
+void take_round(const ReducePlan& plan, const std::vector<std::vector<float>>& inputs,
+                Vectors& vectors) {
+  vectors.average = reduce(plan, inputs);
+  nesterov_step(kOuter, vectors.average, vectors.momentum, vectors.anchor);
 }
 
 TEST(OuterStepGolden, HistoryIsTheOneWrittenDown) {
   const std::string path = std::string(SHOAL_GOLDEN_DIR) + "/outer_step.txt";
   std::string now;
-  for (const CodecKind codec : kDenseCodecs) now += history(codec);
+  for (const CodecKind codec : kDenseCodecs) now += history(codec, take_round);
   if (std::getenv("SHOAL_REWRITE_GOLDENS") != nullptr) std::ofstream(path) << now;
-  std::ostringstream written;
-  written << std::ifstream(path).rdbuf();
-  EXPECT_EQ(now, written.str());
+  EXPECT_EQ(now, written(path));
 }
 
 TEST(OuterStepGolden, AConstantPseudoGradientGivesTheStepsOfTheDefinition) {
@@ -145,7 +101,7 @@ TEST(OuterStepGolden, AConstantPseudoGradientGivesTheStepsOfTheDefinition) {
   const std::vector<float> one{1};
   double before = 0;
   for (const double step : {1.33, 1.897, 2.4073, 2.86657}) {
-    nesterov_step({0.7, 0.9}, one, momentum, anchor);
+    nesterov_step(kOuter, one, momentum, anchor);
     EXPECT_NEAR(before - static_cast<double>(anchor[0]), step, 2e-6);
     before = static_cast<double>(anchor[0]);
   }

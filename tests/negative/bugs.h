@@ -41,7 +41,12 @@ enum class Bug {
   kEarlyAdoption,       // a result becomes local as soon as it is there
   kTailTwice,           // the steps behind a boundary count with both rounds
   kSilentOwners,        // votes do not say whom they left out
+  kForgottenAnchor,     // members of a group exchange pseudo-gradients without their anchors
+  kForgottenProgress,   // a member whose group gave up starts from its anchor
+  kForgottenMomentum,   // a range of sharded momentum is fetched and not kept
   kForgivenMemory,      // a device that ran out of memory is taken for sound at once
+  kDroppedProgress,     // a commit takes what a late replica trained
+  kMissedRefresh,       // one replica does not renew its outer momentum
 };
 
 struct PlantedBug {

@@ -24,7 +24,7 @@ std::vector<ContributionRecord> reducers_of(Cluster& cluster, RoundNumber round)
   std::vector<ContributionRecord> reducers;
   const RoundKey wanted{cluster.job()->id, cluster.job()->lineage, round};
   for (const auto& [key, contribution] : cluster.world().tables().contributions) {
-    if (key.first != wanted || contribution.reject_reason != RejectReason::kReducer) continue;
+    if (key.first != wanted || !contribution.reducer) continue;
     if (contribution.member_index >= 0) reducers.push_back(contribution);
   }
   return reducers;

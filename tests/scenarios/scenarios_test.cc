@@ -262,12 +262,12 @@ TEST(Scenario, FragmentsAndOverlapCountEveryTokenOnce) {
   EXPECT_EQ(cluster.job()->committed_tokens, Tokens(8 * 3 * 5 * 2 * 8));
 }
 
-// From one boundary to the one after the next: before, at and behind the boundary, in the reduce,
-// at the commit, at the adoption.
-TEST(Scenario, ATrainerThatStreamsMayDieAtAnyMoment) {
+// A trainer is killed at one of 20 moments after the commit of round 2; the job ends without going
+// back to a checkpoint.
+void expect_any_death_is_survived(const JobSpec& spec) {
   for (int moment = 0; moment < 20; ++moment) {
     Cluster cluster(3, static_cast<std::uint64_t>(moment) + 1);
-    cluster.submit(streamed_job(10));
+    cluster.submit(spec);
     ASSERT_TRUE(cluster.until_round(2)) << cluster.objection();
     cluster.pass(milliseconds(73 * moment));
     cluster.host(moment % 3).trainers().front()->kill(9);
@@ -275,6 +275,12 @@ TEST(Scenario, ATrainerThatStreamsMayDieAtAnyMoment) {
         << "moment " << moment << " " << cluster.objection();
     EXPECT_EQ(cluster.job()->lineage, 0) << moment;
   }
+}
+
+// From one boundary to the one after the next: before, at and behind the boundary, in the reduce,
+// at the commit, at the adoption.
+TEST(Scenario, ATrainerThatStreamsMayDieAtAnyMoment) {
+  expect_any_death_is_survived(streamed_job(10));
 }
 
 TEST(Scenario, AStreamingJoinerContributesInALaterRound) {
@@ -287,6 +293,56 @@ TEST(Scenario, AStreamingJoinerContributesInALaterRound) {
     return cluster.job() &&
            cluster.count(cluster.job()->committed_round, ContributionState::kCommitted) == 3;
   })) << cluster.objection();
+  EXPECT_TRUE(cluster.until_phase(JobPhase::kCompleted)) << cluster.objection();
+}
+
+// Rounds of whoever is there first; hosts are of three speeds.
+JobSpec async_job(std::int64_t rounds, std::int64_t quorum) {
+  JobSpec spec = Cluster::small_job(rounds);
+  spec.sync.algorithm = SyncAlgorithm::kAsync;
+  spec.sync.quorum = quorum;
+  return spec;
+}
+
+TEST(Scenario, AsynchronousReplicasContributeAsOftenAsTheyCan) {
+  Cluster cluster(3);
+  cluster.submit(async_job(12, 1));
+  ASSERT_TRUE(cluster.until_phase(JobPhase::kCompleted)) << cluster.objection();
+  std::map<ReplicaId, int> counted;
+  for (const auto& [key, contribution] : cluster.world().tables().contributions) {
+    counted[key.second] += contribution.state == ContributionState::kCommitted;
+  }
+  ASSERT_EQ(counted.size(), 3u);
+  std::vector<int> times;
+  for (const auto& [replica, count] : counted) times.push_back(count);
+  std::sort(times.begin(), times.end());
+  EXPECT_GT(times.front(), 0);
+  EXPECT_GT(2 * times.back(), 3 * times.front()) << "the fastest host is twice as fast";
+  EXPECT_GT(cluster.job()->committed_round, 12);
+  const std::int64_t all = 12 * 3 * 5 * 2 * 8;  // of a synchronous job
+  EXPECT_GE(cluster.job()->committed_tokens, Tokens(all));
+  EXPECT_LE(cluster.job()->committed_tokens, Tokens(all + 3 * 5 * 2 * 8));
+}
+
+// In its lease, in a reduce that it follows, between the commit and its outer step.
+TEST(Scenario, AnAsynchronousTrainerMayDieAtAnyMoment) {
+  expect_any_death_is_survived(async_job(10, 0));
+}
+
+TEST(Scenario, AnAsynchronousJoinerContributes) {
+  Cluster cluster(3);
+  cluster.host(2).pause();
+  cluster.submit(async_job(60, 0));
+  ASSERT_TRUE(cluster.until_round(3)) << cluster.objection();
+  cluster.host(2).resume();
+  const auto contributes = [&] {
+    for (const auto& [key, contribution] : cluster.world().tables().contributions) {
+      const bool counts = contribution.state == ContributionState::kCommitted;
+      if (counts && key.second == cluster.host(2).trainers().front()->replica()) return true;
+    }
+    return false;
+  };
+  ASSERT_TRUE(cluster.until(contributes)) << cluster.objection();
   EXPECT_TRUE(cluster.until_phase(JobPhase::kCompleted)) << cluster.objection();
 }
 

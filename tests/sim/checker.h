@@ -12,6 +12,8 @@
 
 #include "coordinator/core/io.h"
 #include "outer_opt/core/fragments.h"
+#include "outer_opt/core/momentum_shards.h"
+#include "outer_opt/core/nesterov.h"
 #include "swarm/core/messages.h"
 #include "tests/sim/options.h"
 #include "tests/sim/store.h"
@@ -43,6 +45,7 @@ struct StateHeld {
   StageIndex stage = 0;
   RoundKey key;
   std::span<const float> anchor, momentum;
+  bool own = false;  // the anchor is its own (rounds in groups), not that of the whole stage
 };
 
 // A replica entered the reduce of a plan with this pseudo-gradient, empty for weight 0, and with
@@ -54,8 +57,20 @@ struct Contributed {
   RoundKey base;
   Digest base_anchor;
   std::span<const float> pseudo_gradient;
-  double feedback = 0;
+  const JobSpec& spec;
   std::span<const std::byte> encoded;
+  std::span<const float> momentum;  // of the own part, when it is sharded
+  std::span<const float> sent;      // what enters the reduce; in groups made of it and the anchor
+  std::span<const float> anchor;
+};
+
+// A round was committed without an average for this replica, whose group gave up; `counts`: what it
+// trained does nevertheless.
+struct Stayed {
+  ReplicaId replica;
+  RoundKey key;
+  bool counts = false;
+  std::span<const float> anchor, local_before, local;
 };
 
 // A replica reported a boundary; `sequences` are those in its pseudo-gradient, in training order.
@@ -84,10 +99,8 @@ struct Averaged {
 // A member, maybe a reducer, completed a reduce and averaged its own part without these.
 struct LeftOut {
   ReplicaId owner;
-  StageIndex stage = 0;
-  RoundKey key;
-  std::int32_t attempt = 0;
-  std::vector<ReplicaId> members;
+  const ReducePlan& plan;
+  const std::vector<ReplicaId>& members;
 };
 
 // `average` holds the values of the fragment, packed; the others are whole vectors.
@@ -96,9 +109,29 @@ struct OuterStepped {
   RoundKey key;
   OuterSpec options;
   const JobSpec& spec;
-  std::int32_t number = 0;  // of the fragment
+  outer_opt::DelayedTerms terms;  // async, as the commit says
+  std::int32_t number = 0;        // of the fragment
   const outer_opt::Fragment& fragment;
   std::span<const float> average, anchor_before, momentum_before, anchor, momentum;
+};
+
+// A replica loaded these shards, or gathered them for a checkpoint from these holders: what none of
+// them has is zero.
+struct MomentumKept {
+  ReplicaId replica;
+  StageIndex stage = 0;
+  RoundKey key;
+  const outer_opt::MomentumShards& shards;
+  const std::vector<MomentumHolder>* gathered_from = nullptr;  // null: loaded
+};
+
+// A replica took the outer step that the owners of a plan's parts made. Whole vectors.
+struct MomentumFollowed {
+  ReplicaId replica;
+  StageIndex stage = 0;
+  const ReducePlan& plan;
+  std::span<const float> step, anchor_before, anchor;
+  const outer_opt::MomentumShards& shards;
 };
 
 // The result of a round became local, so many steps behind the boundary; `stopped`: told to.
@@ -140,7 +173,10 @@ class Checker {
   virtual void averaged(const Averaged&) {}
   virtual void left_out(const LeftOut&) {}
   virtual void outer_stepped(const OuterStepped&) {}
+  virtual void momentum_kept(const MomentumKept&) {}
+  virtual void momentum_followed(const MomentumFollowed&) {}
   virtual void adopted(const Adopted&) {}
+  virtual void stayed(const Stayed&) {}
   virtual void replica_started(const std::string& /*device*/, ReplicaId) {}
   virtual void replica_ended(const std::string& /*device*/, ReplicaId) {}
   virtual void device_died(const std::string& /*device*/) {}

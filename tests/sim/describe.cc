@@ -88,6 +88,11 @@ struct Describe {
     for (const ReduceMember& member : m.members) {
       line += " " + to_string(member.replica) + (member.weight > 0 ? "" : "(0)");
     }
+    if (!m.owner_step) return line;
+    for (const MomentumHolder& holder : m.owner_step->holders) {
+      line += ", " + to_string(holder.replica) + " keeps [" + number(holder.first) + "+" +
+              number(holder.count) + ")";
+    }
     return line;
   }
   std::string operator()(const CommitRound& m) {

@@ -118,6 +118,28 @@ void draw_streaming(JobSpec& spec, Prng& prng) {
   if (prng.chance(0.5)) sync.blend = 0.5;
 }
 
+// Rounds that wait for some of the replicas, of what can have them. Drawn from a Prng of its own,
+// so that the other draws stay alike.
+void draw_async(JobSpec& spec, Prng prng) {
+  SyncSpec& sync = spec.sync;
+  const bool fits = sync.topology != Topology::kAllgather && sync.codec != CodecKind::kSparse2;
+  const bool can = sync.algorithm == SyncAlgorithm::kDiloco && spec.swarm.stages == 1 && fits &&
+                   sync.balance == Balance::kEqual && sync.every_s == 0 && sync.fragments == 1 &&
+                   sync.overlap_steps == Steps(0);
+  if (!can || !prng.chance(0.7)) return;
+  sync.algorithm = SyncAlgorithm::kAsync;
+  sync.quorum = prng.range(0, spec.swarm.min_replicas);
+}
+
+// Sharded outer momentum, of what can shard at all.
+void draw_outer_state(JobSpec& spec, Prng prng) {
+  const SyncSpec& sync = spec.sync;
+  const bool butterfly = sync.topology == Topology::kButterfly || sync.topology == Topology::kAuto;
+  const bool can = sync.algorithm == SyncAlgorithm::kDiloco && butterfly && sync.fragments == 1 &&
+                   sync.codec != CodecKind::kSparse2 && sync.outer.momentum > 0;
+  if (can && prng.chance(0.4)) spec.sync.outer_state = OuterState::kSharded;
+}
+
 // A pipeline that `devices` can serve.
 void draw_stages(JobSpec& spec, Prng& prng, int devices) {
   spec.swarm.stages = prng.range(2, std::min(4, devices));
@@ -126,6 +148,21 @@ void draw_stages(JobSpec& spec, Prng& prng, int devices) {
   spec.train.microbatch = 1;
   spec.swarm.min_replicas = prng.range(1, std::min<std::int64_t>(2, each));
   if (spec.swarm.max_replicas > 0) spec.swarm.max_replicas = each;
+}
+
+// Rounds in groups, of what can have them.
+void draw_groups(JobSpec& spec, Prng prng) {
+  SyncSpec& sync = spec.sync;
+  const bool averages =
+      sync.algorithm == SyncAlgorithm::kDiloco || sync.algorithm == SyncAlgorithm::kLocalSgd;
+  const bool plain = spec.swarm.stages == 1 && sync.fragments == 1 &&
+                     sync.overlap_steps == Steps(0) && sync.balance == Balance::kEqual &&
+                     sync.every_s == 0 && sync.aggregator == Aggregator::kMean &&
+                     sync.topology == Topology::kButterfly;
+  if (!averages || !plain || !prng.chance(0.6)) return;
+  sync.topology = prng.chance(0.5) ? Topology::kMoshpit : Topology::kGossip;
+  sync.codec = CodecKind::kFp32;
+  if (sync.algorithm == SyncAlgorithm::kDiloco) sync.outer.momentum = 0.5;
 }
 
 // More than half of the jobs keep the butterfly.
@@ -237,11 +274,16 @@ JobSpec draw_job(const SimOptions& o, Prng& prng, int index) {
   draw_sync(spec, prng);
   draw_reduce(spec, prng);
   draw_streaming(spec, prng);
+  draw_async(spec, Prng(mix_seed(o.seed, 0xa51c00 + static_cast<std::uint64_t>(index))));
   Prng reducers(mix_seed(o.seed, 0x5ed000 + static_cast<std::uint64_t>(index)));
   const bool asks = reducers.chance(o.reducers > 0 ? 0.7 : 0.1);
-  if (asks && spec.sync.topology == Topology::kButterfly) {
+  const bool takes_help = spec.sync.algorithm != SyncAlgorithm::kAsync;
+  if (asks && takes_help && spec.sync.topology == Topology::kButterfly) {
     spec.sync.topology = Topology::kParamServer;
   }
+  draw_groups(spec, Prng(mix_seed(o.seed, 0x960095 + static_cast<std::uint64_t>(index))));
+  // Of its own, so that the other draws stay alike.
+  draw_outer_state(spec, Prng(mix_seed(o.seed, 0x5ad000 + static_cast<std::uint64_t>(index))));
   return spec;
 }
 

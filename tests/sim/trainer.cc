@@ -1,5 +1,5 @@
-// What a simulated trainer does with the commands of its agent: loading, inner steps, the outer
-// step, evaluation and checkpoints. Its reduces are in trainer_reduce.cc.
+// What a simulated trainer does with the commands of its agent: loading, inner steps, evaluation
+// and checkpoints. Its reduces are in trainer_reduce.cc, its outer steps in trainer_outer.cc.
 #include "tests/sim/trainer.h"
 
 #include <algorithm>
@@ -7,7 +7,6 @@
 #include <limits>
 #include <set>
 
-#include "outer_opt/core/nesterov.h"
 #include "swarm/core/cost_model.h"
 #include "tests/sim/describe.h"
 
@@ -18,26 +17,18 @@ using namespace outer_opt;
 namespace {
 
 constexpr Duration kPipe = microseconds(200);
-constexpr Duration kOuterStep = milliseconds(4);
-constexpr std::size_t kHistory = 4;
 
 float initial_value(std::uint64_t seed, std::size_t i) {
   std::uint64_t state = mix_seed(seed, i);
   return static_cast<float>(static_cast<std::int64_t>(split_mix(state) % 17) - 8) / 8.0f;
 }
 
+}  // namespace
+
 float update(std::uint64_t seed, std::int64_t sequence, std::size_t i) {
   std::uint64_t state = mix_seed(seed, static_cast<std::uint64_t>(sequence) * 131 + i);
   return static_cast<float>(static_cast<std::int64_t>(split_mix(state) % 15) - 7) / 256.0f;
 }
-
-OuterSpec outer_of(const JobSpec& spec, const CommitRound& commit) {
-  // Plain AdamW: the local parameters become the anchor.
-  if (spec.sync.algorithm == SyncAlgorithm::kNone) return {1.0, 0.0};
-  return {commit.outer_lr, spec.sync.outer.momentum};
-}
-
-}  // namespace
 
 Trainer::Trainer(Sim& sim, PeerNetwork& peers, TrainerOwner& owner, int host, int slot)
     : sim_(sim),
@@ -200,12 +191,18 @@ void Trainer::load(const LoadReplica& load) {
     for (std::size_t i = 0; i < value_count(); ++i) {
       state.anchor.push_back(initial_value(assign.spec.train.seed, first_value() + i));
     }
-    state.momentum.assign(state.anchor.size(), 0.0f);
+    if (!sharded()) state.momentum.assign(state.anchor.size(), 0.0f);
   } else {
     const CheckpointFiles* files = owner_.folder(load.checkpoint_folder);
     if (files == nullptr) return fail(ReplicaFailure::kInternal, "no files in the folder");
     state.anchor = files->anchor;
-    state.momentum = files->momentum;
+    if (sharded()) {
+      const ValueRange all{0, static_cast<std::int64_t>(files->momentum.size())};
+      state.shards = MomentumShards({all});
+      std::copy(files->momentum.begin(), files->momentum.end(), state.shards.at(all).begin());
+    } else {
+      state.momentum = files->momentum;
+    }
   }
   process_.after(sim_.options.load_time,
                  [this, id = assign.replica, state = std::move(state)]() mutable {
@@ -238,7 +235,10 @@ void Trainer::fetch() {
 void Trainer::give_state(ReplicaId donor, const RoundKey& key, PeerEnd& joiner, ReplicaId replica) {
   std::optional<State> state;
   const bool held = replica_ && replica_->id == donor && replica_->participant;
-  if (held && replica_->state.key == key) state = replica_->state;
+  if (held && replica_->state.key == key) {
+    state = replica_->state;
+    state->shards = {};
+  }
   if (state && !replica_->history.empty() && sim_.misbehave(Bug::kStaleDonor)) {
     state = replica_->history.front();
     state->key = key;
@@ -259,7 +259,8 @@ void Trainer::got_state(ReplicaId replica, std::optional<State> state) {
 void Trainer::hold(ReplicaId id, State state) {
   if (replica_->participant) return;
   const StateSource& source = replica_->assign.source;
-  const Digest anchor = digest_of(state.anchor), momentum = digest_of(state.momentum);
+  const Digest anchor = digest_of(state.anchor);
+  const Digest momentum = sharded() ? Digest() : digest_of(state.momentum);
   const bool same = (!source.anchor || source.anchor == anchor) &&
                     (!source.momentum || source.momentum == momentum);
   if (!same && sim_.bug != Bug::kStaleDonor) {
@@ -275,9 +276,16 @@ void Trainer::hold(ReplicaId id, State state) {
                      values - (blocks + 1) * unit},
                     spec.sync.fragments);
   if (replica_->assign.cut.size() <= 1) replica_->walk.emplace(spec);
-  replica_->participant = std::make_unique<Participant>(id, replica_->state.key);
-  sim_.observe(&Checker::state_held, StateHeld{id, replica_->assign.stage, replica_->state.key,
-                                               replica_->state.anchor, replica_->state.momentum});
+  replica_->participant =
+      std::make_unique<Participant>(id, replica_->state.key, when_late(spec.sync.algorithm));
+  sim_.observe(&Checker::state_held,
+               StateHeld{id, replica_->assign.stage, replica_->state.key, replica_->state.anchor,
+                         replica_->state.momentum, in_groups()});
+  if (sharded()) {
+    sim_.observe(
+        &Checker::momentum_kept,
+        MomentumKept{id, replica_->assign.stage, replica_->state.key, replica_->state.shards});
+  }
   Loaded loaded{id, replica_->state.key, anchor, momentum, values, address()};
   for (const Fragment& fragment : replica_->fragments) {
     if (spec.sync.fragments > 1) loaded.fragments.push_back(outer_opt::value_count(fragment));
@@ -302,20 +310,6 @@ void Trainer::evaluate(const RoundKey& key, const EvalSlice& slice) {
     const double loss = 1.0 + 3.0 / static_cast<double>(1 + key.round);
     say(FromReplica<Evaluated>{id,
                                {key, slice, loss * static_cast<double>(tokens.count()), tokens}});
-  });
-}
-
-void Trainer::write_checkpoint(const WriteCheckpointTo& command) {
-  const WriteCheckpoint& what = command.command;
-  if (replica_->state.key != what.key) {
-    return say(
-        CheckpointFailed{command.replica, what.checkpoint, "this round is not held any more"});
-  }
-  CheckpointFiles files{what.key, replica_->assign.stage, replica_->state.anchor,
-                        replica_->state.momentum};
-  process_.after(milliseconds(30), [this, command, files = std::move(files)]() mutable {
-    owner_.put_folder(command.folder, std::move(files));
-    say(CheckpointReady{command.replica, command.command.checkpoint, command.command.key});
   });
 }
 
@@ -513,79 +507,6 @@ void Trainer::boundary() {
   Actions actions;
   r.participant->boundary(report, actions);
   act(actions);
-}
-
-// ---- the outer step
-
-void Trainer::outer_step(const CommitRound& commit) {
-  process_.after(kOuterStep, [this, id = replica_->id, commit] {
-    if (replica_ && replica_->id == id) take_outer_step(commit);
-  });
-}
-
-void Trainer::take_outer_step(const CommitRound& commit) {
-  Replica& r = *replica_;
-  const auto found = r.averages.find(commit.attempt);
-  SHOAL_CHECK(found != r.averages.end(), "the participant voted without an average");
-  std::vector<float> average = found->second;
-  if (sim_.bug == Bug::kCorruptAverage && prng_.chance(0.1) && sim_.misbehave(sim_.bug)) {
-    average[0] += 1.0f;
-  }
-  const State before = r.state;
-  const std::int32_t averaged = r.averaged_fragment;
-  const Fragment fragment = values_of(averaged);
-  const OuterSpec options = outer_of(r.assign.spec, commit);
-  if (sim_.bug == Bug::kSkipMomentum && prng_.chance(0.1) && sim_.misbehave(sim_.bug)) {
-    adopt(fragment, 0, std::vector<float>(r.state.momentum.size(), 0.0f), r.state.momentum);
-  }
-  nesterov_step(options, fragment, average, r.state.momentum, r.state.anchor);
-  if (sim_.bug == Bug::kLeakyFragment && averaged > 0 && sim_.misbehave(sim_.bug)) {
-    const std::vector<float> right = r.state.momentum;
-    for (float& value : r.state.momentum) value *= 0.5f;
-    adopt(fragment, 0, right, r.state.momentum);
-  }
-  r.state.key = commit.key;
-  keep_unsent();
-  sim_.observe(&Checker::outer_stepped,
-               OuterStepped{r.id, commit.key, options, r.assign.spec, averaged, fragment, average,
-                            before.anchor, before.momentum, r.state.anchor, r.state.momentum});
-  sim_.observe(&Checker::state_held,
-               StateHeld{r.id, r.assign.stage, commit.key, r.state.anchor, r.state.momentum});
-  if (sim_.bug == Bug::kStaleDonor) {
-    r.history.push_back(before);
-    if (r.history.size() > kHistory) r.history.pop_front();
-  }
-  settle_local(commit, averaged);
-  r.handled = 0;
-  r.averages.clear();
-  r.kept_before = std::move(r.kept);
-  r.kept = {};
-  end_session(false);
-  Actions actions;
-  r.participant->outer_step_taken(
-      {commit.key, digest_of(r.state.anchor), digest_of(r.state.momentum)}, actions);
-  evaluate(commit.key, commit.evaluate);
-  act(actions);
-}
-
-// What stays local: with fragments the others, with overlap what was trained behind the boundary.
-void Trainer::settle_local(const CommitRound& commit, std::int32_t fragment) {
-  Replica& r = *replica_;
-  const bool later = r.walk && r.contributed && r.walk->adopts_later();
-  r.adopting_fragment = fragment;
-  r.adopting = commit.key;
-  if (!r.contributed) r.local = r.state.anchor;
-  if (r.contributed && !later) adopt(values_of(fragment), 0, r.state.anchor, r.local);
-  std::size_t counted = later ? r.reported : r.trained.size();
-  if (later && counted > 0 && sim_.bug == Bug::kTailTwice && sim_.misbehave(sim_.bug)) --counted;
-  r.trained.erase(r.trained.begin(), r.trained.begin() + static_cast<std::ptrdiff_t>(counted));
-  r.steps = Steps(static_cast<std::int64_t>(r.trained.size()));
-  if (!r.walk) r.training = false;
-  if (r.walk) r.walk->committed(r.contributed);
-  if (later && r.walk->ahead() < r.assign.spec.sync.overlap_steps &&
-      sim_.bug == Bug::kEarlyAdoption && sim_.misbehave(sim_.bug)) {
-    adopt_result();
-  }
 }
 
 }  // namespace shoal::sim

@@ -21,8 +21,10 @@
 
 #include "agent/core/io.h"
 #include "outer_opt/core/fragments.h"
+#include "outer_opt/core/groups.h"
 #include "outer_opt/core/lease_walk.h"
 #include "outer_opt/core/make_session.h"
+#include "outer_opt/core/momentum_shards.h"
 #include "outer_opt/core/participant.h"
 #include "outer_opt/core/reducer.h"
 #include "outer_opt/core/sparse2.h"
@@ -32,6 +34,9 @@
 #include "tests/sim/sim.h"
 
 namespace shoal::sim {
+
+// By how much training on a sequence moves value i of the model.
+float update(std::uint64_t seed, std::int64_t sequence, std::size_t i);
 
 // The agent as its trainer sees it; messages take a moment and keep their order. They reach the
 // life of the daemon in which they were said and no later one, which did not start that process.
@@ -64,11 +69,15 @@ class Trainer final : public PeerEnd {
   // Its replica gets less than it needs, and so does every one as large that comes later.
   void run_out_of_memory();
   bool busy() const { return replica_.has_value(); }
-  bool reducing() const { return replica_ && replica_->session != nullptr; }
+  bool reducing() const {
+    if (!replica_) return false;
+    return replica_->session != nullptr || (replica_->staging && !replica_->staging->ended);
+  }
   std::uint64_t generation() const { return id_.generation; }
   ReplicaId replica() const { return replica_ ? replica_->id : ReplicaId{}; }
   // The replica it serves and the state that one holds.
   std::optional<RoundKey> held() const;
+  std::span<const float> anchor() const { return replica_->state.anchor; }  // where held() is
 
   int host() const override { return host_; }
   std::string address() const override;
@@ -79,9 +88,19 @@ class Trainer final : public PeerEnd {
   void peer_lost(const std::string& address, const std::string& detail) override;
 
  private:
-  struct State {  // what a donor gives away
+  struct State {  // what a donor gives away, but the shards
     RoundKey key;
-    std::vector<float> anchor, momentum;
+    std::vector<float> anchor, momentum;  // sharded: without momentum
+    outer_opt::MomentumShards shards;
+  };
+  // Ranges of sharded momentum that are under way to a replica here.
+  struct Gathering {
+    ReplicaId replica;
+    RoundKey key;
+    outer_opt::Restaged staged;
+    std::size_t left = 0;
+    std::function<void(Gathering&, ReplicaId lost)> done;
+    bool ended = false;
   };
   struct Kept {  // a pseudo-gradient and what it was taken from
     RoundKey base;
@@ -92,6 +111,7 @@ class Trainer final : public PeerEnd {
     ReducePlan plan;
     std::vector<float> mine;
     std::vector<std::byte> encoded;  // sparse2
+    std::vector<float> momentum;     // of the own part, when sharded
     std::vector<float> average;
     std::unique_ptr<outer_opt::ReduceSession> machine;
     std::vector<std::deque<PeerFrame>> inbox;
@@ -127,6 +147,9 @@ class Trainer final : public PeerEnd {
     std::int32_t adopting_fragment = 0;  // of the newest commit
     RoundKey adopting;
     std::shared_ptr<Session> session;
+    std::shared_ptr<Gathering> staging;               // for the reduce to come
+    std::shared_ptr<Gathering> gathering;             // for a checkpoint
+    std::optional<outer_opt::MomentumShards> staged;  // of the newest plan
     std::map<std::int32_t, std::vector<float>> averages;
     std::deque<State> history;  // older states, for a planted bug
   };
@@ -142,6 +165,21 @@ class Trainer final : public PeerEnd {
   void obey(const ToTrainer& message);
   void evaluate(const RoundKey& key, const EvalSlice& slice);
   void write_checkpoint(const WriteCheckpointTo& command);
+  void put_checkpoint(const WriteCheckpointTo& command, std::vector<float> momentum);
+
+  // Sharded momentum (trainer_momentum.cc).
+  bool sharded() const { return replica_->assign.spec.sync.outer_state == OuterState::kSharded; }
+  std::shared_ptr<Gathering> gather_ranges(const RoundKey& key, outer_opt::Restaged staged,
+                                           std::function<void(Gathering&, ReplicaId lost)> done);
+  void give_momentum(const MomentumHolder& holder, PeerEnd& to,
+                     const std::shared_ptr<Gathering>& gathering, int tries);
+  void got_momentum(const MomentumHolder& holder, const std::shared_ptr<Gathering>& gathering,
+                    const std::optional<std::vector<float>>& values);
+  void end_gathering(const std::shared_ptr<Gathering>& gathering, ReplicaId lost);
+  void momentum_lost(const std::string& address);
+  void gather_checkpoint(const WriteCheckpointTo& command);
+  void stage_momentum(const outer_opt::StartReduce& start);
+  void take_sharded_step(const CommitRound& commit, std::span<const float> step);
 
   // Actions of the participant.
   using Actions = outer_opt::Actions;
@@ -157,6 +195,7 @@ class Trainer final : public PeerEnd {
   void adopt_result();
   outer_opt::Fragment values_of(std::int32_t fragment) const;
   void settle_local(const CommitRound& commit, std::int32_t fragment);
+  void move_with_anchor(const State& before);
   void step_in_pipeline();
   bool pipeline_is_served() const;
   bool routers_are_through() const;
@@ -168,9 +207,11 @@ class Trainer final : public PeerEnd {
   std::size_t value_count() const;
   void boundary();
   void encode_own(Session& session);
+  void take_own_momentum(Session& session);
   void keep_unsent();
   void count_end(const Session& session, const char* end);
   void start_reduce(const outer_opt::StartReduce& start);
+  void open_session(const outer_opt::StartReduce& start);
   void pump(const std::shared_ptr<Session>& session);
   bool work_locally(Session& session);
   bool take_inbox(Session& session);
@@ -184,6 +225,12 @@ class Trainer final : public PeerEnd {
   void peer_left(const RoundKey& key, std::int32_t attempt, ReplicaId peer);
   void outer_step(const CommitRound& commit);
   void take_outer_step(const CommitRound& commit);
+  void finish_outer_step(const CommitRound& commit, bool kept = false);
+  void stay(const CommitRound& commit);
+  void forget_counted(std::size_t sequences);
+  bool in_groups() const { return outer_opt::averages_in_groups(replica_->assign.spec.sync); }
+  void make_group_vector(Session& session);
+  void show_contribution(const ReducePlan& plan, const Kept& kept, const Session& session);
 
   void say(const FromTrainer& message);
   void fail(ReplicaFailure failure, const std::string& detail);

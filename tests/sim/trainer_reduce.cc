@@ -26,10 +26,15 @@ int index_of(const ReducePlan& plan, ReplicaId replica) {
 void Trainer::start_reduce(const StartReduce& start) {
   Replica& r = *replica_;
   end_session(true);
-  auto session = std::make_shared<Session>();
-  session->plan = start.plan;
   r.averaged_fragment = start.plan.fragment;
   r.contributed = start.contributes;
+  start.plan.owner_step ? stage_momentum(start) : open_session(start);
+}
+
+void Trainer::open_session(const StartReduce& start) {
+  Replica& r = *replica_;
+  auto session = std::make_shared<Session>();
+  session->plan = start.plan;
   session->started = sim_.now();
   const Kept* kept = &r.kept;
   if (start.contributes && !r.kept_before.values.empty() && sim_.bug == Bug::kStaleBase &&
@@ -37,13 +42,11 @@ void Trainer::start_reduce(const StartReduce& start) {
     kept = &r.kept_before;
   }
   if (start.contributes) session->mine = kept->values;
+  if (in_groups()) make_group_vector(*session);
   encode_own(*session);
-  if (!r.reducer) {
-    sim_.observe(&Checker::contributed,
-                 Contributed{r.id, r.assign.stage, start.plan, kept->base, kept->base_anchor,
-                             session->mine, r.assign.spec.sync.feedback, session->encoded});
-  }
-  ReducePlan plan = start.plan;
+  take_own_momentum(*session);
+  if (!r.reducer) show_contribution(start.plan, *kept, *session);
+  ReducePlan plan = session->plan;
   if (sim_.bug == Bug::kWrongAverage) {
     const auto weighted = std::count_if(plan.members.begin(), plan.members.end(),
                                         [](const ReduceMember& m) { return m.weight > 0; });
@@ -56,8 +59,9 @@ void Trainer::start_reduce(const StartReduce& start) {
   session->average.resize(
       static_cast<std::size_t>(self.reducer ? self.part_count : plan.value_count));
   const bool sparse = plan.codec == CodecKind::kSparse2;
-  auto machine = make_session(plan, r.id, sparse ? kSparseFrameValues : kFrameValues,
-                              {session->mine, session->encoded}, session->average);
+  auto machine =
+      make_session(plan, r.id, sparse ? kSparseFrameValues : kFrameValues,
+                   {session->mine, session->encoded, session->momentum}, session->average);
   if (!machine.ok()) {
     return tell_failed(
         {plan.key, plan.attempt, {}, ReduceFailure::kPlanMismatch, machine.error().message});
@@ -90,6 +94,26 @@ void Trainer::start_reduce(const StartReduce& start) {
     session->machine->fail({ReduceFailure::kTimeLimit, missing, "the time limit is over"});
     pump(session);
   });
+}
+
+void Trainer::show_contribution(const ReducePlan& plan, const Kept& kept, const Session& session) {
+  const Replica& r = *replica_;
+  const std::vector<float> pseudo_gradient =
+      session.mine.empty() ? std::vector<float>() : kept.values;
+  sim_.observe(
+      &Checker::contributed,
+      Contributed{r.id, r.assign.stage, plan, kept.base, kept.base_anchor, pseudo_gradient,
+                  r.assign.spec, session.encoded, session.momentum, session.mine, r.state.anchor});
+}
+
+void Trainer::take_own_momentum(Session& session) {
+  const Replica& r = *replica_;
+  const int at = index_of(session.plan, r.id);
+  const ReduceMember& own = session.plan.members[static_cast<std::size_t>(at)];
+  if (!session.plan.owner_step || own.part_count == 0) return;
+  const MomentumShards& shards = r.staged ? *r.staged : r.state.shards;
+  const auto values = shards.at(ValueRange{own.part_first, own.part_count});
+  session.momentum.assign(values.begin(), values.end());
 }
 
 void Trainer::encode_own(Session& session) {
@@ -198,12 +222,10 @@ void Trainer::reduce_done(Session& session) {
 }
 
 std::vector<ReplicaId> Trainer::left_out(const Session& session) {
-  const Replica& r = *replica_;
-  const LeftOut seen{r.id, r.assign.stage, session.plan.key, session.plan.attempt,
-                     session.machine->left_out()};
-  sim_.observe(&Checker::left_out, seen);
-  if (!seen.members.empty()) ++sim_.transitions["reduce member left_out"];
-  return seen.members;
+  std::vector<ReplicaId> members = session.machine->left_out();
+  sim_.observe(&Checker::left_out, LeftOut{replica_->id, session.plan, members});
+  if (!members.empty()) ++sim_.transitions["reduce member left_out"];
+  return members;
 }
 
 void Trainer::reducer_done(Session& session) {
@@ -245,6 +267,7 @@ void Trainer::reduce_broken(Session& session, const SessionFailure& failure) {
 }
 
 void Trainer::end_session(bool tell_peers) {
+  if (replica_ && replica_->staging) replica_->staging->ended = true;
   if (!replica_ || !replica_->session) return;
   const std::shared_ptr<Session> session = replica_->session;
   replica_->session.reset();
@@ -288,6 +311,7 @@ void Trainer::peer_left(const RoundKey& key, std::int32_t attempt, ReplicaId pee
 }
 
 void Trainer::peer_lost(const std::string& address, const std::string& detail) {
+  if (replica_) momentum_lost(address);
   const auto session = replica_ ? replica_->session : nullptr;
   if (replica_ && !replica_->participant && replica_->assign.source.kind == SourceKind::kPeer &&
       replica_->assign.source.donor_address == address) {

@@ -74,6 +74,7 @@ constexpr const char* kExpected[] = {
     "job training stalled",
     "job warming gathering",
     "job warming training",
+    "momentum fetch done",
     "reduce allgather broken",
     "reduce allgather done",
     "reduce butterfly broken",

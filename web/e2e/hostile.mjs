@@ -123,7 +123,7 @@ async function sharedStream(browser) {
     pages.push(await context.newPage());
     await pages[i].goto(`${fixture.url}/events`);
   }
-  await pages[0].waitForSelector('tbody tr:not(.widest)');
+  await pages[0].waitForSelector('tbody tr:not([aria-hidden])');
   await until('four tabs share one stream', 4000, async () => fixture.world.streams === 1);
   const newest = () => Promise.all(pages.map((page) => page.locator('tbody tr:not(.widest) td:nth-child(4)').first().innerText()));
   const before = await newest();

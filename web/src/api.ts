@@ -57,11 +57,12 @@ export interface Job {
 
 export type RoundState = 'open' | 'sealed' | 'reducing' | 'voting' | 'committed' | 'aborted';
 export type ContributionState =
-  | 'training' | 'reported' | 'member' | 'voted' | 'committed' | 'rejected' | 'lost' | 'moved';
+  | 'training' | 'reported' | 'member' | 'voted' | 'committed' | 'kept' | 'rejected' | 'served' | 'lost' | 'moved';
 
 export interface Contribution {
   replica: string;
   agent: string | null;
+  group?: number | null; // absent: the coordinator is older; null: the round goes not in groups
   state: ContributionState;
   reject_reason: string | null;
   tokens: number | null;

@@ -42,7 +42,7 @@ export function replicaTone(replica: Pick<Replica, 'state'>): Tone {
 }
 
 export function contributionTone(state: string): Tone {
-  if (state === 'committed' || state === 'voted' || state === 'member' || state === 'reported') return 'good';
+  if (state === 'committed' || state === 'voted' || state === 'member' || state === 'reported' || state === 'served') return 'good';
   if (state === 'training') return 'busy';
   return state === 'lost' ? 'bad' : 'warn';
 }
@@ -169,7 +169,7 @@ export function waitingFor(job: Job, round: Round | undefined, replicas: Replica
   const on = round.contributions
     .filter((one) => missing.states.includes(one.state))
     .map((one) => waitingOn(one, job, round, replicas, agents, missing.doing));
-  const all = round.contributions.filter((one) => !['lost', 'moved', 'rejected'].includes(one.state)).length;
+  const all = round.contributions.filter((one) => !['lost', 'moved', 'rejected', 'served'].includes(one.state)).length;
   if (on.length === 0) return { summary: 'the coordinator, everybody has answered', tone: 'good', on };
   const tone: Tone = on.some((one) => one.tone === 'bad') ? 'bad' : 'busy';
   if (on.length === all)

@@ -14,7 +14,7 @@ describe('toward', () => {
   it('after a jump begins with the rows in sight and ends with all that are wanted', () => {
     const wanted = span(500, 540);
     let shown = toward(span(0, 40), wanted, 6);
-    expect(shown).toEqual(span(506, 512));
+    expect(shown).toEqual(span(503, 509));
     for (let i = 0; i < 10; ++i) shown = toward(shown, wanted, 6);
     expect(shown).toEqual(wanted);
   });

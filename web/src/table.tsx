@@ -88,7 +88,7 @@ export function Table<T>(props: TableProps<T>) {
 
 const kAllRows = 40; // longer tables hold only the rows that are seen
 const kRowPx = 34; // of .scroll.long tr
-const kBeyond = 6; // rows kept above and below
+const kBeyond = 3; // rows kept above and below
 const kStepPx = 4 * kRowPx; // scrolled before other rows are made
 const kCellsPerFrame = 64; // made anew at a time: a frame that makes more comes late
 

@@ -331,6 +331,8 @@ TEST_F(ApiTest, RoundsCarryTheirContributions) {
   EXPECT_EQ(round["digest"].get<std::string>().size(), 32u);
   ASSERT_EQ(round["contributions"].size(), 2u);
   const Json& item = round["contributions"][0];
+  EXPECT_EQ(item["group"], nullptr) << "the round does not go in groups";
+  EXPECT_EQ(item["role"], "trainer");
   EXPECT_EQ(item["replica"], "rep_1");
   EXPECT_EQ(item["agent"], "agt_1");
   EXPECT_EQ(item["digest"], round["digest"]);

@@ -77,6 +77,7 @@ Json stages_json(const RoundRecord& round) {
     json["momentum_digest"] = digest_or_null(stage.momentum);
     const bool planned = stage.attempt > 0;
     json["topology"] = planned ? Json(to_string(stage.choice.topology)) : Json(nullptr);
+    json["given_up"] = stage.given_up;
     json["topology_reason"] = planned ? Json(explain(stage.choice.reason)) : Json(nullptr);
     list.push_back(std::move(json));
   }
@@ -150,12 +151,20 @@ Json phases_json(const RoundRecord& round, const ContributionRecord& item) {
   return json;
 }
 
+bool averages_in_groups(const RoundRecord& round) {
+  return std::any_of(round.stages.begin(), round.stages.end(), [](const RoundStage& reduce) {
+    return reduce.choice.reason == outer_opt::TopologyReason::kGroups;
+  });
+}
+
 Json contribution_json(const RoundRecord& round, const ContributionRecord& item) {
   const bool reported = has_reported(item.state) && item.reported_at.ns != 0;
   Json json;
   json["replica"] = to_string(item.replica);
   json["agent"] = id_or_null(item.agent);
   json["stage"] = item.stage;
+  json["group"] = averages_in_groups(round) ? Json(item.group) : Json(nullptr);
+  json["role"] = item.reducer ? "reducer" : "trainer";
   json["state"] = to_string(item.state);
   json["reject_reason"] = item.reject_reason == RejectReason::kNone
                               ? Json(nullptr)
@@ -181,8 +190,7 @@ Json contribution_json(const RoundRecord& round, const ContributionRecord& item)
 Json round_seconds_json(const RoundRecord& round, const std::vector<ContributionRecord>& items) {
   Instant last_vote, last_applied;
   for (const ContributionRecord& item : items) {
-    const bool reducer = item.reject_reason == RejectReason::kReducer;  // nobody waits for it
-    if (!reducer) last_vote = std::max(last_vote, item.voted_at);
+    if (!item.reducer) last_vote = std::max(last_vote, item.voted_at);
     last_applied = std::max(last_applied, item.applied_at);
   }
   Json json;
@@ -327,6 +335,7 @@ Json round_json(const RoundRecord& round, const std::vector<ContributionRecord>&
   json["from_step"] = round.from_step.count();
   json["to_step"] = round.to_step.count();
   json["outer_lr"] = round.sealed_at.ns == 0 ? Json(nullptr) : Json(round.outer_lr);
+  json["share"] = round.committed_at.ns == 0 ? Json(nullptr) : finite_or_null(round.share);
   json["digest"] = digest_or_null(digest_over(round.stages, &RoundStage::average));
   json["anchor_digest"] = digest_or_null(digest_over(round.stages, &RoundStage::anchor));
   json["momentum_digest"] = digest_or_null(digest_over(round.stages, &RoundStage::momentum));

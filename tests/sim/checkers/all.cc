@@ -5,12 +5,28 @@ namespace shoal::sim {
 
 Checkers make_all_checkers(const Checker::Context& context) {
   Checkers all;
-  for (auto* make :
-       {make_round_order, make_identical_replicas, make_equal_votes, make_recomputation,
-        make_feedback, make_streaming, make_base_is_held, make_quorum, make_token_count,
-        make_one_replica_per_device, make_refused_memory, make_coverage, make_consistent_cut,
-        make_views, make_drains, make_reducers, make_replay, make_persist_before_send,
-        make_liveness}) {
+  for (auto* make : {make_round_order,
+                     make_identical_replicas,
+                     make_equal_votes,
+                     make_recomputation,
+                     make_feedback,
+                     make_streaming,
+                     make_groups,
+                     make_sharded_momentum,
+                     make_base_is_held,
+                     make_own_progress,
+                     make_quorum,
+                     make_token_count,
+                     make_one_replica_per_device,
+                     make_refused_memory,
+                     make_coverage,
+                     make_consistent_cut,
+                     make_views,
+                     make_drains,
+                     make_reducers,
+                     make_replay,
+                     make_persist_before_send,
+                     make_liveness}) {
     all.push_back(make(context));
   }
   return all;

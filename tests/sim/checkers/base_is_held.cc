@@ -1,7 +1,10 @@
 // Nobody contributes to a round on top of another state than that of the round before: the base it
-// names is the one it was seen to take, and its anchor is the one that this base has everywhere.
+// names is the one it was seen to take, and its anchor is the one that this base has everywhere, or
+// in groups the replica's own.
 #include <map>
+#include <tuple>
 
+#include "outer_opt/core/groups.h"
 #include "tests/sim/checkers/checkers.h"
 
 namespace shoal::sim {
@@ -13,7 +16,8 @@ class BaseIsHeld final : public Checker {
   const char* name() const override { return "base_is_held"; }
 
   void state_held(const StateHeld& state) override {
-    anchors_.emplace(std::pair(state.key, state.stage), digest_of(state.anchor));
+    const ReplicaId owner = state.own ? state.replica : ReplicaId();
+    anchors_.emplace(std::tuple(state.key, state.stage, owner), digest_of(state.anchor));
     held_[state.replica] = state.key;
   }
 
@@ -25,12 +29,13 @@ class BaseIsHeld final : public Checker {
     if (c.base != wanted) return violated(who + " on the base " + to_text(c.base));
     const auto held = held_.find(c.replica);
     if (held == held_.end() || held->second != wanted) return violated(who + " without holding it");
-    const auto anchor = anchors_.find({wanted, c.stage});
+    const bool own = outer_opt::averages_in_groups(c.spec.sync);
+    const auto anchor = anchors_.find({wanted, c.stage, own ? c.replica : ReplicaId()});
     if (anchor->second != c.base_anchor) violated(who + " with another anchor");
   }
 
  private:
-  std::map<std::pair<RoundKey, StageIndex>, Digest> anchors_;
+  std::map<std::tuple<RoundKey, StageIndex, ReplicaId>, Digest> anchors_;  // no owner: everybody
   std::map<ReplicaId, RoundKey> held_;
 };
 

@@ -38,8 +38,9 @@ class Drains final : public Checker {
     for (const auto& [key, contribution] : tables.contributions) {
       const bool done = contribution.state == ContributionState::kCommitted ||
                         contribution.state == ContributionState::kRejected ||
-                        (contribution.reject_reason == coordinator::RejectReason::kReducer &&
-                         contribution.member_index < 0);  // no attempt counts on it
+                        contribution.state == ContributionState::kKept ||
+                        contribution.state == ContributionState::kServed ||
+                        (contribution.reducer && contribution.member_index < 0);  // not counted on
       if (key.second != release->replica || done) continue;
       violated(to_string(release->replica) + " is drained and leaves round " + to_text(key.first) +
                " as " + to_string(contribution.state));

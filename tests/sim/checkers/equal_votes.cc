@@ -23,10 +23,9 @@ class EqualVotes final : public CommitChecker {
     votes_[{a.key, a.attempt, a.replica}] = {a.digest, digest_of(a.average)};
   }
 
-  void sent(const Sent& s, const Tables& tables) override {
+  void sent(const Sent& s, const Tables&) override {
     if (const auto* plan = std::get_if<ToReplica<ReducePlan>>(&s.message)) {
-      const StageIndex stage = tables.replicas.at(plan->replica).stage;
-      plans_[{plan->body.key, stage, plan->body.attempt}] = plan->body;
+      plans_[{plan->body.key, plan->body.attempt, plan->replica}] = plan->body;
     }
   }
 
@@ -35,18 +34,32 @@ class EqualVotes final : public CommitChecker {
     Digest voted, values;
   };
   void committed(const RoundRecord& round, const Tables& tables) override {
-    for (std::size_t stage = 0; stage < round.stages.size(); ++stage) {
-      check(round, static_cast<StageIndex>(stage), tables);
+    for (std::size_t reduce = 0; reduce < round.stages.size(); ++reduce) {
+      if (round.stages[reduce].given_up) continue;
+      check(round, static_cast<coordinator::ReduceIndex>(reduce), tables);
     }
   }
 
-  void check(const RoundRecord& round, StageIndex stage, const Tables& tables) {
-    const coordinator::RoundStage& reduce = stage_of(round, stage);
-    const std::string what = to_text(round.key) + " stage " + std::to_string(stage);
-    const auto plan = plans_.find({round.key, stage, reduce.attempt});
-    if (plan == plans_.end()) return violated(what + " committed without a plan");
+  // The plan of the attempt that committed: every member was told the same.
+  const ReducePlan* plan_of(const RoundRecord& round, coordinator::ReduceIndex reduce,
+                            const Tables& tables) const {
+    for (auto it = tables.contributions.lower_bound({round.key, ReplicaId{}});
+         it != tables.contributions.end() && it->first.first == round.key; ++it) {
+      if (coordinator::reduce_index(it->second) != reduce) continue;
+      const auto plan =
+          plans_.find({round.key, stage_of(round, reduce).attempt, it->second.replica});
+      if (plan != plans_.end()) return &plan->second;
+    }
+    return nullptr;
+  }
+
+  void check(const RoundRecord& round, coordinator::ReduceIndex index, const Tables& tables) {
+    const coordinator::RoundStage& reduce = stage_of(round, index);
+    const std::string what = to_text(round.key) + " reduce " + std::to_string(index);
+    const ReducePlan* plan = plan_of(round, index, tables);
+    if (plan == nullptr) return violated(what + " committed without a plan");
     std::optional<Digest> average;
-    for (const ReduceMember& member : plan->second.members) {
+    for (const ReduceMember& member : plan->members) {
       if (member.reducer) continue;  // it has no average
       const auto it = tables.contributions.find({round.key, member.replica});
       const bool lost =
@@ -65,7 +78,7 @@ class EqualVotes final : public CommitChecker {
   }
 
   std::map<std::tuple<RoundKey, std::int32_t, ReplicaId>, Seen> votes_;
-  std::map<std::tuple<RoundKey, StageIndex, std::int32_t>, ReducePlan> plans_;
+  std::map<std::tuple<RoundKey, std::int32_t, ReplicaId>, ReducePlan> plans_;
 };
 
 }  // namespace

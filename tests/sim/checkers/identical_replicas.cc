@@ -1,7 +1,9 @@
 // Replicas of a stage that hold the state of the same (job, lineage, round) hold it bit for bit:
 // the digests are taken here, of the vectors themselves. What the records say about anchors is
-// compared with them too.
+// compared with them too. Of a job that averages in groups each replica has a state of its own, and
+// only its record is compared.
 #include <map>
+#include <tuple>
 
 #include "tests/sim/checkers/checkers.h"
 
@@ -16,7 +18,8 @@ class IdenticalReplicas final : public Checker {
   void state_held(const StateHeld& state) override {
     const Pair pair{digest_of(state.anchor), digest_of(state.momentum)};
     const auto [it, first] =
-        held_.emplace(std::pair(state.key, state.stage), Held{pair, state.replica});
+        held_.emplace(std::tuple(state.key, state.stage, state.own ? state.replica : ReplicaId()),
+                      Held{pair, state.replica});
     if (first || it->second.pair == pair) return;
     violated(to_string(state.replica) + " and " + to_string(it->second.replica) +
              " hold different " + (it->second.pair.anchor == pair.anchor ? "momenta" : "anchors") +
@@ -27,13 +30,14 @@ class IdenticalReplicas final : public Checker {
     if (const auto* round = std::get_if<coordinator::RoundRecord>(&record)) {
       if (round->state != coordinator::RoundState::kCommitted) return;
       for (std::size_t stage = 0; stage < round->stages.size(); ++stage) {
-        compare(round->key, static_cast<StageIndex>(stage), round->stages[stage].anchor);
+        compare(round->key, static_cast<StageIndex>(stage), {}, round->stages[stage].anchor);
       }
     }
     if (const auto* replica = std::get_if<coordinator::ReplicaRecord>(&record)) {
       if (replica->held_round >= 0) {
-        compare({replica->job, replica->lineage, replica->held_round}, replica->stage,
-                replica->anchor);
+        const RoundKey key{replica->job, replica->lineage, replica->held_round};
+        compare(key, replica->stage, {}, replica->anchor);
+        compare(key, replica->stage, replica->id, replica->anchor);
       }
     }
   }
@@ -48,13 +52,13 @@ class IdenticalReplicas final : public Checker {
     ReplicaId replica;
   };
 
-  void compare(const RoundKey& key, StageIndex stage, const Digest& anchor) {
-    const auto it = held_.find({key, stage});
+  void compare(const RoundKey& key, StageIndex stage, ReplicaId owner, const Digest& anchor) {
+    const auto it = held_.find({key, stage, owner});
     if (!anchor || it == held_.end() || it->second.pair.anchor == anchor) return;
     violated("the record's anchor of " + to_text(key) + " is not what replicas hold");
   }
 
-  std::map<std::pair<RoundKey, StageIndex>, Held> held_;
+  std::map<std::tuple<RoundKey, StageIndex, ReplicaId>, Held> held_;  // no owner: all of them
 };
 
 }  // namespace

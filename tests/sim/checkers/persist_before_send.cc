@@ -3,6 +3,7 @@
 // speaks of.
 #include <deque>
 
+#include "coordinator/core/state.h"
 #include "tests/sim/checkers/checkers.h"
 
 namespace shoal::sim {
@@ -40,14 +41,17 @@ class PersistBeforeSend final : public Checker {
       if (!tables.replicas.contains(assign->replica)) unknown(s, to_string(assign->replica));
     } else if (const auto* plan = std::get_if<ToReplica<ReducePlan>>(&s.message)) {
       const auto it = tables.rounds.find(plan->body.key);
-      if (it == tables.rounds.end() ||
-          reduce_of(tables, it->second, plan->replica).attempt < plan->body.attempt) {
+      const auto* reduce =
+          it == tables.rounds.end() ? nullptr : find(tables, it->second, plan->replica);
+      if (reduce == nullptr || reduce->attempt < plan->body.attempt) {
         unknown(s, "the attempt of " + to_text(plan->body.key));
       }
     } else if (const auto* commit = std::get_if<ToReplica<CommitRound>>(&s.message)) {
       const auto it = tables.rounds.find(commit->body.key);
-      if (it == tables.rounds.end() || it->second.state != RoundState::kCommitted ||
-          reduce_of(tables, it->second, commit->replica).average != commit->body.average) {
+      const auto* reduce =
+          it == tables.rounds.end() ? nullptr : find(tables, it->second, commit->replica);
+      if (reduce == nullptr || it->second.state != RoundState::kCommitted ||
+          reduce->average != commit->body.average) {
         unknown(s, "the commit of " + to_text(commit->body.key));
       }
     }
@@ -59,10 +63,13 @@ class PersistBeforeSend final : public Checker {
     std::size_t index;
     Record record;
   };
-  static const coordinator::RoundStage& reduce_of(const Tables& tables,
-                                                  const coordinator::RoundRecord& round,
-                                                  ReplicaId replica) {
-    return stage_of(round, tables.replicas.at(replica).stage);
+  // The reduce of this replica.
+  static const coordinator::RoundStage* find(const Tables& tables,
+                                             const coordinator::RoundRecord& round,
+                                             ReplicaId replica) {
+    const auto contribution = tables.contributions.find({round.key, replica});
+    if (contribution == tables.contributions.end()) return nullptr;
+    return &coordinator::reduce_of(round, contribution->second);
   }
   void unknown(const Sent& s, const std::string& what) {
     violated("a message to " + s.host + " speaks of " + what + ", which is not in the tables");

@@ -1,5 +1,6 @@
 // No round commits while fewer than min_replicas of a stage took part (their pseudo-gradient is in
-// the average, or they followed with weight 0), or without a single contribution of it that counts.
+// the average, or they followed with weight 0 or in a group that gave up), or without a single
+// contribution of it that counts.
 #include <map>
 
 #include "tests/sim/checkers/checkers.h"
@@ -9,6 +10,7 @@ namespace shoal::sim {
 namespace {
 
 using coordinator::ContributionState;
+using coordinator::RejectReason;
 using coordinator::RoundRecord;
 
 class Quorum final : public CommitChecker {
@@ -20,9 +22,9 @@ class Quorum final : public CommitChecker {
 
  private:
   void committed(const RoundRecord& round, const Tables& tables) override {
-    const RoundKey& key = round.key;
-    for (std::size_t stage = 0; stage < round.stages.size(); ++stage) {
-      check(key, static_cast<StageIndex>(stage), tables);
+    const coordinator::JobRecord& job = tables.jobs.at(round.key.job);
+    for (std::size_t stage = 0; stage < job.stages.size(); ++stage) {
+      check(round.key, static_cast<StageIndex>(stage), tables);
     }
   }
 
@@ -31,10 +33,11 @@ class Quorum final : public CommitChecker {
     for (auto it = tables.contributions.lower_bound({key, ReplicaId{}});
          it != tables.contributions.end() && it->first.first == key; ++it) {
       const auto& contribution = it->second;
-      if (contribution.stage != stage) continue;
-      if (contribution.reject_reason == coordinator::RejectReason::kReducer) continue;
+      if (contribution.stage != stage || contribution.reducer) continue;
       const bool counts = contribution.state == ContributionState::kCommitted;
-      const bool follows = contribution.state == ContributionState::kRejected;
+      const bool left_out = contribution.reject_reason == RejectReason::kLeftOut;
+      const bool follows = (contribution.state == ContributionState::kRejected && !left_out) ||
+                           contribution.state == ContributionState::kKept;
       counted += counts && contribution.weight > 0;
       took_part += counts || follows;
     }

@@ -11,6 +11,7 @@
 
 #include "base/check.h"
 #include "outer_opt/core/codec.h"
+#include "outer_opt/core/groups.h"
 #include "outer_opt/core/sparse2.h"
 #include "tests/sim/checkers/checkers.h"
 #include "tests/sim/checkers/commits.h"
@@ -28,27 +29,35 @@ class Recomputation final : public CommitChecker {
   const char* name() const override { return "recomputation"; }
 
   void contributed(const Contributed& c) override {
-    Attempt& attempt = attempts_[{c.plan.key, c.stage, c.plan.attempt}];
+    const ReplicaId first = c.plan.members.front().replica;
+    first_[{c.plan.key, c.plan.attempt, c.replica}] = first;
+    Attempt& attempt = attempts_[{c.plan.key, c.plan.attempt, first}];
     attempt.plan = c.plan;
+    attempt.in_group = outer_opt::averages_in_groups(c.spec.sync);
     attempt.vectors[c.replica] = as_sent(c);
+    note_momentum(c, attempt.momentum);
     const RoundKey oldest{c.plan.key.job, c.plan.key.lineage, c.plan.key.round - 1};
-    attempts_.erase(attempts_.lower_bound({RoundKey{oldest.job, 0, 0}, 0, 0}),
-                    attempts_.lower_bound({oldest, 0, 0}));
+    forget_before(oldest, attempts_);
+    forget_before(oldest, first_);
   }
 
   void averaged(const Averaged& a) override {
-    const auto it = attempts_.find({a.key, a.stage, a.attempt});
-    if (it == attempts_.end()) return;
-    it->second.averages[a.digest].assign(a.average.begin(), a.average.end());
+    const auto first = first_.find({a.key, a.attempt, a.replica});
+    if (first == first_.end()) return;
+    attempts_.at({a.key, a.attempt, first->second})
+        .averages[a.digest]
+        .assign(a.average.begin(), a.average.end());
   }
 
   void left_out(const LeftOut& l) override {
-    const auto it = attempts_.find({l.key, l.stage, l.attempt});
+    const auto it = attempts_.find({l.plan.key, l.plan.attempt, l.plan.members.front().replica});
     if (it == attempts_.end()) return;
     it->second.left_out[l.owner] = {l.members.begin(), l.members.end()};
   }
 
   void outer_stepped(const OuterStepped& s) override {
+    if (s.spec.sync.algorithm == SyncAlgorithm::kAsync) return delayed(s);
+    if (outer_opt::averages_in_groups(s.spec.sync)) return step_in_group(s);
     const float lr = static_cast<float>(s.options.lr);
     const float beta = static_cast<float>(s.options.momentum);
     for (std::size_t k = 0; const std::size_t i : values_in(s.fragment)) {
@@ -59,14 +68,44 @@ class Recomputation final : public CommitChecker {
       const float direction = average + ahead;
       const float move = lr * direction;
       const float anchor = s.anchor_before[i] - move;
-      if (momentum != s.momentum[i] || anchor != s.anchor[i]) {
-        return violated(to_string(s.replica) + ": outer step of " + to_text(s.key) +
-                        " is wrong at value " + std::to_string(i));
-      }
+      if (momentum != s.momentum[i] || anchor != s.anchor[i]) return wrong_step(s, i);
     }
   }
 
  private:
+  void wrong_step(const OuterStepped& s, std::size_t value) {
+    violated(to_string(s.replica) + ": outer step of " + to_text(s.key) + " is wrong at value " +
+             std::to_string(value));
+  }
+
+  // Between two renewals of momentum a plain step; with one, a step of Nesterov's.
+  void delayed(const OuterStepped& s) {
+    const float lr = static_cast<float>(s.options.lr);
+    const float beta = static_cast<float>(s.options.momentum);
+    for (std::size_t i = 0; i < s.average.size(); ++i) {
+      const float part = static_cast<float>(s.terms.share) * s.average[i];
+      const float sum = s.momentum_before[i] + part;
+      const float pushed = beta * sum;
+      const float direction = s.terms.refresh ? part + pushed : part;
+      const float move = lr * direction;
+      const float anchor = s.anchor_before[i] - move;
+      const float kept = s.terms.refresh ? pushed : sum;
+      if (kept != s.momentum[i] || anchor != s.anchor[i]) return wrong_step(s, i);
+    }
+  }
+
+  // The pull is 1.
+  void step_in_group(const OuterStepped& s) {
+    const float beta = static_cast<float>(s.options.momentum);
+    for (std::size_t i = 0; i < s.average.size(); ++i) {
+      const float towards = s.average[i] - s.anchor_before[i];
+      const float kept = beta * s.momentum_before[i];
+      const float delta = kept + towards;
+      const float anchor = s.anchor_before[i] + delta;
+      if (delta != s.momentum[i] || anchor != s.anchor[i]) return wrong_step(s, i);
+    }
+  }
+
   static std::vector<std::size_t> values_in(const outer_opt::Fragment& fragment) {
     std::vector<std::size_t> values;
     for (const outer_opt::ValueRange& range : fragment) {
@@ -82,6 +121,15 @@ class Recomputation final : public CommitChecker {
     std::map<ReplicaId, std::vector<float>> vectors;
     std::map<Digest, std::vector<float>> averages;
     std::map<ReplicaId, std::set<ReplicaId>> left_out;  // by owners that are done
+    std::vector<float> momentum;  // of the owners of parts, when it is sharded
+    bool in_group = false;        // clip factors are in what was sent
+
+    // What the owner of value i makes of an average: the outer step, or nothing.
+    double outcome(double average, std::size_t i) const {
+      if (!plan.owner_step) return average;
+      const auto& [lr, beta] = plan.owner_step->outer;
+      return lr * ((1 + beta) * average + beta * beta * static_cast<double>(momentum[i]));
+    }
   };
 
   // Is a contribution in the average of one part?
@@ -92,22 +140,54 @@ class Recomputation final : public CommitChecker {
     bool may_miss = false;
   };
 
-  void committed(const RoundRecord& round, const Tables& tables) override {
-    for (std::size_t stage = 0; stage < round.stages.size(); ++stage) {
-      check_average(round, static_cast<StageIndex>(stage), tables);
+  static void note_momentum(const Contributed& c, std::vector<float>& all) {
+    all.resize(static_cast<std::size_t>(c.plan.value_count));
+    for (const ReduceMember& member : c.plan.members) {
+      if (member.replica != c.replica || c.momentum.empty()) continue;
+      std::copy(c.momentum.begin(), c.momentum.end(), all.begin() + member.part_first);
     }
   }
 
-  void check_average(const RoundRecord& round, StageIndex stage, const Tables& tables) {
-    const coordinator::RoundStage& reduce = stage_of(round, stage);
-    const auto found = attempts_.find({round.key, stage, reduce.attempt});
-    const std::string what = to_text(round.key) + " stage " + std::to_string(stage) + " attempt " +
+  using Name = std::tuple<RoundKey, std::int32_t, ReplicaId>;  // of an attempt, by a member
+
+  template <typename Map>
+  static void forget_before(const RoundKey& oldest, Map& map) {
+    map.erase(map.lower_bound({RoundKey{oldest.job, 0, 0}, 0, {}}),
+              map.lower_bound({oldest, 0, {}}));
+  }
+
+  void committed(const RoundRecord& round, const Tables& tables) override {
+    for (std::size_t reduce = 0; reduce < round.stages.size(); ++reduce) {
+      if (round.stages[reduce].given_up) continue;
+      check_average(round, static_cast<coordinator::ReduceIndex>(reduce), tables);
+    }
+  }
+
+  // The attempt of a reduce that was committed, as one of its members saw it.
+  const Attempt* attempt_of(const RoundRecord& round, coordinator::ReduceIndex reduce,
+                            const Tables& tables) const {
+    for (auto it = tables.contributions.lower_bound({round.key, ReplicaId{}});
+         it != tables.contributions.end() && it->first.first == round.key; ++it) {
+      if (coordinator::reduce_index(it->second) != reduce) continue;
+      const std::int32_t number = stage_of(round, reduce).attempt;
+      const auto first = first_.find({round.key, number, it->second.replica});
+      if (first != first_.end()) return &attempts_.at({round.key, number, first->second});
+    }
+    return nullptr;
+  }
+
+  void check_average(const RoundRecord& round, coordinator::ReduceIndex index,
+                     const Tables& tables) {
+    const coordinator::RoundStage& reduce = stage_of(round, index);
+    const std::string what = to_text(round.key) + " reduce " + std::to_string(index) + " attempt " +
                              std::to_string(reduce.attempt);
-    if (found == attempts_.end()) return violated(what + " committed, but nobody reduced");
-    const Attempt& attempt = found->second;
+    const Attempt* found = attempt_of(round, index, tables);
+    if (found == nullptr) return violated(what + " committed, but nobody reduced");
+    const Attempt& attempt = *found;
     const auto average = attempt.averages.find(reduce.average);
     if (average == attempt.averages.end()) return violated(what + " committed an unseen average");
-    const double tolerance = rounding(attempt.plan) * largest_value(attempt) + 1e-12;
+    if (!anybody_counts(attempt, tables)) return;  // the quorum checker's business
+    const double tolerance = rounding(attempt, largest_value(attempt)) + 1e-12;
     if (attempt.plan.topology == Topology::kAllgather) {  // where nobody owns a part
       const ReduceMember whole{{}, "", 0, 1, 0, attempt.plan.value_count};
       return check_part(attempt, whole, tables, average->second, tolerance, what);
@@ -115,6 +195,14 @@ class Recomputation final : public CommitChecker {
     for (const ReduceMember& owner : attempt.plan.members) {
       check_part(attempt, owner, tables, average->second, tolerance, what);
     }
+  }
+
+  static bool anybody_counts(const Attempt& attempt, const Tables& tables) {
+    return std::ranges::any_of(attempt.plan.members, [&](const ReduceMember& member) {
+      const auto contribution = tables.contributions.find({attempt.plan.key, member.replica});
+      return member.weight > 0 && contribution != tables.contributions.end() &&
+             contribution->second.state == ContributionState::kCommitted;
+    });
   }
 
   // What the commit says of the contribution must be what the owner of the part did with it.
@@ -152,33 +240,36 @@ class Recomputation final : public CommitChecker {
     }
     for (std::int64_t i = owner.part_first; i < owner.part_first + owner.part_count; ++i) {
       const auto at = static_cast<std::size_t>(i);
-      if (is_mean(attempt.plan, terms, at, static_cast<double>(average[at]), tolerance)) continue;
+      if (is_mean(attempt, terms, at, static_cast<double>(average[at]), tolerance)) continue;
       return violated("the average of " + what + " is off at value " + std::to_string(i));
     }
   }
 
   // Of all that must be in, and any of those that may be missing.
-  static bool is_mean(const ReducePlan& plan, const std::vector<Term>& terms, std::size_t at,
+  static bool is_mean(const Attempt& attempt, const std::vector<Term>& terms, std::size_t at,
                       double average, double tolerance) {
     const auto open = static_cast<unsigned>(std::ranges::count_if(terms, &Term::may_miss));
     SHOAL_CHECK(open < 16);
     for (unsigned missing = 0; missing < 1u << open; ++missing) {
-      if (std::fabs(average - mean(plan, terms, at, missing)) <= tolerance) return true;
+      const double expected = attempt.outcome(mean(attempt, terms, at, missing), at);
+      if (std::fabs(average - expected) <= tolerance) return true;
     }
     return false;
   }
 
   // Without those of the terms that may be missing whose bit is set.
-  static double mean(const ReducePlan& plan, const std::vector<Term>& terms, std::size_t at,
+  static double mean(const Attempt& attempt, const std::vector<Term>& terms, std::size_t at,
                      unsigned missing) {
+    const bool sparse = attempt.plan.codec == CodecKind::kSparse2;
     double sum = 0, weights = 0;
     for (unsigned bit = 1; const Term& term : terms) {
       const bool skip = term.may_miss && (missing & bit) != 0;
       if (term.may_miss) bit <<= 1;
       if (skip) continue;
       const auto value = static_cast<double>((*term.vector)[at]);
-      sum += term.member->weight * term.member->clip_factor * value;
-      weights += plan.codec == CodecKind::kSparse2 && value == 0 ? 0 : term.member->weight;
+      const ReduceMember& member = *term.member;
+      sum += member.weight * (attempt.in_group ? 1 : member.clip_factor) * value;
+      weights += sparse && value == 0 ? 0 : member.weight;
     }
     return weights > 0 ? sum / weights : 0;
   }
@@ -204,12 +295,30 @@ class Recomputation final : public CommitChecker {
         least = std::min(least, value);
         most = std::max(most, value);
       }
+      least = attempt.outcome(least, i), most = attempt.outcome(most, i);
       const auto got = static_cast<double>(average[i]);
       if (got < least - tolerance || got > most + tolerance) {
         return violated("the average of " + what + " is out of range at value " +
                         std::to_string(i));
       }
     }
+  }
+
+  static double rounding(const Attempt& attempt, double largest) {
+    return attempt.plan.owner_step ? step_rounding(attempt, largest)
+                                   : rounding(attempt.plan) * largest;
+  }
+
+  // An owner step is taken with averages of rounded contributions and rounded itself.
+  static double step_rounding(const Attempt& attempt, double largest) {
+    const auto& [lr, beta] = attempt.plan.owner_step->outer;
+    double momentum = 0;
+    for (const float value : attempt.momentum) {
+      momentum = std::max(momentum, std::fabs(static_cast<double>(value)));
+    }
+    const double bound = outer_opt::codec(attempt.plan.codec).error_bound();
+    const double step = lr * ((1 + beta) * largest + beta * beta * momentum);
+    return 1.01 * bound * (lr * (1 + beta) * largest * (1 + bound) + step) + 1e-5 * step;
   }
 
   // Relative to the largest value. In a butterfly a value is rounded on the way to its owner and on
@@ -233,13 +342,14 @@ class Recomputation final : public CommitChecker {
 
   // What a pseudo-gradient was sent as: itself, or what sparse2 kept of it.
   static std::vector<float> as_sent(const Contributed& c) {
-    std::vector<float> sent(c.pseudo_gradient.begin(), c.pseudo_gradient.end());
+    std::vector<float> sent(c.sent.begin(), c.sent.end());
     if (c.encoded.empty()) return sent;
     SHOAL_CHECK(outer_opt::sparse2_decode(c.encoded, sent).ok());
     return sent;
   }
 
-  std::map<std::tuple<RoundKey, StageIndex, std::int32_t>, Attempt> attempts_;
+  std::map<Name, Attempt> attempts_;  // by the first member of the plan
+  std::map<Name, ReplicaId> first_;   // it, by each member
 };
 
 }  // namespace

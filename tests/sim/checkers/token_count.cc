@@ -1,7 +1,7 @@
-// Tokens are counted once. A committed round counts the tokens of its committed contributions and
-// the job the sum of its rounds; the sequences that those replicas really trained (seen at their
-// reports) were not in any round that this lineage committed before, and were leased to them for
-// this round.
+// Tokens are counted once. A committed round counts the tokens of its committed contributions
+// (those of groups that gave up are kept) and the job the sum of its rounds; the sequences that
+// those replicas really trained (seen at their reports) were not in any round that this lineage
+// committed before, and were leased to them for this round.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -40,7 +40,9 @@ class TokenCount final : public CommitChecker {
     for (auto it = tables.contributions.lower_bound({round.key, ReplicaId{}});
          it != tables.contributions.end() && it->first.first == round.key; ++it) {
       const ContributionRecord& contribution = it->second;
-      if (contribution.state != ContributionState::kCommitted) continue;
+      const bool counts = contribution.state == ContributionState::kCommitted ||
+                          contribution.state == ContributionState::kKept;
+      if (!counts) continue;
       if (contribution.stage != 0) continue;  // only routers draw
       tokens += contribution.report.drawn.count();
       take(contribution, tables.jobs.at(round.key.job), lineage, trained);

@@ -89,7 +89,7 @@ export function ComparePage() {
   const [same, showSame] = useState(false);
   const asked = (search.get('jobs') ?? '').split(',').filter((one) => one !== '').slice(0, kMost);
   if (jobs.value === undefined) return <><h1>Compare runs</h1><Missing of={jobs} what="jobs" /></>;
-  const chosen = asked.flatMap((id) => jobs.value!.find((job) => job.id === id || job.name === id) ?? []);
+  const chosen = [...new Set(asked.flatMap((id) => jobs.value!.find((job) => job.id === id || job.name === id) ?? []))];
   const outcomes: Column<Outcome>[] = [
     { name: 'Outcome', show: (one) => one.name, value: (one) => one.name },
     ...chosen.map((job): Column<Outcome> => ({ name: job.name, show: (one) => one.show(job), value: (one) => one.show(job) })),

@@ -48,10 +48,11 @@ export function pairsOf(lines: NetworkLink[], topologies: Topology[]): Pair[] {
       });
     }
   }
-  return [...found.values()];
+  const number = (id: string) => Number(id.slice(4));
+  return [...found.values()].sort((a, b) => number(a.from) - number(b.from) || number(a.to) - number(b.to));
 }
 
-const kMostAgents = 80;
+const kMostAgents = 80, kNamedColumns = 12;
 
 // Six steps of one colour, dark is much. The number is in the title and in the table.
 const step = (value: number, most: number) => Math.min(5, Math.floor((6 * Math.log1p((value / most) * 20)) / Math.log(21)));
@@ -60,20 +61,24 @@ function Matrix({ pairs, agents, by }: { pairs: Pair[]; agents: Agent[]; by: Sha
   const ids = [...new Set(pairs.flatMap((pair) => [pair.from, pair.to]))].sort((a, b) => Number(a.slice(4)) - Number(b.slice(4))).slice(0, kMostAgents);
   const at = new Map(ids.map((id, i) => [id, i]));
   const most = Math.max(1e-9, ...pairs.map((pair) => pair[by] ?? 0));
-  const cell = Math.min(22, Math.max(11, Math.floor(1000 / ids.length)));
-  const left = 130, size = ids.length * cell;
+  const cell = ids.length <= kNamedColumns ? 60 : Math.min(22, Math.max(11, Math.floor(1000 / ids.length)));
+  const left = 130, top = ids.length <= kNamedColumns ? 18 : 0, size = ids.length * cell;
+  const high = top > 0 ? 30 : cell;
   return (
     <div class="scroll" tabIndex={0} role="region" aria-label="Matrix of links">
-      <svg class="matrix" width={left + size + 4} height={size + 4} role="img" aria-label={`${pairs.length} links between ${ids.length} agents; the table has the numbers`}>
+      <svg class="matrix" width={left + size + 4} height={top + ids.length * high + 4} role="img" aria-label={`${pairs.length} links between ${ids.length} agents; the table has the numbers`}>
         {ids.map((id, i) => (
-          <text key={id} x={left - 6} y={i * cell + cell / 2 + 3} text-anchor="end">{agentName(id, agents).slice(0, 16)}</text>
+          <text key={id} x={left - 6} y={top + i * high + high / 2 + 3} text-anchor="end">{agentName(id, agents).slice(0, 16)}</text>
+        ))}
+        {top > 0 && ids.map((id, i) => (
+          <text key={id} x={left + (i + 0.5) * cell - 1} y={12} text-anchor="middle">{agentName(id, agents).slice(0, 9)}</text>
         ))}
         {pairs.map((pair) => {
           const x = at.get(pair.to), y = at.get(pair.from), value = pair[by];
           if (x === undefined || y === undefined) return null;
           const text = !pair.reached ? 'not reached' : value === null ? 'not measured' : by === 'round_trip_s' ? duration(value) : `${bytes(value)}/s`;
           return (
-            <rect key={`${pair.from} ${pair.to}`} class={value === null ? 'unknown' : `heat heat-${step(value, most)}`} x={left + x * cell} y={y * cell} width={cell - 2} height={cell - 2}>
+            <rect key={`${pair.from} ${pair.to}`} class={value === null ? 'unknown' : `heat heat-${step(value, most)}`} x={left + x * cell} y={top + y * high} width={cell - 2} height={high - 2}>
               <title>{`${agentName(pair.from, agents)} to ${agentName(pair.to, agents)}: ${text}`}</title>
             </rect>
           );
@@ -101,6 +106,8 @@ export function NetworkPage() {
   const agents = useWatch(sources.agents(true), []);
   const [by, setBy] = useState<Shade>('line_per_second');
   const pairs = useMemo(() => pairsOf(lines.value ?? [], found.value ?? []), [lines.value, found.value]);
+  const ends = useMemo(() => new Set(pairs.flatMap((pair) => [pair.from, pair.to])).size, [pairs]);
+  const many = ends > kNamedColumns;
   return (
     <>
       <h1>Network</h1>
@@ -122,8 +129,8 @@ export function NetworkPage() {
               </label>
             }>
             <p class="under muted">
-              From the agent of the row to that of the column, in the order of the rows; the darker, the more {kShades[by]}.
-              {new Set(pairs.flatMap((pair) => [pair.from, pair.to])).size > kMostAgents && ` The first ${number(kMostAgents)} agents are drawn; the table has all.`}
+              From the agent of the row to that of the column{many && ', in the order of the rows'}; the darker, the more {kShades[by]}.
+              {ends > kMostAgents && ` The first ${number(kMostAgents)} agents are drawn; the table has all.`}
             </p>
             <Matrix pairs={pairs} agents={agents.value ?? []} by={by} />
           </Card>

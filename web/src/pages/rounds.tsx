@@ -12,10 +12,12 @@ import * as sources from '../sources';
 import { RoundsBeside } from './rounds_beside';
 import { Table, type Column } from '../table';
 
-function contributionColumns(agents: Agent[]): Column<Contribution>[] {
+function contributionColumns(agents: Agent[], inGroups: boolean): Column<Contribution>[] {
+  const group: Column<Contribution> = { name: 'Group', numeric: true, show: (one) => number(one.group ?? null), value: (one) => one.group ?? null };
   return [
     { name: 'Replica', show: (one) => one.replica, value: (one) => one.replica },
     { name: 'Agent', show: (one) => agentName(one.agent, agents), value: (one) => agentName(one.agent, agents) },
+    ...(inGroups ? [group] : []),
     {
       name: 'State',
       show: (one) => (
@@ -85,14 +87,15 @@ function With({ filters, chosen }: { filters: Filters; chosen: Round }) {
 }
 
 function Chosen({ round, agents, filters }: { round: Round; agents: Agent[]; filters: Filters }) {
-  const columns = useMemo(() => contributionColumns(agents), [agents]);
+  const inGroups = round.contributions.some((one) => typeof one.group === 'number');
+  const columns = useMemo(() => contributionColumns(agents, inGroups), [agents, inGroups]);
   return (
     <Card title={`Contributions to round ${number(round.round)}`}
       tools={<><With filters={filters} chosen={round} /> <State tone={roundTone(round.state)} text={round.state} /></>}>
       <p class="under muted" title={absolute(round.opened_at)}>
         Steps {number(round.from_step)} to {number(round.to_step)}, opened <Time at={round.opened_at} />
         {round.abort_reason !== null && round.aborts > 0 && ` · aborted before: ${words(round.abort_reason)}`}
-        {round.digest !== null && <> · average <Digest of={round.digest} />: one for all members</>}
+        {round.digest !== null && <> · average <Digest of={round.digest} />: {inGroups ? 'over those of the groups' : 'one for all members'}</>}
       </p>
       <Table caption="Contributions" columns={columns} rows={round.contributions} rowKey={(one) => one.replica}
         file={`round-${round.round}`} empty="Nobody takes part." />

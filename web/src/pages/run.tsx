@@ -229,8 +229,14 @@ const Traffic = memo(function Traffic({ job, lines, marks }: { job: Job; lines: 
     <Card title="Bytes per round">
       <div class="tiles small">
         <Tile label="Sent per round" value={rounds > 0 ? bytes(bytes_sent / rounds) : kNone} note="all replicas" />
-        <Tile label="Synchronous would be" value={rounds > 0 && bytes_ddp !== null ? bytes(bytes_ddp / rounds) : kNone} note="data parallel, fp32" />
-        <Tile label="Less traffic" value={ratio === null ? kNone : `${short(ratio)} ×`} note={`${bytes(bytes_sent)} in all`} />
+        {bytes_ddp === null ? (
+          <Tile label="In all" value={bytes(bytes_sent)} />
+        ) : (
+          <>
+            <Tile label="Synchronous would be" value={rounds > 0 ? bytes(bytes_ddp / rounds) : kNone} note="data parallel, fp32" />
+            <Tile label="Less traffic" value={ratio === null ? kNone : `${short(ratio)} ×`} note={`${bytes(bytes_sent)} in all`} />
+          </>
+        )}
       </div>
       <Chart title="Bytes sent in a round" file="round-bytes" xName="Tokens" lines={drawn} marks={marks} unit={bytes} sync="run" height={190} fromZero />
     </Card>

@@ -44,12 +44,21 @@ function download(name: string, text: string): void {
   saveFile(`${name}.${text.trimStart().startsWith('{') ? 'json' : 'toml'}`, text, 'text/plain');
 }
 
+// What programs submit is JSON in one line.
+function readable(text: string): string {
+  try {
+    return text.includes('\n') ? text : JSON.stringify(JSON.parse(text), null, 2);
+  } catch {
+    return text;
+  }
+}
+
 // As it was submitted, with its comments, and as the coordinator runs it, with every default.
 function Texts({ job, submitted }: { job: Job; submitted: string | null }) {
   const filters = useFilters();
   const resolved = toToml(job.spec);
   const verbatim = submitted !== null && filters.get('text') !== 'resolved';
-  const text = verbatim ? submitted : resolved;
+  const text = verbatim ? readable(submitted) : resolved;
   return (
     <Card title={verbatim ? 'As it was submitted' : 'As TOML, with every default'}
       tools={

@@ -6,7 +6,7 @@ import { Link } from 'wouter-preact';
 import type { Agent, StageView, Topology, TopologyLink, TopologyReplica } from '../api';
 import { bytes, duration, kNone, number, percent, plural, short, words } from '../format';
 import { Bar, Card, Glyph, JobLinks, Missing, State, memo, useNames, useWatch } from '../parts';
-import { agentName, replicaTone, type Tone } from '../reduce';
+import { agentName, isOver, replicaTone, type Tone } from '../reduce';
 import * as sources from '../sources';
 import { staleSince } from '../live';
 import { Table, type Column } from '../table';
@@ -36,14 +36,15 @@ function stageText(stage: StageView): string {
   return parts.join(' · ');
 }
 
-function Heads({ layout, topology, needed }: { layout: Layout; topology: Topology; needed: number }) {
+function Heads({ layout, topology, needed }: { layout: Layout; topology: Topology; needed: number | null }) {
   return (
     <>
       {layout.heads.map((head, i) => {
         const here = topology.replicas.filter((one) => one.stage === head.stage && (one.state === 'serving' || one.state === 'averaging')).length;
         return (
           <div key={head.stage} class="stage-head" style={{ transform: `translateX(${head.x}px)`, width: `${head.width}px`, height: `${kHeadHeight - 8}px` }}>
-            <b>Stage {head.stage}</b> <State tone={here >= needed ? 'good' : 'bad'} text={`${here}, at least ${needed} needed`} />
+            <b>Stage {head.stage}</b>{' '}
+            {needed !== null && <State tone={here >= needed ? 'good' : 'bad'} text={`${here}, at least ${needed} needed`} />}
             <span class="muted">{stageText(topology.stages[i]!)}</span>
           </div>
         );
@@ -101,7 +102,7 @@ const CellButton = memo(function CellButton(props: CellProps) {
 interface GraphProps {
   topology: Topology;
   agents: Agent[];
-  needed: number;
+  needed: number | null; // replicas of each stage; null: the job is over
   chosen: string | null;
   choose: (id: string) => void;
 }
@@ -192,7 +193,7 @@ const kLinkColumns: Column<TopologyLink>[] = [
 ];
 
 // What is pointed at is known here only: the tables below need not be drawn anew for it.
-function Explored({ topology, agents, needed }: { topology: Topology; agents: Agent[]; needed: number }) {
+function Explored({ topology, agents, needed }: { topology: Topology; agents: Agent[]; needed: number | null }) {
   const [chosen, choose] = useState<string | null>(null);
   return (
     <>
@@ -224,19 +225,20 @@ export function TopologyPage({ id }: { id: string }) {
   const job = useWatch(sources.job(id), [id]);
   const found = useWatch(sources.topology(id), [id]);
   const agents = useWatch(sources.agents(true), []);
-  const topology = found.value, needed = job.value?.spec.swarm.min_replicas;
+  const topology = found.value, shown = job.value;
+  const over = shown !== undefined && isOver(shown.status.phase);
   const named = useNames(agents.value);
   return (
     <>
       <h1 class="breaks">{job.value?.name ?? id}: topology</h1>
       <JobLinks job={id} at="/topology" />
-      {topology === undefined || needed === undefined ? (
+      {topology === undefined || shown === undefined ? (
         <Missing of={job.error !== null ? job : found} what="the topology" />
       ) : (
         <>
           <Card title={`${plural(topology.stages.length, 'stage')}, ${plural(topology.replicas.length, 'replica')}`}>
-            {topology.replicas.length === 0 && <p class="empty">No replica at this moment.</p>}
-            <Explored topology={topology} agents={named} needed={needed} />
+            {topology.replicas.length === 0 && <p class="empty">{over ? `The job is ${words(shown.status.phase)}: its replicas have gone.` : 'No replica at this moment.'}</p>}
+            <Explored topology={topology} agents={named} needed={over ? null : shown.spec.swarm.min_replicas} />
           </Card>
           <Tables topology={topology} agents={named} />
         </>

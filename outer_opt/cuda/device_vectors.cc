@@ -1,0 +1,130 @@
+// See device_vectors.h.
+#include "outer_opt/cuda/device_vectors.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+#include "outer_opt/core/codec.h"
+#include "outer_opt/cuda/device_butterfly.h"
+
+namespace shoal::outer_opt {
+namespace {
+
+std::size_t size(std::int64_t count) { return static_cast<std::size_t>(count); }
+
+}  // namespace
+
+bool DeviceVectors::suits(const SyncSpec& sync) {
+  const bool nesterov =
+      sync.algorithm == SyncAlgorithm::kDiloco || sync.algorithm == SyncAlgorithm::kLocalSgd;
+  const bool summed = sync.topology != Topology::kMoshpit && sync.topology != Topology::kGossip;
+  return nesterov && summed && sync.codec != CodecKind::kSparse2 &&
+         sync.aggregator == Aggregator::kMean && !sync.eager &&
+         sync.outer_state == OuterState::kReplicated;
+}
+
+Result<std::shared_ptr<DeviceVectors>> DeviceVectors::create(Accelerator& device,
+                                                             std::int64_t values) {
+  std::shared_ptr<DeviceVectors> all(new DeviceVectors(device));
+  for (DeviceMemory<float>* vector :
+       {&all->anchor_, &all->momentum_, &all->pseudo_gradient_, &all->average_}) {
+    auto memory = DeviceMemory<float>::allocate(device, MemoryKind::kDevice, size(values));
+    if (!memory) return memory.error();
+    *vector = std::move(*memory);
+  }
+  using Partial = DeviceMemory<cuda::PartialFacts>;
+  auto partial = Partial::allocate(device, MemoryKind::kDevice, cuda::kFactsParts);
+  if (!partial) return partial.error();
+  auto pinned = Partial::allocate(device, MemoryKind::kPinned, cuda::kFactsParts);
+  if (!pinned) return pinned.error();
+  auto ferry = Ferry::create(device);
+  if (!ferry) return ferry.error();
+  auto queue = device.make_queue();
+  if (!queue) return queue.error();
+  all->partial_ = std::move(*partial);
+  all->pinned_partial_ = std::move(*pinned);
+  all->ferry_ = std::move(*ferry);
+  all->queue_ = std::move(*queue);
+  return all;
+}
+
+Status DeviceVectors::load(std::span<const float> anchor, std::span<const float> momentum) {
+  SHOAL_CHECK(anchor.size() == anchor_.size() && momentum.size() == momentum_.size());
+  if (Status loaded = ferry_->upload(anchor, anchor_.data()); !loaded) return loaded;
+  return ferry_->upload(momentum, momentum_.data());
+}
+
+Result<VectorFacts> DeviceVectors::measure(const float* values, std::size_t count) {
+  queue_->measure(values, count, partial_.data());
+  queue_->download(partial_.data(), partial_.size() * sizeof(cuda::PartialFacts),
+                   pinned_partial_.data());
+  if (Status done = queue_->wait(); !done) return done.error();
+  return cuda::facts_of(pinned_partial_.span());
+}
+
+Result<VectorFacts> DeviceVectors::take_pseudo_gradient(const float* local,
+                                                        const Fragment& fragment) {
+  std::size_t packed = 0;
+  for (const ValueRange& range : fragment) {
+    queue_->difference(anchor_.data() + range.first, local + range.first, size(range.count),
+                       pseudo_gradient_.data() + packed);
+    packed += size(range.count);
+  }
+  auto facts = measure(pseudo_gradient_.data(), packed);
+  if (!facts || packed == anchor_.size()) return facts;
+  const auto everywhere = measure(local, anchor_.size());
+  if (!everywhere) return everywhere.error();
+  facts->nonfinite += everywhere->nonfinite;
+  return facts;
+}
+
+Result<std::unique_ptr<ReduceSession>> DeviceVectors::make_session(const ReducePlan& plan,
+                                                                   ReplicaId self,
+                                                                   bool contributes) {
+  SHOAL_CHECK(DeviceButterfly::suits(plan));
+  if (plan.value_count < 0 || size(plan.value_count) > average_.size()) {
+    return refused_plan("value_count", "the plan has more values than the replica");
+  }
+  ReduceInput input;
+  if (contributes) input.pseudo_gradient = pseudo_gradient_.span().first(size(plan.value_count));
+  const auto average = average_.span().first(size(plan.value_count));
+  const Status fits = ButterflySession::check(plan, self, plan.frame_values, input, average.size());
+  if (!fits) return fits.error();
+  return std::unique_ptr<ReduceSession>(std::make_unique<DeviceButterfly>(
+      plan, self, plan.frame_values, input, average, lanes_, shared_from_this()));
+}
+
+Status DeviceVectors::read_pseudo_gradient(std::span<float> out) {
+  return ferry_->download(pseudo_gradient_.data(), out);
+}
+
+Status DeviceVectors::write_average(std::span<const float> in) {
+  return ferry_->upload(in, average_.data());
+}
+
+Status DeviceVectors::step(const OuterSpec& options, const Fragment& fragment,
+                           std::span<float> momentum, std::span<float> anchor) {
+  std::size_t packed = 0;
+  for (const ValueRange& range : fragment) {
+    queue_->nesterov_step(options, average_.data() + packed, size(range.count),
+                          momentum_.data() + range.first, anchor_.data() + range.first);
+    packed += size(range.count);
+  }
+  if (Status done = queue_->wait(); !done) return done;
+  for (const ValueRange& range : fragment) {
+    const auto first = size(range.first), count = size(range.count);
+    Status copied = ferry_->download(momentum_.data() + first, momentum.subspan(first, count));
+    if (copied) copied = ferry_->download(anchor_.data() + first, anchor.subspan(first, count));
+    if (!copied) return copied;
+  }
+  return {};
+}
+
+Status DeviceVectors::adopt(const Fragment& fragment, double blend, float* local) {
+  for (const ValueRange& range : fragment) {
+    queue_->adopt(blend, anchor_.data() + range.first, size(range.count), local + range.first);
+  }
+  return queue_->wait();
+}
+
+}  // namespace shoal::outer_opt

@@ -1,0 +1,63 @@
+// What a replica needs for its outer steps, on the device that it trains on: anchor, outer
+// momentum, pseudo-gradient and average, each as long as its parameters. The pseudo-gradient is
+// taken where the parameters are, encoded and averaged there (device_butterfly.h), and the outer
+// step is one pass over the device's memory. The host holds a copy of anchor and momentum, which
+// digests, joiners and checkpoints read; step() brings it up to date.
+//
+// `local` is where the local parameters lie on the device; nobody else uses them meanwhile. Vectors
+// of a fragment are packed, as in outer_opt/core/fragments.h. One thread at a time, but for the
+// sessions that it made. Errors are those of the device: whoever gets one gives the device up.
+#pragma once
+
+#include <memory>
+#include <span>
+
+#include "outer_opt/core/fragments.h"
+#include "outer_opt/core/reduce_session.h"
+#include "outer_opt/cuda/accelerator.h"
+#include "outer_opt/cuda/staging.h"
+
+namespace shoal::outer_opt {
+
+class DeviceVectors : public std::enable_shared_from_this<DeviceVectors> {
+ public:
+  // Whether a job's outer steps can be taken so: Nesterov on anchors that are the same everywhere,
+  // with a dense codec and the mean. Others compute on the host.
+  static bool suits(const SyncSpec& sync);
+
+  // kResourceExhausted when the device has no room. The accelerator outlives all.
+  static Result<std::shared_ptr<DeviceVectors>> create(Accelerator& device, std::int64_t values);
+
+  Status load(std::span<const float> anchor, std::span<const float> momentum);
+
+  // The pseudo-gradient of a fragment becomes anchor minus local. What is not finite in `local`
+  // counts beyond the fragment, too, because it spreads.
+  Result<VectorFacts> take_pseudo_gradient(const float* local, const Fragment& fragment);
+
+  // The session of `self` in a plan that suits (DeviceButterfly::suits()), with this
+  // pseudo-gradient and average, which it keeps alive. kValidation as make_session().
+  Result<std::unique_ptr<ReduceSession>> make_session(const ReducePlan& plan, ReplicaId self,
+                                                      bool contributes);
+  // For plans that do not suit, which the host computes.
+  Status read_pseudo_gradient(std::span<float> out);
+  Status write_average(std::span<const float> in);
+
+  // The outer step of a fragment with the average; then `momentum` and `anchor` of the host, whole
+  // vectors, are what they are here.
+  Status step(const OuterSpec& options, const Fragment& fragment, std::span<float> momentum,
+              std::span<float> anchor);
+  // local <- blend * local + (1 - blend) * anchor on the fragment.
+  Status adopt(const Fragment& fragment, double blend, float* local);
+
+ private:
+  explicit DeviceVectors(Accelerator& device) : lanes_(device) {}
+  Result<VectorFacts> measure(const float* values, std::size_t count);
+
+  DeviceMemory<float> anchor_, momentum_, pseudo_gradient_, average_;
+  DeviceMemory<cuda::PartialFacts> partial_, pinned_partial_;
+  std::unique_ptr<Ferry> ferry_;
+  LaneShelf lanes_;
+  std::unique_ptr<DeviceQueue> queue_;  // last: it ends before the memory that it uses
+};
+
+}  // namespace shoal::outer_opt

@@ -1,0 +1,335 @@
+// The outer step on a device against the host: members of both kinds in one attempt, the golden
+// history, fragments, damaged frames, a device that fails. The device is the host itself, in a form
+// that shows whether somebody does not wait (host_accelerator.h), and a GPU where there is one.
+#include "outer_opt/cuda/device_vectors.h"
+
+#include "outer_opt/core/codec.h"
+#include "outer_opt/core/session_swarm.h"
+#include "outer_opt/cuda/device_butterfly.h"
+#include "outer_opt/cuda/host_accelerator.h"
+#include "tests/golden/outer_step_history.h"
+#if SHOAL_HAVE_CUDA
+#include "outer_opt/cuda/cuda_accelerator.h"
+#endif
+
+namespace shoal::outer_opt {
+namespace {
+
+std::unique_ptr<Accelerator> gpu() {
+#if SHOAL_HAVE_CUDA
+  auto device = make_cuda_accelerator(0);
+  if (device) return std::move(*device);
+#endif
+  return nullptr;
+}
+
+std::shared_ptr<DeviceVectors> vectors_on(Accelerator& device, std::size_t values) {
+  auto made = DeviceVectors::create(device, static_cast<std::int64_t>(values));
+  EXPECT_TRUE(made.ok());
+  return std::move(*made);
+}
+
+// Local parameters on a device.
+class Local {
+ public:
+  Local(Accelerator& device, const std::vector<float>& values)
+      : memory_(*DeviceMemory<float>::allocate(device, MemoryKind::kDevice, values.size())),
+        ferry_(std::move(*Ferry::create(device))) {
+    EXPECT_TRUE(ferry_->upload(values, memory_.data()));
+  }
+  float* data() { return memory_.data(); }
+  std::vector<float> values() {
+    std::vector<float> values(memory_.size());
+    EXPECT_TRUE(ferry_->download(memory_.data(), values));
+    return values;
+  }
+
+ private:
+  DeviceMemory<float> memory_;
+  std::unique_ptr<Ferry> ferry_;
+};
+
+std::vector<float> average_of(DeviceVectors& vectors, std::size_t count) {
+  // The outer step with lr 1 and no momentum from zeros: the negative average.
+  std::vector<float> momentum(count), anchor(count);
+  EXPECT_TRUE(vectors.load(anchor, momentum));
+  const Fragment whole{{0, static_cast<std::int64_t>(count)}};
+  EXPECT_TRUE(vectors.step({1, 0}, whole, momentum, anchor));
+  for (float& value : anchor) value = -value;
+  return anchor;
+}
+
+// The pseudo-gradient of a device is that of zero parameters before `input`, all negative.
+void give(Accelerator& device, DeviceVectors& vectors, const std::vector<float>& input) {
+  std::vector<float> zeros(input.size()), local(input.size());
+  for (std::size_t i = 0; i < input.size(); ++i) local[i] = -input[i];
+  EXPECT_TRUE(vectors.load(zeros, zeros));
+  Local on_device(device, local);
+  const Fragment whole{{0, static_cast<std::int64_t>(input.size())}};
+  EXPECT_TRUE(vectors.take_pseudo_gradient(on_device.data(), whole).ok());
+}
+
+// A swarm in which the members in `on_device` have their vectors there.
+class MixedSwarm {
+ public:
+  MixedSwarm(Accelerator& device, ReducePlan plan, const std::vector<std::vector<float>>& inputs,
+             std::vector<bool> on_device)
+      : vectors_(plan.members.size()) {
+    const auto values = static_cast<std::size_t>(plan.value_count);
+    for (std::size_t i = 0; i < vectors_.size(); ++i) {
+      if (!on_device[i]) continue;
+      vectors_[i] = vectors_on(device, values);
+      if (!inputs[i].empty()) give(device, *vectors_[i], inputs[i]);
+    }
+    swarm_ = std::make_unique<SessionSwarm>(
+        plan, plan.frame_values, inputs, std::vector<float>(),
+        [&](std::size_t i, const ReducePlan& p) -> SessionSwarm::Made {
+          if (!vectors_[i]) return {nullptr};
+          return vectors_[i]->make_session(p, p.members[i].replica, p.members[i].weight > 0);
+        });
+  }
+  SessionSwarm& swarm() { return *swarm_; }
+  DeviceVectors& vectors(std::size_t member) { return *vectors_[member]; }
+
+ private:
+  std::vector<std::shared_ptr<DeviceVectors>> vectors_;
+  std::unique_ptr<SessionSwarm> swarm_;
+};
+
+void expect_bits(const std::vector<float>& a, const std::vector<float>& b,
+                 const std::string& what) {
+  ASSERT_EQ(a.size(), b.size()) << what;
+  EXPECT_EQ(std::memcmp(a.data(), b.data(), 4 * a.size()), 0) << what;
+}
+
+void expect_the_averages_of_the_host(Accelerator& device, const ReducePlan& plan,
+                                     const std::vector<bool>& on_device) {
+  const auto inputs = random_inputs(plan, 5);
+  SessionSwarm host(plan, plan.frame_values, inputs);
+  MixedSwarm mixed(device, plan, inputs, on_device);
+  Prng one(1), other(2);
+  host.run(one);
+  mixed.swarm().run(other);
+  for (std::size_t i = 0; i < on_device.size(); ++i) {
+    const std::string what = std::string(to_string(plan.codec)) + ", member " + std::to_string(i);
+    ASSERT_EQ(mixed.swarm().sessions[i]->state(), SessionState::kDone) << what;
+    if (plan.members[i].reducer) continue;
+    EXPECT_EQ(mixed.swarm().sessions[i]->digest(), host.sessions[i]->digest()) << what;
+    const auto values = static_cast<std::size_t>(plan.value_count);
+    EXPECT_EQ(on_device[i] ? average_of(mixed.vectors(i), values) : mixed.swarm().averages[i],
+              host.averages[i])
+        << what;
+  }
+}
+
+void expect_members_of_both_kinds_to_agree(Accelerator& device) {
+  for (const CodecKind codec : kDenseCodecs) {
+    ReducePlan plan = make_plan(codec, 2503, {100, 0, 137, 174}, {1, 2, 3.3, 1});
+    plan.frame_values = 256;
+    plan.members[2].clip_factor = 0.5;
+    expect_the_averages_of_the_host(device, plan, {true, true, false, true});
+    expect_the_averages_of_the_host(device, plan, {false, true, true, false});
+    expect_the_averages_of_the_host(device, with_reducers(plan, 1), {true, true, false, false});
+  }
+}
+
+TEST(DeviceButterfly, MembersWithAndWithoutADeviceHaveTheSameBits) {
+  HostAccelerator device;
+  expect_members_of_both_kinds_to_agree(device);
+  EXPECT_EQ(device.held.load(), 0) << "memory is given back";
+}
+
+TEST(DeviceButterfly, OnAGpuToo) {
+  const auto device = gpu();
+  if (!device) GTEST_SKIP() << "no CUDA device on this machine, or built without CUDA";
+  expect_members_of_both_kinds_to_agree(*device);
+}
+
+TEST(DeviceButterfly, ALostSenderIsLeftOut) {
+  HostAccelerator device;
+  ReducePlan plan = make_plan(CodecKind::kInt8, 2000, {1, 1, 1}, {1, 1, 0});
+  plan.frame_values = 256;
+  MixedSwarm mixed(device, plan, random_inputs(plan, 3), {true, true, false});
+  Prng prng(4);
+  mixed.swarm().run(prng, 5);
+  mixed.swarm().kill(2);
+  mixed.swarm().run(prng);
+  ASSERT_EQ(mixed.swarm().sessions[0]->state(), SessionState::kDone);
+  EXPECT_EQ(mixed.swarm().sessions[0]->digest(), mixed.swarm().sessions[1]->digest());
+}
+
+// The frame of a session that is due at `to`, with its payload.
+Message next_message(SessionSwarm& swarm, int from, int to) {
+  EXPECT_TRUE(swarm.send(from, to, FrameKind::kContribution));
+  return *std::exchange(swarm.wire[{from, to, FrameKind::kContribution}], nullptr);
+}
+
+WorkResult offer(ReduceSession& session, int from, const Message& message) {
+  const auto work = session.admit(from, message.header);
+  EXPECT_TRUE(work.has_value());
+  const std::span<const std::byte> pieces[] = {message.payload};
+  return session.run(*work, pieces);
+}
+
+TEST(DeviceButterfly, DamagedFramesAreRefusedAsOnTheHost) {
+  for (const CodecKind codec : kDenseCodecs) {
+    for (const bool recomputed : {false, true}) {  // the checksum, so that only the values tell
+      HostAccelerator device;
+      ReducePlan plan = make_plan(codec, 512, {1, 1});
+      plan.frame_values = 256;
+      MixedSwarm mixed(device, plan, random_inputs(plan, 3), {true, false});
+      Message message = next_message(mixed.swarm(), 1, 0);
+      std::fill_n(message.payload.begin(), 4, std::byte{0xff});
+      const std::span<const std::byte> pieces[] = {message.payload};
+      if (recomputed) message.header.checksum = payload_checksum(pieces);
+      const WorkResult result = offer(*mixed.swarm().sessions[0], 1, message);
+      ASSERT_FALSE(result.status.ok()) << to_string(codec);
+      EXPECT_EQ(result.status.error().code, Code::kDataLoss) << to_string(codec);
+    }
+  }
+}
+
+TEST(DeviceButterfly, APayloadThatIsTooLongOrTooShortIsRefused) {
+  for (const std::size_t size : {0u, 10u, 2000u}) {
+    HostAccelerator device;
+    ReducePlan plan = make_plan(CodecKind::kInt8, 512, {1, 1});
+    plan.frame_values = 256;
+    MixedSwarm mixed(device, plan, random_inputs(plan, 3), {true, false});
+    Message message = next_message(mixed.swarm(), 1, 0);
+    message.payload.resize(size);
+    EXPECT_FALSE(offer(*mixed.swarm().sessions[0], 1, message).status.ok()) << size;
+  }
+}
+
+TEST(DeviceButterfly, ADeviceThatFailsSendsNothingThatCounts) {
+  HostAccelerator device;
+  ReducePlan plan = make_plan(CodecKind::kInt8, 512, {1, 1});
+  plan.frame_values = 256;
+  MixedSwarm mixed(device, plan, random_inputs(plan, 3), {true, false});
+  device.waits_left = 0;
+  const Message message = next_message(mixed.swarm(), 0, 1);
+  EXPECT_FALSE(offer(*mixed.swarm().sessions[1], 0, message).status.ok());
+  const WorkResult own = offer(*mixed.swarm().sessions[0], 1, next_message(mixed.swarm(), 1, 0));
+  ASSERT_FALSE(own.status.ok());
+  EXPECT_EQ(own.status.error().code, Code::kInternal) << "not the peer's fault";
+}
+
+// ---- whole vectors
+
+void expect_the_golden_history(Accelerator& device) {
+  std::string now;
+  for (const CodecKind codec : kDenseCodecs) {
+    auto anchors = vectors_on(device, golden::kValues);
+    now += golden::history(codec, [&](const ReducePlan& plan, const auto& inputs, auto& vectors) {
+      MixedSwarm mixed(device, plan, inputs, {true, true, true});
+      Prng prng(1);
+      mixed.swarm().run(prng);
+      vectors.average = average_of(mixed.vectors(0), golden::kValues);
+      EXPECT_TRUE(anchors->load(vectors.anchor, vectors.momentum));
+      EXPECT_TRUE(anchors->write_average(vectors.average));
+      const Fragment whole{{0, static_cast<std::int64_t>(golden::kValues)}};
+      EXPECT_TRUE(anchors->step(golden::kOuter, whole, vectors.momentum, vectors.anchor));
+    });
+  }
+  EXPECT_EQ(now, golden::written(std::string(SHOAL_GOLDEN_DIR) + "/outer_step.txt"));
+}
+
+TEST(DeviceVectors, GoldenHistory) {
+  HostAccelerator device;
+  expect_the_golden_history(device);
+}
+
+TEST(DeviceVectors, GoldenHistoryOnAGpu) {
+  const auto device = gpu();
+  if (!device) GTEST_SKIP() << "no CUDA device on this machine, or built without CUDA";
+  expect_the_golden_history(*device);
+}
+
+std::vector<float> normal(std::size_t n, std::uint64_t seed) {
+  Prng prng(seed);
+  std::vector<float> values(n);
+  for (float& v : values) v = static_cast<float>(prng.normal());
+  return values;
+}
+
+// More values than a ferry takes at once, in ranges that begin at odd places.
+void expect_fragments_as_on_the_host(Accelerator& device, std::size_t n) {
+  const auto end = static_cast<std::int64_t>(n);
+  const Fragment fragment{{3, 1001}, {end / 2, end / 2 - 1}};
+  std::vector<float> anchor = normal(n, 1), momentum = normal(n, 2), local = normal(n, 3);
+  auto vectors = vectors_on(device, n);
+  ASSERT_TRUE(vectors->load(anchor, momentum));
+  Local on_device(device, local);
+
+  std::vector<float> packed(static_cast<std::size_t>(value_count(fragment))), apart(n);
+  for (std::size_t i = 0; i < n; ++i) apart[i] = anchor[i] - local[i];
+  gather(fragment, apart, packed);
+  const auto facts = vectors->take_pseudo_gradient(on_device.data(), fragment);
+  ASSERT_TRUE(facts.ok());
+  std::vector<float> read(packed.size());
+  ASSERT_TRUE(vectors->read_pseudo_gradient(read));
+  expect_bits(read, packed, "pseudo-gradient");
+
+  std::vector<float> stepped_anchor = anchor, stepped_momentum = momentum;
+  ASSERT_TRUE(vectors->write_average(packed));
+  ASSERT_TRUE(vectors->step({0.7, 0.9}, fragment, stepped_momentum, stepped_anchor));
+  nesterov_step({0.7, 0.9}, fragment, packed, momentum, anchor);
+  expect_bits(stepped_anchor, anchor, "anchor");
+  expect_bits(stepped_momentum, momentum, "momentum");
+
+  ASSERT_TRUE(vectors->adopt(fragment, 0.25, on_device.data()));
+  adopt(fragment, 0.25, anchor, local);
+  expect_bits(on_device.values(), local, "local");
+}
+
+TEST(DeviceVectors, FragmentsAreAsOnTheHost) {
+  HostAccelerator device;
+  expect_fragments_as_on_the_host(device, 2'500'001);
+  EXPECT_EQ(device.held.load(), 0);
+}
+
+TEST(DeviceVectors, FragmentsOnAGpu) {
+  const auto device = gpu();
+  if (!device) GTEST_SKIP() << "no CUDA device on this machine, or built without CUDA";
+  expect_fragments_as_on_the_host(*device, 10'000'001);
+}
+
+TEST(DeviceVectors, FactsNameWhatIsNotFiniteBeyondTheFragment) {
+  HostAccelerator device;
+  auto vectors = vectors_on(device, 100);
+  std::vector<float> zeros(100), local(100);
+  ASSERT_TRUE(vectors->load(zeros, zeros));
+  local[10] = -3, local[11] = 4, local[90] = NAN;
+  Local on_device(device, local);
+  const auto facts = vectors->take_pseudo_gradient(on_device.data(), {{0, 50}});
+  ASSERT_TRUE(facts.ok());
+  EXPECT_DOUBLE_EQ(facts->norm, 5);
+  EXPECT_DOUBLE_EQ(facts->max_abs, 4);
+  EXPECT_EQ(facts->nonfinite, 1);
+}
+
+TEST(DeviceVectors, NoRoomIsSaidAndGivenBack) {
+  HostAccelerator device;
+  device.room = 1000;
+  const auto made = DeviceVectors::create(device, 1000);
+  ASSERT_FALSE(made.ok());
+  EXPECT_EQ(made.error().code, Code::kResourceExhausted);
+  EXPECT_EQ(device.held.load(), 0);
+}
+
+TEST(DeviceVectors, WhatIsComputedOnTheHostDoesNotSuit) {
+  SyncSpec sync;
+  EXPECT_TRUE(DeviceVectors::suits(sync));
+  sync.codec = CodecKind::kSparse2;
+  EXPECT_FALSE(DeviceVectors::suits(sync));
+  sync = {};
+  sync.algorithm = SyncAlgorithm::kDdp;
+  EXPECT_FALSE(DeviceVectors::suits(sync));
+  ReducePlan plan = make_plan(CodecKind::kInt8, 10, {1, 1});
+  EXPECT_TRUE(DeviceButterfly::suits(plan));
+  plan.topology = Topology::kRing;
+  EXPECT_FALSE(DeviceButterfly::suits(plan));
+}
+
+}  // namespace
+}  // namespace shoal::outer_opt

@@ -1,0 +1,16 @@
+// One member of a cell: computes shares of steps for its leader (cell_leader.h) until that is gone.
+// It has a model and the data of its own, and knows nothing of rounds, peers or agents.
+#pragma once
+
+#include "trainer/cell_wire.h"
+#include "trainer/torch_bridge.h"
+
+namespace shoal::trainer {
+
+inline constexpr char kCellMemberCommand[] = "cell-member";  // of shoal-trainer
+inline constexpr int kCellMemberSocket = 3;                  // the descriptor that it finds
+
+// Returns when the leader is gone (kUnavailable) or what failed here.
+Status run_cell_member(CellSocket& leader, const DeviceChoice& device);
+
+}  // namespace shoal::trainer

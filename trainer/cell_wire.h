@@ -1,0 +1,56 @@
+// What the leader of a cell (swarm/core/cell.h) and one of its members say to each other, over a
+// Unix stream socket: a fixed header, then values. Both are processes of one build on one host.
+//
+//   leader                              member
+//     kLoad   the job, as JSON            kJoined     it has model and data
+//     kState  parameters and moments
+//     kCompute  a share of a step         kGradient   of its share, and the loss
+//     kSum    all gradients, added: take the step
+//
+// A member takes its step at kSum only; kCompute in its place says that the step before is void.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "base/result.h"
+#include "base/time.h"
+
+namespace shoal::trainer {
+
+enum class CellKind : std::uint32_t { kLoad = 1, kState, kCompute, kSum, kJoined, kGradient };
+
+struct CellHeader {
+  CellKind kind = CellKind::kLoad;
+  std::int32_t generation = 0;
+  std::int64_t step = 0;              // kState: of the optimizer; else of the job's schedule
+  std::int64_t first = 0, count = 0;  // kCompute: sequences
+  double loss = 0;                    // kGradient, kSum: of the mean over the batch
+  std::uint64_t size = 0;             // of what follows, in bytes
+};
+
+using CellPieces = std::vector<std::span<const std::byte>>;
+
+// Owns the socket. One thread at a time. Every method ends within its limit (kUnavailable, as when
+// the other end is gone).
+class CellSocket {
+ public:
+  explicit CellSocket(int fd) : fd_(fd) {}
+  ~CellSocket();
+  CellSocket(const CellSocket&) = delete;
+  CellSocket& operator=(const CellSocket&) = delete;
+
+  Status send(CellHeader header, const CellPieces& payload, Duration limit);  // fills in the size
+  bool waiting() const;  // something came, or the other end is gone
+  // Its payload is to be received before the next header.
+  Result<CellHeader> receive(Duration limit);
+  Status receive(std::span<std::byte> payload, Duration limit);
+  Status skip(std::uint64_t size, Duration limit);
+
+ private:
+  int fd_;
+};
+
+}  // namespace shoal::trainer

@@ -1,0 +1,129 @@
+// See tcp_socket.h.
+#include "wire/tcp_socket.h"
+
+#include <array>
+#include <cerrno>
+#include <cstdint>
+#include <cstring>
+#include <utility>
+
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/check.h"
+
+namespace shoal::wire {
+namespace {
+
+constexpr int kBacklog = 256, kPauseMs = 50;
+constexpr unsigned kUserTimeoutMs = 8000;  // a frozen peer, as gRPC does it
+
+void prepare(int fd) {
+  const int yes = 1;
+  setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
+  setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &kUserTimeoutMs, sizeof kUserTimeoutMs);
+}
+
+using AddressList = std::unique_ptr<addrinfo, void (*)(addrinfo*)>;
+
+AddressList resolve(const std::string& address, int flags) {
+  const std::size_t colon = address.rfind(':');
+  addrinfo hints{}, *found = nullptr;
+  hints.ai_socktype = SOCK_STREAM;
+  hints.ai_flags = flags | AI_NUMERICSERV;
+  if (colon == std::string::npos) return {nullptr, freeaddrinfo};
+  std::string host = address.substr(0, colon);
+  if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
+  getaddrinfo(host.c_str(), address.c_str() + colon + 1, &hints, &found);
+  return {found, freeaddrinfo};
+}
+
+int open_socket(const addrinfo& address) {
+  return socket(address.ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+}
+
+int port_of_listener(int fd) {
+  sockaddr_storage bound{};
+  socklen_t size = sizeof bound;
+  if (getsockname(fd, reinterpret_cast<sockaddr*>(&bound), &size) != 0) return 0;
+  return ntohs(bound.ss_family == AF_INET6 ? reinterpret_cast<sockaddr_in6*>(&bound)->sin6_port
+                                           : reinterpret_cast<sockaddr_in*>(&bound)->sin_port);
+}
+
+}  // namespace
+
+int begin_connect(const std::string& address) {
+  const AddressList list = resolve(address, 0);
+  if (!list) return -1;
+  const int fd = open_socket(*list);
+  if (fd < 0) return -1;
+  prepare(fd);
+  if (connect(fd, list->ai_addr, list->ai_addrlen) == 0 || errno == EINPROGRESS) return fd;
+  close(fd);
+  return -1;
+}
+
+Duration round_trip_of(int fd) {
+  tcp_info info{};
+  socklen_t size = sizeof info;
+  if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &size) != 0) return {};
+  return microseconds(info.tcpi_rtt);
+}
+
+Result<std::unique_ptr<TcpListener>> TcpListener::start(const std::string& address, Accept accept) {
+  const AddressList list = resolve(address, AI_PASSIVE);
+  const int fd = list ? open_socket(*list) : -1, waker = eventfd(0, EFD_CLOEXEC);
+  const int yes = 1;
+  setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
+  if (fd >= 0 && waker >= 0 && bind(fd, list->ai_addr, list->ai_addrlen) == 0 &&
+      listen(fd, kBacklog) == 0) {
+    return std::unique_ptr<TcpListener>(new TcpListener(fd, waker, std::move(accept)));
+  }
+  const std::string why = std::strerror(errno);
+  for (const int each : {fd, waker}) {
+    if (each >= 0) close(each);
+  }
+  return Error{Code::kUnavailable, "cannot listen on " + address + ": " + why, "bind",
+               "is the port taken? Port 0 takes a free one"};
+}
+
+TcpListener::TcpListener(int listener, int waker, Accept accept)
+    : listener_(listener),
+      waker_(waker),
+      port_(port_of_listener(listener)),
+      accept_(std::move(accept)),
+      thread_([this] { run(); }) {}
+
+TcpListener::~TcpListener() {
+  const std::uint64_t one = 1;
+  SHOAL_CHECK(write(waker_, &one, sizeof one) == sizeof one);
+  thread_.join();
+  close(listener_);
+  close(waker_);
+}
+
+void TcpListener::run() {
+  std::array<pollfd, 2> waits = {pollfd{waker_, POLLIN, 0}, pollfd{listener_, POLLIN, 0}};
+  for (;;) {
+    poll(waits.data(), waits.size(), -1);  // the destructor wakes it
+    if (waits[0].revents != 0) return;
+    if (waits[1].revents != 0) take();
+  }
+}
+
+void TcpListener::take() {
+  const int fd = accept4(listener_, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
+  if (fd >= 0) {
+    prepare(fd);
+    return accept_(fd);
+  }
+  pollfd pause{waker_, POLLIN, 0};  // it went away again, or there are no descriptors for a while
+  poll(&pause, 1, kPauseMs);
+}
+
+}  // namespace shoal::wire
