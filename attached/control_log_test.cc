@@ -45,7 +45,8 @@ TEST(ControlLog, ARoundLeavesALinePerStep) {
   report.norm = 0.25;
   report.compute_s = 12.5;
   s.log.said(FromReplica<RoundReport>{ReplicaId(3), report});
-  s.log.said(FromReplica<Vote>{ReplicaId(3), {kRound, 2, {}, {Bytes(1000), Bytes(2000), 0.5}}});
+  s.log.said(FromReplica<Vote>{ReplicaId(3), {kRound, 2, {}, {Bytes(1000), Bytes(2000), 0.5}, {}}});
+  s.log.said(FromReplica<Vote>{ReplicaId(3), {kRound, 3, {}, {}, {ReplicaId(5)}}});
   s.log.said(FromReplica<Evaluated>{ReplicaId(3), {kRound, {0, 1, 4}, 300, Tokens(200)}});
   EXPECT_THAT(s.take(),
               ElementsAre("info: round_open round=12 from_step=50 to_step=100 sequences=800",
@@ -53,6 +54,8 @@ TEST(ControlLog, ARoundLeavesALinePerStep) {
                           "norm=0.25 nonfinite=0 compute_s=12.5",
                           "info: reduced round=12 attempt=2 sent_bytes=1000 received_bytes=2000 "
                           "seconds=0.5",
+                          "info: reduced round=12 attempt=3 sent_bytes=0 received_bytes=0 "
+                          "seconds=0 left_out=rep_5",
                           "info: evaluated round=12 tokens=200 loss=1.5"));
 }
 

@@ -276,6 +276,7 @@ void put(const RoundReport& from, v1::RoundReport& to) {
   to.set_compute_s(from.compute_s);
   to.set_drawn(from.drawn.count());
   to.set_stood_s(from.stood_s);
+  to.set_aborts(from.aborts);
   for (const LinkEstimate& link : from.links) put(link, *to.add_links());
 }
 void get(Reader& reader, const v1::RoundReport& from, RoundReport& to) {
@@ -289,6 +290,7 @@ void get(Reader& reader, const v1::RoundReport& from, RoundReport& to) {
   to.compute_s = reader.amount("compute_s", from.compute_s());
   to.drawn = Tokens(reader.count("drawn", from.drawn()));
   to.stood_s = reader.amount("stood_s", from.stood_s());
+  to.aborts = static_cast<std::int32_t>(reader.count("aborts", from.aborts()));
   reader.require(static_cast<std::size_t>(from.links_size()) <= kLinksMax, "links",
                  "must be at most 64");
   if (!reader.ok()) return;
@@ -305,6 +307,7 @@ void put(const Vote& from, v1::Vote& to) {
   to.mutable_stats()->set_sent_bytes(from.stats.sent.count());
   to.mutable_stats()->set_received_bytes(from.stats.received.count());
   to.mutable_stats()->set_reduce_s(from.stats.reduce_s);
+  for (const ReplicaId replica : from.left_out) to.add_left_out(replica.n);
 }
 void get(Reader& reader, const v1::Vote& from, Vote& to) {
   get_part(reader, "key", from.has_key(), from.key(), to.key);
@@ -313,6 +316,12 @@ void get(Reader& reader, const v1::Vote& from, Vote& to) {
   to.stats.sent = Bytes(reader.count("stats.sent_bytes", from.stats().sent_bytes()));
   to.stats.received = Bytes(reader.count("stats.received_bytes", from.stats().received_bytes()));
   to.stats.reduce_s = reader.amount("stats.reduce_s", from.stats().reduce_s());
+  reader.require(static_cast<std::size_t>(from.left_out_size()) <= kLeftOutMax, "left_out",
+                 "must be at most 10000");
+  if (!reader.ok()) return;
+  for (const std::uint64_t replica : from.left_out()) {
+    to.left_out.push_back(reader.id<ReplicaTag>("left_out", replica));
+  }
 }
 
 void put(const ReduceFailed& from, v1::ReduceFailed& to) {
@@ -463,6 +472,7 @@ void put(const OpenRound& from, v1::OpenRound& to) {
   to.mutable_lease()->set_first(from.lease.first);
   to.mutable_lease()->set_count(from.lease.count);
   to.set_fragment(from.fragment);
+  to.set_aborts(from.aborts);
   for (const PeerAddress& peer : from.measure) {
     auto& wire = *to.add_measure();
     wire.set_replica(peer.replica.n);
@@ -477,6 +487,7 @@ void get(Reader& reader, const v1::OpenRound& from, OpenRound& to) {
   to.lease.first = reader.count("lease.first", from.lease().first());
   to.lease.count = reader.count("lease.count", from.lease().count());
   to.fragment = static_cast<std::int32_t>(reader.count("fragment", from.fragment()));
+  to.aborts = static_cast<std::int32_t>(reader.count("aborts", from.aborts()));
   reader.require(static_cast<std::size_t>(from.measure_size()) <= kMeasuresMax, "measure",
                  "must be at most 3");
   if (!reader.ok()) return;

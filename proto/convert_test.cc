@@ -14,7 +14,7 @@ using testing::HasSubstr;
 
 const RoundKey kKey{JobId(3), 1, 17};
 const Digest kAnchor{11, 12}, kMomentum{21, 22};
-const OpenRound kOpen{kKey, Steps(800), Steps(850), {4000, 600}, 2, {{ReplicaId(3), "a:1"}}};
+const OpenRound kOpen{kKey, Steps(800), Steps(850), {4000, 600}, 2, {{ReplicaId(3), "a:1"}}, 5};
 const std::vector<FileEntry> kFiles{{"model.safetensors", Bytes(1000), std::string(64, 'a')},
                                     {"resume/outer.bin", Bytes(7), std::string(64, '0')}};
 
@@ -99,8 +99,9 @@ TEST(Convert, EveryMessageOfAnAgent) {
            1.5,
            Tokens(4),
            0.5,
-           {{ReplicaId(4), milliseconds(50), 1e6, 2e6, true}, {ReplicaId(5), {}, 0, 0, false}}}},
-      FromReplica<Vote>{replica, {kKey, 2, kAnchor, {Bytes(70), Bytes(80), 0.9}}},
+           {{ReplicaId(4), milliseconds(50), 1e6, 2e6, true}, {ReplicaId(5), {}, 0, 0, false}},
+           7}},
+      FromReplica<Vote>{replica, {kKey, 2, kAnchor, {Bytes(70), Bytes(80), 0.9}, {ReplicaId(4)}}},
       FromReplica<ReduceFailed>{replica,
                                 {kKey, 2, ReplicaId(8), ReduceFailure::kTimeLimit, "slow"}},
       FromReplica<Applied>{replica, {kKey, kAnchor, kMomentum}},
@@ -184,8 +185,8 @@ TEST(Convert, EveryMessageBetweenAgentAndTrainer) {
                     0.75,
                     {{ReplicaId(4), milliseconds(50), 98, Bytes(1000), Bytes(900)}}},
       FromReplica<RoundReport>{
-          replica, {kKey, Tokens(5), Steps(6), 2.25, 0.5, 0.25, 3, 1.5, Tokens(4), 0.5, {}}},
-      FromReplica<Vote>{replica, {kKey, 2, kAnchor, {Bytes(70), Bytes(80), 0.9}}},
+          replica, {kKey, Tokens(5), Steps(6), 2.25, 0.5, 0.25, 3, 1.5, Tokens(4), 0.5, {}, 7}},
+      FromReplica<Vote>{replica, {kKey, 2, kAnchor, {Bytes(70), Bytes(80), 0.9}, {ReplicaId(4)}}},
       FromReplica<ReduceFailed>{replica,
                                 {kKey, 2, ReplicaId(8), ReduceFailure::kBadFrame, "checksum"}},
       FromReplica<Applied>{replica, {kKey, kAnchor, kMomentum}},

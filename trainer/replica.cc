@@ -82,7 +82,8 @@ MaybeFailure Replica::reduce_ended(const ReduceEnded& event) {
   if (!participant_ || event.work != background_.current()) return std::nullopt;
   background_.stop();
   if (event.result.ok) {
-    participant_->reduced(event.attempt, event.result.outcome.average, event.result.outcome.stats,
+    const outer_opt::ReduceOutcome& outcome = event.result.outcome;
+    participant_->reduced(event.attempt, outcome.average, outcome.stats, outcome.left_out,
                           actions_);
   } else {
     const outer_opt::ReduceError& error = event.result.error;
@@ -351,7 +352,8 @@ outer_opt::ReduceInput Replica::own_input(const ReducePlan& plan, bool contribut
 // Without peers the new anchor is the local vector; the vote names it.
 void Replica::adopt_average_locally(const ReducePlan& plan) {
   model_->read_parameters(average_);
-  participant_->reduced(plan.attempt, digest_of(std::span<const float>(average_)), {}, actions_);
+  participant_->reduced(plan.attempt, digest_of(std::span<const float>(average_)), {}, {},
+                        actions_);
 }
 
 MaybeFailure Replica::perform_one(const outer_opt::StopReduce&) {

@@ -18,7 +18,15 @@ enum class AgentState { kJoining, kIdle, kSyncing, kActive, kDraining, kGone };
 enum class AgentGone { kNone, kLeft, kLost, kSuperseded };
 
 // Why a contribution has no weight. kOutlier: its norm is far above the median of the others.
-enum class RejectReason { kNone, kNonFinite, kNoTokens, kNotReported, kJoiner, kOutlier };
+enum class RejectReason {
+  kNone,
+  kNonFinite,
+  kNoTokens,
+  kNotReported,
+  kJoiner,
+  kOutlier,
+  kLeftOut,  // lost in the reduce: the average was made without it, or without a part of it
+};
 
 // What is held against an agent; the rules are in core/standing.h.
 struct Standing {

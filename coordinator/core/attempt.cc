@@ -1,6 +1,7 @@
 #include "coordinator/core/attempt.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/flat_map.h"
 
@@ -17,6 +18,17 @@ AttemptDecision retry(const AttemptInput& input, const Options& options, Attempt
   return decision;
 }
 
+std::vector<ReplicaId> left_out(const AttemptInput& input) {
+  const bool owners_voted = std::ranges::all_of(
+      input.members, [](const AttemptMember& m) { return !m.owns_part || m.vote.has_value(); });
+  std::vector<ReplicaId> left_out;
+  for (const auto& member : input.members) {
+    if (!member.contributes || member.vote || member.owns_part) continue;
+    if (member.left_out || !owners_voted) left_out.push_back(member.replica);
+  }
+  return left_out;
+}
+
 // Every live member that has a say has voted.
 AttemptDecision count_votes(const AttemptInput& input, const Options& options) {
   FlatMap<Digest, int> votes;
@@ -28,6 +40,11 @@ AttemptDecision count_votes(const AttemptInput& input, const Options& options) {
       votes.begin(), votes.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
   if (best->second * 2 <= total) return retry(input, options, AttemptReason::kNoMajority, {});
   AttemptDecision decision;
+  decision.left_out = left_out(input);
+  const auto contributed = std::ranges::count_if(input.members, &AttemptMember::contributes);
+  if (std::cmp_equal(contributed, decision.left_out.size())) {
+    return retry(input, options, AttemptReason::kNobodyCounts, {});
+  }
   decision.verdict = AttemptVerdict::kCommit;
   decision.average = best->first;
   for (const auto& member : input.members) {
@@ -83,12 +100,11 @@ std::vector<ReplicaId> silent_members(const AttemptInput& input) {
 
 AttemptDecision judge_attempt(const AttemptInput& input, const Options& options) {
   int alive = 0, alive_voted = 0;
-  bool died_before_vote = false, died_unknown = false, somebody_failed = false;
+  bool died_before_vote = false, somebody_failed = false;
   for (const auto& member : input.members) {
     alive += member.alive && !member.reducer;
     alive_voted += member.alive && !member.reducer && member.vote.has_value();
     died_before_vote |= !member.alive && !member.vote;
-    died_unknown |= !member.alive && !member.vote && member.spared;
     somebody_failed |= member.alive && member.failed;
   }
   if (alive == 0) {
@@ -97,8 +113,6 @@ AttemptDecision judge_attempt(const AttemptInput& input, const Options& options)
     decision.reason = AttemptReason::kNobodyLeft;
     return decision;
   }
-  // Nobody knows how much of it is in the average that the others have.
-  if (died_unknown) return retry(input, options, AttemptReason::kMemberDied, {});
   if (alive_voted == alive) return count_votes(input, options);
   // Whoever is left cannot finish without the dead member's part: do not wait for its complaint.
   if (died_before_vote) return retry(input, options, AttemptReason::kMemberDied, {});
@@ -139,6 +153,8 @@ const char* to_string(AttemptReason reason) {
       return "silent";
     case AttemptReason::kFailedAlone:
       return "failed_alone";
+    case AttemptReason::kNobodyCounts:
+      return "nobody_counts";
     case AttemptReason::kAttemptsSpent:
       return "attempts_spent";
     case AttemptReason::kNobodyLeft:

@@ -1,21 +1,23 @@
 // What becomes of a running reduce attempt? A pure decision over what its members have said so far.
 //
-//   every live member voted, one digest has a strict majority   -> commit with those, the odd ones
-//   fail every live member voted, no majority                        -> the same members try again
-//   a member died before it voted                               -> the next attempt goes without
-//   it,
-//                                                                  also when all others voted, if
-//                                                                  they could finish without it
-//   somebody could not reach a member that still lives          -> after a grace for news of its
-//   death,
-//                                                                  the most complained-of goes; one
-//                                                                  that spoke itself only the 2nd
-//                                                                  time
-//   nobody says anything past the time limit                    -> the silent ones go
-//   attempts spent                                              -> abort; the progress stays
+//   every live member voted, one digest has a strict majority: commit with those, the odd ones fail
+//   every live member voted, no majority: the same members try again
+//   every live member voted, no contribution is in the average: the next attempt
+//   a member died before it voted, others have yet to vote: the next attempt goes without it
+//   somebody could not reach a member that still lives: after a grace for news of its death, the
+//     most complained-of goes; one that spoke itself only the 2nd time
+//   nobody says anything past the time limit: the silent ones go
+//   attempts spent: abort; the progress stays
 //
 // A member lost after its vote does not block the commit. Reducers are members without a say: what
 // they "vote" means that they are done, and once all others have voted nobody waits for them.
+//
+// The owner of a part averages without what a member that owns none had not delivered when it was
+// lost, and its vote says so. With a commit `left_out` names those whose contribution does not
+// count. One that voted counts, whatever others say of it: a lost member is sent no more averages,
+// so whoever has them all was lost to no owner before. One that owns a part counts: nobody goes on
+// without an owner. Of any other all owners must have voted and none left it out; one that is gone,
+// or a reducer that is not done yet, may have. Rather is data trained twice than never.
 #pragma once
 
 #include <optional>
@@ -32,8 +34,9 @@ struct AttemptMember {
   ReplicaId replica;
   bool alive = true;
   bool reducer = false;
-  bool spared =
-      false;  // it owns no part of a butterfly, so others finish with or without its share
+  bool contributes = true;  // it has a weight
+  bool owns_part = false;
+  bool left_out = false;  // as the vote of an owner says
   std::optional<Digest> vote;
   bool failed = false;        // it said ReduceFailed
   ReplicaId complains_about;  // then: whom it could not reach; zero: nobody
@@ -57,6 +60,7 @@ enum class AttemptReason {
   kUnreachable,  // the one in `exclude`
   kSilent,       // those in `exclude`
   kFailedAlone,  // a failure that names nobody who must go
+  kNobodyCounts,
   kAttemptsSpent,
   kNobodyLeft,
 };
@@ -64,8 +68,9 @@ enum class AttemptReason {
 struct AttemptDecision {
   AttemptVerdict verdict = AttemptVerdict::kWait;
   AttemptReason reason = AttemptReason::kWaitingForVotes;
-  Digest average;                  // kCommit
-  std::vector<ReplicaId> exclude;  // live members that must go
+  Digest average;                   // kCommit
+  std::vector<ReplicaId> left_out;  // kCommit
+  std::vector<ReplicaId> exclude;   // live members that must go
   std::optional<Instant> look_again_at;
 };
 

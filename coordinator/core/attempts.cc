@@ -47,16 +47,15 @@ AttemptInput attempt_input(const Turn& turn, const RoundRecord& round, ReduceInd
       time_limit(turn.options(), job.spec.sync, length_of(stage, fragment_of_round(job, round)));
   if (timers != nullptr) input.first_failure_at = timers->first_failure_at;
   input.attempt = timers == nullptr ? 1 : std::max(1, timers->attempts);
-  const Topology topology = stage_of(round, reduce).choice.topology;
-  const bool butterfly = topology == Topology::kButterfly || topology == Topology::kParamServer;
   for (const ReplicaId replica : members_of(state, round.key, reduce)) {
     const auto& contribution = state.contributions.at({round.key, replica});
     AttemptMember member;
     member.replica = replica;
     member.alive = is_live(state, replica);
     member.reducer = contribution.reducer;
-    member.spared =
-        butterfly && !member.reducer && contribution.part_count == 0 && contribution.weight > 0;
+    member.contributes = contribution.weight > 0;
+    member.owns_part = contribution.part_count > 0;
+    member.left_out = contribution.left_out;
     if (contribution.state == ContributionState::kVoted) member.vote = contribution.average;
     const ReduceFailed* failed = timers == nullptr ? nullptr : timers->failures.find(replica);
     if (failed != nullptr) {
@@ -113,6 +112,21 @@ bool give_up(Turn& turn, const RoundKey& key, ReduceIndex reduce, AbortReason re
   }
   abort_round(turn, key, reason);
   return false;
+}
+
+// The dead leave the plan; what they had leased goes back.
+void drop_dead_members(Turn& turn, const RoundKey& key, ReduceIndex reduce) {
+  for (const ReplicaId replica : members_of(turn.state(), key, reduce)) {
+    if (is_live(turn.state(), replica)) continue;
+    JobRecord& job = turn.job(key.job);
+    ContributionRecord& contribution = turn.contribution(key, replica);
+    for (const auto& lease : contribution.leases)
+      give_back({job.next_sequence, job.returned}, lease);
+    contribution.leases.clear();
+    contribution.state = ContributionState::kLost;
+    contribution.member_index = -1;
+    contribution.weight = 0;
+  }
 }
 
 // False: the round was aborted.
@@ -225,6 +239,26 @@ std::vector<OpenRound> enlist_again(Turn& turn, const RoundKey& key,
   return orders;
 }
 
+// Only the owner of a part can leave somebody out, and only a member of its own reduce.
+void note_left_out(Turn& turn, const ContributionRecord& voter, const Vote& vote) {
+  if (voter.part_count == 0) return;
+  for (const ReplicaId replica : vote.left_out) {
+    const ContributionRecord* named = turn.state().contributions.find({vote.key, replica});
+    const bool member =
+        named != nullptr && reduce_index(*named) == reduce_index(voter) && named->member_index >= 0;
+    if (member && !named->left_out) turn.contribution(vote.key, replica).left_out = true;
+  }
+}
+
+// No misbehaviour, so no strike: the average was made without them.
+void reject_left_out(Turn& turn, const RoundKey& key, const std::vector<ReplicaId>& left_out) {
+  for (const ReplicaId replica : left_out) {
+    ContributionRecord& contribution = turn.contribution(key, replica);
+    contribution.reject_reason = RejectReason::kLeftOut;
+    contribution.weight = 0;
+  }
+}
+
 // A reducer is done when the last average has gone, and the others may have committed by then.
 void count_late(Turn& turn, const Vote& vote, const ContributionRecord& known) {
   const bool counted = known.voted_at.ns != 0 || known.member_index < 0;
@@ -250,36 +284,48 @@ void give_up_late(Turn& turn, const RoundKey& key, const std::vector<bool>& agre
   }
 }
 
-// Of a group that gave up what the dead trained is lost with them.
-bool enough_are_left(Turn& turn, const RoundKey& key, const std::vector<bool>& agrees) {
-  std::size_t count = 0;
+std::int64_t count_in_average(const State& state, const RoundKey& key, ReduceIndex reduce,
+                              const std::vector<ReplicaId>& left_out) {
+  const std::vector<ReplicaId> members = members_of(state, key, reduce);
+  return std::ranges::count_if(members, [&](ReplicaId id) {
+    return !averages_only(state, key, id) && !std::ranges::count(left_out, id);
+  });
+}
+
+// Of each stage, or of all groups together. Of a group that gave up what the dead trained is lost
+// with them.
+bool enough_take_part(Turn& turn, const RoundKey& key, const std::vector<bool>& agrees,
+                      const std::vector<ReplicaId>& left_out) {
+  const bool in_groups = averages_in_groups(turn.state().jobs.at(key.job));
+  const std::int64_t wanted = turn.state().jobs.at(key.job).spec.swarm.min_replicas;
+  std::int64_t all = 0;
   for (std::size_t i = 0; i < agrees.size(); ++i) {
     const auto reduce = static_cast<ReduceIndex>(i);
     if (!agrees[i]) drop_dead_members(turn, key, reduce);
-    count += members_of(turn.state(), key, reduce).size();
+    const std::int64_t here = count_in_average(turn.state(), key, reduce, left_out);
+    if (!in_groups && here < wanted) return false;
+    all += here;
   }
-  const std::int64_t wanted = turn.state().jobs.at(key.job).spec.swarm.min_replicas;
-  return static_cast<std::int64_t>(count) >= wanted;
+  return all >= wanted;
 }
 
-// Commits when nothing is waited for any more.
+// Commits when nothing is waited for any more. `left_out`: of the reduces that agree.
 void finish(Turn& turn, const RoundKey& key, const std::vector<Digest>& averages,
-            const std::vector<bool>& agrees) {
+            const std::vector<bool>& agrees, const std::vector<ReplicaId>& left_out) {
   const std::vector<RoundStage>& reduces = turn.state().rounds.at(key).stages;
-  bool some_gave_up = false;
   for (std::size_t i = 0; i < agrees.size(); ++i) {
     if (!agrees[i] && !reduces[i].given_up) return;
-    some_gave_up |= !agrees[i];
   }
   const bool any = std::find(agrees.begin(), agrees.end(), true) != agrees.end();
   if (!any) return abort_round(turn, key, AbortReason::kAttemptsSpent);
-  if (some_gave_up && !enough_are_left(turn, key, agrees)) {
+  if (!enough_take_part(turn, key, agrees, left_out)) {
     return abort_round(turn, key, AbortReason::kBelowMinReplicas);
   }
   // The votes came before another group began its next attempt.
   if (turn.state().rounds.at(key).state == RoundState::kReducing) {
     transition(turn, key, RoundState::kVoting);
   }
+  reject_left_out(turn, key, left_out);
   commit(turn, key, averages);
 }
 
@@ -293,20 +339,6 @@ bool any_usable(const State& state, const RoundKey& key, const std::vector<Repli
   return std::any_of(members.begin(), members.end(), [&](ReplicaId replica) {
     return state.contributions.at({key, replica}).weight > 0;
   });
-}
-
-void drop_dead_members(Turn& turn, const RoundKey& key, ReduceIndex reduce) {
-  for (const ReplicaId replica : members_of(turn.state(), key, reduce)) {
-    if (is_live(turn.state(), replica)) continue;
-    JobRecord& job = turn.job(key.job);
-    ContributionRecord& contribution = turn.contribution(key, replica);
-    for (const auto& lease : contribution.leases)
-      give_back({job.next_sequence, job.returned}, lease);
-    contribution.leases.clear();
-    contribution.state = ContributionState::kLost;
-    contribution.member_index = -1;
-    contribution.weight = 0;
-  }
 }
 
 std::vector<ReplicaId> members_of(const State& state, const RoundKey& key, ReduceIndex reduce) {
@@ -376,6 +408,7 @@ void start_attempt(Turn& turn, const RoundKey& key, ReduceIndex reduce,
     contribution.state = ContributionState::kMember;
     contribution.member_index = index++;
     contribution.average = {};
+    contribution.left_out = false;
   }
   ReducePlan plan = plan_of(turn.state(), key, reduce);
   if (!keep_parts(turn.state(), plan, stage, reachable_in(lineup))) cut_parts(plan, lineup);
@@ -397,6 +430,7 @@ void on_vote(Turn& turn, ReplicaId replica, const Vote& vote) {
   if (known->state != ContributionState::kMember) return;  // said twice
   const bool running = round->state == RoundState::kReducing || round->state == RoundState::kVoting;
   if (!running) return;
+  note_left_out(turn, *known, vote);
   ContributionRecord& contribution = turn.contribution(vote.key, replica);
   contribution.state = ContributionState::kVoted;
   contribution.average = vote.average;
@@ -423,6 +457,7 @@ void judge(Turn& turn, const RoundKey& key) {
   const ReduceIndex count = reduce_count(turn.state(), key);
   std::vector<Digest> averages(static_cast<std::size_t>(count));
   std::vector<bool> agrees(averages.size(), false);
+  std::vector<ReplicaId> left_out;
   for (ReduceIndex reduce = 0; reduce < count; ++reduce) {
     const RoundRecord& round = turn.state().rounds.at(key);
     if (stage_of(round, reduce).given_up) continue;
@@ -435,6 +470,7 @@ void judge(Turn& turn, const RoundKey& key) {
         exclude(turn, decision);
         averages[static_cast<std::size_t>(reduce)] = decision.average;
         agrees[static_cast<std::size_t>(reduce)] = true;
+        left_out.insert(left_out.end(), decision.left_out.begin(), decision.left_out.end());
         break;
       case AttemptVerdict::kRetry:
         if (!next_attempt(turn, key, reduce, decision)) return;
@@ -446,7 +482,7 @@ void judge(Turn& turn, const RoundKey& key) {
     }
   }
   if (averages_in_groups(turn.state().jobs.at(key.job))) give_up_late(turn, key, agrees);
-  finish(turn, key, averages, agrees);
+  finish(turn, key, averages, agrees, left_out);
 }
 
 void abort_round(Turn& turn, const RoundKey& key, AbortReason reason) {

@@ -455,12 +455,7 @@ bool resend_round(Turn& turn, const ReplicaRecord& replica) {
   const RoundRecord* round = state.rounds.find(key);
   const ContributionRecord* contribution = state.contributions.find({key, replica.id});
   if (round == nullptr || contribution == nullptr) return true;  // a joiner, or nothing to do yet
-  // The report may be one from before an abort that this replica has not heard of. On its own it
-  // may rest there; the routers of a pipeline wait for each other.
-  const bool behind = round->aborts > 0 && job.stages.size() > 1 &&
-                      contribution->state == ContributionState::kReported;
-  if (round->state == RoundState::kOpen &&
-      (contribution->state == ContributionState::kTraining || behind)) {
+  if (round->state == RoundState::kOpen && contribution->state == ContributionState::kTraining) {
     const OpenRound next = order_of(state, *round, replica.id);
     if (round->aborts > 0) {
       turn.send(replica.agent,

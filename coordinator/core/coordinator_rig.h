@@ -139,13 +139,15 @@ class Rig {
     body.steps = Steps(10);
     body.train_loss = 2.5;
     body.norm = norm;
+    if (const RoundRecord* round = state().rounds.find(key)) body.aborts = round->aborts;
     say(connection, FromReplica<RoundReport>{replica, body});
   }
 
   void vote(ConnectionId connection, ReplicaId replica, RoundKey key, std::int32_t attempt,
-            Digest average = {5, 5}) {
+            Digest average = {5, 5}, const std::vector<ReplicaId>& left_out = {}) {
     say(connection,
-        FromReplica<Vote>{replica, Vote{key, attempt, average, {Bytes(100), Bytes(200), 0.5}}});
+        FromReplica<Vote>{replica,
+                          Vote{key, attempt, average, {Bytes(100), Bytes(200), 0.5}, left_out}});
   }
 
   void applied(ConnectionId connection, ReplicaId replica, RoundKey key, Digest anchor) {

@@ -218,14 +218,57 @@ TEST(Attempt, AMemberLostBeforeItsVoteBlocksOnlyWhileOthersMissVotes) {
   auto decision =
       judge_attempt(attempt_of({voted(1, kA), silent(2, false), voted(3, kA)}), Options{});
   EXPECT_EQ(decision.verdict, AttemptVerdict::kCommit);  // both survivors have the whole average
-  AttemptMember partless = silent(2, false);
-  partless.spared = true;
-  decision = judge_attempt(attempt_of({voted(1, kA), partless, voted(3, kA)}), Options{});
-  EXPECT_EQ(decision.verdict, AttemptVerdict::kRetry) << "is its share in the average or not?";
   decision = judge_attempt(attempt_of({voted(1, kA), silent(2, false), silent(3)}), Options{});
   EXPECT_EQ(decision.verdict, AttemptVerdict::kRetry);
   EXPECT_EQ(decision.reason, AttemptReason::kMemberDied);
   EXPECT_TRUE(decision.exclude.empty());
+}
+
+AttemptMember owner(AttemptMember member) {
+  member.owns_part = true;
+  return member;
+}
+AttemptMember left_out(AttemptMember member) {
+  member.left_out = true;
+  return member;
+}
+
+// Of an attempt of two owners that agree and this third member.
+std::vector<ReplicaId> left_out_with(AttemptMember third) {
+  const auto decision = judge_attempt(
+      attempt_of({owner(voted(1, kA)), owner(voted(2, kA)), std::move(third)}), Options{});
+  EXPECT_EQ(decision.verdict, AttemptVerdict::kCommit);
+  return decision.left_out;
+}
+
+TEST(Attempt, WhoDiedAndWasLeftOutDoesNotCount) {
+  const std::vector<ReplicaId> third{ReplicaId(3)};
+  EXPECT_EQ(left_out_with(left_out(silent(3, false))), third);
+  EXPECT_TRUE(left_out_with(silent(3, false)).empty()) << "it had delivered everything";
+  EXPECT_TRUE(left_out_with(left_out(voted(3, kA))).empty()) << "who has the average is in it";
+  EXPECT_TRUE(left_out_with(left_out(voted(3, kA, false))).empty());
+  EXPECT_TRUE(left_out_with(owner(left_out(silent(3, false)))).empty()) << "an owner is in it";
+  AttemptMember joiner = left_out(silent(3, false));
+  joiner.contributes = false;
+  EXPECT_TRUE(left_out_with(joiner).empty()) << "it had nothing to lose";
+}
+
+TEST(Attempt, AnOwnerWithoutAVoteMayHaveLeftSomebodyOut) {
+  const auto decision = judge_attempt(
+      attempt_of({owner(voted(1, kA)), voted(2, kA), owner(silent(3, false)), silent(4, false)}),
+      Options{});
+  EXPECT_EQ(decision.verdict, AttemptVerdict::kCommit);
+  EXPECT_EQ(decision.left_out, std::vector{ReplicaId(4)});
+}
+
+TEST(Attempt, AnAverageOfNobodyIsNotCommitted) {
+  AttemptMember first = owner(voted(1, kA)), second = owner(voted(2, kA));
+  first.contributes = second.contributes = false;
+  auto input = attempt_of({first, second, left_out(silent(3, false))});
+  EXPECT_EQ(judge_attempt(input, Options{}).verdict, AttemptVerdict::kRetry);
+  EXPECT_EQ(judge_attempt(input, Options{}).reason, AttemptReason::kNobodyCounts);
+  input.members[2].left_out = false;
+  EXPECT_EQ(judge_attempt(input, Options{}).verdict, AttemptVerdict::kCommit);
 }
 
 AttemptMember reducer(AttemptMember member) {

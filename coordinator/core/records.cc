@@ -188,6 +188,8 @@ const char* to_string(RejectReason value) {
       return "joiner";
     case RejectReason::kOutlier:
       return "outlier";
+    case RejectReason::kLeftOut:
+      return "left_out";
   }
   return "unknown";
 }

@@ -191,11 +191,12 @@ struct ContributionRecord {
   ContributionState state = ContributionState::kTraining;
   RejectReason reject_reason = RejectReason::kNone;
   std::vector<DataLease> leases;  // of this round, over its aborts
-  RoundReport report;  // meaningful from kReported on; its links are records of their own
+  RoundReport report;  // from kReported on; without links and aborts, which are elsewhere
   Instant reported_at, voted_at, applied_at;
   double weight = 0, clip_factor = 1;
   std::int32_t member_index = -1;  // order in the plan, -1: not a member of the current attempt
   std::int64_t part_first = 0, part_count = 0;
+  bool left_out = false;         // an owner's vote in the current attempt says so
   Digest average, anchor;        // voted, applied
   ReduceStats stats;             // bytes summed over attempts; reduce_s of the last
   std::int64_t eval_slice = -1;  // share of the validation it was given, -1: none

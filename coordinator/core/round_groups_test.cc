@@ -23,11 +23,19 @@ JobSpec grid_job(Topology topology = Topology::kMoshpit) {
 
 // Four replicas in a grid of two rows; an odd round averages its columns {0, 2} and {1, 3}.
 struct Grid : Rig {
-  explicit Grid(const JobSpec& spec = grid_job(), std::size_t count = 4) {
+  // The last one cannot be dialled when `mute`, and so owns no part.
+  explicit Grid(const JobSpec& spec = grid_job(), std::size_t count = 4, bool mute = false) {
     for (std::size_t i = 0; i < count; ++i) agents.push_back(join("agent-" + std::to_string(i)));
     id = *submit(spec);
-    for (const ConnectionId agent : agents) replicas.push_back(load(agent));
+    for (std::size_t i = 0; i < count; ++i) {
+      replicas.push_back(mute && i + 1 == count ? load_mute(agents[i]) : load(agents[i]));
+    }
     wait(seconds(3));
+  }
+  ReplicaId load_mute(ConnectionId agent) {
+    const Assign assign = last<Assign>(agent).value();
+    say(agent, Loaded{assign.replica, assign.source.key, {7, 7}, {8, 8}, 1000, "", {}});
+    return assign.replica;
   }
   RoundKey key(RoundNumber round) const { return {id, 0, round}; }
   void all_report(RoundNumber round) {
@@ -172,6 +180,36 @@ TEST(RoundGroups, AGroupWithoutAnythingUsableIsNotAskedAndDropsNothingElse) {
   EXPECT_EQ(grid.commit_of(1)->outcome, RoundOutcome::kDropped);
   EXPECT_EQ(grid.contribution(1, 1).state, ContributionState::kRejected);
   EXPECT_EQ(grid.job(grid.id).committed_tokens, Tokens(2 * 1280));
+}
+
+// The pair {1, 3} goes on when 3 is lost; its tokens are those of 1 alone.
+TEST(RoundGroups, WhomAGroupLeftOutDoesNotCount) {
+  Grid grid(grid_job(), 4, true);
+  grid.all_report(1);
+  ASSERT_EQ(grid.plan(3).members.at(1).part_count, 0);
+  const DataLease lease = grid.contribution(1, 3).leases.at(0);
+  grid.vote(grid.agents[1], grid.replicas[1], grid.key(1), 1, {5, 2},
+            {grid.replicas[3], grid.replicas[0]});
+  EXPECT_FALSE(grid.contribution(1, 0).left_out) << "of another group";
+  grid.say(grid.agents[3], ReplicaFailed{grid.replicas[3], ReplicaFailure::kTrainerExited, ""});
+  EXPECT_EQ(grid.contribution(1, 3).reject_reason, RejectReason::kNone) << "not before the commit";
+  grid.group_votes(1, {0, 2}, {5, 1});
+  ASSERT_EQ(grid.job(grid.id).committed_round, 1);
+  EXPECT_EQ(grid.contribution(1, 3).state, ContributionState::kRejected);
+  EXPECT_EQ(grid.contribution(1, 3).reject_reason, RejectReason::kLeftOut);
+  EXPECT_EQ(grid.job(grid.id).committed_tokens, Tokens(3 * 1280));
+  EXPECT_EQ(grid.commit_of(0)->next.lease.first, lease.first) << "its data is given out again";
+}
+
+TEST(RoundGroups, WhoDeliveredToItsGroupCountsWhenItIsLost) {
+  Grid grid(grid_job(), 4, true);
+  grid.all_report(1);
+  grid.group_votes(1, {1}, {5, 2});
+  grid.say(grid.agents[3], ReplicaFailed{grid.replicas[3], ReplicaFailure::kTrainerExited, ""});
+  grid.group_votes(1, {0, 2}, {5, 1});
+  ASSERT_EQ(grid.job(grid.id).committed_round, 1);
+  EXPECT_EQ(grid.contribution(1, 3).state, ContributionState::kCommitted);
+  EXPECT_EQ(grid.job(grid.id).committed_tokens, Tokens(4 * 1280));
 }
 
 TEST(RoundGroups, AnchorsDifferAndAJoinerGetsThatOfItsDonor) {

@@ -341,9 +341,10 @@ std::vector<OpenRound> enlist(Turn& turn, const RoundKey& key,
     const Steps to_step = round.from_step + steps[i];
     const std::int64_t count =
         leased_steps(job, round.from_step, to_step, contribution) * per_step[i];
-    orders.push_back(
-        {key, round.from_step, to_step, lease({job.next_sequence, job.returned}, count),
-         fragment_of_round(job, round), peers_to_measure(turn.state(), turn.now(), replicas[i])});
+    orders.push_back({key, round.from_step, to_step,
+                      lease({job.next_sequence, job.returned}, count),
+                      fragment_of_round(job, round),
+                      peers_to_measure(turn.state(), turn.now(), replicas[i]), round.aborts});
     contribution.state = ContributionState::kTraining;
     contribution.reject_reason = RejectReason::kNone;
     contribution.leases.push_back(orders.back().lease);
@@ -371,7 +372,7 @@ OpenRound order_of(const State& state, const RoundRecord& round, ReplicaId repli
   Steps steps = round.to_step - round.from_step;
   if (own && job.stages.size() == 1) steps = Steps(lease.count / job.spec.train.batch);
   return {round.key, round.from_step, round.from_step + steps, lease, fragment_of_round(job, round),
-          {}};
+          {},        round.aborts};
 }
 
 void open_round(Turn& turn, JobId id) {
@@ -413,14 +414,13 @@ void on_report(Turn& turn, ReplicaId replica, const RoundReport& report) {
   const ContributionRecord* known = turn.state().contributions.find({report.key, replica});
   const RoundRecord* round = turn.state().rounds.find(report.key);
   if (known == nullptr || round == nullptr || round->state != RoundState::kOpen) return;
-  // Said twice, unless it went on after an abort.
-  const bool newer =
-      known->state == ContributionState::kReported && report.steps > known->report.steps;
-  if (known->state != ContributionState::kTraining && !newer) return;
+  if (report.aborts != round->aborts) return;                // its replica has yet to hear of one
+  if (known->state != ContributionState::kTraining) return;  // said twice
   ContributionRecord& contribution = turn.contribution(report.key, replica);
   contribution.state = ContributionState::kReported;
   contribution.report = report;
   contribution.report.links.clear();
+  contribution.report.aborts = 0;  // as the round says
   contribution.reported_at = turn.now();
 }
 

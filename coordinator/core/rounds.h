@@ -74,8 +74,6 @@ ReducePlan plan_of(const State& state, const RoundKey& key, ReduceIndex reduce);
 // Members of the running (or committed) attempt of one reduce, in the order of the plan; dead ones
 // included.
 std::vector<ReplicaId> members_of(const State& state, const RoundKey& key, ReduceIndex reduce);
-// The dead leave the plan; what they had leased goes back.
-void drop_dead_members(Turn& turn, const RoundKey& key, ReduceIndex reduce);
 // Whether one of these members has a pseudo-gradient that counts.
 bool any_usable(const State& state, const RoundKey& key, const std::vector<ReplicaId>& members);
 ReduceIndex reduce_count(const State& state, const RoundKey& key);

@@ -295,6 +295,29 @@ TEST(Streaming, WithoutAPartInTheResultALeaseBeginsAtTheBoundary) {
   EXPECT_EQ(rig.next_of(rig.b).lease.count, 13 * 4);
 }
 
+// A stream that is lost delivers the old report after the abort, and the news of the abort later.
+TEST(Reports, OneFromBeforeAnAbortIsNotTakenForTheNewOrder) {
+  Pair rig(long_job());
+  RoundReport old;
+  old.key = rig.key(1);
+  old.tokens = old.drawn = Tokens(1280);
+  old.steps = Steps(10);
+  old.nonfinite = 1;
+  rig.say(rig.a, FromReplica<RoundReport>{rig.rep_a, old});
+  rig.say(rig.b, FromReplica<RoundReport>{rig.rep_b, old});
+  ASSERT_EQ(rig.last<ToReplica<AbortRound>>(rig.b)->body.next.aborts, 1);
+  const auto contribution = [&] { return rig.state().contributions.at({rig.key(1), rig.rep_b}); };
+  rig.say(rig.b, FromReplica<RoundReport>{rig.rep_b, old});
+  EXPECT_EQ(contribution().state, ContributionState::kTraining);
+  RoundReport fresh = old;
+  fresh.aborts = 1;
+  fresh.steps = Steps(20);
+  fresh.nonfinite = 0;
+  rig.say(rig.b, FromReplica<RoundReport>{rig.rep_b, fresh});
+  EXPECT_EQ(contribution().state, ContributionState::kReported);
+  EXPECT_EQ(contribution().report.steps, Steps(20));
+}
+
 TEST(Clip, CanBeSwitchedOff) {
   JobSpec spec = long_job();
   spec.sync.clip = false;

@@ -125,7 +125,12 @@ void add(Digester& d, const ContributionRecord& r) {
   d.add(r.report.max_abs).add(r.report.nonfinite).add(r.report.compute_s).add(r.reported_at.ns);
   d.add(r.report.stood_s);
   d.add(r.voted_at.ns).add(r.applied_at.ns).add(r.weight).add(r.clip_factor).add(r.member_index);
-  d.add(r.part_first).add(r.part_count).add(r.average).add(r.anchor).add(r.stats.sent.n);
+  d.add(r.part_first)
+      .add(r.part_count)
+      .add(r.left_out)
+      .add(r.average)
+      .add(r.anchor)
+      .add(r.stats.sent.n);
   d.add(r.stats.received.n).add(r.stats.reduce_s).add(r.eval_slice).add(r.evaluated);
 }
 

@@ -193,6 +193,7 @@ struct Table<ContributionRecord> {
     visit("member_index", r.member_index);
     visit("part_first", r.part_first);
     visit("part_count", r.part_count);
+    visit("left_out", r.left_out);
     visit("average", r.average);
     visit("anchor", r.anchor);
     visit("bytes_sent", r.stats.sent);

@@ -65,8 +65,8 @@ static_assert(member_count<JobRecord>() == 28);
 static_assert(member_count<AgentRecord>() == 16);
 static_assert(member_count<ReplicaRecord>() == 17);
 static_assert(member_count<RoundRecord>() == 19);
-static_assert(member_count<ContributionRecord>() == 23);
-static_assert(member_count<RoundReport>() == 11);  // links are not stored with it
+static_assert(member_count<ContributionRecord>() == 24);
+static_assert(member_count<RoundReport>() == 12);  // links and aborts are not stored with it
 static_assert(member_count<LinkRecord>() == 6);
 static_assert(member_count<ReduceStats>() == 3);
 static_assert(member_count<CheckpointRecord>() == 13);

@@ -173,6 +173,7 @@ class RandomRecords {
     r.weight = real(), r.clip_factor = real();
     r.member_index = small();
     r.part_first = integer(), r.part_count = integer();
+    r.left_out = prng_.chance(0.5);
     r.average = digest(), r.anchor = digest();
     r.stats = {Bytes(integer()), Bytes(integer()), real()};
     r.eval_slice = integer();

@@ -24,6 +24,7 @@ void add(Digester& d, const OpenRound& round) {
   d.add(round.from_step.n).add(round.to_step.n).add(round.lease.first).add(round.lease.count);
   d.add(round.fragment);
   for (const PeerAddress& peer : round.measure) d.add(peer.replica.n).add(peer.address);
+  d.add(round.aborts);
 }
 
 void add(Digester& d, const CloseRound& command) { add(d, command.key); }
@@ -38,7 +39,7 @@ void add(Digester& d, const RoundReport& report) {
   add(d, report.key);
   d.add(report.tokens.n).add(report.steps.n).add(report.train_loss).add(report.norm);
   d.add(report.max_abs).add(report.nonfinite).add(report.compute_s).add(report.drawn.n);
-  d.add(report.stood_s);
+  d.add(report.stood_s).add(report.aborts);
   for (const LinkEstimate& link : report.links) {
     d.add(link.peer.n).add(link.round_trip.ns).add(link.to_per_s).add(link.from_per_s);
     d.add(link.reached);
@@ -67,6 +68,7 @@ void add(Digester& d, const Vote& vote) {
   add(d, vote.key);
   d.add(vote.attempt).add(vote.average).add(vote.stats.sent.n).add(vote.stats.received.n);
   d.add(vote.stats.reduce_s);
+  for (const ReplicaId replica : vote.left_out) d.add(replica.n);
 }
 
 void add(Digester& d, const ReduceFailed& failure) {
@@ -169,6 +171,13 @@ void Participant::train(const OpenRound& round, Actions& out) {
   out.push_back(Train{round});
 }
 
+// An order that adds no steps after an abort: what is said from now on answers it.
+void Participant::note_aborts(const OpenRound& round) {
+  if (!open_ || round.aborts <= open_->aborts) return;
+  open_->aborts = round.aborts;
+  if (report_) report_->aborts = round.aborts;
+}
+
 // ---- commands
 
 void Participant::open(const OpenRound& round, Actions& out) {
@@ -176,6 +185,7 @@ void Participant::open(const OpenRound& round, Actions& out) {
   if (order != Order::kNext || defer(order, round)) return;
   // More steps than we know of: an abort went past us with a lost stream.
   if (open_ && round.to_step > open_->to_step) return train(round, out);
+  note_aborts(round);
   switch (state_) {
     case ParticipantState::kIdle:
       return train(round, out);
@@ -257,9 +267,11 @@ void Participant::abort(const AbortRound& command, Actions& out) {
   const bool goes_on = command.next.key == command.key;
   const bool known = open_ && (!goes_on || command.next.to_step <= open_->to_step);
   if (goes_on && !known) return train(command.next, out);
-  if (!known || command.next.to_step < open_->to_step) return;
-  // No steps are left to add (the end of the job), or this is the abort we obeyed: the report
-  // stands.
+  if (!known) return;
+  const bool newer = command.next.aborts > open_->aborts;
+  if (!newer && command.next.to_step < open_->to_step) return;
+  // No steps to add, or this is the abort we obeyed: the report stands.
+  note_aborts(command.next);
   say_report(out);
 }
 
@@ -269,14 +281,15 @@ void Participant::boundary(const RoundReport& report, Actions& out) {
   if (state_ == ParticipantState::kIdle || state_ == ParticipantState::kStale) return;
   if (!open_ || report.key != open_->key || report_) return;
   report_ = report;
+  report_->aborts = open_->aborts;
   if (state_ == ParticipantState::kTraining) state_ = ParticipantState::kReported;
   say_report(out);
 }
 
 void Participant::reduced(std::int32_t attempt, const Digest& average, const ReduceStats& stats,
-                          Actions& out) {
+                          const std::vector<ReplicaId>& left_out, Actions& out) {
   if (state_ != ParticipantState::kReducing || attempt != plan_->attempt) return;
-  vote_ = Vote{plan_->key, attempt, average, stats};
+  vote_ = Vote{plan_->key, attempt, average, stats, left_out};
   state_ = ParticipantState::kVoted;
   out.push_back(Say{*vote_});
 }

@@ -12,7 +12,9 @@
 //   --AbortRound--> training   (progress kept) any       --a round this replica can no longer
 //   follow--> stale (terminal)
 //
-// A commit without an average (RoundOutcome) is obeyed in any of these states.
+// A commit without an average (RoundOutcome) is obeyed in any of these states. A report says after
+// how many aborts of the round it was ordered; where an abort adds no steps it stands and is said
+// again with the new number.
 //
 // A plan also reaches a replica that is still training (the round was sealed without it): it stops,
 // takes part with weight 0 and leaves with the commit like a joiner. With sync.algorithm = async it
@@ -85,7 +87,8 @@ class Participant {
 
   // What the trainer's work came to.
   void boundary(const RoundReport& report, Actions& out);
-  void reduced(std::int32_t attempt, const Digest& average, const ReduceStats& stats, Actions& out);
+  void reduced(std::int32_t attempt, const Digest& average, const ReduceStats& stats,
+               const std::vector<ReplicaId>& left_out, Actions& out);
   void reduce_failed(const ReduceFailed& failure, Actions& out);
   void outer_step_taken(const Applied& applied, Actions& out);
 
@@ -104,6 +107,7 @@ class Participant {
   void go_stale(const RoundKey& wanted, Actions& out);
   bool defer(Order order, std::variant<OpenRound, CloseRound, ReducePlan, AbortRound> command);
   void train(const OpenRound& round, Actions& out);
+  void note_aborts(const OpenRound& round);
   void stop_reduce(Actions& out);
   void stop_work(Actions& out);
   void start_reduce(const ReducePlan& plan, Actions& out);

@@ -103,7 +103,7 @@ Participant make(const std::string& state) {
   p.reduce(plan(), ignored);
   if (state == "reducing") return p;
   if (state == "failed") return p.reduce_failed(failed(), ignored), p;
-  p.reduced(2, kAverage, {}, ignored);
+  p.reduced(2, kAverage, {}, {}, ignored);
   if (state == "voted") return p;
   p.commit(commit(5, kAverage, state == "applied"), ignored);
   if (state == "taking") return p;
@@ -141,8 +141,8 @@ const std::map<std::string, Drive> kCommands = {
     {"abort_same_steps", [](auto& p, auto& out) { p.abort(abort_round(100), out); }},
     {"abort_beyond", [](auto& p, auto& out) { p.abort(abort_round(110, 7), out); }},
     {"boundary", [](auto& p, auto& out) { p.boundary(report(), out); }},
-    {"reduced", [](auto& p, auto& out) { p.reduced(2, kAverage, {}, out); }},
-    {"reduced_other", [](auto& p, auto& out) { p.reduced(1, kAverage, {}, out); }},
+    {"reduced", [](auto& p, auto& out) { p.reduced(2, kAverage, {}, {}, out); }},
+    {"reduced_other", [](auto& p, auto& out) { p.reduced(1, kAverage, {}, {}, out); }},
     {"reduce_failed", [](auto& p, auto& out) { p.reduce_failed(failed(), out); }},
     {"reduce_failed_other", [](auto& p, auto& out) { p.reduce_failed(failed(1), out); }},
     {"outer_step_taken",
@@ -354,7 +354,7 @@ TEST(Participant, RoundAfterRound) {
   p.open(open_round(), out);
   p.boundary(report(), out);
   p.reduce(plan(), out);
-  p.reduced(2, kAverage, {}, out);
+  p.reduced(2, kAverage, {}, {}, out);
   p.commit(commit(), out);
   EXPECT_EQ(p.held(), kHeld);
   p.outer_step_taken({kNext, {1, 1}, {2, 2}}, out);
@@ -363,13 +363,72 @@ TEST(Participant, RoundAfterRound) {
   EXPECT_EQ(p.state(), ParticipantState::kTraining);
 }
 
+TEST(Participant, TheVoteNamesWhomTheOwnPartIsWithout) {
+  Participant p(kSelf, kHeld, WhenLate::kStops);
+  Actions out;
+  p.open(open_round(), out);
+  p.boundary(report(), out);
+  p.reduce(plan(), out);
+  const Digest before = p.digest();
+  Participant other = p;
+  p.reduced(2, kAverage, {}, {kOther}, out);
+  EXPECT_EQ(std::get<Vote>(std::get<Say>(out.back()).message).left_out, std::vector{kOther});
+  p.reduce(plan(), out);  // asked again
+  EXPECT_EQ(std::get<Vote>(std::get<Say>(out.back()).message).left_out, std::vector{kOther});
+  other.reduced(2, kAverage, {}, {}, out);
+  EXPECT_NE(p.digest(), before);
+  EXPECT_NE(p.digest(), other.digest());
+}
+
+std::int32_t aborts_said(const Actions& actions) {
+  return std::get<RoundReport>(std::get<Say>(actions.back()).message).aborts;
+}
+AbortRound nth_abort(std::int32_t aborts, std::int64_t to_step) {
+  AbortRound command = abort_round(to_step);
+  command.next.aborts = aborts;
+  return command;
+}
+
+TEST(Participant, AReportSaysAfterHowManyAbortsItWasOrdered) {
+  Participant p(kSelf, kHeld, WhenLate::kStops);
+  Actions out;
+  p.open(open_round(), out);
+  p.boundary(report(), out);
+  EXPECT_EQ(aborts_said(out), 0);
+  p.abort(nth_abort(1, 100), out);  // no steps to add
+  EXPECT_EQ(aborts_said(out), 1);
+  p.abort(nth_abort(2, 90), out);  // a round by time: this replica has more than was asked for
+  EXPECT_EQ(aborts_said(out), 2);
+  out.clear();
+  p.abort(nth_abort(1, 90), out);
+  EXPECT_EQ(names(out), "") << "it is past that one";
+  p.abort(nth_abort(3, 110), out);
+  p.boundary(report(), out);
+  EXPECT_EQ(names(out), "train110 say:report");
+  EXPECT_EQ(aborts_said(out), 3);
+  OpenRound again = open_round();
+  again.aborts = 4;
+  p.open(again, out);
+  EXPECT_EQ(aborts_said(out), 4);
+}
+
+TEST(Participant, WhoStillTrainsReportsForTheNewestOrder) {
+  Participant p(kSelf, kHeld, WhenLate::kStops);
+  Actions out;
+  p.open(open_round(), out);
+  p.abort(nth_abort(1, 100), out);
+  p.boundary(report(), out);
+  EXPECT_EQ(names(out), "train100 say:report");
+  EXPECT_EQ(aborts_said(out), 1);
+}
+
 TEST(Participant, JoinerFollowsTheAverageAndLeavesWithTheCommit) {
   Participant p(kSelf, kHeld, WhenLate::kStops);
   Actions out;
   p.reduce(plan(1, 0), out);
   p.reduce_failed({kNext, 1, kOther, ReduceFailure::kPeerLost, ""}, out);
   p.reduce(plan(2, 0), out);
-  p.reduced(2, kAverage, {}, out);
+  p.reduced(2, kAverage, {}, {}, out);
   p.commit(commit(), out);
   p.outer_step_taken({kNext, {1, 1}, {2, 2}}, out);
   EXPECT_EQ(names(out), "follow1 say:failed follow2 say:vote outer_step say:applied train150");
@@ -457,7 +516,7 @@ TEST(Participant, AnAsynchronousOneTrainsOnWhileItFollows) {
   Actions out;
   p.open(open_round(), out);
   p.reduce(plan(2, 0), out);
-  p.reduced(2, kAverage, {}, out);
+  p.reduced(2, kAverage, {}, {}, out);
   p.commit(commit(), out);
   p.outer_step_taken({kNext, {1, 1}, {2, 2}}, out);
   EXPECT_EQ(names(out), "train100 follow2 say:vote outer_step say:applied train150");
@@ -472,7 +531,7 @@ TEST(Participant, AnAsynchronousOneReportsAgainInTheNextRound) {
   p.boundary(report(), out);
   ReducePlan again = plan(3, 0);
   p.reduce(again, out);  // it has reported now, but not for this plan
-  p.reduced(3, kAverage, {}, out);
+  p.reduced(3, kAverage, {}, {}, out);
   p.commit(commit(), out);
   p.outer_step_taken({kNext, {1, 1}, {2, 2}}, out);
   RoundReport next = report();

@@ -269,4 +269,14 @@ Digest ReduceSession::digest() const {
   return all.finish();
 }
 
+std::vector<ReplicaId> ReduceSession::left_out() const {
+  SHOAL_CHECK(state() == SessionState::kDone);
+  std::vector<ReplicaId> left_out;
+  for (int i = 0; i < members(); ++i) {
+    if (!contributes(i) || received_all(i, FrameKind::kContribution)) continue;
+    left_out.push_back(plan_.members[static_cast<std::size_t>(i)].replica);
+  }
+  return left_out;
+}
+
 }  // namespace shoal::outer_opt

@@ -115,6 +115,10 @@ class ReduceSession {
   // Over the checksums of all averaged chunks in order; equal on two members exactly when the
   // averages are (up to collisions), provided that they use the same frame_values. Requires kDone.
   Digest digest() const;
+  // Members with a weight that were lost before all they owed to the own part was here: the average
+  // is made without what was missing. Never one that has all averages itself, because a lost member
+  // is sent none. Requires kDone.
+  std::vector<ReplicaId> left_out() const;
 
  protected:
   // check_plan_members() must hold.

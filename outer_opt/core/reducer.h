@@ -24,7 +24,8 @@ class Reducer {
   void reduce(const ReducePlan& plan, Actions& out);
 
   // What the work came to; of another attempt than the newest it is no news.
-  void reduced(const RoundKey& key, std::int32_t attempt, const ReduceStats& stats, Actions& out);
+  void reduced(const RoundKey& key, std::int32_t attempt, const ReduceStats& stats,
+               const std::vector<ReplicaId>& left_out, Actions& out);
   void reduce_failed(const ReduceFailed& failure, Actions& out);
 
   Digest digest() const;

@@ -41,9 +41,17 @@ TEST(Reducer, AnswersAPlanAndSaysSoAgain) {
   Reducer reducer(kSelf);
   Actions out;
   reducer.reduce(plan_of(3, 1), out);
-  reducer.reduced(plan_of(3, 1).key, 1, {}, out);
+  reducer.reduced(plan_of(3, 1).key, 1, {}, {}, out);
   reducer.reduce(plan_of(3, 1), out);
   EXPECT_EQ(words(out), (Words{"start 1", "vote 1", "vote 1"}));
+}
+
+TEST(Reducer, SaysWhomItsPartIsWithout) {
+  Reducer reducer(kSelf);
+  Actions out;
+  reducer.reduce(plan_of(3, 1), out);
+  reducer.reduced(plan_of(3, 1).key, 1, {}, {ReplicaId(1)}, out);
+  EXPECT_EQ(std::get<Vote>(std::get<Say>(out.back()).message).left_out, std::vector{ReplicaId(1)});
 }
 
 TEST(Reducer, ALaterPlanReplacesTheRunningOne) {
@@ -51,7 +59,7 @@ TEST(Reducer, ALaterPlanReplacesTheRunningOne) {
   Actions out;
   reducer.reduce(plan_of(3, 1), out);
   reducer.reduce(plan_of(3, 2), out);
-  reducer.reduced(plan_of(3, 1).key, 1, {}, out);  // too late
+  reducer.reduced(plan_of(3, 1).key, 1, {}, {}, out);  // too late
   reducer.reduce_failed({plan_of(3, 2).key, 2, {}, ReduceFailure::kPeerLost, ""}, out);
   reducer.reduce(plan_of(9, 1), out);  // it need not have seen the rounds between
   EXPECT_EQ(words(out), (Words{"start 1", "stop 1", "start 2", "failed", "start 1"}));

@@ -67,6 +67,7 @@ struct OpenRound {
   DataLease lease;
   std::int32_t fragment = 0;  // that the round averages: 1, 2, …; 0: the whole vector (fragments.h)
   std::vector<PeerAddress> measure;  // to whom the line is to be measured before the reduce
+  std::int32_t aborts = 0;  // of this round until now: the report says which order it obeys
   bool operator==(const OpenRound&) const = default;
 };
 
@@ -90,6 +91,7 @@ struct RoundReport {
                                // router. With one stage and one fragment the same as `tokens`
   double stood_s = 0;          // seconds it stood still for the round before, with nothing to train
   std::vector<LinkEstimate> links;  // that changed since the last report, kLinksMax at most
+  std::int32_t aborts = 0;          // of the order that it answers
   bool operator==(const RoundReport&) const = default;
 };
 
@@ -151,11 +153,15 @@ struct ReduceStats {
   bool operator==(const ReduceStats&) const = default;
 };
 
+// Members that one vote names: as many as a job may have replicas.
+inline constexpr std::size_t kLeftOutMax = 10'000;
 struct Vote {
   RoundKey key;
   std::int32_t attempt = 0;
   Digest average;  // of the averaged vector; zero from a reducer, which has none
   ReduceStats stats;
+  // Whose contribution is not, or not wholly, in the part that this member averaged.
+  std::vector<ReplicaId> left_out;
   bool operator==(const Vote&) const = default;
 };
 

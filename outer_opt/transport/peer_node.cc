@@ -432,7 +432,7 @@ ReduceResult PeerNodeImpl::run(const ReducePlan& plan, ReplicaId self,
     return failed(failure->failure, lost, failure->detail);
   }
   if (call->cancelled()) return failed(ReduceFailure::kInternal, {}, "cancelled");
-  return {true, {call->digest(), {}, call->streams()}, {}};
+  return {true, {call->digest(), {}, call->left_out(), call->streams()}, {}};
 }
 
 // ---- state

@@ -68,7 +68,8 @@ struct ReduceOutcome {
   Digest average;  // over the checksums of the averaged chunks: to be compared with other members'
                    // only
   ReduceStats stats;
-  std::size_t streams = 0;  // to and from all peers
+  std::vector<ReplicaId> left_out;  // of the own part (ReduceSession::left_out)
+  std::size_t streams = 0;          // to and from all peers
 };
 
 struct ReduceError {

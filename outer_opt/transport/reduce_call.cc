@@ -491,4 +491,9 @@ Digest ReduceCall::digest() {
   return session_->digest();
 }
 
+std::vector<ReplicaId> ReduceCall::left_out() {
+  const Lock lock(mutex_);
+  return session_->left_out();
+}
+
 }  // namespace shoal::outer_opt

@@ -400,6 +400,18 @@ TEST(Reduce, TimeLimitNamesTheSlowest) {
   EXPECT_FALSE(two.get().ok);
 }
 
+TEST(Reduce, TheOutcomeNamesWhomThePartIsWithout) {
+  Swarm swarm(3, 5000, CodecKind::kInt8);
+  assign_parts(swarm.plan, {1, 1, 0});
+  swarm.plan.time_limit = milliseconds(1500);
+  auto one = swarm.start(0), two = swarm.start(1);  // the third never comes
+  for (auto* running : {&one, &two}) {
+    const ReduceResult result = running->get();
+    ASSERT_TRUE(result.ok) << result.error.detail;
+    EXPECT_EQ(result.outcome.left_out, std::vector{ReplicaId(3)});
+  }
+}
+
 // The third misses the second, whom it dials nobody to ask about; the fourth hears it from the
 // third, the first from the fourth.
 TEST(Reduce, ARingHearsFromBeforeWhoIsMissing) {

@@ -50,6 +50,8 @@ const std::vector<PlantedBug>& planted_bugs() {
        "a result becomes local as soon as it is there, not at its step"},
       {Bug::kTailTwice, "tail_twice", "token_count",
        "the last step of a round is counted again with the steps behind its boundary"},
+      {Bug::kSilentOwners, "silent_owners", "recomputation",
+       "votes do not say whose contribution they left out"},
       {Bug::kForgottenAnchor, "forgotten_anchor", "groups",
        "members of a group exchange pseudo-gradients without their anchors"},
       {Bug::kForgottenProgress, "forgotten_progress", "groups",

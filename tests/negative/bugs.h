@@ -40,6 +40,7 @@ enum class Bug {
   kLeakyFragment,       // the outer step of one fragment changes the momentum of all
   kEarlyAdoption,       // a result becomes local as soon as it is there
   kTailTwice,           // the steps behind a boundary count with both rounds
+  kSilentOwners,        // votes do not say whom they left out
   kForgottenAnchor,     // members of a group exchange pseudo-gradients without their anchors
   kForgottenProgress,   // a member whose group gave up starts from its anchor
   kForgottenMomentum,   // a range of sharded momentum is fetched and not kept

@@ -96,6 +96,13 @@ struct Averaged {
   std::span<const float> average;
 };
 
+// A member, maybe a reducer, completed a reduce and averaged its own part without these.
+struct LeftOut {
+  ReplicaId owner;
+  const ReducePlan& plan;
+  const std::vector<ReplicaId>& members;
+};
+
 // `average` holds the values of the fragment, packed; the others are whole vectors.
 struct OuterStepped {
   ReplicaId replica;
@@ -108,14 +115,14 @@ struct OuterStepped {
   std::span<const float> average, anchor_before, momentum_before, anchor, momentum;
 };
 
-// A replica loaded these shards, or gathered them for a checkpoint with these holders: what none of
+// A replica loaded these shards, or gathered them for a checkpoint from these holders: what none of
 // them has is zero.
 struct MomentumKept {
   ReplicaId replica;
   StageIndex stage = 0;
   RoundKey key;
   const outer_opt::MomentumShards& shards;
-  const std::vector<MomentumHolder>& holders;
+  const std::vector<MomentumHolder>* gathered_from = nullptr;  // null: loaded
 };
 
 // A replica took the outer step that the owners of a plan's parts made. Whole vectors.
@@ -164,6 +171,7 @@ class Checker {
   virtual void reported(const Reported&) {}
   virtual void stepped(const InnerStep&) {}
   virtual void averaged(const Averaged&) {}
+  virtual void left_out(const LeftOut&) {}
   virtual void outer_stepped(const OuterStepped&) {}
   virtual void momentum_kept(const MomentumKept&) {}
   virtual void momentum_followed(const MomentumFollowed&) {}

@@ -110,6 +110,9 @@ bool CoordinatorProcess::swallow(FromAgent& message) {
   if (auto* vote = std::get_if<FromReplica<Vote>>(&message)) {
     const StageIndex stage = stage_of_replica(vote->replica);
     votes_[{vote->body.key, stage, vote->body.attempt}] = vote->body.average;
+    if (!vote->body.left_out.empty() && sim_.misbehave(Bug::kSilentOwners)) {
+      vote->body.left_out.clear();
+    }
     if (sim_.bug == Bug::kOneStageAgrees) forge_votes(vote->body, vote->replica);
   }
   if (auto* report = std::get_if<FromReplica<RoundReport>>(&message)) {
@@ -120,7 +123,7 @@ bool CoordinatorProcess::swallow(FromAgent& message) {
     const StageIndex stage = stage_of_replica(broken->replica);
     const auto vote = votes_.find({broken->body.key, stage, broken->body.attempt});
     if (vote != votes_.end() && sim_.misbehave(Bug::kForgedVote)) {
-      const Vote forged{broken->body.key, broken->body.attempt, vote->second, {}};
+      const Vote forged{broken->body.key, broken->body.attempt, vote->second, {}, {}};
       const ReplicaId replica = broken->replica;
       message = FromReplica<Vote>{replica, forged};
     }
@@ -147,7 +150,8 @@ void CoordinatorProcess::forge_votes(const Vote& vote, ReplicaId voter) {
   for (const ContributionRecord& member : others) {
     const auto connection = heard_on_.find(member.replica);
     if (connection == heard_on_.end() || !sim_.misbehave(Bug::kOneStageAgrees)) continue;
-    const Vote forged{vote.key, stage_of(round->second, member.stage).attempt, vote.average, {}};
+    const Vote forged{
+        vote.key, stage_of(round->second, member.stage).attempt, vote.average, {}, {}};
     input(AgentSaid{connection->second, FromReplica<Vote>{member.replica, forged}});
   }
 }
@@ -321,6 +325,7 @@ void CoordinatorProcess::arm() {
 
 void CoordinatorProcess::durable(const Record& record, const Tables& before) {
   count_checkpoint_move(record, before, sim_.transitions);
+  count_left_out(record, before, sim_.transitions);
   const std::string line = describe(record);
   if (!line.empty()) sim_.log("   durable " + line);
   sim_.observe(&Checker::durable, record, before);

@@ -284,7 +284,7 @@ void Trainer::hold(ReplicaId id, State state) {
   if (sharded()) {
     sim_.observe(
         &Checker::momentum_kept,
-        MomentumKept{id, replica_->assign.stage, replica_->state.key, replica_->state.shards, {}});
+        MomentumKept{id, replica_->assign.stage, replica_->state.key, replica_->state.shards});
   }
   Loaded loaded{id, replica_->state.key, anchor, momentum, values, address()};
   for (const Fragment& fragment : replica_->fragments) {

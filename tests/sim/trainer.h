@@ -218,6 +218,7 @@ class Trainer final : public PeerEnd {
   bool send_frames(Session& session);
   void reduce_done(Session& session);
   void reducer_done(Session& session);
+  std::vector<ReplicaId> left_out(const Session& session);
   void tell_failed(const ReduceFailed& failure);
   void reduce_broken(Session& session, const outer_opt::SessionFailure& failure);
   void end_session(bool tell_peers);

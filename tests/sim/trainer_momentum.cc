@@ -152,7 +152,7 @@ void Trainer::gather_checkpoint(const WriteCheckpointTo& command) {
     }
     sim_.observe(&Checker::momentum_kept,
                  MomentumKept{command.replica, replica_->assign.stage, g.key, g.staged.shards,
-                              command.command.momentum});
+                              &command.command.momentum});
     const auto values = std::as_const(g.staged.shards).at(all);
     put_checkpoint(command, {values.begin(), values.end()});
   };

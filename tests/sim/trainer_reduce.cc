@@ -217,8 +217,15 @@ void Trainer::reduce_done(Session& session) {
   const ReduceStats stats{Bytes(session.sent), Bytes(session.received),
                           (sim_.now() - session.started).seconds()};
   Actions actions;
-  r.participant->reduced(session.plan.attempt, digest, stats, actions);
+  r.participant->reduced(session.plan.attempt, digest, stats, left_out(session), actions);
   act(actions);
+}
+
+std::vector<ReplicaId> Trainer::left_out(const Session& session) {
+  std::vector<ReplicaId> members = session.machine->left_out();
+  sim_.observe(&Checker::left_out, LeftOut{replica_->id, session.plan, members});
+  if (!members.empty()) ++sim_.transitions["reduce member left_out"];
+  return members;
 }
 
 void Trainer::reducer_done(Session& session) {
@@ -227,9 +234,10 @@ void Trainer::reducer_done(Session& session) {
   const ReduceStats stats{Bytes(session.sent), Bytes(session.received),
                           (sim_.now() - session.started).seconds()};
   const ReducePlan plan = session.plan;
+  const std::vector<ReplicaId> without = left_out(session);
   replica_->session.reset();  // nothing of it is needed any more
   Actions actions;
-  replica_->reducer->reduced(plan.key, plan.attempt, stats, actions);
+  replica_->reducer->reduced(plan.key, plan.attempt, stats, without, actions);
   act(actions);
 }
 

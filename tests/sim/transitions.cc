@@ -15,6 +15,18 @@ void count_checkpoint_move(const Record& record, const Tables& before, Transitio
   }
 }
 
+void count_left_out(const Record& record, const Tables& before, TransitionCounts& counts) {
+  const auto* contribution = std::get_if<ContributionRecord>(&record);
+  const bool left_out = contribution != nullptr &&
+                        contribution->state == ContributionState::kRejected &&
+                        contribution->reject_reason == RejectReason::kLeftOut;
+  if (!left_out) return;
+  const auto it = before.contributions.find({contribution->key, contribution->replica});
+  const bool known =
+      it != before.contributions.end() && it->second.reject_reason == RejectReason::kLeftOut;
+  if (!known) ++counts["contribution left_out"];
+}
+
 namespace {
 
 constexpr const char* kExpected[] = {

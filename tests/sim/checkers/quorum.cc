@@ -10,6 +10,7 @@ namespace shoal::sim {
 namespace {
 
 using coordinator::ContributionState;
+using coordinator::RejectReason;
 using coordinator::RoundRecord;
 
 class Quorum final : public CommitChecker {
@@ -34,7 +35,8 @@ class Quorum final : public CommitChecker {
       const auto& contribution = it->second;
       if (contribution.stage != stage || contribution.reducer) continue;
       const bool counts = contribution.state == ContributionState::kCommitted;
-      const bool follows = contribution.state == ContributionState::kRejected ||
+      const bool left_out = contribution.reject_reason == RejectReason::kLeftOut;
+      const bool follows = (contribution.state == ContributionState::kRejected && !left_out) ||
                            contribution.state == ContributionState::kKept;
       counted += counts && contribution.weight > 0;
       took_part += counts || follows;

@@ -1,10 +1,12 @@
 // The numbers are right, not only equal. The weighted mean of the contributions that a commit
 // counts, computed here in double from what the trainers put in, must be the committed average up
-// to the codec's rounding. Every outer step is done again here from its definition and must give
+// to the codec's rounding; a contribution that was left out of a part may be in the first frames of
+// it, and never counts. Every outer step is done again here from its definition and must give
 // the same bits.
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <set>
 #include <tuple>
 
 #include "base/check.h"
@@ -18,6 +20,7 @@ namespace shoal::sim {
 namespace {
 
 using coordinator::ContributionState;
+using coordinator::RejectReason;
 using coordinator::RoundRecord;
 
 class Recomputation final : public CommitChecker {
@@ -44,6 +47,12 @@ class Recomputation final : public CommitChecker {
     attempts_.at({a.key, a.attempt, first->second})
         .averages[a.digest]
         .assign(a.average.begin(), a.average.end());
+  }
+
+  void left_out(const LeftOut& l) override {
+    const auto it = attempts_.find({l.plan.key, l.plan.attempt, l.plan.members.front().replica});
+    if (it == attempts_.end()) return;
+    it->second.left_out[l.owner] = {l.members.begin(), l.members.end()};
   }
 
   void outer_stepped(const OuterStepped& s) override {
@@ -111,6 +120,7 @@ class Recomputation final : public CommitChecker {
     ReducePlan plan;
     std::map<ReplicaId, std::vector<float>> vectors;
     std::map<Digest, std::vector<float>> averages;
+    std::map<ReplicaId, std::set<ReplicaId>> left_out;  // by owners that are done
     std::vector<float> momentum;  // of the owners of parts, when it is sharded
     bool in_group = false;        // clip factors are in what was sent
 
@@ -120,6 +130,14 @@ class Recomputation final : public CommitChecker {
       const auto& [lr, beta] = plan.owner_step->outer;
       return lr * ((1 + beta) * average + beta * beta * static_cast<double>(momentum[i]));
     }
+  };
+
+  // Is a contribution in the average of one part?
+  enum class Presence { kOut, kIn, kEither };
+  struct Term {
+    const ReduceMember* member;
+    const std::vector<float>* vector;
+    bool may_miss = false;
   };
 
   static void note_momentum(const Contributed& c, std::vector<float>& all) {
@@ -168,44 +186,108 @@ class Recomputation final : public CommitChecker {
     const Attempt& attempt = *found;
     const auto average = attempt.averages.find(reduce.average);
     if (average == attempt.averages.end()) return violated(what + " committed an unseen average");
-    const auto n = static_cast<std::size_t>(attempt.plan.value_count);
-    const bool sparse = attempt.plan.codec == CodecKind::kSparse2;
-    double largest = 0, total = 0;
-    std::vector<double> sum(n, 0.0), weights(n, 0.0);
-    for (const ReduceMember& member : attempt.plan.members) {
-      const auto contribution = tables.contributions.find({round.key, member.replica});
-      const bool counts = contribution != tables.contributions.end() && member.weight > 0 &&
-                          contribution->second.state == ContributionState::kCommitted;
-      if (!counts) continue;
-      const auto vector = attempt.vectors.find(member.replica);
-      if (vector == attempt.vectors.end() || vector->second.size() != n) {
-        return violated(to_string(member.replica) + " counts in " + what + " without a vector");
-      }
-      total += member.weight;
-      for (std::size_t i = 0; i < n; ++i) {
-        const auto value = static_cast<double>(vector->second[i]);
-        sum[i] += member.weight * (attempt.in_group ? 1 : member.clip_factor) * value;
-        weights[i] += sparse && value == 0 ? 0 : member.weight;
-        largest = std::max(largest, std::fabs(value));
-      }
+    if (!anybody_counts(attempt, tables)) return;  // the quorum checker's business
+    const double tolerance = rounding(attempt, largest_value(attempt)) + 1e-12;
+    if (attempt.plan.topology == Topology::kAllgather) {  // where nobody owns a part
+      const ReduceMember whole{{}, "", 0, 1, 0, attempt.plan.value_count};
+      return check_part(attempt, whole, tables, average->second, tolerance, what);
     }
-    if (total <= 0) return;  // the quorum checker's business
-    const double tolerance = rounding(attempt, largest) + 1e-12;
-    if (attempt.plan.aggregator != Aggregator::kMean) {
-      return check_range(attempt, average->second, tolerance, what);
-    }
-    for (std::size_t i = 0; i < n; ++i) {
-      const double mean = attempt.outcome(weights[i] > 0 ? sum[i] / weights[i] : 0, i);
-      if (std::fabs(static_cast<double>(average->second[i]) - mean) > tolerance) {
-        return violated("the average of " + what + " is off at value " + std::to_string(i));
-      }
+    for (const ReduceMember& owner : attempt.plan.members) {
+      if (owner.part_count == 0) continue;
+      check_part(attempt, owner, tables, average->second, tolerance, what);
     }
   }
 
+  static bool anybody_counts(const Attempt& attempt, const Tables& tables) {
+    return std::ranges::any_of(attempt.plan.members, [&](const ReduceMember& member) {
+      const auto contribution = tables.contributions.find({attempt.plan.key, member.replica});
+      return member.weight > 0 && contribution != tables.contributions.end() &&
+             contribution->second.state == ContributionState::kCommitted;
+    });
+  }
+
+  // What the commit says of the contribution must be what the owner of the part did with it.
+  static Presence presence(const Attempt& attempt, const ReduceMember& owner,
+                           const ReduceMember& member, const Tables& tables) {
+    const auto contribution = tables.contributions.find({attempt.plan.key, member.replica});
+    if (contribution == tables.contributions.end() || member.weight <= 0) return Presence::kOut;
+    if (contribution->second.state == ContributionState::kCommitted) return Presence::kIn;
+    if (contribution->second.reject_reason != RejectReason::kLeftOut) return Presence::kOut;
+    const auto without = attempt.left_out.find(owner.replica);
+    const bool may_miss =
+        without == attempt.left_out.end() || without->second.contains(member.replica);
+    return may_miss ? Presence::kEither : Presence::kIn;
+  }
+
+  void check_part(const Attempt& attempt, const ReduceMember& owner, const Tables& tables,
+                  const std::vector<float>& average, double tolerance, const std::string& what) {
+    std::vector<Term> terms;
+    for (const ReduceMember& member : attempt.plan.members) {
+      const Presence here = presence(attempt, owner, member, tables);
+      const auto vector = attempt.vectors.find(member.replica);
+      const bool there = vector != attempt.vectors.end() && vector->second.size() == average.size();
+      const auto without = attempt.left_out.find(owner.replica);
+      const bool counted_without = here == Presence::kIn && without != attempt.left_out.end() &&
+                                   without->second.contains(member.replica);
+      if (counted_without || (here == Presence::kIn && !there)) {
+        return violated(to_string(member.replica) + " counts in " + what +
+                        (there ? " and was left out" : " without a vector"));
+      }
+      if (here == Presence::kOut || !there) continue;
+      terms.push_back({&member, &vector->second, here == Presence::kEither});
+    }
+    if (attempt.plan.aggregator != Aggregator::kMean) {
+      return check_range(attempt, owner, average, tolerance, what);
+    }
+    for (std::int64_t i = owner.part_first; i < owner.part_first + owner.part_count; ++i) {
+      const auto at = static_cast<std::size_t>(i);
+      if (is_mean(attempt, terms, at, static_cast<double>(average[at]), tolerance)) continue;
+      return violated("the average of " + what + " is off at value " + std::to_string(i));
+    }
+  }
+
+  // Of all that must be in, and any of those that may be missing.
+  static bool is_mean(const Attempt& attempt, const std::vector<Term>& terms, std::size_t at,
+                      double average, double tolerance) {
+    const auto open = static_cast<unsigned>(std::ranges::count_if(terms, &Term::may_miss));
+    SHOAL_CHECK(open < 16);
+    for (unsigned missing = 0; missing < 1u << open; ++missing) {
+      const double expected = attempt.outcome(mean(attempt, terms, at, missing), at);
+      if (std::fabs(average - expected) <= tolerance) return true;
+    }
+    return false;
+  }
+
+  // Without those of the terms that may be missing whose bit is set.
+  static double mean(const Attempt& attempt, const std::vector<Term>& terms, std::size_t at,
+                     unsigned missing) {
+    const bool sparse = attempt.plan.codec == CodecKind::kSparse2;
+    double sum = 0, weights = 0;
+    for (unsigned bit = 1; const Term& term : terms) {
+      const bool skip = term.may_miss && (missing & bit) != 0;
+      if (term.may_miss) bit <<= 1;
+      if (skip) continue;
+      const auto value = static_cast<double>((*term.vector)[at]);
+      const ReduceMember& member = *term.member;
+      sum += member.weight * (attempt.in_group ? 1 : member.clip_factor) * value;
+      weights += sparse && value == 0 ? 0 : member.weight;
+    }
+    return weights > 0 ? sum / weights : 0;
+  }
+
+  static double largest_value(const Attempt& attempt) {
+    double largest = 0;
+    for (const auto& [replica, vector] : attempt.vectors) {
+      for (const float value : vector) largest = std::max(largest, std::fabs(double{value}));
+    }
+    return largest;
+  }
+
   // A robust average lies between the smallest and the largest contribution to each value.
-  void check_range(const Attempt& attempt, const std::vector<float>& average, double tolerance,
-                   const std::string& what) {
-    for (std::size_t i = 0; i < average.size(); ++i) {
+  void check_range(const Attempt& attempt, const ReduceMember& owner,
+                   const std::vector<float>& average, double tolerance, const std::string& what) {
+    const auto end = static_cast<std::size_t>(owner.part_first + owner.part_count);
+    for (auto i = static_cast<std::size_t>(owner.part_first); i < end; ++i) {
       double least = INFINITY, most = -INFINITY;
       for (const ReduceMember& member : attempt.plan.members) {
         const auto vector = attempt.vectors.find(member.replica);

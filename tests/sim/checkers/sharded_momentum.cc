@@ -21,13 +21,7 @@ class ShardedMomentum final : public Checker {
   const char* name() const override { return "sharded_momentum"; }
 
   void momentum_kept(const MomentumKept& kept) override {
-    const bool loaded = kept.holders.empty();  // what a checkpoint gathers is not kept
-    if (loaded) ranges_[kept.replica] = {kept.key, kept.shards.ranges()};
-    std::vector<float>* twin = find(kept.key, kept.stage);
-    if (twin == nullptr) return learn(kept);
-    std::vector<float> wanted = *twin;
-    if (!loaded) forget_lost(kept.holders, wanted);
-    compare(kept.replica, kept.key, kept.shards, wanted);
+    kept.gathered_from == nullptr ? loaded(kept) : gathered(kept);
   }
 
   void momentum_followed(const MomentumFollowed& f) override {
@@ -77,11 +71,31 @@ class ShardedMomentum final : public Checker {
     return it == twins_.end() ? nullptr : &it->second;
   }
 
-  // After a roll-back the checkpoint is the truth.
-  void learn(const MomentumKept& kept) {
-    if (kept.shards.ranges().size() != 1) return;
+  // The first one after a roll-back is the truth. A stage that is loaded anew in the same lineage
+  // goes on from one of its checkpoints.
+  void loaded(const MomentumKept& kept) {
+    ranges_[kept.replica] = {kept.key, kept.shards.ranges()};
+    if (kept.shards.ranges().empty()) return;
     const auto values = kept.shards.at(kept.shards.ranges().front());
-    twins_[{kept.key, kept.stage}].assign(values.begin(), values.end());
+    std::vector<float> whole(values.begin(), values.end());
+    auto& saved = saved_[{kept.key, kept.stage}];
+    const bool known = std::ranges::find(saved, whole) != saved.end();
+    if (!known && find(kept.key, kept.stage) != nullptr) {
+      return violated(to_string(kept.replica) + " loads another momentum of " + to_text(kept.key) +
+                      " than was saved");
+    }
+    if (!known) saved.push_back(whole);
+    twins_[{kept.key, kept.stage}] = std::move(whole);
+  }
+
+  // What a checkpoint gathers is not kept.
+  void gathered(const MomentumKept& kept) {
+    const std::vector<float>* twin = find(kept.key, kept.stage);
+    const auto values = static_cast<std::size_t>(kept.shards.ranges().front().count);
+    std::vector<float> wanted = twin == nullptr ? std::vector<float>(values) : *twin;
+    forget_lost(*kept.gathered_from, wanted);
+    compare(kept.replica, kept.key, kept.shards, wanted);
+    saved_[{kept.key, kept.stage}].push_back(std::move(wanted));
   }
 
   std::vector<float>* follow(const MomentumFollowed& f) {
@@ -162,6 +176,7 @@ class ShardedMomentum final : public Checker {
   }
 
   std::map<std::pair<RoundKey, StageIndex>, std::vector<float>> twins_;
+  std::map<std::pair<RoundKey, StageIndex>, std::vector<std::vector<float>>> saved_;
   std::map<ReplicaId, Kept> ranges_;
   std::vector<std::pair<coordinator::RoundRecord, StageIndex>> planned_;
   bool told_ = false;

@@ -1,0 +1,146 @@
+// A member without a part is lost in a reduce: does its contribution count? Its line is the slow
+// one, so the two others own the whole vector.
+#include "coordinator/core/coordinator_rig.h"
+
+namespace shoal::coordinator {
+namespace {
+
+struct SlowThird : Rig {
+  explicit SlowThird(std::int64_t nonfinite = 0, std::int64_t min_replicas = 2) {
+    JobSpec spec = small_job();
+    spec.sync.codec = CodecKind::kFp32;
+    spec.swarm.min_replicas = min_replicas;
+    spec.swarm.max_replicas = 3;
+    for (int i = 0; i < 3; ++i) agents.push_back(join("a" + std::to_string(i)));
+    key = {*submit(spec), 0, 1};
+    for (const ConnectionId agent : agents) replicas.push_back(load(agent));
+    wait(seconds(3));
+    say_report(0, nonfinite, {line(1, 8e6), line(2, 1e6)});
+    say_report(1, nonfinite, {line(2, 1e6)});
+    say_report(2, 0, {});
+    EXPECT_EQ(last<ToReplica<ReducePlan>>(agents[0])->body.members.at(2).part_count, 0);
+  }
+
+  LinkEstimate line(std::size_t to, double bytes_per_s) const {
+    return {replicas[to], milliseconds(20), bytes_per_s, bytes_per_s, true};
+  }
+  void say_report(std::size_t i, std::int64_t nonfinite, std::vector<LinkEstimate> links) {
+    RoundReport body;
+    body.key = key;
+    body.tokens = body.drawn = Tokens(1280);
+    body.steps = Steps(10);
+    body.train_loss = i == 2 ? 9 : 2.5;
+    body.norm = 1;
+    body.nonfinite = nonfinite;
+    body.links = std::move(links);
+    say(agents[i], FromReplica<RoundReport>{replicas[i], body});
+  }
+  void vote_of(std::size_t i, std::int32_t attempt, const std::vector<ReplicaId>& without = {}) {
+    vote(agents[i], replicas[i], key, attempt, {5, 5}, without);
+  }
+  void lose_third() {
+    say(agents[2], ReplicaFailed{replicas[2], ReplicaFailure::kTrainerExited, "SIGKILL"});
+  }
+  const ContributionRecord& third() const { return state().contributions.at({key, replicas[2]}); }
+  bool committed() const { return job(key.job).committed_round == 1; }
+
+  std::vector<ConnectionId> agents;
+  std::vector<ReplicaId> replicas;
+  RoundKey key;
+};
+
+TEST(LeftOut, DoesNotCountAndItsDataIsGivenOutAgain) {
+  SlowThird rig;
+  const DataLease lease = rig.third().leases.at(0);
+  const AgentId agent = rig.third().agent;
+  rig.vote_of(0, 1, {rig.replicas[2]});
+  rig.vote_of(1, 1);
+  EXPECT_FALSE(rig.committed()) << "the third is still expected";
+  rig.lose_third();
+  ASSERT_TRUE(rig.committed());
+  EXPECT_EQ(rig.third().state, ContributionState::kRejected);
+  EXPECT_EQ(rig.third().reject_reason, RejectReason::kLeftOut);
+  EXPECT_TRUE(rig.third().leases.empty());
+  EXPECT_EQ(rig.job(rig.key.job).committed_tokens, Tokens(2 * 1280));
+  EXPECT_DOUBLE_EQ(rig.job(rig.key.job).train_loss, 2.5);
+  EXPECT_EQ(rig.last<ToReplica<CommitRound>>(rig.agents[0])->body.next.lease.first, lease.first);
+  EXPECT_EQ(rig.state().agents.at(agent).standing.strike_reason, RejectReason::kNone);
+}
+
+TEST(LeftOut, WhoHadDeliveredAllCounts) {
+  SlowThird rig;
+  rig.vote_of(0, 1);
+  rig.vote_of(1, 1);
+  rig.lose_third();
+  ASSERT_TRUE(rig.committed());
+  EXPECT_EQ(rig.third().state, ContributionState::kCommitted);
+  EXPECT_EQ(rig.job(rig.key.job).committed_tokens, Tokens(3 * 1280));
+}
+
+TEST(LeftOut, WhoVotedCountsWhateverOthersSay) {
+  SlowThird rig;
+  rig.vote_of(0, 1, {rig.replicas[1], rig.replicas[2]});
+  rig.vote_of(1, 1);
+  rig.vote_of(2, 1);
+  ASSERT_TRUE(rig.committed());
+  EXPECT_EQ(rig.job(rig.key.job).committed_tokens, Tokens(3 * 1280));
+}
+
+TEST(LeftOut, OnlyOwnersLeaveOut) {
+  SlowThird rig;
+  rig.vote_of(2, 1, {rig.replicas[0], rig.replicas[1]});
+  EXPECT_FALSE(rig.state().contributions.at({rig.key, rig.replicas[0]}).left_out);
+}
+
+TEST(LeftOut, IsRememberedOverARestart) {
+  SlowThird rig;
+  rig.vote_of(0, 1, {rig.replicas[2], ReplicaId(999)});
+  rig.restart();
+  EXPECT_TRUE(rig.third().left_out);
+}
+
+TEST(LeftOut, ANewAttemptForgetsTheVotesOfTheOldOne) {
+  SlowThird rig;
+  rig.vote_of(0, 1, {rig.replicas[2]});
+  for (const std::size_t i : {1u, 2u}) {
+    rig.say(rig.agents[i],
+            FromReplica<ReduceFailed>{rig.replicas[i],
+                                      {rig.key, 1, {}, ReduceFailure::kInternal, "simulated"}});
+  }
+  EXPECT_TRUE(rig.third().left_out);
+  rig.wait(rig.options.failure_grace);
+  ASSERT_EQ(rig.last<ToReplica<ReducePlan>>(rig.agents[0])->body.attempt, 2);
+  EXPECT_FALSE(rig.third().left_out);
+  rig.vote_of(0, 2);
+  rig.vote_of(1, 2);
+  rig.lose_third();
+  ASSERT_TRUE(rig.committed());
+  EXPECT_EQ(rig.third().state, ContributionState::kCommitted);
+}
+
+TEST(LeftOut, AnAverageOfTooFewIsNotCommitted) {
+  for (const bool delivered : {true, false}) {
+    SlowThird rig(0, 3);
+    rig.vote_of(0, 1, delivered ? std::vector<ReplicaId>{} : std::vector{rig.replicas[2]});
+    rig.vote_of(1, 1);
+    rig.lose_third();
+    EXPECT_EQ(rig.committed(), delivered);
+    if (delivered) continue;
+    EXPECT_EQ(rig.last<ToReplica<AbortRound>>(rig.agents[0])->body.reason,
+              AbortReason::kBelowMinReplicas);
+    EXPECT_EQ(rig.third().state, ContributionState::kLost);
+  }
+}
+
+TEST(LeftOut, AnAverageOfNobodyIsNotCommitted) {
+  SlowThird rig(1);
+  rig.vote_of(0, 1, {rig.replicas[2]});
+  rig.vote_of(1, 1);
+  rig.lose_third();
+  EXPECT_FALSE(rig.committed());
+  EXPECT_EQ(rig.last<ToReplica<AbortRound>>(rig.agents[0])->body.reason,
+            AbortReason::kNoUsableContribution);
+}
+
+}  // namespace
+}  // namespace shoal::coordinator
