@@ -41,7 +41,7 @@ enum class Bug {
   kEarlyAdoption,       // a result becomes local as soon as it is there
   kUncorrected,         // a result is adopted and the eager step before it not corrected
   kOwnTwice,            // a replica counts its own part in its estimates twice
-  kStandingEstimate,    // an abort leaves the eager step in the local parameters
+  kForgetfulAbort,      // an eager replica goes back to the anchor when its round is aborted
   kTailTwice,           // the steps behind a boundary count with both rounds
   kForgottenAnchor,     // members of a group exchange pseudo-gradients without their anchors
   kForgottenProgress,   // a member whose group gave up starts from its anchor

@@ -23,7 +23,7 @@ void Trainer::take_back_eagerly() {
   ++sim_.transitions["eager step taken back"];
   const std::vector<float> before = r.local;
   r.eager->take_back(r.kept.values, r.state.anchor, r.local);
-  if (sim_.misbehave(Bug::kStandingEstimate)) r.local = before;
+  if (sim_.misbehave(Bug::kForgetfulAbort)) r.local = r.state.anchor;
   sim_.observe(&Checker::taken_back, TakenBack{r.id, before, r.local});
 }
 
