@@ -8,6 +8,7 @@
 #include <cmath>
 #include <string_view>
 
+#include "base/eager_rules.h"
 #include "base/field_checker.h"
 #include "base/group_rules.h"
 #include "base/training_vectors.h"
@@ -391,6 +392,7 @@ void check_optimizer(const JobSpec& spec, FieldChecker& checker) {
 void check_sync(const JobSpec& spec, FieldChecker& checker) {
   const SyncSpec& sync = spec.sync;
   check_streaming(spec, checker);
+  check_eager(sync, checker);
   check_async(spec, checker);
   check_every(spec, checker);
   check_balance(spec, checker);

@@ -90,6 +90,8 @@ const Refusal kTrainRefusals[] = {
     {"/train/seed", "got 9223372036854775808", [](JobSpec& s) { s.train.seed = 1ull << 63; }},
 };
 
+void eager(JobSpec& s) { s.sync.eager = true, s.sync.overlap_steps = Steps(5); }
+
 const Refusal kClusterRefusals[] = {
     {"/sync/every", "from 1 to train.steps (1000), got 0",
      [](JobSpec& s) { s.sync.every = Steps(0); }},
@@ -163,6 +165,16 @@ const Refusal kClusterRefusals[] = {
      [](JobSpec& s) { s.sync.blend = 1, s.sync.overlap_steps = Steps(1); }},
     {"/sync/blend", "must be 0 with sync.overlap_steps = 0",
      [](JobSpec& s) { s.sync.blend = 0.5; }},
+    {"/sync/eager", "must be false with sync.overlap_steps = 0",
+     [](JobSpec& s) { s.sync.eager = true; }},
+    {"/sync/blend", "must be 0 with sync.eager = true, which keeps all",
+     [](JobSpec& s) { eager(s), s.sync.blend = 0.5; }},
+    {"/sync/eager", "must be false with sync.aggregator = 'trimmed_mean'",
+     [](JobSpec& s) { eager(s), s.sync.aggregator = Aggregator::kTrimmedMean; }},
+    {"/sync/eager", "must be false with sync.outer_state = 'sharded'",
+     [](JobSpec& s) { eager(s), s.sync.outer_state = OuterState::kSharded; }},
+    {"/sync/overlap_steps", "must be 0 with swarm.stages",
+     [](JobSpec& s) { eager(s), s.swarm.stages = 2; }},
     {"/sync/quorum", "must be 0 with sync.algorithm = 'diloco', where a round waits for everybody",
      [](JobSpec& s) { s.sync.quorum = 2; }},
     {"/sync/quorum", "from 0 to 10000, got -1",
@@ -410,6 +422,18 @@ TEST(JobSpec, TrainingMemoryCountsTheResidualAndKeptContributions) {
   spec.sync.aggregator = Aggregator::kMean;
   spec.sync.codec = CodecKind::kSparse2;
   EXPECT_EQ(training_memory(spec).count() - plain, vector);
+}
+
+TEST(JobSpec, EagerUpdatesNeedTheOthersAndWhereTheStepsBegan) {
+  JobSpec spec = good();
+  const auto plain = training_memory(spec).count();
+  const auto vector = parameter_count(spec.model) * 4;
+  eager(spec);
+  EXPECT_THAT(validate(spec), testing::IsEmpty());
+  EXPECT_EQ(training_memory(spec).count() - plain, 2 * vector);
+  spec.sync.fragments = 2;
+  EXPECT_THAT(validate(spec), testing::IsEmpty());
+  EXPECT_EQ(training_memory(spec).count() - plain, vector * 3 / 2);
 }
 
 TEST(JobSpec, ShardedMomentumIsTwoOfManyParts) {

@@ -12,7 +12,8 @@ double training_vectors(const JobSpec& spec) {
   const bool residual = sync.codec == CodecKind::kSparse2;
   const auto replicas = static_cast<double>(std::max<std::int64_t>(2, spec.swarm.min_replicas));
   const double momentum = sync.outer_state == OuterState::kSharded ? 2 / replicas : 1;
-  return kAlways + momentum + (robust ? 1 : 0) + (residual ? 1 : 0);
+  const double eager = sync.eager ? 1 + 1 / static_cast<double>(sync.fragments) : 0;
+  return kAlways + momentum + (robust ? 1 : 0) + (residual ? 1 : 0) + eager;
 }
 
 }  // namespace shoal

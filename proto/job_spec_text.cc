@@ -291,6 +291,7 @@ constexpr Field kFields[] = {
     SHOAL_FIELD("sync", "fragments", sync.fragments),
     SHOAL_FIELD("sync", "overlap_steps", sync.overlap_steps),
     SHOAL_FIELD("sync", "blend", sync.blend),
+    SHOAL_FIELD("sync", "eager", sync.eager),
     SHOAL_FIELD("sync", "quorum", sync.quorum),
     SHOAL_FIELD("sync", "outer_state", sync.outer_state),
     SHOAL_FIELD("sync/outer", "lr", sync.outer.lr),

@@ -154,6 +154,16 @@ TEST(SpecText, RoundsByStepsOrByTime) {
   }
 }
 
+TEST(SpecText, EagerUpdatesGoWithOverlap) {
+  const auto read = read_spec_toml(minimal("[sync]\noverlap_steps = 5\neager = true"));
+  ASSERT_FALSE(read.problems) << read.problems->summary;
+  EXPECT_TRUE(read.spec.sync.eager);
+  EXPECT_EQ(read_spec_json(spec_to_json(read.spec).dump()).spec, read.spec);
+  EXPECT_EQ(refused(read_spec_toml(minimal("[sync]\neager = true"))).pointer, "/sync/eager");
+  const auto type = refused(read_spec_toml(minimal("[sync]\noverlap_steps = 5\neager = 1")));
+  EXPECT_THAT(type.detail, HasSubstr("true or false, got 1"));
+}
+
 TEST(SpecText, WhatAnAlgorithmDoesNotHaveIsRefusedByName) {
   const auto outer =
       refused(read_spec_toml(minimal("[sync]\nalgorithm = 'local_sgd'\n[sync.outer]\nlr = 0.7")));

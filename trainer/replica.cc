@@ -176,6 +176,7 @@ void Replica::take_note(const Status& of_device) {
 }
 
 MaybeFailure Replica::perform_one(const outer_opt::Train& action) {
+  take_back_eagerly();
   training_key_ = action.round.key;
   own_fragment_ = action.round.fragment;
   if (!action.round.measure.empty()) context_.node.measure(id_, action.round.measure);
@@ -191,7 +192,9 @@ MaybeFailure Replica::perform_one(const outer_opt::StopTraining& action) {
 void Replica::reach_boundary(const Trained& trained) {
   end_gathering();
   held_step_ = trained.at;
-  participant_->boundary(make_report(trained), actions_);
+  const RoundReport report = make_report(trained);
+  if (report.nonfinite == 0 && training_->goes_on()) begin_eagerly();
+  participant_->boundary(report, actions_);
 }
 
 const outer_opt::Fragment& Replica::values_of(std::int32_t fragment) const {
@@ -265,6 +268,7 @@ MaybeFailure Replica::perform_one(const outer_opt::StartReduce& action) {
                                [this](const auto& member) { return member.replica < id_; });
   averaged_fragment_ = plan.fragment;
   contributed_ = action.contributes;
+  share_ = outer_opt::share_of(plan, id_);
   const std::string mismatch = mismatch_of(plan);
   if (!mismatch.empty()) {
     participant_->reduce_failed(
@@ -402,6 +406,7 @@ void Replica::adopt_outer_step(const CommitRound& commit, outer_opt::Settled set
     take_outer_step(spec_, commit, decay_ranges_, fragment, std::span(average_).first(values),
                     *outer_);
   }
+  learn_average(commit.outer_lr);
   settle_local(settled);
   if (shares_adam()) model_->clear_gradient();
 }
@@ -441,6 +446,9 @@ void Replica::adopt_fragment(double blend) {
   outer_opt::adopt(fragment, blend, outer_->anchor, local);
   model_->write_parameters(local);
 }
+
+// Some steps behind the boundary.
+void Replica::adopt_later() { eager_ ? correct_local() : adopt_fragment(spec_.sync.blend); }
 
 void Replica::count_tokens_behind() {
   for (Tokens& tokens : tokens_behind_) tokens += tokens_reported_;

@@ -6,7 +6,8 @@
 // The pseudo-gradient is computed at the boundary and kept until the commit. Local parameters are
 // touched by inner steps and commits only, so an abort needs no undoing. A commit changes those of
 // the fragment that it averaged (outer_opt/core/fragments.h), with sync.overlap_steps some steps
-// later; all of them where this replica had no part in it. With sync.algorithm = async one that had
+// later; all of them where this replica had no part in it. With sync.eager a boundary changes them,
+// too, and an abort takes that back (replica_eager.cc). With sync.algorithm = async one that had
 // not reported moves with the anchor: its pseudo-gradient stays what it was. With none
 // the outer step adopts the local parameters as they are and no peer is spoken to. With ddp local
 // parameters are the anchor, and what is averaged is the gradient (outer_state.h).
@@ -27,6 +28,7 @@
 #include <optional>
 #include <vector>
 
+#include "outer_opt/core/eager.h"
 #include "outer_opt/core/fragments.h"
 #include "outer_opt/core/groups.h"
 #include "outer_opt/core/participant.h"
@@ -140,6 +142,12 @@ class Replica {
   void move_with_anchor();
   bool in_groups() const { return outer_opt::averages_in_groups(spec_.sync); }
   void adopt_fragment(double blend);
+  void adopt_later();
+  std::span<const float> own_contribution() const;
+  void begin_eagerly();
+  void take_back_eagerly();
+  void learn_average(double outer_lr);
+  void correct_local();
   void count_tokens_behind();
   std::string mismatch_of(const ReducePlan& plan) const;
   const outer_opt::Fragment& values_of(std::int32_t fragment) const;
@@ -184,9 +192,11 @@ class Replica {
   MaybeFailure device_failure_;  // that was noticed on the way; no further action is performed
   std::unique_ptr<Training> training_;
   RoundKey training_key_;
-  std::optional<PipelineView> view_;  // that came before the state was here
-  Steps held_step_;                   // of the job's schedule, at the round it holds
-  bool first_member_ = false;         // of the newest plan: it samples
+  std::optional<outer_opt::EagerUpdates> eager_;  // with sync.eager
+  double share_ = 0;                              // of this replica in the newest plan
+  std::optional<PipelineView> view_;              // that came before the state was here
+  Steps held_step_;                               // of the job's schedule, at the round it holds
+  bool first_member_ = false;                     // of the newest plan: it samples
   bool sampling_ = false;
   std::string sample_;                   // of the state it holds; empty: none
   std::vector<CheckpointReady> unsaid_;  // while sampling

@@ -154,6 +154,7 @@ MaybeFailure Replica::loaded() {
   model_->write_parameters(outer_->anchor);
   if (auto failure = place_vectors()) return failure;
   participant_.emplace(id_, key, outer_opt::when_late(spec_.sync.algorithm));
+  if (spec_.sync.eager) eager_.emplace(fragments_);
   if (!in_pipeline() && context_.make_cell) cell_ = context_.make_cell(*model_);
   training_ = make_training();
   if (view_) training_->view(*view_);
@@ -187,7 +188,7 @@ std::unique_ptr<Training> Replica::make_training() {
                           [this] { return std::span<const float>(outer_->anchor); },
                           context_.say,
                           [this](const Trained& trained) { reach_boundary(trained); },
-                          [this] { adopt_fragment(spec_.sync.blend); },
+                          [this] { adopt_later(); },
                           [this](std::string text) { sampled(std::move(text)); },
                           cell_.get()};
   if (!in_pipeline()) return std::make_unique<LocalTraining>(std::move(context));

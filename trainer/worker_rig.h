@@ -2,6 +2,7 @@
 // its tests are written with.
 #pragma once
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <thread>
@@ -15,15 +16,16 @@
 
 namespace shoal::trainer {
 
-// A reduce with only this member: the average is its own pseudo-gradient, or what others would
-// give.
+// A reduce with only this member: the average is its own pseudo-gradient times `scale`, or what
+// others would give.
 class LoneNode : public outer_opt::PeerNode {
  public:
   std::string address() const override { return "127.0.0.1:7"; }
   outer_opt::ReduceResult reduce(const ReducePlan&, ReplicaId, const outer_opt::ReduceInput& own,
                                  std::span<float> average, std::stop_token) override {
     std::fill(average.begin(), average.end(), others);
-    std::copy(own.pseudo_gradient.begin(), own.pseudo_gradient.end(), average.begin());
+    std::transform(own.pseudo_gradient.begin(), own.pseudo_gradient.end(), average.begin(),
+                   [this](float value) { return scale * value; });
     momentum_seen.assign(own.momentum.begin(), own.momentum.end());
     return {true, {digest_of(std::span<const float>(average)), {}}, {}};
   }
@@ -62,6 +64,7 @@ class LoneNode : public outer_opt::PeerNode {
   const OuterState* donor = nullptr;
   std::atomic<int> on_device = 0;  // reduces whose vectors are not the host's
   float others = 0;
+  std::atomic<float> scale = 1;
 };
 
 class WorkerTest : public testing::Test {

@@ -151,6 +151,59 @@ TEST(DeviceWorker, RoundsHaveTheBitsOfTheHost) {
   }
 }
 
+// A member with half of the weight. The average of round 1 points the other way, so that the
+// estimate of round 2 is far off; two steps are taken behind each boundary.
+class EagerWorkerTest : public StreamingWorkerTest {
+ protected:
+  EagerWorkerTest() {
+    spec_.sync.overlap_steps = Steps(2);
+    spec_.sync.eager = true;
+    loaded_ = load_from_seed();
+    tell_replica(OpenRound{key(1), Steps(0), Steps(8), {0, 20}, 0});
+    hear<FromReplica<RoundReport>>();
+    node_.scale = -4;
+    commit(1, 32, {key(2), Steps(8), Steps(16), {20, 16}, 0});
+    node_.scale = 1;
+    trained_ = hear<FromReplica<RoundReport>>().body.norm;
+  }
+  static OpenRound nothing_more(RoundNumber round, std::int64_t to) {
+    return {key(round), Steps(to - 1), Steps(to), {36, 0}, 0};
+  }
+  void commit(RoundNumber round, double weight, const OpenRound& next) {
+    ReducePlan made = plan(round, loaded_.value_count);
+    made.codec = CodecKind::kFp32;
+    made.members[0].weight = weight;
+    made.members.push_back({ReplicaId(9), "", 32, 1, 0, 0});
+    const Vote vote = vote_in(made);
+    tell_replica(CommitRound{key(round), 1, vote.average, {0, 0, 0}, false, next, 0.7});
+    hear<FromReplica<Applied>>();
+  }
+  Loaded loaded_;
+  double trained_ = 0;  // the norm of the report of round 2
+};
+
+TEST_F(EagerWorkerTest, AnAbortedRoundReportsWhatWasTrainedAndNoEstimate) {
+  tell_replica(AbortRound{key(2), AbortReason::kAttemptsSpent, nothing_more(2, 17)});
+  const double norm = hear<FromReplica<RoundReport>>().body.norm;
+  EXPECT_GT(norm, 0.7 * trained_);
+  EXPECT_LT(norm, 1.5 * trained_);
+}
+
+TEST_F(EagerWorkerTest, TheResultCorrectsTheEstimateAndKeepsTheStepsBehindTheBoundary) {
+  commit(2, 32, nothing_more(3, 24));
+  const auto report = hear<FromReplica<RoundReport>>().body;
+  EXPECT_EQ(report.steps, Steps(2));
+  EXPECT_GT(report.norm, 0.01 * trained_);
+  EXPECT_LT(report.norm, 0.7 * trained_);
+}
+
+TEST_F(EagerWorkerTest, ARefusedContributionIsDroppedWithItsEstimate) {
+  commit(2, 0, nothing_more(3, 24));
+  const auto report = hear<FromReplica<RoundReport>>().body;
+  EXPECT_EQ(report.steps, Steps(0));
+  EXPECT_EQ(report.norm, 0);
+}
+
 struct DeviceWorkerTest : WorkerTest {
   DeviceWorkerTest() : WorkerTest(true) {}
 };
@@ -170,6 +223,13 @@ TEST_F(DeviceWorkerTest, ARingIsReducedOnTheHost) {
 
 TEST_F(DeviceWorkerTest, JobsThatDoNotSuitStayOnTheHost) {
   spec_.sync.algorithm = SyncAlgorithm::kDdp;
+  load_from_seed();
+  EXPECT_EQ(accelerator_.held, 0);
+}
+
+TEST_F(DeviceWorkerTest, EagerUpdatesAreComputedOnTheHost) {
+  spec_.sync.overlap_steps = Steps(1);
+  spec_.sync.eager = true;
   load_from_seed();
   EXPECT_EQ(accelerator_.held, 0);
 }

@@ -1,8 +1,8 @@
 // Fragments, overlap and one failure in numbers that must not change: two replicas of the
 // simulator, one of which dies as a round commits and is replaced. What the members put into each
 // committed attempt is reduced again by real peers over sockets, and the outer step taken on that:
-// the same bits, round for round. The history itself is compared with streaming.txt;
-// SHOAL_REWRITE_GOLDENS=1 writes it anew.
+// the same bits, round for round. The histories themselves, without and with eager updates, are
+// compared with streaming.txt and eager.txt; SHOAL_REWRITE_GOLDENS=1 writes them anew.
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
@@ -83,13 +83,20 @@ JobSpec streamed_job() {
   return spec;
 }
 
-History simulated() {
+JobSpec eager_job() {
+  JobSpec spec = streamed_job();
+  spec.sync.blend = 0;
+  spec.sync.eager = true;
+  return spec;
+}
+
+History simulated(const JobSpec& spec) {
   History history;
   Cluster cluster(2);
   Sim& sim = cluster.world().sim();
   const Checker::Context context{sim.options, sim.queue.now(), sim.violation};
   sim.checkers.push_back(std::make_unique<Recorder>(context, history));
-  cluster.submit(streamed_job());
+  cluster.submit(spec);
   EXPECT_TRUE(cluster.until_round(4)) << cluster.objection();
   EXPECT_TRUE(cluster.until_somebody_reduces());
   cluster.reducing_trainer()->kill(9);
@@ -137,8 +144,8 @@ bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
   return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
 }
 
-TEST(StreamingGolden, RealPeersGiveTheBitsOfTheSimulator) {
-  const History history = simulated();
+void expect_real_peers_give_the_same(const JobSpec& spec) {
+  const History history = simulated(spec);
   ASSERT_EQ(history.steps.size(), 12u);
   std::vector<float> anchor = history.steps.at(1).anchor_before;
   std::vector<float> momentum = history.steps.at(1).momentum_before;
@@ -155,13 +162,23 @@ TEST(StreamingGolden, RealPeersGiveTheBitsOfTheSimulator) {
   EXPECT_GT(alone, 0u) << "the failure left one member";
 }
 
-TEST(StreamingGolden, HistoryIsTheOneWrittenDown) {
-  const std::string path = std::string(SHOAL_GOLDEN_DIR) + "/streaming.txt";
-  const std::string now = history_text(simulated());
+void expect_written_down(const JobSpec& spec, const std::string& name) {
+  const std::string path = std::string(SHOAL_GOLDEN_DIR) + "/" + name + ".txt";
+  const std::string now = history_text(simulated(spec));
   if (std::getenv("SHOAL_REWRITE_GOLDENS") != nullptr) std::ofstream(path) << now;
   std::ostringstream written;
   written << std::ifstream(path).rdbuf();
   EXPECT_EQ(now, written.str());
+}
+
+TEST(StreamingGolden, RealPeersGiveTheBitsOfTheSimulator) {
+  expect_real_peers_give_the_same(streamed_job());
+  expect_real_peers_give_the_same(eager_job());
+}
+
+TEST(StreamingGolden, HistoriesAreThoseWrittenDown) {
+  expect_written_down(streamed_job(), "streaming");
+  expect_written_down(eager_job(), "eager");
 }
 
 }  // namespace

@@ -39,6 +39,9 @@ enum class Bug {
   kEagerFeedback,       // what was not sent is settled at the vote, not at the commit
   kLeakyFragment,       // the outer step of one fragment changes the momentum of all
   kEarlyAdoption,       // a result becomes local as soon as it is there
+  kUncorrected,         // a result is adopted and the eager step before it not corrected
+  kOwnTwice,            // a replica counts its own part in its estimates twice
+  kForgetfulAbort,      // an eager replica goes back to the anchor when its round is aborted
   kTailTwice,           // the steps behind a boundary count with both rounds
   kSilentOwners,        // votes do not say whom they left out
   kForgottenAnchor,     // members of a group exchange pseudo-gradients without their anchors

@@ -283,6 +283,18 @@ TEST(Scenario, ATrainerThatStreamsMayDieAtAnyMoment) {
   expect_any_death_is_survived(streamed_job(10));
 }
 
+JobSpec eager_job(std::int64_t rounds) {
+  JobSpec spec = streamed_job(rounds);
+  spec.sync.blend = 0;
+  spec.sync.eager = true;
+  return spec;
+}
+
+// With its own average known or not, taken back by an abort, or dropped.
+TEST(Scenario, ATrainerThatIsEagerMayDieAtAnyMoment) {
+  expect_any_death_is_survived(eager_job(10));
+}
+
 TEST(Scenario, AStreamingJoinerContributesInALaterRound) {
   Cluster cluster(3);
   cluster.host(2).pause();

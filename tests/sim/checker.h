@@ -145,6 +145,22 @@ struct Adopted {
   std::span<const float> anchor, local_before, local;
 };
 
+// With sync.eager: a replica begins the steps behind the boundary of a round that it reported.
+// `number` is the fragment's; its pseudo-gradient is packed, the others are whole vectors.
+struct EagerlyBegun {
+  ReplicaId replica;
+  RoundKey key;
+  std::int32_t number = 0;
+  const outer_opt::Fragment& fragment;
+  std::span<const float> pseudo_gradient, anchor, momentum, local_before, local;
+};
+
+// The round was aborted, and the replica takes its eager step back.
+struct TakenBack {
+  ReplicaId replica;
+  std::span<const float> local_before, local;
+};
+
 class Checker {
  public:
   struct Context {
@@ -175,6 +191,8 @@ class Checker {
   virtual void outer_stepped(const OuterStepped&) {}
   virtual void momentum_kept(const MomentumKept&) {}
   virtual void momentum_followed(const MomentumFollowed&) {}
+  virtual void eagerly_begun(const EagerlyBegun&) {}
+  virtual void taken_back(const TakenBack&) {}
   virtual void adopted(const Adopted&) {}
   virtual void stayed(const Stayed&) {}
   virtual void replica_started(const std::string& /*device*/, ReplicaId) {}

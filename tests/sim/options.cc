@@ -118,6 +118,16 @@ void draw_streaming(JobSpec& spec, Prng& prng) {
   if (prng.chance(0.5)) sync.blend = 0.5;
 }
 
+// Eager updates, of what overlaps.
+void draw_eager(JobSpec& spec, Prng prng) {
+  SyncSpec& sync = spec.sync;
+  const bool can = sync.overlap_steps > Steps(0) && sync.aggregator == Aggregator::kMean &&
+                   sync.outer_state == OuterState::kReplicated;
+  if (!can || !prng.chance(0.6)) return;
+  sync.eager = true;
+  sync.blend = 0;
+}
+
 // Rounds that wait for some of the replicas, of what can have them. Drawn from a Prng of its own,
 // so that the other draws stay alike.
 void draw_async(JobSpec& spec, Prng prng) {
@@ -284,6 +294,7 @@ JobSpec draw_job(const SimOptions& o, Prng& prng, int index) {
   draw_groups(spec, Prng(mix_seed(o.seed, 0x960095 + static_cast<std::uint64_t>(index))));
   // Of its own, so that the other draws stay alike.
   draw_outer_state(spec, Prng(mix_seed(o.seed, 0x5ad000 + static_cast<std::uint64_t>(index))));
+  draw_eager(spec, Prng(mix_seed(o.seed, 0xea6e00 + static_cast<std::uint64_t>(index))));
   return spec;
 }
 

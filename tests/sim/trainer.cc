@@ -276,6 +276,7 @@ void Trainer::hold(ReplicaId id, State state) {
                      values - (blocks + 1) * unit},
                     spec.sync.fragments);
   if (replica_->assign.cut.size() <= 1) replica_->walk.emplace(spec);
+  if (spec.sync.eager) replica_->eager.emplace(replica_->fragments);
   replica_->participant =
       std::make_unique<Participant>(id, replica_->state.key, when_late(spec.sync.algorithm));
   sim_.observe(&Checker::state_held,
@@ -346,6 +347,7 @@ void Trainer::act_one(const Action& action) {
 void Trainer::train(const OpenRound& round) {
   Replica& r = *replica_;
   const bool running = r.training;
+  take_back_eagerly();
   r.open = round;
   r.next_in_lease = 0;
   r.at_step = round.from_step;
@@ -399,7 +401,9 @@ void Trainer::go_on() {
 void Trainer::adopt_result() {
   Replica& r = *replica_;
   const std::vector<float> before = r.local;
-  adopt(values_of(r.adopting_fragment), r.assign.spec.sync.blend, r.state.anchor, r.local);
+  if (r.eager) correct_local();
+  const double blend = r.assign.spec.sync.blend;
+  if (!r.eager) adopt(values_of(r.adopting_fragment), blend, r.state.anchor, r.local);
   r.walk->adopted();
   sim_.observe(&Checker::adopted,
                Adopted{r.id, r.adopting, r.assign.spec, r.walk->at(), r.walk->ahead(), r.stop,
@@ -504,6 +508,7 @@ void Trainer::boundary() {
   }
   r.reported = r.trained.size();
   sim_.observe(&Checker::reported, Reported{r.id, report, r.trained});
+  begin_eagerly(report);
   Actions actions;
   r.participant->boundary(report, actions);
   act(actions);

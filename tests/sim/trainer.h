@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "agent/core/io.h"
+#include "outer_opt/core/eager.h"
 #include "outer_opt/core/fragments.h"
 #include "outer_opt/core/groups.h"
 #include "outer_opt/core/lease_walk.h"
@@ -145,6 +146,8 @@ class Trainer final : public PeerEnd {
     std::int32_t averaged_fragment = 0;  // of the newest plan
     bool contributed = false;            // to it
     std::int32_t adopting_fragment = 0;  // of the newest commit
+    std::optional<outer_opt::EagerUpdates> eager;
+    double share = 0;  // in the newest plan
     RoundKey adopting;
     std::shared_ptr<Session> session;
     std::shared_ptr<Gathering> staging;               // for the reduce to come
@@ -193,6 +196,10 @@ class Trainer final : public PeerEnd {
   void step_alone();
   void go_on();
   void adopt_result();
+  void begin_eagerly(const RoundReport& report);
+  void take_back_eagerly();
+  void learn_average(const CommitRound& commit, std::span<const float> average);
+  void correct_local();
   outer_opt::Fragment values_of(std::int32_t fragment) const;
   void settle_local(const CommitRound& commit, std::int32_t fragment);
   void move_with_anchor(const State& before);

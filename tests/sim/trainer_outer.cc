@@ -76,6 +76,7 @@ void Trainer::take_outer_step(const CommitRound& commit) {
                                                      r.state.momentum});
   sim_.observe(&Checker::state_held, StateHeld{r.id, r.assign.stage, commit.key, r.state.anchor,
                                                r.state.momentum, in_groups()});
+  learn_average(commit, average);
   if (sim_.bug == Bug::kStaleDonor) {
     r.history.push_back(before);
     if (r.history.size() > kHistory) r.history.pop_front();

@@ -28,6 +28,7 @@ void Trainer::start_reduce(const StartReduce& start) {
   end_session(true);
   r.averaged_fragment = start.plan.fragment;
   r.contributed = start.contributes;
+  r.share = share_of(start.plan, r.id);
   start.plan.owner_step ? stage_momentum(start) : open_session(start);
 }
 

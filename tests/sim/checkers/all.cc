@@ -11,6 +11,7 @@ Checkers make_all_checkers(const Checker::Context& context) {
                      make_recomputation,
                      make_feedback,
                      make_streaming,
+                     make_eager,
                      make_groups,
                      make_sharded_momentum,
                      make_base_is_held,

@@ -25,6 +25,7 @@ std::unique_ptr<Checker> make_base_is_held(const Checker::Context& context);
 std::unique_ptr<Checker> make_equal_votes(const Checker::Context& context);
 std::unique_ptr<Checker> make_feedback(const Checker::Context& context);
 std::unique_ptr<Checker> make_streaming(const Checker::Context& context);
+std::unique_ptr<Checker> make_eager(const Checker::Context& context);
 std::unique_ptr<Checker> make_groups(const Checker::Context& context);
 std::unique_ptr<Checker> make_own_progress(const Checker::Context& context);
 std::unique_ptr<Checker> make_sharded_momentum(const Checker::Context& context);

@@ -1,8 +1,9 @@
 // What a replica contributes is what it trained: its pseudo-gradient is the sum of the updates of
 // the sequences that it reported, neither less nor more, however many commits came in between (in
-// a group that gave up: and of the round before). Not
-// for pipelines, whose later stages report no sequences, nor where local parameters are blended
-// with the anchor or dropped in part (fragments, overlap).
+// a group that gave up: and of the round before; with eager updates: and of the steps behind the
+// boundary before, but of no estimate). Not for pipelines, whose later stages report no sequences,
+// nor where local parameters are blended with the anchor or dropped in part (fragments, overlap
+// without eager updates).
 #include <cmath>
 #include <map>
 
@@ -60,7 +61,7 @@ class OwnProgress final : public Checker {
 
   static bool adds_up(const JobSpec& spec) {
     return spec.swarm.stages == 1 && spec.sync.fragments == 1 &&
-           spec.sync.overlap_steps == Steps(0);
+           (spec.sync.overlap_steps == Steps(0) || spec.sync.eager);
   }
 
   std::map<JobId, std::uint64_t> seeds_;

@@ -1,0 +1,142 @@
+// An eager step is what its definition gives (outer_opt/core/eager.h), computed here in double: the
+// outer step with the last average of the fragment, in which the replica's own part is replaced by
+// what it has now; nothing where it had no part in one. When the result is adopted, local
+// parameters move by what the step was wrong by, after an abort back by the step, and by nothing
+// else.
+#include <cmath>
+#include <map>
+#include <utility>
+
+#include "tests/sim/checkers/checkers.h"
+
+namespace shoal::sim {
+namespace {
+
+class Eager final : public Checker {
+ public:
+  using Checker::Checker;
+  const char* name() const override { return "eager"; }
+
+  void contributed(const Contributed& c) override {
+    if (!c.spec.sync.eager) return;
+    Part& part = newest_[c.replica];
+    part = {};
+    for (const ReduceMember& member : c.plan.members) {
+      part.weights += member.weight;
+      if (member.replica == c.replica) part.weight = member.weight * member.clip_factor;
+    }
+    part.values.assign(c.pseudo_gradient.begin(), c.pseudo_gradient.end());
+  }
+
+  void outer_stepped(const OuterStepped& s) override {
+    if (!s.spec.sync.eager) return;
+    const auto newest = newest_.find(s.replica);
+    const bool counts = newest != newest_.end() && !newest->second.values.empty();
+    if (!counts) {
+      last_.erase({s.replica, s.number});
+      begun_.erase(s.replica);
+      return;
+    }
+    last_[{s.replica, s.number}] = {
+        newest->second, {s.average.begin(), s.average.end()}, s.options};
+  }
+
+  void eagerly_begun(const EagerlyBegun& e) override {
+    Begun& begun = begun_[e.replica];
+    begun.boundary.assign(e.local_before.begin(), e.local_before.end());
+    begun.start.assign(e.local.begin(), e.local.end());
+    const auto last = last_.find({e.replica, e.number});
+    std::vector<double> wanted(e.local_before.begin(), e.local_before.end());
+    if (last != last_.end()) put_start(last->second, e, wanted);
+    for (std::size_t i = 0; i < wanted.size(); ++i) {
+      if (near(e.local[i], wanted[i])) continue;
+      return violated(to_string(e.replica) + " begins elsewhere than it should behind " +
+                      to_text(e.key) + ", at value " + std::to_string(i));
+    }
+  }
+
+  void taken_back(const TakenBack& t) override {
+    const auto found = begun_.find(t.replica);
+    if (found == begun_.end()) return violated(to_string(t.replica) + " takes back no step");
+    const Begun& begun = found->second;
+    for (std::size_t i = 0; i < t.local.size(); ++i) {
+      const double back =
+          static_cast<double>(begun.boundary[i]) - static_cast<double>(begun.start[i]);
+      if (near(t.local[i], static_cast<double>(t.local_before[i]) + back)) continue;
+      return violated(to_string(t.replica) + " takes its step back wrongly at value " +
+                      std::to_string(i));
+    }
+  }
+
+  void adopted(const Adopted& a) override {
+    if (!a.spec.sync.eager) return;
+    const std::string who = to_string(a.replica) + " in " + to_text(a.key);
+    const auto begun = begun_.find(a.replica);
+    if (begun == begun_.end()) return violated(who + " adopts what it did not begin");
+    std::vector<double> wanted(a.local_before.begin(), a.local_before.end());
+    for (const std::size_t i : values_in(a.fragment)) {
+      wanted[i] += static_cast<double>(a.anchor[i]) - static_cast<double>(begun->second.start[i]);
+    }
+    for (std::size_t i = 0; i < wanted.size(); ++i) {
+      if (near(a.local[i], wanted[i])) continue;
+      return violated(who + " corrects its step wrongly at value " + std::to_string(i));
+    }
+  }
+
+ private:
+  struct Part {  // of a replica in an average
+    double weight = 0, weights = 0;
+    std::vector<float> values;
+  };
+  struct Last {
+    Part own;
+    std::vector<float> average;
+    OuterSpec outer;
+  };
+
+  struct Begun {  // local parameters
+    std::vector<float> boundary, start;
+  };
+
+  static std::vector<std::size_t> values_in(const outer_opt::Fragment& fragment) {
+    std::vector<std::size_t> values;
+    for (const outer_opt::ValueRange& range : fragment) {
+      for (std::int64_t i = 0; i < range.count; ++i) {
+        values.push_back(static_cast<std::size_t>(range.first + i));
+      }
+    }
+    return values;
+  }
+
+  static bool near(float value, double wanted) {
+    const double difference = std::fabs(static_cast<double>(value) - wanted);
+    const bool neither = std::isnan(value) && std::isnan(wanted);
+    return neither || difference <= 1e-4 * (1 + std::fabs(wanted));
+  }
+
+  // The values of the fragment after the step with the estimate.
+  static void put_start(const Last& last, const EagerlyBegun& e, std::vector<double>& values) {
+    const double share = last.own.weight / last.own.weights;
+    const double lr = last.outer.lr, beta = last.outer.momentum;
+    for (std::size_t packed = 0; const std::size_t i : values_in(e.fragment)) {
+      const double news = static_cast<double>(e.pseudo_gradient[packed]) -
+                          static_cast<double>(last.own.values[packed]);
+      const double estimate = static_cast<double>(last.average[packed]) + share * news;
+      const double momentum = beta * static_cast<double>(e.momentum[i]) + estimate;
+      values[i] = static_cast<double>(e.anchor[i]) - lr * (estimate + beta * momentum);
+      ++packed;
+    }
+  }
+
+  std::map<ReplicaId, Part> newest_;
+  std::map<std::pair<ReplicaId, std::int32_t>, Last> last_;  // by fragment
+  std::map<ReplicaId, Begun> begun_;
+};
+
+}  // namespace
+
+std::unique_ptr<Checker> make_eager(const Checker::Context& context) {
+  return std::make_unique<Eager>(context);
+}
+
+}  // namespace shoal::sim
