@@ -2,6 +2,7 @@
 // It has a model and the data of its own, and knows nothing of rounds, peers or agents.
 #pragma once
 
+#include "swarm/cuda/device_group.h"
 #include "trainer/cell_wire.h"
 #include "trainer/torch_bridge.h"
 
@@ -10,7 +11,8 @@ namespace shoal::trainer {
 inline constexpr char kCellMemberCommand[] = "cell-member";  // of shoal-trainer
 inline constexpr int kCellMemberSocket = 3;                  // the descriptor that it finds
 
-// Returns when the leader is gone (kUnavailable) or what failed here.
-Status run_cell_member(CellSocket& leader, const DeviceChoice& device);
+// Returns when the leader is gone (kUnavailable) or what failed here. `group`: what the device adds
+// gradients with; null: the leader adds them.
+Status run_cell_member(CellSocket& leader, const DeviceChoice& device, swarm::DeviceGroup* group);
 
 }  // namespace shoal::trainer

@@ -1,7 +1,9 @@
 // A cell of real processes: it trains as one trainer does, and goes on when one of them is killed.
+// With a GPU and NCCL the processes add their gradients on it; to NCCL each is a host of its own
+// (NCCL_HOSTID), because it refuses two ranks of a host on one device.
 #include <chrono>
-#include <cmath>
 #include <csignal>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 
@@ -10,11 +12,20 @@
 #include "trainer/cell_leader.h"
 #include "trainer/learner.h"
 #include "trainer/parameter_layout.h"
+#if SHOAL_HAVE_NCCL
+#include "swarm/cuda/nccl_library.h"
+#endif
 
 namespace shoal::trainer {
 namespace {
 
 constexpr std::int64_t kBatch = 8;
+
+// Of the build, unless the environment names one.
+const char* trainer_program() {
+  const char* named = std::getenv("SHOAL_TRAINER_PROGRAM");
+  return named != nullptr ? named : SHOAL_TRAINER_PROGRAM;
+}
 
 JobSpec spec_of() {
   const auto path = std::filesystem::path(testing::TempDir()) / "shoal_cell_process_test.txt";
@@ -30,8 +41,8 @@ JobSpec spec_of() {
 }
 
 struct Trainee {
-  explicit Trainee(const JobSpec& spec) {
-    EXPECT_FALSE(StageModel::create(spec, whole_model(spec.model), {}, model).has_value());
+  Trainee(const JobSpec& spec, const DeviceChoice& device) {
+    EXPECT_FALSE(StageModel::create(spec, whole_model(spec.model), device, model).has_value());
     model->seed();
   }
   void learn(const JobSpec& spec, CellLeader* cell) {
@@ -46,35 +57,68 @@ struct Trainee {
   std::unique_ptr<Learner> learner;
 };
 
-TEST(CellProcesses, TrainAsOneAndOutliveTheDeathOfAMember) {
-  const JobSpec spec = spec_of();
-  Trainee together(spec), alone(spec);
-  std::vector<CellMember> members;
-  std::vector<int> processes;
-  for (int i = 0; i < 2; ++i) {
-    auto member = start_cell_member(SHOAL_TRAINER_PROGRAM, {"SHOAL_TRAINER_THREADS=1"});
-    ASSERT_TRUE(member.ok()) << to_string(member.error());
-    processes.push_back(member->process);
-    members.push_back(std::move(*member));
+struct Members {
+  explicit Members(const std::vector<std::vector<std::string>>& environments) {
+    for (const auto& environment : environments) {
+      auto member = start_cell_member(trainer_program(), environment);
+      EXPECT_TRUE(member.ok()) << to_string(member.error());
+      processes.push_back(member->process);
+      all.push_back(std::move(*member));
+    }
   }
-  CellLeader cell(*together.model, std::move(members));
+  std::vector<CellMember> all;
+  std::vector<int> processes;
+};
+
+// A leader and two members beside a trainer alone; one member is killed on the way. Who added.
+swarm::CellSum expect_to_train_as_one(const DeviceChoice& device, Members members,
+                                      std::unique_ptr<swarm::DeviceGroup> group) {
+  const JobSpec spec = spec_of();
+  Trainee together(spec, device), alone(spec, device);
+  CellLeader cell(*together.model, std::move(members.all), std::move(group));
   together.learn(spec, &cell);
   alone.learn(spec, nullptr);
   std::int64_t step = 0;
   const auto both_step = [&] {
     const StepResult a = together.step(step), b = alone.step(step);
-    ASSERT_NEAR(a.loss, b.loss, 1e-3) << "step " << step;
-    ASSERT_NEAR(a.gradient_norm, b.gradient_norm, 1e-2);
+    EXPECT_NEAR(a.loss, b.loss, 1e-3) << "step " << step;
+    EXPECT_NEAR(a.gradient_norm, b.gradient_norm, 1e-2);
     ++step;
   };
   const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(60);
   while (cell.cell().members().size() < 3 && std::chrono::steady_clock::now() < end) both_step();
-  ASSERT_EQ(cell.cell().members().size(), 3u) << "they load within a minute";
+  EXPECT_EQ(cell.cell().members().size(), 3u) << "they load within a minute";
   for (int i = 0; i < 5; ++i) both_step();
-  kill(processes[0], SIGKILL);
+  const swarm::CellSum sum = cell.cell().sum();
+  kill(members.processes[0], SIGKILL);
   for (int i = 0; i < 5; ++i) both_step();
   EXPECT_EQ(cell.cell().members(), (std::vector<int>{0, 2}));
+  EXPECT_EQ(cell.cell().sum(), sum);
+  return sum;
 }
+
+TEST(CellProcesses, TrainAsOneAndOutliveTheDeathOfAMember) {
+  const std::vector<std::string> one_thread{"SHOAL_TRAINER_THREADS=1"};
+  EXPECT_EQ(expect_to_train_as_one({}, Members({one_thread, one_thread}), nullptr),
+            swarm::CellSum::kLeader);
+}
+
+#if SHOAL_HAVE_NCCL
+TEST(CellProcesses, AddTheirGradientsOnAGpu) {
+  const DeviceChoice device{DeviceKind::kCuda, 0, 1, 1};
+  if (const Status there = prepare_device(device); !there) GTEST_SKIP() << there.error().message;
+  setenv("NCCL_HOSTID", "leader", 1);
+  const auto environment = [](const char* host) {
+    return std::vector<std::string>{"SHOAL_TRAINER_KIND=cuda", std::string("NCCL_HOSTID=") + host};
+  };
+  auto library = swarm::make_nccl_library(0);
+  ASSERT_TRUE(library.ok()) << to_string(library.error());
+  Members members({environment("first"), environment("second")});
+  const swarm::CellSum sum = expect_to_train_as_one(
+      device, std::move(members), std::make_unique<swarm::DeviceGroup>(std::move(*library)));
+  if (sum != swarm::CellSum::kDevices) GTEST_SKIP() << "NCCL makes no communicator on one device";
+}
+#endif
 
 TEST(CellProcesses, AProgramThatIsNotThereIsNamed) {
   EXPECT_FALSE(start_cell_member("/nowhere/shoal-trainer", {}).ok());

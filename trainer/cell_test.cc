@@ -1,11 +1,13 @@
 // Cells whose members are threads of this process: the same training as one trainer with the same
-// batch, and what happens when members are lost at any moment.
+// batch, and what happens when members are lost at any moment; with gradients that the leader adds,
+// and with such that the devices add (the host in their place, swarm/cuda/host_communicator.h).
 #include <cmath>
 #include <thread>
 
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 
+#include "swarm/cuda/host_communicator.h"
 #include "trainer/cell_leader.h"
 #include "trainer/cell_member.h"
 #include "trainer/learner.h"
@@ -21,19 +23,27 @@ JobSpec spec_of(SyncAlgorithm algorithm = SyncAlgorithm::kDiloco) {
   return tiny_job(algorithm, kBatch, Steps(100));
 }
 
-// A thread that obeys as a process would. closed(): as when the process is killed.
+using swarm::CellSum;
+using swarm::HostMoment;
+
+// What happens when a rank comes to this moment for the n-th time, from 1; 0: nothing.
+struct Strike {
+  int rank = 0;
+  HostMoment at = HostMoment::kBegin;
+  int time = 0;
+  bool dies = false;  // else its library fails
+};
+
+// A thread that obeys as a process would. kill(): as when the process is killed.
 class Member {
  public:
-  Member() {
+  // `meeting`: where the devices add; null: the leader does.
+  Member(swarm::HostMeeting* meeting, const Strike& strike) {
     int ends[2];
     EXPECT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
     leaders_end_ = ends[0];
     own_end_ = ends[1];
-    thread_ = std::jthread([this] {
-      CellSocket leader(own_end_);
-      const Status end = run_cell_member(leader, {});
-      EXPECT_EQ(end.error().code, Code::kUnavailable) << to_string(end.error());
-    });
+    thread_ = std::jthread([this, meeting, strike] { run(meeting, strike); });
   }
   CellMember leaders() {
     CellMember member;
@@ -43,6 +53,22 @@ class Member {
   void kill() { shutdown(own_end_, SHUT_RDWR); }
 
  private:
+  void run(swarm::HostMeeting* meeting, const Strike& strike) {
+    std::unique_ptr<swarm::DeviceGroup> group;
+    if (meeting != nullptr) {
+      const auto hook = [this, strike, times = 0](HostMoment now) mutable {
+        if (now != strike.at || strike.time == 0 || ++times < strike.time) return false;
+        if (strike.dies) kill();
+        return strike.dies || times == strike.time;  // the dead do nothing any more
+      };
+      group = std::make_unique<swarm::DeviceGroup>(
+          std::make_unique<swarm::HostLibrary>(*meeting, hook));
+    }
+    CellSocket leader(own_end_);
+    const Status end = run_cell_member(leader, {}, group.get());
+    EXPECT_EQ(end.error().code, Code::kUnavailable) << to_string(end.error());
+  }
+
   int leaders_end_ = -1, own_end_ = -1;
   std::jthread thread_;  // last: it uses the others
 };
@@ -50,14 +76,26 @@ class Member {
 // A trainer with so many members; none: alone.
 class Trainee {
  public:
-  explicit Trainee(const JobSpec& spec, int members = 0) : threads_(members) {
+  explicit Trainee(const JobSpec& spec, int members = 0, CellSum sum = CellSum::kLeader,
+                   const Strike& strike = {}) {
     auto data = Dataset::open(spec);
     EXPECT_TRUE(data.ok());
     EXPECT_FALSE(StageModel::create(spec, whole_model(spec.model), {}, model_).has_value());
     model_->seed();
     std::vector<CellMember> of_leader;
-    for (Member& member : threads_) of_leader.push_back(member.leaders());
-    if (members > 0) cell_ = std::make_unique<CellLeader>(*model_, std::move(of_leader));
+    swarm::HostMeeting* const meeting = sum == CellSum::kDevices ? &meeting_ : nullptr;
+    for (int rank = 1; rank <= members; ++rank) {
+      threads_.push_back(
+          std::make_unique<Member>(meeting, rank == strike.rank ? strike : Strike{}));
+      of_leader.push_back(threads_.back()->leaders());
+    }
+    std::unique_ptr<swarm::DeviceGroup> group;
+    if (meeting != nullptr) {
+      group = std::make_unique<swarm::DeviceGroup>(std::make_unique<swarm::HostLibrary>(*meeting));
+    }
+    if (members > 0) {
+      cell_ = std::make_unique<CellLeader>(*model_, std::move(of_leader), std::move(group));
+    }
     learner_ = std::make_unique<Learner>(*model_, std::move(*data), cell_.get());
   }
   ~Trainee() { cell_.reset(); }  // ends the threads
@@ -79,11 +117,12 @@ class Trainee {
     return values;
   }
   void overwrite(const std::vector<float>& values) { model_->write_parameters(values); }
-  Member& member(std::size_t i) { return threads_[i]; }
+  Member& member(std::size_t i) { return *threads_[i]; }
   const swarm::Cell& cell() const { return cell_->cell(); }
 
  private:
-  std::vector<Member> threads_;
+  swarm::HostMeeting meeting_;
+  std::vector<std::unique_ptr<Member>> threads_;
   std::unique_ptr<StageModel> model_;
   std::unique_ptr<CellLeader> cell_;
   std::unique_ptr<Learner> learner_;
@@ -107,15 +146,17 @@ void expect_the_same_training(Trainee& cell, Trainee& alone, std::int64_t from, 
   EXPECT_LT(largest_difference(cell.parameters(), alone.parameters()), 1e-4);
 }
 
-TEST(CellTraining, IsTheTrainingOfOneTrainerWithTheSameBatch) {
-  Trainee cell(spec_of(), 3), alone(spec_of());
+class CellTraining : public testing::TestWithParam<CellSum> {};
+
+TEST_P(CellTraining, IsTheTrainingOfOneTrainerWithTheSameBatch) {
+  Trainee cell(spec_of(), 3, GetParam()), alone(spec_of());
   const std::int64_t from = cell.step_until_all_are_in(0);
   for (std::int64_t step = 0; step < from; ++step) alone.step(step);
   expect_the_same_training(cell, alone, from, 10);
 }
 
-TEST(CellTraining, WhatACommitWritesReachesTheMembers) {
-  Trainee cell(spec_of(), 2), alone(spec_of());
+TEST_P(CellTraining, WhatACommitWritesReachesTheMembers) {
+  Trainee cell(spec_of(), 2, GetParam()), alone(spec_of());
   const std::int64_t from = cell.step_until_all_are_in(0);
   for (std::int64_t step = 0; step < from; ++step) alone.step(step);
   std::vector<float> other = alone.parameters();
@@ -125,16 +166,16 @@ TEST(CellTraining, WhatACommitWritesReachesTheMembers) {
   expect_the_same_training(cell, alone, from, 5);
 }
 
-TEST(CellTraining, GradientsThatAreKeptAreThoseOfTheWholeBatch) {
-  Trainee cell(spec_of(SyncAlgorithm::kDdp), 2), alone(spec_of(SyncAlgorithm::kDdp));
+TEST_P(CellTraining, GradientsThatAreKeptAreThoseOfTheWholeBatch) {
+  Trainee cell(spec_of(SyncAlgorithm::kDdp), 2, GetParam()), alone(spec_of(SyncAlgorithm::kDdp));
   const std::int64_t from = cell.step_until_all_are_in(0);
   const StepResult together = cell.step(from), single = alone.step(from);
   EXPECT_NEAR(together.loss, single.loss, 1e-5);
   EXPECT_NEAR(together.gradient_norm, single.gradient_norm, 1e-5);
 }
 
-TEST(CellTraining, GoesOnWithoutThoseWhoAreLost) {
-  Trainee cell(spec_of(), 2), alone(spec_of());
+TEST_P(CellTraining, GoesOnWithoutThoseWhoAreLost) {
+  Trainee cell(spec_of(), 2, GetParam()), alone(spec_of());
   const std::int64_t from = cell.step_until_all_are_in(0);
   for (std::int64_t step = 0; step < from; ++step) alone.step(step);
   expect_the_same_training(cell, alone, from, 2);
@@ -147,8 +188,8 @@ TEST(CellTraining, GoesOnWithoutThoseWhoAreLost) {
 }
 
 // Somewhere in the midst of a step, wherever the threads happen to be.
-TEST(CellTraining, AMemberThatDiesInTheMidstOfAStepCostsNothing) {
-  Trainee cell(spec_of(), 3), alone(spec_of());
+TEST_P(CellTraining, AMemberThatDiesInTheMidstOfAStepCostsNothing) {
+  Trainee cell(spec_of(), 3, GetParam()), alone(spec_of());
   const std::int64_t from = cell.step_until_all_are_in(0);
   for (std::int64_t step = 0; step < from; ++step) alone.step(step);
   std::jthread killer([&] {
@@ -158,6 +199,62 @@ TEST(CellTraining, AMemberThatDiesInTheMidstOfAStepCostsNothing) {
     }
   });
   expect_the_same_training(cell, alone, from, 10);
+}
+
+INSTANTIATE_TEST_SUITE_P(As, CellTraining, testing::Values(CellSum::kLeader, CellSum::kDevices),
+                         [](const auto& info) {
+                           return info.param == CellSum::kLeader ? "TheLeaderAdds"
+                                                                 : "TheDevicesAdd";
+                         });
+
+TEST(CellOnDevices, HasTheBitsOfTheSumsOfTheLeader) {
+  Trainee devices(spec_of(), 2, CellSum::kDevices), leader(spec_of(), 2);
+  std::int64_t step = 0;
+  for (; devices.cell().members().size() < 3 || leader.cell().members().size() < 3; ++step) {
+    ASSERT_LT(step, 1000);
+    devices.step(step), leader.step(step);
+  }
+  EXPECT_EQ(devices.cell().sum(), CellSum::kDevices);
+  EXPECT_EQ(leader.cell().sum(), CellSum::kLeader);
+  devices.overwrite(leader.parameters());
+  EXPECT_EQ(devices.step(step).gradient_norm, leader.step(step).gradient_norm);
+}
+
+// Wherever it is with the communicator: the others abort theirs, take the step without it, and add
+// on the devices again.
+TEST(CellOnDevices, AMemberThatDiesAtAnyMomentCostsNothing) {
+  for (const Strike& strike :
+       {Strike{2, HostMoment::kBegin, 1, true}, Strike{2, HostMoment::kWaitForAll, 1, true},
+        Strike{2, HostMoment::kBeginAdd, 1, true}, Strike{2, HostMoment::kBeginAdd, 2, true},
+        Strike{2, HostMoment::kWaitForSum, 1, true}, Strike{2, HostMoment::kWaitForSum, 3, true}}) {
+    Trainee cell(spec_of(), 3, CellSum::kDevices, strike), alone(spec_of());
+    std::int64_t step = 0;
+    const auto all_known = [&] {
+      return cell.cell().state(2) == swarm::CellMemberState::kGone &&
+             cell.cell().members().size() == 3;
+    };
+    for (; !all_known(); ++step) {
+      ASSERT_LT(step, 1000);
+      cell.step(step), alone.step(step);
+    }
+    expect_the_same_training(cell, alone, step, 3);
+    EXPECT_EQ(cell.cell().members(), (std::vector<int>{0, 1, 3}));
+    EXPECT_EQ(cell.cell().sum(), CellSum::kDevices);
+  }
+}
+
+TEST(CellOnDevices, ALibraryThatFailsLeavesTheSumsToTheLeader) {
+  for (const auto moment : {HostMoment::kBegin, HostMoment::kWaitForAll, HostMoment::kBeginAdd,
+                            HostMoment::kWaitForSum}) {
+    Trainee cell(spec_of(), 2, CellSum::kDevices, {2, moment, 1, false}), alone(spec_of());
+    std::int64_t step = 0;
+    for (; cell.cell().members().size() < 3; ++step) {
+      ASSERT_LT(step, 1000);
+      cell.step(step), alone.step(step);
+    }
+    expect_the_same_training(cell, alone, step, 3);
+    EXPECT_EQ(cell.cell().members().size(), 3u) << "nobody is lost";
+  }
 }
 
 }  // namespace

@@ -78,6 +78,11 @@ bool CellSocket::waiting() const {
   return poll(&one, 1, 0) > 0;
 }
 
+bool CellSocket::gone() const {
+  pollfd one{fd_, 0, 0};
+  return poll(&one, 1, 0) > 0;  // POLLHUP and POLLERR come unasked
+}
+
 Result<CellHeader> CellSocket::receive(Duration limit) {
   CellHeader header;
   const Status got = receive_all(fd_, std::as_writable_bytes(std::span(&header, 1)), end_of(limit));

@@ -16,6 +16,9 @@
 #if SHOAL_HAVE_CUDA
 #include "outer_opt/cuda/cuda_accelerator.h"
 #endif
+#if SHOAL_HAVE_NCCL
+#include "swarm/cuda/nccl_library.h"
+#endif
 
 namespace shoal::trainer {
 namespace {
@@ -81,6 +84,18 @@ Result<std::unique_ptr<outer_opt::Accelerator>> accelerator_of(const DeviceChoic
   return std::unique_ptr<outer_opt::Accelerator>();
 }
 
+// What the devices of a cell add their gradients with; null: its leader adds them.
+std::unique_ptr<swarm::DeviceGroup> device_group(const DeviceChoice& device) {
+#if SHOAL_HAVE_NCCL
+  if (device.kind == DeviceKind::kCuda) {
+    auto library = swarm::make_nccl_library(device.index);
+    if (library) return std::make_unique<swarm::DeviceGroup>(std::move(*library));
+    std::cerr << "shoal-trainer: WARNING: " << to_string(library.error()) << std::endl;
+  }
+#endif
+  return nullptr;
+}
+
 // The other processes of a cell compute on the devices after the leader's. One that does not start
 // is left out.
 std::unique_ptr<CellLeader> make_cell(const DeviceChoice& device, int size, StageModel& model) {
@@ -95,7 +110,7 @@ std::unique_ptr<CellLeader> make_cell(const DeviceChoice& device, int size, Stag
       std::cerr << "shoal-trainer: WARNING: " << to_string(member.error()) << std::endl;
     }
   }
-  return std::make_unique<CellLeader>(model, std::move(members));
+  return std::make_unique<CellLeader>(model, std::move(members), device_group(device));
 }
 
 std::function<std::unique_ptr<CellLeader>(StageModel&)> cell_maker(const DeviceChoice& device,
@@ -110,6 +125,11 @@ Device measure_cell(const DeviceChoice& device, int size) {
   measured.gflops *= size;
   if (size > 1) measured.name = std::to_string(size) + " x " + measured.name;
   return measured;
+}
+
+std::string describe_cell(const DeviceChoice& device, int size) {
+  const auto group = device_group(device);
+  return ", a cell of " + std::to_string(size) + " over " + (group ? group->name() : "sockets");
 }
 
 // What this process was started for.
@@ -143,6 +163,7 @@ int run_attached(const Seat& seat, outer_opt::PeerNode& node, swarm::PipelineSer
   }
   ready.libraries = describe_libraries(seat.device);
   if (seat.accelerator != nullptr) ready.libraries += ", outer step on the GPU";
+  if (seat.cell > 1) ready.libraries += describe_cell(seat.device, seat.cell);
   (*control)->start(ready);
   Worker worker({seat.device, queue, node, shelf, runtimes_of(pipeline, queue),
                  [&](const FromTrainer& message) { (*control)->say(message); }, seat.accelerator,
@@ -190,7 +211,8 @@ int serve_cell_member() {
   const auto device = device_from_environment();
   if (!device) return complain(device.error());
   if (const Status prepared = prepare_device(*device); !prepared) return complain(prepared.error());
-  const Status end = run_cell_member(leader, *device);
+  const auto group = device_group(*device);
+  const Status end = run_cell_member(leader, *device, group.get());
   return end.error().code == Code::kUnavailable ? 0 : complain(end.error());
 }
 

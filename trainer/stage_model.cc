@@ -155,6 +155,11 @@ void StageModel::write_step_gradient(std::span<const float> in) {
   parts_->model.flat_gradient().copy_(host_view(in));
 }
 
+std::span<float> StageModel::step_gradient_in_place() {
+  const torch::Tensor& gradient = parts_->model.flat_gradient();
+  return {gradient.data_ptr<float>(), static_cast<std::size_t>(gradient.numel())};
+}
+
 bool StageModel::keeps_gradient() const { return parts_->gradient_sum.defined(); }
 
 void StageModel::read_gradient(std::span<float> out) const {

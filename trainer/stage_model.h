@@ -59,6 +59,9 @@ class StageModel {
   // The gradient of the step that is being computed, of value_count() values.
   void read_step_gradient(std::span<float> out) const;
   void write_step_gradient(std::span<const float> in);
+  // The same vector where it lies on the device. What was queued on the device's default stream may
+  // still be writing there.
+  std::span<float> step_gradient_in_place();
 
   // With sync.algorithm = ddp an inner step changes no parameter and has no moments; it adds its
   // gradient here, for the outer step. read_gradient(): the mean over all tokens since the last

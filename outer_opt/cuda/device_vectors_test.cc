@@ -7,21 +7,11 @@
 #include "outer_opt/core/session_swarm.h"
 #include "outer_opt/cuda/device_butterfly.h"
 #include "outer_opt/cuda/host_accelerator.h"
+#include "outer_opt/cuda/test_gpu.h"
 #include "tests/golden/outer_step_history.h"
-#if SHOAL_HAVE_CUDA
-#include "outer_opt/cuda/cuda_accelerator.h"
-#endif
 
 namespace shoal::outer_opt {
 namespace {
-
-std::unique_ptr<Accelerator> gpu() {
-#if SHOAL_HAVE_CUDA
-  auto device = make_cuda_accelerator(0);
-  if (device) return std::move(*device);
-#endif
-  return nullptr;
-}
 
 std::shared_ptr<DeviceVectors> vectors_on(Accelerator& device, std::size_t values) {
   auto made = DeviceVectors::create(device, static_cast<std::int64_t>(values));
@@ -140,8 +130,8 @@ TEST(DeviceButterfly, MembersWithAndWithoutADeviceHaveTheSameBits) {
 }
 
 TEST(DeviceButterfly, OnAGpuToo) {
-  const auto device = gpu();
-  if (!device) GTEST_SKIP() << "no CUDA device on this machine, or built without CUDA";
+  const auto device = test_gpu();
+  if (!device) GTEST_SKIP() << kNoGpu;
   expect_members_of_both_kinds_to_agree(*device);
 }
 
@@ -240,8 +230,8 @@ TEST(DeviceVectors, GoldenHistory) {
 }
 
 TEST(DeviceVectors, GoldenHistoryOnAGpu) {
-  const auto device = gpu();
-  if (!device) GTEST_SKIP() << "no CUDA device on this machine, or built without CUDA";
+  const auto device = test_gpu();
+  if (!device) GTEST_SKIP() << kNoGpu;
   expect_the_golden_history(*device);
 }
 
@@ -289,8 +279,8 @@ TEST(DeviceVectors, FragmentsAreAsOnTheHost) {
 }
 
 TEST(DeviceVectors, FragmentsOnAGpu) {
-  const auto device = gpu();
-  if (!device) GTEST_SKIP() << "no CUDA device on this machine, or built without CUDA";
+  const auto device = test_gpu();
+  if (!device) GTEST_SKIP() << kNoGpu;
   expect_fragments_as_on_the_host(*device, 10'000'001);
 }
 

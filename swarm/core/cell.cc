@@ -20,6 +20,8 @@ bool may_move(State from, State to) {
       return from == State::kIdle;
     case State::kGave:
       return from == State::kComputing;
+    case State::kAdded:
+      return from == State::kGave;
     case State::kGone:
       return true;
   }
@@ -28,9 +30,12 @@ bool may_move(State from, State to) {
 
 }  // namespace
 
-Cell::Cell(int size) : members_(static_cast<std::size_t>(size), State::kStarting) {
+Cell::Cell(int size, std::int32_t library)
+    : members_(static_cast<std::size_t>(size), State::kStarting),
+      libraries_(static_cast<std::size_t>(size)) {
   SHOAL_CHECK(size >= 1);
   move(0, State::kIdle);
+  libraries_[0] = library;
 }
 
 void Cell::move(int rank, State to) {
@@ -51,10 +56,28 @@ std::vector<int> Cell::members() const {
   return ranks;
 }
 
-void Cell::joined(int rank) {
+CellSum Cell::sum() const {
+  const std::vector<int> ranks = members();
+  const bool same = std::ranges::all_of(ranks, [this](int rank) {
+    return libraries_[static_cast<std::size_t>(rank)] == libraries_[0];
+  });
+  const bool devices = libraries_[0] != 0 && same && ranks.size() > 1 && !add_failed_;
+  return devices ? CellSum::kDevices : CellSum::kLeader;
+}
+
+void Cell::joined(int rank, std::int32_t library) {
   SHOAL_CHECK(state(rank) == State::kStarting && !under_way_);
   move(rank, State::kIdle);
+  libraries_[static_cast<std::size_t>(rank)] = library;
+  add_failed_ = false;
   ++generation_;
+}
+
+// The step that was under way is void.
+void Cell::form_anew() {
+  ++generation_;
+  under_way_ = false;
+  for (const int rank : members()) move(rank, State::kIdle);
 }
 
 void Cell::lost(int rank) {
@@ -63,9 +86,14 @@ void Cell::lost(int rank) {
   const bool was_in = in(rank);
   move(rank, State::kGone);
   if (!was_in) return;
-  ++generation_;
-  under_way_ = false;
-  for (const int other : members()) move(other, State::kIdle);
+  add_failed_ = false;
+  form_anew();
+}
+
+void Cell::add_failed() {
+  SHOAL_CHECK(sum() == CellSum::kDevices);
+  add_failed_ = true;
+  form_anew();
 }
 
 std::vector<CellShare> Cell::begin_step(std::int64_t first, std::int64_t count,
@@ -91,9 +119,23 @@ void Cell::gave(int rank) {
   move(rank, State::kGave);
 }
 
+void Cell::added(int rank) {
+  SHOAL_CHECK(under_way_ && all_gave() && sum() == CellSum::kDevices);
+  move(rank, State::kAdded);
+}
+
+bool Cell::all(State state) const {
+  return std::ranges::all_of(members(), [&](int rank) { return this->state(rank) == state; });
+}
+
+bool Cell::all_gave() const {
+  return under_way_ && std::ranges::none_of(members(), [this](int rank) {
+           return state(rank) == State::kComputing;
+         });
+}
+
 bool Cell::complete() const {
-  return under_way_ &&
-         std::ranges::none_of(members_, [](State s) { return s == State::kComputing; });
+  return under_way_ && all(sum() == CellSum::kDevices ? State::kAdded : State::kGave);
 }
 
 void Cell::step_taken() {

@@ -8,13 +8,18 @@
 // and the step that was under way is void, nobody has taken it. Whoever is left begins it again
 // with larger shares; a leader alone goes on as a trainer without a cell.
 //
-//   state        joined   begin_step   gave      lost   step_taken
-//   starting     idle     -            -         gone   -
-//   idle         -        computing    -         gone   idle
-//   computing    -        -            gave      gone   -
-//   gave         -        -            -         gone   idle
-//   gone         -        -            -         gone   -
-// lost() takes those who compute or gave back to idle.
+// Gradients are added on the devices when all who are in can do that with the same library, else by
+// the leader, from their sockets. A library that fails though nobody is lost is left alone until
+// somebody comes or goes: the step is void, and the leader adds.
+//
+//   state        joined   begin_step   gave   added   lost   add_failed   step_taken
+//   starting     idle     -            -      -       gone   -            -
+//   idle         -        computing    -      -       gone   -            idle
+//   computing    -        -            gave   -       gone   idle         -
+//   gave         -        -            -      added   gone   idle         idle (the leader adds)
+//   added        -        -            -      -       gone   idle         idle (the devices add)
+//   gone         -        -            -      -       gone   -            -
+// lost() takes all others who are in a step back to idle.
 //
 // Pure; the caller is one thread.
 #pragma once
@@ -24,7 +29,9 @@
 
 namespace shoal::swarm {
 
-enum class CellMemberState { kStarting, kIdle, kComputing, kGave, kGone };
+enum class CellMemberState { kStarting, kIdle, kComputing, kGave, kAdded, kGone };
+
+enum class CellSum { kLeader, kDevices };  // who adds the gradients
 
 struct CellShare {  // sequences [first, first + count)
   std::int64_t first = 0, count = 0;
@@ -33,7 +40,8 @@ struct CellShare {  // sequences [first, first + count)
 
 class Cell {
  public:
-  explicit Cell(int size);  // with the leader, who is idle
+  // With the leader, who is idle. A library is the version of what adds on devices; 0: none.
+  explicit Cell(int size, std::int32_t library = 0);
 
   int size() const { return static_cast<int>(members_.size()); }
   std::int32_t generation() const { return generation_; }
@@ -41,23 +49,32 @@ class Cell {
   bool in(int rank) const;           // neither starting nor gone
   std::vector<int> members() const;  // ranks that are in, the leader first
 
-  void joined(int rank);
+  CellSum sum() const;  // never kDevices for a leader alone
+
+  void joined(int rank, std::int32_t library = 0);
   void lost(int rank);
+  void add_failed();  // whoever is lost was said before
 
   // Sequences [first, first + count) in whole microbatches, as equal as that goes, by rank; those
   // who are not in have none. Everybody who is in computes, also of an empty share.
   std::vector<CellShare> begin_step(std::int64_t first, std::int64_t count,
                                     std::int64_t microbatch);
   void gave(int rank);
-  bool complete() const;  // all who are in gave
+  bool all_gave() const;
+  void added(int rank);   // its device has the sum
+  bool complete() const;  // all who are in have what the step takes
   bool under_way() const { return under_way_; }
   void step_taken();
 
  private:
   void move(int rank, CellMemberState to);
+  void form_anew();
+  bool all(CellMemberState state) const;  // who are in
   std::vector<CellMemberState> members_;
+  std::vector<std::int32_t> libraries_;  // by rank
   std::int32_t generation_ = 1;
   bool under_way_ = false;
+  bool add_failed_ = false;  // since somebody came or went
 };
 
 }  // namespace shoal::swarm

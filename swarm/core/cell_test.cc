@@ -89,6 +89,59 @@ TEST(Cell, ALeaderAloneComputesEverything) {
   EXPECT_TRUE(cell.complete());
 }
 
+TEST(Cell, DevicesAddWhenAllHaveTheSameLibrary) {
+  Cell cell(3, 22809);
+  EXPECT_EQ(cell.sum(), CellSum::kLeader) << "a leader alone";
+  cell.joined(1, 22809);
+  EXPECT_EQ(cell.sum(), CellSum::kDevices);
+  cell.joined(2, 22700);
+  EXPECT_EQ(cell.sum(), CellSum::kLeader);
+  cell.lost(2);
+  EXPECT_EQ(cell.sum(), CellSum::kDevices);
+  cell.lost(1);
+  EXPECT_EQ(cell.sum(), CellSum::kLeader);
+  Cell without(2);
+  without.joined(1);
+  EXPECT_EQ(without.sum(), CellSum::kLeader);
+}
+
+TEST(Cell, OnDevicesAStepNeedsTheSumEverywhere) {
+  Cell cell(2, 1);
+  cell.joined(1, 1);
+  cell.begin_step(0, 6, 1);
+  cell.gave(0);
+  EXPECT_FALSE(cell.all_gave());
+  cell.gave(1);
+  EXPECT_TRUE(cell.all_gave());
+  cell.added(1);
+  EXPECT_FALSE(cell.complete());
+  cell.added(0);
+  EXPECT_TRUE(cell.complete());
+  cell.step_taken();
+  EXPECT_EQ(cell.state(1), State::kIdle);
+}
+
+TEST(Cell, ALibraryThatFailsIsLeftAloneUntilTheMembershipChanges) {
+  Cell cell(3, 1);
+  cell.joined(1, 1);
+  cell.joined(2, 1);
+  const std::int32_t before = cell.generation();
+  cell.begin_step(0, 6, 1);
+  for (const int rank : {0, 1, 2}) cell.gave(rank);
+  cell.added(1);
+  cell.add_failed();
+  EXPECT_FALSE(cell.under_way()) << "nobody may take the step";
+  EXPECT_EQ(cell.generation(), before + 1);
+  EXPECT_EQ(cell.members().size(), 3u);
+  EXPECT_EQ(cell.sum(), CellSum::kLeader);
+  cell.begin_step(0, 6, 1);
+  for (const int rank : {0, 1, 2}) cell.gave(rank);
+  EXPECT_TRUE(cell.complete());
+  cell.step_taken();
+  cell.lost(2);
+  EXPECT_EQ(cell.sum(), CellSum::kDevices) << "it may have been the one that was lost";
+}
+
 // Random losses: every step that is taken was computed whole, by those who are in.
 TEST(Cell, EveryStepThatIsTakenIsWhole) {
   for (std::uint64_t seed = 1; seed <= 200; ++seed) {

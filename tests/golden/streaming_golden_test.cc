@@ -1,147 +1,69 @@
-// Fragments, overlap and one failure in numbers that must not change: two replicas of the
-// simulator, one of which dies as a round commits and is replaced. What the members put into each
-// committed attempt is reduced again by real peers over sockets, and the outer step taken on that:
-// the same bits, round for round. The histories themselves, without and with eager updates, are
-// compared with streaming.txt and eager.txt; SHOAL_REWRITE_GOLDENS=1 writes them anew.
+// The histories of streaming_history.h, without and with eager updates, whose numbers must not
+// change: compared with streaming.txt and eager.txt, and reduced again by real peers over sockets, with vectors on the host and on devices: the same
+// bits, round for round. SHOAL_REWRITE_GOLDENS=1 writes them anew.
 #include <cstdlib>
-#include <cstring>
 #include <fstream>
 #include <future>
-#include <map>
-#include <memory>
 #include <sstream>
-#include <string>
-#include <vector>
 
 #include <gtest/gtest.h>
 
-#include "outer_opt/core/fragments.h"
+#include "outer_opt/cuda/host_accelerator.h"
+#include "outer_opt/cuda/test_gpu.h"
 #include "outer_opt/transport/peer_node.h"
-#include "tests/scenarios/cluster.h"
+#include "tests/golden/streaming_devices.h"
 
 namespace shoal::sim {
 namespace {
 
-constexpr std::int64_t kFrameValues = 8;  // as the simulator's
+using namespace golden;
 
-std::string hex(std::span<const float> values) { return to_hex(digest_of(values)); }
-
-struct Attempt {
+struct Peers {
   ReducePlan plan;
-  std::map<ReplicaId, std::vector<float>> inputs;
-};
-
-struct Step {  // the first replica's outer step of a round; all others are compared by a checker
-  OuterSpec options;
-  outer_opt::Fragment fragment;
-  std::int32_t number = 0;
-  std::vector<float> average, anchor_before, momentum_before, anchor, momentum;
-};
-
-struct History {
-  std::map<RoundNumber, Attempt> attempts;  // the newest one of each round
-  std::map<RoundNumber, Step> steps;
-  std::string adoptions;
-};
-
-class Recorder final : public Checker {
- public:
-  Recorder(const Context& context, History& history) : Checker(context), history_(history) {}
-  const char* name() const override { return "recorder"; }
-
-  void contributed(const Contributed& c) override {
-    Attempt& attempt = history_.attempts[c.plan.key.round];
-    if (attempt.plan.attempt != c.plan.attempt) attempt = {c.plan, {}};
-    attempt.inputs[c.replica].assign(c.pseudo_gradient.begin(), c.pseudo_gradient.end());
-  }
-  void outer_stepped(const OuterStepped& s) override {
-    history_.steps.try_emplace(
-        s.key.round, Step{s.options, s.fragment, s.number, copy(s.average), copy(s.anchor_before),
-                          copy(s.momentum_before), copy(s.anchor), copy(s.momentum)});
-  }
-  void adopted(const Adopted& a) override {
-    history_.adoptions += "round " + std::to_string(a.key.round) + " " + to_string(a.replica) +
-                          " adopts at step " + std::to_string(a.at.count()) + " " + hex(a.local) +
-                          "\n";
-  }
-
- private:
-  static std::vector<float> copy(std::span<const float> values) {
-    return {values.begin(), values.end()};
-  }
-  History& history_;
-};
-
-JobSpec streamed_job() {
-  JobSpec spec = Cluster::small_job(12);
-  spec.model.layers = 2;
-  spec.sync.every = Steps(10);
-  spec.sync.fragments = 2;
-  spec.sync.overlap_steps = Steps(2);
-  spec.sync.blend = 0.5;
-  spec.sync.codec = CodecKind::kInt8;
-  return spec;
-}
-
-JobSpec eager_job() {
-  JobSpec spec = streamed_job();
-  spec.sync.blend = 0;
-  spec.sync.eager = true;
-  return spec;
-}
-
-History simulated(const JobSpec& spec) {
-  History history;
-  Cluster cluster(2);
-  Sim& sim = cluster.world().sim();
-  const Checker::Context context{sim.options, sim.queue.now(), sim.violation};
-  sim.checkers.push_back(std::make_unique<Recorder>(context, history));
-  cluster.submit(spec);
-  EXPECT_TRUE(cluster.until_round(4)) << cluster.objection();
-  EXPECT_TRUE(cluster.until_somebody_reduces());
-  cluster.reducing_trainer()->kill(9);
-  EXPECT_TRUE(cluster.until_phase(coordinator::JobPhase::kCompleted)) << cluster.objection();
-  return history;
-}
-
-// The members of one attempt as real peers; the average of each.
-std::vector<std::vector<float>> reduced(const Attempt& attempt) {
-  ReducePlan plan = attempt.plan;
-  plan.frame_values = kFrameValues;
   std::vector<std::unique_ptr<outer_opt::PeerNode>> nodes;
-  for (ReduceMember& member : plan.members) {
-    outer_opt::PeerNodeOptions options;
-    auto node = outer_opt::PeerNode::start(options);
-    nodes.push_back(std::move(node).value());
-    member.address = nodes.back()->address();
+};
+
+Peers peers_of(const ReducePlan& plan) {
+  Peers peers{plan, {}};
+  peers.plan.frame_values = kFrameValues;
+  for (ReduceMember& member : peers.plan.members) {
+    auto node = outer_opt::PeerNode::start({});
+    peers.nodes.push_back(std::move(node).value());
+    member.address = peers.nodes.back()->address();
   }
-  std::vector<std::vector<float>> averages(
-      nodes.size(), std::vector<float>(static_cast<std::size_t>(plan.value_count)));
+  return peers;
+}
+
+// Calls reduce(member) for all members at the same time.
+template <typename Reduce>
+void reduce_all(std::size_t members, const Reduce& reduce) {
   std::vector<std::future<outer_opt::ReduceResult>> running;
-  for (std::size_t i = 0; i < nodes.size(); ++i) {
-    running.push_back(std::async(std::launch::async, [&, i] {
-      const ReplicaId self = plan.members[i].replica;
-      return nodes[i]->reduce(plan, self, {attempt.inputs.at(self), {}}, averages[i], {});
-    }));
+  for (std::size_t i = 0; i < members; ++i) {
+    running.push_back(std::async(std::launch::async, [&reduce, i] { return reduce(i); }));
   }
   for (auto& one : running) EXPECT_TRUE(one.get().ok);
+}
+
+// The average of each member of an attempt.
+std::vector<std::vector<float>> reduced(const Attempt& attempt) {
+  Peers peers = peers_of(attempt.plan);
+  std::vector<std::vector<float>> averages(
+      peers.nodes.size(), std::vector<float>(static_cast<std::size_t>(attempt.plan.value_count)));
+  reduce_all(peers.nodes.size(), [&](std::size_t i) {
+    const ReplicaId self = peers.plan.members[i].replica;
+    return peers.nodes[i]->reduce(peers.plan, self, {attempt.inputs.at(self), {}}, averages[i], {});
+  });
   return averages;
 }
 
-std::string history_text(const History& history) {
-  std::string text;
-  for (const auto& [round, step] : history.steps) {
-    const Attempt& attempt = history.attempts.at(round);
-    text += "round " + std::to_string(round) + " attempt " + std::to_string(attempt.plan.attempt) +
-            " members " + std::to_string(attempt.plan.members.size()) + " fragment " +
-            std::to_string(step.number) + " average " + hex(step.average) + " anchor " +
-            hex(step.anchor) + " momentum " + hex(step.momentum) + "\n";
-  }
-  return text + history.adoptions;
-}
-
-bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
-  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
+void reduce_on_devices(const ReducePlan& plan, const DevicesOfMembers& devices) {
+  Peers peers = peers_of(plan);
+  reduce_all(peers.nodes.size(), [&](std::size_t i) {
+    const ReduceMember& member = peers.plan.members[i];
+    auto session = devices[i]->make_session(peers.plan, member.replica, member.weight > 0);
+    EXPECT_TRUE(session.ok());
+    return peers.nodes[i]->reduce_with(std::move(*session), {});
+  });
 }
 
 void expect_real_peers_give_the_same(const JobSpec& spec) {
@@ -174,6 +96,17 @@ void expect_written_down(const JobSpec& spec, const std::string& name) {
 TEST(StreamingGolden, RealPeersGiveTheBitsOfTheSimulator) {
   expect_real_peers_give_the_same(streamed_job());
   expect_real_peers_give_the_same(eager_job());
+}
+
+TEST(StreamingGolden, RealPeersWithDevicesGiveTheBitsOfTheSimulator) {
+  outer_opt::HostAccelerator device;
+  expect_history_on(device, simulated(streamed_job()), reduce_on_devices);
+}
+
+TEST(StreamingGolden, RealPeersWithAGpuGiveTheBitsOfTheSimulator) {
+  const auto device = outer_opt::test_gpu();
+  if (!device) GTEST_SKIP() << outer_opt::kNoGpu;
+  expect_history_on(*device, simulated(streamed_job()), reduce_on_devices);
 }
 
 TEST(StreamingGolden, HistoriesAreThoseWrittenDown) {

@@ -74,10 +74,12 @@ struct Stayed {
 };
 
 // A replica reported a boundary; `sequences` are those in its pseudo-gradient, in training order.
+// Whole vectors, as they were there.
 struct Reported {
   ReplicaId replica;
   const RoundReport& report;
   const std::vector<DataLease>& sequences;
+  std::span<const float> anchor, local;
 };
 
 // A replica of a pipeline takes an inner step with the newest view that it was told.

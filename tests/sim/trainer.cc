@@ -507,7 +507,7 @@ void Trainer::boundary() {
     report.norm = report.max_abs = 0;
   }
   r.reported = r.trained.size();
-  sim_.observe(&Checker::reported, Reported{r.id, report, r.trained});
+  sim_.observe(&Checker::reported, Reported{r.id, report, r.trained, r.state.anchor, r.local});
   begin_eagerly(report);
   Actions actions;
   r.participant->boundary(report, actions);
