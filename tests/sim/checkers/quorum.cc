@@ -35,6 +35,8 @@ class Quorum final : public CommitChecker {
       if (contribution.stage != stage || contribution.reducer) continue;
       const bool counts = contribution.state == ContributionState::kCommitted;
       const bool follows = contribution.state == ContributionState::kRejected ||
+                           contribution.state == ContributionState::kLate ||
+                           contribution.state == ContributionState::kFollowed ||
                            contribution.state == ContributionState::kKept;
       counted += counts && contribution.weight > 0;
       took_part += counts || follows;
