@@ -64,6 +64,7 @@ export interface Contribution {
   agent: string | null;
   group?: number | null; // absent: the coordinator is older; null: the round does not go in groups, or without it
   role?: 'trainer' | 'reducer';
+  stage?: number;
   state: ContributionState;
   reject_reason: string | null;
   tokens: number | null;

@@ -14,11 +14,13 @@ import * as sources from '../sources';
 import { RoundsBeside } from './rounds_beside';
 import { Table, type Column } from '../table';
 
-function contributionColumns(agents: Agent[], grouped: boolean): Column<Contribution>[] {
+function contributionColumns(agents: Agent[], staged: boolean, grouped: boolean): Column<Contribution>[] {
+  const stage: Column<Contribution> = { name: 'Stage', numeric: true, show: (one) => number(one.stage ?? null), value: (one) => one.stage ?? null };
   const group: Column<Contribution> = { name: 'Group', numeric: true, show: (one) => number(one.group ?? null), value: (one) => one.group ?? null };
   return [
     { name: 'Replica', show: (one) => one.replica, value: (one) => one.replica },
     { name: 'Agent', show: (one) => agentName(one.agent, agents), value: (one) => agentName(one.agent, agents) },
+    ...(staged ? [stage] : []),
     ...(grouped ? [group] : []),
     {
       name: 'State',
@@ -89,15 +91,16 @@ function With({ filters, chosen }: { filters: Filters; chosen: Round }) {
 }
 
 function Chosen({ round, agents, filters }: { round: Round; agents: Agent[]; filters: Filters }) {
-  const grouped = inGroups(round);
-  const columns = useMemo(() => contributionColumns(agents, grouped), [agents, grouped]);
+  const grouped = inGroups(round), staged = round.contributions.some((one) => (one.stage ?? 0) > 0);
+  const columns = useMemo(() => contributionColumns(agents, staged, grouped), [agents, staged, grouped]);
+  const average = grouped ? 'over those of the groups' : staged ? 'over those of the stages' : 'one for all members';
   return (
     <Card title={`Contributions to round ${number(round.round)}`}
       tools={<><With filters={filters} chosen={round} /> <State tone={roundTone(round.state)} text={round.state} /></>}>
       <p class="under muted" title={absolute(round.opened_at)}>
         Steps {number(round.from_step)} to {number(round.to_step)}, opened <Time at={round.opened_at} />
         {round.abort_reason !== null && round.aborts > 0 && ` · aborted before: ${words(round.abort_reason)}`}
-        {round.digest !== null && <> · average <Digest of={round.digest} />: {grouped ? 'over those of the groups' : 'one for all members'}</>}
+        {round.digest !== null && <> · average <Digest of={round.digest} />: {average}</>}
       </p>
       {grouped && <GroupList round={round} agents={agents} />}
       <Table caption="Contributions" columns={columns} rows={round.contributions} rowKey={(one) => one.replica}
