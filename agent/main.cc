@@ -234,7 +234,8 @@ int main(int argc, char** argv) {
   CLI::App app{
       "Joins this host to a Shoal cluster: reports its devices, starts one trainer per device and "
       "keeps "
-      "them at work."};
+      "them at work.",
+      "shoal-agent"};
   declare(app, flags);
   try {
     app.parse(argc, argv);

@@ -50,6 +50,24 @@ std::string dotted(std::string pointer) {
   return pointer;
 }
 
+// The server names the place in the text that it got; the user's own is named before it.
+std::string without_place(std::string detail) {
+  const auto at = detail.rfind(" (line ");
+  if (at != std::string::npos && detail.back() == ')') detail.erase(at);
+  return detail;
+}
+
+// Of one field the sentence says what its line will say again.
+std::string without_field(std::string sentence, const json& problem) {
+  const auto errors = problem.find("errors");
+  const bool one = errors != problem.end() && errors->is_array() && errors->size() == 1;
+  const std::string pointer =
+      one && errors->at(0).is_object() ? text_of(errors->at(0), "pointer") : "";
+  const auto at = pointer.empty() ? std::string::npos : sentence.find(": " + pointer + " ");
+  if (at != std::string::npos) sentence.erase(at);
+  return sentence;
+}
+
 std::string lines_of_fields(const json& problem, const Locate& locate) {
   std::string lines;
   const auto errors = problem.find("errors");
@@ -59,7 +77,9 @@ std::string lines_of_fields(const json& problem, const Locate& locate) {
     const std::string pointer = text_of(error, "pointer");
     const std::string where = locate ? locate(pointer) : std::string();
     const std::string name = dotted(pointer);
-    lines += "\n  " + where + (name.empty() ? "" : name + ": ") + text_of(error, "detail");
+    const std::string detail = text_of(error, "detail");
+    lines += "\n  " + where + (name.empty() ? "" : name + ": ") +
+             (where.empty() ? detail : without_place(detail));
   }
   return lines;
 }
@@ -105,7 +125,8 @@ Error error_of_response(const HttpResponse& response, const Locate& locate) {
   std::string message = text_of(problem, "detail");
   if (message.empty()) message = text_of(problem, "title");
   if (message.empty()) message = "HTTP " + std::to_string(response.status);
-  return {code_of_status(response.status), message + lines_of_fields(problem, locate), "",
+  return {code_of_status(response.status),
+          without_field(message, problem) + lines_of_fields(problem, locate), "",
           text_of(problem, "hint")};
 }
 

@@ -27,6 +27,15 @@ TEST(ApiErrors, ProblemShowsEveryFieldWhereItWasWritten) {
   EXPECT_EQ(error.remedy, "fix them");
 }
 
+TEST(ApiErrors, OneFieldIsSaidOnceAndWhereTheUserWroteIt) {
+  const std::string detail = "must be above 0, got -1 (line 3, column 6)";
+  const std::string body = R"({"detail":"1 field is not accepted: /train/lr )" + detail +
+                           R"(","errors":[{"pointer":"/train/lr","detail":")" + detail + R"("}]})";
+  const auto where = [](const std::string&) { return std::string("kjv.toml:14: "); };
+  EXPECT_EQ(error_of_response({422, body, "application/problem+json"}, where).message,
+            "1 field is not accepted\n  kjv.toml:14: train.lr: must be above 0, got -1");
+}
+
 TEST(ApiErrors, AnotherServerIsNamedAsSuch) {
   const Error error = error_of_response({500, "<html>", "text/html"});
   EXPECT_EQ(error.code, Code::kInternal);

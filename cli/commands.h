@@ -30,6 +30,7 @@ Result<int> job_topology(const Context& context, const std::string& job);
 Result<int> job_submit(const Context& context, const SubmitOptions& options);
 Result<int> job_ls(const Context& context);
 Result<int> job_get(const Context& context, const std::string& job);
+Result<int> job_spec(const Context& context, const std::string& job);  // as it was submitted
 Result<int> job_watch(const Context& context, const std::string& job, double timeout_s);
 Result<int> job_cancel(const Context& context, const std::string& job);
 Result<int> job_set(const Context& context, const std::string& job, double outer_lr);
@@ -41,6 +42,7 @@ Result<int> agent_command(const Context& context, const std::string& agent,
                           const std::string& verb);
 Result<int> network(const Context& context);
 Result<int> round_ls(const Context& context, const std::string& job);
+Result<int> round_get(const Context& context, const std::string& job, const std::string& round);
 
 struct EventsOptions {
   bool follow = false;

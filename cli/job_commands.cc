@@ -48,8 +48,8 @@ Result<Json> post_job(const Context& context, const SubmitOptions& options, bool
   if (context.api.is_loopback()) {
     if (auto here = file->check_data_is_here(); !here) return here.error();
   }
-  return context.api.post(dry_run ? "/jobs?dry_run=true" : "/jobs", file->spec().dump(),
-                          "application/json",
+  const std::string path = "/jobs?folder=" + url_escape(file->folder());
+  return context.api.post(path + (dry_run ? "&dry_run=true" : ""), file->text(), file->media_type(),
                           [&](const std::string& pointer) { return file->locate(pointer); });
 }
 
@@ -119,6 +119,18 @@ Result<int> job_get(const Context& context, const std::string& job) {
   if (context.json) return print(found->dump(2) + "\n"), kExitOk;
   show_job(*found);
   return kExitOk;
+}
+
+Result<int> job_spec(const Context& context, const std::string& job) {
+  std::string text;
+  const auto sink = [&](int, std::string_view bytes) {
+    text += bytes;
+    return true;
+  };
+  if (auto got = context.api.download("/jobs/" + url_escape(job) + "/spec", 0, sink); !got) {
+    return got.error();
+  }
+  return print(text), kExitOk;
 }
 
 Result<int> job_watch(const Context& context, const std::string& job, double timeout_s) {

@@ -1,5 +1,5 @@
-// TOML becomes JSON here; what JSON cannot say (dates, nan) goes as text and is refused by the
-// server with the field's name.
+// TOML is looked at as JSON here; what JSON cannot say (dates, nan) as text: the server refuses
+// those with the field's name.
 #include "cli/job_file.h"
 
 #include <cmath>
@@ -9,6 +9,8 @@
 #include <sstream>
 
 #include <toml++/toml.h>
+
+#include "cli/toml_edit.h"
 
 namespace shoal::cli {
 namespace {
@@ -69,10 +71,26 @@ Result<Json> read_json(const std::string& text, const std::string& file) {
   }
 }
 
-Json value_of(const std::string& text) {
+// Nothing when it is not the value of one key.
+std::optional<Json> toml_value(const std::string& text) {
   Places unused;
   const auto parsed = read_toml("v = " + text, "", unused);
-  return parsed.ok() && parsed->size() == 1 ? parsed->at("v") : Json(text);
+  if (!parsed.ok() || parsed->size() != 1) return std::nullopt;
+  return parsed->at("v");
+}
+
+std::string quoted(const std::string& text) { return Json(text).dump(); }  // TOML's escapes, too
+
+// Keys of a table have no order.
+bool says_the_same(const Json& one, const Json& other) {
+  return nlohmann::json::parse(one.dump()) == nlohmann::json::parse(other.dump());
+}
+
+std::vector<std::string> split(const std::string& dotted) {
+  std::vector<std::string> keys;
+  std::istringstream parts(dotted);
+  for (std::string part; std::getline(parts, part, '.');) keys.push_back(part);
+  return keys;
 }
 
 }  // namespace
@@ -96,29 +114,26 @@ Result<JobFile> JobFile::parse(const std::string& text, const std::string& shown
                                const std::string& folder, const JobFileChanges& changes) {
   JobFile file;
   file.shown_name_ = shown_name;
-  const bool is_json = fs::path(shown_name).extension() == ".json";
-  auto spec = is_json ? read_json(text, shown_name) : read_toml(text, shown_name, file.places_);
+  file.text_ = text;
+  file.folder_ = folder;
+  file.is_json_ = fs::path(shown_name).extension() == ".json";
+  auto spec =
+      file.is_json_ ? read_json(text, shown_name) : read_toml(text, shown_name, file.places_);
   if (!spec) return spec.error();
   if (!spec->is_object()) return Error{Code::kValidation, shown_name + " holds no job", "", ""};
   file.spec_ = std::move(*spec);
-  if (auto applied = file.apply(changes, folder); !applied) return applied.error();
+  if (auto applied = file.apply(changes); !applied) return applied.error();
   return file;
 }
 
-Status JobFile::apply(const JobFileChanges& changes, const std::string& folder) {
+Status JobFile::apply(const JobFileChanges& changes) {
   for (const std::string& assignment : changes.sets) {
     if (auto done = apply_set(assignment); !done) return done;
   }
-  if (!changes.name.empty()) {
-    spec_["name"] = changes.name;
-    places_["/name"] = "--name";
-  }
-  const Json* train = at_path(spec_, "data/train");
-  if (train && train->is_string() && !train->get<std::string>().empty()) {
-    const fs::path path = fs::path(folder) / train->get<std::string>();  // keeps an absolute one
-    spec_["data"]["train"] = path.lexically_normal().string();
-  }
-  return {};
+  if (changes.name.empty()) return {};
+  spec_["name"] = changes.name;
+  places_["/name"] = "--name";
+  return write_down("name", quoted(changes.name));
 }
 
 Status JobFile::apply_set(const std::string& assignment) {
@@ -127,11 +142,10 @@ Status JobFile::apply_set(const std::string& assignment) {
     return Error{Code::kInvalidArgument, "not key=value: '" + assignment + "'", "--set",
                  "for example --set train.lr=0.0005"};
   }
-  const std::string key = assignment.substr(0, equals);
+  const std::string key = assignment.substr(0, equals), text = assignment.substr(equals + 1);
   Json* node = &spec_;
   std::string pointer;
-  std::istringstream parts(key);
-  for (std::string part; std::getline(parts, part, '.');) {
+  for (const std::string& part : split(key)) {
     if (!node->is_object()) {
       return Error{Code::kInvalidArgument, "'" + key + "' goes through a value that is no table",
                    "--set", "for example --set train.lr=0.0005"};
@@ -140,9 +154,32 @@ Status JobFile::apply_set(const std::string& assignment) {
     if (node->is_null()) *node = Json::object();
     pointer += "/" + part;
   }
-  *node = value_of(assignment.substr(equals + 1));
+  const auto value = toml_value(text);
+  *node = value.value_or(Json(text));
   places_[pointer] = "--set";
-  return {};
+  return write_down(key, value ? text : quoted(text));
+}
+
+// The text then says what spec_ says.
+Status JobFile::write_down(const std::string& dotted_key, const std::string& toml_value) {
+  if (is_json_) return text_ = spec_.dump(2) + "\n", Status();
+  Places unused;
+  for (std::string& changed : with_field(text_, split(dotted_key), toml_value)) {
+    const auto read = read_toml(changed, "", unused);
+    if (!read.ok() || !says_the_same(*read, spec_)) continue;
+    text_ = std::move(changed);
+    return {};
+  }
+  return Error{Code::kInvalidArgument,
+               "cannot change " + dotted_key + " in " + shown_name_ + " as it is written there",
+               "--set", "write it as a line below a header like [train], or change it in the file"};
+}
+
+std::string JobFile::data_path() const {
+  const Json* train = at_path(spec_, "data/train");
+  if (!train || !train->is_string() || train->get<std::string>().empty()) return "";
+  const fs::path path = fs::path(folder_) / train->get<std::string>();  // keeps an absolute one
+  return path.lexically_normal().string();
 }
 
 std::string JobFile::locate(const std::string& pointer) const {
@@ -154,9 +191,8 @@ std::string JobFile::locate(const std::string& pointer) const {
 }
 
 Status JobFile::check_data_is_here() const {
-  const Json* train = at_path(spec_, "data/train");
-  if (!train || !train->is_string() || train->get<std::string>().empty()) return {};
-  const std::string path = train->get<std::string>();
+  const std::string path = data_path();
+  if (path.empty()) return {};
   std::error_code failure;
   if (fs::is_regular_file(path, failure) && std::ifstream(path)) return {};
   const std::string what =

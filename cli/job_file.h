@@ -1,6 +1,7 @@
-// A job file on its way to the coordinator: read, changed by --name and --set, its data path made
-// absolute. The server judges the content; this file only knows TOML and JSON as such. It remembers
-// the line of every key, so that a refused field can be shown where the user wrote it.
+// A job file on its way to the coordinator, as it was written: the coordinator keeps its text with
+// the comments. --name and --set change their fields in the text and nothing else. The server
+// judges the content; this file only knows TOML and JSON as such. It remembers the line of every
+// key, so that a refused field can be shown where the user wrote it.
 #pragma once
 
 #include <map>
@@ -21,22 +22,28 @@ class JobFile {
  public:
   // `path` may be "-" for stdin. A name that ends in .json is read as JSON, anything else as TOML.
   static Result<JobFile> load(const std::string& path, const JobFileChanges& changes);
-  // The same from text; relative data paths are taken from `folder`.
+  // The same from text; relative data paths are those of `folder`.
   static Result<JobFile> parse(const std::string& text, const std::string& shown_name,
                                const std::string& folder, const JobFileChanges& changes);
 
-  const Json& spec() const { return spec_; }
+  const std::string& text() const { return text_; }  // what is sent
+  const char* media_type() const { return is_json_ ? "application/json" : "application/toml"; }
+  const std::string& folder() const { return folder_; }  // absolute; of relative data paths
+  const Json& spec() const { return spec_; }             // what the text says
   // "kjv.toml:14: " of a JSON pointer or of its nearest parent; "" when it is nowhere in the file.
   std::string locate(const std::string& pointer) const;
   // kValidation when data.train names no readable file on this host.
   Status check_data_is_here() const;
 
  private:
-  Status apply(const JobFileChanges& changes, const std::string& folder);
+  Status apply(const JobFileChanges& changes);
   Status apply_set(const std::string& assignment);
+  Status write_down(const std::string& dotted_key, const std::string& toml_value);
+  std::string data_path() const;  // absolute; empty: none
 
   Json spec_ = Json::object();
-  std::string shown_name_;
+  std::string text_, shown_name_, folder_;
+  bool is_json_ = false;
   std::map<std::string, std::string> places_;  // JSON pointer -> "kjv.toml:14" or "--set train.lr"
 };
 

@@ -19,18 +19,42 @@ Result<JobFile> parsed(const std::string& text, const JobFileChanges& changes = 
   return JobFile::parse(text, "tiny.toml", "/jobs", changes);
 }
 
-TEST(JobFile, BecomesJsonWithAnAbsoluteDataPath) {
+TEST(JobFile, IsSentAsItWasWritten) {
   const auto file = parsed(kText);
   ASSERT_TRUE(file.ok());
-  EXPECT_EQ(file->spec().at("data").at("train"), "/jobs/texts/a.txt");
+  EXPECT_EQ(file->text(), kText);
+  EXPECT_STREQ(file->media_type(), "application/toml");
+  EXPECT_EQ(file->folder(), "/jobs");
+  EXPECT_EQ(file->spec().at("data").at("train"), "texts/a.txt");
   EXPECT_EQ(file->spec().at("train").at("lr"), 1e-3);
   EXPECT_EQ(file->spec().at("train").at("betas"), Json::parse("[0.9, 0.95]"));
 }
 
-TEST(JobFile, AbsoluteDataPathsStay) {
-  const auto file = parsed("[data]\ntrain = \"/texts/a.txt\"\n");
+TEST(JobFile, ChangesAreWrittenIntoTheText) {
+  const auto file = parsed("# why\n" + std::string(kText), {"other", {"train.lr=0.5"}});
   ASSERT_TRUE(file.ok());
-  EXPECT_EQ(file->spec().at("data").at("train"), "/texts/a.txt");
+  EXPECT_EQ(file->text(),
+            "# why\nname = \"other\"\n\n[data]\ntrain = \"texts/a.txt\"\n\n[train]\nlr = 0.5\n"
+            "betas = [0.9, 0.95]\n");
+}
+
+TEST(JobFile, JsonIsSentAsJson) {
+  const std::string text = R"({"name": "tiny",  "train": {"lr": 1}})";
+  const auto as_is = JobFile::parse(text, "tiny.json", "/jobs", {});
+  ASSERT_TRUE(as_is.ok());
+  EXPECT_EQ(as_is->text(), text);
+  EXPECT_STREQ(as_is->media_type(), "application/json");
+  const auto changed = JobFile::parse(text, "tiny.json", "/jobs", {"", {"train.lr=2"}});
+  ASSERT_TRUE(changed.ok());
+  EXPECT_EQ(Json::parse(changed->text()), changed->spec());
+}
+
+TEST(JobFile, WhatCannotBeChangedInTheTextIsRefusedByName) {
+  const auto file = parsed("name = \"tiny\"\ntrain = { lr = 1 }\n", {"", {"train.steps=5"}});
+  ASSERT_FALSE(file.ok());
+  EXPECT_EQ(file.error().field, "--set");
+  EXPECT_NE(file.error().message.find("train.steps"), std::string::npos);
+  EXPECT_TRUE(parsed("train = { lr = 1 }\n", {"", {"train.lr=5"}}).ok()) << "a value is a value";
 }
 
 TEST(JobFile, SetsAndNameChangeIt) {

@@ -1,6 +1,4 @@
-// shoal agent ls, shoal round ls, shoal events.
-#include <map>
-
+// shoal agent ls, shoal events.
 #include <time.h>
 
 #include "cli/commands.h"
@@ -22,46 +20,6 @@ std::string devices_of(const Json& agent) {
     text += (text.empty() ? "" : ", ") + kind + (name == kind ? "" : " " + name);
   }
   return text;
-}
-
-std::string seconds_at(const Json& object, std::string_view path) {
-  return at_path(object, path) ? human_duration(number_at(object, path)) : "-";
-}
-
-std::string percent_at(const Json& object, std::string_view path) {
-  return at_path(object, path) ? fixed(100 * number_at(object, path), 0) + " %" : "-";
-}
-
-std::string loss_at(const Json& object, std::string_view path) {
-  return at_path(object, path) ? fixed(number_at(object, path), 3) : "-";
-}
-
-// The digest of the round's average when all members of a stage hold the same one.
-std::string digests_of(const Json& round) {
-  const Json* members = at_path(round, "contributions");
-  if (!members || !members->is_array()) return "-";
-  std::map<double, std::string> by_stage;
-  for (const Json& member : *members) {
-    const std::string digest = text_at(member, "digest", "");
-    if (digest.empty()) continue;
-    std::string& first = by_stage[number_at(member, "stage")];
-    if (first.empty()) first = digest;
-    if (digest != first) return "DIFFERENT";
-  }
-  return by_stage.empty() ? "-" : text_at(round, "digest", "-").substr(0, 8);
-}
-
-std::size_t size_at(const Json& object, std::string_view path) {
-  const Json* list = at_path(object, path);
-  return list && list->is_array() ? list->size() : 0;
-}
-
-double sum_at(const Json& round, const char* field) {
-  double sum = 0;
-  if (const Json* members = at_path(round, "contributions"); members && members->is_array()) {
-    for (const Json& member : *members) sum += number_at(member, field);
-  }
-  return sum;
 }
 
 void show_event(const Json& event, bool json) {
@@ -92,31 +50,6 @@ Result<int> agent_ls(const Context& context, bool with_gone) {
                human_age(text_at(agent, "last_seen_at"), now_unix_s())});
   }
   if (table.empty()) say("No agents. `shoal up --agents 4` starts some on this host.");
-  print(table.render(terminal().stdout_colour));
-  return kExitOk;
-}
-
-Result<int> round_ls(const Context& context, const std::string& job) {
-  auto rounds = context.api.list("/jobs/" + url_escape(job) + "/rounds");
-  if (!rounds) return rounds.error();
-  if (context.json) return print(rounds->dump(2) + "\n"), kExitOk;
-  Table table({">ROUND", "STATE", ">STEP", ">MEMBERS", ">TRAIN", ">VALIDATION", ">SENT",
-               ">TRAINING", ">REDUCE", ">BUSY", "DIGEST"});
-  for (const Json& round : rounds->at("items")) {
-    const std::string state = text_at(round, "state");
-    table.add({text_at(round, "round"),
-               {state, colour_of_state(state)},
-               text_at(round, "to_step"),
-               std::to_string(size_at(round, "contributions")),
-               loss_at(round, "train_loss"),
-               loss_at(round, "validation_loss"),
-               human_bytes(sum_at(round, "bytes_sent")),
-               seconds_at(round, "seconds/train"),
-               seconds_at(round, "seconds/reduce"),
-               percent_at(round, "compute_utilisation"),
-               digests_of(round)});
-  }
-  if (table.empty()) say("No rounds yet.");
   print(table.render(terminal().stdout_colour));
   return kExitOk;
 }

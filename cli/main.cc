@@ -107,7 +107,9 @@ class Tree {
     command->add_option("FILE", submit_.file, "job file (TOML; .json works too), - for stdin")
         ->required();
     command->add_option("--name", submit_.changes.name, "another name than in the file");
-    command->add_option("--set", submit_.changes.sets, "change one field: train.lr=0.0005")
+    command
+        ->add_option("--set", submit_.changes.sets,
+                     "change one field, any number of times: train.lr=0.0005")
         ->take_all()
         ->expected(1)
         ->allow_extra_args(false);
@@ -128,6 +130,9 @@ class Tree {
     submit->add_option("--timeout", submit_.timeout_s, "seconds to wait with --wait");
     leaf(job, "ls", "all jobs", [this] { return job_ls(common_.context()); });
     take_name(leaf(job, "get", "one job", [this] { return job_get(common_.context(), name_); }),
+              "JOB");
+    take_name(leaf(job, "spec", "what was submitted, as it was written",
+                   [this] { return job_spec(common_.context(), name_); }),
               "JOB");
     take_name(leaf(job, "topology", "who holds which stage, and what crosses the links",
                    [this] { return job_topology(common_.context(), name_); }),
@@ -161,15 +166,25 @@ class Tree {
     verb("cordon", "no new replicas for it");
     verb("drain", "no new ones, and those that it has are let go");
     verb("uncordon", "back to work; also lifts a quarantine and forgets refused memory");
-    take_name(leaf(group("round", "the outer steps of a job"), "ls", "all rounds of a job",
-                   [this] { return round_ls(common_.context(), name_); }),
-              "JOB");
+    add_rounds();
     leaf(&app_, "network", "the lines between agents, as they were measured",
          [this] { return cli::network(common_.context()); });
     CLI::App* events = leaf(&app_, "events", "what happened in the cluster",
                             [this] { return cli::events(common_.context(), events_); });
     events->add_flag("-f,--follow", events_.follow, "go on with what happens");
     events->add_option("--last", events_.last, "this many of the newest [50]");
+  }
+
+  void add_rounds() {
+    CLI::App* round = group("round", "the outer steps of a job");
+    take_name(leaf(round, "ls", "all rounds of a job",
+                   [this] { return round_ls(common_.context(), name_); }),
+              "JOB");
+    CLI::App* get =
+        leaf(round, "get", "one round: who contributed what, and who averaged with whom",
+             [this] { return round_get(common_.context(), name_, round_); });
+    take_name(get, "JOB");
+    get->add_option("ROUND", round_, "its number")->required();
   }
 
   void add_logs() {
@@ -219,11 +234,12 @@ class Tree {
   }
 
   void take_name(CLI::App* command, const std::string& shown) {
-    command->add_option(shown, name_, shown == "JOB" ? "name or id" : "id")->required();
+    command->add_option(shown, name_, shown == "CHECKPOINT" ? "id" : "name or id")->required();
   }
 
   // The message of the parser, after a look for a command that was merely misspelt.
   int refuse(const CLI::ParseError& error, int argc, char** argv) {
+    if (argc < 2) return say(app_.help()), kExitUsage;
     const CLI::App* at = &app_;
     for (int i = 1; i < argc; ++i) {
       const std::string word = argv[i];
@@ -265,7 +281,7 @@ class Tree {
   EventsOptions events_;
   LogsOptions logs_;
   GenerateOptions generate_;
-  std::string name_, folder_;
+  std::string name_, folder_, round_;
   bool with_gone_ = false;
   double outer_lr_ = 0;
 };

@@ -73,9 +73,11 @@ std::size_t display_width(std::string_view utf8) {
 }
 
 Colour colour_of_state(std::string_view state) {
-  static constexpr std::array kGood = {"completed", "training", "active", "serving", "committed",
-                                       "stored",    "green",    "idle",   "info"};
-  static constexpr std::array kBad = {"failed", "gone", "aborted", "red", "error", "cancelled"};
+  static constexpr std::array kGood = {"completed", "training", "active",  "serving",
+                                       "committed", "stored",   "green",   "idle",
+                                       "info",      "served",   "followed"};
+  static constexpr std::array kBad = {"failed", "gone", "aborted",  "red",
+                                      "error",  "lost", "rejected", "cancelled"};
   if (std::find(kGood.begin(), kGood.end(), state) != kGood.end()) return Colour::kGreen;
   if (std::find(kBad.begin(), kBad.end(), state) != kBad.end()) return Colour::kRed;
   return state.empty() || state == "-" ? Colour::kNone : Colour::kYellow;

@@ -18,6 +18,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "cli/format.h"
 #include "cli/terminal.h"
 
 namespace shoal::cli {
@@ -27,6 +28,7 @@ namespace fs = std::filesystem;
 
 constexpr double kReadyLimitS = 60;
 constexpr double kStopGraceS = 10;
+constexpr double kFreeBytesMin = 16e6;  // below it nothing can start, and logs cannot say why
 
 double now_s() {
   timespec now{};
@@ -103,6 +105,12 @@ Status make_folders(const UpLayout& layout, int agents) {
                  "--data-dir", "give a folder that you may write to"};
   }
   fs::permissions(layout.root, fs::perms::owner_all, failure);
+  const auto free = static_cast<double>(fs::space(layout.root, failure).available);
+  if (!failure && free < kFreeBytesMin) {
+    return Error{Code::kResourceExhausted,
+                 "the disk of " + layout.root + " is full: " + human_bytes(free) + " left",
+                 "--data-dir", "make room there, or give a folder on another disk"};
+  }
   return {};
 }
 

@@ -10,8 +10,6 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr double kProgressEvery_s = 1;
-
 double since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
@@ -53,8 +51,7 @@ MaybeFailure LocalTraining::open(const OpenRound& round) {
   standing_since_.reset();
   key_ = round.key;
   walk_.open(round);
-  progress_at_ = Clock::now();
-  progress_tokens_ = trained_.tokens;
+  speed_.go_on(Clock::now());
   // After an abort that waits what there is stands.
   if (walk_.next() == outer_opt::LeaseWalk::Next::kBoundary) reach_boundary();
   return std::nullopt;
@@ -80,6 +77,7 @@ void LocalTraining::reach_boundary() {
 
 void LocalTraining::stand() {
   standing_since_ = Clock::now();
+  speed_.pause(*standing_since_);
   other_work_s_ = 0;
 }
 
@@ -126,10 +124,11 @@ bool LocalTraining::differs_from_anchor() const {
          outer_opt::averages_in_groups(spec_.sync);
 }
 
-// Local parameters are put aside for as long as `work` takes.
+// Local parameters are put aside for as long as `work` takes, which is no training.
 template <typename Work>
 MaybeFailure LocalTraining::on_anchor(const Work& work) {
   const auto start = Clock::now();
+  const bool trained = speed_.pause(start);
   std::vector<float> local;
   if (differs_from_anchor()) {
     local.resize(static_cast<std::size_t>(context_.model.value_count()));
@@ -139,6 +138,7 @@ MaybeFailure LocalTraining::on_anchor(const Work& work) {
   auto failure = work();
   if (!local.empty()) context_.model.write_parameters(local);
   other_work_s_ += since(start);
+  if (trained) speed_.go_on(Clock::now());
   return failure;
 }
 
@@ -182,6 +182,7 @@ MaybeFailure LocalTraining::train_one_step() {
   if (result.finite) {
     trained_.tokens += tokens;
     trained_.drawn += tokens;
+    speed_.trained(tokens);
     trained_.loss_sum += result.loss * static_cast<double>(tokens.count());
   } else {
     ++trained_.skipped;
@@ -191,13 +192,10 @@ MaybeFailure LocalTraining::train_one_step() {
 }
 
 void LocalTraining::say_progress(const StepResult& step) {
-  const double elapsed = since(progress_at_);
-  if (elapsed < kProgressEvery_s) return;
-  const auto tokens = static_cast<double>((trained_.tokens - progress_tokens_).count());
+  const auto now = Clock::now();
+  if (!speed_.due(now)) return;
   context_.say(Progress{context_.replica, key_, walk_.at(), trained_.tokens, step.loss,
-                        step.gradient_norm, step.lr, tokens / elapsed});
-  progress_at_ = Clock::now();
-  progress_tokens_ = trained_.tokens;
+                        step.gradient_norm, step.lr, speed_.read(now)});
 }
 
 // On the anchor: while local parameters differ from it they are put aside for one batch.
@@ -214,10 +212,8 @@ MaybeFailure LocalTraining::evaluate_one_batch() {
     evaluations_.pop_front();
     return std::nullopt;
   }
-  auto failure = on_anchor(
+  return on_anchor(
       [&] { return learner_.evaluate_batch(evaluation.next++, slice.batches, evaluation.sum); });
-  progress_at_ = Clock::now();  // the speed that people see is that of training
-  return failure;
 }
 
 }  // namespace shoal::trainer

@@ -10,6 +10,7 @@
 #include "trainer/learner.h"
 #include "trainer/sample_draft.h"
 #include "trainer/training.h"
+#include "trainer/training_speed.h"
 
 namespace shoal::trainer {
 
@@ -58,8 +59,7 @@ class LocalTraining : public Training {
   // Since when there is nothing to train, and how long of that other work took.
   std::optional<std::chrono::steady_clock::time_point> standing_since_;
   double other_work_s_ = 0;
-  std::chrono::steady_clock::time_point progress_at_;
-  Tokens progress_tokens_;
+  TrainingSpeed speed_;
 };
 
 }  // namespace shoal::trainer

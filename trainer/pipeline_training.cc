@@ -50,6 +50,7 @@ PipelineTraining::PipelineTraining(TrainingContext context, const PipelinePlace&
 
 MaybeFailure PipelineTraining::open(const OpenRound& round) {
   open_ = true;
+  speed_.go_on(Clock::now());
   if (standing_since_) trained_.stood_s += since(*standing_since_);
   standing_since_.reset();
   key_ = round.key;
@@ -67,8 +68,9 @@ void PipelineTraining::stop(outer_opt::StopAt at) {
 void PipelineTraining::committed(RoundNumber round, Steps next_step, outer_opt::Settled) {
   end_sample();
   open_ = false;
+  speed_.pause(Clock::now());
   trained_ = {};
-  since_boundary_ = told_tokens_ = Tokens();
+  since_boundary_ = progress_.tokens = Tokens();
   runtime_->committed(round, next_step.count());
 }
 
@@ -118,6 +120,7 @@ void PipelineTraining::stepped(std::int64_t step, Tokens tokens,
   trained_.steps += Steps(1);
   if (!stepped.finite) ++trained_.skipped;
   since_boundary_ += tokens;
+  speed_.trained(tokens);
   progress_.step = Steps(step + 1);
   progress_.tokens = trained_.tokens + since_boundary_;
   progress_.train_loss = loss;
@@ -128,6 +131,7 @@ void PipelineTraining::stepped(std::int64_t step, Tokens tokens,
 void PipelineTraining::boundary(const swarm::ReachBoundary& boundary) {
   open_ = false;
   standing_since_ = Clock::now();
+  speed_.pause(*standing_since_);
   since_boundary_ = Tokens();
   trained_.at = Steps(boundary.step);
   trained_.tokens += boundary.tokens;
@@ -142,14 +146,12 @@ void PipelineTraining::evaluated(const swarm::EvaluationDone& evaluated) {
 }
 
 void PipelineTraining::tell_people() {
-  const double elapsed = since(told_at_);
   told_at_ = Clock::now();
   PipelineStats stats = runtime_->stats();
   stats.replica = context_.replica;
   context_.say(stats);
-  if (!open_ || progress_.tokens == told_tokens_) return;
-  progress_.tokens_per_s = static_cast<double>((progress_.tokens - told_tokens_).count()) / elapsed;
-  told_tokens_ = progress_.tokens;
+  if (!open_ || !speed_.due(told_at_)) return;
+  progress_.tokens_per_s = speed_.read(told_at_);
   context_.say(progress_);
 }
 

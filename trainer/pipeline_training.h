@@ -12,6 +12,7 @@
 #include "trainer/sample_draft.h"
 #include "trainer/stage_compute.h"
 #include "trainer/training.h"
+#include "trainer/training_speed.h"
 
 namespace shoal::trainer {
 
@@ -58,7 +59,8 @@ class PipelineTraining : public Training, private swarm::StageListener {
   bool open_ = false;  // a boundary will come
   Trained trained_;
   Progress progress_;  // of the newest inner step
-  Tokens since_boundary_, told_tokens_;
+  Tokens since_boundary_;
+  TrainingSpeed speed_;
   std::chrono::steady_clock::time_point told_at_;
   std::optional<std::chrono::steady_clock::time_point> standing_since_;  // the newest boundary
   std::optional<SampleDraft> draft_;                                     // while it is written

@@ -65,7 +65,11 @@ Error error_of(const grpc::Status& status, const std::string& address) {
             "--token-file", "copy the token file of the coordinator to this host and name it"};
   }
   if (error.code == Code::kUnavailable) {
+    const bool http = error.message.find("http1.x server") != std::string::npos;
     error.message = "no coordinator at " + address + ": " + error.message;
+    error.remedy = http ? "that is an HTTP address; --coordinator names the one for agents, by "
+                          "default port 7071"
+                        : "it is tried again; --coordinator names another address";
   }
   return error;
 }

@@ -160,9 +160,10 @@ class Runtime::Impl {
           }
         },
         [this](const TrainerExited& i) {
-          note(LogLevel::kWarning, replica_on(i.trainer.slot),
-               fmt::format("trainer {} ended, code {}, signal {}: {}", i.trainer.slot, i.exit.code,
-                           i.exit.signal, i.exit.last_line));
+          const bool in_order = i.exit.code == 0 && i.exit.signal == 0;
+          note(in_order ? LogLevel::kInfo : LogLevel::kWarning, replica_on(i.trainer.slot),
+               fmt::format("trainer {} ended, code {}, signal {}{}{}", i.trainer.slot, i.exit.code,
+                           i.exit.signal, i.exit.last_line.empty() ? "" : ": ", i.exit.last_line));
         },
         [this](const CheckpointFetchFailed& i) {
           note(LogLevel::kWarning, {},

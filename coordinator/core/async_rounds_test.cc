@@ -52,7 +52,7 @@ TEST(AsyncRounds, WhoIsLateKeepsItsLeaseUntilItReports) {
   EXPECT_NE(rig.commit_of(rig.a).next.lease, lease);
   EXPECT_TRUE(rig.commit_of(rig.b).keeps);
   EXPECT_EQ(rig.commit_of(rig.b).next.lease, lease);
-  EXPECT_EQ(rig.of(1, rig.rep_b).state, ContributionState::kRejected);
+  EXPECT_EQ(rig.of(1, rig.rep_b).state, ContributionState::kLate);
   EXPECT_TRUE(rig.of(1, rig.rep_b).leases.empty());
   EXPECT_TRUE(rig.job(rig.id).returned.empty());
   rig.round_of_a(2);

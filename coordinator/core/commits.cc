@@ -104,8 +104,16 @@ void carry_over(Turn& turn, const RoundKey& next, const Tails& tails,
   }
 }
 
-ContributionState ended(const RoundRecord& round, const ContributionRecord& contribution) {
+bool had_nothing(const ContributionRecord& contribution) {
+  return contribution.reject_reason == RejectReason::kJoiner ||
+         contribution.reject_reason == RejectReason::kNoTokens;
+}
+
+ContributionState ended(const JobRecord& job, const RoundRecord& round,
+                        const ContributionRecord& contribution) {
   if (contribution.reducer) return ContributionState::kServed;
+  if (is_late(job, contribution)) return ContributionState::kLate;
+  if (had_nothing(contribution)) return ContributionState::kFollowed;
   if (contribution.weight == 0) return ContributionState::kRejected;
   return reduce_of(round, contribution).given_up ? ContributionState::kKept
                                                  : ContributionState::kCommitted;
@@ -120,7 +128,7 @@ void count_contributions(Turn& turn, const RoundKey& key, Tails& tails) {
   for (const ReplicaId replica : all_members(turn.state(), key)) {
     ContributionRecord& contribution = turn.contribution(key, replica);
     const bool counts = contribution.weight > 0;
-    contribution.state = ended(round, contribution);
+    contribution.state = ended(job, round, contribution);
     job.bytes_sent += contribution.stats.sent;
     if (counts) {
       if (contribution.stage != 0) continue;
@@ -309,6 +317,19 @@ void open_next(Turn& turn, JobId id, const Tails& tails, std::vector<ReplicaId> 
   enlist(turn, next_key(job), followers);
 }
 
+// "4 replicas", "2 of 4 replicas" when the others only follow or keep what they have.
+std::string who_committed(const State& state, const RoundKey& key) {
+  std::size_t counted = 0, all = 0;
+  for (const ReplicaId replica : all_members(state, key)) {
+    const ContributionRecord& contribution = state.contributions.at({key, replica});
+    if (contribution.reducer) continue;
+    ++all;
+    counted += contribution.state == ContributionState::kCommitted;
+  }
+  return std::to_string(counted) + (counted < all ? " of " + std::to_string(all) : "") +
+         " replicas";
+}
+
 }  // namespace
 
 void commit(Turn& turn, const RoundKey& key, const std::vector<Digest>& averages) {
@@ -338,9 +359,9 @@ void commit(Turn& turn, const RoundKey& key, const std::vector<Digest>& averages
               ToReplica<CommitRound>{replica, commit_for(turn.state(), key, replica)});
   }
   if (has_events(turn.state().jobs.at(key.job), turn.state().rounds.at(key))) {
-    turn.event(Severity::kInfo, event_kind::kRoundCommitted, {.job = key.job, .round = key.round},
-               "round " + std::to_string(key.round) + " committed by " +
-                   std::to_string(followers.size()) + " replicas");
+    turn.event(
+        Severity::kInfo, event_kind::kRoundCommitted, {.job = key.job, .round = key.round},
+        "round " + std::to_string(key.round) + " committed by " + who_committed(turn.state(), key));
   }
   // Whoever served without a part in this round cannot follow.
   for (const ReplicaId replica : live_replicas(turn.state(), key.job)) {

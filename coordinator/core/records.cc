@@ -164,6 +164,10 @@ const char* to_string(ContributionState value) {
       return "kept";
     case ContributionState::kRejected:
       return "rejected";
+    case ContributionState::kLate:
+      return "late";
+    case ContributionState::kFollowed:
+      return "followed";
     case ContributionState::kServed:
       return "served";
     case ContributionState::kLost:

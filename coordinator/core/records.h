@@ -1,7 +1,6 @@
 // Everything the coordinator remembers, one struct per table of migrations/. The state of the core
 // is these records and nothing else that matters: loading the tables into a fresh core gives the
-// same digest as the live one. Who is connected right now and when it was last heard is volatile
-// (core/presence.h).
+// same digest as the live one. Who is connected and when it was last heard is volatile (state.h).
 //
 // A field is written by one machine only; the comment names it where that is not obvious.
 #pragma once
@@ -175,7 +174,9 @@ enum class ContributionState {
   kVoted,
   kCommitted,  // its tokens count
   kKept,       // they count, and what it trained goes into its next round: its group gave up
-  kRejected,   // weight 0: reject_reason says why
+  kRejected,   // weight 0: reject_reason says why, and somebody should look at it
+  kLate,       // weight 0: it trains on, and what it trains counts in a later round
+  kFollowed,   // weight 0: it had nothing trained; reject_reason says why
   kServed,     // a reducer, which has nothing of its own
   kLost,       // left out of the attempt that committed
   kMoved,      // let go before the seal: its device serves another stage

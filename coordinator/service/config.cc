@@ -3,6 +3,7 @@
 #include <charconv>
 #include <cstdlib>
 #include <filesystem>
+#include <sstream>
 
 #include <CLI/CLI.hpp>
 
@@ -39,7 +40,7 @@ void add_seconds(CLI::App& app, const std::string& flag, Duration& value, const 
   app.add_option_function<double>(
          flag, [&value](const double& seconds) { value = seconds_f(seconds); }, help)
       ->check(CLI::Range(0.001, 86'400.0))
-      ->default_str(std::to_string(value.ms()) + " ms");
+      ->default_str((std::ostringstream() << value.seconds()).str());
 }
 
 void describe(CLI::App& app, Config& config) {

@@ -93,6 +93,7 @@ TEST(SeriesTap, ACommittedRoundGivesItsNumbers) {
   round.opened_at = kStart;
   round.committed_at = kStart + seconds(4);
   round.train_loss = 2.5;
+  round.tokens = Tokens(6000);
   std::vector<std::pair<std::string, double>> seen;
   for (const Record& record : {Record(job), Record(round)}) {
     for (const SeriesPoint& point : tap.from_record(kStart, record)) {
@@ -101,9 +102,9 @@ TEST(SeriesTap, ACommittedRoundGivesItsNumbers) {
       seen.emplace_back(point.name, point.value);
     }
   }
-  EXPECT_THAT(seen,
-              UnorderedElementsAre(std::pair("round_bytes", 700.0), std::pair("train_loss", 2.5),
-                                   std::pair("round_seconds", 4.0)));
+  EXPECT_THAT(seen, UnorderedElementsAre(
+                        std::pair("round_bytes", 700.0), std::pair("train_loss", 2.5),
+                        std::pair("round_seconds", 4.0), std::pair("tokens_per_second", 1500.0)));
   EXPECT_TRUE(tap.from_record(kStart, job).empty());
 }
 

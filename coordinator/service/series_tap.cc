@@ -72,7 +72,9 @@ std::vector<SeriesPoint> SeriesTap::from_round(Instant, const RoundRecord& round
   };
   if (round.key.round > 0) {
     add("train_loss", round.train_loss);
-    add("round_seconds", (round.committed_at - round.opened_at).seconds());
+    const double took_s = (round.committed_at - round.opened_at).seconds();
+    add("round_seconds", took_s);
+    if (took_s > 0) add("tokens_per_second", static_cast<double>(round.tokens.n) / took_s);
   }
   if (round.validation_loss != 0) add("validation_loss", round.validation_loss);
   return points;

@@ -1,6 +1,6 @@
 // Turns what passes through the runtime into telemetry: four series per replica from its Progress,
-// and per committed round the job's loss, duration and bytes. Thread-safe; it keeps only what a
-// difference needs (bytes and tokens of each job up to its last committed round).
+// and per committed round the job's loss, duration, speed and bytes. Thread-safe; it keeps only
+// what a difference needs (bytes and tokens of each job up to its last committed round).
 #pragma once
 
 #include <mutex>

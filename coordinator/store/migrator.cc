@@ -121,10 +121,12 @@ Status migrate(Database& database, std::span<const Migration> migrations,
                         "start the newer shoal-coordinator, or choose another --data-dir");
   }
   if (Status s = refuse_drift(database, migrations, *version); !s.ok()) return s;
+  bool backed_up = false;
   for (const Migration& migration : migrations) {
     if (migration.version <= *version) continue;
-    if (*version > 0 && migration.version == *version + 1) {
+    if (*version > 0 && !backed_up) {
       if (Status s = back_up(database, backup_prefix, migration.version); !s.ok()) return s;
+      backed_up = true;
     }
     if (Status s = apply(database, migration); !s.ok()) return s;
   }

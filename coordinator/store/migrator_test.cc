@@ -19,27 +19,8 @@ using ::testing::HasSubstr;
 constexpr Migration kFirst{1, "first",
                            "CREATE TABLE a (x INTEGER) STRICT; INSERT INTO a VALUES (7);"};
 constexpr Migration kSecond{2, "second", "ALTER TABLE a ADD COLUMN y INTEGER;"};
+constexpr Migration kFourth{4, "fourth", "ALTER TABLE a ADD COLUMN z INTEGER;"};
 constexpr Migration kBroken{2, "broken", "INSERT INTO a VALUES (8); CREATE TABLE a (x INTEGER);"};
-
-class MigratorTest : public ::testing::Test {
- protected:
-  std::unique_ptr<Database> open() {
-    auto database =
-        Database::open(folder_.path() + "/state.db", OpenMode::kReadWrite, Durability::kFull);
-    SHOAL_CHECK(database.ok());
-    return std::move(database).value();
-  }
-  Status migrate_to(std::vector<Migration> migrations) {
-    return migrate(*open(), migrations, folder_.path() + "/state.pre");
-  }
-  TemporaryFolder folder_;
-};
-
-TEST_F(MigratorTest, EmbeddedMigrationsAreNumberedWithoutGaps) {
-  int expected = 0;
-  for (const Migration& migration : embedded_migrations()) EXPECT_EQ(migration.version, ++expected);
-  EXPECT_GE(expected, 1);
-}
 
 // A database of the version before pipelines, with a row in every table that 0002 changes.
 constexpr const char* kRowsOfVersionOne = R"SQL(
@@ -62,31 +43,61 @@ constexpr const char* kMoreRowsOfVersionOne = R"SQL(
       '[{"path":"model.safetensors","size":12,"sha256":"ab"}]', '', 30, 31);
   )SQL";
 
-TEST_F(MigratorTest, WhatWasOneValueBecomesThatOfTheOnlyStage) {
-  const auto all = embedded_migrations();
-  ASSERT_TRUE(migrate_to({all[0]}).ok());
-  JobSpec spec;
-  spec.name = "old";
-  spec.data.train = "/data/a.txt";
-  spec.model.layers = 6;
-  spec = with_derived_fields(spec);
-  {
-    const auto database = open();
-    auto row = database->prepare(kRowsOfVersionOne);
-    ASSERT_TRUE(row.ok()) << to_string(row.error());
-    row->bind(1, std::string_view(to_json(spec)));
-    ASSERT_TRUE(row->run().ok());
-    const Status more = database->exec(kMoreRowsOfVersionOne);
-    ASSERT_TRUE(more.ok()) << to_string(more.error());
+class MigratorTest : public ::testing::Test {
+ protected:
+  std::unique_ptr<Database> open() {
+    auto database =
+        Database::open(folder_.path() + "/state.db", OpenMode::kReadWrite, Durability::kFull);
+    SHOAL_CHECK(database.ok());
+    return std::move(database).value();
   }
-  const Status migrated = migrate_to({all.begin(), all.end()});
-  ASSERT_TRUE(migrated.ok()) << to_string(migrated.error());
+  Status migrate_to(std::vector<Migration> migrations) {
+    return migrate(*open(), migrations, folder_.path() + "/state.pre");
+  }
+  // A database of version one with its rows, then the migrations up to `last`.
+  void migrate_old_rows_to(std::size_t last) {
+    const auto all = embedded_migrations();
+    ASSERT_TRUE(migrate_to({all[0]}).ok());
+    {
+      const auto database = open();
+      auto row = database->prepare(kRowsOfVersionOne);
+      ASSERT_TRUE(row.ok()) << to_string(row.error());
+      row->bind(1, std::string_view(to_json(old_spec_)));
+      ASSERT_TRUE(row->run().ok());
+      const Status more = database->exec(kMoreRowsOfVersionOne);
+      ASSERT_TRUE(more.ok()) << to_string(more.error());
+    }
+    const Status migrated = migrate_to({all.begin(), all.begin() + last});
+    ASSERT_TRUE(migrated.ok()) << to_string(migrated.error());
+  }
 
+  TemporaryFolder folder_;
+  JobSpec old_spec_ = [] {
+    JobSpec spec;
+    spec.name = "old";
+    spec.data.train = "/data/a.txt";
+    spec.model.layers = 6;
+    return with_derived_fields(spec);
+  }();
+};
+
+// Applied in this order; a number may be left out, none is there twice.
+TEST_F(MigratorTest, EmbeddedMigrationsAreNumberedUpwards) {
+  int before = 0;
+  for (const Migration& migration : embedded_migrations()) {
+    EXPECT_GT(migration.version, before);
+    before = migration.version;
+  }
+  EXPECT_GE(before, 1);
+}
+
+TEST_F(MigratorTest, WhatWasOneValueBecomesThatOfTheOnlyStage) {
+  migrate_old_rows_to(embedded_migrations().size());
   const auto snapshot = read_snapshot(*open());
   ASSERT_TRUE(snapshot.ok()) << to_string(snapshot.error());
   const Digest anchor{1, 11}, momentum{2, 12}, average{3, 13};
   const JobRecord& job = snapshot->jobs.at(0);
-  EXPECT_EQ(job.spec, spec);
+  EXPECT_EQ(job.spec, old_spec_);
   EXPECT_EQ(job.view, 0);
   EXPECT_EQ(job.stages, (std::vector<JobStage>{{{0, 8}, 1000, anchor, momentum}}));
   const RoundRecord& round = snapshot->rounds.at(0);
@@ -108,20 +119,7 @@ TEST_F(MigratorTest, WhatWasOneValueBecomesThatOfTheOnlyStage) {
 
 TEST_F(MigratorTest, ReducersAreNoLongerRejected) {
   const auto all = embedded_migrations();
-  ASSERT_TRUE(migrate_to({all[0]}).ok());
-  {
-    const auto database = open();
-    JobSpec spec;
-    spec.name = "old";
-    spec.data.train = "/data/a.txt";
-    spec.model.layers = 6;
-    spec = with_derived_fields(spec);
-    auto row = database->prepare(kRowsOfVersionOne);
-    row->bind(1, std::string_view(to_json(spec)));
-    ASSERT_TRUE(row->run().ok());
-    ASSERT_TRUE(database->exec(kMoreRowsOfVersionOne).ok());
-  }
-  ASSERT_TRUE(migrate_to({all.begin(), all.begin() + 13}).ok());
+  migrate_old_rows_to(13);
   ASSERT_TRUE(
       open()->exec("UPDATE contributions SET state = 'rejected', reject_reason = 'reducer'").ok());
   ASSERT_TRUE(migrate_to({all.begin(), all.end()}).ok());
@@ -133,6 +131,27 @@ TEST_F(MigratorTest, ReducersAreNoLongerRejected) {
   EXPECT_EQ(contribution.reject_reason, RejectReason::kNone);
 }
 
+TEST_F(MigratorTest, WhoIsLateOrHasNothingIsNoLongerRejected) {
+  const auto all = embedded_migrations();
+  const auto state_of = [&](const char* algorithm, const char* reason) {
+    for (const char* file : {"/state.db", "/state.db-wal", "/state.db-shm"}) {
+      std::filesystem::remove(folder_.path() + file);
+    }
+    migrate_old_rows_to(14);
+    const std::string sql =
+        "UPDATE jobs SET spec = json_set(spec, '$.sync.algorithm', '" + std::string(algorithm) +
+        "'); UPDATE contributions SET state = 'rejected', reject_reason = '" + reason + "'";
+    EXPECT_TRUE(open()->exec(sql).ok());
+    EXPECT_TRUE(migrate_to({all.begin(), all.end()}).ok());
+    return read_snapshot(*open())->contributions.at(0).state;
+  };
+  EXPECT_EQ(state_of("async", "not_reported"), ContributionState::kLate);
+  EXPECT_EQ(state_of("diloco", "not_reported"), ContributionState::kRejected);
+  EXPECT_EQ(state_of("diloco", "joiner"), ContributionState::kFollowed);
+  EXPECT_EQ(state_of("diloco", "no_tokens"), ContributionState::kFollowed);
+  EXPECT_EQ(state_of("diloco", "outlier"), ContributionState::kRejected);
+}
+
 TEST_F(MigratorTest, ASecondRunChangesNothing) {
   ASSERT_TRUE(migrate_to({kFirst}).ok());
   ASSERT_TRUE(migrate_to({kFirst}).ok());
@@ -142,13 +161,21 @@ TEST_F(MigratorTest, ASecondRunChangesNothing) {
 
 TEST_F(MigratorTest, AnExistingDatabaseIsBackedUpBeforeItChanges) {
   ASSERT_TRUE(migrate_to({kFirst}).ok());
-  ASSERT_TRUE(migrate_to({kFirst, kSecond}).ok());
-  EXPECT_EQ(*open()->integer("PRAGMA user_version"), 2);
+  ASSERT_TRUE(migrate_to({kFirst, kSecond, kFourth}).ok());
+  EXPECT_EQ(*open()->integer("PRAGMA user_version"), 4);
+  EXPECT_FALSE(std::filesystem::exists(folder_.path() + "/state.pre-0004.db")) << "one is enough";
   const auto backup =
       Database::open(folder_.path() + "/state.pre-0002.db", OpenMode::kReadOnly, Durability::kFull);
   ASSERT_TRUE(backup.ok());
   EXPECT_EQ(*(*backup)->integer("PRAGMA user_version"), 1);
   EXPECT_EQ(*(*backup)->integer("SELECT x FROM a"), 7);
+}
+
+// Numbers may be left out.
+TEST_F(MigratorTest, TheBackupDoesNotNeedTheNextNumber) {
+  ASSERT_TRUE(migrate_to({kFirst, kSecond}).ok());
+  ASSERT_TRUE(migrate_to({kFirst, kSecond, kFourth}).ok());
+  EXPECT_TRUE(std::filesystem::exists(folder_.path() + "/state.pre-0004.db"));
 }
 
 TEST_F(MigratorTest, AFailedMigrationIsUndoneAsAWhole) {

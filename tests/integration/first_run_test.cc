@@ -1,7 +1,9 @@
 // A newcomer's first hour: start a cluster, train a job, look at its rounds, take the checkpoint,
 // sample from it, scrape the metrics, stop the cluster.
 #include <filesystem>
+#include <fstream>
 #include <set>
+#include <sstream>
 
 #include <gtest/gtest.h>
 
@@ -123,6 +125,17 @@ TEST_F(FirstRun, ListsAreForPeopleAndMachines) {
     EXPECT_TRUE(parsed.at("items").is_array());
   }
   EXPECT_EQ(cluster_->items("/agents").size(), 2u);
+}
+
+TEST_F(FirstRun, OneRoundAndTheSubmittedTextAreShown) {
+  const Finished round = cluster_->shoal({"round", "get", "tiny", "3"});
+  EXPECT_EQ(round.exit_code, 0) << round.err;
+  EXPECT_NE(round.out.find("committed"), std::string::npos) << round.out;
+  EXPECT_NE(round.out.find("agent-2"), std::string::npos) << round.out;
+  const std::string file = cluster_->write_job({});
+  std::ostringstream written;
+  written << std::ifstream(file).rdbuf();
+  EXPECT_EQ(cluster_->shoal({"job", "spec", "tiny"}).out, written.str());
 }
 
 TEST_F(FirstRun, PrometheusAcceptsTheMetrics) {

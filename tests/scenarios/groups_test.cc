@@ -93,7 +93,7 @@ TEST(Groups, AJoinerAveragesWithItsGroup) {
   cluster.submit(job_in_groups(Topology::kGossip, 10));
   ASSERT_TRUE(cluster.until_round(2)) << cluster.objection();
   cluster.host(0).trainers().front()->kill(9);
-  ASSERT_TRUE(cluster.until([&] { return cluster.count(3, ContributionState::kRejected) == 1; }))
+  ASSERT_TRUE(cluster.until([&] { return cluster.count(3, ContributionState::kFollowed) == 1; }))
       << cluster.objection();
   EXPECT_TRUE(cluster.until_phase(JobPhase::kCompleted)) << cluster.objection();
 }

@@ -1,8 +1,9 @@
 // A coordinator of generated data: answers the REST API and serves web/dist, so that the pages can be measured
 // at sizes that no test machine runs and shown input that no good cluster gives. Everything follows from the
 // sizes; nothing is random. `node e2e/fixture.mjs [--agents N] [--stages N] [--replicas N] [--rounds N] [--raw]
-// [--hostile] [--timed] [--port N]`; --raw answers series without thinning them, as an older server would; --timed has rounds
-// of 30 seconds in which slower replicas take fewer steps, averaged in a ring.
+// [--hostile] [--timed] [--grouped] [--port N]`; --raw answers series without thinning them, as an older server would; --timed has
+// rounds of 30 seconds in which slower replicas take fewer steps, averaged in a ring; --grouped averages in pairs, one of which gave
+// up, with a replica that came too late to have trained.
 import { createServer } from 'node:http';
 import { existsSync, readFileSync } from 'node:fs';
 import { extname, join, normalize } from 'node:path';
@@ -14,7 +15,7 @@ const dist = fileURLToPath(new URL('../dist', import.meta.url));
 const examples = fileURLToPath(new URL('../../examples', import.meta.url));
 const wave = (i, period) => Math.sin((i * 2 * Math.PI) / period);
 
-export const kDefaults = { agents: 1000, stages: 8, replicas: 64, rounds: 10_000, raw: false, hostile: false, timed: false, port: 0 };
+export const kDefaults = { agents: 1000, stages: 8, replicas: 64, rounds: 10_000, raw: false, hostile: false, timed: false, grouped: false, port: 0 };
 
 // What a page must survive: markup, long names, unicode.
 const kMarkup = '<img src=x onerror="document.title=\'injected\'"><script>document.title="injected"</script>';
@@ -52,7 +53,7 @@ function makeJob(options, data, n, jobName, over = false) {
       name: jobName, model: { family: 'llama', layers: 32, hidden: 4096, heads: 32, kv_heads: 8, ffn: 14_336, context: 2048, vocab: 32_000, tie_embeddings: false },
       data: { train: '/data/train.bin', tokenizer: 'uint16', val_fraction: 0.01 },
       train: { steps: (options.rounds + 2000) * 50, batch: 8 * n, microbatch: 1, lr: 3e-4 * n, min_lr: 3e-5, warmup: 500, schedule: 'cosine', weight_decay: 0.1, betas: [0.9, 0.99], clip: 1, precision: 'bf16', seed: n },
-      sync: { algorithm: 'diloco', every: options.timed ? '30s' : 50, balance: options.timed ? 'speed' : 'equal', topology: options.timed ? 'ring' : 'butterfly', codec: n === 1 ? 'int8' : 'fp32', outer: { lr: 0.7, momentum: 0.9 } },
+      sync: { algorithm: 'diloco', every: options.timed ? '30s' : 50, balance: options.timed ? 'speed' : 'equal', topology: options.timed ? 'ring' : options.grouped ? 'gossip' : 'butterfly', codec: n === 1 && !options.grouped ? 'int8' : 'fp32', outer: { lr: 0.7, momentum: 0.9 } },
       swarm: { stages: options.stages, min_replicas: 2, max_replicas: 0, activations: 'int8', recompute: 'recompute', schedule: 'flush', wiring: 'service_time' },
       checkpoint: { every_rounds: 50, keep: 3 }, eval: { every_rounds: 10, batches: 20 },
     },
@@ -68,6 +69,17 @@ function makeJob(options, data, n, jobName, over = false) {
   };
 }
 
+// The members of the second pair keep what they trained; the first replica of all had trained nothing.
+function groupByPairs(contributions) {
+  contributions.forEach((one, i) => {
+    one.group = i >> 1;
+    one.state = one.group === 1 ? 'kept' : i === 0 ? 'followed' : 'committed';
+    one.reject_reason = i === 0 ? 'joiner' : null;
+    one.digest = one.group === 1 ? null : String(one.group).repeat(32).slice(0, 32);
+    one.anchor_digest = String(i).repeat(32).slice(0, 32);
+  });
+}
+
 function makeRound(options, data, n) {
   const age = (options.rounds - n) * 8;
   const open = n === options.rounds;
@@ -77,8 +89,10 @@ function makeRound(options, data, n) {
     digest: open ? null : 'cd'.repeat(16), anchor_digest: open ? null : 'ab'.repeat(16), bytes_sent: 3e6, bytes_received: 3e6,
     phases: { train_s: 5 + (i % 7) * 0.2, wait_s: 1.2 - (i % 7) * 0.2, reduce_s: open ? null : 1, vote_s: open ? null : 0.1, apply_s: open ? null : 0.3 },
   }));
+  if (options.grouped && !open) groupByPairs(contributions);
+  const stages = options.grouped ? Array.from({ length: Math.ceil(contributions.length / 2) }, (_, i) => ({ attempt: i === 1 ? 3 : 1, digest: open || i === 1 ? null : String(i).repeat(32).slice(0, 32), given_up: !open && i === 1 })) : undefined;
   return {
-    round: n, lineage: 0, state: open ? 'open' : 'committed', attempt: open ? 0 : 1, aborts: 0, abort_reason: null, from_step: (n - 1) * 50, to_step: n * 50,
+    round: n, lineage: 0, stages, state: open ? 'open' : 'committed', attempt: open ? 0 : 1, aborts: 0, abort_reason: null, from_step: (n - 1) * 50, to_step: n * 50,
     digest: open ? null : 'cd'.repeat(16), anchor_digest: open ? null : 'ab'.repeat(16), momentum_digest: null, opened_at: data.at(age + 8), sealed_at: open ? null : data.at(age + 1.8), committed_at: open ? null : data.at(age + 0.3),
     seconds: { train: open ? null : 6.2, reduce: open ? null : 1, vote: open ? null : 0.1, apply: open ? null : 0.3, total: open ? null : 7.7 },
     tokens: 819_200, train_loss: open ? null : lossAt(options, n), validation_loss: null, bytes_sent: 2e8, bytes_received: 2e8, contributions,

@@ -88,6 +88,21 @@ async function timedRounds(browser) {
   fixture.stop();
 }
 
+// Nothing there is equal across groups, and nothing may be missed.
+async function roundsInGroups(browser) {
+  const fixture = await startFixture({ agents: 7, stages: 1, replicas: 7, rounds: 40, grouped: true });
+  await everyPage(browser, 'rounds in groups', fixture, async (page, path) => {
+    const said = await text(page);
+    if (path === '/jobs/job_1/rounds') {
+      check('who was with whom is said', said.includes('Group 0') && said.includes('node-0001, node-0002'));
+      check('and which group gave up', said.includes('gave up after 3 attempts'));
+      check('nobody is rejected', !said.includes('rejected') && said.includes('followed: joiner'));
+    }
+    if (path === '/jobs/job_1/topology') check('the topology has the groups of a round', /Groups of round \d+/.test(said));
+  });
+  fixture.stop();
+}
+
 async function otherVersions(browser) {
   for (const [name, options] of [['older', { api_level: 0, min_api_level: 0 }], ['newer', { api_level: 9, min_api_level: 7 }]]) {
     const fixture = await startFixture({ agents: 3, stages: 1, replicas: 2, rounds: 9, ...options });
@@ -148,6 +163,7 @@ try {
   await hostile(browser);
   await withoutRounds(browser);
   await timedRounds(browser);
+  await roundsInGroups(browser);
   await otherVersions(browser);
   await loginAskedFor(browser);
   await sharedStream(browser);

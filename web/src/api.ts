@@ -57,12 +57,14 @@ export interface Job {
 
 export type RoundState = 'open' | 'sealed' | 'reducing' | 'voting' | 'committed' | 'aborted';
 export type ContributionState =
-  | 'training' | 'reported' | 'member' | 'voted' | 'committed' | 'kept' | 'rejected' | 'served' | 'lost' | 'moved';
+  | 'training' | 'reported' | 'member' | 'voted' | 'committed' | 'kept' | 'rejected' | 'late' | 'followed' | 'served' | 'lost' | 'moved';
 
 export interface Contribution {
   replica: string;
   agent: string | null;
-  group?: number | null; // absent: the coordinator is older; null: the round goes not in groups
+  group?: number | null; // absent: the coordinator is older; null: the round does not go in groups, or without it
+  role?: 'trainer' | 'reducer';
+  stage?: number;
   state: ContributionState;
   reject_reason: string | null;
   tokens: number | null;
@@ -84,6 +86,13 @@ export interface Contribution {
     vote_s: number | null;
     apply_s: number | null;
   };
+}
+
+// What is averaged together: a stage, or a group of a round that goes in groups.
+export interface RoundStage {
+  attempt: number;
+  digest: string | null;
+  given_up?: boolean; // absent: the coordinator is older
 }
 
 export interface Round {
@@ -113,6 +122,7 @@ export interface Round {
   bytes_sent: number;
   bytes_received: number;
   contributions: Contribution[];
+  stages?: RoundStage[]; // absent: the coordinator is older
 }
 
 export interface Replica {

@@ -26,6 +26,10 @@ export function pieces(round: Round, one: Contribution, nowMs: number): Piece[] 
     add(one.state, committed ?? nowMs);
     return out;
   }
+  if (one.state === 'late') {
+    add('train', committed ?? nowMs);
+    return out;
+  }
   if (sealed === null) {
     if (train_s === null) add('train', Math.max(opened, nowMs));
     else {

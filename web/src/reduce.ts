@@ -41,11 +41,16 @@ export function replicaTone(replica: Pick<Replica, 'state'>): Tone {
   return replica.state === 'draining' ? 'warn' : 'busy';
 }
 
+const kWell = ['committed', 'voted', 'member', 'reported', 'followed', 'served'];
+
 export function contributionTone(state: string): Tone {
-  if (state === 'committed' || state === 'voted' || state === 'member' || state === 'reported' || state === 'served') return 'good';
-  if (state === 'training') return 'busy';
+  if (kWell.includes(state)) return 'good';
+  if (state === 'training' || state === 'late') return 'busy';
   return state === 'lost' ? 'bad' : 'warn';
 }
+
+export const contributionText = (one: Pick<Contribution, 'state' | 'reject_reason'>): string =>
+  one.reject_reason === null ? one.state : `${one.state}: ${one.reject_reason}`;
 
 export function roundTone(state: string): Tone {
   if (state === 'committed') return 'good';
@@ -169,7 +174,7 @@ export function waitingFor(job: Job, round: Round | undefined, replicas: Replica
   const on = round.contributions
     .filter((one) => missing.states.includes(one.state))
     .map((one) => waitingOn(one, job, round, replicas, agents, missing.doing));
-  const all = round.contributions.filter((one) => !['lost', 'moved', 'rejected', 'served'].includes(one.state)).length;
+  const all = round.contributions.filter((one) => !['lost', 'moved', 'rejected', 'late', 'followed', 'served'].includes(one.state)).length;
   if (on.length === 0) return { summary: 'the coordinator, everybody has answered', tone: 'good', on };
   const tone: Tone = on.some((one) => one.tone === 'bad') ? 'bad' : 'busy';
   if (on.length === all)
@@ -215,7 +220,7 @@ export function timeSplit(rounds: Round[]): Split {
     tokens += round.tokens;
     sync += (round.seconds.reduce ?? 0) + (round.seconds.vote ?? 0);
     for (const one of round.contributions) {
-      if (one.state !== 'committed') continue;
+      if (one.state !== 'committed' && one.state !== 'kept') continue;
       replicaSeconds += whole;
       train += Math.min(whole, one.phases.train_s ?? 0);
       wait += one.phases.wait_s ?? 0;

@@ -24,13 +24,14 @@ const kMeasures: [string, (round: Round) => Value, (value: Value) => string][] =
   ['Sent', (one) => one.bytes_sent, bytes],
   ['Received', (one) => one.bytes_received, bytes],
   ['Members', (one) => one.contributions.filter(isMember).length, number],
+  ['Late', (one) => one.contributions.filter((part) => part.state === 'late').length, number],
   ['Rejected', (one) => one.contributions.filter((part) => part.state === 'rejected').length, number],
   ['Lost', (one) => one.contributions.filter((part) => part.state === 'lost').length, number],
   ['Attempts', (one) => one.attempt, number],
   ['Aborts', (one) => one.aborts, number],
 ];
 
-export const isMember = (one: Contribution): boolean => one.state === 'member' || one.state === 'voted' || one.state === 'committed';
+export const isMember = (one: Contribution): boolean => one.state === 'member' || one.state === 'voted' || one.state === 'committed' || one.state === 'kept';
 
 // In percent where the first is not zero, so that a second and a gigabyte can be read alike.
 export function change(from: Value, to: Value): string {

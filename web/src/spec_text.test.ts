@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import type { JobSpec } from './api';
-import { compareSpecs, lineOfField, placeProblems, renamed, toToml } from './spec_text';
+import { compareSpecs, lineOfField, placeProblems, relocated, renamed, toToml } from './spec_text';
 
 const spec = (change: Record<string, unknown> = {}) =>
   ({ name: 'a "b"\n', model: { family: 'llama', tie: null }, sync: { every: 50, outer: { lr: 0.7 } }, train: { betas: [0.9, 0.99] }, ...change }) as unknown as JobSpec;
@@ -51,4 +51,12 @@ describe('renamed', () => {
     expect(renamed('# first\nname = "old" # mine\n[model]\nname = "inner"\n', 'new')).toBe('# first\nname = "new" # mine\n[model]\nname = "inner"\n'));
   it('is not fooled by a name in a table', () => expect(renamed('[model]\nname = "inner"\n', 'new')).toBe(null));
   it('takes no JSON', () => expect(renamed('{"name": "old"}', 'new')).toBe(null));
+});
+
+describe('relocated', () => {
+  it('changes the path of the data and nothing else', () => {
+    expect(relocated('[train]\nx = 1\n[data]\ntrain = "a.txt" # mine\n', '/home/$1/a.txt')).toBe('[train]\nx = 1\n[data]\ntrain = "/home/$1/a.txt" # mine\n');
+    expect(relocated("data.train = 'a.txt'", '/a.txt')).toBe('data.train = "/a.txt"');
+  });
+  it('is not fooled by a table of that name', () => expect(relocated('[data]\n[train]\nsteps = 1\n', '/a.txt')).toBe(null));
 });

@@ -47,6 +47,17 @@ export function renamed(toml: string, name: string): string | null {
   return at === null ? null : `${toml.slice(0, at.index)}name = ${quoted(name)}${toml.slice(at.index + at[0].length)}`;
 }
 
+// The text with the path of its data where it really lies; null: the text has no line of its own for it.
+export function relocated(toml: string, path: string): string | null {
+  const at = lineOfField(toml, '/data/train');
+  if (at === null) return null;
+  const lines = toml.split('\n');
+  const found = /^([ \t]*(?:data\.)?train[ \t]*=[ \t]*)("[^"\n]*"|'[^'\n]*')/.exec(lines[at]!);
+  if (found === null) return null;
+  lines[at] = found[1] + quoted(path) + lines[at]!.slice(found[0].length);
+  return lines.join('\n');
+}
+
 export interface Difference {
   pointer: string;
   values: (string | null)[]; // one of each specification; null: it has no such field

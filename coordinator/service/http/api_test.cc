@@ -154,6 +154,18 @@ TEST_F(ApiTest, AJobIsCreatedFromJsonAndFromToml) {
   EXPECT_EQ(toml.status, 201) << toml.body;
 }
 
+TEST_F(ApiTest, ARelativePathBeginsInTheFolderOfTheSubmitter) {
+  const std::string toml = "name = \"near\"\n[data]\ntrain = \"../x.txt\"\n";
+  const Received made = post("/api/v1/jobs?folder=%2Fdata%2Fjobs", kToml, toml);
+  ASSERT_EQ(made.status, 201) << made.body;
+  EXPECT_EQ(made.json()["spec"]["data"]["train"], "/data/x.txt");
+  EXPECT_EQ(get("/api/v1/jobs/near/spec").body, toml) << "the text stays as it was written";
+  const Received absolute = post("/api/v1/jobs?dry_run=true&folder=/data", kToml,
+                                 "name = \"far\"\n[data]\ntrain = \"/y.txt\"\n");
+  EXPECT_EQ(absolute.json()["spec"]["data"]["train"], "/y.txt");
+  expect_problem(post("/api/v1/jobs?folder=jobs", kToml, toml), 400, "invalid-request");
+}
+
 TEST_F(ApiTest, ADryRunAcceptsAndStoresNothing) {
   const std::string body = R"({"name":"tried","data":{"train":"/x.txt"}})";
   const Received received = post("/api/v1/jobs?dry_run=true", kJson, body);

@@ -1,6 +1,7 @@
 // Jobs: create, cancel, list, show, and their replicas. Commands are parsed on a worker, answered
 // by the cluster's core, and shown as the stored record.
 #include <algorithm>
+#include <filesystem>
 
 #include "coordinator/service/http/api.h"
 #include "coordinator/service/http/plan.h"
@@ -65,6 +66,19 @@ std::string_view media_type(std::string_view text) {
   return text;
 }
 
+// Where the submitter's relative paths begin; empty: they stay relative.
+Result<std::string> read_folder(const Request& request) {
+  const std::string* folder = request.query_value("folder");
+  if (folder == nullptr) return std::string();
+  if (!folder->starts_with('/')) return bad_query("folder", "must be an absolute path");
+  return *folder;
+}
+
+std::string path_from(const std::string& folder, const std::string& path) {
+  if (folder.empty()) return path;
+  return (std::filesystem::path(folder) / path).lexically_normal().string();
+}
+
 Result<std::vector<JobPhase>> read_phases(const Request& request) {
   const auto words = words_until(JobPhase::kFailed);
   std::vector<JobPhase> phases;
@@ -104,16 +118,18 @@ Result<double> read_change(const Request& request) {
 void create_job(Context& context, const Request& request, Replier reply) {
   const auto dry_run = read_flag(request, "dry_run");
   if (!dry_run.ok()) return reply(problem_response(dry_run.error(), request));
+  const auto folder = read_folder(request);
+  if (!folder.ok()) return reply(problem_response(folder.error(), request));
   const std::string_view type = media_type(request.content_type);
   if (type != "application/json" && type != "application/toml") {
     return reply(problem_response(Problem::kUnsupportedType, request,
                                   "Content-Type is \"" + request.content_type + "\"", {},
                                   "send application/json or application/toml"));
   }
-  const proto::SpecOrProblems read = type == "application/json"
-                                         ? proto::read_spec_json(request.body)
-                                         : proto::read_spec_toml(request.body);
+  proto::SpecOrProblems read = type == "application/json" ? proto::read_spec_json(request.body)
+                                                          : proto::read_spec_toml(request.body);
   if (read.problems) return reply(spec_refused(request, *read.problems));
+  read.spec.data.train = path_from(folder.value(), read.spec.data.train);
 
   SubmittedText submitted{{}, std::string(type), request.body};
   Request kept = request;

@@ -230,8 +230,8 @@ void add_one_job(Families& out, const JobRecord& job, const LiveView& view) {
               {{"job_id", to_string(job.id)}, {"direction", "sent"}},
               static_cast<double>(job.bytes_sent.count()));
   if (!is_terminal(job.phase)) {
-    out.gauge("shoal_job_tokens_per_second", "Tokens per second, as the trainers say now.", id,
-              live.tokens_per_s);
+    out.gauge("shoal_job_tokens_per_second",
+              "Tokens per second while training, as the trainers say now.", id, live.tokens_per_s);
     out.gauge("shoal_round_current", "Number of the round that is open.", id,
               static_cast<double>(job.committed_round + 1));
   }

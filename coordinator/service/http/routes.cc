@@ -26,7 +26,7 @@ const std::vector<std::string_view> kLogQuery = {"tail",   "cursor",  "level",
 
 std::vector<Route> api_routes() {
   return {
-      {"POST", "/api/v1/jobs", nullptr, api::create_job, {"dry_run"}},
+      {"POST", "/api/v1/jobs", nullptr, api::create_job, {"dry_run", "folder"}},
       {"GET", "/api/v1/jobs", api::list_jobs, nullptr, {"limit", "cursor", "order", "phase"}},
       {"GET", "/api/v1/jobs/{job}", api::get_job},
       {"PATCH", "/api/v1/jobs/{job}", nullptr, api::change_job},

@@ -30,7 +30,9 @@ Json seconds_between(Instant from, Instant to) {
   return std::max(0.0, (to - from).seconds());
 }
 
-bool has_reported(ContributionState state) { return state != ContributionState::kTraining; }
+bool has_reported(const ContributionRecord& item) {
+  return item.state != ContributionState::kTraining && item.reported_at.ns != 0;
+}
 
 // One stage's own digest; of several the digest of theirs; none before all are known.
 template <typename Entries, typename Member>
@@ -140,7 +142,7 @@ Json status_json(const JobRecord& job, const JobLive& live) {
 }
 
 Json phases_json(const RoundRecord& round, const ContributionRecord& item) {
-  const bool reported = has_reported(item.state);
+  const bool reported = has_reported(item);
   Json json;
   json["train_s"] = reported ? finite_or_null(item.report.compute_s) : Json(nullptr);
   json["stood_s"] = reported ? finite_or_null(item.report.stood_s) : Json(nullptr);
@@ -157,18 +159,25 @@ bool averages_in_groups(const RoundRecord& round) {
   });
 }
 
+// That a member has not reported is news only when it should have.
+Json reject_reason_json(const ContributionRecord& item) {
+  const bool trains = item.reject_reason == RejectReason::kNotReported &&
+                      item.state != ContributionState::kRejected;
+  if (trains || item.reject_reason == RejectReason::kNone) return nullptr;
+  return to_string(item.reject_reason);
+}
+
 Json contribution_json(const RoundRecord& round, const ContributionRecord& item) {
-  const bool reported = has_reported(item.state) && item.reported_at.ns != 0;
+  const bool reported = has_reported(item);
   Json json;
   json["replica"] = to_string(item.replica);
   json["agent"] = id_or_null(item.agent);
   json["stage"] = item.stage;
-  json["group"] = averages_in_groups(round) ? Json(item.group) : Json(nullptr);
+  const bool grouped = averages_in_groups(round) && item.member_index >= 0;
+  json["group"] = grouped ? Json(item.group) : Json(nullptr);
   json["role"] = item.reducer ? "reducer" : "trainer";
   json["state"] = to_string(item.state);
-  json["reject_reason"] = item.reject_reason == RejectReason::kNone
-                              ? Json(nullptr)
-                              : Json(to_string(item.reject_reason));
+  json["reject_reason"] = reject_reason_json(item);
   json["tokens"] = reported ? Json(item.report.tokens.count()) : Json(nullptr);
   json["steps"] = reported ? Json(item.report.steps.count()) : Json(nullptr);
   json["train_loss"] = reported ? known_or_null(item.report.train_loss) : Json(nullptr);
@@ -306,7 +315,7 @@ Json job_json(const JobRecord& job, const LiveView& live) {
 Json compute_utilisation(const std::vector<ContributionRecord>& contributions) {
   double computed = 0, stood = 0;
   for (const ContributionRecord& item : contributions) {
-    if (!has_reported(item.state)) continue;
+    if (!has_reported(item)) continue;
     computed += item.report.compute_s;
     stood += item.report.stood_s;
   }

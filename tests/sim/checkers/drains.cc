@@ -38,6 +38,8 @@ class Drains final : public Checker {
     for (const auto& [key, contribution] : tables.contributions) {
       const bool done = contribution.state == ContributionState::kCommitted ||
                         contribution.state == ContributionState::kRejected ||
+                        contribution.state == ContributionState::kLate ||
+                        contribution.state == ContributionState::kFollowed ||
                         contribution.state == ContributionState::kKept ||
                         contribution.state == ContributionState::kServed ||
                         (contribution.reducer && contribution.member_index < 0);  // not counted on

@@ -37,6 +37,8 @@ class Quorum final : public CommitChecker {
       const bool counts = contribution.state == ContributionState::kCommitted;
       const bool left_out = contribution.reject_reason == RejectReason::kLeftOut;
       const bool follows = (contribution.state == ContributionState::kRejected && !left_out) ||
+                           contribution.state == ContributionState::kLate ||
+                           contribution.state == ContributionState::kFollowed ||
                            contribution.state == ContributionState::kKept;
       counted += counts && contribution.weight > 0;
       took_part += counts || follows;

@@ -16,6 +16,7 @@ const kMost = 4;
 const kMeasures: [string, string, (value: number | null | undefined) => string][] = [
   ['train_loss', 'Training loss', loss], ['validation_loss', 'Validation loss', loss],
   ['round_seconds', 'Seconds per round', duration], ['round_bytes', 'Bytes per round', bytes],
+  ['tokens_per_second', 'Tokens per second', short],
 ];
 
 function Choice({ jobs, chosen, choose }: { jobs: Job[]; chosen: string[]; choose: (ids: string[]) => void }) {

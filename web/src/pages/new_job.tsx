@@ -9,7 +9,7 @@ import type { Watch } from '../live';
 import { Card, Glyph, Missing, State, Tile, useWatch } from '../parts';
 import { PlanView } from '../plan';
 import * as sources from '../sources';
-import { placeProblems, renamed, toToml, type LineProblem } from '../spec_text';
+import { placeProblems, relocated, renamed, toToml, type LineProblem } from '../spec_text';
 
 const kCheckAfterMs = 400; // of no typing
 
@@ -100,10 +100,11 @@ function Preview({ verdict, checking }: { verdict: Verdict; checking: boolean })
   );
 }
 
-// As it was written, with its comments, where that can be renamed; else every field.
+// As it was written, with its comments, where that can be renamed and its data found from here; else every field.
 function again(job: Job, submitted: string | null): string {
   const name = `${job.name}-again`.slice(0, 63);
-  return (submitted === null ? null : renamed(submitted, name)) ?? toToml({ ...job.spec, name });
+  const written = submitted === null ? null : renamed(submitted, name);
+  return (written === null ? null : relocated(written, String(job.spec.data.train))) ?? toToml({ ...job.spec, name });
 }
 
 function useStart(from: string | null, known: Example[] | undefined, edited: boolean, start: (text: string) => void): string {

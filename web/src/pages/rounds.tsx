@@ -5,23 +5,27 @@ import type { Agent, Contribution, Round } from '../api';
 import { useFilters, type Filters } from '../filters';
 import { absolute, bytes, duration, finite, loss, number, short, words } from '../format';
 import { Gantt } from '../gantt';
+import { GroupList } from '../group_list';
+import { inGroups } from '../groups';
 import type { Resource } from '../live';
 import { Card, Digest, JobLinks, Missing, State, Time, useNames, useWatch } from '../parts';
-import { agentName, contributionTone, roundTone } from '../reduce';
+import { agentName, contributionText, contributionTone, roundTone } from '../reduce';
 import * as sources from '../sources';
 import { RoundsBeside } from './rounds_beside';
 import { Table, type Column } from '../table';
 
-function contributionColumns(agents: Agent[], inGroups: boolean): Column<Contribution>[] {
+function contributionColumns(agents: Agent[], staged: boolean, grouped: boolean): Column<Contribution>[] {
+  const stage: Column<Contribution> = { name: 'Stage', numeric: true, show: (one) => number(one.stage ?? null), value: (one) => one.stage ?? null };
   const group: Column<Contribution> = { name: 'Group', numeric: true, show: (one) => number(one.group ?? null), value: (one) => one.group ?? null };
   return [
     { name: 'Replica', show: (one) => one.replica, value: (one) => one.replica },
     { name: 'Agent', show: (one) => agentName(one.agent, agents), value: (one) => agentName(one.agent, agents) },
-    ...(inGroups ? [group] : []),
+    ...(staged ? [stage] : []),
+    ...(grouped ? [group] : []),
     {
       name: 'State',
       show: (one) => (
-        <State tone={contributionTone(one.state)} text={one.reject_reason === null ? one.state : `${one.state}: ${one.reject_reason}`} />
+        <State tone={contributionTone(one.state)} text={contributionText(one)} />
       ),
       value: (one) => one.reject_reason ?? one.state,
     },
@@ -87,16 +91,18 @@ function With({ filters, chosen }: { filters: Filters; chosen: Round }) {
 }
 
 function Chosen({ round, agents, filters }: { round: Round; agents: Agent[]; filters: Filters }) {
-  const inGroups = round.contributions.some((one) => typeof one.group === 'number');
-  const columns = useMemo(() => contributionColumns(agents, inGroups), [agents, inGroups]);
+  const grouped = inGroups(round), staged = round.contributions.some((one) => (one.stage ?? 0) > 0);
+  const columns = useMemo(() => contributionColumns(agents, staged, grouped), [agents, staged, grouped]);
+  const average = grouped ? 'over those of the groups' : staged ? 'over those of the stages' : 'one for all members';
   return (
     <Card title={`Contributions to round ${number(round.round)}`}
       tools={<><With filters={filters} chosen={round} /> <State tone={roundTone(round.state)} text={round.state} /></>}>
       <p class="under muted" title={absolute(round.opened_at)}>
         Steps {number(round.from_step)} to {number(round.to_step)}, opened <Time at={round.opened_at} />
         {round.abort_reason !== null && round.aborts > 0 && ` · aborted before: ${words(round.abort_reason)}`}
-        {round.digest !== null && <> · average <Digest of={round.digest} />: {inGroups ? 'over those of the groups' : 'one for all members'}</>}
+        {round.digest !== null && <> · average <Digest of={round.digest} />: {average}</>}
       </p>
+      {grouped && <GroupList round={round} agents={agents} />}
       <Table caption="Contributions" columns={columns} rows={round.contributions} rowKey={(one) => one.replica}
         file={`round-${round.round}`} empty="Nobody takes part." />
     </Card>

@@ -5,7 +5,7 @@ import type { Agent, Contribution, Round } from '../api';
 import { bytes, duration, kNone, loss, number, percent } from '../format';
 import { extent, Gantt } from '../gantt';
 import { Card, State } from '../parts';
-import { agentName, contributionTone } from '../reduce';
+import { agentName, contributionText, contributionTone } from '../reduce';
 import { measures, pairs, weightShare, type Measure, type Pair } from '../round_pairs';
 import { Table, type Column } from '../table';
 
@@ -36,7 +36,7 @@ const kFields: [string, Show][] = [
 
 function StateOf({ one }: { one: Contribution | undefined }) {
   if (one === undefined) return <span class="muted">not there</span>;
-  return <State tone={contributionTone(one.state)} text={one.reject_reason === null ? one.state : `${one.state}: ${one.reject_reason}`} />;
+  return <State tone={contributionTone(one.state)} text={contributionText(one)} />;
 }
 
 const stateText = (one: Contribution | undefined) => one?.reject_reason ?? one?.state ?? 'not there';

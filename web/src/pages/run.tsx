@@ -92,8 +92,8 @@ const LossCard = memo(function LossCard({ lines, marks }: { lines: sources.Lines
 
 const Progress = memo(function Progress({ job, split }: { job: Job; split: Split }) {
   const { progress, phase, started_at, finished_at } = job.status;
-  // What the trainers say arrives one by one; the committed rounds are whole.
-  const rate = phase === 'training' ? (split.tokensPerSecond ?? progress.tokens_per_second) : null;
+  const rate = phase === 'training' ? progress.tokens_per_second : null;
+  const whole = split.tokensPerSecond === null ? 'while training' : `while training; ${short(split.tokensPerSecond)} over whole rounds`;
   const target = tokensTarget(job);
   const ran = millis(started_at) === null ? null : ((millis(finished_at) ?? now.value) - millis(started_at)!) / 1000;
   return (
@@ -108,7 +108,7 @@ const Progress = memo(function Progress({ job, split }: { job: Job; split: Split
           </>
         }
       />
-      <Tile label="Tokens per second" value={short(rate)} note={rate === null ? 'nothing is trained' : 'all replicas, last rounds'} />
+      <Tile label="Tokens per second" value={short(rate)} note={rate === null ? 'nothing is trained' : whole} />
       <Tile label="Time left" value={duration(timeLeft(job, split))} note={timeLeft(job, split) === null ? 'nothing to go by' : 'at the pace of the last rounds'} />
       <Tile label="Running for" value={duration(ran)} note={`${plural(progress.inner_step, 'inner step')} of ${number(progress.inner_steps_total)}`} />
     </div>

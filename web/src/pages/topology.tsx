@@ -5,6 +5,8 @@ import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { Link } from 'wouter-preact';
 import type { Agent, StageView, Topology, TopologyLink, TopologyReplica } from '../api';
 import { bytes, duration, kNone, number, percent, plural, short, words } from '../format';
+import { GroupList } from '../group_list';
+import { inGroups } from '../groups';
 import { Bar, Card, Glyph, JobLinks, Missing, State, memo, useNames, useWatch } from '../parts';
 import { agentName, isOver, replicaTone, type Tone } from '../reduce';
 import * as sources from '../sources';
@@ -73,6 +75,8 @@ const NearWires = memo(function NearWires({ layout, chosen }: { layout: Layout; 
     </svg>
   );
 });
+
+const kInGroups = ['moshpit', 'gossip']; // of sync.topology
 
 const kStale = (tone: Tone): Tone => (staleSince.value !== null && (tone === 'good' || tone === 'busy') ? 'off' : tone);
 
@@ -170,6 +174,18 @@ function Detail({ one, topology, agents }: { one: TopologyReplica | undefined; t
   );
 }
 
+// A job that averages in groups has no links to draw, but who was with whom changes with each round.
+function Groups({ id, agents }: { id: string; agents: Agent[] }) {
+  const rounds = useWatch(sources.rounds(id, 8), [id]);
+  const newest = rounds.value?.find(inGroups);
+  if (newest === undefined) return null;
+  return (
+    <Card title={`Groups of round ${number(newest.round)}`} tools={<Link href={`/jobs/${encodeURIComponent(id)}/rounds?round=${newest.round}`}>The round</Link>}>
+      <GroupList round={newest} agents={agents} />
+    </Card>
+  );
+}
+
 function replicaColumns(agents: Agent[]): Column<TopologyReplica>[] {
   const name = (one: TopologyReplica) => nameOf(one, agents);
   return [
@@ -240,6 +256,7 @@ export function TopologyPage({ id }: { id: string }) {
             {topology.replicas.length === 0 && <p class="empty">{over ? `The job is ${words(shown.status.phase)}: its replicas have gone.` : 'No replica at this moment.'}</p>}
             <Explored topology={topology} agents={named} needed={over ? null : shown.spec.swarm.min_replicas} />
           </Card>
+          {kInGroups.includes(String(shown.spec.sync.topology)) && <Groups id={id} agents={named} />}
           <Tables topology={topology} agents={named} />
         </>
       )}
