@@ -120,8 +120,11 @@ Arm streaming(const Arm& base, std::int64_t fragments, std::int64_t overlap, dou
 }
 
 std::vector<Arm> streaming_arms(const Arm& base) {
-  return {streaming(base, 2, 0, 0), streaming(base, 2, 5, 0), streaming(base, 2, 5, 0.5),
-          streaming(base, 1, 5, 0.5)};
+  Arm eager = streaming(base, 1, 5, 0);
+  eager.name += ", eager";
+  eager.sync.eager = true;
+  return {streaming(base, 2, 0, 0), streaming(base, 2, 5, 0),   streaming(base, 2, 5, 0.5),
+          streaming(base, 1, 5, 0), streaming(base, 1, 5, 0.5), eager};
 }
 
 Arm dropping(const Arm& base, AfterDrop after_drop, const std::string& what) {

@@ -13,6 +13,7 @@
 #include "bench/convergence/reduce.h"
 #include "coordinator/core/arrivals.h"
 #include "outer_opt/core/clip.h"
+#include "outer_opt/core/eager.h"
 #include "outer_opt/core/fragments.h"
 #include "outer_opt/core/groups.h"
 #include "outer_opt/core/shared_adamw.h"
@@ -55,6 +56,7 @@ struct Worker {
   std::vector<float> contribution;
   std::vector<std::byte> encoded;  // of sparse2
   std::unique_ptr<outer_opt::ErrorFeedback> feedback;
+  std::unique_ptr<outer_opt::EagerUpdates> eager;
   bool lost = false;        // in this round
   std::int64_t behind = 0;  // inner steps that no average has yet
 };
@@ -114,6 +116,7 @@ class Swarm {
     if (sparse()) {
       worker.feedback = std::make_unique<outer_opt::ErrorFeedback>(count, arm_.sync.feedback);
     }
+    if (arm_.sync.eager) worker.eager = std::make_unique<outer_opt::EagerUpdates>(fragments_);
     return worker;
   }
 
@@ -214,8 +217,9 @@ class Swarm {
 
   // What the coordinator seals and the replicas do with it.
   bool synchronise(Steps to) {
-    const std::int32_t number = outer_opt::fragment_of(spec_, ++round_, to);
-    fragment_ = number == 0 ? whole_ : fragments_[static_cast<std::size_t>(number) - 1];
+    number_ = outer_opt::fragment_of(spec_, ++round_, to);
+    fragment_ = number_ == 0 ? whole_ : fragments_[static_cast<std::size_t>(number_) - 1];
+    overlap_ = outer_opt::overlap_at(spec_, to);
     lose_some();
     for (Worker& worker : workers_) take_contribution(worker);
     std::vector<outer_opt::Group> groups(1);
@@ -224,17 +228,34 @@ class Swarm {
     for (const outer_opt::Group& group : groups) {
       if (!average(group)) return false;
     }
-    const bool waits = outer_opt::overlap_at(spec_, to) == Steps(0);
-    for (Worker& worker : workers_) settle(worker, waits);
+    for (Worker& worker : workers_) settle(worker, overlap_ == Steps(0));
     return true;
   }
 
   bool average(const outer_opt::Group& group) {
     ReducePlan plan = empty_plan(fragment_);
     if (!plan_round(group, plan)) return false;
+    std::vector<std::vector<float>> packed(group.size());
+    const std::vector<outer_opt::ReduceInput> inputs = inputs_of(group, plan, packed);
+    const Reduced reduced = reduce_in_memory(plan, inputs);
+    bytes_sent_ += reduced.bytes_sent * static_cast<double>(group.size()) /
+                   static_cast<double>(workers_.size());
+    take_step(group, reduced.average);
+    for (std::size_t i = 0; i < group.size(); ++i) {
+      Worker& worker = workers_[group[i]];
+      if (!worker.eager) continue;
+      worker.eager->committed(number_, spec_.sync.outer,
+                              outer_opt::share_of(plan, plan.members[i].replica),
+                              inputs[i].pseudo_gradient, reduced.average);
+    }
+    return true;
+  }
+
+  // `plan` becomes what all members go by: in groups without clip factors.
+  std::vector<outer_opt::ReduceInput> inputs_of(const outer_opt::Group& group, ReducePlan& plan,
+                                                std::vector<std::vector<float>>& packed) {
     const ReducePlan sealed = plan;
     std::vector<outer_opt::ReduceInput> inputs(group.size());
-    std::vector<std::vector<float>> packed(group.size());
     for (std::size_t i = 0; i < group.size(); ++i) {
       Worker& worker = workers_[group[i]];
       plan = sealed;
@@ -244,12 +265,17 @@ class Swarm {
       if (worker.lost) continue;
       inputs[i].encoded = worker.encoded;
       if (!sparse()) inputs[i].pseudo_gradient = pack(worker.contribution, packed[i]);
+      if (worker.eager && overlap_ > Steps(0)) begin_eagerly(worker, inputs[i].pseudo_gradient);
     }
-    const Reduced reduced = reduce_in_memory(plan, inputs);
-    bytes_sent_ += reduced.bytes_sent * static_cast<double>(group.size()) /
-                   static_cast<double>(workers_.size());
-    take_step(group, reduced.average);
-    return true;
+    return inputs;
+  }
+
+  void begin_eagerly(Worker& worker, std::span<const float> pseudo_gradient) {
+    std::vector<float> local(worker.outer->anchor.size());
+    worker.model->read_parameters(local);
+    worker.eager->begin(number_, pseudo_gradient, worker.outer->momentum, worker.outer->anchor,
+                        local);
+    worker.model->write_parameters(local);
   }
 
   std::span<const float> pack(const std::vector<float>& values, std::vector<float>& packed) const {
@@ -302,7 +328,16 @@ class Swarm {
   }
 
   void adopt_late() {
-    for (Worker& worker : workers_) adopt(worker, arm_.sync.blend);
+    for (Worker& worker : workers_) {
+      worker.eager ? adopt_eagerly(worker) : adopt(worker, arm_.sync.blend);
+    }
+  }
+
+  void adopt_eagerly(Worker& worker) {
+    std::vector<float> local(worker.outer->anchor.size());
+    worker.model->read_parameters(local);
+    worker.eager->adopt(worker.outer->anchor, local);
+    worker.model->write_parameters(local);
   }
 
   void adopt(Worker& worker, double blend) {
@@ -356,7 +391,9 @@ class Swarm {
   std::vector<trainer::OuterState> outer_;
   std::vector<float> before_;  // the anchor before the last outer step
   RoundNumber round_ = 0;
-  Steps counted_to_;  // what is committed, as the coordinator counts late contributions
+  std::int32_t number_ = 0;  // of the fragment of this round
+  Steps overlap_;            // of this round
+  Steps counted_to_;         // what is committed, as the coordinator counts late contributions
   std::int64_t carried_ = 0;
   std::int64_t next_sequence_ = 0;
   double bytes_sent_ = 0;
