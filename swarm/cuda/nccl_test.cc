@@ -188,6 +188,7 @@ class Child {
   pid_t process_ = -1;
 };
 
+// What a child does; run by Child alone.
 TEST(NcclChild, DISABLED_IsOneRank) {
   const int rank = std::atoi(std::getenv("SHOAL_TEST_RANK"));
   const bool dies = std::string(std::getenv("SHOAL_TEST_DIES")) == "1";
