@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # What only a machine with an NVIDIA device can show: that CUDA kernels, golden histories and the communicators
-# of cells do there what they do on the CPU, and how fast the kernels are. Such a machine may be bare, and lent for
+# of cells do there what they do on the CPU, and how fast the kernels are. Such a machine may be bare, and rented for
 # minutes: every step has a time limit, one that fails stops no other, and the last lines say how each ended.
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit
