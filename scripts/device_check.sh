@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # What only a machine with an NVIDIA device can show: that CUDA kernels, golden histories and the communicators
-# of cells do there what they do on the CPU, and how fast the kernels are. Such a machine may be bare, and lent for
+# of cells do there what they do on the CPU, and how fast the kernels are. Such a machine may be bare, and rented for
 # minutes: every step has a time limit, one that fails stops no other, and the last lines say how each ended.
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit
@@ -19,7 +19,7 @@ Without a part: tests and bench. A step ends within 2 to 4 minutes, compiling wi
   --packed       takes build-device-pack/all.tar.gz, which scripts/device_pack.sh made elsewhere. Without it, tests and
                  bench are built here: CUDA 12, a C++ compiler, CMake, Ninja, GoogleTest, CLI11, nlohmann-json, xxHash;
                  no libtorch, no gRPC.
-  --results DIR  where logs and kernels.json go (default: build-device-check/results)
+  --results DIR  where log.txt and kernels.json go (default: build-device-check/results)
 HELP
 }
 
@@ -51,18 +51,21 @@ done
 if ((${#parts[@]} == 0)); then parts=(tests bench); fi
 
 folders="base;outer_opt/core;outer_opt/cuda;swarm/core;swarm/cuda;coordinator/core;agent/core;tests/sim;tests/golden;bench/kernels"
-tests=(cuda_lanes_test device_codec_test device_vectors_test device_group_test streaming_device_test nccl_test)
+tests=(cuda_lanes_test device_codec_test device_vectors_test device_group_test streaming_device_test)
+with_libraries=(env)  # what goes before a packed program, and before nothing else
 summary=()
 failed=0
-mkdir -p "$results"
+mkdir -p "$folder" "$results"
+: >"$results/log.txt"
 
-# step NAME SECONDS COMMAND...: its output goes to a log, the end of it is shown.
+# step NAME SECONDS COMMAND...: its output goes to log.txt, the end of it is shown.
 step() {
   local name=$1 seconds=$2 status=0 start=$SECONDS
   shift 2
   echo "== $name"
-  timeout --kill-after=5 "$seconds" "$@" >"$results/$name.log" 2>&1 || status=$?
-  tail -n 25 "$results/$name.log"
+  timeout --kill-after=5 "$seconds" "$@" >"$folder/step.log" 2>&1 || status=$?
+  (echo "== $name: $*" && cat "$folder/step.log") >>"$results/log.txt"
+  tail -n 25 "$folder/step.log"
   case $status in
     0) summary+=("ok      $name ($((SECONDS - start)) s)") ;;
     124 | 137) summary+=("LATE    $name (over $seconds s)") ;;
@@ -86,21 +89,21 @@ find_binaries() {
     step unpack 60 tar --extract --gzip --file "$pack/all.tar.gz" --directory "$pack" || return 1
     bin=$pack/bin
     kernels=$bin/shoal-kernels
-    LD_LIBRARY_PATH=$PWD/$pack/lib:$(nccl_of_python):${LD_LIBRARY_PATH:-}
-    export LD_LIBRARY_PATH
-    tests+=(streaming_golden_test)
+    with_libraries=(env "LD_LIBRARY_PATH=$PWD/$pack/lib:$(nccl_of_python):${LD_LIBRARY_PATH:-}")
+    tests+=(nccl_test streaming_golden_test)
     return 0
   fi
   bin=$folder/tests
   kernels=$folder/bin/shoal-kernels
-  step configure 60 cmake --preset cuda -B "$folder" -DSHOAL_TRAINER=OFF -DSHOAL_FOLDERS="$folders" &&
-    step build 480 cmake --build "$folder" --parallel "$(nproc)" --target "${tests[@]}" shoal-kernels
+  step configure 60 cmake --preset cuda -B "$folder" -DSHOAL_TRAINER=OFF -DSHOAL_FOLDERS="$folders" || return
+  if grep -q 'NCCL for cells: ON' "$folder/step.log"; then tests+=(nccl_test); fi
+  step build 480 cmake --build "$folder" --parallel "$(nproc)" --target "${tests[@]}" shoal-kernels
 }
 
 run_tests() {
   local test
   for test in "${tests[@]}"; do
-    step "$test" 120 "$bin/$test"
+    step "$test" 120 "${with_libraries[@]}" "$bin/$test"
   done
 }
 

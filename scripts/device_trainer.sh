@@ -22,13 +22,17 @@ library_path() {
   echo "$path:$cuda/lib64:$pack/lib"
 }
 
-LD_LIBRARY_PATH=$(library_path):${LD_LIBRARY_PATH:-}
-export LD_LIBRARY_PATH
+libraries=$(library_path)  # for the programs that are made here, not for compilers and interpreters
 
 compile_flags() {
   echo -std=c++20 -O2 -DNDEBUG -fPIC -pthread -ffp-contract=off -w -I. -Igenerated \
     -isystem "$torch/include" -isystem "$torch/include/torch/csrc/api/include"
-  if [[ -e $torch/lib/libtorch_cuda.so ]]; then echo -DSHOAL_TORCH_CUDA=1 -isystem "$cuda/include"; fi
+  if [[ ! -e $torch/lib/libtorch_cuda.so ]]; then return; fi
+  echo -DSHOAL_TORCH_CUDA=1 -isystem "$cuda/include"
+  local each
+  for each in "$torch"/../nvidia/*/include; do
+    if [[ -d $each ]]; then echo -isystem "$each"; fi
+  done
 }
 
 torch_libraries() {
@@ -40,19 +44,19 @@ torch_libraries() {
 
 # PyTorch's CUDA library registers itself when it is loaded; nothing names it.
 link() {
-  local name=$1 inputs libraries
+  local name=$1 inputs shared
   mapfile -t inputs < <(sed "s|^|$pack/link/|" "$pack/link/$name.inputs")
-  mapfile -t libraries < <(sed "s|^|$pack/lib/|" "$pack/link/$name.libraries")
+  mapfile -t shared < <(sed "s|^|$pack/lib/|" "$pack/link/$name.libraries")
   # shellcheck disable=SC2046
   g++ -pthread -o "$folder/bin/$name" "$folder"/*.o -Wl,--start-group "${inputs[@]}" -Wl,--end-group \
-    -Wl,--no-as-needed $(torch_libraries) "${libraries[@]}" $(nccl) -Wl,--allow-shlib-undefined \
-    -Wl,-rpath-link,"${LD_LIBRARY_PATH//:/,-rpath-link,}" -ldl -lrt
+    -Wl,--no-as-needed $(torch_libraries) "${shared[@]}" $(nccl) -Wl,--allow-shlib-undefined \
+    -Wl,-rpath-link,"${libraries//:/,-rpath-link,}" -ldl -lrt
 }
 
 # The library that cells add with, wherever it lies here.
 nccl() {
   local each
-  for each in ${LD_LIBRARY_PATH//:/ }; do
+  for each in ${libraries//:/ }; do
     if [[ -e $each/libnccl.so.2 ]]; then
       echo "$each/libnccl.so.2"
       return
@@ -70,11 +74,12 @@ build() {
     'g++ '"$flags"' -c SOURCE -o '"$folder"'/$(basename SOURCE).o' <"$pack/link/torch_sources"
   for program in "${programs[@]}"; do link "$program"; done
   cp "$pack"/bin/shoal "$pack"/bin/shoal-agent "$pack"/bin/shoal-coordinator "$folder/bin/"
-  "$folder/bin/shoal-trainer" version
 }
 
 run_tests() {
   local failed=0
+  export LD_LIBRARY_PATH=$libraries
+  "$folder/bin/shoal-trainer" version
   "$folder/bin/shoal-trainer" bench --cuda --layers 4 --hidden 512 --heads 8 --batch 16 || failed=1
   SHOAL_TRAINER_PROGRAM=$folder/bin/shoal-trainer "$folder/bin/trainer_cell_process_test" || failed=1
   return "$failed"
@@ -98,6 +103,7 @@ start_agent() {
 
 # One agent with the CPU and two with the device train one model, in fragments with overlap.
 train() {
+  export LD_LIBRARY_PATH=$libraries
   cat docs/*.md >"$folder/text.txt"
   rm -rf "$folder/cluster"
   trap stop_all EXIT

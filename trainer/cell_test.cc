@@ -1,12 +1,14 @@
 // Cells whose members are threads of this process: the same training as one trainer with the same
 // batch, and what happens when members are lost at any moment; with gradients that the leader adds,
 // and with such that the devices add (the host in their place, swarm/cuda/host_communicator.h).
+#include <chrono>
 #include <cmath>
 #include <thread>
 
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 
+#include "proto/job_spec_text.h"
 #include "swarm/cuda/host_communicator.h"
 #include "trainer/cell_leader.h"
 #include "trainer/cell_member.h"
@@ -241,6 +243,26 @@ TEST(CellOnDevices, AMemberThatDiesAtAnyMomentCostsNothing) {
     EXPECT_EQ(cell.cell().members(), (std::vector<int>{0, 1, 3}));
     EXPECT_EQ(cell.cell().sum(), CellSum::kDevices);
   }
+}
+
+// It waits in a communicator that its leader never joins.
+TEST(CellOnDevices, AMemberEndsWithItsLeaderAlsoWhileItForms) {
+  const auto start = std::chrono::steady_clock::now();
+  swarm::HostMeeting meeting;
+  {
+    Member member(&meeting, {});
+    const CellMember leader = member.leaders();
+    const std::string job = proto::spec_to_json(spec_of()).dump();
+    ASSERT_TRUE(
+        leader.socket->send({CellKind::kLoad}, {std::as_bytes(std::span(job))}, seconds(60)));
+    const auto joined = leader.socket->receive(seconds(60));
+    ASSERT_TRUE(joined.ok());
+    EXPECT_EQ(joined->library, swarm::HostLibrary(meeting).version());
+    const auto id = swarm::HostLibrary(meeting).make_id();
+    const CellHeader group{CellKind::kGroup, 1, 0, 1, 2};
+    ASSERT_TRUE(leader.socket->send(group, {std::span(*id)}, seconds(60)));
+  }
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(55));
 }
 
 TEST(CellOnDevices, ALibraryThatFailsLeavesTheSumsToTheLeader) {

@@ -26,6 +26,8 @@ namespace {
 
 constexpr std::size_t kCount = 1'000'003;
 constexpr int kRefused = 42;  // exit status of a child that got no communicator
+constexpr Duration kLimit = seconds(20);
+constexpr unsigned kChildLimit = 60;  // seconds that a child may live
 
 int devices() {
   int count = 0;
@@ -39,7 +41,9 @@ DeviceGroup::Interrupted after(std::chrono::milliseconds time) {
   return [end] { return std::chrono::steady_clock::now() > end; };
 }
 
-DeviceGroup group_on(int device) { return DeviceGroup(std::move(*make_nccl_library(device))); }
+DeviceGroup group_on(int device) {
+  return DeviceGroup(std::move(*make_nccl_library(device)), kLimit);
+}
 
 // kCount values on a device: 1, 2, 3, …, times `factor`.
 class Values {
@@ -184,9 +188,11 @@ class Child {
   pid_t process_ = -1;
 };
 
+// What a child does; run by Child alone.
 TEST(NcclChild, DISABLED_IsOneRank) {
   const int rank = std::atoi(std::getenv("SHOAL_TEST_RANK"));
   const bool dies = std::string(std::getenv("SHOAL_TEST_DIES")) == "1";
+  alarm(kChildLimit);
   DeviceGroup group = group_on(0);
   const Status formed = group.form({1, rank, 2}, id_of(std::getenv("SHOAL_TEST_ID")), never);
   if (!formed) {
