@@ -122,5 +122,14 @@ TEST_F(Methods, TheOuterRateChangesWhileTheJobTrains) {
   EXPECT_EQ(rates, (std::set<double>{0.3, 0.7}));
 }
 
+TEST_F(Methods, EagerReplicasAgreeOnEveryFragment) {
+  const Finished submitted = submit(
+      "eager", {"sync.fragments=2", "sync.overlap_steps=2", "sync.eager=true", "train.steps=60"});
+  ASSERT_EQ(submitted.exit_code, 0) << submitted.err;
+  ASSERT_TRUE(completed("eager"));
+  expect_equal_digests("eager", 12);
+  EXPECT_LT(number_at(cluster_->job("eager"), "status/train_loss"), 5.545);  // ln 256
+}
+
 }  // namespace
 }  // namespace shoal::integration
