@@ -68,7 +68,9 @@ std::string without_field(std::string sentence, const json& problem) {
   return sentence;
 }
 
-std::string lines_of_fields(const json& problem, const Locate& locate) {
+// A line says more than the sentence: which field, where it is written, or what is wrong there.
+std::string lines_of_fields(const json& problem, const std::string& sentence,
+                            const Locate& locate) {
   std::string lines;
   const auto errors = problem.find("errors");
   if (errors == problem.end() || !errors->is_array()) return lines;
@@ -78,6 +80,7 @@ std::string lines_of_fields(const json& problem, const Locate& locate) {
     const std::string where = locate ? locate(pointer) : std::string();
     const std::string name = dotted(pointer);
     const std::string detail = text_of(error, "detail");
+    if (where.empty() && detail == sentence) continue;
     lines += "\n  " + where + (name.empty() ? "" : name + ": ") +
              (where.empty() ? detail : without_place(detail));
   }
@@ -126,7 +129,7 @@ Error error_of_response(const HttpResponse& response, const Locate& locate) {
   if (message.empty()) message = text_of(problem, "title");
   if (message.empty()) message = "HTTP " + std::to_string(response.status);
   return {code_of_status(response.status),
-          without_field(message, problem) + lines_of_fields(problem, locate), "",
+          without_field(message, problem) + lines_of_fields(problem, message, locate), "",
           text_of(problem, "hint")};
 }
 

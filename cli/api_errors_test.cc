@@ -36,6 +36,13 @@ TEST(ApiErrors, OneFieldIsSaidOnceAndWhereTheUserWroteIt) {
             "1 field is not accepted\n  kjv.toml:14: train.lr: must be above 0, got -1");
 }
 
+TEST(ApiErrors, WhatTheSentenceSaysIsNotSaidAgain) {
+  const HttpResponse response{
+      409, R"({"detail":"it is over","errors":[{"pointer":"job","detail":"it is over"}]})",
+      "application/problem+json"};
+  EXPECT_EQ(error_of_response(response).message, "it is over");
+}
+
 TEST(ApiErrors, AnotherServerIsNamedAsSuch) {
   const Error error = error_of_response({500, "<html>", "text/html"});
   EXPECT_EQ(error.code, Code::kInternal);

@@ -46,7 +46,7 @@ Result<int> round_get(const Context& context, const std::string& job, const std:
 
 struct EventsOptions {
   bool follow = false;
-  int last = 50;  // this many of the newest
+  int last = 50;  // this many of the newest, from 1
 };
 Result<int> events(const Context& context, const EventsOptions& options);
 

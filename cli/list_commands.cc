@@ -55,7 +55,7 @@ Result<int> agent_ls(const Context& context, bool with_gone) {
 }
 
 Result<int> events(const Context& context, const EventsOptions& options) {
-  const std::size_t count = static_cast<std::size_t>(std::max(1, options.last));
+  const std::size_t count = static_cast<std::size_t>(options.last);
   auto newest = context.api.list("/events?order=desc", count);
   if (!newest) return newest.error();
   Json& items = newest->at("items");

@@ -172,7 +172,8 @@ class Tree {
     CLI::App* events = leaf(&app_, "events", "what happened in the cluster",
                             [this] { return cli::events(common_.context(), events_); });
     events->add_flag("-f,--follow", events_.follow, "go on with what happens");
-    events->add_option("--last", events_.last, "this many of the newest [50]");
+    events->add_option("--last", events_.last, "this many of the newest [50]")
+        ->check(CLI::Range(1, 100'000));
   }
 
   void add_rounds() {

@@ -79,6 +79,7 @@ TEST_F(TinyTraining, EveryArmLearnsAndARunCanBeRepeated) {
        {"one worker", "ddp", "local_sgd H=25", "diloco H=50", "diloco H=50, outer 1/0.8",
         "diloco H=25, ring, int8", "diloco H=25, moshpit, outer 1/0.5",
         "diloco H=25, gossip, outer 1/0.5", "diloco H=50, 2 fragments, overlap 5, blend 0.5",
+        "diloco H=50, 1 fragment, overlap 5, blend 0, eager",
         "diloco H=25, half dropped, progress lost", "diloco H=25, half dropped, progress kept",
         "diloco H=25, half dropped, moved with the anchor", "one worker, muon", "ddp, muon",
         "diloco H=25, muon"}) {

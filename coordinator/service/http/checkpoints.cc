@@ -129,7 +129,7 @@ Result<CheckpointRecord> find_checkpoint(Context& context, const Request& reques
     if (checkpoint.value()) return std::move(**checkpoint);
   }
   return Error{Code::kNotFound, "there is no checkpoint \"" + text + "\"", "",
-               "GET /api/v1/jobs/{job}/checkpoints lists them"};
+               "`shoal checkpoint ls JOB` lists those of a job"};
 }
 
 Result<FilePart> open_file(const std::string& folder, const FileEntry& entry) {

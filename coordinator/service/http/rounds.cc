@@ -16,7 +16,7 @@ Result<Json> round_with_contributions(Context& context, const RoundRecord& round
 
 Error no_round(const std::string& text) {
   return Error{Code::kNotFound, "the job has no round \"" + text + "\"", "",
-               "GET /api/v1/jobs/{job}/rounds lists its rounds"};
+               "`shoal round ls JOB` lists its rounds"};
 }
 
 Result<SeriesQuery> read_series_query(const Request& request, JobId job) {
