@@ -23,6 +23,9 @@ float initial_value(std::uint64_t seed, std::size_t i) {
   return static_cast<float>(static_cast<std::int64_t>(split_mix(state) % 17) - 8) / 8.0f;
 }
 
+// In bytes per second. Of four replicas one has so slow a line that it may own no part of a reduce.
+double line_of(ReplicaId replica) { return 1e6 * static_cast<double>(1 + replica.n % 4); }
+
 }  // namespace
 
 float update(std::uint64_t seed, std::int64_t sequence, std::size_t i) {
@@ -496,7 +499,7 @@ void Trainer::boundary() {
   report.max_abs = largest;
   report.compute_s = r.steps.count() * own_step().seconds();
   for (const PeerAddress& peer : std::exchange(r.open.measure, {})) {
-    const double rate = 1e6 * static_cast<double>(1 + (r.id.n + peer.replica.n) % 4);
+    const double rate = std::min(line_of(r.id), line_of(peer.replica));
     report.links.push_back({peer.replica, milliseconds(10), rate, rate / 2, true});
   }
   if (poisoned_) {
