@@ -14,6 +14,7 @@
 #include "base/job_spec.h"
 #include "base/time.h"
 #include "coordinator/core/agent_record.h"
+#include "coordinator/core/checkpoint_record.h"
 #include "coordinator/core/link_record.h"
 #include "coordinator/core/submitted_text.h"
 #include "outer_opt/core/topology.h"
@@ -205,34 +206,6 @@ struct ContributionRecord {
   bool operator==(const ContributionRecord&) const = default;
 };
 
-// ---- checkpoints
-
-enum class CheckpointState { kWriting, kUploading, kStored, kFailed, kDeleted };
-
-// The files of one stage, written by one of its replicas.
-struct CheckpointPart {
-  ReplicaId writer;
-  CheckpointState state = CheckpointState::kWriting;
-  Digest anchor, momentum;
-  std::vector<FileEntry> files;
-  bool operator==(const CheckpointPart&) const = default;
-};
-
-struct CheckpointRecord {
-  CheckpointId id;
-  RoundKey key;
-  CheckpointState state = CheckpointState::kWriting;  // of the part that is least far
-  bool final = false;
-  std::vector<CheckpointPart> parts;  // by stage
-  Steps step;
-  Tokens tokens;
-  std::int64_t next_sequence = 0;  // the data ledger of the job at that cut, for a roll-back to it
-  std::vector<DataLease> returned;
-  std::string detail, sample;  // sample: a text that the model wrote; may be empty
-  Instant created_at, updated_at;
-  bool operator==(const CheckpointRecord&) const = default;
-};
-
 // ---- events
 
 enum class Severity { kInfo, kWarning, kError };
@@ -282,7 +255,6 @@ const char* to_string(JobReason value);
 const char* to_string(ReplicaState value);
 const char* to_string(RoundState value);
 const char* to_string(ContributionState value);
-const char* to_string(CheckpointState value);
 const char* to_string(Severity value);
 
 // The entry of one stage of a JobRecord, of one reduce of a RoundRecord.
@@ -292,8 +264,6 @@ auto& stage_of(Record& record, std::int32_t index) {
 }
 using ReduceIndex = std::int32_t;  // of a contribution: only one of the two is ever above 0
 inline ReduceIndex reduce_index(const ContributionRecord& c) { return c.stage + c.group; }
-
-std::vector<FileEntry> all_files(const CheckpointRecord& checkpoint);  // by stage
 
 bool is_terminal(JobPhase phase);      // completed, cancelled, failed
 bool is_terminal(ReplicaState state);  // released, failed
