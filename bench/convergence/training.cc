@@ -131,7 +131,7 @@ class Swarm {
 
   // With overlap the result of the round before comes in between.
   void train_round(Steps from, Steps to) {
-    const Steps adoption = synchronous() ? from + outer_opt::overlap_at(spec_, from) : from;
+    const Steps adoption = round_ > 0 ? from + overlap_ : from;
     train_steps(from, adoption);
     if (adoption > from) adopt_late();
     train_steps(adoption, to);
