@@ -4,7 +4,9 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <limits>
 #include <map>
+#include <utility>
 
 #include "base/check.h"
 #include "bench/convergence/kept_runs.h"
@@ -46,7 +48,9 @@ class Campaign {
     result.lr = known != rates_.end() ? known->second : tuned(arm, result);
     const std::int64_t seeds = arm.seeds > 0 ? arm.seeds : options_.seeds;
     for (std::int64_t seed = 1; seed <= seeds; ++seed) {
-      result.runs.push_back(run(arm, result.lr, static_cast<std::uint64_t>(seed)));
+      const Trajectory* made = run(arm, result.lr, static_cast<std::uint64_t>(seed));
+      if (made == nullptr) break;
+      result.runs.push_back(*made);
     }
     return result;
   }
@@ -55,7 +59,9 @@ class Campaign {
   double tuned(const Arm& arm, ArmResult& result) {
     SHOAL_CHECK(arm.tuned_as == arm.name, "an arm comes after the one that it is tuned as");
     const double lr = tune(options_.first_lr, [&](double rate) {
-      const double loss = run(arm, rate, 1).final_loss();
+      const Trajectory* made = run(arm, rate, 1);
+      if (made == nullptr) return std::numeric_limits<double>::infinity();
+      const double loss = made->final_loss();
       result.sweep.emplace_back(rate, loss);
       return loss;
     });
@@ -63,13 +69,14 @@ class Campaign {
     return lr;
   }
 
-  // Runs are the same whenever they are made: each is made once.
-  const Trajectory& run(const Arm& arm, double lr, std::uint64_t seed) {
+  // Runs are the same whenever they are made: each is made once. Null: it may not be made.
+  const Trajectory* run(const Arm& arm, double lr, std::uint64_t seed) {
     const std::string key = run_key(options_.setting, arm, lr, seed);
-    if (const Trajectory* known = kept_.find(key)) return *known;
+    if (const Trajectory* known = kept_.find(key)) return known;
+    if (options_.kept_only) return nullptr;
     const Trajectory& made = kept_.keep(key, train(options_.setting, arm, lr, seed));
     say_(line_of(arm, lr, seed, made));
-    return made;
+    return &made;
   }
 
   const CampaignOptions& options_;
@@ -122,7 +129,9 @@ std::vector<ArmResult> run_campaign(const CampaignOptions& options,
   const std::vector<Arm> arms = all_arms(options.workers);
   std::vector<ArmResult> results;
   for (const Arm& arm : arms) {
-    if (wanted(arm, arms, options.only)) results.push_back(campaign.result_of(arm));
+    if (!wanted(arm, arms, options.only)) continue;
+    ArmResult result = campaign.result_of(arm);
+    if (!result.runs.empty()) results.push_back(std::move(result));
   }
   return results;
 }

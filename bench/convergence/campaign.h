@@ -17,6 +17,7 @@ struct CampaignOptions {
   std::int64_t seeds = 3;
   double first_lr = 4e-3;  // where every sweep begins
   std::string keep;        // file of finished runs, which are not made again; empty: none
+  bool kept_only = false;  // makes no run: arms without a kept one are left out
   std::string only;        // arms whose name has this in it, and those they are tuned as
 };
 

@@ -44,6 +44,8 @@ void add_options(CLI::App& app, CampaignOptions& o) {
   app.add_option("--context", o.setting.model.context)
       ->check(CLI::Range(std::int64_t{8}, std::int64_t{4096}));
   app.add_option("--keep", o.keep, "File of finished runs: they are not made again");
+  app.add_flag("--kept-only", o.kept_only,
+               "Reports what --keep has and makes no run: a campaign under way");
   app.add_option("--only", o.only, "Arms with this in their name, and those they are tuned as");
 }
 
