@@ -58,7 +58,9 @@ Cells cells_of(const ArmResult& result, const std::vector<ArmResult>& results) {
   Cells cells{result.arm.name, format("%g", result.lr), loss_text(loss)};
   if (converged(loss)) {
     cells.spread = format("%.4f – %.4f", result.lowest(), result.highest());
-    if (ddp != nullptr) cells.against_ddp = format("%+.1f %%", excess(result, *ddp));
+    // Twice the workers see twice the tokens.
+    const bool comparable = ddp != nullptr && result.arm.workers <= ddp->arm.workers;
+    if (comparable) cells.against_ddp = format("%+.1f %%", excess(result, *ddp));
     cells.against_base = against_base(result, results);
   }
   cells.bytes = format("%.0f", result.runs[0].bytes_per_step);
@@ -189,7 +191,8 @@ std::string markdown_of(const CampaignOptions& options, const std::vector<ArmRes
       "  take over the rate of the arm they are a variant of, their base, and are compared with it "
       "on "
       "the same seeds.\n"
-      "- All arms but `one worker` see the same number of tokens. Equal inner steps, so equal wall "
+      "- All arms but `one worker` and those with 8 workers see the same number of tokens. Equal "
+      "inner steps, so equal wall "
       "time where\n"
       "  nothing has to be waited for: that communication costs time is not in these figures.\n"
       "- Outer a/b: outer learning rate and momentum; 0.7/0.8 where nothing is said.\n"
