@@ -54,6 +54,7 @@ Arm variant(const Arm& base, const std::string& group, const std::string& what) 
   Arm arm = base;
   arm.group = group;
   arm.name = base.name + ", " + what;
+  arm.base = base.name;
   arm.seeds = 0;
   return arm;
 }

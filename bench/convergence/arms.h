@@ -33,6 +33,7 @@ struct Arm {
   AfterDrop after_drop = AfterDrop::kStartsOver;
   bool attacker = false;  // the last worker sends -10 times its pseudo-gradient
   std::string tuned_as;   // the arm whose learning rate it takes; its own name: it is tuned
+  std::string base;       // the arm it is compared with; empty: none
   Optimizer optimizer = Optimizer::kAdamw;
   std::int64_t batch_factor = 1;  // times the batch of a worker: one with K times it is ddp
   std::int64_t seeds = 0;         // 0: as many as the campaign has

@@ -43,8 +43,7 @@ double excess(const ArmResult& result, const ArmResult& other) {
 }
 
 std::string against_base(const ArmResult& result, const std::vector<ArmResult>& results) {
-  if (result.arm.tuned_as == result.arm.name) return "";
-  const ArmResult* base = find(results, result.arm.tuned_as);
+  const ArmResult* base = find(results, result.arm.base);
   return base != nullptr ? format("%+.1f %%", excess(result, *base)) : "";
 }
 
@@ -188,9 +187,9 @@ std::string markdown_of(const CampaignOptions& options, const std::vector<ArmRes
       "  the same held-out text for all.\n"
       "- \"tuned\": the inner learning rate was swept by factors of two, for this arm alone "
       "(below). The others\n"
-      "  take over the rate of the arm they are a variant of, their base, and are compared with it "
-      "on "
-      "the same seeds.\n"
+      "  take over the rate of the tuned arm they descend from, and are compared with the one "
+      "before "
+      "the last comma, their base,\n  on the same seeds.\n"
       "- All arms but `one worker` and those with 8 workers see the same number of tokens. Equal "
       "inner steps, so equal wall "
       "time where\n"
