@@ -189,7 +189,7 @@ std::string markdown_of(const CampaignOptions& options, const std::vector<ArmRes
       "(below). The others\n"
       "  take over the rate of the tuned arm they descend from, and are compared with the one "
       "before "
-      "the last comma, their base,\n  on the same seeds.\n"
+      "theirs goes on from, their base,\n  on the same seeds.\n"
       "- All arms but `one worker` and those with 8 workers see the same number of tokens. Equal "
       "inner steps, so equal wall "
       "time where\n"
