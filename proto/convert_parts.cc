@@ -552,7 +552,8 @@ void put(const CommitRound& from, v1::CommitRound& to) {
   to.set_outer_lr(from.outer_lr);
   to.set_outcome(to_string(from.outcome));
   to.set_share(from.share);
-  to.set_refresh(from.refresh);
+  to.set_decay(from.decay);
+  to.set_push(from.push);
   to.set_keeps(from.keeps);
   put(from.evaluate, *to.mutable_evaluate());
   to.set_last(from.last);
@@ -565,7 +566,8 @@ void get(Reader& reader, const v1::CommitRound& from, CommitRound& to) {
   to.outer_lr = from.outer_lr();
   get_word(reader, "outcome", from.outcome(), to.outcome);
   to.share = from.share();
-  to.refresh = from.refresh();
+  to.decay = from.decay();
+  to.push = from.push();
   to.keeps = from.keeps();
   reader.require(to.share >= 0 && to.share <= 1, "share", "must be from 0 to 1");
   get_part(reader, "evaluate", from.has_evaluate(), from.evaluate(), to.evaluate);

@@ -75,8 +75,8 @@ void take_outer_step(const JobSpec& spec, const CommitRound& commit,
     return outer_opt::apply_step(average, state.anchor);
   }
   if (spec.sync.algorithm == SyncAlgorithm::kAsync) {
-    return outer_opt::delayed_nesterov_step(outer, {commit.share, commit.refresh}, average,
-                                            state.momentum, state.anchor);
+    return outer_opt::delayed_nesterov_step(outer, {commit.share, commit.decay, commit.push},
+                                            average, state.momentum, state.anchor);
   }
   outer_opt::nesterov_step(outer, fragment, average, state.momentum, state.anchor);
 }

@@ -261,7 +261,7 @@ class AsyncWorkerTest : public WorkerTest {
     const Vote vote = hear<FromReplica<Vote>>().body;
     CommitRound commit{key(1), 1, vote.average, {0, 0, 0}, false, {}, 0.7};
     commit.next = {key(2), Steps(0), Steps(steps), lease};
-    commit.share = 0.5, commit.refresh = false, commit.keeps = true;
+    commit.share = 0.5, commit.keeps = true;
     tell_replica(commit);
     return hear<FromReplica<Applied>>().body;
   }
@@ -304,7 +304,7 @@ TEST_F(AsyncWorkerTest, AContributionBeginsAnewFromTheAnchor) {
   const Vote vote = hear<FromReplica<Vote>>().body;
   CommitRound commit{key(1), 1, vote.average, {0, 0, 0}, false, {}, 0.7};
   commit.next = {key(2), Steps(2), Steps(4), {100, 4}};
-  commit.share = 0.5, commit.refresh = false;
+  commit.share = 0.5;
   tell_replica(commit);
   hear<FromReplica<Applied>>();
   EXPECT_EQ(hear<FromReplica<RoundReport>>().body.steps, Steps(2));

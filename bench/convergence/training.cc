@@ -309,8 +309,8 @@ class Swarm {
     }
     const coordinator::Arrived arrived =
         coordinator::count_arrivals(counted_to_, carried_, arrivals);
-    commit.share = arrived.share;
-    commit.refresh = coordinator::renews_momentum(spec_, counted_to_, arrived.to_step);
+    const auto terms = coordinator::terms_of(spec_, arrived.share, counted_to_, arrived.to_step);
+    commit.share = terms.share, commit.decay = terms.decay, commit.push = terms.push;
     counted_to_ = arrived.to_step;
     carried_ = arrived.carried_steps;
   }

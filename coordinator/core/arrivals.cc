@@ -17,9 +17,11 @@ Arrived count_arrivals(Steps from_step, std::int64_t carried_steps, const Arriva
   return arrived;
 }
 
-bool renews_momentum(const JobSpec& spec, Steps from_step, Steps to_step) {
-  const std::int64_t every = spec.sync.every.count();
-  return to_step.count() / every > from_step.count() / every || to_step >= spec.train.steps;
+outer_opt::DelayedTerms terms_of(const JobSpec& spec, double share, Steps from_step,
+                                 Steps to_step) {
+  const auto renewals = static_cast<double>((to_step - from_step).count()) /
+                        static_cast<double>(spec.sync.every.count());
+  return outer_opt::delayed_terms(share, spec.sync.outer.momentum, renewals);
 }
 
 }  // namespace shoal::coordinator

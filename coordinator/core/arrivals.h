@@ -10,6 +10,7 @@
 #include <cstdint>
 
 #include "base/job_spec.h"
+#include "outer_opt/core/nesterov.h"
 
 namespace shoal::coordinator {
 
@@ -27,8 +28,8 @@ struct Arrived {
 
 Arrived count_arrivals(Steps from_step, std::int64_t carried_steps, const Arrivals& arrivals);
 
-// Whether the round from..to renews outer momentum (outer_opt/core/nesterov.h): once per sync.every
-// steps of the job, which is once per N contributions, and at its end.
-bool renews_momentum(const JobSpec& spec, Steps from_step, Steps to_step);
+// What the round from..to does with outer momentum (outer_opt/core/nesterov.h): one renewal per
+// sync.every steps of the job, which is one per N contributions.
+outer_opt::DelayedTerms terms_of(const JobSpec& spec, double share, Steps from_step, Steps to_step);
 
 }  // namespace shoal::coordinator

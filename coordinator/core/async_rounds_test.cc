@@ -73,11 +73,12 @@ TEST(AsyncRounds, TheJobIsAsFarAsTheMeanOfItsReplicas) {
   rig.round_of_a(1);
   EXPECT_EQ(rig.job(rig.id).committed_step, Steps(5));
   EXPECT_EQ(rig.commit_of(rig.b).share, 0.5);
-  EXPECT_FALSE(rig.commit_of(rig.b).refresh);
+  const double half = std::sqrt(async_job().sync.outer.momentum);
+  EXPECT_DOUBLE_EQ(rig.commit_of(rig.b).decay, half);
   rig.round_of_a(2);
   EXPECT_EQ(rig.job(rig.id).committed_step, Steps(10));
-  EXPECT_TRUE(rig.commit_of(rig.a).refresh);
-  EXPECT_TRUE(rig.commit_of(rig.b).refresh);
+  EXPECT_DOUBLE_EQ(rig.commit_of(rig.a).decay, half);
+  EXPECT_EQ(rig.commit_of(rig.b).decay, rig.commit_of(rig.a).decay);
   EXPECT_EQ(rig.commit_of(rig.a).next.from_step, Steps(10));
   EXPECT_EQ(rig.commit_of(rig.a).next.to_step, Steps(20));
   // Both at about the same time: a round like any other.
@@ -86,7 +87,7 @@ TEST(AsyncRounds, TheJobIsAsFarAsTheMeanOfItsReplicas) {
   rig.report(rig.b, rig.rep_b, rig.key(3));
   rig.finish(3);
   EXPECT_EQ(rig.commit_of(rig.a).share, 1);
-  EXPECT_TRUE(rig.commit_of(rig.a).refresh);
+  EXPECT_DOUBLE_EQ(rig.commit_of(rig.a).decay, half * half);
   EXPECT_EQ(rig.job(rig.id).committed_step, Steps(20));
 }
 

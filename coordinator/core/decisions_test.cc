@@ -1,4 +1,6 @@
 // The pure decisions: quorum, arrivals, attempt, data ledger. Constructed state and a chosen now.
+#include <cmath>
+
 #include <gtest/gtest.h>
 
 #include "coordinator/core/arrivals.h"
@@ -136,27 +138,29 @@ TEST(Quorum, HalfOfTheReplicasAreEnoughUnlessTheJobSaysOtherwise) {
 
 TEST(Arrivals, NContributionsAreOneRoundOfEverybody) {
   Steps at;
-  std::int64_t carried = 0, refreshes = 0;
+  std::int64_t carried = 0;
+  double kept = 1;
   JobSpec spec;
   spec.train.steps = Steps(1000);
   spec.sync.every = Steps(50);
   for (int round = 1; round <= 12; ++round) {
     const Arrived arrived = count_arrivals(at, carried, {3, 1, 50});
     EXPECT_DOUBLE_EQ(arrived.share, 1.0 / 3);
-    refreshes += renews_momentum(spec, at, arrived.to_step);
+    kept *= terms_of(spec, arrived.share, at, arrived.to_step).decay;
     at = arrived.to_step, carried = arrived.carried_steps;
     EXPECT_EQ(at.count() * 3 + carried, 50 * round);
   }
   EXPECT_EQ(at, Steps(200));
-  EXPECT_EQ(refreshes, 4);
+  EXPECT_NEAR(kept, std::pow(spec.sync.outer.momentum, 4), 1e-12);
 }
 
-TEST(Arrivals, TheEndRenewsMomentum) {
+TEST(Arrivals, ARoundOfEverybodyIsOneRenewal) {
   JobSpec spec;
-  spec.train.steps = Steps(120);
   spec.sync.every = Steps(50);
-  EXPECT_FALSE(renews_momentum(spec, Steps(100), Steps(119)));
-  EXPECT_TRUE(renews_momentum(spec, Steps(100), Steps(120)));
+  const outer_opt::DelayedTerms terms = terms_of(spec, 1, Steps(100), Steps(150));
+  EXPECT_EQ(terms.decay, spec.sync.outer.momentum);
+  EXPECT_EQ(terms.push, spec.sync.outer.momentum);
+  EXPECT_EQ(terms_of(spec, 1, Steps(100), Steps(100)).push, 0);
 }
 
 TEST(Arrivals, WithoutAContributionNothingMoves) {

@@ -3,6 +3,8 @@
 // change a bit.
 #include "outer_opt/core/nesterov.h"
 
+#include <cmath>
+
 #include "base/check.h"
 
 namespace shoal::outer_opt {
@@ -26,14 +28,19 @@ void nesterov_step(const OuterSpec& options, std::span<const float> average,
   }
 }
 
+DelayedTerms delayed_terms(double share, double momentum, double renewals) {
+  const double decay = std::pow(momentum, renewals);
+  return {share, decay, momentum * ((1 - decay) / (1 - momentum))};
+}
+
 void delayed_nesterov_step(const OuterSpec& options, const DelayedTerms& terms,
                            std::span<const float> average, std::span<float> kept,
                            std::span<float> anchor) {
   SHOAL_CHECK(average.size() == kept.size() && average.size() == anchor.size());
   const auto lr = static_cast<float>(options.lr);
   const auto share = static_cast<float>(terms.share);
-  // Without a renewal nothing is pushed and all is kept.
-  const auto push = terms.refresh ? static_cast<float>(options.momentum) : 0.0f;
+  const auto decay = static_cast<float>(terms.decay);
+  const auto push = static_cast<float>(terms.push);
   const float* __restrict d = average.data();
   float* __restrict u = kept.data();
   float* __restrict theta = anchor.data();
@@ -43,7 +50,7 @@ void delayed_nesterov_step(const OuterSpec& options, const DelayedTerms& terms,
     const float ahead = push * now;
     const float direction = part + ahead;
     const float step = lr * direction;
-    u[i] = terms.refresh ? ahead : now;
+    u[i] = decay * now;
     theta[i] = theta[i] - step;
   }
 }

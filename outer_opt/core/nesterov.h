@@ -10,15 +10,20 @@
 //
 // Delayed Nesterov (Liu et al. 2024, Asynchronous Local-SGD, Algorithm 3 with c = 0) is for
 // averages of which each stands for a share of the replicas only: with all of the momentum at each
-// of them, every pseudo-gradient would be pushed several times. Momentum is renewed once per unit
-// of shares; in between theta goes by the plain pseudo-gradients. `u` is what is kept of both,
-// momentum * m and the shares since:
+// of them, every pseudo-gradient would be pushed several times. There momentum is renewed once per
+// unit of shares, and in between theta goes by the plain pseudo-gradients. Here the renewal is
+// spread over the averages: one that brings the job p rounds of everybody further (p may be any
+// fraction) does p renewals, of which p = 0 and p = 1 are those of the paper. `u` is what is kept
+// of momentum * m and the shares since:
 //
 //   u     <- u + share * d
-//   theta <- theta - lr * share * d                             in between
-//   theta <- theta - lr * (share * d + momentum * u);  u <- momentum * u     with a renewal
+//   theta <- theta - lr * (share * d + push * u)        push  = momentum (1 + ... + momentum^(p-1))
+//   u     <- decay * u                                        = momentum (1 - decay) / (1 -
+//   momentum)
+//                                                       decay = momentum^p
 //
-// With share 1 and a renewal each time that is Nesterov, bit for bit.
+// So every pseudo-gradient is pushed lr / (1 - momentum) in all, however the others arrive. With
+// share 1 and p = 1 that is Nesterov, bit for bit.
 #pragma once
 
 #include <span>
@@ -33,8 +38,13 @@ void nesterov_step(const OuterSpec& options, std::span<const float> average,
 
 struct DelayedTerms {
   double share = 1;
-  bool refresh = true;
+  double decay = 1, push = 0;
+  bool operator==(const DelayedTerms&) const = default;
 };
+// 0 <= momentum < 1, renewals >= 0. A power differs in its last bit between machines: one computes
+// the terms for all.
+DelayedTerms delayed_terms(double share, double momentum, double renewals);
+
 // Likewise; `kept` is u.
 void delayed_nesterov_step(const OuterSpec& options, const DelayedTerms& terms,
                            std::span<const float> average, std::span<float> kept,

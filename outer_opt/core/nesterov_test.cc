@@ -64,7 +64,7 @@ TEST(DelayedNesterov, WithAllSharesAtOnceItIsNesterovBitForBit) {
       value = static_cast<float>(static_cast<double>(split_mix(state)) * 0x1p-64 - 0.4);
     }
     nesterov_step(options, average, momentum, anchor);
-    delayed_nesterov_step(options, {1, true}, average, kept, other);
+    delayed_nesterov_step(options, delayed_terms(1, options.momentum, 1), average, kept, other);
     ASSERT_EQ(anchor, other) << round;
   }
 }
@@ -78,29 +78,51 @@ TEST(DelayedNesterov, IsTheAlgorithmOfThePaper) {
   std::uint64_t state = 3;
   for (int arrival = 1; arrival <= 10 * kReplicas; ++arrival) {
     const double delta = static_cast<double>(split_mix(state)) * 0x1p-64 - 0.4;
-    const bool refresh = arrival % kReplicas == 0;
+    const int refresh = arrival % kReplicas == 0 ? 1 : 0;
     buffer += delta;
     double direction = delta / kReplicas;
-    if (refresh) {
+    if (refresh == 1) {
       momentum = options.momentum * momentum + buffer / kReplicas;
       direction += options.momentum * momentum;
       buffer = 0;
     }
     theta -= options.lr * direction;
     const std::vector<float> average{static_cast<float>(delta)};
-    delayed_nesterov_step(options, {1.0 / kReplicas, refresh}, average, kept, anchor);
+    delayed_nesterov_step(options, delayed_terms(1.0 / kReplicas, options.momentum, refresh),
+                          average, kept, anchor);
     ASSERT_NEAR(anchor[0], theta, 1e-5) << arrival;
   }
+}
+
+// However the rounds are cut, one pseudo-gradient moves theta by lr / (1 - momentum) in the end.
+TEST(DelayedNesterov, EveryPseudoGradientIsPushedTheSame) {
+  const OuterSpec options{0.7, 0.8};
+  for (const double renewals : {0.25, 1.0, 2.5}) {
+    std::vector<float> kept{0}, anchor{0};
+    const DelayedTerms terms = delayed_terms(0.5, options.momentum, renewals);
+    delayed_nesterov_step(options, terms, std::vector<float>{2}, kept, anchor);
+    for (int round = 0; round < 400; ++round) {
+      delayed_nesterov_step(options, terms, std::vector<float>{0}, kept, anchor);
+    }
+    EXPECT_NEAR(anchor[0], -0.7 / 0.2, 1e-4) << renewals;
+  }
+}
+
+// Two halves of a renewal keep what a whole one does.
+TEST(DelayedNesterov, RenewalsAddUp) {
+  const DelayedTerms half = delayed_terms(1, 0.9, 0.5), one = delayed_terms(1, 0.9, 1);
+  EXPECT_NEAR(half.decay * half.decay, one.decay, 1e-15);
+  EXPECT_NEAR(half.push + half.decay * half.push, one.push, 1e-15);
 }
 
 // Powers of two: exact.
 TEST(DelayedNesterov, ExactSmallNumbers) {
   const std::vector<float> average{8, -16};
   std::vector<float> kept{2, 0}, anchor{100, 100};
-  delayed_nesterov_step({0.5, 0.5}, {0.25, false}, average, kept, anchor);
+  delayed_nesterov_step({0.5, 0.5}, delayed_terms(0.25, 0.5, 0), average, kept, anchor);
   EXPECT_EQ(kept, (std::vector<float>{4, -4}));
   EXPECT_EQ(anchor, (std::vector<float>{99, 102}));
-  delayed_nesterov_step({0.5, 0.5}, {0.25, true}, average, kept, anchor);
+  delayed_nesterov_step({0.5, 0.5}, delayed_terms(0.25, 0.5, 1), average, kept, anchor);
   EXPECT_EQ(kept, (std::vector<float>{3, -4}));
   EXPECT_EQ(anchor, (std::vector<float>{96.5, 106}));
 }

@@ -80,7 +80,7 @@ void add(Digester& d, const ReduceFailed& failure) {
 void add(Digester& d, const CommitRound& command) {
   add(d, command.key);
   d.add(command.attempt).add(command.average).add(command.outer_lr).add(command.evaluate.slice);
-  d.add(command.share).add(command.refresh).add(command.keeps);
+  d.add(command.share).add(command.decay).add(command.push).add(command.keeps);
   d.add(command.evaluate.slices).add(command.evaluate.batches).add(command.last);
   d.add(to_string(command.outcome));
   add(d, command.next);

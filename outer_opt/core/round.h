@@ -201,10 +201,10 @@ struct CommitRound {
   bool last = false;    // no next round: stay and wait for orders
   OpenRound next;       // meaningful when !last
   double outer_lr = 0;  // of this outer step; the job's may change while it runs
-  // With sync.algorithm = async: the part of all replicas that the average stands for, and whether
-  // outer momentum is renewed (nesterov.h).
+  // With sync.algorithm = async: the part of all replicas that the average stands for, and what
+  // becomes of outer momentum (nesterov.h).
   double share = 1;
-  bool refresh = true;
+  double decay = 1, push = 0;
   bool keeps = false;  // likewise: this replica had not reported; what it trains counts later
   RoundOutcome outcome = RoundOutcome::kAveraged;  // the others have no average
   bool operator==(const CommitRound&) const = default;

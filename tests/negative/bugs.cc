@@ -65,7 +65,7 @@ const std::vector<PlantedBug>& planted_bugs() {
       {Bug::kForgivenMemory, "forgiven_memory", "refused_memory",
        "a device that ran out of memory is taken for sound at once"},
       {Bug::kDroppedProgress, "dropped_progress", "own_progress", "a late replica loses its own"},
-      {Bug::kMissedRefresh, "missed_refresh", "recomputation", "one replica keeps its momentum"},
+      {Bug::kMissedRenewal, "missed_renewal", "recomputation", "one replica keeps its momentum"},
       {Bug::kDeafCoordinator, "deaf_coordinator", "coverage",
        "the core hears nothing more once a job has lost a replica it needs"},
       {Bug::kLostReports, "lost_reports", "liveness", "reports never reach the core"},

@@ -49,7 +49,7 @@ enum class Bug {
   kForgottenMomentum,   // a range of sharded momentum is fetched and not kept
   kForgivenMemory,      // a device that ran out of memory is taken for sound at once
   kDroppedProgress,     // a commit takes what a late replica trained
-  kMissedRefresh,       // one replica does not renew its outer momentum
+  kMissedRenewal,       // one replica does not renew its outer momentum
 };
 
 struct PlantedBug {

@@ -43,10 +43,9 @@ void Trainer::take_outer_step(const CommitRound& commit) {
     adopt(fragment, 0, std::vector<float>(r.state.momentum.size(), 0.0f), r.state.momentum);
   }
   const bool async = r.assign.spec.sync.algorithm == SyncAlgorithm::kAsync;
-  DelayedTerms terms{commit.share, commit.refresh};
-  if (async && terms.refresh && sim_.bug == Bug::kMissedRefresh && prng_.chance(0.1)) {
-    terms.refresh = !sim_.misbehave(sim_.bug);
-  }
+  DelayedTerms terms{commit.share, commit.decay, commit.push};
+  const bool misses = async && terms.decay < 1 && sim_.bug == Bug::kMissedRenewal;
+  if (misses && prng_.chance(0.1) && sim_.misbehave(sim_.bug)) terms.decay = 1;
   if (in_groups()) {
     const GroupStep step = group_step_for(r.assign.spec.sync, commit.outer_lr);
     group_step(step, average, r.state.momentum, r.state.anchor);
@@ -66,7 +65,7 @@ void Trainer::take_outer_step(const CommitRound& commit) {
                                                      commit.key,
                                                      options,
                                                      r.assign.spec,
-                                                     {commit.share, commit.refresh},
+                                                     {commit.share, commit.decay, commit.push},
                                                      averaged,
                                                      fragment,
                                                      average,

@@ -78,18 +78,18 @@ class Recomputation final : public CommitChecker {
              std::to_string(value));
   }
 
-  // Between two renewals of momentum a plain step; with one, a step of Nesterov's.
   void delayed(const OuterStepped& s) {
     const float lr = static_cast<float>(s.options.lr);
-    const float beta = static_cast<float>(s.options.momentum);
+    const float decay = static_cast<float>(s.terms.decay);
+    const float push = static_cast<float>(s.terms.push);
     for (std::size_t i = 0; i < s.average.size(); ++i) {
       const float part = static_cast<float>(s.terms.share) * s.average[i];
       const float sum = s.momentum_before[i] + part;
-      const float pushed = beta * sum;
-      const float direction = s.terms.refresh ? part + pushed : part;
+      const float pushed = push * sum;
+      const float direction = part + pushed;
       const float move = lr * direction;
       const float anchor = s.anchor_before[i] - move;
-      const float kept = s.terms.refresh ? pushed : sum;
+      const float kept = decay * sum;
       if (kept != s.momentum[i] || anchor != s.anchor[i]) return wrong_step(s, i);
     }
   }
