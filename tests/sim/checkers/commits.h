@@ -1,5 +1,5 @@
-// A checker of committed rounds: it is shown each of them once, after the whole batch that commits
-// it is durable.
+// Checkers of committed rounds, and of the reduces that these consist of: each is shown once, after
+// the whole batch that commits it is durable.
 #pragma once
 
 #include <vector>
@@ -31,6 +31,41 @@ class CommitChecker : public Checker {
 
  private:
   std::vector<coordinator::RoundRecord> committed_;
+};
+
+// Not those of groups that gave up.
+class ReduceChecker : public CommitChecker {
+ public:
+  using CommitChecker::CommitChecker;
+
+ protected:
+  virtual void reduced(const coordinator::RoundRecord& round, coordinator::ReduceIndex reduce,
+                       const Tables& tables) = 0;
+
+  // What `by_member`, a map by (round, attempt, replica), has of the attempt that committed; from
+  // the first of its members there. Null: it knows none.
+  template <typename Map>
+  static const typename Map::mapped_type* find_by_member(const Map& by_member,
+                                                         const coordinator::RoundRecord& round,
+                                                         coordinator::ReduceIndex reduce,
+                                                         const Tables& tables) {
+    for (auto it = tables.contributions.lower_bound({round.key, ReplicaId{}});
+         it != tables.contributions.end() && it->first.first == round.key; ++it) {
+      if (coordinator::reduce_index(it->second) != reduce) continue;
+      const std::int32_t attempt = stage_of(round, reduce).attempt;
+      const auto found = by_member.find({round.key, attempt, it->second.replica});
+      if (found != by_member.end()) return &found->second;
+    }
+    return nullptr;
+  }
+
+ private:
+  void committed(const coordinator::RoundRecord& round, const Tables& tables) final {
+    for (std::size_t reduce = 0; reduce < round.stages.size(); ++reduce) {
+      if (round.stages[reduce].given_up) continue;
+      reduced(round, static_cast<coordinator::ReduceIndex>(reduce), tables);
+    }
+  }
 };
 
 }  // namespace shoal::sim

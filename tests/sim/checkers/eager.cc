@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "tests/sim/checkers/checkers.h"
+#include "tests/sim/checkers/fragment_values.h"
 
 namespace shoal::sim {
 namespace {
@@ -97,16 +98,6 @@ class Eager final : public Checker {
   struct Begun {  // local parameters
     std::vector<float> boundary, start;
   };
-
-  static std::vector<std::size_t> values_in(const outer_opt::Fragment& fragment) {
-    std::vector<std::size_t> values;
-    for (const outer_opt::ValueRange& range : fragment) {
-      for (std::int64_t i = 0; i < range.count; ++i) {
-        values.push_back(static_cast<std::size_t>(range.first + i));
-      }
-    }
-    return values;
-  }
 
   static bool near(float value, double wanted) {
     const double difference = std::fabs(static_cast<double>(value) - wanted);

@@ -14,9 +14,9 @@ using coordinator::ContributionRecord;
 using coordinator::ContributionState;
 using coordinator::RoundRecord;
 
-class EqualVotes final : public CommitChecker {
+class EqualVotes final : public ReduceChecker {
  public:
-  using CommitChecker::CommitChecker;
+  using ReduceChecker::ReduceChecker;
   const char* name() const override { return "equal_votes"; }
 
   void averaged(const Averaged& a) override {
@@ -33,30 +33,12 @@ class EqualVotes final : public CommitChecker {
   struct Seen {
     Digest voted, values;
   };
-  void committed(const RoundRecord& round, const Tables& tables) override {
-    for (std::size_t reduce = 0; reduce < round.stages.size(); ++reduce) {
-      if (round.stages[reduce].given_up) continue;
-      check(round, static_cast<coordinator::ReduceIndex>(reduce), tables);
-    }
-  }
 
-  // The plan of the attempt that committed: every member was told the same.
-  const ReducePlan* plan_of(const RoundRecord& round, coordinator::ReduceIndex reduce,
-                            const Tables& tables) const {
-    for (auto it = tables.contributions.lower_bound({round.key, ReplicaId{}});
-         it != tables.contributions.end() && it->first.first == round.key; ++it) {
-      if (coordinator::reduce_index(it->second) != reduce) continue;
-      const auto plan =
-          plans_.find({round.key, stage_of(round, reduce).attempt, it->second.replica});
-      if (plan != plans_.end()) return &plan->second;
-    }
-    return nullptr;
-  }
-
-  void check(const RoundRecord& round, coordinator::ReduceIndex index, const Tables& tables) {
+  void reduced(const RoundRecord& round, coordinator::ReduceIndex index,
+               const Tables& tables) override {
     const coordinator::RoundStage& reduce = stage_of(round, index);
     const std::string what = to_text(round.key) + " reduce " + std::to_string(index);
-    const ReducePlan* plan = plan_of(round, index, tables);
+    const ReducePlan* plan = find_by_member(plans_, round, index, tables);
     if (plan == nullptr) return violated(what + " committed without a plan");
     std::optional<Digest> average;
     for (const ReduceMember& member : plan->members) {

@@ -15,6 +15,7 @@
 #include "outer_opt/core/sparse2.h"
 #include "tests/sim/checkers/checkers.h"
 #include "tests/sim/checkers/commits.h"
+#include "tests/sim/checkers/fragment_values.h"
 
 namespace shoal::sim {
 namespace {
@@ -23,9 +24,9 @@ using coordinator::ContributionState;
 using coordinator::RejectReason;
 using coordinator::RoundRecord;
 
-class Recomputation final : public CommitChecker {
+class Recomputation final : public ReduceChecker {
  public:
-  using CommitChecker::CommitChecker;
+  using ReduceChecker::ReduceChecker;
   const char* name() const override { return "recomputation"; }
 
   void contributed(const Contributed& c) override {
@@ -106,16 +107,6 @@ class Recomputation final : public CommitChecker {
     }
   }
 
-  static std::vector<std::size_t> values_in(const outer_opt::Fragment& fragment) {
-    std::vector<std::size_t> values;
-    for (const outer_opt::ValueRange& range : fragment) {
-      for (std::int64_t i = 0; i < range.count; ++i) {
-        values.push_back(static_cast<std::size_t>(range.first + i));
-      }
-    }
-    return values;
-  }
-
   struct Attempt {
     ReducePlan plan;
     std::map<ReplicaId, std::vector<float>> vectors;
@@ -156,34 +147,14 @@ class Recomputation final : public CommitChecker {
               map.lower_bound({oldest, 0, {}}));
   }
 
-  void committed(const RoundRecord& round, const Tables& tables) override {
-    for (std::size_t reduce = 0; reduce < round.stages.size(); ++reduce) {
-      if (round.stages[reduce].given_up) continue;
-      check_average(round, static_cast<coordinator::ReduceIndex>(reduce), tables);
-    }
-  }
-
-  // The attempt of a reduce that was committed, as one of its members saw it.
-  const Attempt* attempt_of(const RoundRecord& round, coordinator::ReduceIndex reduce,
-                            const Tables& tables) const {
-    for (auto it = tables.contributions.lower_bound({round.key, ReplicaId{}});
-         it != tables.contributions.end() && it->first.first == round.key; ++it) {
-      if (coordinator::reduce_index(it->second) != reduce) continue;
-      const std::int32_t number = stage_of(round, reduce).attempt;
-      const auto first = first_.find({round.key, number, it->second.replica});
-      if (first != first_.end()) return &attempts_.at({round.key, number, first->second});
-    }
-    return nullptr;
-  }
-
-  void check_average(const RoundRecord& round, coordinator::ReduceIndex index,
-                     const Tables& tables) {
+  void reduced(const RoundRecord& round, coordinator::ReduceIndex index,
+               const Tables& tables) override {
     const coordinator::RoundStage& reduce = stage_of(round, index);
     const std::string what = to_text(round.key) + " reduce " + std::to_string(index) + " attempt " +
                              std::to_string(reduce.attempt);
-    const Attempt* found = attempt_of(round, index, tables);
-    if (found == nullptr) return violated(what + " committed, but nobody reduced");
-    const Attempt& attempt = *found;
+    const ReplicaId* first = find_by_member(first_, round, index, tables);
+    if (first == nullptr) return violated(what + " committed, but nobody reduced");
+    const Attempt& attempt = attempts_.at({round.key, reduce.attempt, *first});
     const auto average = attempt.averages.find(reduce.average);
     if (average == attempt.averages.end()) return violated(what + " committed an unseen average");
     if (!anybody_counts(attempt, tables)) return;  // the quorum checker's business

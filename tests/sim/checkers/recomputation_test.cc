@@ -2,7 +2,7 @@
 // without.
 #include <gtest/gtest.h>
 
-#include "tests/sim/checkers/checkers.h"
+#include "tests/sim/checkers/checker_rig.h"
 
 namespace shoal::sim {
 namespace {
@@ -16,8 +16,8 @@ using coordinator::RoundState;
 constexpr ReplicaId kStays{1}, kDies{2}, kReducer{3};
 
 // Replica 1 contributes 2 and 4; replica 2 dies before it begins.
-struct Reduced {
-  Reduced() {
+struct Reduced : CheckerRig {
+  Reduced() : CheckerRig(make_recomputation) {
     plan.key = key;
     plan.attempt = 1;
     plan.codec = CodecKind::kFp32;
@@ -50,10 +50,6 @@ struct Reduced {
     if (state == ContributionState::kRejected) record.reject_reason = RejectReason::kLeftOut;
   }
 
-  SimOptions options;
-  Instant now;
-  std::optional<Violation> violation;
-  std::unique_ptr<Checker> checker = make_recomputation({options, now, violation});
   RoundKey key{JobId(1), 0, 2};
   ReducePlan plan;
   JobSpec spec;

@@ -1,7 +1,7 @@
 // What the checker takes for a checkpoint of sharded momentum when nobody is left that has it.
 #include <gtest/gtest.h>
 
-#include "tests/sim/checkers/checkers.h"
+#include "tests/sim/checkers/checker_rig.h"
 
 namespace shoal::sim {
 namespace {
@@ -10,8 +10,8 @@ using outer_opt::MomentumShards;
 using outer_opt::ValueRange;
 
 // Two replicas that own half of four values each, so that both keep all, have committed round 1.
-struct Committed {
-  Committed() {
+struct Committed : CheckerRig {
+  Committed() : CheckerRig(make_sharded_momentum) {
     plan.key = key;
     plan.value_count = 4;
     plan.members = {{ReplicaId(1), "a:1", 1, 1, 0, 2}, {ReplicaId(2), "b:1", 1, 1, 2, 2}};
@@ -30,10 +30,6 @@ struct Committed {
     return shards_;
   }
 
-  SimOptions options;
-  Instant now;
-  std::optional<Violation> violation;
-  std::unique_ptr<Checker> checker = make_sharded_momentum({options, now, violation});
   RoundKey key{JobId(1), 0, 1};
   ReducePlan plan;
   std::vector<float> step{1, 2, 3, 4}, before{9, 9, 9, 9}, after{8, 7, 6, 5};
