@@ -22,7 +22,7 @@ struct HostOptions {
   int cell = 1;                        // devices that train one replica together; 1: each its own
   double speed = 1;                    // trainers pretend to be this share of their device
   std::string emulated_link;           // what trainers pretend to have; empty: the real line
-  Duration trainer_ping = seconds(3);  // a frozen one is killed after two of these and detach_limit
+  Duration trainer_ping = seconds(2);  // a frozen one is killed after two of these and detach_limit
   PortRange peer_ports;
 };
 

@@ -127,6 +127,19 @@ TEST(CoordinatorCore, AnAgentThatStaysAwayIsReplacedAndTheJobStalls) {
   EXPECT_EQ(rig.job(rig.id).phase, JobPhase::kTraining);
 }
 
+TEST(CoordinatorCore, TheSilenceBeforeAStreamClosedCountsForTheLease) {
+  Running rig;
+  rig.say(rig.a, Heartbeat{});
+  rig.say(rig.b, Heartbeat{});
+  rig.wait(seconds(5));
+  rig.say(rig.a, Heartbeat{});
+  rig.input(AgentHungUp{rig.b});
+  rig.wait(seconds(2));
+  EXPECT_EQ(rig.job(rig.id).phase, JobPhase::kTraining);
+  rig.wait(seconds(2));
+  EXPECT_EQ(rig.job(rig.id).phase, JobPhase::kStalled);
+}
+
 TEST(CoordinatorCore, RestoresFromTheNewestCheckpointWhenAllReplicasAreLost) {
   Running rig;
   rig.commit_round(rig.key, {11, 11});
@@ -446,9 +459,9 @@ TEST(CoordinatorCore, TellsAStragglerToReportWhatItHas) {
   Running rig;
   rig.report(rig.a, rig.rep_a, rig.key);
   for (int i = 0; i < 8; ++i) {
-    rig.wait(seconds(5));
     rig.say(rig.a, Heartbeat{});
     rig.say(rig.b, Heartbeat{});
+    rig.wait(seconds(5));
   }
   EXPECT_TRUE(rig.last<ToReplica<CloseRound>>(rig.b));
   EXPECT_FALSE(rig.last<ToReplica<CloseRound>>(rig.a));

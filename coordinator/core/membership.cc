@@ -245,7 +245,9 @@ void on_hung_up(Turn& turn, ConnectionId connection) {
   state.by_connection.erase(connection);
   Presence& presence = state.presence.at(id);
   presence.connected = false;
-  presence.lost_at = turn.now() + turn.options().reconnect_grace;
+  // A line that was cut shows late: by then most of the lease may be over.
+  presence.lost_at = std::min(turn.now() + turn.options().reconnect_grace,
+                              presence.last_seen + turn.options().lease);
   turn.event(Severity::kWarning, event_kind::kAgentDisconnected, {.agent = id},
              "agent " + state.agents.at(id).name + " lost its connection");
 }

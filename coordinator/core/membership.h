@@ -1,5 +1,6 @@
 // Agents: joining, returning, going silent, leaving. Liveness is the stream plus a lease; a closed
-// stream has a short grace, and after a restart of the coordinator everybody gets a long one.
+// stream has a short grace within it, and after a restart of the coordinator everybody gets a long
+// one.
 #pragma once
 
 #include "coordinator/core/turn.h"

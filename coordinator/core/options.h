@@ -12,8 +12,8 @@ namespace shoal::coordinator {
 
 struct Options {
   Duration heartbeat_every = seconds(2);
-  Duration lease = seconds(10);           // silence after which an agent is lost
-  Duration reconnect_grace = seconds(5);  // closed stream until the agent is lost
+  Duration lease = seconds(8);            // silence after which an agent is lost
+  Duration reconnect_grace = seconds(5);  // the same with a closed stream
   Duration boot_grace = seconds(60);      // the same for agents known from before a restart
   Duration gather_window = seconds(2);    // late comers get this long once min_replicas are there
   Duration load_limit = seconds(600);     // assigned until loaded

@@ -34,6 +34,7 @@ TEST(Pipelines, WaitForEveryStageThenForLateDevices) {
   EXPECT_EQ(rig.job(JobId(1)).reason, JobReason::kWaitingForReplicas);
   EXPECT_TRUE(rig.job(JobId(1)).stages.empty());
   const auto b = rig.join("b");
+  rig.say(a, Heartbeat{});
   rig.wait(seconds(1));
   EXPECT_FALSE(rig.last<Assign>(a));
   const auto c = rig.join("c");
