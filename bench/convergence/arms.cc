@@ -7,7 +7,8 @@ namespace shoal::bench {
 namespace {
 
 constexpr std::int64_t kEvery[] = {25, 50, 100};
-constexpr std::int64_t kVariantsAt = 25;  // the H of all variants but streaming
+constexpr std::int64_t kVariantsAt = 25;   // the H of all variants but streaming
+constexpr std::int64_t kLongOverlap = 24;  // inner steps of 50: what eager updates are for
 constexpr std::int64_t kAttackedWorkers = 8;
 // Of those below the best at all H together: the usual 0.7/0.9 sways more and ends higher.
 constexpr OuterSpec kOuter = {0.7, 0.8};
@@ -120,12 +121,21 @@ Arm streaming(const Arm& base, std::int64_t fragments, std::int64_t overlap, dou
   return arm;
 }
 
+Arm eager(Arm arm) {
+  arm.name += ", eager";
+  arm.sync.eager = true;
+  return arm;
+}
+
 std::vector<Arm> streaming_arms(const Arm& base) {
-  Arm eager = streaming(base, 1, 5, 0);
-  eager.name += ", eager";
-  eager.sync.eager = true;
-  return {streaming(base, 2, 0, 0), streaming(base, 2, 5, 0),   streaming(base, 2, 5, 0.5),
-          streaming(base, 1, 5, 0), streaming(base, 1, 5, 0.5), eager};
+  return {streaming(base, 2, 0, 0),
+          streaming(base, 2, 5, 0),
+          streaming(base, 2, 5, 0.5),
+          streaming(base, 1, 5, 0),
+          streaming(base, 1, 5, 0.5),
+          eager(streaming(base, 1, 5, 0)),
+          streaming(base, 1, kLongOverlap, 0),
+          eager(streaming(base, 1, kLongOverlap, 0))};
 }
 
 Arm dropping(const Arm& base, AfterDrop after_drop, const std::string& what) {
@@ -142,8 +152,17 @@ std::vector<Arm> drop_arms(const Arm& base) {
           dropping(base, AfterDrop::kStartsOver, "progress lost")};
 }
 
-Arm attacked(const Arm& base, bool clip, Aggregator aggregator, const std::string& what) {
-  Arm arm = variant(base, "attack", "an attacker, " + what);
+Arm many_workers(std::int64_t workers) {
+  Arm arm = arm_of(SyncAlgorithm::kDiloco, kVariantsAt, workers);
+  arm.name += ", " + std::to_string(workers) + " workers";
+  arm.group = "attack";
+  return arm;
+}
+
+// What an attacker costs is what is lost beside the honest ones alone.
+Arm attacked(bool clip, Aggregator aggregator, const std::string& what) {
+  Arm arm = variant(many_workers(kAttackedWorkers), "attack", "an attacker, " + what);
+  arm.base = many_workers(kAttackedWorkers - 1).name;
   arm.attacker = true;
   arm.sync.clip = clip;
   arm.sync.aggregator = aggregator;
@@ -151,13 +170,12 @@ Arm attacked(const Arm& base, bool clip, Aggregator aggregator, const std::strin
 }
 
 std::vector<Arm> attack_arms() {
-  Arm base = arm_of(SyncAlgorithm::kDiloco, kVariantsAt, kAttackedWorkers);
-  base.name += ", " + std::to_string(kAttackedWorkers) + " workers";
-  base.group = "attack";
-  return {base, attacked(base, true, Aggregator::kMean, "clip"),
-          attacked(base, true, Aggregator::kTrimmedMean, "trimmed mean"),
-          attacked(base, true, Aggregator::kCenteredClip, "centered clip"),
-          attacked(base, false, Aggregator::kMean, "nothing")};
+  return {many_workers(kAttackedWorkers),
+          many_workers(kAttackedWorkers - 1),
+          attacked(true, Aggregator::kMean, "clip"),
+          attacked(true, Aggregator::kTrimmedMean, "trimmed mean"),
+          attacked(true, Aggregator::kCenteredClip, "centered clip"),
+          attacked(false, Aggregator::kMean, "nothing")};
 }
 
 std::vector<Arm> muon_arms(std::int64_t workers) {
