@@ -99,17 +99,16 @@ function(shoal_check_every_test_is_registered)
     return()
   endif()
   get_property(registered GLOBAL PROPERTY SHOAL_REGISTERED_TESTS)
-  file(GLOB_RECURSE tests CONFIGURE_DEPENDS
-       ${CMAKE_SOURCE_DIR}/base/*_test.cc ${CMAKE_SOURCE_DIR}/proto/*_test.cc
-       ${CMAKE_SOURCE_DIR}/coordinator/*_test.cc ${CMAKE_SOURCE_DIR}/agent/*_test.cc
-       ${CMAKE_SOURCE_DIR}/outer_opt/*_test.cc ${CMAKE_SOURCE_DIR}/swarm/*_test.cc
-       ${CMAKE_SOURCE_DIR}/wire/*_test.cc ${CMAKE_SOURCE_DIR}/cli/*_test.cc
-       ${CMAKE_SOURCE_DIR}/tests/*_test.cc)
-  if(SHOAL_TRAINER)
-    file(GLOB_RECURSE trainer_tests CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/trainer/*_test.cc
-         ${CMAKE_SOURCE_DIR}/bench/*_test.cc)
-    list(APPEND tests ${trainer_tests})
+  set(tops ${SHOAL_ALL_FOLDERS})
+  list(TRANSFORM tops REPLACE "/.*" "")
+  list(REMOVE_DUPLICATES tops)
+  if(NOT SHOAL_TRAINER)
+    list(REMOVE_ITEM tops trainer bench)
+  elseif(NOT SHOAL_BENCH)
+    list(REMOVE_ITEM tops bench)
   endif()
+  list(TRANSFORM tops REPLACE "(.+)" "${CMAKE_SOURCE_DIR}/\\1/*_test.cc")
+  file(GLOB_RECURSE tests CONFIGURE_DEPENDS ${tops})
   if(NOT SHOAL_HAVE_CUDA)
     list(FILTER tests EXCLUDE REGEX "/outer_opt/cuda/device_")
   endif()
