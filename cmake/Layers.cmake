@@ -1,8 +1,9 @@
 # Folder = library = permitted dependencies.
 #
 #   pure_library(name SOURCES a.cc … DEPS other_pure …)      no clock, socket, thread, file, global or
-#       unseeded randomness; may depend on pure libraries only. Both rules stop the configure step. A
-#       link test loads the whole archive against exactly its declared dependencies.
+#       unseeded randomness; may depend on pure libraries only, and include headers of its own folder
+#       and of theirs only. All of this stops the configure step. A link test loads the whole archive
+#       against exactly its declared dependencies.
 #   shoal_library(name SOURCES … DEPS …)                      everything else
 #   shoal_binary(name SOURCES … DEPS …)                       lands in bin/
 #   shoal_test(name SOURCES … DEPS …)                         one GoogleTest binary, one ctest entry
@@ -29,6 +30,18 @@ function(_shoal_refuse_impure_source name source)
   endforeach()
 endfunction()
 
+# An include is an arrow, too, even where nothing is linked for it.
+function(_shoal_refuse_foreign_include name source)
+  get_property(sees GLOBAL PROPERTY SHOAL_FOLDERS_SEEN_BY_${name})
+  file(STRINGS ${source} includes REGEX "^#include \"")
+  foreach(include IN LISTS includes)
+    string(REGEX REPLACE "^#include \"(.*)/[^/]*\".*" "\\1" folder ${include})
+    if(NOT folder IN_LIST sees)
+      message(FATAL_ERROR "${name} sees ${sees}; ${source} may not say: ${include}")
+    endif()
+  endforeach()
+endfunction()
+
 function(pure_library name)
   cmake_parse_arguments(ARG "" "" "SOURCES;DEPS" ${ARGN})
   get_property(pure GLOBAL PROPERTY SHOAL_PURE_LIBRARIES)
@@ -37,10 +50,19 @@ function(pure_library name)
       message(FATAL_ERROR "${name} is pure and may not depend on ${dep}, which is not")
     endif()
   endforeach()
+  file(RELATIVE_PATH sees ${CMAKE_SOURCE_DIR} ${CMAKE_CURRENT_SOURCE_DIR})
+  foreach(dep IN LISTS ARG_DEPS)
+    get_property(through GLOBAL PROPERTY SHOAL_FOLDERS_SEEN_BY_${dep})
+    list(APPEND sees ${through})
+  endforeach()
+  list(REMOVE_DUPLICATES sees)
+  set_property(GLOBAL PROPERTY SHOAL_FOLDERS_SEEN_BY_${name} ${sees})
+
   file(GLOB headers CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.h)
   foreach(source IN LISTS ARG_SOURCES headers)
     cmake_path(ABSOLUTE_PATH source BASE_DIRECTORY ${CMAKE_CURRENT_SOURCE_DIR})
     _shoal_refuse_impure_source(${name} ${source})
+    _shoal_refuse_foreign_include(${name} ${source})
   endforeach()
   set_property(GLOBAL APPEND PROPERTY SHOAL_PURE_LIBRARIES ${name})
 
@@ -99,17 +121,16 @@ function(shoal_check_every_test_is_registered)
     return()
   endif()
   get_property(registered GLOBAL PROPERTY SHOAL_REGISTERED_TESTS)
-  file(GLOB_RECURSE tests CONFIGURE_DEPENDS
-       ${CMAKE_SOURCE_DIR}/base/*_test.cc ${CMAKE_SOURCE_DIR}/proto/*_test.cc
-       ${CMAKE_SOURCE_DIR}/coordinator/*_test.cc ${CMAKE_SOURCE_DIR}/agent/*_test.cc
-       ${CMAKE_SOURCE_DIR}/outer_opt/*_test.cc ${CMAKE_SOURCE_DIR}/swarm/*_test.cc
-       ${CMAKE_SOURCE_DIR}/wire/*_test.cc ${CMAKE_SOURCE_DIR}/cli/*_test.cc
-       ${CMAKE_SOURCE_DIR}/tests/*_test.cc)
-  if(SHOAL_TRAINER)
-    file(GLOB_RECURSE trainer_tests CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/trainer/*_test.cc
-         ${CMAKE_SOURCE_DIR}/bench/*_test.cc)
-    list(APPEND tests ${trainer_tests})
+  set(tops ${SHOAL_ALL_FOLDERS})
+  list(TRANSFORM tops REPLACE "/.*" "")
+  list(REMOVE_DUPLICATES tops)
+  if(NOT SHOAL_TRAINER)
+    list(REMOVE_ITEM tops trainer bench)
+  elseif(NOT SHOAL_BENCH)
+    list(REMOVE_ITEM tops bench)
   endif()
+  list(TRANSFORM tops REPLACE "(.+)" "${CMAKE_SOURCE_DIR}/\\1/*_test.cc")
+  file(GLOB_RECURSE tests CONFIGURE_DEPENDS ${tops})
   if(NOT SHOAL_HAVE_CUDA)
     list(FILTER tests EXCLUDE REGEX "/outer_opt/cuda/device_")
   endif()

@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "base/check.h"
-#include "outer_opt/core/reduce_session.h"
+#include "outer_opt/core/plan_refusal.h"
 
 namespace shoal::outer_opt {
 namespace {

@@ -58,11 +58,6 @@ bool is_frame(const FrameRef& frame, const FrameHeader& header, CodecKind codec)
 
 // ---- plans
 
-Error refused_plan(std::string field, std::string message) {
-  return Error{Code::kValidation, std::move(message), std::move(field),
-               "the coordinator and this replica disagree; the attempt is planned again"};
-}
-
 Status check_plan_members(const ReducePlan& plan, ReplicaId self, std::int64_t frame_values,
                           std::size_t average_count) {
   if (frame_values < 1 || frame_values > kFrameValuesMax) {

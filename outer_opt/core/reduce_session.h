@@ -16,6 +16,7 @@
 
 #include "outer_opt/core/average_seal.h"
 #include "outer_opt/core/frame.h"
+#include "outer_opt/core/plan_refusal.h"
 #include "outer_opt/core/round.h"
 
 namespace shoal::outer_opt {
@@ -157,9 +158,6 @@ class ReduceSession {
   std::vector<bool> lost_;
   std::optional<SessionFailure> failure_;
 };
-
-// A refusal of a plan: kValidation with the name of the field.
-Error refused_plan(std::string field, std::string message);
 
 // Lengths that agree (a reducer has room for its part, all others for the vector), weights and clip
 // factors in their ranges, `self` a member exactly once.

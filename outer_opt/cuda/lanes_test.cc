@@ -1,20 +1,20 @@
-// The bodies of the CUDA kernels, run by threads of the host, against the codecs of the CPU: the
-// same bytes and bits. What only a device can show is in device_codec_test.cc.
+// The bodies of the CUDA kernels, run by lanes that take turns on one thread, against the codecs of
+// the CPU: the same bytes and bits. What only a device can show is in device_codec_test.cc.
 #include "outer_opt/cuda/lanes.h"
 
 #include <algorithm>
-#include <atomic>
-#include <barrier>
 #include <cmath>
 #include <cstring>
+#include <functional>
 #include <limits>
 #include <memory>
 #include <numeric>
 #include <string>
-#include <thread>
+#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
+#include <ucontext.h>
 
 #include "base/prng.h"
 #include "outer_opt/core/codec.h"
@@ -26,30 +26,85 @@
 namespace shoal::outer_opt::cuda {
 namespace {
 
-// What a group of host threads shares.
-struct Meeting {
-  explicit Meeting(unsigned size) : barrier(size), offered(size) {}
-  std::barrier<> barrier;
+// The threads of one group, which take turns on the thread of the test: one runs until it waits for
+// the others or is through, then the next one does. Their order is drawn anew after every barrier,
+// so a barrier that is missing shows as bytes that differ.
+class Turns {
+ public:
+  explicit Turns(unsigned size) : offered(size), lanes_(size) {}
+  Turns(const Turns&) = delete;
+
+  // Body of each, by rank. All wait equally often.
+  void run(std::function<void(unsigned)> body) {
+    body_ = std::move(body);
+    for (Lane& lane : lanes_) prepare(lane);
+    while (!lanes_.front().done) {
+      for (const unsigned rank : drawn_order()) {
+        now_ = rank;
+        swapcontext(&home_, &lanes_[rank].context);
+      }
+      for (const Lane& lane : lanes_) {
+        ASSERT_EQ(lane.done, lanes_.front().done) << "a barrier that not all come to";
+      }
+    }
+  }
+  void wait(unsigned rank) { swapcontext(&lanes_[rank].context, &home_); }
+
   std::vector<double> offered;
+
+ private:
+  static constexpr std::size_t kStackBytes = 64 << 10;
+  struct Lane {
+    std::unique_ptr<std::byte[]> stack = std::make_unique_for_overwrite<std::byte[]>(kStackBytes);
+    ucontext_t context{};
+    bool done = false;
+  };
+
+  void prepare(Lane& lane) {
+    getcontext(&lane.context);
+    lane.context.uc_stack.ss_sp = lane.stack.get();
+    lane.context.uc_stack.ss_size = kStackBytes;
+    lane.context.uc_link = &home_;
+    current_ = this;
+    makecontext(&lane.context, &Turns::begin, 0);
+  }
+  static void begin() {
+    Turns& turns = *current_;
+    turns.body_(turns.now_);
+    turns.lanes_[turns.now_].done = true;
+  }
+  std::vector<unsigned> drawn_order() {
+    std::vector<unsigned> order(lanes_.size());
+    std::iota(order.begin(), order.end(), 0u);
+    for (std::size_t i = order.size(); i > 1; --i) std::swap(order[i - 1], order[prng_.below(i)]);
+    return order;
+  }
+
+  static inline Turns* current_ = nullptr;
+  std::vector<Lane> lanes_;
+  std::function<void(unsigned)> body_;
+  ucontext_t home_{};
+  unsigned now_ = 0;
+  Prng prng_{1};
 };
 
 class HostGroup {
  public:
-  HostGroup(Meeting& meeting, unsigned rank) : meeting_(meeting), rank_(rank) {}
+  HostGroup(Turns& turns, unsigned rank) : turns_(turns), rank_(rank) {}
   unsigned rank() const { return rank_; }
-  void sync() { meeting_.barrier.arrive_and_wait(); }
+  void sync() { turns_.wait(rank_); }
   std::uint32_t max(std::uint32_t value) {
-    meeting_.offered[rank_] = value;
+    turns_.offered[rank_] = value;
     sync();
-    const double largest = *std::max_element(meeting_.offered.begin(), meeting_.offered.end());
+    const double largest = *std::max_element(turns_.offered.begin(), turns_.offered.end());
     sync();
     return static_cast<std::uint32_t>(largest);
   }
   // From the last to the first: the order must not matter.
   double sum(double value) {
-    meeting_.offered[rank_] = value;
+    turns_.offered[rank_] = value;
     sync();
-    const double total = std::accumulate(meeting_.offered.rbegin(), meeting_.offered.rend(), 0.0);
+    const double total = std::accumulate(turns_.offered.rbegin(), turns_.offered.rend(), 0.0);
     sync();
     return total;
   }
@@ -57,11 +112,11 @@ class HostGroup {
     return static_cast<std::uint32_t>(sum(static_cast<double>(value)));
   }
   std::uint32_t add(std::uint32_t* shared, std::uint32_t value) {
-    return std::atomic_ref(*shared).fetch_add(value);
+    return std::exchange(*shared, *shared + value);
   }
 
  private:
-  Meeting& meeting_;
+  Turns& turns_;
   const unsigned rank_;
 };
 
@@ -73,14 +128,11 @@ struct HostBlock : HostGroup {
 
 template <typename Group = HostGroup, typename Body>
 void run(unsigned threads, Body body) {
-  Meeting meeting(threads);
-  std::vector<std::jthread> running;
-  for (unsigned rank = 0; rank < threads; ++rank) {
-    running.emplace_back([&, rank] {
-      Group group(meeting, rank);
-      body(group);
-    });
-  }
+  Turns turns(threads);
+  turns.run([&](unsigned rank) {
+    Group group(turns, rank);
+    body(group);
+  });
 }
 
 // A block's values: all kinds of magnitudes, ties, denormals, now and then one that is not finite.
@@ -136,13 +188,13 @@ void expect_the_bytes_of(CodecKind kind) {
     std::vector<float> sum = input(n, seed + 1);
     Aligned<float> on_host(sum);
     const bool good = cpu.accumulate(expected, 0.3f, sum).ok();
-    std::atomic<bool> all_good = true;
+    bool all_good = true;
     run(kLanes, [&](HostGroup& warp) {
       if (!Block::decode(warp, out.data(), static_cast<unsigned>(n), Accumulate{0.3f},
                          on_host.data()))
         all_good = false;
     });
-    ASSERT_EQ(all_good.load(), good) << to_string(kind) << ", seed " << seed;
+    ASSERT_EQ(all_good, good) << to_string(kind) << ", seed " << seed;
     if (good) {
       ASSERT_EQ(std::memcmp(on_host.data(), sum.data(), 4 * n), 0) << seed;
     }
@@ -204,6 +256,7 @@ void expect_the_chunk(const std::vector<float>& values, const std::string& what)
   std::vector<std::byte> expected(sparse2_size(values.size())), out(expected.size());
   sparse2_encode(values, expected);
   const auto scratch = std::make_unique<SparseScratch>();
+  std::memset(static_cast<void*>(scratch.get()), 0x7e, sizeof *scratch);  // as a device leaves it
   run<HostBlock<kThreads>>(kThreads, [&](HostBlock<kThreads>& group) {
     encode_sparse_chunk(group, values.data(), static_cast<unsigned>(values.size()), *scratch,
                         out.data());
