@@ -1,6 +1,7 @@
-// See frame_fuzz.h. A conversation is: topology, codec, then messages of two bytes for the
-// length, one byte for the sender and whether its checksum is to be made right, and the frame.
-// Right checksums let the fuzzer past the door; without them nothing would ever be admitted.
+// See frame_fuzz.h. A conversation is: shape (topology and variant), codec, then messages of two
+// bytes for the length, one byte for the sender and whether its checksum is to be made right, and
+// the frame. Right checksums let the fuzzer past the door; without them nothing would ever be
+// admitted.
 #include "tests/fuzz/frame_fuzz.h"
 
 #include <algorithm>
@@ -11,8 +12,10 @@
 
 #include "base/check.h"
 #include "outer_opt/core/codec.h"
+#include "outer_opt/core/codec_pieces.h"
 #include "outer_opt/core/make_session.h"
 #include "outer_opt/core/sparse2.h"
+#include "swarm/core/activation_codec.h"
 #include "swarm/pipeline/frame.h"
 
 namespace shoal::fuzz {
@@ -20,6 +23,9 @@ namespace {
 
 using Bytes = std::span<const std::byte>;
 
+constexpr std::array kTopologies = {Topology::kButterfly, Topology::kRing, Topology::kAllgather,
+                                    Topology::kParamServer};
+constexpr std::uint8_t kVariants = 4;  // of a butterfly: mean, trimmed mean, centred clip, sharded
 constexpr std::int64_t kValues = 40, kFrameValues = 8, kSparseFrameValues = 4096;
 
 std::uint8_t take_byte(Bytes& bytes) {
@@ -33,6 +39,10 @@ Bytes take(Bytes& bytes, std::size_t size) {
   const Bytes taken = bytes.first(std::min(size, bytes.size()));
   bytes = bytes.subspan(taken.size());
   return taken;
+}
+
+bool all_finite(std::span<const float> values) {
+  return std::ranges::all_of(values, [](float value) { return std::isfinite(value); });
 }
 
 bool try_reduce_frame(Bytes bytes) {
@@ -64,29 +74,15 @@ bool try_pipeline_frame(Bytes bytes) {
   return whole;
 }
 
-ReducePlan plan_of(std::uint8_t topology, std::uint8_t codec) {
-  ReducePlan plan;
-  plan.key = {JobId(1), 0, 1};
-  plan.attempt = 1;
-  plan.value_count = kValues;
-  constexpr std::array kTopologies = {Topology::kButterfly, Topology::kRing, Topology::kAllgather};
-  plan.topology = kTopologies[topology % kTopologies.size()];
-  plan.codec = outer_opt::kDenseCodecs[codec % std::size(outer_opt::kDenseCodecs)];
-  if (plan.topology == Topology::kAllgather) plan.codec = CodecKind::kSparse2;
-  for (std::uint64_t i = 1; i <= 3; ++i) plan.members.push_back({ReplicaId(i), "a:1", 1, 1, 0, 0});
-  if (plan.topology != Topology::kAllgather) assign_parts(plan, {1, 1, 1});
-  return plan;
-}
-
 class Conversation {
  public:
   explicit Conversation(const ReducePlan& plan) : input_(kValues, 1.0f), average_(kValues, NAN) {
+    if (plan.owner_step) momentum_.resize(static_cast<std::size_t>(plan.members[0].part_count));
     const bool sparse = plan.codec == CodecKind::kSparse2;
     encoded_.resize(sparse ? outer_opt::sparse2_size(kValues) : 0);
     if (sparse) outer_opt::sparse2_encode(input_, encoded_);
-    auto made =
-        outer_opt::make_session(plan, ReplicaId(1), sparse ? kSparseFrameValues : kFrameValues,
-                                {input_, encoded_}, average_);
+    auto made = outer_opt::make_session(plan, ReplicaId(1), frame_values_of(plan),
+                                        {input_, encoded_, momentum_}, average_);
     SHOAL_CHECK(made.ok(), "a plan that does not fit");
     session_ = std::move(made).value();
   }
@@ -120,16 +116,14 @@ class Conversation {
 
   bool done() const {
     if (session_->state() != outer_opt::SessionState::kDone) return false;
-    const bool finite =
-        std::all_of(average_.begin(), average_.end(), [](float v) { return std::isfinite(v); });
-    SHOAL_CHECK(finite, "an average with a hole");
+    SHOAL_CHECK(all_finite(average_), "an average with a hole");
     return true;
   }
 
  private:
   bool running() const { return session_->state() == outer_opt::SessionState::kRunning; }
 
-  std::vector<float> input_, average_;
+  std::vector<float> input_, average_, momentum_;
   std::vector<std::byte> encoded_;
   std::unique_ptr<outer_opt::ReduceSession> session_;
 };
@@ -147,16 +141,102 @@ bool try_session(Bytes bytes) {
   return conversation.done();
 }
 
+bool try_dense(CodecKind kind, Bytes bytes, std::span<float> out) {
+  const outer_opt::Codec& codec = outer_opt::codec(kind);
+  const bool decoded = codec.decode(bytes, out).ok();
+  SHOAL_CHECK(!decoded || all_finite(out), "a codec let a value through that is not finite");
+  std::vector<float> sum(out.size());
+  const bool added = codec.accumulate(bytes, 0.5f, sum).ok();
+  SHOAL_CHECK(added == decoded, "what can be decoded can be added");
+  for (std::size_t i = 0; added && i < sum.size(); ++i) SHOAL_CHECK(sum[i] == 0.5f * out[i]);
+  if (bytes.size() != codec.encoded_size(out.size())) return decoded;  // no header says so
+  outer_opt::FrameHeader header{outer_opt::FrameKind::kAverage,
+                                kind,
+                                0,
+                                0,
+                                0,
+                                static_cast<std::uint32_t>(out.size()),
+                                static_cast<std::uint32_t>(bytes.size())};
+  const std::array pieces = {bytes.first(bytes.size() / 3), bytes.subspan(bytes.size() / 3)};
+  header.checksum = outer_opt::payload_checksum(pieces);
+  std::vector<float> again(out.size());
+  const bool in_pieces = outer_opt::decode_payload(codec, header, pieces, again).ok();
+  SHOAL_CHECK(in_pieces == decoded && (!decoded || std::ranges::equal(again, out)));
+  return decoded;
+}
+
+bool try_sparse(Bytes bytes, std::span<float> out) {
+  const bool decoded = outer_opt::sparse2_decode(bytes, out).ok();
+  SHOAL_CHECK(outer_opt::sparse2_check(bytes, out.size()).ok() == decoded);
+  SHOAL_CHECK(!decoded || all_finite(out), "sparse2 let a value through that is not finite");
+  const std::array terms = {outer_opt::SparseTerm{bytes, 2, 2}, outer_opt::SparseTerm{bytes, 1, 1}};
+  std::vector<float> mean(out.size());
+  SHOAL_CHECK(outer_opt::sparse2_mean(terms, mean).ok() == decoded);
+  outer_opt::ErrorFeedback feedback(out.size(), 0.5);
+  SHOAL_CHECK(feedback.commit(std::vector<float>(out.size()), bytes).ok() == decoded);
+  return decoded;
+}
+
+// The bytes of one frame, that passed every check of its header: codec, count of values, payload.
+bool try_payload(Bytes bytes) {
+  const std::uint8_t kind = take_byte(bytes) % (outer_opt::kDenseCodecs.size() + 1);
+  const std::size_t low = take_byte(bytes), count = 1 + low + 256 * (take_byte(bytes) % 32);
+  std::vector<float> out(count);
+  if (kind == outer_opt::kDenseCodecs.size()) return try_sparse(bytes, out);
+  return try_dense(outer_opt::kDenseCodecs[kind], bytes, out);
+}
+
+bool try_activations(Bytes bytes) {
+  constexpr std::array kCodecs = {ActivationCodec::kFp32, ActivationCodec::kBf16,
+                                  ActivationCodec::kInt8};
+  const ActivationCodec codec = kCodecs[take_byte(bytes) % kCodecs.size()];
+  std::vector<float> out(1 + take_byte(bytes) + std::size_t{256} * (take_byte(bytes) % 4));
+  const std::array pieces = {bytes.first(bytes.size() / 3), bytes.subspan(bytes.size() / 3)};
+  if (!swarm::decode(codec, pieces, out).ok()) return false;
+  SHOAL_CHECK(all_finite(out), "an activation that is not finite");
+  return true;
+}
+
 }  // namespace
 
+ReducePlan plan_of(std::uint8_t shape, std::uint8_t codec) {
+  ReducePlan plan;
+  plan.key = {JobId(1), 0, 1};
+  plan.attempt = 1;
+  plan.value_count = kValues;
+  plan.topology = kTopologies[shape % kTopologies.size()];
+  plan.codec = outer_opt::kDenseCodecs[codec % std::size(outer_opt::kDenseCodecs)];
+  if (plan.topology == Topology::kAllgather) plan.codec = CodecKind::kSparse2;
+  const bool helped = plan.topology == Topology::kParamServer;
+  const double third = helped ? 0 : 1;
+  for (std::uint64_t i = 1; i <= 3; ++i) {
+    plan.members.push_back({ReplicaId(i), "a:1", i == 3 ? third : 1, 1, 0, 0, helped && i == 3});
+  }
+  if (plan.topology != Topology::kAllgather) assign_parts(plan, {1, 1, 1});
+  const std::uint8_t variant = shape / kTopologies.size() % kVariants;
+  if (plan.topology != Topology::kButterfly) return plan;
+  if (variant == 1) plan.aggregator = Aggregator::kTrimmedMean;
+  if (variant == 2) plan.aggregator = Aggregator::kCenteredClip;
+  if (variant == 3) plan.owner_step.emplace().outer = {0.7, 0.9};
+  return plan;
+}
+
+std::int64_t frame_values_of(const ReducePlan& plan) {
+  return plan.codec == CodecKind::kSparse2 ? kSparseFrameValues : kFrameValues;
+}
+
 bool try_bytes(std::span<const std::byte> bytes) {
-  switch (take_byte(bytes) % 3) {
+  switch (take_byte(bytes) % 5) {
     case 0:
       return try_reduce_frame(bytes);
     case 1:
       return try_pipeline_frame(bytes);
-    default:
+    case 2:
       return try_session(bytes);
+    case 3:
+      return try_payload(bytes);
+    default:
+      return try_activations(bytes);
   }
 }
 

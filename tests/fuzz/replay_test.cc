@@ -12,6 +12,7 @@
 
 #include "outer_opt/core/codec.h"
 #include "outer_opt/core/session_swarm.h"
+#include "swarm/core/activation_codec.h"
 #include "swarm/pipeline/frame.h"
 #include "tests/fuzz/frame_fuzz.h"
 
@@ -79,20 +80,21 @@ void say(Input& input, int from, const outer_opt::Message& message) {
   append(input, message.payload);
 }
 
+std::string name_of(const ReducePlan& plan) {
+  std::string name = std::string("session_") + to_string(plan.topology);
+  if (plan.aggregator != Aggregator::kMean) name += std::string("_") + to_string(plan.aggregator);
+  if (plan.owner_step) name += "_sharded";
+  return name + "_" + to_string(plan.codec);
+}
+
 // What the first member of three hears when all goes well.
-Named conversation(Topology topology, int topology_byte, int codec_byte) {
-  ReducePlan plan;
-  plan.key = {JobId(1), 0, 1};
-  plan.attempt = 1;
-  plan.value_count = 40;
-  plan.topology = topology;
-  plan.codec =
-      topology == Topology::kAllgather ? CodecKind::kSparse2 : outer_opt::kDenseCodecs[codec_byte];
-  for (std::uint64_t i = 1; i <= 3; ++i) plan.members.push_back({ReplicaId(i), "a:1", 1, 1, 0, 0});
-  if (plan.topology != Topology::kAllgather) assign_parts(plan, {1, 1, 1});
-  const std::int64_t frame_values = topology == Topology::kAllgather ? 4096 : 8;
-  outer_opt::SessionSwarm swarm(plan, frame_values, std::vector(3, std::vector<float>(40, 1.0f)));
-  Input input = begin({2, topology_byte, codec_byte});
+Named conversation(int shape, int codec) {
+  const ReducePlan plan =
+      plan_of(static_cast<std::uint8_t>(shape), static_cast<std::uint8_t>(codec));
+  outer_opt::SessionSwarm swarm(plan, frame_values_of(plan),
+                                std::vector(3, std::vector<float>(plan.value_count, 1.0f)),
+                                std::vector<float>(plan.owner_step ? plan.value_count : 0));
+  Input input = begin({2, shape, codec});
   Prng prng(5);
   for (bool moved = true; moved;) {
     std::vector<std::pair<int, outer_opt::Message>> under_way;
@@ -107,17 +109,47 @@ Named conversation(Topology topology, int topology_byte, int codec_byte) {
       if (!*slots[i]) say(input, under_way[i].first, under_way[i].second);
     }
   }
-  return {std::string("session_") + to_string(topology) + "_" + to_string(plan.codec), input};
+  return {name_of(plan), input};
+}
+
+// `count` values of which some are not round, encoded, as the payload of one frame.
+Named payload(int codec, int count) {
+  std::vector<float> values(static_cast<std::size_t>(count));
+  for (int i = 0; i < count; ++i) values[i] = static_cast<float>(i % 37 - 18) / 3.0f;
+  const bool sparse = codec == static_cast<int>(outer_opt::kDenseCodecs.size());
+  const CodecKind kind = sparse ? CodecKind::kSparse2 : outer_opt::kDenseCodecs[codec];
+  Input encoded(outer_opt::encoded_size(kind, values.size()));
+  if (sparse) {
+    outer_opt::sparse2_encode(values, encoded);
+  } else {
+    outer_opt::codec(kind).encode(values, encoded);
+  }
+  Input input = begin({3, codec, (count - 1) % 256, (count - 1) / 256});
+  append(input, encoded);
+  return {std::string("payload_") + to_string(kind) + "_" + std::to_string(count), input};
+}
+
+Named activations(int codec, int count) {
+  const auto kind = static_cast<ActivationCodec>(codec);
+  const std::vector<float> values(static_cast<std::size_t>(count), -2.25f);
+  Input encoded(swarm::encoded_size(kind, values.size()));
+  EXPECT_TRUE(swarm::encode(kind, values, encoded));
+  Input input = begin({4, codec, (count - 1) % 256, (count - 1) / 256});
+  append(input, encoded);
+  return {std::string("activations_") + to_string(kind), input};
 }
 
 std::vector<Named> valid_inputs() {
   std::vector<Named> inputs = {pipeline_word(), pipeline_ping()};
   for (const CodecKind codec : outer_opt::kDenseCodecs) inputs.push_back(reduce_frame(codec));
-  for (int codec = 0; codec < static_cast<int>(std::size(outer_opt::kDenseCodecs)); ++codec) {
-    inputs.push_back(conversation(Topology::kButterfly, 0, codec));
-    inputs.push_back(conversation(Topology::kRing, 1, codec));
+  const int codecs = static_cast<int>(std::size(outer_opt::kDenseCodecs));
+  for (const int shape : {0, 1, 3, 4, 8, 12}) {
+    for (int codec = 0; codec < codecs; ++codec) inputs.push_back(conversation(shape, codec));
   }
-  inputs.push_back(conversation(Topology::kAllgather, 2, 0));
+  inputs.push_back(conversation(2, 0));
+  for (int codec = 0; codec <= codecs; ++codec) inputs.push_back(payload(codec, 300));
+  inputs.push_back(payload(codecs, 4100));  // a second chunk
+  for (const int codec : {0, 1, 2}) inputs.push_back(activations(codec, 300));
   return inputs;
 }
 

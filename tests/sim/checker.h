@@ -163,18 +163,10 @@ struct TakenBack {
   std::span<const float> local_before, local;
 };
 
-class Checker {
+// Whatever is told of all this.
+class Observer {
  public:
-  struct Context {
-    const SimOptions& options;
-    const Instant& now;
-    std::optional<Violation>& violation;  // the first one stays
-  };
-
-  explicit Checker(const Context& context) : context_(context) {}
-  virtual ~Checker() = default;
-  virtual const char* name() const = 0;
-
+  virtual ~Observer() = default;
   virtual void submitted(const JobSpec&) {}
   // The operator has the answer that the agent is out of work, or asks for it to be put back.
   virtual void commanded(AgentId, coordinator::AgentVerb) {}
@@ -204,6 +196,18 @@ class Checker {
   virtual void healed(const Tables&) {}  // the faults have stopped
   virtual void progress_due(const Tables&) {}
   virtual void completion_due(const Tables&) {}
+};
+
+class Checker : public Observer {
+ public:
+  struct Context {
+    const SimOptions& options;
+    const Instant& now;
+    std::optional<Violation>& violation;  // the first one stays
+  };
+
+  explicit Checker(const Context& context) : context_(context) {}
+  virtual const char* name() const = 0;
 
  protected:
   void violated(std::string what) {

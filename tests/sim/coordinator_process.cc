@@ -325,7 +325,8 @@ void CoordinatorProcess::arm() {
 
 void CoordinatorProcess::durable(const Record& record, const Tables& before) {
   count_checkpoint_move(record, before, sim_.transitions);
-  count_left_out(record, before, sim_.transitions);
+  count_rejection(record, before, sim_.transitions);
+  count_event(record, sim_.transitions);
   const std::string line = describe(record);
   if (!line.empty()) sim_.log("   durable " + line);
   sim_.observe(&Checker::durable, record, before);

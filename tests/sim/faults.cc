@@ -1,4 +1,4 @@
-// The names of the faults: see faults.h.
+// The names of the faults and of the moments they may follow: see faults.h.
 #include "tests/sim/faults.h"
 
 namespace shoal::sim {
@@ -57,6 +57,30 @@ const char* to_string(Fault fault) {
       return "operator_drain";
     case Fault::kMemoryLie:
       return "memory_lie";
+  }
+  return "unknown";
+}
+
+const char* to_string(Moment moment) {
+  switch (moment) {
+    case Moment::kSenderBegins:
+      return "sender_begins";
+    case Moment::kReduceBegins:
+      return "reduce_begins";
+    case Moment::kReported:
+      return "reported";
+    case Moment::kAveraged:
+      return "averaged";
+    case Moment::kHolds:
+      return "holds";
+    case Moment::kEagerlyBegun:
+      return "eagerly_begun";
+    case Moment::kJobMoved:
+      return "job_moved";
+    case Moment::kRoundMoved:
+      return "round_moved";
+    case Moment::kCheckpointMoved:
+      return "checkpoint_moved";
   }
   return "unknown";
 }

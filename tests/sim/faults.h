@@ -7,6 +7,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/time.h"
+
 namespace shoal::sim {
 
 enum class Fault {
@@ -42,6 +44,31 @@ enum class Fault {
 inline constexpr std::size_t kFaults = static_cast<std::size_t>(Fault::kMemoryLie) + 1;
 
 const char* to_string(Fault fault);
+
+// What a fault may follow: rare paths begin where something happens to a replica, a job, a round or
+// a checkpoint at the wrong moment.
+enum class Moment {
+  kSenderBegins,  // a replica that owns no part enters a reduce with something to give
+  kReduceBegins,  // a replica enters a reduce
+  kReported,      // it reported a boundary
+  kAveraged,      // it has an average and is about to vote
+  kHolds,         // it holds the state of a round that it loaded, or took an outer step
+  kEagerlyBegun,  // it goes on from an estimate
+  kJobMoved,      // a phase of a job is durable
+  kRoundMoved,    // a state of a round is durable
+  kCheckpointMoved,
+};
+inline constexpr std::size_t kMoments = static_cast<std::size_t>(Moment::kCheckpointMoved) + 1;
+
+const char* to_string(Moment moment);
+
+// A fault that follows a moment: at the replica that it is about, else at any.
+struct Ambush {
+  Moment moment = Moment::kReduceBegins;
+  Fault fault = Fault::kTrainerCrash;
+  double probability = 0;
+  Duration within;  // of the moment
+};
 
 class FaultCounts {
  public:

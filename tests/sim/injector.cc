@@ -65,6 +65,12 @@ void FaultInjector::strike_at_the_worst_moment(Fault fault, int tries) {
   target_ = nullptr;
 }
 
+void FaultInjector::strike_at(Fault fault, ReplicaId replica) {
+  target_ = replica == ReplicaId{} ? nullptr : world_.trainer_of(replica);
+  strike(fault);
+  target_ = nullptr;
+}
+
 void FaultInjector::strike(Fault fault) {
   switch (fault) {
     case Fault::kMessageDelay:

@@ -11,6 +11,8 @@ class FaultInjector {
  public:
   explicit FaultInjector(World& world);
   void start();
+  // Now, at this replica where the fault strikes one at all; at any when it is not there any more.
+  void strike_at(Fault fault, ReplicaId replica);
 
  private:
   void arm(Fault fault);

@@ -83,6 +83,32 @@ void draw_faults(SimOptions& o, Prng& prng) {
   draw(Fault::kMemoryLie, 0.3, seconds(100));
 }
 
+// Half of the runs lie in wait for one to three moments.
+void draw_ambushes(SimOptions& o, Prng prng) {
+  constexpr std::array kFaultsAfter{
+      Fault::kStreamLoss,      Fault::kAgentCrash,       Fault::kAgentDiskLost,
+      Fault::kTrainerCrash,    Fault::kCoordinatorCrash, Fault::kCrashBetweenEffects,
+      Fault::kAgentPause,      Fault::kTrainerPause,     Fault::kPartitionCoordinator,
+      Fault::kPartitionOneWay, Fault::kPartitionPeers,   Fault::kPeerStreamLoss,
+      Fault::kSlowLink,        Fault::kNonFinite,        Fault::kUserCancel,
+      Fault::kReplicaError,    Fault::kOperatorDrain,    Fault::kAgentDrain};
+  if (!prng.chance(0.5)) return;
+  for (std::int64_t left = prng.range(1, 3); left > 0; --left) {
+    Ambush ambush;
+    ambush.moment = static_cast<Moment>(prng.below(kMoments));
+    if (prng.chance(0.25)) ambush.moment = Moment::kSenderBegins;
+    const bool sender = ambush.moment == Moment::kSenderBegins;
+    const bool seldom =
+        sender || ambush.moment == Moment::kJobMoved || ambush.moment == Moment::kCheckpointMoved;
+    ambush.fault = kFaultsAfter[prng.below(kFaultsAfter.size())];
+    // What is left out counts only when its end is heard late, as that of a whole machine is.
+    if (sender && prng.chance(0.6)) ambush.fault = Fault::kAgentCrash;
+    ambush.probability = seldom ? 0.1 + 0.4 * prng.unit() : 0.02 + 0.3 * prng.unit() * prng.unit();
+    ambush.within = between(prng, Duration{}, prng.chance(0.8) ? o.peer_delay * 4 : seconds(3));
+    o.ambushes.push_back(ambush);
+  }
+}
+
 // Other algorithms and rounds than diloco's of equal length.
 void draw_sync(JobSpec& spec, Prng& prng) {
   const bool diloco = spec.sync.algorithm == SyncAlgorithm::kDiloco;
@@ -221,6 +247,7 @@ SimOptions draw_options(std::uint64_t seed) {
   draw_faults(o, prng);
   Prng reducers(mix_seed(seed, 0x5ed0ce));  // of its own, so that the other draws stay alike
   if (reducers.chance(0.4)) o.reducers = static_cast<int>(reducers.range(1, 2));
+  draw_ambushes(o, Prng(mix_seed(seed, 0xa3b05)));
   return o;
 }
 

@@ -6,6 +6,7 @@
 
 #include <array>
 #include <cstdint>
+#include <vector>
 
 #include "agent/core/agent.h"
 #include "base/job_spec.h"
@@ -43,6 +44,7 @@ struct SimOptions {
   // Mean time between two strikes of a fault; zero: it does not exist in this run. The faults of
   // single messages (delay, duplicate, reorder) have probabilities above instead.
   std::array<Duration, kFaults> mean_between{};
+  std::vector<Ambush> ambushes;
 
   bool is_reducer(int host) const { return host >= hosts; }
   Duration mean_of(Fault fault) const { return mean_between[static_cast<std::size_t>(fault)]; }

@@ -34,6 +34,7 @@ struct Sim {
   TransitionCounts transitions;
   std::optional<Violation> violation;
   Checkers checkers;
+  Observer* ambush = nullptr;  // sees what the checkers see
   const Bug bug;
   std::int64_t bug_fired = 0;  // how often the planted bug did something
   bool faults_on = true;
@@ -57,6 +58,7 @@ struct Sim {
   template <typename Method, typename... Args>
   void observe(Method method, const Args&... args) {
     for (auto& checker : checkers) ((*checker).*method)(args...);
+    if (ambush != nullptr) (ambush->*method)(args...);
   }
   Prng prng_for(std::uint64_t part) const { return Prng(mix_seed(options.seed, part)); }
 };

@@ -15,16 +15,18 @@ void count_checkpoint_move(const Record& record, const Tables& before, Transitio
   }
 }
 
-void count_left_out(const Record& record, const Tables& before, TransitionCounts& counts) {
+void count_rejection(const Record& record, const Tables& before, TransitionCounts& counts) {
   const auto* contribution = std::get_if<ContributionRecord>(&record);
-  const bool left_out = contribution != nullptr &&
-                        contribution->state == ContributionState::kRejected &&
-                        contribution->reject_reason == RejectReason::kLeftOut;
-  if (!left_out) return;
+  if (contribution == nullptr || contribution->reject_reason == RejectReason::kNone) return;
   const auto it = before.contributions.find({contribution->key, contribution->replica});
   const bool known =
-      it != before.contributions.end() && it->second.reject_reason == RejectReason::kLeftOut;
-  if (!known) ++counts["contribution left_out"];
+      it != before.contributions.end() && it->second.reject_reason == contribution->reject_reason;
+  if (!known) ++counts[std::string("contribution ") + to_string(contribution->reject_reason)];
+}
+
+void count_event(const Record& record, TransitionCounts& counts) {
+  const auto* event = std::get_if<EventRecord>(&record);
+  if (event != nullptr && event->severity != Severity::kInfo) ++counts["event " + event->kind];
 }
 
 namespace {
@@ -59,12 +61,21 @@ constexpr const char* kExpected[] = {
     "agent's trainer starting attached",
     "agent's trainer starting exited",
     "agent's trainer stopping exited",
+    "ambush averaged",
+    "ambush checkpoint_moved",
+    "ambush holds",
+    "ambush job_moved",
+    "ambush reduce_begins",
+    "ambush reported",
+    "ambush round_moved",
+    "ambush sender_begins",
     "checkpoint new writing",
     "checkpoint stored deleted",
     "checkpoint uploading failed",
     "checkpoint uploading stored",
     "checkpoint writing failed",
     "checkpoint writing uploading",
+    "contribution left_out",
     "eager step corrected",
     "eager step taken",
     "eager step taken back",
@@ -85,6 +96,7 @@ constexpr const char* kExpected[] = {
     "reduce butterfly done",
     "reduce centered_clip broken",
     "reduce centered_clip done",
+    "reduce member left_out",
     "reduce param_server broken",
     "reduce param_server done",
     "reduce reducer broken",

@@ -1,7 +1,8 @@
 // Which moves of the machines were seen: those of the coordinator's cores (job, agent, replica,
 // round) and of the agents' (daemon, link, trainer, replica) as they count them, and those of
 // checkpoints as their records show them. And how the reduces of each topology ended at a member.
-// And contributions that were left out of an average.
+// And why contributions were rejected, which events told of trouble, and after which moments faults
+// struck.
 // And which of all these a long campaign has to see.
 #pragma once
 
@@ -20,8 +21,11 @@ using TransitionCounts = std::map<std::string, std::int64_t>;  // "job training 
 // "new".
 void count_checkpoint_move(const Record& record, const Tables& before, TransitionCounts& counts);
 
-// Counts a contribution that a commit does not count because the average was made without it.
-void count_left_out(const Record& record, const Tables& before, TransitionCounts& counts);
+// Counts a contribution that got a reason not to count: "contribution left_out".
+void count_rejection(const Record& record, const Tables& before, TransitionCounts& counts);
+
+// Counts an event that is more than information: "event momentum_lost".
+void count_event(const Record& record, TransitionCounts& counts);
 
 // A campaign of 200 seeds and more has seen all of these.
 const std::vector<std::string>& expected_transitions();

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "tests/sim/ambusher.h"
 #include "tests/sim/injector.h"
 
 namespace shoal::sim {
@@ -152,6 +153,7 @@ void World::run_phases() {
   schedule_users();
   FaultInjector injector(*this);
   injector.start();
+  Ambusher ambusher(sim_, injector);
   if (!step_until(kStart + sim_.options.safety)) return;
   heal();
   sim_.observe(&Checker::healed, tables());
