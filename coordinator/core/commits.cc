@@ -166,12 +166,13 @@ void settle_arrivals(Turn& turn, const RoundKey& key) {
 }
 
 void advance_job_to(Turn& turn, const RoundKey& key) {
-  const RoundRecord& round = turn.state().rounds.at(key);
+  RoundRecord& round = turn.round(key);
   JobRecord& job = turn.job(key.job);
   job.committed_round = key.round;
   job.committed_at = turn.now();
   job.committed_step = std::min(round.to_step, job.spec.train.steps);
   job.committed_tokens += round.tokens;
+  round.job_tokens = job.committed_tokens;
   job.train_loss = round.train_loss;
   for (JobStage& stage : job.stages) {
     stage.anchor = stage.momentum = {};  // known again when the outer steps were taken

@@ -165,6 +165,7 @@ struct RoundRecord {
   double outer_lr = 0;                         // the job's when it was sealed
   double share = 1;                // async: of the replicas, whose contributions it committed
   std::int64_t carried_steps = 0;  // async: what is left of them (arrivals.h)
+  Tokens job_tokens;               // the job's with this round; zero: not committed
   bool operator==(const RoundRecord&) const = default;
 };
 

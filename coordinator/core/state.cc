@@ -99,7 +99,7 @@ void add(Digester& d, const RoundRecord& r) {
   d.add(r.from_step.n).add(r.to_step.n).add(r.opened_at.ns).add(r.sealed_at.ns);
   d.add(r.committed_at.ns).add(r.tokens.n).add(r.train_loss).add(r.validation_loss);
   d.add(r.validation_tokens.n).add(r.validation_sum).add(r.eval_slices).add(r.outer_lr);
-  d.add(r.share).add(r.carried_steps);
+  d.add(r.share).add(r.carried_steps).add(r.job_tokens.n);
   for (const auto& stage : r.stages) {
     d.add(stage.attempt).add(stage.attempt_started_at.ns).add(stage.average);
     d.add(stage.anchor).add(stage.momentum).add(to_string(stage.choice.topology));

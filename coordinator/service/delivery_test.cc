@@ -22,6 +22,7 @@ class ManualStore final : public Store {
     waiting_.push_back(std::move(done));
   }
   void append(std::vector<SeriesPoint>) override {}
+  void forget_after(JobId, RoundNumber) override {}
   std::unique_ptr<Reader> reader() override { return nullptr; }
   StoreStats stats() const override { return {}; }
   const std::string& folder() const override { return folder_; }

@@ -93,7 +93,7 @@ TEST(SeriesTap, ACommittedRoundGivesItsNumbers) {
   round.opened_at = kStart;
   round.committed_at = kStart + seconds(4);
   round.train_loss = 2.5;
-  round.tokens = Tokens(6000);
+  round.tokens = round.job_tokens = Tokens(6000);
   std::vector<std::pair<std::string, double>> seen;
   for (const Record& record : {Record(job), Record(round)}) {
     for (const SeriesPoint& point : tap.from_record(kStart, record)) {
@@ -106,6 +106,36 @@ TEST(SeriesTap, ACommittedRoundGivesItsNumbers) {
                         std::pair("round_bytes", 700.0), std::pair("train_loss", 2.5),
                         std::pair("round_seconds", 4.0), std::pair("tokens_per_second", 1500.0)));
   EXPECT_TRUE(tap.from_record(kStart, job).empty());
+}
+
+// The tokens of its own round are what its point stands at, however far the job is by then.
+TEST(SeriesTap, ALateEvaluationLeavesItsRoundWhereItIs) {
+  SeriesTap tap({});
+  RoundRecord round{.key = {JobId(1), 0, 1}, .state = RoundState::kCommitted};
+  round.job_tokens = Tokens(6000);
+  round.train_loss = 2.5;
+  EXPECT_EQ(tap.from_record(kStart, round).at(0).tokens, Tokens(6000));
+  JobRecord job{.id = JobId(1), .committed_round = 2};
+  job.committed_tokens = Tokens(9000);
+  tap.from_record(kStart, job);
+  round.validation_loss = 2.75;
+  const auto again = tap.from_record(kStart, round);
+  EXPECT_EQ(again.back().name, "validation_loss");
+  for (const SeriesPoint& point : again) EXPECT_EQ(point.tokens, Tokens(6000)) << point.name;
+}
+
+TEST(SeriesTap, AJobThatWentBackSaysFromWhereOnce) {
+  SeriesTap tap({});
+  JobRecord job{.id = JobId(1), .committed_round = 9};
+  EXPECT_FALSE(tap.went_back_to(job));
+  tap.from_record(kStart, job);
+  job.lineage = 1;
+  job.committed_round = 4;
+  EXPECT_EQ(tap.went_back_to(job), 4);
+  tap.from_record(kStart, job);
+  EXPECT_FALSE(tap.went_back_to(job));
+  const Progress former{.replica = ReplicaId(2), .key = {JobId(1), 0, 10}, .train_loss = 2.5};
+  EXPECT_TRUE(tap.from_progress(kStart, former).empty());
 }
 
 TEST(SeriesTap, ProgressGivesFourSeriesOfItsReplica) {

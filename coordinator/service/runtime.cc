@@ -58,7 +58,10 @@ Runtime::Runtime(RuntimeOptions options, Store& store, const Snapshot& snapshot)
       core_(std::make_unique<Coordinator>(options_.core, snapshot)),
       board_(std::make_unique<LiveBoard>(options_.core.heartbeat_every, snapshot)),
       tap_(snapshot),
-      subscribers_(std::make_shared<Subscribers>()) {}
+      subscribers_(std::make_shared<Subscribers>()) {
+  // Points are not durable with their rounds: those of the last ones may have been lost.
+  for (const RoundRecord& round : snapshot.rounds) tell_series(round);
+}
 
 Runtime::~Runtime() {
   stop(seconds(5));
@@ -153,10 +156,9 @@ void Runtime::observe(Instant now, const Input& input) {
 
 void Runtime::perform(Delivery::Group group) {
   std::int64_t newest_event = 0;
-  std::vector<SeriesPoint> points;
   for (const Record& record : group.records) {
     board_->stored(record);
-    std::ranges::move(tap_.from_record(clock_.now(), record), std::back_inserter(points));
+    tell_series(record);
     if (const auto* checkpoint = std::get_if<CheckpointRecord>(&record)) {
       agents_.load()->checkpoint_changed(*checkpoint);
     }
@@ -165,9 +167,16 @@ void Runtime::perform(Delivery::Group group) {
       if (options_.on_event) options_.on_event(*event);
     }
   }
-  if (!points.empty()) store_.append(std::move(points));
   for (Effect& effect : group.effects) perform(std::move(effect));
   if (newest_event > 0) subscribers_->wake(newest_event);
+}
+
+void Runtime::tell_series(const Record& record) {
+  if (const auto* job = std::get_if<JobRecord>(&record)) {
+    if (const auto round = tap_.went_back_to(*job)) store_.forget_after(job->id, *round);
+  }
+  auto points = tap_.from_record(clock_.now(), record);
+  if (!points.empty()) store_.append(std::move(points));
 }
 
 void Runtime::perform(Effect effect) {

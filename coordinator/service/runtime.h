@@ -76,6 +76,7 @@ class Runtime final : public Cluster, public InputPort {
   std::vector<Input> next_inputs(std::optional<Instant> deadline, bool& stopping);
   void apply(const Input& input);
   void observe(Instant now, const Input& input);
+  void tell_series(const Record& record);
   void perform(Delivery::Group group);
   void perform(Effect effect);
   void answer(Reply reply);

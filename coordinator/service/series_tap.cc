@@ -4,13 +4,14 @@ namespace shoal::coordinator {
 
 SeriesTap::SeriesTap(const Snapshot& snapshot) {
   for (const JobRecord& job : snapshot.jobs) {
-    totals_.put(job.id, {job.committed_round, job.committed_tokens, job.bytes_sent});
+    totals_.put(job.id, {job.lineage, job.committed_round, job.committed_tokens, job.bytes_sent});
   }
 }
 
 std::vector<SeriesPoint> SeriesTap::from_progress(Instant now, const Progress& progress) {
   const std::lock_guard guard(mutex_);
   const Totals* totals = totals_.find(progress.key.job);
+  if (totals != nullptr && progress.key.lineage != totals->lineage) return {};
   SeriesPoint point{.job = progress.key.job,
                     .replica = progress.replica,
                     .step = progress.step.n,
@@ -33,8 +34,15 @@ std::vector<SeriesPoint> SeriesTap::from_progress(Instant now, const Progress& p
 std::vector<SeriesPoint> SeriesTap::from_record(Instant now, const Record& record) {
   const std::lock_guard guard(mutex_);
   if (const auto* job = std::get_if<JobRecord>(&record)) return from_job(now, *job);
-  if (const auto* round = std::get_if<RoundRecord>(&record)) return from_round(now, *round);
+  if (const auto* round = std::get_if<RoundRecord>(&record)) return from_round(*round);
   return {};
+}
+
+std::optional<RoundNumber> SeriesTap::went_back_to(const JobRecord& job) {
+  const std::lock_guard guard(mutex_);
+  const Totals* totals = totals_.find(job.id);
+  if (totals == nullptr || job.lineage == totals->lineage) return std::nullopt;
+  return job.committed_round;
 }
 
 std::vector<SeriesPoint> SeriesTap::from_job(Instant now, const JobRecord& job) {
@@ -50,19 +58,20 @@ std::vector<SeriesPoint> SeriesTap::from_job(Instant now, const JobRecord& job) 
                       .at = now,
                       .value = static_cast<double>((job.bytes_sent - totals.sent).n)});
   }
-  totals = {job.committed_round, job.committed_tokens, job.bytes_sent};
+  totals = {job.lineage, job.committed_round, job.committed_tokens, job.bytes_sent};
   return points;
 }
 
-// A round is written again when its evaluation arrives; the same points then replace themselves.
-std::vector<SeriesPoint> SeriesTap::from_round(Instant, const RoundRecord& round) {
+// A round is written again when its evaluation arrives, maybe after the next one has committed; the
+// same points then replace themselves. Without tokens nothing was trained.
+std::vector<SeriesPoint> SeriesTap::from_round(const RoundRecord& round) {
   if (round.state != RoundState::kCommitted) return {};
-  const Totals* totals = totals_.find(round.key.job);
+  if (round.key.round > 0 && round.job_tokens.n == 0) return {};
   SeriesPoint point{.job = round.key.job,
                     .replica = {},
                     .step = round.to_step.n,
                     .round = round.key.round,
-                    .tokens = totals != nullptr ? totals->tokens : Tokens(),
+                    .tokens = round.job_tokens,
                     .at = round.committed_at};
   std::vector<SeriesPoint> points;
   const auto add = [&](const char* name, double value) {

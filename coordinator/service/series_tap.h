@@ -1,9 +1,11 @@
 // Turns what passes through the runtime into telemetry: four series per replica from its Progress,
 // and per committed round the job's loss, duration, speed and bytes. Thread-safe; it keeps only
-// what a difference needs (bytes and tokens of each job up to its last committed round).
+// what a difference needs (bytes and tokens of each job up to its last committed round). What
+// trainers still say of a lineage that was given up is left out.
 #pragma once
 
 #include <mutex>
+#include <optional>
 #include <vector>
 
 #include "base/flat_map.h"
@@ -18,14 +20,19 @@ class SeriesTap {
   std::vector<SeriesPoint> from_progress(Instant now, const Progress& progress);
   std::vector<SeriesPoint> from_record(Instant now, const Record& record);  // that became durable
 
+  // A job went back to a checkpoint: the points of later rounds are to be forgotten. Before
+  // from_record() of the same record.
+  std::optional<RoundNumber> went_back_to(const JobRecord& job);
+
  private:
   struct Totals {
+    std::int64_t lineage = 0;
     RoundNumber round = 0;
     Tokens tokens;
     Bytes sent;
   };
   std::vector<SeriesPoint> from_job(Instant now, const JobRecord& job);
-  std::vector<SeriesPoint> from_round(Instant now, const RoundRecord& round);
+  static std::vector<SeriesPoint> from_round(const RoundRecord& round);
 
   std::mutex mutex_;
   FlatMap<JobId, Totals> totals_;

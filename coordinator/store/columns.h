@@ -157,6 +157,7 @@ struct Table<RoundRecord> {
     visit("outer_lr", r.outer_lr);
     visit("share", r.share);
     visit("carried_steps", r.carried_steps);
+    visit("job_tokens", r.job_tokens);
   }
 };
 

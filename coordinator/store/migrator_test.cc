@@ -102,6 +102,7 @@ TEST_F(MigratorTest, WhatWasOneValueBecomesThatOfTheOnlyStage) {
   EXPECT_EQ(job.stages, (std::vector<JobStage>{{{0, 8}, 1000, anchor, momentum}}));
   const RoundRecord& round = snapshot->rounds.at(0);
   EXPECT_EQ(round.tokens, Tokens(640));
+  EXPECT_EQ(round.job_tokens, Tokens(9000));
   EXPECT_EQ(round.stages,
             (std::vector<RoundStage>{{4, Instant{13}, average, anchor, Digest{}, {}}}));
   const ContributionRecord& contribution = snapshot->contributions.at(0);

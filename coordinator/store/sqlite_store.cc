@@ -78,11 +78,23 @@ void SqliteStore::write(std::vector<Record> records, std::function<void(Status)>
 void SqliteStore::append(std::vector<SeriesPoint> points) {
   {
     const std::lock_guard guard(mutex_);
-    const std::size_t room = kTelemetryQueueMax - points_.size();
+    const std::size_t room = kTelemetryQueueMax - told_.points.size();
     const std::size_t taken = std::min(room, points.size());
     stats_.errors += static_cast<std::int64_t>(points.size() - taken);
-    points_.insert(points_.end(), std::make_move_iterator(points.begin()),
-                   std::make_move_iterator(points.begin() + static_cast<std::ptrdiff_t>(taken)));
+    std::move(points.begin(), points.begin() + static_cast<std::ptrdiff_t>(taken),
+              std::back_inserter(told_.points));
+  }
+  work_.notify_one();
+}
+
+void SqliteStore::forget_after(JobId job, RoundNumber round) {
+  {
+    const std::lock_guard guard(mutex_);
+    std::erase_if(told_.points, [&](const SeriesPoint& point) {
+      return point.job == job && point.round > round;
+    });
+    const RoundNumber* before = told_.forgotten.find(job);
+    told_.forgotten.put(job, before == nullptr ? round : std::min(*before, round));
   }
   work_.notify_one();
 }
@@ -90,21 +102,21 @@ void SqliteStore::append(std::vector<SeriesPoint> points) {
 void SqliteStore::run() {
   std::unique_lock guard(mutex_);
   for (;;) {
-    work_.wait(guard, [&] { return closing_ || !batches_.empty() || !points_.empty(); });
-    if (closing_ && batches_.empty() && points_.empty()) return;
+    work_.wait(guard, [&] { return closing_ || !batches_.empty() || !told_.empty(); });
+    if (closing_ && batches_.empty() && told_.empty()) return;
     std::vector<Batch> group;
     while (!batches_.empty() && group.size() < kGroupMax) {
       group.push_back(std::move(batches_.front()));
       batches_.pop_front();
     }
-    std::vector<SeriesPoint> points;
-    if (batches_.empty() || points_.size() > kTelemetryQueueMax / 2) points.swap(points_);
+    Telemetry told;
+    if (batches_.empty() || told_.points.size() > kTelemetryQueueMax / 2) std::swap(told, told_);
     guard.unlock();
     if (!group.empty()) {
       room_.notify_all();
       commit(std::move(group));
     }
-    if (!points.empty()) write_points(points);
+    if (!told.empty()) write_telemetry(told);
     guard.lock();
   }
 }
@@ -143,10 +155,16 @@ void SqliteStore::commit(std::vector<Batch> group) {
   }
 }
 
-void SqliteStore::write_points(const std::vector<SeriesPoint>& points) {
-  if (telemetry_->append(points).ok()) return;
+void SqliteStore::write_telemetry(const Telemetry& told) {
+  std::int64_t failed = 0;
+  for (const auto& [job, round] : told.forgotten) {
+    failed += !telemetry_->forget_after(job, round).ok();
+  }
+  if (!telemetry_->append(told.points).ok()) {
+    failed += static_cast<std::int64_t>(told.points.size());
+  }
   const std::lock_guard guard(mutex_);
-  stats_.errors += static_cast<std::int64_t>(points.size());
+  stats_.errors += failed;
 }
 
 std::unique_ptr<Reader> SqliteStore::reader() {

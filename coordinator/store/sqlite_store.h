@@ -15,6 +15,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/flat_map.h"
 #include "coordinator/store/folder_lock.h"
 #include "coordinator/store/sqlite.h"
 #include "coordinator/store/store.h"
@@ -33,6 +34,7 @@ class SqliteStore final : public Store {
   Result<Snapshot> load() override;
   void write(std::vector<Record> records, std::function<void(Status)> done) override;
   void append(std::vector<SeriesPoint> points) override;
+  void forget_after(JobId job, RoundNumber round) override;
   std::unique_ptr<Reader> reader() override;
   StoreStats stats() const override;
   const std::string& folder() const override { return folder_; }
@@ -49,7 +51,12 @@ class SqliteStore final : public Store {
   void run();
   void commit(std::vector<Batch> group);
   Status write_group(const std::vector<Batch>& group);
-  void write_points(const std::vector<SeriesPoint>& points);
+  struct Telemetry {
+    FlatMap<JobId, RoundNumber> forgotten;  // first, of what is in the file: all after this round
+    std::vector<SeriesPoint> points;        // then
+    bool empty() const { return forgotten.empty() && points.empty(); }
+  };
+  void write_telemetry(const Telemetry& told);
 
   const std::string folder_;
   const std::unique_ptr<FolderLock> lock_;
@@ -60,7 +67,7 @@ class SqliteStore final : public Store {
   mutable std::mutex mutex_;
   std::condition_variable work_, room_;
   std::deque<Batch> batches_;
-  std::vector<SeriesPoint> points_;
+  Telemetry told_;
   bool closing_ = false;
   StoreStats stats_;
   std::thread writer_;  // last: it uses all of the above

@@ -64,7 +64,7 @@ static_assert(member_count<CounterRecord>() == 6);
 static_assert(member_count<JobRecord>() == 28);
 static_assert(member_count<AgentRecord>() == 16);
 static_assert(member_count<ReplicaRecord>() == 17);
-static_assert(member_count<RoundRecord>() == 19);
+static_assert(member_count<RoundRecord>() == 20);
 static_assert(member_count<ContributionRecord>() == 24);
 static_assert(member_count<RoundReport>() == 12);  // links and aborts are not stored with it
 static_assert(member_count<LinkRecord>() == 6);
@@ -277,6 +277,23 @@ TEST_F(SqliteStoreTest, RoundsAreOneHistoryOverRollbacks) {
   EXPECT_EQ(reader->rounds(JobId(1), {})->items, (std::vector{kept, again}));
   EXPECT_EQ(*reader->contributions(again.key), std::vector{part});
   EXPECT_TRUE(reader->contributions(redone.key)->empty());
+}
+
+// In the order of the calls, whatever of it has reached the file by then.
+TEST_F(SqliteStoreTest, PointsOfRoundsThatWereGivenUpAreForgotten) {
+  const auto point = [](RoundNumber round, std::int64_t step) {
+    return SeriesPoint{
+        .job = JobId(1), .name = "train_loss", .step = step, .round = round, .value = 1};
+  };
+  store_->append({point(1, 10), point(2, 20), point(3, 30)});
+  store_->forget_after(JobId(1), 1);
+  store_->append({point(2, 15), point(3, 25)});
+  store_->forget_after(JobId(1), 2);
+  store_->append({point(3, 22)});
+  open();  // closed before, so all is written
+  const auto lines = store_->reader()->series({.job = JobId(1), .name = "train_loss"});
+  ASSERT_TRUE(lines.ok()) << to_string(lines.error());
+  EXPECT_EQ(lines->at(0).x, (std::vector<double>{10, 15, 22}));
 }
 
 TEST_F(SqliteStoreTest, TheHistoryOfIncarnationsIsKept) {

@@ -57,6 +57,10 @@ class Store {
   // Telemetry is disposable: when its queue is full, points are dropped and counted.
   virtual void append(std::vector<SeriesPoint> points) = 0;
 
+  // Forgets the points of the rounds after `round`: the job went back to it, and what was appended
+  // before this call belongs to a history that no longer counts.
+  virtual void forget_after(JobId job, RoundNumber round) = 0;
+
   virtual std::unique_ptr<Reader> reader() = 0;  // one per thread
   virtual StoreStats stats() const = 0;
   virtual const std::string& folder() const = 0;

@@ -155,6 +155,7 @@ class RandomRecords {
     r.outer_lr = real();
     r.share = real();
     r.carried_steps = integer();
+    r.job_tokens = Tokens(integer());
     return r;
   }
 

@@ -64,22 +64,23 @@ Result<Lines> choose_lines(Database& database, const SeriesQuery& query) {
   return whole ? Lines::kWholeJob : Lines::kMeanOfReplicas;
 }
 
-// ?1 job, ?2 name, ?3 from, ?4 to, ?5 buckets. Buckets divide [min x, max x] evenly.
+// ?1 job, ?2 name, ?3 from, ?4 to, ?5 buckets. Buckets divide [min x, max x] evenly; where there
+// are fewer points than buckets, each point is its own, however close to the next one it is.
 std::string series_sql(const std::string& x, Lines lines) {
   const std::string from =
-      " FROM series AS s JOIN points AS p ON p.series = s.id WHERE s.job = ?1 AND s.name = ?2" +
+      " series AS s JOIN points AS p ON p.series = s.id WHERE s.job = ?1 AND s.name = ?2" +
       std::string(lines == Lines::kWholeJob ? " AND s.replica = 0" : "") + " AND " + x +
       " BETWEEN ?3 AND ?4";
   const std::string line = lines == Lines::kEach ? "s.replica" : "0";
-  return "WITH span AS (SELECT min(" + x + ") AS lo, max(" + x + ") AS hi" + from + ")" +
-         " SELECT " + line + " AS line, avg(" + x + "), avg(p.value), min(p.value), max(p.value)," +
-         " CASE WHEN span.hi > span.lo THEN min(CAST((" + x +
+  const std::string count =
+      lines == Lines::kMeanOfReplicas ? "?5 + 1" : "count(DISTINCT " + x + ")";
+  return "WITH span AS (SELECT min(" + x + ") AS lo, max(" + x + ") AS hi, " + count +
+         " AS count FROM" + from + ") SELECT " + line + " AS line, avg(" + x +
+         "), avg(p.value), min(p.value), max(p.value), CASE WHEN span.count <= ?5 THEN " + x +
+         " WHEN span.hi > span.lo THEN min(CAST((" + x +
          " - span.lo) * ?5 / (span.hi - span.lo) AS INTEGER), ?5 - 1) ELSE 0 END AS bucket, "
-         "avg(p.at_ns * 1e-9)" +
-         " FROM span, series AS s JOIN points AS p ON p.series = s.id" +
-         " WHERE s.job = ?1 AND s.name = ?2" +
-         (lines == Lines::kWholeJob ? " AND s.replica = 0" : "") + " AND " + x +
-         " BETWEEN ?3 AND ?4 GROUP BY line, bucket ORDER BY line, bucket";
+         "avg(p.at_ns * 1e-9) FROM span," +
+         from + " GROUP BY line, bucket ORDER BY line, bucket";
 }
 
 }  // namespace
@@ -140,6 +141,15 @@ Status TelemetryWriter::append(const std::vector<SeriesPoint>& points) {
     ids_.clear();  // series made in this transaction are gone
   }
   return status;
+}
+
+Status TelemetryWriter::forget_after(JobId job, RoundNumber round) {
+  const auto statement = database_->cached(
+      "DELETE FROM points WHERE series IN (SELECT id FROM series WHERE job = ?1) AND round > ?2");
+  if (!statement) return statement.error();
+  (*statement)->bind(1, static_cast<std::int64_t>(job.n));
+  (*statement)->bind(2, round);
+  return (*statement)->run();
 }
 
 Result<std::vector<std::string>> read_series_names(Database& database, JobId job) {

@@ -22,6 +22,7 @@ class TelemetryWriter {
   static Result<std::unique_ptr<TelemetryWriter>> open(const std::string& path);
   // All in one transaction. Values that are not finite are left out: a chart cannot show them.
   Status append(const std::vector<SeriesPoint>& points);
+  Status forget_after(JobId job, RoundNumber round);
 
  private:
   explicit TelemetryWriter(std::unique_ptr<Database> database) : database_(std::move(database)) {}

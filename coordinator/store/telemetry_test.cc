@@ -56,6 +56,35 @@ TEST_F(TelemetryTest, BucketsGiveMeanMinimumAndMaximum) {
   EXPECT_THAT(lines[0].time, ElementsAre(1, 3.5));
 }
 
+TEST_F(TelemetryTest, PointsThatAreFewAreNotMerged) {
+  ASSERT_TRUE(writer_
+                  ->append({point("loss", 0, 1, 1), point("loss", 0, 2, 2), point("loss", 0, 3, 3),
+                            point("loss", 0, 1000, 4)})
+                  .ok());
+  EXPECT_THAT(read({.job = JobId(1), .name = "loss", .max_points = 4}).at(0).x,
+              ElementsAre(1, 2, 3, 1000));
+  EXPECT_THAT(read({.job = JobId(1), .name = "loss", .max_points = 3}).at(0).x,
+              ElementsAre(2, 1000));
+}
+
+TEST_F(TelemetryTest, RoundsThatAJobWentBackBehindAreForgotten) {
+  std::vector<SeriesPoint> points;
+  for (int round = 1; round <= 4; ++round) {
+    for (const std::uint64_t replica : {0, 7}) {
+      points.push_back(point("loss", replica, round * 10, round));
+      points.back().round = round;
+    }
+  }
+  points.push_back(points.back());
+  points.back().job = JobId(2);
+  ASSERT_TRUE(writer_->append(points).ok());
+  ASSERT_TRUE(writer_->forget_after(JobId(1), 2).ok());
+  const auto lines = read({.job = JobId(1), .name = "loss", .by_replica = true});
+  ASSERT_EQ(lines.size(), 2u);
+  for (const SeriesLine& line : lines) EXPECT_THAT(line.y, ElementsAre(1, 2));
+  EXPECT_THAT(read({.job = JobId(2), .name = "loss"}).at(0).y, ElementsAre(4));
+}
+
 TEST_F(TelemetryTest, ReplicasAreLinesOrOneMean) {
   ASSERT_TRUE(writer_->append({point("speed", 1, 5, 10), point("speed", 2, 5, 30)}).ok());
   const auto mean = read({.job = JobId(1), .name = "speed"});

@@ -39,6 +39,7 @@ class MemoryStore : public Store {
   Result<Snapshot> load() override { return Snapshot{}; }
   void write(std::vector<Record> records, std::function<void(Status)> done) override;
   void append(std::vector<SeriesPoint>) override {}
+  void forget_after(JobId, RoundNumber) override {}
   std::unique_ptr<Reader> reader() override;
   StoreStats stats() const override;
   const std::string& folder() const override { return folder_; }
