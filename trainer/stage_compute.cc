@@ -14,19 +14,12 @@ namespace shoal::trainer {
 namespace {
 
 using swarm::PassKind;
+using swarm::StagePass;
 
 struct Task {
   std::int64_t step = 0;
   torch::Tensor input;   // tokens [batch, context], or hidden [batch, context, hidden]
   torch::Tensor output;  // with its graph; none: computed again when the gradient comes
-};
-
-struct LastPass {
-  std::int64_t step;
-  PassKind kind;
-  std::span<const std::uint32_t> tokens;
-  std::span<const float> input;
-  bool add;
 };
 
 swarm::MaybeComputeFailure named(MaybeFailure failure) {
@@ -54,12 +47,11 @@ struct TorchStage::State {
         recompute(m.spec().swarm.recompute == Recompute::kRecompute) {}
 
   MaybeFailure tokens_of(std::span<const std::uint32_t> tokens, torch::Tensor& out) const;
-  MaybeFailure input_of(std::span<const std::uint32_t> tokens, std::span<const float> hidden,
-                        torch::Tensor& out) const;
+  MaybeFailure input_of(const StagePass& pass, torch::Tensor& out) const;
   torch::Tensor like_output(const torch::Tensor& input, std::span<const float> gradient) const;
-  MaybeFailure loss_of(const LastPass& pass, swarm::LossSum& loss,
+  MaybeFailure loss_of(const StagePass& pass, bool add, swarm::LossSum& loss,
                        std::vector<float>& input_gradient);
-  MaybeFailure logits_of(const LastPass& pass, std::vector<float>& out);
+  MaybeFailure logits_of(const StagePass& pass, std::vector<float>& out);
   void run_backward(const torch::Tensor& output, const torch::Tensor& gradient,
                     const torch::Tensor& input, bool add, std::vector<float>& input_gradient);
 
@@ -86,14 +78,14 @@ MaybeFailure TorchStage::State::tokens_of(std::span<const std::uint32_t> tokens,
 
 // What the model takes: without the context's next token, or the hidden values. They are copied:
 // the caller's memory ends with the call.
-MaybeFailure TorchStage::State::input_of(std::span<const std::uint32_t> tokens,
-                                         std::span<const float> hidden, torch::Tensor& out) const {
+MaybeFailure TorchStage::State::input_of(const StagePass& pass, torch::Tensor& out) const {
   const std::int64_t context = parts.spec.model.context, width = parts.spec.model.hidden;
   if (parts.model.has_embedding()) {
-    if (auto failure = tokens_of(tokens, out)) return failure;
+    if (auto failure = tokens_of(pass.tokens, out)) return failure;
     out = out.narrow(1, 0, context);
     return std::nullopt;
   }
+  const std::span<const float> hidden = pass.input;
   const auto count = static_cast<std::int64_t>(hidden.size());
   if (count == 0 || count % (context * width) != 0) return bad_shape("input", hidden.size());
   const auto host = torch::empty({count / (context * width), context, width});
@@ -154,21 +146,20 @@ swarm::MaybeComputeFailure TorchStage::draw(const swarm::Microbatch& microbatch,
   return std::nullopt;
 }
 
-swarm::MaybeComputeFailure TorchStage::forward(swarm::TaskId task, std::int64_t step,
-                                               std::span<const std::uint32_t> tokens,
-                                               std::span<const float> input, bool keep,
+swarm::MaybeComputeFailure TorchStage::forward(swarm::TaskId task, const StagePass& pass,
                                                std::vector<float>& output) {
   State& s = *state_;
   const SlowedPiece piece(s.parts.choice.speed);
   MaybeFailure failure;
   const MaybeFailure thrown = guarded([&] {
-    Task kept{.step = step};
-    failure = s.input_of(tokens, input, kept.input);
+    Task kept{.step = pass.step};
+    failure = s.input_of(pass, kept.input);
     if (failure) return;
+    const bool keep = pass.kind == PassKind::kTrain;
     const bool graph = keep && !s.recompute;
     const torch::AutoGradMode grad_mode(graph);
     if (graph && !s.parts.model.has_embedding()) kept.input.set_requires_grad(true);
-    const auto result = s.parts.of(step).hidden(kept.input);
+    const auto result = s.parts.of(pass.step).hidden(kept.input);
     to_host(result, output);
     if (graph) kept.output = result;
     if (keep) s.tasks[task] = std::move(kept);
@@ -196,11 +187,11 @@ swarm::MaybeComputeFailure TorchStage::backward(swarm::TaskId task,
 }
 
 // Loss, and for kTrain the gradients.
-MaybeFailure TorchStage::State::loss_of(const LastPass& pass, swarm::LossSum& loss,
+MaybeFailure TorchStage::State::loss_of(const StagePass& pass, bool add, swarm::LossSum& loss,
                                         std::vector<float>& input_gradient) {
   torch::Tensor x, all;
   if (auto failure = tokens_of(pass.tokens, all)) return failure;
-  if (auto failure = input_of(pass.tokens, pass.input, x)) return failure;
+  if (auto failure = input_of(pass, x)) return failure;
   if (x.size(0) != all.size(0)) return bad_shape("input", pass.input.size());
   const bool train = pass.kind == PassKind::kTrain;
   const torch::AutoGradMode grad_mode(train);
@@ -208,33 +199,29 @@ MaybeFailure TorchStage::State::loss_of(const LastPass& pass, swarm::LossSum& lo
   const std::int64_t context = parts.spec.model.context;
   const auto sum = parts.of(pass.step).loss(x, all.narrow(1, 1, context), 1.0);
   loss = {sum.item<double>(), Tokens(x.size(0) * context)};
-  if (train) run_backward(sum, torch::ones_like(sum), x, pass.add, input_gradient);
+  if (train) run_backward(sum, torch::ones_like(sum), x, add, input_gradient);
   return std::nullopt;
 }
 
-MaybeFailure TorchStage::State::logits_of(const LastPass& pass, std::vector<float>& out) {
+MaybeFailure TorchStage::State::logits_of(const StagePass& pass, std::vector<float>& out) {
   const torch::NoGradGuard no_grad;
   torch::Tensor x;
-  if (auto failure = input_of(pass.tokens, pass.input, x)) return failure;
+  if (auto failure = input_of(pass, x)) return failure;
   Model& model = parts.of(pass.step);
   const auto hidden = model.hidden(x).view({x.size(0), x.size(1), -1});
   to_host(model.network().head(hidden.select(1, x.size(1) - 1)), out);
   return std::nullopt;
 }
 
-swarm::MaybeComputeFailure TorchStage::last(swarm::TaskId, std::int64_t step, PassKind kind,
-                                            std::span<const std::uint32_t> tokens,
-                                            std::span<const float> input, bool add,
-                                            swarm::LossSum& loss,
+swarm::MaybeComputeFailure TorchStage::last(const StagePass& pass, bool add, swarm::LossSum& loss,
                                             std::vector<float>& input_gradient) {
   State& s = *state_;
   const SlowedPiece piece(s.parts.choice.speed);
-  const LastPass pass{step, kind, tokens, input, add};
   MaybeFailure failure;
   input_gradient.clear();
   const MaybeFailure thrown = guarded([&] {
-    failure = kind == PassKind::kLogits ? s.logits_of(pass, input_gradient)
-                                        : s.loss_of(pass, loss, input_gradient);
+    failure = pass.kind == PassKind::kLogits ? s.logits_of(pass, input_gradient)
+                                             : s.loss_of(pass, add, loss, input_gradient);
   });
   return named(failure ? failure : thrown);
 }

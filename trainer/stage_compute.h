@@ -1,8 +1,7 @@
 // One stage of a pipeline on its device with libtorch. A task keeps the input and, unless
 // swarm.recompute says otherwise, the graph of its forward pass; its backward pass, over the same
 // version of the weights, adds to the gradients of the StageModel, which are sums over tokens until
-// step() divides them. A microbatch
-// may have any number of sequences. One thread.
+// step() divides them. A microbatch may have any number of sequences. One thread.
 #pragma once
 
 #include <memory>
@@ -24,15 +23,11 @@ class TorchStage : public swarm::StageCompute {
   // again from its start, because a microbatch has a fixed shape.
   swarm::MaybeComputeFailure draw(const swarm::Microbatch& microbatch, std::int64_t first_sequence,
                                   std::vector<std::uint32_t>& tokens) override;
-  swarm::MaybeComputeFailure forward(swarm::TaskId task, std::int64_t step,
-                                     std::span<const std::uint32_t> tokens,
-                                     std::span<const float> input, bool keep,
+  swarm::MaybeComputeFailure forward(swarm::TaskId task, const swarm::StagePass& pass,
                                      std::vector<float>& output) override;
   swarm::MaybeComputeFailure backward(swarm::TaskId task, std::span<const float> output_gradient,
                                       bool add, std::vector<float>& input_gradient) override;
-  swarm::MaybeComputeFailure last(swarm::TaskId task, std::int64_t step, swarm::PassKind kind,
-                                  std::span<const std::uint32_t> tokens,
-                                  std::span<const float> input, bool add, swarm::LossSum& loss,
+  swarm::MaybeComputeFailure last(const swarm::StagePass& pass, bool add, swarm::LossSum& loss,
                                   std::vector<float>& input_gradient) override;
   void forget(swarm::TaskId task) override;
   swarm::MaybeComputeFailure step(std::int64_t step, Tokens tokens, Stepped& out) override;

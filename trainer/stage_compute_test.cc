@@ -73,13 +73,11 @@ class Pipeline {
               std::int64_t at = 0) {
     std::vector<float> values, next;
     for (std::size_t i = 0; i + 1 < stages.size(); ++i) {
-      EXPECT_FALSE(
-          stages[i].compute->forward(task, at, tokens, values, kind == PassKind::kTrain, next));
+      EXPECT_FALSE(stages[i].compute->forward(task, {at, kind, tokens, values}, next));
       values.swap(next);
     }
     swarm::LossSum loss;
-    EXPECT_FALSE(
-        stages.back().compute->last(task, at, kind, tokens, values, add, loss, answers[task]));
+    EXPECT_FALSE(stages.back().compute->last({at, kind, tokens, values}, add, loss, answers[task]));
     tokens_added[at] += loss.tokens;
     return loss.nats;
   }
@@ -294,11 +292,11 @@ TEST_P(StageComputeTest, BadMicrobatchesAreNamed) {
   std::vector<float> out;
   auto tokens = microbatches_[0];
   tokens.pop_back();
-  const auto failure = first.forward(1, 0, tokens, {}, true, out);
+  const auto failure = first.forward(1, {0, PassKind::kTrain, tokens, {}}, out);
   ASSERT_TRUE(failure.has_value());
   EXPECT_EQ(failure->kind, ReplicaFailure::kInternal);
   tokens.push_back(31);
-  const auto unknown = first.forward(1, 0, tokens, {}, true, out);
+  const auto unknown = first.forward(1, {0, PassKind::kTrain, tokens, {}}, out);
   ASSERT_TRUE(unknown.has_value());
   EXPECT_EQ(unknown->kind, ReplicaFailure::kDataInvalid);
 }

@@ -66,18 +66,6 @@ bool is_wanted(const State& state, Instant now, const ReplicaRecord& from,
 
 }  // namespace
 
-const char* to_string(Dialled value) {
-  switch (value) {
-    case Dialled::kNever:
-      return "never";
-    case Dialled::kYes:
-      return "yes";
-    case Dialled::kInVain:
-      return "in_vain";
-  }
-  return "unknown";
-}
-
 void note_links(Turn& turn, ReplicaId replica, const std::vector<LinkEstimate>& links) {
   const ReplicaRecord* from = turn.state().replicas.find(replica);
   if (from == nullptr) return;

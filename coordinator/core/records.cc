@@ -226,6 +226,18 @@ const char* to_string(Severity value) {
   return "unknown";
 }
 
+const char* to_string(Dialled value) {
+  switch (value) {
+    case Dialled::kNever:
+      return "never";
+    case Dialled::kYes:
+      return "yes";
+    case Dialled::kInVain:
+      return "in_vain";
+  }
+  return "unknown";
+}
+
 std::vector<FileEntry> all_files(const CheckpointRecord& checkpoint) {
   std::vector<FileEntry> files;
   for (const CheckpointPart& part : checkpoint.parts) {

@@ -1,8 +1,8 @@
 // What the lanes of a warp do with one block of int8, int4 or e3m0, and what the threads of a
 // thread block do with one chunk of sparse2. The bodies of the CUDA kernels (kernels.cu), as
 // templates over the group of threads that runs them: on a GPU a warp or a thread block, in
-// lanes_test.cc threads of the host, which is how the bytes are compared with the CPU's on machines
-// without a GPU.
+// lanes_test.cc lanes that take turns on the host, which is how the bytes are compared with the
+// CPU's on machines without a GPU.
 //
 // A group has
 //   unsigned rank();                             this thread

@@ -39,6 +39,14 @@ struct StageShape {
   }
 };
 
+// One microbatch on its way forward.
+struct StagePass {
+  std::int64_t step = 0;  // the inner step that it belongs to
+  PassKind kind = PassKind::kTrain;
+  std::span<const std::uint32_t> tokens;  // [sequences][context + 1]; on stage 0 and the last one
+  std::span<const float> input;           // [rows][hidden]; empty on stage 0
+};
+
 struct LossSum {
   double nats = 0;  // summed over tokens; meaningful on the last stage
   Tokens tokens;
@@ -55,21 +63,16 @@ class StageCompute {
   virtual MaybeComputeFailure draw(const Microbatch& microbatch, std::int64_t first_sequence,
                                    std::vector<std::uint32_t>& tokens) = 0;
 
-  // input: [rows][hidden], empty on stage 0. output: [rows][hidden]. `keep`: a backward will
-  // follow. `step`: the inner step that the pass belongs to.
-  virtual MaybeComputeFailure forward(TaskId task, std::int64_t step,
-                                      std::span<const std::uint32_t> tokens,
-                                      std::span<const float> input, bool keep,
+  // output: [rows][hidden]. A pass of kind kTrain is kept under `task`: its backward will follow.
+  virtual MaybeComputeFailure forward(TaskId task, const StagePass& pass,
                                       std::vector<float>& output) = 0;
   // output_gradient of a sum over tokens (not a mean). input_gradient: empty on stage 0. `add`
   // false: the parameters' gradients stay as they are.
   virtual MaybeComputeFailure backward(TaskId task, std::span<const float> output_gradient,
                                        bool add, std::vector<float>& input_gradient) = 0;
-  // Last stage. kTrain: loss and input_gradient; kLoss: loss only; kLogits: `input_gradient` takes
-  // the logits [1][vocab] of the last position. With one stage, input is empty.
-  virtual MaybeComputeFailure last(TaskId task, std::int64_t step, PassKind kind,
-                                   std::span<const std::uint32_t> tokens,
-                                   std::span<const float> input, bool add, LossSum& loss,
+  // Last stage. kTrain: loss and input_gradient, with `add` as above; kLoss: loss only; kLogits:
+  // `input_gradient` takes the logits [1][vocab] of the last position. Nothing is kept.
+  virtual MaybeComputeFailure last(const StagePass& pass, bool add, LossSum& loss,
                                    std::vector<float>& input_gradient) = 0;
   virtual void forget(TaskId task) = 0;
 

@@ -457,11 +457,8 @@ MaybeComputeFailure Runtime::put_by(std::span<const std::uint32_t> tokens, const
 }
 
 MaybeComputeFailure Runtime::forward(const Compute& pass, Task& task) {
-  const bool keep = pass.microbatch.kind == PassKind::kTrain;
-  const std::int64_t step = pass.microbatch.step;
-  if (auto failure = compute_.forward(pass.task, step, task.tokens, task.input, keep, tensor_)) {
-    return failure;
-  }
+  const StagePass forward{pass.microbatch.step, pass.microbatch.kind, task.tokens, task.input};
+  if (auto failure = compute_.forward(pass.task, forward, tensor_)) return failure;
   neighbours_->recycle(std::move(task.input));
   const std::int64_t rows = shape_.sequences_of(pass.microbatch.kind) * shape_.context;
   return put_by(task.tokens, {tensor_, rows, shape_.hidden}, task.output, "the output");
@@ -478,10 +475,8 @@ MaybeComputeFailure Runtime::backward(const Compute& pass, Task& task) {
 
 MaybeComputeFailure Runtime::last_stage(const Compute& pass, Task& task, LossSum& loss) {
   const PassKind kind = pass.microbatch.kind;
-  if (auto failure = compute_.last(pass.task, pass.microbatch.step, kind, task.tokens, task.input,
-                                   pass.add, loss, tensor_)) {
-    return failure;
-  }
+  const StagePass last{pass.microbatch.step, kind, task.tokens, task.input};
+  if (auto failure = compute_.last(last, pass.add, loss, tensor_)) return failure;
   neighbours_->recycle(std::move(task.input));
   if (!std::isfinite(loss.nats)) {
     return ComputeFailure{ReplicaFailure::kNonFiniteLoss, "the loss is not finite"};

@@ -52,9 +52,9 @@ std::int64_t TimedCompute::sequences_in(std::span<const std::uint32_t> tokens) c
   return count % width == 0 ? count / width : 0;
 }
 
-MaybeComputeFailure TimedCompute::check_input(std::span<const std::uint32_t> tokens,
-                                              std::span<const float> input) const {
+MaybeComputeFailure TimedCompute::check_input(const StagePass& pass) const {
   const StageShape& shape = options_.shape;
+  const auto& tokens = pass.tokens;
   for (std::size_t i = 1; i + 1 < tokens.size(); ++i) {
     if (tokens[i] != (tokens[i - 1] + 1) % shape.vocab) return wrong("a token");
   }
@@ -63,18 +63,16 @@ MaybeComputeFailure TimedCompute::check_input(std::span<const std::uint32_t> tok
     return wrong("the number of tokens");
   }
   const std::int64_t size = options_.stage == 0 ? 0 : sequences * shape.context * shape.hidden;
-  if (!is_all(input, size, static_cast<float>(options_.stage))) return wrong("an activation");
+  if (!is_all(pass.input, size, static_cast<float>(options_.stage))) return wrong("an activation");
   return {};
 }
 
-MaybeComputeFailure TimedCompute::forward(TaskId task, std::int64_t step,
-                                          std::span<const std::uint32_t> tokens,
-                                          std::span<const float> input, bool keep,
+MaybeComputeFailure TimedCompute::forward(TaskId task, const StagePass& pass,
                                           std::vector<float>& output) {
-  if (auto failure = check_input(tokens, input)) return failure;
+  if (auto failure = check_input(pass)) return failure;
   wait(options_.forward);
-  if (keep) tasks_.put(task, step);
-  fill(output, sequences_in(tokens) * options_.shape.context * options_.shape.hidden,
+  if (pass.kind == PassKind::kTrain) tasks_.put(task, pass.step);
+  fill(output, sequences_in(pass.tokens) * options_.shape.context * options_.shape.hidden,
        static_cast<float>(options_.stage + 1));
   return {};
 }
@@ -96,22 +94,20 @@ MaybeComputeFailure TimedCompute::backward(TaskId task, std::span<const float> o
   return {};
 }
 
-MaybeComputeFailure TimedCompute::last(TaskId, std::int64_t step, PassKind kind,
-                                       std::span<const std::uint32_t> tokens,
-                                       std::span<const float> input, bool add, LossSum& loss,
+MaybeComputeFailure TimedCompute::last(const StagePass& pass, bool add, LossSum& loss,
                                        std::vector<float>& input_gradient) {
-  if (auto failure = check_input(tokens, input)) return failure;
+  if (auto failure = check_input(pass)) return failure;
   const StageShape& shape = options_.shape;
-  wait(kind == PassKind::kTrain ? options_.forward + options_.backward : options_.forward);
+  wait(pass.kind == PassKind::kTrain ? options_.forward + options_.backward : options_.forward);
   loss.tokens = Tokens(shape.rows());
   loss.nats = kLoss * static_cast<double>(shape.rows());
-  if (kind == PassKind::kLogits) {
+  if (pass.kind == PassKind::kLogits) {
     input_gradient.assign(static_cast<std::size_t>(shape.vocab), 0.0f);
-    const std::uint32_t newest = tokens[tokens.size() - 2];  // after it comes the target
+    const std::uint32_t newest = pass.tokens[pass.tokens.size() - 2];  // after it comes the target
     input_gradient[(newest + 1) % static_cast<std::size_t>(shape.vocab)] = 100;
   }
-  if (kind != PassKind::kTrain) return {};
-  microbatches_[step] += add;
+  if (pass.kind != PassKind::kTrain) return {};
+  microbatches_[pass.step] += add;
   if (options_.stage > 0) {
     fill(input_gradient, shape.rows() * shape.hidden, -static_cast<float>(options_.stage));
   }

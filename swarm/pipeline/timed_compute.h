@@ -30,14 +30,12 @@ class TimedCompute final : public StageCompute {
   StageShape shape() const override { return options_.shape; }
   MaybeComputeFailure draw(const Microbatch& microbatch, std::int64_t first_sequence,
                            std::vector<std::uint32_t>& tokens) override;
-  MaybeComputeFailure forward(TaskId task, std::int64_t step, std::span<const std::uint32_t> tokens,
-                              std::span<const float> input, bool keep,
+  MaybeComputeFailure forward(TaskId task, const StagePass& pass,
                               std::vector<float>& output) override;
   MaybeComputeFailure backward(TaskId task, std::span<const float> output_gradient, bool add,
                                std::vector<float>& input_gradient) override;
-  MaybeComputeFailure last(TaskId task, std::int64_t step, PassKind kind,
-                           std::span<const std::uint32_t> tokens, std::span<const float> input,
-                           bool add, LossSum& loss, std::vector<float>& input_gradient) override;
+  MaybeComputeFailure last(const StagePass& pass, bool add, LossSum& loss,
+                           std::vector<float>& input_gradient) override;
   void forget(TaskId task) override;
   MaybeComputeFailure step(std::int64_t step, Tokens tokens, Stepped& out) override;
   MaybeComputeFailure settle() override;
@@ -46,8 +44,7 @@ class TimedCompute final : public StageCompute {
 
  private:
   std::int64_t sequences_in(std::span<const std::uint32_t> tokens) const;
-  MaybeComputeFailure check_input(std::span<const std::uint32_t> tokens,
-                                  std::span<const float> input) const;
+  MaybeComputeFailure check_input(const StagePass& pass) const;
   void wait(Duration time);
 
   const TimedOptions options_;
