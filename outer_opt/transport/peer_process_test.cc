@@ -1,6 +1,8 @@
 // Peers in processes of their own, one of which is killed or frozen in the middle of a reduce: the
 // others end with equal digests before that, and the survivor that is watched names it in time. The
 // processes are forked before this one starts gRPC, which does not survive a fork.
+#include "outer_opt/transport/peer_process.h"
+
 #include <array>
 #include <chrono>
 #include <csignal>
@@ -8,9 +10,6 @@
 #include <future>
 
 #include <gtest/gtest.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include "outer_opt/core/sparse2.h"
 #include "outer_opt/transport/peer_node.h"
@@ -73,19 +72,9 @@ struct Member {
   std::vector<std::byte> encoded;
 };
 
-template <typename T>
-bool put(int to, const T* values, std::size_t count) {
-  return write(to, values, sizeof(T) * count) == static_cast<ssize_t>(sizeof(T) * count);
-}
-template <typename T>
-bool get(int from, T* values, std::size_t count) {
-  return read(from, values, sizeof(T) * count) == static_cast<ssize_t>(sizeof(T) * count);
-}
-
 // Tells its address, hears everybody's, and reduces until one fails; tells the digest of each. Then
 // it waits to be ended.
 [[noreturn]] void live(const Shape& shape, int index, int in, int out) {
-  prctl(PR_SET_PDEATHSIG, SIGKILL);
   Member member(shape, index);
   Address own{};
   std::strncpy(own.data(), member.node->address().c_str(), own.size() - 1);
@@ -99,30 +88,12 @@ bool get(int from, T* values, std::size_t count) {
   for (;;) pause();
 }
 
-struct Process {
-  Process(const Shape& shape, int index) {
-    std::array<int, 2> down{}, up{};
-    EXPECT_EQ(pipe(down.data()) + pipe(up.data()), 0);
-    pid = fork();
-    if (pid == 0) live(shape, index, down[0], up[1]);
-    to = down[1];
-    from = up[0];
-  }
-  Process(const Process&) = delete;
-  ~Process() {
-    kill(pid, SIGKILL);
-    waitpid(pid, nullptr, 0);
-    close(to);
-    close(from);
-  }
-  pid_t pid = 0;
-  int to = -1, from = -1;
-};
-
 // All members of a shape but the first, which is this process.
 struct Others {
   explicit Others(Shape shape) : shape(shape) {
-    for (int i = 1; i < shape.members; ++i) all.push_back(std::make_unique<Process>(shape, i));
+    for (int i = 1; i < shape.members; ++i) {
+      all.push_back(std::make_unique<Process>([=](int in, int out) { live(shape, i, in, out); }));
+    }
   }
   Shape shape;
   std::vector<std::unique_ptr<Process>> all;
