@@ -26,14 +26,14 @@ void show_job(const Json& job) {
   line("reason", progress.reason == "none" ? "" : words(progress.reason));
   line("detail", progress.detail);
   line("round",
-       fixed(progress.round, 0) + (progress.rounds > 0 ? " of " + fixed(progress.rounds, 0) : ""));
+       fixed(progress.round, 0) + (progress.rounds ? " of " + fixed(*progress.rounds, 0) : ""));
   line("outer lr", text_at(job, "status/outer_lr"));
   line("inner step", fixed(progress.step, 0) + " of " + fixed(progress.steps, 0));
   line("tokens", human_count(progress.tokens));
   line("train loss", loss_cell(progress.train_loss));
   line("validation loss", loss_cell(progress.validation_loss));
   if (progress.bytes_sent > 0) line("sent", human_bytes(progress.bytes_sent));
-  if (progress.bytes_data_parallel) {
+  if (progress.bytes_data_parallel && *progress.bytes_data_parallel > 0) {
     line("data parallel", human_bytes(*progress.bytes_data_parallel) + " would have been sent");
   }
   line("created", text_at(job, "created_at"));
@@ -101,7 +101,7 @@ Result<int> job_ls(const Context& context) {
     const JobProgress progress = read_progress(job);
     table.add({progress.name,
                {progress.phase, colour_of_state(progress.phase)},
-               fixed(progress.round, 0) + "/" + fixed(progress.rounds, 0),
+               rounds_cell(progress),
                fixed(progress.step, 0) + "/" + fixed(progress.steps, 0),
                loss_cell(progress.train_loss),
                loss_cell(progress.validation_loss),

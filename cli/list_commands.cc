@@ -22,14 +22,18 @@ std::string devices_of(const Json& agent) {
   return text;
 }
 
+std::string padded(std::string text, std::size_t width) {
+  return text + std::string(text.size() < width ? width - text.size() : 0, ' ');
+}
+
 void show_event(const Json& event, bool json) {
   if (json) return print(event.dump() + "\n");
   const std::string severity = text_at(event, "severity");
-  std::string level = severity + std::string(severity.size() < 7 ? 7 - severity.size() : 0, ' ');
   print(text_at(event, "at") + "  " +
-        paint(level, severity == "info" ? Colour::kNone : colour_of_state(severity),
+        paint(padded(severity, 7), severity == "info" ? Colour::kNone : colour_of_state(severity),
               terminal().stdout_colour) +
-        "  " + text_at(event, "kind") + "  " + text_at(event, "message", "") + "\n");
+        "  " + padded(text_at(event, "job"), 7) + "  " + padded(text_at(event, "kind"), 20) + "  " +
+        text_at(event, "message", "") + "\n");
 }
 
 }  // namespace

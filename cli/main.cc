@@ -197,7 +197,8 @@ class Tree {
     command->add_flag("-f,--follow", logs_.follow, "go on with what comes");
     command->add_option("--tail", logs_.tail, "this many of the newest lines [200]")
         ->check(CLI::Range(1, 1000));
-    command->add_option("--level", logs_.level, "the least to show: debug, info, warning, error");
+    command->add_option("--level", logs_.level, "the least to show: debug, info, warning, error")
+        ->check(CLI::IsMember({"debug", "info", "warning", "error"}));
     command->add_option("--replica", logs_.replica, "only about this one: rep_7");
     command->add_option("--grep", logs_.text, "only lines with this text");
   }

@@ -24,7 +24,10 @@ Result<int> job_topology(const Context& context, const std::string& job) {
   auto topology = context.api.get("/jobs/" + url_escape(job) + "/topology");
   if (!topology) return topology.error();
   if (context.json) return print(topology->dump(2) + "\n"), kExitOk;
-  print(topology_text(*topology, terminal().stdout_colour));
+  const std::string text = topology_text(*topology, terminal().stdout_colour);
+  if (text.empty())
+    say("No replicas: it waits for agents or is over; see `shoal job get " + job + "`.");
+  print(text);
   return kExitOk;
 }
 

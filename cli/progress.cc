@@ -57,9 +57,7 @@ std::string joined(const std::vector<std::string>& parts, const char* separator,
   return line;
 }
 
-std::string round_text(const JobProgress& job) {
-  return "round " + fixed(job.round, 0) + "/" + fixed(job.rounds, 0);
-}
+std::string round_text(const JobProgress& job) { return "round " + rounds_cell(job); }
 
 std::string step_text(const JobProgress& job) {
   return "step " + fixed(job.step, 0) + "/" + fixed(job.steps, 0);
@@ -73,6 +71,10 @@ std::string waiting_text(const JobProgress& job) {
 }
 
 }  // namespace
+
+std::string rounds_cell(const JobProgress& job) {
+  return fixed(job.round, 0) + (job.rounds ? "/" + fixed(*job.rounds, 0) : "");
+}
 
 bool JobProgress::finished() const {
   return phase == "completed" || phase == "failed" || phase == "cancelled";
@@ -97,9 +99,7 @@ JobProgress read_progress(const Json& job) {
   read.step = number_at(job, "status/progress/inner_step");
   read.steps = number_at(job, "spec/train/steps");
   read.round = number_at(job, "status/progress/rounds_committed");
-  const double every = number_at(job, "spec/sync/every");
-  read.rounds =
-      number_at(job, "status/progress/rounds_total", every > 0 ? std::ceil(read.steps / every) : 0);
+  read.rounds = optional_number(job, "status/progress/rounds_total");
   read.tokens = number_at(job, "status/progress/tokens");
   read.train_loss = optional_number(job, "status/train_loss");
   read.validation_loss = optional_number(job, "status/validation_loss");

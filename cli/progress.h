@@ -14,7 +14,8 @@ namespace shoal::cli {
 struct JobProgress {
   std::string id, name, phase, reason, detail;
   double step = 0, steps = 0;
-  double round = 0, rounds = 0;  // committed, of the whole job
+  double round = 0;              // committed
+  std::optional<double> rounds;  // of the whole job, where somebody knows
   double tokens = 0;
   std::optional<double> train_loss, validation_loss;  // nats per token
   std::optional<double> tokens_per_s;
@@ -24,6 +25,8 @@ struct JobProgress {
   double fraction() const;                    // of the inner steps
 };
 JobProgress read_progress(const Json& job);
+
+std::string rounds_cell(const JobProgress& job);  // "3/24", or "3" where rounds have no number
 
 // Speed and time left from what was seen over the last while; the first sample only starts the
 // clock.

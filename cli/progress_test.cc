@@ -12,7 +12,7 @@ Json training_job() {
     "id": "job-1", "name": "kjv", "created_at": "2026-01-01T00:00:00Z",
     "spec": {"train": {"steps": 1200}, "sync": {"every": 50}},
     "status": {"phase": "training", "reason": "running",
-               "progress": {"inner_step": 620, "rounds_committed": 12, "tokens": 2457600},
+               "progress": {"inner_step": 620, "rounds_committed": 12, "rounds_total": 24, "tokens": 2457600},
                "train_loss": 1.832, "validation_loss": null, "bytes_sent": 24000000,
                "bytes_ddp": 2900000000}})");
 }
@@ -26,6 +26,14 @@ TEST(Progress, ReadsTheJobObject) {
   EXPECT_EQ(job.train_loss, 1.832);
   EXPECT_FALSE(job.validation_loss);
   EXPECT_FALSE(job.finished());
+}
+
+TEST(Progress, RoundsThatGoByTimeOrByWhoReportsHaveNoNumber) {
+  Json timed = training_job();
+  timed["spec"]["sync"]["every"] = "5s";
+  timed["status"]["progress"]["rounds_total"] = nullptr;
+  EXPECT_EQ(rounds_cell(read_progress(timed)), "12");
+  EXPECT_EQ(rounds_cell(read_progress(training_job())), "12/24");
 }
 
 TEST(Progress, AnEmptyObjectIsNoCrash) {

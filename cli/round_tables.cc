@@ -107,6 +107,19 @@ std::string group_lines(const Json& round, const std::map<std::string, std::stri
   return text;
 }
 
+// How the values travelled, of each reduce where they differ.
+std::string topology_lines(const Json& round) {
+  std::string text;
+  const Json& reduces = list_at(round, "stages");
+  for (std::size_t i = 0; i < reduces.size(); ++i) {
+    const std::string topology = text_at(reduces[i], "topology", "");
+    const std::string way = topology + ": " + text_at(reduces[i], "topology_reason", "");
+    if (topology.empty() || text.find(way) != std::string::npos) continue;
+    text += "sent by " + way + "\n";
+  }
+  return text;
+}
+
 }  // namespace
 
 std::string digest_cell(const Json& round) {
@@ -157,6 +170,7 @@ std::string round_text(const Json& round, const std::map<std::string, std::strin
   if (number_at(round, "aborts") > 0) {
     text += "aborted before: " + words(text_at(round, "abort_reason")) + "\n";
   }
+  text += topology_lines(round);
   return text + "\n" + contributions_table(round, agents, colour) + group_lines(round, agents);
 }
 

@@ -59,6 +59,17 @@ TEST(RoundTables, WithoutGroupsThereIsNoWordOfThem) {
   EXPECT_THAT(round_text(round, {}, false), Not(HasSubstr("group ")));
 }
 
+TEST(RoundTables, TheTopologyIsShownWithItsReason) {
+  Json round = round_of({member("1", 0, nullptr, "aa"), member("2", 1, nullptr, "bb")});
+  round["stages"] = Json::parse(R"([
+    {"topology": "ring", "topology_reason": "few streams"},
+    {"topology": "ring", "topology_reason": "few streams"},
+    {"topology": null, "topology_reason": null}])");
+  EXPECT_THAT(round_text(round, {}, false), HasSubstr("\nsent by ring: few streams\n\n"));
+  round["stages"] = Json::array();
+  EXPECT_THAT(round_text(round, {}, false), Not(HasSubstr("sent by")));
+}
+
 TEST(RoundTables, AReasonIsShownInWords) {
   Json late = member("1", 0, nullptr, nullptr), odd = member("2", 0, nullptr, "aa");
   late["state"] = "late";

@@ -93,6 +93,8 @@ export interface RoundStage {
   attempt: number;
   digest: string | null;
   given_up?: boolean; // absent: the coordinator is older
+  topology?: string | null; // null: not planned yet
+  topology_reason?: string | null;
 }
 
 export interface Round {

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import type { Contribution, Round, RoundStage } from './api';
-import { groupsOf, inGroups, inNoGroup } from './groups';
+import { groupsOf, inGroups, inNoGroup, topologyTexts } from './groups';
 
 const member = (replica: string, group: number | null): Contribution => ({
   replica, group, state: 'committed', agent: 'agt_1', reject_reason: null, tokens: 10, steps: 1, train_loss: 2, norm: 1, max_abs: 1, nonfinite: 0,
@@ -38,5 +38,15 @@ describe('groups of a round', () => {
   it('are none where everybody averages with everybody', () => {
     const whole = round('committed', [member('rep_1', null), member('rep_2', null)], [stage(1, 'aa')]);
     expect([inGroups(whole), groupsOf(whole).length, inNoGroup(whole).length]).toEqual([false, 0, 0]);
+  });
+});
+
+describe('the topology of a round', () => {
+  it('is told once with its reason', () => {
+    const ring = { ...stage(1, 'aa'), topology: 'ring', topology_reason: 'few streams' };
+    const open = { ...stage(0, null), topology: null, topology_reason: null };
+    expect(topologyTexts(round('committed', kMembers, [ring, ring, open]))).toEqual(['ring: few streams']);
+    expect(topologyTexts(round('committed', kMembers, [stage(1, 'aa')]))).toEqual([]);
+    expect(topologyTexts(round('committed', kMembers))).toEqual([]);
   });
 });

@@ -27,6 +27,11 @@ export function groupsOf(round: Round): Group[] {
 export const inNoGroup = (round: Round): Contribution[] =>
   inGroups(round) ? round.contributions.filter((one) => typeof one.group !== 'number') : [];
 
+// How the values of a round travelled and why so; several where its stages differ.
+export const topologyTexts = (round: Round): string[] => [
+  ...new Set((round.stages ?? []).filter((one) => one.topology != null).map((one) => `${one.topology}: ${one.topology_reason}`)),
+];
+
 function outcome(round: Round, reduce: RoundStage | undefined, members: Contribution[]): Pick<Group, 'tone' | 'text' | 'digest'> {
   const tries = reduce === undefined ? '' : ` after ${plural(reduce.attempt, 'attempt')}`;
   if (reduce?.given_up) return { tone: 'warn', text: `gave up${tries}; it keeps what it trained for its next round`, digest: null };

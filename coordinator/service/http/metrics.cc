@@ -1,6 +1,7 @@
 #include "coordinator/service/http/metrics.h"
 
 #include <algorithm>
+#include <set>
 #include <sstream>
 
 #include <prometheus/text_serializer.h>
@@ -19,6 +20,12 @@ using Labels = std::vector<ClientMetric::Label>;
 
 constexpr int kTallyPagesMax = 40;
 constexpr Duration kShownAfterEnd = seconds(3600);
+// What an operator may want to be told of; counted from zero, so that the first one is an increase.
+constexpr std::array kIncidents = {
+    event_kind::kAgentDisconnected, event_kind::kAgentGone,       event_kind::kAgentRefused,
+    event_kind::kAgentQuarantined,  event_kind::kJobRolledBack,   event_kind::kReplicaFailed,
+    event_kind::kRoundAttempt,      event_kind::kRoundAborted,    event_kind::kRoundStragglers,
+    event_kind::kMomentumLost,      event_kind::kCheckpointFailed};
 const std::vector<double> kBuckets = {.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 10};
 
 double unix_s(Instant at) { return static_cast<double>(at.unix_ms()) / 1000; }
@@ -96,6 +103,7 @@ Metrics::Metrics()
       streams_(family<prometheus::Gauge>(registry_, "shoal_http_streams", "Open event streams.")
                    .Add({})) {
   dropped_.Add({{"reason", "slow"}});
+  for (const char* kind : kIncidents) incidents_[kind] = 0;
 }
 
 void Metrics::request_done(std::string_view method, std::string_view route, int status) {
@@ -123,7 +131,7 @@ Status Metrics::begin(Reader& reader) {
   if (!events.ok()) return events.error();
   std::lock_guard lock(mutex_);
   if (!events.value().items.empty()) tallied_seq_ = events.value().items[0].seq;
-  return Status();
+  return rounds_.begin(reader);
 }
 
 Status Metrics::tally(Reader& reader) {
@@ -131,20 +139,32 @@ Status Metrics::tally(Reader& reader) {
   return tally_locked(reader);
 }
 
+void Metrics::count_event(const EventRecord& event) {
+  ++events_[static_cast<std::size_t>(event.severity)];
+  if (const auto it = incidents_.find(event.kind); it != incidents_.end()) ++it->second;
+  if (event.kind == event_kind::kRoundAborted) rounds_.count_aborted(event.job);
+}
+
 Status Metrics::tally_locked(Reader& reader) {
   PageRequest page;
   page.limit = 500;
+  std::set<JobId> progressed;
   for (int i = 0; i < kTallyPagesMax; ++i) {
     page.after = tallied_seq_;
     const auto events = reader.events(EventFilter{}, page);
     if (!events.ok()) return events.error();
     for (const EventRecord& event : events.value().items) {
       tallied_seq_ = event.seq;
-      ++events_[static_cast<std::size_t>(event.severity)];
-      if (event.kind == event_kind::kRoundCommitted) ++rounds_[event.job].committed;
-      if (event.kind == event_kind::kRoundAborted) ++rounds_[event.job].aborted;
+      count_event(event);
+      if (event.kind == event_kind::kRoundCommitted) progressed.insert(event.job);
     }
     if (!events.value().next) break;
+  }
+  for (const JobId id : progressed) {
+    const auto job = reader.job(id);
+    if (!job.ok()) return job.error();
+    if (!job.value()) continue;
+    if (const Status status = rounds_.count(reader, *job.value()); !status.ok()) return status;
   }
   return Status();
 }
@@ -168,7 +188,7 @@ Result<std::vector<Metrics::JobSample>> Metrics::sample_jobs(Reader& reader, Ins
       if (settling) {
         settled_job_ = static_cast<std::int64_t>(job.id.n);
         ++settled_phases_[phase];
-        rounds_.erase(job.id);
+        rounds_.forget(job.id);
       }
       if (!over)
         samples.push_back(
@@ -217,14 +237,18 @@ void add_one_job(Families& out, const JobRecord& job, const LiveView& view) {
              {"name", job.spec.name},
              {"model", to_string(job.spec.model.family)},
              {"algorithm", to_string(job.spec.sync.algorithm)},
+             {"topology", to_string(job.spec.sync.topology)},
+             {"codec", to_string(job.spec.sync.codec)},
              {"stages", std::to_string(job.spec.swarm.stages)}},
             1);
-  out.counter("shoal_job_tokens_total", "Tokens trained in committed rounds.", id,
-              static_cast<double>(job.committed_tokens.count()));
-  out.counter("shoal_job_inner_steps_total", "Inner steps covered by committed rounds.", id,
-              static_cast<double>(job.committed_step.count()));
-  out.counter("shoal_job_outer_steps_total", "Outer steps taken, one per committed round.", id,
-              static_cast<double>(job.committed_round));
+  out.gauge("shoal_job_committed_tokens", "Tokens trained in the committed rounds of a job.", id,
+            static_cast<double>(job.committed_tokens.count()));
+  out.gauge("shoal_job_committed_steps", "Inner steps covered by the committed rounds of a job.",
+            id, static_cast<double>(job.committed_step.count()));
+  out.gauge("shoal_job_target_steps", "Inner steps after which a job is done.", id,
+            static_cast<double>(job.spec.train.steps.count()));
+  out.gauge("shoal_job_committed_round", "Newest committed round of a job.", id,
+            static_cast<double>(job.committed_round));
   out.counter("shoal_sync_bytes_total",
               "Bytes on the sockets between replicas in committed rounds.",
               {{"job_id", to_string(job.id)}, {"direction", "sent"}},
@@ -232,8 +256,6 @@ void add_one_job(Families& out, const JobRecord& job, const LiveView& view) {
   if (!is_terminal(job.phase)) {
     out.gauge("shoal_job_tokens_per_second",
               "Tokens per second while training, as the trainers say now.", id, live.tokens_per_s);
-    out.gauge("shoal_round_current", "Number of the round that is open.", id,
-              static_cast<double>(job.committed_round + 1));
   }
   if (job.train_loss != 0)
     out.gauge("shoal_job_loss", "Training loss of the last committed round in nats per token.", id,
@@ -323,19 +345,34 @@ void Metrics::add_jobs(Families& out, const std::vector<JobSample>& jobs, const 
       out.gauge("shoal_checkpoint_last_success_timestamp_seconds",
                 "When the newest checkpoint was stored.", {{"job_id", id}},
                 unix_s(sample.checkpoint_at));
-    const RoundTally* rounds = rounds_.find(sample.job.id);
-    const RoundTally none;
-    const RoundTally& tally = rounds != nullptr ? *rounds : none;
-    const char* const help = "Rounds that ended since the coordinator started.";
-    out.counter("shoal_rounds_total", help, {{"job_id", id}, {"result", "committed"}},
-                static_cast<double>(tally.committed));
-    out.counter("shoal_rounds_total", help, {{"job_id", id}, {"result", "aborted"}},
-                static_cast<double>(tally.aborted));
+    add_rounds(out, sample.job.id);
   }
+}
+
+void Metrics::add_rounds(Families& out, JobId job) {
+  const std::string id = to_string(job);
+  const RoundTally::Counts counts = rounds_.of(job);
+  const char* help = "Rounds that ended since the coordinator started.";
+  out.counter("shoal_rounds_total", help, {{"job_id", id}, {"result", "committed"}},
+              static_cast<double>(counts.committed));
+  out.counter("shoal_rounds_total", help, {{"job_id", id}, {"result", "aborted"}},
+              static_cast<double>(counts.aborted));
+  help = "Contributions to committed rounds since the coordinator started, by what became of them.";
+  for (auto i = static_cast<std::size_t>(ContributionState::kCommitted); i < RoundTally::kStates;
+       ++i)
+    out.counter("shoal_contributions_total", help,
+                {{"job_id", id}, {"state", to_string(static_cast<ContributionState>(i))}},
+                static_cast<double>(counts.contributions[i]));
+  help = "Contributions that were rejected since the coordinator started, by reason.";
+  for (auto i = static_cast<std::size_t>(RejectReason::kNonFinite); i < RoundTally::kReasons; ++i)
+    out.counter("shoal_contributions_rejected_total", help,
+                {{"job_id", id}, {"reason", to_string(static_cast<RejectReason>(i))}},
+                static_cast<double>(counts.rejected[i]));
 }
 
 Status Metrics::add_agents(Families& out, Reader& reader, const LiveView& live) {
   std::vector<std::int64_t> by_state(static_cast<std::size_t>(AgentState::kGone));
+  std::int64_t quarantined = 0, cordoned = 0;
   PageRequest page;
   page.limit = 500;
   for (;;) {
@@ -344,6 +381,8 @@ Status Metrics::add_agents(Families& out, Reader& reader, const LiveView& live) 
     for (const AgentRecord& agent : agents.value().items) {
       if (agent.state == AgentState::kGone) continue;
       ++by_state[static_cast<std::size_t>(agent.state)];
+      quarantined += agent.standing.quarantined_until != Instant();
+      cordoned += agent.cordoned;
       const std::string id = to_string(agent.id);
       out.gauge("shoal_agent_info", "Names of an agent; always 1.",
                 {{"agent", id},
@@ -362,6 +401,10 @@ Status Metrics::add_agents(Families& out, Reader& reader, const LiveView& live) 
   for (std::size_t i = 0; i < by_state.size(); ++i)
     out.gauge("shoal_agents", "Agents by state, those that are gone left out.",
               {{"state", to_string(static_cast<AgentState>(i))}}, static_cast<double>(by_state[i]));
+  out.gauge("shoal_agents_quarantined", "Agents that get no work because of what they sent.", {},
+            static_cast<double>(quarantined));
+  out.gauge("shoal_agents_cordoned", "Agents that an operator took out of work.", {},
+            static_cast<double>(cordoned));
   return Status();
 }
 
@@ -370,6 +413,10 @@ void Metrics::add_events(Families& out) {
     out.counter("shoal_events_total", "Events since the coordinator started.",
                 {{"severity", to_string(static_cast<Severity>(i))}},
                 static_cast<double>(events_[i]));
+  for (const auto& [kind, count] : incidents_)
+    out.counter("shoal_incidents_total",
+                "Events since the coordinator started of the kinds that tell of trouble.",
+                {{"kind", kind}}, static_cast<double>(count));
 }
 
 Result<std::string> Metrics::scrape(Cluster& cluster, Reader& reader) {
@@ -381,8 +428,11 @@ Result<std::string> Metrics::scrape(Cluster& cluster, Reader& reader) {
     std::vector<std::int64_t> by_phase;
     auto jobs = sample_jobs(reader, live->now, by_phase);
     if (!jobs.ok()) return jobs.error();
-    for (JobSample& sample : jobs.value())
+    for (JobSample& sample : jobs.value()) {
+      if (const Status status = rounds_.count(reader, sample.job); !status.ok())
+        return status.error();
       if (const Status status = fill_sample(reader, sample); !status.ok()) return status.error();
+    }
     for (std::size_t i = 0; i < by_phase.size(); ++i)
       out.gauge("shoal_jobs", "Jobs by phase.", {{"phase", to_string(static_cast<JobPhase>(i))}},
                 static_cast<double>(by_phase[i]));

@@ -2,7 +2,8 @@
 // registry); what the cluster is gets read at scrape time from the store and the live view, so a
 // series goes away with its job or agent. A scrape reads the jobs that are not long over and a
 // bounded number of rows of each, never a whole history. Counters of events and rounds begin at the
-// start of the process, as Prometheus expects.
+// start of the process, as Prometheus expects; where a job stands are gauges, since it can go back
+// to a checkpoint. docs/metrics.md lists them all, and a test holds it to that.
 //
 // No label is called job or instance: Prometheus owns those. Thread-safe.
 #pragma once
@@ -20,9 +21,9 @@
 #include <prometheus/histogram.h>
 #include <prometheus/registry.h>
 
-#include "base/flat_map.h"
 #include "base/result.h"
 #include "coordinator/service/cluster.h"
+#include "coordinator/service/http/round_tally.h"
 
 namespace shoal::coordinator::rest {
 
@@ -47,16 +48,15 @@ class Metrics {
   Result<std::string> scrape(Cluster& cluster, Reader& reader);
 
  private:
-  struct RoundTally {
-    std::int64_t committed = 0, aborted = 0;
-  };
   struct JobSample;
   class Families;
 
   Status tally_locked(Reader& reader);
   Result<std::vector<JobSample>> sample_jobs(Reader& reader, Instant now,
                                              std::vector<std::int64_t>& by_phase);
+  void count_event(const EventRecord& event);
   void add_jobs(Families& families, const std::vector<JobSample>& jobs, const LiveView& live);
+  void add_rounds(Families& families, JobId job);
   Status add_agents(Families& families, Reader& reader, const LiveView& live);
   void add_events(Families& families);
 
@@ -69,8 +69,9 @@ class Metrics {
 
   std::mutex mutex_;  // what follows
   std::int64_t tallied_seq_ = 0;
-  std::array<std::int64_t, 3> events_{};  // by severity
-  FlatMap<JobId, RoundTally> rounds_;
+  std::array<std::int64_t, 3> events_{};                        // by severity
+  std::map<std::string, std::int64_t, std::less<>> incidents_;  // by kind, of a closed list
+  RoundTally rounds_;
   std::int64_t settled_job_ = 0;                   // it and all before it are long over …
   std::array<std::int64_t, 10> settled_phases_{};  // … and were counted here
 };

@@ -1,7 +1,10 @@
 // The metrics page from outside, judged by promtool where it is installed.
 #include <cstdio>
 #include <cstdlib>
+#include <fstream>
 #include <regex>
+#include <set>
+#include <sstream>
 
 #include "coordinator/service/http/testing/fixture.h"
 
@@ -11,41 +14,93 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-class MetricsTest : public testing::ServerFixture {};
+class MetricsTest : public testing::ServerFixture {
+ protected:
+  // Of job 7; two replicas' contributions count, one is rejected and one is late.
+  void commit_round(RoundNumber number) {
+    std::lock_guard lock(cluster_.tables.mutex);
+    const RoundKey key{JobId(7), 0, number};
+    cluster_.tables.jobs[7].committed_round = number;
+    cluster_.tables.rounds[key].key = key;
+    cluster_.tables.rounds[key].state = RoundState::kCommitted;
+    std::vector<ContributionRecord>& parts = cluster_.tables.contributions[key];
+    parts.assign(4, {.key = key, .state = ContributionState::kCommitted});
+    parts[2].state = ContributionState::kRejected;
+    parts[2].reject_reason = RejectReason::kOutlier;
+    parts[3].state = ContributionState::kLate;
+  }
+  std::string metrics() { return get("/metrics").body; }
+};
 
 TEST_F(MetricsTest, HaveTheNumbersOfTheCluster) {
   start();
   get("/api/v1/jobs");
   get("/nothing");
-  cluster_.add_event("round_committed", JobId(7), "round 3");
+  commit_round(3);
   cluster_.add_event("round_aborted", JobId(7), "round 4", Severity::kWarning);
   const testing::Received received = get("/metrics");
   EXPECT_EQ(received.header("content-type"), "text/plain; version=0.0.4; charset=utf-8");
-  for (const char* line : {"shoal_jobs{phase=\"training\"} 1\n",
-                           "shoal_jobs{phase=\"failed\"} 0\n",
-                           "shoal_agents{state=\"active\"} 2\n",
-                           "shoal_job_tokens_total{job_id=\"job_7\"} 6400\n",
-                           "shoal_job_tokens_per_second{job_id=\"job_7\"} 1000\n",
-                           "shoal_job_loss{job_id=\"job_7\"} 2.5\n",
-                           "shoal_job_validation_loss{job_id=\"job_8\"} 1.75\n",
-                           "shoal_round_current{job_id=\"job_7\"} 3\n",
-                           "shoal_job_members{job_id=\"job_7\",state=\"serving\"} 2\n",
-                           "shoal_sync_bytes_total{job_id=\"job_7\",direction=\"sent\"} 4000\n",
-                           "shoal_rounds_total{job_id=\"job_7\",result=\"committed\"} 1\n",
-                           "shoal_rounds_total{job_id=\"job_7\",result=\"aborted\"} 1\n",
-                           "shoal_events_total{severity=\"warning\"} 1\n",
-                           "shoal_heartbeats_total 42\n",
-                           "shoal_coordinator_boot_epoch 3\n",
-                           "shoal_db_commits_total 12\n",
-                           "route=\"/api/v1/jobs\"",
-                           "route=\"unmatched\"",
-                           "shoal_http_request_duration_seconds_bucket",
-                           "shoal_checkpoint_last_success_timestamp_seconds{job_id=\"job_7\"}",
-                           "process_open_fds "})
+  for (const char* line :
+       {"shoal_jobs{phase=\"training\"} 1\n",
+        "shoal_jobs{phase=\"failed\"} 0\n",
+        "shoal_agents{state=\"active\"} 2\n",
+        "shoal_job_committed_tokens{job_id=\"job_7\"} 6400\n",
+        "shoal_job_tokens_per_second{job_id=\"job_7\"} 1000\n",
+        "shoal_job_loss{job_id=\"job_7\"} 2.5\n",
+        "shoal_job_validation_loss{job_id=\"job_8\"} 1.75\n",
+        "shoal_job_committed_round{job_id=\"job_7\"} 3\n",
+        "shoal_job_members{job_id=\"job_7\",state=\"serving\"} 2\n",
+        "shoal_sync_bytes_total{job_id=\"job_7\",direction=\"sent\"} 4000\n",
+        "shoal_rounds_total{job_id=\"job_7\",result=\"committed\"} 1\n",
+        "shoal_rounds_total{job_id=\"job_7\",result=\"aborted\"} 1\n",
+        "shoal_contributions_total{job_id=\"job_7\",state=\"committed\"} 2\n",
+        "shoal_contributions_total{job_id=\"job_7\",state=\"late\"} 1\n",
+        "shoal_contributions_rejected_total{job_id=\"job_7\",reason=\"outlier\"} 1\n",
+        "shoal_incidents_total{kind=\"round_aborted\"} 1\n",
+        "shoal_incidents_total{kind=\"momentum_lost\"} 0\n",
+        "shoal_agents_quarantined 0\n",
+        "shoal_events_total{severity=\"warning\"} 1\n",
+        "shoal_heartbeats_total 42\n",
+        "shoal_coordinator_boot_epoch 3\n",
+        "shoal_db_commits_total 12\n",
+        "route=\"/api/v1/jobs\"",
+        "route=\"unmatched\"",
+        "shoal_http_request_duration_seconds_bucket",
+        "shoal_checkpoint_last_success_timestamp_seconds{job_id=\"job_7\"}",
+        "process_open_fds "})
     EXPECT_THAT(received.body, HasSubstr(line));
   EXPECT_THAT(received.body, Not(HasSubstr("job=\"")));
   EXPECT_THAT(received.body, Not(HasSubstr("instance=\"")));
   EXPECT_THAT(received.body, Not(HasSubstr("nan")));
+}
+
+TEST_F(MetricsTest, EveryRoundIsCountedOnceOverScrapesAndRollBacks) {
+  start();
+  const auto committed = [&](int count) {
+    return HasSubstr("shoal_rounds_total{job_id=\"job_7\",result=\"committed\"} " +
+                     std::to_string(count) + "\n");
+  };
+  EXPECT_THAT(metrics(), committed(0)) << "what was there at the start is not counted";
+  commit_round(3);
+  commit_round(4);
+  EXPECT_THAT(metrics(), committed(2));
+  EXPECT_THAT(metrics(), committed(2));
+  {
+    std::lock_guard lock(cluster_.tables.mutex);
+    JobRecord& job = cluster_.tables.jobs[7];
+    job.lineage = 1;
+    job.committed_round = 3;
+    cluster_.tables.rounds.erase({JobId(7), 0, 4});
+  }
+  EXPECT_THAT(metrics(), committed(2));
+  {
+    std::lock_guard lock(cluster_.tables.mutex);
+    const RoundKey key{JobId(7), 1, 4};
+    cluster_.tables.jobs[7].committed_round = 4;
+    cluster_.tables.rounds[key].key = key;
+    cluster_.tables.rounds[key].state = RoundState::kCommitted;
+  }
+  EXPECT_THAT(metrics(), committed(3));
 }
 
 TEST_F(MetricsTest, LongOverJobsAreCountedButNotShown) {
@@ -76,6 +131,47 @@ TEST_F(MetricsTest, AScrapeDoesNotReadTheHistoryOfRounds) {
   EXPECT_LE(cluster_.tables.round_rows_read, 4);
 }
 
+std::set<std::string> matches(const std::string& text, const char* pattern) {
+  const std::regex regex(pattern);
+  std::set<std::string> found;
+  for (std::sregex_iterator it(text.begin(), text.end(), regex), end; it != end; ++it)
+    found.insert((*it)[1]);
+  return found;
+}
+
+std::string source_file(const char* path) {
+  std::ifstream in(std::string(SHOAL_SOURCE_FOLDER "/") + path);
+  EXPECT_TRUE(in) << path;
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+// docs/metrics.md lists in its tables what the coordinator shows, no more and no less.
+TEST_F(MetricsTest, AreThoseOfTheirPage) {
+  start();
+  get("/api/v1/jobs");
+  std::string tables;
+  std::istringstream page(source_file("docs/metrics.md"));
+  for (std::string line; std::getline(page, line);) {
+    if (line.starts_with("| `")) tables += line.substr(0, line.find('|', 1)) + "\n";
+  }
+  EXPECT_EQ(matches(tables, "`([a-z_]+)`"), matches(metrics(), "# TYPE ([a-z_]+) "));
+}
+
+// Nothing that alerts or the dashboard ask for is missing, nor a value of a label.
+TEST_F(MetricsTest, HaveWhatAlertsAndTheDashboardAskFor) {
+  start();
+  get("/api/v1/jobs");
+  const std::string text = metrics();
+  for (const char* path : {"monitoring/alerts.yml", "monitoring/dashboard.json"}) {
+    const std::string file = source_file(path);
+    const auto names = matches(file, "(shoal_[a-z_]+)");
+    EXPECT_GE(names.size(), 10u) << path;
+    for (const std::string& name : names) EXPECT_THAT(text, HasSubstr("# TYPE " + name + " "));
+    for (const std::string& label : matches(file, "[{,]((?:phase|result|state|kind)=\"[a-z_]+\")"))
+      EXPECT_THAT(text, HasSubstr(label)) << path;
+  }
+}
+
 TEST_F(MetricsTest, PassPromtool) {
   if (std::system("promtool --version >/dev/null 2>&1") != 0)
     GTEST_SKIP() << "promtool is not installed";
@@ -86,6 +182,7 @@ TEST_F(MetricsTest, PassPromtool) {
   ASSERT_NE(promtool, nullptr);
   EXPECT_EQ(std::fwrite(text.data(), 1, text.size(), promtool), text.size());
   EXPECT_EQ(::pclose(promtool), 0);
+  EXPECT_EQ(std::system("promtool check rules " SHOAL_SOURCE_FOLDER "/monitoring/alerts.yml"), 0);
 }
 
 }  // namespace

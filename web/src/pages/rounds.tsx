@@ -6,7 +6,7 @@ import { useFilters, type Filters } from '../filters';
 import { absolute, bytes, duration, finite, loss, number, short, words } from '../format';
 import { Gantt } from '../gantt';
 import { GroupList } from '../group_list';
-import { inGroups } from '../groups';
+import { inGroups, topologyTexts } from '../groups';
 import type { Resource } from '../live';
 import { Card, Digest, JobLinks, Missing, State, Time, useNames, useWatch } from '../parts';
 import { agentName, contributionText, contributionTone, roundTone } from '../reduce';
@@ -100,6 +100,7 @@ function Chosen({ round, agents, filters }: { round: Round; agents: Agent[]; fil
       <p class="under muted" title={absolute(round.opened_at)}>
         Steps {number(round.from_step)} to {number(round.to_step)}, opened <Time at={round.opened_at} />
         {round.abort_reason !== null && round.aborts > 0 && ` · aborted before: ${words(round.abort_reason)}`}
+        {topologyTexts(round).map((text) => ` · sent by ${text}`)}
         {round.digest !== null && <> · average <Digest of={round.digest} />: {average}</>}
       </p>
       {grouped && <GroupList round={round} agents={agents} />}
