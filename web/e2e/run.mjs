@@ -240,7 +240,7 @@ async function checkRestart(page) {
   const before = await page.evaluate(() => performance.timeOrigin);
   const drawnBefore = await drawnLosses(page);
   const rounds = async () => Number(/round ([\d,]+) of/.exec(await text(page))?.[1]?.replaceAll(',', '') ?? 0);
-  await eventually('the newest rounds are in no checkpoint', 60_000, async () => (await statusNow()).progress.rounds_committed % kCheckpointEvery >= 2);
+  await eventually('the newest round is in no checkpoint', 60_000, async () => (await statusNow()).progress.rounds_committed % kCheckpointEvery === 1);
   const { lineage } = await statusNow();
   shoal('down', '--data-dir', data);
   await eventually('a page without its coordinator says that it is stale', 5000, async () => (await text(page)).includes('Stale since'));
