@@ -59,7 +59,8 @@ Result<int> job_validate(const Context& context, const SubmitOptions& options) {
   if (context.json) return print(checked->dump(2) + "\n"), kExitOk;
   print("parameters       " + human_count(number_at(*checked, "estimate/parameters")) +
         "\ntraining memory  " + human_bytes(number_at(*checked, "estimate/training_memory_bytes")) +
-        " per replica\nrounds           " + text_at(*checked, "estimate/rounds") + "\n");
+        " per replica\nrounds           " +
+        text_at(*checked, "estimate/rounds", "not known before") + "\n");
   if (text_at(*checked, "plan/placeable", "true") != "true") {
     say("It would have to wait: " + text_at(*checked, "plan/detail"));
   }

@@ -11,6 +11,8 @@
 namespace shoal::coordinator {
 namespace {
 
+using ::testing::ElementsAre;
+
 class RuntimeTest : public ::testing::Test {
  protected:
   TemporaryFolder folder_;
@@ -65,6 +67,26 @@ TEST_F(RuntimeTest, ARestartedCoordinatorKnowsTheJobAndCountsTheBoot) {
   again.runtime().cancel(id, [&](Cluster::Answer a) { promise.set_value(std::move(a)); });
   EXPECT_TRUE(promise.get_future().get().result.ok());
   EXPECT_EQ((*again.store().reader()->job(id))->desired, JobDesired::kCancel);
+}
+
+// Killed between the commit of a round and that of its points.
+TEST_F(RuntimeTest, TheLastRoundIsInTheSeriesAfterARestart) {
+  JobRecord job{.id = JobId(1), .spec = small_job("kept"), .phase = JobPhase::kTraining};
+  job.committed_round = 3;
+  job.stages.resize(1);
+  RoundRecord round{.key = {JobId(1), 0, 3}, .state = RoundState::kCommitted};
+  round.stages.resize(1);
+  round.job_tokens = Tokens(900);
+  round.train_loss = 2.5;
+  ASSERT_TRUE(write_and_wait(**Store::open(folder_.path()), {job, round}).ok());
+  { const TestCoordinator coordinator(folder_.path()); }
+  const auto store = Store::open(folder_.path());
+  ASSERT_TRUE(store.ok()) << to_string(store.error());
+  const auto lines =
+      (*store)->reader()->series({.job = JobId(1), .name = "train_loss", .x = "tokens"});
+  ASSERT_TRUE(lines.ok() && !lines->empty());
+  EXPECT_THAT(lines->at(0).x, ElementsAre(900));
+  EXPECT_THAT(lines->at(0).y, ElementsAre(2.5));
 }
 
 TEST_F(RuntimeTest, TheTablesGiveTheDigestOfTheLiveCore) {

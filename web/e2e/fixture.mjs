@@ -90,7 +90,9 @@ function makeRound(options, data, n) {
     phases: { train_s: 5 + (i % 7) * 0.2, wait_s: 1.2 - (i % 7) * 0.2, reduce_s: open ? null : 1, vote_s: open ? null : 0.1, apply_s: open ? null : 0.3 },
   }));
   if (options.grouped && !open) groupByPairs(contributions);
-  const stages = options.grouped ? Array.from({ length: Math.ceil(contributions.length / 2) }, (_, i) => ({ attempt: i === 1 ? 3 : 1, digest: open || i === 1 ? null : String(i).repeat(32).slice(0, 32), given_up: !open && i === 1 })) : undefined;
+  const topology = { topology: open ? null : 'butterfly', topology_reason: open ? null : options.hostile ? kMarkup + kLong : 'the job names it' };
+  const whole = [{ attempt: open ? 0 : 1, digest: open ? null : '0'.repeat(32), given_up: false, ...topology }];
+  const stages = options.grouped ? Array.from({ length: Math.ceil(contributions.length / 2) }, (_, i) => ({ attempt: i === 1 ? 3 : 1, digest: open || i === 1 ? null : String(i).repeat(32).slice(0, 32), given_up: !open && i === 1, ...topology })) : whole;
   return {
     round: n, lineage: 0, stages, state: open ? 'open' : 'committed', attempt: open ? 0 : 1, aborts: 0, abort_reason: null, from_step: (n - 1) * 50, to_step: n * 50,
     digest: open ? null : 'cd'.repeat(16), anchor_digest: open ? null : 'ab'.repeat(16), momentum_digest: null, opened_at: data.at(age + 8), sealed_at: open ? null : data.at(age + 1.8), committed_at: open ? null : data.at(age + 0.3),

@@ -26,6 +26,7 @@ const shoal = (...args) =>
 const up = (http, grpc, agents) =>
   JSON.parse(shoal('up', '--agents', agents, '--threads', '1', '--http', http, '--grpc', grpc, '--data-dir', data, '--detach', '--json'));
 
+const kCheckpointEvery = 4;
 let jobText = '';
 function writeJob() {
   const sentence = 'The shoal turns as one although no fish leads it, and each of them is somewhere else. ';
@@ -33,7 +34,7 @@ function writeJob() {
   jobText =
     `name = "e2e"\n[model]\nfamily = "llama"\nlayers = 2\nhidden = 64\nheads = 4\ncontext = 64\n[data]\ntrain = "${join(folder, 'text.txt')}"\n` +
     `[train]\nsteps = 60000\nbatch = 4\n[sync]\nevery = 40\n[swarm]\nmin_replicas = 1\n` +
-    `[checkpoint]\nevery_rounds = 4\nkeep = 3\n[eval]\nevery_rounds = 2\nbatches = 2\n`;
+    `[checkpoint]\nevery_rounds = ${kCheckpointEvery}\nkeep = 3\n[eval]\nevery_rounds = 2\nbatches = 2\n`;
 }
 
 let failures = 0;
@@ -218,7 +219,7 @@ async function storedSeries(x) {
 
 // Everything that is stored is drawn, from before the restart and after it, and no round is missing in between.
 async function checkNoGap(page, before) {
-  // Rounds after the newest checkpoint are trained anew, and more are committed while this looks.
+  // More rounds are committed while this looks.
   const stored = (await storedSeries('tokens')).map(([tokens, loss]) => `${tokens} ${loss}`);
   await eventually('the chart has every point of the series, across the restart', 15_000, async () => {
     const drawn = await drawnLosses(page);
@@ -231,17 +232,23 @@ async function checkNoGap(page, before) {
   check('and no round is missing in it', rounds.length > 0 && gaps.length === 0, `${rounds.length} rounds${gaps.length > 0 ? `, gaps before ${gaps.join()}` : ''}`);
 }
 
+const statusNow = async () => (await (await fetch(`${cluster.http}/api/v1/jobs/e2e`)).json()).status;
+
+// All trainers end between two checkpoints, so the job goes back to the older one: what it trained after it counts no more.
 async function checkRestart(page) {
   const http = cluster.http.replace('http://', '');
   const before = await page.evaluate(() => performance.timeOrigin);
   const drawnBefore = await drawnLosses(page);
   const rounds = async () => Number(/round ([\d,]+) of/.exec(await text(page))?.[1]?.replaceAll(',', '') ?? 0);
+  await eventually('the newest round is in no checkpoint', 60_000, async () => (await statusNow()).progress.rounds_committed % kCheckpointEvery === 1);
+  const { lineage } = await statusNow();
   shoal('down', '--data-dir', data);
   await eventually('a page without its coordinator says that it is stale', 5000, async () => (await text(page)).includes('Stale since'));
   check('and nothing on it looks healthy', (await page.locator('main .state.good').count()) === 0);
   if (shots) await page.screenshot({ path: join(shots, 'stale.png'), fullPage: false });
   cluster = up(http, cluster.grpc, '2');
   await eventually('it catches up', 20_000, async () => !(await text(page)).includes('Stale since'));
+  await eventually('the job goes back to a checkpoint', 60_000, async () => (await statusNow()).lineage > lineage);
   const seen = await rounds();
   await eventually('and goes on', 120_000, async () => (await rounds()) > seen);
   await checkNoGap(page, drawnBefore);
