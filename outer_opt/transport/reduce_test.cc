@@ -3,6 +3,7 @@
 #include <chrono>
 #include <cmath>
 #include <cstring>
+#include <functional>
 #include <future>
 
 #include <gtest/gtest.h>
@@ -436,6 +437,54 @@ TEST(Reduce, PlansThatDoNotFitAreRefused) {
   swarm.plan.frame_values = kFrame;
   swarm.plan.value_count = 99;
   EXPECT_EQ(swarm.reduce(0).error.failure, ReduceFailure::kPlanMismatch);
+}
+
+// Both would go on for ever, or sum what does not belong together, if one believed the other.
+TEST(Reduce, MembersThatDisagreeAboutThePlanFail) {
+  const std::function<void(ReducePlan&)> changes[] = {
+      [](ReducePlan& p) {
+        p.value_count -= 8, assign_parts(p, {1, 1});
+      },
+      [](ReducePlan& p) { p.codec = CodecKind::kInt8; },
+      [](ReducePlan& p) { p.frame_values /= 2; },
+      [](ReducePlan& p) {
+        assign_parts(p, {1, 3});
+      },
+  };
+  for (const auto& change : changes) {
+    Swarm swarm(2, 100'000, CodecKind::kFp32);
+    auto one = swarm.start(0);
+    ReducePlan other = swarm.plan;
+    change(other);
+    const auto values = static_cast<std::size_t>(other.value_count);
+    const ReduceResult two =
+        swarm.nodes[1]->reduce(other, ReplicaId(2), {std::span(swarm.inputs[1]).first(values), {}},
+                               std::span(swarm.averages[1]).first(values), {});
+    ASSERT_EQ(one.wait_for(std::chrono::seconds(10)), std::future_status::ready);
+    const ReduceResult first = one.get();
+    EXPECT_FALSE(first.ok);
+    EXPECT_FALSE(two.ok);
+    const bool said = first.error.failure == ReduceFailure::kBadFrame ||
+                      two.error.failure == ReduceFailure::kBadFrame;
+    EXPECT_TRUE(said) << first.error.detail << "; " << two.error.detail;
+  }
+}
+
+TEST(Reduce, FramesOfAnOldAttemptAreInNoOther) {
+  Swarm swarm(2, 100'000, CodecKind::kFp32);
+  expect_equal(swarm, swarm.reduce_all());
+  const float right = swarm.averages[0][7];
+  const std::vector<float> strange(100'000, 1e6f);
+  std::vector<float> nothing(strange.size());
+  ReducePlan old = swarm.plan;
+  old.time_limit = milliseconds(1500);
+  auto late = std::async(std::launch::async, [&] {
+    return swarm.nodes[1]->reduce(old, ReplicaId(2), {strange, {}}, nothing, {});
+  });
+  swarm.plan.attempt = 2;
+  expect_equal(swarm, swarm.reduce_all());
+  EXPECT_EQ(swarm.averages[0][7], right);
+  EXPECT_FALSE(late.get().ok);
 }
 
 TEST(Start, RefusesWhatCannotWork) {
