@@ -35,6 +35,8 @@ TEST_F(MetricsTest, HaveTheNumbersOfTheCluster) {
                            "shoal_rounds_total{job_id=\"job_7\",result=\"aborted\"} 1\n",
                            "shoal_events_total{severity=\"warning\"} 1\n",
                            "shoal_heartbeats_total 42\n",
+                           "shoal_reduce_failures_total{reason=\"bad_frame\"} 6\n",
+                           "shoal_reduce_failures_total{reason=\"plan_mismatch\"} 0\n",
                            "shoal_coordinator_boot_epoch 3\n",
                            "shoal_db_commits_total 12\n",
                            "route=\"/api/v1/jobs\"",
@@ -46,6 +48,13 @@ TEST_F(MetricsTest, HaveTheNumbersOfTheCluster) {
   EXPECT_THAT(received.body, Not(HasSubstr("job=\"")));
   EXPECT_THAT(received.body, Not(HasSubstr("instance=\"")));
   EXPECT_THAT(received.body, Not(HasSubstr("nan")));
+}
+
+TEST_F(MetricsTest, FramesThatAPipelineDroppedAreCounted) {
+  start();
+  testing::fill_pipeline(cluster_);
+  EXPECT_THAT(get("/metrics").body,
+              HasSubstr("shoal_pipeline_frames_dropped_total{replica=\"rep_11\"} 4\n"));
 }
 
 TEST_F(MetricsTest, LongOverJobsAreCountedButNotShown) {
