@@ -83,6 +83,26 @@ TEST_F(AgentServiceTest, AMalformedMessageEndsTheStreamAndIsCounted) {
   EXPECT_EQ(coordinator.runtime().stats().messages_refused, 1);
 }
 
+TEST_F(AgentServiceTest, ReducesThatFailAreCountedByTheirReason) {
+  TestCoordinator coordinator(folder_.path());
+  TestAgent agent(coordinator.channel());
+  ASSERT_TRUE(agent.say(TestAgent::hello("one")));
+  ASSERT_TRUE(agent.hear_a<Welcome>());
+  const RoundKey key{JobId(1), 0, 1};
+  for (const ReduceFailure why :
+       {ReduceFailure::kBadFrame, ReduceFailure::kBadFrame, ReduceFailure::kPlanMismatch}) {
+    ASSERT_TRUE(agent.say(FromAgent(
+        FromReplica<ReduceFailed>{ReplicaId(1), {key, 1, ReplicaId(2), why, "simulated"}})));
+  }
+  agent.finish();
+  // What was said before is handled before.
+  ASSERT_TRUE(submit_and_wait(coordinator.runtime(), small_job("first")).result.ok());
+  const auto failures = coordinator.runtime().stats().reduce_failures;
+  EXPECT_EQ(failures[static_cast<std::size_t>(ReduceFailure::kBadFrame)], 2);
+  EXPECT_EQ(failures[static_cast<std::size_t>(ReduceFailure::kPlanMismatch)], 1);
+  EXPECT_EQ(failures[static_cast<std::size_t>(ReduceFailure::kPeerLost)], 0);
+}
+
 TEST_F(AgentServiceTest, AStreamWithoutHelloIsClosed) {
   TestCoordinator coordinator(folder_.path(), {}, std::chrono::milliseconds(20));
   TestAgent agent(coordinator.channel());

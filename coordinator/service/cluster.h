@@ -3,6 +3,8 @@
 // interface only. Every method is thread-safe.
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -58,10 +60,14 @@ struct Readiness {
   std::vector<std::pair<std::string, std::string>> problems;  // check, sentence
 };
 
+inline constexpr std::size_t kReduceFailures =
+    static_cast<std::size_t>(ReduceFailure::kInternal) + 1;
+
 struct RuntimeStats {  // for /metrics, since the process started
   std::int64_t inputs = 0, sends = 0, sessions_opened = 0, heartbeats = 0, messages_refused = 0;
   double step_seconds_sum = 0, step_seconds_max = 0;
   std::int64_t input_queue_depth = 0;
+  std::array<std::int64_t, kReduceFailures> reduce_failures{};  // told by members, by reason
 };
 
 class Cluster {

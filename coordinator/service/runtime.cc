@@ -147,6 +147,10 @@ void Runtime::observe(Instant now, const Input& input) {
   if (said == nullptr) return;
   board_->said(now, said->connection, said->message);
   if (std::holds_alternative<Heartbeat>(said->message)) ++heartbeats_;
+  if (const auto* failed = std::get_if<FromReplica<ReduceFailed>>(&said->message)) {
+    const std::lock_guard guard(mutex_);
+    ++stats_.reduce_failures[static_cast<std::size_t>(failed->body.failure)];
+  }
   if (const auto* progress = std::get_if<Progress>(&said->message)) {
     store_.append(tap_.from_progress(now, *progress));
   }

@@ -309,6 +309,21 @@ void add_runtime(Families& out, const RuntimeStats& stats) {
 }
 
 template <typename Families>
+void add_reduces(Families& out, const RuntimeStats& stats, const LiveView& live) {
+  for (std::size_t i = 0; i < kReduceFailures; ++i) {
+    out.counter("shoal_reduce_failures_total",
+                "Attempts of a reduce that a member gave up, by the reason that it told.",
+                {{"reason", to_string(static_cast<ReduceFailure>(i))}},
+                static_cast<double>(stats.reduce_failures[i]));
+  }
+  for (const auto& [replica, pipeline] : live.pipeline) {
+    out.counter("shoal_pipeline_frames_dropped_total",
+                "Frames of a past step, view or sender that a replica refused.",
+                {{"replica", to_string(replica)}}, static_cast<double>(pipeline.stats.dropped));
+  }
+}
+
+template <typename Families>
 void add_process(Families& out, std::int64_t boot_epoch) {
   const ProcessStats process = read_process_stats();
   out.gauge("shoal_build_info", "Version of this coordinator; always 1.",
@@ -443,6 +458,7 @@ Result<std::string> Metrics::scrape(Cluster& cluster, Reader& reader) {
   add_process(out, live->boot_epoch);
   add_store(out, cluster.store().stats());
   add_runtime(out, cluster.stats());
+  add_reduces(out, cluster.stats(), *live);
 
   std::vector<MetricFamily> families = out.take();
   for (MetricFamily& own : registry_.Collect()) families.push_back(std::move(own));

@@ -61,6 +61,8 @@ TEST_F(MetricsTest, HaveTheNumbersOfTheCluster) {
         "shoal_agents_quarantined 0\n",
         "shoal_events_total{severity=\"warning\"} 1\n",
         "shoal_heartbeats_total 42\n",
+        "shoal_reduce_failures_total{reason=\"bad_frame\"} 6\n",
+        "shoal_reduce_failures_total{reason=\"plan_mismatch\"} 0\n",
         "shoal_coordinator_boot_epoch 3\n",
         "shoal_db_commits_total 12\n",
         "route=\"/api/v1/jobs\"",
@@ -101,6 +103,13 @@ TEST_F(MetricsTest, EveryRoundIsCountedOnceOverScrapesAndRollBacks) {
     cluster_.tables.rounds[key].state = RoundState::kCommitted;
   }
   EXPECT_THAT(metrics(), committed(3));
+}
+
+TEST_F(MetricsTest, FramesThatAPipelineDroppedAreCounted) {
+  start();
+  testing::fill_pipeline(cluster_);
+  EXPECT_THAT(get("/metrics").body,
+              HasSubstr("shoal_pipeline_frames_dropped_total{replica=\"rep_11\"} 4\n"));
 }
 
 TEST_F(MetricsTest, LongOverJobsAreCountedButNotShown) {
@@ -148,6 +157,7 @@ std::string source_file(const char* path) {
 // docs/metrics.md lists in its tables what the coordinator shows, no more and no less.
 TEST_F(MetricsTest, AreThoseOfTheirPage) {
   start();
+  testing::fill_pipeline(cluster_);
   get("/api/v1/jobs");
   std::string tables;
   std::istringstream page(source_file("docs/metrics.md"));

@@ -348,7 +348,11 @@ void MemoryCluster::set_live(LiveView view) {
   live_ = std::move(view);
 }
 Readiness MemoryCluster::readiness() const { return ready; }
-RuntimeStats MemoryCluster::stats() const { return {.heartbeats = 42}; }
+RuntimeStats MemoryCluster::stats() const {
+  RuntimeStats stats{.heartbeats = 42};
+  stats.reduce_failures[static_cast<std::size_t>(ReduceFailure::kBadFrame)] = 6;
+  return stats;
+}
 std::string MemoryCluster::checkpoint_folder(CheckpointId checkpoint) const {
   return checkpoint_root + "/" + to_string(checkpoint);
 }
@@ -477,6 +481,7 @@ void fill_pipeline(MemoryCluster& cluster) {
   PipelineStats stats{.replica = ReplicaId(11), .queued = 2, .in_flight = 3};
   stats.service = milliseconds(40);
   stats.microbatches = 7;
+  stats.dropped = 4;
   stats.busy = 0.5;
   stats.links = {{ReplicaId(12), milliseconds(10), 5, Bytes(100), Bytes(50)},
                  {ReplicaId(13), milliseconds(10), 5, Bytes(100), Bytes(50)}};
