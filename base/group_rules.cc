@@ -3,7 +3,7 @@
 namespace shoal {
 namespace {
 
-// outer_opt/core/groups_test.cc shows why.
+// outer_opt/core/round/groups_test.cc shows why.
 constexpr double kMaxPairsMomentum = 0.5, kMaxGridMomentum = 0.9;
 
 }  // namespace

@@ -40,8 +40,8 @@ enum class Balance { kEqual, kSpeed };
 enum class OuterState { kReplicated, kSharded };
 // How the members' pseudo-gradients become one (algorithms: docs/outer_step.md).
 enum class Aggregator { kMean, kTrimmedMean, kCenteredClip };
-// How pseudo-gradients travel (outer_opt/core/codec.h); the order is that of the numbers on the
-// wire.
+// How pseudo-gradients travel (outer_opt/core/codec/codec.h); the order is that of the numbers on
+// the wire.
 enum class CodecKind { kFp32, kInt8, kFp16, kBf16, kInt4, kE3m0, kSparse2 };
 // What crosses a stage boundary; int8: one fp32 scale per block.
 enum class ActivationCodec { kFp32, kBf16, kInt8 };

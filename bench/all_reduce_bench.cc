@@ -24,8 +24,8 @@
 #include "bench/bench.h"
 #include "bench/gloo_ring.h"
 #include "bench/worker_processes.h"
-#include "outer_opt/core/codec.h"
-#include "outer_opt/core/topology.h"
+#include "outer_opt/core/codec/codec.h"
+#include "outer_opt/core/round/topology.h"
 #include "outer_opt/transport/peer_node.h"
 
 namespace shoal::bench {

@@ -15,8 +15,8 @@
 #include "base/check.h"
 #include "base/prng.h"
 #include "bench/bench.h"
-#include "outer_opt/core/codec.h"
-#include "outer_opt/core/sparse2.h"
+#include "outer_opt/core/codec/codec.h"
+#include "outer_opt/core/codec/sparse2.h"
 
 namespace shoal::bench {
 namespace {

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "bench/bench.h"
-#include "outer_opt/core/codec.h"
+#include "outer_opt/core/codec/codec.h"
 
 namespace shoal::bench {
 

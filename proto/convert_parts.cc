@@ -4,7 +4,7 @@
 #include <cmath>
 #include <limits>
 
-#include "outer_opt/core/frame.h"
+#include "outer_opt/core/codec/frame.h"
 #include "proto/job_spec_text.h"
 
 namespace shoal::proto {

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "attached/event_queue.h"
-#include "outer_opt/core/reducer.h"
+#include "outer_opt/core/participant/reducer.h"
 #include "outer_opt/transport/peer_node.h"
 #include "swarm/core/messages.h"
 

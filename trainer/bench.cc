@@ -11,9 +11,9 @@
 #include <unistd.h>
 
 #include "base/prng.h"
-#include "trainer/learner.h"
-#include "trainer/parameter_layout.h"
-#include "trainer/safetensors.h"
+#include "trainer/model/learner.h"
+#include "trainer/plain/parameter_layout.h"
+#include "trainer/plain/safetensors.h"
 
 namespace shoal::trainer {
 namespace {

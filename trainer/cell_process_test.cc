@@ -9,9 +9,9 @@
 
 #include <gtest/gtest.h>
 
-#include "trainer/cell_leader.h"
-#include "trainer/learner.h"
-#include "trainer/parameter_layout.h"
+#include "trainer/model/cell_leader.h"
+#include "trainer/model/learner.h"
+#include "trainer/plain/parameter_layout.h"
 #if SHOAL_HAVE_NCCL
 #include "swarm/cuda/nccl_library.h"
 #endif

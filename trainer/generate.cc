@@ -8,10 +8,10 @@
 
 #include <nlohmann/json.hpp>
 
-#include "trainer/checkpoint.h"
-#include "trainer/learner.h"
-#include "trainer/parameter_layout.h"
-#include "trainer/sampling.h"
+#include "trainer/model/learner.h"
+#include "trainer/plain/parameter_layout.h"
+#include "trainer/plain/sampling.h"
+#include "trainer/replica/checkpoint.h"
 
 namespace shoal::trainer {
 namespace {

@@ -6,10 +6,10 @@
 #include <CLI/CLI.hpp>
 
 #include "trainer/bench.h"
-#include "trainer/cell_member.h"
 #include "trainer/generate.h"
+#include "trainer/model/cell_member.h"
+#include "trainer/model/torch_bridge.h"
 #include "trainer/serve.h"
-#include "trainer/torch_bridge.h"
 
 namespace shoal::trainer {
 namespace {

@@ -10,9 +10,9 @@
 
 #include "attached/control.h"
 #include "attached/environment.h"
-#include "trainer/blas.h"
-#include "trainer/cell_member.h"
-#include "trainer/worker.h"
+#include "trainer/model/cell_member.h"
+#include "trainer/plain/blas.h"
+#include "trainer/replica/worker.h"
 #if SHOAL_HAVE_CUDA
 #include "outer_opt/cuda/cuda_accelerator.h"
 #endif

@@ -13,7 +13,7 @@ constexpr std::int64_t kAttackedWorkers = 8;
 // Of those below the best at all H together: the usual 0.7/0.9 sways more and ends higher.
 constexpr OuterSpec kOuter = {0.7, 0.8};
 constexpr OuterSpec kOuterTried[] = {{0.7, 0.9}, {1, 0.8}};
-// Random pairs drift apart with more momentum (outer_opt/core/groups.h).
+// Random pairs drift apart with more momentum (outer_opt/core/round/groups.h).
 constexpr OuterSpec kGroupsTried[] = {{0.7, 0.5}, {1, 0.5}};
 // Two runs that differ in one rounding end up to a per cent apart: small differences need seeds.
 constexpr std::int64_t kManySeeds = 8;

@@ -8,7 +8,7 @@
 #include <CLI/CLI.hpp>
 
 #include "bench/convergence/report.h"
-#include "trainer/torch_bridge.h"
+#include "trainer/model/torch_bridge.h"
 
 namespace shoal::bench {
 namespace {

@@ -6,7 +6,7 @@
 #include <optional>
 
 #include "base/check.h"
-#include "outer_opt/core/make_session.h"
+#include "outer_opt/core/reduce/make_session.h"
 
 namespace shoal::bench {
 namespace {

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "outer_opt/core/reduce_session.h"
+#include "outer_opt/core/reduce/reduce_session.h"
 
 namespace shoal::bench {
 

@@ -13,9 +13,9 @@
 
 #include "base/prng.h"
 #include "bench/kernels/variants.h"
-#include "outer_opt/core/codec.h"
-#include "outer_opt/core/nesterov.h"
-#include "outer_opt/core/sparse2.h"
+#include "outer_opt/core/codec/codec.h"
+#include "outer_opt/core/codec/sparse2.h"
+#include "outer_opt/core/step/nesterov.h"
 #include "outer_opt/cuda/device_codec.h"
 
 namespace shoal::bench {

@@ -2,7 +2,7 @@
 // many as the values ask for, or few that go round.
 #include "bench/kernels/radix_select.h"
 #include "bench/kernels/variants.h"
-#include "outer_opt/core/codec.h"
+#include "outer_opt/core/codec/codec.h"
 #include "outer_opt/cuda/kernels.cuh"
 
 namespace shoal::outer_opt::cuda {

@@ -1,8 +1,8 @@
 // Attempts of a round's all-reduce: plan, votes, failures, and what follows from them.
 #include <algorithm>
 
-#include "coordinator/core/attempt.h"
-#include "coordinator/core/data_ledger.h"
+#include "coordinator/core/decisions/attempt.h"
+#include "coordinator/core/decisions/data_ledger.h"
 #include "coordinator/core/event_kinds.h"
 #include "coordinator/core/lineup.h"
 #include "coordinator/core/machines.h"
@@ -11,7 +11,7 @@
 #include "coordinator/core/replicas.h"
 #include "coordinator/core/round_groups.h"
 #include "coordinator/core/rounds.h"
-#include "outer_opt/core/fragments.h"
+#include "outer_opt/core/step/fragments.h"
 
 namespace shoal::coordinator {
 namespace {

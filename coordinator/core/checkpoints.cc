@@ -4,7 +4,7 @@
 #include <optional>
 #include <set>
 
-#include "coordinator/core/data_ledger.h"
+#include "coordinator/core/decisions/data_ledger.h"
 #include "coordinator/core/event_kinds.h"
 #include "coordinator/core/momentum.h"
 #include "coordinator/core/replicas.h"

@@ -3,9 +3,9 @@
 #include <algorithm>
 
 #include "base/check.h"
-#include "coordinator/core/arrivals.h"
 #include "coordinator/core/checkpoints.h"
-#include "coordinator/core/data_ledger.h"
+#include "coordinator/core/decisions/arrivals.h"
+#include "coordinator/core/decisions/data_ledger.h"
 #include "coordinator/core/drain.h"
 #include "coordinator/core/event_kinds.h"
 #include "coordinator/core/machines.h"
@@ -14,7 +14,7 @@
 #include "coordinator/core/replicas.h"
 #include "coordinator/core/round_groups.h"
 #include "coordinator/core/rounds.h"
-#include "outer_opt/core/fragments.h"
+#include "outer_opt/core/step/fragments.h"
 
 namespace shoal::coordinator {
 namespace {

@@ -9,9 +9,9 @@
 
 #include "base/digest.h"
 #include "base/time.h"
+#include "coordinator/core/decisions/options.h"
 #include "coordinator/core/io.h"
-#include "coordinator/core/options.h"
-#include "coordinator/core/records.h"
+#include "coordinator/core/records/records.h"
 
 namespace shoal::coordinator {
 

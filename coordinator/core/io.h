@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "base/result.h"
-#include "coordinator/core/placement.h"
-#include "coordinator/core/records.h"
+#include "coordinator/core/decisions/placement.h"
+#include "coordinator/core/records/records.h"
 #include "swarm/core/messages.h"
 
 namespace shoal::coordinator {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "coordinator/core/state.h"
-#include "outer_opt/core/topology.h"
+#include "outer_opt/core/round/topology.h"
 
 namespace shoal::coordinator {
 

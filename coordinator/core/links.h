@@ -8,7 +8,7 @@
 
 #include "coordinator/core/state.h"
 #include "coordinator/core/turn.h"
-#include "outer_opt/core/topology.h"
+#include "outer_opt/core/round/topology.h"
 
 namespace shoal::coordinator {
 

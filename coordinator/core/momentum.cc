@@ -5,7 +5,7 @@
 
 #include "coordinator/core/event_kinds.h"
 #include "coordinator/core/rounds.h"
-#include "outer_opt/core/momentum_shards.h"
+#include "outer_opt/core/step/momentum_shards.h"
 
 namespace shoal::coordinator {
 namespace {

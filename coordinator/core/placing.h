@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "coordinator/core/placement.h"
+#include "coordinator/core/decisions/placement.h"
 #include "coordinator/core/turn.h"
 
 namespace shoal::coordinator {

@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-#include "coordinator/core/placement.h"
+#include "coordinator/core/decisions/placement.h"
 #include "coordinator/core/turn.h"
 
 namespace shoal::coordinator {

@@ -4,7 +4,7 @@
 
 #include "coordinator/core/event_kinds.h"
 #include "coordinator/core/rounds.h"
-#include "outer_opt/core/groups.h"
+#include "outer_opt/core/round/groups.h"
 
 namespace shoal::coordinator {
 namespace {

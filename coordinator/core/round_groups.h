@@ -1,5 +1,5 @@
-// Rounds in groups (sync.topology = "moshpit" or "gossip", outer_opt/core/groups.h): one round of
-// the job has one reduce per group, each with attempts, votes and an average of its own.
+// Rounds in groups (sync.topology = "moshpit" or "gossip", outer_opt/core/round/groups.h): one
+// round of the job has one reduce per group, each with attempts, votes and an average of its own.
 //
 //   seal      groups are formed of all members that the round is sealed with
 //   reduce    a group that fails tries again, as a stage would

@@ -3,19 +3,19 @@
 #include <algorithm>
 #include <cmath>
 
-#include "coordinator/core/balance.h"
-#include "coordinator/core/data_ledger.h"
+#include "coordinator/core/decisions/balance.h"
+#include "coordinator/core/decisions/data_ledger.h"
+#include "coordinator/core/decisions/quorum.h"
 #include "coordinator/core/event_kinds.h"
 #include "coordinator/core/links.h"
 #include "coordinator/core/machines.h"
 #include "coordinator/core/membership.h"
 #include "coordinator/core/pipeline_view.h"
-#include "coordinator/core/quorum.h"
 #include "coordinator/core/replicas.h"
 #include "coordinator/core/round_groups.h"
 #include "coordinator/core/standing.h"
-#include "outer_opt/core/clip.h"
-#include "outer_opt/core/fragments.h"
+#include "outer_opt/core/round/clip.h"
+#include "outer_opt/core/step/fragments.h"
 
 namespace shoal::coordinator {
 namespace {

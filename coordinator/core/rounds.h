@@ -45,7 +45,7 @@ bool evaluation_complete(const RoundRecord& round, const State& state);
 
 // ---- between the three files
 
-// The fragment that this round averages (outer_opt/core/fragments.h).
+// The fragment that this round averages (outer_opt/core/step/fragments.h).
 std::int32_t fragment_of_round(const JobRecord& job, const RoundRecord& round);
 // The contribution of a replica to this round, made when there is none.
 ContributionRecord& contribution_in(Turn& turn, const RoundKey& key, ReplicaId replica);

@@ -16,8 +16,8 @@
 #pragma once
 
 #include "base/time.h"
-#include "coordinator/core/options.h"
-#include "coordinator/core/records.h"
+#include "coordinator/core/decisions/options.h"
+#include "coordinator/core/records/records.h"
 
 namespace shoal::coordinator {
 

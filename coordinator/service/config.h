@@ -6,7 +6,7 @@
 #include <string>
 
 #include "base/result.h"
-#include "coordinator/core/options.h"
+#include "coordinator/core/decisions/options.h"
 
 namespace shoal::coordinator {
 

@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "coordinator/core/records.h"
+#include "coordinator/core/records/records.h"
 
 namespace shoal::coordinator {
 

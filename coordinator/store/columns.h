@@ -6,7 +6,7 @@
 
 #include <string>
 
-#include "coordinator/core/records.h"
+#include "coordinator/core/records/records.h"
 
 namespace shoal::coordinator {
 

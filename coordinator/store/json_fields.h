@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "coordinator/core/records.h"
+#include "coordinator/core/records/records.h"
 
 namespace shoal::coordinator {
 

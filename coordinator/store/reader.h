@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "coordinator/core/records.h"
+#include "coordinator/core/records/records.h"
 
 namespace shoal::coordinator {
 

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "coordinator/core/records.h"
+#include "coordinator/core/records/records.h"
 #include "coordinator/store/reader.h"
 
 namespace shoal::coordinator {

@@ -11,7 +11,7 @@
 
 #include "base/check.h"
 #include "base/prng.h"
-#include "coordinator/core/records.h"
+#include "coordinator/core/records/records.h"
 #include "coordinator/store/store.h"
 
 namespace shoal::coordinator {

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "base/check.h"
-#include "outer_opt/core/codec.h"
+#include "outer_opt/core/codec/codec.h"
 
 namespace shoal::outer_opt {
 namespace {

@@ -1,8 +1,8 @@
-// A butterfly (outer_opt/core/butterfly_session.h) whose vectors lie on a device: the decisions are
-// those of its base, the arithmetic is done where the values are. Only encoded frames cross to the
-// host, and the averaged values once, for the checksums that the vote is made of. With every codec
-// a frame has the same bytes, and an average the same bits, as on the CPU: members with and without
-// a device can stand in one plan.
+// A butterfly (outer_opt/core/reduce/butterfly_session.h) whose vectors lie on a device: the
+// decisions are those of its base, the arithmetic is done where the values are. Only encoded frames
+// cross to the host, and the averaged values once, for the checksums that the vote is made of. With
+// every codec a frame has the same bytes, and an average the same bits, as on the CPU: members with
+// and without a device can stand in one plan.
 //
 // Overlap: every frame that is worked on has a lane of its own, and while a frame for a peer is on
 // its way the next one for the same peer is encoded and copied. run() and encode() may be called by
@@ -13,7 +13,7 @@
 #include <optional>
 #include <vector>
 
-#include "outer_opt/core/butterfly_session.h"
+#include "outer_opt/core/reduce/butterfly_session.h"
 #include "outer_opt/cuda/staging.h"
 
 namespace shoal::outer_opt {

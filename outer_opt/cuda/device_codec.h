@@ -1,5 +1,5 @@
 // The codecs and the outer step on a CUDA device, with the same bytes and bits as on the CPU
-// (outer_opt/core/codec.h, sparse2.h, nesterov.h). All pointers are device memory: encodings
+// (outer_opt/core/codec/codec.h, sparse2.h, nesterov.h). All pointers are device memory: encodings
 // aligned as cudaMalloc aligns, values anyhow, though fastest at multiples of 16 bytes. Calls are
 // queued on `stream` and return at once. kInternal with CUDA's own words when a launch is refused.
 // Thread-safe; the device is the caller's current one.

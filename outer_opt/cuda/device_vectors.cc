@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "base/check.h"
-#include "outer_opt/core/codec.h"
+#include "outer_opt/core/codec/codec.h"
 #include "outer_opt/cuda/device_butterfly.h"
 
 namespace shoal::outer_opt {

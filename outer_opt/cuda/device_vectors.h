@@ -5,15 +5,15 @@
 // digests, joiners and checkpoints read; step() brings it up to date.
 //
 // `local` is where the local parameters lie on the device; nobody else uses them meanwhile. Vectors
-// of a fragment are packed, as in outer_opt/core/fragments.h. One thread at a time, but for the
-// sessions that it made. Errors are those of the device: whoever gets one gives the device up.
+// of a fragment are packed, as in outer_opt/core/step/fragments.h. One thread at a time, but for
+// the sessions that it made. Errors are those of the device: whoever gets one gives the device up.
 #pragma once
 
 #include <memory>
 #include <span>
 
-#include "outer_opt/core/fragments.h"
-#include "outer_opt/core/reduce_session.h"
+#include "outer_opt/core/reduce/reduce_session.h"
+#include "outer_opt/core/step/fragments.h"
 #include "outer_opt/cuda/accelerator.h"
 #include "outer_opt/cuda/staging.h"
 

@@ -3,8 +3,8 @@
 // that shows whether somebody does not wait (host_accelerator.h), and a GPU where there is one.
 #include "outer_opt/cuda/device_vectors.h"
 
-#include "outer_opt/core/codec.h"
-#include "outer_opt/core/session_swarm.h"
+#include "outer_opt/core/codec/codec.h"
+#include "outer_opt/core/reduce/session_swarm.h"
 #include "outer_opt/cuda/device_butterfly.h"
 #include "outer_opt/cuda/host_accelerator.h"
 #include "outer_opt/cuda/test_gpu.h"

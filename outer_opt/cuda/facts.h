@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <span>
 
-#include "outer_opt/core/formats.h"
+#include "outer_opt/core/codec/formats.h"
 
 namespace shoal::outer_opt {
 

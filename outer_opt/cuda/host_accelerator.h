@@ -11,9 +11,9 @@
 #include <functional>
 #include <vector>
 
-#include "outer_opt/core/codec.h"
-#include "outer_opt/core/fragments.h"
-#include "outer_opt/core/nesterov.h"
+#include "outer_opt/core/codec/codec.h"
+#include "outer_opt/core/step/fragments.h"
+#include "outer_opt/core/step/nesterov.h"
 #include "outer_opt/cuda/accelerator.h"
 
 namespace shoal::outer_opt {

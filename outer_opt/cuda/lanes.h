@@ -20,7 +20,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "outer_opt/core/formats.h"
+#include "outer_opt/core/codec/formats.h"
 
 namespace shoal::outer_opt::cuda {
 
@@ -261,7 +261,7 @@ struct FlatQuad {
 
 // ---- what happens to one value of whole vectors
 
-// The outer step (outer_opt/core/nesterov.h).
+// The outer step (outer_opt/core/step/nesterov.h).
 
 struct OuterStep {
   float lr, momentum;
@@ -274,7 +274,7 @@ struct OuterStep {
   }
 };
 
-// What a replica makes of its local parameters (outer_opt/core/fragments.h, adopt()).
+// What a replica makes of its local parameters (outer_opt/core/step/fragments.h, adopt()).
 struct Adopt {
   float kept, taken;
 

@@ -17,10 +17,10 @@
 #include <ucontext.h>
 
 #include "base/prng.h"
-#include "outer_opt/core/codec.h"
-#include "outer_opt/core/fragments.h"
-#include "outer_opt/core/nesterov.h"
-#include "outer_opt/core/sparse2.h"
+#include "outer_opt/core/codec/codec.h"
+#include "outer_opt/core/codec/sparse2.h"
+#include "outer_opt/core/step/fragments.h"
+#include "outer_opt/core/step/nesterov.h"
 #include "outer_opt/cuda/sparse_lanes.h"
 
 namespace shoal::outer_opt::cuda {

@@ -1,4 +1,4 @@
-// What the threads of a thread block do with one chunk of sparse2 (outer_opt/core/sparse2.h).
+// What the threads of a thread block do with one chunk of sparse2 (outer_opt/core/codec/sparse2.h).
 // lanes.h tells what a group is.
 //
 // Every thread keeps its values in registers. The magnitude of the 64th largest value is found by
@@ -11,8 +11,8 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "outer_opt/core/formats.h"
-#include "outer_opt/core/sparse2_chunk.h"
+#include "outer_opt/core/codec/formats.h"
+#include "outer_opt/core/codec/sparse2_chunk.h"
 
 #ifdef __CUDA_ARCH__
 #define SHOAL_UNROLL _Pragma("unroll")

@@ -6,7 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "base/prng.h"
-#include "outer_opt/core/codec.h"
+#include "outer_opt/core/codec/codec.h"
 #include "outer_opt/cuda/device_vectors.h"
 #include "outer_opt/cuda/host_accelerator.h"
 #include "outer_opt/transport/peer_node.h"

@@ -12,7 +12,7 @@
 #include <gtest/gtest.h>
 
 #include "coordinator/core/coordinator_rig.h"
-#include "outer_opt/core/butterfly_session.h"
+#include "outer_opt/core/reduce/butterfly_session.h"
 #include "outer_opt/transport/peer_node.h"
 #include "outer_opt/transport/peer_process.h"
 

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "base/prng.h"
-#include "outer_opt/core/link_estimates.h"
+#include "outer_opt/core/round/link_estimates.h"
 #include "wire/metadata.h"
 
 namespace shoal::outer_opt {

@@ -15,7 +15,7 @@
 #include <grpcpp/grpcpp.h>
 
 #include "base/result.h"
-#include "outer_opt/core/round.h"
+#include "outer_opt/core/round/round.h"
 #include "proto/peer.grpc.pb.h"
 
 namespace shoal::outer_opt {

@@ -1,10 +1,11 @@
-// Getting the ranges of sharded outer momentum that others keep (outer_opt/core/momentum_shards.h):
-// before a reduce whose parts have changed, and whole for a checkpoint.
+// Getting the ranges of sharded outer momentum that others keep
+// (outer_opt/core/step/momentum_shards.h): before a reduce whose parts have changed, and whole for
+// a checkpoint.
 #pragma once
 
 #include <stop_token>
 
-#include "outer_opt/core/momentum_shards.h"
+#include "outer_opt/core/step/momentum_shards.h"
 #include "outer_opt/transport/peer_node.h"
 
 namespace shoal::outer_opt {

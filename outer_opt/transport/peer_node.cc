@@ -15,8 +15,8 @@
 #include <grpcpp/server_posix.h>
 
 #include "base/check.h"
-#include "outer_opt/core/link_estimates.h"
-#include "outer_opt/core/make_session.h"
+#include "outer_opt/core/reduce/make_session.h"
+#include "outer_opt/core/round/link_estimates.h"
 #include "outer_opt/transport/link_probe.h"
 #include "outer_opt/transport/reduce_call.h"
 #include "outer_opt/transport/reduce_streams.h"

@@ -17,8 +17,8 @@
 #include <vector>
 
 #include "base/result.h"
-#include "outer_opt/core/fragments.h"
-#include "outer_opt/core/reduce_session.h"
+#include "outer_opt/core/reduce/reduce_session.h"
+#include "outer_opt/core/step/fragments.h"
 
 namespace grpc {
 class Service;

@@ -11,7 +11,7 @@
 
 #include <gtest/gtest.h>
 
-#include "outer_opt/core/sparse2.h"
+#include "outer_opt/core/codec/sparse2.h"
 #include "outer_opt/transport/peer_node.h"
 
 namespace shoal::outer_opt {

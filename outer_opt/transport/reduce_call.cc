@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "base/check.h"
-#include "outer_opt/core/momentum_shards.h"
+#include "outer_opt/core/step/momentum_shards.h"
 
 namespace shoal::outer_opt {
 namespace {

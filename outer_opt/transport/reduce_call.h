@@ -26,7 +26,7 @@
 
 #include <grpcpp/support/byte_buffer.h>
 
-#include "outer_opt/core/reduce_session.h"
+#include "outer_opt/core/reduce/reduce_session.h"
 #include "outer_opt/transport/peer_node.h"
 #include "wire/slices.h"
 

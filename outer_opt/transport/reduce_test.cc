@@ -9,8 +9,8 @@
 #include <gtest/gtest.h>
 
 #include "base/prng.h"
-#include "outer_opt/core/codec.h"
-#include "outer_opt/core/sparse2.h"
+#include "outer_opt/core/codec/codec.h"
+#include "outer_opt/core/codec/sparse2.h"
 #include "outer_opt/transport/peer_node.h"
 #include "proto/peer.grpc.pb.h"
 #include "wire/emulated_line.h"

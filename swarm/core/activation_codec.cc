@@ -9,7 +9,7 @@
 #include <string>
 
 #include "base/check.h"
-#include "outer_opt/core/codec.h"
+#include "outer_opt/core/codec/codec.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>

@@ -3,7 +3,7 @@
 //
 //   fp32   the values as they are, little-endian
 //   bf16   the upper half of each fp32, rounded to nearest, ties to even
-//   int8   the block codec of outer_opt/core/codec.h: a scale and kInt8Block values
+//   int8   the block codec of outer_opt/core/codec/codec.h: a scale and kInt8Block values
 //
 // The same bytes and bits on every machine. Pure and thread-safe.
 #pragma once

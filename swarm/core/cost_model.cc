@@ -7,7 +7,7 @@
 
 #include "base/check.h"
 #include "base/training_vectors.h"
-#include "outer_opt/core/codec.h"
+#include "outer_opt/core/codec/codec.h"
 #include "swarm/core/stage_session.h"
 
 namespace shoal::swarm {

@@ -17,7 +17,7 @@
 #include "base/result.h"
 #include "base/time.h"
 #include "base/units.h"
-#include "outer_opt/core/round.h"
+#include "outer_opt/core/round/round.h"
 #include "swarm/core/pipeline.h"
 
 namespace shoal {

@@ -30,7 +30,7 @@
 #include "base/job_spec.h"
 #include "base/prng.h"
 #include "base/time.h"
-#include "outer_opt/core/round.h"
+#include "outer_opt/core/round/round.h"
 #include "swarm/core/pipeline.h"
 #include "swarm/core/wiring.h"
 

@@ -9,7 +9,7 @@
 
 #include "base/check.h"
 #include "base/little_endian.h"
-#include "outer_opt/core/frame.h"
+#include "outer_opt/core/codec/frame.h"
 
 namespace shoal::swarm {
 namespace {

@@ -11,10 +11,10 @@
 #include <vector>
 
 #include "base/check.h"
-#include "outer_opt/core/codec.h"
-#include "outer_opt/core/codec_pieces.h"
-#include "outer_opt/core/make_session.h"
-#include "outer_opt/core/sparse2.h"
+#include "outer_opt/core/codec/codec.h"
+#include "outer_opt/core/codec/codec_pieces.h"
+#include "outer_opt/core/codec/sparse2.h"
+#include "outer_opt/core/reduce/make_session.h"
 #include "swarm/core/activation_codec.h"
 #include "swarm/pipeline/frame.h"
 

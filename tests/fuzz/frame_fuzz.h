@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <span>
 
-#include "outer_opt/core/round.h"
+#include "outer_opt/core/round/round.h"
 
 namespace shoal::fuzz {
 

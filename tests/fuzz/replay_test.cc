@@ -10,8 +10,8 @@
 
 #include <gtest/gtest.h>
 
-#include "outer_opt/core/codec.h"
-#include "outer_opt/core/session_swarm.h"
+#include "outer_opt/core/codec/codec.h"
+#include "outer_opt/core/reduce/session_swarm.h"
 #include "swarm/core/activation_codec.h"
 #include "swarm/pipeline/frame.h"
 #include "tests/fuzz/frame_fuzz.h"

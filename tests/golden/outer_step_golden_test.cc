@@ -9,9 +9,9 @@
 
 #include <gtest/gtest.h>
 
-#include "outer_opt/core/codec.h"
-#include "outer_opt/core/make_session.h"
-#include "outer_opt/core/nesterov.h"
+#include "outer_opt/core/codec/codec.h"
+#include "outer_opt/core/reduce/make_session.h"
+#include "outer_opt/core/step/nesterov.h"
 #include "tests/golden/outer_step_history.h"
 
 namespace shoal::outer_opt {

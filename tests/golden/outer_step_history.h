@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "outer_opt/core/round.h"
+#include "outer_opt/core/round/round.h"
 
 namespace shoal::outer_opt::golden {
 

@@ -2,7 +2,7 @@
 // show without gRPC. streaming_golden_test.cc does the same over sockets.
 #include <gtest/gtest.h>
 
-#include "outer_opt/core/session_swarm.h"
+#include "outer_opt/core/reduce/session_swarm.h"
 #include "outer_opt/cuda/host_accelerator.h"
 #include "outer_opt/cuda/test_gpu.h"
 #include "tests/golden/streaming_devices.h"

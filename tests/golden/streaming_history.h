@@ -13,7 +13,7 @@
 
 #include <gtest/gtest.h>
 
-#include "outer_opt/core/fragments.h"
+#include "outer_opt/core/step/fragments.h"
 #include "tests/scenarios/cluster.h"
 
 namespace shoal::sim::golden {

@@ -11,9 +11,9 @@
 #include <vector>
 
 #include "coordinator/core/io.h"
-#include "outer_opt/core/fragments.h"
-#include "outer_opt/core/momentum_shards.h"
-#include "outer_opt/core/nesterov.h"
+#include "outer_opt/core/step/fragments.h"
+#include "outer_opt/core/step/momentum_shards.h"
+#include "outer_opt/core/step/nesterov.h"
 #include "swarm/core/messages.h"
 #include "tests/sim/options.h"
 #include "tests/sim/store.h"

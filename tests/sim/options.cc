@@ -5,7 +5,7 @@
 #include <string>
 
 #include "base/check.h"
-#include "outer_opt/core/codec.h"
+#include "outer_opt/core/codec/codec.h"
 
 namespace shoal::sim {
 namespace {

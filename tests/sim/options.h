@@ -11,7 +11,7 @@
 #include "agent/core/agent.h"
 #include "base/job_spec.h"
 #include "base/prng.h"
-#include "coordinator/core/options.h"
+#include "coordinator/core/decisions/options.h"
 #include "tests/sim/faults.h"
 
 namespace shoal::sim {

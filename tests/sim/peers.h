@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "outer_opt/core/frame.h"
+#include "outer_opt/core/codec/frame.h"
 #include "tests/sim/sim.h"
 
 namespace shoal::sim {

@@ -6,7 +6,7 @@
 #include <map>
 #include <utility>
 
-#include "outer_opt/core/round.h"
+#include "outer_opt/core/round/round.h"
 
 namespace shoal::sim {
 

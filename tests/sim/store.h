@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "base/prng.h"
-#include "coordinator/core/records.h"
+#include "coordinator/core/records/records.h"
 #include "tests/sim/event_queue.h"
 
 namespace shoal::sim {

@@ -1,5 +1,5 @@
-// Eager updates at a simulated trainer (outer_opt/core/eager.h); without sync.eager all of this
-// does nothing.
+// Eager updates at a simulated trainer (outer_opt/core/step/eager.h); without sync.eager all of
+// this does nothing.
 #include "tests/sim/trainer.h"
 
 namespace shoal::sim {

@@ -1,5 +1,5 @@
-// What a simulated trainer does in a group (outer_opt/core/groups.h) beyond what all reduces have
-// in common: the vector that it sends, and a commit without an average.
+// What a simulated trainer does in a group (outer_opt/core/round/groups.h) beyond what all reduces
+// have in common: the vector that it sends, and a commit without an average.
 #include <utility>
 
 #include "tests/sim/trainer.h"

@@ -1,5 +1,5 @@
 // The outer step of a simulated trainer, and what becomes of its local parameters.
-#include "outer_opt/core/nesterov.h"
+#include "outer_opt/core/step/nesterov.h"
 #include "tests/sim/trainer.h"
 
 namespace shoal::sim {

@@ -4,7 +4,7 @@
 #include <functional>
 
 #include "base/job_spec.h"
-#include "coordinator/core/placement.h"
+#include "coordinator/core/decisions/placement.h"
 #include "coordinator/service/http/message.h"
 
 namespace shoal::coordinator::rest {

@@ -4,7 +4,7 @@
 #include <map>
 #include <tuple>
 
-#include "outer_opt/core/groups.h"
+#include "outer_opt/core/round/groups.h"
 #include "tests/sim/checkers/checkers.h"
 
 namespace shoal::sim {

@@ -1,8 +1,8 @@
-// An eager step is what its definition gives (outer_opt/core/eager.h), computed here in double: the
-// outer step with the last average of the fragment, in which the replica's own part is replaced by
-// what it has now; nothing where it had no part in one. When the result is adopted, local
-// parameters move by what the step was wrong by, after an abort back by the step, and by nothing
-// else.
+// An eager step is what its definition gives (outer_opt/core/step/eager.h), computed here in
+// double: the outer step with the last average of the fragment, in which the replica's own part is
+// replaced by what it has now; nothing where it had no part in one. When the result is adopted,
+// local parameters move by what the step was wrong by, after an abort back by the step, and by
+// nothing else.
 #include <cmath>
 #include <map>
 #include <utility>

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <map>
 
-#include "outer_opt/core/sparse2.h"
+#include "outer_opt/core/codec/sparse2.h"
 #include "tests/sim/checkers/checkers.h"
 
 namespace shoal::sim {

@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "outer_opt/core/fragments.h"
+#include "outer_opt/core/step/fragments.h"
 
 namespace shoal::sim {
 

@@ -2,7 +2,7 @@
 // anchor and pseudo-gradient; a member whose group gave up goes on from where it was, with its
 // progress or from its anchor as it was told; and a committed round has a group that averaged, and
 // kept contributions in groups that gave up only.
-#include "outer_opt/core/groups.h"
+#include "outer_opt/core/round/groups.h"
 
 #include <algorithm>
 #include <map>

@@ -10,9 +10,9 @@
 #include <tuple>
 
 #include "base/check.h"
-#include "outer_opt/core/codec.h"
-#include "outer_opt/core/groups.h"
-#include "outer_opt/core/sparse2.h"
+#include "outer_opt/core/codec/codec.h"
+#include "outer_opt/core/codec/sparse2.h"
+#include "outer_opt/core/round/groups.h"
 #include "tests/sim/checkers/checkers.h"
 #include "tests/sim/checkers/commits.h"
 #include "tests/sim/checkers/fragment_values.h"

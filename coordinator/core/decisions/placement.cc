@@ -1,0 +1,446 @@
+// A cut that is given is filled device by device (swarm::joiner_stage); one that is still to be
+// made is the planner's (swarm::plan_stages).
+#include "coordinator/core/decisions/placement.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <tuple>
+
+#include "base/check.h"
+#include "coordinator/core/decisions/stage_rates.h"
+#include "outer_opt/core/step/fragments.h"
+#include "swarm/core/sharing.h"
+#include "swarm/core/stage_plan.h"
+
+namespace shoal::coordinator {
+namespace {
+
+constexpr double kFlopsPerGflop = 1e9;
+constexpr double kNextToNothing = 0.95;  // of the weakest capacity: see decide_unsharing
+
+bool faster(const FreeDevice& a, const FreeDevice& b) {
+  return std::tuple(-a.gflops * a.availability, a.agent, a.device) <
+         std::tuple(-b.gflops * b.availability, b.agent, b.device);
+}
+
+// Mean of the measured speeds; 0: none is.
+double mean_gflops(const PlacementInput& input) {
+  double sum = 0, count = 0;
+  const auto add = [&](double gflops) { sum += gflops, count += gflops > 0; };
+  for (const FreeDevice& device : input.free) add(device.gflops);
+  for (const PlacedReplica& replica : input.live) add(replica.gflops);
+  return count > 0 ? sum / count : 0;
+}
+
+double speed_of(double gflops, double mean) {
+  if (gflops <= 0) gflops = mean > 0 ? mean : 1;
+  return gflops * kFlopsPerGflop;
+}
+
+// What can be reckoned with: an agent that often goes is worth less than a steady one.
+template <typename Holder>
+double steady_speed(const Holder& device, double mean) {
+  return speed_of(device.gflops, mean) * device.availability;
+}
+
+std::int32_t min_replicas(const JobSpec& spec) {
+  return static_cast<std::int32_t>(spec.swarm.min_replicas);
+}
+
+std::vector<FreeDevice> usable_devices(const PlacementInput& input) {
+  std::vector<FreeDevice> usable;
+  for (const FreeDevice& device : input.free) {
+    if (!device.refused && !device.resting && device.holds.empty()) usable.push_back(device);
+  }
+  std::sort(usable.begin(), usable.end(), faster);
+  return usable;
+}
+
+void count_devices(const PlacementInput& input, PlacementDecision& decision) {
+  for (const FreeDevice& device : input.free) {
+    if (!device.holds.empty()) continue;
+    ++decision.free;
+    const bool fits = !device.refused && device.memory >= decision.needed;
+    decision.largest = std::max(decision.largest, device.memory);
+    decision.fitting += fits;
+    decision.refused += device.refused;
+    decision.resting += fits && device.resting;
+  }
+}
+
+PlacementReason why_nothing(const PlacementDecision& decision, const PlacementInput& input) {
+  if (input.devices_known == 0) return PlacementReason::kNoAgents;
+  if (decision.fitting > decision.resting) return PlacementReason::kTooFewDevices;
+  if (decision.free == 0 || decision.resting > 0) return PlacementReason::kNoFreeDevice;
+  return decision.refused == decision.free ? PlacementReason::kAllRefused
+                                           : PlacementReason::kNoDeviceFits;
+}
+
+// ---- a cut is given
+
+std::vector<std::int64_t> replicas_per_stage(const swarm::RebalanceView& view) {
+  std::vector<std::int64_t> counts(view.stages.size(), 0);
+  for (const auto& replica : view.replicas) ++counts[static_cast<std::size_t>(replica.stage)];
+  return counts;
+}
+
+std::int64_t lacking(const swarm::RebalanceView& view, std::int64_t at_least) {
+  std::int64_t lack = 0;
+  for (const std::int64_t count : replicas_per_stage(view)) {
+    lack += std::max<std::int64_t>(0, at_least - count);
+  }
+  return lack;
+}
+
+bool is_full(const swarm::RebalanceView& view, std::int64_t most) {
+  const auto counts = replicas_per_stage(view);
+  return most > 0 && std::all_of(counts.begin(), counts.end(), [&](auto n) { return n >= most; });
+}
+
+// A round by time ends after the step that it is in, and never outlasts the job.
+double round_seconds(const JobSpec& spec, double step_s) {
+  const double by_steps = step_s * static_cast<double>(outer_opt::round_length(spec.sync).count());
+  if (spec.sync.every_s == 0) return by_steps;
+  return std::min(by_steps, std::max(step_s, static_cast<double>(spec.sync.every_s)));
+}
+
+// Equal replicas that do not wait for each other within a round: the slowest sets its length.
+Forecast forecast_of_one_stage(const PlacementInput& input, const swarm::CostModel& model,
+                               const std::vector<FreeDevice>& placed) {
+  const double mean = mean_gflops(input);
+  if (mean <= 0 || placed.empty()) return {};
+  double slowest = std::numeric_limits<double>::infinity();
+  for (const auto& device : placed) slowest = std::min(slowest, speed_of(device.gflops, mean));
+  const auto tokens = static_cast<double>(input.spec.train.batch * input.spec.model.context);
+  Forecast forecast;
+  forecast.step_s = tokens * model.flops(model.whole()) / slowest;
+  forecast.tokens_per_s = static_cast<double>(placed.size()) * tokens / forecast.step_s;
+  forecast.round_s = round_seconds(input.spec, forecast.step_s);
+  return forecast;
+}
+
+// ---- a device for several stages
+
+// Speed of a replica whose device gave the same to each of `more` others.
+double speed_beside(const FreeDevice& device, double mean, std::size_t more) {
+  return steady_speed(device, mean) / static_cast<double>(more + 1);
+}
+
+FreeDevice* best_to_share(std::vector<FreeDevice>& devices, StageIndex stage, Bytes memory,
+                          double mean) {
+  FreeDevice* best = nullptr;
+  for (FreeDevice& device : devices) {
+    const auto& holds = device.holds;
+    if (holds.empty() || device.refused || device.resting || device.memory < memory) continue;
+    if (std::find(holds.begin(), holds.end(), stage) != holds.end()) continue;
+    if (best == nullptr ||
+        speed_beside(device, mean, holds.size()) > speed_beside(*best, mean, best->holds.size())) {
+      best = &device;
+    }
+  }
+  return best;
+}
+
+// The free devices as they are after the decision so far.
+std::vector<FreeDevice> after_places(const PlacementInput& input,
+                                     const PlacementDecision& decision) {
+  std::vector<FreeDevice> devices = input.free;
+  for (const Place& place : decision.places) {
+    for (FreeDevice& device : devices) {
+      if (device.agent != place.agent || device.device != place.device) continue;
+      device.holds.push_back(place.stage);
+      device.memory -= decision.memory.at(static_cast<std::size_t>(place.stage));
+    }
+  }
+  return devices;
+}
+
+bool somebody_rests(const PlacementInput& input, Bytes memory) {
+  return std::any_of(input.free.begin(), input.free.end(), [&](const FreeDevice& device) {
+    return device.resting && !device.refused && device.holds.empty() && device.memory >= memory;
+  });
+}
+
+// Where a stage lacks replicas and neither a free device, nor one that rests, nor a move can help.
+void share_devices(const PlacementInput& input, swarm::RebalanceView& view,
+                   PlacementDecision& decision) {
+  const std::int32_t least = min_replicas(input.spec);
+  if (!swarm::emergency_moves(view, least).empty()) return;
+  std::vector<FreeDevice> devices = after_places(input, decision);
+  const double mean = mean_gflops(input);
+  std::vector<std::int64_t> counts = replicas_per_stage(view);
+  for (StageIndex stage = 0; stage < static_cast<StageIndex>(counts.size()); ++stage) {
+    const auto s = static_cast<std::size_t>(stage);
+    if (somebody_rests(input, decision.memory[s])) continue;
+    for (; counts[s] < least; ++counts[s]) {
+      FreeDevice* device = best_to_share(devices, stage, decision.memory[s], mean);
+      if (device == nullptr) break;
+      decision.places.push_back({device->agent, device->device, stage});
+      view.replicas.push_back({.stage = stage,
+                               .speed = speed_beside(*device, mean, device->holds.size()),
+                               .memory = device->memory,
+                               .domain = device->domain});
+      device->holds.push_back(stage);
+      device->memory -= decision.memory[s];
+    }
+  }
+}
+
+PlacementDecision fill_cut(const PlacementInput& input, const swarm::CostModel& model) {
+  PlacementDecision decision;
+  decision.cut = input.cut;
+  for (const UnitRange range : input.cut) decision.memory.push_back(model.memory(range));
+  decision.needed = *std::min_element(decision.memory.begin(), decision.memory.end());
+  decision.wanted = static_cast<std::int64_t>(input.cut.size()) * min_replicas(input.spec);
+  count_devices(input, decision);
+
+  swarm::RebalanceView view = rebalance_view(input);
+  const auto most = static_cast<std::int32_t>(max_replicas(input.spec));
+  const bool full = is_full(view, most);
+  const double mean = mean_gflops(input);
+  std::vector<FreeDevice> placed;
+  for (const FreeDevice& device : usable_devices(input)) {
+    const auto join =
+        swarm::joiner_stage(view, {device.memory, device.domain}, min_replicas(input.spec), most);
+    if (join.reason == swarm::JoinReason::kNothingFits) continue;
+    decision.places.push_back({device.agent, device.device, join.stage});
+    placed.push_back(device);
+    view.replicas.push_back({.stage = join.stage,
+                             .speed = steady_speed(device, mean),
+                             .memory = device.memory,
+                             .domain = device.domain});
+  }
+  const bool pipeline = input.cut.size() > 1;
+  if (pipeline && lacking(view, min_replicas(input.spec)) > 0) {
+    share_devices(input, view, decision);
+  }
+  decision.missing = lacking(view, min_replicas(input.spec));
+  if (pipeline && input.live.empty() && decision.missing > 0) decision.places.clear();
+  std::stable_sort(decision.places.begin(), decision.places.end(),
+                   [](const Place& a, const Place& b) { return a.stage < b.stage; });
+  if (!pipeline && input.live.empty()) {
+    decision.forecast = forecast_of_one_stage(input, model, placed);
+  }
+  decision.reason = !decision.places.empty() ? PlacementReason::kPlaced
+                    : full                   ? PlacementReason::kComplete
+                                             : why_nothing(decision, input);
+  return decision;
+}
+
+// ---- the model is to be cut
+
+swarm::PlanRequest plan_request(const PlacementInput& input,
+                                const std::vector<FreeDevice>& usable) {
+  swarm::PlanRequest request;
+  const double mean = mean_gflops(input);
+  for (const FreeDevice& device : usable) {
+    request.agents.push_back(
+        {device.agent, steady_speed(device, mean), device.memory, device.domain});
+  }
+  request.stages = static_cast<std::int32_t>(input.spec.swarm.stages);
+  request.microbatches_per_router = input.spec.train.batch / input.spec.train.microbatch;
+  request.assignment = {min_replicas(input.spec),
+                        static_cast<std::int32_t>(max_replicas(input.spec)), true};
+  return request;
+}
+
+Forecast forecast_of(const PlacementInput& input, const swarm::StagePlan& plan) {
+  if (mean_gflops(input) <= 0) return {};
+  const auto& placements = plan.assignment.placements;
+  const auto routers = std::count_if(placements.begin(), placements.end(),
+                                     [](const swarm::Placement& p) { return p.stage == 0; });
+  const auto tokens =
+      static_cast<double>(routers * input.spec.train.batch * input.spec.model.context);
+  const double step = tokens / plan.tokens_per_s;
+  return {plan.tokens_per_s, step, round_seconds(input.spec, step), plan.bubble};
+}
+
+PlacementDecision cut_and_place(const PlacementInput& input, const swarm::CostModel& model) {
+  const std::vector<FreeDevice> usable = usable_devices(input);
+  const swarm::StagePlan plan = swarm::plan_stages(model, plan_request(input, usable));
+  SHOAL_CHECK(plan.reason != swarm::PlanReason::kMoreStagesThanLayers);  // validate() refuses it
+  PlacementDecision decision;
+  decision.needed = plan.needed;
+  decision.wanted = input.spec.swarm.stages * min_replicas(input.spec);
+  count_devices(input, decision);
+  if (!plan.ok()) {
+    const std::int64_t able = decision.fitting - decision.resting;
+    decision.missing = std::max<std::int64_t>(plan.agents_missing, decision.wanted - able);
+    decision.reason = why_nothing(decision, input);
+    return decision;
+  }
+  decision.reason = PlacementReason::kPlaced;
+  decision.cut = plan.stages;
+  decision.memory = plan.memory;
+  for (const swarm::Placement& placement : plan.assignment.placements) {  // by stage, then speed
+    const FreeDevice& device = usable[static_cast<std::size_t>(placement.agent)];
+    decision.places.push_back({device.agent, device.device, placement.stage});
+  }
+  decision.forecast = forecast_of(input, plan);
+  return decision;
+}
+
+std::string readable(Bytes bytes) {
+  const bool large = bytes >= mebibytes(1024);
+  const int shift = large ? 30 : 20;
+  const auto tenths = static_cast<std::int64_t>(
+      std::llround(static_cast<double>(bytes.n) * 10 / static_cast<double>(1LL << shift)));
+  return std::to_string(tenths / 10) + "." + std::to_string(tenths % 10) +
+         (large ? " GiB" : " MiB");
+}
+
+// The live replicas of the view, with what their devices give to each; `gflops` is of each of them.
+void add_replicas(const PlacementInput& input, const std::vector<double>& gflops,
+                  swarm::RebalanceView& view) {
+  std::vector<std::pair<AgentId, std::int32_t>> devices;
+  std::vector<double> speeds;
+  std::vector<swarm::Placement> placements;
+  const double mean = mean_gflops(input);
+  for (std::size_t i = 0; i < input.live.size(); ++i) {
+    const PlacedReplica& replica = input.live[i];
+    if (replica.leaving) continue;
+    const std::pair device(replica.agent, replica.device);
+    const auto known = std::find(devices.begin(), devices.end(), device);
+    placements.push_back({static_cast<std::int32_t>(known - devices.begin()), replica.stage, 1});
+    if (known == devices.end()) {
+      devices.push_back(device);
+      speeds.push_back(speed_of(gflops[i], mean) * replica.availability);
+    }
+    view.replicas.push_back({.id = replica.id,
+                             .stage = replica.stage,
+                             .memory = replica.memory,
+                             .expected_life = replica.expected_life,
+                             .in_transit = replica.loading,
+                             .domain = replica.domain});
+  }
+  swarm::level_shares(speeds, view.stages, placements);
+  for (std::size_t i = 0; i < placements.size(); ++i) {
+    view.replicas[i].speed = placements[i].share * speeds[placements[i].agent];
+    view.replicas[i].shares =
+        std::count_if(placements.begin(), placements.end(), [&](const swarm::Placement& p) {
+          return p.agent == placements[i].agent;
+        }) > 1;
+  }
+}
+
+// The smallest capacity of a stage when `without` has ended; none when its stage then has fewer
+// than min_replicas that serve.
+std::optional<double> weakest_without(const PlacementInput& input, ReplicaId without) {
+  PlacementInput rest = input;
+  const auto ended = std::find_if(rest.live.begin(), rest.live.end(),
+                                  [&](const PlacedReplica& r) { return r.id == without; });
+  const StageIndex stage = ended->stage;
+  rest.live.erase(ended);
+  const auto serving = std::count_if(rest.live.begin(), rest.live.end(), [&](const auto& r) {
+    return r.stage == stage && !r.loading && !r.leaving;
+  });
+  if (serving < min_replicas(input.spec)) return std::nullopt;
+  const auto capacity = swarm::stage_capacity(rebalance_view(rest));
+  return *std::min_element(capacity.begin(), capacity.end());
+}
+
+}  // namespace
+
+PlacementDecision decide_placement(const PlacementInput& input) {
+  const swarm::CostModel model(input.spec, swarm::cost_options(input.spec));
+  return input.cut.empty() ? cut_and_place(input, model) : fill_cut(input, model);
+}
+
+swarm::RebalanceView rebalance_view(const PlacementInput& input) {
+  SHOAL_CHECK(!input.cut.empty());
+  const swarm::CostModel model(input.spec, swarm::cost_options(input.spec));
+  const auto microbatch_tokens =
+      static_cast<double>(input.spec.train.microbatch * input.spec.model.context);
+  std::vector<double> microbatch_flops;
+  for (const UnitRange range : input.cut) {
+    microbatch_flops.push_back(model.flops(range) * microbatch_tokens);
+  }
+  const StageRates rates = stage_rates(input.live, microbatch_flops);
+  swarm::RebalanceView view;
+  for (const UnitRange range : input.cut) {
+    const double efficiency = rates.efficiency[view.stages.size()];
+    view.stages.push_back({model.flops(range) / efficiency, model.memory(range)});
+    const auto bytes = static_cast<double>(model.state_bytes(range).count());
+    view.download.push_back(seconds_f(bytes / input.bytes_per_s));
+  }
+  add_replicas(input, rates.gflops, view);
+  return view;
+}
+
+std::vector<swarm::Move> decide_emergency(const PlacementInput& input) {
+  if (input.cut.size() < 2) return {};
+  const swarm::RebalanceView view = rebalance_view(input);
+  std::vector<swarm::Move> moves = swarm::emergency_moves(view, min_replicas(input.spec));
+  std::erase_if(moves, [&](const swarm::Move& move) {
+    return somebody_rests(input, view.stages[static_cast<std::size_t>(move.to)].memory);
+  });
+  return moves;
+}
+
+std::optional<ReplicaId> decide_unsharing(const PlacementInput& input) {
+  if (input.cut.size() < 2) return std::nullopt;
+  const swarm::RebalanceView view = rebalance_view(input);
+  const auto capacity = swarm::stage_capacity(view);
+  double best = kNextToNothing * *std::min_element(capacity.begin(), capacity.end());
+  std::optional<ReplicaId> ended;
+  for (const swarm::RebalanceReplica& replica : view.replicas) {
+    if (!replica.shares) continue;
+    const auto weakest = weakest_without(input, replica.id);
+    if (weakest && *weakest >= best) best = *weakest, ended = replica.id;
+  }
+  return ended;
+}
+
+std::int64_t max_replicas(const JobSpec& spec) {
+  return spec.sync.algorithm == SyncAlgorithm::kNone ? 1 : spec.swarm.max_replicas;
+}
+
+std::vector<UnitRange> whole_model(const JobSpec& spec) {
+  return {{0, static_cast<std::int32_t>(spec.model.layers) + 2}};
+}
+
+const char* to_string(PlacementReason reason) {
+  switch (reason) {
+    case PlacementReason::kPlaced:
+      return "placed";
+    case PlacementReason::kComplete:
+      return "complete";
+    case PlacementReason::kNoAgents:
+      return "no_agents";
+    case PlacementReason::kNoFreeDevice:
+      return "no_free_device";
+    case PlacementReason::kNoDeviceFits:
+      return "no_device_fits";
+    case PlacementReason::kAllRefused:
+      return "all_refused";
+    case PlacementReason::kTooFewDevices:
+      return "too_few_devices";
+  }
+  return "unknown";
+}
+
+std::string explain(const PlacementDecision& decision) {
+  switch (decision.reason) {
+    case PlacementReason::kPlaced:
+    case PlacementReason::kComplete:
+      return "";
+    case PlacementReason::kNoAgents:
+      return "no agent has joined";
+    case PlacementReason::kNoFreeDevice:
+      return decision.resting > 0 ? "the free devices rest after a failure"
+                                  : "every device is taken";
+    case PlacementReason::kNoDeviceFits:
+      return "a replica needs " + readable(decision.needed) + "; the largest free device has " +
+             readable(decision.largest);
+    case PlacementReason::kAllRefused:
+      return "every free device has refused it; the events say why";
+    case PlacementReason::kTooFewDevices:
+      return std::to_string(decision.missing) + " more devices with " + readable(decision.needed) +
+             " are needed for swarm.min_replicas; " +
+             std::to_string(decision.fitting - decision.resting) + " such are free";
+  }
+  return "";
+}
+
+}  // namespace shoal::coordinator

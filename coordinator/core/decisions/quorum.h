@@ -1,0 +1,69 @@
+// May this round be sealed now? A pure decision over what the replicas have reported: verdict,
+// reason and the numbers behind it. Only replicas that hold the last committed state count, so a
+// freshly started singleton can never form a quorum; the coordinator's database is the one
+// authority on who that is.
+//
+// With sync.algorithm = async some reports are enough: the round is sealed a moment after the last
+// of those, and the silent ones train on. Only usable reports count for that, or a replica whose
+// parameters are ruined would never be set right.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "base/ids.h"
+#include "base/job_spec.h"
+#include "base/time.h"
+#include "coordinator/core/decisions/options.h"
+
+namespace shoal::coordinator {
+
+struct QuorumMember {
+  ReplicaId replica;
+  std::optional<Instant> reported_at;
+  bool usable = true;     // what it reported
+  Instant serving_since;  // one that came late has its own time to report
+};
+
+struct QuorumInput {
+  Instant now, opened_at;
+  std::int64_t min_replicas = 1;
+  std::int64_t enough = 0;             // usable reports that seal a round; 0: all
+  std::int64_t holders = 0;            // live replicas with the committed state, joiners included
+  std::vector<QuorumMember> trainers;  // those of them that were told to train this round
+  std::vector<Instant> loading_since;  // replicas on their way to the committed state
+};
+
+enum class QuorumVerdict {
+  kWait,
+  kClose,   // ask the silent ones to report what they have
+  kFreeze,  // the silent ones are taken for frozen
+  kSeal,
+};
+enum class QuorumReason {
+  kNobodyTrains,
+  kWaitingForReports,
+  kWaitingForJoiners,  // all reported; somebody who is loading would have to load again
+  kAllReported,
+  kEnoughReported,
+  kStragglers,  // half have reported, and the grace for the others is over
+  kFrozen,      // and they did not answer CloseRound either
+  kBelowMinReplicas,
+};
+
+struct QuorumDecision {
+  QuorumVerdict verdict = QuorumVerdict::kWait;
+  QuorumReason reason = QuorumReason::kWaitingForReports;
+  std::int64_t reported = 0, trainers = 0;
+  std::vector<ReplicaId> silent;
+  std::optional<Instant> look_again_at;  // when time alone can change the verdict
+};
+
+// QuorumInput.enough of a round with so many trainers.
+std::int64_t enough_reports(const SyncSpec& sync, std::int64_t trainers);
+
+QuorumDecision decide_quorum(const QuorumInput& input, const Options& options);
+
+const char* to_string(QuorumReason reason);
+
+}  // namespace shoal::coordinator

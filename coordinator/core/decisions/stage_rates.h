@@ -1,0 +1,30 @@
+// What the replicas of a pipeline were seen to do, against what their devices promised. A device is
+// known by a matrix product (`gflops`), which every kind of stage reaches to another share: small
+// matrices, an embedding, a loss over the vocabulary. Once replicas report the time of a
+// microbatch, both factors are told apart: the efficiency of a stage, which all of its replicas
+// share, and the speed of a device, which it takes along when it moves. Pure; placement.h reckons
+// with the result.
+#pragma once
+
+#include <vector>
+
+#include "coordinator/core/decisions/placement.h"
+
+namespace shoal::coordinator {
+
+struct StageRates {
+  // Per stage: FLOP/s of its replicas by FLOP/s that their devices promise. The mean of the others
+  // where nobody has reported; 1 when nobody has at all.
+  std::vector<double> efficiency;
+  // Per replica of the input's `live`, in its order: the speed of its device in the unit of
+  // `gflops`, so that efficiency times this is what was seen; what the device promises where
+  // nothing was.
+  std::vector<double> gflops;
+};
+
+// `microbatch_flops` per stage: forward and backward of one microbatch. A replica whose device
+// holds others, too, tells nothing: they are in each other's way.
+StageRates stage_rates(const std::vector<PlacedReplica>& live,
+                       const std::vector<double>& microbatch_flops);
+
+}  // namespace shoal::coordinator

@@ -1,0 +1,53 @@
+#include "coordinator/core/decisions/stage_rates.h"
+
+#include <gtest/gtest.h>
+
+namespace shoal::coordinator {
+namespace {
+
+// 10 GFLOP per microbatch in the first stage, 20 in the second.
+const std::vector<double> kWork = {10e9, 20e9};
+
+PlacedReplica replica(std::uint64_t id, StageIndex stage, double gflops, double service_s) {
+  PlacedReplica made{.id = ReplicaId(id), .stage = stage};
+  made.agent = AgentId(id);
+  made.gflops = gflops;
+  made.service = seconds_f(service_s);
+  return made;
+}
+
+TEST(StageRates, ArePromisesUntilSomebodyReports) {
+  const auto rates = stage_rates({replica(1, 0, 50, 0), replica(2, 1, 0, 0)}, kWork);
+  EXPECT_EQ(rates.efficiency, (std::vector<double>{1, 1}));
+  EXPECT_EQ(rates.gflops, (std::vector<double>{50, 0}));
+}
+
+TEST(StageRates, TellTheStageFromTheDevice) {
+  // Both stages have one device of 40 that keeps its promise and one of 40 that gives half of it;
+  // the first stage reaches half of a matrix product, the second a quarter.
+  const auto rates = stage_rates(
+      {replica(1, 0, 40, 0.5), replica(2, 0, 40, 1), replica(3, 1, 40, 2), replica(4, 1, 40, 4)},
+      kWork);
+  EXPECT_DOUBLE_EQ(rates.efficiency[0], 0.375);
+  EXPECT_DOUBLE_EQ(rates.efficiency[1], 0.1875);
+  EXPECT_DOUBLE_EQ(rates.gflops[0], 2 * rates.gflops[1]);
+  EXPECT_DOUBLE_EQ(rates.gflops[0], rates.gflops[2]);
+  EXPECT_DOUBLE_EQ(rates.gflops[0] * rates.efficiency[0], 20);  // what was seen
+}
+
+TEST(StageRates, AStageThatIsSilentIsLikeTheOthers) {
+  const auto rates = stage_rates({replica(1, 0, 40, 0.5), replica(2, 1, 30, 0)}, kWork);
+  EXPECT_DOUBLE_EQ(rates.efficiency[1], 0.5);
+  EXPECT_DOUBLE_EQ(rates.gflops[1], 30);
+}
+
+TEST(StageRates, WhoSharesADeviceTellsNothing) {
+  auto shared = replica(2, 1, 40, 8);
+  shared.agent = AgentId(1);
+  const auto rates = stage_rates({replica(1, 0, 40, 8), shared, replica(3, 0, 40, 0.5)}, kWork);
+  EXPECT_DOUBLE_EQ(rates.efficiency[0], 0.5);
+  EXPECT_DOUBLE_EQ(rates.gflops[0], 40);
+}
+
+}  // namespace
+}  // namespace shoal::coordinator

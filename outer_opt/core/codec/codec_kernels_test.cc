@@ -1,0 +1,205 @@
+// The AVX2 kernels against their scalar references, bit for bit, on inputs made to hurt: random
+// magnitudes, ties, denormals, zeros, the largest values, what is not finite, and every length that
+// leaves a tail. For fp16 and bf16 the reference itself is checked on every bit pattern.
+#include "outer_opt/core/codec/codec_kernels.h"
+
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "base/prng.h"
+
+namespace shoal::outer_opt {
+namespace {
+
+constexpr std::size_t kLengthMax = 256;
+constexpr std::size_t kBytesMax = 4 * kLengthMax + 16;
+
+struct Format {
+  const char* name;
+  CodecKernels KernelSet::*kernels;
+  std::size_t block;  // the longest run of one call
+  std::size_t scale_bytes, bits;
+
+  std::size_t size(std::size_t n) const { return scale_bytes + (n * bits + 7) / 8; }
+};
+
+constexpr Format kFormats[] = {
+    {"fp32", &KernelSet::fp32, 256, 0, 32}, {"fp16", &KernelSet::fp16, 256, 0, 16},
+    {"bf16", &KernelSet::bf16, 256, 0, 16}, {"int8", &KernelSet::int8, 256, 4, 8},
+    {"int4", &KernelSet::int4, 128, 2, 4},  {"e3m0", &KernelSet::e3m0, 128, 2, 4},
+};
+
+bool have_fast_kernels() { return &fastest_kernels() != &reference_kernels(); }
+
+float random_bits(Prng& prng) {
+  while (true) {
+    const float value = std::bit_cast<float>(static_cast<std::uint32_t>(prng.next()));
+    if (std::isfinite(value)) return value;
+  }
+}
+
+// What a kind of input puts at one place.
+float draw(int kind, Prng& prng) {
+  const double sign = prng.chance(0.5) ? 1 : -1;
+  switch (kind) {
+    case 0:
+      return static_cast<float>(prng.normal());
+    case 1:
+      return static_cast<float>(prng.normal() * std::pow(10.0, prng.range(-6, 6)));
+    case 2:
+      return static_cast<float>(prng.range(-255, 255)) * 0.5f;  // ties
+    case 3:
+      return static_cast<float>(sign * 1e-40 * prng.unit());  // denormals
+    case 4:
+      return prng.chance(0.5) ? 0.0f : -0.0f;
+    case 5:
+      return static_cast<float>(sign) * std::numeric_limits<float>::max();
+    case 6:
+      return static_cast<float>(sign * std::pow(2.0, prng.range(-30, 3)));  // powers of two
+    case 7:
+      return static_cast<float>(sign * 1.5 * std::pow(2.0, prng.range(-9, 0)));  // between them
+    case 8:
+      return static_cast<float>(sign * (65504 + 64 * prng.unit()));  // the end of fp16
+    default:
+      return random_bits(prng);
+  }
+}
+constexpr int kKinds = 10;
+
+std::vector<float> input(std::size_t n, std::uint64_t seed) {
+  Prng prng(seed);
+  const int only = static_cast<int>(seed % (kKinds + 1));  // the last: all kinds mixed
+  std::vector<float> values(n);
+  for (float& v : values) {
+    v = draw(only < kKinds ? only : static_cast<int>(prng.below(kKinds)), prng);
+  }
+  return values;
+}
+
+void expect_same_bits(const Format& format, const std::vector<float>& in, std::uint64_t seed) {
+  const CodecKernels& fast = fastest_kernels().*format.kernels;
+  const CodecKernels& slow = reference_kernels().*format.kernels;
+  const std::size_t n = in.size();
+  const std::string where = std::string(format.name) + ", seed " + std::to_string(seed);
+  // One byte off, so that nothing is aligned by chance, and a mark behind the end.
+  std::vector<std::byte> a(kBytesMax, std::byte{0x5a}), b = a;
+  fast.encode(in.data(), n, a.data() + 1);
+  slow.encode(in.data(), n, b.data() + 1);
+  ASSERT_EQ(a, b) << where;
+  ASSERT_EQ(a[1 + format.size(n)], std::byte{0x5a}) << where;
+  std::vector<float> x(n + 1, 7), y = x;
+  const bool good = slow.decode(b.data() + 1, n, y.data());
+  ASSERT_EQ(fast.decode(b.data() + 1, n, x.data()), good) << where;
+  if (good) {
+    ASSERT_EQ(std::memcmp(x.data(), y.data(), 4 * (n + 1)), 0) << where;
+  }
+  x = y = input(n, seed + 1);
+  ASSERT_EQ(fast.accumulate(b.data() + 1, n, 0.3f, x.data()), good) << where;
+  ASSERT_EQ(slow.accumulate(b.data() + 1, n, 0.3f, y.data()), good) << where;
+  if (good) {
+    ASSERT_EQ(std::memcmp(x.data(), y.data(), 4 * n), 0) << where;
+  }
+}
+
+TEST(CodecKernels, FastOnesGiveTheBitsOfTheReference) {
+  if (!have_fast_kernels()) GTEST_SKIP() << "this processor has no AVX2";
+  for (const Format& format : kFormats) {
+    for (std::uint64_t seed = 1; seed <= 1000; ++seed) {
+      const std::size_t n = seed % 3 == 0 ? format.block : 1 + seed % format.block;
+      expect_same_bits(format, input(n, seed), seed);
+    }
+  }
+}
+
+TEST(CodecKernels, WhatIsNotFiniteIsRefusedByBoth) {
+  const float bad[] = {std::numeric_limits<float>::infinity(),
+                       -std::numeric_limits<float>::infinity(),
+                       std::numeric_limits<float>::quiet_NaN(), std::bit_cast<float>(0x7f800001u),
+                       std::bit_cast<float>(0xffffffffu)};
+  for (const Format& format : kFormats) {
+    for (const std::size_t n : {format.block, std::size_t{33}, std::size_t{1}}) {
+      for (std::size_t place = 0; place < n; place += 7) {
+        for (const float value : bad) {
+          std::vector<float> in = input(n, 0);
+          in[place] = value;
+          std::vector<std::byte> bytes(kBytesMax);
+          std::vector<float> out(n);
+          if (have_fast_kernels()) expect_same_bits(format, in, place);
+          (reference_kernels().*format.kernels).encode(in.data(), n, bytes.data());
+          for (const KernelSet* set : {&reference_kernels(), &fastest_kernels()}) {
+            EXPECT_FALSE((set->*format.kernels).decode(bytes.data(), n, out.data()));
+            EXPECT_FALSE((set->*format.kernels).accumulate(bytes.data(), n, 1, out.data()));
+          }
+        }
+      }
+    }
+  }
+}
+
+// A frame is whatever a peer sends: any bytes decode to the same bits or are refused by both.
+TEST(CodecKernels, AnyBytesDecodeAlike) {
+  for (const Format& format : kFormats) {
+    for (std::uint64_t seed = 1; seed <= 2000; ++seed) {
+      Prng prng(seed);
+      const std::size_t n = seed % 2 == 0 ? format.block : 1 + prng.below(format.block);
+      std::vector<std::byte> bytes(kBytesMax);
+      for (std::byte& b : bytes) b = static_cast<std::byte>(prng.next());
+      std::vector<float> x(n), y(n);
+      const bool good = (reference_kernels().*format.kernels).decode(bytes.data(), n, x.data());
+      ASSERT_EQ((fastest_kernels().*format.kernels).decode(bytes.data(), n, y.data()), good);
+      if (!good) continue;
+      ASSERT_EQ(std::memcmp(x.data(), y.data(), 4 * n), 0) << format.name << " " << seed;
+      for (const float value : x) ASSERT_TRUE(std::isfinite(value)) << format.name << " " << seed;
+    }
+  }
+}
+
+// Each of the 65,536 patterns decodes to a value that encodes to the pattern again.
+TEST(CodecKernels, HalvesComeBackUnchanged) {
+  for (const Format& format : {kFormats[1], kFormats[2]}) {
+    const CodecKernels& kernels = reference_kernels().*format.kernels;
+    for (std::uint32_t pattern = 0; pattern < 0x10000; ++pattern) {
+      const auto half = static_cast<std::uint16_t>(pattern);
+      float value = 0;
+      std::uint16_t again = 0;
+      if (!kernels.decode(reinterpret_cast<const std::byte*>(&half), 1, &value)) continue;
+      kernels.encode(&value, 1, reinterpret_cast<std::byte*>(&again));
+      ASSERT_EQ(again, half) << format.name;
+    }
+  }
+}
+
+// Between two neighbours the nearer one is taken, and of two as near the even one.
+TEST(CodecKernels, HalvesRoundToTheNearest) {
+  for (const Format& format : {kFormats[1], kFormats[2]}) {
+    const CodecKernels& kernels = reference_kernels().*format.kernels;
+    const auto value_of = [&](std::uint16_t half) {
+      float value = 0;
+      kernels.decode(reinterpret_cast<const std::byte*>(&half), 1, &value);
+      return value;
+    };
+    for (std::uint16_t low = 0; std::isfinite(value_of(low + 1)); ++low) {
+      const float a = value_of(low), b = value_of(low + 1);
+      const float middle = a + (b - a) / 2;
+      const float inputs[] = {std::nextafter(middle, a), middle, std::nextafter(middle, b)};
+      std::uint16_t got[3];
+      kernels.encode(inputs, 3, reinterpret_cast<std::byte*>(got));
+      // The neighbours of a denormal middle of bf16 may not exist; a tie is then all there is.
+      if (inputs[0] != middle) {
+        ASSERT_EQ(got[0], low) << format.name << " above " << a;
+      }
+      ASSERT_EQ(got[1], low % 2 == 0 ? low : low + 1) << format.name << " above " << a;
+      ASSERT_EQ(got[2], low + 1) << format.name << " above " << a;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace shoal::outer_opt

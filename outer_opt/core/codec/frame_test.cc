@@ -1,0 +1,90 @@
+// The header byte for byte, every refusal, and the checksum over pieces.
+#include "outer_opt/core/codec/frame.h"
+
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "outer_opt/core/codec/checksum.h"
+
+namespace shoal::outer_opt {
+namespace {
+
+FrameHeader sample() {
+  return {FrameKind::kAverage, CodecKind::kInt8, 3, 0x01020304, 0x1112131415, 300, 308, 0xabcdef};
+}
+
+std::vector<std::byte> bytes_of(const FrameHeader& header) {
+  const auto bytes = encode_header(header);
+  return {bytes.begin(), bytes.end()};
+}
+
+TEST(Frame, HeaderLayout) {
+  const auto bytes = bytes_of(sample());
+  const std::vector<int> expected = {'S',  'H', 'F',  'R',  1,    0, 2,    1,    3,    0,
+                                     0,    0,   4,    3,    2,    1, 0x15, 0x14, 0x13, 0x12,
+                                     0x11, 0,   0,    0,    0x2c, 1, 0,    0,    0x34, 1,
+                                     0,    0,   0xef, 0xcd, 0xab, 0, 0,    0,    0,    0};
+  ASSERT_EQ(bytes.size(), expected.size());
+  for (std::size_t i = 0; i < bytes.size(); ++i) {
+    EXPECT_EQ(std::to_integer<int>(bytes[i]), expected[i]) << i;
+  }
+  const auto back = decode_header(bytes);
+  ASSERT_TRUE(back.ok());
+  EXPECT_EQ(*back, sample());
+}
+
+TEST(Frame, RefusesWhatItDoesNotKnow) {
+  const auto refused = [](std::size_t at, int value) {
+    auto bytes = bytes_of(sample());
+    bytes[at] = static_cast<std::byte>(value);
+    return !decode_header(bytes).ok();
+  };
+  EXPECT_TRUE(refused(0, 'X'));
+  EXPECT_TRUE(refused(4, 2));
+  EXPECT_TRUE(refused(6, 0));
+  EXPECT_TRUE(refused(6, 3));
+  EXPECT_TRUE(refused(7, 2));
+  EXPECT_TRUE(refused(23, 0x80));  // negative position
+  EXPECT_TRUE(refused(27, 0x7f));  // count above the limit
+  EXPECT_TRUE(refused(28, 0));     // payload size of another count
+  FrameHeader empty = sample();
+  empty.count = empty.payload_size = 0;
+  EXPECT_FALSE(decode_header(bytes_of(empty)).ok());
+  EXPECT_FALSE(decode_header(std::vector<std::byte>(39)).ok());
+  EXPECT_FALSE(decode_header(std::vector<std::byte>(41)).ok());
+}
+
+TEST(Frame, ChecksumIgnoresHowThePayloadIsCut) {
+  std::vector<std::byte> data(1000);
+  for (std::size_t i = 0; i < data.size(); ++i) data[i] = static_cast<std::byte>(i * 7);
+  const std::span<const std::byte> all(data);
+  const std::span<const std::byte> whole[] = {all};
+  const std::span<const std::byte> cut[] = {all.first(1), all.subspan(1, 0), all.subspan(1, 500),
+                                            all.subspan(501)};
+  FrameHeader header;
+  header.payload_size = 1000;
+  header.checksum = payload_checksum(whole);
+  EXPECT_EQ(payload_checksum(cut), header.checksum);
+  EXPECT_TRUE(check_payload(header, cut).ok());
+  EXPECT_FALSE(check_payload(header, std::span(cut).first(3)).ok());
+  data[999] ^= std::byte{1};
+  EXPECT_EQ(check_payload(header, cut).error().code, Code::kDataLoss);
+}
+
+TEST(Checksum, AllVersionsAgree) {
+  if (&checksum_kernel() == &kChecksumPortable) GTEST_SKIP() << "this processor has no AVX2";
+  std::vector<std::byte> data(5000);
+  for (std::size_t i = 0; i < data.size(); ++i) data[i] = static_cast<std::byte>(i * i);
+  for (std::size_t size : {0, 1, 16, 17, 128, 240, 241, 1024, 4999}) {
+    EXPECT_EQ(kChecksumAvx2.once(data.data(), size), kChecksumPortable.once(data.data(), size));
+    alignas(64) std::byte state[kChecksumStateSize];
+    kChecksumAvx2.reset(state);
+    kChecksumAvx2.update(state, data.data(), size / 3);
+    kChecksumAvx2.update(state, data.data() + size / 3, size - size / 3);
+    EXPECT_EQ(kChecksumAvx2.finish(state), kChecksumPortable.once(data.data(), size));
+  }
+}
+
+}  // namespace
+}  // namespace shoal::outer_opt

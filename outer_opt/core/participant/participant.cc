@@ -1,0 +1,344 @@
+// The transitions of one replica's rounds; participant.h has the table. Every command first finds
+// its place against the round this replica holds (place()), so that the handlers below see only
+// commands for the round that comes next. An answer once given is kept until the round ends and
+// given again when the same command comes again.
+#include "outer_opt/core/participant/participant.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+
+namespace shoal::outer_opt {
+namespace {
+
+const ReduceMember* find_member(const ReducePlan& plan, ReplicaId replica) {
+  const auto it = std::find_if(plan.members.begin(), plan.members.end(),
+                               [&](const ReduceMember& m) { return m.replica == replica; });
+  return it == plan.members.end() ? nullptr : &*it;
+}
+
+void add(Digester& d, const RoundKey& key) { d.add(key.job.n).add(key.lineage).add(key.round); }
+
+void add(Digester& d, const OpenRound& round) {
+  add(d, round.key);
+  d.add(round.from_step.n).add(round.to_step.n).add(round.lease.first).add(round.lease.count);
+  d.add(round.fragment);
+  for (const PeerAddress& peer : round.measure) d.add(peer.replica.n).add(peer.address);
+  d.add(round.aborts);
+}
+
+void add(Digester& d, const CloseRound& command) { add(d, command.key); }
+
+void add(Digester& d, const AbortRound& command) {
+  add(d, command.key);
+  d.add(static_cast<std::int32_t>(command.reason));
+  add(d, command.next);
+}
+
+void add(Digester& d, const RoundReport& report) {
+  add(d, report.key);
+  d.add(report.tokens.n).add(report.steps.n).add(report.train_loss).add(report.norm);
+  d.add(report.max_abs).add(report.nonfinite).add(report.compute_s).add(report.drawn.n);
+  d.add(report.stood_s).add(report.aborts);
+  for (const LinkEstimate& link : report.links) {
+    d.add(link.peer.n).add(link.round_trip.ns).add(link.to_per_s).add(link.from_per_s);
+    d.add(link.reached);
+  }
+}
+
+void add(Digester& d, const ReducePlan& plan) {
+  add(d, plan.key);
+  d.add(plan.attempt).add(static_cast<std::int32_t>(plan.topology));
+  d.add(static_cast<std::int32_t>(plan.codec)).add(static_cast<std::int32_t>(plan.aggregator));
+  d.add(plan.value_count).add(plan.frame_values).add(plan.time_limit.ns).add(plan.fragment);
+  d.add(plan.outer_lr);
+  for (const ReduceMember& m : plan.members) {
+    d.add(m.replica.n).add(m.address).add(m.weight).add(m.clip_factor);
+    d.add(m.part_first).add(m.part_count);
+  }
+  d.add(plan.owner_step.has_value());
+  if (!plan.owner_step) return;
+  d.add(plan.owner_step->outer.lr).add(plan.owner_step->outer.momentum);
+  for (const MomentumHolder& holder : plan.owner_step->holders) {
+    d.add(holder.replica.n).add(holder.address).add(holder.first).add(holder.count);
+  }
+}
+
+void add(Digester& d, const Vote& vote) {
+  add(d, vote.key);
+  d.add(vote.attempt).add(vote.average).add(vote.stats.sent.n).add(vote.stats.received.n);
+  d.add(vote.stats.reduce_s);
+  for (const ReplicaId replica : vote.left_out) d.add(replica.n);
+}
+
+void add(Digester& d, const ReduceFailed& failure) {
+  add(d, failure.key);
+  d.add(failure.attempt).add(failure.lost.n).add(static_cast<std::int32_t>(failure.failure));
+  d.add(failure.detail);
+}
+
+void add(Digester& d, const CommitRound& command) {
+  add(d, command.key);
+  d.add(command.attempt).add(command.average).add(command.outer_lr).add(command.evaluate.slice);
+  d.add(command.share).add(command.decay).add(command.push).add(command.keeps);
+  d.add(command.evaluate.slices).add(command.evaluate.batches).add(command.last);
+  d.add(to_string(command.outcome));
+  add(d, command.next);
+}
+
+void add(Digester& d, const Applied& applied) {
+  add(d, applied.key);
+  d.add(applied.anchor).add(applied.momentum);
+}
+
+template <typename T>
+void add_optional(Digester& d, const std::optional<T>& value) {
+  d.add(value.has_value());
+  if (value) add(d, *value);
+}
+
+}  // namespace
+
+const char* to_string(ParticipantState state) {
+  switch (state) {
+    case ParticipantState::kIdle:
+      return "idle";
+    case ParticipantState::kTraining:
+      return "training";
+    case ParticipantState::kReported:
+      return "reported";
+    case ParticipantState::kReducing:
+      return "reducing";
+    case ParticipantState::kVoted:
+      return "voted";
+    case ParticipantState::kStale:
+      return "stale";
+  }
+  return "unknown";
+}
+
+WhenLate when_late(SyncAlgorithm algorithm) {
+  return algorithm == SyncAlgorithm::kAsync ? WhenLate::kTrainsOn : WhenLate::kStops;
+}
+
+Participant::Participant(ReplicaId self, RoundKey held, WhenLate late)
+    : self_(self), late_(late), held_(held) {}
+
+// ---- what every command goes through
+
+Participant::Order Participant::place(const RoundKey& key, Actions& out) {
+  if (state_ == ParticipantState::kStale) return Order::kOther;
+  if (key.job != held_.job || key.lineage < held_.lineage) return Order::kOther;
+  const RoundNumber held = taking_ ? taking_->key.round : held_.round;
+  if (key.lineage > held_.lineage || key.round > held + 1) {
+    go_stale(key, out);
+    return Order::kOther;
+  }
+  if (key.round == held + 1) return Order::kNext;
+  return key.round == held ? Order::kHeld : Order::kOther;
+}
+
+void Participant::go_stale(const RoundKey& wanted, Actions& out) {
+  stop_work(out);
+  state_ = ParticipantState::kStale;
+  out.push_back(GoStale{wanted});
+}
+
+bool Participant::defer(Order order,
+                        std::variant<OpenRound, CloseRound, ReducePlan, AbortRound> command) {
+  if (order != Order::kNext || !taking_) return false;
+  deferred_ = std::move(command);
+  return true;
+}
+
+void Participant::say_report(Actions& out) const {
+  if (report_) out.push_back(Say{*report_});
+}
+
+void Participant::stop_reduce(Actions& out) {
+  if (state_ == ParticipantState::kReducing) out.push_back(StopReduce{plan_->attempt});
+}
+
+// (Re)starts training towards round.to_step; earlier attempts at averaging this round are history.
+void Participant::train(const OpenRound& round, Actions& out) {
+  stop_reduce(out);
+  open_ = round;
+  report_.reset();
+  plan_.reset();
+  vote_.reset();
+  failure_.reset();
+  state_ = ParticipantState::kTraining;
+  out.push_back(Train{round});
+}
+
+// An order that adds no steps after an abort: what is said from now on answers it.
+void Participant::note_aborts(const OpenRound& round) {
+  if (!open_ || round.aborts <= open_->aborts) return;
+  open_->aborts = round.aborts;
+  if (report_) report_->aborts = round.aborts;
+}
+
+// ---- commands
+
+void Participant::open(const OpenRound& round, Actions& out) {
+  const Order order = place(round.key, out);
+  if (order != Order::kNext || defer(order, round)) return;
+  // More steps than we know of: an abort went past us with a lost stream.
+  if (open_ && round.to_step > open_->to_step) return train(round, out);
+  note_aborts(round);
+  switch (state_) {
+    case ParticipantState::kIdle:
+      return train(round, out);
+    case ParticipantState::kReported:
+      if (!open_) return train(round, out);  // a joiner whose attempt failed
+      return say_report(out);
+    case ParticipantState::kReducing:
+    case ParticipantState::kVoted:
+      return say_report(out);
+    case ParticipantState::kTraining:
+    case ParticipantState::kStale:
+      return;
+  }
+}
+
+void Participant::close(const CloseRound& command, Actions& out) {
+  const Order order = place(command.key, out);
+  if (order != Order::kNext || defer(order, command)) return;
+  if (state_ == ParticipantState::kTraining) out.push_back(StopTraining{StopAt::kTogether});
+  say_report(out);
+}
+
+void Participant::reduce(const ReducePlan& plan, Actions& out) {
+  const Order order = place(plan.key, out);
+  if (order != Order::kNext || defer(order, plan)) return;
+  if (find_member(plan, self_) == nullptr) return;
+  const bool newer = !plan_ || plan.attempt > plan_->attempt;
+  if (newer) return start_reduce(plan, out);
+  if (plan.attempt == plan_->attempt) say_again(out);
+}
+
+void Participant::start_reduce(const ReducePlan& plan, Actions& out) {
+  stop_reduce(out);
+  const bool late = state_ == ParticipantState::kTraining;
+  if (late && late_ == WhenLate::kStops) out.push_back(StopTraining{StopAt::kAtOnce});
+  plan_ = plan;
+  vote_.reset();
+  failure_.reset();
+  state_ = ParticipantState::kReducing;
+  const bool usable = report_ && report_->nonfinite == 0;
+  out.push_back(StartReduce{plan, usable && find_member(plan, self_)->weight > 0});
+}
+
+void Participant::say_again(Actions& out) const {
+  if (vote_) out.push_back(Say{*vote_});
+  if (failure_) out.push_back(Say{*failure_});
+}
+
+void Participant::commit(const CommitRound& command, Actions& out) {
+  const Order order = place(command.key, out);
+  if (order == Order::kHeld) return commit_held(command, out);
+  if (order != Order::kNext) return;
+  const bool voted = state_ == ParticipantState::kVoted && vote_->average == command.average;
+  const bool averaged = command.outcome == RoundOutcome::kAveraged;
+  if (taking_ || (averaged && !voted)) return go_stale(command.key, out);
+  if (!averaged) stop_work(out);
+  taking_ = command;
+  state_ = ParticipantState::kIdle;
+  out.push_back(TakeOuterStep{command});
+}
+
+// Ends what is under way.
+void Participant::stop_work(Actions& out) {
+  stop_reduce(out);
+  if (state_ == ParticipantState::kTraining) out.push_back(StopTraining{StopAt::kAtOnce});
+}
+
+// The round is applied already, or its state was loaded from a donor: only what follows can be
+// news.
+void Participant::commit_held(const CommitRound& command, Actions& out) {
+  if (taking_) return;
+  if (applied_) out.push_back(Say{*applied_});
+  if (state_ == ParticipantState::kIdle && !command.last) open(command.next, out);
+}
+
+void Participant::abort(const AbortRound& command, Actions& out) {
+  const Order order = place(command.key, out);
+  if (order != Order::kNext || defer(order, command)) return;
+  const bool goes_on = command.next.key == command.key;
+  const bool known = open_ && (!goes_on || command.next.to_step <= open_->to_step);
+  if (goes_on && !known) return train(command.next, out);
+  if (!known) return;
+  const bool newer = command.next.aborts > open_->aborts;
+  if (!newer && command.next.to_step < open_->to_step) return;
+  // No steps to add, or this is the abort we obeyed: the report stands.
+  note_aborts(command.next);
+  say_report(out);
+}
+
+// ---- what the work came to
+
+void Participant::boundary(const RoundReport& report, Actions& out) {
+  if (state_ == ParticipantState::kIdle || state_ == ParticipantState::kStale) return;
+  if (!open_ || report.key != open_->key || report_) return;
+  report_ = report;
+  report_->aborts = open_->aborts;
+  if (state_ == ParticipantState::kTraining) state_ = ParticipantState::kReported;
+  say_report(out);
+}
+
+void Participant::reduced(std::int32_t attempt, const Digest& average, const ReduceStats& stats,
+                          const std::vector<ReplicaId>& left_out, Actions& out) {
+  if (state_ != ParticipantState::kReducing || attempt != plan_->attempt) return;
+  vote_ = Vote{plan_->key, attempt, average, stats, left_out};
+  state_ = ParticipantState::kVoted;
+  out.push_back(Say{*vote_});
+}
+
+void Participant::reduce_failed(const ReduceFailed& failure, Actions& out) {
+  if (state_ != ParticipantState::kReducing || failure.attempt != plan_->attempt) return;
+  if (failure.key != plan_->key) return;
+  failure_ = failure;
+  state_ = ParticipantState::kReported;
+  out.push_back(Say{*failure_});
+}
+
+void Participant::outer_step_taken(const Applied& applied, Actions& out) {
+  if (!taking_ || state_ == ParticipantState::kStale) return;
+  SHOAL_CHECK(applied.key == taking_->key, "the outer step of another round");
+  const CommitRound commit = std::move(*taking_);
+  taking_.reset();
+  held_ = commit.key;
+  applied_ = applied;
+  open_.reset();
+  report_.reset();
+  plan_.reset();
+  vote_.reset();
+  failure_.reset();
+  out.push_back(Say{applied});
+  if (!commit.last) open(commit.next, out);
+  if (!deferred_) return;
+  const auto command = std::move(*deferred_);
+  deferred_.reset();
+  if (const auto* round = std::get_if<OpenRound>(&command)) open(*round, out);
+  if (const auto* close_round = std::get_if<CloseRound>(&command)) close(*close_round, out);
+  if (const auto* plan = std::get_if<ReducePlan>(&command)) reduce(*plan, out);
+  if (const auto* abort_round = std::get_if<AbortRound>(&command)) abort(*abort_round, out);
+}
+
+Digest Participant::digest() const {
+  Digester d;
+  d.add(self_.n).add(static_cast<std::int32_t>(late_)).add(static_cast<std::int32_t>(state_));
+  add(d, held_);
+  add_optional(d, open_);
+  add_optional(d, report_);
+  add_optional(d, plan_);
+  add_optional(d, vote_);
+  add_optional(d, failure_);
+  add_optional(d, taking_);
+  d.add(deferred_.has_value());
+  if (deferred_) std::visit([&](const auto& command) { add(d, command); }, *deferred_);
+  add_optional(d, applied_);
+  return d.finish();
+}
+
+}  // namespace shoal::outer_opt

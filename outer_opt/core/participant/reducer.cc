@@ -1,0 +1,58 @@
+#include "outer_opt/core/participant/reducer.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace shoal::outer_opt {
+namespace {
+
+bool names(const ReducePlan& plan, ReplicaId reducer) {
+  return std::ranges::any_of(
+      plan.members, [&](const ReduceMember& m) { return m.replica == reducer && m.reducer; });
+}
+
+std::pair<RoundKey, std::int32_t> order_of(const ReducePlan& plan) {
+  return {plan.key, plan.attempt};
+}
+
+}  // namespace
+
+bool Reducer::is_running(const RoundKey& key, std::int32_t attempt) const {
+  return plan_ && !answer_ && plan_->key == key && plan_->attempt == attempt;
+}
+
+void Reducer::reduce(const ReducePlan& plan, Actions& out) {
+  if (!names(plan, self_) || (plan_ && order_of(plan) < order_of(*plan_))) return;
+  if (plan_ && order_of(plan) == order_of(*plan_)) {
+    if (answer_) std::visit([&](const auto& answer) { out.push_back(Say{answer}); }, *answer_);
+    return;
+  }
+  if (plan_ && !answer_) out.push_back(StopReduce{plan_->attempt});
+  plan_ = plan;
+  answer_.reset();
+  out.push_back(StartReduce{plan, false});
+}
+
+void Reducer::reduced(const RoundKey& key, std::int32_t attempt, const ReduceStats& stats,
+                      const std::vector<ReplicaId>& left_out, Actions& out) {
+  if (!is_running(key, attempt)) return;
+  const Vote done{key, attempt, {}, stats, left_out};
+  answer_ = done;
+  out.push_back(Say{done});
+}
+
+void Reducer::reduce_failed(const ReduceFailed& failure, Actions& out) {
+  if (!is_running(failure.key, failure.attempt)) return;
+  answer_ = failure;
+  out.push_back(Say{failure});
+}
+
+Digest Reducer::digest() const {
+  Digester d;
+  d.add(self_.n).add(plan_.has_value());
+  if (plan_) d.add(plan_->key.lineage).add(plan_->key.round).add(plan_->attempt);
+  d.add(answer_ ? static_cast<std::int32_t>(answer_->index()) : -1);
+  return d.finish();
+}
+
+}  // namespace shoal::outer_opt

@@ -1,0 +1,54 @@
+// A seal that gets its sum run by run is the seal of the whole.
+#include "outer_opt/core/reduce/average_seal.h"
+
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "base/prng.h"
+#include "outer_opt/core/codec/codec_pieces.h"
+
+namespace shoal::outer_opt {
+namespace {
+
+// More than two runs, and a rest that is no whole block.
+constexpr std::size_t kValues = 2 * kRunValues + 700;
+
+std::vector<float> some_values() {
+  Prng prng(5);
+  std::vector<float> values(kValues);
+  for (float& v : values) v = static_cast<float>(prng.normal());
+  return values;
+}
+
+TEST(AverageSeal, RunsGiveWhatTheWholeGives) {
+  for (const CodecKind kind : kDenseCodecs) {
+    const Codec& c = codec(kind);
+    const std::size_t size = kind == CodecKind::kFp32 ? 0 : c.encoded_size(kValues);
+    std::vector<float> whole = some_values(), runs = whole;
+    std::vector<std::byte> whole_bytes(size), run_bytes(size);
+    AverageSeal once(c, 0.5f, whole_bytes), by_run(c, 0.5f, run_bytes);
+    once.add(whole);
+    ASSERT_TRUE(for_each_run(kValues, [&](const ValueRun& run) {
+                  by_run.add(std::span(runs).subspan(run.first, run.count));
+                  return Status();
+                }).ok());
+    EXPECT_EQ(runs, whole);
+    EXPECT_EQ(run_bytes, whole_bytes);
+    EXPECT_EQ(by_run.payload_checksum(), once.payload_checksum());
+    EXPECT_EQ(by_run.values_checksum(), once.values_checksum());
+    const std::span<const std::byte> values[] = {std::as_bytes(std::span<const float>(whole))};
+    EXPECT_EQ(once.values_checksum(), payload_checksum(values));
+    EXPECT_TRUE(once.finite());
+  }
+}
+
+TEST(AverageSeal, SaysWhatTheCodecCannotHold) {
+  std::vector<float> sum{1, 3e38f};
+  AverageSeal seal(codec(CodecKind::kFp32), 2.0f, {});
+  seal.add(sum);
+  EXPECT_FALSE(seal.finite());
+}
+
+}  // namespace
+}  // namespace shoal::outer_opt

@@ -1,0 +1,363 @@
+// The rules of one butterfly attempt; butterfly_session.h says what they are. A chunk of the own
+// part is worked on by one Work at a time, in the order of the members, so no two works touch the
+// same values; an averaged chunk is never written again, which lets it be sent from where it lies.
+#include "outer_opt/core/reduce/butterfly_session.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/check.h"
+#include "outer_opt/core/codec/codec.h"
+#include "outer_opt/core/reduce/aggregate.h"
+#include "outer_opt/core/step/momentum_shards.h"
+
+namespace shoal::outer_opt {
+namespace {
+
+Status check_owner_step(const ReducePlan& plan, ReplicaId self, const ReduceInput& input) {
+  if (!plan.owner_step) return {};
+  const std::int64_t part = plan.members[static_cast<std::size_t>(index_of(plan, self))].part_count;
+  if (input.momentum.size() == static_cast<std::size_t>(part)) return {};
+  return refused_plan("owner_step", to_string(self) + " owns " + std::to_string(part) +
+                                        " values and has the momentum of " +
+                                        std::to_string(input.momentum.size()));
+}
+
+}  // namespace
+
+Status ButterflySession::check(const ReducePlan& plan, ReplicaId self, std::int64_t frame_values,
+                               const ReduceInput& input, std::size_t average_count) {
+  if (plan.topology != Topology::kButterfly && plan.topology != Topology::kParamServer) {
+    return refused_plan("topology", std::string("must be butterfly or param_server, got ") +
+                                        to_string(plan.topology));
+  }
+  if (Status s = check_plan_members(plan, self, frame_values, average_count); !s.ok()) return s;
+  if (Status s = check_dense_plan(plan, self, input); !s.ok()) return s;
+  return check_owner_step(plan, self, input);
+}
+
+ButterflySession::ButterflySession(const ReducePlan& plan, ReplicaId self,
+                                   std::int64_t frame_values, const ReduceInput& input,
+                                   std::span<float> average)
+    : ButterflySession(plan, self, frame_values, input, average, Keep::kWhatIsEncoded) {}
+
+ButterflySession::ButterflySession(const ReducePlan& plan, ReplicaId self,
+                                   std::int64_t frame_values, const ReduceInput& input,
+                                   std::span<float> average, Keep keep)
+    : ReduceSession(plan, self, frame_values, average),
+      pseudo_gradient_(input.pseudo_gradient),
+      momentum_(input.momentum) {
+  SHOAL_CHECK(check(plan, self, frame_values, input, average.size()).ok());
+  std::int64_t chunks = 0;
+  for (int i = 0; i < members(); ++i) {
+    if (contributes(i)) order_.push_back(i);
+    factor_.push_back(static_cast<float>(share_[i] * plan_.members[i].clip_factor));
+    checksum_base_.push_back(chunks);
+    chunks += chunks_of(i);
+  }
+  peers_.resize(plan_.members.size());
+  chunks_.resize(static_cast<std::size_t>(chunks_of(self_)));
+  checksums_.resize(static_cast<std::size_t>(chunks));
+  averages_due_ = is_reducer(self_) ? 0 : chunks - chunks_of(self_);
+  if (robust()) kept_.resize(plan_.members.size() * plan_.members[self_].part_count);
+  if (plan_.codec != CodecKind::kFp32 || keep == Keep::kAll) {
+    const Codec& c = codec(plan_.codec);
+    const std::int64_t full = chunks_.empty() ? 0 : chunks_of(self_) - 1;
+    const std::int64_t rest = plan_.members[self_].part_count - full * frame_values_;
+    encoded_.resize(static_cast<std::size_t>(full) * c.encoded_size(frame_values_) +
+                    c.encoded_size(static_cast<std::size_t>(rest)));
+  }
+}
+
+std::int64_t ButterflySession::chunks_of(int member) const {
+  return outer_opt::chunks_of(plan_.members[member], frame_values_);
+}
+
+FrameRef ButterflySession::frame_at(FrameKind kind, int peer, int part, std::int64_t chunk) const {
+  return frame_of_part(plan_, frame_values_, kind, peer, part, chunk);
+}
+
+// ---- sending
+
+std::optional<FrameRef> ButterflySession::pull(int peer, FrameKind kind) {
+  Peer& p = peers_[peer];
+  if (kind == FrameKind::kContribution) return frame_at(kind, peer, peer, p.contributions_sent++);
+  if (!chunks_[p.averages_sent].ready) return std::nullopt;
+  return frame_at(kind, peer, self_, p.averages_sent++);
+}
+
+bool ButterflySession::sent_all(int peer, FrameKind kind) const {
+  if (peer == self_) return true;
+  if (kind == FrameKind::kAverage) {
+    return is_reducer(peer) || peers_[peer].averages_sent == chunks_of(self_);
+  }
+  return !contributes(self_) || peers_[peer].contributions_sent == chunks_of(peer);
+}
+
+std::span<const std::byte> ButterflySession::resident(const FrameRef& frame) const {
+  if (plan_.codec == CodecKind::kFp32) {
+    if (frame.kind == FrameKind::kAverage) return std::as_bytes(values(frame.first, frame.count));
+    return std::as_bytes(pseudo_gradient_.subspan(frame.first, frame.count));
+  }
+  if (frame.kind == FrameKind::kContribution) return {};
+  return encoded_at(frame.chunk, frame.count);
+}
+
+std::span<const std::byte> ButterflySession::encoded_at(std::int64_t chunk,
+                                                        std::int64_t count) const {
+  const Codec& c = codec(plan_.codec);
+  return std::span(encoded_).subspan(
+      static_cast<std::size_t>(chunk) * c.encoded_size(frame_values_),
+      c.encoded_size(static_cast<std::size_t>(count)));
+}
+
+std::span<std::byte> ButterflySession::encoded_at(std::int64_t chunk, std::int64_t count) {
+  const auto kept = std::as_const(*this).encoded_at(chunk, count);
+  return std::span(encoded_).subspan(static_cast<std::size_t>(kept.data() - encoded_.data()),
+                                     kept.size());
+}
+
+void ButterflySession::encode(const FrameRef& frame, std::span<std::byte> out) const {
+  SHOAL_CHECK(frame.kind == FrameKind::kContribution);
+  codec(plan_.codec).encode(pseudo_gradient_.subspan(frame.first, frame.count), out);
+}
+
+std::optional<std::uint64_t> ButterflySession::known_checksum(const FrameRef& frame) const {
+  if (frame.kind != FrameKind::kAverage) return std::nullopt;
+  return chunks_[frame.chunk].payload_checksum;
+}
+
+// ---- receiving
+
+std::int64_t ButterflySession::frames_left(int peer, FrameKind kind) const {
+  if (peer == self_) return 0;
+  const Peer& p = peers_[peer];
+  if (kind == FrameKind::kAverage) {
+    return is_reducer(self_) ? 0 : chunks_of(peer) - p.averages_taken;
+  }
+  return contributes(peer) ? chunks_of(self_) - p.contributions_taken : 0;
+}
+
+int ButterflySession::slowest() const {
+  int slowest = -1;
+  double least = 2;
+  for (int i = 0; i < members(); ++i) {
+    const Peer& p = peers_[i];
+    if (i == self_ || lost(i)) continue;
+    const auto averages = is_reducer(self_) ? 0 : chunks_of(i);
+    const auto due = averages + (contributes(i) ? chunks_of(self_) : 0);
+    const auto taken = p.averages_taken + p.contributions_taken;
+    const bool takes = sent_all(i, FrameKind::kContribution) && sent_all(i, FrameKind::kAverage);
+    const double share =
+        taken < due ? static_cast<double>(taken) / static_cast<double>(due) : (takes ? 2 : 1);
+    if (share < least) slowest = i, least = share;
+  }
+  return slowest;
+}
+
+std::optional<FrameRef> ButterflySession::due(int peer, FrameKind kind) const {
+  const Peer& p = peers_[peer];
+  if (kind == FrameKind::kAverage) return frame_at(kind, self_, peer, p.averages_taken);
+  return frame_at(kind, self_, self_, p.contributions_taken);
+}
+
+std::optional<Work> ButterflySession::take(int peer, const FrameRef& frame) {
+  Peer& p = peers_[peer];
+  if (frame.kind == FrameKind::kContribution) {
+    auto work = plan_sum(p.contributions_taken, peer);
+    if (!work) return std::nullopt;
+    ++p.contributions_taken;
+    return begin(std::move(*work));
+  }
+  ++p.averages_taken;
+  Work work;
+  work.kind = FrameKind::kAverage;
+  work.peer = work.part = peer;
+  work.chunk = frame.chunk;
+  work.first = frame.first;
+  work.count = frame.count;
+  return work;
+}
+
+// The next contributions that can be added to a chunk of the own part when `peer`'s (-1: nobody's)
+// is at hand. Nothing when it is not the peer's turn; without a peer, only what completes the sum.
+std::optional<Work> ButterflySession::plan_sum(std::int64_t chunk, int peer) const {
+  const Chunk& c = chunks_[chunk];
+  if (c.busy || c.ready) return std::nullopt;
+  const FrameRef place = frame_at(FrameKind::kContribution, self_, self_, chunk);
+  Work work;
+  work.peer = peer;
+  work.part = self_;
+  work.chunk = chunk;
+  work.first = place.first;
+  work.count = place.count;
+  work.fresh = !c.started;
+  std::size_t next = c.next;
+  double weight = c.weight;
+  bool taken = peer < 0;
+  for (; next < order_.size(); ++next) {
+    const int member = order_[next];
+    if (member == peer) taken = true;
+    if (member != peer && member != self_) {
+      if (lost(member)) continue;
+      break;
+    }
+    work.terms[work.term_count++] = {member, factor_[member]};
+    weight += share_[member];
+  }
+  work.last = next == order_.size();
+  if (!taken || (peer < 0 && !work.last)) return std::nullopt;
+  work.inverse = weight > 0 ? static_cast<float>(1 / weight) : 0.0f;
+  return work;
+}
+
+Work ButterflySession::begin(Work work) {
+  Chunk& c = chunks_[work.chunk];
+  c.busy = c.started = true;
+  for (int i = 0; i < work.term_count; ++i) {
+    c.weight += share_[work.terms[i].member];
+    if (robust()) c.kept.push_back(work.terms[i].member);
+  }
+  if (work.term_count > 0) {
+    const int member = work.terms[work.term_count - 1].member;
+    c.next = std::find(order_.begin(), order_.end(), member) - order_.begin() + 1;
+  }
+  return work;
+}
+
+std::optional<Work> ButterflySession::take_local() {
+  const auto count = static_cast<std::int64_t>(chunks_.size());
+  for (; local_from_ < count; ++local_from_) {
+    if (auto work = plan_sum(local_from_, -1)) return begin(std::move(*work));
+  }
+  return std::nullopt;
+}
+
+void ButterflySession::settle(const Work& work, const WorkResult& result) {
+  const bool average = work.kind == FrameKind::kAverage;
+  if (average || work.last)
+    checksums_[checksum_base_[work.part] + work.chunk] = result.values_checksum;
+  if (average) {
+    ++averages_done_;
+    return;
+  }
+  Chunk& c = chunks_[work.chunk];
+  c.busy = false;
+  c.ready = work.last;
+  c.payload_checksum = result.payload_checksum;
+  if (work.last) ++chunks_ready_;
+  local_from_ = std::min(local_from_, work.chunk);  // a peer may have been lost meanwhile
+}
+
+// ---- arithmetic
+
+WorkResult ButterflySession::run(const Work& work, Pieces payload) {
+  WorkResult result;
+  if (work.kind == FrameKind::kAverage) {
+    result.status = decode_average(work, payload, result);
+  } else {
+    result.status = robust() ? keep_terms(work, payload, result) : sum_terms(work, payload, result);
+  }
+  return result;
+}
+
+Status ButterflySession::sum_terms(const Work& work, Pieces payload, WorkResult& result) {
+  const float inverse = plan_.owner_step ? 1.0f : work.inverse;
+  AverageSeal seal(codec(plan_.codec), inverse, own_payload(work));
+  const auto sum_run = [&](const ValueRun& run) {
+    const std::span<float> sum = values(work.first, work.count).subspan(run.first, run.count);
+    if (work.fresh) std::fill(sum.begin(), sum.end(), 0.0f);
+    Status s = add_terms(work, run, sum);
+    if (!work.last) return s;
+    if (plan_.owner_step)
+      take_owner_step(work.first + static_cast<std::int64_t>(run.first), work.inverse, sum);
+    seal.add(sum);
+    return s;
+  };
+  const auto count = static_cast<std::size_t>(work.count);
+  const Status status = work.header
+                            ? read_payload(codec(plan_.codec), *work.header, payload, sum_run)
+                            : for_each_run(count, sum_run);
+  return status.ok() && work.last ? sealed(seal, result) : status;
+}
+
+Status ButterflySession::add_terms(const Work& work, const ValueRun& run,
+                                   std::span<float> sum) const {
+  for (int i = 0; i < work.term_count; ++i) {
+    const auto [member, factor] = work.terms[i];
+    if (member != self_) {
+      if (Status s = codec(plan_.codec).accumulate(run.bytes, factor, sum); !s.ok()) return s;
+      continue;
+    }
+    const auto own = pseudo_gradient_.subspan(work.first, work.count).subspan(run.first, run.count);
+    if (!codec(CodecKind::kFp32).accumulate(std::as_bytes(own), factor, sum).ok()) {
+      return Error{Code::kInternal, "the own pseudo-gradient holds a value that is not finite"};
+    }
+  }
+  return {};
+}
+
+// Where the average of the chunk goes as bytes; nowhere with fp32, whose values are the payload.
+std::span<std::byte> ButterflySession::own_payload(const Work& work) {
+  if (plan_.codec == CodecKind::kFp32) return {};
+  return encoded_at(work.chunk, work.count);
+}
+
+std::span<float> ButterflySession::kept_at(int member, const Work& work) {
+  const ReduceMember& own = plan_.members[self_];
+  return std::span(kept_).subspan(member * own.part_count + work.first - own.part_first,
+                                  work.count);
+}
+
+Status ButterflySession::keep_terms(const Work& work, Pieces payload, WorkResult& result) {
+  for (int i = 0; i < work.term_count; ++i) {
+    const int member = work.terms[i].member;
+    const std::span<float> kept = kept_at(member, work);
+    if (member == self_) {
+      const auto own = pseudo_gradient_.subspan(work.first, work.count);
+      std::copy(own.begin(), own.end(), kept.begin());
+      if (!all_finite(kept)) {
+        return Error{Code::kInternal, "the own pseudo-gradient holds a value that is not finite"};
+      }
+    } else if (Status s = decode_payload(codec(plan_.codec), *work.header, payload, kept);
+               !s.ok()) {
+      return s;
+    }
+    const auto clip = static_cast<float>(plan_.members[member].clip_factor);
+    for (float& value : kept) value = value * clip;
+  }
+  return work.last ? seal_kept(work, result) : Status();
+}
+
+// The chunk is busy: its list of members stands still.
+void ButterflySession::aggregate_kept(const Work& work) {
+  std::vector<WeightedValues> members;
+  for (const int member : chunks_[work.chunk].kept) {
+    members.push_back({kept_at(member, work), share_[member]});
+  }
+  aggregate(plan_.aggregator, members, values(work.first, work.count));
+}
+
+// A run of the sum becomes the average and then the outer step; nothing is left to divide.
+void ButterflySession::take_owner_step(std::int64_t first, float inverse, std::span<float> run) {
+  for (float& value : run) value = value * inverse;
+  const auto from = static_cast<std::size_t>(first - plan_.members[self_].part_first);
+  owner_step(plan_.owner_step->outer, momentum_.subspan(from, run.size()), run);
+}
+
+Status ButterflySession::seal_kept(const Work& work, WorkResult& result) {
+  aggregate_kept(work);
+  if (plan_.owner_step) take_owner_step(work.first, 1.0f, values(work.first, work.count));
+  AverageSeal seal(codec(plan_.codec), 1.0f, own_payload(work));
+  seal.add(values(work.first, work.count));
+  return sealed(seal, result);
+}
+
+// ---- ends
+
+bool ButterflySession::complete() const {
+  return averages_done_ == averages_due_ &&
+         chunks_ready_ == static_cast<std::int64_t>(chunks_.size());
+}
+
+}  // namespace shoal::outer_opt

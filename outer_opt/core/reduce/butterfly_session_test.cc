@@ -1,0 +1,260 @@
+// Butterflies of a few members in memory (session_swarm.h), and frames that do not belong.
+#include "outer_opt/core/reduce/butterfly_session.h"
+
+#include "outer_opt/core/codec/codec.h"
+#include "outer_opt/core/reduce/session_swarm.h"
+
+namespace shoal::outer_opt {
+namespace {
+
+TEST(Butterfly, SmallIntegersAveragedExactly) {
+  for (const CodecKind codec : kDenseCodecs) {
+    ReducePlan plan = make_plan(codec, 6, {1, 1, 2});
+    plan.members[2].clip_factor = 0.5;
+    // (1*a + 1*b + 2*0.5*c) / 4; the largest value of each part of two gives an exact scale, of
+    // which the other one is a magnitude.
+    const float top = codec == CodecKind::kInt4 ? 7 : codec == CodecKind::kE3m0 ? 64 : 127;
+    SessionSwarm swarm(
+        plan, 2,
+        {{top, 4, top, 4, top, 4}, {top, 0, top, 0, top, 0}, {2 * top, 4, 2 * top, 4, 2 * top, 4}});
+    Prng prng(1);
+    swarm.run(prng);
+    expect_all_done_and_equal(swarm);
+    EXPECT_EQ(swarm.averages[0], (std::vector<float>{top, 2, top, 2, top, 2}));
+  }
+}
+
+TEST(Butterfly, AnyOrderOfArrivalGivesTheSameBits) {
+  for (const CodecKind codec : kDenseCodecs) {
+    for (std::size_t n = 1; n <= 5; ++n) {
+      expect_same_bits_in_any_order(make_plan(codec, 1003, unequal_weights(n)), 64);
+    }
+  }
+}
+
+TEST(Butterfly, IsTheWeightedMean) {
+  const ReducePlan plan = make_plan(CodecKind::kFp32, 500, {640, 1280, 320});
+  SessionSwarm swarm(plan, 100, random_inputs(plan, 3));
+  Prng prng(2);
+  swarm.run(prng);
+  for (std::int64_t v = 0; v < 500; ++v) {
+    const double exact =
+        (640.0 * swarm.inputs[0][v] + 1280.0 * swarm.inputs[1][v] + 320.0 * swarm.inputs[2][v]) /
+        2240.0;
+    EXPECT_NEAR(swarm.averages[1][v], exact, 1e-6);
+  }
+}
+
+TEST(Butterfly, UnevenPartsEmptyPartsAndFewValues) {
+  const std::vector<std::vector<double>> shares = {
+      {1, 5, 0, 2}, {0, 0, 0, 1}, {1, 1, 1, 1}, {3, 0, 3, 0}};
+  for (const CodecKind codec : kDenseCodecs) {
+    for (const auto& share : shares) {
+      for (const std::int64_t values : {0, 1, 2, 3, 5, 300, 1024}) {
+        const ReducePlan plan = make_plan(codec, values, {1, 2, 0, 4}, share);
+        SessionSwarm swarm(plan, 32, random_inputs(plan, values + 1));
+        Prng prng(values);
+        swarm.run(prng);
+        expect_all_done_and_equal(swarm);
+      }
+    }
+  }
+}
+
+TEST(Butterfly, NobodyContributesGivesZeros) {
+  for (const CodecKind codec : kDenseCodecs) {
+    const ReducePlan plan = make_plan(codec, 100, {0, 0, 0});
+    SessionSwarm swarm(plan, 16, {{}, {}, {}});
+    Prng prng(1);
+    swarm.run(prng);
+    expect_all_done_and_equal(swarm);
+    EXPECT_EQ(swarm.averages[2], std::vector<float>(100, 0.0f));
+  }
+}
+
+// 3 members, 4 chunks per part; each is killed after every possible number of hops. The survivors
+// are done with equal bits, or broken and blame the dead one; nobody hangs half-way.
+TEST(Butterfly, LosingAnyMemberAtAnyMoment) {
+  for (const CodecKind codec : kDenseCodecs) {
+    for (const bool owner : {true, false}) {
+      const ReducePlan plan =
+          make_plan(codec, 96, {1, 2, 3},
+                    owner ? std::vector<double>{1, 1, 1} : std::vector<double>{1, 1, 0});
+      const auto inputs = random_inputs(plan, 5);
+      for (int victim = 0; victim < 3; ++victim) {
+        int hops = 0, broken = 0, done = 0, left_out = 0;
+        for (int limit = 0;; ++limit) {
+          SessionSwarm swarm(plan, 8, inputs);
+          Prng prng(limit % 7);
+          hops = swarm.run(prng, limit);
+          swarm.kill(victim);
+          swarm.run(prng);
+          swarm.spread_failures();
+          for (int i = 0; i < 3; ++i) {
+            if (i == victim) continue;
+            const ReduceSession& s = *swarm.sessions[i];
+            ASSERT_NE(s.state(), SessionState::kRunning)
+                << "victim " << victim << " after " << limit;
+            if (s.state() == SessionState::kDone) {
+              ++done;
+              left_out += !s.left_out().empty();
+              EXPECT_TRUE(s.left_out().empty() ||
+                          swarm.sessions[victim]->state() != SessionState::kDone)
+                  << "whoever has the whole average was left out by nobody";
+            } else {
+              ++broken;
+              EXPECT_EQ(s.failure().failure, ReduceFailure::kPeerLost);
+              EXPECT_EQ(s.failure().peer, victim);
+            }
+          }
+          if (plan.members[victim].part_count == 0) expect_all_done_and_equal(swarm);
+          if (hops < limit) break;
+        }
+        EXPECT_GT(hops, 40);
+        EXPECT_GT(done, 0);
+        EXPECT_EQ(broken > 0, plan.members[victim].part_count > 0);
+        EXPECT_EQ(left_out > 0, plan.members[victim].part_count == 0);
+      }
+    }
+  }
+}
+
+TEST(Butterfly, LostSenderIsLeftOutOfWhatItHadNotSent) {
+  const ReducePlan plan = make_plan(CodecKind::kFp32, 4, {1, 1, 2}, {1, 0, 0});
+  SessionSwarm swarm(plan, 2, {{4, 4, 4, 4}, {8, 8, 8, 8}, {2, 2, 2, 2}});
+  ASSERT_TRUE(swarm.send(1, 0, FrameKind::kContribution));
+  ASSERT_TRUE(swarm.receive(1, 0, FrameKind::kContribution));
+  ASSERT_TRUE(swarm.send(2, 0, FrameKind::kContribution));
+  ASSERT_TRUE(swarm.receive(2, 0, FrameKind::kContribution));
+  swarm.kill(2);
+  Prng prng(1);
+  swarm.run(prng);
+  expect_all_done_and_equal(swarm);
+  EXPECT_EQ(swarm.averages[0], (std::vector<float>{4, 4, 6, 6}));  // (4+8+2*2)/4, then (4+8)/2
+  EXPECT_EQ(swarm.sessions[0]->left_out(), std::vector{plan.members[2].replica});
+  EXPECT_TRUE(swarm.sessions[1]->left_out().empty()) << "it owns no part";
+}
+
+TEST(Butterfly, LostSenderThatDeliveredAllIsNotLeftOut) {
+  const ReducePlan plan = make_plan(CodecKind::kFp32, 2, {1, 1, 2}, {1, 0, 0});
+  SessionSwarm swarm(plan, 2, {{4, 4}, {8, 8}, {2, 2}});
+  for (const int sender : {1, 2}) {
+    ASSERT_TRUE(swarm.send(sender, 0, FrameKind::kContribution));
+    ASSERT_TRUE(swarm.receive(sender, 0, FrameKind::kContribution));
+  }
+  swarm.kill(2);
+  Prng prng(1);
+  swarm.run(prng);
+  EXPECT_EQ(swarm.averages[1], (std::vector<float>{4, 4}));
+  EXPECT_TRUE(swarm.sessions[0]->left_out().empty());
+}
+
+TEST(Butterfly, FramesWaitForTheirTurn) {
+  const ReducePlan plan = make_plan(CodecKind::kFp32, 2, {1, 1, 1}, {1, 0, 0});
+  SessionSwarm swarm(plan, 8, {{1, 1}, {2, 2}, {3, 3}});
+  ASSERT_TRUE(swarm.send(2, 0, FrameKind::kContribution));
+  EXPECT_FALSE(swarm.receive(2, 0, FrameKind::kContribution));  // member 1 comes first
+  EXPECT_EQ(swarm.sessions[0]->state(), SessionState::kRunning);
+  ASSERT_TRUE(swarm.send(1, 0, FrameKind::kContribution));
+  EXPECT_TRUE(swarm.receive(1, 0, FrameKind::kContribution));
+  EXPECT_TRUE(swarm.receive(2, 0, FrameKind::kContribution));
+}
+
+struct BadFrame : testing::Test {
+  ReducePlan plan = make_plan(CodecKind::kFp32, 4, {1, 1});
+  std::vector<float> input{1, 2, 3, 4}, average = std::vector<float>(4);
+  ButterflySession session{plan, ReplicaId(10), 2, {input, {}}, average};
+  std::vector<float> values{5, 6};
+
+  FrameHeader good() const {
+    const std::span<const std::byte> pieces[] = {std::as_bytes(std::span(values))};
+    return {FrameKind::kContribution, CodecKind::kFp32, 0, 0, 0, 2, 8, payload_checksum(pieces)};
+  }
+  void deliver(const FrameHeader& header) {
+    const std::span<const std::byte> pieces[] = {std::as_bytes(std::span(values))};
+    if (const auto work = session.admit(1, header))
+      session.finish(*work, session.run(*work, pieces));
+  }
+  void expect_blamed() const {
+    ASSERT_EQ(session.state(), SessionState::kBroken);
+    EXPECT_EQ(session.failure().failure, ReduceFailure::kBadFrame);
+    EXPECT_EQ(session.failure().peer, 1);
+  }
+};
+
+TEST_F(BadFrame, GoodOneIsTaken) {
+  deliver(good());
+  EXPECT_EQ(session.state(), SessionState::kRunning);
+  EXPECT_EQ(average[0], 3.0f);
+}
+TEST_F(BadFrame, SecondTime) {
+  deliver(good());
+  deliver(good());
+  expect_blamed();
+}
+TEST_F(BadFrame, OtherPart) {
+  FrameHeader header = good();
+  header.part = 1;
+  deliver(header);
+  expect_blamed();
+}
+TEST_F(BadFrame, OtherCount) {
+  FrameHeader header = good();
+  header.count = 1;
+  deliver(header);
+  expect_blamed();
+}
+TEST_F(BadFrame, OtherCodec) {
+  FrameHeader header = good();
+  header.codec = CodecKind::kInt8;
+  deliver(header);
+  expect_blamed();
+}
+TEST_F(BadFrame, Checksum) {
+  FrameHeader header = good();
+  header.checksum ^= 1;
+  deliver(header);
+  expect_blamed();
+}
+TEST_F(BadFrame, NotFinite) {
+  values[1] = NAN;
+  deliver(good());
+  expect_blamed();
+}
+
+TEST(Butterfly, OverflowOfTheAverageIsNobodysFrame) {
+  const ReducePlan plan = make_plan(CodecKind::kFp32, 2, {1, 1}, {1, 0});
+  const float max = 3e38f;
+  SessionSwarm swarm(plan, 8, {{max, max}, {max, max}});
+  Prng prng(1);
+  swarm.run(prng);
+  ASSERT_EQ(swarm.sessions[0]->state(), SessionState::kBroken);
+  EXPECT_EQ(swarm.sessions[0]->failure().failure, ReduceFailure::kInternal);
+}
+
+TEST(Butterfly, RefusesPlansThatDoNotFit) {
+  const ReducePlan good = make_plan(CodecKind::kFp32, 10, {1, 1});
+  const auto refused = [&](auto change, std::size_t pg = 10, std::size_t avg = 10) {
+    ReducePlan plan = good;
+    change(plan);
+    const std::vector<float> input(pg);
+    return !ButterflySession::check(plan, ReplicaId(10), 4, {input, {}}, avg).ok();
+  };
+  EXPECT_FALSE(refused([](ReducePlan&) {}));
+  EXPECT_TRUE(refused([](ReducePlan& p) { p.topology = Topology::kAllgather; }));
+  EXPECT_TRUE(refused([](ReducePlan& p) { p.codec = CodecKind::kSparse2; }));
+  EXPECT_TRUE(refused([](ReducePlan&) {}, 0));
+  EXPECT_TRUE(refused([](ReducePlan&) {}, 10, 9));
+  EXPECT_TRUE(refused([](ReducePlan& p) { p.members[0].replica = ReplicaId(99); }));
+  EXPECT_TRUE(refused([](ReducePlan& p) { p.members[1].replica = ReplicaId(10); }));
+  EXPECT_TRUE(refused([](ReducePlan& p) { p.members[1].part_first = 4; }));
+  EXPECT_TRUE(refused([](ReducePlan& p) { p.members[1].part_count = 4; }));
+  EXPECT_TRUE(refused([](ReducePlan& p) { p.members[1].weight = -1; }));
+  EXPECT_TRUE(refused([](ReducePlan& p) { p.members[1].weight = NAN; }));
+  EXPECT_TRUE(refused([](ReducePlan& p) { p.members[1].clip_factor = 0; }));
+  EXPECT_TRUE(refused([](ReducePlan& p) { p.members[1].clip_factor = 1.5; }));
+  EXPECT_FALSE(refused([](ReducePlan& p) { p.members[0].weight = 0; }, 0));
+}
+
+}  // namespace
+}  // namespace shoal::outer_opt

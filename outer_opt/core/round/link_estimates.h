@@ -1,0 +1,57 @@
+// What one trainer knows of its lines to its peers. A probe (link_probe.h in transport) measures a
+// pair alone; a reduce or the transfer of a state only shows what a line carried at least, because
+// it shared the line or waited for others. So a probe replaces what was known, and traffic raises
+// it. No clock: times are told. Not thread-safe.
+#pragma once
+
+#include <vector>
+
+#include "base/flat_map.h"
+#include "outer_opt/core/round/round.h"
+
+namespace shoal::outer_opt {
+
+// What a receiver saw of a flow: so many bytes were there at this time.
+struct FlowSample {
+  Instant at;
+  Bytes received;
+};
+
+// Bytes per second over the later half of the bytes, when a flow has found its pace; 0 when the
+// samples show no time.
+double flow_rate(const std::vector<FlowSample>& samples);
+
+// Connections that carry `bytes_per_s` over this round trip. One keeps at most kConnectionBytes
+// under way: with Linux's usual limits of 4 and 6 MB per socket, bookkeeping included.
+int connections_for(double bytes_per_s, Duration round_trip);
+inline constexpr double kConnectionBytes = 2 << 20;
+inline constexpr int kConnectionsMax = 8;
+
+class LinkEstimates {
+ public:
+  // The oldest of more peers than kLinksMax are forgotten.
+  void probed(Instant now, const LinkEstimate& found);
+  // What the answering side of a probe learns: the round trip and the flow from the peer.
+  void answered(Instant now, const LinkEstimate& found);
+  // `received` bytes came from `peer` within `spent`; what was sent is known to its receiver, here
+  // it may still lie in a buffer. Little traffic says nothing of a line.
+  void carried(Instant now, ReplicaId peer, Bytes received, Duration spent);
+
+  // connections_for() what is known of the line to `peer`: 1 when nothing is.
+  int connections(ReplicaId peer) const;
+
+  // What changed since the last call, by a tenth at least, in the order of the peers.
+  std::vector<LinkEstimate> take_changed();
+
+ private:
+  struct Known {
+    LinkEstimate now, told;
+    Instant at;
+    bool probed = false;  // since it was told
+  };
+  Known& entry(Instant now, ReplicaId peer);
+
+  FlatMap<ReplicaId, Known> peers_;
+};
+
+}  // namespace shoal::outer_opt

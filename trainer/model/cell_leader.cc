@@ -1,0 +1,313 @@
+// See cell_leader.h.
+#include "trainer/model/cell_leader.h"
+
+#include <array>
+#include <chrono>
+#include <csignal>
+#include <cstring>
+#include <iostream>
+#include <string>
+#include <utility>
+
+#include <fcntl.h>
+#include <spawn.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/check.h"
+#include "proto/job_spec_text.h"
+#include "trainer/model/cell_member.h"
+
+extern char** environ;
+
+namespace shoal::trainer {
+
+// ---- processes
+
+CellMember::CellMember(CellMember&& other) noexcept
+    : socket(std::move(other.socket)), process(std::exchange(other.process, -1)) {}
+
+CellMember::~CellMember() {
+  if (process <= 0) return;
+  kill(process, SIGKILL);  // it holds nothing that is worth a goodbye
+  waitpid(process, nullptr, 0);
+}
+
+Result<CellMember> start_cell_member(const std::string& program,
+                                     std::vector<std::string> environment) {
+  std::array<int, 2> ends{};
+  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) != 0) {
+    return Error{Code::kResourceExhausted, std::string("socketpair: ") + std::strerror(errno), "",
+                 ""};
+  }
+  CellMember member;
+  member.socket = std::make_unique<CellSocket>(ends[0]);
+  for (char** each = environ; *each != nullptr; ++each) environment.emplace_back(*each);
+  std::vector<char*> variables;
+  for (std::string& one : environment) variables.push_back(one.data());
+  variables.push_back(nullptr);
+  std::string name = program, command = kCellMemberCommand;
+  std::array<char*, 3> arguments{name.data(), command.data(), nullptr};
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_adddup2(&actions, ends[1], kCellMemberSocket);
+  const int failed = posix_spawn(&member.process, program.c_str(), &actions, nullptr,
+                                 arguments.data(), variables.data());
+  posix_spawn_file_actions_destroy(&actions);
+  close(ends[1]);
+  if (failed == 0) return member;
+  member.process = -1;
+  return Error{Code::kNotFound, "cannot start " + program + ": " + std::strerror(failed), "", ""};
+}
+
+// ---- the cell
+
+namespace {
+
+Status member_failed() { return Error{Code::kInternal, "a member failed", "", ""}; }
+
+}  // namespace
+
+CellLeader::CellLeader(StageModel& model, std::vector<CellMember> members,
+                       std::unique_ptr<swarm::DeviceGroup> group)
+    : model_(model),
+      members_(std::move(members)),
+      cell_(static_cast<int>(members_.size()) + 1, group ? group->version() : 0),
+      group_(std::move(group)),
+      given_(members_.size() + 1, -1) {
+  const std::string job = proto::spec_to_json(model.spec()).dump();
+  for (int rank = 1; rank < cell_.size(); ++rank) {
+    if (!socket(rank).send({CellKind::kLoad}, {std::as_bytes(std::span(job))}, kLimit)) drop(rank);
+  }
+}
+
+void CellLeader::drop(int rank) {
+  std::cerr << "shoal-trainer: WARNING: member " << rank << " of the cell is lost" << std::endl;
+  cell_.lost(rank);
+}
+
+// A member takes a while to load; the others do not wait for it.
+void CellLeader::take_in_newcomers() {
+  for (int rank = 1; rank < cell_.size(); ++rank) {
+    if (cell_.state(rank) != swarm::CellMemberState::kStarting) continue;
+    if (!socket(rank).waiting()) continue;
+    const auto header = socket(rank).receive(kLimit);
+    header && header->kind == CellKind::kJoined ? cell_.joined(rank, header->library) : drop(rank);
+  }
+}
+
+CellPieces CellLeader::state() {
+  parameters_.resize(value_count());
+  model_.read_parameters(parameters_);
+  if (!model_.keeps_gradient()) {  // else there are no moments
+    m_.resize(value_count());
+    v_.resize(static_cast<std::size_t>(model_.second_moment_count()));
+    model_.read_adam(m_, v_);
+  }
+  return {std::as_bytes(std::span(parameters_)), std::as_bytes(std::span(m_)),
+          std::as_bytes(std::span(v_))};
+}
+
+void CellLeader::give_state() {
+  CellPieces pieces;
+  for (const int rank : cell_.members()) {
+    std::int64_t& given = given_[static_cast<std::size_t>(rank)];
+    if (rank == 0 || given == model_.writes()) continue;
+    if (pieces.empty()) pieces = state();
+    CellHeader header{CellKind::kState, cell_.generation()};
+    header.step = model_.adam_step();
+    socket(rank).send(header, pieces, kLimit) ? void(given = model_.writes()) : drop(rank);
+  }
+}
+
+bool CellLeader::send_shares(Steps step, const std::vector<swarm::CellShare>& shares) {
+  const std::int32_t generation = cell_.generation();
+  for (const int rank : cell_.members()) {
+    if (rank == 0) continue;
+    const swarm::CellShare& share = shares[static_cast<std::size_t>(rank)];
+    const CellHeader header{CellKind::kCompute, generation, step.count(), share.first, share.count};
+    if (!socket(rank).send(header, {}, kLimit)) drop(rank);
+  }
+  return cell_.generation() == generation;
+}
+
+// ---- what members say
+
+// None: it belongs to a step that is void, and is dropped.
+Result<std::optional<CellHeader>> CellLeader::next_of(int rank, CellKind kind, Steps step,
+                                                      Duration limit) {
+  const auto header = socket(rank).receive(limit);
+  if (!header) return header.error();
+  if (header->generation != cell_.generation() || header->step != step.count()) {
+    if (Status skipped = socket(rank).skip(header->size, kLimit); !skipped) return skipped.error();
+    return std::optional<CellHeader>();
+  }
+  if (header->kind == kind) return std::optional(*header);
+  return Error{Code::kInternal, "a message that belongs nowhere", "", ""};
+}
+
+Status CellLeader::take_gradient(int rank, Steps step, double& loss) {
+  const bool on_device = cell_.sum() == swarm::CellSum::kDevices;
+  for (;;) {
+    const auto header = next_of(rank, CellKind::kGradient, step, patience_);
+    if (!header) return header.error();
+    if (!*header) continue;
+    received_.resize(on_device ? 0 : value_count());
+    if ((*header)->size != received_.size() * sizeof(float)) {
+      return Error{Code::kInternal, "a gradient of another size", "", ""};
+    }
+    loss += (*header)->loss;
+    return socket(rank).receive(std::as_writable_bytes(std::span(received_)), kLimit);
+  }
+}
+
+bool CellLeader::collect(Steps step, double& loss) {
+  for (const int rank : cell_.members()) {
+    if (rank == 0) continue;
+    if (!take_gradient(rank, step, loss)) return drop(rank), false;
+    cell_.gave(rank);
+    for (std::size_t i = 0; i < received_.size(); ++i) sum_[i] += received_[i];
+  }
+  return true;
+}
+
+// Who has answered kGroup or kAdd. Without patience only what is there already is looked at.
+bool CellLeader::hear(CellKind kind, Steps step, bool patiently) {
+  for (const int rank : cell_.members()) {
+    while (rank != 0 && !answered_[static_cast<std::size_t>(rank)]) {
+      if (!patiently && !socket(rank).waiting()) break;
+      const auto header = next_of(rank, kind, step, kLimit);
+      if (!header) return drop(rank), false;
+      if (!*header) continue;
+      if ((*header)->good == 0) return false;
+      answered_[static_cast<std::size_t>(rank)] = true;
+    }
+  }
+  return true;
+}
+
+// ---- adding on the devices
+
+bool CellLeader::tell_all(const CellHeader& header, const CellPieces& payload) {
+  answered_.assign(members_.size() + 1, false);
+  CellHeader own = header;
+  for (const int rank : cell_.members()) {
+    if (rank == 0) continue;
+    ++own.first;  // kGroup: ranks without gaps
+    if (!socket(rank).send(own, payload, kLimit)) drop(rank);
+  }
+  return cell_.generation() == header.generation;
+}
+
+// After the own end of what kGroup or kAdd began: whether all have it. If somebody is lost the next
+// generation tries again; if nobody is, the library has failed.
+bool CellLeader::everybody_has(const Status& own, CellKind kind, Steps step) {
+  const std::int32_t generation = cell_.generation();
+  if (own && hear(kind, step, true)) return true;
+  const Status why = own ? member_failed() : own;
+  group_->leave();
+  for (const int rank : cell_.members()) {
+    if (rank != 0 && socket(rank).gone()) drop(rank);
+  }
+  if (cell_.generation() == generation && cell_.sum() == swarm::CellSum::kDevices) {
+    std::cerr << "shoal-trainer: WARNING: the devices of the cell do not add with "
+              << group_->name() << ": " << to_string(why.error()) << std::endl;
+    cell_.add_failed();
+  }
+  return false;
+}
+
+// Whoever adds is ready to.
+bool CellLeader::form_group(Steps step) {
+  say_who_adds();
+  const std::int32_t generation = cell_.generation();
+  if (cell_.sum() == swarm::CellSum::kLeader) {
+    if (group_) group_->leave();
+    return true;
+  }
+  if (group_->ready(generation)) return true;
+  const auto id = group_->make_id();
+  if (!id) return everybody_has(id.error(), CellKind::kGrouped, step);
+  const auto size = static_cast<int>(cell_.members().size());
+  const CellHeader header{CellKind::kGroup, generation, step.count(), 0, size};
+  if (!tell_all(header, {std::span(*id)})) return false;
+  bool all_well = true;
+  const Status formed = group_->form({generation, 0, size}, *id, [&] {
+    all_well = all_well && hear(CellKind::kGrouped, step, false);
+    return !all_well;
+  });
+  return cell_.generation() == generation &&
+         everybody_has(all_well ? formed : member_failed(), CellKind::kGrouped, step);
+}
+
+bool CellLeader::add_on_devices(Steps step) {
+  const std::int32_t generation = cell_.generation();
+  if (!tell_all({CellKind::kAdd, generation, step.count()}, {})) return false;
+  const std::span<float> gradient = model_.step_gradient_in_place();
+  bool all_well = true;
+  const Status added = group_->add(gradient.data(), gradient.size(), [&] {
+    all_well = all_well && hear(CellKind::kAdded, step, false);
+    return !all_well;
+  });
+  if (cell_.generation() != generation) return false;
+  if (!everybody_has(all_well ? added : member_failed(), CellKind::kAdded, step)) return false;
+  for (const int rank : cell_.members()) cell_.added(rank);
+  return true;
+}
+
+void CellLeader::say_who_adds() {
+  const std::size_t size = cell_.members().size();
+  const bool on_devices = cell_.sum() == swarm::CellSum::kDevices;
+  if (size == 1 || said_ == std::pair(size, on_devices)) return;
+  said_ = {size, on_devices};
+  std::cerr << "shoal-trainer: the gradients of a cell of " << size << " are added "
+            << (on_devices ? "on the devices, with " + group_->name()
+                           : std::string("by its leader, over sockets"))
+            << std::endl;
+}
+
+// ---- a step
+
+// The gradient of the whole batch becomes that of the model.
+bool CellLeader::add(Steps step, double& loss) {
+  if (cell_.sum() == swarm::CellSum::kDevices) return collect(step, loss) && add_on_devices(step);
+  sum_.resize(value_count());
+  model_.read_step_gradient(sum_);
+  if (!collect(step, loss)) return false;
+  model_.write_step_gradient(sum_);
+  return true;
+}
+
+// Who does not get it is lost with the next step; this one is taken.
+void CellLeader::send_sum(Steps step, double loss) {
+  CellHeader header{CellKind::kSum, cell_.generation(), step.count()};
+  header.loss = loss;
+  CellPieces values;
+  if (cell_.sum() == swarm::CellSum::kLeader) values = {std::as_bytes(std::span(sum_))};
+  for (const int rank : cell_.members()) {
+    if (rank != 0 && !socket(rank).send(header, values, kLimit)) drop(rank);
+  }
+}
+
+MaybeFailure CellLeader::gradient(Steps step, const swarm::CellShare& batch, const Compute& compute,
+                                  double& loss) {
+  take_in_newcomers();
+  for (;;) {
+    give_state();
+    if (!form_group(step)) continue;
+    const auto shares = cell_.begin_step(batch.first, batch.count, model_.spec().train.microbatch);
+    if (!send_shares(step, shares)) continue;
+    const auto start = std::chrono::steady_clock::now();
+    if (auto failure = compute(shares[0], loss)) return failure;
+    const std::chrono::nanoseconds took = std::chrono::steady_clock::now() - start;
+    patience_ = kLimit + Duration{kSlower * took.count()};
+    cell_.gave(0);
+    if (cell_.members().size() > 1 && !add(step, loss)) continue;
+    cell_.step_taken();
+    if (cell_.members().size() > 1) send_sum(step, loss);
+    return std::nullopt;
+  }
+}
+
+}  // namespace shoal::trainer

@@ -1,0 +1,153 @@
+// See data.h. Files up to kScanTokens are checked as a whole when they are opened, so that a wrong
+// vocabulary is refused at the door; longer ones are checked sequence by sequence as they are read.
+#include "trainer/plain/data.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/check.h"
+#include "base/prng.h"
+
+namespace shoal::trainer {
+namespace {
+
+constexpr std::int64_t kScanTokens = std::int64_t{1} << 28;
+constexpr std::uint64_t kPhaseSalt = 0x7068617365ULL;  // "phase": separates it from the permutation
+
+std::int64_t bytes_per_token(Tokenizer tokenizer) { return tokenizer == Tokenizer::kBytes ? 1 : 2; }
+
+Error missing(const std::string& path, const std::string& what, const std::string& remedy) {
+  return {Code::kNotFound, path + " " + what, "data.train", remedy};
+}
+
+// The whole file, read-only; the descriptor need not stay open.
+Result<std::span<const std::byte>> map_file(const std::string& path) {
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) {
+    return missing(path, std::string("cannot be opened: ") + std::strerror(errno),
+                   "put the file at this path on every agent's host");
+  }
+  struct stat info {};
+  const bool regular = ::fstat(fd, &info) == 0 && S_ISREG(info.st_mode);
+  const auto size = regular ? static_cast<std::size_t>(info.st_size) : 0;
+  void* address = size > 0 ? ::mmap(nullptr, size, PROT_READ, MAP_SHARED, fd, 0) : MAP_FAILED;
+  ::close(fd);
+  if (!regular) return missing(path, "is not a regular file", "name one file of text or tokens");
+  if (size == 0) return missing(path, "is empty", "name a file with text or tokens");
+  if (address == MAP_FAILED) return missing(path, "cannot be mapped into memory", "");
+  return std::span(static_cast<const std::byte*>(address), size);
+}
+
+void unmap(std::span<const std::byte> bytes) {
+  ::munmap(const_cast<std::byte*>(bytes.data()), bytes.size());
+}
+
+}  // namespace
+
+SequenceOrder::SequenceOrder(std::int64_t tokens, std::int64_t context, std::uint64_t seed)
+    : context_(context), windows_(tokens / context - 1), seed_(seed) {
+  SHOAL_CHECK(windows_ > 0, "too few tokens");
+}
+
+std::int64_t SequenceOrder::start_of(std::int64_t index) const {
+  SHOAL_CHECK(index >= 0);
+  const auto epoch = static_cast<std::uint64_t>(index / windows_);
+  const auto position = static_cast<std::uint64_t>(index % windows_);
+  const std::uint64_t epoch_seed = mix_seed(seed_, epoch);
+  const Permutation permutation(static_cast<std::uint64_t>(windows_), epoch_seed);
+  Prng phase(mix_seed(epoch_seed, kPhaseSalt));
+  return static_cast<std::int64_t>(phase.below(static_cast<std::uint64_t>(context_)) +
+                                   permutation(position) * static_cast<std::uint64_t>(context_));
+}
+
+Result<std::unique_ptr<Dataset>> Dataset::open(const JobSpec& spec) {
+  const std::string& path = spec.data.train;
+  auto bytes = map_file(path);
+  if (!bytes) return bytes.error();
+  const auto file_bytes = static_cast<std::int64_t>(bytes->size());
+  const std::int64_t tokens = file_bytes / bytes_per_token(spec.data.tokenizer);
+  const auto held_out =
+      static_cast<std::int64_t>(spec.data.val_fraction * static_cast<double>(tokens));
+  const std::int64_t context = spec.model.context;
+  const bool short_tail = spec.data.val_fraction > 0 && held_out < context + 1;
+  if (tokens - held_out < 2 * context || short_tail) {
+    unmap(*bytes);
+    return missing(path,
+                   "is too short: " + std::to_string(tokens) + " tokens, of which " +
+                       std::to_string(held_out) + " are held out; training needs " +
+                       std::to_string(2 * context) + ", validation " + std::to_string(context + 1),
+                   "use a longer file, a shorter model.context or another data.val_fraction");
+  }
+  auto dataset = std::unique_ptr<Dataset>(new Dataset(spec, *bytes, tokens, tokens - held_out));
+  if (Status s = dataset->check_tokens(0, std::min(tokens, kScanTokens)); !s) return s.error();
+  return dataset;
+}
+
+Dataset::Dataset(const JobSpec& spec, std::span<const std::byte> bytes, std::int64_t tokens,
+                 std::int64_t training_tokens)
+    : path_(spec.data.train),
+      tokenizer_(spec.data.tokenizer),
+      context_(spec.model.context),
+      vocab_(spec.model.vocab),
+      bytes_(bytes),
+      tokens_(tokens),
+      training_tokens_(training_tokens),
+      order_(training_tokens, spec.model.context, spec.train.seed) {}
+
+Dataset::~Dataset() { unmap(bytes_); }
+
+Status Dataset::training_sequence(std::int64_t index, std::span<std::int64_t> out) const {
+  SHOAL_CHECK(static_cast<std::int64_t>(out.size()) == context_ + 1);
+  return copy_tokens(order_.start_of(index), out);
+}
+
+std::int64_t Dataset::validation_sequences(std::int64_t wanted) const {
+  return std::min(wanted, (validation_tokens() - 1) / context_);
+}
+
+Status Dataset::validation_sequence(std::int64_t index, std::int64_t count,
+                                    std::span<std::int64_t> out) const {
+  SHOAL_CHECK(index >= 0 && index < count && count <= validation_sequences(count));
+  SHOAL_CHECK(static_cast<std::int64_t>(out.size()) == context_ + 1);
+  const std::int64_t windows = validation_sequences(tokens_);
+  return copy_tokens(training_tokens_ + index * windows / count * context_, out);
+}
+
+Status Dataset::copy_tokens(std::int64_t first, std::span<std::int64_t> out) const {
+  const auto count = static_cast<std::int64_t>(out.size());
+  SHOAL_CHECK(first >= 0 && first + count <= tokens_);
+  const auto* bytes = reinterpret_cast<const std::uint8_t*>(bytes_.data());
+  if (tokenizer_ == Tokenizer::kBytes) {
+    std::copy(bytes + first, bytes + first + count, out.begin());
+  } else {
+    for (std::int64_t i = 0; i < count; ++i) {
+      const std::uint8_t* pair = bytes + 2 * (first + i);
+      out[static_cast<std::size_t>(i)] = pair[0] | (pair[1] << 8);
+    }
+  }
+  if (*std::max_element(out.begin(), out.end()) >= vocab_) return check_tokens(first, count);
+  return {};
+}
+
+Status Dataset::check_tokens(std::int64_t first, std::int64_t count) const {
+  const auto* bytes = reinterpret_cast<const std::uint8_t*>(bytes_.data());
+  for (std::int64_t i = first; i < first + count; ++i) {
+    const std::int64_t token =
+        tokenizer_ == Tokenizer::kBytes ? bytes[i] : bytes[2 * i] | (bytes[2 * i + 1] << 8);
+    if (token >= vocab_) {
+      return Error{Code::kValidation,
+                   path_ + ": token " + std::to_string(i) + " is " + std::to_string(token) +
+                       ", but model.vocab is " + std::to_string(vocab_),
+                   "data.train", "raise model.vocab or use the tokenizer the file was made with"};
+    }
+  }
+  return {};
+}
+
+}  // namespace shoal::trainer

@@ -1,0 +1,73 @@
+// What is written is read back, in the published layout; damaged files are refused.
+#include "trainer/plain/safetensors.h"
+
+#include <cstring>
+#include <filesystem>
+
+#include <gmock/gmock.h>
+#include <nlohmann/json.hpp>
+
+namespace shoal::trainer {
+namespace {
+
+using testing::HasSubstr;
+
+std::filesystem::path temp_path(const std::string& name) {
+  return std::filesystem::path(testing::TempDir()) / ("shoal_safetensors_test_" + name);
+}
+
+TEST(Safetensors, RoundTrip) {
+  const std::vector<float> a = {1, 2, 3, 4, 5, 6}, b = {-1};
+  const auto path = temp_path("round_trip");
+  ASSERT_TRUE(write_safetensors(path, {{"a", {2, 3}, a}, {"b", {1}, b}}, {{"format", "pt"}}).ok());
+  const auto file = SafetensorsFile::open(path);
+  ASSERT_TRUE(file.ok()) << to_string(file.error());
+  EXPECT_EQ(file->metadata().at("format"), "pt");
+  std::vector<float> read_a(6), read_b(1);
+  ASSERT_TRUE(file->read("a", {2, 3}, read_a).ok());
+  ASSERT_TRUE(file->read("b", {1}, read_b).ok());
+  EXPECT_EQ(read_a, a);
+  EXPECT_EQ(read_b, b);
+}
+
+TEST(Safetensors, HeaderIsAlignedAndSaysWhereThingsAre) {
+  const std::vector<float> values = {1, 2};
+  const auto path = temp_path("header");
+  ASSERT_TRUE(write_safetensors(path, {{"x", {2}, values}}, {}).ok());
+  const std::string bytes = read_file(path).value();
+  std::uint64_t length = 0;
+  std::memcpy(&length, bytes.data(), 8);
+  EXPECT_EQ(length % 8, 0U);
+  const auto json = nlohmann::json::parse(bytes.substr(8, length));
+  EXPECT_EQ(json["x"]["dtype"], "F32");
+  EXPECT_EQ(json["x"]["data_offsets"], (std::vector<int>{0, 8}));
+  EXPECT_EQ(bytes.size(), 8 + length + 8);
+}
+
+TEST(Safetensors, WrongShapeAndMissingTensorAreRefused) {
+  const std::vector<float> values = {1, 2};
+  const auto path = temp_path("shape");
+  ASSERT_TRUE(write_safetensors(path, {{"x", {2}, values}}, {}).ok());
+  const auto file = SafetensorsFile::open(path);
+  std::vector<float> out(2);
+  EXPECT_EQ(file->read("x", {1, 2}, out).error().code, Code::kIncompatible);
+  EXPECT_EQ(file->read("y", {2}, out).error().code, Code::kNotFound);
+}
+
+TEST(Safetensors, DamagedFilesAreRefused) {
+  const std::vector<float> values = {1, 2};
+  const auto path = temp_path("damaged");
+  ASSERT_TRUE(write_safetensors(path, {{"x", {2}, values}}, {}).ok());
+  const std::string good = read_file(path).value();
+  for (const std::string& bad : {good.substr(0, good.size() - 1), good.substr(0, 5),
+                                 std::string(64, '\xff'), std::string(8, '\0') + "not json"}) {
+    ASSERT_TRUE(write_file(path, bad).ok());
+    const auto file = SafetensorsFile::open(path);
+    ASSERT_FALSE(file.ok());
+    EXPECT_EQ(file.error().code, Code::kDataLoss);
+  }
+  EXPECT_EQ(SafetensorsFile::open(temp_path("nothing_here")).error().code, Code::kNotFound);
+}
+
+}  // namespace
+}  // namespace shoal::trainer

@@ -1,0 +1,82 @@
+// The text of a checkpoint: readable whatever bytes come, repeatable, and over in time.
+#include "trainer/plain/sample_draft.h"
+
+#include <filesystem>
+#include <fstream>
+
+#include <gtest/gtest.h>
+
+#include "swarm/core/messages.h"
+
+namespace shoal::trainer {
+namespace {
+
+TEST(ReadableText, KeepsUtf8AndReplacesTheRest) {
+  EXPECT_EQ(readable_text("a\r\n\tb~"), "a\r\n\tb~");
+  EXPECT_EQ(readable_text("\xC3\xA9\xE2\x82\xAC\xF0\x9F\x90\x9F"), "é€🐟");
+  const std::string bad = "\xEF\xBF\xBD";
+  EXPECT_EQ(readable_text(std::string("\0\x1B\x7F", 3)), bad + bad + bad);
+  EXPECT_EQ(readable_text("\xC3"), bad) << "cut off";
+  EXPECT_EQ(readable_text("\xC3z"), bad + "z");
+  EXPECT_EQ(readable_text("\xC0\x80"), bad + bad) << "too long";
+  EXPECT_EQ(readable_text("\xE0\x80\x80"), bad + bad + bad) << "too long";
+  EXPECT_EQ(readable_text("\xED\xA0\x80"), bad + bad + bad) << "a surrogate";
+  EXPECT_EQ(readable_text("\xF4\x90\x80\x80"), bad + bad + bad + bad) << "beyond U+10FFFF";
+}
+
+class SampleDraftTest : public testing::Test {
+ protected:
+  SampleDraftTest() {
+    const auto path = std::filesystem::path(testing::TempDir()) / "shoal_sample_draft_test.txt";
+    std::ofstream out(path);
+    for (int i = 0; i < 50; ++i) out << "0123456789";
+    out.close();
+    spec_.model.context = 8;
+    spec_.data.train = path.string();
+    spec_.eval.batches = 1;
+    spec_.train.batch = 2;
+    data_ = std::move(*Dataset::open(spec_));
+  }
+  SampleDraft draft(RoundNumber round) { return {spec_, *data_, round, now_}; }
+
+  JobSpec spec_;
+  std::unique_ptr<Dataset> data_;
+  SampleDraft::Clock::time_point now_{};
+};
+
+TEST_F(SampleDraftTest, ContinuesHeldOutText) {
+  SampleDraft sample = draft(3);
+  std::vector<std::int64_t> held_out(9);
+  ASSERT_TRUE(data_->validation_sequence(0, data_->validation_sequences(2), held_out).ok());
+  held_out.pop_back();
+  EXPECT_EQ(std::vector<std::int64_t>(sample.window().begin(), sample.window().end()), held_out);
+  std::vector<float> logits(256);
+  logits['x'] = 100;
+  sample.take(logits);
+  EXPECT_EQ(sample.window().back(), 'x');
+  EXPECT_EQ(sample.window().front(), held_out[1]);
+  EXPECT_EQ(sample.text(), "x");
+}
+
+TEST_F(SampleDraftTest, IsSeededByTheRoundAndEnds) {
+  const std::vector<float> any(256);
+  SampleDraft one = draft(3), again = draft(3), other = draft(4);
+  for (std::int64_t i = 0; i < SampleDraft::kTokens; ++i) {
+    EXPECT_FALSE(one.over(now_));
+    for (SampleDraft* sample : {&one, &again, &other}) sample->take(any);
+  }
+  EXPECT_TRUE(one.over(now_));
+  EXPECT_EQ(one.text(), again.text());
+  EXPECT_NE(one.text(), other.text());
+  EXPECT_LE(one.text().size(), kSampleBytesMax);
+}
+
+TEST_F(SampleDraftTest, IsOverWhenItsTimeIsUp) {
+  const SampleDraft sample = draft(1);
+  EXPECT_FALSE(sample.over(now_ + SampleDraft::kLimit - std::chrono::milliseconds(1)));
+  EXPECT_TRUE(sample.over(now_ + SampleDraft::kLimit));
+  EXPECT_EQ(sample.text(), "");
+}
+
+}  // namespace
+}  // namespace shoal::trainer
