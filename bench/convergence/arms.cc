@@ -147,8 +147,8 @@ Arm dropping(const Arm& base, AfterDrop after_drop, const std::string& what) {
 }
 
 std::vector<Arm> drop_arms(const Arm& base) {
-  const Arm moved = dropping(base, AfterDrop::kMovesWithAnchor, "moved with the anchor");
-  return {moved, with_outer(moved, 0.7, 0.8), dropping(base, AfterDrop::kKeepsOwn, "progress kept"),
+  return {dropping(base, AfterDrop::kMovesWithAnchor, "moved with the anchor"),
+          dropping(base, AfterDrop::kKeepsOwn, "progress kept"),
           dropping(base, AfterDrop::kStartsOver, "progress lost")};
 }
 
