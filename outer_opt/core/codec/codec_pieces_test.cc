@@ -5,26 +5,16 @@
 
 #include <gtest/gtest.h>
 
-#include "base/prng.h"
+#include "outer_opt/core/codec/example_runs.h"
 
 namespace shoal::outer_opt {
 namespace {
 
-// More than two runs, and a rest that is no whole block.
-constexpr std::size_t kValues = 2 * kRunValues + 700;
-
-std::vector<float> some_values() {
-  Prng prng(5);
-  std::vector<float> values(kValues);
-  for (float& v : values) v = static_cast<float>(prng.normal());
-  return values;
-}
-
 struct Payload {
-  explicit Payload(CodecKind kind) : of(codec(kind)), bytes(of.encoded_size(kValues)) {
-    of.encode(some_values(), bytes);
+  explicit Payload(CodecKind kind) : of(codec(kind)), bytes(of.encoded_size(kExampleValues)) {
+    of.encode(example_values(), bytes);
     const std::span<const std::byte> whole[] = {bytes};
-    header.count = kValues;
+    header.count = kExampleValues;
     header.payload_size = static_cast<std::uint32_t>(bytes.size());
     header.checksum = payload_checksum(whole);
   }
@@ -40,7 +30,7 @@ struct Payload {
 TEST(ReadPayload, PiecesGiveWhatTheWholeGives) {
   for (const CodecKind kind : kDenseCodecs) {
     const Payload payload(kind);
-    std::vector<float> whole(kValues), pieces(kValues);
+    std::vector<float> whole(kExampleValues), pieces(kExampleValues);
     ASSERT_TRUE(payload.of.decode(payload.bytes, whole).ok());
     for (const std::size_t at : {std::size_t{0}, std::size_t{3}, payload.bytes.size() / 2}) {
       ASSERT_TRUE(decode_payload(payload.of, payload.header, payload.cut(at), pieces).ok());
@@ -59,10 +49,10 @@ TEST(ReadPayload, RunsAreShortAndWithoutGaps) {
     return Status();
   };
   ASSERT_TRUE(read_payload(payload.of, payload.header, payload.cut(5), count).ok());
-  EXPECT_EQ(next, kValues);
+  EXPECT_EQ(next, kExampleValues);
   next = 0;
-  ASSERT_TRUE(for_each_run(kValues, count).ok());
-  EXPECT_EQ(next, kValues);
+  ASSERT_TRUE(for_each_run(kExampleValues, count).ok());
+  EXPECT_EQ(next, kExampleValues);
 }
 
 TEST(ReadPayload, DamageIsToldBeforeWhatItLedTo) {

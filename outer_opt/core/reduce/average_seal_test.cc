@@ -5,31 +5,20 @@
 
 #include <gtest/gtest.h>
 
-#include "base/prng.h"
-#include "outer_opt/core/codec/codec_pieces.h"
+#include "outer_opt/core/codec/example_runs.h"
 
 namespace shoal::outer_opt {
 namespace {
 
-// More than two runs, and a rest that is no whole block.
-constexpr std::size_t kValues = 2 * kRunValues + 700;
-
-std::vector<float> some_values() {
-  Prng prng(5);
-  std::vector<float> values(kValues);
-  for (float& v : values) v = static_cast<float>(prng.normal());
-  return values;
-}
-
 TEST(AverageSeal, RunsGiveWhatTheWholeGives) {
   for (const CodecKind kind : kDenseCodecs) {
     const Codec& c = codec(kind);
-    const std::size_t size = kind == CodecKind::kFp32 ? 0 : c.encoded_size(kValues);
-    std::vector<float> whole = some_values(), runs = whole;
+    const std::size_t size = kind == CodecKind::kFp32 ? 0 : c.encoded_size(kExampleValues);
+    std::vector<float> whole = example_values(), runs = whole;
     std::vector<std::byte> whole_bytes(size), run_bytes(size);
     AverageSeal once(c, 0.5f, whole_bytes), by_run(c, 0.5f, run_bytes);
     once.add(whole);
-    ASSERT_TRUE(for_each_run(kValues, [&](const ValueRun& run) {
+    ASSERT_TRUE(for_each_run(kExampleValues, [&](const ValueRun& run) {
                   by_run.add(std::span(runs).subspan(run.first, run.count));
                   return Status();
                 }).ok());
