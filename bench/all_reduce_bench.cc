@@ -62,9 +62,13 @@ std::vector<double> bytes_per_s(const AllReduceOptions& options) {
   return rates;
 }
 
+// Bytes per second at least, between processes of one host.
+constexpr double kLoopback = 1e9;
+
 std::vector<outer_opt::LinkedMember> lines_of(const AllReduceOptions& options) {
   std::vector<outer_opt::LinkedMember> members;
   for (const double rate : bytes_per_s(options)) members.push_back({true, rate});
+  if (members.empty()) members.push_back({true, kLoopback});
   return members;
 }
 

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/check.h"
+#include "wire/lent_memory.h"
 
 namespace shoal::bench {
 namespace {
@@ -42,6 +43,7 @@ WorkerProcesses::WorkerProcesses(int count, const std::function<Answer(int index
     SHOAL_CHECK(pid >= 0, "no process");
     if (pid == 0) {
       prctl(PR_SET_PDEATHSIG, SIGKILL);
+      wire::let_siblings_read_memory();
       for (Child& other : children_) std::fclose(other.to), std::fclose(other.from);
       close(down[1]);
       close(up[0]);

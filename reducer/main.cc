@@ -6,6 +6,7 @@
 #include "attached/control.h"
 #include "attached/environment.h"
 #include "reducer/reducing.h"
+#include "wire/lent_memory.h"
 
 namespace shoal::reducer {
 namespace {
@@ -38,6 +39,7 @@ int serve() {
   if (!slot) return complain(slot.error());
   const auto options = attached::peer_options();
   if (!options) return complain(options.error());
+  wire::let_siblings_read_memory();
   auto node = outer_opt::PeerNode::start(*options);
   if (!node) return complain(node.error());
   EventQueue queue(kCommandsMax);

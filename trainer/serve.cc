@@ -13,6 +13,7 @@
 #include "trainer/model/cell_member.h"
 #include "trainer/plain/blas.h"
 #include "trainer/replica/worker.h"
+#include "wire/lent_memory.h"
 #if SHOAL_HAVE_CUDA
 #include "outer_opt/cuda/cuda_accelerator.h"
 #endif
@@ -199,6 +200,7 @@ int serve() {
   if (!accelerator) return complain(accelerator.error());
   const auto pipeline = swarm::PipelineService::create(options->line);
   options->services = {pipeline->grpc_service()};
+  wire::let_siblings_read_memory();
   auto node = outer_opt::PeerNode::start(*options);
   if (!node) return complain(node.error());
   return run_attached({*slot, *cell, *device, accelerator->get()}, **node, *pipeline, socket);

@@ -6,7 +6,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <optional>
 #include <utility>
 
 #include <poll.h>
@@ -41,15 +40,6 @@ int new_socket() {
   return fd;
 }
 
-// The process at the other end, when it is one of this user; 0 when it is in another process
-// namespace.
-std::optional<pid_t> process_of(int fd) {
-  ucred owner{};
-  socklen_t size = sizeof owner;
-  const bool known = getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &owner, &size) == 0;
-  return known && owner.uid == geteuid() ? std::optional(owner.pid) : std::nullopt;
-}
-
 void close_all(std::initializer_list<int> fds) {
   for (const int fd : fds) {
     if (fd >= 0) close(fd);
@@ -62,13 +52,20 @@ bool listen_on(int fd, const std::string& name) {
 
 }  // namespace
 
+std::optional<pid_t> process_behind(int fd) {
+  ucred owner{};
+  socklen_t size = sizeof owner;
+  const bool known = getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &owner, &size) == 0;
+  return known && owner.uid == geteuid() ? std::optional(owner.pid) : std::nullopt;
+}
+
 int connect_locally(const std::string& address, Duration keepalive) {
   const int tensors = new_socket(), companion = new_socket();
   const bool here = tensors >= 0 && companion >= 0 &&
                     with_name(tensors, kTensors + address, &connect) &&
                     with_name(companion, kCompanions + address, &connect);
-  const auto process = here ? process_of(tensors) : std::nullopt;
-  if (!process || process != process_of(companion)) {
+  const auto process = here ? process_behind(tensors) : std::nullopt;
+  if (!process || process != process_behind(companion)) {
     close_all({tensors, companion});
     return -1;
   }
@@ -122,7 +119,7 @@ void LocalListener::take(int listener) {
     poll(&pause, 1, kPauseMs);
     return;
   }
-  const auto process = process_of(fd);
+  const auto process = process_behind(fd);
   if (!process) {
     close(fd);
   } else if (listener == sockets_.companions) {

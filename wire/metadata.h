@@ -1,8 +1,9 @@
-// Numbers in the metadata of a gRPC call, by which the two ends of a stream name it.
+// Numbers and texts in the metadata of a gRPC call, by which the two ends of a stream name it.
 #pragma once
 
 #include <charconv>
 #include <map>
+#include <string>
 
 #include <grpcpp/support/string_ref.h>
 
@@ -21,6 +22,12 @@ bool read_number(const Metadata& metadata, const char* name, T& value) {
   if (parsed.ec != std::errc() || parsed.ptr != end) return false;
   value = number;
   return true;
+}
+
+// Empty when there is no such entry.
+inline std::string read_text(const Metadata& metadata, const char* name) {
+  const auto it = metadata.find(name);
+  return it == metadata.end() ? std::string() : std::string(it->second.data(), it->second.size());
 }
 
 }  // namespace shoal::wire

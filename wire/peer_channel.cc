@@ -41,7 +41,10 @@ PeerChannel dial_peer(const std::string& address, Duration keepalive, EmulatedLi
   int fd = connect_locally(address, keepalive);
   arguments.SetInt(GRPC_ARG_HTTP2_BDP_PROBE, fd >= 0 && line == nullptr ? 0 : 1);
   if (line != nullptr) fd = line->pass(fd >= 0 ? fd : begin_connect(address));
-  if (fd >= 0) return {grpc::CreateCustomInsecureChannelFromFd(address, fd, arguments), true};
+  if (fd >= 0) {
+    const pid_t process = line == nullptr ? process_behind(fd).value_or(0) : 0;
+    return {grpc::CreateCustomInsecureChannelFromFd(address, fd, arguments), true, process};
+  }
   return {grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments), false};
 }
 

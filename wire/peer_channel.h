@@ -10,6 +10,7 @@
 
 #include <grpcpp/channel.h>
 #include <grpcpp/server_builder.h>
+#include <sys/types.h>
 
 #include "base/time.h"
 #include "wire/emulated_line.h"
@@ -23,6 +24,7 @@ inline constexpr int kPeerMessageMax = (4 << 20) + 4096;
 struct PeerChannel {
   std::shared_ptr<grpc::Channel> channel;
   bool local = false;  // it cannot tell its state and does not connect again: for one use
+  pid_t process = 0;   // at the other end of a local socket with nothing between; 0: unknown
 };
 
 // An idle or silent peer is pinged every `keepalive` and given up when it does not answer within

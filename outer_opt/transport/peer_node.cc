@@ -96,6 +96,7 @@ class PeerNodeImpl final : public PeerNode, public StreamKeeper {
   Donor donor();
   MomentumDonor momentum_donor();
   ProbeGate& gate() { return gate_; }
+  bool borrows() const { return options_.local_sockets && !options_.line; }
   void answered(const LinkEstimate& asker) {
     const std::lock_guard lock(mutex_);
     links_.answered(steady_now(), asker);
@@ -105,7 +106,7 @@ class PeerNodeImpl final : public PeerNode, public StreamKeeper {
   bool begin(const AttemptKey& key, const std::shared_ptr<ReduceCall>& call,
              std::vector<AcceptedStream*>& waiting);
   void end(const AttemptKey& key, ReduceCall& call, ReduceResult& result);
-  std::shared_ptr<grpc::Channel> channel_to(const std::string& address, int lane);
+  wire::PeerChannel channel_to(const std::string& address, int lane);
   void dial(const ReducePlan& plan, int peer, ReplicaId self,
             const std::shared_ptr<ReduceCall>& call);
   void keep_channels(const ReducePlan& plan, bool ok);
@@ -150,7 +151,7 @@ class PeerNodeImpl final : public PeerNode, public StreamKeeper {
 grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* Service::Reduce(
     grpc::CallbackServerContext* context) {
   const auto name = name_of(*context);
-  auto* stream = new AcceptedStream(context, node_, name.value_or(StreamName{}));
+  auto* stream = new AcceptedStream(context, node_, name.value_or(StreamName{}), node_->borrows());
   if (name)
     node_->arrived(stream);
   else
@@ -342,14 +343,14 @@ void PeerNodeImpl::end(const AttemptKey& key, ReduceCall& call, ReduceResult& re
   idle_.notify_all();
 }
 
-std::shared_ptr<grpc::Channel> PeerNodeImpl::channel_to(const std::string& address, int lane) {
+wire::PeerChannel PeerNodeImpl::channel_to(const std::string& address, int lane) {
   const std::lock_guard lock(mutex_);
   auto& known = channels_[{address, lane}];
   // A channel that waits before it tries again would refuse the new attempt without a try.
   const bool usable = known.channel && !known.local &&
                       known.channel->GetState(false) != GRPC_CHANNEL_TRANSIENT_FAILURE;
   if (!usable) known = wire::dial_peer(address, options_.keepalive, options_.line.get());
-  return known.channel;
+  return known;
 }
 
 // Connections over the network stay for the next round. After a failure they go, with the frames
@@ -432,7 +433,7 @@ ReduceResult PeerNodeImpl::run(const ReducePlan& plan, ReplicaId self,
     return failed(failure->failure, lost, failure->detail);
   }
   if (call->cancelled()) return failed(ReduceFailure::kInternal, {}, "cancelled");
-  return {true, {call->digest(), {}, call->left_out(), call->streams()}, {}};
+  return {true, {call->digest(), {}, call->left_out(), call->streams(), call->borrowed()}, {}};
 }
 
 // ---- state

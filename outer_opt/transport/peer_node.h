@@ -70,6 +70,7 @@ struct ReduceOutcome {
   ReduceStats stats;
   std::vector<ReplicaId> left_out;  // of the own part (ReduceSession::left_out)
   std::size_t streams = 0;          // to and from all peers
+  Bytes borrowed;  // of those received: read in the memory of other processes of this host
 };
 
 struct ReduceError {

@@ -10,7 +10,11 @@
 #include <future>
 
 #include <gtest/gtest.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sys/syscall.h>
 
+#include "base/check.h"
 #include "outer_opt/core/codec/sparse2.h"
 #include "outer_opt/transport/peer_node.h"
 
@@ -19,12 +23,25 @@ namespace {
 
 constexpr auto kPatience = std::chrono::seconds(10);
 
+// From now on this process may not read the memory of others, as under a stricter container.
+void forbid_reading_memory() {
+  std::array filter = {
+      sock_filter(BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr))),
+      sock_filter(BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, __NR_process_vm_readv, 0, 1)),
+      sock_filter(BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM)),
+      sock_filter(BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW))};
+  const sock_fprog program = {filter.size(), filter.data()};
+  SHOAL_CHECK(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+              prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0);
+}
+
 struct Shape {
   Topology topology = Topology::kButterfly;
   CodecKind codec = CodecKind::kFp32;
   int members = 2;
   std::int64_t values = 16 << 20;
   Duration keepalive = seconds(1);
+  bool reads_memory = true;  // the members but the first
 };
 
 using Address = std::array<char, 64>;
@@ -75,6 +92,7 @@ struct Member {
 // Tells its address, hears everybody's, and reduces until one fails; tells the digest of each. Then
 // it waits to be ended.
 [[noreturn]] void live(const Shape& shape, int index, int in, int out) {
+  if (!shape.reads_memory) forbid_reading_memory();
   Member member(shape, index);
   Address own{};
   std::strncpy(own.data(), member.node->address().c_str(), own.size() - 1);
@@ -108,9 +126,13 @@ class PeerProcess : public testing::Test {
         std::make_unique<Others>(Shape{Topology::kRing, CodecKind::kInt8, 4, 8 << 20, seconds(4)});
     gather_ = std::make_unique<Others>(
         Shape{Topology::kAllgather, CodecKind::kSparse2, 4, 8 << 20, seconds(4)});
+    strict_ = std::make_unique<Others>(
+        Shape{Topology::kButterfly, CodecKind::kFp32, 2, 1 << 20, seconds(4), false});
+    open_ = std::make_unique<Others>(
+        Shape{Topology::kButterfly, CodecKind::kFp32, 2, 1 << 20, seconds(4)});
   }
   static void TearDownTestSuite() {
-    for (auto* group : {&butterfly_, &frozen_, &ring_, &gather_}) group->reset();
+    for (auto* group : {&butterfly_, &frozen_, &ring_, &gather_, &strict_, &open_}) group->reset();
   }
 
   struct First {  // this process among the others
@@ -166,7 +188,7 @@ class PeerProcess : public testing::Test {
     EXPECT_EQ(result.error.lost, first.plan.members[victim].replica) << result.error.detail;
   }
 
-  static inline std::unique_ptr<Others> butterfly_, frozen_, ring_, gather_;
+  static inline std::unique_ptr<Others> butterfly_, frozen_, ring_, gather_, strict_, open_;
 };
 
 TEST_F(PeerProcess, KilledIsNamedAtOnce) { expect_named(*butterfly_, 1, SIGKILL); }
@@ -176,6 +198,21 @@ TEST_F(PeerProcess, ARingOfFourAgreesAndNamesTheKilled) { expect_named(*ring_, 2
 TEST_F(PeerProcess, AnAllGatherOfFourAgrees) {
   First first = meet(*gather_);
   expect_equal_digests(*gather_, first);
+}
+
+// The first could read, the other could not: what goes one way only goes in messages.
+TEST_F(PeerProcess, WhoMayNotReadMemoryTakesMessages) {
+  First first = meet(*strict_);
+  expect_equal_digests(*strict_, first);
+  const ReduceResult result = first.self.reduce(first.plan);
+  ASSERT_TRUE(result.ok) << result.error.detail;
+  EXPECT_EQ(result.outcome.borrowed, Bytes(0));
+}
+TEST_F(PeerProcess, WhoMayReadsWhatTheOtherLends) {
+  First first = meet(*open_);
+  const ReduceResult result = first.self.reduce(first.plan);
+  ASSERT_TRUE(result.ok) << result.error.detail;
+  EXPECT_GT(result.outcome.borrowed, Bytes(2 << 20));
 }
 
 }  // namespace

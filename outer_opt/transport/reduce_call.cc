@@ -14,7 +14,6 @@ namespace {
 
 constexpr auto kTick = std::chrono::milliseconds(250);
 constexpr Duration kReturnLimit = seconds(60);
-constexpr std::size_t kFramingSize = 5 + 9;  // before a message: gRPC's prefix, HTTP/2's DATA frame
 // A peer that owes us a frame and says nothing for this long, plus the time the frame takes on a
 // line of kSlowBytesPerSecond, is lost. A frozen process is found earlier, by the keep-alive.
 // One that may still be fetching its part of the outer momentum gets the time for that, too.
@@ -119,13 +118,43 @@ bool ReduceCall::do_local_work(Lock& lock) {
   return true;
 }
 
+// Before the session admits the frame: one that cannot be read any more has not come.
+bool ReduceCall::fetch(Lock& lock, Link* link) {
+  std::vector<std::byte> buffer;
+  if (!shelf_.empty()) {
+    buffer = std::move(shelf_.back());
+    shelf_.pop_back();
+  }
+  link->fetching = true;
+  ++link->starting;
+  ++working_;
+  lock.unlock();
+  const Status status = link->pending->fetch(*link->borrowed, std::move(buffer));
+  lock.lock();
+  --working_;
+  --link->starting;
+  link->fetching = false;
+  if (status.ok()) {
+    borrowed_ += link->pending->header().payload_size;
+    return true;
+  }
+  link->broken = true;
+  link->pending.reset();
+  if (status.error().code == Code::kNotFound) {
+    const std::string name = to_string(session_->plan().members[link->peer].replica);
+    lost(link->peer, name + ": " + status.error().message);
+  }
+  return true;
+}
+
 bool ReduceCall::take_pending(Lock& lock, Link* link) {
   Lanes& lanes = lanes_of(*link);
-  if (!link->pending || !lanes.is_turn(*link, lanes.admitted)) return false;
-  const auto work = session_->admit(link->peer, link->pending->header);
+  if (!link->pending || link->fetching || !lanes.is_turn(*link, lanes.admitted)) return false;
+  if (link->pending->must_fetch()) return fetch(lock, link);
+  const auto work = session_->admit(link->peer, link->pending->header());
   if (!work) return over();  // a frame that breaks the session is news, too
   ++lanes.admitted;
-  const Link::Frame frame = std::move(*link->pending);
+  ReceivedFrame frame = std::move(*link->pending);
   link->pending.reset();
   link->reading = true;
   link->heard = Clock::now();
@@ -133,17 +162,17 @@ bool ReduceCall::take_pending(Lock& lock, Link* link) {
   ++working_;
   lock.unlock();
   link->start_read();  // the next frame travels while this one is worked on
-  const auto pieces = frame.message.pieces(kFrameHeaderSize);
-  const WorkResult result = session_->run(*work, pieces);
+  const WorkResult result = session_->run(*work, frame.payload());
   lock.lock();
   --working_;
   --link->starting;
+  if (frame.header().lent) shelf_.push_back(frame.give_back());
   session_->finish(*work, result);
   return true;
 }
 
 bool ReduceCall::send_next(Lock& lock, Link* link) {
-  if (link->writing || link->writes_ended || link->broken) return false;
+  if (link->writing || link->writes_ended || link->broken || link->asking) return false;
   Lanes& lanes = lanes_of(*link);
   if (!lanes.is_turn(*link, lanes.pulled)) return false;
   const auto frame = session_->next_frame(link->peer, link->sends());
@@ -151,40 +180,22 @@ bool ReduceCall::send_next(Lock& lock, Link* link) {
   ++lanes.pulled;
   link->writing = true;
   ++link->starting;
+  const bool borrow = link->borrows;
   lock.unlock();
-  const grpc::ByteBuffer message = build(*frame);
-  link->write_size = message.Length() + kFramingSize;
-  link->start_write(message);
+  const OutgoingMessage message = message_of(*session_, *frame, borrow, lender_);
+  link->write_size = message.size;
+  link->start_write(message.bytes);
   lock.lock();
   --link->starting;
   return true;
-}
-
-grpc::ByteBuffer ReduceCall::build(const FrameRef& frame) {
-  const auto resident = session_->resident(frame);
-  if (!resident.empty()) {
-    const auto header = encode_header(session_->header(frame, resident));
-    const grpc::Slice slices[] = {grpc::Slice(header.data(), header.size()),
-                                  lender_.lend(resident)};
-    return grpc::ByteBuffer(slices, 2);
-  }
-  grpc_slice raw = grpc_slice_malloc(kFrameHeaderSize + session_->payload_size(frame));
-  const auto bytes =
-      std::as_writable_bytes(std::span(GRPC_SLICE_START_PTR(raw), GRPC_SLICE_LENGTH(raw)));
-  const auto payload = bytes.subspan(kFrameHeaderSize);
-  session_->encode(frame, payload);
-  const auto header = encode_header(session_->header(frame, payload));
-  std::memcpy(bytes.data(), header.data(), header.size());
-  const grpc::Slice slice(raw, grpc::Slice::STEAL_REF);
-  return grpc::ByteBuffer(&slice, 1);
 }
 
 // Brings a link towards its end: half-closes what we dialled, cancels what is stuck, finishes what
 // is complete or given up.
 bool ReduceCall::settle(Lock& lock, Link* link) {
   const bool give_up = over() || link->broken;
-  if (link->dialled && !give_up && !link->writing && !link->writes_ended &&
-      session_->sent_all(link->peer, link->sends())) {
+  if (link->dialled && !give_up && !link->writing && !link->writes_ended && !link->asking &&
+      session_->sent_all(link->peer, link->sends()) && has_fetched_all(link)) {
     link->writes_ended = link->writing = true;
     ++link->starting;
     lock.unlock();
@@ -210,6 +221,10 @@ bool ReduceCall::settle(Lock& lock, Link* link) {
   link->finish(end);  // the link may be gone now
   lock.lock();
   return true;
+}
+
+bool ReduceCall::has_fetched_all(const Link* link) const {
+  return !link->borrowed || !still_owes(*link);
 }
 
 // A dialled stream can only be cancelled; an accepted one is, when its write does not come back: at
@@ -254,45 +269,46 @@ StreamEnd ReduceCall::refusal() {
 
 // ---- events
 
-void ReduceCall::on_read(Link* link, bool ok, const grpc::ByteBuffer& message) {
-  Link::Frame frame;
-  std::optional<Error> bad;
-  if (ok) {
-    std::array<std::byte, kFrameHeaderSize> front;
-    if (!frame.message.take(message) || frame.message.size() < front.size()) {
-      bad = Error{Code::kInvalidArgument, "a message shorter than a frame header"};
-    } else {
-      frame.message.copy_front(front);
-      auto header = decode_header(front);
-      if (header.ok())
-        frame.header = *header;
-      else
-        bad = header.error();
-    }
-    if (!bad && frame.header.kind != link->receives()) {
-      bad = Error{Code::kInvalidArgument, "a frame that runs against its stream"};
-    }
+void ReduceCall::on_answer(Link* link, std::optional<wire::BorrowedMemory> borrowed) {
+  {
+    const Lock lock(mutex_);
+    link->asking = false;
+    link->borrows = borrowed.has_value();
+    link->borrowed = std::move(borrowed);
   }
+  drive();
+}
+
+void ReduceCall::on_read(Link* link, bool ok, const grpc::ByteBuffer& message) {
+  auto frame = ok ? ReceivedFrame::read(message, link->receives()) : Error{Code::kUnavailable, ""};
   {
     const Lock lock(mutex_);
     link->reading = false;
     link->heard = Clock::now();
-    if (ok) count_received(*link, message.Length());
     if (!ok) {
       link->read_ended = true;
       if (still_owes(*link)) link->broken = true;
-    } else if (bad) {
+    } else if (Status fits = frame.ok() ? take_terms(*link, frame->header()) : frame.error();
+               !fits.ok()) {
       const std::string name = to_string(session_->plan().members[link->peer].replica);
-      session_->fail({ReduceFailure::kBadFrame, link->peer, name + ": " + bad->message});
+      session_->fail({ReduceFailure::kBadFrame, link->peer, name + ": " + fits.error().message});
     } else {
-      link->pending = std::move(frame);
+      count_received(*link, frame->size());
+      link->pending = std::move(*frame);
     }
   }
   drive();
 }
 
+// What a frame says of loans.
+Status ReduceCall::take_terms(Link& link, const FrameHeader& header) {
+  if (!link.dialled && header.borrows && link.borrowed) link.borrows = true;
+  if (!header.lent || link.borrows) return {};
+  return Error{Code::kInvalidArgument, "a loan to somebody who does not borrow"};
+}
+
 void ReduceCall::count_received(const Link& link, std::size_t size) {
-  const auto bytes = static_cast<std::int64_t>(size + kFramingSize);
+  const auto bytes = static_cast<std::int64_t>(size);
   received_ += bytes;
   if (!link.dialled) return;
   news_[link.peer].averages += bytes;
@@ -445,6 +461,7 @@ void ReduceCall::watch(Duration time_limit, std::stop_token stop) {
 }
 
 void ReduceCall::wait_returned() {
+  loans_.end();
   SHOAL_CHECK(lender_.wait_returned(kReturnLimit),
               "the transport keeps memory of a finished reduce");
 }
@@ -464,6 +481,11 @@ ReduceStats ReduceCall::stats() {
   const Lock lock(mutex_);
   const std::chrono::duration<double> spent = ended_.value_or(Clock::now()) - started_;
   return {Bytes(sent_), Bytes(received_), spent.count()};
+}
+
+Bytes ReduceCall::borrowed() {
+  const Lock lock(mutex_);
+  return Bytes(borrowed_);
 }
 
 std::size_t ReduceCall::streams() {

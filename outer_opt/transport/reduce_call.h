@@ -9,6 +9,12 @@
 // stream merely ends may itself have lost somebody, of whom we shall hear another way; so it is
 // called lost only after kBelieve, unless there is no other stream to hear from.
 //
+// Loans: two members on one host that may read each other's memory leave payloads that are resident
+// where they are. The dialling end offers it with the stream's opening, the accepting end tries and
+// answers, the dialling end tries, and says in its frames that it could. A dialled stream is
+// half-closed only when all that is lent to it was fetched, so nobody goes before the others have
+// read; who must go early ends its loans (wait_returned()).
+//
 // Lanes: on a long fat line one connection does not carry what the line does, so a pair may have
 // several streams each way, each with a connection of its own (connections_for() in
 // link_estimates.h says how many). They take turns: the n-th frame of a pair and direction goes
@@ -27,7 +33,9 @@
 #include <grpcpp/support/byte_buffer.h>
 
 #include "outer_opt/core/reduce/reduce_session.h"
+#include "outer_opt/transport/frame_message.h"
 #include "outer_opt/transport/peer_node.h"
+#include "wire/lent_memory.h"
 #include "wire/slices.h"
 
 namespace shoal::outer_opt {
@@ -79,11 +87,11 @@ class Link {
   int starting = 0;                       // threads about to call a method
   bool read_ended = false, writes_ended = false, broken = false, cancelled = false,
        finished = false;
-  struct Frame {
-    FrameHeader header;
-    wire::Received message;
-  };
-  std::optional<Frame> pending;  // received, waiting for its turn
+  std::optional<ReceivedFrame> pending;  // waiting for its turn
+  bool fetching = false;                 // its payload, without the lock
+  bool asking = false;                   // dialled: whether the peer borrows is not known yet
+  bool borrows = false;                  // the two ends read each other's memory
+  std::optional<wire::BorrowedMemory> borrowed;  // what the peer lends
   Clock::time_point heard = Clock::now();
 
   FrameKind sends() const { return dialled ? FrameKind::kContribution : FrameKind::kAverage; }
@@ -97,15 +105,18 @@ class ReduceCall : public std::enable_shared_from_this<ReduceCall> {
   const ReduceSession& session() const { return *session_; }
   int member(ReplicaId replica) const;  // -1: not a member
 
-  // Takes a link in; its `call`, `peer`, `dialled` and `lane` are set. Refused (false) when the
-  // attempt is over or the peer had a stream of this direction and lane already: the caller ends
-  // the link then, with refusal().
+  // For streams that offer or answer to read this member's memory.
+  std::string loan_token() const { return loans_.token(); }
+
+  // Takes a link in; its `call`, `peer`, `dialled` and `lane` are set, and `asking` or `borrowed`.
+  // Refused (false) when the attempt is over or the peer had a stream of this direction and lane
+  // already: the caller ends the link then, with refusal().
   bool attach(Link* link);
   StreamEnd refusal();
 
   // Watches until everything ended: done or broken, and all links closed. After that, and when
   // connections with unsent frames were dropped, wait_returned() waits until nobody reads the
-  // caller's memory any more.
+  // caller's memory any more, here or in a process that borrowed it.
   void watch(Duration time_limit, std::stop_token stop);
   void wait_returned();
   std::optional<SessionFailure> failure();
@@ -116,6 +127,7 @@ class ReduceCall : public std::enable_shared_from_this<ReduceCall> {
   // and what TCP sends again are not in. The time: until the last link closed, or now.
   ReduceStats stats();
   std::size_t streams();  // that came to be
+  Bytes borrowed();
 
   // `from` gave up because of `lost`.
   void told(ReplicaId from, ReplicaId lost, const std::string& detail);
@@ -129,7 +141,8 @@ class ReduceCall : public std::enable_shared_from_this<ReduceCall> {
   };
   std::vector<Flow> flows();
 
-  // From the links' reactors.
+  // From the links' reactors. Asked once: what the peer said of loans, nothing when it wants none.
+  void on_answer(Link* link, std::optional<wire::BorrowedMemory> borrowed);
   void on_read(Link* link, bool ok, const grpc::ByteBuffer& message);
   void on_written(Link* link, bool ok);
   void on_closed(Link* link, const StreamEnd& end);  // the link goes away afterwards
@@ -143,8 +156,11 @@ class ReduceCall : public std::enable_shared_from_this<ReduceCall> {
   void drive();
   bool step(Lock& lock);
   void count_received(const Link& link, std::size_t size);
+  static Status take_terms(Link& link, const FrameHeader& header);
+  bool has_fetched_all(const Link* link) const;
   bool do_local_work(Lock& lock);
   bool admit_link(const Link& link);
+  bool fetch(Lock& lock, Link* link);
   bool take_pending(Lock& lock, Link* link);
   bool send_next(Lock& lock, Link* link);
   bool settle(Lock& lock, Link* link);
@@ -152,7 +168,6 @@ class ReduceCall : public std::enable_shared_from_this<ReduceCall> {
   bool may_finish(const Link* link) const;
   StreamEnd end_of(const Link* link) const;
   StreamEnd failed_end() const;
-  grpc::ByteBuffer build(const FrameRef& frame);
   void lost(int peer, const std::string& detail);
   bool hears_of(int peer) const;
   void gave_up(int peer);
@@ -168,6 +183,7 @@ class ReduceCall : public std::enable_shared_from_this<ReduceCall> {
   const Clock::time_point started_ = Clock::now();
   const double patience_s_;  // with a peer that owes us a frame
   wire::Lender lender_;
+  wire::LentMemory loans_;
   std::mutex mutex_;
   std::condition_variable changed_;
   const std::unique_ptr<ReduceSession> session_;
@@ -193,8 +209,10 @@ class ReduceCall : public std::enable_shared_from_this<ReduceCall> {
     return news_[link.peer].lanes[link.dialled ? 1 : 0];
   }
   std::vector<PeerNews> news_;
-  int working_ = 0;                       // threads in session_->run()
-  std::int64_t sent_ = 0, received_ = 0;  // bytes
+  std::vector<std::vector<std::byte>>
+      shelf_;        // for payloads that are fetched; at most one per link
+  int working_ = 0;  // threads in session_->run()
+  std::int64_t sent_ = 0, received_ = 0, borrowed_ = 0;  // bytes
   std::optional<Clock::time_point> over_since_, ended_;
   bool stopped_ = false;  // cancelled by the caller, or the time is up
   bool cancelled_ = false;

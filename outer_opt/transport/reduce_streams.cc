@@ -2,11 +2,13 @@
 // its call until ReduceCall has said that it will start no more operations.
 #include "outer_opt/transport/reduce_streams.h"
 
+#include <charconv>
 #include <string_view>
 
 #include <grpcpp/generic/generic_stub.h>
 
 #include "proto/peer.grpc.pb.h"
+#include "wire/local_socket.h"
 #include "wire/metadata.h"
 
 namespace shoal::outer_opt {
@@ -15,7 +17,7 @@ namespace {
 constexpr char kMethod[] = "/shoal.v1.PeerService/Reduce";
 constexpr char kReplica[] = "shoal-replica", kJob[] = "shoal-job", kLineage[] = "shoal-lineage",
                kRound[] = "shoal-round", kAttempt[] = "shoal-attempt", kLane[] = "shoal-lane",
-               kLanes[] = "shoal-lanes", kLost[] = "shoal-lost";
+               kLanes[] = "shoal-lanes", kLost[] = "shoal-lost", kLoans[] = "shoal-loans";
 
 using wire::read_number;
 
@@ -40,11 +42,16 @@ void tell_reason(std::shared_ptr<grpc::Channel> channel, v1::GaveUp request) {
 class DialledStream final : public Link,
                             public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer> {
  public:
-  DialledStream(std::shared_ptr<grpc::Channel> channel, ReplicaId self, const AttemptKey& key,
+  DialledStream(const wire::PeerChannel& channel, ReplicaId self, const AttemptKey& key,
                 Lane of_lane, Duration time_limit)
-      : channel_(channel), stub_(std::move(channel)), self_(self), key_(key) {
+      : channel_(channel.channel),
+        process_(channel.process),
+        stub_(channel.channel),
+        self_(self),
+        key_(key) {
     dialled = true;
     lane = of_lane;
+    asking = process_ > 0;
     context_.AddMetadata(kReplica, std::to_string(self.n));
     context_.AddMetadata(kJob, std::to_string(key.key.job.n));
     context_.AddMetadata(kLineage, std::to_string(key.key.lineage));
@@ -58,6 +65,7 @@ class DialledStream final : public Link,
   }
 
   void start() {
+    if (asking) context_.AddMetadata(kLoans, call->loan_token());
     stub_.PrepareBidiStreamingCall(&context_, kMethod, {}, this);
     AddHold();
     StartCall();
@@ -75,6 +83,15 @@ class DialledStream final : public Link,
     context_.TryCancel();
   }
 
+  void OnReadInitialMetadataDone(bool ok) override {
+    if (process_ <= 0) return;
+    std::optional<wire::BorrowedMemory> borrowed;
+    if (ok) {
+      const wire::Metadata& answer = context_.GetServerInitialMetadata();
+      borrowed = wire::BorrowedMemory::open(process_, wire::read_text(answer, kLoans));
+    }
+    call->on_answer(this, std::move(borrowed));
+  }
   void OnReadDone(bool ok) override {
     grpc::ByteBuffer message;
     message.Swap(&incoming_);
@@ -111,6 +128,7 @@ class DialledStream final : public Link,
   }
 
   std::shared_ptr<grpc::Channel> channel_;
+  const pid_t process_;  // of the peer, 0 when its memory cannot be lent
   grpc::TemplatedGenericStub<grpc::ByteBuffer, grpc::ByteBuffer> stub_;
   const ReplicaId self_;
   const AttemptKey key_;
@@ -121,8 +139,7 @@ class DialledStream final : public Link,
 }  // namespace
 
 void dial_stream(const std::shared_ptr<ReduceCall>& call, int peer, Lane lane, ReplicaId self,
-                 const AttemptKey& key, const std::shared_ptr<grpc::Channel>& channel,
-                 Duration time_limit) {
+                 const AttemptKey& key, const wire::PeerChannel& channel, Duration time_limit) {
   auto* stream = new DialledStream(channel, self, key, lane, time_limit);
   stream->call = call;
   stream->peer = peer;
@@ -144,6 +161,7 @@ std::optional<StreamName> name_of(const grpc::CallbackServerContext& context) {
                         read_number(metadata, kLane, name.lane.index) &&
                         read_number(metadata, kLanes, name.lane.count) && name.lane.index >= 0 &&
                         name.lane.index < name.lane.count && name.lane.count <= kLanesMax;
+  name.loans = wire::read_text(metadata, kLoans);
   return complete ? std::optional(name) : std::nullopt;
 }
 
@@ -158,9 +176,25 @@ void AcceptedStream::join(const std::shared_ptr<ReduceCall>& reduce) {
   peer = member;
   lane = name_.lane;
   call = reduce;
+  if (!name_.loans.empty()) answer_offer();
   if (reduce->attach(this)) return;
   call = nullptr;
   finish(reduce->refusal());
+}
+
+// The other end waits for it. gRPC names a connection that it was handed by its descriptor.
+void AcceptedStream::answer_offer() {
+  constexpr std::string_view kDescriptor = "fd:";
+  const std::string connection = context_->peer();
+  int fd = -1;
+  if (borrows_ && connection.starts_with(kDescriptor)) {
+    const char* end = connection.data() + connection.size();
+    std::from_chars(connection.data() + kDescriptor.size(), end, fd);
+  }
+  const auto process = wire::process_behind(fd);
+  if (process) borrowed = wire::BorrowedMemory::open(*process, name_.loans);
+  if (borrowed) context_->AddInitialMetadata(kLoans, call->loan_token());
+  StartSendInitialMetadata();
 }
 
 void AcceptedStream::start_write(const grpc::ByteBuffer& message) {

@@ -5,25 +5,27 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include <grpcpp/grpcpp.h>
 #include <grpcpp/support/client_callback.h>
 #include <grpcpp/support/server_callback.h>
 
 #include "outer_opt/transport/reduce_call.h"
+#include "wire/peer_channel.h"
 
 namespace shoal::outer_opt {
 
 // Opens a stream from `call`'s member to the owner `peer` and attaches it. It deletes itself.
 void dial_stream(const std::shared_ptr<ReduceCall>& call, int peer, Lane lane, ReplicaId self,
-                 const AttemptKey& key, const std::shared_ptr<grpc::Channel>& channel,
-                 Duration time_limit);
+                 const AttemptKey& key, const wire::PeerChannel& channel, Duration time_limit);
 
 // What a stream that a peer opened says of itself.
 struct StreamName {
   ReplicaId from;
   AttemptKey key;
   Lane lane;
+  std::string loans;  // the token of the memory that it offers to lend; empty: none
 };
 std::optional<StreamName> name_of(const grpc::CallbackServerContext& context);
 
@@ -41,8 +43,10 @@ class StreamKeeper {
 class AcceptedStream final : public Link,
                              public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer> {
  public:
-  AcceptedStream(grpc::CallbackServerContext* context, StreamKeeper* keeper, const StreamName& name)
-      : context_(context), keeper_(keeper), name_(name) {}
+  // Takes loans only when it `borrows`.
+  AcceptedStream(grpc::CallbackServerContext* context, StreamKeeper* keeper, StreamName name,
+                 bool borrows)
+      : context_(context), keeper_(keeper), name_(std::move(name)), borrows_(borrows) {}
   const StreamName& name() const { return name_; }
 
   // Each at most once, and only one of them; the stream may be gone when they return.
@@ -61,9 +65,12 @@ class AcceptedStream final : public Link,
   void OnDone() override;
 
  private:
+  void answer_offer();
+
   grpc::CallbackServerContext* context_;
   StreamKeeper* keeper_;
   const StreamName name_;
+  const bool borrows_;
   grpc::ByteBuffer incoming_, outgoing_;
 };
 

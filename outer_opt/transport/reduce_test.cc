@@ -186,6 +186,40 @@ TEST(Reduce, BytesAreThoseOfTheSocketsToHalfAPercent) {
   EXPECT_GT(stats.reduce_s, 0);
 }
 
+// With int8 contributions are encoded into their messages; what is averaged lies still.
+TEST(Reduce, MembersOfOneHostReadEachOthersMemory) {
+  for (const CodecKind codec : {CodecKind::kFp32, CodecKind::kInt8, CodecKind::kSparse2}) {
+    const bool sparse = codec == CodecKind::kSparse2;
+    const auto topology = sparse ? Topology::kAllgather : Topology::kButterfly;
+    Swarm swarm(3, 100'000, codec, {}, topology),
+        by_message(3, 100'000, codec, {}, topology, {false});
+    const auto results = swarm.reduce_all();
+    expect_equal(swarm, results);
+    const auto others = by_message.reduce_all();
+    expect_equal(by_message, others);
+    EXPECT_EQ(results[0].outcome.average, others[0].outcome.average);
+    // fp32: two of three parts come, and the own one twice; int8: the two; sparse2: two encodings.
+    const double least = sparse                      ? 2.0 * sparse2_size(100'000)
+                         : codec == CodecKind::kFp32 ? 4 * 4.0 / 3 * 100'000
+                                                     : 2.0 / 3 * 100'000;
+    for (std::size_t i = 0; i < 3; ++i) {
+      EXPECT_GE(static_cast<double>(results[i].outcome.borrowed.count()), least - 100);
+      EXPECT_LE(results[i].outcome.borrowed, results[i].outcome.stats.received);
+      EXPECT_EQ(others[i].outcome.borrowed, Bytes(0));
+      EXPECT_NEAR(static_cast<double>(results[i].outcome.stats.received.count()),
+                  static_cast<double>(others[i].outcome.stats.received.count()), 20'000);
+    }
+  }
+}
+
+TEST(Reduce, NobodyReadsMemoryPastAnEmulatedLine) {
+  Swarm swarm(2, 10'000, CodecKind::kFp32, {}, Topology::kButterfly, {true, "rtt=2ms"});
+  for (const ReduceResult& result : swarm.reduce_all()) {
+    ASSERT_TRUE(result.ok) << result.error.detail;
+    EXPECT_EQ(result.outcome.borrowed, Bytes(0));
+  }
+}
+
 TEST(Reduce, BytesOfOtherTrafficAreNotItsOwn) {
   Swarm swarm(2, 100'000, CodecKind::kFp32);
   std::vector<float> state(500'000, 1.0f);

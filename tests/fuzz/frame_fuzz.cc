@@ -45,7 +45,16 @@ bool all_finite(std::span<const float> values) {
   return std::ranges::all_of(values, [](float value) { return std::isfinite(value); });
 }
 
+bool try_loan(Bytes bytes) {
+  const auto loan = outer_opt::decode_loan(bytes);
+  if (!loan.ok()) return false;
+  const auto again = outer_opt::encode_loan(*loan);
+  SHOAL_CHECK(std::ranges::equal(again, bytes), "a loan in two forms");
+  return true;
+}
+
 bool try_reduce_frame(Bytes bytes) {
+  if (outer_opt::is_loan(bytes)) return try_loan(bytes);
   const Bytes front = take(bytes, outer_opt::kFrameHeaderSize);
   const auto header = outer_opt::decode_header(front);
   if (!header.ok()) return false;

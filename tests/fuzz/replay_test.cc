@@ -53,6 +53,14 @@ Named reduce_frame(CodecKind codec) {
   return {std::string("reduce_") + to_string(codec), input};
 }
 
+Named loan() {
+  const auto front = reduce_frame(CodecKind::kInt8).input;
+  const auto header = std::span(front).subspan(1, outer_opt::kFrameHeaderSize);
+  Input input = begin({0});
+  append(input, outer_opt::encode_loan({0x7fff00001000, *outer_opt::decode_header(header)}));
+  return {"loan", input};
+}
+
 Named pipeline_word() {
   swarm::StepWord word;
   word.step = 7;
@@ -140,7 +148,7 @@ Named activations(int codec, int count) {
 }
 
 std::vector<Named> valid_inputs() {
-  std::vector<Named> inputs = {pipeline_word(), pipeline_ping()};
+  std::vector<Named> inputs = {pipeline_word(), pipeline_ping(), loan()};
   for (const CodecKind codec : outer_opt::kDenseCodecs) inputs.push_back(reduce_frame(codec));
   const int codecs = static_cast<int>(std::size(outer_opt::kDenseCodecs));
   for (const int shape : {0, 1, 3, 4, 8, 12}) {

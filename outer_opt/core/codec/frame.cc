@@ -1,6 +1,7 @@
 // Reading and writing the frame header byte by byte, so that neither alignment nor padding matters.
 #include "outer_opt/core/codec/frame.h"
 
+#include <algorithm>
 #include <string>
 
 #include "base/little_endian.h"
@@ -11,8 +12,9 @@
 namespace shoal::outer_opt {
 namespace {
 
-constexpr std::uint32_t kMagic = 0x52464853u;  // "SHFR"
-constexpr std::uint16_t kVersion = 1;
+constexpr std::uint32_t kMagic = 0x52464853u;      // "SHFR"
+constexpr std::uint32_t kLoanMagic = 0x4e4c4853u;  // "SHLN"
+constexpr std::uint8_t kVersion = 1;
 constexpr auto kCodecLast = static_cast<std::uint8_t>(CodecKind::kSparse2);
 
 Error refuse(const std::string& what, std::uint64_t given) {
@@ -30,6 +32,7 @@ std::array<std::byte, kFrameHeaderSize> encode_header(const FrameHeader& header)
   std::byte* at = bytes.data();
   put_little_endian(at, kMagic);
   put_little_endian(at, kVersion);
+  put_little_endian(at, static_cast<std::uint8_t>(header.borrows ? 1 : 0));
   put_little_endian(at, static_cast<std::uint8_t>(header.kind));
   put_little_endian(at, static_cast<std::uint8_t>(header.codec));
   put_little_endian(at, header.part);
@@ -46,14 +49,17 @@ Result<FrameHeader> decode_header(std::span<const std::byte> bytes) {
   const std::byte* at = bytes.data();
   if (const auto magic = take_little_endian<std::uint32_t>(at); magic != kMagic)
     return refuse("magic", magic);
-  if (const auto version = take_little_endian<std::uint16_t>(at); version != kVersion) {
+  if (const auto version = take_little_endian<std::uint8_t>(at); version != kVersion) {
     return refuse("version", version);
   }
+  const auto borrows = take_little_endian<std::uint8_t>(at);
+  if (borrows > 1) return refuse("byte about loans", borrows);
   const auto kind = take_little_endian<std::uint8_t>(at);
   if (kind != 1 && kind != 2) return refuse("kind", kind);
   const auto codec_byte = take_little_endian<std::uint8_t>(at);
   if (codec_byte > kCodecLast) return refuse("codec", codec_byte);
   FrameHeader header;
+  header.borrows = borrows == 1;
   header.kind = static_cast<FrameKind>(kind);
   header.codec = static_cast<CodecKind>(codec_byte);
   header.part = take_little_endian<std::uint32_t>(at);
@@ -69,6 +75,38 @@ Result<FrameHeader> decode_header(std::span<const std::byte> bytes) {
     return refuse("payload size", header.payload_size);
   }
   return header;
+}
+
+std::array<std::byte, kLoanSize> encode_loan(const Loan& loan) {
+  std::array<std::byte, kLoanSize> bytes;
+  std::byte* at = bytes.data();
+  put_little_endian(at, kLoanMagic);
+  put_little_endian(at, std::uint32_t{0});
+  put_little_endian(at, loan.address);
+  std::ranges::copy(encode_header(loan.header), at);
+  return bytes;
+}
+
+bool is_loan(std::span<const std::byte> bytes) {
+  const std::byte* at = bytes.data();
+  return bytes.size() >= sizeof kLoanMagic && take_little_endian<std::uint32_t>(at) == kLoanMagic;
+}
+
+Result<Loan> decode_loan(std::span<const std::byte> bytes) {
+  if (bytes.size() != kLoanSize) return refuse("loan size", bytes.size());
+  const std::byte* at = bytes.data();
+  if (const auto magic = take_little_endian<std::uint32_t>(at); magic != kLoanMagic)
+    return refuse("magic", magic);
+  if (const auto zero = take_little_endian<std::uint32_t>(at); zero != 0)
+    return refuse("reserved field", zero);
+  Loan loan;
+  loan.address = take_little_endian<std::uint64_t>(at);
+  if (loan.address == 0) return refuse("address", 0);
+  auto header = decode_header(bytes.last(kFrameHeaderSize));
+  if (!header.ok()) return header.error();
+  loan.header = *header;
+  loan.header.lent = true;
+  return loan;
 }
 
 std::uint64_t payload_checksum(Pieces payload) {
@@ -88,13 +126,13 @@ Status check_size(const FrameHeader& header, Pieces payload) {
 }
 
 Status check_checksum(const FrameHeader& header, std::uint64_t found) {
-  if (found == header.checksum) return {};
+  if (!header.has_checksum() || found == header.checksum) return {};
   return Error{Code::kDataLoss, "bad frame: the checksum of the payload does not match"};
 }
 
 Status check_payload(const FrameHeader& header, Pieces payload) {
   if (Status s = check_size(header, payload); !s.ok()) return s;
-  return check_checksum(header, payload_checksum(payload));
+  return header.has_checksum() ? check_checksum(header, payload_checksum(payload)) : Status();
 }
 
 }  // namespace shoal::outer_opt

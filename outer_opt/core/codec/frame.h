@@ -5,7 +5,8 @@
 //
 //   offset  size  field
 //        0     4  magic "SHFR"
-//        4     2  version, 1
+//        4     1  version, 1
+//        5     1  1: the sender reads what the receiver lends (below), else 0
 //        6     1  kind: 1 contribution (member to owner), 2 average (owner to member)
 //        7     1  codec: 0 fp32, 1 int8, 2 fp16, 3 bf16, 4 int4, 5 e3m0,
 //              6 sparse2
@@ -15,6 +16,16 @@
 //       24     4  count of values
 //       28     4  payload size in bytes
 //       32     8  XXH3-64 of the payload
+//
+// Between processes of one host the payload may stay where it is (wire/lent_memory.h). Then the
+// message is a loan, and no payload follows the header:
+//
+//   offset  size  field
+//        0     4  magic "SHLN"
+//        4     4  0
+//        8     8  address of the payload in the sender
+//       16    40  the header; the checksum of a contribution is 0, because nothing but the two
+//                 processors touches it on its way. That of an average goes into the digest.
 //
 // Pure and thread-safe.
 #pragma once
@@ -40,10 +51,14 @@ struct FrameHeader {
   std::uint32_t count = 0;
   std::uint32_t payload_size = 0;
   std::uint64_t checksum = 0;
+  bool borrows = false;
+  bool lent = false;  // came with a loan
+  bool has_checksum() const { return !lent || kind == FrameKind::kAverage; }
   bool operator==(const FrameHeader&) const = default;
 };
 
 inline constexpr std::size_t kFrameHeaderSize = 40;
+inline constexpr std::size_t kLoanSize = 16 + kFrameHeaderSize;
 inline constexpr std::int64_t kFrameValuesMax = 1 << 20;
 
 // A payload as it lies in memory, in order; pieces may be cut anywhere.
@@ -58,8 +73,20 @@ std::array<std::byte, kFrameHeaderSize> encode_header(const FrameHeader& header)
 // [1, kFrameValuesMax], a negative position and a payload size that the codec does not give.
 Result<FrameHeader> decode_header(std::span<const std::byte> bytes);
 
-// kDataLoss when size or checksum differ. Who reads the payload anyway hashes it in passing
-// (read_payload() in codec_pieces.h) and asks the two afterwards and before.
+// A header whose payload lies at `address` in the sender. It says of itself that it is lent.
+struct Loan {
+  std::uint64_t address = 0;
+  FrameHeader header;
+  bool operator==(const Loan&) const = default;
+};
+std::array<std::byte, kLoanSize> encode_loan(const Loan& loan);
+bool is_loan(std::span<const std::byte> bytes);  // by its magic
+// Refuses a wrong size or magic, the address 0, and what decode_header() refuses.
+Result<Loan> decode_loan(std::span<const std::byte> bytes);
+
+// kDataLoss when size or checksum differ; a header without a checksum fits all. Who reads the
+// payload anyway hashes it in passing (read_payload() in codec_pieces.h) and asks the two
+// afterwards and before.
 Status check_payload(const FrameHeader& header, Pieces payload);
 Status check_size(const FrameHeader& header, Pieces payload);
 Status check_checksum(const FrameHeader& header, std::uint64_t found);

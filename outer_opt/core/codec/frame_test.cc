@@ -1,6 +1,7 @@
 // The header byte for byte, every refusal, and the checksum over pieces.
 #include "outer_opt/core/codec/frame.h"
 
+#include <array>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -34,6 +35,16 @@ TEST(Frame, HeaderLayout) {
   EXPECT_EQ(*back, sample());
 }
 
+TEST(Frame, SaysWhetherItsSenderBorrows) {
+  FrameHeader header = sample();
+  header.borrows = true;
+  const auto bytes = bytes_of(header);
+  EXPECT_EQ(bytes[5], std::byte{1});
+  const auto back = decode_header(bytes);
+  ASSERT_TRUE(back.ok());
+  EXPECT_EQ(*back, header);
+}
+
 TEST(Frame, RefusesWhatItDoesNotKnow) {
   const auto refused = [](std::size_t at, int value) {
     auto bytes = bytes_of(sample());
@@ -42,6 +53,7 @@ TEST(Frame, RefusesWhatItDoesNotKnow) {
   };
   EXPECT_TRUE(refused(0, 'X'));
   EXPECT_TRUE(refused(4, 2));
+  EXPECT_TRUE(refused(5, 2));
   EXPECT_TRUE(refused(6, 0));
   EXPECT_TRUE(refused(6, 3));
   EXPECT_TRUE(refused(7, 2));
@@ -70,6 +82,58 @@ TEST(Frame, ChecksumIgnoresHowThePayloadIsCut) {
   EXPECT_FALSE(check_payload(header, std::span(cut).first(3)).ok());
   data[999] ^= std::byte{1};
   EXPECT_EQ(check_payload(header, cut).error().code, Code::kDataLoss);
+}
+
+Loan sample_loan() { return {0x7f0102030405, sample()}; }
+
+std::vector<std::byte> bytes_of(const Loan& loan) {
+  const auto bytes = encode_loan(loan);
+  return {bytes.begin(), bytes.end()};
+}
+
+TEST(Loan, IsAnAddressBeforeTheHeader) {
+  const auto bytes = bytes_of(sample_loan());
+  const std::vector<int> front = {'S', 'H', 'L', 'N', 0, 0, 0, 0, 5, 4, 3, 2, 1, 0x7f, 0, 0};
+  ASSERT_EQ(bytes.size(), front.size() + kFrameHeaderSize);
+  for (std::size_t i = 0; i < front.size(); ++i) {
+    EXPECT_EQ(std::to_integer<int>(bytes[i]), front[i]) << i;
+  }
+  EXPECT_TRUE(is_loan(bytes));
+  const auto back = decode_loan(bytes);
+  ASSERT_TRUE(back.ok());
+  EXPECT_TRUE(back->header.lent);
+  EXPECT_EQ(back->address, sample_loan().address);
+  EXPECT_EQ(bytes_of(*back), bytes);
+}
+
+TEST(Loan, RefusesWhatIsNone) {
+  EXPECT_FALSE(is_loan(bytes_of(sample())));
+  EXPECT_FALSE(is_loan(std::vector<std::byte>(3)));
+  const auto refused = [](std::size_t at, int value) {
+    auto bytes = bytes_of(sample_loan());
+    bytes[at] = static_cast<std::byte>(value);
+    return !decode_loan(bytes).ok();
+  };
+  EXPECT_TRUE(refused(0, 'X'));
+  EXPECT_TRUE(refused(4, 1));
+  EXPECT_TRUE(refused(16, 'X'));  // of the header
+  EXPECT_FALSE(decode_loan(bytes_of(Loan{0, sample()})).ok());
+  auto bytes = bytes_of(sample_loan());
+  bytes.pop_back();
+  EXPECT_FALSE(decode_loan(bytes).ok());
+}
+
+// The digest is made of the checksums of averages, so those are looked at whatever way they came.
+TEST(Loan, OnlyAnAverageHasAChecksum) {
+  const std::vector<std::byte> data(8);
+  const std::array pieces = {std::span<const std::byte>(data)};
+  FrameHeader header{FrameKind::kContribution, CodecKind::kFp32, 0, 0, 0, 2, 8, 1, true, true};
+  EXPECT_TRUE(check_payload(header, pieces).ok());
+  EXPECT_FALSE(check_payload(header, {}).ok());  // its size counts
+  header.kind = FrameKind::kAverage;
+  EXPECT_FALSE(check_payload(header, pieces).ok());
+  header.checksum = payload_checksum(pieces);
+  EXPECT_TRUE(check_payload(header, pieces).ok());
 }
 
 TEST(Checksum, AllVersionsAgree) {

@@ -148,17 +148,21 @@ void ReduceSession::encode(const FrameRef&, std::span<std::byte>) const {
   SHOAL_CHECK(false, "every frame of this session is resident");
 }
 
-FrameHeader ReduceSession::header(const FrameRef& frame, std::span<const std::byte> payload) const {
+FrameHeader ReduceSession::header(const FrameRef& frame, std::span<const std::byte> payload,
+                                  bool lent) const {
+  FrameHeader header = {frame.kind,
+                        plan_.codec,
+                        static_cast<std::uint32_t>(frame.part),
+                        static_cast<std::uint32_t>(frame.chunk),
+                        frame.first,
+                        static_cast<std::uint32_t>(frame.count),
+                        static_cast<std::uint32_t>(payload.size())};
+  header.lent = lent;
+  if (!header.has_checksum()) return header;
   const std::span<const std::byte> pieces[] = {payload};
   const auto known = known_checksum(frame);
-  return {frame.kind,
-          plan_.codec,
-          static_cast<std::uint32_t>(frame.part),
-          static_cast<std::uint32_t>(frame.chunk),
-          frame.first,
-          static_cast<std::uint32_t>(frame.count),
-          static_cast<std::uint32_t>(payload.size()),
-          known ? *known : payload_checksum(pieces)};
+  header.checksum = known ? *known : payload_checksum(pieces);
+  return header;
 }
 
 // Only the frame that the peer has to send next is taken; anything else breaks the session.

@@ -91,7 +91,9 @@ class ReduceSession {
   virtual std::span<const std::byte> resident(const FrameRef& frame) const = 0;
   std::size_t payload_size(const FrameRef& frame) const;
   virtual void encode(const FrameRef& frame, std::span<std::byte> out) const;
-  FrameHeader header(const FrameRef& frame, std::span<const std::byte> payload) const;
+  // `lent`: the payload stays where it is (frame.h, Loan).
+  FrameHeader header(const FrameRef& frame, std::span<const std::byte> payload,
+                     bool lent = false) const;
 
   // ---- receiving ----
   // That the peer owes us and we have not admitted yet.

@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "outer_opt/core/codec/codec.h"
+#include "outer_opt/core/codec/frame.h"
 #include "outer_opt/core/round/groups.h"
 #include "outer_opt/core/round/round.h"
 
@@ -114,6 +115,14 @@ bool is_four_bits(CodecKind codec) {
   return codec == CodecKind::kInt4 || codec == CodecKind::kE3m0;
 }
 
+// With which a message has about the bytes of the usual frame of fp32.
+std::int64_t largest_frame(const Codec& codec) {
+  constexpr std::size_t kBytes = kFrameValuesUsual * sizeof(float) * 5 / 4;  // block headers fit
+  std::int64_t values = kFrameValuesUsual;
+  while (values < kFrameValuesMax && codec.encoded_size(2 * values) <= kBytes) values *= 2;
+  return values;
+}
+
 }  // namespace
 
 TopologyChoice choose_topology(const SyncSpec& sync, const std::vector<LinkedMember>& members) {
@@ -164,10 +173,12 @@ std::int64_t frame_values_for(CodecKind codec, const std::vector<LinkedMember>& 
     if (m.bytes_per_s > 0) slowest = slowest > 0 ? std::min(slowest, m.bytes_per_s) : m.bytes_per_s;
   }
   if (slowest <= 0) return kFrameValuesUsual;
-  const auto usual = static_cast<double>(outer_opt::codec(codec).encoded_size(kFrameValuesUsual));
-  const double fitting = slowest * kFrameTime.seconds() * kFrameValuesUsual / usual;
+  const Codec& c = outer_opt::codec(codec);
+  const std::int64_t largest = largest_frame(c);
+  const auto bytes = static_cast<double>(c.encoded_size(static_cast<std::size_t>(largest)));
+  const double fitting = slowest * kFrameTime.seconds() * static_cast<double>(largest) / bytes;
   std::int64_t values = kFrameValuesMin;
-  while (values < kFrameValuesUsual && static_cast<double>(values * 2) <= fitting) values *= 2;
+  while (values < largest && static_cast<double>(values * 2) <= fitting) values *= 2;
   return values;
 }
 

@@ -64,7 +64,8 @@ double butterfly_time(const std::vector<double>& shares, const std::vector<doubl
 
 // Values per frame of a reduce among members with these lines, a power of two: on the slowest known
 // line a frame takes about kFrameTime, so that its last one, which everybody waits for, costs
-// little; on fast lines larger frames cost less processor time.
+// little; on fast lines larger frames cost less processor time, up to about 1 MiB of message.
+// kFrameValuesUsual when no line is known.
 std::int64_t frame_values_for(CodecKind codec, const std::vector<LinkedMember>& members);
 inline constexpr Duration kFrameTime = milliseconds(2);
 

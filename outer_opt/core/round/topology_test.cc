@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "base/prng.h"
+#include "outer_opt/core/codec/frame.h"
 #include "outer_opt/core/round/round.h"
 
 namespace shoal::outer_opt {
@@ -221,6 +222,10 @@ TEST(FrameValues, FollowTheSlowestKnownLine) {
   EXPECT_EQ(frame_values_for(CodecKind::kInt4, lines({200})), 1 << 16);
   EXPECT_EQ(frame_values_for(CodecKind::kFp32, lines({1, 1000})), kFrameValuesMin);
   EXPECT_EQ(frame_values_for(CodecKind::kFp32, lines({10'000})), kFrameValuesUsual);
+  EXPECT_EQ(frame_values_for(CodecKind::kBf16, lines({10'000})), 1 << 19);
+  EXPECT_EQ(frame_values_for(CodecKind::kInt8, lines({10'000})), kFrameValuesMax);
+  EXPECT_EQ(frame_values_for(CodecKind::kInt4, lines({10'000})), kFrameValuesMax);
+  EXPECT_EQ(frame_values_for(CodecKind::kInt8, lines({0, 0})), kFrameValuesUsual);
   EXPECT_EQ(frame_values_for(CodecKind::kSparse2, lines({1})), kFrameValuesUsual);
 }
 

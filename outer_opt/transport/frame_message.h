@@ -1,0 +1,56 @@
+// Frames (outer_opt/core/codec/frame.h) as messages of a reduce stream. A payload that lies in
+// memory is not copied into its message: gRPC reads it from there, or a peer of this host that may
+// read this process's memory does (wire/lent_memory.h), and the message is a loan.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include <grpcpp/support/byte_buffer.h>
+
+#include "outer_opt/core/codec/frame.h"
+#include "outer_opt/core/reduce/reduce_session.h"
+#include "wire/lent_memory.h"
+#include "wire/slices.h"
+
+namespace shoal::outer_opt {
+
+// With what gRPC and HTTP/2 put before it.
+inline constexpr std::size_t kFramingSize = 5 + 9;
+
+struct OutgoingMessage {
+  grpc::ByteBuffer bytes;
+  std::size_t size = 0;  // that its way costs: of the message with its framing, and of what is lent
+};
+
+// The message of a frame of this session. `borrow`: the two ends read each other's memory; the
+// frame says so, and it is lent when its payload is resident. `lender` counts what gRPC may still
+// read.
+OutgoingMessage message_of(const ReduceSession& session, const FrameRef& frame, bool borrow,
+                           wire::Lender& lender);
+
+// A frame as it came. One that was lent has no payload until fetch().
+class ReceivedFrame {
+ public:
+  // Refuses what is neither a frame nor a loan of one, and a frame that is not of `kind`.
+  static Result<ReceivedFrame> read(const grpc::ByteBuffer& message, FrameKind kind);
+
+  const FrameHeader& header() const { return header_; }
+  std::size_t size() const;  // as OutgoingMessage::size
+  bool must_fetch() const { return header_.lent && fetched_.empty(); }
+  // Reads the payload into `buffer`, which the frame keeps until give_back().
+  Status fetch(const wire::BorrowedMemory& memory, std::vector<std::byte> buffer);
+  std::vector<std::byte> give_back() { return std::move(fetched_); }
+  // Valid while this lives.
+  std::vector<std::span<const std::byte>> payload() const;
+
+ private:
+  FrameHeader header_;
+  wire::Received message_;
+  std::uint64_t lent_at_ = 0;
+  std::vector<std::byte> fetched_;
+};
+
+}  // namespace shoal::outer_opt
