@@ -1,5 +1,5 @@
 // Which free devices shall hold the next replicas of a job, of which stage, and which replicas
-// shall change their stage? Pure decisions: they propose, jobs.cc carries them out.
+// shall change their stage? Pure decisions: jobs.cc and replicas/placing.cc carry them out.
 //
 // One stage: every free device that fits, up to swarm.max_replicas, the fastest first. A pipeline
 // is cut when it starts: the planner of swarm/core places it over the free devices, all at once or
