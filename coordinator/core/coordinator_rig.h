@@ -11,7 +11,7 @@
 #include <gtest/gtest.h>
 
 #include "coordinator/core/coordinator.h"
-#include "coordinator/core/state.h"
+#include "coordinator/core/state/state.h"
 
 namespace shoal::coordinator {
 

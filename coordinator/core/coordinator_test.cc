@@ -1,7 +1,7 @@
 // The coordinator as a whole, one stage. The rig is in coordinator_rig.h.
 #include "coordinator/core/coordinator_rig.h"
-#include "coordinator/core/event_kinds.h"
-#include "coordinator/core/machines.h"
+#include "coordinator/core/records/event_kinds.h"
+#include "coordinator/core/state/machines.h"
 
 namespace shoal::coordinator {
 namespace {

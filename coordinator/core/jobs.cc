@@ -4,15 +4,17 @@
 #include <charconv>
 
 #include "base/check.h"
-#include "coordinator/core/checkpoints.h"
-#include "coordinator/core/drain.h"
-#include "coordinator/core/event_kinds.h"
-#include "coordinator/core/machines.h"
-#include "coordinator/core/pipeline_view.h"
-#include "coordinator/core/placing.h"
-#include "coordinator/core/reducers.h"
-#include "coordinator/core/replicas.h"
-#include "coordinator/core/rounds.h"
+#include "coordinator/core/checkpoints/checkpoints.h"
+#include "coordinator/core/records/event_kinds.h"
+#include "coordinator/core/replicas/drain.h"
+#include "coordinator/core/replicas/evaluation.h"
+#include "coordinator/core/replicas/placing.h"
+#include "coordinator/core/replicas/reducers.h"
+#include "coordinator/core/replicas/replicas.h"
+#include "coordinator/core/rounds/commits.h"
+#include "coordinator/core/rounds/pipeline_view.h"
+#include "coordinator/core/rounds/rounds.h"
+#include "coordinator/core/state/machines.h"
 
 namespace shoal::coordinator {
 namespace {
@@ -27,7 +29,7 @@ const JobRecord& job_of(const Turn& turn, JobId id) { return turn.state().jobs.a
 void wake_when_rested(Turn& turn, JobId job, const PlacementInput& input) {
   for (const FreeDevice& device : input.free) {
     if (!device.resting) continue;
-    look_again(turn, job, turn.state().resting_until.at({device.agent, device.device}));
+    turn.look_again(job, turn.state().resting_until.at({device.agent, device.device}));
   }
 }
 
@@ -127,7 +129,7 @@ bool may_plan(Turn& turn, JobId id) {
   if (job.spec.swarm.stages == 1 || !job.stages.empty()) return true;
   auto& planned_at = turn.volatile_state().timers[id].planned_at;
   if (planned_at && turn.now() < *planned_at + kPlanEvery) {
-    look_again(turn, id, *planned_at + kPlanEvery);
+    turn.look_again(id, *planned_at + kPlanEvery);
     return false;
   }
   planned_at = turn.now();
@@ -142,7 +144,7 @@ bool waits_for_late_devices(Turn& turn, JobId id, const PlacementInput& input) {
   if (!timers.gathered_at) timers.gathered_at = turn.now();
   const Instant ready = *timers.gathered_at + turn.options().gather_window;
   if (turn.now() >= ready) return false;
-  look_again(turn, id, ready);
+  turn.look_again(id, ready);
   return true;
 }
 
@@ -227,7 +229,7 @@ void gather(Turn& turn, JobId id) {
   if (!timers.gathered_at) timers.gathered_at = turn.now();
   const Instant ready = *timers.gathered_at + turn.options().gather_window;
   const auto all = spec.swarm.max_replicas * stage_count(job_of(turn, id));
-  if (turn.now() < ready && live != all) return look_again(turn, id, ready);
+  if (turn.now() < ready && live != all) return turn.look_again(id, ready);
   transition(turn, id, JobPhase::kWarming, JobReason::kLoading);
 }
 
@@ -282,7 +284,7 @@ void stall(Turn& turn, JobId id) {
 // An evaluation that never comes back must not hold the job for ever: its evaluator is replaced.
 void check_final_evaluation(Turn& turn, JobId id, const RoundRecord& round) {
   const Instant limit = round.committed_at + turn.options().checkpoint_limit;
-  if (turn.now() < limit) return look_again(turn, id, limit);
+  if (turn.now() < limit) return turn.look_again(id, limit);
   for (const ReplicaId replica : round_replicas(turn.state(), round.key)) {
     const auto& contribution = turn.state().contributions.at({round.key, replica});
     if (contribution.eval_slice < 0 || contribution.evaluated) continue;
