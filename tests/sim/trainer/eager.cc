@@ -1,6 +1,6 @@
 // Eager updates at a simulated trainer (outer_opt/core/step/eager.h); without sync.eager all of
 // this does nothing.
-#include "tests/sim/trainer.h"
+#include "tests/sim/trainer/trainer.h"
 
 namespace shoal::sim {
 

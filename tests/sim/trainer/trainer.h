@@ -170,7 +170,7 @@ class Trainer final : public PeerEnd {
   void write_checkpoint(const WriteCheckpointTo& command);
   void put_checkpoint(const WriteCheckpointTo& command, std::vector<float> momentum);
 
-  // Sharded momentum (trainer_momentum.cc).
+  // Sharded momentum (trainer/momentum.cc).
   bool sharded() const { return replica_->assign.spec.sync.outer_state == OuterState::kSharded; }
   std::shared_ptr<Gathering> gather_ranges(const RoundKey& key, outer_opt::Restaged staged,
                                            std::function<void(Gathering&, ReplicaId lost)> done);
@@ -219,6 +219,12 @@ class Trainer final : public PeerEnd {
   void count_end(const Session& session, const char* end);
   void start_reduce(const outer_opt::StartReduce& start);
   void open_session(const outer_opt::StartReduce& start);
+  const Kept& what_to_give(const outer_opt::StartReduce& start);
+  std::shared_ptr<Session> make_inputs(const outer_opt::StartReduce& start);
+  ReducePlan plan_to_follow(ReducePlan plan);
+  Status make_machine(Session& session, const ReducePlan& plan);
+  void take_early_frames(Session& session);
+  void end_of_time(const std::shared_ptr<Session>& session);
   void pump(const std::shared_ptr<Session>& session);
   bool work_locally(Session& session);
   bool take_inbox(Session& session);
@@ -232,6 +238,10 @@ class Trainer final : public PeerEnd {
   void peer_left(const RoundKey& key, std::int32_t attempt, ReplicaId peer);
   void outer_step(const CommitRound& commit);
   void take_outer_step(const CommitRound& commit);
+  std::vector<float> average_of(const CommitRound& commit);
+  void move_anchor(const CommitRound& commit, std::span<const float> average);
+  void show_outer_step(const CommitRound& commit, const State& before,
+                       const std::vector<float>& average);
   void finish_outer_step(const CommitRound& commit, bool kept = false);
   void stay(const CommitRound& commit);
   void forget_counted(std::size_t sequences);

@@ -2,7 +2,7 @@
 // have in common: the vector that it sends, and a commit without an average.
 #include <utility>
 
-#include "tests/sim/trainer.h"
+#include "tests/sim/trainer/trainer.h"
 
 namespace shoal::sim {
 

@@ -1,6 +1,6 @@
 // Sharded outer momentum at a simulated trainer: ranges are fetched from their holders before a
 // reduce that moves them and for a checkpoint, as trainer/replica/replica_momentum.cc does.
-#include "tests/sim/trainer.h"
+#include "tests/sim/trainer/trainer.h"
 
 namespace shoal::sim {
 

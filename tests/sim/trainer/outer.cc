@@ -1,6 +1,6 @@
 // The outer step of a simulated trainer, and what becomes of its local parameters.
 #include "outer_opt/core/step/nesterov.h"
-#include "tests/sim/trainer.h"
+#include "tests/sim/trainer/trainer.h"
 
 namespace shoal::sim {
 
@@ -28,16 +28,37 @@ void Trainer::outer_step(const CommitRound& commit) {
 void Trainer::take_outer_step(const CommitRound& commit) {
   if (commit.outcome != RoundOutcome::kAveraged) return stay(commit);
   Replica& r = *replica_;
-  const auto found = r.averages.find(commit.attempt);
-  SHOAL_CHECK(found != r.averages.end(), "the participant voted without an average");
+  const std::vector<float> average = average_of(commit);
+  if (sharded()) return take_sharded_step(commit, average);
+  const State before = r.state;
+  move_anchor(commit, average);
+  r.state.key = commit.key;
+  keep_unsent();
+  show_outer_step(commit, before, average);
+  learn_average(commit, average);
+  if (sim_.bug == Bug::kStaleDonor) {
+    r.history.push_back(before);
+    if (r.history.size() > kHistory) r.history.pop_front();
+  }
+  const bool kept = !r.contributed && commit.keeps;
+  if (kept) move_with_anchor(before);
+  finish_outer_step(commit, kept);
+}
+
+std::vector<float> Trainer::average_of(const CommitRound& commit) {
+  const auto found = replica_->averages.find(commit.attempt);
+  SHOAL_CHECK(found != replica_->averages.end(), "the participant voted without an average");
   std::vector<float> average = found->second;
   if (sim_.bug == Bug::kCorruptAverage && prng_.chance(0.1) && sim_.misbehave(sim_.bug)) {
     average[0] += 1.0f;
   }
-  if (sharded()) return take_sharded_step(commit, average);
-  const State before = r.state;
-  const std::int32_t averaged = r.averaged_fragment;
-  const Fragment fragment = values_of(averaged);
+  return average;
+}
+
+// The step itself, with the bugs that may be planted in it.
+void Trainer::move_anchor(const CommitRound& commit, std::span<const float> average) {
+  Replica& r = *replica_;
+  const Fragment fragment = values_of(r.averaged_fragment);
   const OuterSpec options = outer_of(r.assign.spec, commit);
   if (sim_.bug == Bug::kSkipMomentum && prng_.chance(0.1) && sim_.misbehave(sim_.bug)) {
     adopt(fragment, 0, std::vector<float>(r.state.momentum.size(), 0.0f), r.state.momentum);
@@ -54,19 +75,23 @@ void Trainer::take_outer_step(const CommitRound& commit) {
   } else {
     nesterov_step(options, fragment, average, r.state.momentum, r.state.anchor);
   }
-  if (sim_.bug == Bug::kLeakyFragment && averaged > 0 && sim_.misbehave(sim_.bug)) {
+  if (sim_.bug == Bug::kLeakyFragment && r.averaged_fragment > 0 && sim_.misbehave(sim_.bug)) {
     const std::vector<float> right = r.state.momentum;
     for (float& value : r.state.momentum) value *= 0.5f;
     adopt(fragment, 0, right, r.state.momentum);
   }
-  r.state.key = commit.key;
-  keep_unsent();
+}
+
+void Trainer::show_outer_step(const CommitRound& commit, const State& before,
+                              const std::vector<float>& average) {
+  const Replica& r = *replica_;
+  const Fragment fragment = values_of(r.averaged_fragment);
   sim_.observe(&Checker::outer_stepped, OuterStepped{r.id,
                                                      commit.key,
-                                                     options,
+                                                     outer_of(r.assign.spec, commit),
                                                      r.assign.spec,
                                                      {commit.share, commit.decay, commit.push},
-                                                     averaged,
+                                                     r.averaged_fragment,
                                                      fragment,
                                                      average,
                                                      before.anchor,
@@ -75,14 +100,6 @@ void Trainer::take_outer_step(const CommitRound& commit) {
                                                      r.state.momentum});
   sim_.observe(&Checker::state_held, StateHeld{r.id, r.assign.stage, commit.key, r.state.anchor,
                                                r.state.momentum, in_groups()});
-  learn_average(commit, average);
-  if (sim_.bug == Bug::kStaleDonor) {
-    r.history.push_back(before);
-    if (r.history.size() > kHistory) r.history.pop_front();
-  }
-  const bool kept = !r.contributed && commit.keeps;
-  if (kept) move_with_anchor(before);
-  finish_outer_step(commit, kept);
 }
 
 void Trainer::finish_outer_step(const CommitRound& commit, bool kept) {

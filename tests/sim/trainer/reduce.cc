@@ -4,7 +4,7 @@
 #include <array>
 
 #include "base/check.h"
-#include "tests/sim/trainer.h"
+#include "tests/sim/trainer/trainer.h"
 
 namespace shoal::sim {
 
@@ -32,69 +32,89 @@ void Trainer::start_reduce(const StartReduce& start) {
   start.plan.owner_step ? stage_momentum(start) : open_session(start);
 }
 
-void Trainer::open_session(const StartReduce& start) {
-  Replica& r = *replica_;
+const Trainer::Kept& Trainer::what_to_give(const StartReduce& start) {
+  const Replica& r = *replica_;
+  const bool stale = start.contributes && !r.kept_before.values.empty() &&
+                     sim_.bug == Bug::kStaleBase && prng_.chance(0.1) && sim_.misbehave(sim_.bug);
+  return stale ? r.kept_before : r.kept;
+}
+
+std::shared_ptr<Trainer::Session> Trainer::make_inputs(const StartReduce& start) {
   auto session = std::make_shared<Session>();
   session->plan = start.plan;
   session->started = sim_.now();
-  const Kept* kept = &r.kept;
-  if (start.contributes && !r.kept_before.values.empty() && sim_.bug == Bug::kStaleBase &&
-      prng_.chance(0.1) && sim_.misbehave(sim_.bug)) {
-    kept = &r.kept_before;
-  }
-  if (start.contributes) session->mine = kept->values;
+  const Kept& kept = what_to_give(start);
+  if (start.contributes) session->mine = kept.values;
   if (in_groups()) make_group_vector(*session);
   encode_own(*session);
   take_own_momentum(*session);
-  if (!r.reducer) show_contribution(start.plan, *kept, *session);
-  ReducePlan plan = session->plan;
-  if (sim_.bug == Bug::kWrongAverage) {
-    const auto weighted = std::count_if(plan.members.begin(), plan.members.end(),
-                                        [](const ReduceMember& m) { return m.weight > 0; });
-    if (weighted >= 2 && plan.members.back().weight > 0 && sim_.misbehave(sim_.bug)) {
-      plan.members.back().weight = 0;
-    }
+  if (!replica_->reducer) show_contribution(start.plan, kept, *session);
+  return session;
+}
+
+// The plan that the machine follows. The planted bug forgets the last weight.
+ReducePlan Trainer::plan_to_follow(ReducePlan plan) {
+  if (sim_.bug != Bug::kWrongAverage) return plan;
+  const auto weighted = std::count_if(plan.members.begin(), plan.members.end(),
+                                      [](const ReduceMember& m) { return m.weight > 0; });
+  if (weighted >= 2 && plan.members.back().weight > 0 && sim_.misbehave(sim_.bug)) {
+    plan.members.back().weight = 0;
   }
-  // A member that the plan counts on but that has nothing usable to give.
-  const ReduceMember& self = plan.members[static_cast<std::size_t>(index_of(plan, r.id))];
-  session->average.resize(
-      static_cast<std::size_t>(self.reducer ? self.part_count : plan.value_count));
+  return plan;
+}
+
+Status Trainer::make_machine(Session& session, const ReducePlan& plan) {
+  const ReplicaId me = replica_->id;
+  const ReduceMember& own = plan.members[static_cast<std::size_t>(index_of(plan, me))];
+  session.average.resize(static_cast<std::size_t>(own.reducer ? own.part_count : plan.value_count));
   const bool sparse = plan.codec == CodecKind::kSparse2;
-  auto machine =
-      make_session(plan, r.id, sparse ? kSparseFrameValues : kFrameValues,
-                   {session->mine, session->encoded, session->momentum}, session->average);
-  if (!machine.ok()) {
+  auto machine = make_session(plan, me, sparse ? kSparseFrameValues : kFrameValues,
+                              {session.mine, session.encoded, session.momentum}, session.average);
+  if (!machine.ok()) return machine.error();
+  session.machine = std::move(machine).value();
+  session.inbox.resize(plan.members.size());
+  return {};
+}
+
+void Trainer::open_session(const StartReduce& start) {
+  const auto session = make_inputs(start);
+  const ReducePlan plan = plan_to_follow(session->plan);
+  if (const Status made = make_machine(*session, plan); !made.ok()) {
     return tell_failed(
-        {plan.key, plan.attempt, {}, ReduceFailure::kPlanMismatch, machine.error().message});
+        {plan.key, plan.attempt, {}, ReduceFailure::kPlanMismatch, made.error().message});
   }
-  session->machine = std::move(machine).value();
-  session->inbox.resize(plan.members.size());
-  r.session = session;
+  replica_->session = session;
   for (const ReduceMember& member : plan.members) {
-    if (member.replica != r.id) peers_.watch(*this, member.address);
+    if (member.replica != replica_->id) peers_.watch(*this, member.address);
   }
-  for (PeerFrame& frame : early_) {
-    const bool ours = frame.key == plan.key && frame.attempt == plan.attempt;
-    const int peer = ours ? index_of(plan, frame.from) : -1;
-    if (peer >= 0) session->inbox[static_cast<std::size_t>(peer)].push_back(frame);
-  }
-  const auto left = left_early_;
+  take_early_frames(*session);
   // Later, so that the actions after this one are performed first.
-  process_.after(Duration{}, [this, session, left] {
+  process_.after(Duration{}, [this, session, left = left_early_] {
     for (const auto& [key, attempt, peer] : left) peer_left(key, attempt, peer);
     pump(session);
   });
-  process_.after(plan.time_limit, [this, session] {
-    if (session->ended || session->machine->state() != SessionState::kRunning) return;
-    int missing = -1;
-    for (int i = 0; i < session->machine->members() && missing < 0; ++i) {
-      const bool all = session->machine->received_all(i, FrameKind::kContribution) &&
-                       session->machine->received_all(i, FrameKind::kAverage);
-      if (!all) missing = i;
-    }
-    session->machine->fail({ReduceFailure::kTimeLimit, missing, "the time limit is over"});
-    pump(session);
-  });
+  process_.after(plan.time_limit, [this, session] { end_of_time(session); });
+}
+
+void Trainer::take_early_frames(Session& session) {
+  for (PeerFrame& frame : early_) {
+    const bool ours = frame.key == session.plan.key && frame.attempt == session.plan.attempt;
+    const int peer = ours ? index_of(session.plan, frame.from) : -1;
+    if (peer >= 0) session.inbox[static_cast<std::size_t>(peer)].push_back(frame);
+  }
+}
+
+void Trainer::end_of_time(const std::shared_ptr<Session>& session) {
+  ReduceSession& machine = *session->machine;
+  if (session->ended || machine.state() != SessionState::kRunning) return;
+  int missing = -1;
+  for (int i = 0; i < machine.members() && missing < 0; ++i) {
+    const bool all = machine.received_all(i, FrameKind::kContribution) &&
+                     machine.received_all(i, FrameKind::kAverage);
+    if (!all) missing = i;
+  }
+  machine.fail({ReduceFailure::kTimeLimit, missing, "the time limit is over"});
+  pump(session);
 }
 
 void Trainer::show_contribution(const ReducePlan& plan, const Kept& kept, const Session& session) {

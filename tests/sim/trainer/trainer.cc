@@ -1,6 +1,6 @@
 // What a simulated trainer does with the commands of its agent: loading, inner steps, evaluation
 // and checkpoints. Its reduces are in trainer_reduce.cc, its outer steps in trainer_outer.cc.
-#include "tests/sim/trainer.h"
+#include "tests/sim/trainer/trainer.h"
 
 #include <algorithm>
 #include <cmath>
