@@ -143,6 +143,16 @@ class Rig {
     say(connection, FromReplica<RoundReport>{replica, body});
   }
 
+  // A pseudo-gradient that nobody can use.
+  void report_broken(ConnectionId connection, ReplicaId replica, RoundKey key) {
+    RoundReport body;
+    body.key = key;
+    body.tokens = body.drawn = Tokens(1280);
+    body.steps = Steps(10);
+    body.nonfinite = 1;
+    say(connection, FromReplica<RoundReport>{replica, body});
+  }
+
   void vote(ConnectionId connection, ReplicaId replica, RoundKey key, std::int32_t attempt,
             Digest average = {5, 5}, const std::vector<ReplicaId>& left_out = {}) {
     say(connection,

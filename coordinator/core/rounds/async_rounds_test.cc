@@ -113,12 +113,7 @@ TEST(AsyncRounds, AReportThatComesAfterTheSealCountsInTheNextRound) {
 
 TEST(AsyncRounds, WhatAReplicaHasRuinedIsNotKept) {
   Async rig;
-  RoundReport broken;
-  broken.key = rig.key(1);
-  broken.steps = Steps(10);
-  broken.tokens = broken.drawn = Tokens(1);
-  broken.nonfinite = 1;
-  rig.say(rig.b, FromReplica<RoundReport>{rig.rep_b, broken});
+  rig.report_broken(rig.b, rig.rep_b, rig.key(1));
   rig.wait(seconds(1));
   EXPECT_FALSE(rig.last<ToReplica<ReducePlan>>(rig.b)) << "one usable report is wanted";
   rig.round_of_a(1);

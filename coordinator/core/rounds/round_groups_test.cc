@@ -167,12 +167,7 @@ TEST(RoundGroups, WhenAllGiveUpTheRoundIsAborted) {
 TEST(RoundGroups, AGroupWithoutAnythingUsableIsNotAskedAndDropsNothingElse) {
   Grid grid(grid_job(), 3);  // columns {0, 2} and {1}
   for (const std::size_t i : {0u, 2u}) grid.report(grid.agents[i], grid.replicas[i], grid.key(1));
-  RoundReport spoilt;
-  spoilt.key = grid.key(1);
-  spoilt.tokens = spoilt.drawn = Tokens(1280);
-  spoilt.steps = Steps(10);
-  spoilt.nonfinite = 1;
-  grid.say(grid.agents[1], FromReplica<RoundReport>{grid.replicas[1], spoilt});
+  grid.report_broken(grid.agents[1], grid.replicas[1], grid.key(1));
   EXPECT_FALSE(grid.last<ToReplica<ReducePlan>>(grid.agents[1]));
   grid.group_votes(1, {0, 2}, {5, 1});
   ASSERT_EQ(grid.job(grid.id).committed_round, 1);

@@ -284,12 +284,7 @@ TEST(Streaming, TheTailOfALostReplicaComesBackWithItsLease) {
 TEST(Streaming, WithoutAPartInTheResultALeaseBeginsAtTheBoundary) {
   Pair rig(streamed(1, 3));
   rig.report_steps(rig.a, rig.rep_a, 1, Steps(10), 1);
-  RoundReport broken;
-  broken.key = rig.key(1);
-  broken.steps = Steps(10);
-  broken.tokens = broken.drawn = Tokens(1);
-  broken.nonfinite = 1;
-  rig.say(rig.b, FromReplica<RoundReport>{rig.rep_b, broken});
+  rig.report_broken(rig.b, rig.rep_b, rig.key(1));
   rig.finish(1);
   EXPECT_EQ(rig.next_of(rig.a).lease.count, 10 * 4);
   EXPECT_EQ(rig.next_of(rig.b).lease.count, 13 * 4);
