@@ -2,7 +2,7 @@
 #include <ctime>
 
 #include "cli/api.h"
-#include "cli/commands.h"
+#include "cli/commands/commands.h"
 #include "cli/format.h"
 #include "cli/terminal.h"
 

@@ -1,5 +1,5 @@
 // shoal logs: what agents and trainers print, of one job or of one agent.
-#include "cli/commands.h"
+#include "cli/commands/commands.h"
 #include "cli/format.h"
 #include "cli/terminal.h"
 

@@ -1,7 +1,7 @@
 // shoal agent ls, shoal events.
 #include <time.h>
 
-#include "cli/commands.h"
+#include "cli/commands/commands.h"
 #include "cli/format.h"
 #include "cli/table.h"
 #include "cli/terminal.h"

@@ -6,7 +6,7 @@
 
 #include <unistd.h>
 
-#include "cli/commands.h"
+#include "cli/commands/commands.h"
 #include "cli/processes.h"
 #include "cli/terminal.h"
 

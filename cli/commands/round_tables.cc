@@ -1,4 +1,4 @@
-#include "cli/round_tables.h"
+#include "cli/commands/round_tables.h"
 
 #include <algorithm>
 #include <utility>

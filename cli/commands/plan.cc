@@ -1,7 +1,7 @@
 // shoal job plan, shoal job topology: how a job lies on the agents, before and while it runs.
-#include "cli/commands.h"
+#include "cli/commands/commands.h"
+#include "cli/commands/plan_tables.h"
 #include "cli/format.h"
-#include "cli/plan_tables.h"
 #include "cli/terminal.h"
 
 namespace shoal::cli {

@@ -7,7 +7,7 @@
 
 #include <openssl/evp.h>
 
-#include "cli/commands.h"
+#include "cli/commands/commands.h"
 #include "cli/format.h"
 #include "cli/table.h"
 #include "cli/terminal.h"

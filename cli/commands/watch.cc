@@ -1,5 +1,5 @@
 // The redrawing of the two-line block and the choice of what is news.
-#include "cli/watch.h"
+#include "cli/commands/watch.h"
 
 #include <cstdio>
 

@@ -1,7 +1,7 @@
 // shoal network: the lines between agents, as they were measured.
 #include <map>
 
-#include "cli/commands.h"
+#include "cli/commands/commands.h"
 #include "cli/format.h"
 #include "cli/table.h"
 #include "cli/terminal.h"

@@ -1,4 +1,4 @@
-#include "cli/round_tables.h"
+#include "cli/commands/round_tables.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "cli/plan_tables.h"
+#include "cli/commands/plan_tables.h"
 
 #include <algorithm>
 #include <map>

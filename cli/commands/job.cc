@@ -1,12 +1,12 @@
 // shoal job …
 #include <time.h>
 
-#include "cli/commands.h"
+#include "cli/commands/commands.h"
+#include "cli/commands/watch.h"
 #include "cli/format.h"
 #include "cli/progress.h"
 #include "cli/table.h"
 #include "cli/terminal.h"
-#include "cli/watch.h"
 
 namespace shoal::cli {
 namespace {

@@ -1,6 +1,6 @@
 // shoal round …
-#include "cli/commands.h"
-#include "cli/round_tables.h"
+#include "cli/commands/commands.h"
+#include "cli/commands/round_tables.h"
 #include "cli/terminal.h"
 
 namespace shoal::cli {

@@ -1,4 +1,4 @@
-#include "cli/plan_tables.h"
+#include "cli/commands/plan_tables.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
