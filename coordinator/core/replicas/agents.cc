@@ -3,7 +3,7 @@
 #include "coordinator/core/records/event_kinds.h"
 #include "coordinator/core/state/machines.h"
 #include "coordinator/core/state/standing.h"
-#include "swarm/core/cost_model.h"
+#include "swarm/core/plan/cost_model.h"
 
 namespace shoal::coordinator {
 namespace {

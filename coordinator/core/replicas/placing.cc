@@ -7,7 +7,7 @@
 #include "coordinator/core/replicas/replicas.h"
 #include "coordinator/core/state/round_facts.h"
 #include "coordinator/core/state/standing.h"
-#include "swarm/core/cost_model.h"
+#include "swarm/core/plan/cost_model.h"
 
 namespace shoal::coordinator {
 namespace {

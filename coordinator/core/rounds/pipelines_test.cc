@@ -5,7 +5,7 @@
 
 #include "coordinator/core/coordinator_rig.h"
 #include "coordinator/core/state/round_facts.h"
-#include "swarm/core/cost_model.h"
+#include "swarm/core/plan/cost_model.h"
 
 namespace shoal::coordinator {
 namespace {

@@ -4,7 +4,7 @@
 #include <limits>
 
 #include "coordinator/core/coordinator_rig.h"
-#include "swarm/core/cost_model.h"
+#include "swarm/core/plan/cost_model.h"
 
 namespace shoal::coordinator {
 namespace {

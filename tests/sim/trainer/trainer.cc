@@ -7,7 +7,7 @@
 #include <limits>
 #include <set>
 
-#include "swarm/core/cost_model.h"
+#include "swarm/core/plan/cost_model.h"
 #include "tests/sim/describe.h"
 
 namespace shoal::sim {
