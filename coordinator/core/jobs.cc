@@ -366,6 +366,45 @@ void advance(Turn& turn, JobId id) {
 
 // ---- commands
 
+std::vector<FieldError> refused_fields(const Turn& turn, const JobSpec& spec) {
+  auto fields = validate(spec);
+  if (!fields.empty()) return fields;
+  const std::string why = why_no_device_fits(turn, with_derived_fields(spec));
+  if (!why.empty()) fields.push_back({"/model", why});
+  return fields;
+}
+
+// Why a job that is as it should be cannot be taken beside those that are live.
+std::optional<Error> no_place_for(const Turn& turn, const JobSpec& spec) {
+  if (const JobRecord* other = live_job_by_name(turn.state(), spec.name)) {
+    return Error{Code::kConflict,
+                 "job " + to_string(other->id) + " named " + spec.name + " is still " +
+                     to_string(other->phase),
+                 "/name", "choose another name, or cancel that job first"};
+  }
+  if (static_cast<std::int64_t>(turn.state().timers.size()) >= turn.options().jobs_max) {
+    return Error{Code::kResourceExhausted, "too many live jobs", "",
+                 "wait for one to end, or cancel one"};
+  }
+  return std::nullopt;
+}
+
+JobId accept(Turn& turn, const SubmitJob& command, const JobSpec& spec) {
+  JobRecord record;
+  record.id = JobId(turn.counters().next_job++);
+  record.spec = spec;
+  record.outer_lr = spec.sync.outer.lr;
+  record.created_at = turn.now();
+  const JobId id = turn.add(std::move(record)).id;
+  if (!command.submitted.text.empty()) {
+    turn.keep({id, command.submitted.media_type, command.submitted.text});
+  }
+  turn.volatile_state().timers.put(id, {});
+  turn.event(Severity::kInfo, event_kind::kJobSubmitted, {.job = id},
+             "job " + spec.name + " submitted as " + to_string(id));
+  return id;
+}
+
 // The same rules as for the field of a spec.
 std::vector<FieldError> refused_outer_lr(JobSpec spec, double outer_lr) {
   if (spec.sync.algorithm == SyncAlgorithm::kNone) {
@@ -387,43 +426,15 @@ std::string short_text(double value) {
 }  // namespace
 
 void on_submit(Turn& turn, const SubmitJob& command) {
-  auto fields = validate(command.spec);
-  if (fields.empty()) {
-    const std::string why = why_no_device_fits(turn, with_derived_fields(command.spec));
-    if (!why.empty()) fields.push_back({"/model", why});
-  }
+  auto fields = refused_fields(turn, command.spec);
   if (!fields.empty()) {
     const Error error{Code::kValidation, "the job is not accepted", fields.front().pointer, ""};
     return turn.reply(command.request, error, std::move(fields));
   }
-  if (const JobRecord* other = live_job_by_name(turn.state(), command.spec.name)) {
-    return turn.reply(command.request,
-                      Error{Code::kConflict,
-                            "job " + to_string(other->id) + " named " + command.spec.name +
-                                " is still " + to_string(other->phase),
-                            "/name", "choose another name, or cancel that job first"});
-  }
-  if (static_cast<std::int64_t>(turn.state().timers.size()) >= turn.options().jobs_max) {
-    return turn.reply(command.request, Error{Code::kResourceExhausted, "too many live jobs", "",
-                                             "wait for one to end, or cancel one"});
-  }
-  if (command.dry_run) {
-    return turn.reply_plan(command.request, plan_job(turn, with_derived_fields(command.spec)));
-  }
-
-  JobRecord record;
-  record.id = JobId(turn.counters().next_job++);
-  record.spec = with_derived_fields(command.spec);
-  record.outer_lr = record.spec.sync.outer.lr;
-  record.created_at = turn.now();
-  const JobId id = turn.add(std::move(record)).id;
-  if (!command.submitted.text.empty()) {
-    turn.keep({id, command.submitted.media_type, command.submitted.text});
-  }
-  turn.volatile_state().timers.put(id, {});
-  turn.event(Severity::kInfo, event_kind::kJobSubmitted, {.job = id},
-             "job " + command.spec.name + " submitted as " + to_string(id));
-  turn.reply(command.request, id);
+  const JobSpec spec = with_derived_fields(command.spec);
+  if (auto error = no_place_for(turn, spec)) return turn.reply(command.request, *error);
+  if (command.dry_run) return turn.reply_plan(command.request, plan_job(turn, spec));
+  turn.reply(command.request, accept(turn, command, spec));
 }
 
 void on_cancel(Turn& turn, const CancelJob& command) {

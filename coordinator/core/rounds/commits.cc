@@ -262,6 +262,31 @@ std::string who_committed(const State& state, const RoundKey& key) {
          " replicas";
 }
 
+std::vector<ReplicaId> followers_of(const State& state, const RoundKey& key) {
+  std::vector<ReplicaId> followers = all_members(state, key);
+  std::erase_if(followers, [&](ReplicaId id) { return !can_follow(state, key, id); });
+  return followers;
+}
+
+void say_committed(Turn& turn, const RoundKey& key) {
+  const State& state = turn.state();
+  if (!has_events(state.jobs.at(key.job), state.rounds.at(key))) return;
+  turn.event(Severity::kInfo, event_kind::kRoundCommitted, {.job = key.job, .round = key.round},
+             "round " + std::to_string(key.round) + " committed by " + who_committed(state, key));
+}
+
+// Whoever served without a part in this round cannot follow.
+void fail_the_stale(Turn& turn, const RoundKey& key) {
+  for (const ReplicaId replica : live_replicas(turn.state(), key.job)) {
+    const ReplicaRecord& record = turn.state().replicas.at(replica);
+    const bool serves =
+        record.state == ReplicaState::kServing || record.state == ReplicaState::kAveraging;
+    if (serves && !can_follow(turn.state(), key, replica)) {
+      fail_replica(turn, replica, ReplicaFailure::kStale, "it was not part of the committed round");
+    }
+  }
+}
+
 RoundOutcome outcome_of(const RoundStage& reduce, const ContributionRecord& contribution) {
   if (!reduce.given_up) return RoundOutcome::kAveraged;
   return contribution.weight > 0 ? RoundOutcome::kKept : RoundOutcome::kDropped;
@@ -308,10 +333,7 @@ void commit(Turn& turn, const RoundKey& key, const std::vector<Digest>& averages
   if (turn.state().rounds.contains(before)) turn.drop_round(before);
   release_drained_at_commit(turn, key.job);
 
-  std::vector<ReplicaId> followers;
-  for (const ReplicaId replica : all_members(turn.state(), key)) {
-    if (can_follow(turn.state(), key, replica)) followers.push_back(replica);
-  }
+  const std::vector<ReplicaId> followers = followers_of(turn.state(), key);
   if (due(job.spec.eval.every_rounds, key.round, is_last(job))) {
     share_evaluation(turn, key, followers);
   }
@@ -320,20 +342,8 @@ void commit(Turn& turn, const RoundKey& key, const std::vector<Digest>& averages
   for (const ReplicaId replica : followers) {
     turn.tell(replica, commit_for(turn.state(), key, replica));
   }
-  if (has_events(turn.state().jobs.at(key.job), turn.state().rounds.at(key))) {
-    turn.event(
-        Severity::kInfo, event_kind::kRoundCommitted, {.job = key.job, .round = key.round},
-        "round " + std::to_string(key.round) + " committed by " + who_committed(turn.state(), key));
-  }
-  // Whoever served without a part in this round cannot follow.
-  for (const ReplicaId replica : live_replicas(turn.state(), key.job)) {
-    const ReplicaRecord& record = turn.state().replicas.at(replica);
-    const bool serves =
-        record.state == ReplicaState::kServing || record.state == ReplicaState::kAveraging;
-    if (serves && !can_follow(turn.state(), key, replica)) {
-      fail_replica(turn, replica, ReplicaFailure::kStale, "it was not part of the committed round");
-    }
-  }
+  say_committed(turn, key);
+  fail_the_stale(turn, key);
 }
 
 void on_applied(Turn& turn, ReplicaId replica, const Applied& applied) {

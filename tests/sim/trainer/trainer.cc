@@ -471,44 +471,56 @@ void Trainer::step_in_pipeline() {
   routers_are_through() ? boundary() : inner_step();
 }
 
-void Trainer::boundary() {
+// Norm and maximum go into the report.
+void Trainer::keep_pseudo_gradient(RoundReport& report) {
   Replica& r = *replica_;
-  r.training = false;
   const Fragment fragment = values_of(r.open.fragment);
   const auto values = static_cast<std::size_t>(outer_opt::value_count(fragment));
   std::vector<float> local(values);
   r.kept = {r.state.key, digest_of(r.state.anchor), std::vector<float>(values)};
   gather(fragment, r.state.anchor, r.kept.values);
   gather(fragment, r.local, local);
-  double square = 0, largest = 0;
+  double square = 0;
   for (std::size_t i = 0; i < values; ++i) {
     float& value = r.kept.values[i];
     value -= local[i];
     square += static_cast<double>(value) * static_cast<double>(value);
-    largest = std::max(largest, std::fabs(static_cast<double>(value)));
+    report.max_abs = std::max(report.max_abs, std::fabs(static_cast<double>(value)));
   }
+  report.norm = std::sqrt(square);
+}
+
+void Trainer::count_work(RoundReport& report) {
+  Replica& r = *replica_;
   std::int64_t sequences = 0;
   for (const DataLease& lease : r.trained) sequences += lease.count;
-  RoundReport report;
   report.key = r.open.key;
   report.drawn = Tokens(sequences * r.assign.spec.model.context);
   report.tokens = is_router() ? report.drawn : Tokens(r.handled * r.assign.spec.model.context);
   report.steps = r.steps;
   report.train_loss = 1.0 + 4.0 / static_cast<double>(r.open.key.round);
-  report.norm = std::sqrt(square);
-  report.max_abs = largest;
   report.compute_s = r.steps.count() * own_step().seconds();
   for (const PeerAddress& peer : std::exchange(r.open.measure, {})) {
     const double rate = std::min(line_of(r.id), line_of(peer.replica));
     report.links.push_back({peer.replica, milliseconds(10), rate, rate / 2, true});
   }
-  if (poisoned_) {
-    poisoned_ = false;
-    sim_.strike(Fault::kNonFinite, device_name());
-    r.kept.values[0] = std::numeric_limits<float>::quiet_NaN();
-    report.nonfinite = 1;
-    report.norm = report.max_abs = 0;
-  }
+}
+
+void Trainer::spoil(RoundReport& report) {
+  poisoned_ = false;
+  sim_.strike(Fault::kNonFinite, device_name());
+  replica_->kept.values[0] = std::numeric_limits<float>::quiet_NaN();
+  report.nonfinite = 1;
+  report.norm = report.max_abs = 0;
+}
+
+void Trainer::boundary() {
+  Replica& r = *replica_;
+  r.training = false;
+  RoundReport report;
+  keep_pseudo_gradient(report);
+  count_work(report);
+  if (poisoned_) spoil(report);
   r.reported = r.trained.size();
   sim_.observe(&Checker::reported, Reported{r.id, report, r.trained, r.state.anchor, r.local});
   begin_eagerly(report);

@@ -213,6 +213,9 @@ class Trainer final : public PeerEnd {
   std::size_t first_value() const;
   std::size_t value_count() const;
   void boundary();
+  void keep_pseudo_gradient(RoundReport& report);
+  void count_work(RoundReport& report);
+  void spoil(RoundReport& report);
   void encode_own(Session& session);
   void take_own_momentum(Session& session);
   void keep_unsent();
