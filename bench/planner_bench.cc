@@ -7,8 +7,8 @@
 #include "base/check.h"
 #include "base/prng.h"
 #include "bench/bench.h"
-#include "swarm/core/assignment.h"
-#include "swarm/core/wiring.h"
+#include "swarm/core/plan/assignment.h"
+#include "swarm/core/session/wiring.h"
 #include "tests/sim/swarm/options.h"
 
 namespace shoal::bench {

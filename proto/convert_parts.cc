@@ -1,84 +1,33 @@
-// Field by field, both directions beside each other so that a forgotten field is seen.
+// The Reader, and the bodies of agents and replicas. Field by field, both directions beside each
+// other so that a forgotten field is seen.
 #include "proto/convert_parts.h"
 
 #include <cmath>
-#include <limits>
 
-#include "outer_opt/core/codec/frame.h"
 #include "proto/job_spec_text.h"
 
 namespace shoal::proto {
-namespace {
 
-// Every enumerator in order; the word of each is its to_string().
-template <typename E>
-constexpr E kLastWord{};
 template <>
-constexpr Code kLastWord<Code> = Code::kInternal;
-template <>
-constexpr DeviceKind kLastWord<DeviceKind> = DeviceKind::kReducer;
-template <>
-constexpr ReplicaFailure kLastWord<ReplicaFailure> = ReplicaFailure::kInternal;
-template <>
-constexpr ReduceFailure kLastWord<ReduceFailure> = ReduceFailure::kInternal;
-template <>
-constexpr SourceKind kLastWord<SourceKind> = SourceKind::kCheckpoint;
-template <>
-constexpr ReleaseReason kLastWord<ReleaseReason> = ReleaseReason::kDraining;
-template <>
-constexpr AbortReason kLastWord<AbortReason> = AbortReason::kBelowMinReplicas;
-template <>
-constexpr RoundOutcome kLastWord<RoundOutcome> = RoundOutcome::kDropped;
-template <>
-constexpr Topology kLastWord<Topology> = Topology::kParamServer;  // a plan is never auto
-template <>
-constexpr CodecKind kLastWord<CodecKind> = CodecKind::kSparse2;
-template <>
-constexpr Aggregator kLastWord<Aggregator> = Aggregator::kCenteredClip;
-
-template <typename E>
-void get_word(Reader& reader, std::string_view field, const std::string& word, E& to) {
-  for (int i = 0; i <= static_cast<int>(kLastWord<E>); ++i) {
-    if (word == to_string(static_cast<E>(i))) return void(to = static_cast<E>(i));
-  }
-  reader.refuse(field, "unknown word '" + word.substr(0, 64) + "'");
+constexpr Code last_word<Code>() {
+  return Code::kInternal;
 }
-
-template <typename Wire>
-void put_ids(const std::vector<ReplicaId>& from, Wire& to) {
-  for (const ReplicaId id : from) to.Add(id.n);
+template <>
+constexpr DeviceKind last_word<DeviceKind>() {
+  return DeviceKind::kReducer;
 }
-template <typename Wire>
-void get_ids(Reader& reader, std::string_view field, const Wire& from, std::vector<ReplicaId>& to) {
-  for (const auto id : from) to.push_back(reader.id<ReplicaTag>(field, id));
+template <>
+constexpr ReplicaFailure last_word<ReplicaFailure>() {
+  return ReplicaFailure::kInternal;
 }
-
-void put(const ReduceMember& from, v1::ReduceMember& to) {
-  to.set_replica(from.replica.n);
-  to.set_address(from.address);
-  to.set_weight(from.weight);
-  to.set_clip_factor(from.clip_factor);
-  to.set_part_first(from.part_first);
-  to.set_part_count(from.part_count);
-  to.set_reducer(from.reducer);
+template <>
+constexpr SourceKind last_word<SourceKind>() {
+  return SourceKind::kCheckpoint;
 }
-void get(Reader& reader, const v1::ReduceMember& from, ReduceMember& to) {
-  to.replica = reader.id<ReplicaTag>("replica", from.replica());
-  to.address = from.address();
-  to.weight = reader.amount("weight", from.weight());
-  to.clip_factor = reader.amount("clip_factor", from.clip_factor());
-  reader.require(to.clip_factor > 0 && to.clip_factor <= 1, "clip_factor",
-                 "must be above 0 and at most 1");
-  to.part_first = reader.count("part_first", from.part_first());
-  to.part_count = reader.count("part_count", from.part_count());
-  to.reducer = from.reducer();
+template <>
+constexpr ReleaseReason last_word<ReleaseReason>() {
+  return ReleaseReason::kDraining;
 }
-
-std::int32_t attempt_of(Reader& reader, std::int32_t attempt) {
-  return static_cast<std::int32_t>(reader.count("attempt", attempt));
-}
-
-}  // namespace
 
 bool is_hex(std::string_view text, std::size_t length) {
   return text.size() == length &&
@@ -250,130 +199,6 @@ void get(Reader& reader, const v1::Progress& from, Progress& to) {
   to.tokens_per_s = from.tokens_per_s();
 }
 
-void put(const LinkEstimate& from, v1::LinkEstimate& to) {
-  to.set_peer(from.peer.n);
-  to.set_round_trip_ns(from.round_trip.ns);
-  to.set_to_per_s(from.to_per_s);
-  to.set_from_per_s(from.from_per_s);
-  to.set_reached(from.reached);
-}
-void get(Reader& reader, const v1::LinkEstimate& from, LinkEstimate& to) {
-  to.peer = reader.id<ReplicaTag>("peer", from.peer());
-  to.round_trip = nanoseconds(reader.count("round_trip_ns", from.round_trip_ns()));
-  to.to_per_s = reader.amount("to_per_s", from.to_per_s());
-  to.from_per_s = reader.amount("from_per_s", from.from_per_s());
-  to.reached = from.reached();
-}
-
-void put(const RoundReport& from, v1::RoundReport& to) {
-  put(from.key, *to.mutable_key());
-  to.set_tokens(from.tokens.count());
-  to.set_steps(from.steps.count());
-  to.set_train_loss(from.train_loss);
-  to.set_norm(from.norm);
-  to.set_max_abs(from.max_abs);
-  to.set_nonfinite(from.nonfinite);
-  to.set_compute_s(from.compute_s);
-  to.set_drawn(from.drawn.count());
-  to.set_stood_s(from.stood_s);
-  to.set_aborts(from.aborts);
-  for (const LinkEstimate& link : from.links) put(link, *to.add_links());
-}
-void get(Reader& reader, const v1::RoundReport& from, RoundReport& to) {
-  get_part(reader, "key", from.has_key(), from.key(), to.key);
-  to.tokens = Tokens(reader.count("tokens", from.tokens()));
-  to.steps = Steps(reader.count("steps", from.steps()));
-  to.train_loss = from.train_loss();  // losses and norms may be NaN: that is what nonfinite tells
-  to.norm = from.norm();
-  to.max_abs = from.max_abs();
-  to.nonfinite = reader.count("nonfinite", from.nonfinite());
-  to.compute_s = reader.amount("compute_s", from.compute_s());
-  to.drawn = Tokens(reader.count("drawn", from.drawn()));
-  to.stood_s = reader.amount("stood_s", from.stood_s());
-  to.aborts = static_cast<std::int32_t>(reader.count("aborts", from.aborts()));
-  reader.require(static_cast<std::size_t>(from.links_size()) <= kLinksMax, "links",
-                 "must be at most 64");
-  if (!reader.ok()) return;
-  for (const auto& link : from.links()) {
-    const Reader::Inside inside(reader, "links");
-    get(reader, link, to.links.emplace_back());
-  }
-}
-
-void put(const Vote& from, v1::Vote& to) {
-  put(from.key, *to.mutable_key());
-  to.set_attempt(from.attempt);
-  put(from.average, *to.mutable_average());
-  to.mutable_stats()->set_sent_bytes(from.stats.sent.count());
-  to.mutable_stats()->set_received_bytes(from.stats.received.count());
-  to.mutable_stats()->set_reduce_s(from.stats.reduce_s);
-  for (const ReplicaId replica : from.left_out) to.add_left_out(replica.n);
-}
-void get(Reader& reader, const v1::Vote& from, Vote& to) {
-  get_part(reader, "key", from.has_key(), from.key(), to.key);
-  to.attempt = attempt_of(reader, from.attempt());
-  get(reader, from.average(), to.average);
-  to.stats.sent = Bytes(reader.count("stats.sent_bytes", from.stats().sent_bytes()));
-  to.stats.received = Bytes(reader.count("stats.received_bytes", from.stats().received_bytes()));
-  to.stats.reduce_s = reader.amount("stats.reduce_s", from.stats().reduce_s());
-  reader.require(static_cast<std::size_t>(from.left_out_size()) <= kLeftOutMax, "left_out",
-                 "must be at most 10000");
-  if (!reader.ok()) return;
-  for (const std::uint64_t replica : from.left_out()) {
-    to.left_out.push_back(reader.id<ReplicaTag>("left_out", replica));
-  }
-}
-
-void put(const ReduceFailed& from, v1::ReduceFailed& to) {
-  put(from.key, *to.mutable_key());
-  to.set_attempt(from.attempt);
-  to.set_lost(from.lost.n);
-  to.set_failure(to_string(from.failure));
-  to.set_detail(from.detail);
-}
-void get(Reader& reader, const v1::ReduceFailed& from, ReduceFailed& to) {
-  get_part(reader, "key", from.has_key(), from.key(), to.key);
-  to.attempt = attempt_of(reader, from.attempt());
-  to.lost = ReplicaId(from.lost());
-  get_word(reader, "failure", from.failure(), to.failure);
-  to.detail = from.detail();
-}
-
-void put(const Applied& from, v1::Applied& to) {
-  put(from.key, *to.mutable_key());
-  put(from.anchor, *to.mutable_anchor());
-  put(from.momentum, *to.mutable_momentum());
-}
-void get(Reader& reader, const v1::Applied& from, Applied& to) {
-  get_part(reader, "key", from.has_key(), from.key(), to.key);
-  get(reader, from.anchor(), to.anchor);
-  get(reader, from.momentum(), to.momentum);
-}
-
-void put(const EvalSlice& from, v1::EvalSlice& to) {
-  to.set_slice(from.slice);
-  to.set_slices(from.slices);
-  to.set_batches(from.batches);
-}
-void get(Reader& reader, const v1::EvalSlice& from, EvalSlice& to) {
-  to = {reader.count("slice", from.slice()), reader.count("slices", from.slices()),
-        reader.count("batches", from.batches())};
-  reader.require(to.slices == 0 || to.slice < to.slices, "slice", "must be below slices");
-}
-
-void put(const Evaluated& from, v1::Evaluated& to) {
-  put(from.key, *to.mutable_key());
-  put(from.slice, *to.mutable_slice());
-  to.set_loss_sum(from.loss_sum);
-  to.set_tokens(from.tokens.count());
-}
-void get(Reader& reader, const v1::Evaluated& from, Evaluated& to) {
-  get_part(reader, "key", from.has_key(), from.key(), to.key);
-  get_part(reader, "slice", from.has_slice(), from.slice(), to.slice);
-  to.loss_sum = from.loss_sum();
-  to.tokens = Tokens(reader.count("tokens", from.tokens()));
-}
-
 void put(const Goodbye& from, v1::Goodbye& to) { to.set_reason(from.reason); }
 void get(Reader&, const v1::Goodbye& from, Goodbye& to) { to.reason = from.reason(); }
 
@@ -463,136 +288,6 @@ void put(const Release& from, v1::Release& to) {
 void get(Reader& reader, const v1::Release& from, Release& to) {
   to.replica = reader.id<ReplicaTag>("replica", from.replica());
   get_word(reader, "reason", from.reason(), to.reason);
-}
-
-void put(const OpenRound& from, v1::OpenRound& to) {
-  put(from.key, *to.mutable_key());
-  to.set_from_step(from.from_step.count());
-  to.set_to_step(from.to_step.count());
-  to.mutable_lease()->set_first(from.lease.first);
-  to.mutable_lease()->set_count(from.lease.count);
-  to.set_fragment(from.fragment);
-  to.set_aborts(from.aborts);
-  for (const PeerAddress& peer : from.measure) {
-    auto& wire = *to.add_measure();
-    wire.set_replica(peer.replica.n);
-    wire.set_address(peer.address);
-  }
-}
-void get(Reader& reader, const v1::OpenRound& from, OpenRound& to) {
-  get_part(reader, "key", from.has_key(), from.key(), to.key);
-  to.from_step = Steps(reader.count("from_step", from.from_step()));
-  to.to_step = Steps(reader.count("to_step", from.to_step()));
-  reader.require(to.from_step <= to.to_step, "to_step", "must not be below from_step");
-  to.lease.first = reader.count("lease.first", from.lease().first());
-  to.lease.count = reader.count("lease.count", from.lease().count());
-  to.fragment = static_cast<std::int32_t>(reader.count("fragment", from.fragment()));
-  to.aborts = static_cast<std::int32_t>(reader.count("aborts", from.aborts()));
-  reader.require(static_cast<std::size_t>(from.measure_size()) <= kMeasuresMax, "measure",
-                 "must be at most 3");
-  if (!reader.ok()) return;
-  for (const auto& peer : from.measure()) {
-    to.measure.push_back(
-        {reader.id<ReplicaTag>("measure.replica", peer.replica()), peer.address()});
-  }
-}
-
-void put(const CloseRound& from, v1::CloseRound& to) { put(from.key, *to.mutable_key()); }
-void get(Reader& reader, const v1::CloseRound& from, CloseRound& to) {
-  get_part(reader, "key", from.has_key(), from.key(), to.key);
-}
-
-void put(const ReducePlan& from, v1::ReducePlan& to) {
-  put(from.key, *to.mutable_key());
-  to.set_attempt(from.attempt);
-  to.set_topology(to_string(from.topology));
-  to.set_codec(to_string(from.codec));
-  to.set_aggregator(to_string(from.aggregator));
-  to.set_value_count(from.value_count);
-  to.set_frame_values(from.frame_values);
-  for (const auto& member : from.members) put(member, *to.add_members());
-  to.set_time_limit_ns(from.time_limit.ns);
-  to.set_fragment(from.fragment);
-  to.set_outer_lr(from.outer_lr);
-  if (from.owner_step) put(*from.owner_step, *to.mutable_owner_step());
-}
-void get(Reader& reader, const v1::ReducePlan& from, ReducePlan& to) {
-  get_part(reader, "key", from.has_key(), from.key(), to.key);
-  to.attempt = attempt_of(reader, from.attempt());
-  get_word(reader, "topology", from.topology(), to.topology);
-  get_word(reader, "codec", from.codec(), to.codec);
-  get_word(reader, "aggregator", from.aggregator(), to.aggregator);
-  to.value_count = reader.count("value_count", from.value_count());
-  to.frame_values = reader.count("frame_values", from.frame_values());
-  reader.require(to.frame_values >= 1 && to.frame_values <= outer_opt::kFrameValuesMax,
-                 "frame_values", "must be in [1, 1048576]");
-  std::int64_t next = 0;
-  for (const auto& member : from.members()) {
-    const Reader::Inside inside(reader, "members");
-    get(reader, member, to.members.emplace_back());
-    if (!reader.ok()) return;
-    const auto& read = to.members.back();
-    reader.require(read.part_first == next && read.part_count <= to.value_count - next,
-                   "part_count", "parts must follow one another and end with the vector");
-    if (reader.ok()) next += read.part_count;
-  }
-  const std::int64_t covered = to.topology == Topology::kAllgather ? 0 : to.value_count;
-  reader.require(next == covered, "members", "parts must cover the vector, but in an all-gather");
-  to.time_limit = nanoseconds(from.time_limit_ns());
-  reader.require(to.time_limit.ns > 0, "time_limit_ns", "must be above 0");
-  to.fragment = static_cast<std::int32_t>(reader.count("fragment", from.fragment()));
-  to.outer_lr = from.outer_lr();
-  if (from.has_owner_step()) get(reader, from.owner_step(), to.owner_step.emplace());
-}
-
-void put(const CommitRound& from, v1::CommitRound& to) {
-  put(from.key, *to.mutable_key());
-  to.set_attempt(from.attempt);
-  put(from.average, *to.mutable_average());
-  to.set_outer_lr(from.outer_lr);
-  to.set_outcome(to_string(from.outcome));
-  to.set_share(from.share);
-  to.set_decay(from.decay);
-  to.set_push(from.push);
-  to.set_keeps(from.keeps);
-  put(from.evaluate, *to.mutable_evaluate());
-  to.set_last(from.last);
-  if (!from.last) put(from.next, *to.mutable_next());
-}
-void get(Reader& reader, const v1::CommitRound& from, CommitRound& to) {
-  get_part(reader, "key", from.has_key(), from.key(), to.key);
-  to.attempt = attempt_of(reader, from.attempt());
-  get(reader, from.average(), to.average);
-  to.outer_lr = from.outer_lr();
-  get_word(reader, "outcome", from.outcome(), to.outcome);
-  to.share = from.share();
-  to.decay = from.decay();
-  to.push = from.push();
-  to.keeps = from.keeps();
-  reader.require(to.share >= 0 && to.share <= 1, "share", "must be from 0 to 1");
-  get_part(reader, "evaluate", from.has_evaluate(), from.evaluate(), to.evaluate);
-  to.last = from.last();
-  if (!to.last) get_part(reader, "next", from.has_next(), from.next(), to.next);
-}
-
-void put(const AbortRound& from, v1::AbortRound& to) {
-  put(from.key, *to.mutable_key());
-  to.set_reason(to_string(from.reason));
-  put(from.next, *to.mutable_next());
-}
-void get(Reader& reader, const v1::AbortRound& from, AbortRound& to) {
-  get_part(reader, "key", from.has_key(), from.key(), to.key);
-  get_word(reader, "reason", from.reason(), to.reason);
-  get_part(reader, "next", from.has_next(), from.next(), to.next);
-}
-
-void put(const Evaluate& from, v1::Evaluate& to) {
-  put(from.key, *to.mutable_key());
-  put(from.slice, *to.mutable_slice());
-}
-void get(Reader& reader, const v1::Evaluate& from, Evaluate& to) {
-  get_part(reader, "key", from.has_key(), from.key(), to.key);
-  get_part(reader, "slice", from.has_slice(), from.slice(), to.slice);
 }
 
 }  // namespace shoal::proto

@@ -61,6 +61,28 @@ void get_part(Reader& reader, std::string_view field, bool present, const Wire& 
   get(reader, wire, value);
 }
 
+// The last enumerator of a closed list whose words are its to_string(); told for each list beside
+// whoever reads it.
+template <typename E>
+constexpr E last_word() = delete;
+
+template <typename E>
+void get_word(Reader& reader, std::string_view field, const std::string& word, E& to) {
+  for (int i = 0; i <= static_cast<int>(last_word<E>()); ++i) {
+    if (word == to_string(static_cast<E>(i))) return void(to = static_cast<E>(i));
+  }
+  reader.refuse(field, "unknown word '" + word.substr(0, 64) + "'");
+}
+
+template <typename Wire>
+void put_ids(const std::vector<ReplicaId>& from, Wire& to) {
+  for (const ReplicaId id : from) to.Add(id.n);
+}
+template <typename Wire>
+void get_ids(Reader& reader, std::string_view field, const Wire& from, std::vector<ReplicaId>& to) {
+  for (const auto id : from) to.push_back(reader.id<ReplicaTag>(field, id));
+}
+
 #define SHOAL_WIRE_PAIR(Type)               \
   void put(const Type& from, v1::Type& to); \
   void get(Reader& reader, const v1::Type& from, Type& to)

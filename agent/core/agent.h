@@ -4,31 +4,27 @@
 // input and perform the effects in order (io.h).
 //
 //  * Link. Opened at boot and again after a loss, with back-off and jitter. Hello names the
-//  replicas that
-//    run; a replica that Welcome does not keep is released. Refused, a wrong token or an
-//    incompatible protocol end the process: exit code 4 for the token, 1 otherwise.
+//    replicas that run; a replica that Welcome does not keep is released. Refused, a wrong token
+//    or an incompatible protocol end the process: exit code 4 for the token, 1 otherwise.
 //  * Nothing said is lost with a link. The newest message of each kind per replica is kept
-//  (Progress is
-//    not), and said again after the next Welcome; receivers treat a repetition as a no-op. Bounded
-//    by kinds x Options::replicas_max, and by failures_kept for replicas that are gone.
+//    (Progress is not), and said again after the next Welcome; receivers treat a repetition as a
+//    no-op. Bounded by kinds x Options::replicas_max, and by failures_kept for replicas that are
+//    gone.
 //  * Trainers. One per device, started at boot and after each exit, with back-off; one that does
-//  not
-//    attach in time, that lost its stream or that does not load in time is killed. Its replicas
-//    fail with kTrainerExited. A device that holds several replicas gets a further trainer for each
-//    one beyond the first, which is stopped when that replica has ended: a fault ends one of them
-//    only.
+//    not attach in time, that lost its stream or that does not load in time is killed. Its
+//    replicas fail with kTrainerExited. A device that holds several replicas gets a further
+//    trainer for each one beyond the first, which is stopped when that replica has ended: a fault
+//    ends one of them only.
 //  * Memory. A replica that does not fit beside those that its device holds is refused
 //    (kOutOfMemory) before anything is loaded.
 //  * Replicas. Assign of a known or released one is a no-op; one whose trainer is not ready, or
-//  whose
-//    checkpoint is not here yet, waits within a bound. A message for an unknown replica is from the
-//    past.
-//  * Checkpoints. Written by the trainer into a folder the core names, hashed, announced, uploaded
-//  (again
-//    after a failure, within a bound) and deleted when the coordinator forgets them.
+//    whose checkpoint is not here yet, waits within a bound. A message for an unknown replica is
+//    from the past.
+//  * Checkpoints. Written by the trainer into a folder the core names, hashed, announced,
+//    uploaded (again after a failure, within a bound) and deleted when the coordinator forgets
+//    them.
 //  * Stop. Trainers are asked to stop at the end of their inner step, then Goodbye; after
-//  drain_limit or
-//    at the second request they are killed. Exit code 0.
+//    drain_limit or at the second request they are killed. Exit code 0.
 //
 // Not thread-safe; one thread drives it. No input is an error: bad or late ones are dropped and
 // counted.

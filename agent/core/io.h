@@ -50,9 +50,9 @@ struct CheckpointPartId {
 // ---- inputs
 
 struct Booted {};  // first input
-struct LinkUp {
+struct LinkUp {    // the stream is open and Hello is on its way
   LinkId link;
-};  // the stream is open and Hello is on its way
+};
 // The link could not be opened, broke or was closed. kUnauthenticated, kPermissionDenied and
 // kIncompatible are final; any other code is worth a retry.
 struct LinkDown {
@@ -64,25 +64,25 @@ struct CoordinatorSaid {
   ToAgent message;
 };
 
-struct TrainerAttached {
+struct TrainerAttached {  // its first message
   TrainerId trainer;
   TrainerReady ready;
-};  // its first message
+};
 struct TrainerSaid {
   TrainerId trainer;
   FromTrainer message;
 };
-struct TrainerDetached {
+struct TrainerDetached {  // its stream ended; the process is still there
   TrainerId trainer;
-};  // its stream ended; the process is still there
+};
 struct TrainerExited {
   TrainerId trainer;
   ProcessExit exit;
 };
 
-struct CheckpointFetched {
+struct CheckpointFetched {  // complete and verified in the folder named
   CheckpointPartId part;
-};  // complete and verified in the folder named
+};
 struct CheckpointFetchFailed {
   CheckpointPartId part;
   Error error;
@@ -116,10 +116,10 @@ using Input = std::variant<Booted, LinkUp, LinkDown, CoordinatorSaid, TrainerAtt
 
 // ---- effects
 
-struct OpenLink {
+struct OpenLink {  // answered by LinkUp or LinkDown
   LinkId link;
   Hello hello;
-};  // answered by LinkUp or LinkDown
+};
 // What was sent before is flushed first, within a second. No LinkDown is expected after it.
 struct CloseLink {
   LinkId link;
@@ -135,10 +135,10 @@ struct StartTrainer {
   std::int32_t device = 0;
   std::int32_t beside = 0;  // other trainers of that device: they share its threads
 };
-struct KillTrainer {
+struct KillTrainer {  // SIGKILL or SIGTERM to its process group
   TrainerId trainer;
   bool hard = false;
-};  // SIGKILL or SIGTERM to its process group
+};
 struct SendTrainer {
   TrainerId trainer;
   ToTrainer message;
@@ -150,23 +150,23 @@ struct FetchCheckpoint {
   CheckpointPartId part;
   std::string folder;
 };
-struct HashCheckpoint {
+struct HashCheckpoint {  // CheckpointHashed, -HashFailed
   CheckpointPartId part;
   std::string folder;
-};  // CheckpointHashed, -HashFailed
+};
 struct UploadCheckpoint {
   CheckpointPartId part;
   std::string folder;
   std::vector<FileEntry> files;
 };
-struct DeleteCheckpointFolder {
+struct DeleteCheckpointFolder {  // also stops a fetch or upload of that folder
   std::string folder;
-};  // also stops a fetch or upload of that folder
+};
 
-struct ExitProcess {
+struct ExitProcess {  // last effect; the message is for stderr
   int code = 0;
   std::string message;
-};  // last effect; the message is for stderr
+};
 
 // Folders are <data_dir>/<kind>/ckpt_N, or ckpt_N.S of a later stage S, where the kind tells who
 // writes into them.

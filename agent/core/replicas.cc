@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "agent/core/state.h"
-#include "swarm/core/cost_model.h"
+#include "swarm/core/plan/cost_model.h"
 
 namespace shoal::agent {
 namespace {

@@ -1,6 +1,6 @@
 // Several replicas on one device: each has a trainer of its own, and together they must fit.
 #include "agent/core/agent_fixture.h"
-#include "swarm/core/cost_model.h"
+#include "swarm/core/plan/cost_model.h"
 
 namespace shoal::agent {
 namespace {

@@ -14,13 +14,12 @@
 //             starting, ready, stopping  --exited-->  down        (again after a back-off)
 //
 //   replica   waiting  --load-->  loading  --loaded-->  serving
-//             waiting, loading, serving  --end-->  gone           (released, failed, or its trainer
-//             died)
+//             waiting, loading, serving  --end-->  gone           (released, failed, trainer died)
 //
 //   upload    writing  --written-->  hashing  --hashed-->  sending  --sent-->  stored
 //             sending  --failed-->  retrying  --retry-->  sending
-//             stored  --retry-->  sending                         (the coordinator asks for it
-//             again) any but gone  --drop-->  gone                       (forgotten or given up)
+//             stored  --retry-->  sending                         (the coordinator asks again)
+//             any but gone  --drop-->  gone                       (forgotten or given up)
 #pragma once
 
 #include <optional>

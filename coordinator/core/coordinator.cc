@@ -5,14 +5,17 @@
 
 #include "base/check.h"
 #include "base/overloaded.h"
-#include "coordinator/core/checkpoints.h"
-#include "coordinator/core/drain.h"
+#include "coordinator/core/checkpoints/checkpoints.h"
 #include "coordinator/core/jobs.h"
 #include "coordinator/core/membership.h"
-#include "coordinator/core/replicas.h"
-#include "coordinator/core/rounds.h"
-#include "coordinator/core/state.h"
-#include "coordinator/core/turn.h"
+#include "coordinator/core/replicas/drain.h"
+#include "coordinator/core/replicas/evaluation.h"
+#include "coordinator/core/replicas/replicas.h"
+#include "coordinator/core/rounds/attempts.h"
+#include "coordinator/core/rounds/commits.h"
+#include "coordinator/core/rounds/rounds.h"
+#include "coordinator/core/state/state.h"
+#include "coordinator/core/state/turn.h"
 
 namespace shoal::coordinator {
 namespace {

@@ -10,8 +10,8 @@
 #include "base/digest.h"
 #include "base/time.h"
 #include "coordinator/core/decisions/options.h"
-#include "coordinator/core/io.h"
 #include "coordinator/core/records/records.h"
+#include "coordinator/core/state/io.h"
 
 namespace shoal::coordinator {
 

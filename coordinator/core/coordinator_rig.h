@@ -11,7 +11,7 @@
 #include <gtest/gtest.h>
 
 #include "coordinator/core/coordinator.h"
-#include "coordinator/core/state.h"
+#include "coordinator/core/state/state.h"
 
 namespace shoal::coordinator {
 
@@ -140,6 +140,16 @@ class Rig {
     body.train_loss = 2.5;
     body.norm = norm;
     if (const RoundRecord* round = state().rounds.find(key)) body.aborts = round->aborts;
+    say(connection, FromReplica<RoundReport>{replica, body});
+  }
+
+  // A pseudo-gradient that nobody can use.
+  void report_broken(ConnectionId connection, ReplicaId replica, RoundKey key) {
+    RoundReport body;
+    body.key = key;
+    body.tokens = body.drawn = Tokens(1280);
+    body.steps = Steps(10);
+    body.nonfinite = 1;
     say(connection, FromReplica<RoundReport>{replica, body});
   }
 

@@ -1,7 +1,7 @@
 // The coordinator as a whole, one stage. The rig is in coordinator_rig.h.
 #include "coordinator/core/coordinator_rig.h"
-#include "coordinator/core/event_kinds.h"
-#include "coordinator/core/machines.h"
+#include "coordinator/core/records/event_kinds.h"
+#include "coordinator/core/state/machines.h"
 
 namespace shoal::coordinator {
 namespace {
@@ -192,11 +192,7 @@ TEST(CoordinatorCore, ClipsToTheMedianNormAndRejectsNonFinite) {
   const RoundKey second{rig.id, 0, 2};
   rig.report(rig.a, rig.rep_a, second, 4.0);
   rig.report(rig.b, rig.rep_b, second, 2.0);
-  RoundReport bad;
-  bad.key = second;
-  bad.tokens = bad.drawn = Tokens(10);
-  bad.nonfinite = 3;
-  rig.say(c, FromReplica<RoundReport>{rc, bad});
+  rig.report_broken(c, rc, second);
   const auto plan = rig.last<ToReplica<ReducePlan>>(rig.a)->body;
   ASSERT_EQ(plan.members.size(), 3u);
   EXPECT_DOUBLE_EQ(plan.members[0].clip_factor, 0.75);  // median of 4 and 2 is 3

@@ -4,15 +4,17 @@
 #include <charconv>
 
 #include "base/check.h"
-#include "coordinator/core/checkpoints.h"
-#include "coordinator/core/drain.h"
-#include "coordinator/core/event_kinds.h"
-#include "coordinator/core/machines.h"
-#include "coordinator/core/pipeline_view.h"
-#include "coordinator/core/placing.h"
-#include "coordinator/core/reducers.h"
-#include "coordinator/core/replicas.h"
-#include "coordinator/core/rounds.h"
+#include "coordinator/core/checkpoints/checkpoints.h"
+#include "coordinator/core/records/event_kinds.h"
+#include "coordinator/core/replicas/drain.h"
+#include "coordinator/core/replicas/evaluation.h"
+#include "coordinator/core/replicas/placing.h"
+#include "coordinator/core/replicas/reducers.h"
+#include "coordinator/core/replicas/replicas.h"
+#include "coordinator/core/rounds/commits.h"
+#include "coordinator/core/rounds/pipeline_view.h"
+#include "coordinator/core/rounds/rounds.h"
+#include "coordinator/core/state/machines.h"
 
 namespace shoal::coordinator {
 namespace {
@@ -27,7 +29,7 @@ const JobRecord& job_of(const Turn& turn, JobId id) { return turn.state().jobs.a
 void wake_when_rested(Turn& turn, JobId job, const PlacementInput& input) {
   for (const FreeDevice& device : input.free) {
     if (!device.resting) continue;
-    look_again(turn, job, turn.state().resting_until.at({device.agent, device.device}));
+    turn.look_again(job, turn.state().resting_until.at({device.agent, device.device}));
   }
 }
 
@@ -127,7 +129,7 @@ bool may_plan(Turn& turn, JobId id) {
   if (job.spec.swarm.stages == 1 || !job.stages.empty()) return true;
   auto& planned_at = turn.volatile_state().timers[id].planned_at;
   if (planned_at && turn.now() < *planned_at + kPlanEvery) {
-    look_again(turn, id, *planned_at + kPlanEvery);
+    turn.look_again(id, *planned_at + kPlanEvery);
     return false;
   }
   planned_at = turn.now();
@@ -142,7 +144,7 @@ bool waits_for_late_devices(Turn& turn, JobId id, const PlacementInput& input) {
   if (!timers.gathered_at) timers.gathered_at = turn.now();
   const Instant ready = *timers.gathered_at + turn.options().gather_window;
   if (turn.now() >= ready) return false;
-  look_again(turn, id, ready);
+  turn.look_again(id, ready);
   return true;
 }
 
@@ -227,7 +229,7 @@ void gather(Turn& turn, JobId id) {
   if (!timers.gathered_at) timers.gathered_at = turn.now();
   const Instant ready = *timers.gathered_at + turn.options().gather_window;
   const auto all = spec.swarm.max_replicas * stage_count(job_of(turn, id));
-  if (turn.now() < ready && live != all) return look_again(turn, id, ready);
+  if (turn.now() < ready && live != all) return turn.look_again(id, ready);
   transition(turn, id, JobPhase::kWarming, JobReason::kLoading);
 }
 
@@ -282,7 +284,7 @@ void stall(Turn& turn, JobId id) {
 // An evaluation that never comes back must not hold the job for ever: its evaluator is replaced.
 void check_final_evaluation(Turn& turn, JobId id, const RoundRecord& round) {
   const Instant limit = round.committed_at + turn.options().checkpoint_limit;
-  if (turn.now() < limit) return look_again(turn, id, limit);
+  if (turn.now() < limit) return turn.look_again(id, limit);
   for (const ReplicaId replica : round_replicas(turn.state(), round.key)) {
     const auto& contribution = turn.state().contributions.at({round.key, replica});
     if (contribution.eval_slice < 0 || contribution.evaluated) continue;
@@ -364,6 +366,45 @@ void advance(Turn& turn, JobId id) {
 
 // ---- commands
 
+std::vector<FieldError> refused_fields(const Turn& turn, const JobSpec& spec) {
+  auto fields = validate(spec);
+  if (!fields.empty()) return fields;
+  const std::string why = why_no_device_fits(turn, with_derived_fields(spec));
+  if (!why.empty()) fields.push_back({"/model", why});
+  return fields;
+}
+
+// Why a job that is as it should be cannot be taken beside those that are live.
+std::optional<Error> no_place_for(const Turn& turn, const JobSpec& spec) {
+  if (const JobRecord* other = live_job_by_name(turn.state(), spec.name)) {
+    return Error{Code::kConflict,
+                 "job " + to_string(other->id) + " named " + spec.name + " is still " +
+                     to_string(other->phase),
+                 "/name", "choose another name, or cancel that job first"};
+  }
+  if (static_cast<std::int64_t>(turn.state().timers.size()) >= turn.options().jobs_max) {
+    return Error{Code::kResourceExhausted, "too many live jobs", "",
+                 "wait for one to end, or cancel one"};
+  }
+  return std::nullopt;
+}
+
+JobId accept(Turn& turn, const SubmitJob& command, const JobSpec& spec) {
+  JobRecord record;
+  record.id = JobId(turn.counters().next_job++);
+  record.spec = spec;
+  record.outer_lr = spec.sync.outer.lr;
+  record.created_at = turn.now();
+  const JobId id = turn.add(std::move(record)).id;
+  if (!command.submitted.text.empty()) {
+    turn.keep({id, command.submitted.media_type, command.submitted.text});
+  }
+  turn.volatile_state().timers.put(id, {});
+  turn.event(Severity::kInfo, event_kind::kJobSubmitted, {.job = id},
+             "job " + spec.name + " submitted as " + to_string(id));
+  return id;
+}
+
 // The same rules as for the field of a spec.
 std::vector<FieldError> refused_outer_lr(JobSpec spec, double outer_lr) {
   if (spec.sync.algorithm == SyncAlgorithm::kNone) {
@@ -385,43 +426,15 @@ std::string short_text(double value) {
 }  // namespace
 
 void on_submit(Turn& turn, const SubmitJob& command) {
-  auto fields = validate(command.spec);
-  if (fields.empty()) {
-    const std::string why = why_no_device_fits(turn, with_derived_fields(command.spec));
-    if (!why.empty()) fields.push_back({"/model", why});
-  }
+  auto fields = refused_fields(turn, command.spec);
   if (!fields.empty()) {
     const Error error{Code::kValidation, "the job is not accepted", fields.front().pointer, ""};
     return turn.reply(command.request, error, std::move(fields));
   }
-  if (const JobRecord* other = live_job_by_name(turn.state(), command.spec.name)) {
-    return turn.reply(command.request,
-                      Error{Code::kConflict,
-                            "job " + to_string(other->id) + " named " + command.spec.name +
-                                " is still " + to_string(other->phase),
-                            "/name", "choose another name, or cancel that job first"});
-  }
-  if (static_cast<std::int64_t>(turn.state().timers.size()) >= turn.options().jobs_max) {
-    return turn.reply(command.request, Error{Code::kResourceExhausted, "too many live jobs", "",
-                                             "wait for one to end, or cancel one"});
-  }
-  if (command.dry_run) {
-    return turn.reply_plan(command.request, plan_job(turn, with_derived_fields(command.spec)));
-  }
-
-  JobRecord record;
-  record.id = JobId(turn.counters().next_job++);
-  record.spec = with_derived_fields(command.spec);
-  record.outer_lr = record.spec.sync.outer.lr;
-  record.created_at = turn.now();
-  const JobId id = turn.add(std::move(record)).id;
-  if (!command.submitted.text.empty()) {
-    turn.keep({id, command.submitted.media_type, command.submitted.text});
-  }
-  turn.volatile_state().timers.put(id, {});
-  turn.event(Severity::kInfo, event_kind::kJobSubmitted, {.job = id},
-             "job " + command.spec.name + " submitted as " + to_string(id));
-  turn.reply(command.request, id);
+  const JobSpec spec = with_derived_fields(command.spec);
+  if (auto error = no_place_for(turn, spec)) return turn.reply(command.request, *error);
+  if (command.dry_run) return turn.reply_plan(command.request, plan_job(turn, spec));
+  turn.reply(command.request, accept(turn, command, spec));
 }
 
 void on_cancel(Turn& turn, const CancelJob& command) {

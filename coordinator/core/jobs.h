@@ -2,7 +2,7 @@
 // Placement is decided in placement.h and carried out here.
 #pragma once
 
-#include "coordinator/core/turn.h"
+#include "coordinator/core/state/turn.h"
 
 namespace shoal::coordinator {
 

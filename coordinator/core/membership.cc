@@ -2,11 +2,12 @@
 
 #include <algorithm>
 
-#include "coordinator/core/event_kinds.h"
-#include "coordinator/core/machines.h"
-#include "coordinator/core/replicas.h"
-#include "coordinator/core/standing.h"
-#include "swarm/core/cost_model.h"
+#include "coordinator/core/records/event_kinds.h"
+#include "coordinator/core/replicas/agents.h"
+#include "coordinator/core/replicas/replicas.h"
+#include "coordinator/core/rounds/catch_up.h"
+#include "coordinator/core/state/machines.h"
+#include "coordinator/core/state/standing.h"
 
 namespace shoal::coordinator {
 namespace {
@@ -157,31 +158,12 @@ void lose(Turn& turn, AgentId agent, AgentGone gone, const std::string& why) {
              event_kind::kAgentGone, {.agent = agent}, "agent " + name + " is gone: " + why);
 }
 
-void end_quarantine(Turn& turn, AgentId id, const std::string& why) {
-  turn.agent(id).standing.quarantined_until = {};
-  turn.event(Severity::kInfo, event_kind::kAgentQuarantineEnded, {.agent = id},
-             "agent " + turn.state().agents.at(id).name + " may work again: " + why);
-}
-
 void end_quarantines(Turn& turn) {
   std::vector<AgentId> over;
   for (const auto& [id, agent] : turn.state().agents) {
     if (is_quarantined(agent) && turn.now() >= agent.standing.quarantined_until) over.push_back(id);
   }
   for (const AgentId id : over) end_quarantine(turn, id, "its quarantine is over");
-}
-
-// Of this replica and those beside it on its device.
-Bytes memory_with(const State& state, const ReplicaRecord& replica) {
-  const JobRecord& job = state.jobs.at(replica.job);
-  const swarm::CostModel model(job.spec, swarm::cost_options(job.spec));
-  Bytes sum = model.memory(stage_of(job, replica.stage).units);
-  for (const auto& [id, other] : state.replicas) {
-    const bool beside =
-        id != replica.id && other.agent == replica.agent && other.device == replica.device;
-    if (beside) sum += model.memory(stage_of(job, other.stage).units);
-  }
-  return sum;
 }
 
 }  // namespace
@@ -280,52 +262,6 @@ void scan_leases(Turn& turn) {
   end_quarantines(turn);
   state.next_lease_scan.reset();
   if (!state.presence.empty()) state.next_lease_scan = turn.now() + kLeaseScanEvery;
-}
-
-void strike(Turn& turn, AgentId id, RejectReason reason) {
-  AgentRecord& agent = turn.agent(id);
-  const bool before = is_quarantined(agent);
-  const Standing next = after_strike(agent.standing, reason, turn.now(), turn.options());
-  if (before) return;  // its last rounds, before its replicas are let go
-  agent.standing = next;
-  if (!is_quarantined(agent)) return;
-  const Duration time = agent.standing.quarantined_until - turn.now();
-  turn.event(Severity::kWarning, event_kind::kAgentQuarantined, {.agent = id},
-             "agent " + agent.name + " is quarantined for " + std::to_string(time.ms() / 1000) +
-                 " s: " + std::to_string(turn.options().quarantine_strikes) +
-                 " contributions were rejected (" + to_string(reason) + ")");
-}
-
-void on_out_of_memory(Turn& turn, const ReplicaRecord& replica) {
-  const Bytes needed = memory_with(turn.state(), replica);
-  remember_refusal(turn.agent(replica.agent), replica.device, needed, turn.now());
-}
-
-void forgive(Turn& turn, AgentId id) {
-  const AgentRecord& before = turn.state().agents.at(id);
-  const bool quarantined = is_quarantined(before);
-  if (before.refusals.empty() && before.standing == Standing()) return;
-  if (quarantined) end_quarantine(turn, id, "an operator has lifted its quarantine");
-  AgentRecord& agent = turn.agent(id);
-  agent.standing = {};
-  agent.refusals.clear();
-}
-
-void refresh_agent(Turn& turn, AgentId id) {
-  const AgentRecord& agent = turn.state().agents.at(id);
-  if (agent.state == AgentState::kGone || agent.state == AgentState::kDraining ||
-      agent.state == AgentState::kJoining) {
-    return;
-  }
-  AgentState wanted = AgentState::kIdle;
-  for (const auto& [replica_id, replica] : turn.state().replicas) {
-    if (replica.agent != id || is_terminal(replica.state)) continue;
-    const bool loading =
-        replica.state == ReplicaState::kAssigned || replica.state == ReplicaState::kLoading;
-    if (!loading) wanted = AgentState::kActive;
-    if (loading && wanted == AgentState::kIdle) wanted = AgentState::kSyncing;
-  }
-  if (agent.state != wanted) transition(turn, id, wanted);
 }
 
 }  // namespace shoal::coordinator

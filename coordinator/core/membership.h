@@ -3,7 +3,7 @@
 // one.
 #pragma once
 
-#include "coordinator/core/turn.h"
+#include "coordinator/core/state/turn.h"
 
 namespace shoal::coordinator {
 
@@ -15,15 +15,5 @@ void on_device_measured(Turn& turn, AgentId agent, const DeviceMeasured& measure
 
 // Looks at every lease; cheap enough for once a second, too dear for every message.
 void scan_leases(Turn& turn);
-
-// One of its contributions was rejected; it may be one too many (standing.h).
-void strike(Turn& turn, AgentId agent, RejectReason reason);
-// Out of memory with a replica, what was needed with those beside it.
-void on_out_of_memory(Turn& turn, const ReplicaRecord& replica);
-// Nothing is held against it any more; nothing happens when nothing was.
-void forgive(Turn& turn, AgentId agent);
-
-// idle, syncing or active, from the replicas the agent holds.
-void refresh_agent(Turn& turn, AgentId agent);
 
 }  // namespace shoal::coordinator

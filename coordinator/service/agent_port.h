@@ -7,7 +7,7 @@
 #include <functional>
 
 #include "base/log_lines.h"
-#include "coordinator/core/io.h"
+#include "coordinator/core/state/io.h"
 
 namespace shoal::coordinator {
 

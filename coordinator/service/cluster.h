@@ -14,7 +14,7 @@
 #include "base/flat_map.h"
 #include "base/log_lines.h"
 #include "base/result.h"
-#include "coordinator/core/io.h"
+#include "coordinator/core/state/io.h"
 #include "coordinator/store/store.h"
 
 namespace shoal::coordinator {

@@ -12,7 +12,7 @@
 #include <thread>
 #include <vector>
 
-#include "coordinator/core/io.h"
+#include "coordinator/core/state/io.h"
 #include "coordinator/store/store.h"
 
 namespace shoal::coordinator {

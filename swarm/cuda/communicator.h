@@ -11,7 +11,7 @@
 #include <string>
 
 #include "base/result.h"
-#include "swarm/core/cell_group.h"
+#include "swarm/core/cell/cell_group.h"
 
 namespace shoal::swarm {
 

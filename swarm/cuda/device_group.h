@@ -1,5 +1,5 @@
-// Drives one end of a cell's communicator (swarm/core/cell_group.h): makes it for a generation of
-// the cell, adds with it, gives it up. Both waits end within the limit, and at once when
+// Drives one end of a cell's communicator (swarm/core/cell/cell_group.h): makes it for a generation
+// of the cell, adds with it, gives it up. Both waits end within the limit, and at once when
 // `interrupted` says that the cell has moved on. Whoever gets an error has no communicator any
 // more, and what was to be added is undefined. One thread.
 #pragma once

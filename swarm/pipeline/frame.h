@@ -36,7 +36,7 @@
 #include "base/job_spec.h"
 #include "base/result.h"
 #include "swarm/core/activation_codec.h"
-#include "swarm/core/stage_session.h"
+#include "swarm/core/session/stage_session.h"
 
 namespace shoal::swarm {
 

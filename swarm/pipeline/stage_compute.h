@@ -19,7 +19,7 @@
 #include "base/time.h"
 #include "base/units.h"
 #include "swarm/core/messages.h"
-#include "swarm/core/stage_session.h"
+#include "swarm/core/session/stage_session.h"
 
 namespace shoal::swarm {
 

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "swarm/core/stage_session.h"
+#include "swarm/core/session/stage_session.h"
 #include "swarm/pipeline/stage_compute.h"
 #include "wire/emulated_line.h"
 

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "coordinator/core/io.h"
+#include "coordinator/core/state/io.h"
 #include "outer_opt/core/step/fragments.h"
 #include "outer_opt/core/step/momentum_shards.h"
 #include "outer_opt/core/step/nesterov.h"

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "coordinator/core/state.h"
+#include "coordinator/core/state/state.h"
 #include "tests/sim/describe.h"
 
 namespace shoal::sim {

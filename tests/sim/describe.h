@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "coordinator/core/io.h"
+#include "coordinator/core/state/io.h"
 #include "swarm/core/messages.h"
 
 namespace shoal::sim {

@@ -14,7 +14,7 @@
 #include "tests/sim/network.h"
 #include "tests/sim/process.h"
 #include "tests/sim/sim.h"
-#include "tests/sim/trainer.h"
+#include "tests/sim/trainer/trainer.h"
 
 namespace shoal::sim {
 

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "agent/core/io.h"
-#include "coordinator/core/io.h"
+#include "coordinator/core/state/io.h"
 #include "tests/sim/sim.h"
 
 namespace shoal::sim {

@@ -1,5 +1,5 @@
-// What the leader of a cell (swarm/core/cell.h) and one of its members say to each other, over a
-// Unix stream socket: a fixed header, then values. Both are processes of one build on one host.
+// What the leader of a cell (swarm/core/cell/cell.h) and one of its members say to each other, over
+// a Unix stream socket: a fixed header, then values. Both are processes of one build on one host.
 //
 //   leader                              member
 //     kLoad   the job, as JSON            kJoined     it has model and data
@@ -9,7 +9,7 @@
 //     kAdd    all have gradients          kAdded      its device has the sum, or failed
 //     kSum    all gradients, added: take the step
 //
-// kGroup and kAdd come where the devices add (swarm/core/cell.h); kGradient and kSum carry no
+// kGroup and kAdd come where the devices add (swarm/core/cell/cell.h); kGradient and kSum carry no
 // values then. A member takes its step at kSum only; whatever else comes in its place, or while it
 // forms a group or adds, says that the step before is void.
 #pragma once

@@ -3,10 +3,10 @@
 //   model.safetensors        the anchor, under the names of parameter_layout()
 //   config.json              LlamaConfig or GPT2Config
 //   generation_config.json   defaults for sampling
-//   shoal_state.safetensors  outer momentum (not with ddp, which has none) and the inner
-//   optimizer's
-//                            moments, flat, in the model's order; with train.optimizer = muon the
-//                            matrices have no second ones (optimizer_layout())
+//   shoal_state.safetensors  outer momentum (not with ddp, which has none) and the moments of the
+//                            inner optimizer, flat, in the model's order (optimizer_layout());
+//                            with train.optimizer = muon the matrices have no second
+//                            ones
 //   shoal.json               spec, cut, round, step, and how text becomes tokens
 //
 // Of a model that is cut each stage writes the two .safetensors files of its own, numbered

@@ -1,6 +1,6 @@
 // How a replica comes to its state: from the seed, from a checkpoint's files, or from a donor. A
 // state that does not have the announced digests is refused.
-#include "swarm/core/cost_model.h"
+#include "swarm/core/plan/cost_model.h"
 #include "trainer/plain/parameter_layout.h"
 #include "trainer/replica/checkpoint.h"
 #include "trainer/replica/local_training.h"

@@ -133,7 +133,7 @@ export interface Replica {
   agent: string | null;
   device: number;
   stage: number;
-  state: 'assigned' | 'loading' | 'serving' | 'averaging' | 'draining' | 'released' | 'failed';
+  state: 'assigned' | 'loading' | 'serving' | 'averaging' | 'released' | 'failed';
   failure: string | null;
   detail: string;
   source: { kind: string; round: number; donor: string | null; checkpoint: string | null };

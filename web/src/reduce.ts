@@ -37,8 +37,7 @@ export function agentTone(agent: Agent): Tone {
 export function replicaTone(replica: Pick<Replica, 'state'>): Tone {
   if (replica.state === 'failed') return 'bad';
   if (replica.state === 'released') return 'off';
-  if (replica.state === 'serving' || replica.state === 'averaging') return 'good';
-  return replica.state === 'draining' ? 'warn' : 'busy';
+  return replica.state === 'serving' || replica.state === 'averaging' ? 'good' : 'busy';
 }
 
 const kWell = ['committed', 'voted', 'member', 'reported', 'followed', 'served'];

@@ -1,4 +1,4 @@
-// Names of the stream's events: coordinator/core/event_kinds.h, and `reset`, which says that some are lost.
+// Names of the stream's events: coordinator/core/records/event_kinds.h, and `reset`, which says that some are lost.
 export const kStreamEvents = ['coordinator_started', 'agent_joined', 'agent_returned', 'agent_disconnected', 'agent_gone',
   'agent_refused', 'agent_cordoned', 'agent_uncordoned', 'agent_draining', 'agent_drained', 'agent_quarantined',
   'agent_quarantine_ended',

@@ -32,7 +32,7 @@ struct Options {
   Duration checkpoint_limit = seconds(1800);
   Duration replica_backoff =
       seconds(1);  // a device that failed waits this long for the next replica
-  std::int32_t failures_in_row_max = 20;  // replica failures without a commit, then the job fails
+  std::int32_t failures_in_row_max = 20;  // of replicas and checkpoints without a commit: job fails
   double outlier_factor = 10;             // norm over the stage's median, above it: rejected
   std::int32_t outlier_members_min = 4;   // with fewer nobody can tell who is the odd one
   std::int32_t quarantine_strikes = 3;    // see standing.h

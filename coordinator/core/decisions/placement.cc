@@ -10,8 +10,8 @@
 #include "base/check.h"
 #include "coordinator/core/decisions/stage_rates.h"
 #include "outer_opt/core/step/fragments.h"
-#include "swarm/core/sharing.h"
-#include "swarm/core/stage_plan.h"
+#include "swarm/core/plan/sharing.h"
+#include "swarm/core/plan/stage_plan.h"
 
 namespace shoal::coordinator {
 namespace {

@@ -1,11 +1,11 @@
 // Which free devices shall hold the next replicas of a job, of which stage, and which replicas
-// shall change their stage? Pure decisions: they propose, jobs.cc carries them out.
+// shall change their stage? Pure decisions: jobs.cc and replicas/placing.cc carry them out.
 //
 // One stage: every free device that fits, up to swarm.max_replicas, the fastest first. A pipeline
 // is cut when it starts: the planner of swarm/core places it over the free devices, all at once or
 // not at all. The cut then holds for the life of the job; devices that come free later go where
 // min_replicas is lacking, else to the weakest stage. A device may hold several stages of one job
-// (swarm/core/assignment.h says when that pays); later only where min_replicas is lacking and
+// (swarm/core/plan/assignment.h says when that pays); later only where min_replicas is lacking and
 // nobody else can help, and no longer than it is of use. Agents that could not load this job are
 // left out, and so are devices that rest after a failure.
 #pragma once
@@ -18,7 +18,7 @@
 #include "base/ids.h"
 #include "base/job_spec.h"
 #include "base/units.h"
-#include "swarm/core/rebalance.h"
+#include "swarm/core/plan/rebalance.h"
 
 namespace shoal::coordinator {
 

@@ -28,8 +28,8 @@ struct QuorumMember {
 struct QuorumInput {
   Instant now, opened_at;
   std::int64_t min_replicas = 1;
-  std::int64_t enough = 0;             // usable reports that seal a round; 0: all
-  std::int64_t holders = 0;            // live replicas with the committed state, joiners included
+  std::int64_t enough = 0;   // usable reports that seal a round; 0: all
+  std::int64_t holders = 0;  // live replicas with the committed state, of the stage with the fewest
   std::vector<QuorumMember> trainers;  // those of them that were told to train this round
   std::vector<Instant> loading_since;  // replicas on their way to the committed state
 };

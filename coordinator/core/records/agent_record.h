@@ -15,7 +15,7 @@
 namespace shoal::coordinator {
 
 enum class AgentState { kJoining, kIdle, kSyncing, kActive, kDraining, kGone };
-enum class AgentGone { kNone, kLeft, kLost, kSuperseded };
+enum class AgentGone { kNone, kLeft, kLost };
 
 // Why a contribution has no weight. kOutlier: its norm is far above the median of the others.
 enum class RejectReason {
@@ -28,7 +28,7 @@ enum class RejectReason {
   kLeftOut,  // lost in the reduce: the average was made without it, or without a part of it
 };
 
-// What is held against an agent; the rules are in core/standing.h.
+// What is held against an agent; the rules are in state/standing.h.
 struct Standing {
   std::int32_t strikes = 0;  // rejected contributions within the window
   Instant struck_at;         // the last one; zero: never

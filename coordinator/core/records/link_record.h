@@ -1,4 +1,4 @@
-// What was measured last of the line from one agent to another; the rules are in core/links.h.
+// What was measured last of the line from one agent to another; the rules are in rounds/links.h.
 #pragma once
 
 #include "base/ids.h"

@@ -70,8 +70,6 @@ const char* to_string(JobReason value) {
       return "data_invalid";
     case JobReason::kModelDoesNotFit:
       return "model_does_not_fit";
-    case JobReason::kNonFiniteLoss:
-      return "non_finite_loss";
     case JobReason::kTooManyFailures:
       return "too_many_failures";
   }
@@ -104,8 +102,6 @@ const char* to_string(AgentGone value) {
       return "left";
     case AgentGone::kLost:
       return "lost";
-    case AgentGone::kSuperseded:
-      return "superseded";
   }
   return "unknown";
 }
@@ -120,8 +116,6 @@ const char* to_string(ReplicaState value) {
       return "serving";
     case ReplicaState::kAveraging:
       return "averaging";
-    case ReplicaState::kDraining:
-      return "draining";
     case ReplicaState::kReleased:
       return "released";
     case ReplicaState::kFailed:

@@ -55,7 +55,6 @@ enum class JobReason {
   kDataMissing,
   kDataInvalid,
   kModelDoesNotFit,
-  kNonFiniteLoss,
   kTooManyFailures,
 };
 
@@ -94,7 +93,7 @@ struct JobRecord {
   double validation_loss = 0;  // newest complete evaluation; 0 before the first
   RoundNumber validation_round = -1;
   Bytes bytes_sent;                    // by all replicas in all committed rounds
-  std::int32_t failures_in_row = 0;    // replica failures since the last commit
+  std::int32_t failures_in_row = 0;    // of replicas and checkpoints, since the last commit
   Instant balance_at;                  // no move for balance before
   std::int32_t balance_confirmed = 0;  // looks in a row that found the stages out of balance
   bool operator==(const JobRecord&) const = default;
@@ -102,15 +101,7 @@ struct JobRecord {
 
 // ---- replicas
 
-enum class ReplicaState {
-  kAssigned,
-  kLoading,
-  kServing,
-  kAveraging,
-  kDraining,
-  kReleased,
-  kFailed
-};
+enum class ReplicaState { kAssigned, kLoading, kServing, kAveraging, kReleased, kFailed };
 
 struct ReplicaRecord {
   ReplicaId id;
@@ -211,7 +202,7 @@ struct ContributionRecord {
 
 enum class Severity { kInfo, kWarning, kError };
 
-// One line of history. `kind` is a closed word (core/event_kinds.h), e.g. "job_phase".
+// One line of history. `kind` is a closed word (event_kinds.h), e.g. "job_phase".
 struct EventRecord {
   std::int64_t seq = 0;
   Instant at;

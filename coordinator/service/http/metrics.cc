@@ -6,7 +6,7 @@
 
 #include <prometheus/text_serializer.h>
 
-#include "coordinator/core/event_kinds.h"
+#include "coordinator/core/records/event_kinds.h"
 #include "coordinator/service/http/process_stats.h"
 #include "coordinator/service/http/views.h"
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "swarm/core/cost_model.h"
+#include "swarm/core/plan/cost_model.h"
 
 namespace shoal::coordinator::rest {
 namespace {

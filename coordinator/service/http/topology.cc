@@ -2,7 +2,7 @@
 // records of the store joined with what the trainers said last.
 #include <algorithm>
 
-#include "coordinator/core/state.h"
+#include "coordinator/core/state/state.h"
 #include "coordinator/service/http/api.h"
 #include "coordinator/service/http/plan.h"
 #include "coordinator/service/http/views.h"

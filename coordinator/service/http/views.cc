@@ -4,7 +4,7 @@
 #include <cmath>
 #include <ctime>
 
-#include "coordinator/core/standing.h"
+#include "coordinator/core/state/standing.h"
 #include "proto/job_spec_text.h"
 
 namespace shoal::coordinator::rest {

@@ -8,8 +8,8 @@
 //   int8   blocks of kInt8Block values: one fp32 scale s = max|x| / 127 per block, then int8 q =
 //          round-to-nearest-even(x / s); decoded as q * s. An all-zero block has s = 0.
 //   int4   blocks of kNibbleBlock values: a bf16 scale s = max|x| / 7, rounded up, then four bits
-//   per value:
-//          sign and |q| = 0 .. 7, two values to a byte, the first one in the low half
+//          per value: sign and |q| = 0 .. 7, two values to a byte, the first one in the low
+//          half
 //   e3m0   as int4, with s = max|x| and the magnitudes 0, s/64, s/32, ... s/2, s: a float of one
 //          sign, three exponent and no mantissa bits (Streaming DiLoCo, arXiv 2501.18512)
 //

@@ -4,13 +4,13 @@
 // a command that was already obeyed is answered with the answer given before, which is how a
 // reconnect catches up.
 //
-//   idle      --OpenRound-->   training --boundary--> reported --ReducePlan--> reducing --done-->
-//   voted idle      --ReducePlan-->  reducing      (a joiner: contributes nothing, leaves with the
-//   commit) reducing  --failed-->      reported      (keeps its pseudo-gradient, waits for the next
-//   attempt) reported, reducing, voted --ReducePlan with a higher attempt--> reducing voted
-//   --CommitRound--> idle, then training with its `next` training, reported, reducing, voted
-//   --AbortRound--> training   (progress kept) any       --a round this replica can no longer
-//   follow--> stale (terminal)
+//   idle --OpenRound--> training --boundary--> reported --ReducePlan--> reducing --done--> voted
+//   idle --ReducePlan--> reducing          a joiner: contributes nothing, leaves with the commit
+//   reducing --failed--> reported          keeps its pseudo-gradient, waits for the next attempt
+//   reported, reducing, voted --ReducePlan with a higher attempt--> reducing
+//   voted --CommitRound--> idle            then training with its `next`
+//   training, reported, reducing, voted --AbortRound--> training     progress kept
+//   any --a round this replica can no longer follow--> stale         terminal
 //
 // A commit without an average (RoundOutcome) is obeyed in any of these states. A report says after
 // how many aborts of the round it was ordered; where an abort adds no steps it stands and is said
@@ -40,9 +40,9 @@ const char* to_string(ParticipantState state);
 
 // What the trainer shall do, in this order. StopTraining may be followed by StartReduce at once;
 // the boundary that it leads to is reported nevertheless.
-struct Train {
+struct Train {  // go on to round.to_step with round.lease
   OpenRound round;
-};  // go on to round.to_step with round.lease
+};
 // Where to stop. kTogether: the round is closed, and the replicas of a pipeline agree on the inner
 // step. kAtOnce: it goes on without what is trained from now on, at this replica's next boundary.
 enum class StopAt { kTogether, kAtOnce };
@@ -51,20 +51,20 @@ struct StopTraining {  // then call boundary()
 };
 struct StartReduce {
   ReducePlan plan;
-  bool contributes = false;
-};  // false: weight 0, a zero vector
+  bool contributes = false;  // false: weight 0, a zero vector
+};
 struct StopReduce {
   std::int32_t attempt = 0;
 };
-struct TakeOuterStep {
+struct TakeOuterStep {  // then call outer_step_taken()
   CommitRound commit;
-};  // then call outer_step_taken()
+};
 struct Say {
   std::variant<RoundReport, Vote, ReduceFailed, Applied> message;
 };
-struct GoStale {
+struct GoStale {  // report ReplicaFailed kStale; nothing else will happen
   RoundKey wanted;
-};  // report ReplicaFailed kStale; nothing else will happen
+};
 using Action =
     std::variant<Train, StopTraining, StartReduce, StopReduce, TakeOuterStep, Say, GoStale>;
 using Actions = std::vector<Action>;
@@ -97,11 +97,11 @@ class Participant {
   Digest digest() const;
 
  private:
-  enum class Order {
+  enum class Order {  // of a command's round: not ours or past, held, held + 1
     kOther,
     kHeld,
     kNext
-  };  // of a command's round: not ours or past, held, held + 1
+  };
 
   Order place(const RoundKey& key, Actions& out);  // goes stale where this replica cannot follow
   void go_stale(const RoundKey& wanted, Actions& out);

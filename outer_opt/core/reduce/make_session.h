@@ -8,8 +8,8 @@
 namespace shoal::outer_opt {
 
 // The session of `self` in `plan`. kValidation with the name of a field when the plan does not fit.
-// The spans outlive the session; `average` has plan.value_count values and is complete, and the
-// same everywhere, when the session is done.
+// The spans outlive the session; `average` has plan.value_count values, a reducer's those of its
+// part, and is complete, and the same everywhere, when the session is done.
 Result<std::unique_ptr<ReduceSession>> make_session(const ReducePlan& plan, ReplicaId self,
                                                     std::int64_t frame_values,
                                                     const ReduceInput& input,

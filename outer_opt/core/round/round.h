@@ -99,7 +99,7 @@ struct RoundReport {
 struct ReduceMember {
   ReplicaId replica;
   std::string address;  // host:port of its peer service; empty: cannot be dialled, must own no part
-  double weight = 0;    // tokens; 0: takes part, contributes nothing
+  double weight = 0;    // tokens, in groups 1; 0: takes part, contributes nothing
   double clip_factor = 1;       // in (0, 1]
   std::int64_t part_first = 0;  // the values [part_first, part_first + part_count) it averages
   std::int64_t part_count = 0;

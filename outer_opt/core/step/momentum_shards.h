@@ -16,7 +16,8 @@
 // where rel is the codec's relative error: below 1 for every dense codec.
 //
 // When members or parts change, restage() says which ranges come from whom. A range whose owner and
-// backup are gone starts from zero; who makes the plan says so (coordinator/core/momentum.h).
+// backup are gone starts from zero; who makes the plan says so
+// (coordinator/core/checkpoints/momentum.h).
 //
 // All are fp32 with one rounding per operation. Pure; thread-safe as far as const.
 #pragma once

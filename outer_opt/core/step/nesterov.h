@@ -17,10 +17,10 @@
 // of momentum * m and the shares since:
 //
 //   u     <- u + share * d
-//   theta <- theta - lr * (share * d + push * u)        push  = momentum (1 + ... + momentum^(p-1))
-//   u     <- decay * u                                        = momentum (1 - decay) / (1 -
-//   momentum)
-//                                                       decay = momentum^p
+//   theta <- theta - lr * (share * d + push * u)
+//   u     <- decay * u
+//   with  push  = momentum (1 + ... + momentum^(p-1)) = momentum (1 - decay) / (1 - momentum)
+//         decay = momentum^p
 //
 // So every pseudo-gradient is pushed lr / (1 - momentum) in all, however the others arrive. With
 // share 1 and p = 1 that is Nesterov, bit for bit.

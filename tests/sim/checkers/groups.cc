@@ -8,7 +8,7 @@
 #include <map>
 #include <tuple>
 
-#include "coordinator/core/state.h"
+#include "coordinator/core/state/state.h"
 #include "tests/sim/checkers/checkers.h"
 #include "tests/sim/checkers/commits.h"
 

@@ -8,7 +8,7 @@
 #include <map>
 
 #include "tests/sim/checkers/checkers.h"
-#include "tests/sim/trainer.h"
+#include "tests/sim/trainer/trainer.h"
 
 namespace shoal::sim {
 namespace {

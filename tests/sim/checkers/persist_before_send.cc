@@ -3,7 +3,7 @@
 // speaks of.
 #include <deque>
 
-#include "coordinator/core/state.h"
+#include "coordinator/core/state/state.h"
 #include "tests/sim/checkers/checkers.h"
 
 namespace shoal::sim {

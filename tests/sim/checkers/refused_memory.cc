@@ -6,7 +6,7 @@
 #include <map>
 #include <set>
 
-#include "swarm/core/cost_model.h"
+#include "swarm/core/plan/cost_model.h"
 #include "tests/sim/checkers/checkers.h"
 
 namespace shoal::sim {

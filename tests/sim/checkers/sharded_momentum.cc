@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <map>
 
-#include "coordinator/core/event_kinds.h"
+#include "coordinator/core/records/event_kinds.h"
 #include "tests/sim/checkers/checkers.h"
 
 namespace shoal::sim {

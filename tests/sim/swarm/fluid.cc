@@ -6,7 +6,7 @@
 
 #include "base/check.h"
 #include "base/prng.h"
-#include "swarm/core/rebalance.h"
+#include "swarm/core/plan/rebalance.h"
 #include "tests/sim/swarm/options.h"
 
 namespace shoal::sim::swarm {

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "base/time.h"
-#include "swarm/core/rebalance.h"
-#include "swarm/core/wiring.h"
+#include "swarm/core/plan/rebalance.h"
+#include "swarm/core/session/wiring.h"
 
 namespace shoal::sim::swarm {
 

@@ -2,10 +2,10 @@
 // that serialise what they carry, latency between regions, step barriers, deaths, returns and
 // moves. What is decided is decided by the real cores (wiring, rebalancing, assignment); the engine
 // only moves time, and counts with a few words per microbatch what a StageSession knows exactly
-// (swarm/core/stage_session_world_test.cc is the place where the session itself runs). A tensor
-// passes sender and receiver cut-through: both links are booked when it is sent. Not modelled: loss
-// of a router, packets, CPU time of encoding. pipeline.cc holds the traffic, membership.cc who is
-// there.
+// (swarm/core/session/stage_session_world_test.cc is the place where the session itself runs). A
+// tensor passes sender and receiver cut-through: both links are booked when it is sent. Not
+// modelled: loss of a router, packets, CPU time of encoding. pipeline.cc holds the traffic,
+// membership.cc who is there.
 #pragma once
 
 #include <array>
@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "base/prng.h"
-#include "swarm/core/rebalance.h"
-#include "swarm/core/retry_budget.h"
+#include "swarm/core/plan/rebalance.h"
+#include "swarm/core/session/retry_budget.h"
 #include "tests/sim/swarm/events.h"
 #include "tests/sim/swarm/options.h"
 

@@ -395,8 +395,9 @@ JobSpec small_spec(std::string name) {
   return spec;
 }
 
-void fill(MemoryCluster& cluster) {
-  Tables& tables = cluster.tables;
+namespace {
+
+JobRecord training_job() {
   JobRecord job;
   job.id = JobId(7);
   job.spec = small_spec("alpha");
@@ -412,9 +413,11 @@ void fill(MemoryCluster& cluster) {
   job.stages = {{.units = {0, 6}, .value_count = 1000, .anchor = {3, 4}, .momentum = {}}};
   job.train_loss = 2.5;
   job.bytes_sent = Bytes(4000);
-  tables.jobs[7] = job;
+  return job;
+}
 
-  JobRecord done = job;
+JobRecord finished_job() {
+  JobRecord done = training_job();
   done.id = JobId(8);
   done.spec.name = "beta";
   done.phase = JobPhase::kCompleted;
@@ -423,18 +426,13 @@ void fill(MemoryCluster& cluster) {
   done.validation_round = 2;
   done.finished_at = kNow - seconds(500);
   done.updated_at = kNow - seconds(500);
-  tables.jobs[8] = done;
+  return done;
+}
 
-  LiveView live;
-  live.now = kNow;
-  live.boot_epoch = 3;
-  fill_members(tables, job.id, live);
-  fill_rounds(tables, job.id);
-  cluster.set_live(std::move(live));
-
+void fill_checkpoints(Tables& tables, JobId job) {
   CheckpointRecord checkpoint;
   checkpoint.id = CheckpointId(5);
-  checkpoint.key = {job.id, 0, 2};
+  checkpoint.key = {job, 0, 2};
   checkpoint.state = CheckpointState::kStored;
   checkpoint.updated_at = kNow - seconds(80);
   checkpoint.parts.resize(1);
@@ -447,15 +445,33 @@ void fill(MemoryCluster& cluster) {
   checkpoint.id = CheckpointId(6);
   checkpoint.state = checkpoint.parts[0].state = CheckpointState::kUploading;
   tables.checkpoints[6] = checkpoint;
+}
+
+}  // namespace
+
+void fill(MemoryCluster& cluster) {
+  Tables& tables = cluster.tables;
+  const JobId job(7);
+  tables.jobs[7] = training_job();
+  tables.jobs[8] = finished_job();
+
+  LiveView live;
+  live.now = kNow;
+  live.boot_epoch = 3;
+  fill_members(tables, job, live);
+  fill_rounds(tables, job);
+  cluster.set_live(std::move(live));
+
+  fill_checkpoints(tables, job);
   tables.series["train_loss"] = {
       {ReplicaId(), {1, 2}, {2.5, 2.25}, {2.5, 2.25}, {2.5, 2.25}, {100.5, 101}}};
   tables.links = {
       {AgentId(1), AgentId(2), milliseconds(20), 25e6, Dialled::kYes, kNow - seconds(60)},
       {AgentId(2), AgentId(1), {}, 0, Dialled::kInVain, kNow - seconds(60)},
       {AgentId(1), AgentId(99), milliseconds(20), 25e6, Dialled::kYes, kNow}};
-  cluster.add_event("job_submitted", job.id, "alpha was submitted");
+  cluster.add_event("job_submitted", job, "alpha was submitted");
   cluster.add_event("agent_joined", {}, "agent-1 joined");
-  cluster.add_event("replica_failed", job.id, "out of memory", Severity::kWarning);
+  cluster.add_event("replica_failed", job, "out of memory", Severity::kWarning);
 }
 
 void fill_pipeline(MemoryCluster& cluster) {

@@ -1,0 +1,77 @@
+// One agent, and taking it out of work and back.
+#include <ctime>
+
+#include "cli/api.h"
+#include "cli/commands/commands.h"
+#include "cli/format.h"
+#include "cli/terminal.h"
+
+namespace shoal::cli {
+namespace {
+
+std::string path_of(const std::string& agent) { return "/agents/" + url_escape(agent); }
+
+std::string line(const std::string& name, const std::string& value) {
+  return name + std::string(name.size() < 14 ? 14 - name.size() : 1, ' ') + value + "\n";
+}
+
+// "cpu EPYC, 4.00 GB", and what it could not hold.
+std::string device_text(const Json& agent, const Json& device) {
+  std::string text = text_at(device, "kind") + " " + text_at(device, "name", "") + ", " +
+                     human_bytes(number_at(device, "memory_bytes", 0));
+  for (const Json& refusal : agent.at("memory_refusals")) {
+    if (number_at(refusal, "device", -1) != number_at(device, "index", -2)) continue;
+    text += "; ran out of memory with a need of " +
+            human_bytes(number_at(refusal, "needed_bytes", 0)) + ", nothing as large is tried";
+  }
+  return text;
+}
+
+std::string standing_text(const Json& agent) {
+  if (!agent.at("quarantine").is_null()) {
+    return "quarantined until " + text_at(agent, "quarantine/until") + ": " +
+           text_at(agent, "quarantine/reason");
+  }
+  const std::string strikes = text_at(agent, "strikes");
+  return strikes == "0" ? "good" : strikes + " contributions rejected lately";
+}
+
+void show(const Json& agent) {
+  std::string text = line("name", text_at(agent, "name") + "  (" + text_at(agent, "id") + ")");
+  const bool cordoned = text_at(agent, "cordoned", "false") == "true";
+  text += line("state", text_at(agent, "state") + (cordoned ? ", cordoned" : ""));
+  text += line("health", text_at(agent, "health"));
+  text += line("standing", standing_text(agent));
+  text += line("availability", fixed(100 * number_at(agent, "availability", 0), 1) + " %");
+  text += line("host", text_at(agent, "host"));
+  text += line("version", text_at(agent, "version"));
+  for (const Json& device : agent.at("devices")) {
+    text += line("device " + text_at(device, "index"), device_text(agent, device));
+  }
+  text += line("last seen",
+               human_age(text_at(agent, "last_seen_at"), static_cast<double>(::time(nullptr))));
+  print(text);
+}
+
+}  // namespace
+
+Result<int> agent_get(const Context& context, const std::string& agent) {
+  auto found = context.api.get(path_of(agent));
+  if (!found) return found.error();
+  if (context.json) return print(found->dump(2) + "\n"), kExitOk;
+  show(*found);
+  return kExitOk;
+}
+
+Result<int> agent_command(const Context& context, const std::string& agent,
+                          const std::string& verb) {
+  auto changed = context.api.post(path_of(agent) + "/" + verb, "", "application/json");
+  if (!changed) return changed.error();
+  if (context.json) return print(changed->dump(2) + "\n"), kExitOk;
+  const bool cordoned = text_at(*changed, "cordoned", "false") == "true";
+  say("Agent " + text_at(*changed, "name", agent) + " is " + text_at(*changed, "state") +
+      (cordoned ? ", cordoned." : "."));
+  return kExitOk;
+}
+
+}  // namespace shoal::cli

@@ -1,0 +1,185 @@
+// shoal checkpoint …. A download ends with the SHA-256 that the coordinator's list names, or not at
+// all: a file gets its name only after its hash was right.
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+
+#include <openssl/evp.h>
+
+#include "cli/commands/commands.h"
+#include "cli/format.h"
+#include "cli/table.h"
+#include "cli/terminal.h"
+
+namespace shoal::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct RemoteFile {
+  std::string path, sha256;
+  std::int64_t size = 0;
+};
+
+std::string sha256_of(const fs::path& path) {
+  std::unique_ptr<EVP_MD_CTX, void (*)(EVP_MD_CTX*)> hash(EVP_MD_CTX_new(), EVP_MD_CTX_free);
+  EVP_DigestInit_ex(hash.get(), EVP_sha256(), nullptr);
+  std::ifstream file(path, std::ios::binary);
+  std::string block(std::size_t{1} << 20, '\0');
+  while (file.read(block.data(), static_cast<std::streamsize>(block.size())) || file.gcount() > 0) {
+    EVP_DigestUpdate(hash.get(), block.data(), static_cast<std::size_t>(file.gcount()));
+  }
+  unsigned char digest[EVP_MAX_MD_SIZE];
+  unsigned int size = 0;
+  EVP_DigestFinal_ex(hash.get(), digest, &size);
+  std::string hex;
+  for (unsigned int i = 0; i < size; ++i) {
+    static constexpr char kHex[] = "0123456789abcdef";
+    hex += {kHex[digest[i] >> 4], kHex[digest[i] & 15]};
+  }
+  return hex;
+}
+
+// Names come from the network: nothing may land outside the folder.
+bool is_safe(const std::string& name) {
+  const fs::path path(name);
+  return !name.empty() && path.is_relative() &&
+         std::none_of(path.begin(), path.end(), [](const fs::path& part) { return part == ".."; });
+}
+
+Result<std::vector<RemoteFile>> files_of(const Json& checkpoint) {
+  std::vector<RemoteFile> files;
+  const Json* list = at_path(checkpoint, "files");
+  if (!list || !list->is_array() || list->empty()) {
+    return Error{Code::kConflict,
+                 "the checkpoint has no files: it is " + text_at(checkpoint, "state"), "",
+                 "take one that is stored; see `shoal checkpoint ls JOB`"};
+  }
+  for (const Json& entry : *list) {
+    RemoteFile file{text_at(entry, "path", ""), text_at(entry, "sha256", ""),
+                    static_cast<std::int64_t>(number_at(entry, "size"))};
+    if (!is_safe(file.path)) {
+      return Error{Code::kDataLoss, "the checkpoint names a file outside its folder: " + file.path,
+                   "", ""};
+    }
+    files.push_back(std::move(file));
+  }
+  return files;
+}
+
+std::string escaped_path(const std::string& path) {
+  std::string escaped;
+  for (const fs::path& part : fs::path(path)) {
+    escaped += (escaped.empty() ? "" : "/") + url_escape(part.string());
+  }
+  return escaped;
+}
+
+void show_progress(const std::string& name, std::int64_t done, std::int64_t size) {
+  if (!terminal().stderr_is_tty) return;
+  std::fprintf(stderr, "\r\033[K%s  %s of %s", name.c_str(),
+               human_bytes(static_cast<double>(done)).c_str(),
+               human_bytes(static_cast<double>(size)).c_str());
+  if (done >= size) std::fputs("\r\033[K", stderr);
+}
+
+Status check_written(const std::ofstream& out, const fs::path& path) {
+  if (out) return {};
+  return Error{Code::kResourceExhausted, path.string() + " cannot be written", "",
+               "is the disk full? What was fetched stays and is continued"};
+}
+
+Status download_file(const Api& api, const std::string& base, const RemoteFile& file,
+                     const fs::path& folder) {
+  const fs::path target = folder / file.path;
+  const fs::path part = target.string() + ".part";
+  std::error_code failure;
+  if (fs::exists(target, failure) && sha256_of(target) == file.sha256) return {};
+  fs::create_directories(target.parent_path(), failure);
+  std::int64_t done =
+      fs::exists(part, failure) ? static_cast<std::int64_t>(fs::file_size(part)) : 0;
+  if (done > file.size) done = 0;
+  if (done < file.size || file.size == 0) {
+    std::ofstream out(part, std::ios::binary | (done > 0 ? std::ios::app : std::ios::trunc));
+    if (auto opened = check_written(out, part); !opened) return opened;
+    bool continues = done > 0;
+    const auto take = [&](int status, std::string_view bytes) {
+      if (continues && status != 206) {  // the range was not honoured: from the start
+        out.close();
+        out.open(part, std::ios::binary | std::ios::trunc);
+        done = 0;
+        continues = false;
+      }
+      out.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+      done += static_cast<std::int64_t>(bytes.size());
+      show_progress(file.path, done, file.size);
+      return out.good();
+    };
+    const auto fetched = api.download(base + "/" + escaped_path(file.path), done, take);
+    out.close();
+    if (auto written = check_written(out, part); !written) return written;
+    if (!fetched) return fetched;
+  }
+  if (sha256_of(part) != file.sha256) {
+    fs::remove(part, failure);
+    return Error{Code::kDataLoss, file.path + " arrived with another SHA-256 than promised", "",
+                 "download it again"};
+  }
+  fs::rename(part, target, failure);
+  if (failure) return Error{Code::kInternal, target.string() + ": " + failure.message(), "", ""};
+  return {};
+}
+
+}  // namespace
+
+Result<int> checkpoint_ls(const Context& context, const std::string& job) {
+  auto checkpoints = context.api.list("/jobs/" + url_escape(job) + "/checkpoints");
+  if (!checkpoints) return checkpoints.error();
+  if (context.json) return print(checkpoints->dump(2) + "\n"), kExitOk;
+  Table table({"ID", ">ROUND", ">STEP", "STATE", "KIND", ">SIZE"});
+  for (const Json& checkpoint : checkpoints->at("items")) {
+    const std::string state = text_at(checkpoint, "state");
+    const Json* final = at_path(checkpoint, "final");
+    table.add({text_at(checkpoint, "id"),
+               text_at(checkpoint, "round"),
+               text_at(checkpoint, "step"),
+               {state, colour_of_state(state)},
+               final && final->is_boolean() && final->get<bool>() ? "final" : "resume",
+               human_bytes(number_at(checkpoint, "bytes"))});
+  }
+  if (table.empty()) say("No checkpoints yet.");
+  print(table.render(terminal().stdout_colour));
+  return kExitOk;
+}
+
+Status download_checkpoint(const Api& api, const std::string& checkpoint,
+                           const std::string& folder) {
+  const std::string path = "/checkpoints/" + url_escape(checkpoint);
+  auto found = api.get(path);
+  if (!found) return found.error();
+  auto files = files_of(*found);
+  if (!files) return files.error();
+  for (const RemoteFile& file : *files) {
+    if (auto done = download_file(api, path + "/files", file, folder); !done) return done;
+  }
+  return {};
+}
+
+Result<int> checkpoint_download(const Context& context, const std::string& checkpoint,
+                                const std::string& folder) {
+  catch_interrupts();
+  const std::string target = folder.empty() ? checkpoint : folder;
+  if (auto done = download_checkpoint(context.api, checkpoint, target); !done) return done.error();
+  const std::string absolute = fs::absolute(target).lexically_normal().string();
+  if (context.json) {
+    print(Json{{"checkpoint", checkpoint}, {"folder", absolute}}.dump(2) + "\n");
+  } else {
+    print(absolute + "\n");
+    say("Sample from it with: shoal generate --checkpoint " + target +
+        " --prompt \"In the beginning\"");
+  }
+  return kExitOk;
+}
+
+}  // namespace shoal::cli

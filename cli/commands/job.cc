@@ -1,0 +1,165 @@
+// shoal job …
+#include <time.h>
+
+#include "cli/commands/commands.h"
+#include "cli/commands/watch.h"
+#include "cli/format.h"
+#include "cli/progress.h"
+#include "cli/table.h"
+#include "cli/terminal.h"
+
+namespace shoal::cli {
+namespace {
+
+std::string loss_cell(const std::optional<double>& loss) { return loss ? fixed(*loss, 3) : "-"; }
+
+void show_job(const Json& job) {
+  const JobProgress progress = read_progress(job);
+  const auto line = [](const std::string& label, const std::string& value) {
+    if (!value.empty() && value != "-")
+      print(label + std::string(18 - label.size(), ' ') + value + "\n");
+  };
+  const bool colour = terminal().stdout_colour;
+  line("name", progress.name);
+  line("id", progress.id);
+  line("phase", paint(progress.phase, colour_of_state(progress.phase), colour));
+  line("reason", progress.reason == "none" ? "" : words(progress.reason));
+  line("detail", progress.detail);
+  line("round",
+       fixed(progress.round, 0) + (progress.rounds ? " of " + fixed(*progress.rounds, 0) : ""));
+  line("outer lr", text_at(job, "status/outer_lr"));
+  line("inner step", fixed(progress.step, 0) + " of " + fixed(progress.steps, 0));
+  line("tokens", human_count(progress.tokens));
+  line("train loss", loss_cell(progress.train_loss));
+  line("validation loss", loss_cell(progress.validation_loss));
+  if (progress.bytes_sent > 0) line("sent", human_bytes(progress.bytes_sent));
+  if (progress.bytes_data_parallel && *progress.bytes_data_parallel > 0) {
+    line("data parallel", human_bytes(*progress.bytes_data_parallel) + " would have been sent");
+  }
+  line("created", text_at(job, "created_at"));
+}
+
+}  // namespace
+
+Result<Json> post_job(const Context& context, const SubmitOptions& options, bool dry_run) {
+  auto file = JobFile::load(options.file, options.changes);
+  if (!file) return file.error();
+  // Agents of a cluster behind another address see other disks; theirs are for the server to judge.
+  if (context.api.is_loopback()) {
+    if (auto here = file->check_data_is_here(); !here) return here.error();
+  }
+  const std::string path = "/jobs?folder=" + url_escape(file->folder());
+  return context.api.post(path + (dry_run ? "&dry_run=true" : ""), file->text(), file->media_type(),
+                          [&](const std::string& pointer) { return file->locate(pointer); });
+}
+
+Result<int> job_validate(const Context& context, const SubmitOptions& options) {
+  auto checked = post_job(context, options, true);
+  if (!checked) return checked.error();
+  if (context.json) return print(checked->dump(2) + "\n"), kExitOk;
+  print("parameters       " + human_count(number_at(*checked, "estimate/parameters")) +
+        "\ntraining memory  " + human_bytes(number_at(*checked, "estimate/training_memory_bytes")) +
+        " per replica\nrounds           " +
+        text_at(*checked, "estimate/rounds", "not known before") + "\n");
+  if (text_at(*checked, "plan/placeable", "true") != "true") {
+    say("It would have to wait: " + text_at(*checked, "plan/detail"));
+  }
+  say("The job " + text_at(*checked, "spec/name") + " is good. Start it with: shoal job submit " +
+      options.file);
+  return kExitOk;
+}
+
+Result<int> job_submit(const Context& context, const SubmitOptions& options) {
+  auto job = post_job(context, options, false);
+  if (!job) return job.error();
+  const std::string name = text_at(*job, "name", text_at(*job, "id"));
+  if (!options.wait) {
+    if (context.json) return print(job->dump(2) + "\n"), kExitOk;
+    print(name + "\n");
+    say("Follow it with: shoal job watch " + name);
+    return kExitOk;
+  }
+  WatchOptions watching;
+  watching.output = WatchOutput::kMessages;
+  watching.timeout_s = options.timeout_s;
+  auto end = watch_job(context.api, text_at(*job, "id", name), watching);
+  if (!end) return end.error();
+  if (context.json) {
+    print(end->dump(2) + "\n");
+  } else {
+    show_job(*end);
+  }
+  return outcome_of(*end);
+}
+
+Result<int> job_ls(const Context& context) {
+  auto jobs = context.api.list("/jobs");
+  if (!jobs) return jobs.error();
+  if (context.json) return print(jobs->dump(2) + "\n"), kExitOk;
+  Table table({"NAME", "PHASE", ">ROUND", ">STEP", ">TRAIN", ">VALIDATION", "CREATED", "ID"});
+  const auto now = static_cast<double>(::time(nullptr));
+  for (const Json& job : jobs->at("items")) {
+    const JobProgress progress = read_progress(job);
+    table.add({progress.name,
+               {progress.phase, colour_of_state(progress.phase)},
+               rounds_cell(progress),
+               fixed(progress.step, 0) + "/" + fixed(progress.steps, 0),
+               loss_cell(progress.train_loss),
+               loss_cell(progress.validation_loss),
+               human_age(text_at(job, "created_at"), now),
+               progress.id});
+  }
+  if (table.empty()) say("No jobs yet. Start one with: shoal job submit examples/kjv.toml");
+  print(table.render(terminal().stdout_colour));
+  return kExitOk;
+}
+
+Result<int> job_get(const Context& context, const std::string& job) {
+  auto found = context.api.get("/jobs/" + url_escape(job));
+  if (!found) return found.error();
+  if (context.json) return print(found->dump(2) + "\n"), kExitOk;
+  show_job(*found);
+  return kExitOk;
+}
+
+Result<int> job_spec(const Context& context, const std::string& job) {
+  std::string text;
+  const auto sink = [&](int, std::string_view bytes) {
+    text += bytes;
+    return true;
+  };
+  if (auto got = context.api.download("/jobs/" + url_escape(job) + "/spec", 0, sink); !got) {
+    return got.error();
+  }
+  return print(text), kExitOk;
+}
+
+Result<int> job_watch(const Context& context, const std::string& job, double timeout_s) {
+  WatchOptions watching;
+  watching.output = context.json ? WatchOutput::kJson : WatchOutput::kPeople;
+  watching.timeout_s = timeout_s;
+  auto end = watch_job(context.api, job, watching);
+  if (!end) return end.error();
+  return outcome_of(*end);
+}
+
+Result<int> job_set(const Context& context, const std::string& job, double outer_lr) {
+  Json change;
+  change["outer_lr"] = outer_lr;
+  auto changed = context.api.patch("/jobs/" + url_escape(job), change);
+  if (!changed) return changed.error();
+  if (context.json) return print(changed->dump(2) + "\n"), kExitOk;
+  say("Job " + text_at(*changed, "name", job) + ": outer learning rate " +
+      text_at(*changed, "status/outer_lr") + " from the next round that is sealed.");
+  return kExitOk;
+}
+
+Result<int> job_cancel(const Context& context, const std::string& job) {
+  auto cancelled = context.api.post("/jobs/" + url_escape(job) + "/cancel", "", "application/json");
+  if (!cancelled) return cancelled.error();
+  if (context.json) return print(cancelled->dump(2) + "\n"), kExitOk;
+  say("Job " + text_at(*cancelled, "name", job) + " will be cancelled.");
+  return kExitOk;
+}
+
+}  // namespace shoal::cli

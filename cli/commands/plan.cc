@@ -1,0 +1,34 @@
+// shoal job plan, shoal job topology: how a job lies on the agents, before and while it runs.
+#include "cli/commands/commands.h"
+#include "cli/commands/plan_tables.h"
+#include "cli/format.h"
+#include "cli/terminal.h"
+
+namespace shoal::cli {
+
+Result<int> job_plan(const Context& context, const SubmitOptions& options) {
+  auto checked = post_job(context, options, true);
+  if (!checked) return checked.error();
+  if (context.json) return print(checked->dump(2) + "\n"), kExitOk;
+  const Json* plan = at_path(*checked, "plan");
+  if (plan == nullptr) {
+    return Error{Code::kInternal, "the coordinator answers without a plan", "",
+                 "is it older than this command? see `shoal version`"};
+  }
+  print(plan_text(*plan, terminal().stdout_colour));
+  if (text_at(*plan, "placeable") != "true") say("It would be accepted, and wait.");
+  return kExitOk;
+}
+
+Result<int> job_topology(const Context& context, const std::string& job) {
+  auto topology = context.api.get("/jobs/" + url_escape(job) + "/topology");
+  if (!topology) return topology.error();
+  if (context.json) return print(topology->dump(2) + "\n"), kExitOk;
+  const std::string text = topology_text(*topology, terminal().stdout_colour);
+  if (text.empty())
+    say("No replicas: it waits for agents or is over; see `shoal job get " + job + "`.");
+  print(text);
+  return kExitOk;
+}
+
+}  // namespace shoal::cli

@@ -1,0 +1,110 @@
+#include "cli/commands/plan_tables.h"
+
+#include <algorithm>
+#include <map>
+
+#include "cli/format.h"
+#include "cli/progress.h"
+#include "cli/table.h"
+#include "cli/terminal.h"
+
+namespace shoal::cli {
+namespace {
+
+// "-" when the number is not known.
+template <typename Format>
+std::string cell(const Json& object, std::string_view path, Format format) {
+  const Json* value = at_path(object, path);
+  return value != nullptr && value->is_number() ? format(value->get<double>()) : "-";
+}
+
+std::string count(double value) { return fixed(value, 0); }
+std::string percent(double share) { return fixed(100 * share, 0) + " %"; }
+std::string per_second(double bytes) { return human_bytes(bytes) + "/s"; }
+std::string two_digits(double value) { return fixed(value, 2); }
+
+const Json& list_at(const Json& object, const char* name) {
+  static const Json kEmpty = Json::array();
+  const Json* list = at_path(object, name);
+  return list != nullptr && list->is_array() ? *list : kEmpty;
+}
+
+// "agent-1, agent-3" of one stage.
+std::string agents_of(const Json& plan, double stage) {
+  std::string names;
+  for (const Json& place : list_at(plan, "placement")) {
+    if (number_at(place, "stage", -1) != stage) continue;
+    names += (names.empty() ? "" : ", ") + text_at(place, "agent_name");
+  }
+  return names.empty() ? "-" : names;
+}
+
+std::string stages_table(const Json& plan, bool colour) {
+  Table table({">STAGE", ">LAYERS", ">PARAMETERS", ">MEMORY", "AGENTS"});
+  for (const Json& stage : list_at(plan, "stages")) {
+    table.add({cell(stage, "stage", count), cell(stage, "layers", count),
+               cell(stage, "parameters", human_count), cell(stage, "memory_bytes", human_bytes),
+               agents_of(plan, number_at(stage, "stage", -1))});
+  }
+  return table.empty() ? "" : table.render(colour);
+}
+
+std::string forecast_lines(const Json& plan) {
+  const Json* forecast = at_path(plan, "forecast");
+  if (forecast == nullptr || cell(*forecast, "tokens_per_second", count) == "-") return "";
+  return "at most     " + cell(*forecast, "tokens_per_second", human_count) +
+         " tokens/s, from the measured speed of matrix products\n" + "step        " +
+         cell(*forecast, "step_s", human_duration) + "\nround       " +
+         cell(*forecast, "round_s", human_duration) + " without averaging\nbubble      " +
+         cell(*forecast, "bubble", percent) + "\n";
+}
+
+std::string replicas_table(const Json& topology, bool colour) {
+  Table table({">STAGE", "REPLICA", "AGENT", "STATE", ">GFLOP/S", ">QUEUED", ">IN FLIGHT",
+               ">SERVICE", ">MICROBATCHES/S", ">BUSY"});
+  for (const Json& replica : list_at(topology, "replicas")) {
+    const std::string state = text_at(replica, "state");
+    table.add({cell(replica, "stage", count),
+               text_at(replica, "id"),
+               text_at(replica, "agent_name"),
+               {state, colour_of_state(state)},
+               cell(replica, "gflops", count),
+               cell(replica, "queued", count),
+               cell(replica, "in_flight", count),
+               cell(replica, "service_s", human_duration),
+               cell(replica, "microbatches_per_second", two_digits),
+               cell(replica, "busy", percent)});
+  }
+  return table.empty() ? "" : table.render(colour);
+}
+
+std::string links_table(const Json& topology, bool colour) {
+  std::map<std::string, std::string> agents;  // by replica
+  for (const Json& replica : list_at(topology, "replicas")) {
+    agents[text_at(replica, "id")] = text_at(replica, "agent_name");
+  }
+  Table table({"FROM", "TO", ">SENT", ">RECEIVED", ">ROUND TRIP"});
+  for (const Json& link : list_at(topology, "links")) {
+    table.add({agents[text_at(link, "from")], agents[text_at(link, "to")],
+               cell(link, "sent_per_second", per_second),
+               cell(link, "received_per_second", per_second),
+               cell(link, "round_trip_s", human_duration)});
+  }
+  return table.empty() ? "" : "\n" + table.render(colour);
+}
+
+}  // namespace
+
+std::string plan_text(const Json& plan, bool colour) {
+  const std::string reason = text_at(plan, "reason");
+  const std::string detail = text_at(plan, "detail", "");
+  std::string text = stages_table(plan, colour) + forecast_lines(plan);
+  if (reason != "placed") text += words(reason) + (detail.empty() ? "" : ": " + detail) + "\n";
+  return text;
+}
+
+std::string topology_text(const Json& topology, bool colour) {
+  return replicas_table(topology, colour) + links_table(topology, colour);
+}
+
+}  // namespace shoal::cli

@@ -1,0 +1,51 @@
+#include "cli/commands/plan_tables.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace shoal::cli {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+TEST(PlanTables, APlanShowsStagesAndForecast) {
+  const Json plan = Json::parse(R"({
+    "placeable": true, "reason": "placed", "detail": "",
+    "stages": [{"stage": 0, "layers": 2, "parameters": 400000, "memory_bytes": 5000000},
+               {"stage": 1, "layers": 2, "parameters": 410000, "memory_bytes": 6000000}],
+    "placement": [{"agent_name": "fast", "stage": 0}, {"agent_name": "slow", "stage": 1},
+                  {"agent_name": "other", "stage": 1}],
+    "forecast": {"tokens_per_second": 12000, "step_s": 0.5, "round_s": 25, "bubble": 0.2}})");
+  const std::string text = plan_text(plan, false);
+  EXPECT_THAT(text, HasSubstr("400k"));
+  EXPECT_THAT(text, HasSubstr("slow, other"));
+  EXPECT_THAT(text, HasSubstr("20 %"));
+  EXPECT_THAT(text, Not(HasSubstr("placed")));
+}
+
+TEST(PlanTables, ARefusalShowsWhy) {
+  const Json plan = Json::parse(R"({
+    "placeable": false, "reason": "too_few_devices", "detail": "1 more", "stages": [],
+    "placement": [], "forecast": {"tokens_per_second": null}})");
+  EXPECT_EQ(plan_text(plan, false), "too few devices: 1 more\n");
+}
+
+TEST(PlanTables, ATopologyShowsReplicasAndLinksByAgent) {
+  const Json topology = Json::parse(R"({
+    "stages": [],
+    "replicas": [{"id": "rep_1", "agent_name": "one", "stage": 0, "state": "serving", "gflops": 10,
+                  "queued": 3, "in_flight": 4, "service_s": 0.04, "microbatches_per_second": 7.5,
+                  "busy": 0.5},
+                 {"id": "rep_2", "agent_name": "two", "stage": 1, "state": "loading",
+                  "busy": null}],
+    "links": [{"from": "rep_1", "to": "rep_2", "sent_per_second": 2000000,
+               "received_per_second": null, "round_trip_s": 0.01}]})");
+  const std::string text = topology_text(topology, false);
+  EXPECT_THAT(text, HasSubstr("7.50"));
+  EXPECT_THAT(text, HasSubstr("one   two  2.00 MB/s"));
+  EXPECT_THAT(text, HasSubstr("loading"));
+}
+
+}  // namespace
+}  // namespace shoal::cli

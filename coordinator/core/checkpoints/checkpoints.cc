@@ -1,0 +1,292 @@
+#include "coordinator/core/checkpoints/checkpoints.h"
+
+#include <algorithm>
+#include <optional>
+#include <set>
+
+#include "coordinator/core/checkpoints/momentum.h"
+#include "coordinator/core/decisions/data_ledger.h"
+#include "coordinator/core/records/event_kinds.h"
+#include "coordinator/core/state/round_facts.h"
+
+namespace shoal::coordinator {
+namespace {
+
+bool is_pending(CheckpointState state) {
+  return state == CheckpointState::kWriting || state == CheckpointState::kUploading;
+}
+
+// The part that this replica writes; null: none.
+const CheckpointPart* part_of(const CheckpointRecord& checkpoint, ReplicaId writer) {
+  const auto part =
+      std::find_if(checkpoint.parts.begin(), checkpoint.parts.end(),
+                   [&](const CheckpointPart& candidate) { return candidate.writer == writer; });
+  return part == checkpoint.parts.end() ? nullptr : &*part;
+}
+
+// Whether it is a cut of what the job has committed. In groups that is the state of any replica,
+// and after a roll-back the one of the checkpoint.
+bool is_committed_state(const CheckpointRecord& checkpoint, const JobRecord& job) {
+  const RoundKey committed{job.id, job.lineage, job.committed_round};
+  if (averages_in_groups(job) && checkpoint.key == committed) return true;
+  return checkpoint.key.round == job.committed_round &&
+         std::equal(checkpoint.parts.begin(), checkpoint.parts.end(), job.stages.begin(),
+                    job.stages.end(), [](const CheckpointPart& part, const JobStage& stage) {
+                      return part.anchor && part.anchor == stage.anchor;
+                    });
+}
+
+// A checkpoint is as far as the part that is least far.
+void sum_up(CheckpointRecord& checkpoint) {
+  checkpoint.state = CheckpointState::kStored;
+  for (const auto& part : checkpoint.parts) {
+    checkpoint.state = std::min(checkpoint.state, part.state);
+  }
+}
+
+void ask_writer(Turn& turn, CheckpointId id, ReplicaId writer) {
+  const State& state = turn.state();
+  const RoundKey& key = state.checkpoints.at(id).key;
+  const JobRecord& job = state.jobs.at(key.job);
+  const StageIndex stage = state.replicas.at(writer).stage;
+  std::vector<MomentumHolder> momentum;
+  if (key == RoundKey{job.id, job.lineage, job.committed_round}) {
+    momentum = momentum_holders(state, job, stage);
+    warn_of_lost_momentum(turn, job, stage, momentum);
+  }
+  turn.tell(writer, WriteCheckpoint{id, key, std::move(momentum)});
+}
+
+// Once per agent: it may write the parts of several stages.
+void forget_parts(Turn& turn, const CheckpointRecord& checkpoint) {
+  std::set<AgentId> agents;
+  for (const auto& part : checkpoint.parts) {
+    const ReplicaRecord* writer = turn.state().replicas.find(part.writer);
+    if (writer != nullptr) agents.insert(writer->agent);
+  }
+  for (const AgentId agent : agents) turn.send(agent, ForgetCheckpoint{checkpoint.id});
+}
+
+void fail_checkpoint(Turn& turn, CheckpointId id, const std::string& detail) {
+  CheckpointRecord& checkpoint = turn.checkpoint(id);
+  checkpoint.state = CheckpointState::kFailed;
+  checkpoint.detail = detail;
+  turn.event(Severity::kWarning, event_kind::kCheckpointFailed,
+             {.job = checkpoint.key.job,
+              .replica = checkpoint.parts[0].writer,
+              .round = checkpoint.key.round},
+             to_string(id) + " was not stored: " + detail);
+  ++turn.job(checkpoint.key.job).failures_in_row;
+  forget_parts(turn, checkpoint);
+  if (std::any_of(checkpoint.parts.begin(), checkpoint.parts.end(),
+                  [](const auto& part) { return part.state == CheckpointState::kStored; })) {
+    turn.delete_files(id);
+  }
+  turn.drop_checkpoint(id);
+}
+
+// Another replica of the stage that still holds exactly this state.
+std::optional<ReplicaId> other_writer(const State& state, const CheckpointRecord& checkpoint,
+                                      StageIndex stage) {
+  const JobRecord& job = state.jobs.at(checkpoint.key.job);
+  if (is_terminal(job.phase) || !is_committed_state(checkpoint, job)) return std::nullopt;
+  const ReplicaId before = checkpoint.parts.at(static_cast<std::size_t>(stage)).writer;
+  for (const ReplicaId replica : holders(state, job, stage)) {
+    const bool holds = state.replicas.at(replica).held_round == job.committed_round;
+    if (holds && replica != before) return replica;
+  }
+  return std::nullopt;
+}
+
+// The part goes to another replica of its stage; without one the checkpoint fails as a whole.
+void fail_part(Turn& turn, CheckpointId id, StageIndex stage, const std::string& detail) {
+  const CheckpointRecord& known = turn.state().checkpoints.at(id);
+  const CheckpointPart& failed = known.parts.at(static_cast<std::size_t>(stage));
+  if (!is_pending(known.state) || !is_pending(failed.state)) return;
+  const auto writer = other_writer(turn.state(), known, stage);
+  if (!writer) return fail_checkpoint(turn, id, detail);
+  turn.event(Severity::kWarning, event_kind::kCheckpointFailed,
+             {.job = known.key.job, .replica = failed.writer, .round = known.key.round},
+             to_string(id) + ": " + to_string(*writer) + " writes the part of stage " +
+                 std::to_string(stage) + " again: " + detail);
+  ++turn.job(known.key.job).failures_in_row;
+  CheckpointRecord& checkpoint = turn.checkpoint(id);
+  CheckpointPart& part = checkpoint.parts.at(static_cast<std::size_t>(stage));
+  part.writer = *writer;
+  if (averages_in_groups(turn.state().jobs.at(checkpoint.key.job))) {
+    part.anchor = turn.state().replicas.at(*writer).anchor;
+    part.momentum = turn.state().replicas.at(*writer).momentum;
+  }
+  part.state = CheckpointState::kWriting;
+  part.files.clear();
+  sum_up(checkpoint);
+  ask_writer(turn, id, *writer);
+}
+
+// What the round after this cut has leased is not trained at the cut.
+void give_back_open_leases(const State& state, const JobRecord& job, DataLedger ledger) {
+  const RoundKey open{job.id, job.lineage, job.committed_round + 1};
+  for (const ReplicaId replica : round_replicas(state, open)) {
+    for (const auto& lease : state.contributions.at({open, replica}).leases)
+      give_back(ledger, lease);
+  }
+}
+
+void delete_superseded(Turn& turn, JobId job) {
+  const std::int64_t keep = turn.state().jobs.at(job).spec.checkpoint.keep;
+  std::vector<CheckpointId> stored;  // oldest first: ids grow
+  for (const auto& [id, checkpoint] : turn.state().checkpoints) {
+    const bool counts = checkpoint.key.job == job && checkpoint.state == CheckpointState::kStored;
+    if (counts && !checkpoint.final) stored.push_back(id);
+  }
+  for (std::size_t i = 0; static_cast<std::int64_t>(stored.size() - i) > keep; ++i) {
+    turn.checkpoint(stored[i]).state = CheckpointState::kDeleted;
+    turn.event(Severity::kInfo, event_kind::kCheckpointDeleted, {.job = job},
+               to_string(stored[i]) + " deleted: checkpoint.keep is " + std::to_string(keep));
+    turn.drop_checkpoint(stored[i]);
+    turn.delete_files(stored[i]);
+  }
+}
+
+}  // namespace
+
+const CheckpointRecord* checkpoint_of_committed(const State& state, const JobRecord& job) {
+  for (const auto& [id, checkpoint] : state.checkpoints) {
+    if (checkpoint.key.job == job.id && checkpoint.state == CheckpointState::kStored &&
+        is_committed_state(checkpoint, job)) {
+      return &checkpoint;
+    }
+  }
+  return nullptr;
+}
+
+const CheckpointRecord* newest_stored(const State& state, JobId job) {
+  const CheckpointRecord* newest = nullptr;
+  for (const auto& [id, checkpoint] : state.checkpoints) {
+    if (checkpoint.key.job != job || checkpoint.state != CheckpointState::kStored) continue;
+    if (newest == nullptr || newest->key < checkpoint.key) newest = &checkpoint;
+  }
+  return newest;
+}
+
+bool final_checkpoint_stored(const State& state, const JobRecord& job) {
+  const CheckpointRecord* checkpoint = checkpoint_of_committed(state, job);
+  return checkpoint != nullptr && checkpoint->final;
+}
+
+bool final_checkpoint_pending(const State& state, const JobRecord& job) {
+  for (const auto& [id, checkpoint] : state.checkpoints) {
+    if (checkpoint.key.job == job.id && checkpoint.final && is_pending(checkpoint.state)) {
+      return true;
+    }
+  }
+  return false;
+}
+
+void request_checkpoint(Turn& turn, JobId job_id, bool final) {
+  const JobRecord& job = turn.state().jobs.at(job_id);
+  if (weakest_stage(turn.state(), job).holders == 0) return;
+  CheckpointRecord record;
+  record.id = CheckpointId(turn.counters().next_checkpoint++);
+  record.key = {job.id, job.lineage, job.committed_round};
+  record.final = final;
+  record.step = job.committed_step;
+  record.tokens = job.committed_tokens;
+  record.next_sequence = job.next_sequence;
+  record.returned = job.returned;
+  give_back_open_leases(turn.state(), job, {record.next_sequence, record.returned});
+  record.created_at = turn.now();
+  const CheckpointId id = turn.add(std::move(record)).id;
+  for (StageIndex stage = 0; stage < stage_count(job); ++stage) {
+    const ReplicaId writer = holders(turn.state(), job, stage).front();
+    const JobStage& cut = stage_of(job, stage);
+    const ReplicaRecord& own = turn.state().replicas.at(writer);
+    const bool in_groups = averages_in_groups(job);
+    turn.checkpoint(id).parts.push_back({.writer = writer,
+                                         .state = CheckpointState::kWriting,
+                                         .anchor = in_groups ? own.anchor : cut.anchor,
+                                         .momentum = in_groups ? own.momentum : cut.momentum,
+                                         .files = {}});
+    ask_writer(turn, id, writer);
+  }
+}
+
+void on_checkpoint_written(Turn& turn, const CheckpointWritten& written) {
+  const CheckpointRecord* known = turn.state().checkpoints.find(written.checkpoint);
+  const CheckpointPart* part = known == nullptr ? nullptr : part_of(*known, written.replica);
+  if (part == nullptr || part->state != CheckpointState::kWriting) return;
+  CheckpointRecord& checkpoint = turn.checkpoint(written.checkpoint);
+  CheckpointPart& announced = checkpoint.parts[static_cast<std::size_t>(part - &known->parts[0])];
+  announced.state = CheckpointState::kUploading;
+  announced.files = written.files;
+  if (!written.sample.empty()) checkpoint.sample = written.sample;
+  sum_up(checkpoint);
+}
+
+void on_checkpoint_failed(Turn& turn, const CheckpointFailed& failed) {
+  const CheckpointRecord* known = turn.state().checkpoints.find(failed.checkpoint);
+  const CheckpointPart* part = known == nullptr ? nullptr : part_of(*known, failed.replica);
+  if (part == nullptr) return;
+  fail_part(turn, failed.checkpoint, static_cast<StageIndex>(part - &known->parts[0]),
+            failed.detail);
+}
+
+void on_checkpoint_upload_failed(Turn& turn, const CheckpointUploadFailed& failed) {
+  if (turn.state().checkpoints.contains(failed.checkpoint)) {
+    fail_part(turn, failed.checkpoint, failed.stage, failed.detail);
+  }
+}
+
+void on_checkpoint_uploaded(Turn& turn, const CheckpointUploaded& uploaded) {
+  const CheckpointId id = uploaded.checkpoint;
+  if (!turn.state().checkpoints.contains(id)) return turn.delete_files(id);  // not wanted any more
+  if (!is_pending(turn.state().checkpoints.at(id).state)) return;
+  CheckpointRecord& checkpoint = turn.checkpoint(id);
+  checkpoint.parts.at(static_cast<std::size_t>(uploaded.stage)).state = CheckpointState::kStored;
+  sum_up(checkpoint);
+  if (checkpoint.state != CheckpointState::kStored) return;
+  const JobId job = checkpoint.key.job;
+  Bytes size;
+  for (const auto& file : all_files(checkpoint)) size += file.size;
+  turn.event(Severity::kInfo, event_kind::kCheckpointStored,
+             {.job = job, .replica = checkpoint.parts[0].writer, .round = checkpoint.key.round},
+             to_string(id) + " of round " + std::to_string(checkpoint.key.round) + " stored, " +
+                 std::to_string(size.n) + " bytes");
+  forget_parts(turn, checkpoint);
+  delete_superseded(turn, job);
+}
+
+void leave_checkpoints(Turn& turn, const ReplicaRecord& ended) {
+  std::vector<CheckpointId> abandoned;
+  for (const auto& [id, checkpoint] : turn.state().checkpoints) {
+    if (part_of(checkpoint, ended.id) != nullptr && is_pending(checkpoint.state)) {
+      abandoned.push_back(id);
+    }
+  }
+  for (const CheckpointId id : abandoned) {
+    fail_part(turn, id, ended.stage, "its writer " + to_string(ended.id) + " ended");
+  }
+}
+
+void resend_checkpoint(Turn& turn, const ReplicaRecord& replica) {
+  for (const auto& [id, checkpoint] : turn.state().checkpoints) {
+    const CheckpointPart* part = part_of(checkpoint, replica.id);
+    if (part != nullptr && is_pending(part->state)) ask_writer(turn, id, replica.id);
+  }
+}
+
+void check_checkpoint_limits(Turn& turn, JobId job) {
+  std::vector<CheckpointId> late;
+  for (const auto& [id, checkpoint] : turn.state().checkpoints) {
+    if (checkpoint.key.job != job || !is_pending(checkpoint.state)) continue;
+    const Instant limit = checkpoint.created_at + turn.options().checkpoint_limit;
+    if (turn.now() < limit) {
+      turn.look_again(job, limit);
+    } else {
+      late.push_back(id);
+    }
+  }
+  for (const CheckpointId id : late) fail_checkpoint(turn, id, "it took too long");
+}
+
+}  // namespace shoal::coordinator

@@ -1,0 +1,28 @@
+// Sharded outer momentum (sync.outer_state = sharded, outer_opt/core/step/momentum_shards.h) as the
+// coordinator sees it: who keeps what of it after the newest commit follows from the parts of the
+// committed round, and from the checkpoint that a replica has just loaded, which is whole. Pure
+// functions of the state.
+#pragma once
+
+#include <vector>
+
+#include "coordinator/core/state/turn.h"
+
+namespace shoal::coordinator {
+
+// Of one stage, those first that are known to have taken the outer step of that round. Empty for
+// jobs that do not shard, and before the first commit, when all momentum is zero.
+std::vector<MomentumHolder> momentum_holders(const State& state, const JobRecord& job,
+                                             StageIndex stage);
+
+// Tells of momentum that nobody of `holders` has: it starts from zero.
+void warn_of_lost_momentum(Turn& turn, const JobRecord& job, StageIndex stage,
+                           const std::vector<MomentumHolder>& holders);
+
+// Gives the members of `plan` the parts that they had in the committed round. False, and nothing is
+// changed, when they are not the same members or an owner among them has no `reachable` line now:
+// then the parts are to be cut anew.
+bool keep_parts(const State& state, ReducePlan& plan, StageIndex stage,
+                const std::vector<bool>& reachable);
+
+}  // namespace shoal::coordinator

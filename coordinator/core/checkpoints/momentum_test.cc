@@ -1,0 +1,180 @@
+// Who keeps sharded momentum follows from the committed parts; parts stay while the members do;
+// what nobody has is told.
+#include "coordinator/core/checkpoints/momentum.h"
+
+#include <algorithm>
+
+#include <gmock/gmock.h>
+
+#include "coordinator/core/coordinator_rig.h"
+#include "coordinator/core/records/event_kinds.h"
+#include "coordinator/core/state/round_facts.h"
+#include "outer_opt/core/step/momentum_shards.h"
+
+namespace shoal::coordinator {
+namespace {
+
+using testing::IsEmpty;
+
+struct Sharded : Rig {
+  explicit Sharded(std::size_t members) {
+    JobSpec spec = small_job();
+    spec.sync.outer_state = OuterState::kSharded;
+    spec.sync.outer = {0.6, 0.8};
+    spec.swarm.max_replicas = static_cast<std::int32_t>(members);
+    spec.checkpoint.every_rounds = 1;
+    for (std::size_t i = 0; i < members; ++i) agents.push_back(join("a" + std::to_string(i)));
+    id = *submit(spec);
+    for (const ConnectionId agent : agents) replicas.push_back(load_shard(agent));
+    wait(seconds(3));
+  }
+  // Nobody takes a digest of sharded momentum.
+  ReplicaId load_shard(ConnectionId agent) {
+    const Assign assign = last<Assign>(agent).value();
+    say(agent, Loaded{assign.replica,
+                      assign.source.key,
+                      {7, 7},
+                      {},
+                      1000,
+                      "127.0.0.1:" + std::to_string(7100 + agent.n),
+                      {}});
+    return assign.replica;
+  }
+  RoundKey key(RoundNumber round) const { return {id, 0, round}; }
+  void report_all(RoundNumber round) {
+    for (std::size_t i = 0; i < agents.size(); ++i) {
+      if (replicas[i]) report(agents[i], replicas[i], key(round));
+    }
+  }
+  ReducePlan plan(std::size_t member) {
+    return last<ToReplica<ReducePlan>>(agents[member]).value().body;
+  }
+  void commit_all(RoundNumber round) {
+    report_all(round);
+    const std::int32_t attempt = plan(agents.size() - 1).attempt;
+    for (std::size_t i = 0; i < agents.size(); ++i) {
+      if (replicas[i]) vote(agents[i], replicas[i], key(round), attempt);
+    }
+    for (std::size_t i = 0; i < agents.size(); ++i) {
+      if (replicas[i]) {
+        say(agents[i], FromReplica<Applied>{replicas[i], Applied{key(round), {6, 6}, {}}});
+      }
+    }
+  }
+  void lose(std::size_t member) {
+    say(agents[member],
+        ReplicaFailed{std::exchange(replicas[member], {}), ReplicaFailure::kTrainerExited, ""});
+  }
+  std::int64_t events_of_loss() const {
+    return std::count_if(events.begin(), events.end(), [](const EventRecord& event) {
+      return event.kind == event_kind::kMomentumLost;
+    });
+  }
+
+  std::vector<ConnectionId> agents;
+  std::vector<ReplicaId> replicas;
+  JobId id;
+};
+
+std::vector<std::int64_t> parts_of(const ReducePlan& plan) {
+  std::vector<std::int64_t> counts;
+  for (const ReduceMember& member : plan.members) counts.push_back(member.part_count);
+  return counts;
+}
+
+TEST(Momentum, PartsStayWhileTheMembersDo) {
+  Sharded s(3);
+  s.commit_all(1);
+  const ReducePlan first = s.plan(0);
+  ASSERT_TRUE(first.owner_step);
+  EXPECT_EQ(first.owner_step->outer, (OuterSpec{0.6, 0.8}));
+  EXPECT_THAT(first.owner_step->holders, IsEmpty()) << "all momentum is zero";
+  s.report_all(2);
+  const ReducePlan second = s.plan(0);
+  EXPECT_EQ(parts_of(second), parts_of(first));
+  EXPECT_EQ(outer_opt::most_missing(second), 0);
+  EXPECT_EQ(outer_opt::values_without_holder(1000, second.owner_step->holders), 0);
+  EXPECT_EQ(s.events_of_loss(), 0);
+}
+
+TEST(Momentum, OneThatLeavesTakesNothingWithIt) {
+  Sharded s(3);
+  s.commit_all(1);
+  s.lose(1);
+  s.report_all(2);
+  const ReducePlan plan = s.plan(2);
+  ASSERT_EQ(plan.members.size(), 2u);
+  EXPECT_EQ(outer_opt::values_without_holder(1000, plan.owner_step->holders), 0);
+  EXPECT_GT(outer_opt::most_missing(plan), 0);
+  EXPECT_EQ(s.events_of_loss(), 0);
+}
+
+TEST(Momentum, NeighboursThatLeaveTogetherAreTold) {
+  Sharded s(4);
+  s.commit_all(1);
+  s.lose(1);
+  s.lose(2);
+  s.report_all(2);
+  const ReducePlan plan = s.plan(0);
+  EXPECT_EQ(outer_opt::values_without_holder(1000, plan.owner_step->holders), 250);
+  EXPECT_GE(s.events_of_loss(), 1);
+}
+
+// Replica 0 sends fast to 1 and receives fast from 2, the others only half of that each.
+TEST(Momentum, OneFastLineDoesNotOwnEverything) {
+  Sharded s(3);
+  const auto line = [&](std::size_t to, double up, double down) {
+    return LinkEstimate{s.replicas[to], milliseconds(20), up, down, true};
+  };
+  RoundReport body;
+  body.key = s.key(1);
+  body.tokens = body.drawn = Tokens(1280);
+  body.steps = Steps(10);
+  body.norm = 1;
+  body.links = {line(0, 1e4, 1e6), line(2, 1e4, 1e4)};
+  s.say(s.agents[1], FromReplica<RoundReport>{s.replicas[1], body});
+  body.links = {line(0, 1e6, 1e4)};
+  s.say(s.agents[2], FromReplica<RoundReport>{s.replicas[2], body});
+  s.report(s.agents[0], s.replicas[0], s.key(1));
+  const std::vector<std::int64_t> parts = parts_of(s.plan(0));
+  EXPECT_GE(std::count_if(parts.begin(), parts.end(), [](std::int64_t n) { return n > 0; }), 2);
+}
+
+// A member that hears its plan again later must hear the same holders, whoever has died since.
+TEST(Momentum, HoldersOfAPlanSurviveARestart) {
+  Sharded s(3);
+  s.commit_all(1);
+  s.report_all(2);
+  const ReducePlan before = plan_of(s.state(), s.key(2), 0);
+  s.restart();
+  EXPECT_EQ(plan_of(s.state(), s.key(2), 0), before);
+  EXPECT_EQ(before.owner_step->holders.size(), 6u);
+}
+
+TEST(Momentum, TheWriterOfACheckpointIsToldWhoKeepsWhat) {
+  Sharded s(3);
+  s.commit_all(1);
+  const auto wanted = s.last<ToReplica<WriteCheckpoint>>(s.agents[0]);
+  ASSERT_TRUE(wanted);
+  EXPECT_EQ(wanted->body.key, s.key(1));
+  EXPECT_EQ(wanted->body.momentum.size(), 6u);
+  EXPECT_EQ(outer_opt::values_without_holder(1000, wanted->body.momentum), 0);
+}
+
+TEST(Momentum, ReplicatedJobsHaveNone) {
+  Rig rig;
+  const ConnectionId agent = rig.join("a");
+  JobSpec spec = small_job();
+  spec.swarm.min_replicas = 1;
+  const JobId id = *rig.submit(spec);
+  rig.wait(seconds(3));
+  const ReplicaId replica = rig.load(agent);
+  rig.wait(seconds(3));
+  rig.report(agent, replica, {id, 0, 1});
+  const auto told = rig.last<ToReplica<ReducePlan>>(agent);
+  ASSERT_TRUE(told);
+  EXPECT_FALSE(told->body.owner_step);
+}
+
+}  // namespace
+}  // namespace shoal::coordinator

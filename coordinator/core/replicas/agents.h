@@ -1,0 +1,28 @@
+// What becomes of an agent by what happens to its replicas: idle, syncing or active; struck,
+// quarantined, believed to have less memory, or put back to work. Who joins and leaves is in
+// membership.h, which sees this; the rules of quarantine are in standing.h.
+#pragma once
+
+#include <string>
+
+#include "coordinator/core/state/turn.h"
+
+namespace shoal::coordinator {
+
+// idle, syncing or active, from the replicas the agent holds. Draining, joining and gone stay.
+void refresh_agent(Turn& turn, AgentId agent);
+
+// One of its contributions was rejected; it may be one too many (standing.h).
+void strike(Turn& turn, AgentId agent, RejectReason reason);
+// It may work again. `why` ends the sentence of the event.
+void end_quarantine(Turn& turn, AgentId agent, const std::string& why);
+// Out of memory with a replica, what was needed with those beside it.
+void on_out_of_memory(Turn& turn, const ReplicaRecord& replica);
+// Nothing is held against it any more; nothing happens when nothing was.
+void forgive(Turn& turn, AgentId agent);
+
+// This replica will be let go as soon as the rules permit, because its agent is drained or
+// quarantined: another one may take its place.
+bool is_leaving(const State& state, const ReplicaRecord& replica);
+
+}  // namespace shoal::coordinator

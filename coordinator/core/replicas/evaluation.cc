@@ -1,0 +1,98 @@
+#include "coordinator/core/replicas/evaluation.h"
+
+#include <algorithm>
+
+#include "coordinator/core/records/event_kinds.h"
+
+namespace shoal::coordinator {
+namespace {
+
+// Who evaluates this slice: the one it was given to, or the first holder when that one is gone.
+std::optional<ReplicaId> evaluator(const State& state, const RoundKey& key, ReplicaId given_to) {
+  if (is_live(state, given_to)) return given_to;
+  for (const ReplicaId replica : holders(state, state.jobs.at(key.job), 0)) {
+    if (state.replicas.at(replica).held_round == key.round) return replica;
+  }
+  return std::nullopt;
+}
+
+struct OpenSlice {
+  EvalSlice slice;
+  ReplicaId owner, evaluator;
+};
+
+std::vector<OpenSlice> open_slices(const State& state, const RoundKey& key) {
+  std::vector<OpenSlice> open;
+  for (const ReplicaId owner : round_replicas(state, key)) {
+    const EvalSlice slice = slice_of(state, key, state.contributions.at({key, owner}));
+    const auto who = evaluator(state, key, owner);
+    if (slice.slices > 0 && who) open.push_back({slice, owner, *who});
+  }
+  return open;
+}
+
+}  // namespace
+
+void share_evaluation(Turn& turn, const RoundKey& key, std::vector<ReplicaId> followers) {
+  const JobRecord& job = turn.state().jobs.at(key.job);
+  std::erase_if(followers, [&](ReplicaId id) { return turn.state().replicas.at(id).stage != 0; });
+  if (job.spec.eval.batches == 0 || followers.empty()) return;
+  const auto slices =
+      std::min<std::int64_t>(static_cast<std::int64_t>(followers.size()), job.spec.eval.batches);
+  turn.round(key).eval_slices = static_cast<std::int32_t>(slices);
+  for (std::int64_t slice = 0; slice < slices; ++slice) {
+    turn.contribution(key, followers[static_cast<std::size_t>(slice)]).eval_slice = slice;
+  }
+}
+
+EvalSlice slice_of(const State& state, const RoundKey& key,
+                   const ContributionRecord& contribution) {
+  if (contribution.eval_slice < 0 || contribution.evaluated) return {0, 0, 0};
+  return {contribution.eval_slice, state.rounds.at(key).eval_slices,
+          state.jobs.at(key.job).spec.eval.batches};
+}
+
+void pass_on_slices(Turn& turn, const RoundKey& key) {
+  for (const OpenSlice& open : open_slices(turn.state(), key)) {
+    if (open.evaluator != open.owner) turn.tell(open.evaluator, Evaluate{key, open.slice});
+  }
+}
+
+void resend_slices(Turn& turn, const RoundKey& key, ReplicaId replica) {
+  for (const OpenSlice& open : open_slices(turn.state(), key)) {
+    if (open.evaluator == replica) turn.tell(replica, Evaluate{key, open.slice});
+  }
+}
+
+void on_evaluated(Turn& turn, ReplicaId replica, const Evaluated& evaluated) {
+  const RoundRecord* known = turn.state().rounds.find(evaluated.key);
+  if (known == nullptr || known->eval_slices != evaluated.slice.slices) return;
+  for (const ReplicaId owner : round_replicas(turn.state(), evaluated.key)) {
+    const auto& given = turn.state().contributions.at({evaluated.key, owner});
+    if (given.eval_slice != evaluated.slice.slice || given.evaluated) continue;
+    turn.contribution(evaluated.key, owner).evaluated = true;
+    RoundRecord& round = turn.round(evaluated.key);
+    round.validation_sum += evaluated.loss_sum;
+    round.validation_tokens += evaluated.tokens;
+    if (!evaluation_complete(round, turn.state()) || round.validation_tokens.n == 0) return;
+    round.validation_loss = round.validation_sum / static_cast<double>(round.validation_tokens.n);
+    JobRecord& job = turn.job(evaluated.key.job);
+    job.validation_loss = round.validation_loss;
+    job.validation_round = evaluated.key.round;
+    turn.event(Severity::kInfo, event_kind::kEvaluation,
+               {.job = job.id, .replica = replica, .round = evaluated.key.round},
+               "round " + std::to_string(evaluated.key.round) + ": validation loss " +
+                   std::to_string(round.validation_loss));
+    return;
+  }
+}
+
+bool evaluation_complete(const RoundRecord& round, const State& state) {
+  for (const ReplicaId replica : round_replicas(state, round.key)) {
+    const auto& contribution = state.contributions.at({round.key, replica});
+    if (contribution.eval_slice >= 0 && !contribution.evaluated) return false;
+  }
+  return true;
+}
+
+}  // namespace shoal::coordinator

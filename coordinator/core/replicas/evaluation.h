@@ -1,0 +1,27 @@
+// The evaluation of a committed round: its held-out batches in slices, one per router that follows.
+// What an owner that is gone has not evaluated falls to the first router that holds the round.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "coordinator/core/state/turn.h"
+
+namespace shoal::coordinator {
+
+// Gives slices to the routers among `followers`; the other stages compute for them.
+void share_evaluation(Turn& turn, const RoundKey& key, std::vector<ReplicaId> followers);
+
+// What this contribution still has to evaluate; no slices: nothing.
+EvalSlice slice_of(const State& state, const RoundKey& key, const ContributionRecord& contribution);
+
+// Sends every open slice whose owner is gone to whoever evaluates it now.
+void pass_on_slices(Turn& turn, const RoundKey& key);
+// Sends `replica` the open slices that are its to evaluate.
+void resend_slices(Turn& turn, const RoundKey& key, ReplicaId replica);
+
+void on_evaluated(Turn& turn, ReplicaId replica, const Evaluated& evaluated);
+
+bool evaluation_complete(const RoundRecord& round, const State& state);
+
+}  // namespace shoal::coordinator

@@ -1,0 +1,202 @@
+#include "coordinator/core/replicas/placing.h"
+
+#include <algorithm>
+
+#include "coordinator/core/records/event_kinds.h"
+#include "coordinator/core/replicas/agents.h"
+#include "coordinator/core/replicas/replicas.h"
+#include "coordinator/core/state/round_facts.h"
+#include "coordinator/core/state/standing.h"
+#include "swarm/core/plan/cost_model.h"
+
+namespace shoal::coordinator {
+namespace {
+
+// The memory of one replica per stage of the job.
+std::vector<Bytes> memory_of(const JobRecord& job) {
+  std::vector<Bytes> memory;
+  const swarm::CostModel model(job.spec, swarm::cost_options(job.spec));
+  for (const UnitRange range : cut_of(job)) memory.push_back(model.memory(range));
+  return memory;
+}
+
+// What this job may still use of the device; none: it belongs to another one, or to a job of one
+// stage, which uses devices as a whole.
+std::optional<FreeDevice> what_is_free(const State& state, const JobRecord& job,
+                                       const std::vector<Bytes>& memory, const AgentRecord& agent,
+                                       const Device& device) {
+  FreeDevice free{.agent = agent.id, .device = device.index};
+  free.memory = believed_memory(agent, device);
+  free.gflops = device.gflops;
+  for (const auto& [id, replica] : state.replicas) {
+    if (replica.agent != agent.id || replica.device != device.index) continue;
+    if (replica.job != job.id || memory.size() < 2) return std::nullopt;
+    free.holds.push_back(replica.stage);
+    free.memory -= memory.at(static_cast<std::size_t>(replica.stage));
+  }
+  return free;
+}
+
+// What a replica counts that is out of reach: it may never come back, and whoever joins meanwhile
+// must not be sent elsewhere because of it.
+constexpr double kOutOfReach = 0.01;
+
+double availability_of(const Turn& turn, const AgentRecord& agent) {
+  const Presence* presence = turn.state().presence.find(agent.id);
+  const bool here = presence != nullptr && presence->connected;
+  return availability(agent.attendance, turn.now()) * (here ? 1 : kOutOfReach);
+}
+
+std::string domain_of(const AgentRecord& agent) {
+  for (const auto& [key, value] : agent.labels) {
+    if (key == "region") return value;
+  }
+  return agent.host;
+}
+
+PlacedReplica placed_replica(const Turn& turn, const ReplicaRecord& replica) {
+  const State& state = turn.state();
+  const AgentRecord& agent = state.agents.at(replica.agent);
+  PlacedReplica placed{.id = replica.id, .stage = replica.stage};
+  placed.agent = replica.agent;
+  placed.device = replica.device;
+  placed.domain = domain_of(agent);
+  placed.loading = replica.held_round < 0;
+  placed.leaving = is_leaving(state, replica);
+  placed.availability = availability_of(turn, agent);
+  placed.expected_life = expected_life(agent.attendance, turn.now());
+  if (const Duration* service = state.service.find(replica.id)) placed.service = *service;
+  for (const Device& device : agent.devices) {
+    if (device.index != replica.device) continue;
+    placed.memory = believed_memory(agent, device);
+    placed.gflops = device.gflops;
+  }
+  return placed;
+}
+
+// What placement would say if every known device were free.
+PlacementDecision on_every_device(const Turn& turn, const JobSpec& spec) {
+  PlacementInput input = placement_input(turn, JobRecord{.spec = spec});
+  input.free.clear();
+  for (const auto& [id, agent] : turn.state().agents) {
+    if (agent.state == AgentState::kGone) continue;
+    for (const Device& device : agent.devices) {
+      if (device.kind == DeviceKind::kReducer) continue;
+      input.free.push_back({id,
+                            device.index,
+                            believed_memory(agent, device),
+                            device.gflops,
+                            domain_of(agent),
+                            false,
+                            false,
+                            {}});
+    }
+  }
+  input.devices_known = static_cast<std::int64_t>(input.free.size());
+  return decide_placement(input);
+}
+
+void move_away(Turn& turn, ReplicaId id, const std::string& what) {
+  const ReplicaRecord& ended = turn.state().replicas.at(id);
+  const RoundNumber round = next_key(turn.state().jobs.at(ended.job)).round;
+  turn.event(Severity::kInfo, event_kind::kReplicaMoved,
+             {.job = ended.job, .agent = ended.agent, .replica = ended.id, .round = round},
+             to_string(ended.id) + what);
+  let_go(turn, id, ReleaseReason::kReplaced, ContributionState::kMoved);
+}
+
+void carry_out(Turn& turn, const swarm::Move& move) {
+  move_away(turn, move.replica,
+            " leaves stage " + std::to_string(move.from) + " for stage " + std::to_string(move.to) +
+                " (" + to_string(move.reason) + ")");
+}
+
+// Its device serves its other stages better without it.
+void end_sharing(Turn& turn, const JobRecord& job) {
+  const auto ended = decide_unsharing(placement_input(turn, job));
+  if (!ended) return;
+  const StageIndex stage = turn.state().replicas.at(*ended).stage;
+  move_away(turn, *ended, " leaves stage " + std::to_string(stage) + " to its other replicas");
+}
+
+swarm::RebalanceOptions rebalance_options(const JobSpec& spec) {
+  swarm::RebalanceOptions options;
+  options.min_replicas = static_cast<std::int32_t>(spec.swarm.min_replicas);
+  options.max_replicas = static_cast<std::int32_t>(max_replicas(spec));
+  return options;
+}
+
+}  // namespace
+
+PlacementInput placement_input(const Turn& turn, const JobRecord& job) {
+  const State& state = turn.state();
+  PlacementInput input;
+  input.spec = job.spec;
+  input.bytes_per_s = turn.options().reduce_bytes_per_s;
+  input.cut = cut_of(job);
+  if (input.cut.empty() && job.spec.swarm.stages == 1) input.cut = whole_model(job.spec);
+  for (const ReplicaId id : live_replicas(state, job.id)) {
+    input.live.push_back(placed_replica(turn, state.replicas.at(id)));
+  }
+  const std::vector<Bytes> memory = memory_of(job);
+  for (const auto& [id, presence] : state.presence) {
+    const AgentRecord& agent = state.agents.at(id);
+    if (agent.state == AgentState::kGone || agent.state == AgentState::kDraining) continue;
+    if (agent.cordoned || is_quarantined(agent)) continue;
+    for (const Device& device : agent.devices) {
+      if (device.kind == DeviceKind::kReducer) continue;
+      ++input.devices_known;
+      if (!presence.connected) continue;
+      auto free = what_is_free(state, job, memory, agent, device);
+      if (!free) continue;
+      const Instant* rest = state.resting_until.find({id, device.index});
+      free->domain = domain_of(agent);
+      free->availability = availability(agent.attendance, turn.now());
+      free->refused = state.refusals.contains({job.id, id});
+      free->resting = rest != nullptr && turn.now() < *rest;
+      input.free.push_back(std::move(*free));
+    }
+  }
+  return input;
+}
+
+PlacementDecision plan_job(const Turn& turn, const JobSpec& spec) {
+  PlacementDecision decision = decide_placement(placement_input(turn, JobRecord{.spec = spec}));
+  if (decision.missing > 0 && decision.reason == PlacementReason::kPlaced) {
+    decision.reason = PlacementReason::kTooFewDevices;
+  }
+  return decision;
+}
+
+std::string why_no_device_fits(const Turn& turn, const JobSpec& spec) {
+  const PlacementDecision decision = on_every_device(turn, spec);
+  if (decision.reason != PlacementReason::kNoDeviceFits) return {};
+  return explain(decision) +
+         "; use fewer layers, a smaller hidden size, a smaller train.microbatch or more "
+         "swarm.stages";
+}
+
+void move_in_emergency(Turn& turn, JobId id) {
+  const JobRecord& job = turn.state().jobs.at(id);
+  for (const swarm::Move& move : decide_emergency(placement_input(turn, job))) {
+    carry_out(turn, move);
+  }
+}
+
+void move_for_balance(Turn& turn, JobId id) {
+  const JobRecord& job = turn.state().jobs.at(id);
+  JobTimers& timers = turn.volatile_state().timers[id];
+  if (job.stages.size() < 2 || job.phase != JobPhase::kTraining || !anchors_known(job)) return;
+  if (timers.balanced_round == job.committed_round) return;
+  timers.balanced_round = job.committed_round;
+  end_sharing(turn, job);
+  if (turn.now() < job.balance_at) return;
+  swarm::Rebalancer rebalancer(rebalance_options(job.spec), job.balance_confirmed);
+  const auto decision = rebalancer.step(rebalance_view(placement_input(turn, job)));
+  JobRecord& record = turn.job(id);
+  record.balance_at = turn.now() + turn.options().rebalance_every;
+  record.balance_confirmed = rebalancer.confirmed();
+  for (const swarm::Move& move : decision.moves) carry_out(turn, move);
+}
+
+}  // namespace shoal::coordinator

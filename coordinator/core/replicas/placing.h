@@ -1,0 +1,28 @@
+// What placement.h needs of the coordinator's state, and the moves it decides, carried out. Where
+// free devices go is carried out by the job itself (jobs.cc), because it may end or roll back.
+#pragma once
+
+#include <string>
+
+#include "coordinator/core/decisions/placement.h"
+#include "coordinator/core/state/turn.h"
+
+namespace shoal::coordinator {
+
+// `job.id` zero: a job that was not submitted yet.
+PlacementInput placement_input(const Turn& turn, const JobRecord& job);
+
+// What would be placed now. With one stage a job gathers what there is; here that is not enough.
+PlacementDecision plan_job(const Turn& turn, const JobSpec& spec);
+
+// Empty when the known devices could train it if they were free, or more of their kind.
+std::string why_no_device_fits(const Turn& turn, const JobSpec& spec);
+
+// A move is the release of the replica; its device then goes where it is lacking, as any free one.
+// At once, when a stage is below min_replicas and no free device is there for it:
+void move_in_emergency(Turn& turn, JobId job);
+// Every Options::rebalance_every, right after the outer step, when a new donor is known. A replica
+// that shares its device and is of no use any more is let go after every round:
+void move_for_balance(Turn& turn, JobId job);
+
+}  // namespace shoal::coordinator

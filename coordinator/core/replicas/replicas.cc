@@ -1,0 +1,276 @@
+#include "coordinator/core/replicas/replicas.h"
+
+#include <algorithm>
+
+#include "coordinator/core/checkpoints/checkpoints.h"
+#include "coordinator/core/decisions/data_ledger.h"
+#include "coordinator/core/records/event_kinds.h"
+#include "coordinator/core/replicas/agents.h"
+#include "coordinator/core/replicas/evaluation.h"
+#include "coordinator/core/state/machines.h"
+#include "coordinator/core/state/round_facts.h"
+
+namespace shoal::coordinator {
+namespace {
+
+// One of the stage's holders that feed the fewest joiners, another one each time: a donor that this
+// joiner cannot reach must not be offered for ever. It must have taken the outer step already.
+// Nobody whose agent is out of reach: the trainer is most likely gone with it.
+const ReplicaRecord* choose_donor(const State& state, const JobRecord& job, StageIndex stage) {
+  std::vector<const ReplicaRecord*> best;
+  std::int64_t best_load = 0;
+  for (const auto& [id, replica] : state.replicas) {
+    const bool holds = replica.job == job.id && replica.stage == stage &&
+                       replica.lineage == job.lineage &&
+                       replica.held_round == job.committed_round && !replica.address.empty();
+    const Presence* presence = state.presence.find(replica.agent);
+    if (!holds || presence == nullptr || !presence->connected) continue;
+    std::int64_t load = 0;
+    for (const auto& [other_id, other] : state.replicas) {
+      load += other.state == ReplicaState::kLoading && other.source.donor == id;
+    }
+    if (!best.empty() && load > best_load) continue;
+    if (load < best_load) best.clear();
+    best_load = load;
+    best.push_back(&replica);
+  }
+  return best.empty() ? nullptr : best[state.counters.next_replica % best.size()];
+}
+
+bool counts_against_job(ReplicaFailure failure) {
+  switch (failure) {
+    case ReplicaFailure::kTrainerExited:
+    case ReplicaFailure::kDeviceLost:
+    case ReplicaFailure::kNonFiniteLoss:
+    case ReplicaFailure::kDataMissing:
+    case ReplicaFailure::kDataInvalid:
+    case ReplicaFailure::kModelDoesNotFit:
+    case ReplicaFailure::kDigestMismatch:
+    case ReplicaFailure::kFrozen:
+    case ReplicaFailure::kInternal:
+      return true;
+    case ReplicaFailure::kOutOfMemory:  // remembered: it is not tried there again
+    case ReplicaFailure::kDonorLost:
+    case ReplicaFailure::kStale:
+    case ReplicaFailure::kAgentLost:
+    case ReplicaFailure::kAgentRestarted:
+    case ReplicaFailure::kPeerUnreachable:
+      return false;
+  }
+  return true;
+}
+
+bool will_fail_again(ReplicaFailure failure) {
+  return failure == ReplicaFailure::kDataMissing || failure == ReplicaFailure::kDataInvalid ||
+         failure == ReplicaFailure::kModelDoesNotFit;
+}
+
+// Null when the loaded state is the one the job wants now; else why not.
+const char* unwanted(const JobRecord& job, const Loaded& loaded) {
+  if (loaded.key.job != job.id || loaded.key.lineage != job.lineage)
+    return "it is of a past lineage";
+  if (loaded.key.round != job.committed_round) return "a newer round was committed meanwhile";
+  const auto fragments = static_cast<std::int64_t>(loaded.fragments.size());
+  if (job.spec.sync.fragments > 1 && fragments != job.spec.sync.fragments)
+    return "its fragments are not those of the job";
+  return nullptr;
+}
+
+// In groups the state of a donor is nobody else's.
+bool has_own_anchor(const JobRecord& job, const ReplicaRecord& replica) {
+  return averages_in_groups(job) && replica.source.kind == SourceKind::kPeer;
+}
+
+bool is_what_it_should_be(const JobRecord& job, const ReplicaRecord& replica,
+                          const Loaded& loaded) {
+  const JobStage& shared = stage_of(job, replica.stage);
+  const bool own = has_own_anchor(job, replica);
+  const Digest& anchor = own ? replica.source.anchor : shared.anchor;
+  const Digest& momentum = own ? replica.source.momentum : shared.momentum;
+  return !anchor || (anchor == loaded.anchor && momentum == loaded.momentum);
+}
+
+// It has no state: whatever round it was assigned at, it can average the present one.
+void serve_as_reducer(Turn& turn, const Loaded& loaded) {
+  transition(turn, loaded.replica, ReplicaState::kServing);
+  ReplicaRecord& replica = turn.replica(loaded.replica);
+  replica.address = loaded.address;
+  turn.event(Severity::kInfo, event_kind::kReplicaServing,
+             {.job = replica.job, .agent = replica.agent, .replica = replica.id},
+             to_string(replica.id) + " is ready to average");
+  refresh_agent(turn, replica.agent);
+}
+
+std::string with_source(const State& state, const ReplicaRecord& replica) {
+  if (is_reducer(state, replica)) return " as a reducer";
+  return std::string(", state from ") + to_string(replica.source.kind);
+}
+
+// Its leases and its share of the evaluation go to others. `left`: what its contribution to an open
+// round becomes, kLost or kMoved.
+void leave_round(Turn& turn, const ReplicaRecord& ended, ContributionState left) {
+  const JobRecord& job = turn.state().jobs.at(ended.job);
+  const RoundKey key = next_key(job);
+  const RoundRecord* round = turn.state().rounds.find(key);
+  const ContributionRecord* known = turn.state().contributions.find({key, ended.id});
+  if (known != nullptr && round->state == RoundState::kOpen) {
+    JobRecord& ledger = turn.job(ended.job);
+    ContributionRecord& contribution = turn.contribution(key, ended.id);
+    for (const auto& lease : contribution.leases) {
+      give_back({ledger.next_sequence, ledger.returned}, lease);
+    }
+    contribution.leases.clear();
+    contribution.state = left;
+  }
+  const RoundKey committed{job.id, job.lineage, job.committed_round};
+  if (turn.state().rounds.contains(committed)) pass_on_slices(turn, committed);
+}
+
+}  // namespace
+
+std::optional<StateSource> choose_source(const State& state, const JobRecord& job,
+                                         StageIndex stage) {
+  StateSource source;
+  source.key = {job.id, job.lineage, job.committed_round};
+  source.anchor = stage_of(job, stage).anchor;
+  source.momentum = stage_of(job, stage).momentum;
+  if (job.committed_round == 0) return source;  // kSeed
+  if (const ReplicaRecord* donor = choose_donor(state, job, stage)) {
+    source.kind = SourceKind::kPeer;
+    source.donor = donor->id;
+    source.donor_address = donor->address;
+    if (averages_in_groups(job)) source.anchor = donor->anchor, source.momentum = donor->momentum;
+    return source;
+  }
+  if (const CheckpointRecord* checkpoint = checkpoint_of_committed(state, job)) {
+    const CheckpointPart& part = checkpoint->parts.at(static_cast<std::size_t>(stage));
+    source.kind = SourceKind::kCheckpoint;
+    source.checkpoint = checkpoint->id;
+    source.anchor = part.anchor;
+    source.momentum = part.momentum;
+    return source;
+  }
+  return std::nullopt;
+}
+
+void assign_replica(Turn& turn, JobId job, const Place& place, const StateSource& source) {
+  ReplicaRecord record;
+  record.id = ReplicaId(turn.counters().next_replica++);
+  record.job = job;
+  record.agent = place.agent;
+  record.device = place.device;
+  record.stage = place.stage;
+  record.incarnation = turn.state().agents.at(place.agent).incarnation;
+  record.source = source;
+  record.lineage = source.key.lineage;
+  record.created_at = turn.now();
+  const ReplicaId id = turn.add(std::move(record)).id;
+  transition(turn, id, ReplicaState::kLoading);
+  send_assign(turn, turn.state().replicas.at(id));
+  turn.event(Severity::kInfo, event_kind::kReplicaAssigned,
+             {.job = job, .agent = place.agent, .replica = id},
+             to_string(id) + " of stage " + std::to_string(place.stage) + " assigned to " +
+                 turn.state().agents.at(place.agent).name +
+                 with_source(turn.state(), turn.state().replicas.at(id)));
+  refresh_agent(turn, place.agent);
+}
+
+void send_assign(Turn& turn, const ReplicaRecord& replica) {
+  const JobRecord& job = turn.state().jobs.at(replica.job);
+  turn.send(replica.agent, Assign{replica.id, replica.job, replica.device, replica.stage,
+                                  cut_of(job), job.spec, replica.source});
+}
+
+void on_loaded(Turn& turn, const Loaded& loaded) {
+  const ReplicaRecord before = turn.state().replicas.at(loaded.replica);
+  if (before.state != ReplicaState::kLoading) return;  // said twice
+  if (is_reducer(turn.state(), before)) return serve_as_reducer(turn, loaded);
+  const JobRecord& job = turn.state().jobs.at(before.job);
+  if (const char* why = unwanted(job, loaded)) {
+    return fail_replica(turn, loaded.replica, ReplicaFailure::kStale, why);
+  }
+  const JobStage& stage = stage_of(job, before.stage);
+  if (!is_what_it_should_be(job, before, loaded)) {
+    return fail_replica(turn, loaded.replica, ReplicaFailure::kDigestMismatch,
+                        "it loaded other parameters than the committed ones");
+  }
+  if (!stage.anchor && !has_own_anchor(job, before)) {
+    JobStage& first = stage_of(turn.job(before.job), before.stage);
+    first.anchor = loaded.anchor;
+    first.momentum = loaded.momentum;
+    first.value_count = loaded.value_count;
+    first.fragments = loaded.fragments;
+  }
+  transition(turn, loaded.replica, ReplicaState::kServing);
+  ReplicaRecord& replica = turn.replica(loaded.replica);
+  replica.held_round = loaded.key.round;
+  replica.anchor = loaded.anchor;
+  replica.momentum = loaded.momentum;
+  replica.address = loaded.address;
+  turn.event(Severity::kInfo, event_kind::kReplicaServing,
+             {.job = before.job,
+              .agent = before.agent,
+              .replica = loaded.replica,
+              .round = loaded.key.round},
+             to_string(loaded.replica) + " holds round " + std::to_string(loaded.key.round));
+  refresh_agent(turn, before.agent);
+}
+
+void fail_replica(Turn& turn, ReplicaId id, ReplicaFailure failure, const std::string& detail) {
+  transition(turn, id, ReplicaState::kFailed);
+  ReplicaRecord& replica = turn.replica(id);
+  replica.failure = failure;
+  replica.detail = detail;
+  const ReplicaRecord ended = replica;
+  State& state = turn.volatile_state();
+  turn.event(Severity::kWarning, event_kind::kReplicaFailed,
+             {.job = ended.job, .agent = ended.agent, .replica = id},
+             to_string(id) + " failed (" + to_string(failure) + ")" +
+                 (detail.empty() ? "" : ": " + detail));
+  turn.send(ended.agent, Release{id, ReleaseReason::kReplaced});
+  state.resting_until.put({ended.agent, ended.device}, turn.now() + turn.options().replica_backoff);
+  if (will_fail_again(failure)) state.refusals.put({ended.job, ended.agent}, failure);
+  const bool reducer = is_reducer(state, ended);  // the job goes on without it
+  if (failure == ReplicaFailure::kOutOfMemory && !reducer) on_out_of_memory(turn, ended);
+  JobRecord& job = turn.job(ended.job);
+  if (counts_against_job(failure) && !reducer) ++job.failures_in_row;
+  if (!reducer) job.balance_at = turn.now();  // what was balanced is not any more
+  turn.drop_replica(id);
+  leave_round(turn, ended, ContributionState::kLost);
+  leave_checkpoints(turn, ended);
+  refresh_agent(turn, ended.agent);
+}
+
+void release_replica(Turn& turn, ReplicaId id, ReleaseReason reason) {
+  const ReplicaRecord ended = turn.state().replicas.at(id);
+  transition(turn, id, ReplicaState::kReleased);
+  turn.send(ended.agent, Release{id, reason});
+  turn.drop_replica(id);
+  refresh_agent(turn, ended.agent);
+}
+
+void let_go(Turn& turn, ReplicaId id, ReleaseReason reason, ContributionState left) {
+  const ReplicaRecord ended = turn.state().replicas.at(id);
+  release_replica(turn, id, reason);
+  leave_round(turn, ended, left);
+  leave_checkpoints(turn, ended);
+}
+
+void check_load_limits(Turn& turn, JobId job) {
+  std::vector<ReplicaId> all = live_replicas(turn.state(), job);
+  const std::vector<ReplicaId> reducers = live_reducers(turn.state(), job);
+  all.insert(all.end(), reducers.begin(), reducers.end());
+  for (const ReplicaId id : all) {
+    const ReplicaRecord& replica = turn.state().replicas.at(id);
+    if (replica.state != ReplicaState::kAssigned && replica.state != ReplicaState::kLoading)
+      continue;
+    const Instant limit = replica.created_at + turn.options().load_limit;
+    if (turn.now() < limit) {
+      turn.look_again(job, limit);
+    } else {
+      fail_replica(turn, id, ReplicaFailure::kFrozen, "it did not load its state in time");
+    }
+  }
+}
+
+}  // namespace shoal::coordinator

@@ -1,0 +1,34 @@
+// Replicas: one assignment of a job's stage to one device. They are created by placement, load
+// their state, serve, and end; nothing ever brings an ended one back.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "coordinator/core/decisions/placement.h"
+#include "coordinator/core/state/turn.h"
+
+namespace shoal::coordinator {
+
+// Where a new replica of this stage gets the committed state from: a peer that holds it, the seed
+// while nothing was committed, a stored checkpoint of exactly that round. None: nobody can give it
+// now.
+std::optional<StateSource> choose_source(const State& state, const JobRecord& job,
+                                         StageIndex stage);
+
+void assign_replica(Turn& turn, JobId job, const Place& place, const StateSource& source);
+// What a replica that loads is told.
+void send_assign(Turn& turn, const ReplicaRecord& replica);
+void on_loaded(Turn& turn, const Loaded& loaded);
+// The trainer ended, or is given up: others take over what it had, and its device rests a while.
+void fail_replica(Turn& turn, ReplicaId id, ReplicaFailure failure, const std::string& detail);
+// Its round and checkpoints are left to the caller, who ends them with it.
+void release_replica(Turn& turn, ReplicaId id, ReleaseReason reason);
+// Released while its job goes on: others take over what it had. `left`: what its contribution to an
+// open round becomes, kLost or kMoved.
+void let_go(Turn& turn, ReplicaId id, ReleaseReason reason, ContributionState left);
+
+// A replica that does not load in time is given up.
+void check_load_limits(Turn& turn, JobId job);
+
+}  // namespace shoal::coordinator

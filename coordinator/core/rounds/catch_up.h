@@ -1,0 +1,13 @@
+// What a replica must hear again whose agent was away: its assignment while it loads; after that
+// the view, and the commit, order or plan that the round has for it now, its share of the
+// evaluation and of a checkpoint. Everything may be said twice: whoever has heard it ignores it.
+#pragma once
+
+#include "coordinator/core/state/turn.h"
+
+namespace shoal::coordinator {
+
+// A replica that missed more than one commit has failed.
+void catch_up(Turn& turn, ReplicaId id);
+
+}  // namespace shoal::coordinator

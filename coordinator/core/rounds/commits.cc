@@ -1,0 +1,382 @@
+#include "coordinator/core/rounds/commits.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+#include "coordinator/core/checkpoints/checkpoints.h"
+#include "coordinator/core/decisions/arrivals.h"
+#include "coordinator/core/decisions/data_ledger.h"
+#include "coordinator/core/records/event_kinds.h"
+#include "coordinator/core/replicas/drain.h"
+#include "coordinator/core/replicas/evaluation.h"
+#include "coordinator/core/replicas/replicas.h"
+#include "coordinator/core/rounds/orders.h"
+#include "coordinator/core/rounds/pipeline_view.h"
+#include "coordinator/core/state/machines.h"
+#include "coordinator/core/state/round_facts.h"
+#include "outer_opt/core/step/fragments.h"
+
+namespace shoal::coordinator {
+namespace {
+
+bool due(std::int64_t every_rounds, RoundNumber round, bool last) {
+  return last || (every_rounds > 0 && round % every_rounds == 0);
+}
+
+bool is_last(const JobRecord& job) { return job.committed_step >= job.spec.train.steps; }
+
+// Members of all reduces, by reduce.
+std::vector<ReplicaId> all_members(const State& state, const RoundKey& key) {
+  std::vector<ReplicaId> all;
+  for (ReduceIndex reduce = 0; reduce < reduce_count(state, key); ++reduce) {
+    const auto members = members_of(state, key, reduce);
+    all.insert(all.end(), members.begin(), members.end());
+  }
+  return all;
+}
+
+// What a contribution leased beyond its report: of one that was told to stop early, and the tail
+// behind the boundary. Without overlap nobody knows after an abort which part of which lease was
+// used: then what is left stays unused.
+std::vector<DataLease> unused_leases(const JobRecord& job, const ContributionRecord& contribution) {
+  const bool known = contribution.leases.size() == 1 || job.spec.sync.overlap_steps > Steps(0);
+  if (job.stages.size() != 1 || !known) return {};
+  std::int64_t used = contribution.report.steps.count() * job.spec.train.batch;
+  std::vector<DataLease> rest;
+  for (const DataLease& lease : contribution.leases) {
+    const std::int64_t here = std::min(used, lease.count);
+    used -= here;
+    if (here < lease.count) rest.push_back({lease.first + here, lease.count - here});
+  }
+  return rest;
+}
+
+// Splits off what is beyond the first `count` sequences.
+std::vector<DataLease> split(std::vector<DataLease>& leases, std::int64_t count) {
+  std::vector<DataLease> beyond;
+  for (DataLease& lease : leases) {
+    const std::int64_t here = std::min(count, lease.count);
+    count -= here;
+    if (here < lease.count) beyond.push_back({lease.first + here, lease.count - here});
+    lease.count = here;
+  }
+  std::erase_if(leases, [](const DataLease& lease) { return lease.count == 0; });
+  return beyond;
+}
+
+void give_back_all(JobRecord& job, const std::vector<DataLease>& leases) {
+  for (const DataLease& lease : leases) give_back({job.next_sequence, job.returned}, lease);
+}
+
+using Tails = FlatMap<ReplicaId, std::vector<DataLease>>;
+
+// What is left of the leases of this contribution: the steps that its replica goes on to train
+// (sync.overlap_steps) stay with it, the rest goes back.
+void settle_leases(Turn& turn, const RoundRecord& round, const ContributionRecord& contribution,
+                   Tails& tails) {
+  JobRecord& job = turn.job(round.key.job);
+  std::vector<DataLease> tail = unused_leases(job, contribution);
+  const std::int64_t ahead = outer_opt::overlap_at(job.spec, round.to_step).count();
+  give_back_all(job, split(tail, ahead * job.spec.train.batch));
+  if (!tail.empty()) tails.put(contribution.replica, std::move(tail));
+}
+
+// What its leases are worth goes on to the next round, or back.
+void set_aside(JobRecord& job, ContributionRecord& contribution, Tails& tails) {
+  if (is_late(job, contribution) && !contribution.leases.empty()) {
+    tails.put(contribution.replica, contribution.leases);
+  } else {
+    give_back_all(job, contribution.leases);
+  }
+  contribution.leases.clear();
+}
+
+// A tail counts with the next round, when its replica is in it.
+void carry_over(Turn& turn, const RoundKey& next, const Tails& tails,
+                const std::vector<ReplicaId>& followers) {
+  for (const auto& [replica, tail] : tails) {
+    const bool follows = std::find(followers.begin(), followers.end(), replica) != followers.end();
+    if (follows) {
+      contribution_in(turn, next, replica).leases = tail;
+    } else {
+      give_back_all(turn.job(next.job), tail);
+    }
+  }
+}
+
+bool had_nothing(const ContributionRecord& contribution) {
+  return contribution.reject_reason == RejectReason::kJoiner ||
+         contribution.reject_reason == RejectReason::kNoTokens;
+}
+
+ContributionState ended(const JobRecord& job, const RoundRecord& round,
+                        const ContributionRecord& contribution) {
+  if (contribution.reducer) return ContributionState::kServed;
+  if (is_late(job, contribution)) return ContributionState::kLate;
+  if (had_nothing(contribution)) return ContributionState::kFollowed;
+  if (contribution.weight == 0) return ContributionState::kRejected;
+  return reduce_of(round, contribution).given_up ? ContributionState::kKept
+                                                 : ContributionState::kCommitted;
+}
+
+// Bytes of all members; tokens and loss of the routers whose pseudo-gradient went into the average,
+// or will go into the next one.
+void count_contributions(Turn& turn, const RoundKey& key, Tails& tails) {
+  RoundRecord& round = turn.round(key);
+  JobRecord& job = turn.job(key.job);
+  double loss_sum = 0;
+  for (const ReplicaId replica : all_members(turn.state(), key)) {
+    ContributionRecord& contribution = turn.contribution(key, replica);
+    const bool counts = contribution.weight > 0;
+    contribution.state = ended(job, round, contribution);
+    job.bytes_sent += contribution.stats.sent;
+    if (counts) {
+      if (contribution.stage != 0) continue;
+      settle_leases(turn, round, contribution, tails);
+      const RoundReport& report = contribution.report;
+      round.tokens += report.drawn;
+      loss_sum += report.train_loss * static_cast<double>(report.drawn.n);
+      continue;
+    }
+    set_aside(job, contribution, tails);
+  }
+  round.train_loss = round.tokens.n > 0 ? loss_sum / static_cast<double>(round.tokens.n) : 0;
+}
+
+// How far an asynchronous round brings the job.
+void settle_arrivals(Turn& turn, const RoundKey& key) {
+  const JobRecord& job = turn.state().jobs.at(key.job);
+  if (job.spec.sync.algorithm != SyncAlgorithm::kAsync) return;
+  Arrivals arrivals;
+  for (const ReplicaId replica : all_members(turn.state(), key)) {
+    const auto& contribution = turn.state().contributions.at({key, replica});
+    ++arrivals.replicas;
+    if (contribution.weight == 0) continue;
+    ++arrivals.contributions;
+    arrivals.steps += contribution.report.steps.count();
+  }
+  const RoundRecord* before = committed_round(turn.state(), job);
+  const std::int64_t carried = before == nullptr ? 0 : before->carried_steps;
+  const Arrived arrived = count_arrivals(job.committed_step, carried, arrivals);
+  RoundRecord& round = turn.round(key);
+  round.from_step = job.committed_step;
+  round.to_step = arrived.to_step;
+  round.share = arrived.share;
+  round.carried_steps = arrived.carried_steps;
+}
+
+void advance_job_to(Turn& turn, const RoundKey& key) {
+  RoundRecord& round = turn.round(key);
+  JobRecord& job = turn.job(key.job);
+  job.committed_round = key.round;
+  job.committed_at = turn.now();
+  job.committed_step = std::min(round.to_step, job.spec.train.steps);
+  job.committed_tokens += round.tokens;
+  round.job_tokens = job.committed_tokens;
+  job.train_loss = round.train_loss;
+  for (JobStage& stage : job.stages) {
+    stage.anchor = stage.momentum = {};  // known again when the outer steps were taken
+  }
+  job.failures_in_row = 0;
+}
+
+// All live followers of a stage have said their digests: the majority is the committed state,
+// others are out.
+void settle_anchor(Turn& turn, const RoundKey& key, StageIndex stage,
+                   const std::vector<ReplicaId>& followers) {
+  const State& state = turn.state();
+  FlatMap<Digest, int> votes;
+  for (const ReplicaId replica : followers) ++votes[state.contributions.at({key, replica}).anchor];
+  if (votes.empty()) return;
+  const auto best = std::max_element(
+      votes.begin(), votes.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
+  const Digest anchor = best->first;
+  for (const ReplicaId replica : followers) {
+    if (state.contributions.at({key, replica}).anchor == anchor) continue;
+    fail_replica(turn, replica, ReplicaFailure::kDigestMismatch,
+                 "its parameters differ from the others' after the outer step");
+  }
+  stage_of(turn.job(key.job), stage).anchor = anchor;
+  stage_of(turn.job(key.job), stage).momentum = stage_of(state.rounds.at(key), stage).momentum;
+  stage_of(turn.round(key), stage).anchor = anchor;
+}
+
+// In groups each replica has an anchor of its own; the job's is that of the first one.
+void settle_first_anchor(Turn& turn, const std::vector<ReplicaId>& followers) {
+  if (followers.empty()) return;
+  const ReplicaId first = *std::min_element(followers.begin(), followers.end());
+  const ReplicaRecord& replica = turn.state().replicas.at(first);
+  JobStage& stage = stage_of(turn.job(replica.job), replica.stage);
+  stage.anchor = replica.anchor;
+  stage.momentum = replica.momentum;
+}
+
+// The outer step of one stage, until its digests are known.
+void check_stage_applied(Turn& turn, const RoundKey& key, StageIndex stage) {
+  const State& state = turn.state();
+  const bool in_groups = averages_in_groups(state.jobs.at(key.job));
+  const Instant limit = state.rounds.at(key).committed_at + turn.options().apply_limit;
+  std::vector<ReplicaId> followers, late;
+  for (const ReplicaId replica : all_members(state, key)) {
+    if (state.contributions.at({key, replica}).stage != stage) continue;
+    if (!can_follow(state, key, replica)) continue;
+    const bool applied = state.contributions.at({key, replica}).applied_at.ns != 0;
+    (applied ? followers : late).push_back(replica);
+  }
+  if (late.empty()) {
+    return in_groups ? settle_first_anchor(turn, followers)
+                     : settle_anchor(turn, key, stage, followers);
+  }
+  if (turn.now() < limit) return turn.look_again(key.job, limit);
+  for (const ReplicaId replica : late) {
+    fail_replica(turn, replica, ReplicaFailure::kFrozen, "it did not take the outer step");
+  }
+}
+
+// Opens the next round, if there is one, with whoever follows to it.
+void open_next(Turn& turn, JobId id, const Tails& tails, std::vector<ReplicaId> followers) {
+  const JobRecord& job = turn.state().jobs.at(id);
+  if (is_last(job)) {
+    for (const auto& [replica, tail] : tails) give_back_all(turn.job(id), tail);
+    return;
+  }
+  open_round(turn, id);
+  carry_over(turn, next_key(job), tails, followers);
+  // Who is late has its lease already.
+  if (job.spec.sync.algorithm == SyncAlgorithm::kAsync) {
+    std::erase_if(followers, [&](ReplicaId replica) { return tails.contains(replica); });
+  }
+  enlist(turn, next_key(job), followers);
+}
+
+// "4 replicas", "2 of 4 replicas" when the others only follow or keep what they have.
+std::string who_committed(const State& state, const RoundKey& key) {
+  std::size_t counted = 0, all = 0;
+  for (const ReplicaId replica : all_members(state, key)) {
+    const ContributionRecord& contribution = state.contributions.at({key, replica});
+    if (contribution.reducer) continue;
+    ++all;
+    counted += contribution.state == ContributionState::kCommitted;
+  }
+  return std::to_string(counted) + (counted < all ? " of " + std::to_string(all) : "") +
+         " replicas";
+}
+
+std::vector<ReplicaId> followers_of(const State& state, const RoundKey& key) {
+  std::vector<ReplicaId> followers = all_members(state, key);
+  std::erase_if(followers, [&](ReplicaId id) { return !can_follow(state, key, id); });
+  return followers;
+}
+
+void say_committed(Turn& turn, const RoundKey& key) {
+  const State& state = turn.state();
+  if (!has_events(state.jobs.at(key.job), state.rounds.at(key))) return;
+  turn.event(Severity::kInfo, event_kind::kRoundCommitted, {.job = key.job, .round = key.round},
+             "round " + std::to_string(key.round) + " committed by " + who_committed(state, key));
+}
+
+// Whoever served without a part in this round cannot follow.
+void fail_the_stale(Turn& turn, const RoundKey& key) {
+  for (const ReplicaId replica : live_replicas(turn.state(), key.job)) {
+    const ReplicaRecord& record = turn.state().replicas.at(replica);
+    const bool serves =
+        record.state == ReplicaState::kServing || record.state == ReplicaState::kAveraging;
+    if (serves && !can_follow(turn.state(), key, replica)) {
+      fail_replica(turn, replica, ReplicaFailure::kStale, "it was not part of the committed round");
+    }
+  }
+}
+
+RoundOutcome outcome_of(const RoundStage& reduce, const ContributionRecord& contribution) {
+  if (!reduce.given_up) return RoundOutcome::kAveraged;
+  return contribution.weight > 0 ? RoundOutcome::kKept : RoundOutcome::kDropped;
+}
+
+}  // namespace
+
+CommitRound commit_for(const State& state, const RoundKey& key, ReplicaId replica) {
+  const ContributionRecord& own = state.contributions.at({key, replica});
+  const RoundStage& reduce = reduce_of(state.rounds.at(key), own);
+  CommitRound order;
+  order.key = key;
+  order.attempt = reduce.attempt;
+  order.average = reduce.average;
+  const JobRecord& job = state.jobs.at(key.job);
+  const RoundRecord& round = state.rounds.at(key);
+  order.outer_lr = round.outer_lr;
+  if (job.spec.sync.algorithm == SyncAlgorithm::kAsync) {
+    const auto terms = terms_of(job.spec, round.share, round.from_step, round.to_step);
+    order.share = terms.share, order.decay = terms.decay, order.push = terms.push;
+  }
+  order.outcome = outcome_of(reduce, own);
+  order.evaluate = slice_of(state, key, own);
+  const RoundKey next{key.job, key.lineage, key.round + 1};
+  const ContributionRecord* contribution = state.contributions.find({next, replica});
+  order.last = contribution == nullptr || contribution->leases.empty();
+  if (!order.last) order.next = order_of(state, state.rounds.at(next), replica);
+  order.keeps = !order.last && is_late(job, state.contributions.at({key, replica}));
+  return order;
+}
+
+void commit(Turn& turn, const RoundKey& key, const std::vector<Digest>& averages) {
+  transition(turn, key, RoundState::kCommitted);
+  for (std::size_t reduce = 0; reduce < averages.size(); ++reduce) {
+    turn.round(key).stages[reduce].average = averages[reduce];
+  }
+  turn.round(key).committed_at = turn.now();
+  Tails tails;
+  count_contributions(turn, key, tails);
+  settle_arrivals(turn, key);
+  const JobRecord& job = turn.state().jobs.at(key.job);
+  const RoundKey before{key.job, key.lineage, job.committed_round};
+  advance_job_to(turn, key);
+  if (turn.state().rounds.contains(before)) turn.drop_round(before);
+  release_drained_at_commit(turn, key.job);
+
+  const std::vector<ReplicaId> followers = followers_of(turn.state(), key);
+  if (due(job.spec.eval.every_rounds, key.round, is_last(job))) {
+    share_evaluation(turn, key, followers);
+  }
+  open_next(turn, key.job, tails, followers);
+  refresh_view(turn, key.job);
+  for (const ReplicaId replica : followers) {
+    turn.tell(replica, commit_for(turn.state(), key, replica));
+  }
+  say_committed(turn, key);
+  fail_the_stale(turn, key);
+}
+
+void on_applied(Turn& turn, ReplicaId replica, const Applied& applied) {
+  if (!can_follow(turn.state(), applied.key, replica)) return;
+  const auto& known = turn.state().contributions.at({applied.key, replica});
+  if (known.applied_at.ns != 0) return;  // said twice
+  ContributionRecord& contribution = turn.contribution(applied.key, replica);
+  contribution.anchor = applied.anchor;
+  contribution.applied_at = turn.now();
+  const RoundRecord& round = turn.state().rounds.at(applied.key);
+  const bool shared = !averages_in_groups(turn.state().jobs.at(applied.key.job));
+  if (shared && !stage_of(round, known.stage).momentum)
+    stage_of(turn.round(applied.key), known.stage).momentum = applied.momentum;
+  ReplicaRecord& record = turn.replica(replica);
+  record.held_round = applied.key.round;
+  record.anchor = applied.anchor;
+  record.momentum = applied.momentum;
+  if (record.state == ReplicaState::kAveraging) {
+    transition(turn, replica, ReplicaState::kServing);
+  }
+}
+
+void check_applied(Turn& turn, JobId id) {
+  const JobRecord& job = turn.state().jobs.at(id);
+  const RoundRecord* round = committed_round(turn.state(), job);
+  if (round == nullptr || anchors_known(job) || job.committed_round == 0) return;
+  const RoundKey key = round->key;
+  for (StageIndex stage = 0; stage < stage_count(job); ++stage) {
+    if (!stage_of(job, stage).anchor) check_stage_applied(turn, key, stage);
+  }
+  const bool wanted = job.spec.checkpoint.every_rounds > 0 && !is_last(job) &&
+                      due(job.spec.checkpoint.every_rounds, key.round, false);
+  if (wanted && anchors_known(job)) request_checkpoint(turn, id, false);
+}
+
+}  // namespace shoal::coordinator

@@ -1,0 +1,22 @@
+// From the commit on: the durable decision, what it counts for, the next round's orders, and the
+// outer step on every replica until its digests are known.
+#pragma once
+
+#include <vector>
+
+#include "base/digest.h"
+#include "coordinator/core/state/turn.h"
+
+namespace shoal::coordinator {
+
+// One average per reduce; zero where a group gave up.
+void commit(Turn& turn, const RoundKey& key, const std::vector<Digest>& averages);
+// What one follower of a committed round is told.
+CommitRound commit_for(const State& state, const RoundKey& key, ReplicaId replica);
+
+void on_applied(Turn& turn, ReplicaId replica, const Applied& applied);
+// Settles the anchors of the committed round when all followers have said theirs: of a stage the
+// majority's, whoever differs has failed. Then a checkpoint, when one is due.
+void check_applied(Turn& turn, JobId job);
+
+}  // namespace shoal::coordinator

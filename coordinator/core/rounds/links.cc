@@ -1,0 +1,116 @@
+#include "coordinator/core/rounds/links.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace shoal::coordinator {
+namespace {
+
+constexpr double kSame = 0.1;                  // a change of the rate that is not worth a write
+constexpr Duration kWriteAgain = seconds(60);  // that the age of a record may be wrong by
+
+bool says_nothing_new(const LinkRecord& known, const LinkRecord& fresh) {
+  const bool same_kind =
+      known.dialled == fresh.dialled && (known.round_trip.ns > 0) == (fresh.round_trip.ns > 0);
+  return same_kind && fresh.measured_at - known.measured_at < kWriteAgain &&
+         std::fabs(fresh.bytes_per_s - known.bytes_per_s) <= kSame * known.bytes_per_s;
+}
+
+void note(Turn& turn, LinkRecord fresh) {
+  const LinkRecord* known = turn.state().links.find({fresh.from, fresh.to});
+  if (known != nullptr && fresh.round_trip.ns == 0) fresh.round_trip = known->round_trip;
+  if (known != nullptr && fresh.dialled == Dialled::kNever) fresh.dialled = known->dialled;
+  fresh.measured_at = turn.now();
+  if (known == nullptr || !says_nothing_new(*known, fresh)) turn.add(fresh);
+}
+
+// What the records say of one agent's line.
+struct Line {
+  double up = 0, down = 0;
+  bool reached = false, missed = false;  // by anybody
+  double bytes_per_s() const { return up > 0 && down > 0 ? std::min(up, down) : up + down; }
+};
+
+FlatMap<AgentId, Line> lines_of(const State& state, Instant now) {
+  FlatMap<AgentId, Line> lines;
+  for (const auto& [key, link] : state.links) {
+    if (now - link.measured_at > kLinkFresh) continue;
+    Line& from = lines[link.from];
+    from.up = std::max(from.up, link.bytes_per_s);
+    Line& to = lines[link.to];
+    to.down = std::max(to.down, link.bytes_per_s);
+    to.reached |= link.dialled == Dialled::kYes;
+    to.missed |= link.dialled == Dialled::kInVain;
+  }
+  return lines;
+}
+
+// Live ones of the same job and stage that can be dialled, in the order of their ids.
+std::vector<ReplicaId> fellows_of(const State& state, const ReplicaRecord& self) {
+  std::vector<ReplicaId> fellows;
+  for (const auto& [id, replica] : state.replicas) {
+    const bool same = replica.job == self.job && replica.stage == self.stage;
+    if (same && is_live(state, id) && !replica.address.empty()) fellows.push_back(id);
+  }
+  return fellows;
+}
+
+bool is_wanted(const State& state, Instant now, const ReplicaRecord& from,
+               const ReplicaRecord& to) {
+  if (from.agent == to.agent) return false;
+  const LinkRecord* known = state.links.find({from.agent, to.agent});
+  if (known == nullptr || now - known->measured_at > kMeasureAgain) return true;
+  // Traffic alone shows what the line carried at least: nobody has measured it yet.
+  return known->round_trip.ns == 0 && known->dialled != Dialled::kInVain;
+}
+
+}  // namespace
+
+void note_links(Turn& turn, ReplicaId replica, const std::vector<LinkEstimate>& links) {
+  const ReplicaRecord* from = turn.state().replicas.find(replica);
+  if (from == nullptr) return;
+  for (const LinkEstimate& link : links) {
+    const ReplicaRecord* to = turn.state().replicas.find(link.peer);
+    if (to == nullptr || to->agent == from->agent) continue;
+    if (link.to_per_s > 0 || !link.reached) {
+      const Dialled dialled = link.reached ? Dialled::kYes : Dialled::kInVain;
+      note(turn, {from->agent, to->agent, link.round_trip, link.to_per_s, dialled, {}});
+    }
+    if (link.from_per_s > 0) {
+      note(turn, {to->agent, from->agent, link.round_trip, link.from_per_s, Dialled::kNever, {}});
+    }
+  }
+}
+
+std::vector<outer_opt::LinkedMember> links_of(const State& state, Instant now,
+                                              const std::vector<ReplicaId>& members) {
+  const FlatMap<AgentId, Line> lines = lines_of(state, now);
+  std::vector<outer_opt::LinkedMember> links;
+  for (const ReplicaId id : members) {
+    const ReplicaRecord& replica = state.replicas.at(id);
+    const Line* line = lines.find(replica.agent);
+    const bool in_vain = line != nullptr && line->missed && !line->reached;
+    links.push_back({.reachable = !replica.address.empty() && !in_vain,
+                     .bytes_per_s = line == nullptr ? 0 : line->bytes_per_s()});
+  }
+  return links;
+}
+
+std::vector<PeerAddress> peers_to_measure(const State& state, Instant now, ReplicaId replica) {
+  const ReplicaRecord& self = state.replicas.at(replica);
+  const SyncAlgorithm algorithm = state.jobs.at(self.job).spec.sync.algorithm;
+  if (algorithm == SyncAlgorithm::kDdp || algorithm == SyncAlgorithm::kNone) return {};
+  const std::vector<ReplicaId> fellows = fellows_of(state, self);
+  const auto at = std::find(fellows.begin(), fellows.end(), replica);
+  if (at == fellows.end()) return {};
+  const std::size_t first = static_cast<std::size_t>(at - fellows.begin());
+  // A probe measures both ways, so half of the circle is enough.
+  std::vector<PeerAddress> peers;
+  for (std::size_t i = 1; i <= fellows.size() / 2 && peers.size() < kMeasuresMax; ++i) {
+    const ReplicaRecord& peer = state.replicas.at(fellows[(first + i) % fellows.size()]);
+    if (is_wanted(state, now, self, peer)) peers.push_back({peer.id, peer.address});
+  }
+  return peers;
+}
+
+}  // namespace shoal::coordinator

@@ -1,0 +1,132 @@
+// What is measured of the lines reaches the store, survives a restart, and decides the next reduce.
+#include "coordinator/core/rounds/links.h"
+
+#include <gmock/gmock.h>
+
+#include "coordinator/core/coordinator_rig.h"
+
+namespace shoal::coordinator {
+namespace {
+
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+constexpr double kMega = 1e6;
+
+struct Swarm : Rig {
+  explicit Swarm(std::size_t members, JobSpec spec = small_job()) {
+    spec.sync.codec = CodecKind::kFp32;
+    spec.swarm.max_replicas = static_cast<std::int32_t>(members);
+    for (std::size_t i = 0; i < members; ++i) agents.push_back(join("a" + std::to_string(i)));
+    id = *submit(spec);
+    for (const ConnectionId agent : agents) replicas.push_back(load(agent));
+    wait(seconds(3));
+  }
+  RoundKey key() const { return {id, 0, 1}; }
+  void report_links(std::size_t member, std::vector<LinkEstimate> links) {
+    RoundReport body;
+    body.key = key();
+    body.tokens = body.drawn = Tokens(1280);
+    body.steps = Steps(10);
+    body.norm = 1;
+    body.links = std::move(links);
+    say(agents[member], FromReplica<RoundReport>{replicas[member], body});
+  }
+  LinkEstimate line(std::size_t to, double up, double down) const {
+    return {replicas[to], milliseconds(20), up, down, true};
+  }
+  ReducePlan plan() { return last<ToReplica<ReducePlan>>(agents[0]).value().body; }
+  std::vector<PeerAddress> asked(std::size_t member) {
+    return last<ToReplica<OpenRound>>(agents[member]).value().body.measure;
+  }
+  AgentId agent(std::size_t i) const { return state().replicas.at(replicas[i]).agent; }
+
+  std::vector<ConnectionId> agents;
+  std::vector<ReplicaId> replicas;
+  JobId id;
+};
+
+TEST(Links, UnequalLinesGiveUnequalParts) {
+  Swarm s(3);
+  s.report_links(0, {s.line(1, 8 * kMega, 8 * kMega), s.line(2, kMega, kMega)});
+  s.report_links(1, {s.line(2, kMega, kMega)});
+  EXPECT_THAT(links_of(s.state(), s.now, s.replicas),
+              ElementsAre(testing::Field(&outer_opt::LinkedMember::bytes_per_s, 8 * kMega),
+                          testing::Field(&outer_opt::LinkedMember::bytes_per_s, 8 * kMega),
+                          testing::Field(&outer_opt::LinkedMember::bytes_per_s, kMega)));
+  s.report_links(2, {});
+  const ReducePlan plan = s.plan();
+  EXPECT_EQ(plan.members[0].part_count, 500);
+  EXPECT_EQ(plan.members[1].part_count, 500);
+  EXPECT_EQ(plan.members[2].part_count, 0);
+  EXPECT_EQ(plan.frame_values, kFrameValuesMin);
+}
+
+TEST(Links, NothingMeasuredGivesEqualPartsAndTheUsualFrames) {
+  Swarm s(2);
+  for (std::size_t i = 0; i < 2; ++i) s.report_links(i, {});
+  EXPECT_EQ(s.plan().members[0].part_count, 500);
+  EXPECT_EQ(s.plan().frame_values, kFrameValuesUsual);
+}
+
+TEST(Links, SurviveARestartAndGrowOld) {
+  Swarm s(2);
+  s.report_links(0, {s.line(1, 3 * kMega, 2 * kMega)});
+  s.restart();
+  EXPECT_EQ(links_of(s.state(), s.now, s.replicas)[0].bytes_per_s, 2 * kMega);
+  const Instant later = s.now + kLinkFresh + seconds(1);
+  EXPECT_EQ(links_of(s.state(), later, s.replicas)[0].bytes_per_s, 0);
+}
+
+TEST(Links, WhoIsDialledInVainByAllIsNotReachable) {
+  Swarm s(3);
+  s.report_links(0, {{s.replicas[1], {}, 0, 0, false}, {s.replicas[2], {}, 0, 0, false}});
+  EXPECT_FALSE(links_of(s.state(), s.now, s.replicas)[2].reachable);
+  s.report_links(1, {s.line(2, kMega, kMega)});
+  EXPECT_TRUE(links_of(s.state(), s.now, s.replicas)[2].reachable);
+  EXPECT_FALSE(links_of(s.state(), s.now, s.replicas)[1].reachable);
+}
+
+TEST(Links, SmallChangesAreNotWritten) {
+  Swarm s(2);
+  s.report_links(0, {s.line(1, kMega, kMega)});
+  const LinkKey key{s.agent(0), s.agent(1)};
+  const LinkRecord before = s.state().links.at(key);
+  s.say(s.agents[0], Heartbeat{});
+  s.wait(seconds(1));
+  s.report_links(0, {s.line(1, 1.05 * kMega, kMega)});
+  EXPECT_EQ(s.state().links.at(key), before);
+  s.report_links(0, {s.line(1, 1.2 * kMega, kMega)});
+  EXPECT_EQ(s.state().links.at(key).bytes_per_s, 1.2 * kMega);
+}
+
+TEST(Links, EverybodyIsAskedToMeasureTheNextHalfOfTheCircle) {
+  Swarm s(4);
+  ASSERT_EQ(s.asked(3).size(), 2u);
+  EXPECT_EQ(s.asked(3)[0].replica, s.replicas[0]);
+  EXPECT_EQ(s.asked(3)[1].replica, s.replicas[1]);
+  EXPECT_EQ(s.asked(3)[0].address, s.state().replicas.at(s.replicas[0]).address);
+  s.report_links(3, {s.line(0, kMega, kMega), s.line(1, kMega, kMega)});
+  EXPECT_THAT(peers_to_measure(s.state(), s.now, s.replicas[3]), IsEmpty());
+  EXPECT_THAT(peers_to_measure(s.state(), s.now, s.replicas[1]), testing::SizeIs(1));
+  const Instant later = s.now + kMeasureAgain + seconds(1);
+  EXPECT_THAT(peers_to_measure(s.state(), later, s.replicas[3]), testing::SizeIs(2));
+}
+
+TEST(Links, TrafficAloneIsNoMeasurement) {
+  Swarm s(2);
+  s.report_links(0, {{s.replicas[1], {}, 0, kMega, true}});
+  EXPECT_THAT(peers_to_measure(s.state(), s.now, s.replicas[1]), testing::SizeIs(1));
+  s.report_links(1, {s.line(0, kMega, kMega)});
+  EXPECT_THAT(peers_to_measure(s.state(), s.now, s.replicas[1]), IsEmpty());
+}
+
+TEST(Links, RoundsOfOneStepAreTooShortToMeasureIn) {
+  JobSpec spec = small_job();
+  spec.sync = default_spec(SyncAlgorithm::kDdp).sync;
+  Swarm s(2, spec);
+  EXPECT_THAT(s.asked(0), IsEmpty());
+}
+
+}  // namespace
+}  // namespace shoal::coordinator

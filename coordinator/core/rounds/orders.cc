@@ -1,0 +1,170 @@
+#include "coordinator/core/rounds/orders.h"
+
+#include <algorithm>
+
+#include "coordinator/core/decisions/balance.h"
+#include "coordinator/core/decisions/data_ledger.h"
+#include "coordinator/core/rounds/links.h"
+#include "coordinator/core/state/round_facts.h"
+#include "outer_opt/core/step/fragments.h"
+
+namespace shoal::coordinator {
+namespace {
+
+std::int64_t count_routers(const State& state, const std::vector<ReplicaId>& replicas) {
+  return std::count_if(replicas.begin(), replicas.end(),
+                       [&](ReplicaId id) { return state.replicas.at(id).stage == 0; });
+}
+
+// What each of these replicas draws in one inner step; only routers draw. A step of a pipeline is
+// as large as it ever was: a router that moved or is gone has its share drawn by the others.
+std::vector<std::int64_t> sequences_per_step(const State& state, const RoundKey& key,
+                                             const std::vector<ReplicaId>& replicas) {
+  const JobRecord& job = state.jobs.at(key.job);
+  const TrainSpec& train = job.spec.train;
+  if (job.stages.size() == 1) return std::vector<std::int64_t>(replicas.size(), train.batch);
+  std::vector<std::int64_t> counts(replicas.size(), 0);
+  std::vector<double> speeds;
+  std::vector<std::size_t> routers;
+  for (std::size_t i = 0; i < replicas.size(); ++i) {
+    if (state.replicas.at(replicas[i]).stage != 0) continue;
+    routers.push_back(i);
+    speeds.push_back(speed_of(state, replicas[i]));
+  }
+  std::vector<ReplicaId> others = enlisted(state, key);
+  std::erase_if(others, [&](ReplicaId id) {
+    return std::find(replicas.begin(), replicas.end(), id) != replicas.end();
+  });
+  const auto count = static_cast<std::int64_t>(routers.size());
+  const bool all = count_routers(state, others) == 0;
+  const std::int64_t batches = all ? std::max(job.routers, count) : count;
+  const auto shares = share_batch(batches * train.batch, train.microbatch, std::move(speeds));
+  for (std::size_t i = 0; i < routers.size(); ++i) counts[routers[i]] = shares[i];
+  return counts;
+}
+
+void note_routers(Turn& turn, const RoundKey& key) {
+  const JobRecord& job = turn.state().jobs.at(key.job);
+  const std::int64_t routers = count_routers(turn.state(), enlisted(turn.state(), key));
+  if (job.stages.size() > 1 && routers > job.routers) turn.job(key.job).routers = routers;
+}
+
+// Inner steps per second of the last committed round; 0: not known.
+double measured_speed(const State& state, const RoundKey& committed, ReplicaId replica) {
+  const ContributionRecord* last = state.contributions.find({committed, replica});
+  if (last == nullptr || last->report.compute_s <= 0) return 0;
+  return static_cast<double>(last->report.steps.count()) / last->report.compute_s;
+}
+
+// The most that a round by time may take: half as many again as the fastest would, all that is left
+// while nobody's speed is known.
+Steps steps_by_time(const State& state, const RoundRecord& round,
+                    const std::vector<ReplicaId>& replicas) {
+  const JobRecord& job = state.jobs.at(round.key.job);
+  const RoundKey committed{job.id, job.lineage, job.committed_round};
+  const Steps left = round.to_step - round.from_step;
+  double fastest = 0;
+  for (const ReplicaId replica : replicas) {
+    fastest = std::max(fastest, measured_speed(state, committed, replica));
+  }
+  if (fastest == 0) return left;
+  const double most = 1.5 * fastest * static_cast<double>(job.spec.sync.every_s);
+  return std::min(left, Steps(static_cast<std::int64_t>(std::min(most, 1e15)) + 1));
+}
+
+// How many inner steps of the round each of these replicas takes.
+std::vector<Steps> steps_of(const State& state, const RoundRecord& round,
+                            const std::vector<ReplicaId>& replicas) {
+  const JobRecord& job = state.jobs.at(round.key.job);
+  const Steps all = round.to_step - round.from_step;
+  if (all.count() > 0 && job.spec.sync.every_s > 0) {
+    return std::vector<Steps>(replicas.size(), steps_by_time(state, round, replicas));
+  }
+  if (all.count() == 0 || job.spec.sync.balance == Balance::kEqual) {
+    return std::vector<Steps>(replicas.size(), all);
+  }
+  std::vector<ReplicaSpeed> speeds;
+  const RoundKey committed{job.id, job.lineage, job.committed_round};
+  for (const ReplicaId replica : replicas) {
+    speeds.push_back({measured_speed(state, committed, replica), speed_of(state, replica)});
+  }
+  return balanced_steps(all, speeds);
+}
+
+// With sync.overlap_steps a lease goes on behind the boundary, and that of a replica which goes on
+// begins there (lease_walk.h).
+std::int64_t leased_steps(const JobRecord& job, Steps from, Steps to,
+                          const ContributionRecord& contribution) {
+  const Steps ahead =
+      contribution.leases.empty() ? Steps(0) : outer_opt::overlap_at(job.spec, from);
+  return (to + outer_opt::overlap_at(job.spec, to) - from - ahead).count();
+}
+
+}  // namespace
+
+ContributionRecord& contribution_in(Turn& turn, const RoundKey& key, ReplicaId replica) {
+  if (!turn.state().contributions.contains({key, replica})) {
+    ContributionRecord record;
+    record.key = key;
+    record.replica = replica;
+    record.agent = turn.state().replicas.at(replica).agent;
+    record.stage = turn.state().replicas.at(replica).stage;
+    turn.add(std::move(record));
+  }
+  return turn.contribution(key, replica);
+}
+
+std::vector<OpenRound> enlist(Turn& turn, const RoundKey& key,
+                              const std::vector<ReplicaId>& replicas) {
+  const RoundRecord round = turn.state().rounds.at(key);
+  const std::vector<std::int64_t> per_step = sequences_per_step(turn.state(), key, replicas);
+  const std::vector<Steps> steps = steps_of(turn.state(), round, replicas);
+  std::vector<OpenRound> orders;
+  for (std::size_t i = 0; i < replicas.size(); ++i) {
+    ContributionRecord& contribution = contribution_in(turn, key, replicas[i]);
+    JobRecord& job = turn.job(key.job);
+    const Steps to_step = round.from_step + steps[i];
+    const std::int64_t count =
+        leased_steps(job, round.from_step, to_step, contribution) * per_step[i];
+    orders.push_back({key, round.from_step, to_step,
+                      lease({job.next_sequence, job.returned}, count),
+                      fragment_of_round(job, round),
+                      peers_to_measure(turn.state(), turn.now(), replicas[i]), round.aborts});
+    contribution.state = ContributionState::kTraining;
+    contribution.reject_reason = RejectReason::kNone;
+    contribution.leases.push_back(orders.back().lease);
+  }
+  note_routers(turn, key);
+  return orders;
+}
+
+OpenRound order_of(const State& state, const RoundRecord& round, ReplicaId replica) {
+  const JobRecord& job = state.jobs.at(round.key.job);
+  const DataLease& lease = state.contributions.at({round.key, replica}).leases.back();
+  const bool own = job.spec.sync.balance == Balance::kSpeed || job.spec.sync.every_s > 0 ||
+                   job.spec.sync.algorithm == SyncAlgorithm::kAsync;
+  Steps steps = round.to_step - round.from_step;
+  if (own && job.stages.size() == 1) steps = Steps(lease.count / job.spec.train.batch);
+  return {round.key, round.from_step, round.from_step + steps, lease, fragment_of_round(job, round),
+          {},        round.aborts};
+}
+
+void open_round(Turn& turn, JobId id) {
+  const JobRecord& job = turn.state().jobs.at(id);
+  RoundRecord record;
+  record.key = next_key(job);
+  record.from_step = job.committed_step;
+  record.to_step = job.committed_step + outer_opt::round_length(job.spec.sync);
+  // How far an asynchronous job is when its replicas report nobody knows: whole leases to its end.
+  if (job.spec.sync.algorithm != SyncAlgorithm::kAsync) {
+    record.to_step = std::min(record.to_step, job.spec.train.steps);
+  }
+  record.opened_at = turn.now();
+  record.stages.resize(job.stages.size());
+  turn.add(std::move(record));
+  JobTimers& timers = turn.volatile_state().timers[id];
+  timers.close_sent = false;
+  timers.reduces.clear();
+}
+
+}  // namespace shoal::coordinator

@@ -1,0 +1,25 @@
+// Who trains what of a round: how long it is, how many inner steps each replica takes and which
+// sequences it draws. Sequences are leased to the replicas of stage 0 only, the routers.
+#pragma once
+
+#include <vector>
+
+#include "coordinator/core/state/turn.h"
+
+namespace shoal::coordinator {
+
+// Makes the record of the job's next round; nobody is told.
+void open_round(Turn& turn, JobId job);
+
+// Holders that shall train [from, to) of this round: adds a lease to the contribution of each,
+// gives the orders in the same order.
+std::vector<OpenRound> enlist(Turn& turn, const RoundKey& key,
+                              const std::vector<ReplicaId>& replicas);
+// What an enlisted replica was told last. Replicas of one round may have different numbers of
+// steps.
+OpenRound order_of(const State& state, const RoundRecord& round, ReplicaId replica);
+
+// The contribution of a replica to this round, made when there is none.
+ContributionRecord& contribution_in(Turn& turn, const RoundKey& key, ReplicaId replica);
+
+}  // namespace shoal::coordinator

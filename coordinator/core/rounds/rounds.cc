@@ -1,0 +1,298 @@
+#include "coordinator/core/rounds/rounds.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "coordinator/core/decisions/quorum.h"
+#include "coordinator/core/records/event_kinds.h"
+#include "coordinator/core/replicas/agents.h"
+#include "coordinator/core/replicas/replicas.h"
+#include "coordinator/core/rounds/attempts.h"
+#include "coordinator/core/rounds/commits.h"
+#include "coordinator/core/rounds/links.h"
+#include "coordinator/core/rounds/orders.h"
+#include "coordinator/core/rounds/pipeline_view.h"
+#include "coordinator/core/rounds/round_groups.h"
+#include "coordinator/core/state/machines.h"
+#include "coordinator/core/state/round_facts.h"
+#include "coordinator/core/state/standing.h"
+#include "outer_opt/core/round/clip.h"
+
+namespace shoal::coordinator {
+namespace {
+
+RejectReason reject_reason(const ContributionRecord& contribution) {
+  if (contribution.state != ContributionState::kReported) return RejectReason::kNotReported;
+  const RoundReport& report = contribution.report;
+  const bool finite = report.nonfinite == 0 && std::isfinite(report.norm);
+  if (!finite) return RejectReason::kNonFinite;
+  return report.tokens.n > 0 ? RejectReason::kNone : RejectReason::kNoTokens;
+}
+
+QuorumInput quorum_input(const Turn& turn, const JobRecord& job, const RoundRecord& round) {
+  const State& state = turn.state();
+  QuorumInput input;
+  input.now = turn.now();
+  input.opened_at = round.opened_at;
+  input.min_replicas = job.spec.swarm.min_replicas;
+  input.holders = weakest_stage(state, job).holders;
+  for (const ReplicaId replica : round_replicas(state, round.key)) {
+    if (!is_live(state, replica)) continue;
+    const auto& contribution = state.contributions.at({round.key, replica});
+    QuorumMember member{.replica = replica,
+                        .reported_at = {},
+                        .serving_since = state.replicas.at(replica).updated_at};
+    if (contribution.state == ContributionState::kReported) {
+      member.reported_at = contribution.reported_at;
+      member.usable = reject_reason(contribution) == RejectReason::kNone;
+    }
+    input.trainers.push_back(member);
+  }
+  input.enough = enough_reports(job.spec.sync, static_cast<std::int64_t>(input.trainers.size()));
+  for (const ReplicaId replica : live_replicas(state, job.id)) {
+    const ReplicaRecord& record = state.replicas.at(replica);
+    const bool loading = record.state == ReplicaState::kLoading;
+    if (loading && record.source.key == RoundKey{job.id, job.lineage, job.committed_round}) {
+      input.loading_since.push_back(record.created_at);
+    }
+  }
+  return input;
+}
+
+void close_stragglers(Turn& turn, const RoundKey& key, const QuorumDecision& decision) {
+  JobTimers& timers = turn.volatile_state().timers[key.job];
+  if (timers.close_sent) return;
+  timers.close_sent = true;
+  for (const ReplicaId replica : decision.silent) {
+    turn.tell(replica, CloseRound{key});
+  }
+  turn.event(Severity::kWarning, event_kind::kRoundStragglers, {.job = key.job, .round = key.round},
+             "round " + std::to_string(key.round) + ": " + std::to_string(decision.silent.size()) +
+                 " of " + std::to_string(decision.trainers) + " told to report what they have");
+}
+
+// Rejects norms far above the median, where there are enough members to know who is the odd one.
+// `usable` and `norms` belong together and lose the rejected.
+void reject_outliers(Turn& turn, const RoundKey& key, std::vector<ReplicaId>& usable,
+                     std::vector<double>& norms) {
+  const Options& options = turn.options();
+  if (norms.size() < static_cast<std::size_t>(options.outlier_members_min)) return;
+  const double limit = options.outlier_factor * outer_opt::median(norms);
+  for (std::size_t i = usable.size(); i-- > 0;) {
+    if (norms[i] <= limit) continue;
+    ContributionRecord& contribution = turn.contribution(key, usable[i]);
+    contribution.reject_reason = RejectReason::kOutlier;
+    contribution.weight = 0;
+    usable.erase(usable.begin() + static_cast<std::ptrdiff_t>(i));
+    norms.erase(norms.begin() + static_cast<std::ptrdiff_t>(i));
+  }
+}
+
+// When most of the stage is sound, what was rejected is held against its agents.
+void strike_the_odd_ones(Turn& turn, const RoundKey& key, const std::vector<ReplicaId>& members) {
+  std::vector<std::pair<AgentId, RejectReason>> odd;
+  std::size_t sound = 0;
+  for (const ReplicaId replica : members) {
+    const auto& contribution = turn.state().contributions.at({key, replica});
+    sound += contribution.weight > 0;
+    if (is_strike(contribution.reject_reason)) {
+      odd.emplace_back(contribution.agent, contribution.reject_reason);
+    }
+  }
+  if (sound < odd.size()) return;
+  for (const auto& [agent, reason] : odd) strike(turn, agent, reason);
+}
+
+// Of one stage. Weights are tokens, in groups all the same; with sync.clip a norm above the median
+// is clipped to it (median norm / its norm). False: nobody has a usable contribution.
+bool weigh(Turn& turn, const RoundKey& key, const std::vector<ReplicaId>& members) {
+  const bool in_groups = averages_in_groups(turn.state().jobs.at(key.job));
+  std::vector<ReplicaId> usable;
+  std::vector<double> norms;
+  for (const ReplicaId replica : members) {
+    ContributionRecord& contribution = turn.contribution(key, replica);
+    if (contribution.reject_reason != RejectReason::kJoiner) {
+      contribution.reject_reason = reject_reason(contribution);
+    }
+    contribution.weight = 0;
+    contribution.clip_factor = 1;
+    if (contribution.reject_reason != RejectReason::kNone) continue;
+    contribution.weight = in_groups ? 1 : static_cast<double>(contribution.report.tokens.n);
+    usable.push_back(replica);
+    norms.push_back(contribution.report.norm);
+  }
+  reject_outliers(turn, key, usable, norms);
+  strike_the_odd_ones(turn, key, members);
+  if (!turn.state().jobs.at(key.job).spec.sync.clip) return !usable.empty();
+  const auto factors = outer_opt::clip_factors(norms);
+  for (std::size_t i = 0; i < usable.size(); ++i) {
+    turn.contribution(key, usable[i]).clip_factor = factors[i];
+  }
+  return !usable.empty();
+}
+
+// A replica that loaded after the round was opened takes part with weight 0, so that it can follow.
+void add_joiners(Turn& turn, const RoundKey& key, const std::vector<ReplicaId>& members) {
+  for (const ReplicaId replica : members) {
+    if (turn.state().contributions.contains({key, replica})) continue;
+    contribution_in(turn, key, replica).reject_reason = RejectReason::kJoiner;
+  }
+}
+
+void enter(Turn& turn, const RoundKey& key, const std::vector<ReplicaId>& replicas) {
+  const std::vector<OpenRound> orders = enlist(turn, key, replicas);
+  turn.volatile_state().timers[key.job].close_sent = false;  // they were not told
+  refresh_view(turn, key.job);
+  for (std::size_t i = 0; i < replicas.size(); ++i) {
+    turn.tell(replicas[i], orders[i]);
+  }
+}
+
+// Holders that cannot wait for the next round: their stage trains this one with too few replicas.
+std::vector<ReplicaId> needed_now(const State& state, const RoundKey& key) {
+  const JobRecord& job = state.jobs.at(key.job);
+  std::vector<ReplicaId> needed;
+  const std::vector<ReplicaId> there = enlisted(state, key);
+  if (stage_count(job) == 1 || there.empty()) return needed;
+  for (StageIndex stage = 0; stage < stage_count(job); ++stage) {
+    std::vector<ReplicaId> waiting = holders(state, job, stage);
+    const auto all = static_cast<std::int64_t>(waiting.size());
+    std::erase_if(waiting, [&](ReplicaId id) {
+      return std::find(there.begin(), there.end(), id) != there.end();
+    });
+    const std::int64_t training = all - static_cast<std::int64_t>(waiting.size());
+    if (training < job.spec.swarm.min_replicas) {
+      needed.insert(needed.end(), waiting.begin(), waiting.end());
+    }
+  }
+  return needed;
+}
+
+// A round by time ends for everybody at once.
+void close_when_due(Turn& turn, const RoundRecord& round) {
+  const SyncSpec& sync = turn.state().jobs.at(round.key.job).spec.sync;
+  if (sync.every_s == 0) return;
+  JobTimers& timers = turn.volatile_state().timers[round.key.job];
+  const Instant due = round.opened_at + seconds(sync.every_s);
+  if (turn.now() < due) return turn.look_again(round.key.job, due);
+  if (timers.close_sent) return;
+  timers.close_sent = true;
+  for (const ReplicaId replica : enlisted(turn.state(), round.key)) {
+    turn.tell(replica, CloseRound{round.key});
+  }
+}
+
+// A round by time is as long as its longest contribution.
+void settle_length(Turn& turn, const RoundKey& key) {
+  const JobRecord& job = turn.state().jobs.at(key.job);
+  if (job.spec.sync.every_s == 0) return;
+  Steps longest;
+  for (const ReplicaId replica : round_replicas(turn.state(), key)) {
+    longest = std::max(longest, turn.state().contributions.at({key, replica}).report.steps);
+  }
+  turn.round(key).to_step = job.committed_step + longest;
+}
+
+void seal(Turn& turn, const RoundKey& key) {
+  settle_length(turn, key);
+  const JobRecord& job = turn.state().jobs.at(key.job);
+  std::vector<std::vector<ReplicaId>> members;  // by stage
+  std::size_t count = 0;
+  bool usable = true;
+  for (StageIndex stage = 0; stage < stage_count(job); ++stage) {
+    members.push_back(holders(turn.state(), job, stage));
+    add_joiners(turn, key, members.back());
+    usable &= weigh(turn, key, members.back());
+    count += members.back().size();
+  }
+  transition(turn, key, RoundState::kSealed);
+  turn.round(key).sealed_at = turn.now();
+  turn.round(key).outer_lr = job.outer_lr;
+  transition(turn, key, RoundState::kReducing);
+  if (!usable) return abort_round(turn, key, AbortReason::kNoUsableContribution);
+  if (has_events(job, turn.state().rounds.at(key))) {
+    turn.event(Severity::kInfo, event_kind::kRoundSealed, {.job = key.job, .round = key.round},
+               "round " + std::to_string(key.round) + " sealed with " + std::to_string(count) +
+                   " members");
+  }
+  if (averages_in_groups(job)) members = form_groups(turn, key, members[0]);
+  for (std::size_t reduce = 0; reduce < members.size(); ++reduce) {
+    const auto index = static_cast<ReduceIndex>(reduce);
+    if (any_usable(turn.state(), key, members[reduce])) {
+      start_attempt(turn, key, index, members[reduce]);
+    } else {  // of a stage that was looked at above
+      give_up_group(turn, key, index, to_string(AbortReason::kNoUsableContribution));
+    }
+  }
+}
+
+void check_open(Turn& turn, const RoundKey& key) {
+  const JobRecord& job = turn.state().jobs.at(key.job);
+  const std::vector<ReplicaId> late = needed_now(turn.state(), key);
+  if (!late.empty()) return enter(turn, key, late);
+  close_when_due(turn, turn.state().rounds.at(key));
+  const auto decision =
+      decide_quorum(quorum_input(turn, job, turn.state().rounds.at(key)), turn.options());
+  if (decision.look_again_at) turn.look_again(key.job, *decision.look_again_at);
+  switch (decision.verdict) {
+    case QuorumVerdict::kWait:
+      if (decision.reason != QuorumReason::kNobodyTrains) return;
+      return enter(turn, key, holders(turn.state(), job));
+    case QuorumVerdict::kClose:
+      return close_stragglers(turn, key, decision);
+    case QuorumVerdict::kFreeze:
+      for (const ReplicaId replica : decision.silent) {
+        fail_replica(turn, replica, ReplicaFailure::kFrozen,
+                     "it did not report, not even when asked");
+      }
+      return;
+    case QuorumVerdict::kSeal:
+      return seal(turn, key);
+  }
+}
+
+}  // namespace
+
+void check_round(Turn& turn, JobId id) {
+  check_applied(turn, id);
+  const JobRecord& job = turn.state().jobs.at(id);
+  const RoundRecord* round = current_round(turn.state(), job);
+  if (round == nullptr) {
+    if (weakest_stage(turn.state(), job).holders == 0) return;
+    open_round(turn, id);
+    round = current_round(turn.state(), turn.state().jobs.at(id));
+  }
+  const RoundKey key = round->key;
+  if (round->state == RoundState::kOpen) check_open(turn, key);
+  const RoundState now = turn.state().rounds.contains(key) ? turn.state().rounds.at(key).state
+                                                           : RoundState::kCommitted;
+  if (now == RoundState::kReducing || now == RoundState::kVoting) judge(turn, key);
+}
+
+void on_report(Turn& turn, ReplicaId replica, const RoundReport& report) {
+  note_links(turn, replica, report.links);
+  const ContributionRecord* known = turn.state().contributions.find({report.key, replica});
+  const RoundRecord* round = turn.state().rounds.find(report.key);
+  if (known == nullptr || round == nullptr || round->state != RoundState::kOpen) return;
+  if (report.aborts != round->aborts) return;                // its replica has yet to hear of one
+  if (known->state != ContributionState::kTraining) return;  // said twice
+  ContributionRecord& contribution = turn.contribution(report.key, replica);
+  contribution.state = ContributionState::kReported;
+  contribution.report = report;
+  contribution.report.links.clear();
+  contribution.report.aborts = 0;  // as the round says
+  contribution.reported_at = turn.now();
+}
+
+void end_round(Turn& turn, JobId id) {
+  const JobRecord& job = turn.state().jobs.at(id);
+  const RoundKey key = next_key(job);
+  if (const RoundRecord* round = turn.state().rounds.find(key)) {
+    if (round->state != RoundState::kAborted) transition(turn, key, RoundState::kAborted);
+    turn.drop_round(key);
+  }
+  const RoundKey committed{job.id, job.lineage, job.committed_round};
+  if (turn.state().rounds.contains(committed)) turn.drop_round(committed);
+}
+
+}  // namespace shoal::coordinator

@@ -1,0 +1,112 @@
+// What goes into the coordinator's core and what comes out of it.
+//
+// Effects are ordered: a driver makes every Persist durable before it performs any later effect.
+// The production driver (coordinator/service/runtime.h) and the simulator (tests/sim) both obey
+// this.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "base/result.h"
+#include "coordinator/core/decisions/placement.h"
+#include "coordinator/core/records/records.h"
+#include "swarm/core/messages.h"
+
+namespace shoal::coordinator {
+
+// One open stream of an agent, numbered by the driver, never used twice within a process.
+struct ConnectionId {
+  std::uint64_t n = 0;
+  auto operator<=>(const ConnectionId&) const = default;
+};
+
+// One caller waiting for an answer, numbered by the driver.
+struct RequestId {
+  std::uint64_t n = 0;
+  auto operator<=>(const RequestId&) const = default;
+};
+
+// ---- inputs
+
+struct Booted {};    // first input after the snapshot was loaded
+struct AgentHello {  // its token was already checked
+  ConnectionId connection;
+  Hello hello;
+};
+struct AgentSaid {
+  ConnectionId connection;
+  FromAgent message;
+};
+struct AgentHungUp {
+  ConnectionId connection;
+};
+struct SubmitJob {
+  RequestId request;
+  JobSpec spec;
+  bool dry_run = false;
+  SubmittedText submitted = {};  // without its job; an empty text is not kept
+};
+struct CancelJob {
+  RequestId request;
+  JobId job;
+};
+// What an operator may change of a job that runs.
+struct ChangeJob {
+  RequestId request;
+  JobId job;
+  double outer_lr = 0;
+};
+enum class AgentVerb { kCordon, kUncordon, kDrain };
+// Answered like a job's command; a good answer carries no job.
+struct CommandAgent {
+  RequestId request;
+  AgentId agent;
+  AgentVerb verb = AgentVerb::kCordon;
+};
+// The service has the files of one stage of a checkpoint on disk, hashed and synced; or has given
+// them up.
+struct CheckpointUploaded {
+  CheckpointId checkpoint;
+  StageIndex stage = 0;
+};
+struct CheckpointUploadFailed {
+  CheckpointId checkpoint;
+  StageIndex stage = 0;
+  std::string detail;
+};
+struct Tick {};  // a deadline has passed
+
+using Input =
+    std::variant<Booted, AgentHello, AgentSaid, AgentHungUp, SubmitJob, CancelJob, ChangeJob,
+                 CommandAgent, CheckpointUploaded, CheckpointUploadFailed, Tick>;
+
+// ---- effects
+
+struct Persist {  // insert or replace by key; events append
+  Record record;
+};
+struct Send {
+  ConnectionId connection;
+  ToAgent message;
+};
+struct Disconnect {
+  ConnectionId connection;
+};
+struct Reply {
+  RequestId request;
+  Result<JobId> result;
+  std::vector<FieldError> fields;
+  std::shared_ptr<const PlacementDecision> plan;  // of a dry run that is good
+};
+struct DeleteCheckpointFiles {
+  CheckpointId checkpoint;
+};
+
+using Effect = std::variant<Persist, Send, Disconnect, Reply, DeleteCheckpointFiles>;
+using Effects = std::vector<Effect>;
+
+}  // namespace shoal::coordinator

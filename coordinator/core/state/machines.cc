@@ -1,0 +1,124 @@
+#include "coordinator/core/state/machines.h"
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+#include "base/check.h"
+#include "coordinator/core/records/event_kinds.h"
+
+namespace shoal::coordinator {
+namespace {
+
+constexpr std::pair<JobPhase, JobPhase> kJobTable[] = {
+    {JobPhase::kQueued, JobPhase::kGathering},  {JobPhase::kGathering, JobPhase::kQueued},
+    {JobPhase::kGathering, JobPhase::kWarming}, {JobPhase::kWarming, JobPhase::kGathering},
+    {JobPhase::kWarming, JobPhase::kTraining},  {JobPhase::kTraining, JobPhase::kStalled},
+    {JobPhase::kTraining, JobPhase::kSealing},  {JobPhase::kStalled, JobPhase::kTraining},
+    {JobPhase::kStalled, JobPhase::kSealing},   {JobPhase::kSealing, JobPhase::kCompleted},
+    {JobPhase::kSealing, JobPhase::kStalled},
+};
+
+constexpr std::pair<AgentState, AgentState> kAgentTable[] = {
+    {AgentState::kJoining, AgentState::kIdle},   {AgentState::kIdle, AgentState::kSyncing},
+    {AgentState::kIdle, AgentState::kActive},    {AgentState::kSyncing, AgentState::kActive},
+    {AgentState::kSyncing, AgentState::kIdle},   {AgentState::kActive, AgentState::kSyncing},
+    {AgentState::kActive, AgentState::kIdle},    {AgentState::kGone, AgentState::kJoining},
+    {AgentState::kIdle, AgentState::kJoining},   {AgentState::kSyncing, AgentState::kJoining},
+    {AgentState::kActive, AgentState::kJoining}, {AgentState::kDraining, AgentState::kJoining},
+    {AgentState::kDraining, AgentState::kIdle},
+};
+
+constexpr std::pair<ReplicaState, ReplicaState> kReplicaTable[] = {
+    {ReplicaState::kAssigned, ReplicaState::kLoading},
+    {ReplicaState::kLoading, ReplicaState::kServing},
+    {ReplicaState::kServing, ReplicaState::kAveraging},
+    {ReplicaState::kAveraging, ReplicaState::kServing},
+};
+
+constexpr std::pair<RoundState, RoundState> kRoundTable[] = {
+    {RoundState::kOpen, RoundState::kSealed},      {RoundState::kOpen, RoundState::kAborted},
+    {RoundState::kSealed, RoundState::kReducing},  {RoundState::kReducing, RoundState::kVoting},
+    {RoundState::kReducing, RoundState::kSealed},  {RoundState::kReducing, RoundState::kAborted},
+    {RoundState::kVoting, RoundState::kCommitted}, {RoundState::kVoting, RoundState::kSealed},
+    {RoundState::kVoting, RoundState::kAborted},   {RoundState::kAborted, RoundState::kOpen},
+};
+
+template <typename Table, typename State>
+bool in_table(const Table& table, State from, State to) {
+  return std::find(std::begin(table), std::end(table), std::pair(from, to)) != std::end(table);
+}
+
+template <typename State>
+void check_move(Turn& turn, const char* machine, State from, State to) {
+  SHOAL_CHECK(allowed(from, to),
+              std::string(machine) + ": " + to_string(from) + " -> " + to_string(to));
+  turn.count_transition(machine, to_string(from), to_string(to));
+}
+
+Severity severity_of(JobPhase phase) {
+  if (phase == JobPhase::kFailed) return Severity::kError;
+  return phase == JobPhase::kStalled ? Severity::kWarning : Severity::kInfo;
+}
+
+}  // namespace
+
+bool allowed(JobPhase from, JobPhase to) {
+  if (to == JobPhase::kCancelled || to == JobPhase::kFailed) return !is_terminal(from);
+  return in_table(kJobTable, from, to);
+}
+
+bool allowed(AgentState from, AgentState to) {
+  if (to == AgentState::kGone || to == AgentState::kDraining) return from != AgentState::kGone;
+  return in_table(kAgentTable, from, to);
+}
+
+bool allowed(ReplicaState from, ReplicaState to) {
+  if (is_terminal(to)) return !is_terminal(from);
+  return in_table(kReplicaTable, from, to);
+}
+
+bool allowed(RoundState from, RoundState to) { return in_table(kRoundTable, from, to); }
+
+void transition(Turn& turn, JobId id, JobPhase to, JobReason reason, std::string detail) {
+  JobRecord& job = turn.job(id);
+  check_move(turn, "job", job.phase, to);
+  std::string text = std::string(to_string(job.phase)) + " -> " + to_string(to) + " (" +
+                     to_string(reason) + ")" + (detail.empty() ? "" : ": " + detail);
+  job.phase = to;
+  job.reason = reason;
+  job.detail = std::move(detail);
+  if (to == JobPhase::kTraining && job.started_at.ns == 0) job.started_at = turn.now();
+  if (is_terminal(to)) job.finished_at = turn.now();
+  turn.event(severity_of(to), event_kind::kJobPhase, {.job = id, .round = job.committed_round},
+             "job " + job.spec.name + " " + text);
+}
+
+void set_reason(Turn& turn, JobId id, JobReason reason, std::string detail) {
+  const JobRecord& now = turn.state().jobs.at(id);
+  if (now.reason == reason && now.detail == detail) return;
+  JobRecord& job = turn.job(id);
+  job.reason = reason;
+  job.detail = std::move(detail);
+}
+
+void transition(Turn& turn, AgentId id, AgentState to, AgentGone gone) {
+  AgentRecord& agent = turn.agent(id);
+  check_move(turn, "agent", agent.state, to);
+  agent.state = to;
+  agent.gone = gone;
+}
+
+void transition(Turn& turn, ReplicaId id, ReplicaState to) {
+  ReplicaRecord& replica = turn.replica(id);
+  check_move(turn, "replica", replica.state, to);
+  replica.state = to;
+}
+
+void transition(Turn& turn, const RoundKey& key, RoundState to) {
+  RoundRecord& round = turn.round(key);
+  check_move(turn, "round", round.state, to);
+  round.state = to;
+}
+
+}  // namespace shoal::coordinator

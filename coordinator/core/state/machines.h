@@ -1,0 +1,54 @@
+// The four state machines of the coordinator: their tables, and the one function that moves each. A
+// move that is not in its table is a bug in the rules and stops the process.
+//
+// Job (jobs.cc)
+//   queued     -> gathering            a device was assigned
+//   gathering  -> queued               all replicas are gone
+//              -> warming              min_replicas were there for the gather window
+//   warming    -> gathering            too few are left
+//              -> training             all have loaded
+//   training   -> stalled              fewer holders than min_replicas
+//              -> sealing              all inner steps are committed
+//   stalled    -> training, sealing    enough are there again
+//   sealing    -> completed            the final checkpoint is stored
+//              -> stalled              its last holder died
+//   any live   -> cancelled, failed
+//
+// Agent (membership.cc, replicas/agents.cc)
+//   joining    -> idle
+//   idle, syncing, active -> each other    it holds nothing; loads only; holds one that has loaded
+//   idle, syncing, active, draining, gone -> joining    a new start of it has joined
+//   draining   -> idle                 an operator puts it back
+//   any but gone -> draining, gone
+//
+// Replica (replicas/replicas.cc, rounds/)
+//   assigned   -> loading -> serving <-> averaging
+//   any live   -> released, failed
+//
+// Round (rounds/)
+//   open       -> sealed -> reducing -> voting -> committed
+//   reducing, voting -> sealed         next attempt
+//   reducing, voting -> aborted -> open    same round, progress kept
+//   open       -> aborted              the job ended
+#pragma once
+
+#include <string>
+
+#include "coordinator/core/state/turn.h"
+
+namespace shoal::coordinator {
+
+void transition(Turn& turn, JobId id, JobPhase to, JobReason reason, std::string detail = {});
+void transition(Turn& turn, AgentId id, AgentState to, AgentGone gone = AgentGone::kNone);
+void transition(Turn& turn, ReplicaId id, ReplicaState to);
+void transition(Turn& turn, const RoundKey& key, RoundState to);
+
+// Changes the reason of a job that stays in its phase; silent when nothing changes.
+void set_reason(Turn& turn, JobId id, JobReason reason, std::string detail = {});
+
+bool allowed(JobPhase from, JobPhase to);
+bool allowed(AgentState from, AgentState to);
+bool allowed(ReplicaState from, ReplicaState to);
+bool allowed(RoundState from, RoundState to);
+
+}  // namespace shoal::coordinator

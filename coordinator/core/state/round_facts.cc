@@ -1,0 +1,103 @@
+#include "coordinator/core/state/round_facts.h"
+
+#include <algorithm>
+
+#include "outer_opt/core/round/groups.h"
+#include "outer_opt/core/step/fragments.h"
+
+namespace shoal::coordinator {
+namespace {
+
+std::int64_t length_of(const JobStage& stage, std::int32_t fragment) {
+  if (fragment == 0) return stage.value_count;
+  return stage.fragments.at(static_cast<std::size_t>(fragment) - 1);
+}
+
+// Values that this reduce averages.
+std::int64_t value_count_of(const JobRecord& job, const RoundRecord& round, ReduceIndex reduce) {
+  return length_of(stage_of(job, stage_of_reduce(job, reduce)), fragment_of_round(job, round));
+}
+
+}  // namespace
+
+RoundKey next_key(const JobRecord& job) { return {job.id, job.lineage, job.committed_round + 1}; }
+
+bool averages_in_groups(const JobRecord& job) {
+  return outer_opt::averages_in_groups(job.spec.sync);
+}
+
+std::int32_t fragment_of_round(const JobRecord& job, const RoundRecord& round) {
+  return outer_opt::fragment_of(job.spec, round.key.round, round.to_step);
+}
+
+bool is_late(const JobRecord& job, const ContributionRecord& contribution) {
+  return job.spec.sync.algorithm == SyncAlgorithm::kAsync &&
+         contribution.reject_reason == RejectReason::kNotReported;
+}
+
+bool has_events(const JobRecord& job, const RoundRecord& round) {
+  if (job.spec.sync.algorithm != SyncAlgorithm::kDdp) return true;
+  const std::int64_t every = job.spec.eval.every_rounds;
+  return (every > 0 && round.key.round % every == 0) || round.to_step >= job.spec.train.steps;
+}
+
+ReduceIndex reduce_count(const State& state, const RoundKey& key) {
+  return static_cast<ReduceIndex>(state.rounds.at(key).stages.size());
+}
+
+StageIndex stage_of_reduce(const JobRecord& job, ReduceIndex reduce) {
+  return averages_in_groups(job) ? 0 : reduce;
+}
+
+std::vector<ReplicaId> members_of(const State& state, const RoundKey& key, ReduceIndex reduce) {
+  std::vector<std::pair<std::int32_t, ReplicaId>> ordered;
+  for (const auto& [both, contribution] : state.contributions) {
+    if (both.first != key || contribution.member_index < 0) continue;
+    if (reduce_index(contribution) != reduce) continue;
+    ordered.emplace_back(contribution.member_index, both.second);
+  }
+  std::sort(ordered.begin(), ordered.end());
+  std::vector<ReplicaId> members;
+  for (const auto& [index, replica] : ordered) members.push_back(replica);
+  return members;
+}
+
+ReducePlan plan_of(const State& state, const RoundKey& key, ReduceIndex reduce) {
+  const JobRecord& job = state.jobs.at(key.job);
+  const RoundRecord& round = state.rounds.at(key);
+  const RoundStage& record = stage_of(round, reduce);
+  const SyncSpec& sync = job.spec.sync;
+  ReducePlan plan;
+  plan.key = key;
+  plan.attempt = record.attempt;
+  plan.topology = record.choice.topology;
+  plan.codec = sync.algorithm == SyncAlgorithm::kNone ? CodecKind::kFp32 : sync.codec;
+  plan.aggregator = sync.aggregator;
+  plan.fragment = fragment_of_round(job, round);
+  plan.value_count = value_count_of(job, round, reduce);
+  plan.frame_values = record.frame_values;
+  plan.outer_lr = round.outer_lr;
+  plan.time_limit = attempt_time_limit(state, round, reduce);
+  if (sync.outer_state == OuterState::kSharded) {
+    const OuterSpec outer{round.outer_lr, sync.outer.momentum};
+    plan.owner_step = OwnerStep{outer, record.momentum_holders};
+  }
+  for (const ReplicaId replica : members_of(state, key, reduce)) {
+    const auto& own = state.contributions.at({key, replica});
+    const ReplicaRecord* live = state.replicas.find(replica);
+    plan.members.push_back({replica, live == nullptr ? "" : live->address, own.weight,
+                            own.clip_factor, own.part_first, own.part_count, own.reducer});
+  }
+  return plan;
+}
+
+// A member moves about twice the vector; fp32 bounds every codec. One that has to get its part of
+// the outer momentum first moves at most one vector more.
+Duration attempt_time_limit(const State& state, const RoundRecord& round, ReduceIndex reduce) {
+  const JobRecord& job = state.jobs.at(round.key.job);
+  const double vectors = job.spec.sync.outer_state == OuterState::kSharded ? 3 : 2;
+  const double bytes = 4.0 * vectors * static_cast<double>(value_count_of(job, round, reduce));
+  return state.options.reduce_limit_min + seconds_f(bytes / state.options.reduce_bytes_per_s);
+}
+
+}  // namespace shoal::coordinator

@@ -1,0 +1,37 @@
+// What the records say of a job's rounds: look-ups over the state that the rules of replicas,
+// checkpoints and rounds share. Nothing here changes anything.
+//
+// A round has one reduce per stage, or, in a job that averages in groups, one per group
+// (rounds/round_groups.h). Members of a reduce are those of its newest attempt.
+#pragma once
+
+#include <vector>
+
+#include "coordinator/core/state/state.h"
+
+namespace shoal::coordinator {
+
+// The round a job works on; whether or not it was opened.
+RoundKey next_key(const JobRecord& job);
+bool averages_in_groups(const JobRecord& job);
+
+// The fragment that this round averages (outer_opt/core/step/fragments.h).
+std::int32_t fragment_of_round(const JobRecord& job, const RoundRecord& round);
+// A member of an asynchronous round that had not reported when it was sealed: it trains on, and its
+// leases count with the round in which it reports.
+bool is_late(const JobRecord& job, const ContributionRecord& contribution);
+// Whether the course of this round is worth events: of ddp, whose rounds are single inner steps,
+// only those that are evaluated and the last one. Anything unusual always is.
+bool has_events(const JobRecord& job, const RoundRecord& round);
+
+ReduceIndex reduce_count(const State& state, const RoundKey& key);
+// Whose values a reduce averages.
+StageIndex stage_of_reduce(const JobRecord& job, ReduceIndex reduce);
+// In the order of the plan; dead ones included.
+std::vector<ReplicaId> members_of(const State& state, const RoundKey& key, ReduceIndex reduce);
+// The plan as its members were told; the address of a dead one is empty.
+ReducePlan plan_of(const State& state, const RoundKey& key, ReduceIndex reduce);
+// How long one attempt may take, by the size of what is averaged.
+Duration attempt_time_limit(const State& state, const RoundRecord& round, ReduceIndex reduce);
+
+}  // namespace shoal::coordinator

@@ -1,0 +1,118 @@
+// All that the coordinator's core knows: the durable records that are still alive, and what is true
+// only for this process (who is connected, which timers run). Only Turn (turn.h) changes the
+// durable part.
+//
+// Kept in memory: every job and agent; replicas, rounds and contributions of live jobs, of which
+// rounds only the unfinished one and the last committed one. The rest of history is in the store.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/digest.h"
+#include "base/flat_map.h"
+#include "coordinator/core/decisions/options.h"
+#include "coordinator/core/records/records.h"
+#include "coordinator/core/state/io.h"
+
+namespace shoal::coordinator {
+
+// Volatile: the stream of one agent.
+struct Presence {
+  ConnectionId connection;
+  bool connected = false;
+  Instant last_seen;
+  Instant lost_at;  // while not connected
+};
+
+// Volatile: the running attempt of one reduce.
+struct ReduceTimers {
+  std::optional<Instant> first_failure_at;
+  FlatMap<ReplicaId, ReduceFailed> failures;
+  std::int32_t attempts = 0;  // since the round was (re)opened, in this process
+};
+
+// Volatile: what a job waits for beyond its records.
+struct JobTimers {
+  std::optional<Instant> gathered_at;          // min_replicas were there for the first time
+  std::optional<Instant> planned_at;           // a pipeline that waits for devices: the last plan
+  RoundNumber balanced_round = 0;              // looked at after its outer step
+  FlatMap<ReduceIndex, ReduceTimers> reduces;  // of the round
+  bool close_sent = false;                     // CloseRound of the open round
+  std::vector<ReplicaId> view;                 // members of the last view that this process told
+  std::optional<Instant>
+      look_again_at;  // the earliest instant at which time alone changes something
+};
+
+using ContributionKey = std::pair<RoundKey, ReplicaId>;
+using LinkKey = std::pair<AgentId, AgentId>;
+using DeviceKey = std::pair<AgentId, std::int32_t>;
+
+struct State {
+  Options options;
+
+  // Durable.
+  CounterRecord counters;
+  FlatMap<JobId, JobRecord> jobs;
+  FlatMap<AgentId, AgentRecord> agents;
+  FlatMap<ReplicaId, ReplicaRecord> replicas;  // live ones
+  FlatMap<RoundKey, RoundRecord> rounds;       // of live jobs: unfinished and last committed
+  FlatMap<ContributionKey, ContributionRecord> contributions;  // of those rounds
+  FlatMap<CheckpointId, CheckpointRecord> checkpoints;         // writing, uploading, stored
+  FlatMap<LinkKey, LinkRecord> links;                          // from whom to whom
+
+  // Volatile.
+  FlatMap<AgentId, Presence> presence;
+  FlatMap<ConnectionId, AgentId> by_connection;
+  FlatMap<JobId, JobTimers> timers;                             // live jobs
+  FlatMap<ReplicaId, Duration> service;                         // of pipelines, as they report
+  FlatMap<DeviceKey, Instant> resting_until;                    // after a failed replica
+  FlatMap<std::pair<JobId, AgentId>, ReplicaFailure> refusals;  // loads that will fail again
+  std::optional<Instant> next_lease_scan;
+  std::map<std::string, std::int64_t> transitions;  // "job queued gathering" -> how often
+
+  Digest digest() const;
+};
+
+// Drops what the core does not keep in memory (see above) from a loaded snapshot.
+State load_state(const Options& options, const Snapshot& snapshot);
+
+// ---- look-ups
+
+const RoundRecord* current_round(const State& state, const JobRecord& job);  // committed_round + 1
+const RoundRecord* committed_round(const State& state, const JobRecord& job);
+// A reducer (replicas/reducers.h) has no state and trains nothing: it is none of live_replicas(),
+// holders() and round_replicas().
+bool is_reducer(const State& state, const ReplicaRecord& replica);
+std::vector<ReplicaId> live_replicas(const State& state, JobId job);
+std::vector<ReplicaId> live_reducers(const State& state, JobId job);
+// It voted for what was committed, so it holds the new state or will in a moment.
+bool can_follow(const State& state, const RoundKey& key, ReplicaId replica);
+// Live replicas that hold the job's committed state or can follow to it, in the order of their ids.
+std::vector<ReplicaId> holders(const State& state, const JobRecord& job);
+std::vector<ReplicaId> holders(const State& state, const JobRecord& job, StageIndex stage);
+// The units of every stage; empty before the model is cut.
+std::vector<UnitRange> cut_of(const JobRecord& job);
+bool anchors_known(const JobRecord& job);      // of every stage
+StageIndex stage_count(const JobRecord& job);  // 0 before the plan is made
+// The stage with the fewest holders, the first one among equals.
+struct StageCover {
+  StageIndex stage = 0;
+  std::int64_t holders = 0;
+};
+StageCover weakest_stage(const State& state, const JobRecord& job);
+double speed_of(const State& state, ReplicaId replica);  // FLOP/s of its device; 0: not known
+std::vector<ReplicaId> round_replicas(const State& state,
+                                      const RoundKey& key);  // with a contribution
+// Live replicas that were told to train this round.
+std::vector<ReplicaId> enlisted(const State& state, const RoundKey& key);
+inline const RoundStage& reduce_of(const RoundRecord& r, const ContributionRecord& c) {
+  return stage_of(r, reduce_index(c));
+}
+bool is_live(const State& state, ReplicaId replica);
+const JobRecord* live_job_by_name(const State& state, const std::string& name);
+
+}  // namespace shoal::coordinator

@@ -1,0 +1,59 @@
+// See cell_group.h.
+#include "swarm/core/cell/cell_group.h"
+
+#include "base/check.h"
+
+namespace shoal::swarm {
+
+const char* to_string(GroupVerdict verdict) {
+  switch (verdict) {
+    case GroupVerdict::kWait:
+      return "waiting";
+    case GroupVerdict::kDone:
+      return "done";
+    case GroupVerdict::kFailed:
+      return "failed";
+    case GroupVerdict::kInterrupted:
+      return "interrupted";
+    case GroupVerdict::kLate:
+      return "late";
+  }
+  return "?";
+}
+
+bool CellGroup::ready(std::int32_t generation) const {
+  return state_ == GroupState::kReady && view_.generation == generation;
+}
+
+void CellGroup::form(Instant now, const GroupView& view) {
+  SHOAL_CHECK(state_ == GroupState::kNone, "one communicator at a time");
+  SHOAL_CHECK(view.generation >= 1 && view.size >= 1 && view.rank >= 0 && view.rank < view.size);
+  state_ = GroupState::kForming;
+  view_ = view;
+  until_ = now + limit_;
+}
+
+void CellGroup::add(Instant now) {
+  SHOAL_CHECK(state_ == GroupState::kReady, "nothing can be added now");
+  state_ = GroupState::kAdding;
+  until_ = now + limit_;
+}
+
+GroupVerdict CellGroup::judge(Instant now, GroupProgress progress, bool interrupted) const {
+  if (progress == GroupProgress::kDone) return GroupVerdict::kDone;
+  if (progress == GroupProgress::kFailed) return GroupVerdict::kFailed;
+  if (interrupted) return GroupVerdict::kInterrupted;
+  return now >= until_ ? GroupVerdict::kLate : GroupVerdict::kWait;
+}
+
+GroupVerdict CellGroup::heard(Instant now, GroupProgress progress, bool interrupted) {
+  SHOAL_CHECK(state_ == GroupState::kForming || state_ == GroupState::kAdding);
+  const GroupVerdict verdict = judge(now, progress, interrupted);
+  if (verdict == GroupVerdict::kDone) state_ = GroupState::kReady;
+  if (verdict != GroupVerdict::kDone && verdict != GroupVerdict::kWait) leave();
+  return verdict;
+}
+
+void CellGroup::leave() { state_ = GroupState::kNone; }
+
+}  // namespace shoal::swarm

@@ -1,0 +1,150 @@
+#include "swarm/core/plan/assignment.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include <gtest/gtest.h>
+
+#include "base/prng.h"
+
+namespace shoal::swarm {
+namespace {
+
+std::vector<StageNeed> stages_of(std::int32_t count, Bytes memory = Bytes(1)) {
+  return std::vector<StageNeed>(count, StageNeed{1, memory});
+}
+
+std::vector<AssignableAgent> random_agents(Prng& prng, std::int32_t count, double sigma) {
+  std::vector<AssignableAgent> agents;
+  for (std::int32_t i = 0; i < count; ++i) {
+    agents.push_back({AgentId(i + 1), std::exp(sigma * prng.normal()), Bytes(1)});
+  }
+  return agents;
+}
+
+// The best covering with whole agents: every agent on every stage. Stages are alike, so the first
+// agent may stay on stage 0.
+double brute_force(const std::vector<AssignableAgent>& agents, std::int32_t stages) {
+  double best = 0;
+  std::vector<double> capacity(stages, 0);
+  const auto go = [&](auto&& self, std::size_t i) -> void {
+    if (i == agents.size()) {
+      best = std::max(best, *std::min_element(capacity.begin(), capacity.end()));
+      return;
+    }
+    for (std::int32_t s = 0; s < (i == 0 ? 1 : stages); ++s) {
+      capacity[s] += agents[i].speed;
+      self(self, i + 1);
+      capacity[s] -= agents[i].speed;
+    }
+  };
+  go(go, 0);
+  return best;
+}
+
+TEST(Assignment, NearTheBestOfAllAssignments) {
+  Prng prng(3);
+  double sum = 0, worst = 1;
+  int trials = 0;
+  for (std::int32_t count = 6; count <= 12; ++count) {
+    for (int repeat = 0; repeat < 6; ++repeat, ++trials) {
+      const std::int32_t stages = count <= 10 ? 3 : 2;
+      const auto agents = random_agents(prng, count, 0.6);
+      const auto result =
+          assign_agents(agents, stages_of(stages), {.several_stages_per_agent = false});
+      ASSERT_TRUE(result.ok());
+      const double ratio = result.throughput / brute_force(agents, stages);
+      sum += ratio;
+      worst = std::min(worst, ratio);
+    }
+  }
+  EXPECT_GE(sum / trials, 0.97);
+  EXPECT_GE(worst, 0.85);
+}
+
+TEST(Assignment, ReachesTheBoundWithManyAgents) {
+  Prng prng(5);
+  const auto agents = random_agents(prng, 128, 0.8);
+  const auto result = assign_agents(agents, stages_of(8), {.several_stages_per_agent = false});
+  EXPECT_GE(result.throughput, 0.99 * result.bound * 1);
+  EXPECT_EQ(result.placements.size(), agents.size());
+}
+
+TEST(Assignment, BigAgentHoldsSeveralStages) {
+  std::vector<AssignableAgent> agents = {{AgentId(1), 8, Bytes(10)}};
+  for (int i = 0; i < 4; ++i) agents.push_back({AgentId(i + 2), 1, Bytes(10)});
+  const auto result = assign_agents(agents, stages_of(4, Bytes(4)), {});
+  ASSERT_TRUE(result.ok());
+  const auto hosted = std::count_if(result.placements.begin(), result.placements.end(),
+                                    [](const Placement& p) { return p.agent == 0; });
+  EXPECT_EQ(hosted, 2);  // memory for two
+  const auto alone =
+      assign_agents(agents, stages_of(4, Bytes(4)), {.several_stages_per_agent = false});
+  EXPECT_GT(result.throughput, alone.throughput);
+}
+
+TEST(Assignment, SharesOfAnAgentAddUpToOne) {
+  std::vector<AssignableAgent> agents = {{AgentId(1), 9, Bytes(100)}, {AgentId(2), 3, Bytes(100)}};
+  const auto result = assign_agents(agents, stages_of(4), {});
+  ASSERT_TRUE(result.ok());
+  std::vector<double> shares(2, 0);
+  for (const Placement& p : result.placements) shares[p.agent] += p.share;
+  EXPECT_DOUBLE_EQ(shares[0], 1);
+  EXPECT_DOUBLE_EQ(shares[1], 1);
+  EXPECT_NEAR(result.throughput, result.bound, 1e-9);
+}
+
+TEST(Assignment, KeepsMinReplicasAndMemory) {
+  std::vector<AssignableAgent> agents;
+  for (int i = 0; i < 6; ++i) {
+    agents.push_back({AgentId(i + 1), i == 0 ? 10.0 : 1.0, Bytes(i < 3 ? 8 : 2)});
+  }
+  const std::vector<StageNeed> stages = {{1, Bytes(8)}, {1, Bytes(2)}};
+  const auto result =
+      assign_agents(agents, stages, {.min_replicas = 3, .several_stages_per_agent = false});
+  ASSERT_TRUE(result.ok());
+  std::vector<int> count(2, 0);
+  for (const Placement& p : result.placements) {
+    ++count[p.stage];
+    EXPECT_GE(agents[p.agent].memory, stages[p.stage].memory);
+  }
+  EXPECT_EQ(count, (std::vector<int>{3, 3}));
+}
+
+TEST(Assignment, LeavesTheSlowestOverBeyondMaxReplicas) {
+  std::vector<AssignableAgent> agents;
+  for (std::uint64_t n = 1; n <= 7; ++n) {
+    agents.push_back({AgentId(n), static_cast<double>(n), Bytes(1)});
+  }
+  const auto result =
+      assign_agents(agents, stages_of(2), {.max_replicas = 2, .several_stages_per_agent = false});
+  ASSERT_TRUE(result.ok());
+  ASSERT_EQ(result.placements.size(), 4u);
+  for (const Placement& placement : result.placements) EXPECT_GE(placement.agent, 3);
+  EXPECT_DOUBLE_EQ(result.throughput, 11);  // 7 + 4 and 6 + 5
+}
+
+TEST(Assignment, SpreadsFailureDomains) {
+  std::vector<AssignableAgent> agents;
+  for (int i = 0; i < 4; ++i) {
+    // Longest-first alone would put both of each region together.
+    agents.push_back({AgentId(i + 1), i == 0 || i == 3 ? 1.0 : 0.9, Bytes(1), i < 2 ? "a" : "b"});
+  }
+  const auto result = assign_agents(agents, stages_of(2), {.min_replicas = 2});
+  ASSERT_TRUE(result.ok());
+  EXPECT_EQ(result.stages_in_one_domain, 0);
+}
+
+TEST(Assignment, SaysWhyNot) {
+  EXPECT_EQ(assign_agents({}, stages_of(2), {}).reason, AssignmentReason::kNoAgents);
+  const std::vector<AssignableAgent> one = {{AgentId(1), 1, Bytes(5)}};
+  const auto small = assign_agents(one, stages_of(1, Bytes(6)), {});
+  EXPECT_EQ(small.reason, AssignmentReason::kMemoryTooSmall);
+  EXPECT_EQ(small.stage, 0);
+  const auto few = assign_agents(one, stages_of(2, Bytes(4)), {});
+  EXPECT_EQ(few.reason, AssignmentReason::kTooFewAgents);
+  EXPECT_EQ(few.replicas_missing, 1);
+}
+
+}  // namespace
+}  // namespace shoal::swarm

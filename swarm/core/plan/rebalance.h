@@ -1,0 +1,112 @@
+// When an agent changes its stage. A joiner goes where the pipeline is weakest, and among about
+// equal stages to one where nobody of its failure domain is yet; a stage that falls
+// below min_replicas takes the slowest agent that another can spare, at once; and every period the
+// richest stages give to the poorest, with hysteresis, two confirmations (one when the pipeline is
+// badly out of balance), and only when what is won over the agent's expected life pays for what the
+// move costs. Decisions only: a move itself (drain, download, verify, activate, at an inner-step
+// boundary) is the driver's.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/ids.h"
+#include "base/time.h"
+#include "base/units.h"
+#include "swarm/core/plan/assignment.h"
+
+namespace shoal::swarm {
+
+struct RebalanceReplica {
+  ReplicaId id;
+  StageIndex stage = 0;
+  double speed = 0;  // FLOP/s times availability
+  Bytes memory;      // of its agent
+  Duration expected_life = seconds(1800);
+  bool in_transit = false;  // moving already: it counts for its new stage and stays
+  bool shares = false;      // its device serves other stages, too: it does not move
+  std::string domain;       // failure domain; empty: one of its own
+};
+
+struct RebalanceView {
+  std::vector<StageNeed> stages;
+  std::vector<RebalanceReplica> replicas;
+  std::vector<Duration> download;  // per stage: its state from the donors
+};
+
+struct RebalanceOptions {
+  std::int32_t min_replicas = 1;
+  std::int32_t max_replicas = 0;  // per stage, 0: no limit
+  // Moves begin when the weakest falls below this share of the mean. A stage above the weakest has
+  // speed that nobody can use, so that a move costs little; pays() and the confirmations keep small
+  // gains from moving anybody (docs/swarm.md has what other values give).
+  double low_water = 0.99;
+  std::int32_t confirmations = 2;
+  // Below this share of the mean one look is enough: whoever waits for a second one pays more than
+  // a needless move costs. Of two stages one is then four times as fast as the other.
+  double urgent_below = 0.4;
+  Duration payback_max = seconds(1800);
+  Duration drain = seconds(5);
+  double in_transit_share_max = 0.02;  // of all replicas, at least one
+};
+
+enum class MoveReason { kBelowMinimum, kBalance };
+const char* to_string(MoveReason reason);
+
+struct Move {
+  ReplicaId replica;
+  StageIndex from = 0, to = 0;
+  MoveReason reason = MoveReason::kBalance;
+  double gain = 0;  // tokens/s of the weakest stage
+  bool operator==(const Move&) const = default;
+};
+
+enum class JoinReason { kBelowMinimum, kWeakestStage, kNothingFits };
+struct JoinDecision {
+  JoinReason reason = JoinReason::kNothingFits;
+  StageIndex stage = -1;
+};
+
+std::vector<double> stage_capacity(const RebalanceView& view);
+
+struct Joiner {
+  Bytes memory;
+  std::string domain;  // empty: one of its own
+};
+
+// A stage below min_replicas first (the one that lacks most), else the smallest capacity; none with
+// max_replicas (0: no limit). Among stages that lack as many, or that have at most kEqualCapacity
+// of the smallest capacity, one without the joiner's domain.
+inline constexpr double kEqualCapacity = 1.05;
+JoinDecision joiner_stage(const RebalanceView& view, const Joiner& joiner,
+                          std::int32_t min_replicas, std::int32_t max_replicas = 0);
+
+// One move per stage below its minimum, from stages that keep theirs; the slowest that fits. With
+// every stage at its minimum or below, nothing: moving the hole helps nobody.
+std::vector<Move> emergency_moves(const RebalanceView& view, std::int32_t min_replicas);
+
+enum class BalanceVerdict { kBalanced, kUnconfirmed, kNoGain, kDoesNotPay, kTransitBudget, kMoves };
+const char* to_string(BalanceVerdict verdict);
+
+struct BalanceDecision {
+  BalanceVerdict verdict = BalanceVerdict::kBalanced;
+  std::vector<Move> moves;
+  double weakest = 0, mean = 0;  // tokens/s, before
+};
+
+class Rebalancer {
+ public:
+  // `confirmed`: of the steps before, where they must outlive this object.
+  explicit Rebalancer(RebalanceOptions options, std::int32_t confirmed = 0)
+      : options_(options), confirmed_(confirmed) {}
+  // Once per period.
+  BalanceDecision step(const RebalanceView& view);
+  std::int32_t confirmed() const { return confirmed_; }
+
+ private:
+  RebalanceOptions options_;
+  std::int32_t confirmed_;
+};
+
+}  // namespace shoal::swarm

@@ -1,0 +1,116 @@
+#include "swarm/core/plan/rebalance.h"
+
+#include <gtest/gtest.h>
+
+namespace shoal::swarm {
+namespace {
+
+// Stages of equal work with the given numbers of equal agents.
+RebalanceView view_of(const std::vector<int>& replicas) {
+  RebalanceView view;
+  std::uint64_t next = 1;
+  for (std::size_t s = 0; s < replicas.size(); ++s) {
+    view.stages.push_back({1, Bytes(4)});
+    view.download.push_back(seconds(10));
+    for (int i = 0; i < replicas[s]; ++i) {
+      view.replicas.push_back({ReplicaId(next++), static_cast<StageIndex>(s), 1, Bytes(4)});
+    }
+  }
+  return view;
+}
+
+TEST(Join, WeakestStageButFirstTheMinimum) {
+  EXPECT_EQ(joiner_stage(view_of({3, 2, 4}), {Bytes(4), {}}, 1).stage, 1);
+  RebalanceView view = view_of({3, 2, 4});
+  view.replicas[0].speed = view.replicas[1].speed = view.replicas[2].speed = 0.1;
+  EXPECT_EQ(joiner_stage(view, {Bytes(4), {}}, 1).stage, 0);
+  EXPECT_EQ(joiner_stage(view, {Bytes(4), {}}, 3).stage, 1);
+  EXPECT_EQ(joiner_stage(view, {Bytes(4), {}}, 3).reason, JoinReason::kBelowMinimum);
+  EXPECT_EQ(joiner_stage(view, {Bytes(3), {}}, 1).reason, JoinReason::kNothingFits);
+}
+
+TEST(Join, AmongEqualStagesTheOneWithoutItsDomain) {
+  RebalanceView view = view_of({2, 2, 2});
+  const auto joins = [&](const char* domain, std::int32_t min_replicas) {
+    return joiner_stage(view, {Bytes(4), domain}, min_replicas).stage;
+  };
+  view.replicas[0].domain = view.replicas[4].domain = "north";
+  EXPECT_EQ(joins("north", 1), 1);
+  EXPECT_EQ(joins("south", 1), 0);
+  EXPECT_EQ(joins("", 1), 0);
+  view.replicas[2].domain = "north";
+  EXPECT_EQ(joins("north", 1), 0) << "it is everywhere";
+  view.replicas[0].domain = {};
+  view.replicas[0].speed = 1.05;
+  EXPECT_EQ(joins("north", 1), 0) << "about equal";
+  view.replicas[0].speed = 1.5;
+  EXPECT_EQ(joins("north", 1), 1) << "a weaker stage counts more than a domain";
+  EXPECT_EQ(joins("north", 3), 0) << "all lack one: whoever is slower does not matter";
+  view.replicas[5].stage = 1;
+  EXPECT_EQ(joins("north", 3), 2) << "the one that lacks most";
+}
+
+TEST(Join, AFullStageTakesNobody) {
+  EXPECT_EQ(joiner_stage(view_of({3, 2, 4}), {Bytes(4), {}}, 1, 2).reason,
+            JoinReason::kNothingFits);
+  EXPECT_EQ(joiner_stage(view_of({2, 2, 1}), {Bytes(4), {}}, 1, 2).stage, 2);
+}
+
+TEST(Emergency, TakesTheSlowestThatCanBeSpared) {
+  RebalanceView view = view_of({1, 3, 2});
+  view.replicas[2].speed = 0.5;
+  const auto moves = emergency_moves(view, 2);
+  ASSERT_EQ(moves.size(), 1u);
+  EXPECT_EQ(moves[0], (Move{ReplicaId(3), 1, 0, MoveReason::kBelowMinimum, 0}));
+  EXPECT_TRUE(emergency_moves(view_of({2, 2, 1}), 2).empty());
+  EXPECT_EQ(emergency_moves(view_of({0, 5, 0}), 1).size(), 2u);
+}
+
+TEST(Balance, MovesAfterConfirmation) {
+  Rebalancer rebalancer({.in_transit_share_max = 1});
+  const RebalanceView view = view_of({3, 8, 8});
+  EXPECT_EQ(rebalancer.step(view).verdict, BalanceVerdict::kUnconfirmed);
+  const BalanceDecision decision = rebalancer.step(view);
+  ASSERT_EQ(decision.verdict, BalanceVerdict::kMoves);
+  EXPECT_EQ(decision.moves.size(), 3u);
+  for (const Move& move : decision.moves) EXPECT_EQ(move.to, 0);
+}
+
+TEST(Balance, OneLookIsEnoughWhenAStageIsFarBehind) {
+  Rebalancer rebalancer({});
+  EXPECT_EQ(rebalancer.step(view_of({1, 9})).verdict, BalanceVerdict::kMoves);
+}
+
+TEST(Balance, AFullStageTakesNobody) {
+  Rebalancer rebalancer({.max_replicas = 2, .confirmations = 1});
+  EXPECT_EQ(rebalancer.step(view_of({8, 2})).verdict, BalanceVerdict::kNoGain);
+}
+
+TEST(Balance, CalmsDownInsideTheHysteresis) {
+  Rebalancer rebalancer({});
+  EXPECT_EQ(rebalancer.step(view_of({100, 100, 102})).verdict, BalanceVerdict::kBalanced);
+  EXPECT_EQ(rebalancer.step(view_of({2, 8})).verdict, BalanceVerdict::kUnconfirmed);
+  EXPECT_EQ(rebalancer.step(view_of({5, 5})).verdict, BalanceVerdict::kBalanced);
+  EXPECT_EQ(rebalancer.step(view_of({2, 8})).verdict, BalanceVerdict::kUnconfirmed);
+}
+
+TEST(Balance, DoesNotMoveWhatDoesNotPay) {
+  Rebalancer rebalancer({.confirmations = 1});
+  RebalanceView view = view_of({2, 8});
+  view.download[0] = seconds(3000);
+  EXPECT_EQ(rebalancer.step(view).verdict, BalanceVerdict::kDoesNotPay);
+  view.download[0] = seconds(10);
+  for (RebalanceReplica& replica : view.replicas) replica.expected_life = seconds(12);
+  EXPECT_EQ(rebalancer.step(view).verdict, BalanceVerdict::kDoesNotPay);
+}
+
+TEST(Balance, NeedsAGainAndABudget) {
+  Rebalancer rebalancer({.confirmations = 1});
+  EXPECT_EQ(rebalancer.step(view_of({1, 2})).verdict, BalanceVerdict::kNoGain);
+  RebalanceView view = view_of({2, 8});
+  view.replicas[9].in_transit = true;
+  EXPECT_EQ(rebalancer.step(view).verdict, BalanceVerdict::kTransitBudget);
+}
+
+}  // namespace
+}  // namespace shoal::swarm

@@ -1,0 +1,91 @@
+// Where a model is cut. With several replicas per stage the cut does not bound the throughput, the
+// assignment does; the cut has to fit memory and keep stages alike, so that one slow link or one
+// rounding does not bind. `cut_stages` is the min-max dynamic program for a given number of stages,
+// `plan_stages` tries every number that is allowed with the real assignment and takes the best, and
+// `pipedream_plan` is the recurrence for few equal devices. A cut holds for the life of a job:
+// afterwards agents move, boundaries do not.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "base/units.h"
+#include "swarm/core/plan/assignment.h"
+#include "swarm/core/plan/cost_model.h"
+
+namespace shoal::swarm {
+
+struct CutLimits {
+  Bytes memory;            // of the smallest agent that is to hold a stage
+  double flops_per_s = 1;  // of one replica
+  double bytes_per_s = 0;  // each direction of its link; 0: unlimited
+};
+
+// Seconds per token of a stage on one replica: the slowest of compute, receiving and sending.
+double stage_seconds(const CostModel& model, UnitRange range, const CutLimits& limits);
+
+// The cut into `stages` contiguous stages with the smallest slowest stage; every stage has at least
+// one block, the embedding goes with the first and the head with the last. Among equal ones the
+// sum of squares decides, so that blocks that do not divide are spread. Empty: none fits.
+std::vector<UnitRange> cut_stages(const CostModel& model, std::int32_t stages,
+                                  const CutLimits& limits);
+
+enum class PlanReason {
+  kPlanned,
+  kNoAgents,
+  kMoreStagesThanLayers,
+  kStageTooLarge,  // no agent can hold the largest stage of any allowed cut
+  kTooFewAgents,   // the cut fits, but not min_replicas times
+};
+const char* to_string(PlanReason reason);
+
+struct PlanRequest {
+  std::vector<AssignableAgent> agents;
+  double bytes_per_s = 0;   // a typical agent's slower direction; 0: not known, does not bind
+  double round_trip_s = 0;  // between typical agents
+  std::int32_t stages = 0;  // 0: choose
+  std::int64_t microbatches_per_router = 16;  // and step; a router is a replica of stage 0
+  AssignmentOptions assignment;
+};
+
+struct StagePlan {
+  PlanReason reason = PlanReason::kNoAgents;
+  std::vector<UnitRange> stages;
+  std::vector<Bytes> memory;  // per stage
+  AssignmentResult assignment;
+  double tokens_per_s = 0;  // predicted: cover, filling and draining, links
+  double bubble = 0;        // share of a step lost to filling and draining
+  double network = 1;       // at most 1: what the links let through
+  // Of a refusal: what one replica needs at least, the largest memory of an agent, agents missing.
+  Bytes needed, largest;
+  std::int32_t agents_missing = 0;
+  bool ok() const { return reason == PlanReason::kPlanned; }
+};
+
+StagePlan plan_stages(const CostModel& model, const PlanRequest& request);
+
+// One stage of PipeDream's partition (Narayanan et al. 2019, section 3.1).
+struct ReplicatedStage {
+  UnitRange range;
+  std::int32_t devices = 0;
+  bool operator==(const ReplicatedStage&) const = default;
+};
+
+struct PipedreamInput {
+  std::vector<double> seconds;          // per unit, forward and backward of one microbatch
+  std::vector<double> parameter_bytes;  // per unit, averaged at every step
+  std::vector<double> output_bytes;     // per unit and microbatch
+  std::int32_t devices = 1;
+  double bytes_per_s = 1;
+};
+
+struct PipedreamPlan {
+  std::vector<ReplicatedStage> stages;
+  double seconds = 0;  // per microbatch, of the slowest stage or link
+};
+
+// A(j, m) = min over k, m' of max(A(k, m - m'), 2 a_k / B, T(k..j, m')), all devices in use;
+// O(units^2 devices^2).
+PipedreamPlan pipedream_plan(const PipedreamInput& input);
+
+}  // namespace shoal::swarm

@@ -1,0 +1,241 @@
+// One replica's part in the pipeline, without tensors, sockets or a clock: which pass its device
+// computes next, to whom the result goes, what is sent again when a neighbour is lost, whose
+// gradient is added, and when the inner step is over. A replica of stage 0 is a router as well. The
+// runtime of swarm/pipeline and the simulator drive the same object. docs/pipeline.md tells the
+// protocol and why it is so.
+//
+// Tensors are named by the task they belong to: a task is one microbatch at this replica, from the
+// arrival of its input to the answer. The driver keeps input, output, gradient and graph of a task
+// until Forget.
+//
+//   arrived --Compute kForward--> forwarded --SendForward--> below --answer--> answered
+//   --Compute kBackward--> done --SendBackward--> Forget
+//   (last stage: arrived --Compute kLast--> done; router: born at admission, ends without a send)
+//
+// Every task ends with one Forget, also the one that is dropped; a router's may be dropped before
+// its first Compute.
+//
+// Not thread-safe; one thread drives it. Every call appends to `out` what the driver shall do, in
+// that order.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <variant>
+#include <vector>
+
+#include "base/digest.h"
+#include "base/flat_map.h"
+#include "base/job_spec.h"
+#include "base/prng.h"
+#include "base/time.h"
+#include "outer_opt/core/round/round.h"
+#include "swarm/core/pipeline.h"
+#include "swarm/core/session/wiring.h"
+
+namespace shoal::swarm {
+
+using TaskId = std::uint64_t;
+
+// ---- frames, as far as the session cares. `attempt` is counted by the sender of the forward, per
+// microbatch: it names one sending. A sender cancels what it gives up; two attempts that it did not
+// cancel are two tasks (two of its own senders have sent it the same microbatch).
+
+struct ForwardHeader {
+  Microbatch microbatch;
+  std::int32_t attempt = 1;
+  bool operator==(const ForwardHeader&) const = default;
+};
+
+struct BackwardHeader {
+  Microbatch microbatch;
+  std::int32_t attempt = 1;
+  Duration service;     // what the answering replica computed for it, forward and backward
+  double loss_sum = 0;  // nats, summed over `tokens`; carried up to the router
+  Tokens tokens;
+  bool operator==(const BackwardHeader&) const = default;
+};
+
+// A forward that was not taken: of a past step or round, or refused for a reason that will not go
+// away. The sender forgets the attempt (past) or takes another replica (else).
+enum class RefusalReason { kPast, kNotInView, kBadTensor, kOverCredit };
+const char* to_string(RefusalReason reason);
+
+// ---- what the driver shall do
+
+enum class ComputeKind {
+  kForward,   // input (stage 0: the data of the microbatch) -> output
+  kBackward,  // gradient of the output -> gradient of the input; parameters' gradients are added
+  kLast,      // last stage: forward, loss and, for kTrain, backward in one
+};
+
+// 2bw: passes of the oldest open step and of the one after it, in turn. Those of step s use the
+// weights that s - 1 steps made, backward those of its forward (docs/pipeline.md).
+struct Compute {  // one at a time; ends with computed()
+  TaskId task = 0;
+  ComputeKind kind = ComputeKind::kForward;
+  Microbatch microbatch;
+  bool add = true;  // false: this step's gradient holds the microbatch already; answer only
+};
+struct SendForward {  // the output of the task (again: it is kept until Forget)
+  ReplicaId to;
+  TaskId task = 0;
+  ForwardHeader header;
+};
+struct SendBackward {  // the gradient of the task's input; nothing but the header for kLoss;
+  ReplicaId to;        // the logits for kLogits
+  TaskId task = 0;
+  BackwardHeader header;
+};
+struct SendCancel {  // the receiver drops what it has not computed; no answer
+  ReplicaId to;
+  ForwardHeader header;
+};
+struct SendRefusal {
+  ReplicaId to;
+  ForwardHeader header;
+  RefusalReason reason = RefusalReason::kPast;
+};
+struct SendWord {
+  ReplicaId to;
+  StepWord word;
+};
+struct Forget {
+  TaskId task = 0;
+};
+// Divide the gradients added for this step by `tokens`, clip, one AdamW step, zero those gradients.
+// tokens == 0: nothing was added, only the step number goes on.
+// Steps that a late replica skips are not told. Never while a pass is computed.
+struct TakeStep {
+  std::int64_t step = 0;
+  Tokens tokens;         // whose gradients were added here
+  bool drained = false;  // 2bw: no pass of the step after it was begun
+};
+// Every router is through with the round (or this replica was told to stop): report. Nothing is
+// computed for training until the next open(), and nothing is under way. Sums are since the last
+// boundary or commit.
+struct ReachBoundary {
+  // Where everybody stops. Added gradients of this very step, 2bw: and of the next one (a router
+  // was lost, stop(), close()), are taken by TakeSteps before.
+  std::int64_t step = 0;
+  std::int64_t drawn = 0;  // router: microbatches whose answers came
+  Tokens tokens;           // added here
+  double loss_sum = 0;     // router: nats over drawn_tokens
+  Tokens drawn_tokens;     // router
+};
+// Router: every batch of its slice was answered; one for each evaluate(). tokens == 0: nothing was
+// evaluated (no batch in the slice, or the parameters had moved on before it was through).
+struct EvaluationDone {
+  RoundKey key;  // of the committed state
+  EvalSlice slice;
+  double loss_sum = 0;
+  Tokens tokens;
+};
+// Router: the gradient tensor of the task holds the logits. Ask again, or call sampled().
+struct LogitsCame {
+  TaskId task = 0;
+};
+// Streams to keep: dial these, close others. Told when it changed.
+struct Dial {
+  std::vector<PipelineMember> peers;  // of the next stage, and routers with a larger id
+};
+// No replica of the next stage can be reached although the view has some: the replica gives up.
+struct GiveUp {
+  std::string detail;
+};
+
+using SessionAction =
+    std::variant<SendForward, SendBackward, SendCancel, SendRefusal, SendWord, Forget, TakeStep,
+                 ReachBoundary, EvaluationDone, LogitsCame, Dial, GiveUp>;
+using SessionActions = std::vector<SessionAction>;
+
+// ---- the session
+
+struct SessionOptions {
+  ReplicaId self;
+  StageIndex stage = 0;
+  std::int32_t stages = 2;
+  std::int64_t microbatch = 1;  // sequences
+  std::int64_t context = 1;     // tokens per sequence
+  PipelineSchedule schedule = PipelineSchedule::kFlush;
+  WiringPolicy wiring = WiringPolicy::kServiceTime;
+  std::uint64_t seed = 1;
+  double window_per_replica = 8;  // microbatches in flight per replica of the view; 1f1b: one
+  Duration unreachable_limit = seconds(10);  // then GiveUp
+};
+
+// Counters for people and tests.
+struct SessionStats {
+  std::int32_t queued = 0, in_flight = 0;
+  std::int64_t microbatches = 0, recomputed = 0, resent = 0;
+  std::int64_t past = 0, unknown = 0, answered_only = 0, refused = 0;
+  Duration service;  // moving average, zero before the first
+};
+
+class StageSession {
+ public:
+  // Holds round `held`, whose state opens inner step `step`.
+  StageSession(const SessionOptions& options, RoundNumber held, std::int64_t step, Instant now);
+  ~StageSession();
+
+  // ---- the coordinator's, in any order and repeated
+  void view(Instant now, const PipelineView& view, SessionActions& out);
+  // Train the steps [from, to) of the round after the held one; other rounds are ignored. Router:
+  // its lease, in microbatches per step (lease.count / steps / options.microbatch, at least 1;
+  // none when nothing is leased).
+  void open(Instant now, const OpenRound& round, SessionActions& out);
+  void close(Instant now, SessionActions& out);  // router: the current step is the last
+  void stop(Instant now, SessionActions& out);  // boundary at once: the round was sealed without us
+  // The outer step was taken: holds `round`, whose state opens inner step `step`. Passes of the
+  // next round that waited are taken up. Older rounds are ignored. After the boundary: no pass of
+  // training may be under way.
+  void committed(Instant now, RoundNumber round, std::int64_t step, SessionActions& out);
+  // Router: batches i of [0, batches) with i % slices == slice, as kLoss passes. A batch is
+  // `microbatches` of them: pass j of batch i has the index i * microbatches + j.
+  void evaluate(Instant now, const RoundKey& key, const EvalSlice& slice, std::int64_t microbatches,
+                SessionActions& out);
+  // Router: one kLogits pass, sent when the parameters are at rest; the driver puts the tokens by
+  // under the task this returns. They stay at rest, and the first step of a round is not over,
+  // until sampled(), which gives up what is under way. Forget without LogitsCame: the sampling is
+  // over.
+  TaskId logits(Instant now, SessionActions& out);
+  void sampled(Instant now, SessionActions& out);
+
+  // ---- the network's
+  void connected(Instant now, ReplicaId peer, SessionActions& out);
+  void lost(Instant now, ReplicaId peer, SessionActions& out);  // the stream ended, for any reason
+  // The id the driver keeps the payload under; none: drop it (it was refused or is known already).
+  std::optional<TaskId> forward(Instant now, ReplicaId from, const ForwardHeader& header,
+                                SessionActions& out);
+  // The task whose output's gradient the payload is; none: drop it. Put it by before acting on
+  // `out`: the answer of a kLogits pass goes on at once.
+  std::optional<TaskId> backward(Instant now, ReplicaId from, const BackwardHeader& header,
+                                 SessionActions& out);
+  void cancelled(Instant now, ReplicaId from, const ForwardHeader& header, SessionActions& out);
+  void refused(Instant now, ReplicaId from, const ForwardHeader& header, RefusalReason reason,
+               SessionActions& out);
+  void word(Instant now, ReplicaId from, const StepWord& word, SessionActions& out);
+
+  // ---- the device's
+  // What to compute now; oldest step and microbatch first, backward before forward among equals.
+  // Requires that no computing is under way.
+  std::optional<Compute> next();
+  // The last next() ended. `loss_sum` and `tokens` of kLast.
+  void computed(Instant now, Duration service, double loss_sum, Tokens tokens, SessionActions& out);
+
+  void tick(Instant now, SessionActions& out);  // a deadline has passed
+  std::optional<Instant> next_deadline() const;
+
+  bool training() const;
+  std::int64_t step() const;
+  SessionStats stats() const;
+  Digest digest() const;  // of all state
+
+  struct State;  // stage_session_state.h, for its own .cc files
+
+ private:
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace shoal::swarm

@@ -1,0 +1,172 @@
+// Sharded outer momentum at a simulated trainer: ranges are fetched from their holders before a
+// reduce that moves them and for a checkpoint, as trainer/replica/replica_momentum.cc does.
+#include "tests/sim/trainer/trainer.h"
+
+namespace shoal::sim {
+
+using namespace outer_opt;
+
+namespace {
+constexpr Duration kAskAgain = milliseconds(50);  // a holder that is about to take its outer step
+constexpr int kTriesMax = 20;
+}  // namespace
+
+// Asks every holder of what is missing; `done` is told once, with whom it failed or nobody. Whoever
+// sets `ended` is not told any more.
+std::shared_ptr<Trainer::Gathering> Trainer::gather_ranges(
+    const RoundKey& key, Restaged staged, std::function<void(Gathering&, ReplicaId lost)> done) {
+  auto gathering = std::make_shared<Gathering>();
+  gathering->replica = replica_->id;
+  gathering->key = key;
+  gathering->staged = std::move(staged);
+  gathering->left = gathering->staged.missing.size();
+  gathering->done = std::move(done);
+  for (const MomentumHolder& holder : gathering->staged.missing) {
+    const auto failed = [this, gathering, holder] { end_gathering(gathering, holder.replica); };
+    peers_.watch(*this, holder.address);
+    peers_.call(
+        *this, holder.address,
+        [this, gathering, holder](PeerEnd& end) {
+          static_cast<Trainer&>(end).give_momentum(holder, *this, gathering, kTriesMax);
+        },
+        failed);
+    process_.after(sim_.options.keepalive * 2, failed);
+  }
+  if (gathering->left == 0) {
+    process_.after(Duration{}, [this, gathering] { end_gathering(gathering, {}); });
+  }
+  return gathering;
+}
+
+void Trainer::give_momentum(const MomentumHolder& holder, PeerEnd& to,
+                            const std::shared_ptr<Gathering>& gathering, int tries) {
+  const bool ours = replica_ && replica_->id == holder.replica && replica_->participant;
+  if (ours && replica_->state.key < gathering->key && tries > 0) {
+    process_.after(kAskAgain, [this, holder, to = &to, gathering, tries] {
+      give_momentum(holder, *to, gathering, tries - 1);
+    });
+    return;
+  }
+  std::optional<std::vector<float>> values;
+  const ValueRange range{holder.first, holder.count};
+  if (ours && replica_->state.key == gathering->key && replica_->state.shards.holds(range)) {
+    const auto kept = std::as_const(replica_->state.shards).at(range);
+    values.emplace(kept.begin(), kept.end());
+  }
+  peers_.hang_up(*this, to.address(), [holder, gathering, values](PeerEnd& end) {
+    static_cast<Trainer&>(end).got_momentum(holder, gathering, values);
+  });
+}
+
+void Trainer::got_momentum(const MomentumHolder& holder,
+                           const std::shared_ptr<Gathering>& gathering,
+                           const std::optional<std::vector<float>>& values) {
+  if (gathering->ended) return;
+  if (!values) return end_gathering(gathering, holder.replica);
+  if (sim_.bug != Bug::kForgottenMomentum || !sim_.misbehave(sim_.bug)) {
+    const auto to = gathering->staged.shards.at({holder.first, holder.count});
+    std::copy(values->begin(), values->end(), to.begin());
+  }
+  if (--gathering->left == 0) end_gathering(gathering, {});
+}
+
+void Trainer::end_gathering(const std::shared_ptr<Gathering>& gathering, ReplicaId lost) {
+  if (gathering->ended) return;
+  gathering->ended = true;
+  if (!replica_ || replica_->id != gathering->replica) return;
+  const bool fetched = !gathering->staged.missing.empty();
+  if (fetched) ++sim_.transitions[lost ? "momentum fetch failed" : "momentum fetch done"];
+  gathering->done(*gathering, lost);
+}
+
+void Trainer::momentum_lost(const std::string& address) {
+  for (const auto& gathering : {replica_->staging, replica_->gathering}) {
+    if (!gathering || gathering->ended) continue;
+    for (const MomentumHolder& holder : gathering->staged.missing) {
+      if (holder.address == address) return end_gathering(gathering, holder.replica);
+    }
+  }
+}
+
+// ---- before a reduce
+
+void Trainer::stage_momentum(const StartReduce& start) {
+  Replica& r = *replica_;
+  r.staged.reset();
+  const ReducePlan& plan = start.plan;
+  const auto ranges = kept_ranges(plan.members, r.id);
+  const auto& holders = plan.owner_step->holders;
+  if (stays(ranges, r.id, holders, r.state.shards)) return open_session(start);
+  auto staged = restage(ranges, r.id, holders, r.state.shards);
+  SHOAL_CHECK(staged.ok(), "the holders of a plan are wrong");
+  r.staging =
+      gather_ranges(r.state.key, std::move(*staged), [this, start](Gathering& g, ReplicaId lost) {
+        if (lost) {
+          return tell_failed({start.plan.key, start.plan.attempt, lost, ReduceFailure::kPeerLost,
+                              "its momentum could not be fetched"});
+        }
+        replica_->staged = std::move(g.staged.shards);
+        open_session(start);
+      });
+}
+
+// ---- the outer step
+
+void Trainer::take_sharded_step(const CommitRound& commit, std::span<const float> step) {
+  Replica& r = *replica_;
+  const std::vector<float> before = r.state.anchor;
+  const ReducePlan plan = r.session->plan;
+  if (r.staged) r.state.shards = std::move(*r.staged);
+  r.staged.reset();
+  r.state.shards.follow(plan.owner_step->outer, step);
+  apply_step(step, r.state.anchor);
+  r.state.key = commit.key;
+  sim_.observe(
+      &Checker::momentum_followed,
+      MomentumFollowed{r.id, r.assign.stage, plan, step, before, r.state.anchor, r.state.shards});
+  sim_.observe(&Checker::state_held,
+               StateHeld{r.id, r.assign.stage, commit.key, r.state.anchor, r.state.momentum});
+  finish_outer_step(commit);
+}
+
+// ---- checkpoints
+
+void Trainer::write_checkpoint(const WriteCheckpointTo& command) {
+  if (replica_->state.key != command.command.key) {
+    return say(CheckpointFailed{command.replica, command.command.checkpoint,
+                                "this round is not held any more"});
+  }
+  sharded() ? gather_checkpoint(command) : put_checkpoint(command, replica_->state.momentum);
+}
+
+void Trainer::gather_checkpoint(const WriteCheckpointTo& command) {
+  Replica& r = *replica_;
+  if (r.gathering) r.gathering->ended = true;
+  const ValueRange all{0, static_cast<std::int64_t>(r.local.size())};
+  auto staged = restage({all}, r.id, command.command.momentum, r.state.shards);
+  SHOAL_CHECK(staged.ok(), "the holders of a checkpoint are wrong");
+  const auto done = [this, command, all](Gathering& g, ReplicaId lost) {
+    if (lost || replica_->state.key != command.command.key) {
+      return say(CheckpointFailed{command.replica, command.command.checkpoint,
+                                  "the momentum of its round could not be gathered"});
+    }
+    sim_.observe(&Checker::momentum_kept,
+                 MomentumKept{command.replica, replica_->assign.stage, g.key, g.staged.shards,
+                              &command.command.momentum});
+    const auto values = std::as_const(g.staged.shards).at(all);
+    put_checkpoint(command, {values.begin(), values.end()});
+  };
+  r.gathering = gather_ranges(command.command.key, std::move(*staged), done);
+}
+
+void Trainer::put_checkpoint(const WriteCheckpointTo& command, std::vector<float> momentum) {
+  const WriteCheckpoint& what = command.command;
+  CheckpointFiles files{what.key, replica_->assign.stage, replica_->state.anchor,
+                        std::move(momentum)};
+  process_.after(milliseconds(30), [this, command, files = std::move(files)]() mutable {
+    owner_.put_folder(command.folder, std::move(files));
+    say(CheckpointReady{command.replica, command.command.checkpoint, command.command.key});
+  });
+}
+
+}  // namespace shoal::sim

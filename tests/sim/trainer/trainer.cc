@@ -1,0 +1,532 @@
+// What a simulated trainer does with the commands of its agent: loading, inner steps, evaluation
+// and checkpoints. Its reduces are in trainer_reduce.cc, its outer steps in trainer_outer.cc.
+#include "tests/sim/trainer/trainer.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <set>
+
+#include "swarm/core/plan/cost_model.h"
+#include "tests/sim/describe.h"
+
+namespace shoal::sim {
+
+using namespace outer_opt;
+
+namespace {
+
+constexpr Duration kPipe = microseconds(200);
+
+float initial_value(std::uint64_t seed, std::size_t i) {
+  std::uint64_t state = mix_seed(seed, i);
+  return static_cast<float>(static_cast<std::int64_t>(split_mix(state) % 17) - 8) / 8.0f;
+}
+
+// In bytes per second. Of four replicas one has so slow a line that it may own no part of a reduce.
+double line_of(ReplicaId replica) { return 1e6 * static_cast<double>(1 + replica.n % 4); }
+
+}  // namespace
+
+float update(std::uint64_t seed, std::int64_t sequence, std::size_t i) {
+  std::uint64_t state = mix_seed(seed, static_cast<std::uint64_t>(sequence) * 131 + i);
+  return static_cast<float>(static_cast<std::int64_t>(split_mix(state) % 15) - 7) / 256.0f;
+}
+
+Trainer::Trainer(Sim& sim, PeerNetwork& peers, TrainerOwner& owner, int host, int slot)
+    : sim_(sim),
+      peers_(peers),
+      owner_(owner),
+      process_(sim.queue),
+      prng_(sim.prng_for(0x7a1 + static_cast<std::uint64_t>(host) * 64 +
+                         static_cast<std::uint64_t>(slot))),
+      host_(host) {
+  id_.slot = slot;
+  peers_.add(this);
+}
+
+std::string Trainer::device_name() const {
+  return "host " + std::to_string(host_) + " trainer " + std::to_string(id_.slot);
+}
+
+std::string Trainer::address() const {
+  return "host-" + std::to_string(host_) + ":" +
+         std::to_string(10'000 * (id_.slot + 1) + static_cast<std::int64_t>(id_.generation));
+}
+
+std::optional<RoundKey> Trainer::held() const {
+  if (!replica_ || !replica_->participant) return std::nullopt;
+  return replica_->state.key;
+}
+
+// ---- life
+
+void Trainer::start(std::uint64_t generation) {
+  SHOAL_CHECK(!process_.alive());
+  id_.generation = generation;
+  early_.clear();
+  left_early_.clear();
+  poisoned_ = stopping_ = false;
+  process_.start();
+  process_.after(sim_.options.trainer_start, [this] {
+    TrainerReady ready;
+    ready.slot = id_.slot;
+    ready.device.index = id_.slot;  // the agent knows the device of a further trainer
+    ready.device.memory = mebibytes(1024);
+    ready.device.gflops = 10 + host_;
+    if (sim_.options.is_reducer(host_)) ready.device = reducing_device();
+    ready.peer_address = address();
+    ready.libraries = "simulated";
+    owner_.trainer_attached(id_, ready);
+  });
+}
+
+void Trainer::kill(int signal) {
+  if (!process_.alive()) return;
+  if (replica_) end_session(false);
+  replica_.reset();
+  const std::string was = address();
+  process_.kill();
+  sim_.observe(&Checker::device_died, device_name());
+  peers_.died(was, host_);
+  owner_.trainer_exited(id_, {signal == 0 ? 0 : 1, signal, ""});
+}
+
+void Trainer::pause() {
+  if (!process_.alive()) return;
+  process_.pause();
+  peers_.froze(*this);
+}
+
+void Trainer::deliver(std::function<void()> work) { process_.after(Duration{}, std::move(work)); }
+
+void Trainer::say(const FromTrainer& message) {
+  const std::string line = describe(message);
+  if (!line.empty()) sim_.log("T " + device_name() + " says " + line);
+  owner_.trainer_said(id_, message);
+}
+
+void Trainer::fail(ReplicaFailure failure, const std::string& detail) {
+  if (!replica_) return;
+  say(ReplicaFailed{replica_->id, failure, detail});
+  end_replica();
+}
+
+Bytes Trainer::needed_memory() const {
+  const JobSpec& spec = replica_->assign.spec;
+  const swarm::CostModel model(spec, swarm::cost_options(spec));
+  return model.memory(replica_->assign.cut.at(static_cast<std::size_t>(replica_->assign.stage)));
+}
+
+void Trainer::run_out_of_memory() {
+  owner_.limit_memory(replica_->assign.device, needed_memory() - Bytes(1));
+  fail(ReplicaFailure::kOutOfMemory, "simulated");
+}
+
+void Trainer::end_replica() {
+  if (!replica_) return;
+  end_session(true);
+  sim_.observe(&Checker::replica_ended, device_name(), replica_->id);
+  replica_.reset();
+}
+
+// ---- commands
+
+void Trainer::command(const ToTrainer& message) {
+  process_.after(kPipe, [this, message] { obey(message); });
+}
+
+void Trainer::obey(const ToTrainer& message) {
+  if (const auto* m = std::get_if<LoadReplica>(&message)) return load(*m);
+  if (const auto* m = std::get_if<Release>(&message)) return release(m->replica);
+  if (std::holds_alternative<StopTrainer>(message)) {
+    stopping_ = true;
+    // At the end of the inner step, which is not far.
+    process_.after(sim_.options.inner_step, [this] { kill(0); });
+    return;
+  }
+  if (replica_ && replica_->reducer) {
+    const auto* plan = std::get_if<ToReplica<ReducePlan>>(&message);
+    Actions actions;
+    if (plan != nullptr && plan->replica == replica_->id) {
+      replica_->reducer->reduce(plan->body, actions);
+    }
+    return act(actions);
+  }
+  if (!replica_ || !replica_->participant) return;
+  Actions actions;
+  Participant& participant = *replica_->participant;
+  const auto mine = [this](const auto* m) { return m != nullptr && m->replica == replica_->id; };
+  if (const auto* m = std::get_if<ToReplica<PipelineView>>(&message); mine(m)) {
+    if (m->body.number > replica_->view.number) replica_->view = m->body;
+  } else if (const auto* m = std::get_if<ToReplica<OpenRound>>(&message); mine(m)) {
+    participant.open(m->body, actions);
+  } else if (const auto* m = std::get_if<ToReplica<CloseRound>>(&message); mine(m)) {
+    participant.close(m->body, actions);
+  } else if (const auto* m = std::get_if<ToReplica<ReducePlan>>(&message); mine(m)) {
+    participant.reduce(m->body, actions);
+  } else if (const auto* m = std::get_if<ToReplica<CommitRound>>(&message); mine(m)) {
+    if (!sim_.misbehave(Bug::kLostCommits)) participant.commit(m->body, actions);
+  } else if (const auto* m = std::get_if<ToReplica<AbortRound>>(&message); mine(m)) {
+    participant.abort(m->body, actions);
+  } else if (const auto* m = std::get_if<ToReplica<Evaluate>>(&message); mine(m)) {
+    evaluate(m->body.key, m->body.slice);
+  } else if (const auto* m = std::get_if<WriteCheckpointTo>(&message); mine(m)) {
+    write_checkpoint(*m);
+  }
+  act(actions);
+}
+
+void Trainer::load(const LoadReplica& load) {
+  const Assign& assign = load.assign;
+  if (replica_ && replica_->id == assign.replica) return;
+  sim_.observe(&Checker::replica_started, device_name(), assign.replica);
+  end_replica();
+  replica_.emplace();
+  replica_->id = assign.replica;
+  replica_->assign = assign;
+  if (sim_.options.is_reducer(host_)) return be_reducer(assign);
+  if (needed_memory() > owner_.real_memory(assign.device)) return run_out_of_memory();
+  if (assign.source.kind == SourceKind::kPeer) return fetch();
+  State state;
+  state.key = assign.source.key;
+  if (assign.source.kind == SourceKind::kSeed) {
+    for (std::size_t i = 0; i < value_count(); ++i) {
+      state.anchor.push_back(initial_value(assign.spec.train.seed, first_value() + i));
+    }
+    if (!sharded()) state.momentum.assign(state.anchor.size(), 0.0f);
+  } else {
+    const CheckpointFiles* files = owner_.folder(load.checkpoint_folder);
+    if (files == nullptr) return fail(ReplicaFailure::kInternal, "no files in the folder");
+    state.anchor = files->anchor;
+    if (sharded()) {
+      const ValueRange all{0, static_cast<std::int64_t>(files->momentum.size())};
+      state.shards = MomentumShards({all});
+      std::copy(files->momentum.begin(), files->momentum.end(), state.shards.at(all).begin());
+    } else {
+      state.momentum = files->momentum;
+    }
+  }
+  process_.after(sim_.options.load_time,
+                 [this, id = assign.replica, state = std::move(state)]() mutable {
+                   if (replica_ && replica_->id == id) hold(id, std::move(state));
+                 });
+}
+
+void Trainer::be_reducer(const Assign& assign) {
+  process_.after(sim_.options.load_time, [this, id = assign.replica, key = assign.source.key] {
+    if (!replica_ || replica_->id != id || replica_->reducer) return;
+    replica_->reducer = std::make_unique<Reducer>(id);
+    say(Loaded{id, key, {}, {}, 0, address()});
+  });
+}
+
+void Trainer::fetch() {
+  const StateSource& source = replica_->assign.source;
+  const ReplicaId id = replica_->id;
+  const auto failed = [this, id] { got_state(id, std::nullopt); };
+  peers_.watch(*this, source.donor_address);
+  peers_.call(
+      *this, source.donor_address,
+      [donor = source.donor, key = source.key, this, id](PeerEnd& end) {
+        static_cast<Trainer&>(end).give_state(donor, key, *this, id);
+      },
+      failed);
+  process_.after(sim_.options.load_time + sim_.options.keepalive * 2, failed);
+}
+
+void Trainer::give_state(ReplicaId donor, const RoundKey& key, PeerEnd& joiner, ReplicaId replica) {
+  std::optional<State> state;
+  const bool held = replica_ && replica_->id == donor && replica_->participant;
+  if (held && replica_->state.key == key) {
+    state = replica_->state;
+    state->shards = {};
+  }
+  if (state && !replica_->history.empty() && sim_.misbehave(Bug::kStaleDonor)) {
+    state = replica_->history.front();
+    state->key = key;
+  }
+  peers_.hang_up(*this, joiner.address(), [replica, state](PeerEnd& end) {
+    static_cast<Trainer&>(end).got_state(replica, state);
+  });
+}
+
+void Trainer::got_state(ReplicaId replica, std::optional<State> state) {
+  if (!replica_ || replica_->id != replica || replica_->participant) return;
+  if (!state) return fail(ReplicaFailure::kDonorLost, "the donor does not answer or has moved on");
+  process_.after(sim_.options.load_time, [this, replica, state = std::move(*state)]() mutable {
+    if (replica_ && replica_->id == replica) hold(replica, std::move(state));
+  });
+}
+
+void Trainer::hold(ReplicaId id, State state) {
+  if (replica_->participant) return;
+  const StateSource& source = replica_->assign.source;
+  const Digest anchor = digest_of(state.anchor);
+  const Digest momentum = sharded() ? Digest() : digest_of(state.momentum);
+  const bool same = (!source.anchor || source.anchor == anchor) &&
+                    (!source.momentum || source.momentum == momentum);
+  if (!same && sim_.bug != Bug::kStaleDonor) {
+    return fail(ReplicaFailure::kDigestMismatch, "the state is not the one announced");
+  }
+  replica_->state = std::move(state);
+  replica_->local = replica_->state.anchor;
+  const JobSpec& spec = replica_->assign.spec;
+  const std::int64_t blocks = spec.model.layers, values = replica_->local.size();
+  const std::int64_t unit = values / (blocks + 2);
+  replica_->fragments =
+      cut_fragments({unit, std::vector<std::int64_t>(static_cast<std::size_t>(blocks), unit),
+                     values - (blocks + 1) * unit},
+                    spec.sync.fragments);
+  if (replica_->assign.cut.size() <= 1) replica_->walk.emplace(spec);
+  if (spec.sync.eager) replica_->eager.emplace(replica_->fragments);
+  replica_->participant =
+      std::make_unique<Participant>(id, replica_->state.key, when_late(spec.sync.algorithm));
+  sim_.observe(&Checker::state_held,
+               StateHeld{id, replica_->assign.stage, replica_->state.key, replica_->state.anchor,
+                         replica_->state.momentum, in_groups()});
+  if (sharded()) {
+    sim_.observe(
+        &Checker::momentum_kept,
+        MomentumKept{id, replica_->assign.stage, replica_->state.key, replica_->state.shards});
+  }
+  Loaded loaded{id, replica_->state.key, anchor, momentum, values, address()};
+  for (const Fragment& fragment : replica_->fragments) {
+    if (spec.sync.fragments > 1) loaded.fragments.push_back(outer_opt::value_count(fragment));
+  }
+  say(loaded);
+}
+
+void Trainer::release(ReplicaId replica) {
+  if (!replica_ || replica_->id != replica) return;
+  if (sim_.misbehave(Bug::kReleaseIgnored)) return;
+  end_replica();
+}
+
+void Trainer::evaluate(const RoundKey& key, const EvalSlice& slice) {
+  if (slice.slices == 0 || replica_->state.key != key) return;
+  process_.after(sim_.options.evaluate_time, [this, id = replica_->id, key, slice] {
+    if (!replica_ || replica_->id != id) return;
+    std::int64_t batches = 0;
+    for (std::int64_t i = slice.slice; i < slice.batches; i += slice.slices) ++batches;
+    const JobSpec& spec = replica_->assign.spec;
+    const Tokens tokens(batches * spec.train.batch * spec.model.context);
+    const double loss = 1.0 + 3.0 / static_cast<double>(1 + key.round);
+    say(FromReplica<Evaluated>{id,
+                               {key, slice, loss * static_cast<double>(tokens.count()), tokens}});
+  });
+}
+
+// ---- inner steps
+
+void Trainer::act(const Actions& actions) {
+  for (const Action& action : actions) {
+    if (!replica_) return;
+    act_one(action);
+  }
+}
+
+void Trainer::act_one(const Action& action) {
+  if (const auto* a = std::get_if<Train>(&action)) return train(a->round);
+  if (std::holds_alternative<StopTraining>(action)) {
+    replica_->stop = true;
+    if (replica_->walk) replica_->walk->stop();
+    return;
+  }
+  if (const auto* a = std::get_if<StartReduce>(&action)) return start_reduce(*a);
+  if (std::holds_alternative<StopReduce>(action)) return end_session(true);
+  if (const auto* a = std::get_if<TakeOuterStep>(&action)) return outer_step(a->commit);
+  if (const auto* a = std::get_if<GoStale>(&action)) {
+    return fail(ReplicaFailure::kStale, "cannot follow to " + to_text(a->wanted));
+  }
+  const ReplicaId id = replica_->id;
+  std::visit(
+      [&](const auto& body) {
+        say(FromReplica<std::decay_t<decltype(body)>>{id, body});
+      },
+      std::get<Say>(action).message);
+}
+
+void Trainer::train(const OpenRound& round) {
+  Replica& r = *replica_;
+  const bool running = r.training;
+  take_back_eagerly();
+  r.open = round;
+  r.next_in_lease = 0;
+  r.at_step = round.from_step;
+  r.training = true;
+  r.stop = false;
+  if (r.walk) r.walk->open(round);
+  if (!running) inner_step();
+}
+
+// Schedules the end of one inner step; the one after it is scheduled from there.
+void Trainer::inner_step() {
+  Duration time = own_step();
+  if (sim_.now() < slow_until_) time = time * slow_factor_;
+  process_.after(time, [this, id = replica_->id] {
+    if (!replica_ || replica_->id != id || !replica_->training) return;
+    replica_->walk ? step_alone() : step_in_pipeline();
+  });
+}
+
+void Trainer::train_on(std::int64_t sequence) {
+  Replica& r = *replica_;
+  for (std::size_t i = 0; i < r.local.size(); ++i) {
+    r.local[i] -= update(r.assign.spec.train.seed, sequence, first_value() + i);
+  }
+}
+
+void Trainer::step_alone() {
+  Replica& r = *replica_;
+  if (r.walk->next() == LeaseWalk::Next::kStep) {
+    const DataLease drawn = r.walk->take_step();
+    for (std::int64_t i = 0; i < drawn.count; ++i) train_on(drawn.first + i);
+    r.trained.push_back(drawn);
+    r.steps += Steps(1);
+  }
+  go_on();
+}
+
+// What is due between two inner steps; then the next one, when there is one.
+void Trainer::go_on() {
+  Replica& r = *replica_;
+  if (r.walk->next() == LeaseWalk::Next::kAdopt) adopt_result();
+  if (r.walk->next() == LeaseWalk::Next::kBoundary) {
+    r.at_step = r.walk->at();
+    r.walk->reported();
+    boundary();
+  }
+  r.training = r.walk->next() != LeaseWalk::Next::kStand;
+  if (r.training) inner_step();
+}
+
+void Trainer::adopt_result() {
+  Replica& r = *replica_;
+  const std::vector<float> before = r.local;
+  if (r.eager) correct_local();
+  const double blend = r.assign.spec.sync.blend;
+  if (!r.eager) adopt(values_of(r.adopting_fragment), blend, r.state.anchor, r.local);
+  r.walk->adopted();
+  sim_.observe(&Checker::adopted,
+               Adopted{r.id, r.adopting, r.assign.spec, r.walk->at(), r.walk->ahead(), r.stop,
+                       values_of(r.adopting_fragment), r.state.anchor, before, r.local});
+}
+
+Fragment Trainer::values_of(std::int32_t fragment) const {
+  if (fragment > 0) return replica_->fragments.at(static_cast<std::size_t>(fragment) - 1);
+  return {{0, static_cast<std::int64_t>(replica_->local.size())}};
+}
+
+std::size_t Trainer::value_count() const {
+  return static_cast<std::size_t>(sim_.options.values) / replica_->assign.cut.size();
+}
+
+std::size_t Trainer::first_value() const {
+  return value_count() * static_cast<std::size_t>(replica_->assign.stage);
+}
+
+bool Trainer::pipeline_is_served() const {
+  std::set<StageIndex> served;
+  for (const PipelineMember& member : replica_->view.members) {
+    const PeerEnd* end = peers_.find(member.address);
+    if (end != nullptr && end->alive() && !end->frozen()) served.insert(member.stage);
+  }
+  return served.size() == replica_->assign.cut.size();
+}
+
+bool Trainer::routers_are_through() const {
+  const Replica& r = *replica_;
+  bool any = false;
+  for (const PipelineMember& member : r.view.members) {
+    if (member.stage != 0) continue;
+    any = true;
+    if (!sim_.board.is_through(r.open.key, member.replica, r.open.to_step)) return false;
+  }
+  return any;
+}
+
+// A replica of a later stage handles what routers drew; which of it does not matter here.
+void Trainer::step_in_pipeline() {
+  Replica& r = *replica_;
+  if (!r.stop && r.at_step < r.open.to_step && pipeline_is_served()) {
+    sim_.observe(&Checker::stepped, InnerStep{r.id, r.view});
+    const std::int64_t steps = (r.open.to_step - r.open.from_step).count();
+    const DataLease drawn{r.open.lease.first + r.next_in_lease, r.open.lease.count / steps};
+    for (std::int64_t i = 0; i < drawn.count; ++i) train_on(drawn.first + i);
+    if (is_router()) {
+      r.trained.push_back(drawn);
+      r.next_in_lease += drawn.count;
+    } else {
+      for (std::int64_t i = 0; i < r.assign.spec.train.batch; ++i, ++r.handled) {
+        train_on(static_cast<std::int64_t>(r.id.n) * 1000 + r.at_step.count() * 10 + i);
+      }
+    }
+    r.at_step += Steps(1);
+    r.steps += Steps(1);
+  }
+  if (is_router() && (r.stop || r.at_step >= r.open.to_step)) {
+    sim_.board.through(r.open.key, r.id, r.open.to_step);
+  }
+  routers_are_through() ? boundary() : inner_step();
+}
+
+// Norm and maximum go into the report.
+void Trainer::keep_pseudo_gradient(RoundReport& report) {
+  Replica& r = *replica_;
+  const Fragment fragment = values_of(r.open.fragment);
+  const auto values = static_cast<std::size_t>(outer_opt::value_count(fragment));
+  std::vector<float> local(values);
+  r.kept = {r.state.key, digest_of(r.state.anchor), std::vector<float>(values)};
+  gather(fragment, r.state.anchor, r.kept.values);
+  gather(fragment, r.local, local);
+  double square = 0;
+  for (std::size_t i = 0; i < values; ++i) {
+    float& value = r.kept.values[i];
+    value -= local[i];
+    square += static_cast<double>(value) * static_cast<double>(value);
+    report.max_abs = std::max(report.max_abs, std::fabs(static_cast<double>(value)));
+  }
+  report.norm = std::sqrt(square);
+}
+
+void Trainer::count_work(RoundReport& report) {
+  Replica& r = *replica_;
+  std::int64_t sequences = 0;
+  for (const DataLease& lease : r.trained) sequences += lease.count;
+  report.key = r.open.key;
+  report.drawn = Tokens(sequences * r.assign.spec.model.context);
+  report.tokens = is_router() ? report.drawn : Tokens(r.handled * r.assign.spec.model.context);
+  report.steps = r.steps;
+  report.train_loss = 1.0 + 4.0 / static_cast<double>(r.open.key.round);
+  report.compute_s = r.steps.count() * own_step().seconds();
+  for (const PeerAddress& peer : std::exchange(r.open.measure, {})) {
+    const double rate = std::min(line_of(r.id), line_of(peer.replica));
+    report.links.push_back({peer.replica, milliseconds(10), rate, rate / 2, true});
+  }
+}
+
+void Trainer::spoil(RoundReport& report) {
+  poisoned_ = false;
+  sim_.strike(Fault::kNonFinite, device_name());
+  replica_->kept.values[0] = std::numeric_limits<float>::quiet_NaN();
+  report.nonfinite = 1;
+  report.norm = report.max_abs = 0;
+}
+
+void Trainer::boundary() {
+  Replica& r = *replica_;
+  r.training = false;
+  RoundReport report;
+  keep_pseudo_gradient(report);
+  count_work(report);
+  if (poisoned_) spoil(report);
+  r.reported = r.trained.size();
+  sim_.observe(&Checker::reported, Reported{r.id, report, r.trained, r.state.anchor, r.local});
+  begin_eagerly(report);
+  Actions actions;
+  r.participant->boundary(report, actions);
+  act(actions);
+}
+
+}  // namespace shoal::sim

@@ -1,0 +1,276 @@
+// A simulated trainer process: the real Participant and ReduceSession around a small vector. An
+// inner step moves every value by a multiple of 1/256 that follows from the seed and the sequence's
+// number, so what a replica holds can be told from what it trained. Its agent starts, commands and
+// kills it.
+//
+// On the host of a reducer it loads nothing and serves reduces only.
+//
+// In a pipeline each stage has its slice of the vector. A replica trains while every stage of its
+// newest view is served, and reports when all routers of that view are through (pipeline_board.h).
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "agent/core/io.h"
+#include "outer_opt/core/codec/sparse2.h"
+#include "outer_opt/core/participant/lease_walk.h"
+#include "outer_opt/core/participant/participant.h"
+#include "outer_opt/core/participant/reducer.h"
+#include "outer_opt/core/reduce/make_session.h"
+#include "outer_opt/core/round/groups.h"
+#include "outer_opt/core/step/eager.h"
+#include "outer_opt/core/step/fragments.h"
+#include "outer_opt/core/step/momentum_shards.h"
+#include "tests/sim/coordinator_process.h"
+#include "tests/sim/peers.h"
+#include "tests/sim/process.h"
+#include "tests/sim/sim.h"
+
+namespace shoal::sim {
+
+// By how much training on a sequence moves value i of the model.
+float update(std::uint64_t seed, std::int64_t sequence, std::size_t i);
+
+// The agent as its trainer sees it; messages take a moment and keep their order. They reach the
+// life of the daemon in which they were said and no later one, which did not start that process.
+class TrainerOwner {
+ public:
+  virtual ~TrainerOwner() = default;
+  virtual void trainer_attached(agent::TrainerId trainer, const TrainerReady& ready) = 0;
+  virtual void trainer_said(agent::TrainerId trainer, const FromTrainer& message) = 0;
+  virtual void trainer_exited(agent::TrainerId trainer, const agent::ProcessExit& exit) = 0;
+  virtual const CheckpointFiles* folder(const std::string& name) const = 0;
+  virtual void put_folder(const std::string& name, CheckpointFiles files) = 0;
+  // What a device really has, whatever the agent says of it.
+  virtual Bytes real_memory(std::int32_t device) const = 0;
+  virtual void limit_memory(std::int32_t device, Bytes most) = 0;
+};
+
+class Trainer final : public PeerEnd {
+ public:
+  Trainer(Sim& sim, PeerNetwork& peers, TrainerOwner& owner, int host, int slot);
+
+  void start(std::uint64_t generation);
+  void kill(int signal);  // no-op when it is not alive
+  void pause();
+  void resume() { process_.resume(); }
+  void command(const ToTrainer& message);  // by the agent
+
+  void slow(Instant until, int factor) { slow_until_ = until, slow_factor_ = factor; }
+  void poison() { poisoned_ = true; }  // the next report has non-finite values
+  void give_up(ReplicaFailure failure) { fail(failure, "simulated"); }
+  // Its replica gets less than it needs, and so does every one as large that comes later.
+  void run_out_of_memory();
+  bool busy() const { return replica_.has_value(); }
+  bool reducing() const {
+    if (!replica_) return false;
+    return replica_->session != nullptr || (replica_->staging && !replica_->staging->ended);
+  }
+  std::uint64_t generation() const { return id_.generation; }
+  ReplicaId replica() const { return replica_ ? replica_->id : ReplicaId{}; }
+  // The replica it serves and the state that one holds.
+  std::optional<RoundKey> held() const;
+  std::span<const float> anchor() const { return replica_->state.anchor; }  // where held() is
+
+  int host() const override { return host_; }
+  std::string address() const override;
+  bool alive() const override { return process_.alive(); }
+  bool frozen() const override { return process_.paused(); }
+  void deliver(std::function<void()> work) override;
+  void take_frame(const PeerFrame& frame) override;
+  void peer_lost(const std::string& address, const std::string& detail) override;
+
+ private:
+  struct State {  // what a donor gives away, but the shards
+    RoundKey key;
+    std::vector<float> anchor, momentum;  // sharded: without momentum
+    outer_opt::MomentumShards shards;
+  };
+  // Ranges of sharded momentum that are under way to a replica here.
+  struct Gathering {
+    ReplicaId replica;
+    RoundKey key;
+    outer_opt::Restaged staged;
+    std::size_t left = 0;
+    std::function<void(Gathering&, ReplicaId lost)> done;
+    bool ended = false;
+  };
+  struct Kept {  // a pseudo-gradient and what it was taken from
+    RoundKey base;
+    Digest base_anchor;
+    std::vector<float> values;
+  };
+  struct Session {
+    ReducePlan plan;
+    std::vector<float> mine;
+    std::vector<std::byte> encoded;  // sparse2
+    std::vector<float> momentum;     // of the own part, when sharded
+    std::vector<float> average;
+    std::unique_ptr<outer_opt::ReduceSession> machine;
+    std::vector<std::deque<PeerFrame>> inbox;
+    std::int64_t sent = 0, received = 0;
+    Instant started;
+    bool ended = false;
+  };
+  struct Replica {
+    Replica() {}  // clang 14 cannot derive it inside the class that holds an optional of it
+    ReplicaId id;
+    Assign assign;
+    State state;
+    std::vector<float> local;
+    std::optional<outer_opt::ErrorFeedback> feedback;  // sparse2
+    Kept kept, kept_before;  // of this round and, for a planted bug, of the one before
+    std::unique_ptr<outer_opt::Participant> participant;  // none before it loaded
+    std::unique_ptr<outer_opt::Reducer> reducer;          // in its place
+    PipelineView view;                                    // the newest; a job of one stage has none
+    std::vector<outer_opt::Fragment> fragments;
+    std::optional<outer_opt::LeaseWalk>
+        walk;  // with one stage; the next three belong to a pipeline
+    std::int64_t next_in_lease = 0;
+    Steps at_step;
+    bool stop = false;
+    OpenRound open;
+    bool training = false;           // the end of an inner step is scheduled
+    std::vector<DataLease> trained;  // in the pseudo-gradient to come; of a router
+    std::size_t reported = 0;        // how many of them were
+    std::int64_t handled = 0;        // sequences in it that routers drew; of a later stage
+    Steps steps;
+    std::int32_t averaged_fragment = 0;  // of the newest plan
+    bool contributed = false;            // to it
+    std::int32_t adopting_fragment = 0;  // of the newest commit
+    std::optional<outer_opt::EagerUpdates> eager;
+    double share = 0;  // in the newest plan
+    RoundKey adopting;
+    std::shared_ptr<Session> session;
+    std::shared_ptr<Gathering> staging;               // for the reduce to come
+    std::shared_ptr<Gathering> gathering;             // for a checkpoint
+    std::optional<outer_opt::MomentumShards> staged;  // of the newest plan
+    std::map<std::int32_t, std::vector<float>> averages;
+    std::deque<State> history;  // older states, for a planted bug
+  };
+
+  // Commands.
+  void load(const LoadReplica& load);
+  void fetch();
+  void give_state(ReplicaId donor, const RoundKey& key, PeerEnd& joiner, ReplicaId replica);
+  void got_state(ReplicaId replica, std::optional<State> state);
+  void hold(ReplicaId id, State state);
+  void be_reducer(const Assign& assign);
+  void release(ReplicaId replica);
+  void obey(const ToTrainer& message);
+  void evaluate(const RoundKey& key, const EvalSlice& slice);
+  void write_checkpoint(const WriteCheckpointTo& command);
+  void put_checkpoint(const WriteCheckpointTo& command, std::vector<float> momentum);
+
+  // Sharded momentum (trainer/momentum.cc).
+  bool sharded() const { return replica_->assign.spec.sync.outer_state == OuterState::kSharded; }
+  std::shared_ptr<Gathering> gather_ranges(const RoundKey& key, outer_opt::Restaged staged,
+                                           std::function<void(Gathering&, ReplicaId lost)> done);
+  void give_momentum(const MomentumHolder& holder, PeerEnd& to,
+                     const std::shared_ptr<Gathering>& gathering, int tries);
+  void got_momentum(const MomentumHolder& holder, const std::shared_ptr<Gathering>& gathering,
+                    const std::optional<std::vector<float>>& values);
+  void end_gathering(const std::shared_ptr<Gathering>& gathering, ReplicaId lost);
+  void momentum_lost(const std::string& address);
+  void gather_checkpoint(const WriteCheckpointTo& command);
+  void stage_momentum(const outer_opt::StartReduce& start);
+  void take_sharded_step(const CommitRound& commit, std::span<const float> step);
+
+  // Actions of the participant.
+  using Actions = outer_opt::Actions;
+  void act(const Actions& actions);
+  void act_one(const outer_opt::Action& action);
+  void train(const OpenRound& round);
+  void inner_step();
+  Duration own_step() const {
+    return sim_.options.inner_step * (2 + host_ % 3) / 2;
+  }  // hosts differ
+  void step_alone();
+  void go_on();
+  void adopt_result();
+  void begin_eagerly(const RoundReport& report);
+  void take_back_eagerly();
+  void learn_average(const CommitRound& commit, std::span<const float> average);
+  void correct_local();
+  outer_opt::Fragment values_of(std::int32_t fragment) const;
+  void settle_local(const CommitRound& commit, std::int32_t fragment);
+  void move_with_anchor(const State& before);
+  void step_in_pipeline();
+  bool pipeline_is_served() const;
+  bool routers_are_through() const;
+  void train_on(std::int64_t sequence);
+  Bytes needed_memory() const;
+  bool is_router() const { return replica_->assign.stage == 0; }
+  // Where the vector of this stage lies in that of the model.
+  std::size_t first_value() const;
+  std::size_t value_count() const;
+  void boundary();
+  void keep_pseudo_gradient(RoundReport& report);
+  void count_work(RoundReport& report);
+  void spoil(RoundReport& report);
+  void encode_own(Session& session);
+  void take_own_momentum(Session& session);
+  void keep_unsent();
+  void count_end(const Session& session, const char* end);
+  void start_reduce(const outer_opt::StartReduce& start);
+  void open_session(const outer_opt::StartReduce& start);
+  const Kept& what_to_give(const outer_opt::StartReduce& start);
+  std::shared_ptr<Session> make_inputs(const outer_opt::StartReduce& start);
+  ReducePlan plan_to_follow(ReducePlan plan);
+  Status make_machine(Session& session, const ReducePlan& plan);
+  void take_early_frames(Session& session);
+  void end_of_time(const std::shared_ptr<Session>& session);
+  void pump(const std::shared_ptr<Session>& session);
+  bool work_locally(Session& session);
+  bool take_inbox(Session& session);
+  bool send_frames(Session& session);
+  void reduce_done(Session& session);
+  void reducer_done(Session& session);
+  std::vector<ReplicaId> left_out(const Session& session);
+  void tell_failed(const ReduceFailed& failure);
+  void reduce_broken(Session& session, const outer_opt::SessionFailure& failure);
+  void end_session(bool tell_peers);
+  void peer_left(const RoundKey& key, std::int32_t attempt, ReplicaId peer);
+  void outer_step(const CommitRound& commit);
+  void take_outer_step(const CommitRound& commit);
+  std::vector<float> average_of(const CommitRound& commit);
+  void move_anchor(const CommitRound& commit, std::span<const float> average);
+  void show_outer_step(const CommitRound& commit, const State& before,
+                       const std::vector<float>& average);
+  void finish_outer_step(const CommitRound& commit, bool kept = false);
+  void stay(const CommitRound& commit);
+  void forget_counted(std::size_t sequences);
+  bool in_groups() const { return outer_opt::averages_in_groups(replica_->assign.spec.sync); }
+  void make_group_vector(Session& session);
+  void show_contribution(const ReducePlan& plan, const Kept& kept, const Session& session);
+
+  void say(const FromTrainer& message);
+  void fail(ReplicaFailure failure, const std::string& detail);
+  void end_replica();
+  std::string device_name() const;
+
+  Sim& sim_;
+  PeerNetwork& peers_;
+  TrainerOwner& owner_;
+  Process process_;
+  Prng prng_;
+  const int host_;
+  agent::TrainerId id_;
+  std::optional<Replica> replica_;
+  // Of attempts that were not announced to us yet.
+  std::deque<PeerFrame> early_;
+  std::deque<std::tuple<RoundKey, std::int32_t, ReplicaId>> left_early_;
+  Instant slow_until_;
+  int slow_factor_ = 1;
+  bool poisoned_ = false, stopping_ = false;
+};
+
+}  // namespace shoal::sim
