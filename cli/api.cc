@@ -169,7 +169,8 @@ Status Api::follow(const std::string& path, const std::string& last_id,
   request.last_event_id = last_id;
   request.silence_limit_s = 60;  // the server sends a heartbeat at least every 15 s
   EventReader reader(sink);
-  auto response = exchange(request, [&](int, std::string_view bytes) { return reader.feed(bytes); });
+  auto response =
+      exchange(request, [&](int, std::string_view bytes) { return reader.feed(bytes); });
   if (!response) return response.error();
   if (response->status < 200 || response->status >= 300) return error_of_response(*response);
   return {};

@@ -34,8 +34,8 @@ CLI::Validator number_within(double least, double most) {
             if (read.ec == std::errc() && read.ptr == end && value >= least && value <= most) {
               return std::string();
             }
-            return "must be a number from " + fixed(least, 0) + " to " + fixed(most, 0) +
-                   ", got " + text;
+            return "must be a number from " + fixed(least, 0) + " to " + fixed(most, 0) + ", got " +
+                   text;
           },
           ""};
 }
@@ -144,8 +144,8 @@ class Tree {
     CLI::App* submit = leaf(job, "submit", "start a job",
                             [this] { return job_submit(common_.context(), submit_); });
     add_submit_options(submit);
-    auto* wait = submit->add_flag("--wait", submit_.wait,
-                                  "follow it to its end; exit code 9 when it fails");
+    auto* wait =
+        submit->add_flag("--wait", submit_.wait, "follow it to its end; exit code 9 when it fails");
     submit->add_option("--timeout", submit_.timeout_s, "seconds to wait with --wait")
         ->check(number_within(0, kWaitMaxS))
         ->needs(wait);

@@ -107,10 +107,10 @@ Status validate(const UpOptions& options) {
         "--reducers", "they serve jobs with sync.topology = \"param_server\""};
   }
   if (options.threads < 0 || options.threads > kThreadsMax) {
-    return Error{Code::kInvalidArgument,
-                 "must be 1 to " + std::to_string(kThreadsMax) + ", got " +
-                     std::to_string(options.threads),
-                 "--threads", "leave it out to share the cores"};
+    return Error{
+        Code::kInvalidArgument,
+        "must be 1 to " + std::to_string(kThreadsMax) + ", got " + std::to_string(options.threads),
+        "--threads", "leave it out to share the cores"};
   }
   if (auto good = check_speeds(options); !good) return good;
   if (auto good = check_link(options.emulated_link); !good) return good;

@@ -33,8 +33,7 @@ bool is_own_host(const std::string& host) {
   in6_addr parsed{};
   if (host == "localhost" || ::inet_pton(AF_INET, host.c_str(), &parsed) == 1) return true;
   const bool bracketed = host.starts_with('[') && host.ends_with(']');
-  return bracketed &&
-         ::inet_pton(AF_INET6, host.substr(1, host.size() - 2).c_str(), &parsed) == 1;
+  return bracketed && ::inet_pton(AF_INET6, host.substr(1, host.size() - 2).c_str(), &parsed) == 1;
 }
 
 bool is_address(const std::string& text) {
@@ -91,10 +90,9 @@ Status check_address_file(const std::string& path) {
 
 // The rules of the core name their fields, people their flags.
 std::string flag_of(const std::string& pointer) {
-  static const std::map<std::string, std::string> flags = {
-      {"/heartbeat_every", "--heartbeat-s"},
-      {"/lease", "--lease-s"},
-      {"/gather_window", "--gather-window-s"}};
+  static const std::map<std::string, std::string> flags = {{"/heartbeat_every", "--heartbeat-s"},
+                                                           {"/lease", "--lease-s"},
+                                                           {"/gather_window", "--gather-window-s"}};
   const auto found = flags.find(pointer);
   return found == flags.end() ? pointer : found->second;
 }

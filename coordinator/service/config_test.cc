@@ -45,8 +45,8 @@ TEST(Config, MistakesNameTheFlag) {
 }
 
 TEST(Config, AddressesAreOfThisHostAndDifferent) {
-  for (const char* bad : {"localhost", "nowhere.invalid:7070", "127.0.0.1", "127.0.0.1:", "::1:7070",
-                          ":7070", "[127.0.0.1]:7070", "256.0.0.1:7070"}) {
+  for (const char* bad : {"localhost", "nowhere.invalid:7070", "127.0.0.1", "127.0.0.1:",
+                          "::1:7070", ":7070", "[127.0.0.1]:7070", "256.0.0.1:7070"}) {
     EXPECT_EQ(read({"--http", bad, "--insecure-http"}).error().field, "--http") << bad;
     EXPECT_EQ(read({"--grpc", bad}).error().field, "--grpc") << bad;
   }
