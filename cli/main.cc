@@ -124,7 +124,10 @@ class Tree {
   void add_submit_options(CLI::App* command) {
     command->add_option("FILE", submit_.file, "job file (TOML; .json works too), - for stdin")
         ->required();
-    command->add_option("--name", submit_.changes.name, "another name than in the file");
+    command->add_option("--name", submit_.changes.name, "another name than in the file")
+        ->check(CLI::Validator(
+            [](std::string& text) { return text.empty() ? "must not be empty" : std::string(); },
+            ""));
     command
         ->add_option("--set", submit_.changes.sets,
                      "change one field, any number of times: train.lr=0.0005")
@@ -196,6 +199,10 @@ class Tree {
     events->add_flag("-f,--follow", events_.follow, "go on with what happens");
     events->add_option("--last", events_.last, "this many of the newest [50]")
         ->check(CLI::Range(1, 100'000));
+    events->add_option("--level", events_.level, "the least to show: info, warning, error")
+        ->check(CLI::IsMember({"info", "warning", "error"}));
+    events->add_option("--job", events_.job, "only of this job: name or id");
+    events->add_option("--agent", events_.agent, "only of this agent: name or id");
   }
 
   void add_rounds() {

@@ -49,6 +49,7 @@ Status check_link(const std::string& text) {
   const auto link = parse_link(text);
   if (link.ok()) return {};
   Error error = link.error();
+  error.code = Code::kInvalidArgument;
   error.field = "--emulate-link, " + error.field;
   return error;
 }

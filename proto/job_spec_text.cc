@@ -9,6 +9,7 @@
 #include <map>
 #include <span>
 
+#include "base/field_checker.h"
 #include "base/idle_fields.h"
 #include "proto/toml_tree.h"
 
@@ -65,8 +66,6 @@ template <>
 constexpr std::array kWords<WiringPolicy>{WiringPolicy::kServiceTime, WiringPolicy::kSticky,
                                           WiringPolicy::kRandom};
 
-std::string in_quotes(std::string_view text) { return "'" + std::string(text.substr(0, 64)) + "'"; }
-
 // Levenshtein distance; both words are short.
 std::size_t edit_distance(std::string_view a, std::string_view b) {
   std::vector<std::size_t> row(b.size() + 1);
@@ -93,7 +92,7 @@ bool is_near(std::string_view given, std::string_view word) {
 // read_value() returns an empty string, or what was given and what is accepted.
 
 std::string given(const Json& value) {
-  if (value.is_string()) return in_quotes(value.get<std::string>());
+  if (value.is_string()) return shoal::quoted(value.get<std::string>());
   if (value.is_number() || value.is_boolean()) return value.dump();
   if (value.is_object()) return "a table";
   if (value.is_array()) return "an array";
@@ -155,11 +154,11 @@ requires std::is_enum_v<E> std::string read_value(const Json& from, E& to) {
   for (const E word : kWords<E>) {
     const std::string text = to_string(word);
     if (from.is_string() && from.get<std::string>() == text) return to = word, std::string();
-    accepted += (accepted.empty() ? "" : " or ") + in_quotes(text);
+    accepted += (accepted.empty() ? "" : " or ") + shoal::quoted(text);
     if (from.is_string() && is_near(from.get<std::string>(), text)) nearest = text;
   }
   return "must be " + accepted + ", got " + given(from) +
-         (nearest.empty() ? "" : "; did you mean " + in_quotes(nearest) + "?");
+         (nearest.empty() ? "" : "; did you mean " + shoal::quoted(nearest) + "?");
 }
 
 template <typename T>
@@ -420,9 +419,9 @@ std::string_view other_table_with(std::string_view key) {
 }
 
 std::string unknown_key(std::string_view table, std::string_view key) {
-  std::string text = "unknown field " + in_quotes(key);
+  std::string text = "unknown field " + shoal::quoted(key);
   if (const auto nearest = nearest_key(table, key); !nearest.empty()) {
-    text += "; did you mean " + in_quotes(nearest) + "?";
+    text += "; did you mean " + shoal::quoted(nearest) + "?";
   } else if (const auto other = other_table_with(key); !other.empty()) {
     text += "; it belongs " + table_name(other == "/" ? "" : other);
   }

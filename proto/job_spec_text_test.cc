@@ -306,6 +306,14 @@ TEST(SpecText, TheWordsOfTheReduce) {
               HasSubstr("'mean' or 'trimmed_mean' or 'centered_clip'"));
 }
 
+TEST(SpecText, LongTextsAreCutBetweenCharacters) {
+  std::string word = "a";
+  for (int i = 0; i < 100; ++i) word += "é";
+  const auto error = refused(read_spec_toml(minimal("[sync]\ncodec = '" + word + "'")));
+  EXPECT_THAT(error.detail, HasSubstr("é…'"));
+  EXPECT_NO_THROW(nlohmann::json(error.detail).dump());
+}
+
 TEST(SpecText, IntegersBeyond64BitsAreRefused) {
   const auto read =
       read_spec_json(R"({"name":"a","data":{"train":"/x"},"train":{"seed":9223372036854775808}})");
