@@ -145,8 +145,6 @@ Launch agent_launch(const UpLayout& layout, const UpOptions& options, int number
                                       layout.agent(number),
                                       "--name",
                                       name,
-                                      "--threads",
-                                      std::to_string(threads),
                                       "--host",
                                       "127.0.0.1",
                                       "--peer-ports",
@@ -154,8 +152,9 @@ Launch agent_launch(const UpLayout& layout, const UpOptions& options, int number
   const std::vector<std::string> role =
       reducer
           ? std::vector<std::string>{"--role", "reducer", "--trainer", binaries + "/shoal-reducer"}
-          : std::vector<std::string>{"--devices", "cpu:1", "--trainer",
-                                     binaries + "/shoal-trainer"};
+          : std::vector<std::string>{"--devices", "cpu:1",
+                                     "--threads", std::to_string(threads),
+                                     "--trainer", binaries + "/shoal-trainer"};
   command.insert(command.end(), role.begin(), role.end());
   if (!reducer && !options.speeds.empty()) {
     const double speed = options.speeds.at(static_cast<std::size_t>(number - 1));

@@ -114,6 +114,7 @@ TEST(UpLayout, ReducersComeAfterTheAgents) {
   EXPECT_TRUE(has("reducer"));
   EXPECT_TRUE(has("/bin/shoal-reducer"));
   EXPECT_FALSE(has("--devices"));
+  EXPECT_FALSE(has("--threads"));
   EXPECT_FALSE(has("--speed"));
 }
 
