@@ -16,13 +16,15 @@
 #include <unistd.h>
 
 #include "agent/host/device_probe.h"
+#include "agent/host/network.h"
 #include "agent/host/runtime.h"
-#include "wire/link_emulation.h"
+#include "base/link_options.h"
 
 namespace shoal::agent {
 namespace {
 
 constexpr int kExitFlags = 2;
+constexpr double kSpeedMin = 0.01;
 
 struct Flags {
   std::string coordinator = "127.0.0.1:7071", token_file, data_dir, name, devices = "auto", host;
@@ -77,7 +79,6 @@ void declare(CLI::App& app, Flags& flags) {
   app.add_option("--speed", flags.speed,
                  "trainers pretend to be this share of their device, 0.01 to 1, for trying out")
       ->envname("SHOAL_AGENT_SPEED")
-      ->check(CLI::Range(0.01, 1.0))
       ->capture_default_str();
   app.add_option("--emulate-link", flags.emulated_link,
                  "each trainer pretends to have this line, for trying out: "
@@ -117,14 +118,19 @@ Result<std::vector<std::pair<std::string, std::string>>> read_labels(
     if (equals == std::string::npos || equals == 0) {
       return Error{Code::kValidation, "must be k=v, got '" + text + "'", "--label", ""};
     }
-    labels.emplace_back(text.substr(0, equals), text.substr(equals + 1));
+    const std::string key = text.substr(0, equals);
+    const auto same = [&](const auto& label) { return label.first == key; };
+    if (std::any_of(labels.begin(), labels.end(), same)) {
+      return Error{Code::kValidation, "'" + key + "' is given twice", "--label", ""};
+    }
+    labels.emplace_back(key, text.substr(equals + 1));
   }
   return labels;
 }
 
 Status check_link(const std::string& text) {
   if (text.empty()) return {};
-  const auto link = wire::parse_link(text);
+  const auto link = parse_link(text);
   if (link.ok()) return {};
   Error error = link.error();
   error.field = "--emulate-link, " + error.field;
@@ -134,10 +140,35 @@ Status check_link(const std::string& text) {
 // What only those that train have is refused of a reducer.
 Result<std::vector<Device>> devices_of(const Flags& flags) {
   if (flags.role != "reducer") return probe_devices(flags.devices, default_nvml_library());
-  if (flags.devices == "auto" && flags.speed == 1 && !flags.cell) return reducer_devices();
-  const char* given = flags.devices != "auto" ? "--devices" : flags.cell ? "--cell" : "--speed";
-  return Error{Code::kValidation, "cannot be given with --role reducer, which uses no device",
-               given, "leave it out"};
+  const std::pair<const char*, bool> given[] = {{"--devices", flags.devices != "auto"},
+                                                {"--cell", flags.cell},
+                                                {"--speed", flags.speed != 1},
+                                                {"--threads", flags.threads != 0}};
+  for (const auto& [flag, is_given] : given) {
+    if (!is_given) continue;
+    return Error{Code::kValidation, "cannot be given with --role reducer, which uses no device",
+                 flag, "leave it out"};
+  }
+  return reducer_devices();
+}
+
+Status check_values(const Flags& flags) {
+  if (flags.name.empty()) {
+    return Error{Code::kValidation, "must not be empty", "--name", "leave it out for the host's"};
+  }
+  if (!(flags.speed >= kSpeedMin && flags.speed <= 1)) {
+    return Error{Code::kValidation, "must be from 0.01 to 1", "--speed", "1 is the full speed"};
+  }
+  if (!flags.host.empty()) {
+    if (Status host = check_peer_host(flags.host); !host.ok()) return host;
+  }
+  return check_link(flags.emulated_link);
+}
+
+Status check_cell(const Flags& flags, std::size_t devices) {
+  if (!flags.cell || devices > 1) return {};
+  return Error{Code::kValidation, "needs at least two devices, and this host has one", "--cell",
+               "leave it out, or name more, for example --devices cpu:2"};
 }
 
 std::string program_of(const Flags& flags) {
@@ -153,6 +184,7 @@ int threads_per_trainer(int wanted, std::size_t devices) {
 
 Result<HostOptions> host_options(const Flags& flags) {
   HostOptions options;
+  if (const Status values = check_values(flags); !values.ok()) return values.error();
   options.coordinator.address = flags.coordinator;
   if (auto address = split_address(flags.coordinator); !address.ok()) return address.error();
   auto token = read_token(flags.token_file);
@@ -164,7 +196,7 @@ Result<HostOptions> host_options(const Flags& flags) {
   if (!labels.ok()) return labels.error();
   auto ports = parse_port_range(flags.peer_ports);
   if (!ports.ok()) return ports.error();
-  if (const Status link = check_link(flags.emulated_link); !link.ok()) return link.error();
+  if (const Status cell = check_cell(flags, devices->size()); !cell.ok()) return cell.error();
   auto host = flags.host.empty() ? local_address_towards(flags.coordinator)
                                  : Result<std::string>(flags.host);
   if (!host.ok()) return host.error();

@@ -12,7 +12,7 @@ namespace {
 Result<std::shared_ptr<wire::EmulatedLine>> line_from_environment() {
   const std::string text = environment("SHOAL_TRAINER_LINK", "");
   if (text.empty()) return std::shared_ptr<wire::EmulatedLine>();
-  const auto options = wire::parse_link(text);
+  const auto options = parse_link(text);
   if (options.ok()) return std::make_shared<wire::EmulatedLine>(*options);
   Error error = options.error();
   error.field = "SHOAL_TRAINER_LINK: " + error.field;

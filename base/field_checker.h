@@ -19,7 +19,13 @@ inline std::string text_of(double value) {
   return {buffer, end};
 }
 
-inline std::string quoted(std::string_view text) { return "'" + std::string(text) + "'"; }
+// Cut where it gets long, between two characters of UTF-8: a refusal is to be read.
+inline std::string quoted(std::string_view text) {
+  std::size_t shown = 64;
+  if (text.size() <= shown) return "'" + std::string(text) + "'";
+  while (shown > 0 && (text[shown] & 0xC0) == 0x80) --shown;
+  return "'" + std::string(text.substr(0, shown)) + "…'";
+}
 
 // Each check says what is accepted before it says what came.
 class FieldChecker {

@@ -51,6 +51,7 @@ const Refusal kModelRefusals[] = {
     {"/name", "'Kjv'", [](JobSpec& s) { s.name = "Kjv"; }},
     {"/name", "'-kjv'", [](JobSpec& s) { s.name = "-kjv"; }},
     {"/name", "1 to 63", [](JobSpec& s) { s.name = std::string(64, 'a'); }},
+    {"/name", "aaaa…'", [](JobSpec& s) { s.name = std::string(10'000, 'a'); }},
     {"/model/layers", "from 1 to 1024, got 0", [](JobSpec& s) { s.model.layers = 0; }},
     {"/model/heads", "must divide hidden (128), got 3", [](JobSpec& s) { s.model.heads = 3; }},
     {"/model/heads", "128 / 128 = 1", [](JobSpec& s) { s.model.heads = 128; }},

@@ -9,7 +9,8 @@ std::string normalised_origin(std::string address) {
     if (!address.empty() && address[0] == ':') address = "127.0.0.1" + address;
     address = "http://" + address;
   }
-  while (!address.empty() && address.back() == '/') address.pop_back();
+  const std::size_t scheme_end = address.find("://") + 3;
+  while (address.size() > scheme_end && address.back() == '/') address.pop_back();
   return address;
 }
 
@@ -67,7 +68,28 @@ bool is_loopback_host(const std::string& host) {
   return host == "localhost" || host == "::1" || host == "[::1]" || host.rfind("127.", 0) == 0;
 }
 
+Status check_origin(const std::string& origin) {
+  const std::size_t start = origin.find("://") + 3;
+  const std::string authority = origin.substr(start, origin.find('/', start) - start);
+  const auto bracket = authority.find(']');
+  const auto colon = authority.find(':', bracket == std::string::npos ? 0 : bracket);
+  const bool has_port = colon != std::string::npos && colon + 1 < authority.size();
+  if (authority.empty() || authority[0] == ':') {
+    return Error{Code::kInvalidArgument, "names no host", "--addr",
+                 "give it as http://host:port, for example http://127.0.0.1:7070"};
+  }
+  if (has_port || origin.starts_with("https://")) return {};
+  const std::string host = authority.substr(0, colon);
+  return Error{Code::kInvalidArgument, "'" + host + "' has no port", "--addr",
+               "give it as http://host:port, for example http://" + host + ":7070"};
+}
+
 Api::Api(const std::string& address) : origin_(normalised_origin(address)) {}
+
+Result<HttpResponse> Api::exchange(const HttpRequest& request, const HttpSink& sink) const {
+  if (Status good = check_origin(origin_); !good) return good.error();
+  return send(request, sink);
+}
 
 bool Api::is_loopback() const {
   std::string host = origin_.substr(origin_.find("://") + 3);
@@ -79,7 +101,7 @@ bool Api::is_loopback() const {
 Result<Json> Api::get(const std::string& path) const {
   HttpRequest request;
   request.url = url(path);
-  auto response = send(request);
+  auto response = exchange(request);
   if (!response) return response.error();
   return parsed(*response, {});
 }
@@ -100,7 +122,7 @@ Result<Json> Api::send_body(const char* method, const std::string& path, const s
   request.url = url(path);
   request.body = body;
   request.content_type = content_type;
-  auto response = send(request);
+  auto response = exchange(request);
   if (!response) return response.error();
   return parsed(*response, locate);
 }
@@ -133,7 +155,7 @@ Status Api::download(const std::string& path, std::int64_t from, const HttpSink&
   request.url = url(path);
   request.accept = "*/*";
   request.range_from = from;
-  auto response = send(request, sink);
+  auto response = exchange(request, sink);
   if (!response) return response.error();
   if (response->status < 200 || response->status >= 300) return error_of_response(*response);
   return {};
@@ -147,7 +169,8 @@ Status Api::follow(const std::string& path, const std::string& last_id,
   request.last_event_id = last_id;
   request.silence_limit_s = 60;  // the server sends a heartbeat at least every 15 s
   EventReader reader(sink);
-  auto response = send(request, [&](int, std::string_view bytes) { return reader.feed(bytes); });
+  auto response =
+      exchange(request, [&](int, std::string_view bytes) { return reader.feed(bytes); });
   if (!response) return response.error();
   if (response->status < 200 || response->status >= 300) return error_of_response(*response);
   return {};
@@ -157,7 +180,7 @@ bool Api::answers(const std::string& absolute_path) const {
   HttpRequest request;
   request.url = origin_ + absolute_path;
   request.silence_limit_s = 5;
-  const auto response = send(request);
+  const auto response = exchange(request);
   return response.ok() && response->status >= 200 && response->status < 300;
 }
 

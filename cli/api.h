@@ -18,7 +18,8 @@ using Json = nlohmann::ordered_json;
 
 class Api {
  public:
-  // "http://host:port", "host:port" or ":port" (then 127.0.0.1).
+  // "http://host:port", "host:port" or ":port" (then 127.0.0.1). What check_origin() refuses is
+  // refused by every call.
   explicit Api(const std::string& address);
 
   const std::string& origin() const { return origin_; }
@@ -43,9 +44,14 @@ class Api {
  private:
   Result<Json> send_body(const char* method, const std::string& path, const std::string& body,
                          const std::string& content_type, const Locate& locate) const;
+  Result<HttpResponse> exchange(const HttpRequest& request, const HttpSink& sink = {}) const;
   std::string url(const std::string& path) const { return origin_ + "/api/v1" + path; }
   std::string origin_;
 };
+
+// "http://host:port": a host and a port have to be there. Port 80 is never meant by who leaves it
+// out; of https, which only a proxy speaks, 443 is.
+Status check_origin(const std::string& origin);
 
 // host:port to "host" is 127.0.0.0/8, ::1 or localhost.
 bool is_loopback_host(const std::string& host);

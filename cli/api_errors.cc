@@ -68,6 +68,15 @@ std::string without_field(std::string sentence, const json& problem) {
   return sentence;
 }
 
+// Of a parameter the sentence alone does not say which one is meant.
+std::string parameter_of(const json& problem) {
+  constexpr std::string_view kQuery = "/query/";
+  const auto errors = problem.find("errors");
+  if (errors == problem.end() || !errors->is_array() || errors->size() != 1) return {};
+  const std::string pointer = errors->at(0).is_object() ? text_of(errors->at(0), "pointer") : "";
+  return pointer.starts_with(kQuery) ? pointer.substr(kQuery.size()) : std::string();
+}
+
 // A line says more than the sentence: which field, where it is written, or what is wrong there.
 std::string lines_of_fields(const json& problem, const std::string& sentence,
                             const Locate& locate) {
@@ -129,8 +138,8 @@ Error error_of_response(const HttpResponse& response, const Locate& locate) {
   if (message.empty()) message = text_of(problem, "title");
   if (message.empty()) message = "HTTP " + std::to_string(response.status);
   return {code_of_status(response.status),
-          without_field(message, problem) + lines_of_fields(problem, message, locate), "",
-          text_of(problem, "hint")};
+          without_field(message, problem) + lines_of_fields(problem, message, locate),
+          parameter_of(problem), text_of(problem, "hint")};
 }
 
 }  // namespace shoal::cli

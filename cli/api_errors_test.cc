@@ -43,6 +43,14 @@ TEST(ApiErrors, WhatTheSentenceSaysIsNotSaidAgain) {
   EXPECT_EQ(error_of_response(response).message, "it is over");
 }
 
+TEST(ApiErrors, AParameterIsNamed) {
+  const HttpResponse response = {
+      400,
+      R"({"detail":"must be an id","errors":[{"pointer":"/query/replica","detail":"must be an id"}]})",
+      "application/problem+json"};
+  EXPECT_EQ(to_string(error_of_response(response)), "replica: must be an id");
+}
+
 TEST(ApiErrors, AnotherServerIsNamedAsSuch) {
   const Error error = error_of_response({500, "<html>", "text/html"});
   EXPECT_EQ(error.code, Code::kInternal);

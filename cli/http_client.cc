@@ -75,7 +75,7 @@ void set_options(Transfer& transfer, const HttpRequest& request, HeaderList& hea
   CURL* handle = transfer.handle;
   headers.add("Accept: " + request.accept);
   headers.add("Expect:");
-  if (!request.body.empty()) headers.add("Content-Type: " + request.content_type);
+  if (!request.content_type.empty()) headers.add("Content-Type: " + request.content_type);
   if (!request.last_event_id.empty()) headers.add("Last-Event-ID: " + request.last_event_id);
   curl_easy_setopt(handle, CURLOPT_URL, request.url.c_str());
   curl_easy_setopt(handle, CURLOPT_PROTOCOLS_STR, "http,https");

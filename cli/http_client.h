@@ -16,7 +16,7 @@ struct HttpRequest {
   std::string method = "GET";
   std::string url;
   std::string body;
-  std::string content_type;  // sent when the body is not empty
+  std::string content_type;  // of the body, empty ones too; none: without a body
   std::string accept = "application/json";
   std::int64_t range_from = 0;  // above 0: ask for the rest of the file
   std::string last_event_id;

@@ -194,9 +194,11 @@ Status JobFile::check_data_is_here() const {
   const std::string path = data_path();
   if (path.empty()) return {};
   std::error_code failure;
-  if (fs::is_regular_file(path, failure) && std::ifstream(path)) return {};
-  const std::string what =
-      fs::exists(path, failure) ? "cannot be read as a file: " : "no such file: ";
+  const bool readable = fs::is_regular_file(path, failure) && std::ifstream(path);
+  if (readable && fs::file_size(path, failure) > 0) return {};
+  const std::string what = readable                    ? "the file is empty: "
+                           : fs::exists(path, failure) ? "cannot be read as a file: "
+                                                       : "no such file: ";
   return Error{
       Code::kValidation, locate("/data/train") + "data.train: " + what + path, "",
       "the path is taken from the folder of the job file; the coordinator runs on this host, "

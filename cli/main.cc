@@ -1,5 +1,6 @@
 // The tree of commands. Options are bound here and nowhere else; what a command does is in the
 // files that commands.h and up_command.h name. --addr and --json may stand anywhere in the line.
+#include <charconv>
 #include <cstdlib>
 #include <functional>
 #include <string>
@@ -23,6 +24,23 @@ struct Common {
 };
 
 using Action = std::function<Result<int>()>;
+
+// Unlike CLI::Range it refuses what is not a number.
+CLI::Validator number_within(double least, double most) {
+  return {[=](std::string& text) {
+            double value = 0;
+            const char* end = text.data() + text.size();
+            const auto read = std::from_chars(text.data(), end, value);
+            if (read.ec == std::errc() && read.ptr == end && value >= least && value <= most) {
+              return std::string();
+            }
+            return "must be a number from " + fixed(least, 0) + " to " + fixed(most, 0) + ", got " +
+                   text;
+          },
+          ""};
+}
+
+constexpr double kWaitMaxS = 1e9;
 
 // The chosen command's action is called after the whole line was read.
 class Tree {
@@ -106,7 +124,10 @@ class Tree {
   void add_submit_options(CLI::App* command) {
     command->add_option("FILE", submit_.file, "job file (TOML; .json works too), - for stdin")
         ->required();
-    command->add_option("--name", submit_.changes.name, "another name than in the file");
+    command->add_option("--name", submit_.changes.name, "another name than in the file")
+        ->check(CLI::Validator(
+            [](std::string& text) { return text.empty() ? "must not be empty" : std::string(); },
+            ""));
     command
         ->add_option("--set", submit_.changes.sets,
                      "change one field, any number of times: train.lr=0.0005")
@@ -126,8 +147,11 @@ class Tree {
     CLI::App* submit = leaf(job, "submit", "start a job",
                             [this] { return job_submit(common_.context(), submit_); });
     add_submit_options(submit);
-    submit->add_flag("--wait", submit_.wait, "follow it to its end; exit code 9 when it fails");
-    submit->add_option("--timeout", submit_.timeout_s, "seconds to wait with --wait");
+    auto* wait =
+        submit->add_flag("--wait", submit_.wait, "follow it to its end; exit code 9 when it fails");
+    submit->add_option("--timeout", submit_.timeout_s, "seconds to wait with --wait")
+        ->check(number_within(0, kWaitMaxS))
+        ->needs(wait);
     leaf(job, "ls", "all jobs", [this] { return job_ls(common_.context()); });
     take_name(leaf(job, "get", "one job", [this] { return job_get(common_.context(), name_); }),
               "JOB");
@@ -141,7 +165,8 @@ class Tree {
       return job_watch(common_.context(), name_, submit_.timeout_s);
     });
     take_name(watch, "JOB");
-    watch->add_option("--timeout", submit_.timeout_s, "seconds until it gives up");
+    watch->add_option("--timeout", submit_.timeout_s, "seconds until it gives up")
+        ->check(number_within(0, kWaitMaxS));
     CLI::App* set = leaf(job, "set", "change a job that runs",
                          [this] { return job_set(common_.context(), name_, outer_lr_); });
     take_name(set, "JOB");
@@ -174,6 +199,10 @@ class Tree {
     events->add_flag("-f,--follow", events_.follow, "go on with what happens");
     events->add_option("--last", events_.last, "this many of the newest [50]")
         ->check(CLI::Range(1, 100'000));
+    events->add_option("--level", events_.level, "the least to show: info, warning, error")
+        ->check(CLI::IsMember({"info", "warning", "error"}));
+    events->add_option("--job", events_.job, "only of this job: name or id");
+    events->add_option("--agent", events_.agent, "only of this agent: name or id");
   }
 
   void add_rounds() {
@@ -221,9 +250,12 @@ class Tree {
     command->add_option("--checkpoint", generate_.checkpoint, "folder, or id of a checkpoint")
         ->required();
     command->add_option("--prompt", generate_.prompt, "the text to go on from")->required();
-    command->add_option("--tokens", generate_.tokens, "how many [200]");
-    command->add_option("--temperature", generate_.temperature, "0 takes the likeliest [0.8]");
-    command->add_option("--top-k", generate_.top_k, "of the k likeliest; 0: of all [0]");
+    command->add_option("--tokens", generate_.tokens, "how many [200]")
+        ->check(number_within(0, 1'000'000));
+    command->add_option("--temperature", generate_.temperature, "0 takes the likeliest [0.8]")
+        ->check(number_within(0, 100));
+    command->add_option("--top-k", generate_.top_k, "of the k likeliest; 0: of all [0]")
+        ->check(number_within(0, 1 << 22));
     command->add_option("--seed", generate_.seed, "the same seed gives the same text [1]");
   }
 

@@ -9,10 +9,13 @@
 
 #include <unistd.h>
 
+#include "base/link_options.h"
+
 namespace shoal::cli {
 namespace {
 
 constexpr int kAgentsMax = 256;
+constexpr int kThreadsMax = 1024;  // shoal-agent's
 constexpr double kSpeedMin = 0.01;
 
 Json process_json(const ProcessRef& process) {
@@ -39,6 +42,26 @@ Status check_speeds(const UpOptions& options) {
                  "--speeds", "1 is the full speed of this host"};
   }
   return {};
+}
+
+Status check_link(const std::string& text) {
+  if (text.empty()) return {};
+  const auto link = parse_link(text);
+  if (link.ok()) return {};
+  Error error = link.error();
+  error.code = Code::kInvalidArgument;
+  error.field = "--emulate-link, " + error.field;
+  return error;
+}
+
+Status check_addresses(const UpOptions& options) {
+  const auto http = parse_loopback(options.http, "--http");
+  if (!http) return http.error();
+  const auto grpc = parse_loopback(options.grpc, "--grpc");
+  if (!grpc) return grpc.error();
+  if (http->port == 0 || http->text() != grpc->text()) return {};
+  return Error{Code::kInvalidArgument, "must not be that of --http, got " + grpc->text(), "--grpc",
+               "give another port; 0 takes a free one"};
 }
 
 }  // namespace
@@ -84,15 +107,15 @@ Status validate(const UpOptions& options) {
         "must be 0 to " + std::to_string(kAgentsMax) + ", got " + std::to_string(options.reducers),
         "--reducers", "they serve jobs with sync.topology = \"param_server\""};
   }
-  if (options.threads < 0) {
-    return Error{Code::kInvalidArgument,
-                 "must not be negative, got " + std::to_string(options.threads), "--threads",
-                 "leave it out to share the cores"};
+  if (options.threads < 0 || options.threads > kThreadsMax) {
+    return Error{
+        Code::kInvalidArgument,
+        "must be 1 to " + std::to_string(kThreadsMax) + ", got " + std::to_string(options.threads),
+        "--threads", "leave it out to share the cores"};
   }
   if (auto good = check_speeds(options); !good) return good;
-  if (auto http = parse_loopback(options.http, "--http"); !http) return http.error();
-  if (auto grpc = parse_loopback(options.grpc, "--grpc"); !grpc) return grpc.error();
-  return {};
+  if (auto good = check_link(options.emulated_link); !good) return good;
+  return check_addresses(options);
 }
 
 int threads_per_agent(const UpOptions& options, int cores) {
@@ -122,8 +145,6 @@ Launch agent_launch(const UpLayout& layout, const UpOptions& options, int number
                                       layout.agent(number),
                                       "--name",
                                       name,
-                                      "--threads",
-                                      std::to_string(threads),
                                       "--host",
                                       "127.0.0.1",
                                       "--peer-ports",
@@ -131,8 +152,9 @@ Launch agent_launch(const UpLayout& layout, const UpOptions& options, int number
   const std::vector<std::string> role =
       reducer
           ? std::vector<std::string>{"--role", "reducer", "--trainer", binaries + "/shoal-reducer"}
-          : std::vector<std::string>{"--devices", "cpu:1", "--trainer",
-                                     binaries + "/shoal-trainer"};
+          : std::vector<std::string>{"--devices", "cpu:1",
+                                     "--threads", std::to_string(threads),
+                                     "--trainer", binaries + "/shoal-trainer"};
   command.insert(command.end(), role.begin(), role.end());
   if (!reducer && !options.speeds.empty()) {
     const double speed = options.speeds.at(static_cast<std::size_t>(number - 1));

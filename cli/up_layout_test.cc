@@ -31,8 +31,20 @@ TEST(UpLayout, OptionsAreRefusedByName) {
   EXPECT_EQ(validate(options).error().field, "--speeds");
   options.speeds = {1, 0.25};
   EXPECT_TRUE(validate(options).ok());
-  options.threads = -1;
-  EXPECT_EQ(validate(options).error().field, "--threads");
+  for (const int bad : {-1, 1025}) {
+    options.threads = bad;
+    EXPECT_EQ(validate(options).error().field, "--threads");
+  }
+  options.threads = 1024;
+  EXPECT_TRUE(validate(options).ok());
+  options.emulated_link = "up=200mbit,rtt=80";
+  EXPECT_EQ(validate(options).error().field, "--emulate-link, rtt");
+  options.emulated_link = "up=200mbit,rtt=80ms";
+  EXPECT_TRUE(validate(options).ok());
+  options.grpc = options.http;
+  EXPECT_EQ(validate(options).error().field, "--grpc");
+  options.grpc = options.http = "127.0.0.1:0";
+  EXPECT_TRUE(validate(options).ok());
 }
 
 TEST(UpLayout, CoresAreSharedOut) {
@@ -102,6 +114,7 @@ TEST(UpLayout, ReducersComeAfterTheAgents) {
   EXPECT_TRUE(has("reducer"));
   EXPECT_TRUE(has("/bin/shoal-reducer"));
   EXPECT_FALSE(has("--devices"));
+  EXPECT_FALSE(has("--threads"));
   EXPECT_FALSE(has("--speed"));
 }
 

@@ -274,7 +274,7 @@ void get(Reader& reader, const v1::Assign& from, Assign& to) {
   to.job = reader.id<JobTag>("job", from.job());
   to.device = static_cast<std::int32_t>(reader.count("device", from.device()));
   to.stage = static_cast<StageIndex>(reader.count("stage", from.stage()));
-  SpecOrProblems read = read_spec_json(from.spec_json());
+  SpecOrProblems read = read_kept_spec(from.spec_json());
   if (read.problems) reader.refuse("spec_json", read.problems->summary);
   to.spec = std::move(read.spec);
   get_part(reader, "source", from.has_source(), from.source(), to.source);

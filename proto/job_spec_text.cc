@@ -9,6 +9,8 @@
 #include <map>
 #include <span>
 
+#include "base/field_checker.h"
+#include "base/idle_fields.h"
 #include "proto/toml_tree.h"
 
 namespace shoal::proto {
@@ -64,8 +66,6 @@ template <>
 constexpr std::array kWords<WiringPolicy>{WiringPolicy::kServiceTime, WiringPolicy::kSticky,
                                           WiringPolicy::kRandom};
 
-std::string in_quotes(std::string_view text) { return "'" + std::string(text.substr(0, 64)) + "'"; }
-
 // Levenshtein distance; both words are short.
 std::size_t edit_distance(std::string_view a, std::string_view b) {
   std::vector<std::size_t> row(b.size() + 1);
@@ -92,7 +92,7 @@ bool is_near(std::string_view given, std::string_view word) {
 // read_value() returns an empty string, or what was given and what is accepted.
 
 std::string given(const Json& value) {
-  if (value.is_string()) return in_quotes(value.get<std::string>());
+  if (value.is_string()) return shoal::quoted(value.get<std::string>());
   if (value.is_number() || value.is_boolean()) return value.dump();
   if (value.is_object()) return "a table";
   if (value.is_array()) return "an array";
@@ -154,11 +154,11 @@ requires std::is_enum_v<E> std::string read_value(const Json& from, E& to) {
   for (const E word : kWords<E>) {
     const std::string text = to_string(word);
     if (from.is_string() && from.get<std::string>() == text) return to = word, std::string();
-    accepted += (accepted.empty() ? "" : " or ") + in_quotes(text);
+    accepted += (accepted.empty() ? "" : " or ") + shoal::quoted(text);
     if (from.is_string() && is_near(from.get<std::string>(), text)) nearest = text;
   }
   return "must be " + accepted + ", got " + given(from) +
-         (nearest.empty() ? "" : "; did you mean " + in_quotes(nearest) + "?");
+         (nearest.empty() ? "" : "; did you mean " + shoal::quoted(nearest) + "?");
 }
 
 template <typename T>
@@ -419,9 +419,9 @@ std::string_view other_table_with(std::string_view key) {
 }
 
 std::string unknown_key(std::string_view table, std::string_view key) {
-  std::string text = "unknown field " + in_quotes(key);
+  std::string text = "unknown field " + shoal::quoted(key);
   if (const auto nearest = nearest_key(table, key); !nearest.empty()) {
-    text += "; did you mean " + in_quotes(nearest) + "?";
+    text += "; did you mean " + shoal::quoted(nearest) + "?";
   } else if (const auto other = other_table_with(key); !other.empty()) {
     text += "; it belongs " + table_name(other == "/" ? "" : other);
   }
@@ -440,16 +440,23 @@ std::string join(std::string_view path, std::string_view key) {
   return path.empty() ? "/" + std::string(key) : "/" + std::string(path) + "/" + std::string(key);
 }
 
-void read_table(const Json& tree, std::string_view path, JobSpec& spec,
-                std::vector<FieldError>& errors);
+struct Reading {
+  JobSpec spec;
+  std::vector<FieldError> errors;
+  std::vector<const Field*> written;  // what the text says; the other fields have their defaults
+};
 
-void read_entry(std::string_view path, const std::string& key, const Json& value, JobSpec& spec,
-                std::vector<FieldError>& errors) {
+void read_table(const Json& tree, std::string_view path, Reading& reading);
+
+void read_entry(std::string_view path, const std::string& key, const Json& value,
+                Reading& reading) {
   const auto* f = std::find_if(std::begin(kFields), std::end(kFields), [&](const Field& each) {
     return each.table == path && each.key == key;
   });
+  auto& errors = reading.errors;
   if (f != std::end(kFields)) {
-    if (auto problem = f->read(value, spec); !problem.empty())
+    reading.written.push_back(f);
+    if (auto problem = f->read(value, reading.spec); !problem.empty())
       errors.push_back({join(path, key), problem});
     return;
   }
@@ -460,12 +467,11 @@ void read_entry(std::string_view path, const std::string& key, const Json& value
   if (!value.is_object()) {
     return errors.push_back({join(path, key), "must be a table of fields, got " + given(value)});
   }
-  read_table(value, t->path, spec, errors);
+  read_table(value, t->path, reading);
 }
 
-void read_table(const Json& tree, std::string_view path, JobSpec& spec,
-                std::vector<FieldError>& errors) {
-  for (const auto& [key, value] : tree.items()) read_entry(path, key, value, spec, errors);
+void read_table(const Json& tree, std::string_view path, Reading& reading) {
+  for (const auto& [key, value] : tree.items()) read_entry(path, key, value, reading);
 }
 
 std::string summary_of(const std::vector<FieldError>& errors) {
@@ -485,6 +491,21 @@ void add_broken_rules(const JobSpec& spec, std::vector<FieldError>& errors) {
   }
 }
 
+// What was written and has no effect. A text that has every field was made by spec_to_json(): there
+// an idle field may say its default, so that a spec of the API can be submitted again.
+void add_idle_fields(Reading& reading) {
+  const JobSpec usual = default_spec(reading.spec.sync.algorithm);
+  const bool whole = reading.written.size() == std::size(kFields);
+  for (FieldError& idle : idle_fields(reading.spec)) {
+    const auto written = std::find_if(
+        reading.written.begin(), reading.written.end(),
+        [&](const Field* each) { return join(each->table, each->key) == idle.pointer; });
+    if (written == reading.written.end()) continue;
+    if (whole && (*written)->write(reading.spec) == (*written)->write(usual)) continue;
+    reading.errors.push_back(std::move(idle));
+  }
+}
+
 // The algorithm is looked at before all other fields: the defaults of the others follow from it.
 JobSpec defaults_for(const Json& root) {
   SyncAlgorithm algorithm = SyncAlgorithm::kDiloco;
@@ -496,17 +517,23 @@ JobSpec defaults_for(const Json& root) {
   return default_spec(algorithm);
 }
 
-SpecOrProblems read_tree(const Json& root, const std::map<std::string, TextPosition>& positions) {
-  SpecOrProblems result{defaults_for(root), {}};
-  std::vector<FieldError> errors;
-  read_table(root, "", result.spec, errors);
-  add_broken_rules(result.spec, errors);
+enum class Author { kPerson, kProgram };
+
+SpecOrProblems read_tree(const Json& root, const std::map<std::string, TextPosition>& positions,
+                         Author author) {
+  Reading reading{defaults_for(root), {}, {}};
+  read_table(root, "", reading);
+  auto& errors = reading.errors;
+  const bool all_read = errors.empty();
+  add_broken_rules(reading.spec, errors);
+  if (author == Author::kPerson && all_read) add_idle_fields(reading);
   for (FieldError& error : errors) {
     const auto at = positions.find(error.pointer);
     if (at == positions.end()) continue;
     error.detail += " (line " + std::to_string(at->second.line) + ", column " +
                     std::to_string(at->second.column) + ")";
   }
+  SpecOrProblems result{std::move(reading.spec), {}};
   if (!errors.empty()) result.problems = SpecProblems{summary_of(errors), std::move(errors), false};
   return result;
 }
@@ -529,6 +556,18 @@ std::string json_error_text(const std::exception& error) {
   return "not valid JSON: " + text;
 }
 
+SpecOrProblems read_json(std::string_view text, Author author) {
+  if (text.size() > kMaxTextBytes) return too_large(text);
+  try {
+    const Json root = Json::parse(text);
+    if (!root.is_object())
+      return syntax_error("a job specification must be a JSON object, got " + given(root));
+    return read_tree(root, {}, author);
+  } catch (const nlohmann::json::exception& error) {
+    return syntax_error(json_error_text(error));
+  }
+}
+
 }  // namespace
 
 SpecOrProblems read_spec_toml(std::string_view text) {
@@ -536,20 +575,12 @@ SpecOrProblems read_spec_toml(std::string_view text) {
   auto tree = read_toml(text);
   if (auto* sentence = std::get_if<std::string>(&tree)) return syntax_error(std::move(*sentence));
   const auto& read = std::get<TomlTree>(tree);
-  return read_tree(read.root, read.positions);
+  return read_tree(read.root, read.positions, Author::kPerson);
 }
 
-SpecOrProblems read_spec_json(std::string_view text) {
-  if (text.size() > kMaxTextBytes) return too_large(text);
-  try {
-    const Json root = Json::parse(text);
-    if (!root.is_object())
-      return syntax_error("a job specification must be a JSON object, got " + given(root));
-    return read_tree(root, {});
-  } catch (const nlohmann::json::exception& error) {
-    return syntax_error(json_error_text(error));
-  }
-}
+SpecOrProblems read_spec_json(std::string_view text) { return read_json(text, Author::kPerson); }
+
+SpecOrProblems read_kept_spec(std::string_view json) { return read_json(json, Author::kProgram); }
 
 nlohmann::ordered_json spec_to_json(const JobSpec& spec) {
   Json root = Json::object();

@@ -35,7 +35,7 @@ optimizer = "muon"
 lr = 2e-3
 min_lr = 1e-5
 warmup = 10
-schedule = "constant"
+schedule = "cosine"
 weight_decay = 0.2
 betas = [0.8, 0.99]
 clip = 2       # a float field takes an integer
@@ -46,7 +46,6 @@ algorithm = "diloco"
 every = 25
 topology = "auto"
 codec = "fp32"
-feedback = 0.5
 aggregator = "trimmed_mean"
 clip = false
 fragments = 5
@@ -74,12 +73,11 @@ JobSpec full() {
   spec.model = {ModelFamily::kGpt2, 5, 96, 3, 3, 200, 64, 300};
   spec.data = {"/data/kjv.txt", Tokenizer::kUint16, 0.05};
   spec.train = {
-      Steps(2000), 12,   4,   Optimizer::kMuon, 2e-3, 1e-5, Steps(10), Schedule::kConstant, 0.2,
+      Steps(2000), 12,   4,   Optimizer::kMuon, 2e-3, 1e-5, Steps(10), Schedule::kCosine, 0.2,
       0.8,         0.99, 2.0, Precision::kBf16, 42};
   spec.sync.every = Steps(25);
   spec.sync.topology = Topology::kAuto;
   spec.sync.codec = CodecKind::kFp32;
-  spec.sync.feedback = 0.5;
   spec.sync.aggregator = Aggregator::kTrimmedMean;
   spec.sync.clip = false;
   spec.sync.fragments = 5;
@@ -108,6 +106,60 @@ TEST(SpecText, EveryFieldOfToml) {
   const auto read = read_spec_toml(kFull);
   ASSERT_FALSE(read.problems) << read.problems->summary;
   EXPECT_EQ(read.spec, full());
+}
+
+TEST(SpecText, FieldsThatDoNotGoTogether) {
+  const auto sparse = read_spec_toml(
+      minimal("[train]\nschedule = 'constant'\n[sync]\ncodec = 'sparse2'\ntopology = 'auto'\n"
+              "feedback = 0.5\n[sync.outer]\nlr = 1\nmomentum = 0"));
+  ASSERT_FALSE(sparse.problems) << sparse.problems->summary;
+  EXPECT_EQ(sparse.spec.sync.feedback, 0.5);
+  EXPECT_EQ(sparse.spec.train.schedule, Schedule::kConstant);
+}
+
+TEST(SpecText, WhatHasNoEffectIsRefusedWhereItWasWritten) {
+  const auto error = refused(read_spec_toml(minimal("[sync]\nfeedback = 0.95")));
+  EXPECT_EQ(error.pointer, "/sync/feedback");
+  EXPECT_THAT(error.detail, AllOf(HasSubstr("no effect with sync.codec = 'int8'"),
+                                  HasSubstr("set sync.codec = 'sparse2'"), HasSubstr("line 5")));
+  const auto json = refused(
+      read_spec_json(R"({"name":"a","data":{"train":"/x"},"swarm":{"wiring":"service_time"}})"));
+  EXPECT_EQ(json.pointer, "/swarm/wiring");
+  EXPECT_FALSE(read_spec_toml(minimal("[swarm]\nstages = 2\nwiring = 'random'")).problems);
+  const auto alone = read_spec_toml(
+      minimal("[sync]\nalgorithm = 'none'\ncodec = 'fp32'\n[sync.outer]\nmomentum = 0.5"));
+  ASSERT_TRUE(alone.problems);
+  EXPECT_EQ(alone.problems->fields.size(), 2u);
+}
+
+// A word that cannot be read leaves the default, which says nothing of what is idle.
+TEST(SpecText, NothingIsCalledIdleBesideAFieldThatCannotBeRead) {
+  const auto read = read_spec_toml(minimal("[sync]\ncodec = 'sparse'\nfeedback = 0.5"));
+  EXPECT_EQ(refused(read).pointer, "/sync/codec");
+}
+
+TEST(SpecText, ASpecOfTheApiIsTakenBack) {
+  for (const auto algorithm : {SyncAlgorithm::kNone, SyncAlgorithm::kDiloco,
+                               SyncAlgorithm::kLocalSgd, SyncAlgorithm::kDdp}) {
+    JobSpec spec = default_spec(algorithm);
+    spec.name = "a", spec.data.train = "/x";
+    auto json = spec_to_json(with_derived_fields(spec));
+    const auto read = read_spec_json(json.dump());
+    EXPECT_FALSE(read.problems) << to_string(algorithm) << ": " << read.problems->summary;
+    json["sync"]["feedback"] = 0.5;
+    EXPECT_EQ(refused(read_spec_json(json.dump())).pointer, "/sync/feedback");
+  }
+}
+
+// Jobs that were accepted before a field was found to be idle.
+TEST(SpecText, AKeptSpecHoldsWhatItHolds) {
+  JobSpec spec = full();
+  spec.train.schedule = Schedule::kConstant;
+  spec.sync.feedback = 0.5;
+  spec.swarm.wiring = WiringPolicy::kSticky;
+  const auto read = read_kept_spec(spec_to_json(spec).dump());
+  ASSERT_FALSE(read.problems) << read.problems->summary;
+  EXPECT_EQ(read.spec, spec);
 }
 
 TEST(SpecText, JsonRoundTrip) {
@@ -252,6 +304,14 @@ TEST(SpecText, TheWordsOfTheReduce) {
               HasSubstr("must be true or false, got 1"));
   EXPECT_THAT(refused(read_spec_toml(minimal("[sync]\naggregator = 'median'"))).detail,
               HasSubstr("'mean' or 'trimmed_mean' or 'centered_clip'"));
+}
+
+TEST(SpecText, LongTextsAreCutBetweenCharacters) {
+  std::string word = "a";
+  for (int i = 0; i < 100; ++i) word += "é";
+  const auto error = refused(read_spec_toml(minimal("[sync]\ncodec = '" + word + "'")));
+  EXPECT_THAT(error.detail, HasSubstr("é…'"));
+  EXPECT_NO_THROW(nlohmann::json(error.detail).dump());
 }
 
 TEST(SpecText, IntegersBeyond64BitsAreRefused) {

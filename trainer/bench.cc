@@ -108,16 +108,17 @@ void print(const BenchOptions& options, const JobSpec& spec, const Device& devic
 }  // namespace
 
 int bench(const BenchOptions& options) {
-  const RandomText text(options.model);
-  if (!text.written()) return complain(to_string(text.written().error()));
   JobSpec spec;
   spec.name = "bench";
   spec.model = options.model;
-  spec.data.train = text.path();
+  spec.data.train = "random tokens";
   spec.train.batch = options.batch;
   spec.train.precision = options.precision;
   const auto problems = validate(spec);
   if (!problems.empty()) return complain(problems[0].pointer + ": " + problems[0].detail);
+  const RandomText text(options.model);
+  if (!text.written()) return complain(to_string(text.written().error()));
+  spec.data.train = text.path();
   spec = with_derived_fields(spec);
   const DeviceChoice choice{options.cuda ? DeviceKind::kCuda : DeviceKind::kCpu, 0,
                             options.threads};

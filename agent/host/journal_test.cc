@@ -104,6 +104,8 @@ TEST(LineSplitter, CutsLinesAndRemembersTheLast) {
   EXPECT_EQ(splitter.last_line(), std::string(512, 'x'));
   splitter.add("no space left\ninfo: round_open round=3\n");
   EXPECT_EQ(splitter.last_line(), "no space left") << "news does not tell why it died";
+  splitter.add("info: a\ninfo: b\ninfo: c\n");
+  EXPECT_EQ(splitter.last_line(), "") << "it lived on";
 }
 
 // The level, and the line as it is kept.

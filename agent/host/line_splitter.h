@@ -1,5 +1,6 @@
 // Cuts a stream of bytes into lines of a bounded length; remembers the last one that was not empty
-// and did not name itself info or debug, for the sentence that tells why a process died.
+// and did not name itself info or debug, for the sentence that tells why a process died. Who goes
+// on with several lines of news has not died of it.
 #pragma once
 
 #include <functional>
@@ -28,7 +29,12 @@ class LineSplitter {
   // The end of the stream: what is there is a line, too.
   void finish() {
     if (line_.empty()) return;
-    if (!is_news(line_)) last_line_ = line_.substr(0, kLastMax);
+    if (!is_news(line_)) {
+      last_line_ = line_.substr(0, kLastMax);
+      news_ = 0;
+    } else if (++news_ > kNewsMax) {
+      last_line_.clear();
+    }
     on_line_(line_);
     line_.clear();
   }
@@ -37,11 +43,13 @@ class LineSplitter {
 
  private:
   static constexpr std::size_t kLastMax = 512;
+  static constexpr int kNewsMax = 3;
   static bool is_news(std::string_view line) {
     return line.starts_with("info: ") || line.starts_with("debug: ");
   }
   std::function<void(std::string_view)> on_line_;
   std::string line_, last_line_;
+  int news_ = 0;  // lines of it since the last line
 };
 
 }  // namespace shoal::agent

@@ -100,6 +100,14 @@ Result<std::string> local_address_towards(const std::string& address) {
                "give the address that peers dial"};
 }
 
+Status check_peer_host(const std::string& host) {
+  const auto list = resolve(host, "0", SOCK_STREAM, 0);
+  if (list.ok()) return {};
+  return Error{Code::kValidation,
+               "must be an address of this host without a port: " + list.error().message, "--host",
+               "e.g. 10.0.0.7, or leave it out for the one towards the coordinator"};
+}
+
 Result<PortRange> parse_port_range(const std::string& text) {
   PortRange range;
   const auto dash = text.find('-');

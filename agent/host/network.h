@@ -19,6 +19,10 @@ std::string join_address(const std::string& host, int port);
 // peers can dial, usually. Asks the routing table with a connected UDP socket; nothing is sent.
 Result<std::string> local_address_towards(const std::string& address);
 
+// What an operator names as this host for its peers: an address or a name that can be resolved,
+// without a port.
+Status check_peer_host(const std::string& host);
+
 // Ports for the peers' traffic: [first, last]; first == last == 0 lets the system choose.
 struct PortRange {
   int first = 0, last = 0;

@@ -25,6 +25,17 @@ TEST(Network, TheLocalAddressOfARoute) {
   EXPECT_FALSE(local_address_towards("nowhere.invalid:7071").ok());
 }
 
+TEST(Network, TheHostThatPeersDialCanBeResolved) {
+  for (const char* good : {"127.0.0.1", "::1", "localhost"}) {
+    EXPECT_TRUE(check_peer_host(good).ok()) << good;
+  }
+  for (const char* bad : {"", "127.0.0.1:7100", "no such host", "nowhere.invalid"}) {
+    const Status status = check_peer_host(bad);
+    ASSERT_FALSE(status.ok()) << bad;
+    EXPECT_EQ(status.error().field, "--host");
+  }
+}
+
 TEST(Network, PortRanges) {
   EXPECT_EQ(parse_port_range("7100-7199")->last, 7199);
   EXPECT_EQ(parse_port_range("7100")->first, 7100);

@@ -46,7 +46,8 @@ Result<int> round_get(const Context& context, const std::string& job, const std:
 
 struct EventsOptions {
   bool follow = false;
-  int last = 50;  // this many of the newest, from 1
+  int last = 50;                  // this many of the newest, from 1
+  std::string level, job, agent;  // empty: any
 };
 Result<int> events(const Context& context, const EventsOptions& options);
 

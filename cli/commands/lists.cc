@@ -36,6 +36,16 @@ void show_event(const Json& event, bool json) {
         text_at(event, "message", "") + "\n");
 }
 
+// "?" and what the options ask for, ready for one more.
+std::string query_of(const EventsOptions& options) {
+  std::string query = "?";
+  for (const auto& [name, value] :
+       {std::pair("severity=", options.level), {"job=", options.job}, {"agent=", options.agent}}) {
+    if (!value.empty()) query += name + url_escape(value) + "&";
+  }
+  return query;
+}
+
 }  // namespace
 
 Result<int> agent_ls(const Context& context, bool with_gone) {
@@ -60,7 +70,7 @@ Result<int> agent_ls(const Context& context, bool with_gone) {
 
 Result<int> events(const Context& context, const EventsOptions& options) {
   const std::size_t count = static_cast<std::size_t>(options.last);
-  auto newest = context.api.list("/events?order=desc", count);
+  auto newest = context.api.list("/events" + query_of(options) + "order=desc", count);
   if (!newest) return newest.error();
   Json& items = newest->at("items");
   std::string last_id = "0";
@@ -73,7 +83,7 @@ Result<int> events(const Context& context, const EventsOptions& options) {
 
   catch_interrupts();
   for (double silent_s = 0; silent_s < 120 && !interrupted();) {
-    auto ended = context.api.follow("/events/stream", last_id,
+    auto ended = context.api.follow("/events/stream" + query_of(options), last_id,
                                     [&](const std::string& id, const std::string& data) {
                                       const Json event = Json::parse(data, nullptr, false);
                                       if (!id.empty()) last_id = id;

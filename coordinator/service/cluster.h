@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -14,6 +15,7 @@
 #include "base/flat_map.h"
 #include "base/log_lines.h"
 #include "base/result.h"
+#include "coordinator/core/records/event_kinds.h"
 #include "coordinator/core/state/io.h"
 #include "coordinator/store/store.h"
 
@@ -70,6 +72,31 @@ struct RuntimeStats {  // for /metrics, since the process started
   std::array<std::int64_t, kReduceFailures> reduce_failures{};  // told by members, by reason
 };
 
+// Events that an operator may want to be told of; counted from zero, so that the first one is an
+// increase.
+inline constexpr std::array kIncidents = {
+    event_kind::kAgentDisconnected, event_kind::kAgentGone,       event_kind::kAgentRefused,
+    event_kind::kAgentQuarantined,  event_kind::kJobRolledBack,   event_kind::kReplicaFailed,
+    event_kind::kRoundAttempt,      event_kind::kRoundAborted,    event_kind::kRoundStragglers,
+    event_kind::kMomentumLost,      event_kind::kCheckpointFailed};
+
+// Counted as it became durable, since the process started (tally.h).
+struct RoundCounts {
+  static constexpr std::size_t kStates = static_cast<std::size_t>(ContributionState::kMoved) + 1;
+  static constexpr std::size_t kReasons = static_cast<std::size_t>(RejectReason::kLeftOut) + 1;
+  std::int64_t committed = 0, aborted = 0;
+  std::array<std::int64_t, kStates> contributions{};  // to committed rounds, by state
+  std::array<std::int64_t, kReasons> rejected{};
+};
+struct Counts {
+  Counts() {
+    for (const char* kind : kIncidents) incidents[kind] = 0;
+  }
+  std::array<std::int64_t, 3> events{};                        // by severity
+  std::map<std::string, std::int64_t, std::less<>> incidents;  // by kind
+  FlatMap<JobId, RoundCounts> rounds;
+};
+
 class Cluster {
  public:
   virtual ~Cluster() = default;
@@ -98,6 +125,7 @@ class Cluster {
   virtual std::shared_ptr<const LiveView> live() const = 0;  // at most a second old
   virtual Readiness readiness() const = 0;
   virtual RuntimeStats stats() const = 0;
+  virtual Counts counts() const = 0;
   virtual Store& store() = 0;
 
   // Where the files of a stored checkpoint are.

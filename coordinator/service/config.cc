@@ -3,9 +3,12 @@
 #include <charconv>
 #include <cstdlib>
 #include <filesystem>
+#include <map>
 #include <sstream>
 
 #include <CLI/CLI.hpp>
+#include <arpa/inet.h>
+#include <unistd.h>
 
 namespace shoal::coordinator {
 namespace {
@@ -25,9 +28,17 @@ Error refused(std::string flag, std::string message, std::string remedy = {}) {
           .remedy = std::move(remedy)};
 }
 
+// "127.0.0.1", "[::1]", "localhost": nothing is looked up, so nothing but this host is meant.
+bool is_own_host(const std::string& host) {
+  in6_addr parsed{};
+  if (host == "localhost" || ::inet_pton(AF_INET, host.c_str(), &parsed) == 1) return true;
+  const bool bracketed = host.starts_with('[') && host.ends_with(']');
+  return bracketed && ::inet_pton(AF_INET6, host.substr(1, host.size() - 2).c_str(), &parsed) == 1;
+}
+
 bool is_address(const std::string& text) {
   const std::size_t colon = text.rfind(':');
-  if (colon == std::string::npos || colon == 0) return false;
+  if (colon == std::string::npos || !is_own_host(text.substr(0, colon))) return false;
   unsigned port = 0;
   const char* first = text.data() + colon + 1;
   const char* last = text.data() + text.size();
@@ -68,22 +79,45 @@ void describe(CLI::App& app, Config& config) {
               "How long a job waits for late agents once it could start");
 }
 
+// Before anything is started that would have to be stopped again.
+Status check_address_file(const std::string& path) {
+  if (path.empty()) return {};
+  const std::filesystem::path folder = std::filesystem::absolute(path).parent_path();
+  if (::access(folder.c_str(), W_OK | X_OK) == 0 && !std::filesystem::is_directory(path)) return {};
+  return refused("--address-file", "cannot write " + path,
+                 "name a file in a folder that this user may write");
+}
+
+// The rules of the core name their fields, people their flags.
+std::string flag_of(const std::string& pointer) {
+  static const std::map<std::string, std::string> flags = {{"/heartbeat_every", "--heartbeat-s"},
+                                                           {"/lease", "--lease-s"},
+                                                           {"/gather_window", "--gather-window-s"}};
+  const auto found = flags.find(pointer);
+  return found == flags.end() ? pointer : found->second;
+}
+
 Status check(const Config& config) {
   if (config.data_dir.empty()) {
     return refused("--data-dir", "there is no home folder to put the data in", "name a folder");
   }
   for (const auto& [flag, address] : {std::pair("--http", config.http), {"--grpc", config.grpc}}) {
     if (!is_address(address)) {
-      return refused(flag, "must be ADDRESS:PORT, got " + address, "for example 127.0.0.1:0");
+      return refused(flag, "must be an IP address and a port, got '" + address + "'",
+                     "for example 127.0.0.1:7070, [::1]:7070 or 0.0.0.0:7070; port 0 picks one");
     }
   }
+  if (config.http == config.grpc && !config.http.ends_with(":0")) {
+    return refused("--grpc", "must not be that of --http, got " + config.grpc, "give another port");
+  }
+  if (Status file = check_address_file(config.address_file); !file.ok()) return file;
   if (!is_loopback(config.http) && !config.insecure_http) {
     return refused("--http",
                    config.http + " can be reached from other hosts and there is no login yet",
                    "bind 127.0.0.1 and use a tunnel, or add --insecure-http");
   }
   const std::vector<FieldError> problems = validate(config.core);
-  if (!problems.empty()) return refused(problems.front().pointer, problems.front().detail);
+  if (!problems.empty()) return refused(flag_of(problems.front().pointer), problems.front().detail);
   return {};
 }
 

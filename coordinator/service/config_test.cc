@@ -38,6 +38,23 @@ TEST(Config, MistakesNameTheFlag) {
   EXPECT_THAT(to_string(read({"--log-format", "xml"}).error()), HasSubstr("--log-format"));
   EXPECT_THAT(to_string(read({"--colour"}).error()), HasSubstr("--colour"));
   EXPECT_FALSE(read({"--lease-s", "0"}).ok());
+  EXPECT_EQ(read({"--lease-s", "1", "--heartbeat-s", "5"}).error().field, "--lease-s");
+  EXPECT_EQ(read({"--heartbeat-s", "nan"}).error().field, "--heartbeat-s");
+  EXPECT_EQ(read({"--address-file", "/nowhere/at/all"}).error().field, "--address-file");
+  EXPECT_EQ(read({"--address-file", "/tmp"}).error().field, "--address-file");
+}
+
+TEST(Config, AddressesAreOfThisHostAndDifferent) {
+  for (const char* bad : {"localhost", "nowhere.invalid:7070", "127.0.0.1", "127.0.0.1:",
+                          "::1:7070", ":7070", "[127.0.0.1]:7070", "256.0.0.1:7070"}) {
+    EXPECT_EQ(read({"--http", bad, "--insecure-http"}).error().field, "--http") << bad;
+    EXPECT_EQ(read({"--grpc", bad}).error().field, "--grpc") << bad;
+  }
+  for (const char* good : {"localhost:7072", "[::1]:0", "0.0.0.0:7072"}) {
+    EXPECT_TRUE(read({"--http", good, "--insecure-http"}).ok()) << good;
+  }
+  EXPECT_EQ(read({"--http", "127.0.0.1:9", "--grpc", "127.0.0.1:9"}).error().field, "--grpc");
+  EXPECT_TRUE(read({"--http", "127.0.0.1:0", "--grpc", "127.0.0.1:0"}).ok());
 }
 
 TEST(Config, AnOpenHttpAddressNeedsTheWord) {

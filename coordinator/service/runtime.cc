@@ -58,6 +58,7 @@ Runtime::Runtime(RuntimeOptions options, Store& store, const Snapshot& snapshot)
       core_(std::make_unique<Coordinator>(options_.core, snapshot)),
       board_(std::make_unique<LiveBoard>(options_.core.heartbeat_every, snapshot)),
       tap_(snapshot),
+      tally_(snapshot),
       subscribers_(std::make_shared<Subscribers>()) {
   // Points are not durable with their rounds: those of the last ones may have been lost.
   for (const RoundRecord& round : snapshot.rounds) tell_series(round);
@@ -160,6 +161,7 @@ void Runtime::observe(Instant now, const Input& input) {
 
 void Runtime::perform(Delivery::Group group) {
   std::int64_t newest_event = 0;
+  tally_.count(group.records);
   for (const Record& record : group.records) {
     board_->stored(record);
     tell_series(record);

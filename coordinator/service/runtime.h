@@ -21,6 +21,7 @@
 #include "coordinator/service/delivery.h"
 #include "coordinator/service/live_view.h"
 #include "coordinator/service/series_tap.h"
+#include "coordinator/service/tally.h"
 
 namespace shoal::coordinator {
 
@@ -59,6 +60,7 @@ class Runtime final : public Cluster, public InputPort {
   std::shared_ptr<const LiveView> live() const override { return board_->view(clock_.now()); }
   Readiness readiness() const override;
   RuntimeStats stats() const override;
+  Counts counts() const override { return tally_.counts(); }
   Store& store() override { return store_; }
   std::string checkpoint_folder(CheckpointId checkpoint) const override;
   std::shared_ptr<void> on_events(std::function<void(std::int64_t newest_seq)> wake) override;
@@ -90,6 +92,7 @@ class Runtime final : public Cluster, public InputPort {
   std::unique_ptr<Coordinator> core_;  // core thread only, once started
   std::unique_ptr<LiveBoard> board_;
   SeriesTap tap_;
+  Tally tally_;
   std::atomic<AgentPort*> agents_{nullptr};  // none before start()
   std::shared_ptr<Subscribers> subscribers_;
 

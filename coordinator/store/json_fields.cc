@@ -104,7 +104,7 @@ std::string to_json(const JobSpec& value) {
 }
 
 Status from_json(std::string_view text, JobSpec& value) {
-  proto::SpecOrProblems read = proto::read_spec_json(text);
+  proto::SpecOrProblems read = proto::read_kept_spec(text);
   if (read.problems) {
     std::string why = read.problems->summary;
     for (const FieldError& field : read.problems->fields) {

@@ -14,7 +14,7 @@ namespace {
 std::unique_ptr<PeerNode> node_over(const char* line) {
   PeerNodeOptions options;
   if (line != nullptr) {
-    options.line = std::make_shared<wire::EmulatedLine>(wire::parse_link(line).value());
+    options.line = std::make_shared<wire::EmulatedLine>(parse_link(line).value());
   }
   auto node = PeerNode::start(options);
   EXPECT_TRUE(node.ok());

@@ -32,7 +32,7 @@ struct NodeKind {
 std::unique_ptr<PeerNode> start_node(NodeKind kind = {}) {
   PeerNodeOptions options;
   if (kind.link != nullptr) {
-    options.line = std::make_shared<wire::EmulatedLine>(wire::parse_link(kind.link).value());
+    options.line = std::make_shared<wire::EmulatedLine>(parse_link(kind.link).value());
   }
   options.local_sockets = kind.local_sockets;
   options.keepalive = kind.keepalive;
@@ -302,7 +302,7 @@ double longest_echo(wire::EmulatedLine& line, const std::string& address,
 TEST(Reduce, HeartbeatsPassWhileItFillsASlowLine) {
   Swarm swarm(2, 1'000'000, CodecKind::kFp32, {}, Topology::kButterfly,
               {false, "up=10mbit,down=10mbit,rtt=20ms", seconds(1)});
-  wire::EmulatedLine beside(wire::parse_link("rtt=20ms").value());
+  wire::EmulatedLine beside(parse_link("rtt=20ms").value());
   auto first = swarm.start(0);
   const auto second = swarm.start(1);
   const double longest_s = longest_echo(beside, swarm.nodes[1]->address(), second);

@@ -55,7 +55,7 @@ TEST_F(Transfer, EverythingArrives) {
 
 TEST_F(Transfer, OverALineItTakesWhatTheLineGives) {
   PeerNodeOptions options;
-  options.line = std::make_shared<wire::EmulatedLine>(wire::parse_link("down=40mbit").value());
+  options.line = std::make_shared<wire::EmulatedLine>(parse_link("down=40mbit").value());
   joiner_node = PeerNode::start(options).value();
   const auto start = std::chrono::steady_clock::now();
   ASSERT_TRUE(fetch(ReplicaId(5), kKey).ok());

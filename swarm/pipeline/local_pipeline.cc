@@ -50,7 +50,7 @@ LocalReplica::LocalReplica(const LocalOptions& options, ReplicaId id, StageIndex
       changed_(std::move(changed)),
       compute_(timed(options, id, stage, speed)) {
   outer_opt::PeerNodeOptions node;
-  if (wire::LinkOptions link = options.link; !(link == wire::LinkOptions{})) {
+  if (LinkOptions link = options.link; !(link == LinkOptions{})) {
     link.seed = mix_seed(options.seed, id.n);
     node.line = std::make_shared<wire::EmulatedLine>(link);
   }

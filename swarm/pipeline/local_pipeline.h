@@ -28,7 +28,7 @@ struct LocalOptions {
   double jitter = 0;
   ActivationCodec codec = ActivationCodec::kBf16;
   PipelineSchedule schedule = PipelineSchedule::kFlush;
-  wire::LinkOptions link;
+  LinkOptions link;
   Duration keepalive = seconds(4);
   double window_per_replica = 8;
   Duration unreachable_limit = seconds(10);

@@ -29,9 +29,9 @@ StageFacts facts(StageIndex stage, std::int64_t context) {
 
 // A process with one replica.
 struct Station {
-  explicit Station(const wire::LinkOptions& link = {}) {
+  explicit Station(const LinkOptions& link = {}) {
     outer_opt::PeerNodeOptions options;
-    if (!(link == wire::LinkOptions{})) options.line = std::make_shared<wire::EmulatedLine>(link);
+    if (!(link == LinkOptions{})) options.line = std::make_shared<wire::EmulatedLine>(link);
     service = PipelineService::create(options.line);
     options.services = {service->grpc_service()};
     node = outer_opt::PeerNode::start(options).value();
@@ -133,7 +133,7 @@ void send(Station& from, ReplicaId to, const Frame& frame) {
 
 // Two stations, connected.
 struct Pair {
-  explicit Pair(std::int64_t context = 8, const wire::LinkOptions& link = {})
+  explicit Pair(std::int64_t context = 8, const LinkOptions& link = {})
       : first(link), second(link) {
     first.enter(kFirst, 0, context);
     second.enter(kSecond, 1, context);

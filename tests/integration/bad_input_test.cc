@@ -106,6 +106,58 @@ class BadInput : public testing::Test {
   std::unique_ptr<Coordinator> coordinator_;
 };
 
+// Nothing is started that would fail later: each of these ends at once, and names its flag.
+TEST(Flags, OfTheAgentAreRefusedBeforeItStarts) {
+  if (!has_binary("shoal-agent")) GTEST_SKIP() << "shoal-agent was not built";
+  const TempFolder folder;
+  const std::vector<std::vector<std::string>> cases = {{"--name", ""},
+                                                       {"--speed", "nan"},
+                                                       {"--speed", "1.5"},
+                                                       {"--host", "127.0.0.1:7100"},
+                                                       {"--host", "no such host"},
+                                                       {"--cell", "--devices=cpu:1"},
+                                                       {"--threads", "2", "--role=reducer"},
+                                                       {"--label", "a=1", "--label", "a=2"},
+                                                       {"--label", "region"},
+                                                       {"--emulate-link", "up=200"},
+                                                       {"--coordinator", "localhost"},
+                                                       {"--peer-ports", "7199-7100"}};
+  for (const auto& flags : cases) {
+    std::vector<std::string> command = {binary("shoal-agent"), "--token-file",
+                                        folder.write("token", "secret"), "--data-dir",
+                                        folder.path("agent")};
+    command.insert(command.end(), flags.begin(), flags.end());
+    const Finished result = run(command, 10);
+    EXPECT_EQ(result.exit_code, 2) << flags[0] << " " << flags[1];
+    EXPECT_NE(result.err.find(flags[0]), std::string::npos) << result.err;
+  }
+}
+
+TEST(Flags, OfShoalUpAreRefusedBeforeItStarts) {
+  const TempFolder folder;
+  const std::vector<std::vector<std::string>> cases = {{"--emulate-link", "rtt=80"},
+                                                       {"--threads", "5000"},
+                                                       {"--speeds", "1,nan"},
+                                                       {"--http", "localhost"},
+                                                       {"--grpc", "127.0.0.1:7070"}};
+  for (const auto& flags : cases) {
+    const Finished result = run({binary("shoal"), "up", "--agents", "2", "--data-dir",
+                                 folder.path("up"), flags[0], flags[1]},
+                                10);
+    EXPECT_EQ(result.exit_code, cli::kExitUsage) << flags[0] << ": " << result.err;
+    EXPECT_NE(result.err.find(flags[0]), std::string::npos) << result.err;
+  }
+}
+
+TEST_F(BadInput, AnEmptyJobFileLacksItsFields) {
+  expect_refused("", cli::kExitValidation, {"name", "data.train"});
+}
+
+TEST_F(BadInput, FieldsThatCanHaveNoEffectAreRefused) {
+  expect_refused(std::string(kGoodJob) + "[sync]\nfeedback = 0.95\n", cli::kExitValidation,
+                 {"job.toml:11", "sync.feedback", "int8", "sparse2"});
+}
+
 TEST_F(BadInput, FieldsAreRefusedByNameAndLine) {
   expect_refused(std::string(kGoodJob) + "[train]\nlr = -1\n", cli::kExitValidation,
                  {"job.toml:11", "train.lr", "-1"});

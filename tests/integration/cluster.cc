@@ -86,6 +86,7 @@ Finished Cluster::shoal(std::vector<std::string> arguments, double limit_s) cons
 
 std::string Cluster::write_job(const TinyJob& job) const {
   folder_.write("text.txt", sample_text());
+  const std::string schedule = job.stages > 1 ? "\nschedule = \"" + job.schedule + "\"" : "";
   return folder_.write(job.name + ".toml",
                        "name = \"" + job.name + "\"\n" +
                            "[model]\nfamily = \"llama\"\nlayers = " + std::to_string(job.layers) +
@@ -94,8 +95,8 @@ std::string Cluster::write_job(const TinyJob& job) const {
                            "[train]\nbatch = 4\nlr = 0.003\nmin_lr = 0.0003\nwarmup = 5\nsteps = " +
                            std::to_string(job.steps) + "\n[sync]\nalgorithm = \"" + job.algorithm +
                            "\"\nevery = " + std::to_string(job.every) +
-                           "\n[swarm]\nstages = " + std::to_string(job.stages) + "\nschedule = \"" +
-                           job.schedule + "\"\nmin_replicas = " + std::to_string(job.min_replicas) +
+                           "\n[swarm]\nstages = " + std::to_string(job.stages) + schedule +
+                           "\nmin_replicas = " + std::to_string(job.min_replicas) +
                            "\n[eval]\nevery_rounds = 1\nbatches = 2\n" + job.more);
 }
 

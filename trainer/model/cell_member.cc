@@ -30,7 +30,7 @@ class Member {
     std::string job(header->size, '\0');
     const Status got = leader_.receive(std::as_writable_bytes(std::span(job)), kLimit);
     if (!got) return got;
-    const auto read = proto::read_spec_json(job);
+    const auto read = proto::read_kept_spec(job);
     if (read.problems) return Error{Code::kInternal, read.problems->summary, "", ""};
     auto data = Dataset::open(read.spec);
     if (!data) return data.error();

@@ -136,7 +136,7 @@ Result<Head> read_head(const std::filesystem::path& path) {
       return Error{Code::kIncompatible, path.string() + " has an unknown format", "",
                    "use the version of Shoal that wrote it"};
     }
-    auto spec = proto::read_spec_json(json.at("spec").dump());
+    auto spec = proto::read_kept_spec(json.at("spec").dump());
     if (spec.problems) return bad("its spec is not accepted: " + spec.problems->summary);
     head.spec = with_derived_fields(std::move(spec.spec));
     const auto& round = json.at("round");

@@ -1,12 +1,10 @@
 #include "coordinator/service/http/metrics.h"
 
 #include <algorithm>
-#include <set>
 #include <sstream>
 
 #include <prometheus/text_serializer.h>
 
-#include "coordinator/core/records/event_kinds.h"
 #include "coordinator/service/http/process_stats.h"
 #include "coordinator/service/http/views.h"
 
@@ -18,14 +16,7 @@ using prometheus::MetricFamily;
 using prometheus::MetricType;
 using Labels = std::vector<ClientMetric::Label>;
 
-constexpr int kTallyPagesMax = 40;
 constexpr Duration kShownAfterEnd = seconds(3600);
-// What an operator may want to be told of; counted from zero, so that the first one is an increase.
-constexpr std::array kIncidents = {
-    event_kind::kAgentDisconnected, event_kind::kAgentGone,       event_kind::kAgentRefused,
-    event_kind::kAgentQuarantined,  event_kind::kJobRolledBack,   event_kind::kReplicaFailed,
-    event_kind::kRoundAttempt,      event_kind::kRoundAborted,    event_kind::kRoundStragglers,
-    event_kind::kMomentumLost,      event_kind::kCheckpointFailed};
 const std::vector<double> kBuckets = {.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 10};
 
 double unix_s(Instant at) { return static_cast<double>(at.unix_ms()) / 1000; }
@@ -103,7 +94,6 @@ Metrics::Metrics()
       streams_(family<prometheus::Gauge>(registry_, "shoal_http_streams", "Open event streams.")
                    .Add({})) {
   dropped_.Add({{"reason", "slow"}});
-  for (const char* kind : kIncidents) incidents_[kind] = 0;
 }
 
 void Metrics::request_done(std::string_view method, std::string_view route, int status) {
@@ -121,52 +111,6 @@ void Metrics::request_took(std::string_view method, std::string_view route, Dura
 
 void Metrics::stream_dropped(std::string_view reason) {
   dropped_.Add({{"reason", std::string(reason)}}).Increment();
-}
-
-Status Metrics::begin(Reader& reader) {
-  PageRequest page;
-  page.limit = 1;
-  page.newest_first = true;
-  const auto events = reader.events(EventFilter{}, page);
-  if (!events.ok()) return events.error();
-  std::lock_guard lock(mutex_);
-  if (!events.value().items.empty()) tallied_seq_ = events.value().items[0].seq;
-  return rounds_.begin(reader);
-}
-
-Status Metrics::tally(Reader& reader) {
-  std::lock_guard lock(mutex_);
-  return tally_locked(reader);
-}
-
-void Metrics::count_event(const EventRecord& event) {
-  ++events_[static_cast<std::size_t>(event.severity)];
-  if (const auto it = incidents_.find(event.kind); it != incidents_.end()) ++it->second;
-  if (event.kind == event_kind::kRoundAborted) rounds_.count_aborted(event.job);
-}
-
-Status Metrics::tally_locked(Reader& reader) {
-  PageRequest page;
-  page.limit = 500;
-  std::set<JobId> progressed;
-  for (int i = 0; i < kTallyPagesMax; ++i) {
-    page.after = tallied_seq_;
-    const auto events = reader.events(EventFilter{}, page);
-    if (!events.ok()) return events.error();
-    for (const EventRecord& event : events.value().items) {
-      tallied_seq_ = event.seq;
-      count_event(event);
-      if (event.kind == event_kind::kRoundCommitted) progressed.insert(event.job);
-    }
-    if (!events.value().next) break;
-  }
-  for (const JobId id : progressed) {
-    const auto job = reader.job(id);
-    if (!job.ok()) return job.error();
-    if (!job.value()) continue;
-    if (const Status status = rounds_.count(reader, *job.value()); !status.ok()) return status;
-  }
-  return Status();
 }
 
 // Ids only grow and a terminal phase is final: jobs up to settled_job_ need not be read again.
@@ -188,7 +132,6 @@ Result<std::vector<Metrics::JobSample>> Metrics::sample_jobs(Reader& reader, Ins
       if (settling) {
         settled_job_ = static_cast<std::int64_t>(job.id.n);
         ++settled_phases_[phase];
-        rounds_.forget(job.id);
       }
       if (!over)
         samples.push_back(
@@ -340,9 +283,42 @@ void add_process(Families& out, std::int64_t boot_epoch) {
             static_cast<double>(process.open_fds));
 }
 
+template <typename Families>
+void add_rounds(Families& out, const std::string& id, const RoundCounts& counts) {
+  const char* help = "Rounds that ended since the coordinator started.";
+  out.counter("shoal_rounds_total", help, {{"job_id", id}, {"result", "committed"}},
+              static_cast<double>(counts.committed));
+  out.counter("shoal_rounds_total", help, {{"job_id", id}, {"result", "aborted"}},
+              static_cast<double>(counts.aborted));
+  help = "Contributions to committed rounds since the coordinator started, by what became of them.";
+  for (auto i = static_cast<std::size_t>(ContributionState::kCommitted); i < RoundCounts::kStates;
+       ++i)
+    out.counter("shoal_contributions_total", help,
+                {{"job_id", id}, {"state", to_string(static_cast<ContributionState>(i))}},
+                static_cast<double>(counts.contributions[i]));
+  help = "Contributions that were rejected since the coordinator started, by reason.";
+  for (auto i = static_cast<std::size_t>(RejectReason::kNonFinite); i < RoundCounts::kReasons; ++i)
+    out.counter("shoal_contributions_rejected_total", help,
+                {{"job_id", id}, {"reason", to_string(static_cast<RejectReason>(i))}},
+                static_cast<double>(counts.rejected[i]));
+}
+
+template <typename Families>
+void add_events(Families& out, const Counts& counts) {
+  for (std::size_t i = 0; i < counts.events.size(); ++i)
+    out.counter("shoal_events_total", "Events since the coordinator started.",
+                {{"severity", to_string(static_cast<Severity>(i))}},
+                static_cast<double>(counts.events[i]));
+  for (const auto& [kind, count] : counts.incidents)
+    out.counter("shoal_incidents_total",
+                "Events since the coordinator started of the kinds that tell of trouble.",
+                {{"kind", kind}}, static_cast<double>(count));
+}
+
 }  // namespace
 
-void Metrics::add_jobs(Families& out, const std::vector<JobSample>& jobs, const LiveView& live) {
+void Metrics::add_jobs(Families& out, const std::vector<JobSample>& jobs, const LiveView& live,
+                       const Counts& counts) {
   for (const JobSample& sample : jobs) {
     const std::string id = to_string(sample.job.id);
     add_one_job(out, sample.job, live);
@@ -360,29 +336,9 @@ void Metrics::add_jobs(Families& out, const std::vector<JobSample>& jobs, const 
       out.gauge("shoal_checkpoint_last_success_timestamp_seconds",
                 "When the newest checkpoint was stored.", {{"job_id", id}},
                 unix_s(sample.checkpoint_at));
-    add_rounds(out, sample.job.id);
+    const RoundCounts* rounds = counts.rounds.find(sample.job.id);
+    if (rounds != nullptr) add_rounds(out, id, *rounds);
   }
-}
-
-void Metrics::add_rounds(Families& out, JobId job) {
-  const std::string id = to_string(job);
-  const RoundTally::Counts counts = rounds_.of(job);
-  const char* help = "Rounds that ended since the coordinator started.";
-  out.counter("shoal_rounds_total", help, {{"job_id", id}, {"result", "committed"}},
-              static_cast<double>(counts.committed));
-  out.counter("shoal_rounds_total", help, {{"job_id", id}, {"result", "aborted"}},
-              static_cast<double>(counts.aborted));
-  help = "Contributions to committed rounds since the coordinator started, by what became of them.";
-  for (auto i = static_cast<std::size_t>(ContributionState::kCommitted); i < RoundTally::kStates;
-       ++i)
-    out.counter("shoal_contributions_total", help,
-                {{"job_id", id}, {"state", to_string(static_cast<ContributionState>(i))}},
-                static_cast<double>(counts.contributions[i]));
-  help = "Contributions that were rejected since the coordinator started, by reason.";
-  for (auto i = static_cast<std::size_t>(RejectReason::kNonFinite); i < RoundTally::kReasons; ++i)
-    out.counter("shoal_contributions_rejected_total", help,
-                {{"job_id", id}, {"reason", to_string(static_cast<RejectReason>(i))}},
-                static_cast<double>(counts.rejected[i]));
 }
 
 Status Metrics::add_agents(Families& out, Reader& reader, const LiveView& live) {
@@ -423,38 +379,25 @@ Status Metrics::add_agents(Families& out, Reader& reader, const LiveView& live) 
   return Status();
 }
 
-void Metrics::add_events(Families& out) {
-  for (std::size_t i = 0; i < events_.size(); ++i)
-    out.counter("shoal_events_total", "Events since the coordinator started.",
-                {{"severity", to_string(static_cast<Severity>(i))}},
-                static_cast<double>(events_[i]));
-  for (const auto& [kind, count] : incidents_)
-    out.counter("shoal_incidents_total",
-                "Events since the coordinator started of the kinds that tell of trouble.",
-                {{"kind", kind}}, static_cast<double>(count));
-}
-
 Result<std::string> Metrics::scrape(Cluster& cluster, Reader& reader) {
   const auto live = cluster.live();
+  const Counts counts = cluster.counts();
   Families out;
   {
     std::lock_guard lock(mutex_);
-    if (const Status status = tally_locked(reader); !status.ok()) return status.error();
     std::vector<std::int64_t> by_phase;
     auto jobs = sample_jobs(reader, live->now, by_phase);
     if (!jobs.ok()) return jobs.error();
     for (JobSample& sample : jobs.value()) {
-      if (const Status status = rounds_.count(reader, sample.job); !status.ok())
-        return status.error();
       if (const Status status = fill_sample(reader, sample); !status.ok()) return status.error();
     }
     for (std::size_t i = 0; i < by_phase.size(); ++i)
       out.gauge("shoal_jobs", "Jobs by phase.", {{"phase", to_string(static_cast<JobPhase>(i))}},
                 static_cast<double>(by_phase[i]));
-    add_jobs(out, jobs.value(), *live);
+    add_jobs(out, jobs.value(), *live, counts);
     if (const Status status = add_agents(out, reader, *live); !status.ok()) return status.error();
-    add_events(out);
   }
+  add_events(out, counts);
   add_process(out, live->boot_epoch);
   add_store(out, cluster.store().stats());
   add_runtime(out, cluster.stats());

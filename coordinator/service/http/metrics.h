@@ -1,15 +1,14 @@
 // Numbers for Prometheus. What this server does is counted as it happens (prometheus-cpp's
 // registry); what the cluster is gets read at scrape time from the store and the live view, so a
 // series goes away with its job or agent. A scrape reads the jobs that are not long over and a
-// bounded number of rows of each, never a whole history. Counters of events and rounds begin at the
-// start of the process, as Prometheus expects; where a job stands are gauges, since it can go back
-// to a checkpoint. docs/metrics.md lists them all, and a test holds it to that.
+// bounded number of rows of each, never a whole history. Events and rounds are counted by the
+// cluster as they become durable (Cluster::counts()); where a job stands are gauges, since it can
+// go back to a checkpoint. docs/metrics.md lists them all, and a test holds it to that.
 //
 // No label is called job or instance: Prometheus owns those. Thread-safe.
 #pragma once
 
 #include <array>
-#include <map>
 #include <mutex>
 #include <string>
 #include <string_view>
@@ -23,7 +22,6 @@
 
 #include "base/result.h"
 #include "coordinator/service/cluster.h"
-#include "coordinator/service/http/round_tally.h"
 
 namespace shoal::coordinator::rest {
 
@@ -38,12 +36,6 @@ class Metrics {
   void streams(std::int64_t now) { streams_.Set(static_cast<double>(now)); }
   void stream_dropped(std::string_view reason);
 
-  // Counts events from the newest one on. Once, before the first tally.
-  Status begin(Reader& reader);
-
-  // Counts the events that are new since the last call; a bounded number of them.
-  Status tally(Reader& reader);
-
   // Prometheus text format 0.0.4.
   Result<std::string> scrape(Cluster& cluster, Reader& reader);
 
@@ -51,14 +43,11 @@ class Metrics {
   struct JobSample;
   class Families;
 
-  Status tally_locked(Reader& reader);
   Result<std::vector<JobSample>> sample_jobs(Reader& reader, Instant now,
                                              std::vector<std::int64_t>& by_phase);
-  void count_event(const EventRecord& event);
-  void add_jobs(Families& families, const std::vector<JobSample>& jobs, const LiveView& live);
-  void add_rounds(Families& families, JobId job);
-  Status add_agents(Families& families, Reader& reader, const LiveView& live);
-  void add_events(Families& families);
+  static void add_jobs(Families& families, const std::vector<JobSample>& jobs, const LiveView& live,
+                       const Counts& counts);
+  static Status add_agents(Families& families, Reader& reader, const LiveView& live);
 
   prometheus::Registry registry_;
   prometheus::Family<prometheus::Counter>& requests_;
@@ -67,11 +56,7 @@ class Metrics {
   prometheus::Gauge& connections_;
   prometheus::Gauge& streams_;
 
-  std::mutex mutex_;  // what follows
-  std::int64_t tallied_seq_ = 0;
-  std::array<std::int64_t, 3> events_{};                        // by severity
-  std::map<std::string, std::int64_t, std::less<>> incidents_;  // by kind, of a closed list
-  RoundTally rounds_;
+  std::mutex mutex_;                               // what follows
   std::int64_t settled_job_ = 0;                   // it and all before it are long over …
   std::array<std::int64_t, 10> settled_phases_{};  // … and were counted here
 };

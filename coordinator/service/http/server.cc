@@ -173,9 +173,6 @@ Result<std::unique_ptr<HttpServer>> HttpServer::start(HttpOptions options, Clust
   }
   if (!bind.value().loopback) options.host_names.push_back(net::ip::host_name());
   auto impl = std::make_unique<Impl>(std::move(options), cluster);
-  const auto reader = cluster.store().reader();
-  if (const Status status = impl->service->metrics.begin(*reader); !status.ok())
-    return status.error();
   if (const Status status = impl->listen(bind.value()); !status.ok()) {
     impl->stopped = true;  // nothing runs yet
     return status.error();

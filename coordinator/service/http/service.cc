@@ -1,22 +1,11 @@
 #include "coordinator/service/http/service.h"
 
 #include <algorithm>
-#include <chrono>
 #include <random>
 
 #include "base/prng.h"
 
 namespace shoal::coordinator::rest {
-namespace {
-
-constexpr std::int64_t kTallyEveryNs = 5'000'000'000;
-
-std::int64_t steady_ns() {
-  return std::chrono::steady_clock::now().time_since_epoch() / std::chrono::nanoseconds(1);
-}
-
-}  // namespace
-
 Service::Slot::Slot(Service& service, std::atomic<std::int64_t>& counter)
     : service_(&service), counter_(&counter) {
   counter_->fetch_add(1);
@@ -124,15 +113,6 @@ void Service::tell_streams() {
   }
   for (const auto& weak : peers)
     if (const auto peer = weak.lock()) peer->events_are_new(newest);
-
-  // Counting a little at a time keeps a scrape short even when nobody scraped for days.
-  const std::int64_t now = steady_ns();
-  if (now - last_tally_ns_.load() < kTallyEveryNs) return;
-  last_tally_ns_ = now;
-  workers->post([](Context& context) {
-    // A failure shows up again, and is reported, at the next scrape.
-    static_cast<void>(context.metrics.tally(*context.reader));
-  });
 }
 
 }  // namespace shoal::coordinator::rest

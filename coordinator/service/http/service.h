@@ -76,7 +76,6 @@ class Service : public std::enable_shared_from_this<Service> {
   std::vector<std::weak_ptr<Peer>> peers_;
   std::size_t sweep_at_ = 64;  // peers_ is swept of closed ones when it reaches this
   std::atomic<bool> wake_posted_{false};
-  std::atomic<std::int64_t> last_tally_ns_{0};
   std::atomic<std::uint64_t> request_number_;
 
  public:

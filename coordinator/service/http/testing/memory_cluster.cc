@@ -353,6 +353,14 @@ RuntimeStats MemoryCluster::stats() const {
   stats.reduce_failures[static_cast<std::size_t>(ReduceFailure::kBadFrame)] = 6;
   return stats;
 }
+Counts MemoryCluster::counts() const {
+  const std::lock_guard lock(mutex_);
+  return counts_;
+}
+void MemoryCluster::set_counts(Counts counts) {
+  const std::lock_guard lock(mutex_);
+  counts_ = std::move(counts);
+}
 std::string MemoryCluster::checkpoint_folder(CheckpointId checkpoint) const {
   return checkpoint_root + "/" + to_string(checkpoint);
 }

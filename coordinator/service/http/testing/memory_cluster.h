@@ -63,6 +63,7 @@ class MemoryCluster : public Cluster {
   std::shared_ptr<const LiveView> live() const override;
   Readiness readiness() const override;
   RuntimeStats stats() const override;
+  Counts counts() const override;
   Store& store() override { return store_; }
   std::string checkpoint_folder(CheckpointId checkpoint) const override;
   std::shared_ptr<void> on_events(std::function<void(std::int64_t)> wake) override;
@@ -70,6 +71,7 @@ class MemoryCluster : public Cluster {
   void add_event(std::string kind, JobId job = {}, std::string message = {},
                  Severity severity = Severity::kInfo);
   void set_live(LiveView view);
+  void set_counts(Counts counts);
 
   Tables tables;
   Readiness ready;              // set before the server starts
@@ -81,6 +83,7 @@ class MemoryCluster : public Cluster {
   MemoryStore store_;
   mutable std::mutex mutex_;
   LiveView live_;
+  Counts counts_;
   std::uint64_t next_job_ = 100;
   std::map<int, std::function<void(std::int64_t)>> wakes_;
   int next_wake_ = 0;

@@ -1,0 +1,112 @@
+// Rounds as the store tells of them: commits, commits told again, roll-backs, restarts.
+#include "coordinator/service/tally.h"
+
+#include <gtest/gtest.h>
+
+namespace shoal::coordinator {
+namespace {
+
+constexpr JobId kJob{7};
+
+JobRecord job(std::int64_t lineage, RoundNumber committed, JobPhase phase = JobPhase::kTraining) {
+  JobRecord record;
+  record.id = kJob, record.lineage = lineage, record.committed_round = committed;
+  record.phase = phase;
+  return record;
+}
+
+RoundRecord round(std::int64_t lineage, RoundNumber number, RoundState state) {
+  RoundRecord record;
+  record.key = {kJob, lineage, number}, record.state = state;
+  return record;
+}
+
+ContributionRecord part(const RoundKey& key, std::uint64_t replica, ContributionState state,
+                        RejectReason reason = RejectReason::kNone) {
+  ContributionRecord record;
+  record.key = key, record.replica = ReplicaId(replica);
+  record.state = state, record.reject_reason = reason;
+  return record;
+}
+
+std::int64_t of(const Tally& tally, ContributionState state) {
+  return tally.counts().rounds.at(kJob).contributions[static_cast<std::size_t>(state)];
+}
+
+std::int64_t committed(const Tally& tally) { return tally.counts().rounds.at(kJob).committed; }
+
+TEST(Tally, ACommittedRoundCountsOnceWithItsContributions) {
+  Tally tally{Snapshot{}};
+  const RoundKey key{kJob, 0, 1};
+  tally.count({job(0, 0), round(0, 1, RoundState::kOpen),
+               part(key, 1, ContributionState::kTraining),
+               part(key, 2, ContributionState::kTraining)});
+  EXPECT_EQ(committed(tally), 0);
+  tally.count({round(0, 1, RoundState::kCommitted), part(key, 1, ContributionState::kCommitted),
+               part(key, 2, ContributionState::kRejected, RejectReason::kOutlier)});
+  EXPECT_EQ(committed(tally), 1);
+  EXPECT_EQ(of(tally, ContributionState::kCommitted), 1);
+  EXPECT_EQ(of(tally, ContributionState::kRejected), 1);
+  const auto reason = static_cast<std::size_t>(RejectReason::kOutlier);
+  EXPECT_EQ(tally.counts().rounds.at(kJob).rejected[reason], 1);
+
+  // Its evaluation writes it again.
+  tally.count({round(0, 1, RoundState::kCommitted), part(key, 1, ContributionState::kCommitted)});
+  EXPECT_EQ(committed(tally), 1);
+  EXPECT_EQ(of(tally, ContributionState::kCommitted), 1);
+}
+
+TEST(Tally, RoundsThatARollBackTookAwayStayCounted) {
+  Tally tally{Snapshot{}};
+  for (RoundNumber number : {1, 2, 3}) {
+    tally.count({job(0, number), round(0, number, RoundState::kCommitted)});
+  }
+  tally.count({job(1, 1)});
+  tally.count({job(1, 2), round(1, 2, RoundState::kCommitted)});
+  EXPECT_EQ(committed(tally), 4);
+}
+
+TEST(Tally, WhatWasThereAtTheStartIsNotCountedButItsOpenRoundIs) {
+  const RoundKey open{kJob, 2, 6};
+  Snapshot snapshot;
+  snapshot.jobs = {job(2, 5)};
+  snapshot.contributions = {part({kJob, 2, 5}, 1, ContributionState::kCommitted),
+                            part(open, 1, ContributionState::kReported),
+                            part(open, 2, ContributionState::kMoved)};
+  Tally tally(snapshot);
+  tally.count({round(2, 5, RoundState::kCommitted)});
+  EXPECT_EQ(committed(tally), 0);
+  tally.count({round(2, 6, RoundState::kCommitted), part(open, 1, ContributionState::kCommitted)});
+  EXPECT_EQ(committed(tally), 1);
+  EXPECT_EQ(of(tally, ContributionState::kCommitted), 1);
+  EXPECT_EQ(of(tally, ContributionState::kMoved), 1);
+}
+
+TEST(Tally, CountsEventsAndTheKindsThatTellOfTrouble) {
+  Tally tally{Snapshot{}};
+  EXPECT_EQ(tally.counts().incidents.at("round_aborted"), 0);
+  EventRecord event;
+  event.kind = event_kind::kRoundAborted, event.job = kJob, event.severity = Severity::kWarning;
+  tally.count({job(0, 0), event, event});
+  event.kind = event_kind::kAgentJoined, event.job = {};
+  tally.count({event});
+  const Counts counts = tally.counts();
+  EXPECT_EQ(counts.incidents.at("round_aborted"), 2);
+  EXPECT_FALSE(counts.incidents.contains("agent_joined"));
+  EXPECT_EQ(counts.rounds.at(kJob).aborted, 2);
+  EXPECT_EQ(counts.events[static_cast<std::size_t>(Severity::kWarning)], 3);
+}
+
+TEST(Tally, OfVeryManyEndedJobsTheOldestAreForgotten) {
+  Tally tally{Snapshot{}};
+  for (std::uint64_t id = 1; id <= Tally::kEndedJobsMax + 2; ++id) {
+    JobRecord ended = job(0, 0, JobPhase::kCancelled);
+    ended.id = JobId(id);
+    tally.count({ended, ended});
+  }
+  EXPECT_EQ(tally.counts().rounds.size(), Tally::kEndedJobsMax);
+  EXPECT_FALSE(tally.counts().rounds.contains(JobId(2)));
+}
+
+}  // namespace
+}  // namespace shoal::coordinator
