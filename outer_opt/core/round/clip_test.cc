@@ -12,6 +12,7 @@ TEST(Clip, NormsAboveTheMedianBecomeTheMedian) {
 
 TEST(Clip, TheMedianOfManyIsTheMiddleOne) {
   EXPECT_EQ(median({50, 1, 40, 2, 30}), 30);
+  EXPECT_EQ(median({50, 1, 40, 2}), 21);
   EXPECT_EQ(clip_factors({1, 2, 4, 8, 16}), (std::vector<double>{1, 1, 1, 0.5, 0.25}));
 }
 
