@@ -156,6 +156,8 @@ TEST(CoordinatorCore, RestoresFromTheNewestCheckpointWhenAllReplicasAreLost) {
   const Assign assign = rig.last<Assign>(rig.a).value();
   EXPECT_EQ(assign.source.kind, SourceKind::kCheckpoint);
   EXPECT_EQ(assign.source.checkpoint, asked.checkpoint);
+  EXPECT_EQ(assign.source.anchor, (Digest{11, 11}));
+  EXPECT_EQ(assign.source.momentum, (Digest{9, 9}));
   EXPECT_EQ(rig.job(rig.id).committed_round, 1);
   rig.load(rig.a, {11, 11});
   rig.load(rig.b, {1, 2});  // not what was stored: refused

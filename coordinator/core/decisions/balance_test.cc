@@ -28,6 +28,12 @@ TEST(Balance, AJoinerIsJudgedByItsDeviceBesideTheOthers) {
             (Counts{Steps(40), Steps(20), Steps(10)}));
 }
 
+// The speed of the second is of a device that says nothing: only the first tells what 100 is worth.
+TEST(Balance, DevicesAreJudgedByThoseOfWhichBothIsKnown) {
+  EXPECT_EQ(balanced_steps(Steps(40), {{10, 100}, {5, 0}, {0, 25}}),
+            (Counts{Steps(40), Steps(20), Steps(10)}));
+}
+
 TEST(Balance, WhatIsNotKnownIsTheMean) {
   EXPECT_EQ(balanced_steps(Steps(10), {{0, 0}, {0, 0}}), (Counts{Steps(10), Steps(10)}));
   EXPECT_EQ(balanced_steps(Steps(10), {{4, 0}, {2, 0}, {0, 99}}),  // 99 of what?

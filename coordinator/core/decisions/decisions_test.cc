@@ -36,6 +36,10 @@ TEST(Quorum, SealsWhenEverybodyReported) {
   EXPECT_EQ(decision.verdict, QuorumVerdict::kSeal);
   EXPECT_EQ(decision.reason, QuorumReason::kAllReported);
   EXPECT_EQ(decision.reported, 3);
+  EXPECT_EQ(decision.trainers, 3);
+  auto just_enough = three_trainers({10.0, 11.0, 12.0}, 12);
+  just_enough.holders = just_enough.min_replicas;
+  EXPECT_EQ(decide_quorum(just_enough, Options{}).verdict, QuorumVerdict::kSeal);
 }
 
 TEST(Quorum, WaitsWithoutDeadlineWhileFewerThanHalfReported) {
@@ -55,6 +59,12 @@ TEST(Quorum, ClosesThenFreezesTheStraggler) {
   EXPECT_EQ(decision.look_again_at, at(180));
   decision = decide_quorum(three_trainers({90.0, 100.0, {}}, 180), options);
   EXPECT_EQ(decision.verdict, QuorumVerdict::kFreeze);
+}
+
+// Half of four have reported, the later of them at 100 s, whoever comes first in the list.
+TEST(Quorum, TheGraceBeginsWithTheReportThatMadeItHalf) {
+  const auto decision = decide_quorum(three_trainers({100.0, 90.0, {}, {}}, 120), Options{});
+  EXPECT_EQ(decision.look_again_at, at(150));
 }
 
 TEST(Quorum, WhoComesLateHasItsOwnTime) {
@@ -340,6 +350,41 @@ TEST(Attempt, TwoThatCannotReachEachOtherCostOneOfThem) {
   EXPECT_EQ(decision.exclude, std::vector{ReplicaId(2)});
 }
 
+// A complaint names one that is gone already: the others try again as they are.
+TEST(Attempt, ComplaintsOfTheDeadBlameNobody) {
+  auto input = attempt_of({failed(1, 2), voted(2, kA, false), silent(3)}, 3);
+  input.attempt = 2;
+  const auto decision = judge_attempt(input, Options{});
+  EXPECT_EQ(decision.reason, AttemptReason::kFailedAlone);
+  EXPECT_TRUE(decision.exclude.empty());
+}
+
+// Whoever complained and is gone says nothing about those that still work.
+TEST(Attempt, ComplaintsByTheDeadAreNotJudged) {
+  AttemptMember gone = voted(1, kA, false);
+  gone.failed = true;
+  gone.complains_about = ReplicaId(2);
+  const auto input = attempt_of({gone, silent(2), silent(3)}, 10);
+  EXPECT_EQ(judge_attempt(input, Options{}).verdict, AttemptVerdict::kWait);
+  EXPECT_EQ(judge_attempt(input, Options{}).look_again_at, at(22));
+}
+
+// 1 says nothing, 2 complains of it; 3 complains of 2, which at least speaks.
+TEST(Attempt, OfTwoComplainedOfTheSilentOneGoes) {
+  const auto decision =
+      judge_attempt(attempt_of({silent(1), failed(2, 1), failed(3, 2)}, 3), Options{});
+  EXPECT_EQ(decision.reason, AttemptReason::kUnreachable);
+  EXPECT_EQ(decision.exclude, std::vector{ReplicaId(1)});
+}
+
+TEST(Attempt, UntilTheLimitAndAGraceTheyWait) {
+  auto input = attempt_of({voted(1, kA), silent(2)}, 21.5);  // of 20 s and 2
+  EXPECT_EQ(judge_attempt(input, Options{}).verdict, AttemptVerdict::kWait);
+  EXPECT_EQ(judge_attempt(input, Options{}).look_again_at, at(22));
+  input.now = at(22);
+  EXPECT_EQ(judge_attempt(input, Options{}).reason, AttemptReason::kSilent);
+}
+
 TEST(Attempt, PastTheLimitTheSilentOnesGo) {
   const auto decision = judge_attempt(attempt_of({voted(1, kA), silent(2)}, 23), Options{});
   EXPECT_EQ(decision.reason, AttemptReason::kSilent);
@@ -367,6 +412,29 @@ TEST(DataLedger, GivesReturnedSequencesFirstAndMergesThem) {
   EXPECT_EQ(lease(ledger, 12), (DataLease{0, 12}));
   EXPECT_EQ(lease(ledger, 20), (DataLease{30, 20}));  // 18 left there are too few
   EXPECT_EQ(lease(ledger, 0).count, 0);
+  EXPECT_EQ(returned, (std::vector<DataLease>{{12, 18}}));
+  EXPECT_EQ(lease(ledger, 18), (DataLease{12, 18}));
+  EXPECT_TRUE(returned.empty());
+}
+
+TEST(DataLedger, RunsThatDoNotTouchStayApart) {
+  std::int64_t next = 100;
+  std::vector<DataLease> returned;
+  const DataLedger ledger{next, returned};
+  for (const std::int64_t first : {0, 40, 20}) give_back(ledger, {first, 10});
+  EXPECT_EQ(returned, (std::vector<DataLease>{{0, 10}, {20, 10}, {40, 10}}));
+}
+
+TEST(DataLedger, OfTooManyRunsTheShortestIsForgotten) {
+  std::int64_t next = 100'000;
+  std::vector<DataLease> returned;
+  const DataLedger ledger{next, returned};
+  const auto count = static_cast<std::int64_t>(kReturnedMax);
+  for (std::int64_t i = 0; i < count; ++i) give_back(ledger, {20 * i, i == 7 ? 3 : 10});
+  EXPECT_EQ(returned.size(), kReturnedMax);
+  give_back(ledger, {20 * count, 10});
+  EXPECT_EQ(returned.size(), kReturnedMax);
+  for (const DataLease& run : returned) EXPECT_EQ(run.count, 10);
 }
 
 // ---- shares of a batch
@@ -376,6 +444,8 @@ TEST(ShareBatch, FollowsSpeedInWholeMicrobatches) {
   EXPECT_EQ(share_batch(16, 4, {1}), (Counts{16}));
   EXPECT_EQ(share_batch(32, 4, {1, 1}), (Counts{16, 16}));
   EXPECT_EQ(share_batch(32, 4, {3, 1}), (Counts{24, 8}));
+  EXPECT_EQ(share_batch(12, 4, {1, 1}), (Counts{8, 4})) << "of equals the first draws the odd one";
+  EXPECT_EQ(share_batch(16, 4, {}), Counts{}) << "nobody draws";
   EXPECT_EQ(share_batch(12, 1, {5, 2, 1}), (Counts{8, 3, 1}));  // ends at 1.6, 1.5 and 1
 }
 

@@ -338,6 +338,20 @@ TEST(Sharing, ThreeStagesOnTwoDevices) {
   for (const std::int64_t count : per_stage(decision)) EXPECT_GE(count, 1);
 }
 
+// Not quite room for all stages beside each other: one is missing, and nothing starts.
+TEST(Sharing, ADeviceTakesNoMoreThanItsMemoryHolds) {
+  auto input = pipeline(3, 1);
+  const auto plan = decide_placement(input);
+  ASSERT_EQ(plan.places.size(), 3u);
+  Bytes all;
+  for (const Bytes bytes : plan.memory) all += bytes;
+  input.free[0].memory = all;
+  EXPECT_EQ(decide_placement(input).places.size(), 3u);
+  input.free[0].memory = all - mebibytes(1);
+  EXPECT_GT(decide_placement(input).missing, 0);
+  EXPECT_TRUE(decide_placement(input).places.empty());
+}
+
 // As many live replicas as given, the device of the first one free for more.
 PlacementInput one_may_share(const std::vector<int>& replicas) {
   PlacementInput input = running(replicas, 0);

@@ -31,7 +31,7 @@ void refresh_agent(Turn& turn, AgentId id) {
   }
   AgentState wanted = AgentState::kIdle;
   for (const auto& [replica_id, replica] : turn.state().replicas) {
-    if (replica.agent != id || is_terminal(replica.state)) continue;
+    if (replica.agent != id) continue;
     const bool loading =
         replica.state == ReplicaState::kAssigned || replica.state == ReplicaState::kLoading;
     if (!loading) wanted = AgentState::kActive;

@@ -127,6 +127,27 @@ TEST(TimedRounds, TrainStepsStillBoundTheJob) {
   EXPECT_EQ(rig.job(rig.id).phase, JobPhase::kSealing);
 }
 
+// Nothing was usable: the round goes on, for as long again.
+TEST(TimedRounds, AfterAnAbortTheTimeBeginsAnew) {
+  Pair rig(by_time());
+  rig.live(22);
+  ASSERT_TRUE(rig.last<ToReplica<CloseRound>>(rig.a));
+  RoundReport broken;
+  broken.key = rig.key(1);
+  broken.steps = Steps(10);
+  broken.tokens = broken.drawn = Tokens(1);
+  broken.nonfinite = 1;
+  rig.say(rig.a, FromReplica<RoundReport>{rig.rep_a, broken});
+  rig.say(rig.b, FromReplica<RoundReport>{rig.rep_b, broken});
+  ASSERT_TRUE(rig.last<ToReplica<AbortRound>>(rig.a));
+  rig.sent.clear();
+  rig.live(18);
+  EXPECT_FALSE(rig.last<ToReplica<CloseRound>>(rig.a));
+  rig.live(4);
+  EXPECT_TRUE(rig.last<ToReplica<CloseRound>>(rig.a));
+  EXPECT_TRUE(rig.last<ToReplica<CloseRound>>(rig.b));
+}
+
 TEST(TimedRounds, WhoMissedTheEndIsToldAgain) {
   Pair rig(by_time());
   rig.live(22);

@@ -31,6 +31,13 @@ TEST(Standing, TheThirdStrikeWithinTheWindowIsOneTooMany) {
   EXPECT_EQ(late.strikes, 1);
 }
 
+TEST(Standing, AfterAQuarantineStrikesAreCountedAnew) {
+  const Standing before = strikes({}, 3, kStart);
+  const Standing after = strikes(before, 2, kStart + seconds(1));
+  EXPECT_EQ(after.quarantined_until, before.quarantined_until);
+  EXPECT_EQ(after.quarantines, 1);
+}
+
 TEST(Standing, QuarantinesGrowToACapAndAreForgotten) {
   Standing standing;
   Instant now = kStart;
@@ -63,6 +70,10 @@ TEST(Standing, ADeviceHasLessThanWhatItCouldNotHold) {
   remember_refusal(agent, 0, Bytes(10), kStart);
   EXPECT_EQ(believed_memory(agent, device), Bytes(799));
   EXPECT_EQ(agent.refusals.size(), 2u);
+  remember_refusal(agent, 1, Bytes(700), kStart + seconds(5));
+  EXPECT_EQ(believed_memory(agent, device), Bytes(699)) << "it needs even less to fail";
+  const Device third{.index = 2, .memory = Bytes(500)};
+  EXPECT_EQ(believed_memory(agent, third), Bytes(500)) << "nothing is known against this one";
 }
 
 TEST(Standing, AvailabilityIsTheShareOfALife) {

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <vector>
 
+#include "outer_opt/core/round/clip.h"
+
 namespace shoal::outer_opt {
 namespace {
 
@@ -29,19 +31,14 @@ void trimmed_mean(Members members, std::size_t trim, std::span<float> out) {
   }
 }
 
-double median(std::vector<double>& values) {
-  std::sort(values.begin(), values.end());
-  const std::size_t n = values.size();
-  return n % 2 == 1 ? values[n / 2] : (values[n / 2 - 1] + values[n / 2]) / 2;
-}
-
 std::vector<double> median_per_value(Members members, std::size_t count) {
   std::vector<double> medians(count), column(members.size());
   for (std::size_t i = 0; i < count; ++i) {
     for (std::size_t m = 0; m < members.size(); ++m) {
       column[m] = static_cast<double>(members[m].values[i]);
     }
-    medians[i] = median(column);
+    std::sort(column.begin(), column.end());
+    medians[i] = median_of_sorted(column);
   }
   return medians;
 }
@@ -83,9 +80,8 @@ double clip_step(Members members, double limit, std::vector<double>& centre) {
 
 void centered_clip(Members members, std::span<float> out) {
   std::vector<double> centre = median_per_value(members, out.size());
-  std::vector<double> away = distances(members, centre);
-  const double limit = median(away);
-  for (int step = 0; step < kClipSteps && limit > 0; ++step) {
+  const double limit = median(distances(members, centre));
+  for (int step = 0; step < kClipSteps; ++step) {
     if (clip_step(members, limit, centre) <= kClipSettled * limit) break;
   }
   for (std::size_t i = 0; i < out.size(); ++i) out[i] = static_cast<float>(centre[i]);

@@ -38,8 +38,22 @@ TEST(Aggregate, ByHand) {
   const Row centre = aggregate_of(kClip, {{1, 0}, {2, 0}, {3, 0}, {2, 0}, {100, 0}});
   EXPECT_NEAR(centre[0], 7.0 / 3, 1e-3);
   EXPECT_EQ(centre[1], 0);
-  // All the same: nothing to clip.
+  // From the median 3 the distances are 3, 1, 0, 47 and 57, so t = 3; at the centre 4 the outer
+  // ones pull by -3, 3 and 3, the others by -2 and -1. What is trimmed has another mean.
+  const std::vector<Row> uneven{{0}, {2}, {3}, {50}, {60}};
+  EXPECT_NEAR(aggregate_of(kClip, uneven)[0], 4, 1e-2);
+  EXPECT_NEAR(aggregate_of(kTrim, uneven)[0], 55.0 / 3, 1e-5);
+  // All the same, or most of them: nothing moves.
+  EXPECT_EQ(aggregate_of(kClip, {{5, 1}, {5, 1}, {9, 1}}), (Row{5, 1}));
   EXPECT_EQ(aggregate_of(kClip, {{5, 1}, {5, 1}, {5, 1}}), (Row{5, 1}));
+}
+
+// One of eight at either end, two of nine.
+TEST(Aggregate, AQuarterIsTrimmed) {
+  std::vector<std::vector<float>> rows{{0}, {1}, {2}, {3}, {4}, {5}, {60}, {1000}};
+  EXPECT_EQ(aggregate_of(Aggregator::kTrimmedMean, rows)[0], 12.5f);
+  rows.push_back({2000});
+  EXPECT_EQ(aggregate_of(Aggregator::kTrimmedMean, rows)[0], 14.8f);
 }
 
 // Whatever one member of eight sends, the result stays among the honest ones.

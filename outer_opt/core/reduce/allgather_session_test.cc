@@ -61,6 +61,13 @@ TEST(Allgather, NobodyContributesAndNothingToAverage) {
   }
 }
 
+TEST(Allgather, NobodyIsLeftOutOfWhatIsDone) {
+  SessionSwarm swarm = make_swarm(make_gather(2 * kFrame, {1, 2, 0}), 3);
+  Prng prng(1);
+  swarm.run(prng);
+  for (const auto& session : swarm.sessions) EXPECT_TRUE(session->left_out().empty());
+}
+
 // Each member is killed after every possible number of hops. A survivor is done, with the average
 // that everybody would have had, or broken and blames the dead one.
 TEST(Allgather, LosingAnyMemberAtAnyMoment) {
@@ -140,6 +147,7 @@ TEST(Allgather, PlansThatDoNotFitAreRefused) {
   EXPECT_EQ(field([](ReducePlan&) {}), "");
   EXPECT_EQ(field([](ReducePlan& p) { p.topology = Topology::kButterfly; }), "topology");
   EXPECT_EQ(field([](ReducePlan& p) { p.codec = CodecKind::kInt4; }), "codec");
+  EXPECT_EQ(field([](ReducePlan& p) { p.aggregator = Aggregator::kTrimmedMean; }), "aggregator");
   EXPECT_EQ(field([](ReducePlan& p) { p.value_count = 1; }), "value_count");
   EXPECT_EQ(field([](ReducePlan& p) { p.members[1].part_count = 4; }), "members.part_count");
   EXPECT_EQ(field([](ReducePlan& p) { p.members[1].address = ""; }), "members.address");

@@ -1,6 +1,8 @@
 // Butterflies of a few members in memory (session_swarm.h), and frames that do not belong.
 #include "outer_opt/core/reduce/butterfly_session.h"
 
+#include <cfloat>
+
 #include "outer_opt/core/codec/codec.h"
 #include "outer_opt/core/reduce/session_swarm.h"
 
@@ -147,6 +149,72 @@ TEST(Butterfly, LostSenderThatDeliveredAllIsNotLeftOut) {
   swarm.run(prng);
   EXPECT_EQ(swarm.averages[1], (std::vector<float>{4, 4}));
   EXPECT_TRUE(swarm.sessions[0]->left_out().empty());
+}
+
+// Who has everything but owes an average is asked for it, whoever was lost beside.
+TEST(Butterfly, IsNotDoneWhileAnAverageIsDue) {
+  const ReducePlan plan = make_plan(CodecKind::kFp32, 2, {1, 1, 1}, {1, 0, 0});
+  SessionSwarm swarm(plan, 2, {{4, 4}, {8, 8}, {3, 3}});
+  for (const int sender : {1, 2}) {
+    ASSERT_TRUE(swarm.send(sender, 0, FrameKind::kContribution));
+    ASSERT_TRUE(swarm.receive(sender, 0, FrameKind::kContribution));
+  }
+  swarm.kill(1);
+  EXPECT_EQ(swarm.sessions[0]->state(), SessionState::kRunning);
+  EXPECT_EQ(swarm.sessions[0]->slowest(), 2);
+  ASSERT_TRUE(swarm.send(0, 2, FrameKind::kAverage));
+  EXPECT_EQ(swarm.sessions[0]->state(), SessionState::kDone);
+  EXPECT_EQ(swarm.sessions[0]->slowest(), -1);
+}
+
+// Three members with two chunks each: four frames are due from either of the others.
+TEST(Butterfly, TheSlowestHasSentTheSmallestShareOfWhatItOwes) {
+  const ReducePlan plan = make_plan(CodecKind::kFp32, 12, {1, 1, 1});
+  SessionSwarm swarm(plan, 2, random_inputs(plan, 1));
+  const ReduceSession& s = *swarm.sessions[0];
+  const auto deliver = [&](int from, int to, FrameKind kind) {
+    ASSERT_TRUE(swarm.send(from, to, kind));
+    ASSERT_TRUE(swarm.receive(from, to, kind));
+  };
+  EXPECT_EQ(s.slowest(), 1) << "the first of equals";
+  deliver(1, 0, FrameKind::kContribution);
+  EXPECT_EQ(s.slowest(), 2);
+  deliver(2, 0, FrameKind::kContribution);
+  EXPECT_EQ(s.slowest(), 1);
+  deliver(1, 0, FrameKind::kContribution);
+  EXPECT_EQ(s.slowest(), 2) << "1 sent two of four, 2 one of them";
+  Prng prng(1);
+  swarm.run(prng);
+  EXPECT_EQ(s.slowest(), -1) << "nobody is behind";
+}
+
+// A member without a weight owes its averages only.
+TEST(Butterfly, TheSlowestOweWhatTheirWeightSays) {
+  const ReducePlan plan = make_plan(CodecKind::kFp32, 12, {1, 0, 1});
+  SessionSwarm swarm(plan, 2, random_inputs(plan, 1));
+  Prng prng(1);
+  const ReduceSession& s = *swarm.sessions[0];
+  for (int hop = 0; s.slowest() != -1; ++hop) {
+    ASSERT_LT(hop, 200) << "somebody stays behind for ever";
+    swarm.run(prng, 1);
+  }
+  EXPECT_EQ(s.state(), SessionState::kDone);
+}
+
+TEST(Butterfly, AnOwnValueThatIsNotFiniteIsNobodysFrame) {
+  const ReducePlan plan = make_plan(CodecKind::kFp32, 2, {1, 0}, {1, 0});
+  SessionSwarm swarm(plan, 2, {{1, NAN}, {}});
+  ASSERT_EQ(swarm.sessions[0]->state(), SessionState::kBroken);
+  EXPECT_EQ(swarm.sessions[0]->failure().failure, ReduceFailure::kInternal);
+  EXPECT_EQ(swarm.sessions[0]->failure().peer, -1);
+}
+
+TEST(AllFinite, InfinitiesAndNansAreNot) {
+  EXPECT_TRUE(all_finite(std::vector<float>{0, -1, FLT_MAX, -FLT_MAX}));
+  EXPECT_TRUE(all_finite({}));
+  for (const float bad : {INFINITY, -INFINITY, NAN}) {
+    EXPECT_FALSE(all_finite(std::vector<float>{1, bad, 2})) << bad;
+  }
 }
 
 TEST(Butterfly, FramesWaitForTheirTurn) {

@@ -50,6 +50,24 @@ TEST(Ring, IsTheWeightedMean) {
   }
 }
 
+// Of three members 0 gets sums from 2 and averages from 1, two chunks of each.
+TEST(Ring, TheSlowestOfTwoNeighboursOwesMore) {
+  const ReducePlan plan = make_ring(CodecKind::kFp32, 3, {1, 1, 1});
+  SessionSwarm swarm(plan, 1, random_inputs(plan, 3));
+  const ReduceSession& s = *swarm.sessions[0];
+  EXPECT_EQ(s.slowest(), 2) << "no average comes before its sum";
+  ASSERT_TRUE(swarm.send(2, 0, FrameKind::kContribution));
+  ASSERT_TRUE(swarm.receive(2, 0, FrameKind::kContribution));
+  EXPECT_EQ(s.slowest(), 1);
+  Prng prng(1);
+  while (s.frames_left(1, FrameKind::kAverage) + s.frames_left(2, FrameKind::kContribution) > 0) {
+    ASSERT_GT(swarm.run(prng, 1), 0);
+  }
+  swarm.run(prng);
+  EXPECT_EQ(s.slowest(), -1);
+  for (const auto& session : swarm.sessions) EXPECT_TRUE(session->left_out().empty());
+}
+
 TEST(Ring, AnyOrderOfArrivalGivesTheSameBits) {
   for (const CodecKind codec : kDenseCodecs) {
     for (std::size_t n = 1; n <= 5; ++n) {

@@ -6,6 +6,10 @@ namespace shoal::outer_opt {
 
 double median(std::vector<double> values) {
   std::sort(values.begin(), values.end());
+  return median_of_sorted(values);
+}
+
+double median_of_sorted(std::span<const double> values) {
   const std::size_t n = values.size();
   return n % 2 == 1 ? values[n / 2] : (values[n / 2 - 1] + values[n / 2]) / 2;
 }

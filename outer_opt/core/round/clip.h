@@ -3,11 +3,14 @@
 // member and costs nothing when all are honest; it bounds an attacker, it does not find him.
 #pragma once
 
+#include <span>
 #include <vector>
 
 namespace shoal::outer_opt {
 
-double median(std::vector<double> values);  // not of nothing
+// Not of nothing.
+double median(std::vector<double> values);
+double median_of_sorted(std::span<const double> values);
 
 // A factor in (0, 1] for each norm, median / norm where that is below 1.
 std::vector<double> clip_factors(const std::vector<double>& norms);

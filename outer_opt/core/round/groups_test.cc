@@ -28,6 +28,9 @@ TEST(Moshpit, GroupsAreRowsAndColumns) {
   EXPECT_EQ(moshpit_groups(5, 1), (std::vector<Group>{{0, 3}, {1, 4}, {2}}));
   for (std::size_t n = 0; n < 40; ++n) {
     for (RoundNumber round = 0; round < 2; ++round) expect_partition(moshpit_groups(n, round), n);
+    for (RoundNumber round = 2; round < 9; ++round) {
+      EXPECT_EQ(moshpit_groups(n, round), moshpit_groups(n, round % 2)) << "by turns";
+    }
   }
 }
 
@@ -36,6 +39,7 @@ TEST(Gossip, PairsFollowFromSeedAndRound) {
     const auto groups = gossip_groups(n, 7, 3);
     expect_partition(groups, n);
     EXPECT_EQ(groups.size(), (n + 1) / 2);
+    EXPECT_TRUE(std::is_sorted(groups.begin(), groups.end())) << "by their first member";
     EXPECT_EQ(groups, gossip_groups(n, 7, 3));
   }
   EXPECT_NE(gossip_groups(16, 7, 3), gossip_groups(16, 7, 4));
@@ -66,6 +70,28 @@ TEST(GroupStep, IsNoLoCosRule) {
   group_step(step, std::vector<float>{(mine[0] + other[0]) / 2}, delta, anchor);
   EXPECT_EQ(delta[0], 0.5f * 1 - 0.5f * 1.5f - 0.25f * (3 - 1));  // mean move 1.5, mean anchor 1
   EXPECT_EQ(anchor[0], 3 + delta[0]);
+}
+
+// Two steps in a row: the second keeps half of what the first one moved.
+TEST(GroupStep, DeltaIsCarriedFromStepToStep) {
+  const GroupStep step{.lr = 1, .momentum = 0.5, .pull = 1};
+  std::vector<float> delta{0}, anchor{10};
+  group_step(step, std::vector<float>{6}, delta, anchor);  // the mean of x says: go to 6
+  EXPECT_EQ(delta[0], -4);
+  EXPECT_EQ(anchor[0], 6);
+  group_step(step, std::vector<float>{6}, delta, anchor);  // nothing new: the momentum goes on
+  EXPECT_EQ(delta[0], -2);
+  EXPECT_EQ(anchor[0], 4);
+}
+
+TEST(GroupStep, ComesFromTheJobAndTheLearningRateOfTheRound) {
+  SyncSpec sync;
+  sync.outer.lr = 0.7;
+  sync.outer.momentum = 0.25;
+  const GroupStep step = group_step_for(sync, 0.5);
+  EXPECT_EQ(step.lr, 0.5);
+  EXPECT_EQ(step.momentum, 0.25);
+  EXPECT_EQ(step.pull, 1) << "members of a group come together at once";
 }
 
 }  // namespace

@@ -13,9 +13,9 @@ bool is_news(double now, double told) {
   return now > told * (1 + kNews) || now < told * (1 - kNews);
 }
 
+// Only a probe changes to_per_s, and it is news anyway.
 bool is_news(const LinkEstimate& now, const LinkEstimate& told) {
-  return now.reached != told.reached || is_news(now.to_per_s, told.to_per_s) ||
-         is_news(now.from_per_s, told.from_per_s);
+  return now.reached != told.reached || is_news(now.from_per_s, told.from_per_s);
 }
 
 }  // namespace

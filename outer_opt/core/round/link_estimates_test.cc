@@ -21,6 +21,16 @@ TEST(FlowRate, IsThatOfTheLaterHalf) {
   EXPECT_DOUBLE_EQ(flow_rate(samples), 8e6);
 }
 
+TEST(FlowRate, CountsFromTheFirstMessageThatBringsHalf) {
+  // 6 MB: 2.5 of them came late, the half at exactly 3 s, the rest within a second.
+  const std::vector<FlowSample> samples = {{kNow, Bytes(0)},
+                                           {kNow + seconds(2), Bytes(2'500'000)},
+                                           {kNow + seconds(3), Bytes(3'000'000)},
+                                           {kNow + milliseconds(3500), Bytes(5'000'000)},
+                                           {kNow + seconds(4), Bytes(6'000'000)}};
+  EXPECT_DOUBLE_EQ(flow_rate(samples), 3e6);
+}
+
 TEST(FlowRate, OfTwoMessagesTheSecondCounts) {
   EXPECT_DOUBLE_EQ(flow_rate({{kNow, kMega}, {kNow + seconds(1), Bytes(1'500'000)}}), 5e5);
   EXPECT_DOUBLE_EQ(flow_rate({{kNow, Bytes(10)}, {kNow + seconds(1), kMega}}), 999'990);
@@ -53,6 +63,46 @@ TEST(LinkEstimates, TrafficRaisesAndNeverLowers) {
   EXPECT_TRUE(links.take_changed().empty()) << "five per cent are no news";
 }
 
+TEST(LinkEstimates, ALineThatBecameSlowerIsNews) {
+  LinkEstimates links;
+  links.probed(kNow, probe(2, 1e6, 1e6));
+  links.take_changed();
+  links.answered(kNow, probe(2, 0, 8e5));
+  EXPECT_EQ(links.take_changed(), std::vector{probe(2, 1e6, 8e5)}) << "a fifth less";
+  links.answered(kNow, probe(2, 0, 7.5e5));
+  EXPECT_TRUE(links.take_changed().empty()) << "six per cent less are no news";
+}
+
+TEST(LinkEstimates, WhatPassedOverALineReachedIt) {
+  LinkEstimates links;
+  for (const std::uint64_t peer : {2, 3}) {
+    links.probed(kNow, {ReplicaId(peer), Duration(), 0, 0, false});
+  }
+  links.take_changed();
+  links.answered(kNow, probe(2, 0, 0));  // too short for a rate, but it came through
+  links.carried(kNow, ReplicaId(3), kMega, seconds(1));
+  const auto changed = links.take_changed();
+  ASSERT_EQ(changed.size(), 2u);
+  EXPECT_TRUE(changed[0].reached);
+  EXPECT_TRUE(changed[1].reached);
+}
+
+TEST(LinkEstimates, APeerKnownByTrafficOnlyIsNamed) {
+  LinkEstimates links;
+  links.carried(kNow, ReplicaId(5), kMega, seconds(1));
+  EXPECT_EQ(links.take_changed(),
+            std::vector<LinkEstimate>({{ReplicaId(5), Duration(), 0, 1e6, true}}));
+}
+
+TEST(LinkEstimates, APeerWithoutNewsHidesNoOther) {
+  LinkEstimates links;
+  links.probed(kNow, probe(2, 1e6, 1e6));
+  links.probed(kNow, probe(3, 1e6, 1e6));
+  links.take_changed();
+  links.carried(kNow, ReplicaId(3), Bytes(5'000'000), seconds(1));
+  EXPECT_EQ(links.take_changed(), std::vector{probe(3, 1e6, 5e6)});
+}
+
 TEST(LinkEstimates, LittleTrafficSaysNothing) {
   LinkEstimates links;
   links.carried(kNow, ReplicaId(2), Bytes(1000), milliseconds(1));
@@ -68,6 +118,23 @@ TEST(LinkEstimates, TheOldestPeersAreForgotten) {
   const auto known = links.take_changed();
   ASSERT_EQ(known.size(), kLinksMax);
   EXPECT_EQ(known.front().peer, ReplicaId(2));
+}
+
+TEST(LinkEstimates, WhoeverIsInUseIsNotTheOldest) {
+  LinkEstimates links;
+  for (std::uint64_t i = 0; i < kLinksMax; ++i) links.probed(kNow, probe(i + 1, 1e6, 1e6));
+  for (std::uint64_t i = 0; i < kLinksMax; ++i) {
+    if (i != 6) links.carried(kNow + seconds(1), ReplicaId(i + 1), kMega, seconds(1));
+  }
+  EXPECT_EQ(links.take_changed().size(), kLinksMax) << "news of known peers push nobody out";
+  links.probed(kNow + seconds(2), probe(kLinksMax + 1, 1e6, 1e6));
+  EXPECT_EQ(links.connections(ReplicaId(7)), 1);
+  links.take_changed();
+  for (std::uint64_t i = 0; i <= kLinksMax; ++i) {
+    links.carried(kNow + seconds(3), ReplicaId(i + 1), Bytes(10'000'000), seconds(1));
+    if (i == 5) i = 6;  // not the forgotten one
+  }
+  EXPECT_EQ(links.take_changed().size(), kLinksMax);
 }
 
 TEST(Connections, FollowWhatIsUnderWay) {

@@ -44,6 +44,15 @@ TEST(AssignParts, NoShareNoPart) {
 
 TEST(AssignParts, FewerValuesThanMembers) { EXPECT_EQ(parts(0, {1, 1}), (Counts{0, 0})); }
 
+// 2^62 - 200 is 2^62 as a double: what rounding gave too much is taken back, member after member.
+TEST(AssignParts, RoundingGivesNothingThatIsNotThere) {
+  const std::int64_t values = (std::int64_t{1} << 62) - 200;
+  const Counts counts = parts(values, {1, 0, 1});
+  EXPECT_EQ(counts[0], values / 2);
+  EXPECT_EQ(counts[1], 0);
+  EXPECT_EQ(counts[2], values / 2);
+}
+
 TEST(AssignParts, AlwaysCovers) {
   Prng prng(5);
   for (int i = 0; i < 2000; ++i) {

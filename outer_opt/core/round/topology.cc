@@ -48,7 +48,7 @@ double water_level(std::vector<double> lines, double reducers) {
   auto left = n;
   for (const double line : lines) {
     const double level = (n - 2 + left) / (sum + beside);
-    if (line > 0 && level * line > 1) return level;
+    if (level * line > 1) return level;
     sum -= line;
     --left;
   }

@@ -27,6 +27,7 @@ TEST(PartShares, KnownOptima) {
   const std::vector<double> one_two_four_eight{1, 2, 4, 8};
   EXPECT_NEAR(time_of(one_two_four_eight), 1.0, 1e-12);
   EXPECT_NEAR(butterfly_time({1, 1, 1, 1}, one_two_four_eight), 1.5, 1e-12);
+  EXPECT_NEAR(butterfly_time({1, 1}, {4, 8}), 0.25, 1e-12);
   EXPECT_NEAR(time_of({0.1, 1, 1, 1, 1}), 10, 1e-12);
   EXPECT_NEAR(time_of({10, 1, 1, 1, 1, 1, 1, 1}), 1.0, 1e-12);
   EXPECT_NEAR(time_of({1, 1, 1, 1}), 1.5, 1e-12);
@@ -123,6 +124,16 @@ TEST(PartShares, ReducersThatCarryItAllLeaveNothingToTheOthers) {
   EXPECT_NEAR(shares[4], 2.0 / 3, 1e-12);
 }
 
+// Two members move one vector each whatever they own, so reducers get all that they carry
+// meanwhile.
+TEST(PartShares, BesideTwoMembersReducersGetWhatTheyCarry) {
+  EXPECT_EQ(part_shares(with_reducers({1, 4}, {1})), (std::vector<double>{0.25, 0.25, 0.5}));
+  EXPECT_EQ(part_shares(with_reducers({4, 1}, {1})), (std::vector<double>{0.25, 0.25, 0.5}))
+      << "the slower one decides, wherever it stands";
+  EXPECT_EQ(part_shares(with_reducers({1, 1}, {9, 3})), (std::vector<double>{0, 0, 0.75, 0.25}))
+      << "never more than the whole vector";
+}
+
 TEST(PartShares, OneThatTrainsAloneNeedsNoReducer) {
   EXPECT_EQ(part_shares(with_reducers({1}, {10})), (std::vector<double>{1, 0}));
 }
@@ -133,6 +144,16 @@ TEST(PartShares, ReducersThatCannotBeDialledOwnNothing) {
   EXPECT_EQ(part_shares(members), (std::vector<double>{0.25, 0.25, 0.5, 0}));
   members[2].reachable = false;
   EXPECT_EQ(part_shares(members), (std::vector<double>{1, 1, 0, 0}));
+}
+
+TEST(PartShares, ReducersOwnAllWhenNobodyElseCanBeDialled) {
+  for (const std::size_t n : {2, 3}) {
+    auto members = with_reducers(std::vector<double>(n, 1.0), {3, 1});
+    for (std::size_t i = 0; i < n; ++i) members[i].reachable = false;
+    std::vector<double> expected(n, 0.0);
+    expected.insert(expected.end(), {0.75, 0.25});
+    EXPECT_EQ(part_shares(members), expected) << n;
+  }
 }
 
 TEST(Choose, AParamServerWithoutReducersIsAButterfly) {
@@ -166,6 +187,10 @@ TEST(PartShares, WhatIsNotKnownIsTypical) {
   const auto shares = part_shares(lines({0, 8, 8, 1}));
   EXPECT_NEAR(shares[0], shares[1], 1e-12);
   EXPECT_LT(shares[3], shares[1]);
+  const auto middle = part_shares(lines({0, 5, 1, 9, 1, 9}));  // the median of what is known is 5
+  EXPECT_NEAR(middle[0], middle[1], 1e-12);
+  EXPECT_GT(middle[0], middle[2]);
+  EXPECT_LT(middle[0], middle[3]);
   EXPECT_EQ(part_shares(lines({0, 9})), (std::vector<double>{1, 1}));
   EXPECT_EQ(part_shares(lines({3})), (std::vector<double>{1}));
 }
@@ -206,8 +231,10 @@ TEST(ChooseTopology, EveryReason) {
             (TopologyChoice{Topology::kButterfly, TopologyReason::kFewestHops}));
   EXPECT_EQ(choose(kStreamsMax + 2, [](S&, M&) {}),
             (TopologyChoice{Topology::kRing, TopologyReason::kManyStreams}));
-  EXPECT_EQ(choose(kStreamsMax + 2, [](S& s, M&) { s.codec = CodecKind::kInt4; }),
-            (TopologyChoice{Topology::kButterfly, TopologyReason::kRequantised}));
+  for (const CodecKind four_bits : {CodecKind::kInt4, CodecKind::kE3m0}) {
+    EXPECT_EQ(choose(kStreamsMax + 2, [&](S& s, M&) { s.codec = four_bits; }),
+              (TopologyChoice{Topology::kButterfly, TopologyReason::kRequantised}));
+  }
 }
 
 TEST(FrameValues, FollowTheSlowestKnownLine) {

@@ -106,6 +106,19 @@ TEST(Eager, EveryFragmentHasItsOwnAverage) {
   EXPECT_EQ(local, (std::vector<float>{90, 69, 80}));
 }
 
+TEST(Eager, AnAbortTakesBackItsFragmentOnly) {
+  EagerUpdates updates({{{0, 1}, {2, 3}}, {{1, 1}}});
+  const std::vector<float> none(5, 0.0f), anchor{10, 20, 30, 40, 50};
+  const std::vector<float> news{1, 2, 3, 4};
+  updates.committed(1, {1, 0}, 0.5, std::vector<float>{8, 8, 8, 8}, std::vector<float>{4, 5, 6, 7});
+  const std::vector<float> before{9, 77, 28, 37, 46};  // the anchor less the news
+  std::vector<float> local = before;
+  updates.begin(1, news, none, anchor, local);
+  EXPECT_NE(local, before);
+  updates.take_back(news, anchor, local);
+  EXPECT_EQ(local, before);
+}
+
 // The only member of its rounds estimates what comes, bit for bit, over any number of blocks.
 TEST(Eager, AloneThereIsNothingToCorrect) {
   constexpr std::size_t kValues = 5000;
@@ -134,6 +147,8 @@ TEST(Eager, AShareIsWeightAndClipFactorOfAllWeights) {
   EXPECT_EQ(share_of(plan, ReplicaId(2)), 0.25);
   EXPECT_EQ(share_of(plan, ReplicaId(3)), 0);
   EXPECT_EQ(share_of(plan, ReplicaId(4)), 0);
+  for (ReduceMember& member : plan.members) member.weight = 0;
+  EXPECT_EQ(share_of(plan, ReplicaId(1)), 0) << "nobody trained";
 }
 
 // Two replicas with minima of their own go for the mean of both, though every estimate of one lacks

@@ -32,6 +32,19 @@ TEST(Fragments, OneIsTheWholeVector) {
   EXPECT_EQ(cut_fragments({0, {}, 6}, 1), (std::vector<Fragment>{{{0, 6}}}));
 }
 
+// A stage in the middle of a pipeline has neither embedding nor head: no range is empty.
+TEST(Fragments, AStageInTheMiddleIsItsBlocks) {
+  EXPECT_EQ(cut_fragments({0, {4, 4, 4}, 0}, 2),
+            (std::vector<Fragment>{{{0, 4}, {8, 4}}, {{4, 4}}}));
+}
+
+TEST(Fragments, AsManyAsBlocksAreOneBlockEach) {
+  EXPECT_EQ(cut_fragments({2, {4, 4}, 6}, 2), (std::vector<Fragment>{{{0, 6}}, {{6, 10}}}));
+  EXPECT_EQ(cut_fragments({2, {4, 4}, 6}, 3),
+            (std::vector<Fragment>{{{0, 5}}, {{5, 5}}, {{10, 6}}}))
+      << "more: equal runs";
+}
+
 TEST(Fragments, EveryValueIsInExactlyOne) {
   for (std::int64_t blocks = 0; blocks < 9; ++blocks) {
     const StageSizes sizes{blocks % 2 * 5, std::vector<std::int64_t>(blocks, 3), 7};

@@ -192,7 +192,7 @@ std::int64_t values_without_holder(std::int64_t value_count,
                                    const std::vector<MomentumHolder>& holders) {
   std::vector<ValueRange> left{{0, value_count}};
   for (const MomentumHolder& holder : holders) left = without(left, range_of(holder));
-  return value_count > 0 ? outer_opt::value_count(left) : 0;
+  return outer_opt::value_count(left);
 }
 
 }  // namespace shoal::outer_opt

@@ -112,6 +112,54 @@ TEST(MomentumShards, RestagesFromItselfThenFromOthersThenFromNothing) {
   EXPECT_FALSE(restage({{2, 8}}, self, holders, MomentumShards(Ranges{{3, 3}})).ok());
 }
 
+// Two ranges, of which holders have pieces: whoever comes first gives, the next one what is left
+// beside it, and a holder of another range gives nothing.
+TEST(MomentumShards, EveryMissingPieceIsAskedForOnce) {
+  const std::vector<MomentumHolder> holders{{ReplicaId(2), "b:1", 1, 2},
+                                            {ReplicaId(3), "c:1", 8, 4},
+                                            {ReplicaId(4), "d:1", 0, 4},
+                                            {ReplicaId(5), "e:1", 8, 4}};
+  const auto made = restage({{0, 4}, {8, 4}}, ReplicaId(1), holders, MomentumShards(Ranges{}));
+  ASSERT_TRUE(made.ok());
+  EXPECT_EQ(made->missing, (std::vector<MomentumHolder>{{ReplicaId(2), "b:1", 1, 2},
+                                                        {ReplicaId(3), "c:1", 8, 4},
+                                                        {ReplicaId(4), "d:1", 0, 1},
+                                                        {ReplicaId(4), "d:1", 3, 1}}));
+  EXPECT_EQ(values_without_holder(14, holders), 6) << "4 to 7, and the last two";
+}
+
+TEST(MomentumShards, HoldsWhatLiesInOneOfItsRanges) {
+  const MomentumShards shards(Ranges{{4, 4}, {12, 4}});
+  EXPECT_TRUE(shards.holds({4, 4}));
+  EXPECT_TRUE(shards.holds({14, 2}));
+  EXPECT_FALSE(shards.holds({6, 4})) << "beyond its end";
+  EXPECT_FALSE(shards.holds({3, 2}));
+  EXPECT_FALSE(shards.holds({6, -1})) << "as a peer may ask";
+}
+
+TEST(MomentumShards, FollowEachInItsPlace) {
+  const OuterSpec outer{0.5, 0.5};
+  MomentumShards shards(Ranges{{0, 1}, {2, 1}});
+  shards.at({0, 1})[0] = 2;
+  shards.follow(outer, std::vector<float>{3.25, 99, -6});  // the numbers of the first test
+  EXPECT_EQ(shards.at({0, 1})[0], 5);
+  EXPECT_EQ(shards.at({2, 1})[0], -8);
+}
+
+// Nothing is to be fetched only if everybody counts on the same ranges that are here.
+TEST(MomentumShards, StayWhenTheHoldersSayWhatIsHere) {
+  const ReplicaId self(1), other(2);
+  const Ranges ranges{{0, 4}, {8, 4}};
+  const MomentumShards held(ranges);
+  const std::vector<MomentumHolder> holders{
+      {self, "a:1", 0, 4}, {other, "b:1", 4, 4}, {self, "a:1", 8, 4}};
+  EXPECT_TRUE(stays(ranges, self, holders, held));
+  EXPECT_FALSE(stays({{0, 4}, {4, 4}}, self, holders, held)) << "the part before is another one";
+  EXPECT_FALSE(stays(ranges, other, holders, held)) << "not said to be here";
+  EXPECT_FALSE(stays(ranges, self, {holders[0], holders[1]}, held)) << "one of two is not";
+  EXPECT_FALSE(stays(ranges, self, {holders[0], {self, "a:1", 8, 3}}, held));
+}
+
 TEST(MomentumShards, MostMissing) {
   ReducePlan plan = make_plan(CodecKind::kFp32, 12, {1, 1, 1});
   EXPECT_EQ(most_missing(plan), 0);

@@ -33,6 +33,25 @@ TEST(SharedAdamW, FirstStepsByHand) {
   EXPECT_NEAR(free[0], 0.5 - move, 1e-6);
 }
 
+// g = 2 as above, with an eps that counts: the step is lr * 2 / (2 + 0.5). Decay is of the
+// parameter.
+TEST(SharedAdamW, EpsAndDecayCount) {
+  SharedAdamWOptions o = options(1);
+  o.eps = 0.5;
+  std::vector<float> theta{8}, m{0}, v{0};
+  shared_adamw_step(shared_adamw(o, true), std::vector<float>{2}, theta, m, v);
+  EXPECT_NEAR(theta[0], 8.0 - 0.5 * 0.1 * 8 - 0.5 * 2 / 2.5, 1e-5);
+}
+
+TEST(SharedAdamW, BiasIsCorrectedByTheStep) {
+  for (std::int64_t step = 1; step <= 40; ++step) {
+    const SharedAdamW made = shared_adamw(options(step), true);
+    const auto n = static_cast<double>(step);
+    EXPECT_NEAR(made.rate, 0.5 / (1 - std::pow(0.9, n)), 1e-5) << step;
+    EXPECT_NEAR(made.root, 1 / std::sqrt(1 - std::pow(0.99, n)), 1e-5) << step;
+  }
+}
+
 TEST(SharedAdamW, ANormAboveTheClipIsScaledToIt) {
   SharedAdamWOptions o = options(1);
   const std::vector<float> gradient{3, 4};
