@@ -14,7 +14,7 @@ describe('format', () => {
     expect([percent(0.123, 1), plural(1, 'replica'), plural(1200, 'round')]).toEqual(['12.3 %', '1 replica', '1,200 rounds']);
   });
   it('tells durations in two units', () => {
-    expect([0.045, 3.21, 59, 61, 3725, 90000, -1].map(duration)).toEqual(['45 ms', '3.2 s', '59 s', '1 min 1 s', '1 h 2 min', '1 d 1 h', '0 s']);
+    expect([0, 0.00008, 0.0006, 0.045, 3.21, 59, 61, 3725, 90000, -1].map(duration)).toEqual(['0 ms', '80 µs', '1 ms', '45 ms', '3.2 s', '59 s', '1 min 1 s', '1 h 2 min', '1 d 1 h', '0 s']);
   });
   it('bears clocks that disagree', () => {
     const now = Date.parse('2026-01-01T00:00:00Z');

@@ -54,10 +54,11 @@ export function percent(fraction: number | null | undefined, digits = 0): string
   return finite(fraction) ? `${(fraction * 100).toFixed(digits)} %` : kNone;
 }
 
-// 3725 -> "1 h 2 min"; two units at most.
+// 3725 -> "1 h 2 min"; two units at most. 0.00008 -> "80 µs".
 export function duration(seconds: number | null | undefined): string {
   if (!finite(seconds)) return kNone;
   if (seconds < 0) return '0 s';
+  if (seconds > 0 && seconds < 0.0005) return `${Math.round(seconds * 1e6)} µs`;
   if (seconds < 1) return `${Math.round(seconds * 1000)} ms`;
   if (seconds < 10) return `${Number.isInteger(seconds) ? seconds : seconds.toFixed(1)} s`;
   if (seconds < 60) return `${Math.round(seconds)} s`;

@@ -16,11 +16,11 @@ export interface Pair {
   line_per_second: number | null; // what it carries alone, in bytes
   reached: boolean; // false: from could not dial to
   age_s: number | null; // of the measurement
-  bytes_per_second: number; // what crosses it now
+  bytes_per_second: number | null; // what pipelines send over it now; null: none do
 }
 
 type Shade = 'line_per_second' | 'round_trip_s' | 'bytes_per_second';
-const kShades: Record<Shade, string> = { line_per_second: 'bandwidth', round_trip_s: 'round trip', bytes_per_second: 'traffic' };
+const kShades: Record<Shade, string> = { line_per_second: 'bandwidth', round_trip_s: 'round trip', bytes_per_second: 'pipeline traffic' };
 
 const least = (one: number | null | undefined, other: number | null | undefined) => {
   const known = [one, other].filter((value): value is number => typeof value === 'number' && value > 0);
@@ -30,7 +30,7 @@ const least = (one: number | null | undefined, other: number | null | undefined)
 export function pairsOf(lines: NetworkLink[], topologies: Topology[]): Pair[] {
   const found = new Map<string, Pair>();
   for (const { from, to, reached, round_trip_s, bytes_per_second, age_s } of lines) {
-    found.set(`${from} ${to}`, { from, to, reached, round_trip_s, line_per_second: bytes_per_second, age_s, bytes_per_second: 0 });
+    found.set(`${from} ${to}`, { from, to, reached, round_trip_s, line_per_second: bytes_per_second, age_s, bytes_per_second: null });
   }
   for (const topology of topologies) {
     const agent = new Map(topology.replicas.map((one) => [one.id, one.agent]));
@@ -54,7 +54,7 @@ export function pairsOf(lines: NetworkLink[], topologies: Topology[]): Pair[] {
 
 const kMostAgents = 80, kNamedColumns = 12;
 
-// Six steps of one colour, dark is much. The number is in the title and in the table.
+// Six steps of one colour, the strongest is the most. The number is in the title and in the table.
 const step = (value: number, most: number) => Math.min(5, Math.floor((6 * Math.log1p((value / most) * 20)) / Math.log(21)));
 
 function Matrix({ pairs, agents, by }: { pairs: Pair[]; agents: Agent[]; by: Shade }) {
@@ -96,7 +96,7 @@ function columns(agents: Agent[]): Column<Pair>[] {
     { name: 'Round trip', numeric: true, show: (one) => duration(one.round_trip_s), value: (one) => one.round_trip_s },
     { name: 'Bandwidth', numeric: true, show: (one) => (!one.reached ? 'not reached' : one.line_per_second === null ? '–' : `${bytes(one.line_per_second)}/s`), value: (one) => one.line_per_second },
     { name: 'Measured', numeric: true, show: (one) => (one.age_s === null ? '–' : `${duration(one.age_s)} ago`), value: (one) => one.age_s },
-    { name: 'Traffic', numeric: true, show: (one) => `${bytes(one.bytes_per_second)}/s`, value: (one) => one.bytes_per_second },
+    { name: 'Pipeline traffic', numeric: true, show: (one) => (one.bytes_per_second === null ? '–' : `${bytes(one.bytes_per_second)}/s`), value: (one) => one.bytes_per_second },
   ];
 }
 
@@ -129,7 +129,7 @@ export function NetworkPage() {
               </label>
             }>
             <p class="under muted">
-              From the agent of the row to that of the column{many && ', in the order of the rows'}; the darker, the more {kShades[by]}.
+              From the agent of the row to that of the column{many && ', in the order of the rows'}; the stronger the colour, the more {kShades[by]}.
               {ends > kMostAgents && ` The first ${number(kMostAgents)} agents are drawn; the table has all.`}
             </p>
             <Matrix pairs={pairs} agents={agents.value ?? []} by={by} />
