@@ -6,6 +6,7 @@
 #include "base/check.h"
 #include "base/overloaded.h"
 #include "coordinator/core/checkpoints/checkpoints.h"
+#include "coordinator/core/job_commands.h"
 #include "coordinator/core/jobs.h"
 #include "coordinator/core/membership.h"
 #include "coordinator/core/replicas/drain.h"

@@ -1,7 +1,7 @@
 // Sharded outer momentum (sync.outer_state = sharded, outer_opt/core/step/momentum_shards.h) as the
 // coordinator sees it: who keeps what of it after the newest commit follows from the parts of the
-// committed round, and from the checkpoint that a replica has just loaded, which is whole. Pure
-// functions of the state.
+// committed round, and from the checkpoint that a replica has just loaded, which is whole. Nothing
+// of it is kept but in the records of rounds.
 #pragma once
 
 #include <vector>

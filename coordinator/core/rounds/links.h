@@ -1,7 +1,7 @@
 // The lines between agents: what trainers measure is kept, one record per ordered pair, and decides
 // parts, ring order, topology and frame size of every reduce. The coordinator also says who
 // measures whom next: each replica a few of its stage, the next ones in their order, so that all
-// pairs come up in time and no line is flooded. Pure functions of the state.
+// pairs come up in time and no line is flooded.
 #pragma once
 
 #include <vector>

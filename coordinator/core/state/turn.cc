@@ -24,49 +24,24 @@ void persist_all(const std::vector<Key>& keys, const FlatMap<Key, Value>& map, E
 
 }  // namespace
 
-JobRecord& Turn::job(JobId id) {
+template <typename Key, typename Value>
+Value& Turn::write(std::vector<Key>& touched, FlatMap<Key, Value>& records, const Key& key) {
   ++writes_;
-  remember(jobs_, id);
-  JobRecord& record = state_.jobs.at(id);
-  record.updated_at = now_;
+  remember(touched, key);
+  Value& record = records.at(key);
+  if constexpr (requires { record.updated_at; }) record.updated_at = now_;
   return record;
 }
 
-AgentRecord& Turn::agent(AgentId id) {
-  ++writes_;
-  remember(agents_, id);
-  AgentRecord& record = state_.agents.at(id);
-  record.updated_at = now_;
-  return record;
-}
-
-ReplicaRecord& Turn::replica(ReplicaId id) {
-  ++writes_;
-  remember(replicas_, id);
-  ReplicaRecord& record = state_.replicas.at(id);
-  record.updated_at = now_;
-  return record;
-}
-
-RoundRecord& Turn::round(const RoundKey& key) {
-  ++writes_;
-  remember(rounds_, key);
-  return state_.rounds.at(key);
-}
-
+JobRecord& Turn::job(JobId id) { return write(jobs_, state_.jobs, id); }
+AgentRecord& Turn::agent(AgentId id) { return write(agents_, state_.agents, id); }
+ReplicaRecord& Turn::replica(ReplicaId id) { return write(replicas_, state_.replicas, id); }
+RoundRecord& Turn::round(const RoundKey& key) { return write(rounds_, state_.rounds, key); }
 ContributionRecord& Turn::contribution(const RoundKey& key, ReplicaId replica) {
-  const ContributionKey both(key, replica);
-  ++writes_;
-  remember(contributions_, both);
-  return state_.contributions.at(both);
+  return write(contributions_, state_.contributions, ContributionKey(key, replica));
 }
-
 CheckpointRecord& Turn::checkpoint(CheckpointId id) {
-  ++writes_;
-  remember(checkpoints_, id);
-  CheckpointRecord& record = state_.checkpoints.at(id);
-  record.updated_at = now_;
-  return record;
+  return write(checkpoints_, state_.checkpoints, id);
 }
 
 CounterRecord& Turn::counters() {
@@ -75,48 +50,39 @@ CounterRecord& Turn::counters() {
   return state_.counters;
 }
 
+template <typename Key, typename Value>
+Value& Turn::put(std::vector<Key>& touched, FlatMap<Key, Value>& records, const Key& key,
+                 Value record) {
+  records.put(key, std::move(record));
+  return write(touched, records, key);
+}
+
 JobRecord& Turn::add(JobRecord record) {
   const JobId id = record.id;
-  state_.jobs.put(id, std::move(record));
-  return job(id);
+  return put(jobs_, state_.jobs, id, std::move(record));
 }
-
 AgentRecord& Turn::add(AgentRecord record) {
   const AgentId id = record.id;
-  state_.agents.put(id, std::move(record));
-  return agent(id);
+  return put(agents_, state_.agents, id, std::move(record));
 }
-
 ReplicaRecord& Turn::add(ReplicaRecord record) {
   const ReplicaId id = record.id;
-  state_.replicas.put(id, std::move(record));
-  return replica(id);
+  return put(replicas_, state_.replicas, id, std::move(record));
 }
-
 RoundRecord& Turn::add(RoundRecord record) {
   const RoundKey key = record.key;
-  state_.rounds.put(key, std::move(record));
-  return round(key);
+  return put(rounds_, state_.rounds, key, std::move(record));
 }
-
 ContributionRecord& Turn::add(ContributionRecord record) {
   const ContributionKey key(record.key, record.replica);
-  state_.contributions.put(key, std::move(record));
-  return contribution(key.first, key.second);
+  return put(contributions_, state_.contributions, key, std::move(record));
 }
-
 CheckpointRecord& Turn::add(CheckpointRecord record) {
   const CheckpointId id = record.id;
-  state_.checkpoints.put(id, std::move(record));
-  return checkpoint(id);
+  return put(checkpoints_, state_.checkpoints, id, std::move(record));
 }
-
 LinkRecord& Turn::add(const LinkRecord& record) {
-  const LinkKey key(record.from, record.to);
-  ++writes_;
-  remember(links_, key);
-  state_.links.put(key, record);
-  return state_.links.at(key);
+  return put(links_, state_.links, LinkKey(record.from, record.to), record);
 }
 
 void Turn::keep(SubmittedText text) {

@@ -79,6 +79,13 @@ class Turn {
   void finish(Effects& out);
 
  private:
+  // Every write access goes through here: the record is remembered and, where it has one, its
+  // updated_at is now.
+  template <typename Key, typename Value>
+  Value& write(std::vector<Key>& touched, FlatMap<Key, Value>& records, const Key& key);
+  template <typename Key, typename Value>
+  Value& put(std::vector<Key>& touched, FlatMap<Key, Value>& records, const Key& key, Value record);
+
   State& state_;
   Instant now_;
   std::size_t writes_ = 0;

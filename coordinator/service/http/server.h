@@ -1,5 +1,5 @@
 // The HTTP side of the coordinator on one port: REST under /api/v1, the event stream (SSE or
-// NDJSON), checkpoint downloads, probes, Prometheus text and a small start page. Boost.Beast with
+// NDJSON), checkpoint downloads, probes, Prometheus text and the dashboard. Boost.Beast with
 // plain callbacks on a few I/O threads that never wait for a disk; questions to the store run on a
 // few workers, each with its own Reader. It changes nothing itself: commands go through Cluster,
 // and api/openapi.json is the contract of every route.

@@ -9,7 +9,7 @@ while(at LESS length)
   string(APPEND pieces "    R\"OPENAPI(${piece})OPENAPI\"\n")
   math(EXPR at "${at} + 12000")
 endwhile()
-file(WRITE ${OUT} "#include \"coordinator/service/http/openapi.h\"
+file(WRITE ${OUT} "#include \"coordinator/service/http/routes/openapi.h\"
 
 namespace shoal::coordinator::rest {
 

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "coordinator/service/http/api.h"
-#include "coordinator/service/http/plan.h"
 #include "coordinator/service/http/problem.h"
+#include "coordinator/service/http/routes/api.h"
+#include "coordinator/service/http/routes/plan.h"
 #include "coordinator/service/http/url.h"
 #include "coordinator/service/http/views.h"
 #include "proto/job_spec_text.h"

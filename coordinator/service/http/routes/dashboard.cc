@@ -2,12 +2,12 @@
 // the hash of their content in the name and are kept by the browser for ever. Every path that the
 // page's own router knows is answered with the page; which ones those are is in routes.cc, so that
 // a wrong address stays a 404.
-#include "coordinator/service/http/dashboard.h"
+#include "coordinator/service/http/routes/dashboard.h"
 
 #include <algorithm>
 #include <cctype>
 
-#include "coordinator/service/http/api.h"
+#include "coordinator/service/http/routes/api.h"
 
 namespace shoal::coordinator::rest {
 namespace {

@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "coordinator/core/state/state.h"
-#include "coordinator/service/http/api.h"
-#include "coordinator/service/http/plan.h"
+#include "coordinator/service/http/routes/api.h"
+#include "coordinator/service/http/routes/plan.h"
 #include "coordinator/service/http/views.h"
 
 namespace shoal::coordinator::rest {

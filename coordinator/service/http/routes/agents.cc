@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <charconv>
 
-#include "coordinator/service/http/api.h"
 #include "coordinator/service/http/problem.h"
+#include "coordinator/service/http/routes/api.h"
 #include "coordinator/service/http/url.h"
 #include "coordinator/service/http/views.h"
 

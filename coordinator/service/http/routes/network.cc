@@ -1,5 +1,5 @@
 // The lines between agents as they were measured, one item per ordered pair, for a matrix.
-#include "coordinator/service/http/api.h"
+#include "coordinator/service/http/routes/api.h"
 #include "coordinator/service/http/views.h"
 
 namespace shoal::coordinator::rest {

@@ -1,6 +1,6 @@
 // The dashboard as a browser gets it: the page at every path of its router, assets with their
 // caching, compressed or not as asked, and no page where the API, the metrics or nothing at all is.
-#include "coordinator/service/http/dashboard.h"
+#include "coordinator/service/http/routes/dashboard.h"
 
 #include <gmock/gmock.h>
 

@@ -1,6 +1,6 @@
 // The route table: the only list of what this server answers.
-#include "coordinator/service/http/api.h"
 #include "coordinator/service/http/router.h"
+#include "coordinator/service/http/routes/api.h"
 
 namespace shoal::coordinator::rest {
 namespace {

@@ -1,6 +1,6 @@
 // The contract and the server agree: every route is described, everything described is a route,
 // with the same parameters, and every reference inside the document leads somewhere.
-#include "coordinator/service/http/openapi.h"
+#include "coordinator/service/http/routes/openapi.h"
 
 #include <set>
 

@@ -12,7 +12,7 @@ foreach(file IN LISTS files)
   string(STRIP "${summary}" summary)
   string(APPEND rows "      {R\"TEXT(${name})TEXT\", R\"TEXT(${summary})TEXT\", R\"TEXT(${text})TEXT\"},\n")
 endforeach()
-file(WRITE ${OUT} "#include \"coordinator/service/http/examples.h\"
+file(WRITE ${OUT} "#include \"coordinator/service/http/routes/examples.h\"
 
 namespace shoal::coordinator::rest {
 

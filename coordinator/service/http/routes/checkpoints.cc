@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "coordinator/service/http/api.h"
+#include "coordinator/service/http/routes/api.h"
 #include "coordinator/service/http/url.h"
 #include "coordinator/service/http/views.h"
 

@@ -6,8 +6,8 @@
 #include <map>
 #include <mutex>
 
-#include "coordinator/service/http/api.h"
 #include "coordinator/service/http/problem.h"
+#include "coordinator/service/http/routes/api.h"
 #include "coordinator/service/http/url.h"
 #include "coordinator/service/http/views.h"
 

@@ -1,7 +1,7 @@
 // Rounds with their contributions, and the time series of a job.
 #include <charconv>
 
-#include "coordinator/service/http/api.h"
+#include "coordinator/service/http/routes/api.h"
 #include "coordinator/service/http/url.h"
 #include "coordinator/service/http/views.h"
 

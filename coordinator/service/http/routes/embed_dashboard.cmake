@@ -49,7 +49,7 @@ foreach(file IN LISTS files)
   math(EXPR number "${number} + 1")
 endforeach()
 
-file(WRITE ${OUT} "#include \"coordinator/service/http/dashboard.h\"
+file(WRITE ${OUT} "#include \"coordinator/service/http/routes/dashboard.h\"
 
 ${blobs}
 extern \"C\" {

@@ -1,4 +1,4 @@
-#include "coordinator/service/http/plan.h"
+#include "coordinator/service/http/routes/plan.h"
 
 #include <algorithm>
 

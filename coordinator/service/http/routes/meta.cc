@@ -1,9 +1,9 @@
 // What is about the server itself: problem pages, version, how to join, examples of jobs, contract,
 // probes, metrics.
-#include "coordinator/service/http/api.h"
-#include "coordinator/service/http/examples.h"
 #include "coordinator/service/http/metrics.h"
-#include "coordinator/service/http/openapi.h"
+#include "coordinator/service/http/routes/api.h"
+#include "coordinator/service/http/routes/examples.h"
+#include "coordinator/service/http/routes/openapi.h"
 #include "coordinator/service/http/server.h"
 #include "coordinator/service/http/url.h"
 

@@ -5,8 +5,8 @@
 
 #include <unistd.h>
 
-#include "coordinator/service/http/api.h"
 #include "coordinator/service/http/problem.h"
+#include "coordinator/service/http/routes/api.h"
 #include "coordinator/store/sha256.h"
 
 namespace shoal::coordinator::rest::api {

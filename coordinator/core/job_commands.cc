@@ -1,0 +1,130 @@
+#include "coordinator/core/job_commands.h"
+
+#include <charconv>
+#include <optional>
+
+#include "coordinator/core/jobs.h"
+#include "coordinator/core/records/event_kinds.h"
+#include "coordinator/core/replicas/placing.h"
+
+namespace shoal::coordinator {
+namespace {
+
+std::vector<FieldError> refused_fields(const Turn& turn, const JobSpec& spec) {
+  auto fields = validate(spec);
+  if (!fields.empty()) return fields;
+  const std::string why = why_no_device_fits(turn, with_derived_fields(spec));
+  if (!why.empty()) fields.push_back({"/model", why});
+  return fields;
+}
+
+// Why a job that is as it should be cannot be taken beside those that are live.
+std::optional<Error> no_place_for(const Turn& turn, const JobSpec& spec) {
+  if (const JobRecord* other = live_job_by_name(turn.state(), spec.name)) {
+    return Error{Code::kConflict,
+                 "job " + to_string(other->id) + " named " + spec.name + " is still " +
+                     to_string(other->phase),
+                 "/name", "choose another name, or cancel that job first"};
+  }
+  if (static_cast<std::int64_t>(turn.state().timers.size()) >= turn.options().jobs_max) {
+    return Error{Code::kResourceExhausted, "too many live jobs", "",
+                 "wait for one to end, or cancel one"};
+  }
+  return std::nullopt;
+}
+
+JobId accept(Turn& turn, const SubmitJob& command, const JobSpec& spec) {
+  JobRecord record;
+  record.id = JobId(turn.counters().next_job++);
+  record.spec = spec;
+  record.outer_lr = spec.sync.outer.lr;
+  record.created_at = turn.now();
+  const JobId id = turn.add(std::move(record)).id;
+  if (!command.submitted.text.empty()) {
+    turn.keep({id, command.submitted.media_type, command.submitted.text});
+  }
+  turn.volatile_state().timers.put(id, {});
+  turn.event(Severity::kInfo, event_kind::kJobSubmitted, {.job = id},
+             "job " + spec.name + " submitted as " + to_string(id));
+  return id;
+}
+
+// The same rules as for the field of a spec.
+std::vector<FieldError> refused_outer_lr(JobSpec spec, double outer_lr) {
+  if (spec.sync.algorithm == SyncAlgorithm::kNone) {
+    return {{"/outer_lr", "cannot be set with sync.algorithm = 'none', which has no outer step"}};
+  }
+  spec.sync.outer.lr = outer_lr;
+  for (const FieldError& broken : validate(spec)) {
+    if (broken.pointer == "/sync/outer/lr") return {{"/outer_lr", broken.detail}};
+  }
+  return {};
+}
+
+std::string short_text(double value) {
+  char text[32];
+  const auto end = std::to_chars(text, text + sizeof text, value).ptr;
+  return {text, end};
+}
+
+}  // namespace
+
+void on_submit(Turn& turn, const SubmitJob& command) {
+  auto fields = refused_fields(turn, command.spec);
+  if (!fields.empty()) {
+    const Error error{Code::kValidation, "the job is not accepted", fields.front().pointer, ""};
+    return turn.reply(command.request, error, std::move(fields));
+  }
+  const JobSpec spec = with_derived_fields(command.spec);
+  if (auto error = no_place_for(turn, spec)) return turn.reply(command.request, *error);
+  if (command.dry_run) return turn.reply_plan(command.request, plan_job(turn, spec));
+  turn.reply(command.request, accept(turn, command, spec));
+}
+
+void on_cancel(Turn& turn, const CancelJob& command) {
+  const JobRecord* job = turn.state().jobs.find(command.job);
+  if (job == nullptr) {
+    return turn.reply(command.request,
+                      Error{Code::kNotFound, "there is no " + to_string(command.job), "job", ""});
+  }
+  if (is_terminal(job->phase) && job->phase != JobPhase::kCancelled) {
+    return turn.reply(
+        command.request,
+        Error{Code::kConflict, "job " + job->spec.name + " is already " + to_string(job->phase),
+              "job", ""});
+  }
+  if (!is_terminal(job->phase)) {
+    turn.job(command.job).desired = JobDesired::kCancel;
+    finish_job(turn, command.job, JobPhase::kCancelled, JobReason::kCancelledByUser);
+  }
+  turn.reply(command.request, command.job);
+}
+
+void on_change(Turn& turn, const ChangeJob& command) {
+  const JobRecord* job = turn.state().jobs.find(command.job);
+  if (job == nullptr) {
+    return turn.reply(command.request,
+                      Error{Code::kNotFound, "there is no " + to_string(command.job), "job", ""});
+  }
+  if (is_terminal(job->phase)) {
+    return turn.reply(
+        command.request,
+        Error{Code::kConflict, "job " + job->spec.name + " is already " + to_string(job->phase),
+              "job", "only a job that runs can be changed"});
+  }
+  auto fields = refused_outer_lr(job->spec, command.outer_lr);
+  if (!fields.empty()) {
+    const Error error{Code::kValidation, "the change is not accepted", fields.front().pointer, ""};
+    return turn.reply(command.request, error, std::move(fields));
+  }
+  if (job->outer_lr != command.outer_lr) {
+    const double before = job->outer_lr;
+    turn.job(command.job).outer_lr = command.outer_lr;
+    turn.event(Severity::kInfo, event_kind::kJobChanged, {.job = command.job},
+               "outer learning rate " + short_text(before) + " -> " + short_text(command.outer_lr) +
+                   " from the next round that is sealed");
+  }
+  turn.reply(command.request, command.job);
+}
+
+}  // namespace shoal::coordinator
