@@ -451,6 +451,7 @@ TEST(CoordinatorCore, FailsAJobThatNoAgentCanLoad) {
           ReplicaFailed{rig.last<Assign>(a)->replica, ReplicaFailure::kDataMissing, "/data/text"});
   EXPECT_EQ(rig.job(id).phase, JobPhase::kFailed);
   EXPECT_EQ(rig.job(id).reason, JobReason::kDataMissing);
+  EXPECT_EQ(rig.job(id).detail, "no agent could load it: /data/text");
 }
 
 TEST(CoordinatorCore, TellsAStragglerToReportWhatItHas) {

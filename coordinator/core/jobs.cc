@@ -32,14 +32,10 @@ void wake_when_rested(Turn& turn, JobId job, const PlacementInput& input) {
   }
 }
 
-JobReason reason_of_refusal(const State& state, JobId job) {
-  for (const auto& [key, failure] : state.refusals) {
-    if (key.first != job) continue;
-    if (failure == ReplicaFailure::kDataMissing) return JobReason::kDataMissing;
-    if (failure == ReplicaFailure::kDataInvalid) return JobReason::kDataInvalid;
-    return JobReason::kModelDoesNotFit;
-  }
-  return JobReason::kTooManyFailures;
+JobReason reason_of(ReplicaFailure refused) {
+  if (refused == ReplicaFailure::kDataMissing) return JobReason::kDataMissing;
+  if (refused == ReplicaFailure::kDataInvalid) return JobReason::kDataInvalid;
+  return JobReason::kModelDoesNotFit;
 }
 
 void explain_waiting(Turn& turn, JobId id, const PlacementDecision& decision) {
@@ -142,6 +138,17 @@ void assign(Turn& turn, JobId id, const std::vector<Place>& places) {
   }
 }
 
+// No agent could load it: the job fails with what the first of them said.
+void fail_as_refused(Turn& turn, JobId id) {
+  const auto& refusals = turn.state().refusals;
+  const auto said = std::find_if(refusals.begin(), refusals.end(),
+                                 [&](const auto& entry) { return entry.first.first == id; });
+  SHOAL_CHECK(said != refusals.end(), "refused by nobody");
+  const LoadRefusal refusal = said->second;
+  finish_job(turn, id, JobPhase::kFailed, reason_of(refusal.failure),
+             "no agent could load it" + (refusal.detail.empty() ? "" : ": " + refusal.detail));
+}
+
 void place(Turn& turn, JobId id) {
   const JobPhase phase = job_of(turn, id).phase;
   if (phase == JobPhase::kSealing || phase == JobPhase::kPaused || !may_plan(turn, id)) return;
@@ -151,8 +158,7 @@ void place(Turn& turn, JobId id) {
   if (decision.places.empty()) {
     if (input.live.empty()) turn.volatile_state().timers[id].gathered_at.reset();
     if (decision.reason == PlacementReason::kAllRefused && input.live.empty()) {
-      return finish_job(turn, id, JobPhase::kFailed, reason_of_refusal(turn.state(), id),
-                        "no agent could load it; the events say why");
+      return fail_as_refused(turn, id);
     }
     if (phase == JobPhase::kQueued) explain_waiting(turn, id, decision);
     return move_in_emergency(turn, id);

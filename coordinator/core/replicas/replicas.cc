@@ -229,7 +229,7 @@ void fail_replica(Turn& turn, ReplicaId id, ReplicaFailure failure, const std::s
                  (detail.empty() ? "" : ": " + detail));
   turn.send(ended.agent, Release{id, ReleaseReason::kReplaced});
   state.resting_until.put({ended.agent, ended.device}, turn.now() + turn.options().replica_backoff);
-  if (will_fail_again(failure)) state.refusals.put({ended.job, ended.agent}, failure);
+  if (will_fail_again(failure)) state.refusals.put({ended.job, ended.agent}, {failure, detail});
   const bool reducer = is_reducer(state, ended);  // the job goes on without it
   if (failure == ReplicaFailure::kOutOfMemory && !reducer) on_out_of_memory(turn, ended);
   JobRecord& job = turn.job(ended.job);

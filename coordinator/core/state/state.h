@@ -35,6 +35,12 @@ struct ReduceTimers {
   std::int32_t attempts = 0;  // since the round was (re)opened, in this process
 };
 
+// A load that will fail again, and what its replica said.
+struct LoadRefusal {
+  ReplicaFailure failure = ReplicaFailure::kInternal;
+  std::string detail;
+};
+
 // Volatile: what a job waits for beyond its records.
 struct JobTimers {
   std::optional<Instant> gathered_at;          // min_replicas were there for the first time
@@ -67,10 +73,10 @@ struct State {
   // Volatile.
   FlatMap<AgentId, Presence> presence;
   FlatMap<ConnectionId, AgentId> by_connection;
-  FlatMap<JobId, JobTimers> timers;                             // live jobs
-  FlatMap<ReplicaId, Duration> service;                         // of pipelines, as they report
-  FlatMap<DeviceKey, Instant> resting_until;                    // after a failed replica
-  FlatMap<std::pair<JobId, AgentId>, ReplicaFailure> refusals;  // loads that will fail again
+  FlatMap<JobId, JobTimers> timers;           // live jobs
+  FlatMap<ReplicaId, Duration> service;       // of pipelines, as they report
+  FlatMap<DeviceKey, Instant> resting_until;  // after a failed replica
+  FlatMap<std::pair<JobId, AgentId>, LoadRefusal> refusals;
   std::optional<Instant> next_lease_scan;
   std::map<std::string, std::int64_t> transitions;  // "job queued gathering" -> how often
 

@@ -2,6 +2,7 @@
 import { Link } from 'wouter-preact';
 import { askSome, type Checkpoint, type ClusterEvent, type Job } from '../api';
 import { bytes, number, short } from '../format';
+import { JobTitle } from '../job_title';
 import type { Watch } from '../live';
 import { Digest, JobLinks, Missing, State, Time, useWatch } from '../parts';
 import type { Tone } from '../reduce';
@@ -44,7 +45,7 @@ export function CheckpointsPage({ id }: { id?: string }) {
   const shown = (checkpoints.value ?? []).filter((one) => one.state !== 'deleted');
   return (
     <>
-      <h1>{id === undefined ? 'Checkpoints' : `Checkpoints of ${id}`}</h1>
+      {id === undefined ? <h1>Checkpoints</h1> : <JobTitle id={id} what="checkpoints" />}
       {id !== undefined && <JobLinks job={id} at="/checkpoints" />}
       {checkpoints.value === undefined ? (
         <Missing of={checkpoints} what="checkpoints" />

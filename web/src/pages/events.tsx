@@ -4,6 +4,7 @@ import { Link } from 'wouter-preact';
 import type { ClusterEvent } from '../api';
 import { Choice, FilterForm, Only, SearchBox, useFilters, useSettled, wordOptions } from '../filters';
 import { number, words } from '../format';
+import { JobTitle } from '../job_title';
 import { Glyph, JobLinks, Missing, Time, State, useWatch } from '../parts';
 import type { Tone } from '../reduce';
 import * as sources from '../sources';
@@ -75,7 +76,7 @@ export function EventsPage({ id }: { id?: string }) {
   const shown = useMemo(() => (held === null ? fitting : fitting.filter((event) => event.seq <= held)), [fitting, held]);
   return (
     <>
-      <h1 class="breaks">{id === undefined ? 'Events' : `Events of ${id}`}</h1>
+      {id === undefined ? <h1>Events</h1> : <JobTitle id={id} what="events" />}
       {id !== undefined && <JobLinks job={id} at="/events" />}
       <FilterForm>
         <Choice filters={filters} name="severity" label="Severity" none="all" options={kSeverities} />

@@ -4,6 +4,7 @@ import { useMemo, useRef, useEffect, useState } from 'preact/hooks';
 import { Link } from 'wouter-preact';
 import { Choice, FilterForm, SearchBox, useFilters, useSettled, wordOptions } from '../filters';
 import { absolute, number } from '../format';
+import { JobTitle } from '../job_title';
 import { kLinesMost, readLog, type Log, type LogFilter, type LogLine } from '../logs';
 import type { Watch } from '../live';
 import { Glyph, JobLinks, Missing, saveFile, useWatch } from '../parts';
@@ -132,7 +133,7 @@ function LogView({ of, path, name }: { of: 'job' | 'agent'; path: string; name: 
 export function JobLogsPage({ id }: { id: string }) {
   return (
     <>
-      <h1 class="breaks">Logs of {id}</h1>
+      <JobTitle id={id} what="logs" />
       <JobLinks job={id} at="/logs" />
       <LogView of="job" path={`/jobs/${encodeURIComponent(id)}`} name={id} />
     </>

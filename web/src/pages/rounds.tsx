@@ -7,6 +7,7 @@ import { absolute, bytes, duration, finite, loss, number, short, words } from '.
 import { Gantt } from '../gantt';
 import { GroupList } from '../group_list';
 import { inGroups, topologyTexts } from '../groups';
+import { JobTitle } from '../job_title';
 import type { Resource } from '../live';
 import { Card, Digest, JobLinks, Missing, State, Time, useNames, useWatch } from '../parts';
 import { agentName, contributionText, contributionTone, roundTone } from '../reduce';
@@ -132,7 +133,7 @@ export function RoundsPage({ id }: { id: string }) {
   const roundTable = useMemo(() => roundColumns(choose, chosen?.round ?? 0), [chosen?.round]);
   return (
     <>
-      <h1 class="breaks">Rounds of {id}</h1>
+      <JobTitle id={id} what="rounds" />
       <JobLinks job={id} at="/rounds" />
       {rounds.value === undefined ? (
         <Missing of={rounds} what="rounds" />

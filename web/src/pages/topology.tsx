@@ -7,6 +7,7 @@ import type { Agent, StageView, Topology, TopologyLink, TopologyReplica } from '
 import { bytes, duration, kNone, number, percent, plural, short, words } from '../format';
 import { GroupList } from '../group_list';
 import { inGroups } from '../groups';
+import { JobTitle } from '../job_title';
 import { Bar, Card, Glyph, JobLinks, Missing, State, memo, useNames, useWatch } from '../parts';
 import { agentName, isOver, replicaTone, type Tone } from '../reduce';
 import * as sources from '../sources';
@@ -246,7 +247,7 @@ export function TopologyPage({ id }: { id: string }) {
   const named = useNames(agents.value);
   return (
     <>
-      <h1 class="breaks">{job.value?.name ?? id}: topology</h1>
+      <JobTitle id={id} what="topology" />
       <JobLinks job={id} at="/topology" />
       {topology === undefined || shown === undefined ? (
         <Missing of={job.error !== null ? job : found} what="the topology" />
