@@ -162,6 +162,27 @@ TEST(RoundGroups, WhenAllGiveUpTheRoundIsAborted) {
   ASSERT_TRUE(abort);
   EXPECT_EQ(abort->body.reason, AbortReason::kAttemptsSpent);
   EXPECT_EQ(grid.state().rounds.at(grid.key(1)).aborts, 1);
+  grid.all_report(1);
+  for (std::size_t i = 0; i < 4; ++i) {
+    EXPECT_EQ(grid.plan(i).attempt, 2) << "votes of before the abort are of another attempt";
+  }
+}
+
+TEST(RoundGroups, AGroupHasAgreedWithItsLastVote) {
+  Grid grid;
+  grid.all_report(1);
+  const auto vote = [&](std::size_t i) {
+    grid.vote(grid.agents[i], grid.replicas[i], grid.key(1), 1, {5, 1 + i % 2});
+  };
+  vote(2);
+  grid.wait(milliseconds(300));
+  vote(0);
+  const Instant last = grid.now;
+  grid.wait(milliseconds(100));
+  vote(3);  // one of two
+  using Times = std::vector<std::optional<Instant>>;
+  EXPECT_EQ(agreed_at(grid.state(), grid.key(1), {true, false}), (Times{last, std::nullopt}));
+  EXPECT_EQ(agreed_at(grid.state(), grid.key(1), {false, false}), Times(2));
 }
 
 // Of two that are left one trained nothing: its group of one cannot average.
