@@ -122,6 +122,9 @@ TEST(Momentum, WithAnotherMemberPartsFollowTheLines) {
   const Assign assign = *s.last<Assign>(s.agents[1]);
   s.say(s.agents[1],
         Loaded{assign.replica, assign.source.key, {6, 6}, {}, 1000, "127.0.0.1:1", {}});
+  for (const MomentumHolder& holder : momentum_holders(s.state(), s.job(s.id), 0)) {
+    EXPECT_NE(holder.replica, s.replicas[1]) << "a peer gave it parameters only";
+  }
   s.report_lines(2);
   const ReducePlan plan = s.plan(0);
   ASSERT_EQ(plan.key.round, 2);
@@ -179,6 +182,10 @@ TEST(Momentum, WhoLoadedTheCheckpointHasAllOfIt) {
   for (const MomentumHolder& holder : holders) {
     EXPECT_EQ(holder.first, 0);
     EXPECT_EQ(holder.count, 1000);
+  }
+  s.commit_all(2);
+  for (const MomentumHolder& holder : momentum_holders(s.state(), s.job(s.id), 0)) {
+    EXPECT_EQ(holder.count, 500) << "of the next round the parts only";
   }
   EXPECT_EQ(s.events_of_loss(), 0);
 }
@@ -257,6 +264,10 @@ TEST(Momentum, ReplicatedJobsHaveNone) {
   const auto told = rig.last<ToReplica<ReducePlan>>(agent);
   ASSERT_TRUE(told);
   EXPECT_FALSE(told->body.owner_step);
+  rig.vote(agent, replica, {id, 0, 1}, 1);
+  rig.applied(agent, replica, {id, 0, 1}, {6, 6});
+  ASSERT_EQ(rig.job(id).committed_round, 1);
+  EXPECT_THAT(momentum_holders(rig.state(), rig.job(id), 0), IsEmpty());
 }
 
 }  // namespace
