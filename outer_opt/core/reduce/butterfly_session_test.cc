@@ -34,6 +34,12 @@ TEST(Butterfly, AnyOrderOfArrivalGivesTheSameBits) {
   }
 }
 
+TEST(Butterfly, TheDigestIsOfEveryChunk) {
+  for (const CodecKind codec : kDenseCodecs) {
+    expect_digest_of_every_chunk(make_plan(codec, 500, {1, 2, 0}), 64);
+  }
+}
+
 TEST(Butterfly, IsTheWeightedMean) {
   const ReducePlan plan = make_plan(CodecKind::kFp32, 500, {640, 1280, 320});
   SessionSwarm swarm(plan, 100, random_inputs(plan, 3));

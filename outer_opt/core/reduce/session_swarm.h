@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -203,6 +204,27 @@ inline void expect_all_done_and_equal(SessionSwarm& swarm) {
     EXPECT_EQ(swarm.sessions[i]->digest(), swarm.sessions[*first]->digest());
     const auto &a = swarm.averages[i], &b = swarm.averages[*first];
     EXPECT_TRUE(a.empty() || std::memcmp(a.data(), b.data(), 4 * a.size()) == 0);
+  }
+}
+
+// What members vote with tells any two averages apart: another one in any chunk is another digest.
+inline void expect_digest_of_every_chunk(const ReducePlan& plan, std::int64_t frame_values) {
+  const auto digest_of = [&](const std::vector<std::vector<float>>& inputs) {
+    SessionSwarm swarm(plan, frame_values, inputs);
+    Prng prng(1);
+    swarm.run(prng);
+    expect_all_done_and_equal(swarm);
+    return swarm.sessions[0]->digest();
+  };
+  const auto inputs = random_inputs(plan, 3);
+  std::set<Digest> seen{digest_of(inputs)};
+  for (std::int64_t first = 0; first < plan.value_count; first += frame_values) {
+    auto changed = inputs;
+    for (auto& values : changed) {
+      const auto end = std::min<std::int64_t>(first + frame_values, std::ssize(values));
+      for (std::int64_t v = first; v < end; ++v) values[v] = -values[v];
+    }
+    EXPECT_TRUE(seen.insert(digest_of(changed)).second) << "values from " << first;
   }
 }
 
