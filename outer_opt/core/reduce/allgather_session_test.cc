@@ -97,6 +97,10 @@ TEST(Allgather, WithoutAWeightThereIsNothingToTake) {
   EXPECT_EQ(swarm.sessions[0]->slowest(), -1);
 }
 
+TEST(Allgather, ADamagedFrameIsSeenAtAnyHop) {
+  expect_damage_is_blamed(make_gather(3 * kFrame, {1, 2, 3}), kFrame);
+}
+
 TEST(Allgather, NobodyIsLeftOutOfWhatIsDone) {
   SessionSwarm swarm = make_swarm(make_gather(2 * kFrame, {1, 2, 0}), 3);
   Prng prng(1);

@@ -40,6 +40,12 @@ TEST(Butterfly, TheDigestIsOfEveryChunk) {
   }
 }
 
+TEST(Butterfly, ADamagedFrameIsSeenAtAnyHop) {
+  for (const CodecKind codec : kDenseCodecs) {
+    expect_damage_is_blamed(make_plan(codec, 96, {1, 2, 3}), 16);
+  }
+}
+
 TEST(Butterfly, IsTheWeightedMean) {
   const ReducePlan plan = make_plan(CodecKind::kFp32, 500, {640, 1280, 320});
   SessionSwarm swarm(plan, 100, random_inputs(plan, 3));

@@ -228,6 +228,28 @@ inline void expect_digest_of_every_chunk(const ReducePlan& plan, std::int64_t fr
   }
 }
 
+// A frame with a changed byte, at any hop, breaks the receiver's session and blames the sender.
+inline void expect_damage_is_blamed(const ReducePlan& plan, std::int64_t frame_values) {
+  const auto inputs = random_inputs(plan, 3);
+  int damaged = 0;
+  for (int hops = 1;; ++hops) {
+    SessionSwarm swarm(plan, frame_values, inputs);
+    Prng prng(1);
+    if (swarm.run(prng, hops) < hops) break;
+    for (auto& [route, slot] : swarm.wire) {
+      const auto [from, to, kind] = route;
+      if (!slot || swarm.sessions[to]->state() != SessionState::kRunning) continue;
+      slot->payload.back() ^= std::byte{1};
+      if (!swarm.receive(from, to, kind)) continue;  // not its turn yet
+      ++damaged;
+      ASSERT_EQ(swarm.sessions[to]->state(), SessionState::kBroken) << "after " << hops;
+      EXPECT_EQ(swarm.sessions[to]->failure().failure, ReduceFailure::kBadFrame);
+      EXPECT_EQ(swarm.sessions[to]->failure().peer, from);
+    }
+  }
+  EXPECT_GT(damaged, 10);
+}
+
 // Runs the attempt with frames arriving in ten orders: the averages are the same bits every time.
 inline void expect_same_bits_in_any_order(const ReducePlan& plan, std::int64_t frame_values) {
   const auto inputs = random_inputs(plan, 7);
