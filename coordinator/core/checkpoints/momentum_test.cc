@@ -46,6 +46,20 @@ struct Sharded : Rig {
       if (replicas[i]) report(agents[i], replicas[i], key(round));
     }
   }
+  // All report; the first one knows a slow line to the last one beside fast ones.
+  void report_lines(RoundNumber round) {
+    const std::size_t last = agents.size() - 1;
+    for (std::size_t i = 0; i < agents.size(); ++i) {
+      RoundReport body{.key = key(round), .tokens = Tokens(1280), .steps = Steps(10)};
+      body.drawn = body.tokens;
+      body.norm = 1;
+      if (i == 0) body.links = {line(1, 1e8, 1e8), line(last, 1e6, 1e6)};
+      say(agents[i], FromReplica<RoundReport>{replicas[i], body});
+    }
+  }
+  LinkEstimate line(std::size_t to, double up, double down) const {
+    return {replicas[to], milliseconds(20), up, down, true};
+  }
   ReducePlan plan(std::size_t member) {
     return last<ToReplica<ReducePlan>>(agents[member]).value().body;
   }
@@ -89,11 +103,90 @@ TEST(Momentum, PartsStayWhileTheMembersDo) {
   ASSERT_TRUE(first.owner_step);
   EXPECT_EQ(first.owner_step->outer, (OuterSpec{0.6, 0.8}));
   EXPECT_THAT(first.owner_step->holders, IsEmpty()) << "all momentum is zero";
-  s.report_all(2);
+  s.report_lines(2);
   const ReducePlan second = s.plan(0);
-  EXPECT_EQ(parts_of(second), parts_of(first));
+  EXPECT_EQ(parts_of(second), parts_of(first)) << "whatever is known of lines by now";
   EXPECT_EQ(outer_opt::most_missing(second), 0);
   EXPECT_EQ(outer_opt::values_without_holder(1000, second.owner_step->holders), 0);
+  EXPECT_EQ(s.events_of_loss(), 0);
+}
+
+TEST(Momentum, WithAnotherMemberPartsFollowTheLines) {
+  Sharded s(3);
+  s.commit_all(1);
+  const std::vector<std::int64_t> before = parts_of(s.plan(0));
+  s.lose(1);
+  s.agents[1] = s.join("another");
+  s.wait(milliseconds(10));
+  s.replicas[1] = s.last<Assign>(s.agents[1])->replica;
+  const Assign assign = *s.last<Assign>(s.agents[1]);
+  s.say(s.agents[1],
+        Loaded{assign.replica, assign.source.key, {6, 6}, {}, 1000, "127.0.0.1:1", {}});
+  for (const MomentumHolder& holder : momentum_holders(s.state(), s.job(s.id), 0)) {
+    EXPECT_NE(holder.replica, s.replicas[1]) << "a peer gave it parameters only";
+  }
+  s.report_lines(2);
+  const ReducePlan plan = s.plan(0);
+  ASSERT_EQ(plan.key.round, 2);
+  ASSERT_EQ(plan.members.size(), 3u);
+  EXPECT_NE(parts_of(plan), before);
+}
+
+TEST(Momentum, WhoCannotBeDialledAnyMoreKeepsNoPart) {
+  Sharded s(3);
+  s.commit_all(1);
+  RoundReport body{.key = s.key(2), .tokens = Tokens(1280), .steps = Steps(10)};
+  body.drawn = body.tokens;
+  body.norm = 1;
+  for (const std::size_t i : {0u, 1u}) {
+    body.links = {{s.replicas[2], Duration(), 0, 0, false}};
+    s.say(s.agents[i], FromReplica<RoundReport>{s.replicas[i], body});
+  }
+  s.report(s.agents[2], s.replicas[2], s.key(2));
+  const ReducePlan plan = s.plan(0);
+  ASSERT_EQ(plan.key.round, 2);
+  EXPECT_EQ(plan.members[2].part_count, 0);
+}
+
+// Who has made the outer step surely has its momentum; who is still at it comes after them.
+TEST(Momentum, WhoHoldsTheCommittedRoundIsAskedFirst) {
+  Sharded s(3);
+  s.report_all(1);
+  for (std::size_t i = 0; i < 3; ++i) s.vote(s.agents[i], s.replicas[i], s.key(1), 1);
+  for (const std::size_t i : {1u, 2u}) {
+    s.say(s.agents[i], FromReplica<Applied>{s.replicas[i], Applied{s.key(1), {6, 6}, {}}});
+  }
+  const auto holders = momentum_holders(s.state(), s.job(s.id), 0);
+  ASSERT_EQ(holders.size(), 6u);
+  for (std::size_t i = 0; i < 6; ++i) EXPECT_EQ(holders[i].replica == s.replicas[0], i >= 4) << i;
+}
+
+TEST(Momentum, WhoLoadedTheCheckpointHasAllOfIt) {
+  Sharded s(2);
+  s.commit_all(1);
+  const auto asked = s.last<ToReplica<WriteCheckpoint>>(s.agents[0])->body;
+  s.say(s.agents[0], CheckpointWritten{s.replicas[0], asked.checkpoint, asked.key, {}});
+  s.input(CheckpointUploaded{asked.checkpoint});
+  s.lose(0), s.lose(1);
+  for (const auto agent : s.agents) s.say(agent, Heartbeat{});
+  s.wait(seconds(2));
+  for (std::size_t i = 0; i < 2; ++i) {
+    const Assign assign = *s.last<Assign>(s.agents[i]);
+    ASSERT_EQ(assign.source.kind, SourceKind::kCheckpoint);
+    s.say(s.agents[i],
+          Loaded{assign.replica, assign.source.key, {6, 6}, {}, 1000, "127.0.0.1:1", {}});
+    s.replicas[i] = assign.replica;
+  }
+  const auto holders = momentum_holders(s.state(), s.job(s.id), 0);
+  ASSERT_EQ(holders.size(), 2u);
+  for (const MomentumHolder& holder : holders) {
+    EXPECT_EQ(holder.first, 0);
+    EXPECT_EQ(holder.count, 1000);
+  }
+  s.commit_all(2);
+  for (const MomentumHolder& holder : momentum_holders(s.state(), s.job(s.id), 0)) {
+    EXPECT_EQ(holder.count, 500) << "of the next round the parts only";
+  }
   EXPECT_EQ(s.events_of_loss(), 0);
 }
 
@@ -123,17 +216,14 @@ TEST(Momentum, NeighboursThatLeaveTogetherAreTold) {
 // Replica 0 sends fast to 1 and receives fast from 2, the others only half of that each.
 TEST(Momentum, OneFastLineDoesNotOwnEverything) {
   Sharded s(3);
-  const auto line = [&](std::size_t to, double up, double down) {
-    return LinkEstimate{s.replicas[to], milliseconds(20), up, down, true};
-  };
   RoundReport body;
   body.key = s.key(1);
   body.tokens = body.drawn = Tokens(1280);
   body.steps = Steps(10);
   body.norm = 1;
-  body.links = {line(0, 1e4, 1e6), line(2, 1e4, 1e4)};
+  body.links = {s.line(0, 1e4, 1e6), s.line(2, 1e4, 1e4)};
   s.say(s.agents[1], FromReplica<RoundReport>{s.replicas[1], body});
-  body.links = {line(0, 1e6, 1e4)};
+  body.links = {s.line(0, 1e6, 1e4)};
   s.say(s.agents[2], FromReplica<RoundReport>{s.replicas[2], body});
   s.report(s.agents[0], s.replicas[0], s.key(1));
   const std::vector<std::int64_t> parts = parts_of(s.plan(0));
@@ -174,6 +264,10 @@ TEST(Momentum, ReplicatedJobsHaveNone) {
   const auto told = rig.last<ToReplica<ReducePlan>>(agent);
   ASSERT_TRUE(told);
   EXPECT_FALSE(told->body.owner_step);
+  rig.vote(agent, replica, {id, 0, 1}, 1);
+  rig.applied(agent, replica, {id, 0, 1}, {6, 6});
+  ASSERT_EQ(rig.job(id).committed_round, 1);
+  EXPECT_THAT(momentum_holders(rig.state(), rig.job(id), 0), IsEmpty());
 }
 
 }  // namespace

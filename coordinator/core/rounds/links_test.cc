@@ -78,6 +78,26 @@ TEST(Links, SurviveARestartAndGrowOld) {
   EXPECT_EQ(links_of(s.state(), later, s.replicas)[0].bytes_per_s, 0);
 }
 
+TEST(Links, ALineThatIsKnownOneWayCountsAsThat) {
+  Swarm s(2);
+  s.report_links(0, {{s.replicas[1], milliseconds(20), 0, 2 * kMega, true}});
+  for (const auto& member : links_of(s.state(), s.now, s.replicas)) {
+    EXPECT_EQ(member.bytes_per_s, 2 * kMega);
+  }
+}
+
+TEST(Links, OnlyARingIsInTheOrderOfTheLines) {
+  for (const Topology topology : {Topology::kButterfly, Topology::kRing}) {
+    JobSpec spec = small_job();
+    spec.sync.topology = topology;
+    Swarm s(3, spec);
+    s.report_links(1, {s.line(2, 8 * kMega, 8 * kMega), s.line(0, kMega, kMega)});
+    s.report_links(0, {});
+    s.report_links(2, {});
+    EXPECT_EQ(s.plan().members[0].replica == s.replicas[0], topology == Topology::kButterfly);
+  }
+}
+
 TEST(Links, WhoIsDialledInVainByAllIsNotReachable) {
   Swarm s(3);
   s.report_links(0, {{s.replicas[1], {}, 0, 0, false}, {s.replicas[2], {}, 0, 0, false}});

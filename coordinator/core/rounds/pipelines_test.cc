@@ -165,6 +165,25 @@ TEST(Pipelines, AnInnerStepKeepsItsSizeWhenARouterIsGone) {
   EXPECT_EQ(rig.last<ToReplica<CommitRound>>(routers[1])->body.next.lease.count, 2 * batch);
 }
 
+TEST(Pipelines, EachStageTriesAgainOnItsOwn) {
+  for (const StageIndex lost : {0, 1}) {
+    Piped rig(4);
+    const RoundKey key{JobId(1), 0, 1};
+    for (const auto agent : rig.agents) rig.report(agent, rig.last<Assign>(agent)->replica, key);
+    const std::vector<ConnectionId> there = rig.of_stage(lost);
+    const std::vector<ConnectionId> others = rig.of_stage(1 - lost);
+    ASSERT_EQ(there.size(), 2u);
+    rig.lose(there[0]);
+    EXPECT_EQ(rig.last<ToReplica<ReducePlan>>(there[1])->body.attempt, 2);
+    EXPECT_EQ(rig.last<ToReplica<ReducePlan>>(others[0])->body.attempt, 1);
+    for (const auto agent : rig.agents) {
+      EXPECT_FALSE(rig.last<ToReplica<AbortRound>>(agent));
+      rig.vote(agent, rig.last<Assign>(agent)->replica, key, agent == there[1] ? 2 : 1);
+    }
+    EXPECT_EQ(rig.job(JobId(1)).committed_round, 1);
+  }
+}
+
 TEST(Pipelines, AJoinerWaitsForADonorWithinReach) {
   Piped rig;
   rig.commit_round(1);

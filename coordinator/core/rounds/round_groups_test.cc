@@ -161,6 +161,47 @@ TEST(RoundGroups, WhenAllGiveUpTheRoundIsAborted) {
   ASSERT_TRUE(abort);
   EXPECT_EQ(abort->body.reason, AbortReason::kAttemptsSpent);
   EXPECT_EQ(grid.state().rounds.at(grid.key(1)).aborts, 1);
+  grid.all_report(1);
+  for (std::size_t i = 0; i < 4; ++i) {
+    EXPECT_EQ(grid.plan(i).attempt, 2) << "votes of before the abort are of another attempt";
+  }
+}
+
+TEST(RoundGroups, AGroupHasAgreedWithItsLastVote) {
+  for (const std::size_t first : {0u, 2u}) {
+    Grid grid;
+    grid.all_report(1);
+    const auto vote = [&](std::size_t i) {
+      grid.vote(grid.agents[i], grid.replicas[i], grid.key(1), 1, {5, 1 + i % 2});
+    };
+    vote(first);
+    grid.wait(milliseconds(300));
+    vote(2 - first);
+    const Instant last = grid.now;
+    grid.wait(milliseconds(100));
+    vote(3);  // one of two
+    using Times = std::vector<std::optional<Instant>>;
+    EXPECT_EQ(agreed_at(grid.state(), grid.key(1), {true, false}), (Times{last, std::nullopt}));
+    EXPECT_EQ(agreed_at(grid.state(), grid.key(1), {false, false}), Times(2));
+  }
+}
+
+TEST(RoundGroups, WhoIsLostBeforeTheNextSealIsOfNoGroup) {
+  Grid grid;
+  grid.options.attempts_max = 1;
+  grid.come_back();
+  grid.all_report(1);
+  ASSERT_EQ(grid.contribution(1, 3).group, 1);
+  const ReplicaId lost = grid.replicas[3];
+  grid.say(grid.agents[3], ReplicaFailed{lost, ReplicaFailure::kTrainerExited, ""});
+  grid.fails(0, 1), grid.fails(2, 1);
+  grid.wait(grid.options.failure_grace);
+  ASSERT_EQ(grid.state().rounds.at(grid.key(1)).aborts, 1);
+  for (std::size_t i = 0; i < 3; ++i) grid.report(grid.agents[i], grid.replicas[i], grid.key(1));
+  grid.wait(grid.options.join_grace);  // for the one in its place
+  ASSERT_EQ(grid.plan(0).attempt, 2);
+  EXPECT_EQ(grid.contribution(1, 3).group, 0);
+  EXPECT_EQ(grid.contribution(1, 1).group, 1);
 }
 
 // Of two that are left one trained nothing: its group of one cannot average.

@@ -108,6 +108,8 @@ TEST(LeaseWalk, WithoutAPartInTheResultItBeginsAnew) {
   walk.reported();
   walk.take_step();
   walk.committed(Settled::kDropped);
+  EXPECT_FALSE(walk.adopts_later());
+  EXPECT_EQ(walk.ahead(), Steps(0));
   walk.open(order(2, 10, 20, {40, 26}));
   EXPECT_EQ(walk.at(), Steps(10));
   EXPECT_EQ(walk.take_step().first, 40);
@@ -128,6 +130,37 @@ TEST(LeaseWalk, ToldToStopItAdoptsFirstAndKeepsOnlyItsTail) {
   EXPECT_EQ(walk.next(), Next::kAdopt);
   walk.adopted();
   EXPECT_EQ(walk.next(), Next::kBoundary);
+}
+
+// It stopped at step 4 of 10 and has one of its two steps ahead when the commit comes: the schedule
+// stands behind the boundary, one step of the tail is left.
+TEST(LeaseWalk, AnEarlyCommitPutsOneThatStoppedOnTheSchedule) {
+  LeaseWalk walk(job(2));
+  walk.open(order(1, 0, 10, {0, 24}));
+  for (int i = 0; i < 4; ++i) walk.take_step();
+  walk.stop();
+  walk.reported();
+  walk.take_step();
+  walk.committed(Settled::kCounted);
+  walk.open(order(2, 10, 20, {24, 20}));
+  EXPECT_EQ(walk.at(), Steps(11));
+  EXPECT_EQ(walk.take_step().first, 10);
+  EXPECT_EQ(walk.next(), Next::kAdopt);
+  walk.adopted();
+  EXPECT_EQ(train(walk).size(), 8u) << "to its boundary; the stop was of the round before";
+  EXPECT_EQ(walk.at(), Steps(20));
+}
+
+TEST(LeaseWalk, WhoIsToldToStopAdoptsBeforeItsTailIsOver) {
+  LeaseWalk walk(job(2));
+  walk.open(order(1, 0, 10, {0, 24}));
+  train(walk);
+  walk.reported();
+  walk.committed(Settled::kCounted);
+  walk.open(order(2, 10, 20, {24, 20}));
+  EXPECT_EQ(walk.next(), Next::kStep) << "two steps behind the boundary";
+  walk.stop();
+  EXPECT_EQ(walk.next(), Next::kAdopt);
 }
 
 TEST(LeaseWalk, TheLastRoundHasNothingBehindIt) {

@@ -1,5 +1,7 @@
 #include "outer_opt/core/participant/reducer.h"
 
+#include <set>
+
 #include <gtest/gtest.h>
 
 namespace shoal::outer_opt {
@@ -63,6 +65,34 @@ TEST(Reducer, ALaterPlanReplacesTheRunningOne) {
   reducer.reduce_failed({plan_of(3, 2).key, 2, {}, ReduceFailure::kPeerLost, ""}, out);
   reducer.reduce(plan_of(9, 1), out);  // it need not have seen the rounds between
   EXPECT_EQ(words(out), (Words{"start 1", "stop 1", "start 2", "failed", "start 1"}));
+}
+
+TEST(Reducer, WhatItIsNotWorkingAtIsNoNews) {
+  Reducer reducer(kSelf);
+  Actions out;
+  reducer.reduced(plan_of(3, 1).key, 1, {}, {}, out);  // no plan yet
+  EXPECT_TRUE(out.empty());
+  reducer.reduce(plan_of(3, 2), out);
+  reducer.reduced(plan_of(2, 2).key, 2, {}, {}, out);
+  reducer.reduced(plan_of(3, 1).key, 1, {}, {}, out);
+  EXPECT_EQ(words(out), (Words{"start 2"}));
+  reducer.reduced(plan_of(3, 2).key, 2, {}, {}, out);
+  reducer.reduce_failed({plan_of(3, 2).key, 2, {}, ReduceFailure::kPeerLost, ""}, out);
+  EXPECT_EQ(words(out), (Words{"start 2", "vote 2"})) << "said already";
+  reducer.reduce(plan_of(4, 1), out);
+  EXPECT_EQ(words(out), (Words{"start 2", "vote 2", "start 1"})) << "nothing ran any more";
+}
+
+TEST(Reducer, TheDigestIsOfPlanAndAnswer) {
+  Reducer reducer(kSelf);
+  Actions out;
+  std::set<Digest> seen{reducer.digest()};
+  reducer.reduce(plan_of(3, 1), out);
+  EXPECT_TRUE(seen.insert(reducer.digest()).second);
+  reducer.reduce(plan_of(3, 2), out);
+  EXPECT_TRUE(seen.insert(reducer.digest()).second);
+  reducer.reduced(plan_of(3, 2).key, 2, {}, {}, out);
+  EXPECT_TRUE(seen.insert(reducer.digest()).second);
 }
 
 TEST(Reducer, PlansOfThePastAndOfOthersAreNothing) {

@@ -61,6 +61,46 @@ TEST(Allgather, NobodyContributesAndNothingToAverage) {
   }
 }
 
+TEST(Allgather, TheDigestIsOfEveryChunk) {
+  expect_digest_of_every_chunk(make_gather(3 * kFrame, {1, 2, 0}), kFrame);
+}
+
+TEST(Allgather, TheSlowestOwesMostThenTookLeast) {
+  SessionSwarm swarm = make_swarm(make_gather(2 * kFrame, {1, 1, 1}), 2);
+  const ReduceSession& s = *swarm.sessions[0];
+  EXPECT_EQ(s.slowest(), 1) << "the first of equals";
+  ASSERT_TRUE(swarm.send(1, 0, FrameKind::kContribution));
+  ASSERT_TRUE(swarm.receive(1, 0, FrameKind::kContribution));
+  EXPECT_EQ(s.slowest(), 2);
+  for (int i = 0; i < 3; ++i) {
+    for (const int from : {1, 2}) {
+      swarm.send(from, 0, FrameKind::kContribution);
+      swarm.receive(from, 0, FrameKind::kContribution);
+    }
+  }
+  ASSERT_TRUE(s.received_all(1, FrameKind::kContribution));
+  ASSERT_TRUE(s.received_all(2, FrameKind::kContribution));
+  ASSERT_TRUE(swarm.send(0, 1, FrameKind::kContribution));
+  EXPECT_EQ(s.slowest(), 2) << "it has taken nothing from us";
+  Prng prng(1);
+  swarm.run(prng);
+  EXPECT_EQ(s.slowest(), -1);
+}
+
+// Who contributes nothing waits for the others and is waited for by nobody.
+TEST(Allgather, WithoutAWeightThereIsNothingToTake) {
+  SessionSwarm swarm = make_swarm(make_gather(kFrame, {1, 0}), 2);
+  EXPECT_EQ(swarm.sessions[1]->slowest(), 0);
+  ASSERT_TRUE(swarm.send(0, 1, FrameKind::kContribution));
+  ASSERT_TRUE(swarm.receive(0, 1, FrameKind::kContribution));
+  EXPECT_EQ(swarm.sessions[1]->slowest(), -1);
+  EXPECT_EQ(swarm.sessions[0]->slowest(), -1);
+}
+
+TEST(Allgather, ADamagedFrameIsSeenAtAnyHop) {
+  expect_damage_is_blamed(make_gather(3 * kFrame, {1, 2, 3}), kFrame);
+}
+
 TEST(Allgather, NobodyIsLeftOutOfWhatIsDone) {
   SessionSwarm swarm = make_swarm(make_gather(2 * kFrame, {1, 2, 0}), 3);
   Prng prng(1);

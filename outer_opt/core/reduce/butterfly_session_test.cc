@@ -34,6 +34,18 @@ TEST(Butterfly, AnyOrderOfArrivalGivesTheSameBits) {
   }
 }
 
+TEST(Butterfly, TheDigestIsOfEveryChunk) {
+  for (const CodecKind codec : kDenseCodecs) {
+    expect_digest_of_every_chunk(make_plan(codec, 500, {1, 2, 0}), 64);
+  }
+}
+
+TEST(Butterfly, ADamagedFrameIsSeenAtAnyHop) {
+  for (const CodecKind codec : kDenseCodecs) {
+    expect_damage_is_blamed(make_plan(codec, 96, {1, 2, 3}), 16);
+  }
+}
+
 TEST(Butterfly, IsTheWeightedMean) {
   const ReducePlan plan = make_plan(CodecKind::kFp32, 500, {640, 1280, 320});
   SessionSwarm swarm(plan, 100, random_inputs(plan, 3));
@@ -217,6 +229,20 @@ TEST(AllFinite, InfinitiesAndNansAreNot) {
   }
 }
 
+// A frame that was under way when its sender was lost breaks nothing.
+TEST(Butterfly, AFrameOfALostMemberIsNoNews) {
+  const ReducePlan plan = make_plan(CodecKind::kFp32, 2, {1, 1, 1}, {1, 0, 0});
+  SessionSwarm swarm(plan, 2, {{4, 4}, {8, 8}, {3, 3}});
+  ASSERT_TRUE(swarm.send(1, 0, FrameKind::kContribution));
+  const FrameHeader late = swarm.wire[{1, 0, FrameKind::kContribution}]->header;
+  swarm.kill(1);
+  EXPECT_FALSE(swarm.sessions[0]->admit(1, late));
+  Prng prng(1);
+  swarm.run(prng);
+  EXPECT_EQ(swarm.sessions[0]->state(), SessionState::kDone);
+  EXPECT_EQ(swarm.averages[0], (std::vector<float>{3.5f, 3.5f}));
+}
+
 TEST(Butterfly, FramesWaitForTheirTurn) {
   const ReducePlan plan = make_plan(CodecKind::kFp32, 2, {1, 1, 1}, {1, 0, 0});
   SessionSwarm swarm(plan, 8, {{1, 1}, {2, 2}, {3, 3}});
@@ -271,6 +297,28 @@ TEST_F(BadFrame, OtherCount) {
   header.count = 1;
   deliver(header);
   expect_blamed();
+}
+TEST_F(BadFrame, OtherPlace) {
+  FrameHeader header = good();
+  header.first = 2;
+  deliver(header);
+  expect_blamed();
+}
+TEST_F(BadFrame, ChunkThatIsNotItsTurn) {
+  FrameHeader header = good();
+  header.chunk = 1;
+  deliver(header);
+  expect_blamed();
+}
+TEST_F(BadFrame, TheFirstFailureCountsAndNothingIsTakenAfterIt) {
+  deliver(good());
+  deliver(good());
+  session.fail({ReduceFailure::kTimeLimit, -1, "too late"});
+  expect_blamed();
+  FrameHeader next = good();
+  next.first = 2, next.chunk = 1;
+  EXPECT_FALSE(session.admit(1, next));
+  EXPECT_FALSE(session.local_work());
 }
 TEST_F(BadFrame, OtherCodec) {
   FrameHeader header = good();

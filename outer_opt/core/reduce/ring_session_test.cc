@@ -30,6 +30,18 @@ TEST(Ring, SmallIntegersAveragedExactly) {
   }
 }
 
+TEST(Ring, TheDigestIsOfEveryChunk) {
+  for (const CodecKind codec : kDenseCodecs) {
+    expect_digest_of_every_chunk(make_ring(codec, 500, {1, 2, 0}), 64);
+  }
+}
+
+TEST(Ring, ADamagedFrameIsSeenAtAnyHop) {
+  for (const CodecKind codec : kDenseCodecs) {
+    expect_damage_is_blamed(make_ring(codec, 96, {1, 2, 3}), 16);
+  }
+}
+
 TEST(Ring, IsTheWeightedMean) {
   for (const CodecKind codec : kDenseCodecs) {
     const ReducePlan plan = make_ring(codec, 500, {640, 1280, 320, 0, 640});

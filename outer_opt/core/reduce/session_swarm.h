@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -204,6 +205,49 @@ inline void expect_all_done_and_equal(SessionSwarm& swarm) {
     const auto &a = swarm.averages[i], &b = swarm.averages[*first];
     EXPECT_TRUE(a.empty() || std::memcmp(a.data(), b.data(), 4 * a.size()) == 0);
   }
+}
+
+// What members vote with tells any two averages apart: another one in any chunk is another digest.
+inline void expect_digest_of_every_chunk(const ReducePlan& plan, std::int64_t frame_values) {
+  const auto digest_of = [&](const std::vector<std::vector<float>>& inputs) {
+    SessionSwarm swarm(plan, frame_values, inputs);
+    Prng prng(1);
+    swarm.run(prng);
+    expect_all_done_and_equal(swarm);
+    return swarm.sessions[0]->digest();
+  };
+  const auto inputs = random_inputs(plan, 3);
+  std::set<Digest> seen{digest_of(inputs)};
+  for (std::int64_t first = 0; first < plan.value_count; first += frame_values) {
+    auto changed = inputs;
+    for (auto& values : changed) {
+      const auto end = std::min<std::int64_t>(first + frame_values, std::ssize(values));
+      for (std::int64_t v = first; v < end; ++v) values[v] = -values[v];
+    }
+    EXPECT_TRUE(seen.insert(digest_of(changed)).second) << "values from " << first;
+  }
+}
+
+// A frame with a changed byte, at any hop, breaks the receiver's session and blames the sender.
+inline void expect_damage_is_blamed(const ReducePlan& plan, std::int64_t frame_values) {
+  const auto inputs = random_inputs(plan, 3);
+  int damaged = 0;
+  for (int hops = 1;; ++hops) {
+    SessionSwarm swarm(plan, frame_values, inputs);
+    Prng prng(1);
+    if (swarm.run(prng, hops) < hops) break;
+    for (auto& [route, slot] : swarm.wire) {
+      const auto [from, to, kind] = route;
+      if (!slot || swarm.sessions[to]->state() != SessionState::kRunning) continue;
+      slot->payload.back() ^= std::byte{1};
+      if (!swarm.receive(from, to, kind)) continue;  // not its turn yet
+      ++damaged;
+      ASSERT_EQ(swarm.sessions[to]->state(), SessionState::kBroken) << "after " << hops;
+      EXPECT_EQ(swarm.sessions[to]->failure().failure, ReduceFailure::kBadFrame);
+      EXPECT_EQ(swarm.sessions[to]->failure().peer, from);
+    }
+  }
+  EXPECT_GT(damaged, 10);
 }
 
 // Runs the attempt with frames arriving in ten orders: the averages are the same bits every time.

@@ -66,6 +66,33 @@ TEST(Emergency, TakesTheSlowestThatCanBeSpared) {
   EXPECT_EQ(emergency_moves(view_of({0, 5, 0}), 1).size(), 2u);
 }
 
+TEST(Emergency, OnlyWhoIsFreeToMoveIsTaken) {
+  RebalanceView view = view_of({0, 3});
+  view.replicas[0].in_transit = true;
+  view.replicas[1].shares = true;
+  const auto moves = emergency_moves(view, 1);
+  ASSERT_EQ(moves.size(), 1u);
+  EXPECT_EQ(moves[0].replica, ReplicaId(3));
+  view.replicas[2].memory = Bytes(3);
+  EXPECT_TRUE(emergency_moves(view, 1).empty()) << "the stage does not fit there";
+}
+
+TEST(Balance, OnlyWhoIsFreeToMoveMoves) {
+  Rebalancer rebalancer({.confirmations = 1, .in_transit_share_max = 1});
+  RebalanceView view = view_of({2, 8});
+  for (std::size_t i = 2; i < 9; ++i)
+    (i % 2 == 0 ? view.replicas[i].shares : view.replicas[i].in_transit) = true;
+  const BalanceDecision decision = rebalancer.step(view);
+  ASSERT_EQ(decision.moves.size(), 1u);
+  EXPECT_EQ(decision.moves[0].replica, ReplicaId(10));
+}
+
+TEST(Balance, NoStageFallsBelowTheMinimum) {
+  Rebalancer rebalancer({.min_replicas = 7, .confirmations = 1, .in_transit_share_max = 1});
+  const BalanceDecision decision = rebalancer.step(view_of({2, 8}));
+  EXPECT_EQ(decision.moves.size(), 1u);
+}
+
 TEST(Balance, MovesAfterConfirmation) {
   Rebalancer rebalancer({.in_transit_share_max = 1});
   const RebalanceView view = view_of({3, 8, 8});

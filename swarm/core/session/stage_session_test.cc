@@ -257,6 +257,19 @@ TEST(StageSession, ALateReplicaAdoptsTheHighestStep) {
   EXPECT_EQ(s.take<TakeStep>().size(), 1u);
 }
 
+TEST(StageSession, WhatALateReplicaLeavesBehindIsRefusedAsPast) {
+  Ready s(21);
+  s.forward(11, mb(0));
+  s.forward(12, mb(1, 3));
+  s.word(11, 3, {{id(1), 2, false}, {id(2), 2, false}});
+  const auto refused = s.take<SendRefusal>();
+  ASSERT_EQ(refused.size(), 1u);
+  EXPECT_EQ(refused[0].to, id(11));
+  EXPECT_EQ(refused[0].reason, RefusalReason::kPast);
+  EXPECT_EQ(refused[0].header.microbatch, mb(0));
+  EXPECT_EQ(s.compute()->microbatch, mb(1, 3)) << "what came early is its step now";
+}
+
 TEST(StageSession, OthersNewsWaitAMomentAndAreNotEchoed) {
   Ready s(21);
   s.take<SendWord>();
@@ -274,6 +287,17 @@ TEST(StageSession, WordsOfTheNextRoundAreKept) {
   Ready s(21);
   s.session.word(s.now, id(11), {2, 6, {{id(1), 5, false}, {id(2), 5, false}}}, s.out);
   EXPECT_EQ(s.session.step(), 0);
+  s.session.stop(s.now, s.out);
+  s.session.committed(s.now, 1, 4, s.out);
+  s.session.open(s.now, {.key = {JobId(1), 0, 2}, .from_step = Steps(4), .to_step = Steps(8)},
+                 s.out);
+  EXPECT_EQ(s.session.step(), 6);
+}
+
+TEST(StageSession, WordsOfTheNextRoundFromSeveralAreOne) {
+  Ready s(21);
+  s.session.word(s.now, id(11), {2, 4, {{id(1), 5, false}}}, s.out);
+  s.session.word(s.now, id(12), {2, 6, {{id(1), 3, false}, {id(2), 5, false}}}, s.out);
   s.session.stop(s.now, s.out);
   s.session.committed(s.now, 1, 4, s.out);
   s.session.open(s.now, {.key = {JobId(1), 0, 2}, .from_step = Steps(4), .to_step = Steps(8)},
@@ -431,6 +455,20 @@ TEST(StageSession, EvaluationComesBeforeTheFirstStepsEnd) {
   EXPECT_EQ(s.take<EvaluationDone>().at(0).tokens, Tokens(32)) << "asked again";
   s.session.evaluate(s.now, {JobId(1), 0, 0}, {0, 2, 4}, 1, s.out);
   EXPECT_EQ(s.take<EvaluationDone>().at(0).tokens, Tokens(0)) << "of another state";
+}
+
+// Its parameters are gone with the next commit: whoever waits for it hears of no tokens.
+TEST(StageSession, AnEvaluationThatACommitOvertakesIsVoid) {
+  Ready s(1);
+  s.session.stop(s.now, s.out);
+  s.session.committed(s.now, 1, 4, s.out);
+  s.session.evaluate(s.now, {JobId(1), 0, 1}, {1, 2, 4}, 1, s.out);
+  EXPECT_TRUE(s.take<EvaluationDone>().empty());
+  s.session.committed(s.now, 2, 8, s.out);
+  const auto done = s.take<EvaluationDone>();
+  ASSERT_EQ(done.size(), 1u);
+  EXPECT_EQ(done[0].key, (RoundKey{JobId(1), 0, 1}));
+  EXPECT_EQ(done[0].tokens, Tokens(0));
 }
 
 TEST(StageSession, LogitsWaitUntilTheParametersAreAtRest) {

@@ -46,6 +46,10 @@ TEST(Wiring, UnknownServiceTimeIsTheMeanOfTheOthers) {
   EXPECT_EQ(wiring.service_per_work(id(3)).ms(), 200);
   wiring.report(id(3), milliseconds(50), 1);
   EXPECT_EQ(wiring.service_per_work(id(3)).ms(), 50);
+  wiring.add(id(4), {}, 4);
+  EXPECT_NEAR(wiring.service_per_work(id(4)).seconds(), 0.15, 1e-9) << "of three by now";
+  wiring.remove(id(2));
+  EXPECT_NEAR(wiring.service_per_work(id(4)).seconds(), 0.075, 1e-9);
 }
 
 TEST(Wiring, CreditsBoundWhatIsInFlight) {

@@ -1,0 +1,129 @@
+// Reducers in the coordinator: who gets one, what it averages, what its loss costs, and when it is
+// told again. Whole rounds with them are in tests/scenarios.
+#include "coordinator/core/replicas/reducers.h"
+
+#include "coordinator/core/coordinator_rig.h"
+
+namespace shoal::coordinator {
+namespace {
+
+JobSpec served_job() {
+  JobSpec spec = small_job();
+  spec.train.steps = Steps(100);
+  spec.sync.topology = Topology::kParamServer;
+  return spec;
+}
+
+// Two agents that train and a third one that averages.
+struct Served : Rig {
+  explicit Served(const JobSpec& spec = served_job()) {
+    a = join("a"), b = join("b"), r = come();
+    id = *submit(spec);
+    rep_a = load(a), rep_b = load(b);
+    if (last<Assign>(r)) rep_r = load_reducer();
+    wait(seconds(3));
+  }
+  ConnectionId come(Incarnation incarnation = {}, std::vector<ReplicaId> running = {}) {
+    Hello hello{.uid = "uid-r", .name = "r", .incarnation = incarnation};
+    hello.devices = {Device{.index = 0, .kind = DeviceKind::kReducer, .name = "reducer"}};
+    hello.replicas = std::move(running);
+    const ConnectionId connection{next_++};
+    input(AgentHello{connection, hello});
+    return connection;
+  }
+  ReplicaId load_reducer() {
+    const Assign assign = *last<Assign>(r);
+    say(r, Loaded{assign.replica, assign.source.key, {}, {}, 0, "127.0.0.1:99", {}});
+    return assign.replica;
+  }
+  void report_both() { report(a, rep_a, key()), report(b, rep_b, key()); }
+  void stay(int duration_s) {
+    for (int passed = 0; passed < duration_s; ++passed) {
+      wait(seconds(1));
+      for (const auto connection : {a, b, r}) say(connection, Heartbeat{});
+    }
+  }
+  RoundKey key() const { return {id, 0, 1}; }
+  ConnectionId a, b, r;
+  ReplicaId rep_a, rep_b, rep_r;
+  JobId id;
+  std::uint64_t next_ = 70;
+};
+
+TEST(Reducers, OwnAPartWithoutAWeight) {
+  Served rig;
+  EXPECT_EQ(live_replicas(rig.state(), rig.id), (std::vector{rig.rep_a, rig.rep_b}));
+  EXPECT_EQ(live_reducers(rig.state(), rig.id), std::vector{rig.rep_r});
+  EXPECT_EQ(rig.state().agents.at(AgentId(3)).state, AgentState::kActive);
+  rig.report_both();
+  const auto plan = rig.last<ToReplica<ReducePlan>>(rig.r);
+  ASSERT_TRUE(plan);
+  EXPECT_EQ(plan->replica, rig.rep_r);
+  ASSERT_EQ(plan->body.members.size(), 3u);
+  const ReduceMember& reducer = plan->body.members[2];
+  EXPECT_EQ(reducer.replica, rig.rep_r);
+  EXPECT_TRUE(reducer.reducer);
+  EXPECT_EQ(reducer.weight, 0);
+  EXPECT_EQ(reducer.part_count, 500) << "what it carries while the two exchange a vector";
+  const ContributionRecord& record = rig.state().contributions.at({rig.key(), rig.rep_r});
+  EXPECT_EQ(record.agent, AgentId(3));
+}
+
+TEST(Reducers, AreForJobsThatAskForThem) {
+  JobSpec spec = served_job();
+  spec.sync.topology = Topology::kButterfly;
+  Served rig(spec);
+  EXPECT_FALSE(rig.last<Assign>(rig.r));
+}
+
+TEST(Reducers, ACordonedAgentGetsNone) {
+  Served served;
+  served.say(served.r, ReplicaFailed{served.rep_r, ReplicaFailure::kTrainerExited, ""});
+  served.input(CommandAgent{RequestId{1}, AgentId(3), AgentVerb::kCordon});
+  served.sent.clear();
+  served.stay(60);
+  EXPECT_FALSE(served.last<Assign>(served.r));
+  served.input(CommandAgent{RequestId{1}, AgentId(3), AgentVerb::kUncordon});
+  served.stay(5);
+  EXPECT_TRUE(served.last<Assign>(served.r));
+}
+
+// The job goes on as it is, and another one takes its place when the device has rested.
+TEST(Reducers, TheLossOfOneIsNoFailureOfTheJob) {
+  Served rig;
+  const Instant balanced = rig.job(rig.id).balance_at;
+  rig.say(rig.r, ReplicaFailed{rig.rep_r, ReplicaFailure::kTrainerExited, ""});
+  EXPECT_EQ(rig.job(rig.id).failures_in_row, 0);
+  EXPECT_EQ(rig.job(rig.id).balance_at, balanced);
+  EXPECT_EQ(rig.job(rig.id).phase, JobPhase::kTraining);
+  EXPECT_EQ(rig.last<Assign>(rig.r)->replica, rig.rep_r) << "its device rests";
+  rig.stay(60);
+  EXPECT_NE(rig.last<Assign>(rig.r)->replica, rig.rep_r);
+}
+
+TEST(Reducers, OneThatComesBackInAReduceIsToldUntilItHasVoted) {
+  Served rig;
+  rig.report_both();
+  rig.input(AgentHungUp{rig.r});
+  rig.r = rig.come(Incarnation{1}, {rig.rep_r});
+  EXPECT_TRUE(rig.last<ToReplica<ReducePlan>>(rig.r));
+  rig.vote(rig.r, rig.rep_r, rig.key(), 1, {});
+  rig.input(AgentHungUp{rig.r});
+  rig.r = rig.come(Incarnation{1}, {rig.rep_r});
+  EXPECT_FALSE(rig.last<ToReplica<ReducePlan>>(rig.r));
+  rig.vote(rig.a, rig.rep_a, rig.key(), 1), rig.vote(rig.b, rig.rep_b, rig.key(), 1);
+  EXPECT_EQ(rig.job(rig.id).committed_round, 1);
+}
+
+TEST(Reducers, AVoteAfterTheCommitIsCounted) {
+  Served rig;
+  rig.report_both();
+  rig.vote(rig.a, rig.rep_a, rig.key(), 1), rig.vote(rig.b, rig.rep_b, rig.key(), 1);
+  ASSERT_EQ(rig.job(rig.id).committed_round, 1);
+  const Bytes before = rig.job(rig.id).bytes_sent;
+  for (int twice = 0; twice < 2; ++twice) rig.vote(rig.r, rig.rep_r, rig.key(), 1, {});
+  EXPECT_EQ(rig.job(rig.id).bytes_sent, before + Bytes(100)) << "once";
+}
+
+}  // namespace
+}  // namespace shoal::coordinator
