@@ -24,11 +24,11 @@ void add(Digester& d, const JobSpec& spec) {
   d.add(to_string(spec.train.schedule)).add(spec.train.weight_decay).add(spec.train.beta1);
   d.add(spec.train.beta2).add(spec.train.clip).add(to_string(spec.train.precision));
   d.add(spec.train.seed).add(to_string(spec.sync.algorithm)).add(spec.sync.every.n);
-  d.add(spec.sync.every_s).add(to_string(spec.sync.balance)).add(spec.sync.clip);
+  d.add(spec.sync.every_s).add(to_string(spec.sync.balance)).add(spec.sync.eager);
   d.add(to_string(spec.sync.topology)).add(to_string(spec.sync.codec)).add(spec.sync.outer.lr);
   d.add(spec.sync.feedback).add(to_string(spec.sync.aggregator)).add(spec.sync.clip);
   d.add(spec.sync.fragments).add(spec.sync.overlap_steps.n).add(spec.sync.blend);
-  d.add(spec.sync.quorum);
+  d.add(spec.sync.quorum).add(to_string(spec.sync.outer_state));
   d.add(to_string(spec.train.optimizer));
   d.add(spec.sync.outer.momentum).add(spec.swarm.stages).add(spec.swarm.min_replicas);
   d.add(to_string(spec.swarm.activations)).add(to_string(spec.swarm.recompute));
