@@ -174,6 +174,20 @@ class Tree {
     take_name(
         leaf(job, "cancel", "end a job", [this] { return job_cancel(common_.context(), name_); }),
         "JOB");
+    add_wait(leaf(job, "pause", "finish the open round, keep its state, let all devices go",
+                  [this] { return job_pause(common_.context(), name_, wait_); }),
+             "until it is paused");
+    add_wait(leaf(job, "resume", "go on from the committed round",
+                  [this] { return job_resume(common_.context(), name_, wait_); }),
+             "until it trains");
+  }
+
+  void add_wait(CLI::App* leaf, const char* help) {
+    take_name(leaf, "JOB");
+    auto* wait = leaf->add_flag("--wait", wait_.wait, help);
+    leaf->add_option("--timeout", wait_.timeout_s, "seconds to wait with --wait")
+        ->check(number_within(0, kWaitMaxS))
+        ->needs(wait);
   }
 
   void add_lists() {
@@ -318,6 +332,7 @@ class Tree {
   std::string name_, folder_, round_;
   bool with_gone_ = false;
   double outer_lr_ = 0;
+  WaitOptions wait_;
 };
 
 }  // namespace

@@ -26,7 +26,7 @@ constexpr SourceKind last_word<SourceKind>() {
 }
 template <>
 constexpr ReleaseReason last_word<ReleaseReason>() {
-  return ReleaseReason::kDraining;
+  return ReleaseReason::kPaused;
 }
 
 bool is_hex(std::string_view text, std::size_t length) {

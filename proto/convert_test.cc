@@ -230,7 +230,7 @@ TEST(Convert, EveryWordOfEveryEnum) {
     ReduceFailed failed{kKey, 1, ReplicaId(), static_cast<ReduceFailure>(i), ""};
     expect_survives(FromAgent(FromReplica<ReduceFailed>{ReplicaId(1), failed}));
   }
-  for (int i = 0; i <= static_cast<int>(ReleaseReason::kDraining); ++i) {
+  for (int i = 0; i <= static_cast<int>(ReleaseReason::kPaused); ++i) {
     expect_survives(ToAgent(Release{ReplicaId(1), static_cast<ReleaseReason>(i)}));
   }
   for (int i = 0; i <= static_cast<int>(AbortReason::kBelowMinReplicas); ++i) {

@@ -33,6 +33,13 @@ Result<int> job_get(const Context& context, const std::string& job);
 Result<int> job_spec(const Context& context, const std::string& job);  // as it was submitted
 Result<int> job_watch(const Context& context, const std::string& job, double timeout_s);
 Result<int> job_cancel(const Context& context, const std::string& job);
+struct WaitOptions {
+  bool wait = false;
+  double timeout_s = 0;  // 0: none
+};
+// With wait: until it is paused, or trains again; or has ended.
+Result<int> job_pause(const Context& context, const std::string& job, const WaitOptions& options);
+Result<int> job_resume(const Context& context, const std::string& job, const WaitOptions& options);
 Result<int> job_set(const Context& context, const std::string& job, double outer_lr);
 
 Result<int> agent_ls(const Context& context, bool with_gone);

@@ -39,6 +39,21 @@ void show_job(const Json& job) {
   line("created", text_at(job, "created_at"));
 }
 
+Result<Json> command_job(const Context& context, const std::string& job, const std::string& verb) {
+  return context.api.post("/jobs/" + url_escape(job) + "/" + verb, "", "application/json");
+}
+
+Result<int> wait_for(const Context& context, const std::string& job, const std::string& phase,
+                     double timeout_s) {
+  WatchOptions watching;
+  watching.output = context.json ? WatchOutput::kJson : WatchOutput::kPeople;
+  watching.timeout_s = timeout_s;
+  watching.until = phase;
+  auto end = watch_job(context.api, job, watching);
+  if (!end) return end.error();
+  return text_at(*end, "status/phase") == phase ? kExitOk : outcome_of(*end);
+}
+
 }  // namespace
 
 Result<Json> post_job(const Context& context, const SubmitOptions& options, bool dry_run) {
@@ -154,8 +169,28 @@ Result<int> job_set(const Context& context, const std::string& job, double outer
   return kExitOk;
 }
 
+Result<int> job_pause(const Context& context, const std::string& job, const WaitOptions& options) {
+  auto answer = command_job(context, job, "pause");
+  if (!answer) return answer.error();
+  if (options.wait) return wait_for(context, job, "paused", options.timeout_s);
+  if (context.json) return print(answer->dump(2) + "\n"), kExitOk;
+  const bool paused = text_at(*answer, "status/phase") == "paused";
+  say("Job " + text_at(*answer, "name", job) +
+      (paused ? " is paused." : " will be paused when its round is committed and stored."));
+  return kExitOk;
+}
+
+Result<int> job_resume(const Context& context, const std::string& job, const WaitOptions& options) {
+  auto answer = command_job(context, job, "resume");
+  if (!answer) return answer.error();
+  if (options.wait) return wait_for(context, job, "training", options.timeout_s);
+  if (context.json) return print(answer->dump(2) + "\n"), kExitOk;
+  say("Job " + text_at(*answer, "name", job) + " goes on.");
+  return kExitOk;
+}
+
 Result<int> job_cancel(const Context& context, const std::string& job) {
-  auto cancelled = context.api.post("/jobs/" + url_escape(job) + "/cancel", "", "application/json");
+  auto cancelled = command_job(context, job, "cancel");
   if (!cancelled) return cancelled.error();
   if (context.json) return print(cancelled->dump(2) + "\n"), kExitOk;
   say("Job " + text_at(*cancelled, "name", job) + " will be cancelled.");

@@ -95,7 +95,8 @@ Result<Json> watch_job(const Api& api, const std::string& job, const WatchOption
       lost = false;
       heard = now;
       display.show(*answer, now);
-      if (read_progress(*answer).finished()) return answer;
+      const JobProgress progress = read_progress(*answer);
+      if (progress.finished() || progress.phase == options.until) return answer;
     } else if (answer.error().code != Code::kUnavailable &&
                answer.error().code != Code::kDeadlineExceeded) {
       return answer.error();
@@ -106,8 +107,9 @@ Result<Json> watch_job(const Api& api, const std::string& job, const WatchOption
     }
     if (options.timeout_s > 0 && now - started > options.timeout_s) {
       return Error{Code::kDeadlineExceeded,
-                   "the job is not over after " + human_duration(options.timeout_s), "--timeout",
-                   "it goes on; watch again with `shoal job watch " + job + "`"};
+                   "the job is not " + (options.until.empty() ? "over" : options.until) +
+                       " after " + human_duration(options.timeout_s),
+                   "--timeout", "it goes on; watch again with `shoal job watch " + job + "`"};
     }
     if (!pause_for(kAskEveryS)) return detached(job);
   }

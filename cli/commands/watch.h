@@ -19,11 +19,12 @@ enum class WatchOutput {
 struct WatchOptions {
   WatchOutput output = WatchOutput::kPeople;
   double timeout_s = 0;  // 0: none
+  std::string until;     // a phase that ends it, besides the final ones
   double unreachable_max_s = 120;
 };
 
-// The last job object seen; the phase in it is final. kCancelled on Ctrl-C, kDeadlineExceeded on
-// timeout.
+// The last job object seen; the phase in it is final, or the one waited for. kCancelled on Ctrl-C,
+// kDeadlineExceeded on timeout.
 Result<Json> watch_job(const Api& api, const std::string& job, const WatchOptions& options);
 
 // kExitOk for completed; else says why on stderr and gives kExitJobFailed.

@@ -93,6 +93,8 @@ void apply(Turn& turn, const Input& input) {
                  [&](const AgentHungUp& i) { on_hung_up(turn, i.connection); },
                  [&](const SubmitJob& i) { on_submit(turn, i); },
                  [&](const CancelJob& i) { on_cancel(turn, i); },
+                 [&](const PauseJob& i) { on_pause(turn, i); },
+                 [&](const ResumeJob& i) { on_resume(turn, i); },
                  [&](const ChangeJob& i) { on_change(turn, i); },
                  [&](const CommandAgent& i) { on_command_agent(turn, i); },
                  [&](const CheckpointUploaded& i) { on_checkpoint_uploaded(turn, i); },

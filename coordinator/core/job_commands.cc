@@ -3,9 +3,11 @@
 #include <charconv>
 #include <optional>
 
-#include "coordinator/core/jobs.h"
 #include "coordinator/core/records/event_kinds.h"
+#include "coordinator/core/releases.h"
 #include "coordinator/core/replicas/placing.h"
+#include "coordinator/core/state/machines.h"
+#include "coordinator/core/state/round_facts.h"
 
 namespace shoal::coordinator {
 namespace {
@@ -61,6 +63,36 @@ std::vector<FieldError> refused_outer_lr(JobSpec spec, double outer_lr) {
   return {};
 }
 
+// Null, and answered: there is no such job, or it has ended.
+const JobRecord* live_job(Turn& turn, RequestId request, JobId id, const char* hint) {
+  const JobRecord* job = turn.state().jobs.find(id);
+  if (job == nullptr) {
+    turn.reply(request, Error{Code::kNotFound, "there is no " + to_string(id), "job", ""});
+    return nullptr;
+  }
+  if (!is_terminal(job->phase)) return job;
+  turn.reply(request,
+             Error{Code::kConflict,
+                   "job " + job->spec.name + " is already " + to_string(job->phase), "job", hint});
+  return nullptr;
+}
+
+// Nothing of it is under way that a checkpoint does not have already.
+bool pauses_at_once(const JobRecord& job) {
+  return job.committed_round == 0 || job.phase == JobPhase::kQueued ||
+         job.phase == JobPhase::kGathering || job.phase == JobPhase::kWarming;
+}
+
+void say_changed(Turn& turn, JobId id, const std::string& what) {
+  turn.event(Severity::kInfo, event_kind::kJobChanged, {.job = id}, what);
+}
+
+// A replica that trains behind its boundary is ahead of an order that begins there: it is let go.
+bool goes_on_at_once(const JobRecord& job) {
+  return job.phase == JobPhase::kSealing && !is_trained(job) &&
+         job.spec.sync.overlap_steps == Steps(0);
+}
+
 std::string short_text(double value) {
   char text[32];
   const auto end = std::to_chars(text, text + sizeof text, value).ptr;
@@ -100,18 +132,45 @@ void on_cancel(Turn& turn, const CancelJob& command) {
   turn.reply(command.request, command.job);
 }
 
+void on_pause(Turn& turn, const PauseJob& command) {
+  const JobRecord* job =
+      live_job(turn, command.request, command.job, "only a job that has not ended can be paused");
+  if (job == nullptr) return;
+  if (job->desired == JobDesired::kRun) {
+    say_changed(turn, command.job, "job " + job->spec.name + " is to pause");
+    turn.job(command.job).desired = JobDesired::kPause;
+    if (pauses_at_once(*job)) {
+      pause_job(turn, command.job);
+    } else if (job->phase == JobPhase::kTraining) {
+      set_reason(turn, command.job, JobReason::kPausing,
+                 "round " + std::to_string(next_key(*job).round) + " is finished first");
+    }
+  }
+  turn.reply(command.request, command.job);
+}
+
+void on_resume(Turn& turn, const ResumeJob& command) {
+  const JobRecord* job =
+      live_job(turn, command.request, command.job, "only a job that has not ended can go on");
+  if (job == nullptr) return;
+  if (job->desired == JobDesired::kPause) {
+    say_changed(turn, command.job, "job " + job->spec.name + " is to go on");
+    turn.job(command.job).desired = JobDesired::kRun;
+    if (job->phase == JobPhase::kPaused) {
+      queue_again(turn, command.job);
+    } else if (job->phase == JobPhase::kTraining) {
+      set_reason(turn, command.job, JobReason::kRunning);
+    } else if (goes_on_at_once(*job)) {
+      transition(turn, command.job, JobPhase::kTraining, JobReason::kRunning);
+    }
+  }
+  turn.reply(command.request, command.job);
+}
+
 void on_change(Turn& turn, const ChangeJob& command) {
-  const JobRecord* job = turn.state().jobs.find(command.job);
-  if (job == nullptr) {
-    return turn.reply(command.request,
-                      Error{Code::kNotFound, "there is no " + to_string(command.job), "job", ""});
-  }
-  if (is_terminal(job->phase)) {
-    return turn.reply(
-        command.request,
-        Error{Code::kConflict, "job " + job->spec.name + " is already " + to_string(job->phase),
-              "job", "only a job that runs can be changed"});
-  }
+  const JobRecord* job =
+      live_job(turn, command.request, command.job, "only a job that runs can be changed");
+  if (job == nullptr) return;
   auto fields = refused_outer_lr(job->spec, command.outer_lr);
   if (!fields.empty()) {
     const Error error{Code::kValidation, "the change is not accepted", fields.front().pointer, ""};
@@ -120,9 +179,9 @@ void on_change(Turn& turn, const ChangeJob& command) {
   if (job->outer_lr != command.outer_lr) {
     const double before = job->outer_lr;
     turn.job(command.job).outer_lr = command.outer_lr;
-    turn.event(Severity::kInfo, event_kind::kJobChanged, {.job = command.job},
-               "outer learning rate " + short_text(before) + " -> " + short_text(command.outer_lr) +
-                   " from the next round that is sealed");
+    say_changed(turn, command.job,
+                "outer learning rate " + short_text(before) + " -> " +
+                    short_text(command.outer_lr) + " from the next round that is sealed");
   }
   turn.reply(command.request, command.job);
 }

@@ -1,5 +1,6 @@
-// What people ask of jobs: submit, cancel, change. Each is answered once, with the job or with an
-// error that names the field and what would be accepted; what follows is done by jobs.cc.
+// What people ask of jobs: submit, cancel, pause, resume, change. Each is answered once, with the
+// job or with an error that names the field and what would be accepted; what follows is done by
+// jobs.cc.
 #pragma once
 
 #include "coordinator/core/state/turn.h"
@@ -11,6 +12,15 @@ namespace shoal::coordinator {
 void on_submit(Turn& turn, const SubmitJob& command);
 // Idempotent. kNotFound; kConflict: it has ended otherwise.
 void on_cancel(Turn& turn, const CancelJob& command);
+// The round that is open is finished and counts, no further one is opened, the committed state is
+// stored, and the job lets all its devices go; at once where nothing was committed since it was
+// given devices. One that commits its last inner step meanwhile completes. Idempotent. kNotFound;
+// kConflict: it has ended.
+void on_pause(Turn& turn, const PauseJob& command);
+// A paused job is queued and goes on from its checkpoint; one that is about to pause trains on,
+// with sync.overlap_steps after it has let its replicas go. Idempotent. kNotFound; kConflict: it
+// has ended.
+void on_resume(Turn& turn, const ResumeJob& command);
 // From the next round that is sealed. kNotFound, kConflict (it has ended), kValidation.
 void on_change(Turn& turn, const ChangeJob& command);
 

@@ -4,7 +4,7 @@
 
 #include "base/check.h"
 #include "coordinator/core/checkpoints/checkpoints.h"
-#include "coordinator/core/records/event_kinds.h"
+#include "coordinator/core/releases.h"
 #include "coordinator/core/replicas/drain.h"
 #include "coordinator/core/replicas/evaluation.h"
 #include "coordinator/core/replicas/placing.h"
@@ -14,6 +14,7 @@
 #include "coordinator/core/rounds/pipeline_view.h"
 #include "coordinator/core/rounds/rounds.h"
 #include "coordinator/core/state/machines.h"
+#include "coordinator/core/state/round_facts.h"
 
 namespace shoal::coordinator {
 namespace {
@@ -44,44 +45,6 @@ void explain_waiting(Turn& turn, JobId id, const PlacementDecision& decision) {
                                ? JobReason::kNoDeviceFits
                                : JobReason::kWaitingForReplicas;
   set_reason(turn, id, reason, explain(decision));
-}
-
-void release_all(Turn& turn, JobId id, ReleaseReason reason) {
-  std::vector<ReplicaRecord> ended;
-  for (const ReplicaId replica : live_replicas(turn.state(), id)) {
-    ended.push_back(turn.state().replicas.at(replica));
-    release_replica(turn, replica, reason);
-  }
-  for (const ReplicaId reducer : live_reducers(turn.state(), id)) {
-    release_replica(turn, reducer, reason);
-  }
-  for (const ReplicaRecord& replica : ended) leave_checkpoints(turn, replica);
-}
-
-// Of some stage no live replica holds the committed state and no checkpoint of exactly that round
-// exists: all go back to the newest consistent cut, which may be the seed.
-void roll_back(Turn& turn, JobId id) {
-  release_all(turn, id, ReleaseReason::kReplaced);
-  end_round(turn, id);
-  const CheckpointRecord* cut = newest_stored(turn.state(), id);
-  JobRecord& job = turn.job(id);
-  const RoundNumber lost = job.committed_round;
-  ++job.lineage;
-  job.committed_round = cut == nullptr ? 0 : cut->key.round;
-  job.committed_step = cut == nullptr ? Steps() : cut->step;
-  job.committed_tokens = cut == nullptr ? Tokens() : cut->tokens;
-  for (std::size_t stage = 0; stage < job.stages.size(); ++stage) {
-    job.stages[stage].anchor = cut == nullptr ? Digest() : cut->parts.at(stage).anchor;
-    job.stages[stage].momentum = cut == nullptr ? Digest() : cut->parts.at(stage).momentum;
-  }
-  job.next_sequence = cut == nullptr ? 0 : cut->next_sequence;
-  job.returned = cut == nullptr ? std::vector<DataLease>() : cut->returned;
-  turn.event(
-      Severity::kWarning, event_kind::kJobRolledBack, {.job = id, .round = job.committed_round},
-      "round " + std::to_string(lost) +
-          " is lost with the last replica of a stage; going on from " +
-          (cut == nullptr ? std::string("the initial parameters")
-                          : to_string(cut->id) + " of round " + std::to_string(cut->key.round)));
 }
 
 // Live replicas by stage, loading ones included.
@@ -151,7 +114,8 @@ void fail_as_refused(Turn& turn, JobId id) {
 
 void place(Turn& turn, JobId id) {
   const JobPhase phase = job_of(turn, id).phase;
-  if (phase == JobPhase::kSealing || phase == JobPhase::kPaused || !may_plan(turn, id)) return;
+  const bool goes_on = job_of(turn, id).desired == JobDesired::kRun && phase != JobPhase::kSealing;
+  if (!goes_on || !may_plan(turn, id)) return;
   const PlacementInput input = placement_input(turn, job_of(turn, id));
   const PlacementDecision decision = decide_placement(input);
   wake_when_rested(turn, id, input);
@@ -235,10 +199,13 @@ void train(Turn& turn, JobId id) {
   const JobRecord& job = job_of(turn, id);
   if (count_holders(turn, id) == 0 && stall_without_stage(turn, id)) return;
   check_applied(turn, id);
-  if (job.committed_step >= job.spec.train.steps) {
+  if (is_trained(job)) {
     return transition(turn, id, JobPhase::kSealing, JobReason::kFinalCheckpoint);
   }
   const RoundRecord* round = current_round(turn.state(), job);
+  if (round == nullptr && job.desired == JobDesired::kPause) {
+    return transition(turn, id, JobPhase::kSealing, JobReason::kPausing);
+  }
   const bool reducing = round != nullptr && round->state != RoundState::kOpen;
   if (reducing) return check_round(turn, id);  // to its end, which may be an abort
   if (stall_without_stage(turn, id)) return;
@@ -256,15 +223,19 @@ void stall(Turn& turn, JobId id) {
   const JobRecord& job = job_of(turn, id);
   const StageCover weakest = weakest_stage(turn.state(), job);
   check_applied(turn, id);
+  const bool pauses = job.desired == JobDesired::kPause;
   if (weakest.holders == 0) {
+    if (pauses) return pause_job(turn, id);
     const auto live = live_by_stage(turn, id);
     const bool loading = !live.empty() && live.at(static_cast<std::size_t>(weakest.stage)) > 0;
     if (loading) set_reason(turn, id, JobReason::kRestoring);
     return;
   }
-  if (job.committed_step >= job.spec.train.steps) {
+  if (is_trained(job)) {
     return transition(turn, id, JobPhase::kSealing, JobReason::kFinalCheckpoint);
   }
+  // Its round cannot be finished: what was committed is what there is to keep.
+  if (pauses) return transition(turn, id, JobPhase::kSealing, JobReason::kPausing);
   if (weakest.holders >= job.spec.swarm.min_replicas) {
     transition(turn, id, JobPhase::kTraining, JobReason::kRunning);
   }
@@ -285,21 +256,31 @@ void check_final_evaluation(Turn& turn, JobId id, const RoundRecord& round) {
   }
 }
 
+void end_sealing(Turn& turn, JobId id) {
+  if (is_trained(job_of(turn, id))) {
+    return finish_job(turn, id, JobPhase::kCompleted, JobReason::kFinished);
+  }
+  pause_job(turn, id);
+  if (job_of(turn, id).desired == JobDesired::kRun) queue_again(turn, id);
+}
+
+// Of a job that is trained, its final checkpoint; of one that is to pause, any of its committed
+// state.
 void seal_job(Turn& turn, JobId id) {
   check_applied(turn, id);
   const JobRecord& job = job_of(turn, id);
   const RoundRecord* last = committed_round(turn.state(), job);
   const bool evaluated = last == nullptr || evaluation_complete(*last, turn.state());
-  if (final_checkpoint_stored(turn.state(), job) && evaluated) {
-    return finish_job(turn, id, JobPhase::kCompleted, JobReason::kFinished);
-  }
+  const bool final = is_trained(job);
+  const bool stored = final ? final_checkpoint_stored(turn.state(), job)
+                            : checkpoint_of_committed(turn.state(), job) != nullptr;
+  if (stored && evaluated) return end_sealing(turn, id);
   if (stall_without_stage(turn, id)) return;
   if (!evaluated) check_final_evaluation(turn, id, *last);
+  const bool pending = final ? final_checkpoint_pending(turn.state(), job)
+                             : checkpoint_of_committed_pending(turn.state(), job);
   const bool known = anchors_known(job);  // every outer step was taken
-  if (known && !final_checkpoint_stored(turn.state(), job) &&
-      !final_checkpoint_pending(turn.state(), job)) {
-    request_checkpoint(turn, id, true);
-  }
+  if (known && !stored && !pending) request_checkpoint(turn, id, final);
 }
 
 bool give_up(Turn& turn, JobId id) {
@@ -332,6 +313,8 @@ void advance_phase(Turn& turn, JobId id) {
 }
 
 void advance_once(Turn& turn, JobId id) {
+  if (job_of(turn, id).phase == JobPhase::kPaused)
+    return;  // it holds nothing and waits for nothing
   check_load_limits(turn, id);
   check_checkpoint_limits(turn, id);
   if (give_up(turn, id)) return;
@@ -354,22 +337,6 @@ void advance(Turn& turn, JobId id) {
 }
 
 }  // namespace
-
-void finish_job(Turn& turn, JobId id, JobPhase phase, JobReason reason, std::string detail) {
-  const ReleaseReason release = phase == JobPhase::kCompleted   ? ReleaseReason::kCompleted
-                                : phase == JobPhase::kCancelled ? ReleaseReason::kCancelled
-                                                                : ReleaseReason::kJobFailed;
-  release_all(turn, id, release);
-  end_round(turn, id);
-  transition(turn, id, phase, reason, std::move(detail));
-  State& state = turn.volatile_state();
-  state.timers.erase(id);
-  std::vector<std::pair<JobId, AgentId>> refused;
-  for (const auto& [key, failure] : state.refusals) {
-    if (key.first == id) refused.push_back(key);
-  }
-  for (const auto& key : refused) state.refusals.erase(key);
-}
 
 void advance_jobs(Turn& turn) {
   std::vector<JobId> live;

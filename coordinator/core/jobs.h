@@ -1,8 +1,6 @@
-// Jobs: given devices, moved through their phases, rolled back, ended. Placement is decided in
-// decisions/placement.h and carried out here.
+// Jobs: given devices and moved through their phases. Placement is decided in
+// decisions/placement.h and carried out here; how a job leaves its devices is in releases.h.
 #pragma once
-
-#include <string>
 
 #include "coordinator/core/state/turn.h"
 
@@ -10,8 +8,5 @@ namespace shoal::coordinator {
 
 // Moves every live job as far as the present state and time allow.
 void advance_jobs(Turn& turn);
-
-// Lets its replicas go and ends its round; `phase` is a terminal one.
-void finish_job(Turn& turn, JobId id, JobPhase phase, JobReason reason, std::string detail = {});
 
 }  // namespace shoal::coordinator

@@ -112,6 +112,8 @@ class Cluster {
   virtual void submit(JobSpec spec, SubmittedText submitted, bool dry_run,
                       std::function<void(Answer)> done) = 0;
   virtual void cancel(JobId job, std::function<void(Answer)> done) = 0;
+  virtual void pause(JobId job, std::function<void(Answer)> done) = 0;
+  virtual void resume(JobId job, std::function<void(Answer)> done) = 0;
   virtual void change(JobId job, double outer_lr, std::function<void(Answer)> done) = 0;
 
   // A good answer carries no job.

@@ -256,6 +256,14 @@ void Runtime::cancel(JobId job, std::function<void(Answer)> done) {
   request(std::move(done), [&](RequestId id) { return Input(CancelJob{id, job}); });
 }
 
+void Runtime::pause(JobId job, std::function<void(Answer)> done) {
+  request(std::move(done), [&](RequestId id) { return Input(PauseJob{id, job}); });
+}
+
+void Runtime::resume(JobId job, std::function<void(Answer)> done) {
+  request(std::move(done), [&](RequestId id) { return Input(ResumeJob{id, job}); });
+}
+
 void Runtime::change(JobId job, double outer_lr, std::function<void(Answer)> done) {
   request(std::move(done), [&](RequestId id) { return Input(ChangeJob{id, job, outer_lr}); });
 }

@@ -53,6 +53,8 @@ class Runtime final : public Cluster, public InputPort {
   void submit(JobSpec spec, SubmittedText submitted, bool dry_run,
               std::function<void(Answer)> done) override;
   void cancel(JobId job, std::function<void(Answer)> done) override;
+  void pause(JobId job, std::function<void(Answer)> done) override;
+  void resume(JobId job, std::function<void(Answer)> done) override;
   void change(JobId job, double outer_lr, std::function<void(Answer)> done) override;
   void command_agent(AgentId agent, AgentVerb verb, std::function<void(Answer)> done) override;
   void read_logs(AgentId agent, const LogQuery& query,

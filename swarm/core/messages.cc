@@ -74,6 +74,8 @@ const char* to_string(ReleaseReason reason) {
       return "replaced";
     case ReleaseReason::kDraining:
       return "draining";
+    case ReleaseReason::kPaused:
+      return "paused";
   }
   return "unknown";
 }

@@ -200,7 +200,7 @@ struct Assign {
   bool operator==(const Assign&) const = default;
 };
 
-enum class ReleaseReason { kCompleted, kCancelled, kJobFailed, kReplaced, kDraining };
+enum class ReleaseReason { kCompleted, kCancelled, kJobFailed, kReplaced, kDraining, kPaused };
 const char* to_string(ReleaseReason reason);
 
 struct Release {

@@ -50,6 +50,7 @@ enum class Bug {
   kForgivenMemory,      // a device that ran out of memory is taken for sound at once
   kDroppedProgress,     // a commit takes what a late replica trained
   kMissedRenewal,       // one replica does not renew its outer momentum
+  kForgottenRelease,    // the records keep replicas of a job that pauses
 };
 
 struct PlantedBug {

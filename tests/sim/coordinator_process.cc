@@ -182,6 +182,14 @@ void CoordinatorProcess::cancel(JobId job) {
   if (alive()) input(CancelJob{RequestId{++requests_}, job});
 }
 
+void CoordinatorProcess::pause(JobId job) {
+  if (alive()) input(PauseJob{RequestId{++requests_}, job});
+}
+
+void CoordinatorProcess::resume(JobId job) {
+  if (alive()) input(ResumeJob{RequestId{++requests_}, job});
+}
+
 void CoordinatorProcess::command(AgentId agent, AgentVerb verb) {
   const bool waits = std::any_of(commands_.begin(), commands_.end(),
                                  [&](const auto& entry) { return entry.second.agent == agent; });
@@ -348,6 +356,16 @@ void CoordinatorProcess::mutate_record(Record& record) {
     if (replica != nullptr && replica->device > 0 && sim_.misbehave(sim_.bug)) replica->device = 0;
   }
   if (sim_.bug == Bug::kMixedCheckpoint) mix_cut(record);
+  if (sim_.bug == Bug::kForgottenRelease) keep_replica(record);
+}
+
+// Of a job that is to pause a released replica stays in the records.
+void CoordinatorProcess::keep_replica(Record& record) {
+  auto* replica = std::get_if<ReplicaRecord>(&record);
+  if (replica == nullptr || replica->state != ReplicaState::kReleased) return;
+  const auto job = tables().jobs.find(replica->job);
+  const bool pauses = job != tables().jobs.end() && job->second.desired == JobDesired::kPause;
+  if (pauses && sim_.misbehave(sim_.bug)) replica->state = ReplicaState::kServing;
 }
 
 // The last stage's part of a checkpoint is that of an earlier round.

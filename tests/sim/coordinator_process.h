@@ -45,6 +45,8 @@ class CoordinatorProcess final : public CoordinatorEnd {
 
   void submit(const JobSpec& spec);
   void cancel(JobId job);
+  void pause(JobId job);
+  void resume(JobId job);
   // Not heard while the answer to an earlier command for this agent is due.
   void command(AgentId agent, coordinator::AgentVerb verb);
   // The service has got the files of one stage; false: the process is not there.
@@ -73,6 +75,7 @@ class CoordinatorProcess final : public CoordinatorEnd {
   StageIndex stage_of_replica(ReplicaId id) const;
   void forge_votes(const Vote& vote, ReplicaId voter);
   void mix_cut(Record& record);
+  void keep_replica(Record& record);
   void mutate_views(coordinator::Effects& effects);
   void release_hastily(coordinator::Effects& effects);
   void forget_reducers(coordinator::Effects& effects);

@@ -57,6 +57,8 @@ const char* to_string(Fault fault) {
       return "operator_drain";
     case Fault::kMemoryLie:
       return "memory_lie";
+    case Fault::kOperatorPause:
+      return "operator_pause";
   }
   return "unknown";
 }

@@ -40,8 +40,9 @@ enum class Fault {
   kOperatorDrain,
   // A device has less memory than its agent said: a replica runs out, and any as large later.
   kMemoryLie,
+  kOperatorPause,  // a job, which goes on later
 };
-inline constexpr std::size_t kFaults = static_cast<std::size_t>(Fault::kMemoryLie) + 1;
+inline constexpr std::size_t kFaults = static_cast<std::size_t>(Fault::kOperatorPause) + 1;
 
 const char* to_string(Fault fault);
 

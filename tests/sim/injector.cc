@@ -94,6 +94,8 @@ void FaultInjector::strike(Fault fault) {
       return crash_coordinator(fault);
     case Fault::kUserCancel:
       return cancel_job();
+    case Fault::kOperatorPause:
+      return pause_job();
     case Fault::kOperatorCordon:
     case Fault::kOperatorDrain:
       return take_out_of_work(fault);
@@ -177,15 +179,31 @@ void FaultInjector::crash_coordinator(Fault fault) {
   coordinator.crash();
 }
 
-void FaultInjector::cancel_job() {
+std::optional<JobId> FaultInjector::any_job() {
   std::vector<JobId> live;
   for (const auto& [id, job] : world_.tables().jobs) {
     if (!is_terminal(job.phase)) live.push_back(id);
   }
-  if (live.empty() || !world_.coordinator().alive()) return;
-  const JobId job = live[prng_.below(live.size())];
-  sim_.strike(Fault::kUserCancel, to_string(job));
-  world_.coordinator().cancel(job);
+  if (live.empty() || !world_.coordinator().alive()) return std::nullopt;
+  return live[prng_.below(live.size())];
+}
+
+void FaultInjector::cancel_job() {
+  const auto job = any_job();
+  if (!job) return;
+  sim_.strike(Fault::kUserCancel, to_string(*job));
+  world_.coordinator().cancel(*job);
+}
+
+// For longer than a round, or taken back while it is finished.
+void FaultInjector::pause_job() {
+  const auto job = any_job();
+  if (!job) return;
+  sim_.strike(Fault::kOperatorPause, to_string(*job));
+  world_.coordinator().pause(*job);
+  const Duration length =
+      prng_.chance(0.5) ? some(milliseconds(10), seconds(3)) : some(seconds(3), seconds(60));
+  sim_.queue.after(length, [this, id = *job] { world_.resume(id); });
 }
 
 // An operator does not take a second agent out before the first one is back.

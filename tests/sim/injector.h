@@ -3,6 +3,8 @@
 // counted.
 #pragma once
 
+#include <optional>
+
 #include "tests/sim/world.h"
 
 namespace shoal::sim {
@@ -25,7 +27,9 @@ class FaultInjector {
   void crash_coordinator(Fault fault);
   void pause_agent();
   void pause_trainer();
+  std::optional<JobId> any_job();  // that has not ended, while somebody hears of it
   void cancel_job();
+  void pause_job();
   void take_out_of_work(Fault fault);
 
   Host& any_host();

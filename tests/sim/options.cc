@@ -81,6 +81,7 @@ void draw_faults(SimOptions& o, Prng& prng) {
   draw(Fault::kOperatorCordon, 0.3, seconds(90));
   draw(Fault::kOperatorDrain, 0.3, seconds(60));
   draw(Fault::kMemoryLie, 0.3, seconds(100));
+  draw(Fault::kOperatorPause, 0.4, seconds(50));
 }
 
 // Half of the runs lie in wait for one to three moments.
@@ -91,7 +92,8 @@ void draw_ambushes(SimOptions& o, Prng prng) {
       Fault::kAgentPause,      Fault::kTrainerPause,     Fault::kPartitionCoordinator,
       Fault::kPartitionOneWay, Fault::kPartitionPeers,   Fault::kPeerStreamLoss,
       Fault::kSlowLink,        Fault::kNonFinite,        Fault::kUserCancel,
-      Fault::kReplicaError,    Fault::kOperatorDrain,    Fault::kAgentDrain};
+      Fault::kReplicaError,    Fault::kOperatorDrain,    Fault::kAgentDrain,
+      Fault::kOperatorPause};
   if (!prng.chance(0.5)) return;
   for (std::int64_t left = prng.range(1, 3); left > 0; --left) {
     Ambush ambush;

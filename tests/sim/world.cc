@@ -107,6 +107,14 @@ void World::put_back(AgentId id) {
   });
 }
 
+void World::resume(JobId id) {
+  if (is_terminal(tables().jobs.at(id).phase)) return;
+  coordinator_.resume(id);
+  sim_.queue.after(seconds(1), [this, id] {
+    if (tables().jobs.at(id).desired == coordinator::JobDesired::kPause) resume(id);
+  });
+}
+
 // An operator who knows that the devices are sound again looks every few seconds.
 void World::forgive_memory() {
   for (const auto& [id, agent] : tables().agents) {
@@ -130,6 +138,7 @@ void World::heal() {
   for (const auto& [id, agent] : tables().agents) {
     if (agent.cordoned) put_back(id);
   }
+  for (const auto& [id, job] : tables().jobs) resume(id);
   for (auto& host : hosts_) {
     host->restore_memory();
     host->resume();

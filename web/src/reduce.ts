@@ -64,6 +64,7 @@ export const serves = (replica: Replica): boolean => replica.state === 'serving'
 // Whether enough replicas serve: every stage needs its own. A job that is over needs none.
 export function coverage(job: Job, replicas: Replica[]): { tone: Tone; text: string } {
   if (isOver(job.status.phase)) return { tone: 'off', text: 'the job is over' };
+  if (job.status.phase === 'paused') return { tone: 'off', text: 'the job is paused' };
   const here = replicas.filter(serves);
   const stages = Math.max(1, job.spec.swarm.stages, ...here.map((one) => one.stage + 1));
   const counts = Array.from({ length: stages }, (_, stage) => here.filter((one) => one.stage === stage).length);
@@ -167,6 +168,7 @@ function waitingOn(contribution: Contribution, job: Job, round: Round, replicas:
 export function waitingFor(job: Job, round: Round | undefined, replicas: Replica[], agents: Agent[]): Waiting {
   const status = job.status;
   if (isOver(status.phase)) return { summary: 'nobody, the job is over', tone: 'off', on: [] };
+  if (status.phase === 'paused') return { summary: 'nobody, the job is paused', tone: 'off', on: [] };
   const missing = round === undefined ? undefined : kMissing[round.state];
   if (status.phase !== 'training' || round === undefined || missing === undefined)
     return waitingByPhase(job, replicas, agents);

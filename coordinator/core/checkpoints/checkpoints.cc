@@ -160,6 +160,14 @@ const CheckpointRecord* checkpoint_of_committed(const State& state, const JobRec
   return nullptr;
 }
 
+bool checkpoint_of_committed_pending(const State& state, const JobRecord& job) {
+  return std::any_of(state.checkpoints.begin(), state.checkpoints.end(), [&](const auto& entry) {
+    const CheckpointRecord& checkpoint = entry.second;
+    return checkpoint.key.job == job.id && is_pending(checkpoint.state) &&
+           is_committed_state(checkpoint, job);
+  });
+}
+
 const CheckpointRecord* newest_stored(const State& state, JobId job) {
   const CheckpointRecord* newest = nullptr;
   for (const auto& [id, checkpoint] : state.checkpoints) {

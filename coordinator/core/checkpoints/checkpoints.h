@@ -22,6 +22,7 @@ void check_checkpoint_limits(Turn& turn, JobId job);
 
 // Stored, of exactly the committed round.
 const CheckpointRecord* checkpoint_of_committed(const State& state, const JobRecord& job);
+bool checkpoint_of_committed_pending(const State& state, const JobRecord& job);
 // The newest stored one of the job: the cut to roll back to.
 const CheckpointRecord* newest_stored(const State& state, JobId job);
 bool final_checkpoint_stored(const State& state, const JobRecord& job);

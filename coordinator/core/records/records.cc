@@ -32,6 +32,8 @@ const char* to_string(JobDesired value) {
   switch (value) {
     case JobDesired::kRun:
       return "run";
+    case JobDesired::kPause:
+      return "pause";
     case JobDesired::kCancel:
       return "cancel";
   }
@@ -60,6 +62,10 @@ const char* to_string(JobReason value) {
       return "restoring";
     case JobReason::kFinalCheckpoint:
       return "final_checkpoint";
+    case JobReason::kPausing:
+      return "pausing";
+    case JobReason::kPausedByUser:
+      return "paused_by_user";
     case JobReason::kFinished:
       return "finished";
     case JobReason::kCancelledByUser:

@@ -30,13 +30,13 @@ enum class JobPhase {
   kWarming,    // replicas load their state
   kTraining,
   kStalled,  // too few replicas; goes on by itself
-  kSealing,  // trained; final evaluation and checkpoint
-  kPaused,
+  kSealing,  // trained, or to be paused: the last evaluation and checkpoint
+  kPaused,   // by the operator: it holds nothing, and goes on from its newest checkpoint
   kCompleted,
   kCancelled,
   kFailed,
 };
-enum class JobDesired { kRun, kCancel };
+enum class JobDesired { kRun, kPause, kCancel };
 
 // Why a job is in its phase. Closed list: the API, the tests and the log use these words.
 enum class JobReason {
@@ -50,6 +50,8 @@ enum class JobReason {
   kLastReplicaLost,
   kRestoring,  // from a checkpoint
   kFinalCheckpoint,
+  kPausing,  // its round is finished, its checkpoint stored
+  kPausedByUser,
   kFinished,
   kCancelledByUser,
   kDataMissing,

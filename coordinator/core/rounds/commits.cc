@@ -23,8 +23,6 @@ bool due(std::int64_t every_rounds, RoundNumber round, bool last) {
   return last || (every_rounds > 0 && round % every_rounds == 0);
 }
 
-bool is_last(const JobRecord& job) { return job.committed_step >= job.spec.train.steps; }
-
 // Members of all reduces, by reduce.
 std::vector<ReplicaId> all_members(const State& state, const RoundKey& key) {
   std::vector<ReplicaId> all;
@@ -233,10 +231,10 @@ void check_stage_applied(Turn& turn, const RoundKey& key, StageIndex stage) {
   }
 }
 
-// Opens the next round, if there is one, with whoever follows to it.
+// Opens the next round, with whoever follows to it, unless the job ends or pauses here.
 void open_next(Turn& turn, JobId id, const Tails& tails, std::vector<ReplicaId> followers) {
   const JobRecord& job = turn.state().jobs.at(id);
-  if (is_last(job)) {
+  if (is_trained(job) || job.desired == JobDesired::kPause) {
     for (const auto& [replica, tail] : tails) give_back_all(turn.job(id), tail);
     return;
   }
@@ -334,7 +332,7 @@ void commit(Turn& turn, const RoundKey& key, const std::vector<Digest>& averages
   release_drained_at_commit(turn, key.job);
 
   const std::vector<ReplicaId> followers = followers_of(turn.state(), key);
-  if (due(job.spec.eval.every_rounds, key.round, is_last(job))) {
+  if (due(job.spec.eval.every_rounds, key.round, is_trained(job))) {
     share_evaluation(turn, key, followers);
   }
   open_next(turn, key.job, tails, followers);
@@ -374,7 +372,7 @@ void check_applied(Turn& turn, JobId id) {
   for (StageIndex stage = 0; stage < stage_count(job); ++stage) {
     if (!stage_of(job, stage).anchor) check_stage_applied(turn, key, stage);
   }
-  const bool wanted = job.spec.checkpoint.every_rounds > 0 && !is_last(job) &&
+  const bool wanted = job.spec.checkpoint.every_rounds > 0 && !is_trained(job) &&
                       due(job.spec.checkpoint.every_rounds, key.round, false);
   if (wanted && anchors_known(job)) request_checkpoint(turn, id, false);
 }

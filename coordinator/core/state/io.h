@@ -54,6 +54,14 @@ struct CancelJob {
   RequestId request;
   JobId job;
 };
+struct PauseJob {
+  RequestId request;
+  JobId job;
+};
+struct ResumeJob {
+  RequestId request;
+  JobId job;
+};
 // What an operator may change of a job that runs.
 struct ChangeJob {
   RequestId request;
@@ -80,9 +88,9 @@ struct CheckpointUploadFailed {
 };
 struct Tick {};  // a deadline has passed
 
-using Input =
-    std::variant<Booted, AgentHello, AgentSaid, AgentHungUp, SubmitJob, CancelJob, ChangeJob,
-                 CommandAgent, CheckpointUploaded, CheckpointUploadFailed, Tick>;
+using Input = std::variant<Booted, AgentHello, AgentSaid, AgentHungUp, SubmitJob, CancelJob,
+                           PauseJob, ResumeJob, ChangeJob, CommandAgent, CheckpointUploaded,
+                           CheckpointUploadFailed, Tick>;
 
 // ---- effects
 

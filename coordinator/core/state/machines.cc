@@ -16,7 +16,11 @@ constexpr std::pair<JobPhase, JobPhase> kJobTable[] = {
     {JobPhase::kWarming, JobPhase::kTraining},  {JobPhase::kTraining, JobPhase::kStalled},
     {JobPhase::kTraining, JobPhase::kSealing},  {JobPhase::kStalled, JobPhase::kTraining},
     {JobPhase::kStalled, JobPhase::kSealing},   {JobPhase::kSealing, JobPhase::kCompleted},
-    {JobPhase::kSealing, JobPhase::kStalled},
+    {JobPhase::kSealing, JobPhase::kStalled},   {JobPhase::kSealing, JobPhase::kPaused},
+    {JobPhase::kSealing, JobPhase::kTraining},  {JobPhase::kQueued, JobPhase::kPaused},
+    {JobPhase::kGathering, JobPhase::kPaused},  {JobPhase::kWarming, JobPhase::kPaused},
+    {JobPhase::kTraining, JobPhase::kPaused},   {JobPhase::kStalled, JobPhase::kPaused},
+    {JobPhase::kPaused, JobPhase::kQueued},
 };
 
 constexpr std::pair<AgentState, AgentState> kAgentTable[] = {

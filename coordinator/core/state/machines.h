@@ -3,15 +3,20 @@
 //
 // Job (jobs.cc)
 //   queued     -> gathering            a device was assigned
+//              -> paused               the operator asked for it; likewise from gathering, warming,
+//                                      training and stalled where nothing is to be kept first
 //   gathering  -> queued               all replicas are gone
 //              -> warming              min_replicas were there for the gather window
 //   warming    -> gathering            too few are left
 //              -> training             all have loaded
 //   training   -> stalled              fewer holders than min_replicas
-//              -> sealing              all inner steps are committed
+//              -> sealing              all inner steps are committed, or it is to pause and its
+//                                      round is
 //   stalled    -> training, sealing    enough are there again
-//   sealing    -> completed            the final checkpoint is stored
+//   sealing    -> completed, paused    the checkpoint is stored
+//              -> training             it was to pause, and is to go on
 //              -> stalled              its last holder died
+//   paused     -> queued               it is to go on
 //   any live   -> cancelled, failed
 //
 // Agent (membership.cc, replicas/agents.cc)

@@ -22,6 +22,8 @@ std::int64_t value_count_of(const JobRecord& job, const RoundRecord& round, Redu
 
 RoundKey next_key(const JobRecord& job) { return {job.id, job.lineage, job.committed_round + 1}; }
 
+bool is_trained(const JobRecord& job) { return job.committed_step >= job.spec.train.steps; }
+
 bool averages_in_groups(const JobRecord& job) {
   return outer_opt::averages_in_groups(job.spec.sync);
 }

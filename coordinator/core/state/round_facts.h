@@ -13,6 +13,7 @@ namespace shoal::coordinator {
 
 // The round a job works on; whether or not it was opened.
 RoundKey next_key(const JobRecord& job);
+bool is_trained(const JobRecord& job);  // all inner steps are committed
 bool averages_in_groups(const JobRecord& job);
 
 // The fragment that this round averages (outer_opt/core/step/fragments.h).

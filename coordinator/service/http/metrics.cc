@@ -328,7 +328,8 @@ void Metrics::add_jobs(Families& out, const std::vector<JobSample>& jobs, const 
       for (const auto& [state, count] : members)
         out.gauge("shoal_job_members", "Replicas of a job by state.",
                   {{"job_id", id}, {"state", state}}, count);
-      if (sample.round_opened_at.ns != 0)
+      const bool rests = sample.job.phase == JobPhase::kPaused;  // its newest round is of the past
+      if (sample.round_opened_at.ns != 0 && !rests)
         out.gauge("shoal_round_started_timestamp_seconds", "When the newest round was opened.",
                   {{"job_id", id}}, unix_s(sample.round_opened_at));
     }

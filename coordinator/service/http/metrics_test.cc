@@ -81,6 +81,18 @@ TEST_F(MetricsTest, FramesThatAPipelineDroppedAreCounted) {
               HasSubstr("shoal_pipeline_frames_dropped_total{replica=\"rep_11\"} 4\n"));
 }
 
+TEST_F(MetricsTest, APausedJobHasNoRoundThatCouldBeLate) {
+  start();
+  const std::string started = "shoal_round_started_timestamp_seconds{job_id=\"job_7\"}";
+  EXPECT_THAT(metrics(), HasSubstr(started));
+  {
+    std::lock_guard lock(cluster_.tables.mutex);
+    cluster_.tables.jobs.at(7).phase = JobPhase::kPaused;
+  }
+  EXPECT_THAT(metrics(), Not(HasSubstr(started)));
+  EXPECT_THAT(metrics(), HasSubstr("shoal_jobs{phase=\"paused\"} 1\n"));
+}
+
 TEST_F(MetricsTest, LongOverJobsAreCountedButNotShown) {
   start();
   {

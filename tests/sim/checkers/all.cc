@@ -24,6 +24,7 @@ Checkers make_all_checkers(const Checker::Context& context) {
                      make_consistent_cut,
                      make_views,
                      make_drains,
+                     make_pauses,
                      make_reducers,
                      make_replay,
                      make_persist_before_send,

@@ -2,8 +2,9 @@
 // for, who takes part, what does the time and the network go into, what went wrong, what is safe on disk.
 import { useMemo, useState } from 'preact/hooks';
 import { Link } from 'wouter-preact';
-import type { Agent, Checkpoint, ClusterEvent, Job, Replica, Round } from '../api';
+import { ApiError, command, type Agent, type Checkpoint, type ClusterEvent, type Job, type Replica, type Round } from '../api';
 import { Chart, type Mark } from '../chart';
+import { Confirmed } from '../confirm';
 import { bytes, duration, kNone, loss, millis, number, percent, plural, short, words } from '../format';
 import { now } from '../live';
 import { Bar, Card, Digest, Glyph, JobLinks, memo, Missing, Sample, State, Tile, Time, useWatch } from '../parts';
@@ -18,7 +19,7 @@ const Moving = memo(function Moving({ job, split }: { job: Job; split: Split }) 
   const { status } = job;
   const last = millis(status.committed_at);
   const since = last === null ? null : Math.max(0, (now.value - last) / 1000);
-  const late = !isOver(status.phase) && isLate(since, split.roundSeconds);
+  const late = !isOver(status.phase) && status.phase !== 'paused' && isLate(since, split.roundSeconds);
   return (
     <div class="tiles" aria-live="polite">
       <Tile
@@ -89,6 +90,33 @@ const LossCard = memo(function LossCard({ lines, marks }: { lines: sources.Lines
     </Card>
   );
 });
+
+const kConfirmable = 40; // longer names are not typed; the id is
+
+function Pausing({ job }: { job: Job }) {
+  const [refused, refuse] = useState('');
+  const act = (verb: string) => command<Job>(`/jobs/${job.id}/${verb}`);
+  const resume = () => act('resume').then(() => refuse(''), (error: ApiError) => refuse(error.message));
+  const paused = job.status.phase === 'paused';
+  if (job.status.desired !== 'pause')
+    return (
+      <div class="actions">
+        <Confirmed label="Pause" word={job.name.length > kConfirmable ? job.id : job.name} act={() => act('pause')}
+          what="It finishes the round that is open, stores what is committed and lets all its devices go, until it is resumed." />
+      </div>
+    );
+  return (
+    <div class="actions">
+      <p>
+        <Glyph tone="warn" /> {paused ? 'It is paused and holds no device.' : 'It will be paused when its round is committed and stored.'}
+      </p>
+      <button type="button" class="button main" onClick={() => void resume()}>
+        Resume
+      </button>
+      {refused !== '' && <p class="problem" role="alert"><Glyph tone="bad" /> {refused}</p>}
+    </div>
+  );
+}
 
 const Progress = memo(function Progress({ job, split }: { job: Job; split: Split }) {
   const { progress, phase, started_at, finished_at } = job.status;
@@ -373,9 +401,10 @@ export function RunPage({ id }: { id: string }) {
       <h1 class="breaks">{job.value.name}</h1>
       <p class="muted">
         {job.value.id} · {model.family}, {short(job.value.status.parameters)} parameters · {syncText(job.value)}
-        {job.value.status.lineage > 0 && ` · rolled back ${plural(job.value.status.lineage, 'time')}`}
+        {job.value.status.lineage > 0 && ` · went back to a checkpoint ${plural(job.value.status.lineage, 'time')}`}
       </p>
       <JobLinks job={id} at="" />
+      {!isOver(job.value.status.phase) && <Pausing job={job.value} />}
       {job.error !== null && <Missing of={job} what="the job" />}
       <Moving job={job.value} split={split} />
       {lines.value === undefined ? <Missing of={lines} what="the loss" /> : <LossCard lines={lines.value} marks={marks} />}

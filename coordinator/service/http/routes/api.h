@@ -11,6 +11,8 @@ namespace shoal::coordinator::rest::api {
 // jobs.cc
 void create_job(Context& context, const Request& request, Replier reply);
 void cancel_job(Context& context, const Request& request, Replier reply);
+void pause_job(Context& context, const Request& request, Replier reply);
+void resume_job(Context& context, const Request& request, Replier reply);
 void change_job(Context& context, const Request& request, Replier reply);
 Result<Response> list_jobs(Context& context, const Request& request);
 Result<Response> get_job(Context& context, const Request& request);

@@ -312,6 +312,19 @@ TEST_F(ApiTest, CancelAnswersWithTheJob) {
   expect_problem(post("/api/v1/jobs/gamma/cancel", "", ""), 404, "not-found");
 }
 
+TEST_F(ApiTest, PauseAndResumeAnswerWithTheJob) {
+  const Received paused = post("/api/v1/jobs/alpha/pause", "", "");
+  EXPECT_EQ(paused.status, 202);
+  EXPECT_EQ(paused.json()["status"]["desired"], "pause");
+  const Received resumed = post("/api/v1/jobs/alpha/resume", "", "");
+  EXPECT_EQ(resumed.status, 202);
+  EXPECT_EQ(resumed.json()["status"]["desired"], "run");
+  for (const std::string verb : {"pause", "resume"}) {
+    expect_problem(post("/api/v1/jobs/beta/" + verb, "", ""), 409, "conflict");
+    expect_problem(post("/api/v1/jobs/gamma/" + verb, "", ""), 404, "not-found");
+  }
+}
+
 TEST_F(ApiTest, ARunningJobCanBeChangedInOneField) {
   const auto patch = [&](const std::string& job, const std::string& body) {
     return testing::ask(address_, "PATCH", "/api/v1/jobs/" + job,

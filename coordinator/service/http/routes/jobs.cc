@@ -113,6 +113,22 @@ Result<double> read_change(const Request& request) {
   return rate->get<double>();
 }
 
+using JobCommand = void (Cluster::*)(JobId, std::function<void(Cluster::Answer)>);
+
+// Accepted, the phase follows.
+void command_job(Context& context, const Request& request, JobCommand command, Replier reply) {
+  const auto job = find_job(context, request);
+  if (!job.ok()) return reply(problem_response(job.error(), request));
+  auto done = [on_worker = context.on_worker, request, id = job.value().id,
+               reply](Cluster::Answer answer) {
+    on_worker([=](Context& worker) {
+      if (!answer.result.ok()) return reply(command_refused(request, answer, Problem::kConflict));
+      reply(show_job(worker, request, id, 202));
+    });
+  };
+  (context.cluster.*command)(job.value().id, std::move(done));
+}
+
 }  // namespace
 
 void create_job(Context& context, const Request& request, Replier reply) {
@@ -146,16 +162,15 @@ void create_job(Context& context, const Request& request, Replier reply) {
 }
 
 void cancel_job(Context& context, const Request& request, Replier reply) {
-  const auto job = find_job(context, request);
-  if (!job.ok()) return reply(problem_response(job.error(), request));
-  auto done = [on_worker = context.on_worker, request, id = job.value().id,
-               reply](Cluster::Answer answer) {
-    on_worker([=](Context& worker) {
-      if (!answer.result.ok()) return reply(command_refused(request, answer, Problem::kConflict));
-      reply(show_job(worker, request, id, 202));
-    });
-  };
-  context.cluster.cancel(job.value().id, std::move(done));
+  command_job(context, request, &Cluster::cancel, std::move(reply));
+}
+
+void pause_job(Context& context, const Request& request, Replier reply) {
+  command_job(context, request, &Cluster::pause, std::move(reply));
+}
+
+void resume_job(Context& context, const Request& request, Replier reply) {
+  command_job(context, request, &Cluster::resume, std::move(reply));
 }
 
 void change_job(Context& context, const Request& request, Replier reply) {

@@ -32,6 +32,8 @@ std::vector<Route> api_routes() {
       {"PATCH", "/api/v1/jobs/{job}", nullptr, api::change_job},
       {"GET", "/api/v1/jobs/{job}/spec", api::get_job_spec},
       {"POST", "/api/v1/jobs/{job}/cancel", nullptr, api::cancel_job},
+      {"POST", "/api/v1/jobs/{job}/pause", nullptr, api::pause_job},
+      {"POST", "/api/v1/jobs/{job}/resume", nullptr, api::resume_job},
       {"GET", "/api/v1/jobs/{job}/rounds", api::list_rounds, nullptr, {"limit", "cursor", "order"}},
       {"GET", "/api/v1/jobs/{job}/rounds/{round}", api::get_round},
       {"GET",

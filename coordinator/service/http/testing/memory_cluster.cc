@@ -284,6 +284,18 @@ void MemoryCluster::submit(JobSpec spec, SubmittedText submitted, bool dry_run,
 }
 
 void MemoryCluster::cancel(JobId job, std::function<void(Answer)> done) {
+  desire(job, JobDesired::kCancel, done);
+}
+
+void MemoryCluster::pause(JobId job, std::function<void(Answer)> done) {
+  desire(job, JobDesired::kPause, done);
+}
+
+void MemoryCluster::resume(JobId job, std::function<void(Answer)> done) {
+  desire(job, JobDesired::kRun, done);
+}
+
+void MemoryCluster::desire(JobId job, JobDesired desired, const std::function<void(Answer)>& done) {
   if (!answer_commands) return;
   std::unique_lock lock(tables.mutex);
   JobRecord& record = tables.jobs.at(job.n);
@@ -291,7 +303,7 @@ void MemoryCluster::cancel(JobId job, std::function<void(Answer)> done) {
     lock.unlock();
     return done({Error{Code::kConflict, "the job has ended", "", ""}, {}});
   }
-  record.desired = JobDesired::kCancel;
+  record.desired = desired;
   lock.unlock();
   done({job, {}});
 }

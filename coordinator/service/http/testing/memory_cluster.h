@@ -56,6 +56,8 @@ class MemoryCluster : public Cluster {
   void submit(JobSpec spec, SubmittedText submitted, bool dry_run,
               std::function<void(Answer)> done) override;
   void cancel(JobId job, std::function<void(Answer)> done) override;
+  void pause(JobId job, std::function<void(Answer)> done) override;
+  void resume(JobId job, std::function<void(Answer)> done) override;
   void change(JobId job, double outer_lr, std::function<void(Answer)> done) override;
   void command_agent(AgentId agent, AgentVerb verb, std::function<void(Answer)> done) override;
   void read_logs(AgentId agent, const LogQuery& query,
@@ -80,6 +82,7 @@ class MemoryCluster : public Cluster {
   PlacementDecision plan;  // what a dry run answers
 
  private:
+  void desire(JobId job, JobDesired desired, const std::function<void(Answer)>& done);
   MemoryStore store_;
   mutable std::mutex mutex_;
   LiveView live_;

@@ -1,0 +1,533 @@
+// Pause and resume: what is finished first, what is kept, who is let go, and from where a job goes
+// on. Played by hand; whole clusters that pause are in tests/scenarios and the campaigns.
+#include <algorithm>
+
+#include <gmock/gmock.h>
+
+#include "coordinator/core/coordinator_rig.h"
+#include "coordinator/core/records/event_kinds.h"
+#include "coordinator/core/state/round_facts.h"
+
+namespace shoal::coordinator {
+namespace {
+
+using testing::IsEmpty;
+
+JobSpec long_job() {
+  JobSpec spec = small_job();
+  spec.train.steps = Steps(100);
+  return spec;
+}
+
+// What people and the service do, on top of any rig.
+template <typename Base>
+struct Operated : Base {
+  using Base::Base;
+  Result<JobId> pause(JobId id) {
+    this->input(PauseJob{RequestId{7}, id});
+    return this->replies.back().result;
+  }
+  Result<JobId> resume(JobId id) {
+    this->input(ResumeJob{RequestId{8}, id});
+    return this->replies.back().result;
+  }
+  // Every part of the newest checkpoint arrives.
+  CheckpointId store(JobId id) {
+    const CheckpointId checkpoint = newest(id);
+    const std::size_t parts = this->state().checkpoints.at(checkpoint).parts.size();
+    for (std::size_t stage = 0; stage < parts; ++stage) {
+      this->input(CheckpointUploaded{checkpoint, static_cast<StageIndex>(stage)});
+    }
+    return checkpoint;
+  }
+  ReplicaId load_what_is_told(ConnectionId agent) {
+    const Assign assign = *this->template last<Assign>(agent);
+    const StateSource& source = assign.source;
+    this->say(agent, Loaded{assign.replica, source.key, source.anchor, source.momentum, 1000,
+                            "127.0.0.1:" + std::to_string(7100 + agent.n), this->fragments});
+    return assign.replica;
+  }
+  CheckpointId newest(JobId id) const {
+    CheckpointId found;
+    for (const auto& [key, checkpoint] : this->state().checkpoints) {
+      if (checkpoint.key.job == id) found = key;
+    }
+    return found;
+  }
+  std::int64_t count_events(const char* kind) const {
+    return std::count_if(this->events.begin(), this->events.end(),
+                         [&](const EventRecord& event) { return event.kind == kind; });
+  }
+  void expect_paused_at(JobId id, RoundNumber round) const {
+    const JobRecord& job = this->job(id);
+    EXPECT_EQ(job.phase, JobPhase::kPaused) << to_string(job.phase);
+    EXPECT_EQ(job.reason, JobReason::kPausedByUser);
+    EXPECT_EQ(job.desired, JobDesired::kPause);
+    EXPECT_EQ(job.committed_round, round);
+    EXPECT_EQ(job.finished_at.ns, 0);
+    EXPECT_THAT(live_replicas(this->state(), id), IsEmpty());
+    EXPECT_THAT(live_reducers(this->state(), id), IsEmpty());
+    EXPECT_EQ(current_round(this->state(), job), nullptr) << "no round is open";
+    EXPECT_FALSE(this->state().timers.at(id).look_again_at) << "nothing is waited for";
+  }
+};
+
+struct Pair : Operated<PairRig> {
+  explicit Pair(const JobSpec& spec = long_job(), std::vector<std::int64_t> lengths = {})
+      : Operated(spec, std::move(lengths)) {}
+  void report_both(RoundNumber round) {
+    report(a, rep_a, key(round)), report(b, rep_b, key(round));
+  }
+  void commit(RoundNumber round) {
+    report_both(round);
+    finish(round);
+  }
+  void evaluate(RoundNumber round) {
+    say(a, FromReplica<Evaluated>{rep_a, {key(round), {0, 2, 2}, 30.0, Tokens(10)}});
+    say(b, FromReplica<Evaluated>{rep_b, {key(round), {1, 2, 2}, 10.0, Tokens(10)}});
+  }
+  void stay(Duration d) {
+    for (Duration passed; passed < d; passed = passed + seconds(1)) {
+      wait(seconds(1));
+      say(a, Heartbeat{}), say(b, Heartbeat{});
+    }
+  }
+  // In training again, on the state that they are told to load.
+  void load_again() {
+    rep_a = load_what_is_told(a), rep_b = load_what_is_told(b);
+    wait(seconds(3));
+  }
+  // Two rounds are committed, the second one while it was asked to pause.
+  void pause_after_two() {
+    commit(1), evaluate(1), store(id);
+    ASSERT_TRUE(pause(id).ok());
+    commit(2), evaluate(2);
+    checkpoint = store(id);
+  }
+  CheckpointId checkpoint;
+};
+
+TEST(Pause, FinishesTheRoundThatIsOpenAndOpensNoOther) {
+  Pair rig;
+  rig.commit(1), rig.evaluate(1), rig.store(rig.id);
+  ASSERT_TRUE(rig.pause(rig.id).ok());
+  EXPECT_EQ(rig.job(rig.id).phase, JobPhase::kTraining);
+  EXPECT_EQ(rig.job(rig.id).desired, JobDesired::kPause);
+  EXPECT_EQ(rig.job(rig.id).reason, JobReason::kPausing);
+  rig.commit(2);
+  EXPECT_EQ(rig.job(rig.id).committed_step, Steps(20)) << "its inner steps count";
+  EXPECT_EQ(rig.job(rig.id).committed_tokens, Tokens(4 * 1280));
+  EXPECT_TRUE(rig.last<ToReplica<CommitRound>>(rig.a)->body.last);
+  EXPECT_FALSE(rig.state().rounds.contains(rig.key(3)));
+  EXPECT_EQ(rig.job(rig.id).phase, JobPhase::kSealing);
+  EXPECT_EQ(rig.job(rig.id).reason, JobReason::kPausing);
+}
+
+TEST(Pause, KeepsTheCommittedStateBeforeItLetsGo) {
+  Pair rig;
+  rig.commit(1), rig.evaluate(1), rig.store(rig.id);
+  ASSERT_TRUE(rig.pause(rig.id).ok());
+  rig.commit(2);
+  const auto asked = rig.last<ToReplica<WriteCheckpoint>>(rig.a)->body;
+  EXPECT_EQ(asked.key, rig.key(2));
+  rig.evaluate(2);
+  EXPECT_EQ(rig.job(rig.id).phase, JobPhase::kSealing) << "it is not stored yet";
+  EXPECT_FALSE(rig.last<Release>(rig.a));
+  EXPECT_EQ(rig.store(rig.id), asked.checkpoint) << "it is asked for once";
+  rig.expect_paused_at(rig.id, 2);
+  EXPECT_EQ(rig.last<Release>(rig.a)->reason, ReleaseReason::kPaused);
+  EXPECT_EQ(rig.last<Release>(rig.b)->reason, ReleaseReason::kPaused);
+  EXPECT_FALSE(rig.state().checkpoints.at(asked.checkpoint).final) << "kept like any other";
+  EXPECT_DOUBLE_EQ(rig.job(rig.id).validation_loss, 2.0);
+}
+
+TEST(Pause, AsksForACheckpointWhereTheJobWritesNone) {
+  JobSpec spec = long_job();
+  spec.checkpoint.every_rounds = 0;
+  Pair rig(spec);
+  rig.commit(1), rig.evaluate(1);
+  EXPECT_THAT(rig.state().checkpoints, testing::SizeIs(0));
+  ASSERT_TRUE(rig.pause(rig.id).ok());
+  rig.commit(2), rig.evaluate(2);
+  const CheckpointId first = rig.newest(rig.id);
+  rig.input(CheckpointUploadFailed{first, 0, "disk full"});
+  rig.input(CheckpointUploadFailed{first, 0, "disk full"});
+  EXPECT_EQ(rig.job(rig.id).phase, JobPhase::kSealing) << "asked for until one is stored";
+  rig.store(rig.id);
+  rig.expect_paused_at(rig.id, 2);
+}
+
+TEST(Pause, WaitsForTheEvaluationOfTheLastRound) {
+  Pair rig;
+  rig.commit(1), rig.evaluate(1), rig.store(rig.id);
+  ASSERT_TRUE(rig.pause(rig.id).ok());
+  rig.commit(2);
+  rig.store(rig.id);
+  EXPECT_EQ(rig.job(rig.id).phase, JobPhase::kSealing);
+  rig.evaluate(2);
+  rig.expect_paused_at(rig.id, 2);
+}
+
+TEST(Pause, IsAtOnceBeforeAnythingIsCommitted) {
+  Rig queued;
+  const JobId id = *queued.submit(long_job());
+  queued.input(PauseJob{RequestId{1}, id});
+  EXPECT_EQ(queued.job(id).phase, JobPhase::kPaused);
+  EXPECT_EQ(queued.job(id).lineage, 0);
+
+  Operated<Rig> gathering;
+  const auto a = gathering.join("a");
+  const JobId second = *gathering.submit(long_job());
+  ASSERT_EQ(gathering.job(second).phase, JobPhase::kGathering);
+  ASSERT_TRUE(gathering.pause(second).ok());
+  gathering.expect_paused_at(second, 0);
+  EXPECT_EQ(gathering.last<Release>(a)->reason, ReleaseReason::kPaused);
+
+  Operated<Rig> warming;
+  warming.join("a"), warming.join("b");
+  const JobId third = *warming.submit(long_job());
+  warming.wait(seconds(3));
+  ASSERT_EQ(warming.job(third).phase, JobPhase::kWarming);
+  ASSERT_TRUE(warming.pause(third).ok());
+  warming.expect_paused_at(third, 0);
+}
+
+TEST(Pause, GivesUpAFirstRoundThatIsNotCommitted) {
+  for (const bool reducing : {false, true}) {
+    Pair rig;
+    if (reducing) rig.report_both(1);
+    ASSERT_TRUE(rig.pause(rig.id).ok());
+    rig.expect_paused_at(rig.id, 0);
+    EXPECT_EQ(rig.rounds_.at(rig.key(1)).state, RoundState::kAborted);
+    EXPECT_EQ(rig.job(rig.id).next_sequence, 0) << "its sequences are trained later";
+    EXPECT_EQ(rig.count_events(event_kind::kJobRolledBack), 0) << "nothing was lost";
+    ASSERT_TRUE(rig.resume(rig.id).ok());
+    rig.rep_a = rig.load(rig.a), rig.rep_b = rig.load(rig.b);
+    rig.wait(seconds(3));
+    EXPECT_EQ(rig.last<ToReplica<OpenRound>>(rig.a)->body.key, (RoundKey{rig.id, 1, 1}));
+  }
+}
+
+TEST(Pause, LeavesTheDevicesToOthers) {
+  Pair rig;
+  const JobId other = *rig.submit(small_job("other"));
+  EXPECT_EQ(rig.job(other).phase, JobPhase::kQueued);
+  rig.pause_after_two();
+  rig.expect_paused_at(rig.id, 2);
+  EXPECT_EQ(rig.last<Assign>(rig.a)->job, other);
+  EXPECT_EQ(rig.last<Assign>(rig.b)->job, other);
+  EXPECT_EQ(rig.submit(long_job()).error().code, Code::kConflict) << "it keeps its name";
+}
+
+TEST(Pause, WaitsForNothingHoweverLong) {
+  Pair rig;
+  rig.pause_after_two();
+  const JobRecord before = rig.job(rig.id);
+  rig.stay(seconds(60));
+  rig.wait(seconds(30 * 86'400));
+  EXPECT_EQ(rig.job(rig.id), before);
+  rig.expect_paused_at(rig.id, 2);
+}
+
+TEST(Pause, OutlivesTheCoordinator) {
+  Pair rig;
+  rig.commit(1), rig.evaluate(1), rig.store(rig.id);
+  ASSERT_TRUE(rig.pause(rig.id).ok());
+  const auto return_both = [&] {
+    rig.restart();
+    rig.a = rig.join("a", Incarnation{1}, {rig.rep_a});
+    rig.b = rig.join("b", Incarnation{1}, {rig.rep_b});
+  };
+  return_both();  // while its round is open
+  rig.commit(2);
+  return_both();  // while it seals
+  EXPECT_EQ(rig.job(rig.id).phase, JobPhase::kSealing);
+  rig.evaluate(2);
+  rig.store(rig.id);
+  return_both();  // while it is paused
+  rig.expect_paused_at(rig.id, 2);
+  EXPECT_FALSE(rig.last<Assign>(rig.a));
+  ASSERT_TRUE(rig.resume(rig.id).ok());
+  EXPECT_TRUE(rig.last<Assign>(rig.a));
+}
+
+TEST(Pause, LosesNothingToAStallThatCannotFinishTheRound) {
+  Pair rig;
+  rig.commit(1), rig.evaluate(1), rig.store(rig.id);
+  ASSERT_TRUE(rig.pause(rig.id).ok());
+  rig.say(rig.b, ReplicaFailed{rig.rep_b, ReplicaFailure::kTrainerExited, "SIGKILL"});
+  rig.expect_paused_at(rig.id, 1);  // its checkpoint was there already
+  EXPECT_EQ(rig.job(rig.id).returned, (std::vector<DataLease>{{80, 80}}));
+  EXPECT_EQ(rig.count_events(event_kind::kJobRolledBack), 0);
+  EXPECT_EQ(rig.last<Release>(rig.a)->reason, ReleaseReason::kPaused);
+}
+
+TEST(Pause, StoresWhatAStalledJobHasCommitted) {
+  JobSpec spec = long_job();
+  spec.checkpoint.every_rounds = 0;
+  Pair rig(spec);
+  rig.commit(1), rig.evaluate(1);
+  rig.say(rig.b, Goodbye{"stopped"});
+  ASSERT_EQ(rig.job(rig.id).phase, JobPhase::kStalled);
+  ASSERT_TRUE(rig.pause(rig.id).ok());
+  EXPECT_EQ(rig.job(rig.id).phase, JobPhase::kSealing);
+  rig.store(rig.id);
+  rig.expect_paused_at(rig.id, 1);
+  EXPECT_EQ(rig.job(rig.id).lineage, 1) << "round 2 was given up";
+  EXPECT_EQ(rig.job(rig.id).returned, (std::vector<DataLease>{{80, 80}}));
+}
+
+TEST(Pause, GoesBackToTheNewestCutWhenTheLastHolderDiesWhileItSeals) {
+  Pair rig;
+  rig.commit(1), rig.evaluate(1), rig.store(rig.id);
+  ASSERT_TRUE(rig.pause(rig.id).ok());
+  rig.commit(2);
+  rig.say(rig.a, ReplicaFailed{rig.rep_a, ReplicaFailure::kTrainerExited, ""});
+  EXPECT_EQ(rig.job(rig.id).phase, JobPhase::kSealing) << "the other one writes it";
+  rig.say(rig.b, ReplicaFailed{rig.rep_b, ReplicaFailure::kTrainerExited, ""});
+  rig.expect_paused_at(rig.id, 1);
+  EXPECT_EQ(rig.count_events(event_kind::kJobRolledBack), 1);
+  EXPECT_EQ(rig.job(rig.id).lineage, 1);
+}
+
+TEST(Pause, OfAJobThatCommitsItsLastStepCompletesIt) {
+  Pair rig(small_job());
+  rig.commit(1), rig.evaluate(1), rig.store(rig.id);
+  ASSERT_TRUE(rig.pause(rig.id).ok());
+  rig.commit(2), rig.evaluate(2);
+  EXPECT_TRUE(rig.state().checkpoints.at(rig.newest(rig.id)).final);
+  rig.store(rig.id);
+  EXPECT_EQ(rig.job(rig.id).phase, JobPhase::kCompleted);
+}
+
+TEST(Pause, IsDoneAlreadyOrRefused) {
+  Pair rig;
+  EXPECT_TRUE(rig.resume(rig.id).ok()) << "it runs";
+  EXPECT_EQ(rig.count_events(event_kind::kJobChanged), 0);
+  EXPECT_TRUE(rig.pause(rig.id).ok());
+  const JobRecord paused = rig.job(rig.id);
+  EXPECT_TRUE(rig.pause(rig.id).ok());
+  EXPECT_EQ(rig.job(rig.id), paused);
+  EXPECT_EQ(rig.count_events(event_kind::kJobChanged), 1);
+  EXPECT_EQ(rig.pause(JobId(99)).error().code, Code::kNotFound);
+  EXPECT_EQ(rig.resume(JobId(99)).error().code, Code::kNotFound);
+  rig.input(CancelJob{RequestId{9}, rig.id});
+  EXPECT_EQ(rig.job(rig.id).phase, JobPhase::kCancelled) << "a paused job can be cancelled";
+  EXPECT_EQ(rig.pause(rig.id).error().code, Code::kConflict);
+  EXPECT_EQ(rig.resume(rig.id).error().code, Code::kConflict);
+  EXPECT_NE(rig.replies.back().result.error().message.find("cancelled"), std::string::npos);
+}
+
+TEST(Resume, BeginsWithTheCommittedRoundOnWhateverIsThere) {
+  Pair rig;
+  rig.pause_after_two();
+  rig.input(ChangeJob{RequestId{3}, rig.id, 0.25});
+  EXPECT_TRUE(rig.replies.back().result.ok());
+  ASSERT_TRUE(rig.resume(rig.id).ok());
+  EXPECT_EQ(rig.job(rig.id).desired, JobDesired::kRun);
+  const Assign assign = *rig.last<Assign>(rig.a);
+  EXPECT_EQ(assign.source.kind, SourceKind::kCheckpoint);
+  EXPECT_EQ(assign.source.checkpoint, rig.checkpoint);
+  EXPECT_EQ(assign.source.anchor, (Digest{11, 11}));
+  rig.load_again();
+  EXPECT_EQ(rig.job(rig.id).phase, JobPhase::kTraining);
+  const auto open = rig.last<ToReplica<OpenRound>>(rig.a)->body;
+  EXPECT_EQ(open.key, rig.key(3)) << "the same lineage: nothing was lost";
+  EXPECT_EQ(open.from_step, Steps(20));
+  EXPECT_EQ(open.lease.first, 160) << "behind all that was trained";
+  rig.commit(3);
+  EXPECT_EQ(rig.job(rig.id).committed_tokens, Tokens(6 * 1280));
+  EXPECT_DOUBLE_EQ(rig.rounds_.at(rig.key(3)).outer_lr, 0.25);
+}
+
+TEST(Resume, WaitsLikeANewJobWhereNobodyIs) {
+  Pair rig;
+  rig.pause_after_two();
+  rig.say(rig.a, Goodbye{"stopped"}), rig.say(rig.b, Goodbye{"stopped"});
+  ASSERT_TRUE(rig.resume(rig.id).ok());
+  EXPECT_EQ(rig.job(rig.id).phase, JobPhase::kQueued);
+  EXPECT_EQ(rig.job(rig.id).reason, JobReason::kNoAgents);
+  EXPECT_EQ(rig.job(rig.id).failures_in_row, 0);
+}
+
+TEST(Resume, BeforeItsRoundCommitsChangesNothing) {
+  Pair rig;
+  rig.commit(1);
+  ASSERT_TRUE(rig.pause(rig.id).ok());
+  ASSERT_TRUE(rig.resume(rig.id).ok());
+  EXPECT_EQ(rig.job(rig.id).reason, JobReason::kRunning);
+  rig.commit(2);
+  EXPECT_FALSE(rig.last<ToReplica<CommitRound>>(rig.a)->body.last);
+  EXPECT_TRUE(rig.state().rounds.contains(rig.key(3)));
+}
+
+TEST(Resume, WhileItSealsTrainsOn) {
+  Pair rig;
+  rig.commit(1), rig.evaluate(1), rig.store(rig.id);
+  ASSERT_TRUE(rig.pause(rig.id).ok());
+  rig.commit(2);
+  ASSERT_EQ(rig.job(rig.id).phase, JobPhase::kSealing);
+  ASSERT_TRUE(rig.resume(rig.id).ok());
+  EXPECT_EQ(rig.job(rig.id).phase, JobPhase::kTraining);
+  EXPECT_EQ(rig.last<ToReplica<OpenRound>>(rig.a)->body.key, rig.key(3));
+  EXPECT_EQ(rig.last<ToReplica<OpenRound>>(rig.b)->body.from_step, Steps(20));
+  EXPECT_FALSE(rig.last<Release>(rig.a));
+  rig.store(rig.id);  // what was asked for arrives all the same
+  rig.commit(3);
+  EXPECT_EQ(rig.job(rig.id).committed_step, Steps(30));
+}
+
+TEST(Resume, LetsReplicasGoThatTrainAheadWhileItSeals) {
+  JobSpec spec = long_job();
+  spec.sync.overlap_steps = Steps(2);
+  Pair rig(spec);
+  rig.commit(1), rig.evaluate(1), rig.store(rig.id);
+  ASSERT_TRUE(rig.pause(rig.id).ok());
+  rig.commit(2);
+  ASSERT_TRUE(rig.resume(rig.id).ok());
+  EXPECT_EQ(rig.job(rig.id).phase, JobPhase::kSealing);
+  rig.evaluate(2);
+  rig.store(rig.id);
+  EXPECT_EQ(rig.last<Release>(rig.a)->reason, ReleaseReason::kPaused);
+  EXPECT_EQ(rig.job(rig.id).phase, JobPhase::kGathering);
+  EXPECT_EQ(rig.job(rig.id).returned, (std::vector<DataLease>{{128, 8}, {168, 8}}))
+      << "what was trained ahead is trained again";
+  rig.load_again();
+  EXPECT_EQ(rig.last<ToReplica<OpenRound>>(rig.a)->body.key, rig.key(3));
+}
+
+TEST(Resume, KeepsTheScheduleOfTheFragments) {
+  JobSpec spec = long_job();
+  spec.model.layers = 2;
+  spec.sync.fragments = 2;
+  Pair rig(spec, {600, 400});
+  rig.commit(1), rig.evaluate(1), rig.store(rig.id);
+  ASSERT_TRUE(rig.pause(rig.id).ok());
+  rig.commit(2), rig.evaluate(2), rig.store(rig.id);
+  rig.expect_paused_at(rig.id, 2);
+  EXPECT_EQ(rig.last<ToReplica<ReducePlan>>(rig.a)->body.fragment, 2) << "not all of them at once";
+  ASSERT_TRUE(rig.resume(rig.id).ok());
+  rig.load_again();
+  const auto open = rig.last<ToReplica<OpenRound>>(rig.a)->body;
+  EXPECT_EQ(open.key, rig.key(3));
+  EXPECT_EQ(open.from_step, Steps(10));
+  EXPECT_EQ(open.fragment, 1);
+}
+
+TEST(Resume, OfAnAsynchronousJobGivesTheLateOnesSequencesBack) {
+  JobSpec spec = long_job();
+  spec.sync.algorithm = SyncAlgorithm::kAsync;
+  spec.sync.quorum = 1;
+  Pair rig(spec);
+  const DataLease late = rig.last<ToReplica<OpenRound>>(rig.b)->body.lease;
+  const auto round_of_a = [&](RoundNumber round) {
+    rig.report(rig.a, rig.rep_a, rig.key(round));
+    rig.stay(seconds(1));
+    rig.finish(round);
+  };
+  round_of_a(1), rig.evaluate(1), rig.store(rig.id);
+  ASSERT_TRUE(rig.pause(rig.id).ok());
+  round_of_a(2), rig.evaluate(2);
+  EXPECT_TRUE(rig.last<ToReplica<CommitRound>>(rig.b)->body.last);
+  EXPECT_FALSE(rig.last<ToReplica<CommitRound>>(rig.b)->body.keeps);
+  rig.store(rig.id);
+  rig.expect_paused_at(rig.id, 2);
+  EXPECT_EQ(rig.job(rig.id).returned, std::vector{late});
+  ASSERT_TRUE(rig.resume(rig.id).ok());
+  rig.load_again();
+  EXPECT_EQ(rig.last<ToReplica<OpenRound>>(rig.a)->body.lease, late);
+}
+
+TEST(Resume, OfAJobInGroupsBeginsWithTheCheckpointsReplica) {
+  JobSpec spec = long_job();
+  spec.sync.topology = Topology::kGossip;
+  spec.sync.codec = CodecKind::kFp32;
+  spec.sync.outer.momentum = 0.5;
+  Pair rig(spec);
+  ASSERT_TRUE(averages_in_groups(rig.job(rig.id)));
+  rig.commit(1), rig.evaluate(1), rig.store(rig.id);
+  ASSERT_TRUE(rig.pause(rig.id).ok());
+  rig.report_both(2);
+  rig.vote(rig.a, rig.rep_a, rig.key(2), 1), rig.vote(rig.b, rig.rep_b, rig.key(2), 1);
+  rig.applied(rig.a, rig.rep_a, rig.key(2), {21, 21});
+  rig.applied(rig.b, rig.rep_b, rig.key(2), {22, 22});
+  rig.evaluate(2);
+  rig.store(rig.id);
+  rig.expect_paused_at(rig.id, 2);
+  ASSERT_TRUE(rig.resume(rig.id).ok());
+  rig.load_again();
+  EXPECT_EQ(rig.job(rig.id).phase, JobPhase::kTraining);
+}
+
+// Two stages on one agent each.
+struct Piped : Operated<Rig> {
+  Piped() {
+    JobSpec spec = long_job();
+    spec.model.layers = 2;
+    spec.swarm.stages = 2;
+    spec.swarm.min_replicas = 1;
+    adopt(spec);
+    a = join("a"), b = join("b");
+    wait(seconds(3));
+    load(a), load(b);
+    wait(seconds(3));
+  }
+  void commit(RoundNumber round) {
+    const RoundKey key{id, 0, round};
+    const auto both = [&](const auto& act) {
+      for (const auto agent : {a, b}) act(agent, last<Assign>(agent)->replica);
+    };
+    both([&](auto agent, auto replica) { report(agent, replica, key); });
+    both([&](auto agent, auto replica) { vote(agent, replica, key, 1); });
+    both([&](auto agent, auto replica) { applied(agent, replica, key, {11, 11}); });
+  }
+  void evaluate(RoundNumber round) {
+    for (const auto agent : {a, b}) {
+      const Assign assign = *last<Assign>(agent);
+      if (assign.stage != 0) continue;
+      const RoundKey key{id, 0, round};
+      say(agent, FromReplica<Evaluated>{assign.replica, {key, {0, 1, 2}, 30.0, Tokens(10)}});
+    }
+  }
+  ConnectionId a, b;
+  JobId id{1};
+};
+
+TEST(Resume, OfAPipelineLoadsEveryStage) {
+  Piped rig;
+  ASSERT_EQ(rig.job(rig.id).phase, JobPhase::kTraining);
+  rig.commit(1), rig.evaluate(1), rig.store(rig.id);
+  const std::vector<UnitRange> cut = cut_of(rig.job(rig.id));
+  ASSERT_TRUE(rig.pause(rig.id).ok());
+  rig.commit(2), rig.evaluate(2);
+  EXPECT_EQ(rig.job(rig.id).phase, JobPhase::kSealing);
+  rig.input(CheckpointUploaded{rig.newest(rig.id), 0});
+  EXPECT_EQ(rig.job(rig.id).phase, JobPhase::kSealing) << "the part of stage 1 is out";
+  rig.store(rig.id);
+  rig.expect_paused_at(rig.id, 2);
+  ASSERT_TRUE(rig.resume(rig.id).ok());
+  rig.wait(seconds(3));
+  EXPECT_EQ(rig.last<Assign>(rig.a)->cut, cut);
+  EXPECT_EQ(rig.last<Assign>(rig.a)->source.kind, SourceKind::kCheckpoint);
+  EXPECT_NE(rig.last<Assign>(rig.a)->stage, rig.last<Assign>(rig.b)->stage);
+  rig.load_what_is_told(rig.a), rig.load_what_is_told(rig.b);
+  rig.wait(seconds(3));
+  EXPECT_EQ(rig.job(rig.id).phase, JobPhase::kTraining);
+  rig.commit(3);
+  EXPECT_EQ(rig.job(rig.id).committed_round, 3);
+}
+
+TEST(Pause, OfAPipelineThatLostAStageGoesBackToTheNewestCut) {
+  Piped rig;
+  rig.commit(1), rig.evaluate(1), rig.store(rig.id);
+  rig.commit(2), rig.evaluate(2);  // its checkpoint is on its way
+  ASSERT_TRUE(rig.pause(rig.id).ok());
+  rig.say(rig.b,
+          ReplicaFailed{rig.last<Assign>(rig.b)->replica, ReplicaFailure::kTrainerExited, ""});
+  rig.expect_paused_at(rig.id, 1);
+  EXPECT_EQ(rig.last<Release>(rig.a)->reason, ReleaseReason::kPaused);
+  EXPECT_EQ(rig.count_events(event_kind::kJobRolledBack), 1);
+}
+
+}  // namespace
+}  // namespace shoal::coordinator

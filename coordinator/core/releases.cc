@@ -1,0 +1,108 @@
+#include "coordinator/core/releases.h"
+
+#include "coordinator/core/checkpoints/checkpoints.h"
+#include "coordinator/core/records/event_kinds.h"
+#include "coordinator/core/replicas/replicas.h"
+#include "coordinator/core/rounds/rounds.h"
+#include "coordinator/core/state/machines.h"
+
+namespace shoal::coordinator {
+namespace {
+
+void release_all(Turn& turn, JobId id, ReleaseReason reason) {
+  std::vector<ReplicaRecord> ended;
+  for (const ReplicaId replica : live_replicas(turn.state(), id)) {
+    ended.push_back(turn.state().replicas.at(replica));
+    release_replica(turn, replica, reason);
+  }
+  for (const ReplicaId reducer : live_reducers(turn.state(), id)) {
+    release_replica(turn, reducer, reason);
+  }
+  for (const ReplicaRecord& replica : ended) leave_checkpoints(turn, replica);
+}
+
+// What is committed is what the cut has; null: the seed.
+void stand_at(JobRecord& job, const CheckpointRecord* cut) {
+  job.committed_round = cut == nullptr ? 0 : cut->key.round;
+  job.committed_step = cut == nullptr ? Steps() : cut->step;
+  job.committed_tokens = cut == nullptr ? Tokens() : cut->tokens;
+  for (std::size_t stage = 0; stage < job.stages.size(); ++stage) {
+    job.stages[stage].anchor = cut == nullptr ? Digest() : cut->parts.at(stage).anchor;
+    job.stages[stage].momentum = cut == nullptr ? Digest() : cut->parts.at(stage).momentum;
+  }
+  job.next_sequence = cut == nullptr ? 0 : cut->next_sequence;
+  job.returned = cut == nullptr ? std::vector<DataLease>() : cut->returned;
+}
+
+std::string name_of(const CheckpointRecord* cut) {
+  if (cut == nullptr) return "the initial parameters";
+  return to_string(cut->id) + " of round " + std::to_string(cut->key.round);
+}
+
+// Its rounds are history: what follows the cut is numbered anew.
+void begin_lineage(Turn& turn, JobId id) {
+  end_round(turn, id);
+  ++turn.job(id).lineage;
+}
+
+void say_rolled_back(Turn& turn, JobId id, RoundNumber lost, const CheckpointRecord* cut) {
+  const JobRecord& job = turn.state().jobs.at(id);
+  turn.event(Severity::kWarning, event_kind::kJobRolledBack,
+             {.job = id, .round = job.committed_round},
+             "round " + std::to_string(lost) +
+                 " is lost with the last replica of a stage; going on from " + name_of(cut));
+}
+
+// What was true of its devices may be different when it gets others.
+void forget_devices(Turn& turn, JobId id) {
+  std::vector<std::pair<JobId, AgentId>> refused;
+  for (const auto& [key, failure] : turn.state().refusals) {
+    if (key.first == id) refused.push_back(key);
+  }
+  for (const auto& key : refused) turn.volatile_state().refusals.erase(key);
+}
+
+}  // namespace
+
+void roll_back(Turn& turn, JobId id) {
+  release_all(turn, id, ReleaseReason::kReplaced);
+  const RoundNumber lost = turn.state().jobs.at(id).committed_round;
+  const CheckpointRecord* cut = newest_stored(turn.state(), id);
+  begin_lineage(turn, id);
+  stand_at(turn.job(id), cut);
+  say_rolled_back(turn, id, lost, cut);
+}
+
+void pause_job(Turn& turn, JobId id) {
+  release_all(turn, id, ReleaseReason::kPaused);
+  const JobRecord& job = turn.state().jobs.at(id);
+  const CheckpointRecord* cut = checkpoint_of_committed(turn.state(), job);
+  if (cut == nullptr) cut = newest_stored(turn.state(), id);
+  const RoundNumber committed = job.committed_round;
+  const bool lost = committed != (cut == nullptr ? 0 : cut->key.round);
+  if (lost || current_round(turn.state(), job) != nullptr) begin_lineage(turn, id);
+  stand_at(turn.job(id), cut);
+  if (lost) say_rolled_back(turn, id, committed, cut);
+  forget_devices(turn, id);
+  turn.volatile_state().timers[id] = {};
+  transition(turn, id, JobPhase::kPaused, JobReason::kPausedByUser,
+             "it goes on from " + name_of(cut));
+}
+
+void queue_again(Turn& turn, JobId id) {
+  turn.job(id).failures_in_row = 0;
+  transition(turn, id, JobPhase::kQueued, JobReason::kWaitingForReplicas);
+}
+
+void finish_job(Turn& turn, JobId id, JobPhase phase, JobReason reason, std::string detail) {
+  const ReleaseReason release = phase == JobPhase::kCompleted   ? ReleaseReason::kCompleted
+                                : phase == JobPhase::kCancelled ? ReleaseReason::kCancelled
+                                                                : ReleaseReason::kJobFailed;
+  release_all(turn, id, release);
+  end_round(turn, id);
+  transition(turn, id, phase, reason, std::move(detail));
+  turn.volatile_state().timers.erase(id);
+  forget_devices(turn, id);
+}
+
+}  // namespace shoal::coordinator

@@ -1,0 +1,26 @@
+// How a job leaves its devices: to go back to a cut of its past, to pause, or for good. All its
+// replicas and reducers are released and what they were in the middle of is dropped; what was
+// committed stays in its checkpoints.
+#pragma once
+
+#include <string>
+
+#include "coordinator/core/state/turn.h"
+
+namespace shoal::coordinator {
+
+// Of some stage no live replica holds the committed state and no checkpoint of exactly that round
+// exists: all go back to the newest consistent cut, which may be the seed.
+void roll_back(Turn& turn, JobId id);
+
+// Now, to go on from the newest cut: that of the committed round, where the caller saw to it. An
+// unfinished round is given up, which begins a new lineage.
+void pause_job(Turn& turn, JobId id);
+
+// A paused job waits for devices again, with a clean slate of failures.
+void queue_again(Turn& turn, JobId id);
+
+// `phase` is a terminal one.
+void finish_job(Turn& turn, JobId id, JobPhase phase, JobReason reason, std::string detail = {});
+
+}  // namespace shoal::coordinator
