@@ -44,6 +44,8 @@ constexpr PlantedBug kBugs[] = {
      "a drained agent is told to let go in the middle of a round"},
     {Bug::kForgottenRelease, "forgotten_release", "pauses",
      "the records keep replicas of a job that pauses"},
+    {Bug::kForgottenStep, "forgotten_step", "pauses",
+     "a job that goes on has forgotten its last inner step"},
     {Bug::kForgottenReducer, "forgotten_reducer", "reducers",
      "plans do not say which of their members only average"},
     {Bug::kEagerFeedback, "eager_feedback", "feedback",

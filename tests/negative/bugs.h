@@ -51,6 +51,7 @@ enum class Bug {
   kDroppedProgress,     // a commit takes what a late replica trained
   kMissedRenewal,       // one replica does not renew its outer momentum
   kForgottenRelease,    // the records keep replicas of a job that pauses
+  kForgottenStep,       // a job that goes on has forgotten its last inner step
 };
 
 struct PlantedBug {

@@ -357,6 +357,7 @@ void CoordinatorProcess::mutate_record(Record& record) {
   }
   if (sim_.bug == Bug::kMixedCheckpoint) mix_cut(record);
   if (sim_.bug == Bug::kForgottenRelease) keep_replica(record);
+  if (sim_.bug == Bug::kForgottenStep) forget_step(record);
 }
 
 // Of a job that is to pause a released replica stays in the records.
@@ -366,6 +367,15 @@ void CoordinatorProcess::keep_replica(Record& record) {
   const auto job = tables().jobs.find(replica->job);
   const bool pauses = job != tables().jobs.end() && job->second.desired == JobDesired::kPause;
   if (pauses && sim_.misbehave(sim_.bug)) replica->state = ReplicaState::kServing;
+}
+
+void CoordinatorProcess::forget_step(Record& record) {
+  auto* job = std::get_if<JobRecord>(&record);
+  if (job == nullptr || job->phase == JobPhase::kPaused || is_terminal(job->phase)) return;
+  const auto before = tables().jobs.find(job->id);
+  const bool goes_on = before != tables().jobs.end() && before->second.phase == JobPhase::kPaused;
+  if (!goes_on || job->committed_round == 0 || !sim_.misbehave(sim_.bug)) return;
+  job->committed_step = job->committed_step - Steps(1);
 }
 
 // The last stage's part of a checkpoint is that of an earlier round.

@@ -76,6 +76,7 @@ class CoordinatorProcess final : public CoordinatorEnd {
   void forge_votes(const Vote& vote, ReplicaId voter);
   void mix_cut(Record& record);
   void keep_replica(Record& record);
+  void forget_step(Record& record);
   void mutate_views(coordinator::Effects& effects);
   void release_hastily(coordinator::Effects& effects);
   void forget_reducers(coordinator::Effects& effects);

@@ -56,11 +56,11 @@ class Pauses final : public Checker {
     const RoundKey committed{job.id, job.lineage, job.committed_round};
     const JobRecord& was = old->second;
     if (was.phase == JobPhase::kPaused && job.phase != JobPhase::kPaused) {
-      resumed_at_[job.id] = {was.id, was.lineage, was.committed_round};
-      if (job.committed_step != was.committed_step ||
-          job.committed_tokens != was.committed_tokens) {
-        violated(to_string(job.id) + " has other steps or tokens than when it was paused");
-      }
+      const RoundKey from{was.id, was.lineage, was.committed_round};
+      resumed_at_[job.id] = from;
+      const bool same = from == committed && job.committed_step == was.committed_step &&
+                        job.committed_tokens == was.committed_tokens;
+      if (!same) violated(to_text(from) + " was paused, and goes on as " + to_text(committed));
     }
     const auto at = resumed_at_.find(job.id);
     if (at != resumed_at_.end() && at->second != committed) resumed_at_.erase(at);
