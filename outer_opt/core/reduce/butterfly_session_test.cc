@@ -286,30 +286,6 @@ TEST_F(BadFrame, SecondTime) {
   deliver(good());
   expect_blamed();
 }
-TEST_F(BadFrame, OtherPart) {
-  FrameHeader header = good();
-  header.part = 1;
-  deliver(header);
-  expect_blamed();
-}
-TEST_F(BadFrame, OtherCount) {
-  FrameHeader header = good();
-  header.count = 1;
-  deliver(header);
-  expect_blamed();
-}
-TEST_F(BadFrame, OtherPlace) {
-  FrameHeader header = good();
-  header.first = 2;
-  deliver(header);
-  expect_blamed();
-}
-TEST_F(BadFrame, ChunkThatIsNotItsTurn) {
-  FrameHeader header = good();
-  header.chunk = 1;
-  deliver(header);
-  expect_blamed();
-}
 TEST_F(BadFrame, TheFirstFailureCountsAndNothingIsTakenAfterIt) {
   deliver(good());
   deliver(good());
@@ -320,23 +296,33 @@ TEST_F(BadFrame, TheFirstFailureCountsAndNothingIsTakenAfterIt) {
   EXPECT_FALSE(session.admit(1, next));
   EXPECT_FALSE(session.local_work());
 }
-TEST_F(BadFrame, OtherCodec) {
-  FrameHeader header = good();
-  header.codec = CodecKind::kInt8;
-  deliver(header);
-  expect_blamed();
-}
-TEST_F(BadFrame, Checksum) {
-  FrameHeader header = good();
-  header.checksum ^= 1;
-  deliver(header);
-  expect_blamed();
-}
 TEST_F(BadFrame, NotFinite) {
   values[1] = NAN;
   deliver(good());
   expect_blamed();
 }
+
+// One field of the header is another one than that of the frame that is due.
+struct ChangedHeader {
+  const char* name;
+  void (*change)(FrameHeader& header);
+};
+struct BadFrameHeader : BadFrame, testing::WithParamInterface<ChangedHeader> {};
+TEST_P(BadFrameHeader, IsBlamedOnItsSender) {
+  FrameHeader header = good();
+  GetParam().change(header);
+  deliver(header);
+  expect_blamed();
+}
+INSTANTIATE_TEST_SUITE_P(
+    Fields, BadFrameHeader,
+    testing::Values(ChangedHeader{"part", [](FrameHeader& h) { h.part = 1; }},
+                    ChangedHeader{"count", [](FrameHeader& h) { h.count = 1; }},
+                    ChangedHeader{"first", [](FrameHeader& h) { h.first = 2; }},
+                    ChangedHeader{"codec", [](FrameHeader& h) { h.codec = CodecKind::kInt8; }},
+                    ChangedHeader{"checksum", [](FrameHeader& h) { h.checksum ^= 1; }},
+                    ChangedHeader{"chunk", [](FrameHeader& h) { h.chunk = 1; }}),
+    [](const auto& info) { return info.param.name; });
 
 TEST(Butterfly, OverflowOfTheAverageIsNobodysFrame) {
   const ReducePlan plan = make_plan(CodecKind::kFp32, 2, {1, 1}, {1, 0});

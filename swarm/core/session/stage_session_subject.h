@@ -91,6 +91,12 @@ struct Ready : Subject {
     }
     open(0, 4, 3);
   }
+  // Ends the steps 0 to 3 and begins those up to 8.
+  void go_to_round_2() {
+    session.stop(now, out);
+    session.committed(now, 1, 4, out);
+    session.open(now, {.key = {JobId(1), 0, 2}, .from_step = Steps(4), .to_step = Steps(8)}, out);
+  }
 };
 
 }  // namespace shoal::swarm

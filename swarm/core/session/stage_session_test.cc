@@ -287,10 +287,7 @@ TEST(StageSession, WordsOfTheNextRoundAreKept) {
   Ready s(21);
   s.session.word(s.now, id(11), {2, 6, {{id(1), 5, false}, {id(2), 5, false}}}, s.out);
   EXPECT_EQ(s.session.step(), 0);
-  s.session.stop(s.now, s.out);
-  s.session.committed(s.now, 1, 4, s.out);
-  s.session.open(s.now, {.key = {JobId(1), 0, 2}, .from_step = Steps(4), .to_step = Steps(8)},
-                 s.out);
+  s.go_to_round_2();
   EXPECT_EQ(s.session.step(), 6);
 }
 
@@ -298,10 +295,7 @@ TEST(StageSession, WordsOfTheNextRoundFromSeveralAreOne) {
   Ready s(21);
   s.session.word(s.now, id(11), {2, 4, {{id(1), 5, false}}}, s.out);
   s.session.word(s.now, id(12), {2, 6, {{id(1), 3, false}, {id(2), 5, false}}}, s.out);
-  s.session.stop(s.now, s.out);
-  s.session.committed(s.now, 1, 4, s.out);
-  s.session.open(s.now, {.key = {JobId(1), 0, 2}, .from_step = Steps(4), .to_step = Steps(8)},
-                 s.out);
+  s.go_to_round_2();
   EXPECT_EQ(s.session.step(), 6);
 }
 
