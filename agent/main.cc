@@ -214,6 +214,7 @@ Result<HostOptions> host_options(const Flags& flags) {
     options.core.devices.resize(1);  // the leader's stands for all
   }
   options.speed = flags.speed;
+  options.emulated_link = flags.emulated_link;
   options.peer_ports = *ports;
   return options;
 }

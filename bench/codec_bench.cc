@@ -1,12 +1,13 @@
 // One thread passes over a vector that fits no cache, in runs of one frame as the reduce does. The
 // rate is that of the fp32 side per second of processor time, so a codec can be set beside memcpy
 // and other load on the machine counts little. The error is that of one encoding of values with
-// heavy tails.
+// heavy tails. Entropy coding is measured on what the codec has encoded.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <cstring>
 #include <functional>
+#include <optional>
 #include <span>
 
 #include <nlohmann/json.hpp>
@@ -16,6 +17,7 @@
 #include "base/prng.h"
 #include "bench/bench.h"
 #include "outer_opt/core/codec/codec.h"
+#include "outer_opt/core/codec/entropy.h"
 #include "outer_opt/core/codec/sparse2.h"
 
 namespace shoal::bench {
@@ -60,6 +62,7 @@ struct Subject {
   std::function<std::size_t(std::size_t)> size;
   std::function<void(std::span<const float>, std::span<std::byte>)> encode;
   std::function<Status(std::span<const std::byte>, std::span<float>)> decode, accumulate;
+  std::optional<CodecKind> entropy = {};  // if its encodings are entropy coded on slow lines
 };
 
 std::vector<Subject> subjects() {
@@ -69,7 +72,7 @@ std::vector<Subject> subjects() {
     all.push_back({to_string(kind), [codec](std::size_t n) { return codec->encoded_size(n); },
                    [codec](auto in, auto out) { codec->encode(in, out); },
                    [codec](auto in, auto out) { return codec->decode(in, out); },
-                   [codec](auto in, auto sum) { return codec->accumulate(in, 0.5f, sum); }});
+                   [codec](auto in, auto sum) { return codec->accumulate(in, 0.5f, sum); }, kind});
   }
   all.push_back({"sparse2", outer_opt::sparse2_size, outer_opt::sparse2_encode,
                  outer_opt::sparse2_decode, [](auto in, auto mean) {
@@ -82,7 +85,8 @@ std::vector<Subject> subjects() {
 // What a codec costs and what it loses.
 struct Loss {
   std::string name;
-  double bits_per_value, relative_error;  // Euclidean norm of the error by that of the values
+  double bits_per_value, bits_coded;  // the latter on slow lines
+  double relative_error;              // Euclidean norm of the error by that of the values
 };
 
 // Heavy tails, as pseudo-gradients have them: each run of 1,000 values has a scale of its own, and
@@ -103,14 +107,22 @@ Loss loss_of(const Subject& codec, std::span<const float> in) {
   std::vector<float> out(in.size());
   codec.encode(in, bytes);
   SHOAL_CHECK(codec.decode(bytes, out).ok());
+  std::size_t coded = bytes.size();
+  if (codec.entropy) {
+    std::vector<std::byte> smaller(bytes.size());
+    outer_opt::EntropyCoder coder;
+    coded = coder.encode(*codec.entropy, bytes, smaller);
+    if (coded == 0) coded = bytes.size();
+  }
   double error = 0, norm = 0;
   for (std::size_t i = 0; i < in.size(); ++i) {
     const double x = in[i], difference = static_cast<double>(out[i]) - x;
     error += difference * difference;
     norm += x * x;
   }
-  const double bits = 8.0 * static_cast<double>(bytes.size()) / static_cast<double>(in.size());
-  return {codec.name, bits, std::sqrt(error / norm)};
+  const double bits = 8.0 / static_cast<double>(in.size());
+  return {codec.name, bits * static_cast<double>(bytes.size()), bits * static_cast<double>(coded),
+          std::sqrt(error / norm)};
 }
 
 Rate measure_memcpy(const CodecOptions& options, Buffers& b) {
@@ -138,15 +150,37 @@ void measure_codec(const CodecOptions& options, const Subject& codec, Buffers& b
   SHOAL_CHECK(good, "a codec refused its own output");
 }
 
+// Of what measure_codec() left in b.encoded.
+void measure_entropy(const CodecOptions& options, const Subject& codec, Buffers& b,
+                     std::vector<Rate>& rates) {
+  outer_opt::EntropyCoder coder;
+  std::vector<std::vector<std::byte>> coded(b.in.size() / kRun + 1);
+  const auto bytes = [&](std::size_t first, std::size_t n) {
+    return std::span(b.encoded).subspan(codec.size(first), codec.size(n));
+  };
+  const CodecKind kind = *codec.entropy;
+  rates.push_back(measure(options, b.in.size(), codec.name + " entropy code", [&](auto at, auto n) {
+    std::vector<std::byte>& to = coded[at / kRun];
+    to.resize(codec.size(n));
+    to.resize(coder.encode(kind, bytes(at, n), to));
+  }));
+  bool good = true;
+  rates.push_back(measure(options, b.in.size(), codec.name + " expand", [&](auto at, auto n) {
+    const std::span<const std::byte> pieces[] = {coded[at / kRun]};
+    good &= pieces[0].empty() || coder.decode(kind, pieces, bytes(at, n)).ok();
+  }));
+  SHOAL_CHECK(good, "the coder refused its own output");
+}
+
 void print_table(const std::vector<Rate>& rates, const std::vector<Loss>& losses) {
-  std::printf("%-18s %10s %10s\n", "operation", "GB/s fp32", "of memcpy");
+  std::printf("%-20s %10s %10s\n", "operation", "GB/s fp32", "of memcpy");
   for (const Rate& r : rates) {
-    std::printf("%-18s %10.2f %9.0f %%\n", r.name.c_str(), r.gb_per_s,
+    std::printf("%-20s %10.2f %9.0f %%\n", r.name.c_str(), r.gb_per_s,
                 100 * r.gb_per_s / rates[0].gb_per_s);
   }
-  std::printf("\n%-16s %10s %12s\n", "codec", "bits/value", "error");
+  std::printf("\n%-16s %10s %10s %12s\n", "codec", "bits/value", "coded", "error");
   for (const Loss& l : losses) {
-    std::printf("%-16s %10.3f %11.4f %%\n", l.name.c_str(), l.bits_per_value,
+    std::printf("%-16s %10.3f %10.3f %11.4f %%\n", l.name.c_str(), l.bits_per_value, l.bits_coded,
                 100 * l.relative_error);
   }
 }
@@ -162,6 +196,7 @@ void print_json(const CodecOptions& options, const std::vector<Rate>& rates,
   for (const Loss& l : losses) {
     json["codecs"].push_back({{"name", l.name},
                               {"bits_per_value", l.bits_per_value},
+                              {"bits_entropy_coded", l.bits_coded},
                               {"relative_error", l.relative_error}});
   }
   std::printf("%s\n", json.dump(2).c_str());
@@ -180,6 +215,7 @@ int run_codec(const CodecOptions& options) {
   for (const Subject& codec : subjects()) {
     std::fill(buffers.out.begin(), buffers.out.end(), 0.0f);
     measure_codec(options, codec, buffers, rates);
+    if (codec.entropy) measure_entropy(options, codec, buffers, rates);
     losses.push_back(loss_of(codec, std::span(buffers.in).first(sample)));
   }
   if (options.json) {

@@ -190,6 +190,7 @@ void put(const OpenRound& from, v1::OpenRound& to) {
   to.mutable_lease()->set_count(from.lease.count);
   to.set_fragment(from.fragment);
   to.set_aborts(from.aborts);
+  to.set_entropy_coding(from.entropy_coding);
   for (const PeerAddress& peer : from.measure) {
     auto& wire = *to.add_measure();
     wire.set_replica(peer.replica.n);
@@ -205,6 +206,7 @@ void get(Reader& reader, const v1::OpenRound& from, OpenRound& to) {
   to.lease.count = reader.count("lease.count", from.lease().count());
   to.fragment = static_cast<std::int32_t>(reader.count("fragment", from.fragment()));
   to.aborts = static_cast<std::int32_t>(reader.count("aborts", from.aborts()));
+  to.entropy_coding = from.entropy_coding();
   reader.require(static_cast<std::size_t>(from.measure_size()) <= kMeasuresMax, "measure",
                  "must be at most 3");
   if (!reader.ok()) return;
@@ -227,6 +229,7 @@ void put(const ReducePlan& from, v1::ReducePlan& to) {
   to.set_aggregator(to_string(from.aggregator));
   to.set_value_count(from.value_count);
   to.set_frame_values(from.frame_values);
+  to.set_entropy_coding(from.entropy_coding);
   for (const auto& member : from.members) put(member, *to.add_members());
   to.set_time_limit_ns(from.time_limit.ns);
   to.set_fragment(from.fragment);
@@ -241,6 +244,7 @@ void get(Reader& reader, const v1::ReducePlan& from, ReducePlan& to) {
   get_word(reader, "aggregator", from.aggregator(), to.aggregator);
   to.value_count = reader.count("value_count", from.value_count());
   to.frame_values = reader.count("frame_values", from.frame_values());
+  to.entropy_coding = from.entropy_coding();
   reader.require(to.frame_values >= 1 && to.frame_values <= outer_opt::kFrameValuesMax,
                  "frame_values", "must be in [1, 1048576]");
   std::int64_t next = 0;

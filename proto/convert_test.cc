@@ -14,7 +14,8 @@ using testing::HasSubstr;
 
 const RoundKey kKey{JobId(3), 1, 17};
 const Digest kAnchor{11, 12}, kMomentum{21, 22};
-const OpenRound kOpen{kKey, Steps(800), Steps(850), {4000, 600}, 2, {{ReplicaId(3), "a:1"}}, 5};
+const OpenRound kOpen{kKey, Steps(800), Steps(850), {4000, 600}, 2, {{ReplicaId(3), "a:1"}},
+                      5,    true};
 const std::vector<FileEntry> kFiles{{"model.safetensors", Bytes(1000), std::string(64, 'a')},
                                     {"resume/outer.bin", Bytes(7), std::string(64, '0')}};
 
@@ -131,6 +132,7 @@ TEST(Convert, EveryMessageOfTheCoordinator) {
   with_reducer.topology = Topology::kParamServer;
   with_reducer.members[1].reducer = true;
   with_reducer.outer_lr = 0.7;
+  with_reducer.entropy_coding = true;
   expect_survives(ToAgent(ToReplica<ReducePlan>{replica, with_reducer}));
   ReducePlan with_owner_step = plan;
   const std::vector<MomentumHolder> holders{{replica, "a:1", 0, 60},

@@ -113,7 +113,8 @@ std::string topology_lines(const Json& round) {
   const Json& reduces = list_at(round, "stages");
   for (std::size_t i = 0; i < reduces.size(); ++i) {
     const std::string topology = text_at(reduces[i], "topology", "");
-    const std::string way = topology + ": " + text_at(reduces[i], "topology_reason", "");
+    std::string way = topology + ": " + text_at(reduces[i], "topology_reason", "");
+    if (reduces[i].value("entropy_coding", Json()) == true) way += "; entropy coded";
     if (topology.empty() || text.find(way) != std::string::npos) continue;
     text += "sent by " + way + "\n";
   }

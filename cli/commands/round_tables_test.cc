@@ -66,6 +66,9 @@ TEST(RoundTables, TheTopologyIsShownWithItsReason) {
     {"topology": "ring", "topology_reason": "few streams"},
     {"topology": null, "topology_reason": null}])");
   EXPECT_THAT(round_text(round, {}, false), HasSubstr("\nsent by ring: few streams\n\n"));
+  round["stages"][0]["entropy_coding"] = round["stages"][1]["entropy_coding"] = true;
+  EXPECT_THAT(round_text(round, {}, false),
+              HasSubstr("\nsent by ring: few streams; entropy coded\n\n"));
   round["stages"] = Json::array();
   EXPECT_THAT(round_text(round, {}, false), Not(HasSubstr("sent by")));
 }

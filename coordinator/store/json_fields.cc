@@ -230,6 +230,7 @@ std::string to_json(const std::vector<RoundStage>& value) {
                     {"topology", to_string(stage.choice.topology)},
                     {"topology_reason", to_string(stage.choice.reason)},
                     {"frame_values", stage.frame_values},
+                    {"entropy_coding", stage.entropy_coding},
                     {"momentum_holders", holders_json(stage.momentum_holders)},
                     {"given_up", stage.given_up}});
   }
@@ -248,6 +249,7 @@ Status from_json(std::string_view text, std::vector<RoundStage>& value) {
                        .choice = {word<Topology>(item.at("topology")),
                                   word<outer_opt::TopologyReason>(item.at("topology_reason"))},
                        .frame_values = item.at("frame_values").get<std::int64_t>(),
+                       .entropy_coding = item.at("entropy_coding").get<bool>(),
                        .momentum_holders = read_holders(item.at("momentum_holders")),
                        .given_up = item.at("given_up").get<bool>()});
     }

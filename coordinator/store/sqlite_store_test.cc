@@ -77,7 +77,7 @@ static_assert(member_count<Standing>() == 5);
 static_assert(member_count<MemoryRefusal>() == 3);
 static_assert(member_count<Attendance>() == 3);
 static_assert(member_count<JobStage>() == 5);
-static_assert(member_count<RoundStage>() == 9);
+static_assert(member_count<RoundStage>() == 10);
 static_assert(member_count<CheckpointPart>() == 5);
 
 TEST_F(SqliteStoreTest, EveryRecordComesBackEqual) {

@@ -140,6 +140,7 @@ class RandomRecords {
                           digest(),
                           {word<Topology>(), word<outer_opt::TopologyReason>()},
                           integer(),
+                          prng_.chance(0.5),
                           {{ReplicaId(positive()), text(), integer(), integer()}},
                           prng_.chance(0.5)});
     }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <optional>
 #include <utility>
 
 #include <grpc/slice.h>
@@ -17,29 +18,66 @@ OutgoingMessage loan_of(FrameHeader header, std::span<const std::byte> payload) 
   return {grpc::ByteBuffer(&slice, 1), loan.size() + kFramingSize + payload.size()};
 }
 
-OutgoingMessage encoded(const ReduceSession& session, const FrameRef& frame, bool borrows) {
-  grpc_slice raw = grpc_slice_malloc(kFrameHeaderSize + session.payload_size(frame));
-  const auto bytes =
-      std::as_writable_bytes(std::span(GRPC_SLICE_START_PTR(raw), GRPC_SLICE_LENGTH(raw)));
-  const auto payload = bytes.subspan(kFrameHeaderSize);
-  session.encode(frame, payload);
-  FrameHeader header = session.header(frame, payload);
-  header.borrows = borrows;
-  std::ranges::copy(encode_header(header), bytes.begin());
-  const grpc::Slice slice(raw, grpc::Slice::STEAL_REF);
-  return {grpc::ByteBuffer(&slice, 1), bytes.size() + kFramingSize};
+// A message under construction: room for the header, then for `payload` bytes.
+class Draft {
+ public:
+  explicit Draft(std::size_t payload) : slice_(grpc_slice_malloc(kFrameHeaderSize + payload)) {}
+  Draft(const Draft&) = delete;
+  Draft& operator=(const Draft&) = delete;
+  ~Draft() { grpc_slice_unref(slice_); }
+  std::span<std::byte> payload() { return bytes().subspan(kFrameHeaderSize); }
+
+  // With the first `used` bytes of the payload.
+  OutgoingMessage finish(const FrameHeader& header, std::size_t used) {
+    std::ranges::copy(encode_header(header), bytes().begin());
+    const std::size_t size = kFrameHeaderSize + used;
+    const grpc::Slice slice(grpc_slice_sub(slice_, 0, size), grpc::Slice::STEAL_REF);
+    return {grpc::ByteBuffer(&slice, 1), size + kFramingSize};
+  }
+
+ private:
+  std::span<std::byte> bytes() {
+    return std::as_writable_bytes(
+        std::span(GRPC_SLICE_START_PTR(slice_), GRPC_SLICE_LENGTH(slice_)));
+  }
+  grpc_slice slice_;
+};
+
+// Nothing when that makes the payload no smaller.
+std::optional<OutgoingMessage> entropy_coded(FrameHeader header, std::span<const std::byte> payload,
+                                             EntropyCoder& coder) {
+  Draft draft(payload.size());
+  const std::size_t used = coder.encode(header.codec, payload, draft.payload());
+  if (used == 0) return std::nullopt;
+  header.entropy_coded = true;
+  return draft.finish(header, used);
+}
+
+OutgoingMessage encoded(const ReduceSession& session, const FrameRef& frame, SendTerms terms) {
+  Draft draft(session.payload_size(frame));
+  session.encode(frame, draft.payload());
+  FrameHeader header = session.header(frame, draft.payload());
+  header.borrows = terms.borrow;
+  if (terms.coder != nullptr) {
+    if (auto smaller = entropy_coded(header, draft.payload(), *terms.coder)) return *smaller;
+  }
+  return draft.finish(header, draft.payload().size());
 }
 
 }  // namespace
 
-OutgoingMessage message_of(const ReduceSession& session, const FrameRef& frame, bool borrow,
+OutgoingMessage message_of(const ReduceSession& session, const FrameRef& frame, SendTerms terms,
                            wire::Lender& lender) {
   const auto resident = session.resident(frame);
-  if (resident.empty()) return encoded(session, frame, borrow);
-  if (borrow) return loan_of(session.header(frame, resident, true), resident);
-  const auto header = encode_header(session.header(frame, resident));
-  const grpc::Slice slices[] = {grpc::Slice(header.data(), header.size()), lender.lend(resident)};
-  return {grpc::ByteBuffer(slices, 2), header.size() + resident.size() + kFramingSize};
+  if (resident.empty()) return encoded(session, frame, terms);
+  if (terms.borrow) return loan_of(session.header(frame, resident, true), resident);
+  const FrameHeader header = session.header(frame, resident);
+  if (terms.coder != nullptr) {
+    if (auto smaller = entropy_coded(header, resident, *terms.coder)) return *smaller;
+  }
+  const auto front = encode_header(header);
+  const grpc::Slice slices[] = {grpc::Slice(front.data(), front.size()), lender.lend(resident)};
+  return {grpc::ByteBuffer(slices, 2), front.size() + resident.size() + kFramingSize};
 }
 
 Result<ReceivedFrame> ReceivedFrame::read(const grpc::ByteBuffer& message, FrameKind kind) {
@@ -74,14 +112,23 @@ std::size_t ReceivedFrame::size() const {
 }
 
 Status ReceivedFrame::fetch(const wire::BorrowedMemory& memory, std::vector<std::byte> buffer) {
+  return memory.read(lent_at_, keep(std::move(buffer)));
+}
+
+Status ReceivedFrame::expand(EntropyCoder& coder, std::vector<std::byte> buffer) {
+  return coder.decode(header_.codec, message_.pieces(kFrameHeaderSize), keep(std::move(buffer)));
+}
+
+// Room for the payload.
+std::span<std::byte> ReceivedFrame::keep(std::vector<std::byte> buffer) {
   if (buffer.size() < header_.payload_size) buffer.resize(header_.payload_size);
-  fetched_ = std::move(buffer);
-  return memory.read(lent_at_, std::span(fetched_).first(header_.payload_size));
+  buffer_ = std::move(buffer);
+  return std::span(buffer_).first(header_.payload_size);
 }
 
 std::vector<std::span<const std::byte>> ReceivedFrame::payload() const {
-  if (!header_.lent) return message_.pieces(kFrameHeaderSize);
-  return {std::span(fetched_).first(header_.payload_size)};
+  if (!header_.lent && !header_.entropy_coded) return message_.pieces(kFrameHeaderSize);
+  return {std::span(buffer_).first(header_.payload_size)};
 }
 
 }  // namespace shoal::outer_opt

@@ -1,6 +1,7 @@
 // Frames (outer_opt/core/codec/frame.h) as messages of a reduce stream. A payload that lies in
 // memory is not copied into its message: gRPC reads it from there, or a peer of this host that may
-// read this process's memory does (wire/lent_memory.h), and the message is a loan.
+// read this process's memory does (wire/lent_memory.h), and the message is a loan. For a slow line
+// the payload is entropy coded, if that makes it smaller.
 #pragma once
 
 #include <cstddef>
@@ -10,6 +11,7 @@
 
 #include <grpcpp/support/byte_buffer.h>
 
+#include "outer_opt/core/codec/entropy.h"
 #include "outer_opt/core/codec/frame.h"
 #include "outer_opt/core/reduce/reduce_session.h"
 #include "wire/lent_memory.h"
@@ -25,13 +27,19 @@ struct OutgoingMessage {
   std::size_t size = 0;  // that its way costs: of the message with its framing, and of what is lent
 };
 
-// The message of a frame of this session. `borrow`: the two ends read each other's memory; the
-// frame says so, and it is lent when its payload is resident. `lender` counts what gRPC may still
-// read.
-OutgoingMessage message_of(const ReduceSession& session, const FrameRef& frame, bool borrow,
+// How a frame goes to its receiver.
+struct SendTerms {
+  // The two ends read each other's memory; the frame says so, and it is lent when its payload is
+  // resident.
+  bool borrow = false;
+  EntropyCoder* coder = nullptr;  // for what is not lent; none: nothing is entropy coded
+};
+
+// The message of a frame of this session. `lender` counts what gRPC may still read.
+OutgoingMessage message_of(const ReduceSession& session, const FrameRef& frame, SendTerms terms,
                            wire::Lender& lender);
 
-// A frame as it came. One that was lent has no payload until fetch().
+// A frame as it came. One that was lent or entropy coded has no payload until fetch() or expand().
 class ReceivedFrame {
  public:
   // Refuses what is neither a frame nor a loan of one, and a frame that is not of `kind`.
@@ -39,18 +47,23 @@ class ReceivedFrame {
 
   const FrameHeader& header() const { return header_; }
   std::size_t size() const;  // as OutgoingMessage::size
-  bool must_fetch() const { return header_.lent && fetched_.empty(); }
-  // Reads the payload into `buffer`, which the frame keeps until give_back().
+  bool must_fetch() const { return header_.lent && buffer_.empty(); }
+  bool must_expand() const { return header_.entropy_coded && buffer_.empty(); }
+  // Each brings the payload into `buffer`, which the frame keeps until give_back().
   Status fetch(const wire::BorrowedMemory& memory, std::vector<std::byte> buffer);
-  std::vector<std::byte> give_back() { return std::move(fetched_); }
+  Status expand(EntropyCoder& coder, std::vector<std::byte> buffer);
+  bool has_buffer() const { return !buffer_.empty(); }
+  std::vector<std::byte> give_back() { return std::move(buffer_); }
   // Valid while this lives.
   std::vector<std::span<const std::byte>> payload() const;
 
  private:
+  std::span<std::byte> keep(std::vector<std::byte> buffer);
+
   FrameHeader header_;
   wire::Received message_;
   std::uint64_t lent_at_ = 0;
-  std::vector<std::byte> fetched_;
+  std::vector<std::byte> buffer_;
 };
 
 }  // namespace shoal::outer_opt

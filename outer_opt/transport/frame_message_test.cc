@@ -26,7 +26,9 @@ struct Sender {
     session = make_session(plan, ReplicaId(1), kValues, {input, {}}, average).value();
     frame = session->next_frame(1, FrameKind::kContribution).value();
   }
-  OutgoingMessage message(bool borrow) { return message_of(*session, frame, borrow, lender); }
+  OutgoingMessage message(bool borrow, EntropyCoder* coder = nullptr) {
+    return message_of(*session, frame, {borrow, coder}, lender);
+  }
 
   std::vector<float> input, average;
   std::unique_ptr<ReduceSession> session;
@@ -93,6 +95,32 @@ TEST(FrameMessage, WhatIsEncodedIsNotLent) {
   EXPECT_FALSE(frame->must_fetch());
   EXPECT_TRUE(frame->header().borrows);  // averages may be
   EXPECT_TRUE(check_payload(frame->header(), frame->payload()).ok());
+}
+
+TEST(FrameMessage, EntropyCodedItIsSmallerAndIsExpanded) {
+  for (const CodecKind codec : {CodecKind::kFp32, CodecKind::kInt8}) {
+    Sender sender(codec);
+    EntropyCoder coder;
+    const OutgoingMessage plain = sender.message(false), coded = sender.message(false, &coder);
+    EXPECT_LT(coded.size, plain.size);
+    EXPECT_EQ(coded.size, coded.bytes.Length() + kFramingSize);
+    auto frame = ReceivedFrame::read(coded.bytes, FrameKind::kContribution);
+    ASSERT_TRUE(frame.ok());
+    EXPECT_EQ(frame->size(), coded.size);
+    ASSERT_TRUE(frame->must_expand());
+    ASSERT_TRUE(frame->expand(coder, std::vector<std::byte>(5000)).ok());  // of a larger frame
+    EXPECT_FALSE(frame->must_expand());
+    EXPECT_TRUE(check_payload(frame->header(), frame->payload()).ok());
+    const auto sent = ReceivedFrame::read(plain.bytes, FrameKind::kContribution);
+    EXPECT_EQ(values_of(*frame), values_of(*sent));
+    EXPECT_EQ(frame->give_back().size(), 5000u);
+  }
+}
+
+TEST(FrameMessage, WhatIsLentIsNotEntropyCoded) {
+  Sender sender(CodecKind::kFp32);
+  EntropyCoder coder;
+  EXPECT_EQ(sender.message(true, &coder).bytes.Length(), kLoanSize);
 }
 
 TEST(FrameMessage, RefusesWhatIsNoFrameOfItsStream) {

@@ -454,11 +454,8 @@ Status PeerNodeImpl::fetch_state(const std::string& address, ReplicaId donor, co
   const Instant before = steady_now();
   const Status status = fetch_state_from(dialled.channel, donor, key, sink, stop);
   if (status.ok()) {
-    const Bytes received(
-        static_cast<std::int64_t>(sink.anchor.size_bytes() + sink.momentum.size_bytes() +
-                                  sink.adam_m.size_bytes() + sink.adam_v.size_bytes()));
     const std::lock_guard lock(mutex_);
-    links_.carried(steady_now(), donor, received, steady_now() - before);
+    links_.carried(steady_now(), donor, sink.received, steady_now() - before);
   }
   return status;
 }

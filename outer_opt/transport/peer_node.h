@@ -62,6 +62,7 @@ using MomentumDonor =
 struct StateSink {
   std::span<float> anchor, momentum, adam_m, adam_v;  // as long as the donor's, or empty
   std::int64_t adam_step = 0;
+  Bytes received;  // of what fills it, as it travelled
 };
 
 struct ReduceOutcome {

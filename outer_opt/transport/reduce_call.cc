@@ -118,24 +118,46 @@ bool ReduceCall::do_local_work(Lock& lock) {
   return true;
 }
 
-// Before the session admits the frame: one that cannot be read any more has not come.
-bool ReduceCall::fetch(Lock& lock, Link* link) {
+std::unique_ptr<EntropyCoder> ReduceCall::take_coder() {
+  if (coders_.empty()) return std::make_unique<EntropyCoder>();
+  auto coder = std::move(coders_.back());
+  coders_.pop_back();
+  return coder;
+}
+
+// Gets at the payload of a frame that was lent or entropy coded.
+bool ReduceCall::open(Lock& lock, Link* link) {
+  const bool expand = link->pending->must_expand();
+  std::unique_ptr<EntropyCoder> coder;
+  if (expand) coder = take_coder();
   std::vector<std::byte> buffer;
-  if (!shelf_.empty()) {
-    buffer = std::move(shelf_.back());
-    shelf_.pop_back();
+  if (!buffers_.empty()) {
+    buffer = std::move(buffers_.back());
+    buffers_.pop_back();
   }
-  link->fetching = true;
+  link->opening = true;
   ++link->starting;
   ++working_;
   lock.unlock();
-  const Status status = link->pending->fetch(*link->borrowed, std::move(buffer));
+  const Status status = expand ? link->pending->expand(*coder, std::move(buffer))
+                               : link->pending->fetch(*link->borrowed, std::move(buffer));
   lock.lock();
   --working_;
   --link->starting;
-  link->fetching = false;
+  link->opening = false;
+  if (coder) coders_.push_back(std::move(coder));
+  return opened(link, expand, status);
+}
+
+// Before the session admits the frame: one that cannot be read any more has not come.
+bool ReduceCall::opened(Link* link, bool expanded, const Status& status) {
   if (status.ok()) {
-    borrowed_ += link->pending->header().payload_size;
+    if (!expanded) borrowed_ += link->pending->header().payload_size;
+    return true;
+  }
+  if (expanded) {
+    const std::string name = to_string(session_->plan().members[link->peer].replica);
+    session_->fail({ReduceFailure::kBadFrame, link->peer, name + ": " + status.error().message});
     return true;
   }
   link->broken = true;
@@ -149,8 +171,8 @@ bool ReduceCall::fetch(Lock& lock, Link* link) {
 
 bool ReduceCall::take_pending(Lock& lock, Link* link) {
   Lanes& lanes = lanes_of(*link);
-  if (!link->pending || link->fetching || !lanes.is_turn(*link, lanes.admitted)) return false;
-  if (link->pending->must_fetch()) return fetch(lock, link);
+  if (!link->pending || link->opening || !lanes.is_turn(*link, lanes.admitted)) return false;
+  if (link->pending->must_fetch() || link->pending->must_expand()) return open(lock, link);
   const auto work = session_->admit(link->peer, link->pending->header());
   if (!work) return over();  // a frame that breaks the session is news, too
   ++lanes.admitted;
@@ -166,7 +188,7 @@ bool ReduceCall::take_pending(Lock& lock, Link* link) {
   lock.lock();
   --working_;
   --link->starting;
-  if (frame.header().lent) shelf_.push_back(frame.give_back());
+  if (frame.has_buffer()) buffers_.push_back(frame.give_back());
   session_->finish(*work, result);
   return true;
 }
@@ -180,12 +202,15 @@ bool ReduceCall::send_next(Lock& lock, Link* link) {
   ++lanes.pulled;
   link->writing = true;
   ++link->starting;
-  const bool borrow = link->borrows;
+  std::unique_ptr<EntropyCoder> coder;
+  if (session_->plan().entropy_coding && !link->borrows) coder = take_coder();
+  const SendTerms terms = {link->borrows, coder.get()};
   lock.unlock();
-  const OutgoingMessage message = message_of(*session_, *frame, borrow, lender_);
+  const OutgoingMessage message = message_of(*session_, *frame, terms, lender_);
   link->write_size = message.size;
   link->start_write(message.bytes);
   lock.lock();
+  if (coder) coders_.push_back(std::move(coder));
   --link->starting;
   return true;
 }

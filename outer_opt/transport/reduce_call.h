@@ -15,6 +15,9 @@
 // half-closed only when all that is lent to it was fetched, so nobody goes before the others have
 // read; who must go early ends its loans (wait_returned()).
 //
+// Slow lines: with such a plan frames are entropy coded, where they are not lent, and expanded
+// where they arrive, before the session sees them.
+//
 // Lanes: on a long fat line one connection does not carry what the line does, so a pair may have
 // several streams each way, each with a connection of its own (connections_for() in
 // link_estimates.h says how many). They take turns: the n-th frame of a pair and direction goes
@@ -88,7 +91,7 @@ class Link {
   bool read_ended = false, writes_ended = false, broken = false, cancelled = false,
        finished = false;
   std::optional<ReceivedFrame> pending;  // waiting for its turn
-  bool fetching = false;                 // its payload, without the lock
+  bool opening = false;                  // getting at its payload, without the lock
   bool asking = false;                   // dialled: whether the peer borrows is not known yet
   bool borrows = false;                  // the two ends read each other's memory
   std::optional<wire::BorrowedMemory> borrowed;  // what the peer lends
@@ -160,7 +163,9 @@ class ReduceCall : public std::enable_shared_from_this<ReduceCall> {
   bool has_fetched_all(const Link* link) const;
   bool do_local_work(Lock& lock);
   bool admit_link(const Link& link);
-  bool fetch(Lock& lock, Link* link);
+  bool open(Lock& lock, Link* link);
+  bool opened(Link* link, bool expanded, const Status& status);
+  std::unique_ptr<EntropyCoder> take_coder();
   bool take_pending(Lock& lock, Link* link);
   bool send_next(Lock& lock, Link* link);
   bool settle(Lock& lock, Link* link);
@@ -209,9 +214,11 @@ class ReduceCall : public std::enable_shared_from_this<ReduceCall> {
     return news_[link.peer].lanes[link.dialled ? 1 : 0];
   }
   std::vector<PeerNews> news_;
-  std::vector<std::vector<std::byte>>
-      shelf_;        // for payloads that are fetched; at most one per link
-  int working_ = 0;  // threads in session_->run()
+  // For payloads that are fetched or expanded, and for the work on them; at most one of each for
+  // every thread or link that was busy at a time.
+  std::vector<std::vector<std::byte>> buffers_;
+  std::vector<std::unique_ptr<EntropyCoder>> coders_;
+  int working_ = 0;                                      // threads in session_->run()
   std::int64_t sent_ = 0, received_ = 0, borrowed_ = 0;  // bytes
   std::optional<Clock::time_point> over_since_, ended_;
   bool stopped_ = false;  // cancelled by the caller, or the time is up

@@ -5,32 +5,64 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
-#include <cstring>
+
+#include "outer_opt/core/codec/entropy.h"
+#include "outer_opt/core/round/topology.h"
 
 namespace shoal::outer_opt {
 namespace {
 
 constexpr std::size_t kChunkValues = 1 << 18;
+constexpr std::size_t kTrialBytes = 4 << 20;  // about what buffers take without a wait
 constexpr auto kTransferLimit = std::chrono::minutes(30);
 
 constexpr std::array kTensors = {v1::STATE_TENSOR_ANCHOR, v1::STATE_TENSOR_MOMENTUM,
                                  v1::STATE_TENSOR_ADAM_M, v1::STATE_TENSOR_ADAM_V};
 
-bool send_vector(v1::StateTensor tensor, std::span<const float> values, std::int64_t adam_step,
-                 grpc::ServerWriter<v1::StateChunk>* writer) {
-  for (std::size_t first = 0; first < values.size(); first += kChunkValues) {
-    const auto part =
-        std::as_bytes(values.subspan(first, std::min(kChunkValues, values.size() - first)));
-    v1::StateChunk chunk;
-    chunk.set_tensor(tensor);
-    chunk.set_first(static_cast<std::int64_t>(first));
-    chunk.set_values(part.data(), part.size());
-    chunk.set_checksum(checksum_of(part));
-    chunk.set_adam_step(adam_step);
-    if (!writer->Write(chunk)) return false;
+// The donor's end of a transfer. A write waits while the connection is full, so the time that
+// writes take tells what the line carries.
+class ChunkWriter {
+ public:
+  explicit ChunkWriter(grpc::ServerWriter<v1::StateChunk>* writer) : writer_(writer) {}
+
+  // False: the joiner went away.
+  bool write(v1::StateTensor tensor, std::span<const float> values, std::int64_t adam_step) {
+    for (std::size_t first = 0; first < values.size(); first += kChunkValues) {
+      const auto part = values.subspan(first, std::min(kChunkValues, values.size() - first));
+      v1::StateChunk chunk;
+      chunk.set_tensor(tensor);
+      chunk.set_first(static_cast<std::int64_t>(first));
+      chunk.set_checksum(checksum_of(std::as_bytes(part)));
+      chunk.set_adam_step(adam_step);
+      put_values(part, chunk);
+      sent_ += chunk.values().size();
+      if (!writer_->Write(chunk)) return false;
+    }
+    return true;
   }
-  return true;
-}
+
+ private:
+  bool is_slow() const {
+    const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - begun_;
+    return sent_ >= kTrialBytes && static_cast<double>(sent_) < kEntropyBelow * spent.count();
+  }
+
+  void put_values(std::span<const float> part, v1::StateChunk& chunk) {
+    const auto bytes = std::as_bytes(part);
+    std::string& to = *chunk.mutable_values();
+    if (is_slow()) {
+      to.resize(bytes.size());
+      to.resize(coder_.encode(CodecKind::kFp32, bytes, std::as_writable_bytes(std::span(to))));
+      if (!to.empty()) return chunk.set_coded_count(std::ssize(part));
+    }
+    to.assign(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  }
+
+  grpc::ServerWriter<v1::StateChunk>* const writer_;
+  EntropyCoder coder_;
+  const std::chrono::steady_clock::time_point begun_ = std::chrono::steady_clock::now();
+  std::size_t sent_ = 0;
+};
 
 grpc::StatusCode code_of(Code code) {
   switch (code) {
@@ -77,16 +109,24 @@ class Assembler {
     if (index != tensor_ || chunk.first() != static_cast<std::int64_t>(filled_)) {
       return Error{Code::kDataLoss, "a chunk of the state came out of its place"};
     }
-    const std::string& bytes = chunk.values();
+    const auto bytes = std::as_bytes(std::span(chunk.values()));
+    const bool coded = chunk.coded_count() != 0;
+    const std::size_t count =
+        coded ? static_cast<std::size_t>(chunk.coded_count()) : bytes.size() / sizeof(float);
     const std::span<float> rest = targets_[tensor_].subspan(filled_);
-    if (bytes.empty() || bytes.size() % sizeof(float) != 0 || bytes.size() > rest.size_bytes()) {
+    if (count == 0 || count > rest.size() || (!coded && bytes.size() % sizeof(float) != 0)) {
       return Error{Code::kIncompatible, "the donor's model has another size"};
     }
-    if (checksum_of(std::as_bytes(std::span(bytes))) != chunk.checksum()) {
+    const auto target = std::as_writable_bytes(rest.first(count));
+    const std::span<const std::byte> pieces[] = {bytes};
+    Status good;
+    if (coded) good = coder_.decode(CodecKind::kFp32, pieces, target);
+    if (!coded) std::ranges::copy(bytes, target.begin());
+    if (!good.ok() || checksum_of(target) != chunk.checksum()) {
       return Error{Code::kDataLoss, "a chunk of the state does not match its checksum"};
     }
-    std::memcpy(rest.data(), bytes.data(), bytes.size());
-    filled_ += bytes.size() / sizeof(float);
+    filled_ += count;
+    sink_.received += Bytes(static_cast<std::int64_t>(bytes.size()));
     sink_.adam_step = chunk.adam_step();
     return {};
   }
@@ -102,6 +142,7 @@ class Assembler {
   }
 
   StateSink& sink_;
+  EntropyCoder coder_;
   std::array<std::span<float>, 4> targets_;
   std::size_t tensor_ = 0, filled_ = 0;
 };
@@ -143,8 +184,9 @@ grpc::Status serve_state(const Donor& donor, const v1::FetchStateRequest& reques
   const RoundKey key = key_of(request.key());
   const Status status = donor(ReplicaId(request.replica()), key, [&](const DonorState& state) {
     const std::array vectors = {state.anchor, state.momentum, state.adam_m, state.adam_v};
+    ChunkWriter chunks(writer);
     for (std::size_t i = 0; sent && i < vectors.size(); ++i) {
-      sent = send_vector(kTensors[i], vectors[i], state.adam_step, writer);
+      sent = chunks.write(kTensors[i], vectors[i], state.adam_step);
     }
   });
   return ended(status, sent);
@@ -169,7 +211,8 @@ grpc::Status serve_momentum(const MomentumDonor& donor, const v1::FetchMomentumR
   const ValueRange range{request.first(), request.count()};
   const Status status = donor(ReplicaId(request.replica()), key_of(request.key()), range,
                               [&](std::span<const float> values) {
-                                sent = send_vector(v1::STATE_TENSOR_MOMENTUM, values, 0, writer);
+                                sent =
+                                    ChunkWriter(writer).write(v1::STATE_TENSOR_MOMENTUM, values, 0);
                               });
   return ended(status, sent);
 }
@@ -186,7 +229,7 @@ Status fetch_momentum_from(const std::shared_ptr<grpc::Channel>& channel,
   request.set_first(holder.first);
   request.set_count(holder.count);
   const auto stub = v1::PeerService::NewStub(channel);
-  StateSink sink{{}, out, {}, {}, 0};
+  StateSink sink{{}, out, {}, {}};
   return read_all(*stub->FetchMomentum(&context, request), context, sink);
 }
 

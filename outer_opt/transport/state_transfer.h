@@ -1,5 +1,6 @@
 // The state of a replica over the wire (proto/peer.proto, FetchState): four fp32 vectors in chunks
-// of 1 MiB, each with its checksum, in order. Nothing is resumed: a broken transfer starts again.
+// of 1 MiB, each with its checksum, in order. Once the connection has shown itself to be slow, the
+// chunks are entropy coded. Nothing is resumed: a broken transfer starts again.
 #pragma once
 
 #include <stop_token>

@@ -22,9 +22,30 @@ Error refuse(const std::string& what, std::uint64_t given) {
   return Error{Code::kInvalidArgument, "bad frame: " + what + " " + std::to_string(given)};
 }
 
+std::uint64_t tokens_size(const FrameHeader& h) {
+  return std::uint64_t{h.tokens} * sizeof(std::uint32_t);
+}
+
 std::uint64_t size_for(const FrameHeader& h) {
   if (h.kind == FrameKind::kWord) return std::uint64_t{h.tokens} * kRouterSize;
-  return std::uint64_t{h.tokens} * sizeof(std::uint32_t) + encoded_size(h.codec, h.values());
+  return tokens_size(h) + encoded_size(h.codec, h.values());
+}
+
+bool has_right_size(const FrameHeader& h) {
+  if (!h.entropy_coded) return h.body_size == size_for(h);
+  return h.kind != FrameKind::kWord && h.body_size > tokens_size(h) && h.body_size < size_for(h);
+}
+
+CodecKind kind_of(ActivationCodec codec) {
+  switch (codec) {
+    case ActivationCodec::kFp32:
+      return CodecKind::kFp32;
+    case ActivationCodec::kBf16:
+      return CodecKind::kBf16;
+    case ActivationCodec::kInt8:
+      break;
+  }
+  return CodecKind::kInt8;
 }
 
 // Rules between the fields, after each of them was read.
@@ -32,7 +53,7 @@ Status check(const FrameHeader& h) {
   if (h.values() > kFrameBodyMax) return refuse("tensor of values", h.values());
   if (h.body_size > kFrameBodyMax) return refuse("body of bytes", h.body_size);
   if (h.kind == FrameKind::kWord && h.tokens > kRoutersMax) return refuse("routers", h.tokens);
-  if (h.body_size != size_for(h)) return refuse("body of bytes", h.body_size);
+  if (!has_right_size(h)) return refuse("body of bytes", h.body_size);
   const bool has_body =
       h.kind == FrameKind::kForward || h.kind == FrameKind::kBackward || h.kind == FrameKind::kWord;
   if (!has_body && h.body_size > 0) return refuse("body where none belongs, of bytes", h.body_size);
@@ -59,7 +80,9 @@ std::array<std::byte, kFrameHeaderSize> encode_header(const FrameHeader& h) {
   put_little_endian(at, h.service_ns);
   put_little_endian(at, std::bit_cast<std::uint64_t>(h.loss_sum));
   put_little_endian(at, h.loss_tokens);
-  put_little_endian(at, static_cast<std::uint32_t>(h.codec));
+  put_little_endian(at, static_cast<std::uint8_t>(h.codec));
+  put_little_endian(at, static_cast<std::uint8_t>(h.entropy_coded ? 1 : 0));
+  put_little_endian(at, std::uint16_t{0});
   put_little_endian(at, h.rows);
   put_little_endian(at, h.columns);
   put_little_endian(at, h.tokens);
@@ -95,9 +118,14 @@ Result<FrameHeader> decode_header(std::span<const std::byte> bytes) {
   h.service_ns = take_little_endian<std::int64_t>(at);
   h.loss_sum = std::bit_cast<double>(take_little_endian<std::uint64_t>(at));
   h.loss_tokens = take_little_endian<std::int64_t>(at);
-  const auto codec = take_little_endian<std::uint32_t>(at);
-  if (codec > static_cast<std::uint32_t>(ActivationCodec::kInt8)) return refuse("codec", codec);
+  const auto codec = take_little_endian<std::uint8_t>(at),
+             coded = take_little_endian<std::uint8_t>(at);
+  if (codec > static_cast<std::uint8_t>(ActivationCodec::kInt8)) return refuse("codec", codec);
+  if (coded > 1) return refuse("byte about entropy coding", coded);
   h.codec = static_cast<ActivationCodec>(codec);
+  h.entropy_coded = coded == 1;
+  if (const auto zero = take_little_endian<std::uint16_t>(at); zero != 0)
+    return refuse("reserved field", zero);
   h.rows = take_little_endian<std::uint32_t>(at);
   h.columns = take_little_endian<std::uint32_t>(at);
   h.tokens = take_little_endian<std::uint32_t>(at);
@@ -122,6 +150,35 @@ Status check_body(const FrameHeader& header, Pieces body) {
     return Error{Code::kDataLoss, "bad frame: the checksum does not match"};
   }
   return {};
+}
+
+void entropy_encode(outer_opt::EntropyCoder& coder, FrameHeader& header,
+                    std::span<std::byte> body) {
+  const auto tensor = body.subspan(tokens_size(header));
+  std::vector<std::byte> coded(tensor.size());
+  const std::size_t size = coder.encode(kind_of(header.codec), tensor, coded);
+  if (size == 0) return;
+  std::memcpy(tensor.data(), coded.data(), size);
+  header.body_size = tokens_size(header) + size;
+  header.entropy_coded = true;
+}
+
+Status entropy_decode(outer_opt::EntropyCoder& coder, FrameHeader& header, Pieces body,
+                      std::vector<std::byte>& plain) {
+  std::size_t front = tokens_size(header), filled = 0;
+  header.entropy_coded = false;
+  header.body_size = size_for(header);
+  plain.resize(header.body_size);
+  std::vector<std::span<const std::byte>> coded;
+  for (const auto& piece : body) {
+    const std::size_t n = std::min(front, piece.size());
+    if (n > 0) std::memcpy(plain.data() + filled, piece.data(), n);
+    filled += n;
+    front -= n;
+    if (n < piece.size()) coded.push_back(piece.subspan(n));
+  }
+  if (front > 0) return Error{Code::kDataLoss, "bad frame: its tokens are cut off"};
+  return coder.decode(kind_of(header.codec), coded, std::span(plain).subspan(filled));
 }
 
 FrameHeader header_of(const ForwardHeader& forward, FrameKind kind) {

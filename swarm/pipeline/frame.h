@@ -16,12 +16,14 @@
 //       40     8  service in ns (backward); time of sending (ping, pong)
 //       48     8  loss, fp64 (backward)
 //       56     8  tokens of that loss (backward)
-//       64     1  codec of the tensor: 0 fp32, 1 bf16, 2 int8; then 3 bytes of zero
+//       64     1  codec of the tensor: 0 fp32, 1 bf16, 2 int8
+//       65     1  1: the encoded tensor is entropy coded (outer_opt/core/codec/entropy.h), else 0;
+//                 then 2 bytes of zero
 //       68     4  rows
 //       72     4  columns; rows x columns values, none when either is 0
 //       76     4  tokens that follow; of a word, the routers that follow
 //       80     8  size of all that follows
-//       88     8  XXH3-64 of all that follows; 0 when nothing does
+//       88     8  XXH3-64 of all that follows, before it was entropy coded; 0 when nothing does
 //
 // A word's routers follow in 24 bytes each: router, done through, last (0 or 1). Pure and
 // thread-safe.
@@ -35,6 +37,7 @@
 
 #include "base/job_spec.h"
 #include "base/result.h"
+#include "outer_opt/core/codec/entropy.h"
 #include "swarm/core/activation_codec.h"
 #include "swarm/core/session/stage_session.h"
 
@@ -59,6 +62,7 @@ struct FrameHeader {
   double loss_sum = 0;
   std::int64_t loss_tokens = 0;
   ActivationCodec codec = ActivationCodec::kFp32;
+  bool entropy_coded = false;
   std::uint32_t rows = 0, columns = 0, tokens = 0;
   std::uint64_t body_size = 0, checksum = 0;
   bool operator==(const FrameHeader&) const = default;
@@ -79,6 +83,13 @@ Result<FrameHeader> decode_header(std::span<const std::byte> bytes);
 std::uint64_t body_checksum(Pieces body);
 // kDataLoss when size or checksum differ.
 Status check_body(const FrameHeader& header, Pieces body);
+
+// Makes the tensor behind the tokens of a whole body smaller, if it can; the header then says so.
+// `body` keeps its length, and its first body_size bytes are what to send.
+void entropy_encode(outer_opt::EntropyCoder& coder, FrameHeader& header, std::span<std::byte> body);
+// The body as it was before, in `plain`; the header then says so. kDataLoss when it cannot be.
+Status entropy_decode(outer_opt::EntropyCoder& coder, FrameHeader& header, Pieces body,
+                      std::vector<std::byte>& plain);
 
 // Headers and bodies of the session's frames.
 FrameHeader header_of(const ForwardHeader& forward, FrameKind kind);

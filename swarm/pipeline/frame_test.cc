@@ -44,6 +44,9 @@ TEST(Frame, WhatNoSenderWritesIsRefused) {
   EXPECT_TRUE(refused([](FrameHeader& h) { h.codec = static_cast<ActivationCodec>(3); }));
   EXPECT_TRUE(refused([](FrameHeader& h) { ++h.rows; }));
   EXPECT_TRUE(refused([](FrameHeader& h) { ++h.body_size; }));
+  EXPECT_FALSE(refused([](FrameHeader& h) { --h.body_size, h.entropy_coded = true; }));
+  EXPECT_TRUE(refused([](FrameHeader& h) { h.entropy_coded = true; }));  // and no smaller
+  EXPECT_TRUE(refused([](FrameHeader& h) { h.body_size = 0, h.entropy_coded = true; }));
   EXPECT_TRUE(refused([](FrameHeader& h) { h.rows = h.columns = 0xffffffffu; }));
   EXPECT_TRUE(refused([](FrameHeader& h) { h.loss_tokens = -1; }));
   EXPECT_TRUE(
@@ -81,6 +84,59 @@ TEST(Frame, BodiesAreChecked) {
   EXPECT_FALSE(check_body(h, parts).ok());
   bytes[500] ^= std::byte{1};
   EXPECT_FALSE(check_body(h, std::span(parts).first(1)).ok());
+}
+
+// A forward of 40 tokens and 3000 values, and its header.
+std::pair<FrameHeader, std::vector<std::byte>> forward_with(ActivationCodec codec) {
+  FrameHeader h = header_of(ForwardHeader{{7, 1, ReplicaId(9), 3}, 4}, FrameKind::kForward);
+  h.codec = codec;
+  h.rows = 30, h.columns = 100, h.tokens = 40;
+  const std::size_t front = h.tokens * sizeof(std::uint32_t);
+  h.body_size = front + encoded_size(codec, h.values());
+  Prng prng(2);
+  std::vector<float> values(h.values());
+  for (float& v : values) v = static_cast<float>(prng.normal());
+  std::vector<std::byte> body(h.body_size, std::byte{5});
+  EXPECT_TRUE(encode(codec, values, std::span(body).subspan(front)));
+  const std::span<const std::byte> pieces[] = {body};
+  h.checksum = body_checksum(pieces);
+  return {h, body};
+}
+
+TEST(Frame, EntropyCodedBodiesAreSmallerAndComeBack) {
+  const std::pair<ActivationCodec, double> shares[] = {{ActivationCodec::kFp32, 0.86},
+                                                       {ActivationCodec::kBf16, 0.72},
+                                                       {ActivationCodec::kInt8, 0.97}};
+  outer_opt::EntropyCoder coder;
+  for (const auto& [codec, share] : shares) {
+    const auto [header, body] = forward_with(codec);
+    FrameHeader h = header;
+    std::vector<std::byte> sent = body, plain;
+    entropy_encode(coder, h, sent);
+    ASSERT_TRUE(h.entropy_coded) << to_string(codec);
+    EXPECT_LT(static_cast<double>(h.body_size), share * static_cast<double>(body.size()));
+    ASSERT_TRUE(decode_header(encode_header(h)).ok());
+    sent.resize(h.body_size);
+    const std::span<const std::byte> all = sent;
+    const std::span<const std::byte> pieces[] = {all.first(3), all.subspan(3, 400),
+                                                 all.subspan(403)};
+    ASSERT_TRUE(entropy_decode(coder, h, pieces, plain).ok());
+    EXPECT_EQ(h, header);
+    EXPECT_EQ(plain, body);
+  }
+}
+
+TEST(Frame, ABodyThatCannotBeExpandedIsDamaged) {
+  outer_opt::EntropyCoder coder;
+  FrameHeader h = forward_with(ActivationCodec::kBf16).first;
+  h.entropy_coded = true;
+  for (const std::size_t size : {100u, 160u, 2000u}) {
+    FrameHeader copy = h;
+    const std::vector<std::byte> noise(size, std::byte{0x77});
+    const std::span<const std::byte> pieces[] = {noise};
+    std::vector<std::byte> plain;
+    EXPECT_EQ(entropy_decode(coder, copy, pieces, plain).error().code, Code::kDataLoss) << size;
+  }
 }
 
 TEST(Frame, WordsSurviveTheWire) {

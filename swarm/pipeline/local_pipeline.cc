@@ -212,6 +212,7 @@ void LocalPipeline::open(std::int64_t steps, std::int64_t microbatches) {
   for (auto& [id, replica] : replicas_) {
     boundaries_[id] = replica->news().boundaries.size();
     OpenRound round{{kJob, 0, held_ + 1}, Steps(step_), Steps(step_ + steps), {}};
+    round.entropy_coding = options_.entropy_coding;
     if (replica->member().stage == 0) {
       round.lease = {first, share * steps * options_.shape.sequences};
       first += round.lease.count;

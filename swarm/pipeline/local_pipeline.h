@@ -27,6 +27,7 @@ struct LocalOptions {
   Duration forward, backward;  // of one microbatch at speed 1
   double jitter = 0;
   ActivationCodec codec = ActivationCodec::kBf16;
+  bool entropy_coding = false;
   PipelineSchedule schedule = PipelineSchedule::kFlush;
   LinkOptions link;
   Duration keepalive = seconds(4);

@@ -264,13 +264,25 @@ bool Neighbours::refuse(Stream& stream, const FrameHeader& header, const std::st
   return false;
 }
 
-bool Neighbours::read_forward(Stream& stream, const FrameHeader& header, Pieces body) {
-  Status good = check_facts(options_.facts, header);
-  if (good.ok()) good = check_body(header, body);
+Status Neighbours::open(Stream& stream, const FrameHeader& header, Pieces body, OpenBody& open) {
+  open.header = header;
+  open.pieces.assign(body.begin(), body.end());
+  if (Status good = check_facts(options_.facts, header); !good.ok()) return good;
+  if (header.entropy_coded) {
+    Status good = entropy_decode(stream.coder(), open.header, body, open.plain);
+    if (!good.ok()) return good;
+    open.pieces = {open.plain};
+  }
+  return check_body(open.header, open.pieces);
+}
+
+bool Neighbours::read_forward(Stream& stream, const FrameHeader& header, Pieces pieces) {
+  OpenBody body;
+  Status good = open(stream, header, pieces, body);
   if (!good.ok()) return refuse(stream, header, good.error().message);
   ArrivedForward forward{forward_of(header), std::vector<std::uint32_t>(header.tokens),
                          buffers_.take(header.values())};
-  const auto tensor = split(body, std::as_writable_bytes(std::span(forward.tokens)));
+  const auto tensor = split(body.pieces, std::as_writable_bytes(std::span(forward.tokens)));
   for (const std::uint32_t token : forward.tokens) {
     if (token >= options_.facts.shape.vocab) return refuse(stream, header, "a token too large");
   }
@@ -279,13 +291,13 @@ bool Neighbours::read_forward(Stream& stream, const FrameHeader& header, Pieces 
   return push(stream, std::move(forward));
 }
 
-bool Neighbours::read_backward(Stream& stream, const FrameHeader& header, Pieces body) {
-  Status good = check_facts(options_.facts, header);
-  if (good.ok()) good = check_body(header, body);
+bool Neighbours::read_backward(Stream& stream, const FrameHeader& header, Pieces pieces) {
+  OpenBody body;
+  Status good = open(stream, header, pieces, body);
   ArrivedBackward backward;
   if (good.ok()) {
     backward = {backward_of(header), buffers_.take(header.values())};
-    good = decode(header.codec, body, backward.tensor);
+    good = decode(header.codec, body.pieces, backward.tensor);
   }
   if (!good.ok()) return refuse(stream, header, good.error().message);
   return push(stream, std::move(backward));

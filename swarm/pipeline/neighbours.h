@@ -119,6 +119,13 @@ class Neighbours final : public StreamOwner, public std::enable_shared_from_this
   void dial_now(ReplicaId peer);
   void ping_all();
   bool refuse(Stream& stream, const FrameHeader& header, const std::string& why);
+  // A body whose size and checksum are right, expanded if it was entropy coded.
+  struct OpenBody {
+    FrameHeader header;
+    std::vector<std::byte> plain;
+    std::vector<std::span<const std::byte>> pieces;
+  };
+  Status open(Stream& stream, const FrameHeader& header, Pieces body, OpenBody& open);
   bool read_forward(Stream& stream, const FrameHeader& header, Pieces body);
   bool read_backward(Stream& stream, const FrameHeader& header, Pieces body);
   bool push(Stream& stream, decltype(Arrival::news) news);

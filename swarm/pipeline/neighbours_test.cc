@@ -250,14 +250,31 @@ TEST(Neighbours, BadForwardsAreRefusedAndCounted) {
     f.body.resize(f.header.tokens * 4 + f.header.values() * 4);
     f.seal();
   });
+  bad([](Frame& f) { f.body.pop_back(), f.seal(), f.header.entropy_coded = true; });
   bad([](Frame& f) {
     f.header.rows = f.header.columns = f.header.tokens = 0;
     f.body.clear();
     f.header.body_size = f.header.checksum = 0;
   });
-  EXPECT_EQ(pair.second.neighbours->bad_frames(), 6);
+  EXPECT_EQ(pair.second.neighbours->bad_frames(), 7);
   send(pair.first, kSecond, frame(facts(1, 8), FrameKind::kForward, 5));
   EXPECT_EQ(pair.second.expect<ArrivedForward>().header.microbatch.index, 5);
+}
+
+TEST(Neighbours, EntropyCodedTensorsArriveAsTheyWere) {
+  Pair pair;
+  outer_opt::EntropyCoder coder;
+  const Frame plain = frame(facts(1, 8), FrameKind::kForward, 3);
+  Frame coded = plain;
+  entropy_encode(coder, coded.header, coded.body);
+  ASSERT_TRUE(coded.header.entropy_coded);
+  coded.body.resize(coded.header.body_size);
+  send(pair.first, kSecond, plain);
+  send(pair.first, kSecond, coded);
+  const ArrivedForward one = pair.second.expect<ArrivedForward>();
+  const ArrivedForward other = pair.second.expect<ArrivedForward>();
+  EXPECT_EQ(one.tokens, other.tokens);
+  EXPECT_EQ(one.input, other.input);
 }
 
 TEST(Neighbours, ABadAnswerEndsTheStream) {

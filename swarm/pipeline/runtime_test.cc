@@ -98,6 +98,23 @@ TEST(Runtime, EveryCodecAndALongLine) {
   }
 }
 
+TEST(Runtime, EntropyCodingMakesTrafficLess) {
+  std::int64_t sent[2] = {0, 0};
+  for (const bool coding : {false, true}) {
+    LocalOptions o = options(2);
+    o.entropy_coding = coding;
+    LocalPipeline pipeline(o);
+    add_all(pipeline, 2, 1);
+    pipeline.open(2, 16);
+    ASSERT_TRUE(pipeline.wait_for_boundary(kPatience)) << pipeline.failures();
+    EXPECT_EQ(drawn(pipeline), 2 * 16);
+    for (const LinkStats& link : pipeline.at(pipeline.of(0)[0]).stats().links) {
+      sent[coding ? 1 : 0] += link.sent.count() + link.received.count();
+    }
+  }
+  EXPECT_LT(static_cast<double>(sent[1]), 0.9 * static_cast<double>(sent[0]));
+}
+
 TEST(Runtime, OneStageNeedsNobody) {
   LocalPipeline pipeline(options(1));
   add_all(pipeline, 1, 1);

@@ -28,6 +28,7 @@ struct Body {
 
   FrameHeader complete(FrameHeader header) const {
     header.codec = facts.codec;
+    header.entropy_coded = facts.entropy_coded;
     header.rows = facts.rows;
     header.columns = facts.columns;
     header.tokens = facts.tokens;
@@ -42,9 +43,9 @@ struct Tensor {
   std::int64_t rows = 0, columns = 0;
 };
 
-// False: a value is not finite.
+// False: a value is not finite. `coder`: for slow lines, else none.
 bool encode_body(ActivationCodec codec, std::span<const std::uint32_t> tokens, const Tensor& tensor,
-                 Body& body) {
+                 outer_opt::EntropyCoder* coder, Body& body) {
   SHOAL_CHECK(static_cast<std::int64_t>(tensor.values.size()) == tensor.rows * tensor.columns);
   const std::size_t front = tokens.size_bytes();
   grpc_slice raw = grpc_slice_malloc(front + encoded_size(codec, tensor.values.size()));
@@ -60,6 +61,8 @@ bool encode_body(ActivationCodec codec, std::span<const std::uint32_t> tokens, c
   body.facts.tokens = static_cast<std::uint32_t>(tokens.size());
   body.facts.body_size = bytes.size();
   body.facts.checksum = body_checksum(pieces);
+  if (coder != nullptr) entropy_encode(*coder, body.facts, bytes);
+  if (body.facts.entropy_coded) body.slices[0] = body.slices[0].sub(0, body.facts.body_size);
   return true;
 }
 
@@ -138,6 +141,7 @@ class Runtime final : public StageRuntime {
 
   FlatMap<TaskId, Task> tasks_;
   std::vector<float> tensor_;  // what the device writes, encoded before the next pass
+  outer_opt::EntropyCoder coder_;
   OpenRound round_;
   FlatMap<std::int64_t, StepLoss> losses_;  // router: by step, of those not taken
   enum class Sampling { kNot, kAsked, kMore, kOver };
@@ -450,7 +454,8 @@ MaybeComputeFailure Runtime::draw(const Microbatch& microbatch, Task& task) {
 
 MaybeComputeFailure Runtime::put_by(std::span<const std::uint32_t> tokens, const Tensor& tensor,
                                     Body& body, const char* what) {
-  if (encode_body(options_.codec, tokens, tensor, body)) return {};
+  outer_opt::EntropyCoder* const coder = round_.entropy_coding ? &coder_ : nullptr;
+  if (encode_body(options_.codec, tokens, tensor, coder, body)) return {};
   return ComputeFailure{ReplicaFailure::kNonFiniteLoss,
                         std::string(what) + " of stage " + std::to_string(options_.session.stage) +
                             " holds values that are not finite as they are sent"};

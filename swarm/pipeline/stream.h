@@ -72,6 +72,8 @@ class Stream : public std::enable_shared_from_this<Stream> {
   void break_off(const std::string& why, bool bad_frame);  // cancels at once; ended() follows
   void close();  // the same, but the owner hears nothing more
   StreamCounters counters();
+  // Of the thread that is in StreamOwner::received().
+  outer_opt::EntropyCoder& coder() { return coder_; }
 
  protected:
   using Lock = std::unique_lock<std::mutex>;
@@ -113,8 +115,10 @@ class Stream : public std::enable_shared_from_this<Stream> {
   std::shared_ptr<StreamOwner> owner_;  // none: not begun, closed, or ended
   std::deque<Slices> queue_;
   StreamCounters counters_;
-  std::optional<Incoming> incoming_;  // touched by the one reader at a time only
-  bool opening_;                      // dialled: no answer yet
+  // Touched by the one reader at a time only.
+  std::optional<Incoming> incoming_;
+  outer_opt::EntropyCoder coder_;
+  bool opening_;  // dialled: no answer yet
   bool reading_ = false, writing_ = false;
   bool over_ = false, cancelled_ = false, finished_ = false, bad_frame_ = false;
   std::string why_;

@@ -13,6 +13,7 @@
 #include "base/check.h"
 #include "outer_opt/core/codec/codec.h"
 #include "outer_opt/core/codec/codec_pieces.h"
+#include "outer_opt/core/codec/entropy.h"
 #include "outer_opt/core/codec/sparse2.h"
 #include "outer_opt/core/reduce/make_session.h"
 #include "swarm/core/activation_codec.h"
@@ -66,6 +67,16 @@ bool try_reduce_frame(Bytes bytes) {
   return true;
 }
 
+// Who receives one knows the size of his tensors before he makes room.
+bool try_coded_body(swarm::FrameHeader header, Bytes bytes) {
+  if (header.values() > 1 << 16 || header.tokens > 1 << 16) return false;
+  const std::array pieces = {bytes.first(bytes.size() / 3), bytes.subspan(bytes.size() / 3)};
+  outer_opt::EntropyCoder coder;
+  std::vector<std::byte> plain;
+  const bool expanded = swarm::entropy_decode(coder, header, pieces, plain).ok();
+  return expanded && swarm::check_body(header, std::array{Bytes(plain)}).ok();
+}
+
 bool try_pipeline_frame(Bytes bytes) {
   const Bytes front = take(bytes, swarm::kFrameHeaderSize);
   const auto header = swarm::decode_header(front);
@@ -78,6 +89,7 @@ bool try_pipeline_frame(Bytes bytes) {
     SHOAL_CHECK(!word.ok() || swarm::body_of(*word).size() == bytes.size());
   }
   if (header->body_size == 0) return bytes.empty();  // there is no checksum to look at
+  if (header->entropy_coded) return try_coded_body(*header, bytes);
   const bool whole = swarm::check_body(*header, pieces).ok();
   SHOAL_CHECK(!whole || header->body_size == bytes.size());
   return whole;
@@ -195,6 +207,21 @@ bool try_payload(Bytes bytes) {
   return try_dense(outer_opt::kDenseCodecs[kind], bytes, out);
 }
 
+// The bytes of one entropy-coded payload: codec, count of values, what was coded.
+bool try_entropy(Bytes bytes) {
+  const CodecKind kind = outer_opt::kDenseCodecs[take_byte(bytes) % outer_opt::kDenseCodecs.size()];
+  const std::size_t low = take_byte(bytes), count = 1 + low + 256 * (take_byte(bytes) % 32);
+  std::vector<std::byte> payload(outer_opt::codec(kind).encoded_size(count)), coded(payload.size());
+  const std::array pieces = {bytes.first(bytes.size() / 3), bytes.subspan(bytes.size() / 3)};
+  outer_opt::EntropyCoder coder;
+  if (!coder.decode(kind, pieces, payload).ok()) return false;
+  coded.resize(coder.encode(kind, payload, coded));
+  if (coded.empty()) return true;
+  std::vector<std::byte> again(payload.size());
+  SHOAL_CHECK(coder.decode(kind, std::array{Bytes(coded)}, again).ok() && again == payload);
+  return true;
+}
+
 bool try_activations(Bytes bytes) {
   constexpr std::array kCodecs = {ActivationCodec::kFp32, ActivationCodec::kBf16,
                                   ActivationCodec::kInt8};
@@ -235,7 +262,7 @@ std::int64_t frame_values_of(const ReducePlan& plan) {
 }
 
 bool try_bytes(std::span<const std::byte> bytes) {
-  switch (take_byte(bytes) % 5) {
+  switch (take_byte(bytes) % 6) {
     case 0:
       return try_reduce_frame(bytes);
     case 1:
@@ -244,8 +271,10 @@ bool try_bytes(std::span<const std::byte> bytes) {
       return try_session(bytes);
     case 3:
       return try_payload(bytes);
-    default:
+    case 4:
       return try_activations(bytes);
+    default:
+      return try_entropy(bytes);
   }
 }
 

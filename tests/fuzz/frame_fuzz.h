@@ -1,8 +1,9 @@
 // What a fuzzer does with its bytes: everything that a peer can send before its meaning is known.
 // The first byte chooses: a header and payload of the outer step, a frame of the pipeline, a whole
-// conversation with the session of a reduce, the payload alone of each codec, or activations, as
-// frame_fuzz.cc says. Breaks a SHOAL_CHECK, which ends the process, when a decoder takes what it
-// would not write or gives a value that is not finite, or a session breaks a promise.
+// conversation with the session of a reduce, the payload alone of each codec, activations, or what
+// is to be expanded, as frame_fuzz.cc says. Breaks a SHOAL_CHECK, which ends the process, when a
+// decoder takes what it would not write or gives a value that is not finite, or a session breaks a
+// promise.
 #pragma once
 
 #include <cstddef>

@@ -11,6 +11,7 @@
 #include <gtest/gtest.h>
 
 #include "outer_opt/core/codec/codec.h"
+#include "outer_opt/core/codec/entropy.h"
 #include "outer_opt/core/reduce/session_swarm.h"
 #include "swarm/core/activation_codec.h"
 #include "swarm/pipeline/frame.h"
@@ -147,6 +148,19 @@ Named activations(int codec, int count) {
   return {std::string("activations_") + to_string(kind), input};
 }
 
+Named entropy_coded(int codec, int count) {
+  const CodecKind kind = outer_opt::kDenseCodecs[codec];
+  const std::size_t front = 4;
+  const Input plain = payload(codec, count).input;
+  Input coded(plain.size() - front);
+  outer_opt::EntropyCoder coder;
+  coded.resize(coder.encode(kind, std::span(plain).subspan(front), coded));
+  EXPECT_FALSE(coded.empty()) << to_string(kind);
+  Input input = begin({5, codec, (count - 1) % 256, (count - 1) / 256});
+  append(input, coded);
+  return {std::string("entropy_") + to_string(kind), input};
+}
+
 std::vector<Named> valid_inputs() {
   std::vector<Named> inputs = {pipeline_word(), pipeline_ping(), loan()};
   for (const CodecKind codec : outer_opt::kDenseCodecs) inputs.push_back(reduce_frame(codec));
@@ -157,6 +171,7 @@ std::vector<Named> valid_inputs() {
   inputs.push_back(conversation(2, 0));
   for (int codec = 0; codec <= codecs; ++codec) inputs.push_back(payload(codec, 300));
   inputs.push_back(payload(codecs, 4100));  // a second chunk
+  for (int codec = 0; codec < codecs; ++codec) inputs.push_back(entropy_coded(codec, 300));
   for (const int codec : {0, 1, 2}) inputs.push_back(activations(codec, 300));
   return inputs;
 }

@@ -49,13 +49,17 @@ std::string TempFolder::write(const std::string& name, const std::string& text) 
   return path(name);
 }
 
-Cluster::Cluster(int agents, int reducers) {
+Cluster::Cluster(int agents, const std::vector<std::string>& options) {
   if (agents == 0) return;
-  const Finished up =
-      run({binary("shoal"), "up", "--agents", std::to_string(agents), "--reducers",
-           std::to_string(reducers), "--detach", "--json", "--http", "127.0.0.1:0", "--grpc",
-           "127.0.0.1:0", "--threads", "1", "--data-dir", folder_.path("up")},
-          90);
+  std::vector<std::string> command = {binary("shoal"), "up",
+                                      "--agents",      std::to_string(agents),
+                                      "--detach",      "--json",
+                                      "--http",        "127.0.0.1:0",
+                                      "--grpc",        "127.0.0.1:0",
+                                      "--threads",     "1",
+                                      "--data-dir",    folder_.path("up")};
+  command.insert(command.end(), options.begin(), options.end());
+  const Finished up = run(command, 90);
   if (up.exit_code != 0) {
     problem_ = "shoal up: exit code " + std::to_string(up.exit_code) + "\n" + up.err;
     return;

@@ -41,8 +41,8 @@ struct TinyJob {
 
 class Cluster {
  public:
-  // Agents of 0 starts nothing. Check `problem()` first. `reducers`: agents that only average.
-  explicit Cluster(int agents, int reducers = 0);
+  // Agents of 0 starts nothing. Check `problem()` first. `options`: further ones of `shoal up`.
+  explicit Cluster(int agents, const std::vector<std::string>& options = {});
   ~Cluster();
 
   const std::string& problem() const { return problem_; }  // empty: it runs

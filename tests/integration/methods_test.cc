@@ -24,7 +24,7 @@ struct Method {
 class Methods : public testing::Test {
  protected:
   static void SetUpTestSuite() {
-    if (has_binary("shoal-trainer")) cluster_ = new Cluster(kAgents, 1);
+    if (has_binary("shoal-trainer")) cluster_ = new Cluster(kAgents, {"--reducers", "1"});
   }
   static void TearDownTestSuite() {
     delete cluster_;

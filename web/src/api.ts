@@ -95,6 +95,7 @@ export interface RoundStage {
   given_up?: boolean; // absent: the coordinator is older
   topology?: string | null; // null: not planned yet
   topology_reason?: string | null;
+  entropy_coding?: boolean | null; // absent: the coordinator is older
 }
 
 export interface Round {

@@ -46,6 +46,7 @@ describe('the topology of a round', () => {
     const ring = { ...stage(1, 'aa'), topology: 'ring', topology_reason: 'few streams' };
     const open = { ...stage(0, null), topology: null, topology_reason: null };
     expect(topologyTexts(round('committed', kMembers, [ring, ring, open]))).toEqual(['ring: few streams']);
+    expect(topologyTexts(round('committed', kMembers, [{ ...ring, entropy_coding: true }]))).toEqual(['ring: few streams; entropy coded']);
     expect(topologyTexts(round('committed', kMembers, [stage(1, 'aa')]))).toEqual([]);
     expect(topologyTexts(round('committed', kMembers))).toEqual([]);
   });

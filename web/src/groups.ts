@@ -29,7 +29,7 @@ export const inNoGroup = (round: Round): Contribution[] =>
 
 // How the values of a round travelled and why so; several where its stages differ.
 export const topologyTexts = (round: Round): string[] => [
-  ...new Set((round.stages ?? []).filter((one) => one.topology != null).map((one) => `${one.topology}: ${one.topology_reason}`)),
+  ...new Set((round.stages ?? []).filter((one) => one.topology != null).map((one) => `${one.topology}: ${one.topology_reason}${one.entropy_coding === true ? '; entropy coded' : ''}`)),
 ];
 
 function outcome(round: Round, reduce: RoundStage | undefined, members: Contribution[]): Pick<Group, 'tone' | 'text' | 'digest'> {

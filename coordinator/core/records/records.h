@@ -135,6 +135,7 @@ struct RoundStage {
   Digest average, anchor, momentum;                   // committed; the latter after the outer step
   outer_opt::TopologyChoice choice;                   // of the newest attempt
   std::int64_t frame_values = kFrameValuesUsual;      // of its plan
+  bool entropy_coding = false;                        // likewise
   std::vector<MomentumHolder> momentum_holders = {};  // likewise, with sync.outer_state = sharded
   bool given_up = false;  // the round goes on without this group, whose members keep what they have
   bool operator==(const RoundStage&) const = default;

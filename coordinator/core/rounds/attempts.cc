@@ -217,7 +217,7 @@ std::vector<OpenRound> enlist_again(Turn& turn, const RoundKey& key,
     ContributionRecord& contribution = turn.contribution(key, *it);
     contribution.state = ContributionState::kTraining;
     contribution.reject_reason = RejectReason::kNone;
-    orders.push_back(order_of(turn.state(), turn.state().rounds.at(key), *it));
+    orders.push_back(order_of(turn.state(), turn.now(), turn.state().rounds.at(key), *it));
   }
   return orders;
 }
@@ -330,6 +330,7 @@ void start_attempt(Turn& turn, const RoundKey& key, ReduceIndex reduce,
   RoundStage& record = stage_of(turn.round(key), reduce);
   record.choice = lineup.choice;
   record.frame_values = lineup.frame_values;
+  record.entropy_coding = lineup.entropy_coding;
   record.momentum_holders = momentum_holders(turn.state(), job, stage);
   warn_of_lost_momentum(turn, job, stage, record.momentum_holders);
   ++record.attempt;

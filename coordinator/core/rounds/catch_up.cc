@@ -12,7 +12,7 @@ namespace shoal::coordinator {
 namespace {
 
 void resend_order(Turn& turn, const RoundRecord& round, ReplicaId replica) {
-  const OpenRound next = order_of(turn.state(), round, replica);
+  const OpenRound next = order_of(turn.state(), turn.now(), round, replica);
   if (round.aborts > 0) {
     turn.tell(replica, AbortRound{round.key, round.abort_reason, next});
   } else {
@@ -51,7 +51,7 @@ bool resend_round(Turn& turn, const ReplicaRecord& replica) {
   if (!is_reducer(state, replica) && replica.held_round != job.committed_round) {
     const bool missed_one = replica.held_round + 1 == job.committed_round;
     if (!missed_one || !can_follow(state, committed, replica.id)) return false;
-    turn.tell(replica.id, commit_for(state, committed, replica.id));
+    turn.tell(replica.id, commit_for(state, turn.now(), committed, replica.id));
     return true;
   }
   if (state.rounds.contains(committed)) resend_slices(turn, committed, replica.id);

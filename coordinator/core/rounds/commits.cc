@@ -292,7 +292,7 @@ RoundOutcome outcome_of(const RoundStage& reduce, const ContributionRecord& cont
 
 }  // namespace
 
-CommitRound commit_for(const State& state, const RoundKey& key, ReplicaId replica) {
+CommitRound commit_for(const State& state, Instant now, const RoundKey& key, ReplicaId replica) {
   const ContributionRecord& own = state.contributions.at({key, replica});
   const RoundStage& reduce = reduce_of(state.rounds.at(key), own);
   CommitRound order;
@@ -311,7 +311,7 @@ CommitRound commit_for(const State& state, const RoundKey& key, ReplicaId replic
   const RoundKey next{key.job, key.lineage, key.round + 1};
   const ContributionRecord* contribution = state.contributions.find({next, replica});
   order.last = contribution == nullptr || contribution->leases.empty();
-  if (!order.last) order.next = order_of(state, state.rounds.at(next), replica);
+  if (!order.last) order.next = order_of(state, now, state.rounds.at(next), replica);
   order.keeps = !order.last && is_late(job, state.contributions.at({key, replica}));
   return order;
 }
@@ -338,7 +338,7 @@ void commit(Turn& turn, const RoundKey& key, const std::vector<Digest>& averages
   open_next(turn, key.job, tails, followers);
   refresh_view(turn, key.job);
   for (const ReplicaId replica : followers) {
-    turn.tell(replica, commit_for(turn.state(), key, replica));
+    turn.tell(replica, commit_for(turn.state(), turn.now(), key, replica));
   }
   say_committed(turn, key);
   fail_the_stale(turn, key);

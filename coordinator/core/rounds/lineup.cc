@@ -62,8 +62,9 @@ Lineup line_up(const State& state, Instant now, JobId job, StageIndex stage,
   lineup.choice = choose_for(state.jobs.at(job), lineup.links);
   leave_out_idle_reducers(lineup);
   put_in_order(lineup);
-  lineup.frame_values =
-      outer_opt::frame_values_for(state.jobs.at(job).spec.sync.codec, lineup.links);
+  const CodecKind codec = state.jobs.at(job).spec.sync.codec;
+  lineup.frame_values = outer_opt::frame_values_for(codec, lineup.links);
+  lineup.entropy_coding = outer_opt::pays_entropy_coding(codec, lineup.links);
   return lineup;
 }
 

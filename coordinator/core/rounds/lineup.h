@@ -15,6 +15,7 @@ struct Lineup {
   std::vector<outer_opt::LinkedMember> links;  // theirs
   outer_opt::TopologyChoice choice;
   std::int64_t frame_values = kFrameValuesUsual;
+  bool entropy_coding = false;
 };
 
 // `training` are those that hold the state of the round; reducers of the stage that would get a

@@ -45,11 +45,11 @@ FlatMap<AgentId, Line> lines_of(const State& state, Instant now) {
   return lines;
 }
 
-// Live ones of the same job and stage that can be dialled, in the order of their ids.
-std::vector<ReplicaId> fellows_of(const State& state, const ReplicaRecord& self) {
+// Live ones of the same job and of this stage that can be dialled, in the order of their ids.
+std::vector<ReplicaId> fellows_of(const State& state, const ReplicaRecord& self, StageIndex stage) {
   std::vector<ReplicaId> fellows;
   for (const auto& [id, replica] : state.replicas) {
-    const bool same = replica.job == self.job && replica.stage == self.stage;
+    const bool same = replica.job == self.job && replica.stage == stage;
     if (same && is_live(state, id) && !replica.address.empty()) fellows.push_back(id);
   }
   return fellows;
@@ -96,18 +96,30 @@ std::vector<outer_opt::LinkedMember> links_of(const State& state, Instant now,
   return links;
 }
 
+bool codes_between_stages(const State& state, Instant now, JobId job) {
+  const JobRecord& record = state.jobs.at(job);
+  if (record.stages.size() <= 1) return false;
+  const CodecKind codec =
+      record.spec.swarm.activations == ActivationCodec::kInt8 ? CodecKind::kInt8 : CodecKind::kBf16;
+  return outer_opt::pays_entropy_coding(codec, links_of(state, now, live_replicas(state, job)));
+}
+
 std::vector<PeerAddress> peers_to_measure(const State& state, Instant now, ReplicaId replica) {
   const ReplicaRecord& self = state.replicas.at(replica);
   const SyncAlgorithm algorithm = state.jobs.at(self.job).spec.sync.algorithm;
   if (algorithm == SyncAlgorithm::kDdp || algorithm == SyncAlgorithm::kNone) return {};
-  const std::vector<ReplicaId> fellows = fellows_of(state, self);
+  const std::vector<ReplicaId> fellows = fellows_of(state, self, self.stage);
   const auto at = std::find(fellows.begin(), fellows.end(), replica);
   if (at == fellows.end()) return {};
-  const std::size_t first = static_cast<std::size_t>(at - fellows.begin());
   // A probe measures both ways, so half of the circle is enough.
+  std::vector<ReplicaId> others(at + 1, fellows.end());
+  others.insert(others.end(), fellows.begin(), at);
+  others.resize(fellows.size() / 2);
+  if (fellows.size() == 1) others = fellows_of(state, self, self.stage + 1);
   std::vector<PeerAddress> peers;
-  for (std::size_t i = 1; i <= fellows.size() / 2 && peers.size() < kMeasuresMax; ++i) {
-    const ReplicaRecord& peer = state.replicas.at(fellows[(first + i) % fellows.size()]);
+  for (const ReplicaId other : others) {
+    const ReplicaRecord& peer = state.replicas.at(other);
+    if (peers.size() >= kMeasuresMax) break;
     if (is_wanted(state, now, self, peer)) peers.push_back({peer.id, peer.address});
   }
   return peers;

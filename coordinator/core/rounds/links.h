@@ -1,7 +1,7 @@
 // The lines between agents: what trainers measure is kept, one record per ordered pair, and decides
 // parts, ring order, topology and frame size of every reduce. The coordinator also says who
 // measures whom next: each replica a few of its stage, the next ones in their order, so that all
-// pairs come up in time and no line is flooded.
+// pairs come up in time and no line is flooded; who is alone in its stage, a few of the next stage.
 #pragma once
 
 #include <vector>
@@ -23,6 +23,10 @@ void note_links(Turn& turn, ReplicaId replica, const std::vector<LinkEstimate>& 
 // to it, the lower of the two; who is dialled in vain by all that tried is not reachable.
 std::vector<outer_opt::LinkedMember> links_of(const State& state, Instant now,
                                               const std::vector<ReplicaId>& members);
+
+// Whether what goes between the stages of this job's pipeline is worth entropy coding: the slowest
+// line known of its replicas decides, as in pays_entropy_coding().
+bool codes_between_stages(const State& state, Instant now, JobId job);
 
 // kMeasuresMax at most; none with `ddp`, whose rounds are too short, and `none`.
 std::vector<PeerAddress> peers_to_measure(const State& state, Instant now, ReplicaId replica);

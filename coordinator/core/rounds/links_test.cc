@@ -60,6 +60,7 @@ TEST(Links, UnequalLinesGiveUnequalParts) {
   EXPECT_EQ(plan.members[1].part_count, 500);
   EXPECT_EQ(plan.members[2].part_count, 0);
   EXPECT_EQ(plan.frame_values, kFrameValuesMin);
+  EXPECT_TRUE(plan.entropy_coding);
 }
 
 TEST(Links, NothingMeasuredGivesEqualPartsAndTheUsualFrames) {
@@ -67,6 +68,7 @@ TEST(Links, NothingMeasuredGivesEqualPartsAndTheUsualFrames) {
   for (std::size_t i = 0; i < 2; ++i) s.report_links(i, {});
   EXPECT_EQ(s.plan().members[0].part_count, 500);
   EXPECT_EQ(s.plan().frame_values, kFrameValuesUsual);
+  EXPECT_FALSE(s.plan().entropy_coding);
 }
 
 TEST(Links, SurviveARestartAndGrowOld) {

@@ -119,6 +119,7 @@ std::vector<OpenRound> enlist(Turn& turn, const RoundKey& key,
   const RoundRecord round = turn.state().rounds.at(key);
   const std::vector<std::int64_t> per_step = sequences_per_step(turn.state(), key, replicas);
   const std::vector<Steps> steps = steps_of(turn.state(), round, replicas);
+  const bool coding = codes_between_stages(turn.state(), turn.now(), key.job);
   std::vector<OpenRound> orders;
   for (std::size_t i = 0; i < replicas.size(); ++i) {
     ContributionRecord& contribution = contribution_in(turn, key, replicas[i]);
@@ -126,10 +127,10 @@ std::vector<OpenRound> enlist(Turn& turn, const RoundKey& key,
     const Steps to_step = round.from_step + steps[i];
     const std::int64_t count =
         leased_steps(job, round.from_step, to_step, contribution) * per_step[i];
-    orders.push_back({key, round.from_step, to_step,
-                      lease({job.next_sequence, job.returned}, count),
-                      fragment_of_round(job, round),
-                      peers_to_measure(turn.state(), turn.now(), replicas[i]), round.aborts});
+    orders.push_back(
+        {key, round.from_step, to_step, lease({job.next_sequence, job.returned}, count),
+         fragment_of_round(job, round), peers_to_measure(turn.state(), turn.now(), replicas[i]),
+         round.aborts, coding});
     contribution.state = ContributionState::kTraining;
     contribution.reject_reason = RejectReason::kNone;
     contribution.leases.push_back(orders.back().lease);
@@ -138,15 +139,21 @@ std::vector<OpenRound> enlist(Turn& turn, const RoundKey& key,
   return orders;
 }
 
-OpenRound order_of(const State& state, const RoundRecord& round, ReplicaId replica) {
+OpenRound order_of(const State& state, Instant now, const RoundRecord& round, ReplicaId replica) {
   const JobRecord& job = state.jobs.at(round.key.job);
   const DataLease& lease = state.contributions.at({round.key, replica}).leases.back();
   const bool own = job.spec.sync.balance == Balance::kSpeed || job.spec.sync.every_s > 0 ||
                    job.spec.sync.algorithm == SyncAlgorithm::kAsync;
   Steps steps = round.to_step - round.from_step;
   if (own && job.stages.size() == 1) steps = Steps(lease.count / job.spec.train.batch);
-  return {round.key, round.from_step, round.from_step + steps, lease, fragment_of_round(job, round),
-          {},        round.aborts};
+  return {round.key,
+          round.from_step,
+          round.from_step + steps,
+          lease,
+          fragment_of_round(job, round),
+          {},
+          round.aborts,
+          codes_between_stages(state, now, job.id)};
 }
 
 void open_round(Turn& turn, JobId id) {

@@ -17,7 +17,7 @@ std::vector<OpenRound> enlist(Turn& turn, const RoundKey& key,
                               const std::vector<ReplicaId>& replicas);
 // What an enlisted replica was told last. Replicas of one round may have different numbers of
 // steps.
-OpenRound order_of(const State& state, const RoundRecord& round, ReplicaId replica);
+OpenRound order_of(const State& state, Instant now, const RoundRecord& round, ReplicaId replica);
 
 // The contribution of a replica to this round, made when there is none.
 ContributionRecord& contribution_in(Turn& turn, const RoundKey& key, ReplicaId replica);

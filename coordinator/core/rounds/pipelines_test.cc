@@ -101,6 +101,38 @@ struct Piped : Rig {
   std::vector<ConnectionId> agents;
 };
 
+TEST(Pipelines, WhoIsAloneInItsStageMeasuresTheNextOne) {
+  Piped rig(2);
+  const ConnectionId router = rig.of_stage(0).front(), other = rig.of_stage(1).front();
+  const auto asked = rig.last<ToReplica<OpenRound>>(router)->body.measure;
+  ASSERT_EQ(asked.size(), 1u);
+  EXPECT_EQ(asked[0].replica, rig.last<Assign>(other)->replica);
+  EXPECT_TRUE(rig.last<ToReplica<OpenRound>>(other)->body.measure.empty());
+}
+
+TEST(Pipelines, WhatGoesOverSlowLinesIsEntropyCodedFromTheNextRoundOn) {
+  Piped rig(2);
+  const ConnectionId router = rig.of_stage(0).front(), other = rig.of_stage(1).front();
+  const auto next = [&] { return rig.last<ToReplica<CommitRound>>(other)->body.next; };
+  const auto say_lines = [&](RoundNumber round, double bytes_per_s) {
+    RoundReport report;
+    report.key = {JobId(1), 0, round};
+    const ReplicaId peer = rig.last<Assign>(other)->replica;
+    report.links = {{peer, milliseconds(20), bytes_per_s, bytes_per_s, true}};
+    report.tokens = report.drawn = Tokens(1280);
+    report.steps = Steps(10);
+    report.norm = 1;
+    rig.say(router, FromReplica<RoundReport>{rig.last<Assign>(router)->replica, report});
+  };
+  EXPECT_FALSE(rig.last<ToReplica<OpenRound>>(other)->body.entropy_coding);
+  say_lines(1, 1e9);
+  rig.commit_round(1);
+  EXPECT_FALSE(next().entropy_coding);
+  say_lines(2, 25e6);
+  rig.commit_round(2);
+  EXPECT_TRUE(next().entropy_coding);
+}
+
 TEST(Pipelines, ReplicasMoveForBalanceOnceItIsConfirmed) {
   Piped rig(9);
   ASSERT_EQ(rig.of_stage(1).size(), 5u);  // the head makes the last stage half as much work again

@@ -78,6 +78,7 @@ ReducePlan plan_of(const State& state, const RoundKey& key, ReduceIndex reduce) 
   plan.fragment = fragment_of_round(job, round);
   plan.value_count = value_count_of(job, round, reduce);
   plan.frame_values = record.frame_values;
+  plan.entropy_coding = record.entropy_coding;
   plan.outer_lr = round.outer_lr;
   plan.time_limit = attempt_time_limit(state, round, reduce);
   if (sync.outer_state == OuterState::kSharded) {

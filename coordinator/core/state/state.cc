@@ -103,7 +103,8 @@ void add(Digester& d, const RoundRecord& r) {
   for (const auto& stage : r.stages) {
     d.add(stage.attempt).add(stage.attempt_started_at.ns).add(stage.average);
     d.add(stage.anchor).add(stage.momentum).add(to_string(stage.choice.topology));
-    d.add(to_string(stage.choice.reason)).add(stage.frame_values).add(stage.given_up);
+    d.add(to_string(stage.choice.reason)).add(stage.frame_values);
+    d.add(stage.entropy_coding).add(stage.given_up);
     for (const MomentumHolder& holder : stage.momentum_holders) {
       d.add(holder.replica.n).add(holder.address).add(holder.first).add(holder.count);
     }

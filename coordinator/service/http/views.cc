@@ -81,6 +81,7 @@ Json stages_json(const RoundRecord& round) {
     json["topology"] = planned ? Json(to_string(stage.choice.topology)) : Json(nullptr);
     json["given_up"] = stage.given_up;
     json["topology_reason"] = planned ? Json(explain(stage.choice.reason)) : Json(nullptr);
+    json["entropy_coding"] = planned ? Json(stage.entropy_coding) : Json(nullptr);
     list.push_back(std::move(json));
   }
   return list;

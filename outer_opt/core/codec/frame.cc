@@ -15,6 +15,7 @@ namespace {
 constexpr std::uint32_t kMagic = 0x52464853u;      // "SHFR"
 constexpr std::uint32_t kLoanMagic = 0x4e4c4853u;  // "SHLN"
 constexpr std::uint8_t kVersion = 1;
+constexpr unsigned kBorrows = 1, kEntropyCoded = 2;
 constexpr auto kCodecLast = static_cast<std::uint8_t>(CodecKind::kSparse2);
 
 Error refuse(const std::string& what, std::uint64_t given) {
@@ -32,7 +33,9 @@ std::array<std::byte, kFrameHeaderSize> encode_header(const FrameHeader& header)
   std::byte* at = bytes.data();
   put_little_endian(at, kMagic);
   put_little_endian(at, kVersion);
-  put_little_endian(at, static_cast<std::uint8_t>(header.borrows ? 1 : 0));
+  const unsigned flags =
+      (header.borrows ? kBorrows : 0) | (header.entropy_coded ? kEntropyCoded : 0);
+  put_little_endian(at, static_cast<std::uint8_t>(flags));
   put_little_endian(at, static_cast<std::uint8_t>(header.kind));
   put_little_endian(at, static_cast<std::uint8_t>(header.codec));
   put_little_endian(at, header.part);
@@ -52,14 +55,15 @@ Result<FrameHeader> decode_header(std::span<const std::byte> bytes) {
   if (const auto version = take_little_endian<std::uint8_t>(at); version != kVersion) {
     return refuse("version", version);
   }
-  const auto borrows = take_little_endian<std::uint8_t>(at);
-  if (borrows > 1) return refuse("byte about loans", borrows);
+  const auto flags = take_little_endian<std::uint8_t>(at);
+  if ((flags & ~(kBorrows | kEntropyCoded)) != 0) return refuse("flags", flags);
   const auto kind = take_little_endian<std::uint8_t>(at);
   if (kind != 1 && kind != 2) return refuse("kind", kind);
   const auto codec_byte = take_little_endian<std::uint8_t>(at);
   if (codec_byte > kCodecLast) return refuse("codec", codec_byte);
   FrameHeader header;
-  header.borrows = borrows == 1;
+  header.borrows = (flags & kBorrows) != 0;
+  header.entropy_coded = (flags & kEntropyCoded) != 0;
   header.kind = static_cast<FrameKind>(kind);
   header.codec = static_cast<CodecKind>(codec_byte);
   header.part = take_little_endian<std::uint32_t>(at);
@@ -104,6 +108,7 @@ Result<Loan> decode_loan(std::span<const std::byte> bytes) {
   if (loan.address == 0) return refuse("address", 0);
   auto header = decode_header(bytes.last(kFrameHeaderSize));
   if (!header.ok()) return header.error();
+  if (header->entropy_coded) return refuse("flags of a loan", kEntropyCoded);
   loan.header = *header;
   loan.header.lent = true;
   return loan;

@@ -6,7 +6,8 @@
 //   offset  size  field
 //        0     4  magic "SHFR"
 //        4     1  version, 1
-//        5     1  1: the sender reads what the receiver lends (below), else 0
+//        5     1  bit 0: the sender reads what the receiver lends (below); bit 1: the payload is
+//              entropy coded (entropy.h); the others are 0
 //        6     1  kind: 1 contribution (member to owner), 2 average (owner to member)
 //        7     1  codec: 0 fp32, 1 int8, 2 fp16, 3 bf16, 4 int4, 5 e3m0,
 //              6 sparse2
@@ -14,8 +15,8 @@
 //       12     4  chunk: index in the part
 //       16     8  first: index of the first value in the whole vector
 //       24     4  count of values
-//       28     4  payload size in bytes
-//       32     8  XXH3-64 of the payload
+//       28     4  payload size in bytes, before it was entropy coded
+//       32     8  XXH3-64 of the payload, likewise
 //
 // Between processes of one host the payload may stay where it is (wire/lent_memory.h). Then the
 // message is a loan, and no payload follows the header:
@@ -52,6 +53,7 @@ struct FrameHeader {
   std::uint32_t payload_size = 0;
   std::uint64_t checksum = 0;
   bool borrows = false;
+  bool entropy_coded = false;
   bool lent = false;  // came with a loan
   bool has_checksum() const { return !lent || kind == FrameKind::kAverage; }
   bool operator==(const FrameHeader&) const = default;
@@ -81,7 +83,8 @@ struct Loan {
 };
 std::array<std::byte, kLoanSize> encode_loan(const Loan& loan);
 bool is_loan(std::span<const std::byte> bytes);  // by its magic
-// Refuses a wrong size or magic, the address 0, and what decode_header() refuses.
+// Refuses a wrong size or magic, the address 0, an entropy-coded payload, which lies nowhere, and
+// what decode_header() refuses.
 Result<Loan> decode_loan(std::span<const std::byte> bytes);
 
 // kDataLoss when size or checksum differ; a header without a checksum fits all. Who reads the

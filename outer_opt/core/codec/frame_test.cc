@@ -45,6 +45,16 @@ TEST(Frame, SaysWhetherItsSenderBorrows) {
   EXPECT_EQ(*back, header);
 }
 
+TEST(Frame, SaysWhetherItsPayloadIsEntropyCoded) {
+  FrameHeader header = sample();
+  header.borrows = header.entropy_coded = true;
+  const auto bytes = bytes_of(header);
+  EXPECT_EQ(bytes[5], std::byte{3});
+  const auto back = decode_header(bytes);
+  ASSERT_TRUE(back.ok());
+  EXPECT_EQ(*back, header);
+}
+
 TEST(Frame, RefusesWhatItDoesNotKnow) {
   const auto refused = [](std::size_t at, int value) {
     auto bytes = bytes_of(sample());
@@ -53,7 +63,7 @@ TEST(Frame, RefusesWhatItDoesNotKnow) {
   };
   EXPECT_TRUE(refused(0, 'X'));
   EXPECT_TRUE(refused(4, 2));
-  EXPECT_TRUE(refused(5, 2));
+  EXPECT_TRUE(refused(5, 4));
   EXPECT_TRUE(refused(6, 0));
   EXPECT_TRUE(refused(6, 3));
   EXPECT_TRUE(refused(7, 2));
@@ -116,7 +126,8 @@ TEST(Loan, RefusesWhatIsNone) {
   };
   EXPECT_TRUE(refused(0, 'X'));
   EXPECT_TRUE(refused(4, 1));
-  EXPECT_TRUE(refused(16, 'X'));  // of the header
+  EXPECT_TRUE(refused(16, 'X'));    // of the header
+  EXPECT_TRUE(refused(16 + 5, 2));  // entropy coded
   EXPECT_FALSE(decode_loan(bytes_of(Loan{0, sample()})).ok());
   auto bytes = bytes_of(sample_loan());
   bytes.pop_back();
@@ -127,7 +138,8 @@ TEST(Loan, RefusesWhatIsNone) {
 TEST(Loan, OnlyAnAverageHasAChecksum) {
   const std::vector<std::byte> data(8);
   const std::array pieces = {std::span<const std::byte>(data)};
-  FrameHeader header{FrameKind::kContribution, CodecKind::kFp32, 0, 0, 0, 2, 8, 1, true, true};
+  FrameHeader header{FrameKind::kContribution, CodecKind::kFp32, 0, 0, 0, 2, 8, 1};
+  header.borrows = header.lent = true;
   EXPECT_TRUE(check_payload(header, pieces).ok());
   EXPECT_FALSE(check_payload(header, {}).ok());  // its size counts
   header.kind = FrameKind::kAverage;

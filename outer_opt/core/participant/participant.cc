@@ -24,7 +24,7 @@ void add(Digester& d, const OpenRound& round) {
   d.add(round.from_step.n).add(round.to_step.n).add(round.lease.first).add(round.lease.count);
   d.add(round.fragment);
   for (const PeerAddress& peer : round.measure) d.add(peer.replica.n).add(peer.address);
-  d.add(round.aborts);
+  d.add(round.aborts).add(round.entropy_coding);
 }
 
 void add(Digester& d, const CloseRound& command) { add(d, command.key); }
@@ -51,7 +51,7 @@ void add(Digester& d, const ReducePlan& plan) {
   d.add(plan.attempt).add(static_cast<std::int32_t>(plan.topology));
   d.add(static_cast<std::int32_t>(plan.codec)).add(static_cast<std::int32_t>(plan.aggregator));
   d.add(plan.value_count).add(plan.frame_values).add(plan.time_limit.ns).add(plan.fragment);
-  d.add(plan.outer_lr);
+  d.add(plan.entropy_coding).add(plan.outer_lr);
   for (const ReduceMember& m : plan.members) {
     d.add(m.replica.n).add(m.address).add(m.weight).add(m.clip_factor);
     d.add(m.part_first).add(m.part_count);

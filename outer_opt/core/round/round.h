@@ -67,7 +67,8 @@ struct OpenRound {
   DataLease lease;
   std::int32_t fragment = 0;  // that the round averages: 1, 2, …; 0: the whole vector (fragments.h)
   std::vector<PeerAddress> measure;  // to whom the line is to be measured before the reduce
-  std::int32_t aborts = 0;  // of this round until now: the report says which order it obeys
+  std::int32_t aborts = 0;      // of this round until now: the report says which order it obeys
+  bool entropy_coding = false;  // of what goes between the stages of a pipeline
   bool operator==(const OpenRound&) const = default;
 };
 
@@ -136,7 +137,8 @@ struct ReducePlan {
   Duration time_limit;                            // a member gives up after this long
   std::int32_t fragment = 0;                      // as in OpenRound
   std::int64_t frame_values = kFrameValuesUsual;  // the digest depends on it
-  double outer_lr = 0;  // of the outer step to come; in a group it is in what members send
+  bool entropy_coding = false;  // frames are entropy coded on their way (codec/entropy.h)
+  double outer_lr = 0;          // of the outer step to come; in a group it is in what members send
   std::optional<OwnerStep> owner_step;  // none: everybody takes the outer step with the average
   bool operator==(const ReducePlan&) const = default;
 };

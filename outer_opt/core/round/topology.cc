@@ -123,6 +123,15 @@ std::int64_t largest_frame(const Codec& codec) {
   return values;
 }
 
+// In bytes per second; 0: none is known.
+double slowest_line(const std::vector<LinkedMember>& members) {
+  double slowest = 0;
+  for (const LinkedMember& m : members) {
+    if (m.bytes_per_s > 0) slowest = slowest > 0 ? std::min(slowest, m.bytes_per_s) : m.bytes_per_s;
+  }
+  return slowest;
+}
+
 }  // namespace
 
 TopologyChoice choose_topology(const SyncSpec& sync, const std::vector<LinkedMember>& members) {
@@ -168,10 +177,7 @@ double butterfly_time(const std::vector<double>& shares, const std::vector<doubl
 
 std::int64_t frame_values_for(CodecKind codec, const std::vector<LinkedMember>& members) {
   if (codec == CodecKind::kSparse2) return kFrameValuesUsual;  // never more than some KiB
-  double slowest = 0;
-  for (const LinkedMember& m : members) {
-    if (m.bytes_per_s > 0) slowest = slowest > 0 ? std::min(slowest, m.bytes_per_s) : m.bytes_per_s;
-  }
+  const double slowest = slowest_line(members);
   if (slowest <= 0) return kFrameValuesUsual;
   const Codec& c = outer_opt::codec(codec);
   const std::int64_t largest = largest_frame(c);
@@ -180,6 +186,11 @@ std::int64_t frame_values_for(CodecKind codec, const std::vector<LinkedMember>& 
   std::int64_t values = kFrameValuesMin;
   while (values < largest && static_cast<double>(values * 2) <= fitting) values *= 2;
   return values;
+}
+
+bool pays_entropy_coding(CodecKind codec, const std::vector<LinkedMember>& members) {
+  const double slowest = slowest_line(members);
+  return codec != CodecKind::kSparse2 && slowest > 0 && slowest < kEntropyBelow;
 }
 
 std::vector<std::size_t> ring_order(const std::vector<LinkedMember>& members) {

@@ -69,6 +69,11 @@ double butterfly_time(const std::vector<double>& shares, const std::vector<doubl
 std::int64_t frame_values_for(CodecKind codec, const std::vector<LinkedMember>& members);
 inline constexpr Duration kFrameTime = milliseconds(2);
 
+// Whether the frames of such a reduce are worth entropy coding (codec/entropy.h): the slowest known
+// line carries less than kEntropyBelow bytes per second, which a core codes five times over.
+bool pays_entropy_coding(CodecKind codec, const std::vector<LinkedMember>& members);
+inline constexpr double kEntropyBelow = 125e6;
+
 // The order of a ring, as indices: by falling speed, so that slow members stand side by side and as
 // few connections as possible have a slow end. The order given where speeds are equal or not known.
 std::vector<std::size_t> ring_order(const std::vector<LinkedMember>& members);

@@ -237,23 +237,32 @@ TEST(ChooseTopology, EveryReason) {
   }
 }
 
+std::vector<LinkedMember> lines_of_mbit(std::vector<double> mbit) {
+  for (double& rate : mbit) rate *= 1e6 / 8;
+  return lines(mbit);
+}
+
 TEST(FrameValues, FollowTheSlowestKnownLine) {
-  const auto lines = [](std::vector<double> mbit) {
-    std::vector<LinkedMember> members;
-    for (const double rate : mbit) members.push_back({true, rate * 1e6 / 8});
-    return members;
-  };
-  EXPECT_EQ(frame_values_for(CodecKind::kFp32, lines({0, 0})), kFrameValuesUsual);
-  EXPECT_EQ(frame_values_for(CodecKind::kFp32, lines({200, 200, 0})), 1 << 13);
-  EXPECT_EQ(frame_values_for(CodecKind::kInt8, lines({200, 1000})), 1 << 15);
-  EXPECT_EQ(frame_values_for(CodecKind::kInt4, lines({200})), 1 << 16);
-  EXPECT_EQ(frame_values_for(CodecKind::kFp32, lines({1, 1000})), kFrameValuesMin);
-  EXPECT_EQ(frame_values_for(CodecKind::kFp32, lines({10'000})), kFrameValuesUsual);
-  EXPECT_EQ(frame_values_for(CodecKind::kBf16, lines({10'000})), 1 << 19);
-  EXPECT_EQ(frame_values_for(CodecKind::kInt8, lines({10'000})), kFrameValuesMax);
-  EXPECT_EQ(frame_values_for(CodecKind::kInt4, lines({10'000})), kFrameValuesMax);
-  EXPECT_EQ(frame_values_for(CodecKind::kInt8, lines({0, 0})), kFrameValuesUsual);
-  EXPECT_EQ(frame_values_for(CodecKind::kSparse2, lines({1})), kFrameValuesUsual);
+  EXPECT_EQ(frame_values_for(CodecKind::kFp32, lines_of_mbit({0, 0})), kFrameValuesUsual);
+  EXPECT_EQ(frame_values_for(CodecKind::kFp32, lines_of_mbit({200, 200, 0})), 1 << 13);
+  EXPECT_EQ(frame_values_for(CodecKind::kInt8, lines_of_mbit({200, 1000})), 1 << 15);
+  EXPECT_EQ(frame_values_for(CodecKind::kInt4, lines_of_mbit({200})), 1 << 16);
+  EXPECT_EQ(frame_values_for(CodecKind::kFp32, lines_of_mbit({1, 1000})), kFrameValuesMin);
+  EXPECT_EQ(frame_values_for(CodecKind::kFp32, lines_of_mbit({10'000})), kFrameValuesUsual);
+  EXPECT_EQ(frame_values_for(CodecKind::kBf16, lines_of_mbit({10'000})), 1 << 19);
+  EXPECT_EQ(frame_values_for(CodecKind::kInt8, lines_of_mbit({10'000})), kFrameValuesMax);
+  EXPECT_EQ(frame_values_for(CodecKind::kInt4, lines_of_mbit({10'000})), kFrameValuesMax);
+  EXPECT_EQ(frame_values_for(CodecKind::kInt8, lines_of_mbit({0, 0})), kFrameValuesUsual);
+  EXPECT_EQ(frame_values_for(CodecKind::kSparse2, lines_of_mbit({1})), kFrameValuesUsual);
+}
+
+TEST(EntropyCoding, PaysOnLinesThatAreSlowerThanACore) {
+  EXPECT_TRUE(pays_entropy_coding(CodecKind::kFp32, lines_of_mbit({200, 10'000})));
+  EXPECT_TRUE(pays_entropy_coding(CodecKind::kInt4, lines_of_mbit({0, 999})));
+  EXPECT_FALSE(pays_entropy_coding(CodecKind::kFp32, lines_of_mbit({1000, 10'000})));
+  EXPECT_FALSE(pays_entropy_coding(CodecKind::kFp32, lines_of_mbit({0, 0})));
+  EXPECT_FALSE(
+      pays_entropy_coding(CodecKind::kSparse2, lines_of_mbit({1})));  // its bytes are random
 }
 
 }  // namespace
