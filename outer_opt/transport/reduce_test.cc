@@ -1,19 +1,15 @@
 // Several nodes in one process on loopback: equal bits, losses, cancellation, limits, early
 // streams.
 #include <chrono>
-#include <cmath>
-#include <cstring>
 #include <functional>
 #include <future>
 
-#include <grpcpp/generic/generic_stub.h>
-#include <grpcpp/support/client_callback.h>
 #include <gtest/gtest.h>
 
-#include "base/prng.h"
 #include "outer_opt/core/codec/codec.h"
 #include "outer_opt/core/codec/sparse2.h"
 #include "outer_opt/transport/peer_node.h"
+#include "outer_opt/transport/reduce_swarm.h"
 #include "proto/peer.grpc.pb.h"
 #include "wire/emulated_line.h"
 #include "wire/peer_channel.h"
@@ -21,88 +17,6 @@
 
 namespace shoal::outer_opt {
 namespace {
-
-constexpr std::int64_t kFrame = 512, kSparseFrame = 4096;
-
-// What the nodes of a swarm have in common.
-struct NodeKind {
-  bool local_sockets = true;
-  const char* link = nullptr;  // an emulated line
-  Duration keepalive = seconds(4);
-};
-
-std::unique_ptr<PeerNode> start_node(NodeKind kind = {}) {
-  PeerNodeOptions options;
-  if (kind.link != nullptr) {
-    options.line = std::make_shared<wire::EmulatedLine>(parse_link(kind.link).value());
-  }
-  options.local_sockets = kind.local_sockets;
-  options.keepalive = kind.keepalive;
-  auto node = PeerNode::start(options);
-  EXPECT_TRUE(node.ok());
-  return std::move(node).value();
-}
-
-struct Swarm {
-  explicit Swarm(std::size_t n, std::int64_t values, CodecKind codec,
-                 std::vector<double> shares = {}, Topology topology = Topology::kButterfly,
-                 NodeKind kind = {}) {
-    Prng prng(11);
-    plan.key = {JobId(1), 0, 3};
-    plan.attempt = 1;
-    plan.topology = topology;
-    plan.codec = codec;
-    plan.value_count = values;
-    plan.time_limit = seconds(30);
-    plan.frame_values = codec == CodecKind::kSparse2 ? kSparseFrame : kFrame;
-    for (std::size_t i = 0; i < n; ++i) {
-      nodes.push_back(start_node(kind));
-      plan.members.push_back(
-          {ReplicaId(i + 1), nodes[i]->address(), 100.0 + static_cast<double>(i), 1});
-      inputs.emplace_back(values);
-      for (float& v : inputs[i]) v = static_cast<float>(prng.normal());
-      if (codec == CodecKind::kSparse2) {
-        encoded.emplace_back(sparse2_size(inputs[i].size()));
-        sparse2_encode(inputs[i], encoded[i]);
-      }
-    }
-    averages.assign(n, std::vector<float>(values, NAN));
-    if (shares.empty()) shares.assign(n, 1);
-    if (topology != Topology::kAllgather) assign_parts(plan, shares);
-  }
-
-  ReduceResult reduce(std::size_t i, std::stop_token stop = {}) {
-    ReduceInput input;
-    if (plan.members[i].weight > 0) input.pseudo_gradient = inputs[i];
-    if (plan.members[i].weight > 0 && !encoded.empty()) input.encoded = encoded[i];
-    return nodes[i]->reduce(plan, plan.members[i].replica, input, averages[i], stop);
-  }
-  std::future<ReduceResult> start(std::size_t i, std::stop_token stop = {}) {
-    return std::async(std::launch::async, [this, i, stop] { return reduce(i, stop); });
-  }
-  std::vector<ReduceResult> reduce_all() {
-    std::vector<std::future<ReduceResult>> running;
-    for (std::size_t i = 0; i < nodes.size(); ++i) running.push_back(start(i));
-    std::vector<ReduceResult> results;
-    for (auto& r : running) results.push_back(r.get());
-    return results;
-  }
-
-  ReducePlan plan;
-  std::vector<std::unique_ptr<PeerNode>> nodes;
-  std::vector<std::vector<float>> inputs, averages;
-  std::vector<std::vector<std::byte>> encoded;  // sparse2
-};
-
-void expect_equal(const Swarm& swarm, const std::vector<ReduceResult>& results) {
-  for (std::size_t i = 0; i < results.size(); ++i) {
-    ASSERT_TRUE(results[i].ok) << i << ": " << results[i].error.detail;
-    EXPECT_EQ(results[i].outcome.average, results[0].outcome.average);
-    EXPECT_EQ(std::memcmp(swarm.averages[i].data(), swarm.averages[0].data(),
-                          sizeof(float) * swarm.averages[0].size()),
-              0);
-  }
-}
 
 TEST(Reduce, AllMembersGetTheSameBits) {
   for (const CodecKind codec : kDenseCodecs) {
@@ -238,85 +152,6 @@ TEST(Reduce, BytesOfOtherTrafficAreNotItsOwn) {
   const auto other = swarm.reduce(1);
   expect_equal(swarm, {reduced.get(), other});
   EXPECT_LT(other.outcome.stats.received.count(), 450'000);  // 400,000 without headers
-}
-
-TEST(Reduce, EntropyCodingChangesBytesAndNoBits) {
-  for (const auto topology : {Topology::kButterfly, Topology::kRing}) {
-    for (const CodecKind codec : kDenseCodecs) {
-      Swarm coded(3, 100'000, codec, {}, topology, {.local_sockets = false}),
-          plain(3, 100'000, codec, {}, topology, {.local_sockets = false});
-      coded.plan.frame_values = plain.plan.frame_values = 8192;
-      coded.plan.entropy_coding = true;
-      const auto results = coded.reduce_all(), others = plain.reduce_all();
-      expect_equal(coded, results);
-      expect_equal(plain, others);
-      EXPECT_EQ(results[0].outcome.average, others[0].outcome.average);
-      for (std::size_t i = 0; i < 3; ++i) {
-        EXPECT_LT(results[i].outcome.stats.sent.count(),
-                  .97 * others[i].outcome.stats.sent.count());
-      }
-    }
-  }
-}
-
-TEST(Reduce, WhatIsReadInMemoryIsNotEntropyCoded) {
-  Swarm swarm(2, 100'000, CodecKind::kFp32);
-  swarm.plan.entropy_coding = true;
-  const auto results = swarm.reduce_all();
-  expect_equal(swarm, results);
-  EXPECT_EQ(results[0].outcome.borrowed.count(), 400'000);
-}
-
-// Plays the first member, whose frame says that it is entropy coded and is not.
-class Garbler final : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer> {
- public:
-  explicit Garbler(const ReducePlan& plan)
-      : stub_(wire::dial_peer(plan.members[1].address, seconds(4), nullptr).channel) {
-    const std::pair<const char*, std::int64_t> names[] = {{"shoal-replica", 1},
-                                                          {"shoal-job", 1},
-                                                          {"shoal-lineage", 0},
-                                                          {"shoal-round", plan.key.round},
-                                                          {"shoal-attempt", plan.attempt},
-                                                          {"shoal-lane", 0},
-                                                          {"shoal-lanes", 1}};
-    for (const auto& [name, value] : names) context_.AddMetadata(name, std::to_string(value));
-    context_.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(20));
-    FrameHeader header{FrameKind::kContribution,
-                       CodecKind::kFp32,
-                       1,
-                       0,
-                       plan.members[1].part_first,
-                       static_cast<std::uint32_t>(plan.frame_values)};
-    header.payload_size = 4 * header.count;
-    header.entropy_coded = true;
-    const auto front = encode_header(header);
-    const grpc::Slice slices[] = {grpc::Slice(front.data(), front.size()),
-                                  grpc::Slice(std::string(2000, 'x'))};
-    message_ = grpc::ByteBuffer(slices, 2);
-    stub_.PrepareBidiStreamingCall(&context_, "/shoal.v1.PeerService/Reduce", {}, this);
-    StartWrite(&message_);
-    StartCall();
-  }
-  void OnDone(const grpc::Status&) override { ended_.set_value(); }
-  void wait() { ended_.get_future().get(); }
-
- private:
-  grpc::TemplatedGenericStub<grpc::ByteBuffer, grpc::ByteBuffer> stub_;
-  grpc::ClientContext context_;
-  grpc::ByteBuffer message_;
-  std::promise<void> ended_;
-};
-
-TEST(Reduce, AFrameThatCannotBeExpandedIsBad) {
-  Swarm swarm(2, 10'000, CodecKind::kFp32);
-  auto running = swarm.start(1);
-  Garbler garbler(swarm.plan);
-  const ReduceResult result = running.get();
-  garbler.wait();
-  ASSERT_FALSE(result.ok);
-  EXPECT_EQ(result.error.failure, ReduceFailure::kBadFrame) << result.error.detail;
-  EXPECT_EQ(result.error.lost, ReplicaId(1));
-  EXPECT_NE(result.error.detail.find("entropy coding"), std::string::npos) << result.error.detail;
 }
 
 // Three members, 400 KB each at 10 Mbit/s: each sends 4/3 of it, which takes 0.43 s.
