@@ -13,6 +13,7 @@
 #include <CLI/CLI.hpp>
 #include <spdlog/sinks/stdout_color_sinks.h>
 #include <spdlog/spdlog.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "agent/host/device_probe.h"
@@ -96,10 +97,20 @@ void declare(CLI::App& app, Flags& flags) {
       ->capture_default_str();
 }
 
+// As the coordinator does with its own. What is no file (a pipe) has no rights worth a look.
+bool others_can_read(const std::string& path) {
+  struct stat info {};
+  return ::stat(path.c_str(), &info) == 0 && S_ISREG(info.st_mode) && (info.st_mode & 077) != 0;
+}
+
 Result<std::string> read_token(const std::string& path) {
   if (path.empty()) {
     return Error{Code::kValidation, "is required", "--token-file",
                  "copy the token file of the coordinator to this host and name it"};
+  }
+  if (others_can_read(path)) {
+    return Error{Code::kPermissionDenied, "others can read " + path, "--token-file",
+                 "chmod 600 the file"};
   }
   std::ifstream in(path);
   std::string token;

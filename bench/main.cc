@@ -9,6 +9,7 @@
 #include <CLI/CLI.hpp>
 #include <unistd.h>
 
+#include "base/number_text.h"
 #include "bench/bench.h"
 #include "outer_opt/core/codec/codec.h"
 
@@ -37,6 +38,10 @@ int run_beside(const std::string& binary, std::vector<std::string> arguments, bo
 
 namespace {
 
+CLI::Validator number_within(double least, double most) {
+  return {[=](const std::string& text) { return number_problem(text, least, most); }, ""};
+}
+
 CLI::App* add_pipeline(CLI::App& app, PipelineOptions& o) {
   CLI::App* command = app.add_subcommand(
       "pipeline",
@@ -44,20 +49,22 @@ CLI::App* add_pipeline(CLI::App& app, PipelineOptions& o) {
       "that wait, beside the simulator's");
   command->add_option("--agents", o.agents)->check(CLI::Range(1, 1000));
   command->add_option("--stages", o.stages)->check(CLI::Range(1, 50));
-  command->add_option("--rtt", o.rtt_ms, "Of the emulated line, ms")->check(CLI::Range(0.0, 10e3));
+  command->add_option("--rtt", o.rtt_ms, "Of the emulated line, ms")->check(number_within(0, 10e3));
   command->add_option("--mbit", o.mbit, "Of the emulated line, each direction; 0: no limit")
-      ->check(CLI::Range(0.0, 1e6));
-  command->add_option("--forward", o.forward_ms, "ms at speed 1")->check(CLI::Range(0.0, 1e6));
-  command->add_option("--backward", o.backward_ms, "ms at speed 1")->check(CLI::Range(0.0, 1e6));
+      ->check(number_within(0, 1e6));
+  command->add_option("--forward", o.forward_ms, "ms at speed 1")->check(number_within(0, 1e6));
+  command->add_option("--backward", o.backward_ms, "ms at speed 1")->check(number_within(0, 1e6));
   command->add_option("--jitter", o.jitter, "Relative deviation of a pass")
-      ->check(CLI::Range(0.0, 1.0));
+      ->check(number_within(0, 1.0));
   command->add_option("--microbatches", o.microbatches, "Per step")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 20));
   command->add_option("--window", o.window, "Microbatches in flight")
       ->check(CLI::Range(1, 1 << 20));
   command->add_option("--payload", o.payload, "Bytes of one boundary")
       ->check(CLI::Range(std::int64_t{1024}, std::int64_t{1} << 30));
-  command->add_option("--speeds", o.speeds, "Dealt to the agents of a stage")->delimiter(',');
+  command->add_option("--speeds", o.speeds, "Dealt to the agents of a stage")
+      ->delimiter(',')
+      ->check(number_within(0.01, 100));
   command->add_option("--steps", o.steps)->check(CLI::Range(std::int64_t{1}, std::int64_t{1000}));
   std::map<std::string, PipelineSchedule> schedules;
   for (const auto one : {PipelineSchedule::kFlush, PipelineSchedule::kOneForwardOneBackward,

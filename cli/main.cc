@@ -1,12 +1,12 @@
 // The tree of commands. Options are bound here and nowhere else; what a command does is in the
 // files that commands.h and up_command.h name. --addr and --json may stand anywhere in the line.
-#include <charconv>
 #include <cstdlib>
 #include <functional>
 #include <string>
 
 #include <CLI/CLI.hpp>
 
+#include "base/number_text.h"
 #include "cli/commands/commands.h"
 #include "cli/format.h"
 #include "cli/terminal.h"
@@ -25,22 +25,11 @@ struct Common {
 
 using Action = std::function<Result<int>()>;
 
-// Unlike CLI::Range it refuses what is not a number.
 CLI::Validator number_within(double least, double most) {
-  return {[=](std::string& text) {
-            double value = 0;
-            const char* end = text.data() + text.size();
-            const auto read = std::from_chars(text.data(), end, value);
-            if (read.ec == std::errc() && read.ptr == end && value >= least && value <= most) {
-              return std::string();
-            }
-            return "must be a number from " + fixed(least, 0) + " to " + fixed(most, 0) + ", got " +
-                   text;
-          },
-          ""};
+  return {[=](const std::string& text) { return number_problem(text, least, most); }, ""};
 }
 
-constexpr double kWaitMaxS = 1e9;
+constexpr double kNumberMax = 1e9;  // where the coordinator knows the range
 
 // The chosen command's action is called after the whole line was read.
 class Tree {
@@ -150,7 +139,7 @@ class Tree {
     auto* wait =
         submit->add_flag("--wait", submit_.wait, "follow it to its end; exit code 9 when it fails");
     submit->add_option("--timeout", submit_.timeout_s, "seconds to wait with --wait")
-        ->check(number_within(0, kWaitMaxS))
+        ->check(number_within(0, kNumberMax))
         ->needs(wait);
     leaf(job, "ls", "all jobs", [this] { return job_ls(common_.context()); });
     take_name(leaf(job, "get", "one job", [this] { return job_get(common_.context(), name_); }),
@@ -166,11 +155,13 @@ class Tree {
     });
     take_name(watch, "JOB");
     watch->add_option("--timeout", submit_.timeout_s, "seconds until it gives up")
-        ->check(number_within(0, kWaitMaxS));
+        ->check(number_within(0, kNumberMax));
     CLI::App* set = leaf(job, "set", "change a job that runs",
                          [this] { return job_set(common_.context(), name_, outer_lr_); });
     take_name(set, "JOB");
-    set->add_option("--outer-lr", outer_lr_, "from the next round that is sealed")->required();
+    set->add_option("--outer-lr", outer_lr_, "from the next round that is sealed")
+        ->required()
+        ->check(number_within(0, kNumberMax));
     take_name(
         leaf(job, "cancel", "end a job", [this] { return job_cancel(common_.context(), name_); }),
         "JOB");
@@ -186,7 +177,7 @@ class Tree {
     take_name(leaf, "JOB");
     auto* wait = leaf->add_flag("--wait", wait_.wait, help);
     leaf->add_option("--timeout", wait_.timeout_s, "seconds to wait with --wait")
-        ->check(number_within(0, kWaitMaxS))
+        ->check(number_within(0, kNumberMax))
         ->needs(wait);
   }
 

@@ -255,6 +255,7 @@ void put(const Assign& from, v1::Assign& to) {
     out.set_first(range.first);
     out.set_last(range.last);
   }
+  to.set_step(from.step.count());
 }
 void get_cut(Reader& reader, const v1::Assign& from, Assign& to) {
   std::int32_t end = 0;
@@ -278,6 +279,7 @@ void get(Reader& reader, const v1::Assign& from, Assign& to) {
   if (read.problems) reader.refuse("spec_json", read.problems->summary);
   to.spec = std::move(read.spec);
   get_part(reader, "source", from.has_source(), from.source(), to.source);
+  to.step = Steps(reader.count("step", from.step()));
   get_cut(reader, from, to);
 }
 

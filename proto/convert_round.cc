@@ -276,6 +276,7 @@ void put(const CommitRound& from, v1::CommitRound& to) {
   to.set_decay(from.decay);
   to.set_push(from.push);
   to.set_keeps(from.keeps);
+  to.set_step(from.step.count());
   put(from.evaluate, *to.mutable_evaluate());
   to.set_last(from.last);
   if (!from.last) put(from.next, *to.mutable_next());
@@ -290,6 +291,7 @@ void get(Reader& reader, const v1::CommitRound& from, CommitRound& to) {
   to.decay = from.decay();
   to.push = from.push();
   to.keeps = from.keeps();
+  to.step = Steps(reader.count("step", from.step()));
   reader.require(to.share >= 0 && to.share <= 1, "share", "must be from 0 to 1");
   get_part(reader, "evaluate", from.has_evaluate(), from.evaluate(), to.evaluate);
   to.last = from.last();

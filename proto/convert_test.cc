@@ -32,7 +32,7 @@ Assign assign() {
   const StateSource source{SourceKind::kPeer, kKey,    "10.0.0.7:7100", ReplicaId(8),
                            CheckpointId(4),   kAnchor, kMomentum};
   const auto units = static_cast<std::int32_t>(spec().model.layers) + 2;
-  return {ReplicaId(9), JobId(3), 2, 1, {{0, 2}, {2, units}}, spec(), source};
+  return {ReplicaId(9), JobId(3), 2, 1, {{0, 2}, {2, units}}, spec(), source, Steps(440)};
 }
 
 Device device() {
@@ -165,6 +165,7 @@ TEST(Convert, EveryMessageOfTheCoordinator) {
   for (const RoundOutcome outcome : {RoundOutcome::kKept, RoundOutcome::kDropped}) {
     CommitRound commit{kKey, 3, {}, {}, true, {}};
     commit.outcome = outcome;
+    commit.step = Steps(440);
     expect_survives(ToAgent(ToReplica<CommitRound>{replica, commit}));
   }
 }
@@ -172,7 +173,7 @@ TEST(Convert, EveryMessageOfTheCoordinator) {
 TEST(Convert, EveryMessageBetweenAgentAndTrainer) {
   const ReplicaId replica(9);
   const std::vector<FromTrainer> from{
-      TrainerReady{3, device(), "10.0.0.4:7100", "libtorch 1.13.1"},
+      TrainerReady{3, device(), "10.0.0.4:7100", "libtorch 1.13.1", kProtocolVersion + 4},
       Loaded{replica, kKey, kAnchor, kMomentum, 1234, "10.0.0.4:7100", {1000, 234}},
       ReplicaFailed{replica, ReplicaFailure::kOutOfMemory, "80 GiB wanted"},
       Progress{replica, kKey, Steps(33), Tokens(444), 2.5, 0.7, 1e-3, 9000.5},

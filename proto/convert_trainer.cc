@@ -8,12 +8,14 @@ void put(const TrainerReady& from, v1::TrainerReady& to) {
   put(from.device, *to.mutable_device());
   to.set_peer_address(from.peer_address);
   to.set_libraries(from.libraries);
+  to.set_protocol(from.protocol);
 }
 void get(Reader& reader, const v1::TrainerReady& from, TrainerReady& to) {
   to.slot = static_cast<std::int32_t>(reader.count("slot", from.slot()));
   get_part(reader, "device", from.has_device(), from.device(), to.device);
   to.peer_address = from.peer_address();
   to.libraries = from.libraries();
+  to.protocol = from.protocol();
 }
 
 void put(const CheckpointReady& from, v1::CheckpointReady& to) {

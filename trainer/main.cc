@@ -5,6 +5,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include "base/number_text.h"
 #include "trainer/bench.h"
 #include "trainer/generate.h"
 #include "trainer/model/cell_member.h"
@@ -20,7 +21,7 @@ void add_generate(CLI::App& app, GenerateOptions& options) {
   command->add_option("--prompt", options.prompt, "Text to go on from");
   command->add_option("--tokens", options.tokens, "How many tokens")->check(CLI::Range(0, 1000000));
   command->add_option("--temperature", options.temperature, "0 takes the likeliest token")
-      ->check(CLI::Range(0.0, 100.0));
+      ->check([](const std::string& text) { return number_problem(text, 0, 100); });
   command->add_option("--top-k", options.top_k, "Only the K likeliest tokens; 0: all")
       ->check(CLI::NonNegativeNumber);
   command->add_option("--seed", options.seed, "Same seed, same text");

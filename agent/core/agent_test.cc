@@ -95,6 +95,23 @@ TEST_F(AgentTest, RefusedEndsTheProcess) {
   EXPECT_FALSE(agent_.next_deadline());
 }
 
+TEST_F(AgentTest, ATrainerOfAnotherProtocolIsNotUsed) {
+  boot();
+  connect();
+  hear(assign(1));
+  std::vector<ReplicaFailed> failed;
+  for (std::uint64_t generation = 1; failed.empty() && generation < 100; ++generation) {
+    step(TrainerAttached{{0, generation}, {0, {}, "", "", kProtocolVersion - 1}});
+    EXPECT_TRUE(one<KillTrainer>().hard);
+    EXPECT_THAT(all<SendTrainer>(), IsEmpty());
+    step(TrainerExited{{0, generation}, {}});
+    while (all<StartTrainer>().empty() && failed.empty() && wake()) failed = said<ReplicaFailed>();
+  }
+  ASSERT_THAT(failed, SizeIs(1));
+  EXPECT_THAT(failed[0].detail,
+              HasSubstr("it speaks protocol 1, shoal-agent 0.1.0 speaks protocol 2 (install both"));
+}
+
 TEST_F(AgentTest, AWrongTokenEndsTheProcessWithItsOwnCode) {
   boot();
   step(LinkDown{

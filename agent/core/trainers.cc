@@ -32,6 +32,13 @@ Bytes usable(Bytes probed, Bytes measured) {
   return measured.count() > 0 ? std::min(probed, measured) : probed;
 }
 
+// Its program was replaced and the agent's was not, or the other way round.
+std::string other_protocol(std::int32_t its, const std::string& version) {
+  return "it speaks protocol " + std::to_string(its) + ", shoal-agent " + version +
+         " speaks protocol " + std::to_string(kProtocolVersion) +
+         " (install both of one version and start the agent again)";
+}
+
 std::string seconds_text(Duration limit) { return std::to_string(limit.ms() / 1000) + " s"; }
 
 }  // namespace
@@ -67,6 +74,9 @@ void Agent::State::attached(const TrainerAttached& input) {
   move(trainer->state, TrainerEvent::kAttached);
   trainer->attached = true;
   trainer->due.reset();
+  if (input.ready.protocol != kProtocolVersion) {
+    return kill_trainer(input.trainer.slot, other_protocol(input.ready.protocol, options.version));
+  }
   if (is_first(input.trainer.slot)) measured(input);
   load_what_is_ready();
 }

@@ -170,8 +170,10 @@ class Runtime::Impl {
                fmt::format("{} not fetched: {}", to_string(i.part.checkpoint), to_string(i.error)));
         },
         [this](const CheckpointUploadFailed& i) {
+          // Most often it is stored, and the word of that came before the answer.
+          const bool broken_off = i.error.code == Code::kCancelled;
           note(
-              LogLevel::kWarning, {},
+              broken_off ? LogLevel::kDebug : LogLevel::kWarning, {},
               fmt::format("{} not uploaded: {}", to_string(i.part.checkpoint), to_string(i.error)));
         },
         [this](const StopRequested&) { note(LogLevel::kInfo, {}, "asked to stop"); },

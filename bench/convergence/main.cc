@@ -7,6 +7,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include "base/number_text.h"
 #include "bench/convergence/report.h"
 #include "trainer/model/torch_bridge.h"
 
@@ -32,7 +33,8 @@ void add_options(CLI::App& app, CampaignOptions& o) {
   app.add_option("--seeds", o.seeds)->check(CLI::Range(std::int64_t{1}, std::int64_t{100}));
   app.add_option("--batch", o.setting.batch, "Sequences per worker and step")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{4096}));
-  app.add_option("--first-lr", o.first_lr, "Where the sweeps begin")->check(CLI::Range(1e-6, 1.0));
+  app.add_option("--first-lr", o.first_lr, "Where the sweeps begin")
+      ->check([](const std::string& text) { return number_problem(text, 1e-6, 1); });
   app.add_flag_callback(
       "--llama", [&o] { o.setting.model.family = ModelFamily::kLlama; }, "Instead of gpt2");
   app.add_option("--layers", o.setting.model.layers)

@@ -95,9 +95,12 @@ void assign(Turn& turn, JobId id, const std::vector<Place>& places) {
     const auto source = choose_source(turn.state(), job_of(turn, id), place.stage);
     if (source) {
       assign_replica(turn, id, place, *source);
-    } else if (live_by_stage(turn, id).at(static_cast<std::size_t>(place.stage)) == 0) {
-      return roll_back(turn, id);  // and placed anew
-    }                              // else somebody is about to become a donor, or to fail
+      continue;
+    }
+    const bool nobody = live_by_stage(turn, id).at(static_cast<std::size_t>(place.stage)) == 0;
+    const bool pending = checkpoint_of_committed_pending(turn.state(), job_of(turn, id));
+    if (nobody && !pending) return roll_back(turn, id);  // and placed anew
+    // Else somebody is about to become a donor, or to fail; or the cut is about to be stored.
   }
 }
 
@@ -225,7 +228,9 @@ void stall(Turn& turn, JobId id) {
   check_applied(turn, id);
   const bool pauses = job.desired == JobDesired::kPause;
   if (weakest.holders == 0) {
-    if (pauses) return pause_job(turn, id);
+    const bool pending = checkpoint_of_committed_pending(turn.state(), job);
+    if (pauses && !pending) pause_job(turn, id);
+    if (pauses) return;
     const auto live = live_by_stage(turn, id);
     const bool loading = !live.empty() && live.at(static_cast<std::size_t>(weakest.stage)) > 0;
     if (loading) set_reason(turn, id, JobReason::kRestoring);
@@ -275,12 +280,16 @@ void seal_job(Turn& turn, JobId id) {
   const bool stored = final ? final_checkpoint_stored(turn.state(), job)
                             : checkpoint_of_committed(turn.state(), job) != nullptr;
   if (stored && evaluated) return end_sealing(turn, id);
-  if (stall_without_stage(turn, id)) return;
-  if (!evaluated) check_final_evaluation(turn, id, *last);
   const bool pending = final ? final_checkpoint_pending(turn.state(), job)
                              : checkpoint_of_committed_pending(turn.state(), job);
+  // A stage whose part is stored is not needed for the cut: those of the others may still arrive.
+  if (!pending && stall_without_stage(turn, id)) return;
+  if (!evaluated) check_final_evaluation(turn, id, *last);
   const bool known = anchors_known(job);  // every outer step was taken
-  if (known && !stored && !pending) request_checkpoint(turn, id, final);
+  if (stored || pending || !known) return;
+  const auto& again = turn.state().timers.at(id).checkpoint_again_at;
+  if (again && turn.now() < *again) return turn.look_again(id, *again);
+  request_checkpoint(turn, id, final);
 }
 
 bool give_up(Turn& turn, JobId id) {

@@ -34,16 +34,27 @@ bool is_connected(const State& state, AgentId agent) {
   return presence != nullptr && presence->connected;
 }
 
+// "0.1.0 speaks protocol 2", "0.1.0 speaks protocol 2 to 4"
+std::string spoken(const std::string& version, std::int32_t min, std::int32_t max) {
+  return version + " speaks protocol " + (min < max ? std::to_string(min) + " to " : "") +
+         std::to_string(max);
+}
+
+std::optional<Error> incompatible(const State& state, const Hello& hello) {
+  const bool agent_is_old = hello.protocol < kProtocolVersionMin;
+  if (!agent_is_old && hello.protocol_min <= kProtocolVersion) return std::nullopt;
+  return Error{Code::kIncompatible,
+               "shoal-agent " + spoken(hello.version, hello.protocol_min, hello.protocol) +
+                   ", shoal-coordinator " +
+                   spoken(state.options.version, kProtocolVersionMin, kProtocolVersion),
+               "protocol",
+               agent_is_old ? "upgrade Shoal on the host of the agent"
+                            : "upgrade Shoal on the host of the coordinator"};
+}
+
 // Why this hello cannot be accepted; none: it can.
 std::optional<Error> refusal(const State& state, const Hello& hello, const AgentRecord* known) {
-  if (hello.protocol < kProtocolVersionMin || hello.protocol_min > kProtocolVersion) {
-    const bool agent_is_old = hello.protocol < kProtocolVersionMin;
-    return Error{Code::kIncompatible,
-                 "agent speaks protocol " + std::to_string(hello.protocol_min) + ".." +
-                     std::to_string(hello.protocol) + ", this coordinator " +
-                     std::to_string(kProtocolVersionMin) + ".." + std::to_string(kProtocolVersion),
-                 "protocol", agent_is_old ? "upgrade shoal-agent" : "upgrade shoal-coordinator"};
-  }
+  if (auto error = incompatible(state, hello)) return error;
   if (known != nullptr && hello.incarnation.n != 0 && hello.incarnation < known->incarnation) {
     return Error{Code::kConflict, "a newer start of this agent has joined", "incarnation",
                  "two agents share one data folder; give each its own --data-dir"};

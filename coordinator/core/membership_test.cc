@@ -38,6 +38,28 @@ TEST(Membership, TheOldestAndTheNewestProtocolAreSpoken) {
   EXPECT_TRUE(rig.last<Refused>(rig.come()));
 }
 
+TEST(Membership, ARefusalNamesBothVersionsAndWhoIsToBeUpgraded) {
+  Alone rig;
+  rig.options.version = "2.0.0";
+  rig.restart();
+  rig.hello.version = "1.4.0";
+  rig.hello.protocol = rig.hello.protocol_min = kProtocolVersionMin - 1;
+  const auto refused_because = [&] {
+    rig.input(AgentHello{ConnectionId{99}, rig.hello});
+    EXPECT_EQ(rig.events.back().kind, event_kind::kAgentRefused);
+    return to_string(rig.last<Refused>(ConnectionId{99})->error);
+  };
+  const std::string ours =
+      ", shoal-coordinator 2.0.0 speaks protocol 2 (upgrade Shoal on the host of ";
+  EXPECT_EQ(refused_because(),
+            "protocol: shoal-agent 1.4.0 speaks protocol 1" + ours + "the agent)");
+  rig.hello.version = "3.1.0";
+  rig.hello.protocol_min = kProtocolVersion + 1;
+  rig.hello.protocol = kProtocolVersion + 2;
+  EXPECT_EQ(refused_because(),
+            "protocol: shoal-agent 3.1.0 speaks protocol 3 to 4" + ours + "the coordinator)");
+}
+
 TEST(Membership, WhatAnAgentSaysOfItselfIsKeptAndMayChange) {
   Alone rig;
   rig.hello.host = "10.0.0.1";

@@ -64,6 +64,16 @@ Status write_all(int fd, const std::string& path, std::span<const std::byte> byt
   return {};
 }
 
+Result<Bytes> size_of(const std::vector<FileEntry>& files) {
+  std::int64_t size = 0;
+  for (const FileEntry& file : files) {
+    if (__builtin_add_overflow(size, file.size.n, &size)) {
+      return bad_upload(Code::kInvalidArgument, file.path, "the sizes add up to too much");
+    }
+  }
+  return Bytes(size);
+}
+
 Status check_list(const std::vector<FileEntry>& files) {
   if (files.empty() || files.size() > CheckpointFiles::kFilesMax) {
     return bad_upload(Code::kInvalidArgument, "files",
@@ -103,7 +113,15 @@ bool is_safe_path(const std::string& path) {
   return true;
 }
 
-Result<std::unique_ptr<CheckpointFiles>> CheckpointFiles::open(const std::string& root) {
+Result<Bytes> free_room(const std::string& folder) {
+  struct statvfs disk {};
+  if (::statvfs(folder.c_str(), &disk) != 0)
+    return disk_error(folder, "cannot look at the disk", errno);
+  return Bytes(static_cast<std::int64_t>(disk.f_bavail) * static_cast<std::int64_t>(disk.f_frsize));
+}
+
+Result<std::unique_ptr<CheckpointFiles>> CheckpointFiles::open(const std::string& root,
+                                                               FreeRoom room) {
   if (Status s = make_folders(root); !s.ok()) return s.error();
   std::vector<std::string> unfinished;
   std::error_code failure;
@@ -115,7 +133,7 @@ Result<std::unique_ptr<CheckpointFiles>> CheckpointFiles::open(const std::string
   for (const std::string& path : unfinished) {
     if (Status s = remove_tree(path); !s.ok()) return s.error();
   }
-  return std::unique_ptr<CheckpointFiles>(new CheckpointFiles(root));
+  return std::unique_ptr<CheckpointFiles>(new CheckpointFiles(root, std::move(room)));
 }
 
 Status CheckpointFiles::prune(const std::set<CheckpointId>& wanted) {
@@ -206,10 +224,12 @@ Status CheckpointFiles::Upload::write(std::span<const std::byte> bytes) {
     }
     const auto taken =
         bytes.first(std::min<std::size_t>(bytes.size(), static_cast<std::size_t>(parts.missing)));
+    const Bytes size(static_cast<std::int64_t>(taken.size()));
+    if (Status s = parts.owner.check_room(size); !s.ok()) return s;  // others write there, too
     if (Status s = write_all(parts.fd, parts.path(), taken); !s.ok()) return s;
     parts.hash.add(taken);
-    parts.missing -= static_cast<std::int64_t>(taken.size());
-    parts.total += Bytes(static_cast<std::int64_t>(taken.size()));
+    parts.missing -= size.n;
+    parts.total += size;
     bytes = bytes.subspan(taken.size());
     if (Status s = parts.advance(); !s.ok()) return s;
   }
@@ -272,29 +292,23 @@ Status CheckpointFiles::join_parts(CheckpointId id, StageIndex stages) {
   return {};
 }
 
-Status CheckpointFiles::check_room(const std::vector<FileEntry>& files) const {
-  std::int64_t wanted = 0;
-  for (const FileEntry& file : files) {
-    if (__builtin_add_overflow(wanted, file.size.n, &wanted)) {
-      return bad_upload(Code::kInvalidArgument, file.path, "the sizes add up to too much");
-    }
-  }
-  struct statvfs disk {};
-  if (::statvfs(root_.c_str(), &disk) != 0)
-    return disk_error(root_, "cannot look at the disk", errno);
-  const auto room =
-      static_cast<std::int64_t>(disk.f_bavail) * static_cast<std::int64_t>(disk.f_frsize);
-  if (wanted <= room) return {};
+Status CheckpointFiles::check_room(Bytes wanted) const {
+  const Result<Bytes> room = room_(root_);
+  if (!room) return room.error();
+  if (wanted <= *room - kReserve) return {};
   Error error = disk_error(root_, "the checkpoint does not fit", ENOSPC);
-  error.message = "the checkpoint has " + std::to_string(wanted) +
-                  " bytes, the disk has room for " + std::to_string(room);
+  error.message = "the checkpoint needs " + std::to_string(wanted.n) + " bytes, the disk has " +
+                  std::to_string(room->n) + ", of which " + std::to_string(kReserve.n) +
+                  " are kept for the coordinator's tables";
   return error;
 }
 
 Result<std::unique_ptr<CheckpointFiles::Upload>> CheckpointFiles::begin(
     CheckpointId id, StageIndex stage, StageIndex stages, const std::vector<FileEntry>& files) {
   if (Status s = check_list(files); !s.ok()) return s.error();
-  if (Status s = check_room(files); !s.ok()) return s.error();
+  const Result<Bytes> size = size_of(files);
+  if (!size) return size.error();
+  if (Status s = check_room(*size); !s.ok()) return s.error();
   {
     const std::lock_guard guard(mutex_);
     if (!uploading_.insert({id, stage}).second) {

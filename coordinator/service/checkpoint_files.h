@@ -3,6 +3,9 @@
 // and only then renamed to <ckpt_id>.<stage>.part; when the parts of all stages are there they
 // become the folder. So a folder without a suffix is always complete. Which checkpoints exist is
 // the store's business; here are bytes only.
+//
+// The tables lie on the same disk, as a rule, and without room for them the coordinator ends. So
+// uploads leave kReserve free: they fail before the tables do.
 #pragma once
 
 #include <cstddef>
@@ -20,13 +23,19 @@
 
 namespace shoal::coordinator {
 
+// What the disk of a folder has left for this user.
+using FreeRoom = std::function<Result<Bytes>(const std::string& folder)>;
+Result<Bytes> free_room(const std::string& folder);
+
 class CheckpointFiles {
  public:
+  static constexpr Bytes kReserve = mebibytes(16);
   static constexpr std::size_t kFilesMax = 10'000;
   static constexpr std::size_t kChunkBytes = std::size_t{1} << 20;
 
   // Creates the root and removes what an earlier process left unfinished; whole parts stay.
-  static Result<std::unique_ptr<CheckpointFiles>> open(const std::string& root);
+  static Result<std::unique_ptr<CheckpointFiles>> open(const std::string& root,
+                                                       FreeRoom room = free_room);
 
   std::string folder(CheckpointId id) const { return root_ + "/" + to_string(id); }
 
@@ -37,7 +46,8 @@ class CheckpointFiles {
     Upload(const Upload&) = delete;
     Upload& operator=(const Upload&) = delete;
 
-    Status write(std::span<const std::byte> bytes);  // the files back to back
+    // The files back to back. kResourceExhausted: the disk has no room, as in begin().
+    Status write(std::span<const std::byte> bytes);
     // Verified, durable and renamed; after the last part of the checkpoint the folder is there.
     Result<Bytes> finish();
 
@@ -64,14 +74,16 @@ class CheckpointFiles {
   Status prune(const std::set<CheckpointId>& wanted);
 
  private:
-  explicit CheckpointFiles(std::string root) : root_(std::move(root)) {}
+  CheckpointFiles(std::string root, FreeRoom room)
+      : root_(std::move(root)), room_(std::move(room)) {}
   std::string part(CheckpointId id, StageIndex stage) const {
     return folder(id) + "." + std::to_string(stage) + ".part";
   }
-  Status check_room(const std::vector<FileEntry>& files) const;
+  Status check_room(Bytes wanted) const;
   Status join_parts(CheckpointId id, StageIndex stages);
 
   const std::string root_;
+  const FreeRoom room_;
   std::mutex mutex_;
   std::set<std::pair<CheckpointId, StageIndex>> uploading_;
   std::mutex joining_;  // the last parts of a checkpoint may end at the same moment

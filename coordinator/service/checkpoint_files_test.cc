@@ -18,7 +18,9 @@ class CheckpointFilesTest : public ::testing::Test {
  protected:
   void SetUp() override { open(); }
   void open() {
-    auto opened = CheckpointFiles::open(folder_.path());
+    auto opened = CheckpointFiles::open(folder_.path(), [this](const std::string& folder) {
+      return room_.n < 0 ? free_room(folder) : Result<Bytes>(room_);
+    });
     ASSERT_TRUE(opened.ok());
     files_ = std::move(opened).value();
   }
@@ -37,6 +39,7 @@ class CheckpointFilesTest : public ::testing::Test {
 
   TemporaryFolder folder_;
   std::unique_ptr<CheckpointFiles> files_;
+  Bytes room_{-1};  // what the disk is said to have; -1: as it is
   const CheckpointId id_{7};
 };
 
@@ -130,6 +133,25 @@ TEST_F(CheckpointFilesTest, WhatDoesNotFitIsRefusedBeforeAByteIsWritten) {
   EXPECT_EQ(refused.error().code, Code::kResourceExhausted);
   EXPECT_THAT(refused.error().remedy, ::testing::HasSubstr("free space"));
   EXPECT_TRUE(nothing_left());
+}
+
+TEST_F(CheckpointFilesTest, RoomForTheTablesIsLeft) {
+  const std::vector<FileEntry> list{entry("model", "0123456789")};
+  room_ = CheckpointFiles::kReserve + Bytes(9);
+  const auto refused = files_->begin(id_, 0, 1, list);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().code, Code::kResourceExhausted);
+  EXPECT_THAT(refused.error().message, testing::HasSubstr("kept for the coordinator's tables"));
+  room_ = CheckpointFiles::kReserve + Bytes(10);
+  auto upload = files_->begin(id_, 0, 1, list);
+  ASSERT_TRUE(upload.ok()) << to_string(upload.error());
+  ASSERT_TRUE((*upload)->write(bytes("01234")).ok());
+  room_ = CheckpointFiles::kReserve;  // somebody else has filled it
+  EXPECT_EQ((*upload)->write(bytes("56789")).error().code, Code::kResourceExhausted);
+  upload->reset();
+  EXPECT_TRUE(nothing_left());
+  room_ = CheckpointFiles::kReserve * 2;
+  EXPECT_TRUE(files_->begin(id_, 0, 1, list).ok());
 }
 
 TEST_F(CheckpointFilesTest, LeftoversGoAtTheNextStart) {

@@ -10,6 +10,8 @@
 #include <arpa/inet.h>
 #include <unistd.h>
 
+#include "base/number_text.h"
+
 namespace shoal::coordinator {
 namespace {
 
@@ -50,7 +52,7 @@ bool is_address(const std::string& text) {
 void add_seconds(CLI::App& app, const std::string& flag, Duration& value, const std::string& help) {
   app.add_option_function<double>(
          flag, [&value](const double& seconds) { value = seconds_f(seconds); }, help)
-      ->check(CLI::Range(0.001, 86'400.0))
+      ->check([](const std::string& text) { return number_problem(text, 0.001, 86'400); })
       ->default_str((std::ostringstream() << value.seconds()).str());
 }
 
@@ -131,6 +133,7 @@ bool is_loopback(const std::string& address) {
 Result<CommandLine> read_command_line(int argc, const char* const* argv) {
   CommandLine result;
   result.config.data_dir = default_data_dir();
+  result.config.core.version = SHOAL_VERSION;
   CLI::App app(
       "The coordinator of a Shoal cluster: REST and metrics, agents, and the cluster's state",
       "shoal-coordinator");

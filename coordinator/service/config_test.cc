@@ -22,6 +22,7 @@ TEST(Config, DefaultsAreLoopback) {
   EXPECT_EQ(line->config.http, "127.0.0.1:7070");
   EXPECT_TRUE(is_loopback(line->config.grpc));
   EXPECT_FALSE(line->text);
+  EXPECT_FALSE(line->config.core.version.empty());
 }
 
 TEST(Config, SecondsBecomeDurations) {
@@ -39,7 +40,11 @@ TEST(Config, MistakesNameTheFlag) {
   EXPECT_THAT(to_string(read({"--colour"}).error()), HasSubstr("--colour"));
   EXPECT_FALSE(read({"--lease-s", "0"}).ok());
   EXPECT_EQ(read({"--lease-s", "1", "--heartbeat-s", "5"}).error().field, "--lease-s");
-  EXPECT_EQ(read({"--heartbeat-s", "nan"}).error().field, "--heartbeat-s");
+  for (const char* flag : {"--heartbeat-s", "--lease-s", "--gather-window-s"}) {
+    for (const char* bad : {"nan", "inf", "-1", "x"}) {
+      EXPECT_THAT(to_string(read({flag, bad}).error()), HasSubstr("must be a number from 0.001"));
+    }
+  }
   EXPECT_EQ(read({"--address-file", "/nowhere/at/all"}).error().field, "--address-file");
   EXPECT_EQ(read({"--address-file", "/tmp"}).error().field, "--address-file");
 }

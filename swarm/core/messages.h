@@ -22,9 +22,11 @@
 
 namespace shoal {
 
-// Raised when a message changes its meaning; both sides state theirs and the minimum they speak.
-inline constexpr std::int32_t kProtocolVersion = 1;
-inline constexpr std::int32_t kProtocolVersionMin = 1;
+// Raised when a message changes its meaning or gets a field or a word that the other side must
+// know; both sides state theirs and the minimum they speak. 2: Release says "paused"; CommitRound
+// and Assign say the step; TrainerReady says its protocol.
+inline constexpr std::int32_t kProtocolVersion = 2;
+inline constexpr std::int32_t kProtocolVersionMin = 2;
 
 // kReducer computes nothing: the processor and the line of a host that takes part in reduces only.
 enum class DeviceKind { kCpu, kCuda, kReducer };
@@ -197,6 +199,7 @@ struct Assign {
   std::vector<UnitRange> cut;  // of all stages; fixed for the life of the job
   JobSpec spec;
   StateSource source;
+  Steps step;  // of the job's schedule: how many the state of `source` has behind it
   bool operator==(const Assign&) const = default;
 };
 
@@ -244,10 +247,11 @@ using ToAgent = std::variant<Welcome, Refused, Assign, Release, ToReplica<Pipeli
 // ---- trainer <-> agent
 
 struct TrainerReady {
-  std::int32_t slot = 0;     // which of the agent's trainers it is, as it was told
-  Device device;             // as libtorch sees it, with the measured speed
-  std::string peer_address;  // host:port of its peer service
-  std::string libraries;     // "libtorch 1.13.1, BLAS OpenBLAS 0.3.21, 1 thread"
+  std::int32_t slot = 0;                     // which of the agent's trainers it is, as it was told
+  Device device;                             // as libtorch sees it, with the measured speed
+  std::string peer_address;                  // host:port of its peer service
+  std::string libraries;                     // "libtorch 1.13.1, BLAS OpenBLAS 0.3.21, 1 thread"
+  std::int32_t protocol = kProtocolVersion;  // a trainer of another one is not used
   bool operator==(const TrainerReady&) const = default;
 };
 

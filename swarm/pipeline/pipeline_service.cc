@@ -24,7 +24,9 @@ class Service final
       stream->refuse({grpc::StatusCode::INVALID_ARGUMENT, "the call's metadata name no stream"});
     } else if (name->protocol != kProtocolVersion) {
       stream->refuse({grpc::StatusCode::FAILED_PRECONDITION,
-                      "protocol " + std::to_string(kProtocolVersion) + " is spoken here"});
+                      "protocol " + std::to_string(name->protocol) + " is spoken there, protocol " +
+                          std::to_string(kProtocolVersion) +
+                          " here; install one version of Shoal on both hosts"});
     } else {
       arrived(stream);
     }

@@ -2,6 +2,7 @@
 // and nothing that was stored is lost. Only a cluster without agents is needed, but for the last
 // tests.
 #include <cstdio>
+#include <filesystem>
 #include <memory>
 
 #include <gtest/gtest.h>
@@ -106,6 +107,13 @@ class BadInput : public testing::Test {
   std::unique_ptr<Coordinator> coordinator_;
 };
 
+// A file with a token, which only its user may read.
+std::string write_token(const TempFolder& folder, const std::string& token) {
+  std::string path = folder.write("token", token);
+  std::filesystem::permissions(path, std::filesystem::perms(0600));
+  return path;
+}
+
 // Nothing is started that would fail later: each of these ends at once, and names its flag.
 TEST(Flags, OfTheAgentAreRefusedBeforeItStarts) {
   if (!has_binary("shoal-agent")) GTEST_SKIP() << "shoal-agent was not built";
@@ -124,12 +132,34 @@ TEST(Flags, OfTheAgentAreRefusedBeforeItStarts) {
                                                        {"--peer-ports", "7199-7100"}};
   for (const auto& flags : cases) {
     std::vector<std::string> command = {binary("shoal-agent"), "--token-file",
-                                        folder.write("token", "secret"), "--data-dir",
+                                        write_token(folder, "secret"), "--data-dir",
                                         folder.path("agent")};
     command.insert(command.end(), flags.begin(), flags.end());
     const Finished result = run(command, 10);
     EXPECT_EQ(result.exit_code, 2) << flags[0] << " " << flags[1];
     EXPECT_NE(result.err.find(flags[0]), std::string::npos) << result.err;
+  }
+}
+
+TEST(Flags, ATokenThatOthersCanReadIsRefused) {
+  if (!has_binary("shoal-agent")) GTEST_SKIP() << "shoal-agent was not built";
+  const TempFolder folder;
+  const std::string token = folder.write("token", "secret");
+  std::filesystem::permissions(token, std::filesystem::perms(0640));
+  const Finished agent =
+      run({binary("shoal-agent"), "--token-file", token, "--data-dir", folder.path("agent")}, 10);
+  EXPECT_EQ(agent.exit_code, 2) << agent.err;
+  EXPECT_NE(agent.err.find("chmod 600"), std::string::npos) << agent.err;
+}
+
+TEST(Flags, ANumberThatIsNoneIsRefusedByTheCommandLine) {
+  for (const char* bad : {"nan", "inf", "-1", "fast"}) {
+    // The address answers nothing: it is never asked.
+    const Finished set = run(
+        {binary("shoal"), "job", "set", "any", "--outer-lr", bad, "--addr", "http://127.0.0.1:1"},
+        10);
+    EXPECT_EQ(set.exit_code, cli::kExitUsage) << bad << ": " << set.err;
+    EXPECT_NE(set.err.find("--outer-lr: must be a number"), std::string::npos) << set.err;
   }
 }
 
@@ -267,7 +297,7 @@ TEST_F(BadInput, ADataFolderOfANewerVersionIsLeftAlone) {
 
 TEST_F(BadInput, AnAgentWithAWrongTokenIsTurnedAway) {
   if (!has_binary("shoal-agent")) GTEST_SKIP() << "shoal-agent was not built";
-  const std::string token = folder_.write("wrong", std::string(64, 'f') + "\n");
+  const std::string token = write_token(folder_, std::string(64, 'f') + "\n");
   const Finished agent =
       run({binary("shoal-agent"), "--coordinator", text_at(coordinator_->address(), "grpc"),
            "--token-file", token, "--data-dir", folder_.path("agent"), "--name", "stranger",

@@ -17,7 +17,6 @@ double since(Clock::time_point start) {
 // What was trained after `part`, which is the beginning of `all`.
 Trained beyond(const Trained& all, const Trained& part) {
   Trained rest;
-  rest.at = all.at;
   rest.steps = all.steps - part.steps;
   rest.tokens = all.tokens - part.tokens;
   rest.drawn = all.drawn - part.drawn;
@@ -68,7 +67,6 @@ void LocalTraining::stop(outer_opt::StopAt) {
 }
 
 void LocalTraining::reach_boundary() {
-  trained_.at = walk_.at();
   at_boundary_ = trained_;
   walk_.reported();
   if (walk_.next() == outer_opt::LeaseWalk::Next::kStand) stand();

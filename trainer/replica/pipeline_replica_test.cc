@@ -147,6 +147,7 @@ class PipelineReplicaTest : public testing::Test {
     return {key(round), Steps(from), Steps(to), {from * 100 + static_cast<int>(id.n), count}};
   }
   void open(RoundNumber round, std::int64_t from, std::int64_t to) {
+    opened_to_ = to;
     for (const auto& [id, trainer] : trainers_) tell(id, opened(id, round, from, to));
   }
   std::map<ReplicaId, RoundReport> reports() {
@@ -177,9 +178,11 @@ class PipelineReplicaTest : public testing::Test {
           is_router(id) ? EvalSlice{slice++, routers, 3} : EvalSlice{0, 0, 0};
       CommitRound command{key(round), 1, vote.average, evaluate, !next, {}, 0.7};
       if (next) command.next = opened(id, round + 1, next->first, next->second);
+      command.step = Steps(opened_to_);
       tell(id, command);
       applied[id] = hear<Applied>(id);
     }
+    if (next) opened_to_ = next->second;
     return applied;
   }
   ReducePlan plan_of(RoundNumber round, StageIndex stage,
@@ -216,6 +219,7 @@ class PipelineReplicaTest : public testing::Test {
   std::vector<UnitRange> cut_ = {{0, 2}, {2, 4}};  // the assignment's cut counts, not swarm.stages
   std::string checkpoint_;
   std::int64_t view_number_ = 0;
+  std::int64_t opened_to_ = 0;  // where the newest round ends
   std::map<ReplicaId, Loaded> loaded_;
   std::map<ReplicaId, std::unique_ptr<Trainer>> trainers_;
 };

@@ -133,7 +133,6 @@ void PipelineTraining::boundary(const swarm::ReachBoundary& boundary) {
   standing_since_ = Clock::now();
   speed_.pause(*standing_since_);
   since_boundary_ = Tokens();
-  trained_.at = Steps(boundary.step);
   trained_.tokens += boundary.tokens;
   trained_.drawn += boundary.drawn_tokens;
   trained_.loss_sum += boundary.loss_sum;

@@ -45,7 +45,8 @@ Replica::Replica(const LoadReplica& command, ReplicaContext context)
       id_(command.assign.replica),
       spec_(with_derived_fields(command.assign.spec)),
       cut_(command.assign.cut),
-      stage_(command.assign.stage) {
+      stage_(command.assign.stage),
+      held_step_(command.assign.step) {
   if (cut_.empty()) cut_ = {whole_model(spec_.model)};
 }
 
@@ -191,7 +192,6 @@ MaybeFailure Replica::perform_one(const outer_opt::StopTraining& action) {
 // Between inner steps: the pseudo-gradient is taken and reported; what follows lands in actions_.
 void Replica::reach_boundary(const Trained& trained) {
   end_gathering();
-  held_step_ = trained.at;
   const RoundReport report = make_report(trained);
   if (report.nonfinite == 0 && training_->goes_on()) begin_eagerly();
   participant_->boundary(report, actions_);
@@ -367,7 +367,7 @@ MaybeFailure Replica::perform_one(const outer_opt::StopReduce&) {
 
 MaybeFailure Replica::perform_one(const outer_opt::TakeOuterStep& action) {
   const CommitRound& commit = action.commit;
-  if (!commit.last) held_step_ = commit.next.from_step;
+  held_step_ = commit.step;
   const outer_opt::Settled settled = settled_by(commit, contributed_);
   commit.outcome == RoundOutcome::kAveraged ? adopt_outer_step(commit, settled) : stay(settled);
   if (device_failure_) return device_failure_;

@@ -104,7 +104,6 @@ MaybeFailure Replica::load_checkpoint() {
     adopt_momentum(std::move(checkpoint->momentum));
     model_->write_adam(checkpoint->adam_m, checkpoint->adam_v, checkpoint->adam_step);
   }
-  held_step_ = checkpoint->step;
   return loaded();
 }
 

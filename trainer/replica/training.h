@@ -22,7 +22,6 @@ namespace shoal::trainer {
 
 // Since the last commit. An aborted round's goes on being counted.
 struct Trained {
-  Steps at;                  // of the job's schedule: the first inner step not taken
   Steps steps;               // inner steps
   Tokens tokens;             // whose gradients were added here
   Tokens drawn;              // that this replica drew; alone the same ones

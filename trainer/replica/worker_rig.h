@@ -141,6 +141,15 @@ class WorkerTest : public testing::Test {
   void tell_replica(Body body) {
     tell(ToReplica<Body>{replica_, std::move(body)});
   }
+  // The step that a checkpoint of what it holds names.
+  Steps step_in_checkpoint(RoundNumber round) {
+    const auto folder = std::filesystem::path(testing::TempDir()) / "shoal_worker_test_step";
+    tell(WriteCheckpointTo{replica_, {CheckpointId(5), key(round)}, folder.string()});
+    hear<CheckpointReady>();
+    const auto written = read_checkpoint(folder, 0, true);
+    EXPECT_TRUE(written.ok());
+    return written.ok() ? written->step : Steps(-1);
+  }
   // A whole round; returns what was applied.
   Applied run_round(const Loaded& loaded, RoundNumber round, std::int64_t from, std::int64_t to,
                     EvalSlice evaluate, bool last) {
@@ -148,7 +157,9 @@ class WorkerTest : public testing::Test {
     report_ = hear<FromReplica<RoundReport>>().body;
     tell_replica(plan(round, loaded.value_count));
     const Vote vote = hear<FromReplica<Vote>>().body;
-    tell_replica(CommitRound{key(round), 1, vote.average, evaluate, last, {}, 0.7});
+    CommitRound commit{key(round), 1, vote.average, evaluate, last, {}, 0.7};
+    commit.step = Steps(to);
+    tell_replica(commit);
     return hear<FromReplica<Applied>>().body;
   }
 

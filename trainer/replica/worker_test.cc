@@ -101,6 +101,29 @@ TEST_F(WorkerTest, JoinerTakesTheDonorsState) {
   EXPECT_EQ(loaded.anchor, join.assign.source.anchor);
 }
 
+// The step is that of the committed state, whoever writes it: not what this replica trained.
+TEST_F(WorkerTest, ACheckpointNamesTheStepOfTheCommittedState) {
+  auto join = load(1, SourceKind::kPeer, 3);
+  OuterState donor;
+  donor.anchor.assign(static_cast<std::size_t>(parameter_count(with_derived_fields(spec_).model)),
+                      0.5f);
+  donor.momentum.assign(donor.anchor.size(), 0.25f);
+  node_.donor = &donor;
+  join.assign.step = Steps(30);
+  tell(join);
+  const auto loaded = hear<Loaded>();
+  EXPECT_EQ(step_in_checkpoint(3), Steps(30)) << "it has not trained yet";
+  tell_replica(open(4, 30, 34));
+  hear<FromReplica<RoundReport>>();
+  EXPECT_EQ(step_in_checkpoint(3), Steps(30)) << "its round is not committed";
+  tell_replica(plan(4, loaded.value_count));
+  CommitRound commit{key(4), 1, hear<FromReplica<Vote>>().body.average, {0, 0, 0}, true, {}, 0.7};
+  commit.step = Steps(40);  // the others took more
+  tell_replica(commit);
+  hear<FromReplica<Applied>>();
+  EXPECT_EQ(step_in_checkpoint(4), Steps(40));
+}
+
 // Alone it keeps all momentum; what a plan says that another one keeps is fetched before the
 // reduce, and a checkpoint has all of it, whoever keeps it.
 TEST_F(WorkerTest, ShardedMomentumIsStagedFollowedAndGathered) {

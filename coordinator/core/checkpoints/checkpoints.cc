@@ -7,6 +7,7 @@
 #include "coordinator/core/checkpoints/momentum.h"
 #include "coordinator/core/decisions/data_ledger.h"
 #include "coordinator/core/records/event_kinds.h"
+#include "coordinator/core/state/machines.h"
 #include "coordinator/core/state/round_facts.h"
 
 namespace shoal::coordinator {
@@ -76,7 +77,6 @@ void fail_checkpoint(Turn& turn, CheckpointId id, const std::string& detail) {
               .replica = checkpoint.parts[0].writer,
               .round = checkpoint.key.round},
              to_string(id) + " was not stored: " + detail);
-  ++turn.job(checkpoint.key.job).failures_in_row;
   forget_parts(turn, checkpoint);
   if (std::any_of(checkpoint.parts.begin(), checkpoint.parts.end(),
                   [](const auto& part) { return part.state == CheckpointState::kStored; })) {
@@ -85,7 +85,8 @@ void fail_checkpoint(Turn& turn, CheckpointId id, const std::string& detail) {
   turn.drop_checkpoint(id);
 }
 
-// Another replica of the stage that still holds exactly this state.
+// The next replica of the stage that holds exactly this state, in the order of their ids: each is
+// asked once.
 std::optional<ReplicaId> other_writer(const State& state, const CheckpointRecord& checkpoint,
                                       StageIndex stage) {
   const JobRecord& job = state.jobs.at(checkpoint.key.job);
@@ -93,7 +94,7 @@ std::optional<ReplicaId> other_writer(const State& state, const CheckpointRecord
   const ReplicaId before = checkpoint.parts.at(static_cast<std::size_t>(stage)).writer;
   for (const ReplicaId replica : holders(state, job, stage)) {
     const bool holds = state.replicas.at(replica).held_round == job.committed_round;
-    if (holds && replica != before) return replica;
+    if (holds && before < replica) return replica;
   }
   return std::nullopt;
 }
@@ -109,7 +110,6 @@ void fail_part(Turn& turn, CheckpointId id, StageIndex stage, const std::string&
              {.job = known.key.job, .replica = failed.writer, .round = known.key.round},
              to_string(id) + ": " + to_string(*writer) + " writes the part of stage " +
                  std::to_string(stage) + " again: " + detail);
-  ++turn.job(known.key.job).failures_in_row;
   CheckpointRecord& checkpoint = turn.checkpoint(id);
   CheckpointPart& part = checkpoint.parts.at(static_cast<std::size_t>(stage));
   part.writer = *writer;
@@ -121,6 +121,35 @@ void fail_part(Turn& turn, CheckpointId id, StageIndex stage, const std::string&
   part.files.clear();
   sum_up(checkpoint);
   ask_writer(turn, id, *writer);
+}
+
+// The files could not be written or stored though nobody was lost: most likely a disk is full. What
+// was trained is not given up for it; people are told, and it is tried again.
+void say_failing(Turn& turn, JobId id, const std::string& detail) {
+  const JobRecord& job = turn.state().jobs.at(id);
+  if (is_terminal(job.phase)) return;
+  turn.volatile_state().timers[id].checkpoint_again_at =
+      turn.now() + turn.options().checkpoint_backoff;
+  const bool told = job.reason == JobReason::kRunning || job.phase == JobPhase::kSealing ||
+                    job.reason == JobReason::kCheckpointFailing;
+  if (told) set_reason(turn, id, JobReason::kCheckpointFailing, detail);
+}
+
+void say_stored_again(Turn& turn, JobId id) {
+  turn.volatile_state().timers[id].checkpoint_again_at.reset();
+  const JobRecord& job = turn.state().jobs.at(id);
+  if (job.reason != JobReason::kCheckpointFailing) return;
+  set_reason(turn, id,
+             job.phase == JobPhase::kTraining ? JobReason::kRunning
+             : is_trained(job)                ? JobReason::kFinalCheckpoint
+                                              : JobReason::kPausing);
+}
+
+// As fail_part(), of a part whose writer lives.
+void fail_storing(Turn& turn, CheckpointId id, StageIndex stage, const std::string& detail) {
+  const JobId job = turn.state().checkpoints.at(id).key.job;
+  fail_part(turn, id, stage, detail);
+  if (!turn.state().checkpoints.contains(id)) say_failing(turn, job, detail);
 }
 
 // What the round after this cut has leased is not trained at the cut.
@@ -235,13 +264,13 @@ void on_checkpoint_failed(Turn& turn, const CheckpointFailed& failed) {
   const CheckpointRecord* known = turn.state().checkpoints.find(failed.checkpoint);
   const CheckpointPart* part = known == nullptr ? nullptr : part_of(*known, failed.replica);
   if (part == nullptr) return;
-  fail_part(turn, failed.checkpoint, static_cast<StageIndex>(part - &known->parts[0]),
-            failed.detail);
+  fail_storing(turn, failed.checkpoint, static_cast<StageIndex>(part - &known->parts[0]),
+               failed.detail);
 }
 
 void on_checkpoint_upload_failed(Turn& turn, const CheckpointUploadFailed& failed) {
   if (turn.state().checkpoints.contains(failed.checkpoint)) {
-    fail_part(turn, failed.checkpoint, failed.stage, failed.detail);
+    fail_storing(turn, failed.checkpoint, failed.stage, failed.detail);
   }
 }
 
@@ -262,6 +291,7 @@ void on_checkpoint_uploaded(Turn& turn, const CheckpointUploaded& uploaded) {
                  std::to_string(size.n) + " bytes");
   forget_parts(turn, checkpoint);
   delete_superseded(turn, job);
+  if (!is_terminal(turn.state().jobs.at(job).phase)) say_stored_again(turn, job);
 }
 
 void leave_checkpoints(Turn& turn, const ReplicaRecord& ended) {
@@ -294,7 +324,10 @@ void check_checkpoint_limits(Turn& turn, JobId job) {
       late.push_back(id);
     }
   }
-  for (const CheckpointId id : late) fail_checkpoint(turn, id, "it took too long");
+  for (const CheckpointId id : late) {
+    fail_checkpoint(turn, id, "it took too long");
+    say_failing(turn, job, to_string(id) + " took too long");
+  }
 }
 
 }  // namespace shoal::coordinator

@@ -22,6 +22,7 @@ std::vector<FieldError> validate(const Options& options) {
   positive(options.failure_grace, "/failure_grace");
   positive(options.apply_limit, "/apply_limit");
   positive(options.checkpoint_limit, "/checkpoint_limit");
+  positive(options.checkpoint_backoff, "/checkpoint_backoff");
   positive(options.replica_backoff, "/replica_backoff");
   positive(options.rebalance_every, "/rebalance_every");
   positive(options.quarantine_window, "/quarantine_window");

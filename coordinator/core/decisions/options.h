@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "base/job_spec.h"
@@ -11,6 +12,7 @@
 namespace shoal::coordinator {
 
 struct Options {
+  std::string version;  // of the software, for people
   Duration heartbeat_every = seconds(2);
   Duration lease = seconds(8);            // silence after which an agent is lost
   Duration reconnect_grace = seconds(5);  // the same with a closed stream
@@ -32,10 +34,11 @@ struct Options {
   Duration checkpoint_limit = seconds(1800);
   Duration replica_backoff =
       seconds(1);  // a device that failed waits this long for the next replica
-  std::int32_t failures_in_row_max = 20;  // of replicas and checkpoints without a commit: job fails
-  double outlier_factor = 10;             // norm over the stage's median, above it: rejected
-  std::int32_t outlier_members_min = 4;   // with fewer nobody can tell who is the odd one
-  std::int32_t quarantine_strikes = 3;    // see standing.h
+  Duration checkpoint_backoff = seconds(10);  // of a job that waits for one that failed
+  std::int32_t failures_in_row_max = 20;      // of replicas without a commit: the job fails
+  double outlier_factor = 10;                 // norm over the stage's median, above it: rejected
+  std::int32_t outlier_members_min = 4;       // with fewer nobody can tell who is the odd one
+  std::int32_t quarantine_strikes = 3;        // see standing.h
   Duration quarantine_window = seconds(3600);
   Duration quarantine_first = seconds(600), quarantine_cap = seconds(86'400);
   Duration quarantine_forgotten = seconds(7 * 86'400);

@@ -66,6 +66,8 @@ const char* to_string(JobReason value) {
       return "pausing";
     case JobReason::kPausedByUser:
       return "paused_by_user";
+    case JobReason::kCheckpointFailing:
+      return "checkpoint_failing";
     case JobReason::kFinished:
       return "finished";
     case JobReason::kCancelledByUser:

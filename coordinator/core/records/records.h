@@ -52,6 +52,7 @@ enum class JobReason {
   kFinalCheckpoint,
   kPausing,  // its round is finished, its checkpoint stored
   kPausedByUser,
+  kCheckpointFailing,  // the newest could not be stored; it is tried again
   kFinished,
   kCancelledByUser,
   kDataMissing,
@@ -95,7 +96,7 @@ struct JobRecord {
   double validation_loss = 0;  // newest complete evaluation; 0 before the first
   RoundNumber validation_round = -1;
   Bytes bytes_sent;                    // by all replicas in all committed rounds
-  std::int32_t failures_in_row = 0;    // of replicas and checkpoints, since the last commit
+  std::int32_t failures_in_row = 0;    // of replicas, since the last commit
   Instant balance_at;                  // no move for balance before
   std::int32_t balance_confirmed = 0;  // looks in a row that found the stages out of balance
   bool operator==(const JobRecord&) const = default;

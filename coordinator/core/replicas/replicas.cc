@@ -178,7 +178,7 @@ void assign_replica(Turn& turn, JobId job, const Place& place, const StateSource
 void send_assign(Turn& turn, const ReplicaRecord& replica) {
   const JobRecord& job = turn.state().jobs.at(replica.job);
   turn.send(replica.agent, Assign{replica.id, replica.job, replica.device, replica.stage,
-                                  cut_of(job), job.spec, replica.source});
+                                  cut_of(job), job.spec, replica.source, job.committed_step});
 }
 
 void on_loaded(Turn& turn, const Loaded& loaded) {

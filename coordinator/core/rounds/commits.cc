@@ -302,6 +302,7 @@ CommitRound commit_for(const State& state, Instant now, const RoundKey& key, Rep
   const JobRecord& job = state.jobs.at(key.job);
   const RoundRecord& round = state.rounds.at(key);
   order.outer_lr = round.outer_lr;
+  order.step = job.committed_step;
   if (job.spec.sync.algorithm == SyncAlgorithm::kAsync) {
     const auto terms = terms_of(job.spec, round.share, round.from_step, round.to_step);
     order.share = terms.share, order.decay = terms.decay, order.push = terms.push;

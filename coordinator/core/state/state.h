@@ -48,6 +48,7 @@ struct JobTimers {
   RoundNumber balanced_round = 0;              // looked at after its outer step
   FlatMap<ReduceIndex, ReduceTimers> reduces;  // of the round
   bool close_sent = false;                     // CloseRound of the open round
+  std::optional<Instant> checkpoint_again_at;  // the last one could not be stored
   std::vector<ReplicaId> view;                 // members of the last view that this process told
   std::optional<Instant>
       look_again_at;  // the earliest instant at which time alone changes something

@@ -142,6 +142,7 @@ TEST(Views, UnknownNumbersAreNull) {
   JobRecord job;
   job.id = JobId(1);
   job.spec = testing::small_spec("x");
+  job.phase = JobPhase::kTraining;
   LiveView live;
   live.replicas.put(ReplicaId(1), {{.key = {job.id, 0, 1}, .tokens_per_s = 0.0 / 0.0}, Instant{}});
   const Json json = Json::parse(to_text(job_json(job, live)));
@@ -149,6 +150,29 @@ TEST(Views, UnknownNumbersAreNull) {
        {"train_loss", "validation_loss", "bytes_ddp", "started_at", "anchor_digest"})
     EXPECT_TRUE(json["status"][name].is_null()) << name;
   EXPECT_TRUE(json["status"]["progress"]["tokens_per_second"].is_null());
+}
+
+TEST(Views, AJobThatHoldsNothingMakesNoProgress) {
+  JobRecord job;
+  job.id = JobId(1);
+  job.spec = testing::small_spec("x");
+  LiveView live;
+  live.replicas.put(
+      ReplicaId(1),
+      {{.key = {job.id, 0, 1}, .step = Steps(3), .tokens = Tokens(60), .tokens_per_s = 5}, {}});
+  const auto progress_in = [&](JobPhase phase) {
+    job.phase = phase;
+    return Json::parse(to_text(job_json(job, live)))["status"]["progress"];
+  };
+  EXPECT_EQ(progress_in(JobPhase::kTraining)["tokens_per_second"], 5);
+  EXPECT_EQ(progress_in(JobPhase::kTraining)["inner_step"], 3);
+  for (const JobPhase phase : {JobPhase::kPaused, JobPhase::kQueued, JobPhase::kFailed}) {
+    const Json progress = progress_in(phase);
+    EXPECT_TRUE(progress["tokens_per_second"].is_null());
+    EXPECT_EQ(progress["inner_step"], 0);
+    EXPECT_EQ(progress["tokens"], 0);
+    EXPECT_EQ(progress["replicas_training"], 0);
+  }
 }
 
 }  // namespace

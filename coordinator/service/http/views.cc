@@ -101,6 +101,10 @@ Json parts_json(const CheckpointRecord& checkpoint) {
   return list;
 }
 
+bool holds_nothing(JobPhase phase) {
+  return is_terminal(phase) || phase == JobPhase::kPaused || phase == JobPhase::kQueued;
+}
+
 Json progress_json(const JobRecord& job, const JobLive& live) {
   const std::int64_t step =
       std::min(std::max(job.committed_step.count(), live.step.count()),
@@ -266,7 +270,7 @@ std::string rfc3339(Instant at) {
 
 JobLive job_live(const JobRecord& job, const LiveView& live) {
   JobLive sum;
-  if (is_terminal(job.phase)) return sum;
+  if (holds_nothing(job.phase)) return sum;  // what was heard last is older than that
   for (const auto& [id, replica] : live.replicas) {
     const Progress& progress = replica.progress;
     if (progress.key.job != job.id || progress.key.lineage != job.lineage) continue;

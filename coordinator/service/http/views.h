@@ -14,7 +14,8 @@ namespace shoal::coordinator::rest {
 
 std::string rfc3339(Instant at);  // "2026-11-21T08:06:06.123Z"
 
-// What the trainers of one job say at this moment; empty when none spoke within the last 15 s.
+// What the trainers of one job say at this moment; empty when none spoke within the last 15 s, or
+// the job holds none any more.
 struct JobLive {
   Steps step;     // of the one that is furthest
   Tokens tokens;  // trained in the open round, not committed yet

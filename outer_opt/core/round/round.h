@@ -209,6 +209,7 @@ struct CommitRound {
   double decay = 1, push = 0;
   bool keeps = false;  // likewise: this replica had not reported; what it trains counts later
   RoundOutcome outcome = RoundOutcome::kAveraged;  // the others have no average
+  Steps step;  // of the job's schedule: how many are committed now
   bool operator==(const CommitRound&) const = default;
 };
 

@@ -1,0 +1,82 @@
+// Checkpoints that cannot be stored, most likely because a disk is full: the job says so, loses
+// nothing for it, and goes on by itself when there is room again.
+#include <gmock/gmock.h>
+
+#include "coordinator/core/pause_rig.h"
+#include "coordinator/core/records/event_kinds.h"
+
+namespace shoal::coordinator {
+namespace {
+
+using testing::HasSubstr;
+
+// The newest checkpoint fails, with whoever writes it.
+void fail_newest(Pair& rig) {
+  const CheckpointId id = rig.newest(rig.id);
+  rig.input(CheckpointUploadFailed{id, 0, "disk full"});
+  EXPECT_EQ(rig.newest(rig.id), id) << "another replica writes it";
+  rig.input(CheckpointUploadFailed{id, 0, "disk full"});
+  EXPECT_FALSE(rig.state().checkpoints.contains(id));
+}
+
+TEST(Storing, AJobThatTrainsSaysWhatFailsAndTrainsOn) {
+  Pair rig;
+  rig.commit(1), rig.evaluate(1);
+  fail_newest(rig);
+  EXPECT_EQ(rig.job(rig.id).phase, JobPhase::kTraining);
+  EXPECT_EQ(rig.job(rig.id).reason, JobReason::kCheckpointFailing);
+  EXPECT_THAT(rig.job(rig.id).detail, HasSubstr("disk full"));
+  EXPECT_GE(rig.count_events(event_kind::kCheckpointFailed), 1);
+  rig.commit(2), rig.evaluate(2);
+  EXPECT_EQ(rig.job(rig.id).reason, JobReason::kCheckpointFailing) << "still none is stored";
+  rig.store(rig.id);
+  EXPECT_EQ(rig.job(rig.id).reason, JobReason::kRunning);
+  EXPECT_EQ(rig.job(rig.id).detail, "");
+}
+
+TEST(Storing, OnesWhoseWriterIsLostAreNoTrouble) {
+  Pair rig;
+  rig.commit(1), rig.evaluate(1);
+  rig.say(rig.a, ReplicaFailed{rig.rep_a, ReplicaFailure::kTrainerExited, ""});
+  rig.say(rig.b, ReplicaFailed{rig.rep_b, ReplicaFailure::kTrainerExited, ""});
+  EXPECT_NE(rig.job(rig.id).reason, JobReason::kCheckpointFailing);
+}
+
+TEST(Storing, TheFinalCheckpointIsTriedForAsLongAsItTakes) {
+  Pair rig(small_job());
+  rig.commit(1), rig.evaluate(1), rig.store(rig.id);
+  rig.commit(2), rig.evaluate(2);
+  CheckpointId last;
+  for (int i = 0; i < 2 * rig.options.failures_in_row_max; ++i) {
+    ASSERT_GT(rig.newest(rig.id), last);
+    last = rig.newest(rig.id);
+    fail_newest(rig);
+    ASSERT_EQ(rig.job(rig.id).phase, JobPhase::kSealing);
+    EXPECT_EQ(rig.job(rig.id).reason, JobReason::kCheckpointFailing);
+    rig.stay(seconds(5));
+    EXPECT_LT(rig.newest(rig.id), last) << "not at once";
+    rig.stay(seconds(5));
+  }
+  EXPECT_EQ(rig.job(rig.id).failures_in_row, 0);
+  rig.store(rig.id);
+  EXPECT_EQ(rig.job(rig.id).phase, JobPhase::kCompleted);
+}
+
+// The folder of the agent is what is full.
+TEST(Storing, APauseWaitsForRoomOnTheAgents) {
+  Pair rig;
+  rig.commit(1), rig.evaluate(1), rig.store(rig.id);
+  ASSERT_TRUE(rig.pause(rig.id).ok());
+  rig.commit(2), rig.evaluate(2);
+  const CheckpointId first = rig.newest(rig.id);
+  rig.say(rig.a, CheckpointFailed{rig.rep_a, first, "no space left on device"});
+  rig.say(rig.b, CheckpointFailed{rig.rep_b, first, "no space left on device"});
+  EXPECT_EQ(rig.job(rig.id).reason, JobReason::kCheckpointFailing);
+  rig.stay(seconds(10));
+  EXPECT_GT(rig.newest(rig.id), first);
+  rig.store(rig.id);
+  rig.expect_paused_at(rig.id, 2);
+}
+
+}  // namespace
+}  // namespace shoal::coordinator
