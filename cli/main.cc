@@ -225,10 +225,10 @@ class Tree {
                    [this] { return round_ls(common_.context(), name_); }),
               "JOB");
     CLI::App* get =
-        leaf(round, "get", "one round: who contributed what, and who averaged with whom",
+        leaf(round, "get", "one round: whom it waits for, who contributed what, who was with whom",
              [this] { return round_get(common_.context(), name_, round_); });
     take_name(get, "JOB");
-    get->add_option("ROUND", round_, "its number")->required();
+    get->add_option("ROUND", round_, "its number [the newest]");
   }
 
   void add_logs() {

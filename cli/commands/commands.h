@@ -49,6 +49,7 @@ Result<int> agent_command(const Context& context, const std::string& agent,
                           const std::string& verb);
 Result<int> network(const Context& context);
 Result<int> round_ls(const Context& context, const std::string& job);
+// Without a number the newest one.
 Result<int> round_get(const Context& context, const std::string& job, const std::string& round);
 
 struct EventsOptions {

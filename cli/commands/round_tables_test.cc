@@ -47,7 +47,9 @@ TEST(RoundTables, ARoundInGroupsShowsWhoWasWithWhom) {
   Json round = round_of({member("1", 0, 0, "aa"), member("2", 0, 1, nullptr),
                          member("3", 0, 0, "aa"), member("4", 0, 1, nullptr)});
   round["stages"] = Json::parse(R"([{"given_up": false}, {"given_up": true}])");
-  const std::string text = round_text(round, {{"agt_1", "one"}, {"agt_3", "three"}}, false);
+  const Json agents =
+      Json::parse(R"([{"id": "agt_1", "name": "one"}, {"id": "agt_3", "name": "three"}])");
+  const std::string text = round_text(round, {agents, Json::array()}, false);
   EXPECT_THAT(text, HasSubstr("group 0  one, three\n"));
   EXPECT_THAT(text, HasSubstr("group 1  agt_2, agt_4  gave up"));
   EXPECT_THAT(rounds_table(Json::array({round}), false), HasSubstr("2, 1 gave up"));
