@@ -8,6 +8,7 @@
 #include <CLI/CLI.hpp>
 
 #include "cli/commands/commands.h"
+#include "cli/completion.h"
 #include "cli/format.h"
 #include "cli/terminal.h"
 #include "cli/up_command.h"
@@ -41,6 +42,7 @@ CLI::Validator number_within(double least, double most) {
 }
 
 constexpr double kWaitMaxS = 1e9;
+constexpr std::size_t kNamesMax = 500;  // offered to a shell, the newest
 
 // The chosen command's action is called after the whole line was read.
 class Tree {
@@ -57,10 +59,12 @@ class Tree {
     add_checkpoints();
     add_generate();
     add_version();
+    add_completion();
     app_.footer("Environment: SHOAL_ADDR, NO_COLOR. Exit codes and examples: docs/cli.md.");
   }
 
   int run(int argc, char** argv) {
+    if (argc > 1 && std::string(argv[1]) == "__complete") return offer({argv + 2, argv + argc});
     try {
       app_.parse(argc, argv);
     } catch (const CLI::ParseError& error) {
@@ -274,11 +278,35 @@ class Tree {
   }
 
   void add_version() {
-    leaf(&app_, "version", "the version of this binary", [this]() -> Result<int> {
-      print(common_.json ? Json{{"version", SHOAL_VERSION}}.dump() + "\n"
-                         : std::string("shoal ") + SHOAL_VERSION + "\n");
-      return kExitOk;
-    });
+    app_.set_version_flag("--version", "shoal " SHOAL_VERSION);
+    leaf(&app_, "version", "the versions of this binary and of the coordinator",
+         [this] { return version(common_.context(), SHOAL_VERSION); });
+  }
+
+  void add_completion() {
+    CLI::App* command = leaf(&app_, "completion", "what makes a shell complete these commands",
+                             [this]() -> Result<int> {
+                               print(*completion_script(name_));
+                               return kExitOk;
+                             });
+    command->add_option("SHELL", name_, "bash, zsh or fish")
+        ->required()
+        ->check(CLI::IsMember({"bash", "zsh", "fish"}));
+  }
+
+  // Answers the shell: one candidate a line. What it cannot find out it does not offer.
+  int offer(const std::vector<std::string>& words) {
+    const Candidates found = complete(app_, words);
+    for (const std::string& word : found.words) print(word + "\n");
+    if (found.names_of == NamesOf::kNothing) return kExitOk;
+    const char* path = found.names_of == NamesOf::kJobs ? "/jobs?order=desc" : "/agents";
+    const auto listed = common_.context().api.list(path, kNamesMax);
+    if (!listed) return kExitOk;
+    for (const Json& one : listed->at("items")) {
+      const std::string name = text_at(one, "name");
+      if (name.rfind(words.back(), 0) == 0) print(name + "\n");
+    }
+    return kExitOk;
   }
 
   void take_name(CLI::App* command, const std::string& shown) {
