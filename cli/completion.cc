@@ -53,7 +53,9 @@ std::vector<std::string> choices(const CLI::Option& option) {
 }
 
 NamesOf names_of(const std::string& shown) {
-  if (shown == "JOB" || shown == "--job") return NamesOf::kJobs;
+  for (const char* job : {"JOB", "CHECKPOINT|JOB", "--job", "--checkpoint"}) {
+    if (shown == job) return NamesOf::kJobs;
+  }
   return shown == "AGENT" || shown == "--agent" ? NamesOf::kAgents : NamesOf::kNothing;
 }
 

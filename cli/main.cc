@@ -258,14 +258,16 @@ class Tree {
     CLI::App* download =
         leaf(checkpoint, "download", "fetch one, verified; goes on where it was interrupted",
              [this] { return checkpoint_download(common_.context(), name_, folder_); });
-    take_name(download, "CHECKPOINT");
+    download->add_option("CHECKPOINT|JOB", name_, "id; of a job its newest one")->required();
     download->add_option("-o,--output", folder_, "folder [the checkpoint's id]");
   }
 
   void add_generate() {
     CLI::App* command = leaf(&app_, "generate", "sample text from a checkpoint",
                              [this] { return generate(common_.context(), generate_); });
-    command->add_option("--checkpoint", generate_.checkpoint, "folder, or id of a checkpoint")
+    command
+        ->add_option("--checkpoint", generate_.checkpoint,
+                     "folder, id of a checkpoint, or a job: its newest")
         ->required();
     command->add_option("--prompt", generate_.prompt, "the text to go on from")->required();
     command->add_option("--tokens", generate_.tokens, "how many [200]")
@@ -310,7 +312,7 @@ class Tree {
   }
 
   void take_name(CLI::App* command, const std::string& shown) {
-    command->add_option(shown, name_, shown == "CHECKPOINT" ? "id" : "name or id")->required();
+    command->add_option(shown, name_, "name or id")->required();
   }
 
   // The message of the parser, after a look for a command that was merely misspelt.
