@@ -34,7 +34,11 @@ Result<int> generate(const Context& context, const GenerateOptions& options) {
                    "give the folder of a downloaded checkpoint, the id of one, or a job"};
     }
     auto found = find_checkpoint(context.api, options.checkpoint);
-    if (!found) return found.error();
+    if (!found) {
+      Error error = found.error();
+      if (error.code == Code::kNotFound) error.message += ", nor such a folder here";
+      return error;
+    }
     folder = cache_folder(*found);
     if (auto done = download_checkpoint(context.api, *found, folder); !done) {
       return done.error();

@@ -65,8 +65,11 @@ std::string groups_cell(const Json& round) {
          (failed > 0 ? ", " + std::to_string(failed) + " gave up" : "");
 }
 
-std::string contribution_state(const Json& contribution) {
-  const std::string reason = text_at(contribution, "reject_reason", "");
+// Of a member that was lost the reason is its replica's.
+std::string contribution_state(const Json& contribution, const RoundContext& context) {
+  const bool lost = text_at(contribution, "state") == "lost";
+  const std::string reason = lost ? failure_of(context, text_at(contribution, "replica"))
+                                  : text_at(contribution, "reject_reason", "");
   return text_at(contribution, "state") + (reason.empty() ? "" : ": " + words(reason));
 }
 
@@ -85,7 +88,7 @@ std::string contributions_table(const Json& round, const RoundContext& context, 
                agent_name(context, text_at(member, "agent")),
                cell(member, "stage", count),
                cell(member, "group", count),
-               {contribution_state(member), colour_of_state(state)},
+               {contribution_state(member, context), colour_of_state(state)},
                steps_cell(round, member, context),
                cell(member, "tokens", human_count),
                cell(member, "phases/train_s", human_duration),

@@ -82,5 +82,15 @@ TEST(RoundTables, AReasonIsShownInWords) {
   EXPECT_THAT(text, HasSubstr("rejected: non finite"));
 }
 
+TEST(RoundTables, WhoWasLostIsShownWithTheReasonOfItsReplica) {
+  Json lost = member("rep_1", 0, nullptr, nullptr), unknown = member("rep_2", 0, nullptr, nullptr);
+  lost["state"] = "lost";
+  unknown["state"] = "lost";
+  const Json replicas = Json::parse(R"([{"id": "rep_1", "failure": "trainer_exited"}])");
+  const std::string text = round_text(round_of({lost, unknown}), {Json::array(), replicas}, false);
+  EXPECT_THAT(text, HasSubstr("lost: trainer exited"));
+  EXPECT_THAT(text, HasSubstr("lost  "));
+}
+
 }  // namespace
 }  // namespace shoal::cli

@@ -106,6 +106,11 @@ std::string agent_name(const RoundContext& context, const std::string& id) {
   return agent != nullptr ? text_at(*agent, "name", id) : id;
 }
 
+std::string failure_of(const RoundContext& context, const std::string& replica) {
+  const Json* known = by_id(context.replicas, replica);
+  return known != nullptr ? text_at(*known, "failure", "") : "";
+}
+
 std::optional<double> steps_now(const Json& round, const Json& contribution,
                                 const RoundContext& context) {
   if (text_at(contribution, "state") != "training") return std::nullopt;

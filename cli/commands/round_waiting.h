@@ -17,6 +17,9 @@ struct RoundContext {
 
 std::string agent_name(const RoundContext& context, const std::string& id);  // the id when unknown
 
+// Why a replica failed, a word of the API; empty when it did not, or nobody knows it.
+std::string failure_of(const RoundContext& context, const std::string& replica);
+
 // Inner steps of this round that a member which still trains has said it took.
 std::optional<double> steps_now(const Json& round, const Json& contribution,
                                 const RoundContext& context);
