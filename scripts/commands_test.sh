@@ -4,6 +4,7 @@
 set -euo pipefail
 page=$(dirname "${BASH_SOURCE[0]}")/../docs/cli.md
 shoal=$1
+export SHOAL_ADDR=http://127.0.0.1:1 # names of jobs are nobody's business here
 overview=$(awk '/^```/ {inside = !inside; if (!inside) exit} inside' "$page")
 missing=0
 
