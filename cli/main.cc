@@ -8,6 +8,7 @@
 
 #include "base/number_text.h"
 #include "cli/commands/commands.h"
+#include "cli/completion.h"
 #include "cli/format.h"
 #include "cli/terminal.h"
 #include "cli/up_command.h"
@@ -30,6 +31,7 @@ CLI::Validator number_within(double least, double most) {
 }
 
 constexpr double kNumberMax = 1e9;  // where the coordinator knows the range
+constexpr std::size_t kNamesMax = 500;  // offered to a shell, the newest
 
 // The chosen command's action is called after the whole line was read.
 class Tree {
@@ -46,10 +48,12 @@ class Tree {
     add_checkpoints();
     add_generate();
     add_version();
+    add_completion();
     app_.footer("Environment: SHOAL_ADDR, NO_COLOR. Exit codes and examples: docs/cli.md.");
   }
 
   int run(int argc, char** argv) {
+    if (argc > 1 && std::string(argv[1]) == "__complete") return offer({argv + 2, argv + argc});
     try {
       app_.parse(argc, argv);
     } catch (const CLI::ParseError& error) {
@@ -216,10 +220,10 @@ class Tree {
                    [this] { return round_ls(common_.context(), name_); }),
               "JOB");
     CLI::App* get =
-        leaf(round, "get", "one round: who contributed what, and who averaged with whom",
+        leaf(round, "get", "one round: whom it waits for, who contributed what, who was with whom",
              [this] { return round_get(common_.context(), name_, round_); });
     take_name(get, "JOB");
-    get->add_option("ROUND", round_, "its number")->required();
+    get->add_option("ROUND", round_, "its number [the newest]");
   }
 
   void add_logs() {
@@ -245,14 +249,16 @@ class Tree {
     CLI::App* download =
         leaf(checkpoint, "download", "fetch one, verified; goes on where it was interrupted",
              [this] { return checkpoint_download(common_.context(), name_, folder_); });
-    take_name(download, "CHECKPOINT");
+    download->add_option("CHECKPOINT|JOB", name_, "id; of a job its newest one")->required();
     download->add_option("-o,--output", folder_, "folder [the checkpoint's id]");
   }
 
   void add_generate() {
     CLI::App* command = leaf(&app_, "generate", "sample text from a checkpoint",
                              [this] { return generate(common_.context(), generate_); });
-    command->add_option("--checkpoint", generate_.checkpoint, "folder, or id of a checkpoint")
+    command
+        ->add_option("--checkpoint", generate_.checkpoint,
+                     "folder, id of a checkpoint, or a job: its newest")
         ->required();
     command->add_option("--prompt", generate_.prompt, "the text to go on from")->required();
     command->add_option("--tokens", generate_.tokens, "how many [200]")
@@ -265,15 +271,39 @@ class Tree {
   }
 
   void add_version() {
-    leaf(&app_, "version", "the version of this binary", [this]() -> Result<int> {
-      print(common_.json ? Json{{"version", SHOAL_VERSION}}.dump() + "\n"
-                         : std::string("shoal ") + SHOAL_VERSION + "\n");
-      return kExitOk;
-    });
+    app_.set_version_flag("--version", "shoal " SHOAL_VERSION);
+    leaf(&app_, "version", "the versions of this binary and of the coordinator",
+         [this] { return version(common_.context(), SHOAL_VERSION); });
+  }
+
+  void add_completion() {
+    CLI::App* command = leaf(&app_, "completion", "what makes a shell complete these commands",
+                             [this]() -> Result<int> {
+                               print(*completion_script(name_));
+                               return kExitOk;
+                             });
+    command->add_option("SHELL", name_, "bash, zsh or fish")
+        ->required()
+        ->check(CLI::IsMember({"bash", "zsh", "fish"}));
+  }
+
+  // Answers the shell: one candidate a line. What it cannot find out it does not offer.
+  int offer(const std::vector<std::string>& words) {
+    const Candidates found = complete(app_, words);
+    for (const std::string& word : found.words) print(word + "\n");
+    if (found.names_of == NamesOf::kNothing) return kExitOk;
+    const char* path = found.names_of == NamesOf::kJobs ? "/jobs?order=desc" : "/agents";
+    const auto listed = common_.context().api.list(path, kNamesMax);
+    if (!listed) return kExitOk;
+    for (const Json& one : listed->at("items")) {
+      const std::string name = text_at(one, "name");
+      if (name.rfind(words.back(), 0) == 0) print(name + "\n");
+    }
+    return kExitOk;
   }
 
   void take_name(CLI::App* command, const std::string& shown) {
-    command->add_option(shown, name_, shown == "CHECKPOINT" ? "id" : "name or id")->required();
+    command->add_option(shown, name_, "name or id")->required();
   }
 
   // The message of the parser, after a look for a command that was merely misspelt.

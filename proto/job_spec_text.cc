@@ -407,13 +407,17 @@ std::string table_name(std::string_view path) {
   return name.empty() ? "at the top level" : "in [" + name + "]";
 }
 
-// A right name in the wrong table, when only one table has it.
-std::string_view other_table_with(std::string_view key) {
-  std::string_view found;
+// Where a right name in the wrong table belongs: "in [train] or in [sync.outer]"; empty: nowhere.
+std::string tables_with(std::string_view key) {
+  std::string found;
+  const auto add = [&](std::string_view table) {
+    found += (found.empty() ? "" : " or ") + table_name(table);
+  };
   for (const Field& f : kFields) {
-    if (f.key != key) continue;
-    if (!found.empty()) return {};
-    found = f.table.empty() ? std::string_view("/") : f.table;
+    if (f.key == key) add(f.table);
+  }
+  for (const Table& t : kTables) {
+    if (t.key == key) add(t.parent);
   }
   return found;
 }
@@ -422,8 +426,8 @@ std::string unknown_key(std::string_view table, std::string_view key) {
   std::string text = "unknown field " + shoal::quoted(key);
   if (const auto nearest = nearest_key(table, key); !nearest.empty()) {
     text += "; did you mean " + shoal::quoted(nearest) + "?";
-  } else if (const auto other = other_table_with(key); !other.empty()) {
-    text += "; it belongs " + table_name(other == "/" ? "" : other);
+  } else if (const auto others = tables_with(key); !others.empty()) {
+    text += "; it belongs " + others;
   }
   text += " (accepted " + table_name(table) + ": ";
   bool first = true;

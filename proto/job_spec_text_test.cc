@@ -273,6 +273,10 @@ TEST(SpecText, ARightNameInTheWrongTable) {
               HasSubstr("it belongs in [sync]"));
   EXPECT_THAT(refused(read_spec_json(R"({"name":"a","data":{"train":"/x"},"vocab":256})")).detail,
               HasSubstr("it belongs in [model]"));
+  EXPECT_THAT(refused(read_spec_json(R"({"name":"a","data":{"train":"/x"},"lr":0.1})")).detail,
+              HasSubstr("it belongs in [train] or in [sync.outer]"));
+  EXPECT_THAT(refused(read_spec_toml(minimal("[outer]\nlr = 1"))).detail,
+              HasSubstr("it belongs in [sync] (accepted"));
 }
 
 TEST(SpecText, WrongTypes) {

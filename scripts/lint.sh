@@ -59,6 +59,8 @@ check_scripts() {
   { sources '*.sh' dev .ci/run; } | xargs -0 --no-run-if-empty shellcheck --format=gcc -x
 }
 
+check_pages() { python3 scripts/doc_links.py; }
+
 check_tidy() {
   if [[ ! -f build/compile_commands.json ]]; then
     echo "build/compile_commands.json:1: missing; run ./dev build first"
@@ -75,6 +77,7 @@ check_tidy() {
   check_words
   check_text
   check_scripts
+  check_pages
   if [[ ${1:-} == --tidy ]]; then check_tidy; fi
 } >"$findings"
 

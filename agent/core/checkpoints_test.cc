@@ -1,3 +1,5 @@
+// Checkpoints at an agent: written by a trainer, hashed, uploaded, fetched for one that loads, and
+// let go.
 #include "agent/core/agent_fixture.h"
 
 namespace shoal::agent {

@@ -1,3 +1,5 @@
+// What an agent must be told before it starts, checked once: every mistake is named, not the first
+// one only.
 #include "agent/core/agent.h"
 
 namespace shoal::agent {

@@ -36,7 +36,29 @@ std::string standing_text(const Json& agent) {
   return strikes == "0" ? "good" : strikes + " contributions rejected lately";
 }
 
-void show(const Json& agent) {
+constexpr const char* kJobsWithReplicas = "/jobs?phase=gathering,warming,training,stalled,sealing";
+
+// "mine, stage 0: rep_2 serving" of each replica that it holds.
+Result<std::string> work_of(const Context& context, const std::string& agent_id) {
+  auto jobs = context.api.list(kJobsWithReplicas);
+  if (!jobs) return jobs.error();
+  std::string text;
+  for (const Json& job : jobs->at("items")) {
+    auto replicas = context.api.list("/jobs/" + text_at(job, "id") + "/replicas");
+    if (!replicas) return replicas.error();
+    for (const Json& replica : replicas->at("items")) {
+      const std::string state = text_at(replica, "state");
+      if (text_at(replica, "agent") != agent_id || state == "released" || state == "failed")
+        continue;
+      text += line(text.empty() ? "works on" : "", text_at(job, "name") + ", stage " +
+                                                       text_at(replica, "stage") + ": " +
+                                                       text_at(replica, "id") + " " + state);
+    }
+  }
+  return text;
+}
+
+void show(const Json& agent, const std::string& work) {
   std::string text = line("name", text_at(agent, "name") + "  (" + text_at(agent, "id") + ")");
   const bool cordoned = text_at(agent, "cordoned", "false") == "true";
   text += line("state", text_at(agent, "state") + (cordoned ? ", cordoned" : ""));
@@ -48,6 +70,7 @@ void show(const Json& agent) {
   for (const Json& device : agent.at("devices")) {
     text += line("device " + text_at(device, "index"), device_text(agent, device));
   }
+  text += work;
   text += line("last seen",
                human_age(text_at(agent, "last_seen_at"), static_cast<double>(::time(nullptr))));
   print(text);
@@ -59,7 +82,9 @@ Result<int> agent_get(const Context& context, const std::string& agent) {
   auto found = context.api.get(path_of(agent));
   if (!found) return found.error();
   if (context.json) return print(found->dump(2) + "\n"), kExitOk;
-  show(*found);
+  auto work = work_of(context, text_at(*found, "id"));
+  if (!work) return work.error();
+  show(*found, *work);
   return kExitOk;
 }
 

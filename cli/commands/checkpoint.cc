@@ -153,6 +153,18 @@ Result<int> checkpoint_ls(const Context& context, const std::string& job) {
   return kExitOk;
 }
 
+Result<std::string> find_checkpoint(const Api& api, const std::string& checkpoint_or_job) {
+  // No name of a job has an underscore.
+  if (checkpoint_or_job.rfind("ckpt_", 0) == 0) return checkpoint_or_job;
+  auto listed = api.list("/jobs/" + url_escape(checkpoint_or_job) + "/checkpoints?order=desc");
+  if (!listed) return listed.error();
+  for (const Json& checkpoint : listed->at("items")) {
+    if (text_at(checkpoint, "state") == "stored") return text_at(checkpoint, "id");
+  }
+  return Error{Code::kNotFound, "job " + checkpoint_or_job + " has no stored checkpoint yet", "",
+               "`shoal job get " + checkpoint_or_job + "` says how far it is"};
+}
+
 Status download_checkpoint(const Api& api, const std::string& checkpoint,
                            const std::string& folder) {
   const std::string path = "/checkpoints/" + url_escape(checkpoint);
@@ -166,14 +178,16 @@ Status download_checkpoint(const Api& api, const std::string& checkpoint,
   return {};
 }
 
-Result<int> checkpoint_download(const Context& context, const std::string& checkpoint,
+Result<int> checkpoint_download(const Context& context, const std::string& checkpoint_or_job,
                                 const std::string& folder) {
   catch_interrupts();
-  const std::string target = folder.empty() ? checkpoint : folder;
-  if (auto done = download_checkpoint(context.api, checkpoint, target); !done) return done.error();
+  auto checkpoint = find_checkpoint(context.api, checkpoint_or_job);
+  if (!checkpoint) return checkpoint.error();
+  const std::string target = folder.empty() ? *checkpoint : folder;
+  if (auto done = download_checkpoint(context.api, *checkpoint, target); !done) return done.error();
   const std::string absolute = fs::absolute(target).lexically_normal().string();
   if (context.json) {
-    print(Json{{"checkpoint", checkpoint}, {"folder", absolute}}.dump(2) + "\n");
+    print(Json{{"checkpoint", *checkpoint}, {"folder", absolute}}.dump(2) + "\n");
   } else {
     print(absolute + "\n");
     say("Sample from it with: shoal generate --checkpoint " + target +

@@ -48,7 +48,10 @@ Result<int> agent_get(const Context& context, const std::string& agent);
 Result<int> agent_command(const Context& context, const std::string& agent,
                           const std::string& verb);
 Result<int> network(const Context& context);
+// Of this binary, and of the coordinator when it answers.
+Result<int> version(const Context& context, const std::string& own);
 Result<int> round_ls(const Context& context, const std::string& job);
+// Without a number the newest one.
 Result<int> round_get(const Context& context, const std::string& job, const std::string& round);
 
 struct EventsOptions {
@@ -68,13 +71,15 @@ Result<int> logs(const Context& context, const LogsOptions& options);
 
 Result<int> checkpoint_ls(const Context& context, const std::string& job);
 // Into `folder`; files that are there with the right hash are kept, started ones are continued.
-Result<int> checkpoint_download(const Context& context, const std::string& checkpoint,
+Result<int> checkpoint_download(const Context& context, const std::string& checkpoint_or_job,
                                 const std::string& folder);
+// The id as it is; of a job its newest stored checkpoint.
+Result<std::string> find_checkpoint(const Api& api, const std::string& checkpoint_or_job);
 Status download_checkpoint(const Api& api, const std::string& checkpoint,
                            const std::string& folder);
 
 struct GenerateOptions {
-  std::string checkpoint;  // a folder, or the id of a checkpoint (then it is downloaded first)
+  std::string checkpoint;  // a folder; else what find_checkpoint() takes, which is downloaded first
   std::string prompt;
   int tokens = 200;
   double temperature = 0.8;

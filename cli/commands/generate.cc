@@ -31,10 +31,16 @@ Result<int> generate(const Context& context, const GenerateOptions& options) {
   if (!fs::is_directory(folder, failure)) {
     if (folder.find('/') != std::string::npos) {
       return Error{Code::kNotFound, "no such folder: " + folder, "--checkpoint",
-                   "give the folder of a downloaded checkpoint or the id of one"};
+                   "give the folder of a downloaded checkpoint, the id of one, or a job"};
     }
-    folder = cache_folder(options.checkpoint);
-    if (auto done = download_checkpoint(context.api, options.checkpoint, folder); !done) {
+    auto found = find_checkpoint(context.api, options.checkpoint);
+    if (!found) {
+      Error error = found.error();
+      if (error.code == Code::kNotFound) error.message += ", nor such a folder here";
+      return error;
+    }
+    folder = cache_folder(*found);
+    if (auto done = download_checkpoint(context.api, *found, folder); !done) {
       return done.error();
     }
   }

@@ -13,6 +13,13 @@ namespace {
 
 std::string loss_cell(const std::optional<double>& loss) { return loss ? fixed(*loss, 3) : "-"; }
 
+// From the first round that it trained to its end; empty before.
+std::string time_taken(const Json& job) {
+  const auto started = parse_rfc3339(text_at(job, "status/started_at", ""));
+  const auto finished = parse_rfc3339(text_at(job, "status/finished_at", ""));
+  return started && finished ? human_duration(*finished - *started) : "";
+}
+
 void show_job(const Json& job) {
   const JobProgress progress = read_progress(job);
   const auto line = [](const std::string& label, const std::string& value) {
@@ -30,6 +37,10 @@ void show_job(const Json& job) {
   line("outer lr", text_at(job, "status/outer_lr"));
   line("inner step", fixed(progress.step, 0) + " of " + fixed(progress.steps, 0));
   line("tokens", human_count(progress.tokens));
+  if (progress.tokens_per_s) line("speed", human_count(*progress.tokens_per_s) + " tokens/s");
+  line("last commit",
+       human_age(text_at(job, "status/committed_at"), static_cast<double>(::time(nullptr))));
+  line("took", time_taken(job));
   line("train loss", loss_cell(progress.train_loss));
   line("validation loss", loss_cell(progress.validation_loss));
   if (progress.bytes_sent > 0) line("sent", human_bytes(progress.bytes_sent));

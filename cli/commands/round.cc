@@ -8,6 +8,16 @@ namespace {
 
 std::string path_of(const std::string& job) { return "/jobs/" + url_escape(job) + "/rounds"; }
 
+Result<Json> newest_round(const Context& context, const std::string& job) {
+  auto newest = context.api.list(path_of(job) + "?order=desc", 1);
+  if (!newest) return newest.error();
+  if (newest->at("items").empty()) {
+    return Error{Code::kNotFound, "the job has no rounds yet", "",
+                 "`shoal job get " + job + "` says what it waits for"};
+  }
+  return newest->at("items").front();
+}
+
 }  // namespace
 
 Result<int> round_ls(const Context& context, const std::string& job) {
@@ -20,15 +30,16 @@ Result<int> round_ls(const Context& context, const std::string& job) {
 }
 
 Result<int> round_get(const Context& context, const std::string& job, const std::string& round) {
-  auto found = context.api.get(path_of(job) + "/" + url_escape(round));
+  auto found = round.empty() ? newest_round(context, job)
+                             : context.api.get(path_of(job) + "/" + url_escape(round));
   if (!found) return found.error();
   if (context.json) return print(found->dump(2) + "\n"), kExitOk;
   auto agents = context.api.list("/agents?gone=true");
   if (!agents) return agents.error();
-  std::map<std::string, std::string> names;
-  for (const Json& agent : agents->at("items"))
-    names[text_at(agent, "id")] = text_at(agent, "name");
-  print(round_text(*found, names, terminal().stdout_colour));
+  auto replicas = context.api.list("/jobs/" + url_escape(job) + "/replicas");
+  if (!replicas) return replicas.error();
+  const RoundContext beside{agents->at("items"), replicas->at("items")};
+  print(round_text(*found, beside, terminal().stdout_colour));
   return kExitOk;
 }
 

@@ -1,6 +1,7 @@
 #include "cli/commands/round_tables.h"
 
 #include <algorithm>
+#include <map>
 #include <utility>
 
 #include "cli/format.h"
@@ -39,13 +40,11 @@ int group_of(const Json& contribution) {
 
 using Groups = std::map<int, std::vector<std::string>>;  // agents
 
-Groups groups_of(const Json& round, const std::map<std::string, std::string>& agents) {
+Groups groups_of(const Json& round, const RoundContext& context) {
   Groups groups;
   for (const Json& member : list_at(round, "contributions")) {
     if (group_of(member) < 0) continue;
-    const std::string agent = text_at(member, "agent");
-    const auto known = agents.find(agent);
-    groups[group_of(member)].push_back(known != agents.end() ? known->second : agent);
+    groups[group_of(member)].push_back(agent_name(context, text_at(member, "agent")));
   }
   return groups;
 }
@@ -66,25 +65,34 @@ std::string groups_cell(const Json& round) {
          (failed > 0 ? ", " + std::to_string(failed) + " gave up" : "");
 }
 
-std::string contribution_state(const Json& contribution) {
-  const std::string reason = text_at(contribution, "reject_reason", "");
+// Of a member that was lost the reason is its replica's.
+std::string contribution_state(const Json& contribution, const RoundContext& context) {
+  const bool lost = text_at(contribution, "state") == "lost";
+  const std::string reason = lost ? failure_of(context, text_at(contribution, "replica"))
+                                  : text_at(contribution, "reject_reason", "");
   return text_at(contribution, "state") + (reason.empty() ? "" : ": " + words(reason));
 }
 
-std::string contributions_table(const Json& round, const std::map<std::string, std::string>& agents,
-                                bool colour) {
-  Table table({"REPLICA", "AGENT", ">STAGE", ">GROUP", "STATE", ">STEPS", ">TOKENS", ">WEIGHT",
-               ">LOSS", ">NORM", ">SENT", "AVERAGE"});
+// Of a member that still trains, the steps that it has said.
+std::string steps_cell(const Json& round, const Json& member, const RoundContext& context) {
+  const auto now = steps_now(round, member, context);
+  return now ? count(*now) : cell(member, "steps", count);
+}
+
+std::string contributions_table(const Json& round, const RoundContext& context, bool colour) {
+  Table table({"REPLICA", "AGENT", ">STAGE", ">GROUP", "STATE", ">STEPS", ">TOKENS", ">TRAINED",
+               ">WAITED", ">WEIGHT", ">LOSS", ">NORM", ">SENT", "AVERAGE"});
   for (const Json& member : list_at(round, "contributions")) {
-    const std::string agent = text_at(member, "agent"), state = text_at(member, "state");
-    const auto known = agents.find(agent);
+    const std::string state = text_at(member, "state");
     table.add({text_at(member, "replica"),
-               known != agents.end() ? known->second : agent,
+               agent_name(context, text_at(member, "agent")),
                cell(member, "stage", count),
                cell(member, "group", count),
-               {contribution_state(member), colour_of_state(state)},
-               cell(member, "steps", count),
+               {contribution_state(member, context), colour_of_state(state)},
+               steps_cell(round, member, context),
                cell(member, "tokens", human_count),
+               cell(member, "phases/train_s", human_duration),
+               cell(member, "phases/wait_s", human_duration),
                cell(member, "weight", human_count),
                cell(member, "train_loss", loss),
                cell(member, "norm", loss),
@@ -94,9 +102,9 @@ std::string contributions_table(const Json& round, const std::map<std::string, s
   return table.empty() ? "" : table.render(colour);
 }
 
-std::string group_lines(const Json& round, const std::map<std::string, std::string>& agents) {
+std::string group_lines(const Json& round, const RoundContext& context) {
   std::string text;
-  for (const auto& [group, members] : groups_of(round, agents)) {
+  for (const auto& [group, members] : groups_of(round, context)) {
     std::string names;
     for (const std::string& name : members) names += (names.empty() ? "" : ", ") + name;
     text +=
@@ -162,8 +170,7 @@ std::string rounds_table(const Json& rounds, bool colour) {
   return table.empty() ? "" : table.render(colour);
 }
 
-std::string round_text(const Json& round, const std::map<std::string, std::string>& agents,
-                       bool colour) {
+std::string round_text(const Json& round, const RoundContext& context, bool colour) {
   std::string text = "round " + text_at(round, "round") + "  " + text_at(round, "state") +
                      ", steps " + text_at(round, "from_step") + " to " + text_at(round, "to_step") +
                      ", attempt " + text_at(round, "attempt") + ", average " + digest_cell(round) +
@@ -171,8 +178,8 @@ std::string round_text(const Json& round, const std::map<std::string, std::strin
   if (number_at(round, "aborts") > 0) {
     text += "aborted before: " + words(text_at(round, "abort_reason")) + "\n";
   }
-  text += topology_lines(round);
-  return text + "\n" + contributions_table(round, agents, colour) + group_lines(round, agents);
+  text += topology_lines(round) + waiting_line(round, context);
+  return text + "\n" + contributions_table(round, context, colour) + group_lines(round, context);
 }
 
 }  // namespace shoal::cli

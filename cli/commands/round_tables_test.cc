@@ -47,7 +47,9 @@ TEST(RoundTables, ARoundInGroupsShowsWhoWasWithWhom) {
   Json round = round_of({member("1", 0, 0, "aa"), member("2", 0, 1, nullptr),
                          member("3", 0, 0, "aa"), member("4", 0, 1, nullptr)});
   round["stages"] = Json::parse(R"([{"given_up": false}, {"given_up": true}])");
-  const std::string text = round_text(round, {{"agt_1", "one"}, {"agt_3", "three"}}, false);
+  const Json agents =
+      Json::parse(R"([{"id": "agt_1", "name": "one"}, {"id": "agt_3", "name": "three"}])");
+  const std::string text = round_text(round, {agents, Json::array()}, false);
   EXPECT_THAT(text, HasSubstr("group 0  one, three\n"));
   EXPECT_THAT(text, HasSubstr("group 1  agt_2, agt_4  gave up"));
   EXPECT_THAT(rounds_table(Json::array({round}), false), HasSubstr("2, 1 gave up"));
@@ -81,6 +83,16 @@ TEST(RoundTables, AReasonIsShownInWords) {
   const std::string text = round_text(round_of({late, odd}), {}, false);
   EXPECT_THAT(text, HasSubstr("late "));
   EXPECT_THAT(text, HasSubstr("rejected: non finite"));
+}
+
+TEST(RoundTables, WhoWasLostIsShownWithTheReasonOfItsReplica) {
+  Json lost = member("rep_1", 0, nullptr, nullptr), unknown = member("rep_2", 0, nullptr, nullptr);
+  lost["state"] = "lost";
+  unknown["state"] = "lost";
+  const Json replicas = Json::parse(R"([{"id": "rep_1", "failure": "trainer_exited"}])");
+  const std::string text = round_text(round_of({lost, unknown}), {Json::array(), replicas}, false);
+  EXPECT_THAT(text, HasSubstr("lost: trainer exited"));
+  EXPECT_THAT(text, HasSubstr("lost  "));
 }
 
 }  // namespace

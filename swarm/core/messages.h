@@ -24,7 +24,7 @@ namespace shoal {
 
 // Raised when a message changes its meaning or gets a field or a word that the other side must
 // know; both sides state theirs and the minimum they speak. 2: Release says "paused"; CommitRound
-// and Assign say the step; TrainerReady says its protocol.
+// and Assign say the step; TrainerReady says its protocol; frames may be entropy coded.
 inline constexpr std::int32_t kProtocolVersion = 2;
 inline constexpr std::int32_t kProtocolVersionMin = 2;
 

@@ -68,15 +68,14 @@ TEST_F(FirstRun, TrainsAndDeliversAModel) {
   ASSERT_EQ(rounds.size(), 3u);
   for (const Json& round : rounds) expect_good_round(round, 2);
 
-  std::string final_checkpoint;
-  for (const Json& checkpoint : cluster_->items("/jobs/tiny/checkpoints")) {
-    if (checkpoint.value("final", false)) final_checkpoint = text_at(checkpoint, "id");
-  }
-  ASSERT_NE(final_checkpoint, "");
   const std::string folder = cluster_->folder().path("checkpoint");
   const Finished fetched =
-      cluster_->shoal({"checkpoint", "download", final_checkpoint, "-o", folder});
+      cluster_->shoal({"checkpoint", "download", "tiny", "-o", folder, "--json"});
   ASSERT_EQ(fetched.exit_code, 0) << fetched.err;
+  const std::string newest = text_at(Json::parse(fetched.out), "checkpoint");
+  for (const Json& checkpoint : cluster_->items("/jobs/tiny/checkpoints")) {
+    EXPECT_EQ(text_at(checkpoint, "final") == "true", text_at(checkpoint, "id") == newest);
+  }
   EXPECT_TRUE(fs::exists(folder + "/model.safetensors"));
   EXPECT_TRUE(fs::exists(folder + "/config.json"));
 

@@ -5,6 +5,7 @@
 #include "coordinator/core/records/event_kinds.h"
 #include "coordinator/core/replicas/agents.h"
 #include "coordinator/core/replicas/replicas.h"
+#include "coordinator/core/state/naming.h"
 #include "coordinator/core/state/round_facts.h"
 #include "coordinator/core/state/standing.h"
 #include "swarm/core/plan/cost_model.h"
@@ -101,7 +102,7 @@ void move_away(Turn& turn, ReplicaId id, const std::string& what) {
   const RoundNumber round = next_key(turn.state().jobs.at(ended.job)).round;
   turn.event(Severity::kInfo, event_kind::kReplicaMoved,
              {.job = ended.job, .agent = ended.agent, .replica = ended.id, .round = round},
-             to_string(ended.id) + what);
+             called(turn.state(), ended.id) + what);
   let_go(turn, id, ReleaseReason::kReplaced, ContributionState::kMoved);
 }
 

@@ -8,6 +8,7 @@
 #include "coordinator/core/replicas/agents.h"
 #include "coordinator/core/replicas/evaluation.h"
 #include "coordinator/core/state/machines.h"
+#include "coordinator/core/state/naming.h"
 #include "coordinator/core/state/round_facts.h"
 
 namespace shoal::coordinator {
@@ -207,12 +208,13 @@ void on_loaded(Turn& turn, const Loaded& loaded) {
   replica.anchor = loaded.anchor;
   replica.momentum = loaded.momentum;
   replica.address = loaded.address;
-  turn.event(Severity::kInfo, event_kind::kReplicaServing,
-             {.job = before.job,
-              .agent = before.agent,
-              .replica = loaded.replica,
-              .round = loaded.key.round},
-             to_string(loaded.replica) + " holds round " + std::to_string(loaded.key.round));
+  turn.event(
+      Severity::kInfo, event_kind::kReplicaServing,
+      {.job = before.job,
+       .agent = before.agent,
+       .replica = loaded.replica,
+       .round = loaded.key.round},
+      called(turn.state(), loaded.replica) + " holds round " + std::to_string(loaded.key.round));
   refresh_agent(turn, before.agent);
 }
 
@@ -225,7 +227,7 @@ void fail_replica(Turn& turn, ReplicaId id, ReplicaFailure failure, const std::s
   State& state = turn.volatile_state();
   turn.event(Severity::kWarning, event_kind::kReplicaFailed,
              {.job = ended.job, .agent = ended.agent, .replica = id},
-             to_string(id) + " failed (" + to_string(failure) + ")" +
+             called(state, id) + " failed (" + to_string(failure) + ")" +
                  (detail.empty() ? "" : ": " + detail));
   turn.send(ended.agent, Release{id, ReleaseReason::kReplaced});
   state.resting_until.put({ended.agent, ended.device}, turn.now() + turn.options().replica_backoff);

@@ -14,6 +14,7 @@
 #include "coordinator/core/rounds/pipeline_view.h"
 #include "coordinator/core/rounds/round_groups.h"
 #include "coordinator/core/state/machines.h"
+#include "coordinator/core/state/naming.h"
 #include "coordinator/core/state/round_facts.h"
 #include "coordinator/core/state/standing.h"
 #include "outer_opt/core/round/clip.h"
@@ -68,7 +69,8 @@ void close_stragglers(Turn& turn, const RoundKey& key, const QuorumDecision& dec
   }
   turn.event(Severity::kWarning, event_kind::kRoundStragglers, {.job = key.job, .round = key.round},
              "round " + std::to_string(key.round) + ": " + std::to_string(decision.silent.size()) +
-                 " of " + std::to_string(decision.trainers) + " told to report what they have");
+                 " of " + std::to_string(decision.trainers) +
+                 " told to report what they have: " + called(turn.state(), decision.silent));
 }
 
 // Rejects norms far above the median, where there are enough members to know who is the odd one.

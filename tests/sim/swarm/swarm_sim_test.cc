@@ -1,3 +1,5 @@
+// What the simulator of pipelines must show: exact bubbles, hidden latency, losses that cost
+// little, equal runs of a seed.
 #include <gtest/gtest.h>
 
 #include "tests/sim/swarm/options.h"
