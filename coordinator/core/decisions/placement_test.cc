@@ -373,6 +373,31 @@ TEST(Sharing, ALostStageIsTakenOverByADeviceOfAnother) {
   EXPECT_TRUE(decide_placement(input).places.empty());
 }
 
+// Two stages are lost, and there is room for the larger one of them, but not for both.
+TEST(Sharing, ADeviceTakesOverNoMoreThanItHasRoomFor) {
+  auto input = one_may_share({1, 0, 0});
+  const auto memory = decide_placement(input).memory;
+  input.free[0].memory = memory[1] + memory[2];
+  EXPECT_EQ(decide_placement(input).places,
+            (std::vector<Place>{{AgentId(101), 0, 1}, {AgentId(101), 0, 2}}));
+  EXPECT_EQ(decide_placement(input).missing, 0);
+  input.free[0].memory = memory[1] + memory[2] - Bytes(1);
+  EXPECT_EQ(decide_placement(input).places, (std::vector<Place>{{AgentId(101), 0, 1}}));
+  EXPECT_EQ(decide_placement(input).missing, 1);
+}
+
+// A free device takes one of the lost stages, and what is left of its memory the other.
+TEST(Sharing, ADeviceThatWasJustPlacedHasTheRestOfItsMemory) {
+  auto input = running({1, 0, 0}, 1);
+  const auto memory = decide_placement(input).memory;
+  input.free[0].memory = memory[1] + memory[2];
+  EXPECT_EQ(decide_placement(input).places,
+            (std::vector<Place>{{AgentId(1), 0, 1}, {AgentId(1), 0, 2}}));
+  input.free[0].memory -= Bytes(1);
+  EXPECT_EQ(decide_placement(input).places, (std::vector<Place>{{AgentId(1), 0, 1}}));
+  EXPECT_EQ(decide_placement(input).missing, 1);
+}
+
 TEST(Sharing, AFreeDeviceOrAMoveOrOneThatRestsIsBetter) {
   EXPECT_TRUE(decide_placement(one_may_share({1, 1})).places.empty()) << "nothing lacks";
   EXPECT_TRUE(decide_placement(one_may_share({2, 0})).places.empty());
