@@ -51,6 +51,9 @@ class TestLogs {
 
 class LogDeskTest : public ::testing::Test {
  protected:
+  explicit LogDeskTest(AgentServiceOptions service = {})
+      : coordinator_(folder_.path(), {}, std::move(service)) {}
+
   std::future<Result<LogPage>> ask(AgentId agent, const LogQuery& query = {}) {
     auto promise = std::make_shared<std::promise<Result<LogPage>>>();
     coordinator_.runtime().read_logs(
@@ -68,7 +71,11 @@ class LogDeskTest : public ::testing::Test {
   }
 
   TemporaryFolder folder_;
-  TestCoordinator coordinator_{folder_.path()};
+  TestCoordinator coordinator_;
+};
+
+struct ImpatientLogDeskTest : LogDeskTest {
+  ImpatientLogDeskTest() : LogDeskTest({.log_limit = std::chrono::seconds(1)}) {}
 };
 
 TEST_F(LogDeskTest, AQuestionReachesItsAgentAndItsAnswerComesBack) {
@@ -93,7 +100,7 @@ TEST_F(LogDeskTest, AStreamThatEndsAnswersWhatWaits) {
   EXPECT_EQ(page.get().error().code, Code::kUnavailable);
 }
 
-TEST_F(LogDeskTest, AnAgentThatIsSilentIsGivenUp) {
+TEST_F(ImpatientLogDeskTest, AnAgentThatIsSilentIsGivenUp) {
   TestLogs logs(coordinator_.channel(), AgentId(2));
   auto page = ask_until_known(AgentId(2));
   const v1::LogQuestion late = logs.hear();
