@@ -111,6 +111,8 @@ TEST(Balance, OneLookIsEnoughWhenAStageIsFarBehind) {
 TEST(Balance, AFullStageTakesNobody) {
   Rebalancer rebalancer({.max_replicas = 2, .confirmations = 1});
   EXPECT_EQ(rebalancer.step(view_of({8, 2})).verdict, BalanceVerdict::kNoGain);
+  Rebalancer one_each({.max_replicas = 1, .confirmations = 1});
+  EXPECT_EQ(one_each.step(view_of({8, 1})).verdict, BalanceVerdict::kNoGain);
 }
 
 TEST(Balance, CalmsDownInsideTheHysteresis) {
