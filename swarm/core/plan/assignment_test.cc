@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
+#include <string>
 
 #include <gtest/gtest.h>
 
@@ -108,6 +110,13 @@ TEST(Assignment, LeavesTheSlowestOverBeyondMaxReplicas) {
   EXPECT_DOUBLE_EQ(result.throughput, 11);  // 7 + 4 and 6 + 5
 }
 
+std::vector<std::set<std::string>> domains_of(const AssignmentResult& result,
+                                              const std::vector<AssignableAgent>& agents) {
+  std::vector<std::set<std::string>> domains(result.capacity.size());
+  for (const Placement& p : result.placements) domains[p.stage].insert(agents[p.agent].domain);
+  return domains;
+}
+
 TEST(Assignment, SpreadsFailureDomains) {
   std::vector<AssignableAgent> agents;
   for (int i = 0; i < 4; ++i) {
@@ -116,7 +125,37 @@ TEST(Assignment, SpreadsFailureDomains) {
   }
   const auto result = assign_agents(agents, stages_of(2), {.min_replicas = 2});
   ASSERT_TRUE(result.ok());
+  for (const auto& domains : domains_of(result, agents)) EXPECT_EQ(domains.size(), 2u);
   EXPECT_EQ(result.stages_in_one_domain, 0);
+}
+
+TEST(Assignment, CountsTheStagesThatCannotBeSpread) {
+  std::vector<AssignableAgent> agents(4, {AgentId(1), 1, Bytes(1), "a"});
+  const auto in_one = [&](const AssignmentOptions& options) {
+    return assign_agents(agents, stages_of(2), options).stages_in_one_domain;
+  };
+  EXPECT_EQ(in_one({.min_replicas = 2}), 2) << "there is nobody of another domain";
+  EXPECT_EQ(in_one({.max_replicas = 1}), 0) << "one replica is alone in any case";
+  agents[3].domain = "b";
+  EXPECT_EQ(in_one({.min_replicas = 2}), 1);
+  for (AssignableAgent& agent : agents) agent.domain.clear();
+  EXPECT_EQ(in_one({.min_replicas = 2}), 0) << "each is a domain of its own";
+}
+
+// The one of another domain is too small for the stage that needs it, or its own stage too large
+// for who would come in exchange.
+TEST(Assignment, SpreadsOnlyWhereTheMemoryAllows) {
+  const std::vector<StageNeed> stages = {{1, Bytes(2)}, {1, Bytes(1)}};
+  std::vector<AssignableAgent> agents = {{AgentId(1), 1, Bytes(2), "a"},
+                                         {AgentId(2), 1, Bytes(2), "a"},
+                                         {AgentId(3), 1, Bytes(1), "b"},
+                                         {AgentId(4), 1, Bytes(1), "b"}};
+  const AssignmentOptions whole{.min_replicas = 2, .several_stages_per_agent = false};
+  EXPECT_EQ(assign_agents(agents, stages, whole).stages_in_one_domain, 2);
+  agents[2].memory = Bytes(2);
+  const auto result = assign_agents(agents, stages, whole);
+  ASSERT_TRUE(result.ok());
+  for (const auto& domains : domains_of(result, agents)) EXPECT_EQ(domains.size(), 2u);
 }
 
 TEST(Assignment, SaysWhyNot) {

@@ -135,6 +135,47 @@ TEST(AssignmentWithSharing, OnlyWhenItPays) {
   EXPECT_DOUBLE_EQ(with(7).throughput, 3);
   EXPECT_EQ(with(7).placements.size(), 7u);
   EXPECT_EQ(with(4).placements.size(), 4u);
+  // The bound is far, but memory leaves 11 / 3 of it: two ninths above whole agents.
+  const std::vector<AssignableAgent> agents = {
+      {AgentId(1), 5, Bytes(1)}, {AgentId(2), 5, Bytes(4)}, {AgentId(3), 6, Bytes(4)}};
+  const auto result = assign_agents(agents, {{2, Bytes(2)}, {1, Bytes(2)}}, {});
+  EXPECT_DOUBLE_EQ(result.throughput, 3);
+  EXPECT_EQ(result.placements.size(), 2u);
+}
+
+TEST(AssignmentWithSharing, AFullStageTakesNobody) {
+  const std::vector<StageNeed> stages(2, {1, Bytes(1)});
+  for (const std::int32_t most : {1, 2, 3}) {
+    const std::vector<AssignableAgent> agents(5, {AgentId(1), 1, Bytes(2)});
+    const auto result = assign_agents(agents, stages, {.max_replicas = most});
+    std::vector<std::int32_t> count(2, 0);
+    for (const Placement& p : result.placements) ++count[p.stage];
+    EXPECT_EQ(count, std::vector(2, most));
+  }
+}
+
+TEST(AssignmentWithSharing, ItsFiguresAreThoseOfItsPlacements) {
+  Prng prng(29);
+  for (int trial = 0; trial < 400; ++trial) {
+    std::vector<AssignableAgent> agents;
+    for (std::uint64_t n = 1 + prng.below(5); n > 0; --n) {
+      agents.push_back({AgentId(n), 1 + static_cast<double>(prng.below(12)),
+                        Bytes(static_cast<std::int64_t>(1 + prng.below(4)))});
+    }
+    auto stages = random_stages(prng, 2 + prng.below(2));
+    stages.front().memory = Bytes(2);
+    const auto result = assign_agents(agents, stages, {});
+    if (!result.ok()) continue;
+    std::vector<double> speeds;
+    for (const AssignableAgent& agent : agents) speeds.push_back(agent.speed);
+    auto placements = result.placements;
+    const auto capacity = level_shares(speeds, stages, placements);
+    for (std::size_t s = 0; s < stages.size(); ++s) {
+      EXPECT_NEAR(result.capacity[s], capacity[s], 1e-3 * capacity[s]);
+    }
+    EXPECT_EQ(result.throughput, *std::min_element(result.capacity.begin(), result.capacity.end()));
+    EXPECT_LE(result.throughput, result.bound * (1 + 1e-9));
+  }
 }
 
 TEST(AssignmentWithSharing, AStageIsNeverTwiceOnOneAgent) {

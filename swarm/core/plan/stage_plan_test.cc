@@ -245,6 +245,11 @@ TEST(PlanStages, SaysWhyNot) {
   const StagePlan plan = plan_stages(model, few);
   EXPECT_EQ(plan.reason, PlanReason::kTooFewAgents);
   EXPECT_EQ(plan.agents_missing, 1);
+  Bytes least = kPlenty;  // of all cuts, what the largest stage takes
+  for_each_cut(model, 2, [&](const std::vector<UnitRange>& cut) {
+    least = std::min(least, std::max(model.memory(cut[0]), model.memory(cut[1])));
+  });
+  EXPECT_EQ(plan.needed, least);
 }
 
 double brute_pipedream(const PipedreamInput& in, std::size_t first, std::int32_t devices) {
