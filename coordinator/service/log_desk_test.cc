@@ -100,6 +100,44 @@ TEST_F(LogDeskTest, AStreamThatEndsAnswersWhatWaits) {
   EXPECT_EQ(page.get().error().code, Code::kUnavailable);
 }
 
+TEST_F(LogDeskTest, AStreamThatEndsTakesNoOtherAlong) {
+  auto gone = std::make_unique<TestLogs>(coordinator_.channel(), AgentId(1));
+  TestLogs stays(coordinator_.channel(), AgentId(2));
+  auto lost = ask_until_known(AgentId(1));
+  auto kept = ask_until_known(AgentId(2));
+  gone.reset();
+  EXPECT_EQ(lost.get().error().code, Code::kUnavailable);
+  EXPECT_EQ(ask(AgentId(1)).get().error().code, Code::kUnavailable);
+  stays.say(stays.hear().id(), kPage);
+  EXPECT_EQ(*kept.get(), kPage);
+  auto next = ask(AgentId(2));
+  stays.say(stays.hear().id(), kPage);
+  EXPECT_EQ(*next.get(), kPage);
+}
+
+// The agent connected again; the end of its old stream comes late.
+TEST_F(LogDeskTest, ANewerStreamTakesThePlaceOfTheOlder) {
+  TestLogs older(coordinator_.channel(), AgentId(2));
+  auto first = ask_until_known(AgentId(2));
+  (void)older.hear();
+  TestLogs newer(coordinator_.channel(), AgentId(2));
+  EXPECT_EQ(older.finish().error_code(), grpc::StatusCode::ABORTED);
+  EXPECT_EQ(first.get().error().code, Code::kUnavailable);
+  auto next = ask(AgentId(2));
+  newer.say(newer.hear().id(), kPage);
+  EXPECT_EQ(*next.get(), kPage);
+}
+
+TEST_F(LogDeskTest, StoppingEndsTheStreamsAndSaysWhy) {
+  TestLogs logs(coordinator_.channel(), AgentId(2));
+  auto page = ask_until_known(AgentId(2));
+  coordinator_.agents().stop();
+  const grpc::Status status = logs.finish();
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::UNAVAILABLE);
+  EXPECT_EQ(status.error_message(), "the coordinator is stopping");
+  EXPECT_EQ(page.get().error().code, Code::kUnavailable);
+}
+
 TEST_F(ImpatientLogDeskTest, AnAgentThatIsSilentIsGivenUp) {
   TestLogs logs(coordinator_.channel(), AgentId(2));
   auto page = ask_until_known(AgentId(2));
