@@ -469,6 +469,33 @@ TEST(EmergencyMoves, AOneStageJobHasNowhereToMove) {
   EXPECT_TRUE(decide_emergency(two_devices()).empty());
 }
 
+TEST(RebalanceView, WhoLeavesDoesNotCount) {
+  auto input = running({2, 2}, 0);
+  input.live[0].leaving = true;
+  const auto view = rebalance_view(input);
+  ASSERT_EQ(view.replicas.size(), 3u);
+  EXPECT_EQ(view.replicas[0].id, input.live[1].id);
+  EXPECT_EQ(view.replicas[2].id, input.live[3].id);
+}
+
+TEST(Explain, SaysSizesInReadableUnits) {
+  PlacementDecision decision;
+  decision.reason = PlacementReason::kNoDeviceFits;
+  decision.needed = mebibytes(1536);
+  decision.largest = mebibytes(1024) - Bytes(60'000);
+  EXPECT_EQ(explain(decision), "a replica needs 1.5 GiB; the largest free device has 1023.9 MiB");
+  decision.reason = PlacementReason::kTooFewDevices;
+  decision.missing = 2, decision.fitting = 3, decision.resting = 1;
+  EXPECT_EQ(explain(decision),
+            "2 more devices with 1.5 GiB are needed for swarm.min_replicas; 2 such are free");
+  decision.reason = PlacementReason::kNoFreeDevice;
+  EXPECT_EQ(explain(decision), "the free devices rest after a failure");
+  decision.resting = 0;
+  EXPECT_EQ(explain(decision), "every device is taken");
+  decision.reason = PlacementReason::kPlaced;
+  EXPECT_EQ(explain(decision), "");
+}
+
 TEST(RebalanceView, KnowsWorkMemoryAndDownload) {
   auto input = running({1, 1}, 0);
   input.bytes_per_s = 1000;
