@@ -1,13 +1,21 @@
-// Which addresses of a coordinator are taken; what is asked of one is tested over real sockets.
+// Which addresses of a coordinator are taken, and over a real socket: what is asked of one, and how
+// its answers are read.
 #include "cli/api.h"
+
+#include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "cli/scripted_server.h"
+
 namespace shoal::cli {
 namespace {
 
+using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::Not;
+using testing::StartsWith;
 
 Status check(const std::string& address) { return check_origin(Api(address).origin()); }
 
@@ -34,6 +42,106 @@ TEST(Api, AnAddressNeedsAPort) {
 TEST(Api, ABadAddressIsRefusedByEveryCall) {
   EXPECT_EQ(Api("localhost").get("/jobs").error().code, Code::kInvalidArgument);
   EXPECT_FALSE(Api("localhost").answers("/readyz"));
+}
+
+TEST(Api, KnowsItsOwnHost) {
+  for (const char* near : {"localhost:7070", "127.0.0.9:1", "[::1]:7070", ":7070"})
+    EXPECT_TRUE(Api(near).is_loopback()) << near;
+  for (const char* far : {"node-7:7070", "[fe80::1]:7070", "10.127.0.1:7070"})
+    EXPECT_FALSE(Api(far).is_loopback()) << far;
+}
+
+// ---- over a socket; what was asked is kept by the script
+
+TEST(Api, AsksAsTheRestApiWantsIt) {
+  std::vector<std::string> asked;
+  {
+    ScriptedServer server([&](const std::string& request) {
+      asked.push_back(request);
+      return http_answer(200, R"({"id": "job_1"})");
+    });
+    const Api api(server.address() + "/");
+    EXPECT_EQ(text_at(*api.get("/jobs/a"), "id"), "job_1");
+    ASSERT_TRUE(api.post("/jobs", "name = 1", "application/toml").ok());
+    ASSERT_TRUE(api.patch("/jobs/a", Json{{"outer_lr", 0.5}}).ok());
+  }
+  ASSERT_EQ(asked.size(), 3u);
+  EXPECT_THAT(asked[0], StartsWith("GET /api/v1/jobs/a HTTP/1.1\r\n"));
+  EXPECT_THAT(asked[0], HasSubstr("Accept: application/json\r\n"));
+  EXPECT_THAT(asked[0], Not(HasSubstr("Content-Type")));
+  EXPECT_THAT(asked[1], StartsWith("POST /api/v1/jobs HTTP/1.1\r\n"));
+  EXPECT_THAT(asked[1], HasSubstr("Content-Type: application/toml\r\n"));
+  EXPECT_THAT(asked[1], testing::EndsWith("\r\n\r\nname = 1"));
+  EXPECT_THAT(asked[2], StartsWith("PATCH /api/v1/jobs/a HTTP/1.1\r\n"));
+  EXPECT_THAT(asked[2], testing::EndsWith("\r\n\r\n{\"outer_lr\":0.5}"));
+}
+
+TEST(Api, RefusalsAndStrangeAnswersAreErrors) {
+  std::string answer;
+  ScriptedServer server([&](const std::string&) { return answer; });
+  const Api api(server.address());
+  const auto error_of = [&](int status, const std::string& body) {
+    answer = http_answer(status, body);
+    return api.get("/jobs").error();
+  };
+  const Error missing = error_of(404, R"({"detail": "there is no job \"a\"", "hint": "ls"})");
+  EXPECT_EQ(missing.code, Code::kNotFound);
+  EXPECT_EQ(missing.message, "there is no job \"a\"");
+  EXPECT_EQ(missing.remedy, "ls");
+  EXPECT_THAT(error_of(502, "<html>").message, HasSubstr("HTTP 502 without saying why"));
+  EXPECT_EQ(error_of(409, R"({"title": "A conflict"})").message, "A conflict");
+  EXPECT_EQ(error_of(409, "{}").message, "HTTP 409");
+  EXPECT_THAT(error_of(200, "<html>").message, HasSubstr("not JSON"));
+  EXPECT_THAT(error_of(301, "moved").message, HasSubstr("HTTP 301"));
+  answer = http_answer(200, "{}");
+  EXPECT_THAT(api.list("/jobs").error().message, HasSubstr("no list for /jobs"));
+  EXPECT_TRUE(api.answers("/readyz"));
+  answer = http_answer(503, "{}");
+  EXPECT_FALSE(api.answers("/readyz"));
+}
+
+TEST(Api, AListIsReadToItsLastPage) {
+  std::vector<std::string> asked;
+  ScriptedServer server([&](const std::string& request) {
+    asked.push_back(request.substr(4, request.find(" HTTP") - 4));
+    const bool first = asked.back().find("cursor=") == std::string::npos;
+    return http_answer(200, first ? R"({"items": [1, 2], "next_cursor": "a+/="})"
+                                  : R"({"items": [3], "next_cursor": null})");
+  });
+  const Api api(server.address());
+  EXPECT_EQ(api.list("/jobs?phase=training")->at("items"), Json::parse("[1, 2, 3]"));
+  EXPECT_THAT(asked, ElementsAre("/api/v1/jobs?phase=training&limit=500",
+                                 "/api/v1/jobs?phase=training&limit=500&cursor=a%2B%2F%3D"));
+  asked.clear();
+  EXPECT_EQ(api.list("/jobs", 2)->at("items"), Json::parse("[1, 2]"));
+  EXPECT_THAT(asked, ElementsAre("/api/v1/jobs?limit=2"));
+}
+
+// Lines that end in either way, comments, data over several lines, an id that holds until the next.
+TEST(Api, EventsAreFollowed) {
+  std::string asked;
+  ScriptedServer server([&](const std::string& request) {
+    asked = request;
+    return http_answer(200,
+                       ": heartbeat\n\nid: 7\nevent: e\ndata: one\ndata:two\n\n"
+                       "data: three\r\n\r\ndata\nid:8\n\ndata: four\n\ndata: cut off",
+                       "text/event-stream");
+  });
+  using Event = std::pair<std::string, std::string>;
+  std::vector<Event> events;
+  const auto keep = [&](const std::string& id, const std::string& data) {
+    events.emplace_back(id, data);
+    return true;
+  };
+  ASSERT_TRUE(Api(server.address()).follow("/events/stream", "6", keep).ok());
+  EXPECT_THAT(asked, HasSubstr("Last-Event-ID: 6\r\n"));
+  EXPECT_THAT(asked, HasSubstr("Accept: text/event-stream\r\n"));
+  EXPECT_THAT(events, ElementsAre(Event("7", "one\ntwo"), Event("7", "three"), Event("8", "four")));
+  int seen = 0;
+  const auto one = [&](const std::string&, const std::string&) { return ++seen < 1; };
+  EXPECT_TRUE(Api(server.address()).follow("/events/stream", "", one).ok()) << "its wish to stop";
+  EXPECT_EQ(seen, 1);
+  EXPECT_THAT(asked, Not(HasSubstr("Last-Event-ID")));
 }
 
 }  // namespace

@@ -15,6 +15,8 @@ TEST(Format, BytesHaveThreeFigures) {
 
 TEST(Format, CountsAndDurations) {
   EXPECT_EQ(human_count(950), "950");
+  EXPECT_EQ(human_count(999.4), "999");
+  EXPECT_EQ(human_count(999.5), "1.00k");
   EXPECT_EQ(human_count(13'080), "13.1k");
   EXPECT_EQ(human_duration(4.21), "4.2 s");
   EXPECT_EQ(human_duration(0.0421), "42 ms");

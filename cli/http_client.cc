@@ -91,9 +91,8 @@ void set_options(Transfer& transfer, const HttpRequest& request, HeaderList& hea
   curl_easy_setopt(handle, CURLOPT_XFERINFOFUNCTION, on_progress);
   curl_easy_setopt(handle, CURLOPT_WRITEFUNCTION, on_bytes);
   curl_easy_setopt(handle, CURLOPT_WRITEDATA, &transfer);
-  if (request.range_from > 0) {
-    curl_easy_setopt(handle, CURLOPT_RESUME_FROM_LARGE,
-                     static_cast<curl_off_t>(request.range_from));
+  if (request.range_from > 0) {  // CURLOPT_RESUME_FROM would refuse an answer with the whole file
+    curl_easy_setopt(handle, CURLOPT_RANGE, (std::to_string(request.range_from) + "-").c_str());
   }
   if (request.method != "GET") {
     curl_easy_setopt(handle, CURLOPT_POSTFIELDSIZE_LARGE,

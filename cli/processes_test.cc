@@ -1,5 +1,6 @@
 #include "cli/processes.h"
 
+#include <chrono>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -30,6 +31,23 @@ TEST_F(Processes, LiveUntilTheyAreStopped) {
   EXPECT_FALSE(is_alive(recycled)) << "the same id with another start is another process";
   stop({*started}, 5);
   EXPECT_FALSE(is_alive(*started));
+}
+
+// Whoever ends in time is not killed, and nobody waits longer for it than it takes.
+TEST_F(Processes, HaveTimeToEnd) {
+  const auto started = launch(
+      {"polite",
+       {"/bin/sh", "-c", "trap 'echo bye; exit 0' TERM; echo there; while :; do sleep 0.05; done"},
+       log(),
+       true});
+  ASSERT_TRUE(started.ok());
+  while (is_alive(*started) && last_lines(log(), 1).empty()) {
+  }
+  const auto before = std::chrono::steady_clock::now();
+  stop({*started}, 60);
+  EXPECT_LT(std::chrono::steady_clock::now() - before, std::chrono::seconds(30));
+  EXPECT_FALSE(is_alive(*started));
+  EXPECT_EQ(last_lines(log(), 1), "\n    bye");
 }
 
 TEST_F(Processes, DeafOnesAreKilled) {

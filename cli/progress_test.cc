@@ -69,6 +69,26 @@ TEST(Progress, PlainLineSaysItAll) {
             "sent 24.0 MB (data parallel: 2.90 GB) · 4m 50s left");
 }
 
+TEST(Progress, WhatIsLeftIsSaidWhileItTrains) {
+  SpeedMeter speed;
+  speed.add(0, 600, 2'000'000);
+  speed.add(10, 620, 2'131'000);
+  Json job = training_job();
+  for (const char* phase : {"stalled", "sealing", "completed", "cancelled"}) {
+    job["status"]["phase"] = phase;
+    EXPECT_EQ(progress_line(read_progress(job), speed).find("left"), std::string::npos) << phase;
+  }
+  SpeedMeter standing;
+  standing.add(0, 600, 2'000'000);
+  standing.add(10, 600, 2'000'000);
+  EXPECT_FALSE(standing.tokens_per_s());
+  EXPECT_FALSE(standing.seconds_left(40));
+  SpeedMeter short_time;
+  short_time.add(0, 600, 2'000'000);
+  short_time.add(0.9, 620, 2'131'000);
+  EXPECT_FALSE(short_time.tokens_per_s());
+}
+
 TEST(Progress, BlockKeepsToTheWidth) {
   for (const int columns : {40, 80, 160}) {
     for (const std::string& line :

@@ -39,6 +39,7 @@ TEST(UpLayout, OptionsAreRefusedByName) {
   EXPECT_TRUE(validate(options).ok());
   options.emulated_link = "up=200mbit,rtt=80";
   EXPECT_EQ(validate(options).error().field, "--emulate-link, rtt");
+  EXPECT_EQ(validate(options).error().code, Code::kInvalidArgument) << "of the command line";
   options.emulated_link = "up=200mbit,rtt=80ms";
   EXPECT_TRUE(validate(options).ok());
   options.grpc = options.http;
@@ -67,7 +68,10 @@ TEST(UpLayout, StateFileComesBack) {
   EXPECT_EQ(json.at("pids").at("agents"), Json::parse("[11]"));
   const auto read = read_up_state(json.dump());
   ASSERT_TRUE(read.ok());
+  EXPECT_EQ(read->addresses.http, "http://127.0.0.1:1");
   EXPECT_EQ(read->addresses.grpc, "127.0.0.1:2");
+  EXPECT_EQ(read->addresses.token_file, "/d/token");
+  EXPECT_EQ(read->data_dir, "/d");
   EXPECT_EQ(read->coordinator, state.coordinator);
   EXPECT_EQ(read->agents, state.agents);
   EXPECT_FALSE(read_up_state("{").ok());
@@ -116,6 +120,7 @@ TEST(UpLayout, ReducersComeAfterTheAgents) {
   EXPECT_FALSE(has("--devices"));
   EXPECT_FALSE(has("--threads"));
   EXPECT_FALSE(has("--speed"));
+  EXPECT_FALSE(has("--emulate-link"));
 }
 
 }  // namespace

@@ -2,7 +2,9 @@
 #include "wire/slices.h"
 
 #include <array>
+#include <chrono>
 #include <cstring>
+#include <thread>
 
 #include <gtest/gtest.h>
 
@@ -26,6 +28,19 @@ TEST(Lender, WaitsForTheLastReference) {
   }
   EXPECT_EQ(lender.out(), 0);
   EXPECT_TRUE(lender.wait_returned(Duration{}));
+}
+
+// Many times, so that some of them come while it waits.
+TEST(Lender, WakesWhenTheLastSliceIsReturned) {
+  Lender lender;
+  const auto start = std::chrono::steady_clock::now();
+  for (int i = 0; i < 200; ++i) {
+    std::thread other(
+        [slice = lender.lend(as_span("tensor"))]() mutable { slice = grpc::Slice(); });
+    EXPECT_TRUE(lender.wait_returned(seconds(30)));
+    other.join();
+  }
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(30));
 }
 
 TEST(Received, HeaderAndPiecesOverSliceBorders) {

@@ -45,6 +45,8 @@ TEST(TimerThread, StoppingCallsWhatIsLeft) {
   EXPECT_EQ(called, 2);
   timer.at(later, [&] { ++called; });
   EXPECT_EQ(called, 3);
+  timer.stop();
+  EXPECT_EQ(called, 3) << "each once, however often it is stopped";
 }
 
 }  // namespace

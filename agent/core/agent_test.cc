@@ -263,7 +263,7 @@ TEST_F(AgentTest, NewsOfAnOldTrainerIsDropped) {
   }
   trainer_says(0, report(1, 1), 1);
   step(TrainerExited{{0, 1}, {3, 0, ""}});
-  step(TrainerExited{{5, 1}, {3, 0, ""}});
+  for (const std::int32_t slot : {-1, 2, 5}) step(TrainerExited{{slot, 1}, {3, 0, ""}});
   EXPECT_THAT(effects_, IsEmpty());
   EXPECT_EQ(agent_.view().trainers[0], TrainerState::kStarting);
 }
@@ -288,6 +288,19 @@ TEST_F(AgentTest, AnAssignWaitsForItsTrainer) {
   EXPECT_THAT(effects_, IsEmpty());
   attach(0);
   EXPECT_THAT(told<LoadReplica>(0), SizeIs(1));
+}
+
+TEST_F(AgentTest, AnAssignIsNotSaidToATrainerWhoseStreamEnded) {
+  boot();
+  connect();
+  attach(0);
+  step(TrainerDetached{{0, 1}});
+  hear(assign(1));
+  EXPECT_THAT(told<LoadReplica>(0), IsEmpty());
+  step(TrainerExited{{0, 1}, {0, 9, ""}});
+  while (all<StartTrainer>().empty()) ASSERT_TRUE(wake());
+  attach(0, 2);
+  EXPECT_THAT(told<LoadReplica>(0), SizeIs(1)) << "the next one hears of it";
 }
 
 TEST_F(AgentTest, AnAssignDoesNotWaitForever) {
@@ -380,6 +393,15 @@ TEST_F(AgentTest, StopDrains) {
   EXPECT_THAT(all<CloseLink>(), SizeIs(1));
 }
 
+TEST_F(AgentTest, StopWithoutTrainersIsAtOnce) {
+  serve();
+  step(TrainerExited{{0, 1}, {0, 9, ""}});
+  step(TrainerExited{{1, 1}, {0, 9, ""}});
+  step(StopRequested{});
+  EXPECT_THAT(said<Goodbye>(), SizeIs(1));
+  EXPECT_EQ(one<ExitProcess>().code, 0) << "none of them is started again";
+}
+
 TEST_F(AgentTest, StopWaitsTenSecondsThenKills) {
   serve();
   step(StopRequested{});
@@ -455,6 +477,25 @@ TEST(AgentOptions, AreChecked) {
   std::vector<std::string> pointers;
   for (const auto& error : validate(options)) pointers.push_back(error.pointer);
   EXPECT_THAT(pointers, ElementsAre("/uid", "/devices", "/reconnect_cap", "/replicas_max"));
+}
+
+TEST(AgentOptions, EachIsRefusedByItsName) {
+  const auto refused = [](auto&& change) {
+    Options options = test_options();
+    change(options);
+    const auto errors = validate(options);
+    return errors.size() == 1 ? errors[0].pointer : std::to_string(errors.size()) + " errors";
+  };
+  EXPECT_EQ(refused([](Options& o) { o.name.clear(); }), "/name");
+  EXPECT_EQ(refused([](Options& o) { o.data_dir.clear(); }), "/data_dir");
+  EXPECT_EQ(refused([](Options& o) { o.devices.clear(); }), "/devices");
+  EXPECT_EQ(refused([](Options& o) { o.uid[31] = 'G'; }), "/uid");
+  EXPECT_EQ(refused([](Options& o) { o.drain_limit = {}; }), "/drain_limit");
+  EXPECT_EQ(refused([](Options& o) { o.load_limit = Duration{1}; }), "0 errors");
+  EXPECT_EQ(refused([](Options& o) { o.restart_cap = milliseconds(1); }), "/restart_cap");
+  EXPECT_EQ(refused([](Options& o) { o.upload_cap = milliseconds(1); }), "/upload_cap");
+  EXPECT_EQ(refused([](Options& o) { o.restart_cap = o.restart_first; }), "0 errors");
+  EXPECT_EQ(refused([](Options& o) { o.uploads_max = 0; }), "/uploads_max");
 }
 
 }  // namespace

@@ -73,6 +73,79 @@ TEST_F(CheckpointTest, AFailedUploadIsTriedAgainWithinABound) {
   EXPECT_THAT(all<DeleteCheckpointFolder>(), SizeIs(1));
 }
 
+// A new link, a new count: what failed before says nothing about the coordinator that is there now.
+TEST_F(CheckpointTest, AttemptsAreCountedAnewAfterAWelcome) {
+  write_and_hash();
+  const auto fail = [&] { step(CheckpointUploadFailed{{kCheckpoint}, kGone}); };
+  fail();
+  for (int links = 0; links < test_options().uploads_max; ++links) {
+    reconnect();
+    connect({ReplicaId(1)});
+    ASSERT_THAT(all<UploadCheckpoint>(), SizeIs(1));
+    fail();
+    EXPECT_THAT(said<CheckpointFailed>(), IsEmpty());
+  }
+}
+
+TEST_F(CheckpointTest, AFurtherStageHasAFolderOfItsOwn) {
+  boot();
+  connect();
+  attach(0);
+  attach(1);
+  for (const StageIndex stage : {0, 1}) {
+    Assign message = assign(static_cast<std::uint64_t>(1 + stage), stage);
+    message.stage = stage;
+    hear(message);
+    trainer_says(stage, loaded(static_cast<std::uint64_t>(1 + stage)));
+  }
+  hear(ToReplica<WriteCheckpoint>{ReplicaId(1), {kCheckpoint, key(3)}});
+  EXPECT_EQ(told<WriteCheckpointTo>(0).at(0).folder, "/data/written/ckpt_4");
+  hear(ToReplica<WriteCheckpoint>{ReplicaId(2), {kCheckpoint, key(3)}});
+  EXPECT_EQ(told<WriteCheckpointTo>(1).at(0).folder, "/data/written/ckpt_4.1");
+  trainer_says(1, CheckpointReady{ReplicaId(2), kCheckpoint, key(3), ""});
+  EXPECT_EQ(one<HashCheckpoint>().part, (CheckpointPartId{kCheckpoint, 1}));
+  hear(ForgetCheckpoint{kCheckpoint});
+  EXPECT_THAT(all<DeleteCheckpointFolder>(), SizeIs(2));
+}
+
+// The first writer was released; another replica of the stage, on this host too, is asked for the
+// same files.
+TEST_F(CheckpointTest, AnotherWriterTakesTheFilesOver) {
+  write_and_hash();
+  hear(assign(2, 1));
+  trainer_says(1, loaded(2));
+  hear(ToReplica<WriteCheckpoint>{ReplicaId(2), {kCheckpoint, key(3)}});
+  ASSERT_THAT(said<CheckpointWritten>(), SizeIs(1));
+  EXPECT_EQ(said<CheckpointWritten>()[0].replica, ReplicaId(2));
+  EXPECT_THAT(all<UploadCheckpoint>(), IsEmpty()) << "it is on its way";
+}
+
+TEST_F(CheckpointTest, OnlyWhoServesCanWrite) {
+  boot();
+  connect();
+  attach(0);
+  hear(assign(1));
+  command();
+  EXPECT_THAT(effects_, IsEmpty()) << "it still loads";
+  hear(ToReplica<WriteCheckpoint>{ReplicaId(9), {kCheckpoint, key(3)}});
+  EXPECT_THAT(effects_, IsEmpty()) << "nobody";
+  EXPECT_EQ(agent_.view().messages_dropped, 2);
+}
+
+TEST_F(CheckpointTest, NewsOfFilesThatNobodyWantsIsDropped) {
+  boot();
+  connect();
+  const std::vector<Input> news = {
+      CheckpointFetched{{kCheckpoint}},        CheckpointFetchFailed{{kCheckpoint}, kGone},
+      CheckpointHashed{{kCheckpoint}, files_}, CheckpointHashFailed{{kCheckpoint}, kGone},
+      CheckpointUploadDone{{kCheckpoint}},     CheckpointUploadFailed{{kCheckpoint}, kGone}};
+  for (const Input& input : news) {
+    step(input);
+    EXPECT_THAT(effects_, IsEmpty());
+  }
+  EXPECT_EQ(agent_.view().messages_dropped, static_cast<std::int64_t>(news.size()));
+}
+
 TEST_F(CheckpointTest, AnUploadWaitsForTheLink) {
   write_and_hash();
   const auto open = reconnect();

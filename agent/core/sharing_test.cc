@@ -69,6 +69,28 @@ TEST_F(SharingTest, TheFirstTrainerMayDieAsWell) {
   EXPECT_EQ(said<DeviceMeasured>()[0].device.gflops, 50) << "it was measured beside another";
 }
 
+// Slot 2 is down for good, and device 1 is another one: it measures alone again.
+TEST_F(SharingTest, WhatItMeasuresAfterTheOtherHasEndedIsTheDevice) {
+  share();
+  hear(Release{ReplicaId(2), ReleaseReason::kReplaced});
+  step(TrainerExited{{2, 1}, {0, 0, ""}});
+  step(TrainerExited{{0, 1}, {0, 9, ""}});
+  while (all<StartTrainer>().empty()) ASSERT_TRUE(wake());
+  step(
+      TrainerAttached{{0, 2}, {0, {0, DeviceKind::kCpu, "cpu", kDeviceMemory, 20, false}, "", ""}});
+  EXPECT_EQ(said<DeviceMeasured>()[0].device.gflops, 20);
+}
+
+TEST_F(SharingTest, AFurtherTrainerThatStopsIsNotStoppedTwice) {
+  share();
+  hear(Release{ReplicaId(2), ReleaseReason::kReplaced});
+  ASSERT_THAT(told<StopTrainer>(2), SizeIs(1));
+  trainer_says(2, ReplicaFailed{ReplicaId(2), ReplicaFailure::kInternal, "late"});
+  EXPECT_THAT(told<StopTrainer>(2), IsEmpty());
+  hear(Release{ReplicaId(1), ReleaseReason::kReplaced});
+  EXPECT_THAT(told<StopTrainer>(0), IsEmpty()) << "the first one of a device stays";
+}
+
 TEST_F(SharingTest, ARetiredTrainerIsStoppedAndKilledWhenItStays) {
   share();
   hear(Release{ReplicaId(2), ReleaseReason::kReplaced});

@@ -39,10 +39,33 @@ TEST(DataFolder, ASecondAgentIsRefused) {
 
 TEST(DataFolder, ADamagedIdentityIsNotReplaced) {
   TestFolder folder;
-  std::ofstream(folder.path() + "/agent_id") << "hello\n";
-  const auto opened = DataFolder::open(folder.path());
-  ASSERT_FALSE(opened.ok());
-  EXPECT_EQ(opened.error().code, Code::kDataLoss);
+  for (const std::string& bad : {std::string("hello"), std::string(), std::string(31, 'a'),
+                                 std::string(33, 'a'), std::string(31, 'a') + "A"}) {
+    std::ofstream(folder.path() + "/agent_id") << bad << "\n";
+    const auto opened = DataFolder::open(folder.path());
+    ASSERT_FALSE(opened.ok()) << bad;
+    EXPECT_EQ(opened.error().code, Code::kDataLoss);
+  }
+}
+
+TEST(DataFolder, ASocketThatAKilledAgentLeftIsRemoved) {
+  TestFolder folder;
+  const std::string socket = folder.path() + "/trainer.sock";
+  std::ofstream{socket};
+  {
+    const auto opened = DataFolder::open(folder.path());
+    ASSERT_TRUE(opened.ok());
+    EXPECT_FALSE(fs::exists(socket));
+    std::ofstream{socket};
+  }
+  EXPECT_FALSE(fs::exists(socket)) << "nor does it leave one";
+}
+
+TEST(DataFolder, AFolderThatItMakesIsItsUsersOnly) {
+  TestFolder folder;
+  const auto opened = DataFolder::open(folder.path() + "/agent");
+  ASSERT_TRUE(opened.ok());
+  EXPECT_EQ(fs::status(folder.path() + "/agent").permissions(), fs::perms::owner_all);
 }
 
 TEST(DataFolder, FilesInTransitDoNotOutliveAStart) {

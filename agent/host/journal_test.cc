@@ -91,6 +91,15 @@ TEST_F(JournalTest, WhatAKillLeftOfALineIsPassedOver) {
   EXPECT_EQ(texts(journal.read({})), (Texts{"whole", "again"}));
 }
 
+TEST_F(JournalTest, AWholeLineIsFollowedByTheNext) {
+  open().add(LogLevel::kInfo, "agent", {}, "before");
+  open().add(LogLevel::kInfo, "agent", {}, "after");
+  std::ifstream file(folder_.path() + "/agent.log");
+  int lines = 0;
+  for (std::string line; std::getline(file, line); ++lines) EXPECT_NE(line, "");
+  EXPECT_EQ(lines, 2);
+}
+
 TEST(LineSplitter, CutsLinesAndRemembersTheLast) {
   std::vector<std::string> lines;
   LineSplitter splitter([&](std::string_view line) { lines.emplace_back(line); });

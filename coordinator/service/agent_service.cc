@@ -162,7 +162,8 @@ struct AgentService::Impl final
   void watch() {
     std::unique_lock guard(mutex);
     while (!wake_watcher.wait_for(
-        guard, std::min<std::chrono::milliseconds>(kWatchEvery, options.hello_limit),
+        guard,
+        std::min<std::chrono::milliseconds>({kWatchEvery, options.hello_limit, options.log_limit}),
         [&] { return stopping; })) {
       guard.unlock();
       const auto opened_before = std::chrono::steady_clock::now() - options.hello_limit;
@@ -199,7 +200,7 @@ struct AgentService::Impl final
   const AgentServiceOptions options;
   InputPort& inputs;
   CheckpointTransfer transfer;
-  LogDesk logs;
+  LogDesk logs{options.log_limit};
   LogServiceImpl log_service{options.token, logs};
   std::string address;
   std::unique_ptr<grpc::Server> server;

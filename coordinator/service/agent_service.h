@@ -22,6 +22,7 @@ struct AgentServiceOptions {
   std::string bind = "127.0.0.1:7071";            // port 0 picks a free one
   std::string token;                              // what agents must show
   std::chrono::milliseconds hello_limit{10'000};  // open stream until Hello
+  std::chrono::milliseconds log_limit{5'000};     // question about logs until its answer
   std::size_t sessions_max = 20'000;
 };
 

@@ -94,8 +94,8 @@ TEST_F(AgentServiceTest, ReducesThatFailAreCountedByTheirReason) {
     ASSERT_TRUE(agent.say(FromAgent(
         FromReplica<ReduceFailed>{ReplicaId(1), {key, 1, ReplicaId(2), why, "simulated"}})));
   }
-  agent.finish();
-  // What was said before is handled before.
+  agent.say_raw({});  // malformed: the stream ends, and what was said before is handled before
+  EXPECT_EQ(agent.finish().error_code(), grpc::StatusCode::INVALID_ARGUMENT);
   ASSERT_TRUE(submit_and_wait(coordinator.runtime(), small_job("first")).result.ok());
   const auto failures = coordinator.runtime().stats().reduce_failures;
   EXPECT_EQ(failures[static_cast<std::size_t>(ReduceFailure::kBadFrame)], 2);
@@ -104,7 +104,7 @@ TEST_F(AgentServiceTest, ReducesThatFailAreCountedByTheirReason) {
 }
 
 TEST_F(AgentServiceTest, AStreamWithoutHelloIsClosed) {
-  TestCoordinator coordinator(folder_.path(), {}, std::chrono::milliseconds(20));
+  TestCoordinator coordinator(folder_.path(), {}, {.hello_limit = std::chrono::milliseconds(20)});
   TestAgent agent(coordinator.channel());
   EXPECT_EQ(agent.finish().error_code(), grpc::StatusCode::DEADLINE_EXCEEDED);
 }

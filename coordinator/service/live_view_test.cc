@@ -27,6 +27,16 @@ TEST(LiveBoard, HealthFollowsTheHeartbeats) {
   EXPECT_TRUE(board.view(kStart + seconds(8))->agents.empty());
 }
 
+TEST(LiveBoard, WhateverAnAgentSaysShowsThatItIsThere) {
+  LiveBoard board(seconds(2), {});
+  board.welcomed(kStart, kStream, AgentId(1));
+  board.said(kStart + seconds(5), kStream, Progress{.replica = ReplicaId(8)});
+  board.said(kStart + seconds(7), {6}, Progress{.replica = ReplicaId(8)});  // of nobody
+  const auto there = board.view(kStart + seconds(6))->agents.at(AgentId(1));
+  EXPECT_EQ(there.health, Health::kGreen);
+  EXPECT_EQ(there.last_seen, kStart + seconds(5));
+}
+
 TEST(LiveBoard, AReturningAgentHasOneStream) {
   LiveBoard board(seconds(2), {});
   board.welcomed(kStart, kStream, AgentId(1));
@@ -53,6 +63,10 @@ TEST(LiveBoard, ProgressStaysUntilTheReplicaEnds) {
   EXPECT_EQ(board.view(kStart)->replicas.at(ReplicaId(8)).progress.step, Steps(3));
   board.stored(ReplicaRecord{.id = ReplicaId(8), .state = ReplicaState::kFailed});
   EXPECT_TRUE(board.view(kStart + seconds(1))->replicas.empty());
+  board.said(kStart + seconds(2), kStream, PipelineStats{.replica = ReplicaId(9)});
+  EXPECT_EQ(board.view(kStart + seconds(2))->pipeline.size(), 1u);
+  board.stored(ReplicaRecord{.id = ReplicaId(9), .state = ReplicaState::kReleased});
+  EXPECT_TRUE(board.view(kStart + seconds(3))->pipeline.empty());
 }
 
 TEST(LiveBoard, RatesOfAPipelineFollowItsCounters) {

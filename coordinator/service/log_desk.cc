@@ -119,7 +119,7 @@ class LogDesk::Stream final : public LogDesk::Reactor {
                    "try again in a few seconds"};
     }
     const std::uint64_t id = ++last_id_;
-    waiting_.push_back({id, Clock::now() + kAnswerMax, std::move(done)});
+    waiting_.push_back({id, Clock::now() + desk_.answer_max_, std::move(done)});
     questions_.push_back(proto::to_wire(id, query));
     if (!writing_) write_next();
     return std::nullopt;

@@ -24,7 +24,9 @@ class LogDesk {
  public:
   static constexpr std::size_t kStreamsMax = 20'000;
   static constexpr std::size_t kWaitingMax = 32;  // questions to one agent
-  static constexpr std::chrono::seconds kAnswerMax{5};
+
+  // A question waits that long for its answer.
+  explicit LogDesk(std::chrono::milliseconds answer_max) : answer_max_(answer_max) {}
 
   using Reactor = grpc::ServerBidiReactor<v1::LogAnswer, v1::LogQuestion>;
   Reactor* open();  // for a call that has shown the token
@@ -43,6 +45,7 @@ class LogDesk {
   void forget(const Stream* stream);
   std::vector<std::shared_ptr<Stream>> all();
 
+  const std::chrono::milliseconds answer_max_;
   std::mutex mutex_;
   bool stopping_ = false;
   std::map<const Stream*, std::shared_ptr<Stream>> streams_;

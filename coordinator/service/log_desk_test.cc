@@ -51,6 +51,9 @@ class TestLogs {
 
 class LogDeskTest : public ::testing::Test {
  protected:
+  explicit LogDeskTest(AgentServiceOptions service = {})
+      : coordinator_(folder_.path(), {}, std::move(service)) {}
+
   std::future<Result<LogPage>> ask(AgentId agent, const LogQuery& query = {}) {
     auto promise = std::make_shared<std::promise<Result<LogPage>>>();
     coordinator_.runtime().read_logs(
@@ -68,7 +71,11 @@ class LogDeskTest : public ::testing::Test {
   }
 
   TemporaryFolder folder_;
-  TestCoordinator coordinator_{folder_.path()};
+  TestCoordinator coordinator_;
+};
+
+struct ImpatientLogDeskTest : LogDeskTest {
+  ImpatientLogDeskTest() : LogDeskTest({.log_limit = std::chrono::seconds(1)}) {}
 };
 
 TEST_F(LogDeskTest, AQuestionReachesItsAgentAndItsAnswerComesBack) {
@@ -93,7 +100,45 @@ TEST_F(LogDeskTest, AStreamThatEndsAnswersWhatWaits) {
   EXPECT_EQ(page.get().error().code, Code::kUnavailable);
 }
 
-TEST_F(LogDeskTest, AnAgentThatIsSilentIsGivenUp) {
+TEST_F(LogDeskTest, AStreamThatEndsTakesNoOtherAlong) {
+  auto gone = std::make_unique<TestLogs>(coordinator_.channel(), AgentId(1));
+  TestLogs stays(coordinator_.channel(), AgentId(2));
+  auto lost = ask_until_known(AgentId(1));
+  auto kept = ask_until_known(AgentId(2));
+  gone.reset();
+  EXPECT_EQ(lost.get().error().code, Code::kUnavailable);
+  EXPECT_EQ(ask(AgentId(1)).get().error().code, Code::kUnavailable);
+  stays.say(stays.hear().id(), kPage);
+  EXPECT_EQ(*kept.get(), kPage);
+  auto next = ask(AgentId(2));
+  stays.say(stays.hear().id(), kPage);
+  EXPECT_EQ(*next.get(), kPage);
+}
+
+// The agent connected again; the end of its old stream comes late.
+TEST_F(LogDeskTest, ANewerStreamTakesThePlaceOfTheOlder) {
+  TestLogs older(coordinator_.channel(), AgentId(2));
+  auto first = ask_until_known(AgentId(2));
+  (void)older.hear();
+  TestLogs newer(coordinator_.channel(), AgentId(2));
+  EXPECT_EQ(older.finish().error_code(), grpc::StatusCode::ABORTED);
+  EXPECT_EQ(first.get().error().code, Code::kUnavailable);
+  auto next = ask(AgentId(2));
+  newer.say(newer.hear().id(), kPage);
+  EXPECT_EQ(*next.get(), kPage);
+}
+
+TEST_F(LogDeskTest, StoppingEndsTheStreamsAndSaysWhy) {
+  TestLogs logs(coordinator_.channel(), AgentId(2));
+  auto page = ask_until_known(AgentId(2));
+  coordinator_.agents().stop();
+  const grpc::Status status = logs.finish();
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::UNAVAILABLE);
+  EXPECT_EQ(status.error_message(), "the coordinator is stopping");
+  EXPECT_EQ(page.get().error().code, Code::kUnavailable);
+}
+
+TEST_F(ImpatientLogDeskTest, AnAgentThatIsSilentIsGivenUp) {
   TestLogs logs(coordinator_.channel(), AgentId(2));
   auto page = ask_until_known(AgentId(2));
   const v1::LogQuestion late = logs.hear();

@@ -21,7 +21,7 @@ inline constexpr const char* kTestToken = "0123456789abcdef0123456789abcdef01234
 class TestCoordinator {
  public:
   explicit TestCoordinator(const std::string& folder, Options core = {},
-                           std::chrono::milliseconds hello_limit = std::chrono::seconds(10)) {
+                           AgentServiceOptions service = {}) {
     auto store = Store::open(folder);
     SHOAL_CHECK(store.ok(), store.ok() ? "" : to_string(store.error()));
     store_ = std::move(store).value();
@@ -33,9 +33,10 @@ class TestCoordinator {
                         *store_);
     SHOAL_CHECK(runtime.ok(), runtime.ok() ? "" : to_string(runtime.error()));
     runtime_ = std::move(runtime).value();
-    auto agents = AgentService::start(
-        {.bind = "127.0.0.1:0", .token = kTestToken, .hello_limit = hello_limit}, *runtime_,
-        *files_, runtime_->checkpoints_at_start());
+    service.bind = "127.0.0.1:0";
+    service.token = kTestToken;
+    auto agents = AgentService::start(std::move(service), *runtime_, *files_,
+                                      runtime_->checkpoints_at_start());
     SHOAL_CHECK(agents.ok(), agents.ok() ? "" : to_string(agents.error()));
     agents_ = std::move(agents).value();
     runtime_->start(*agents_);

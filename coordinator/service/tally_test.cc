@@ -106,6 +106,10 @@ TEST(Tally, OfVeryManyEndedJobsTheOldestAreForgotten) {
   }
   EXPECT_EQ(tally.counts().rounds.size(), Tally::kEndedJobsMax);
   EXPECT_FALSE(tally.counts().rounds.contains(JobId(2)));
+  RoundRecord late = round(0, 1, RoundState::kCommitted);
+  late.key.job = JobId(1);
+  tally.count({late});
+  EXPECT_FALSE(tally.counts().rounds.contains(JobId(1))) << "for good";
 }
 
 }  // namespace

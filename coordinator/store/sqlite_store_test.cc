@@ -296,6 +296,55 @@ TEST_F(SqliteStoreTest, PointsOfRoundsThatWereGivenUpAreForgotten) {
   EXPECT_EQ(lines->at(0).x, (std::vector<double>{10, 15, 22}));
 }
 
+// Nothing else is written that would wake the writer.
+TEST_F(SqliteStoreTest, ForgettingNeedsNoOtherWrite) {
+  store_->append({{.job = JobId(1), .name = "loss", .step = 1, .round = 2, .value = 1}});
+  const auto reader = store_->reader();
+  const auto lines = [&] { return reader->series({.job = JobId(1), .name = "loss"})->size(); };
+  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+  const auto becomes = [&](std::size_t wanted) {
+    while (lines() != wanted && std::chrono::steady_clock::now() < until) std::this_thread::yield();
+    return lines() == wanted;
+  };
+  ASSERT_TRUE(becomes(1));
+  store_->forget_after(JobId(1), 1);
+  EXPECT_TRUE(becomes(0));
+}
+
+TEST_F(SqliteStoreTest, ItsStatisticsAreThoseOfTheCommits) {
+  RandomRecords random(21);
+  ASSERT_TRUE(write_and_wait(*store_, {random.event(1), random.event(2)}).ok());
+  ASSERT_TRUE(write_and_wait(*store_, {random.event(3)}).ok());
+  const StoreStats stats = store_->stats();
+  EXPECT_EQ(stats.commits, 2);
+  EXPECT_EQ(stats.records, 3);
+  EXPECT_EQ(stats.errors, 0);
+  EXPECT_GT(stats.commit_seconds_max, 0);
+  EXPECT_GT(stats.commit_seconds_sum, stats.commit_seconds_max);
+  EXPECT_LE(stats.commit_seconds_sum, 2 * stats.commit_seconds_max);
+  EXPECT_GT(stats.state_file, Bytes(0));
+  EXPECT_GT(stats.telemetry_file, Bytes(0));
+  EXPECT_GT(stats.wal_file, Bytes(0));
+  EXPECT_FALSE(write_and_wait(*store_, {random.event(1)}).ok());  // events only append
+  EXPECT_EQ(store_->stats().errors, 1);
+  EXPECT_EQ(store_->stats().commits, 2);
+}
+
+// Telemetry that cannot be written is counted, and holds nothing else up.
+TEST_F(SqliteStoreTest, LostPointsAreCounted) {
+  const auto other =
+      Database::open(folder_.path() + "/telemetry.db", OpenMode::kReadWrite, Durability::kNormal);
+  ASSERT_TRUE((*other)->exec("DROP TABLE points").ok());
+  store_->append(
+      {{.job = JobId(1), .name = "a", .value = 1}, {.job = JobId(1), .name = "b", .value = 1}});
+  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+  while (store_->stats().errors == 0 && std::chrono::steady_clock::now() < until) {
+    std::this_thread::yield();
+  }
+  EXPECT_EQ(store_->stats().errors, 2);
+  EXPECT_TRUE(write_and_wait(*store_, {RandomRecords(22).event(1)}).ok());
+}
+
 TEST_F(SqliteStoreTest, TheHistoryOfIncarnationsIsKept) {
   AgentRecord agent = RandomRecords(20).agent(1);
   agent.gone = AgentGone::kNone;

@@ -3,6 +3,7 @@
 #include <chrono>
 #include <functional>
 #include <future>
+#include <map>
 
 #include <gtest/gtest.h>
 
@@ -250,6 +251,39 @@ TEST(Reduce, StreamsThatComeEarlyWait) {
   EXPECT_EQ(first.wait_for(std::chrono::milliseconds(300)), std::future_status::timeout);
   const ReduceResult third = swarm.reduce(2);
   expect_equal(swarm, {first.get(), second.get(), third});
+}
+
+// Metadata come from outside: a number that lacks, is none, or makes no sense.
+TEST(Reduce, AStreamThatNamesNoAttemptIsRefused) {
+  const auto node = PeerNode::start({}).value();
+  const auto dialled = wire::dial_peer(node->address(), seconds(4));
+  const auto stub = v1::PeerService::NewStub(dialled.channel);
+  const std::map<std::string, std::string> complete = {
+      {"shoal-replica", "1"}, {"shoal-job", "1"},  {"shoal-lineage", "0"}, {"shoal-round", "1"},
+      {"shoal-attempt", "1"}, {"shoal-lane", "0"}, {"shoal-lanes", "1"}};
+  const auto refused = [&](const std::map<std::string, std::string>& metadata) {
+    grpc::ClientContext context;
+    context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(10));
+    for (const auto& [name, value] : metadata) context.AddMetadata(name, value);
+    const auto stream = stub->Reduce(&context);
+    v1::RawFrame frame;
+    EXPECT_FALSE(stream->Read(&frame));
+    return stream->Finish().error_code() == grpc::StatusCode::INVALID_ARGUMENT;
+  };
+  for (const auto& [name, value] : complete) {
+    auto lacks = complete, bad = complete;
+    lacks.erase(name);
+    bad[name] = "1x";
+    EXPECT_TRUE(refused(lacks)) << name;
+    EXPECT_TRUE(refused(bad)) << name;
+  }
+  for (const auto& [lane, lanes] : std::vector<std::pair<const char*, const char*>>{
+           {"-1", "1"}, {"1", "1"}, {"0", "0"}, {"0", "17"}}) {
+    auto bad = complete;
+    bad["shoal-lane"] = lane;
+    bad["shoal-lanes"] = lanes;
+    EXPECT_TRUE(refused(bad)) << lane << " of " << lanes;
+  }
 }
 
 TEST(Reduce, TooManyEarlyAttemptsGiveWay) {

@@ -106,7 +106,8 @@ class Assembler {
     const auto it = std::find(kTensors.begin(), kTensors.end(), chunk.tensor());
     const auto index = static_cast<std::size_t>(it - kTensors.begin());
     skip_full();
-    if (index != tensor_ || chunk.first() != static_cast<std::int64_t>(filled_)) {
+    const bool in_place = index == tensor_ && chunk.first() == static_cast<std::int64_t>(filled_);
+    if (tensor_ == targets_.size() || !in_place) {
       return Error{Code::kDataLoss, "a chunk of the state came out of its place"};
     }
     const auto bytes = std::as_bytes(std::span(chunk.values()));

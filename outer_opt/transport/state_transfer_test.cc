@@ -1,12 +1,17 @@
 // A donor and a joiner on loopback: everything arrives, and what cannot be given is refused by
 // name.
+#include <functional>
 #include <future>
 #include <numeric>
+#include <optional>
 
+#include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
 
+#include "base/digest.h"
 #include "outer_opt/transport/momentum_gather.h"
 #include "outer_opt/transport/peer_node.h"
+#include "proto/peer.grpc.pb.h"
 #include "wire/emulated_line.h"
 
 namespace shoal::outer_opt {
@@ -109,6 +114,83 @@ TEST_F(Transfer, AnotherModelSize) {
   momentum = ramp(2);
   anchor.push_back(0);
   EXPECT_FALSE(fetch(ReplicaId(5), kKey).ok());
+}
+
+// A donor that sends these chunks, whatever it was asked for.
+class BadDonor : v1::PeerService::Service {
+ public:
+  BadDonor() {
+    grpc::ServerBuilder builder;
+    builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port_);
+    builder.RegisterService(this);
+    server_ = builder.BuildAndStart();
+  }
+  ~BadDonor() override { server_->Shutdown(std::chrono::system_clock::now()); }
+  std::string address() const { return "127.0.0.1:" + std::to_string(port_); }
+
+  void send(v1::StateTensor tensor, std::int64_t first, const std::string& bytes) {
+    v1::StateChunk chunk;
+    chunk.set_tensor(tensor);
+    chunk.set_first(first);
+    chunk.set_values(bytes);
+    chunk.set_checksum(checksum_of(std::as_bytes(std::span(bytes))));
+    chunks.push_back(chunk);
+  }
+  // Four vectors of two values.
+  void send_all() {
+    for (const auto tensor : {v1::STATE_TENSOR_ANCHOR, v1::STATE_TENSOR_MOMENTUM,
+                              v1::STATE_TENSOR_ADAM_M, v1::STATE_TENSOR_ADAM_V}) {
+      send(tensor, 0, std::string(8, 'x'));
+    }
+  }
+  std::vector<v1::StateChunk> chunks;
+
+ private:
+  grpc::Status FetchState(grpc::ServerContext*, const v1::FetchStateRequest*,
+                          grpc::ServerWriter<v1::StateChunk>* writer) override {
+    for (const v1::StateChunk& chunk : chunks) writer->Write(chunk);
+    return grpc::Status::OK;
+  }
+  int port_ = 0;
+  std::unique_ptr<grpc::Server> server_;
+};
+
+TEST(BadTransfer, OnlyWholeChunksInTheirPlacesAreTaken) {
+  struct Case {
+    std::optional<Code> expected;
+    const char* what;
+    std::function<void(BadDonor&)> send;
+  };
+  const std::string two(8, 'x');
+  const std::vector<Case> cases = {
+      {std::nullopt, "all of it", [](BadDonor& d) { d.send_all(); }},
+      {Code::kIncompatible, "nothing", [](BadDonor&) {}},
+      {Code::kIncompatible, "too little", [](BadDonor& d) { d.send_all(), d.chunks.pop_back(); }},
+      {Code::kDataLoss, "too much",
+       [&](BadDonor& d) { d.send_all(), d.send(v1::STATE_TENSOR_ADAM_V, 2, two); }},
+      {Code::kDataLoss, "more, of no vector",
+       [&](BadDonor& d) { d.send_all(), d.send(v1::STATE_TENSOR_UNSPECIFIED, 0, two); }},
+      {Code::kDataLoss, "another vector first",
+       [&](BadDonor& d) { d.send(v1::STATE_TENSOR_MOMENTUM, 0, two); }},
+      {Code::kDataLoss, "a gap", [&](BadDonor& d) { d.send(v1::STATE_TENSOR_ANCHOR, 1, two); }},
+      {Code::kIncompatible, "half a value",
+       [](BadDonor& d) { d.send(v1::STATE_TENSOR_ANCHOR, 0, "123456"); }},
+      {Code::kIncompatible, "an empty chunk",
+       [](BadDonor& d) { d.send(v1::STATE_TENSOR_ANCHOR, 0, ""); }},
+      {Code::kIncompatible, "a longer vector",
+       [](BadDonor& d) { d.send(v1::STATE_TENSOR_ANCHOR, 0, std::string(12, 'x')); }},
+      {Code::kDataLoss, "a damaged chunk",
+       [](BadDonor& d) { d.send_all(), d.chunks[2].set_values("xxxxxxxy"); }}};
+  for (const Case& one : cases) {
+    SCOPED_TRACE(one.what);
+    BadDonor donor;
+    one.send(donor);
+    std::vector<float> a(2), m(2), am(2), av(2);
+    StateSink sink{a, m, am, av, 0};
+    const auto joiner = PeerNode::start({}).value();
+    const Status status = joiner->fetch_state(donor.address(), ReplicaId(5), kKey, sink, {});
+    EXPECT_EQ(status.ok() ? std::nullopt : std::optional(status.error().code), one.expected);
+  }
 }
 
 TEST_F(Transfer, NoDonorYet) {

@@ -20,6 +20,14 @@ TEST(ReadableText, KeepsUtf8AndReplacesTheRest) {
   EXPECT_EQ(readable_text("\xC3z"), bad + "z");
   EXPECT_EQ(readable_text("\xC0\x80"), bad + bad) << "too long";
   EXPECT_EQ(readable_text("\xE0\x80\x80"), bad + bad + bad) << "too long";
+  EXPECT_EQ(readable_text("\xC1\xBF"), bad + bad) << "too long";
+  EXPECT_EQ(readable_text("\xE0\x9F\xBF"), bad + bad + bad) << "too long";
+  EXPECT_EQ(readable_text("\xF0\x8F\xBF\xBF"), bad + bad + bad + bad) << "too long";
+  EXPECT_EQ(readable_text("\xF5\x80\x80\x80"), bad + bad + bad + bad) << "no lead";
+  for (const char* edge : {"\xC2\x80", "\xDF\xBF", "\xE0\xA0\x80", "\xED\x9F\xBF", "\xEE\x80\x80",
+                           "\xF0\x90\x80\x80", "\xF4\x8F\xBF\xBF"}) {
+    EXPECT_EQ(readable_text(edge), edge) << "the first or the last of its length";
+  }
   EXPECT_EQ(readable_text("\xED\xA0\x80"), bad + bad + bad) << "a surrogate";
   EXPECT_EQ(readable_text("\xF4\x90\x80\x80"), bad + bad + bad + bad) << "beyond U+10FFFF";
 }

@@ -24,6 +24,17 @@ TEST(Sampling, TopKKeepsTheLikeliestOnly) {
   }
 }
 
+TEST(Sampling, OfEquallyLikelyOnesTheFirstAreKept) {
+  const std::array<float, 6> logits = {1, 2, 2, 0, 2, 2};
+  Prng prng(1);
+  std::array<int, 6> counts{};
+  for (int i = 0; i < 200; ++i)
+    ++counts[static_cast<std::size_t>(sample_token(logits, 1.0, 2, prng))];
+  EXPECT_EQ(counts[1] + counts[2], 200);
+  EXPECT_GT(counts[1], 50);
+  EXPECT_GT(counts[2], 50);
+}
+
 TEST(Sampling, FrequenciesFollowTheSoftmax) {
   const std::array<float, 3> logits = {std::log(1.0f), std::log(2.0f), std::log(5.0f)};
   Prng prng(1);

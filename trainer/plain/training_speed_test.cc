@@ -27,6 +27,17 @@ TEST_F(TrainingSpeedTest, IsTokensOverTime) {
   EXPECT_FALSE(speed_.due(now_)) << "everything was read";
 }
 
+TEST_F(TrainingSpeedTest, EachReadingIsOfWhatCameSinceTheLast) {
+  speed_.go_on(now_);
+  pass(1000);
+  speed_.trained(Tokens(100));
+  EXPECT_DOUBLE_EQ(speed_.read(now_), 100);
+  pass(2000);
+  EXPECT_FALSE(speed_.due(now_)) << "no further tokens";
+  speed_.trained(Tokens(500));
+  EXPECT_DOUBLE_EQ(speed_.read(now_), 250);
+}
+
 // A step of three seconds is not the work of the last one.
 TEST_F(TrainingSpeedTest, LongStepsAreSpreadOverTheirTime) {
   speed_.go_on(now_);

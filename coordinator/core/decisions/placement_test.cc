@@ -373,6 +373,31 @@ TEST(Sharing, ALostStageIsTakenOverByADeviceOfAnother) {
   EXPECT_TRUE(decide_placement(input).places.empty());
 }
 
+// Two stages are lost, and there is room for the larger one of them, but not for both.
+TEST(Sharing, ADeviceTakesOverNoMoreThanItHasRoomFor) {
+  auto input = one_may_share({1, 0, 0});
+  const auto memory = decide_placement(input).memory;
+  input.free[0].memory = memory[1] + memory[2];
+  EXPECT_EQ(decide_placement(input).places,
+            (std::vector<Place>{{AgentId(101), 0, 1}, {AgentId(101), 0, 2}}));
+  EXPECT_EQ(decide_placement(input).missing, 0);
+  input.free[0].memory = memory[1] + memory[2] - Bytes(1);
+  EXPECT_EQ(decide_placement(input).places, (std::vector<Place>{{AgentId(101), 0, 1}}));
+  EXPECT_EQ(decide_placement(input).missing, 1);
+}
+
+// A free device takes one of the lost stages, and what is left of its memory the other.
+TEST(Sharing, ADeviceThatWasJustPlacedHasTheRestOfItsMemory) {
+  auto input = running({1, 0, 0}, 1);
+  const auto memory = decide_placement(input).memory;
+  input.free[0].memory = memory[1] + memory[2];
+  EXPECT_EQ(decide_placement(input).places,
+            (std::vector<Place>{{AgentId(1), 0, 1}, {AgentId(1), 0, 2}}));
+  input.free[0].memory -= Bytes(1);
+  EXPECT_EQ(decide_placement(input).places, (std::vector<Place>{{AgentId(1), 0, 1}}));
+  EXPECT_EQ(decide_placement(input).missing, 1);
+}
+
 TEST(Sharing, AFreeDeviceOrAMoveOrOneThatRestsIsBetter) {
   EXPECT_TRUE(decide_placement(one_may_share({1, 1})).places.empty()) << "nothing lacks";
   EXPECT_TRUE(decide_placement(one_may_share({2, 0})).places.empty());
@@ -442,6 +467,33 @@ TEST(EmergencyMoves, WaitForADeviceThatRests) {
 
 TEST(EmergencyMoves, AOneStageJobHasNowhereToMove) {
   EXPECT_TRUE(decide_emergency(two_devices()).empty());
+}
+
+TEST(RebalanceView, WhoLeavesDoesNotCount) {
+  auto input = running({2, 2}, 0);
+  input.live[0].leaving = true;
+  const auto view = rebalance_view(input);
+  ASSERT_EQ(view.replicas.size(), 3u);
+  EXPECT_EQ(view.replicas[0].id, input.live[1].id);
+  EXPECT_EQ(view.replicas[2].id, input.live[3].id);
+}
+
+TEST(Explain, SaysSizesInReadableUnits) {
+  PlacementDecision decision;
+  decision.reason = PlacementReason::kNoDeviceFits;
+  decision.needed = mebibytes(1536);
+  decision.largest = mebibytes(1024) - Bytes(60'000);
+  EXPECT_EQ(explain(decision), "a replica needs 1.5 GiB; the largest free device has 1023.9 MiB");
+  decision.reason = PlacementReason::kTooFewDevices;
+  decision.missing = 2, decision.fitting = 3, decision.resting = 1;
+  EXPECT_EQ(explain(decision),
+            "2 more devices with 1.5 GiB are needed for swarm.min_replicas; 2 such are free");
+  decision.reason = PlacementReason::kNoFreeDevice;
+  EXPECT_EQ(explain(decision), "the free devices rest after a failure");
+  decision.resting = 0;
+  EXPECT_EQ(explain(decision), "every device is taken");
+  decision.reason = PlacementReason::kPlaced;
+  EXPECT_EQ(explain(decision), "");
 }
 
 TEST(RebalanceView, KnowsWorkMemoryAndDownload) {

@@ -115,6 +115,92 @@ TEST(Reducers, OneThatComesBackInAReduceIsToldUntilItHasVoted) {
   EXPECT_EQ(rig.job(rig.id).committed_round, 1);
 }
 
+// ---- several stages
+
+JobSpec served_pipeline(std::int64_t stages) {
+  JobSpec spec = served_job();
+  spec.model.layers = stages;
+  spec.swarm.stages = stages;
+  spec.swarm.min_replicas = 1;
+  return spec;
+}
+
+// An agent that averages for a pipeline, and agents that train it.
+struct ServedPipeline : Rig {
+  ServedPipeline(std::int64_t stages, int trainers) {
+    adopt(served_pipeline(stages));
+    for (int i = 0; i < trainers; ++i) training.push_back(join("a" + std::to_string(i)));
+    wait(seconds(3));
+    Hello hello{.uid = "uid-r", .name = "r"};
+    hello.devices = {Device{.index = 0, .kind = DeviceKind::kReducer, .name = "reducer"}};
+    r = ConnectionId{70};
+    input(AgentHello{r, hello});
+  }
+  void load_all(ConnectionId agent) {
+    for (const Assign& each : all<Assign>(agent)) {
+      say(agent, Loaded{each.replica, each.source.key, {7, 7}, {8, 8}, 1000, "127.0.0.1:1", {}});
+    }
+  }
+  void stay(int duration_s) {
+    for (int passed = 0; passed < duration_s; ++passed) {
+      wait(seconds(1));
+      for (const auto agent : training) say(agent, Heartbeat{});
+      say(r, Heartbeat{});
+    }
+  }
+  template <typename Message>
+  std::vector<Message> all(ConnectionId agent) {
+    std::vector<Message> found;
+    for (const auto& message : sent[agent]) {
+      if (const auto* body = std::get_if<Message>(&message)) found.push_back(*body);
+    }
+    return found;
+  }
+  std::vector<ConnectionId> training;
+  ConnectionId r;
+};
+
+TEST(Reducers, EachStageHasOneOfItsOwn) {
+  ServedPipeline rig(2, 4);
+  for (const ConnectionId agent : rig.training) rig.load_all(agent);
+  const std::vector<Assign> assigned = rig.all<Assign>(rig.r);
+  ASSERT_EQ(assigned.size(), 2u);
+  EXPECT_EQ(assigned[0].stage, 0);
+  EXPECT_EQ(assigned[1].stage, 1);
+  rig.load_all(rig.r);
+  rig.wait(seconds(3));
+  for (const ConnectionId agent : rig.training) {
+    rig.report(agent, rig.last<Assign>(agent)->replica, {JobId(1), 0, 1});
+  }
+  const auto plans = rig.all<ToReplica<ReducePlan>>(rig.r);
+  ASSERT_EQ(plans.size(), 2u);
+  for (const auto& plan : plans) {
+    const StageIndex stage = plan.replica == assigned[0].replica ? 0 : 1;
+    ASSERT_EQ(plan.body.members.size(), 3u);
+    EXPECT_EQ(plan.body.members[2].replica, assigned[stage].replica);
+    for (const ReduceMember& member : plan.body.members) {
+      EXPECT_EQ(rig.state().replicas.at(member.replica).stage, stage);
+    }
+  }
+}
+
+TEST(Reducers, OnlyTheLostOneIsReplaced) {
+  ServedPipeline rig(2, 2);
+  const std::vector<Assign> first = rig.all<Assign>(rig.r);
+  ASSERT_EQ(first.size(), 2u);
+  rig.load_all(rig.r);
+  rig.say(rig.r, ReplicaFailed{first[0].replica, ReplicaFailure::kTrainerExited, ""});
+  rig.stay(60);
+  const std::vector<Assign> then = rig.all<Assign>(rig.r);
+  ASSERT_EQ(then.size(), 3u);
+  EXPECT_EQ(then[2].stage, 0);
+}
+
+TEST(Reducers, ADeviceTakesNoMoreThanItsAgentStarts) {
+  ServedPipeline rig(kReplicasPerReducer + 1, 1);
+  EXPECT_EQ(rig.all<Assign>(rig.r).size(), static_cast<std::size_t>(kReplicasPerReducer));
+}
+
 TEST(Reducers, AVoteAfterTheCommitIsCounted) {
   Served rig;
   rig.report_both();

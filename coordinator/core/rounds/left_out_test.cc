@@ -132,6 +132,70 @@ TEST(LeftOut, AnAverageOfTooFewIsNotCommitted) {
   }
 }
 
+// Three replicas in each of two stages; in `stage` the third one owns no part.
+struct SlowThirdOfAStage : Rig {
+  SlowThirdOfAStage(StageIndex stage, std::int64_t min_replicas) {
+    JobSpec spec = small_job();
+    spec.model.layers = 2;
+    spec.sync.codec = CodecKind::kFp32;
+    spec.swarm.stages = 2;
+    spec.swarm.min_replicas = min_replicas;
+    spec.swarm.max_replicas = 3;
+    adopt(spec);
+    for (int i = 0; i < 6; ++i) join_one(i);
+    wait(seconds(3));
+    for (const ConnectionId agent : all) {
+      load(agent);
+      (last<Assign>(agent)->stage == stage ? here : there).push_back(agent);
+    }
+    wait(seconds(3));
+    EXPECT_EQ(here.size(), 3u);
+    report_from(here[0], {line(here[1], 8e6), line(here[2], 1e6)});
+    report_from(here[1], {line(here[2], 1e6)});
+    report_from(here[2], {});
+    for (const ConnectionId agent : there) report_from(agent, {});
+  }
+  void join_one(int i) { all.push_back(join("a" + std::to_string(i))); }
+  ReplicaId replica(ConnectionId agent) { return last<Assign>(agent)->replica; }
+  LinkEstimate line(ConnectionId to, double bytes_per_s) {
+    return {replica(to), milliseconds(20), bytes_per_s, bytes_per_s, true};
+  }
+  void report_from(ConnectionId agent, std::vector<LinkEstimate> links) {
+    RoundReport body;
+    body.key = key;
+    body.tokens = body.drawn = Tokens(1280);
+    body.steps = Steps(10);
+    body.train_loss = 2.5;
+    body.norm = 1;
+    body.links = std::move(links);
+    say(agent, FromReplica<RoundReport>{replica(agent), body});
+  }
+  void vote_of(ConnectionId agent, const std::vector<ReplicaId>& without = {}) {
+    vote(agent, replica(agent), key, 1, {5, 5}, without);
+  }
+  std::vector<ConnectionId> all, here, there;
+  RoundKey key{JobId(1), 0, 1};
+};
+
+// Five of six took part, but one stage has only two of the three that it must have.
+TEST(LeftOut, EveryStageNeedsEnoughInItsAverage) {
+  for (const StageIndex stage : {0, 1}) {
+    for (const std::int64_t min_replicas : {2, 3}) {
+      SlowThirdOfAStage rig(stage, min_replicas);
+      for (const ConnectionId agent : rig.there) rig.vote_of(agent);
+      const ReplicaId third = rig.replica(rig.here[2]);
+      rig.vote_of(rig.here[0], {third});
+      rig.vote_of(rig.here[1]);
+      rig.say(rig.here[2], ReplicaFailed{third, ReplicaFailure::kTrainerExited, "SIGKILL"});
+      EXPECT_EQ(rig.job(JobId(1)).committed_round, min_replicas == 2 ? 1 : 0);
+      if (min_replicas == 2) continue;
+      ASSERT_TRUE(rig.last<ToReplica<AbortRound>>(rig.there[0]));
+      EXPECT_EQ(rig.last<ToReplica<AbortRound>>(rig.there[0])->body.reason,
+                AbortReason::kBelowMinReplicas);
+    }
+  }
+}
+
 TEST(LeftOut, AnAverageOfNobodyIsNotCommitted) {
   SlowThird rig(1);
   rig.vote_of(0, 1, {rig.replicas[2]});

@@ -49,7 +49,9 @@ TEST_F(ServerTest, HeadHasNoBodyAndOptionsSaysWhatIsAllowed) {
   EXPECT_EQ(head.status, 200);
   EXPECT_NE(head.header("content-length"), "0");
   EXPECT_EQ(client.ask("OPTIONS", "/api/v1/jobs").header("allow"), "POST, GET, HEAD, OPTIONS");
+  EXPECT_EQ(client.ask("OPTIONS", "/api/v1/jobs?limit=1").status, 204) << "of the path alone";
   EXPECT_EQ(client.ask("OPTIONS", "*").status, 204);
+  expect_problem(client.ask("OPTIONS", "/api/v1/nothing"), 404, "not-found");
   EXPECT_EQ(ask(address_, "HEAD", "/api/v1/events/stream").status, 200);
 }
 
@@ -135,8 +137,17 @@ TEST_F(ServerTest, EchoesAPlainRequestId) {
   start();
   EXPECT_EQ(ask(address_, "GET", "/livez", "X-Request-Id: abc-1\r\n").header("x-request-id"),
             "abc-1");
-  EXPECT_THAT(ask(address_, "GET", "/livez", "X-Request-Id: <script>\r\n").header("x-request-id"),
-              ::testing::StartsWith("req_"));
+  const std::string longest(64, 'x');
+  for (const std::string& plain : {std::string("a_b.C-9"), longest}) {
+    EXPECT_EQ(
+        ask(address_, "GET", "/livez", "X-Request-Id: " + plain + "\r\n").header("x-request-id"),
+        plain);
+  }
+  for (const std::string& other : {std::string("<script>"), longest + "x"}) {
+    EXPECT_THAT(
+        ask(address_, "GET", "/livez", "X-Request-Id: " + other + "\r\n").header("x-request-id"),
+        ::testing::StartsWith("req_"));
+  }
 }
 
 TEST_F(ServerTest, ClosesAClientThatSendsTooSlowly) {

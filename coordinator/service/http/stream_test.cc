@@ -143,6 +143,22 @@ TEST_F(StreamTest, ASilentStreamHasHeartbeats) {
   EXPECT_TRUE(client.read_until(text, ": heartbeat\n\n: heartbeat\n\n"));
 }
 
+// After a heartbeat nothing is being looked for: the stream must be told.
+TEST_F(StreamTest, AnEventAfterASilenceArrivesAtOnce) {
+  HttpOptions options;
+  options.heartbeat_every = milliseconds(20);
+  start(std::move(options));
+  Client client(address_);
+  open(client);
+  std::string text;
+  for (int i = 4; i < 7; ++i) {
+    text.clear();
+    ASSERT_TRUE(client.read_until(text, ": heartbeat\n\n: heartbeat\n\n"));
+    cluster_.add_event("tick", JobId(7), "event");
+    ASSERT_TRUE(client.read_until(text, "id: " + std::to_string(i) + "\n"));
+  }
+}
+
 TEST_F(StreamTest, EventsThatAreFilteredOutDoNotPutOffTheHeartbeat) {
   HttpOptions options;
   options.heartbeat_every = milliseconds(50);

@@ -58,6 +58,27 @@ TEST(Url, ACursorBelongsToItsList) {
   EXPECT_EQ(cursor_code(base64url("c1:jobs:-1")), Code::kInvalidArgument);
 }
 
+TEST(Url, EveryNameOfAQueryMustBeKnown) {
+  Request request;
+  request.query = {{"limit", "1"}, {"colour", "red"}};
+  EXPECT_EQ(check_query_names(request, {"limit"}).error().field, "/query/colour");
+  EXPECT_EQ(check_query_names(request, {"limit"}).error().remedy, "it takes limit");
+  EXPECT_EQ(check_query_names(request, {}).error().field, "/query/limit");
+  EXPECT_TRUE(check_query_names(request, {"limit", "colour"}).ok());
+}
+
+TEST(Url, AFlagIsTrueOrFalse) {
+  const auto flag = [](const char* text) {
+    Request request;
+    request.query.emplace_back("gone", text);
+    return read_flag(request, "gone");
+  };
+  EXPECT_FALSE(read_flag(Request(), "gone").value());
+  for (const char* yes : {"", "true", "1"}) EXPECT_TRUE(flag(yes).value()) << yes;
+  for (const char* no : {"false", "0"}) EXPECT_FALSE(flag(no).value()) << no;
+  for (const char* bad : {"yes", "2", "True"}) EXPECT_FALSE(flag(bad).ok()) << bad;
+}
+
 TEST(Router, MatchesTemplates) {
   std::vector<std::pair<std::string, std::string>> parts;
   EXPECT_TRUE(match_path("/", "/", parts));
@@ -99,11 +120,34 @@ TEST(Guard, ReadsBindAddresses) {
   EXPECT_EQ(parse_bind("[::1]:0").value().host, "::1");
   EXPECT_TRUE(parse_bind("localhost:0").value().loopback);
   EXPECT_FALSE(parse_bind("0.0.0.0:1").value().loopback);
-  for (const char* bad :
-       {"", "7070", ":7070", "127.0.0.1", "127.0.0.1:", "127.0.0.1:99999", "host.example:1"}) {
+  for (const char* bad : {"", "7070", ":7070", "127.0.0.1", "127.0.0.1:", "127.0.0.1:99999",
+                          "host.example:1", "127.0.0.1]:7070", "[127.0.0.1:7070", "[]:7070"}) {
     const auto bind = parse_bind(bad);
     ASSERT_FALSE(bind.ok()) << bad;
     EXPECT_FALSE(bind.error().remedy.empty());
+  }
+}
+
+TEST(Problem, SaysWhatItIsAndWhenToComeBack) {
+  Request request;
+  request.path = "/here";
+  request.id = "req_1";
+  for (int i = 0; i <= static_cast<int>(kLastProblem); ++i) {
+    const Response response = problem_response(static_cast<Problem>(i), request, "so it is");
+    const ProblemKind& kind = kind_of(static_cast<Problem>(i));
+    EXPECT_EQ(response.status, kind.status);
+    EXPECT_EQ(response.content_type, "application/problem+json");
+    EXPECT_EQ(Json::parse(response.body), (Json{{"type", "/problems/" + std::string(kind.slug)},
+                                                {"title", kind.title},
+                                                {"status", kind.status},
+                                                {"detail", "so it is"},
+                                                {"instance", "/here"},
+                                                {"code", kind.slug},
+                                                {"request_id", "req_1"}}));
+    const auto later =
+        std::find_if(response.headers.begin(), response.headers.end(),
+                     [](const auto& header) { return header.first == "Retry-After"; });
+    EXPECT_EQ(later != response.headers.end(), kind.status == 503) << kind.slug;
   }
 }
 

@@ -2,10 +2,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
+#include <string>
 
 #include <gtest/gtest.h>
 
 #include "base/prng.h"
+#include "swarm/core/plan/best_assignment.h"
 
 namespace shoal::swarm {
 namespace {
@@ -22,44 +25,27 @@ std::vector<AssignableAgent> random_agents(Prng& prng, std::int32_t count, doubl
   return agents;
 }
 
-// The best covering with whole agents: every agent on every stage. Stages are alike, so the first
-// agent may stay on stage 0.
-double brute_force(const std::vector<AssignableAgent>& agents, std::int32_t stages) {
-  double best = 0;
-  std::vector<double> capacity(stages, 0);
-  const auto go = [&](auto&& self, std::size_t i) -> void {
-    if (i == agents.size()) {
-      best = std::max(best, *std::min_element(capacity.begin(), capacity.end()));
-      return;
-    }
-    for (std::int32_t s = 0; s < (i == 0 ? 1 : stages); ++s) {
-      capacity[s] += agents[i].speed;
-      self(self, i + 1);
-      capacity[s] -= agents[i].speed;
-    }
-  };
-  go(go, 0);
-  return best;
-}
-
 TEST(Assignment, NearTheBestOfAllAssignments) {
   Prng prng(3);
   double sum = 0, worst = 1;
-  int trials = 0;
+  int trials = 0, best = 0;
   for (std::int32_t count = 6; count <= 12; ++count) {
     for (int repeat = 0; repeat < 6; ++repeat, ++trials) {
       const std::int32_t stages = count <= 10 ? 3 : 2;
       const auto agents = random_agents(prng, count, 0.6);
-      const auto result =
-          assign_agents(agents, stages_of(stages), {.several_stages_per_agent = false});
+      const AssignmentOptions whole{.several_stages_per_agent = false};
+      const auto needs = stages_of(stages);
+      const auto result = assign_agents(agents, needs, whole);
       ASSERT_TRUE(result.ok());
-      const double ratio = result.throughput / brute_force(agents, stages);
+      const double ratio = result.throughput / BestAssignment(agents, needs, whole).throughput();
       sum += ratio;
       worst = std::min(worst, ratio);
+      best += ratio > 1 - 1e-9;
     }
   }
-  EXPECT_GE(sum / trials, 0.97);
-  EXPECT_GE(worst, 0.85);
+  EXPECT_GE(sum / trials, 0.995);
+  EXPECT_GE(worst, 0.96);
+  EXPECT_GE(best, 18) << "of " << trials << " are the best of all";
 }
 
 TEST(Assignment, ReachesTheBoundWithManyAgents) {
@@ -124,6 +110,13 @@ TEST(Assignment, LeavesTheSlowestOverBeyondMaxReplicas) {
   EXPECT_DOUBLE_EQ(result.throughput, 11);  // 7 + 4 and 6 + 5
 }
 
+std::vector<std::set<std::string>> domains_of(const AssignmentResult& result,
+                                              const std::vector<AssignableAgent>& agents) {
+  std::vector<std::set<std::string>> domains(result.capacity.size());
+  for (const Placement& p : result.placements) domains[p.stage].insert(agents[p.agent].domain);
+  return domains;
+}
+
 TEST(Assignment, SpreadsFailureDomains) {
   std::vector<AssignableAgent> agents;
   for (int i = 0; i < 4; ++i) {
@@ -132,7 +125,37 @@ TEST(Assignment, SpreadsFailureDomains) {
   }
   const auto result = assign_agents(agents, stages_of(2), {.min_replicas = 2});
   ASSERT_TRUE(result.ok());
+  for (const auto& domains : domains_of(result, agents)) EXPECT_EQ(domains.size(), 2u);
   EXPECT_EQ(result.stages_in_one_domain, 0);
+}
+
+TEST(Assignment, CountsTheStagesThatCannotBeSpread) {
+  std::vector<AssignableAgent> agents(4, {AgentId(1), 1, Bytes(1), "a"});
+  const auto in_one = [&](const AssignmentOptions& options) {
+    return assign_agents(agents, stages_of(2), options).stages_in_one_domain;
+  };
+  EXPECT_EQ(in_one({.min_replicas = 2}), 2) << "there is nobody of another domain";
+  EXPECT_EQ(in_one({.max_replicas = 1}), 0) << "one replica is alone in any case";
+  agents[3].domain = "b";
+  EXPECT_EQ(in_one({.min_replicas = 2}), 1);
+  for (AssignableAgent& agent : agents) agent.domain.clear();
+  EXPECT_EQ(in_one({.min_replicas = 2}), 0) << "each is a domain of its own";
+}
+
+// The one of another domain is too small for the stage that needs it, or its own stage too large
+// for who would come in exchange.
+TEST(Assignment, SpreadsOnlyWhereTheMemoryAllows) {
+  const std::vector<StageNeed> stages = {{1, Bytes(2)}, {1, Bytes(1)}};
+  std::vector<AssignableAgent> agents = {{AgentId(1), 1, Bytes(2), "a"},
+                                         {AgentId(2), 1, Bytes(2), "a"},
+                                         {AgentId(3), 1, Bytes(1), "b"},
+                                         {AgentId(4), 1, Bytes(1), "b"}};
+  const AssignmentOptions whole{.min_replicas = 2, .several_stages_per_agent = false};
+  EXPECT_EQ(assign_agents(agents, stages, whole).stages_in_one_domain, 2);
+  agents[2].memory = Bytes(2);
+  const auto result = assign_agents(agents, stages, whole);
+  ASSERT_TRUE(result.ok());
+  for (const auto& domains : domains_of(result, agents)) EXPECT_EQ(domains.size(), 2u);
 }
 
 TEST(Assignment, SaysWhyNot) {

@@ -128,7 +128,6 @@ std::vector<Move> emergency_moves(const RebalanceView& view, std::int32_t min_re
     moves.push_back({best->id, best->stage, to, MoveReason::kBelowMinimum, 0});
     --counts[best->stage];
     ++counts[to];
-    best->stage = to;
     best->in_transit = true;
   }
   return moves;
@@ -169,7 +168,6 @@ BalanceDecision Rebalancer::step(const RebalanceView& view) {
     capacity[to] += replica.speed / now.stages[to].work;
     --counts[replica.stage];
     ++counts[to];
-    replica.stage = to;
     replica.in_transit = true;
   }
   return stop(BalanceVerdict::kMoves);

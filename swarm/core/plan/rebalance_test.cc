@@ -87,6 +87,36 @@ TEST(Balance, OnlyWhoIsFreeToMoveMoves) {
   EXPECT_EQ(decision.moves[0].replica, ReplicaId(10));
 }
 
+TEST(Balance, WhoeverIsFreeToMoveMoves) {
+  for (std::size_t only = 0; only < 8; ++only) {
+    Rebalancer rebalancer({.confirmations = 1});
+    RebalanceView view = view_of({8, 2});
+    for (std::size_t i = 0; i < 8; ++i) view.replicas[i].shares = i != only;
+    const BalanceDecision decision = rebalancer.step(view);
+    ASSERT_EQ(decision.moves.size(), 1u);
+    EXPECT_EQ(decision.moves[0].replica, ReplicaId(only + 1));
+  }
+}
+
+// Stage 0 is twice the work: 8 and 2 agents are capacities of 4 and 2, afterwards 3.5 and 3.
+TEST(Balance, ReckonsWithTheWorkOfBothStages) {
+  Rebalancer rebalancer({.confirmations = 1, .in_transit_share_max = 1});
+  RebalanceView view = view_of({8, 2});
+  view.stages[0].work = 2;
+  const BalanceDecision decision = rebalancer.step(view);
+  EXPECT_DOUBLE_EQ(decision.weakest, 2);
+  EXPECT_DOUBLE_EQ(decision.mean, 3);
+  ASSERT_EQ(decision.moves.size(), 1u);
+  EXPECT_DOUBLE_EQ(decision.moves[0].gain, 1);
+}
+
+TEST(Balance, AmongEqualGainsItComesFromTheRichestStage) {
+  Rebalancer rebalancer({.confirmations = 1});
+  const BalanceDecision decision = rebalancer.step(view_of({1, 5, 7}));
+  ASSERT_EQ(decision.moves.size(), 1u);
+  EXPECT_EQ(decision.moves[0].from, 2);
+}
+
 TEST(Balance, NoStageFallsBelowTheMinimum) {
   Rebalancer rebalancer({.min_replicas = 7, .confirmations = 1, .in_transit_share_max = 1});
   const BalanceDecision decision = rebalancer.step(view_of({2, 8}));
@@ -111,6 +141,8 @@ TEST(Balance, OneLookIsEnoughWhenAStageIsFarBehind) {
 TEST(Balance, AFullStageTakesNobody) {
   Rebalancer rebalancer({.max_replicas = 2, .confirmations = 1});
   EXPECT_EQ(rebalancer.step(view_of({8, 2})).verdict, BalanceVerdict::kNoGain);
+  Rebalancer one_each({.max_replicas = 1, .confirmations = 1});
+  EXPECT_EQ(one_each.step(view_of({8, 1})).verdict, BalanceVerdict::kNoGain);
 }
 
 TEST(Balance, CalmsDownInsideTheHysteresis) {

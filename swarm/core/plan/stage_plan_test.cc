@@ -20,25 +20,33 @@ JobSpec spec_of(std::int64_t layers, std::int64_t vocab = 256) {
   return spec;
 }
 
-// Every cut of the blocks, by recursion.
+// Every cut of the blocks into so many stages.
+void for_each_cut(const CostModel& model, std::int32_t stages,
+                  const std::function<void(const std::vector<UnitRange>&)>& visit) {
+  std::vector<UnitRange> cut;
+  const std::function<void(std::int32_t)> go = [&](std::int32_t first) {
+    const auto left = stages - static_cast<std::int32_t>(cut.size());
+    for (std::int32_t last = first + 1; last <= model.blocks() - left + 1; ++last) {
+      if (left == 1 && last != model.blocks()) continue;
+      cut.push_back(
+          {first == 0 ? 0 : first + 1, last == model.blocks() ? model.units() : last + 1});
+      left == 1 ? visit(cut) : go(last);
+      cut.pop_back();
+    }
+  };
+  go(0);
+}
+
 double brute_force(const CostModel& model, std::int32_t stages, const CutLimits& limits) {
   double best = std::numeric_limits<double>::infinity();
-  const std::function<void(std::int32_t, std::int32_t, double)> go =
-      [&](std::int32_t first, std::int32_t left, double worst) {
-        for (std::int32_t last = first + 1; last <= model.blocks() - left + 1; ++last) {
-          if (left == 1 && last != model.blocks()) continue;
-          const UnitRange range{first == 0 ? 0 : first + 1,
-                                last == model.blocks() ? model.units() : last + 1};
-          if (model.memory(range) > limits.memory) continue;
-          const double now = std::max(worst, stage_seconds(model, range, limits));
-          if (left == 1) {
-            best = std::min(best, now);
-          } else {
-            go(last, left - 1, now);
-          }
-        }
-      };
-  go(0, stages, 0);
+  for_each_cut(model, stages, [&](const std::vector<UnitRange>& cut) {
+    double worst = 0;
+    for (const UnitRange range : cut) {
+      if (model.memory(range) > limits.memory) return;
+      worst = std::max(worst, stage_seconds(model, range, limits));
+    }
+    best = std::min(best, worst);
+  });
   return best;
 }
 
@@ -70,6 +78,18 @@ TEST(CutStages, CoversTheModelInOrderAndSpreadsTheRemainder) {
   for (const UnitRange range : cut) EXPECT_LE(range.last - range.first, 4);
 }
 
+TEST(StageSeconds, AreThoseOfItsSlowestPart) {
+  const CostModel model(spec_of(4), {});
+  const CutLimits thin{kPlenty, 1e18, 1000};  // the line is slower than any compute
+  const double crossing = static_cast<double>(model.boundary_bytes()) / 1000;
+  EXPECT_DOUBLE_EQ(stage_seconds(model, {0, 2}, thin), crossing);
+  EXPECT_DOUBLE_EQ(stage_seconds(model, {2, 4}, thin), 2 * crossing) << "in and out";
+  EXPECT_DOUBLE_EQ(stage_seconds(model, {4, 6}, thin), crossing);
+  const double alone = model.flops(model.whole()) / 1e18;
+  EXPECT_DOUBLE_EQ(stage_seconds(model, model.whole(), thin), alone) << "nothing to cross";
+  EXPECT_DOUBLE_EQ(stage_seconds(model, {2, 4}, {kPlenty, 2, 0}), model.flops({2, 4}) / 2);
+}
+
 PlanRequest request_of(std::int32_t agents, Bytes memory) {
   PlanRequest request;
   for (std::int32_t i = 0; i < agents; ++i) request.agents.push_back({AgentId(i + 1), 1e9, memory});
@@ -94,6 +114,121 @@ TEST(PlanStages, CutsWhatDoesNotFit) {
   EXPECT_GT(plan.bubble, 0);
 }
 
+// Four microbatches go through three stages: two slots of filling and draining, each longer by the
+// round trip.
+TEST(PlanStages, PredictsWhatFillingDrainingAndTheLineCost) {
+  const CostModel model(spec_of(3), {});
+  PlanRequest request = request_of(3, kPlenty);
+  request.stages = 3;
+  request.microbatches_per_router = 4;
+  request.assignment.several_stages_per_agent = false;
+  const StagePlan near = plan_stages(model, request);
+  ASSERT_TRUE(near.ok());
+  EXPECT_DOUBLE_EQ(near.bubble, 2.0 / (4 + 2));
+  EXPECT_DOUBLE_EQ(near.tokens_per_s, near.assignment.throughput * (1 - near.bubble));
+  ASSERT_EQ(near.memory.size(), 3u);
+  for (std::size_t s = 0; s < 3; ++s) EXPECT_EQ(near.memory[s], model.memory(near.stages[s]));
+  const double each = near.assignment.throughput;  // tokens/s of a replica
+  request.round_trip_s = 3 * static_cast<double>(model.tokens_per_microbatch()) / each;
+  EXPECT_DOUBLE_EQ(plan_stages(model, request).bubble, 8.0 / (4 + 8));
+  request.round_trip_s = 0;
+  const auto over = [&](double crossings) {  // a line for half of that many boundaries
+    request.bytes_per_s = each * crossings * static_cast<double>(model.boundary_bytes()) / 2;
+    return plan_stages(model, request);
+  };
+  EXPECT_DOUBLE_EQ(over(2).network, 0.5) << "the stage in the middle sends both ways";
+  EXPECT_DOUBLE_EQ(over(2).tokens_per_s, near.tokens_per_s / 2);
+  EXPECT_DOUBLE_EQ(over(8).network, 1) << "no more than there is to send";
+  request.stages = 2;
+  request.agents.pop_back();
+  const double two = plan_stages(model, request).assignment.throughput;
+  request.bytes_per_s = two * static_cast<double>(model.boundary_bytes()) / 2;
+  EXPECT_DOUBLE_EQ(plan_stages(model, request).network, 0.5) << "each end has one neighbour";
+}
+
+TEST(PlanStages, TheNumberOfStagesIsTheBestOfAll) {
+  Prng prng(23);
+  std::vector<int> chosen(7, 0);
+  for (int trial = 0; trial < 60; ++trial) {
+    const CostModel model(spec_of(6, 64 << prng.below(6)), {});
+    PlanRequest request = request_of(static_cast<std::int32_t>(1 + prng.below(6)), Bytes(0));
+    for (AssignableAgent& agent : request.agents) {
+      agent.speed *= static_cast<double>(1 + prng.below(8));
+      agent.memory =
+          Bytes(model.memory(model.whole()).n * static_cast<std::int64_t>(3 + prng.below(8)) / 10);
+    }
+    double best = 0;
+    std::size_t stages = 0;
+    for (std::int32_t given = 1; given <= std::min<std::int32_t>(6, request.agents.size());
+         ++given) {
+      request.stages = given;
+      const StagePlan plan = plan_stages(model, request);
+      if (plan.ok() && plan.tokens_per_s > best) best = plan.tokens_per_s, stages = given;
+    }
+    request.stages = 0;
+    const StagePlan plan = plan_stages(model, request);
+    EXPECT_EQ(plan.ok(), stages > 0);
+    EXPECT_EQ(plan.tokens_per_s, best);
+    EXPECT_EQ(plan.stages.size(), stages);
+    ++chosen.at(stages);
+  }
+  for (const std::size_t stages : {0u, 2u, 3u, 4u}) EXPECT_GE(chosen[stages], 5);  // 0: none fits
+}
+
+// Nine tenths of the speed cannot hold the model in one piece; who can is asked last.
+TEST(PlanStages, AStageThatOnlyASlowAgentHoldsIsPlannedThere) {
+  const CostModel model(spec_of(4), {});
+  PlanRequest request = request_of(2, model.memory(model.whole()));
+  request.agents[0].speed = 9e9;
+  request.agents[0].memory -= Bytes(1);
+  request.stages = 1;
+  const StagePlan plan = plan_stages(model, request);
+  ASSERT_TRUE(plan.ok());
+  EXPECT_EQ(plan.assignment.placements, (std::vector<Placement>{{1, 0, 1}}));
+}
+
+// The throughput of the best cut into so many stages.
+double best_of_all_cuts(const CostModel& model, const PlanRequest& request) {
+  double best = 0;
+  for_each_cut(model, request.stages, [&](const std::vector<UnitRange>& cut) {
+    std::vector<StageNeed> needs;
+    for (const UnitRange range : cut) needs.push_back({model.flops(range), model.memory(range)});
+    const auto placed = assign_agents(request.agents, needs, request.assignment);
+    if (placed.ok()) best = std::max(best, placed.throughput);
+  });
+  return best;
+}
+
+// Which memory a stage may need is tried from strict to lenient. In each of these cases another
+// one of the limits gives the best cut; the head of this model is larger than its blocks.
+TEST(PlanStages, TheBestCutMayNeedAnyOfTheLimits) {
+  struct Case {
+    const char* best;
+    std::int32_t stages;
+    bool several;
+    std::vector<std::pair<double, std::int64_t>> agents;  // speed, tenths of the model's memory
+  };
+  const std::vector<Case> cases = {{"nine tenths", 2, false, {{4, 6}, {5, 9}, {1, 5}}},
+                                   {"three quarters", 3, true, {{4, 4}, {8, 7}, {4, 3}}},
+                                   {"half", 2, true, {{3, 6}, {8, 5}, {6, 10}}},
+                                   {"a quarter", 2, false, {{7, 5}, {1, 7}, {5, 6}}},
+                                   {"not the first that can be placed", 2, true, {{5, 8}, {5, 6}}}};
+  const CostModel model(spec_of(5, 2000), {});
+  for (const Case& one : cases) {
+    SCOPED_TRACE(one.best);
+    PlanRequest request;
+    for (const auto& [speed, tenths] : one.agents) {
+      request.agents.push_back({AgentId(request.agents.size() + 1), speed * 1e9,
+                                Bytes(model.memory(model.whole()).n * tenths / 10)});
+    }
+    request.stages = one.stages;
+    request.assignment.several_stages_per_agent = one.several;
+    const StagePlan plan = plan_stages(model, request);
+    ASSERT_TRUE(plan.ok());
+    EXPECT_NEAR(plan.assignment.throughput, best_of_all_cuts(model, request), 1e-3);
+  }
+}
+
 TEST(PlanStages, SaysWhyNot) {
   const CostModel model(spec_of(4), {});
   EXPECT_EQ(plan_stages(model, {}).reason, PlanReason::kNoAgents);
@@ -110,6 +245,11 @@ TEST(PlanStages, SaysWhyNot) {
   const StagePlan plan = plan_stages(model, few);
   EXPECT_EQ(plan.reason, PlanReason::kTooFewAgents);
   EXPECT_EQ(plan.agents_missing, 1);
+  Bytes least = kPlenty;  // of all cuts, what the largest stage takes
+  for_each_cut(model, 2, [&](const std::vector<UnitRange>& cut) {
+    least = std::min(least, std::max(model.memory(cut[0]), model.memory(cut[1])));
+  });
+  EXPECT_EQ(plan.needed, least);
 }
 
 double brute_pipedream(const PipedreamInput& in, std::size_t first, std::int32_t devices) {

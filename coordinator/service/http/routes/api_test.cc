@@ -400,6 +400,32 @@ TEST_F(ApiTest, AgentsByIdAndName) {
   expect_problem(get("/api/v1/agents?gone=perhaps"), 400, "invalid-request");
 }
 
+TEST_F(ApiTest, AgentsThatAreGoneAreListedWhenAskedFor) {
+  {
+    const std::lock_guard lock(cluster_.tables.mutex);
+    cluster_.tables.agents.at(2).state = AgentState::kGone;
+  }
+  for (const char* query : {"", "?gone=false", "?gone=0"})
+    EXPECT_EQ(get(std::string("/api/v1/agents") + query).json()["items"].size(), 1u) << query;
+  for (const char* query : {"?gone", "?gone=true", "?gone=1"})
+    EXPECT_EQ(get(std::string("/api/v1/agents") + query).json()["items"].size(), 2u) << query;
+}
+
+// A name is looked for in pages.
+TEST_F(ApiTest, AnAgentIsFoundByNameAmongMany) {
+  {
+    const std::lock_guard lock(cluster_.tables.mutex);
+    AgentRecord agent = cluster_.tables.agents.at(2);
+    for (std::uint64_t n = 10; n < 1010; ++n) {
+      agent.id = AgentId(n);
+      agent.name = "many-" + std::to_string(n);
+      cluster_.tables.agents[n] = agent;
+    }
+  }
+  EXPECT_EQ(get("/api/v1/agents/many-1009").json()["id"], "agt_1009");
+  expect_problem(get("/api/v1/agents/many-1010"), 404, "not-found");
+}
+
 TEST_F(ApiTest, EventsAreFilteredAndPaged) {
   EXPECT_EQ(get("/api/v1/events").json()["items"][0]["seq"], 3);
   EXPECT_EQ(get("/api/v1/events?job=alpha").json()["items"].size(), 2u);
@@ -451,8 +477,8 @@ TEST_F(ApiTest, RangesAndConditionsOfFiles) {
   EXPECT_EQ(get(file, "Range: bytes=-2\r\n").body, "89");
   EXPECT_EQ(get(file, "Range: bytes=8-100\r\n").body, "89");
   EXPECT_EQ(get(file, "Range: bytes=-100\r\n").body, "0123456789");
-  for (const char* ignored :
-       {"bytes=x-y", "bytes=4-2", "bytes=0-1,3-4", "lines=1-2", "bytes=-", "bytes=--5"})
+  for (const char* ignored : {"bytes=x-y", "bytes=4-2", "bytes=0-1,3-4", "lines=1-2", "bytes=-",
+                              "bytes=--5", "bytes=1-x", "bytes=x-5", "bytes=1"})
     EXPECT_EQ(get(file, std::string("Range: ") + ignored + "\r\n").status, 200) << ignored;
   const Received beyond = get(file, "Range: bytes=10-\r\n");
   expect_problem(beyond, 416, "range-not-satisfiable");

@@ -58,6 +58,14 @@ TEST_F(VerifyTest, ADamagedFileIsNamedWithItsReason) {
   EXPECT_THAT(json["files"][1]["problem"].get<std::string>(), ::testing::HasSubstr("3 bytes"));
 }
 
+TEST_F(VerifyTest, AGoodFileAfterADamagedOneMakesNothingGood) {
+  write("model.bin", "0123456780");
+  const auto json = verify("ckpt_5/verify").json();
+  EXPECT_EQ(json["files"][0]["ok"], false);
+  EXPECT_EQ(json["files"][1]["ok"], true);
+  EXPECT_EQ(json["ok"], false);
+}
+
 TEST_F(VerifyTest, OneFileCanBeAskedFor) {
   write("state/outer.bin", "abce");
   const auto json = verify("ckpt_5/verify?file=model.bin").json();
