@@ -13,12 +13,7 @@
 
 #include "outer_opt/core/codec/formats.h"
 #include "outer_opt/core/codec/sparse2_chunk.h"
-
-#ifdef __CUDA_ARCH__
-#define SHOAL_UNROLL _Pragma("unroll")
-#else
-#define SHOAL_UNROLL
-#endif
+#include "outer_opt/cuda/lanes.h"
 
 namespace shoal::outer_opt::cuda {
 
