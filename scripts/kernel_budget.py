@@ -85,8 +85,8 @@ def rules():
     fp32 = [rule[:5] + (rule[5] + each // 4, False) for rule in fp32]  # what is stored has packs, too
     return fp32 + codec_rules("fp16", "Fp16", 2, each, False) + codec_rules("bf16", "Bf16", 2, each, False) + \
         codec_rules("int8", "Int8Format", INT8, 8 * ahead, True) + \
-        codec_rules("int4", "4Int4", NIBBLES, 4 * ahead, True) + \
-        codec_rules("e3m0", "4E3m0", NIBBLES, 4 * ahead, True) + [
+        codec_rules("int4", "4Int4", NIBBLES, 8 * ahead, True) + \
+        codec_rules("e3m0", "4E3m0", NIBBLES, 8 * ahead, True) + [
             ("outer step", "OuterStep", 12, 8, each, 5 * each // 4, False),
             ("difference", "5Minus", 8, 4, each, 3 * each // 4, False),
             ("adopt", "5Adopt", 8, 4, each, 3 * each // 4, False),
@@ -154,8 +154,9 @@ class Instruction:
         if code not in KINDS:
             sys.exit(f"error: operation code {code:#x} is not known ({high:016x} {low:016x})")
         self.name, self.kind = KINDS[code]
-        parts = self.name == "BRA" and high >> 27 & 1  # BRA.DIV: where the threads of a warp have parted
-        self.always = low >> 12 & 15 == 7 and high >> 23 & 7 == 7 and not parts  # no predicate
+        self.always = low >> 12 & 15 == 7  # no predicate
+        if self.name == "BRA":  # a second predicate, and BRA.DIV: where the threads of a warp have parted
+            self.always = self.always and high >> 23 & 31 == 7
         self.bytes = ACCESS_BYTES[high >> 9 & 7] if self.kind == "memory" else 0
         self.shared = self.name in ("LDS", "STS", "ATOMS", "SHFL")
         self.target = None
@@ -247,6 +248,13 @@ def residents(threads, registers, shared):
     return min(THREADS // threads, BLOCKS, by_registers, by_shared) * threads
 
 
+def loaded_ahead(way):
+    """The share of what it reads that it has asked for before it first writes."""
+    reads = [one.bytes for one in way if one.name == "LDG"]
+    first = next((i for i, one in enumerate(way) if one.name == "STG" and one.always), len(way))
+    return sum(one.bytes for one in way[:first] if one.name == "LDG") / max(1, sum(reads))
+
+
 def used(way):
     """Unit -> results of a thread, of those that RATES knows."""
     counts = collections.Counter(one.kind for one in way)
@@ -262,11 +270,14 @@ def budget(label, rule, kernel, copy_bytes_s, threads=256):
     clocks = (read + written) * values / (copy_bytes_s / SMS / CLOCK_HZ)  # of a thread's turn, by the memory
     shares = {unit: count / RATES[unit] / clocks for unit, count in used(way).items()}
     resident = residents(threads, registers, shared)
+    ahead = loaded_ahead(way) * values * read * resident
     row = {"kernel": label, "values": values, "bytes_per_value": read + written, "issue_per_value": len(way) / values,
            "issue_allowed": clocks * RATES["issue"] / values, "shares": shares, "registers": registers,
-           "threads": resident, "in_flight": resident * values * read,
+           "threads": resident, "in_flight": ahead,
            "in_flight_needed": LATENCY_S * copy_bytes_s / SMS * read / (read + written)}
     row["faults"] = faults(code, way, wide, divides)
+    if ahead < row["in_flight_needed"]:
+        row["faults"].append("it has too few bytes under way")
     return row
 
 
@@ -279,9 +290,6 @@ def faults(code, way, wide, divides):
     there = sum(one.name in ("LDG", "STG") and one.bytes == 16 for one in way)
     if there != wide:
         found.append(f"its loop has {there} accesses of 16 bytes, not {wide}")
-    names = [one.name for one in way if one.name in ("LDG", "STG") and one.always]
-    if "LDG" in names[names.index("STG"):] if "STG" in names else False:
-        found.append("it reads after it has begun to write")
     return found
 
 

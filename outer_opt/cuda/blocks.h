@@ -33,6 +33,7 @@ struct LaneCodes {
 //   ScaleWord     the scale in the encoding; shifted by kScaleShift it is one in fp32
 struct Int8Format {
   static constexpr unsigned kValues = 256, kNarrow = 1, kCodeBits = 8, kScaleShift = 0;
+  using InUnits = Quotients<2>;
   using ScaleWord = std::uint32_t;
   template <unsigned kWidth>
   using Word = std::conditional_t<kWidth == 4, std::uint32_t, std::uint8_t>;
@@ -46,17 +47,63 @@ struct Int8Format {
   SHOAL_HD static bool good_scale(std::uint32_t scale) {
     return formats::Int8::good_scale(float_of(scale));
   }
-  SHOAL_HD static std::uint32_t code(float x) {
-    return static_cast<std::uint8_t>(formats::Int8::code(x));
+  template <unsigned kWidth>
+  SHOAL_HD static std::uint32_t codes(const Pack<float, kWidth>& units) {
+    std::uint32_t word = 0;
+    for (unsigned j = 0; j < kWidth; ++j) {
+      // The sum has a last place of 1, so its lower bits are the nearest integer.
+      word |= (bits_of(units.x[j] + 0x1.8p23f) & 0xffu) << 8 * j;
+    }
+    return word;
   }
   SHOAL_HD static float value(std::uint32_t code, std::uint32_t scale) {
     return formats::Int8::value(static_cast<std::int8_t>(code), float_of(scale));
   }
 };
 
+// The signs of values as the upper bits of nibbles, and some bits of theirs below.
+template <unsigned kWidth>
+SHOAL_HD std::uint32_t signs_of(const Pack<float, kWidth>& values) {
+  std::uint32_t signs = 0;
+  for (unsigned j = kWidth; j-- > 0;) {
+#ifdef __CUDA_ARCH__
+    signs = __funnelshift_l(bits_of(values.x[j]), signs, 4);
+#else
+    signs = signs << 4 | bits_of(values.x[j]) >> 28;
+#endif
+  }
+  return signs;
+}
+
+// The codes of magnitudes in units of the scale.
+template <unsigned kWidth>
+SHOAL_HD std::uint32_t magnitude_codes(formats::Int4, const Pack<float, kWidth>& units) {
+  constexpr float kWhole = 0x1p23f;  // beyond it all numbers are whole
+  float all = 0;
+  for (unsigned j = kWidth; j-- > 0;) {
+    all = fused(all, 16.0f, (fabsf(units.x[j]) + kWhole) - kWhole);
+  }
+  return bits_of(all + kWhole) & 0xffffu;
+}
+// From 1.5 times a power of two on the product with 4/3 has the next exponent: that of the float
+// before 1.5 rounds down.
+template <unsigned kWidth>
+SHOAL_HD std::uint32_t magnitude_codes(formats::E3m0, const Pack<float, kWidth>& units) {
+  constexpr std::uint32_t kZero = formats::E3m0::kBase;
+  std::uint32_t all = 0, zeros = 0;
+  for (unsigned j = 0; j < kWidth; ++j) {
+    const float magnitude = fabsf(units.x[j]);
+    const std::uint32_t exponent = bits_of(fmaxf(magnitude, 0x1p-6f) * (4.0f / 3.0f)) >> 23;
+    all += (magnitude < 0x1p-7f ? kZero : exponent) << 4 * j;
+    zeros += kZero << 4 * j;
+  }
+  return all - zeros;
+}
+
 template <typename Format>
 struct NibbleFormat {
   static constexpr unsigned kValues = 128, kNarrow = 2, kCodeBits = 4, kScaleShift = 16;
+  using InUnits = Quotients<1>;
   using Scale = formats::NibbleScale<Format>;
   using ScaleWord = std::uint16_t;
   template <unsigned kWidth>
@@ -65,7 +112,12 @@ struct NibbleFormat {
   SHOAL_HD static std::uint32_t scale_of(std::uint32_t max_bits) { return Scale::of(max_bits); }
   SHOAL_HD static bool holds_values(std::uint32_t scale) { return Scale::holds_values(scale); }
   SHOAL_HD static bool good_scale(std::uint32_t scale) { return Scale::good(scale); }
-  SHOAL_HD static std::uint32_t code(float x) { return Format::code(x); }
+  template <unsigned kWidth>
+  SHOAL_HD static std::uint32_t codes(const Pack<float, kWidth>& units) {
+    const std::uint32_t codes = magnitude_codes(Format{}, units);
+    const std::uint32_t some = codes + 0x7777u;  // the upper bit is set where there is a magnitude
+    return codes | (signs_of(units) & some & 0x8888u);
+  }
   SHOAL_HD static float value(std::uint32_t code, std::uint32_t scale) {
     return formats::nibble_value<Format>(code, float_of(scale));
   }
@@ -83,24 +135,33 @@ struct Block {
   template <unsigned kWidth>
   using Codes = LaneCodes<kValues, kWidth>;
 
-  template <unsigned kWidth, typename Group>
-  SHOAL_HD static void encode(Group& warp, const Values<kWidth>& values, unsigned n,
-                              std::byte* out) {
-    const std::uint32_t scale = Format::scale_of(warp.max(largest(values)));
-    if (warp.rank() == 0) {
-      store_word<typename Format::ScaleWord>(scale >> Format::kScaleShift, out);
+  struct Scale {
+    std::uint32_t bits;
+    float inverse;  // for InUnits
+    SHOAL_HD bool empty() const { return !Format::holds_values(bits); }
+    SHOAL_HD static float divisor(std::uint32_t bits) {
+      return Format::holds_values(bits) ? float_of(bits) : 1.0f;
     }
-    const bool empty = !Format::holds_values(scale);
-    const Quotients in_units(empty ? 1.0f : float_of(scale));
+  };
+  SHOAL_HD static Scale scale_of(std::uint32_t max_bits) {
+    const std::uint32_t bits = Format::scale_of(max_bits);
+    return {bits, Format::InUnits::inverse_of(Scale::divisor(bits))};
+  }
+
+  template <unsigned kWidth>
+  SHOAL_HD static void encode(unsigned rank, const Values<kWidth>& values, unsigned n, Scale scale,
+                              std::byte* out) {
+    if (rank == 0) store_word<typename Format::ScaleWord>(scale.bits >> Format::kScaleShift, out);
+    const typename Format::InUnits in_units(Scale::divisor(scale.bits), scale.inverse);
     SHOAL_UNROLL
     for (unsigned r = 0; r < values.kRows; ++r) {
-      std::uint32_t word = 0;
-      for (unsigned j = 0; j < kWidth; ++j) {
-        word |= Format::code(in_units(values.row[r].x[j])) << Format::kCodeBits * j;
-      }
-      const unsigned at = values.first(warp.rank(), r);
+      Pack<float, kWidth> units;
+      for (unsigned j = 0; j < kWidth; ++j) units.x[j] = in_units(values.row[r].x[j]);
+      const std::uint32_t word = Format::codes(units);
+      const unsigned at = values.first(rank, r);
       if (values.kWide || at < n) {
-        store_word<typename Format::template Word<kWidth>>(empty ? 0 : word, out + codes_at(at));
+        store_word<typename Format::template Word<kWidth>>(scale.empty() ? 0 : word,
+                                                           out + codes_at(at));
       }
     }
   }
@@ -174,6 +235,20 @@ SHOAL_HD void for_each_block(const WarpPlace& place, std::size_t n, bool packs, 
   }
 }
 
+// Of several blocks by their largest magnitudes, which all lanes know: each lane makes one scale.
+template <typename Block, unsigned kAhead, typename Group>
+SHOAL_HD void make_scales(Group& warp, const std::uint32_t (&max_bits)[kAhead],
+                          typename Block::Scale (&scales)[kAhead]) {
+  std::uint32_t mine = max_bits[0];
+  SHOAL_UNROLL
+  for (unsigned k = 1; k < kAhead; ++k) mine = warp.rank() == k ? max_bits[k] : mine;
+  const typename Block::Scale scale = Block::scale_of(mine);
+  SHOAL_UNROLL
+  for (unsigned k = 0; k < kAhead; ++k) {
+    scales[k] = {warp.from(scale.bits, k), float_of(warp.from(bits_of(scale.inverse), k))};
+  }
+}
+
 template <typename Block, unsigned kAhead, typename Group>
 SHOAL_HD void encode_blocks(Group& warp, const WarpPlace& place, const float* in, std::size_t n,
                             std::byte* out) {
@@ -185,15 +260,22 @@ SHOAL_HD void encode_blocks(Group& warp, const WarpPlace& place, const float* in
     for (unsigned k = 0; k < kAhead; ++k) {
       values[k] = load_values<Block::kValues, kQuad>(warp.rank(), from(block + k), Block::kValues);
     }
+    std::uint32_t max_bits[kAhead];
+    SHOAL_UNROLL
+    for (unsigned k = 0; k < kAhead; ++k) max_bits[k] = warp.max(largest(values[k]));
+    typename Block::Scale scales[kAhead];
+    make_scales<Block, kAhead>(warp, max_bits, scales);
     SHOAL_UNROLL
     for (unsigned k = 0; k < kAhead; ++k) {
-      Block::template encode<kQuad>(warp, values[k], Block::kValues, to(block + k));
+      Block::template encode<kQuad>(warp.rank(), values[k], Block::kValues, scales[k],
+                                    to(block + k));
     }
   };
   const auto narrow = [&](std::size_t block, unsigned count) {
     const auto values =
         load_values<Block::kValues, Block::kNarrow>(warp.rank(), from(block), count);
-    Block::template encode<Block::kNarrow>(warp, values, count, to(block));
+    const auto scale = Block::scale_of(warp.max(largest(values)));
+    Block::template encode<Block::kNarrow>(warp.rank(), values, count, scale, to(block));
   };
   for_each_block<Block, kAhead>(place, n, holds_packs<kQuad>(in), wide, narrow);
 }

@@ -19,6 +19,9 @@ struct Warp {
   __device__ std::uint32_t max(std::uint32_t value) const {
     return __reduce_max_sync(0xffffffffu, value);
   }
+  __device__ std::uint32_t from(std::uint32_t value, unsigned rank) const {
+    return __shfl_sync(0xffffffffu, value, static_cast<int>(rank));
+  }
 };
 
 // Shared memory of the sums of a thread block: those of two turns, so that one barrier is enough.
@@ -72,17 +75,18 @@ __device__ inline ThreadPlace thread_place() {
   return {threadIdx.x, blockDim.x, blockIdx.x, gridDim.x};
 }
 
-// `kAhead`: how much a thread loads before it works on it, in blocks of its warp or in quads.
-template <unsigned kAhead, typename Block>
+// `kAhead`: how much a thread loads before it works on it, in quads where there are no blocks, in
+// `kBlocks` of them else.
+template <unsigned kBlocks, typename Block>
 __global__ void encode_kernel(const float* in, std::size_t n, std::byte* out) {
   Warp warp;
-  encode_blocks<Block, kAhead>(warp, warp_place(), in, n, out);
+  encode_blocks<Block, kBlocks>(warp, warp_place(), in, n, out);
 }
 
-template <unsigned kAhead, typename Block, typename Put>
+template <unsigned kBlocks, typename Block, typename Put>
 __global__ void decode_kernel(const std::byte* in, std::size_t n, Put put, float* out,
                               int* damaged) {
-  if (!decode_blocks<Block, kAhead>(Warp().rank(), warp_place(), in, n, put, out)) *damaged = 1;
+  if (!decode_blocks<Block, kBlocks>(Warp().rank(), warp_place(), in, n, put, out)) *damaged = 1;
 }
 
 template <unsigned kAhead, typename Each>
@@ -164,9 +168,13 @@ template <unsigned kAhead>
 unsigned tiles(const Shape& shape, std::size_t n) {
   return blocks_for(shape, n, std::size_t{shape.threads} * kQuad * kAhead);
 }
+// Of blocks of half the size twice as many.
 template <typename Block, unsigned kAhead>
+constexpr unsigned kBlocksAhead = kAhead* Int8Block::kValues / Block::kValues;
+template <unsigned kAhead>
 unsigned warp_tiles(const Shape& shape, std::size_t n) {
-  return blocks_for(shape, n, std::size_t{Block::kValues} * kAhead * (shape.threads / kLanes));
+  constexpr std::size_t kOfWarp = std::size_t{Int8Block::kValues} * kAhead;
+  return blocks_for(shape, n, kOfWarp * (shape.threads / kLanes));
 }
 
 inline Status no_such_codec(CodecKind kind) {
@@ -190,8 +198,8 @@ struct Encoding {
 
   template <typename Block>
   Status blocks() const {
-    encode_kernel<kAhead, Block>
-        <<<warp_tiles<Block, kAhead>(shape, n), shape.threads, 0, stream>>>(in, n, out);
+    encode_kernel<kBlocksAhead<Block, kAhead>, Block>
+        <<<warp_tiles<kAhead>(shape, n), shape.threads, 0, stream>>>(in, n, out);
     return told(cudaGetLastError());
   }
   template <typename Format>
@@ -214,8 +222,8 @@ struct Decoding {
 
   template <typename Block>
   Status blocks() const {
-    decode_kernel<kAhead, Block><<<warp_tiles<Block, kAhead>(shape, n), shape.threads, 0, stream>>>(
-        in, n, put, out, damaged);
+    decode_kernel<kBlocksAhead<Block, kAhead>, Block>
+        <<<warp_tiles<kAhead>(shape, n), shape.threads, 0, stream>>>(in, n, put, out, damaged);
     return told(cudaGetLastError());
   }
   template <typename Format>

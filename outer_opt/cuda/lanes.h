@@ -6,6 +6,7 @@
 // A group has
 //   unsigned rank();                             this thread
 //   std::uint32_t max(std::uint32_t value);      warps: over all threads; everybody calls it
+//   std::uint32_t from(std::uint32_t value, unsigned rank);  warps: that of this thread; likewise
 // and thread blocks what sparse_lanes.h asks for. A warp has 32 threads.
 //
 // Everything is loaded first and then worked on, several blocks at a time, so that many bytes are
@@ -82,29 +83,36 @@ struct Accumulate {
 // Quotients by one divisor, a positive normal number, each as IEEE 754 rounds it, or too small for
 // any code where it or its dividend is below 2^-100; not for infinities and NaN. A division takes
 // two instructions of the slow unit per value, this takes none: the divisor is brought to [2, 4) by
-// a power of two, which changes no quotient, and inverted once. The first step leaves less than one
-// unit in the last place, and then Markstein's theorem holds (Computation of elementary functions
-// on the IBM RISC System/6000 processor, 1990, theorem 8): with a correctly rounded inverse the
-// second step rounds correctly.
+// a power of two, which changes no quotient, and inverted once.
+//
+// The first step leaves less than one unit in the last place, and then Markstein's theorem holds
+// (Computation of elementary functions on the IBM RISC System/6000 processor, 1990, theorem 8):
+// with a correctly rounded inverse the second step rounds correctly. Of a divisor of 8 bits, as
+// bf16 has, one step is enough: the quotient of 24 bits by 8 is never in the middle between two
+// numbers of 24, and never nearer to it than 2^-9 of the last place, where the step is off by
+// 2^-23.
+template <unsigned kSteps>
 class Quotients {
  public:
-  SHOAL_HD explicit Quotients(float divisor)
-      : down_(float_of(kPowers - (bits_of(divisor) & kExponent))),
-        divisor_(divisor * down_),
-        inverse_(1.0f / divisor_) {}
+  SHOAL_HD static float inverse_of(float divisor) { return 1.0f / (divisor * power_for(divisor)); }
+
+  SHOAL_HD explicit Quotients(float divisor) : Quotients(divisor, inverse_of(divisor)) {}
+  SHOAL_HD Quotients(float divisor, float inverse)
+      : down_(power_for(divisor)), divisor_(divisor * down_), inverse_(inverse) {}
 
   SHOAL_HD float operator()(float x) const {
     const float scaled = x * down_;
-    const float first = scaled * inverse_;
-    return nearer(scaled, nearer(scaled, first));
+    float quotient = scaled * inverse_;
+    for (unsigned step = 0; step < kSteps; ++step) {
+      quotient = fused(fused(-quotient, divisor_, scaled), inverse_, quotient);
+    }
+    return quotient;
   }
 
  private:
-  static constexpr std::uint32_t kExponent = 0x7f800000u;
-  static constexpr std::uint32_t kPowers = 0x7f800000u;  // what 2^e and 2^(1-e) come to together
-
-  SHOAL_HD float nearer(float scaled, float quotient) const {
-    return fused(fused(-quotient, divisor_, scaled), inverse_, quotient);
+  SHOAL_HD static float power_for(float divisor) {
+    constexpr std::uint32_t kExponent = 0x7f800000u;  // what 2^e and 2^(1-e) come to together, too
+    return float_of(kExponent - (bits_of(divisor) & kExponent));
   }
 
   float down_, divisor_, inverse_;

@@ -104,6 +104,13 @@ class HostGroup {
     sync();
     return static_cast<std::uint32_t>(largest);
   }
+  std::uint32_t from(std::uint32_t value, unsigned rank) {
+    turns_.offered[rank_] = value;
+    sync();
+    const double theirs = turns_.offered[rank];
+    sync();
+    return static_cast<std::uint32_t>(theirs);
+  }
   // From the last to the first: the order must not matter.
   double sum(double value) {
     turns_.offered[rank_] = value;
@@ -148,6 +155,7 @@ std::vector<float> input(std::size_t n, std::uint64_t seed) {
     v = prng.chance(.2) ? static_cast<float>(prng.range(-9, 9)) * .5f
                         : static_cast<float>(prng.normal() * (prng.chance(.1) ? 1 : scale));
   }
+  if (seed % 5 == 0) values[prng.below(n)] = prng.chance(.5) ? FLT_MAX : -FLT_MAX;
   if (seed % 7 == 0) values[prng.below(n)] = std::numeric_limits<float>::quiet_NaN();
   if (seed % 11 == 0) values[prng.below(n)] = -std::numeric_limits<float>::infinity();
   return values;
@@ -249,15 +257,43 @@ TEST(CudaLanes, E3m0BlocksHaveTheBytesOfTheCpu) {
   expect_the_bytes_of<E3m0Block>(CodecKind::kE3m0);
 }
 
-// Every power of two that a divisor can have, the mantissas at the ends of the range among them.
-TEST(CudaLanes, QuotientsAreThoseOfADivision) {
+// Codes of values next to the middle between two codes, and of those at the ends of the range.
+template <typename Format, typename Reference>
+void expect_the_codes_of(float end, const Reference& reference) {
+  Prng prng(2);
+  for (int i = 0; i < 200'000; ++i) {
+    const double some = prng.chance(.3) ? std::ldexp(static_cast<double>(prng.range(1, 3)),
+                                                     -static_cast<int>(prng.range(0, 12)))
+                                        : static_cast<double>(prng.range(0, 255)) * .5;
+    const double exact = prng.chance(.2) ? prng.unit() * static_cast<double>(end) : some;
+    float x = std::min(static_cast<float>(exact), end);
+    for (auto steps = prng.range(0, 2); steps > 0 && x < end; --steps) {
+      x = std::nextafter(x, prng.chance(.5) ? 0.0f : end);
+    }
+    if (prng.chance(.5)) x = -x;
+    const Pack<float, 1> units{{x}};
+    ASSERT_EQ(Format::codes(units), static_cast<std::uint32_t>(reference(x))) << x;
+  }
+}
+
+TEST(CudaLanes, CodesAreThoseOfTheCpu) {
+  using formats::Int4, formats::E3m0;
+  expect_the_codes_of<Int8Format>(
+      127.1f, [](float x) { return static_cast<std::uint8_t>(formats::Int8::code(x)); });
+  expect_the_codes_of<NibbleFormat<Int4>>(7.1f, [](float x) { return Int4::code(x); });
+  expect_the_codes_of<NibbleFormat<E3m0>>(1.1f, [](float x) { return E3m0::code(x); });
+}
+
+// Of every power of two; `mask`: the bits that the mantissa may have.
+template <unsigned kSteps>
+void expect_quotients(std::uint32_t mask) {
   Prng prng(1);
   for (std::uint32_t exponent = 1; exponent < 255; ++exponent) {
     for (int i = 0; i < 200; ++i) {
-      const auto mantissa = static_cast<std::uint32_t>(prng.below(1u << 23));
-      const std::uint32_t end = i % 3 == 0 ? 0u : (i % 3 == 1 ? 0x7fffffu : mantissa);
-      const float divisor = float_of(exponent << 23 | end);
-      const Quotients quotients(divisor);
+      const auto some = static_cast<std::uint32_t>(prng.below(1u << 23));
+      const std::uint32_t mantissa = i % 3 == 0 ? 0u : (i % 3 == 1 ? 0x7fffffu : some);
+      const float divisor = float_of(exponent << 23 | (mantissa & mask));
+      const Quotients<kSteps> quotients(divisor);
       for (int j = 0; j < 40; ++j) {
         // Up to 128 times the divisor, now and then next to the middle between two codes.
         const float times = prng.chance(.5) ? static_cast<float>(prng.range(-255, 255)) * .5f
@@ -271,16 +307,22 @@ TEST(CudaLanes, QuotientsAreThoseOfADivision) {
   }
 }
 
+TEST(CudaLanes, QuotientsAreThoseOfADivision) {
+  expect_quotients<2>(0x7fffffu);
+  expect_quotients<1>(0x7f0000u);
+}
+
 // Dividends that are lost when they are scaled have the code 0 either way.
 TEST(CudaLanes, TinyQuotientsHaveNoCode) {
   for (const float divisor : {FLT_MIN, 1.5f, 0x1.8p120f, float_of(0x7f7f0000u)}) {
-    const Quotients quotients(divisor);
+    const Quotients<1> quotients(divisor);
     for (const float x : {0.0f, -0.0f, FLT_TRUE_MIN, -FLT_MIN, divisor * 0x1p-30f}) {
       const float quotient = x / divisor;
       if (std::abs(quotient) > 0x1p-20f) continue;
-      EXPECT_EQ(formats::Int8::code(quotients(x)), 0) << x << " / " << divisor;
-      EXPECT_EQ(formats::Int4::code(quotients(x)), 0u) << x << " / " << divisor;
-      EXPECT_EQ(formats::E3m0::code(quotients(x)), 0u) << x << " / " << divisor;
+      const Pack<float, 1> units{{quotients(x)}};
+      EXPECT_EQ(Int8Format::codes(units), 0u) << x << " / " << divisor;
+      EXPECT_EQ(NibbleFormat<formats::Int4>::codes(units), 0u) << x << " / " << divisor;
+      EXPECT_EQ(NibbleFormat<formats::E3m0>::codes(units), 0u) << x << " / " << divisor;
     }
   }
 }
