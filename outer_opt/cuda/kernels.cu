@@ -5,7 +5,7 @@ namespace shoal::outer_opt::cuda {
 namespace {
 
 constexpr Shape kShape;
-constexpr unsigned kSparseThreads = 256, kFactsThreads = 256;
+constexpr unsigned kSparseThreads = 128, kFactsThreads = 256;
 // Of what a thread or warp loads before it works: quads, blocks.
 constexpr unsigned kAhead = 2;
 

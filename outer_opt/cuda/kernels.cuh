@@ -34,7 +34,7 @@ struct BlockSums {
 template <unsigned kSize>
 class ThreadBlock {
  public:
-  static constexpr unsigned kThreads = kSize, kWarps = kSize / kLanes;
+  static constexpr unsigned kThreads = kSize, kLead = kLanes, kWarps = kSize / kLanes;
   __device__ explicit ThreadBlock(BlockSums<kSize>& shared) : shared_(shared) {}
 
   __device__ unsigned rank() const { return threadIdx.x; }
@@ -43,13 +43,25 @@ class ThreadBlock {
     return atomicAdd(shared, value);
   }
   __device__ std::uint32_t sum(std::uint32_t value) {
-    return over_warps(__reduce_add_sync(0xffffffffu, value), shared_.counts);
+    return over_warps(lead_sum(value), shared_.counts);
   }
-  __device__ double sum(double value) {
+  __device__ double sum(double value) { return over_warps(lead_sum(value), shared_.sums); }
+
+  __device__ void lead_sync() const { __syncwarp(); }
+  __device__ std::uint32_t lead_sum(std::uint32_t value) const {
+    return __reduce_add_sync(0xffffffffu, value);
+  }
+  __device__ std::uint32_t lead_max(std::uint32_t value) const {
+    return __reduce_max_sync(0xffffffffu, value);
+  }
+  __device__ double lead_sum(double value) const {
     for (unsigned step = kLanes / 2; step > 0; step /= 2) {
       value += __shfl_xor_sync(0xffffffffu, value, static_cast<int>(step));
     }
-    return over_warps(value, shared_.sums);
+    return value;
+  }
+  __device__ double lead_from(double value, unsigned rank) const {
+    return __shfl_sync(0xffffffffu, value, static_cast<int>(rank));
   }
 
  private:
@@ -134,8 +146,11 @@ __device__ void for_each_chunk(const float* in, std::size_t n, std::byte* out, U
   }
 }
 
+// Eight blocks of 128 threads at a time: while the first warps of some are at work alone, others
+// read.
 template <unsigned kSize>
-__global__ void encode_sparse(const float* in, std::size_t n, std::byte* out) {
+__global__ void __launch_bounds__(kSize, 8 * 128 / kSize)
+    encode_sparse(const float* in, std::size_t n, std::byte* out) {
   __shared__ Uninitialised<SparseScratch> scratch;
   __shared__ BlockSums<kSize> sums;
   ThreadBlock<kSize> group(sums);

@@ -10,6 +10,7 @@
 #include <limits>
 #include <memory>
 #include <numeric>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -31,30 +32,40 @@ namespace shoal::outer_opt::cuda {
 namespace {
 
 // The threads of one group, which take turns on the thread of the test: one runs until it waits for
-// the others or is through, then the next one does. Their order is drawn anew after every barrier,
-// so a barrier that is missing shows as bytes that differ.
+// others or is through, then the next one does. Their order is drawn anew after every turn, so a
+// barrier that is missing shows as bytes that differ.
 class Turns {
  public:
-  explicit Turns(unsigned size) : offered(size), lanes_(size) {}
+  // Of the first `size` threads.
+  struct Barrier {
+    std::size_t size, arrived = 0, passed = 0;
+  };
+
+  explicit Turns(unsigned size)
+      : offered(size), all{size}, lead{std::min(size, kLanes)}, lanes_(size) {}
   Turns(const Turns&) = delete;
 
-  // Body of each, by rank. All wait equally often.
   void run(std::function<void(unsigned)> body) {
     body_ = std::move(body);
     for (Lane& lane : lanes_) prepare(lane);
-    while (!lanes_.front().done) {
+    while (done_ < lanes_.size()) {
+      const std::size_t before = events();
       for (const unsigned rank : drawn_order()) {
+        if (lanes_[rank].done) continue;
         now_ = rank;
         swapcontext(&home_, &lanes_[rank].context);
       }
-      for (const Lane& lane : lanes_) {
-        ASSERT_EQ(lane.done, lanes_.front().done) << "a barrier that not all come to";
-      }
+      ASSERT_GT(events(), before) << "a barrier that not all come to";
     }
   }
-  void wait(unsigned rank) { swapcontext(&lanes_[rank].context, &home_); }
+  void wait(unsigned rank, Barrier& barrier) {
+    const std::size_t mine = barrier.passed;
+    if (++barrier.arrived == barrier.size) barrier.arrived = 0, ++barrier.passed;
+    while (barrier.passed == mine) swapcontext(&lanes_[rank].context, &home_);
+  }
 
   std::vector<double> offered;
+  Barrier all, lead;
 
  private:
   static constexpr std::size_t kStackBytes = 64 << 10;
@@ -64,6 +75,7 @@ class Turns {
     bool done = false;
   };
 
+  std::size_t events() const { return all.passed + lead.passed + done_; }
   void prepare(Lane& lane) {
     getcontext(&lane.context);
     lane.context.uc_stack.ss_sp = lane.stack.get();
@@ -74,8 +86,10 @@ class Turns {
   }
   static void begin() {
     Turns& turns = *current_;
-    turns.body_(turns.now_);
-    turns.lanes_[turns.now_].done = true;
+    const unsigned rank = turns.now_;
+    turns.body_(rank);
+    turns.lanes_[rank].done = true;
+    ++turns.done_;
   }
   std::vector<unsigned> drawn_order() {
     std::vector<unsigned> order(lanes_.size());
@@ -89,6 +103,7 @@ class Turns {
   std::function<void(unsigned)> body_;
   ucontext_t home_{};
   unsigned now_ = 0;
+  std::size_t done_ = 0;
   Prng prng_{1};
 };
 
@@ -96,37 +111,48 @@ class HostGroup {
  public:
   HostGroup(Turns& turns, unsigned rank) : turns_(turns), rank_(rank) {}
   unsigned rank() const { return rank_; }
-  void sync() { turns_.wait(rank_); }
-  std::uint32_t max(std::uint32_t value) {
-    turns_.offered[rank_] = value;
-    sync();
-    const double largest = *std::max_element(turns_.offered.begin(), turns_.offered.end());
-    sync();
-    return static_cast<std::uint32_t>(largest);
-  }
+  void sync() { turns_.wait(rank_, turns_.all); }
+  std::uint32_t max(std::uint32_t value) { return lead_max(value); }
   std::uint32_t from(std::uint32_t value, unsigned rank) {
-    turns_.offered[rank_] = value;
-    sync();
-    const double theirs = turns_.offered[rank];
-    sync();
-    return static_cast<std::uint32_t>(theirs);
-  }
-  // From the last to the first: the order must not matter.
-  double sum(double value) {
-    turns_.offered[rank_] = value;
-    sync();
-    const double total = std::accumulate(turns_.offered.rbegin(), turns_.offered.rend(), 0.0);
-    sync();
-    return total;
+    return static_cast<std::uint32_t>(lead_from(static_cast<double>(value), rank));
   }
   std::uint32_t sum(std::uint32_t value) {
-    return static_cast<std::uint32_t>(sum(static_cast<double>(value)));
+    return static_cast<std::uint32_t>(sum_of(static_cast<double>(value), turns_.all));
   }
   std::uint32_t add(std::uint32_t* shared, std::uint32_t value) {
     return std::exchange(*shared, *shared + value);
   }
 
+  void lead_sync() { turns_.wait(rank_, turns_.lead); }
+  double lead_sum(double value) { return sum_of(value, turns_.lead); }
+  std::uint32_t lead_sum(std::uint32_t value) {
+    return static_cast<std::uint32_t>(lead_sum(static_cast<double>(value)));
+  }
+  std::uint32_t lead_max(std::uint32_t value) {
+    return static_cast<std::uint32_t>(
+        together(static_cast<double>(value), turns_.lead,
+                 [](std::span<const double> all) { return *std::ranges::max_element(all); }));
+  }
+  double lead_from(double value, unsigned rank) {
+    return together(value, turns_.lead, [=](std::span<const double> all) { return all[rank]; });
+  }
+
  private:
+  template <typename Use>
+  double together(double value, Turns::Barrier& barrier, Use use) {
+    turns_.offered[rank_] = value;
+    turns_.wait(rank_, barrier);
+    const double result = use(std::span(turns_.offered).first(barrier.size));
+    turns_.wait(rank_, barrier);
+    return result;
+  }
+  // From the last to the first: the order must not matter.
+  double sum_of(double value, Turns::Barrier& barrier) {
+    return together(value, barrier, [](std::span<const double> all) {
+      return std::accumulate(all.rbegin(), all.rend(), 0.0);
+    });
+  }
+
   Turns& turns_;
   const unsigned rank_;
 };
@@ -134,7 +160,7 @@ class HostGroup {
 template <unsigned kSize>
 struct HostBlock : HostGroup {
   using HostGroup::HostGroup;
-  static constexpr unsigned kThreads = kSize;
+  static constexpr unsigned kThreads = kSize, kLead = std::min(kSize, kLanes);
 };
 
 template <typename Group = HostGroup, typename Body>
@@ -465,34 +491,58 @@ std::vector<float> chunk_of(std::size_t n, std::uint64_t seed) {
 }
 
 template <unsigned kThreads>
-void expect_the_chunk(const std::vector<float>& values, const std::string& what) {
-  std::vector<std::byte> expected(sparse2_size(values.size())), out(expected.size());
+void expect_the_chunk(const std::vector<float>& values, const std::string& what,
+                      std::size_t shift = 0) {
+  std::vector<std::byte> expected(sparse2_size(values.size()));
   sparse2_encode(values, expected);
+  Placed<float> in(values, shift);
+  Placed<std::byte> out(std::vector<std::byte>(expected.size(), std::byte{0x7e}));
   const auto scratch = std::make_unique<SparseScratch>();
   std::memset(static_cast<void*>(scratch.get()), 0x7e, sizeof *scratch);  // as a device leaves it
   run<HostBlock<kThreads>>(kThreads, [&](HostBlock<kThreads>& group) {
-    encode_sparse_chunk(group, values.data(), static_cast<unsigned>(values.size()), *scratch,
+    encode_sparse_chunk(group, in.data(), static_cast<unsigned>(values.size()), *scratch,
                         out.data());
   });
-  ASSERT_EQ(out, expected) << what << ", " << values.size() << " values";
+  ASSERT_TRUE(out.holds(expected))
+      << what << ", " << values.size() << " values, " << kThreads << " threads";
 }
 
 TEST(CudaLanes, SparseChunksHaveTheBytesOfTheCpu) {
-  for (std::uint64_t seed = 1; seed <= 12; ++seed) {
+  for (std::uint64_t seed = 1; seed <= 36; ++seed) {
     const std::size_t n = seed % 2 == 0 ? sparse2::kChunk : 1 + seed * 171 % sparse2::kChunk;
     const std::string what = "seed " + std::to_string(seed);
-    if (seed % 4 < 2) {
-      expect_the_chunk<4>(chunk_of(n, seed), what);
-    } else {
-      expect_the_chunk<2>(chunk_of(n, seed), what);
-    }
+    expect_the_chunk<4>(chunk_of(n, seed), what, seed % 4);
+    expect_the_chunk<64>(chunk_of(n, seed), what, seed / 4 % 4);
   }
+  expect_the_chunk<128>(chunk_of(sparse2::kChunk, 2), "as on a device");
 }
 
 TEST(CudaLanes, SparseChunksOfOneValueOrOfZeros) {
   expect_the_chunk<2>(std::vector<float>(sparse2::kChunk, 0.0f), "zeros");
+  expect_the_chunk<64>(std::vector<float>(sparse2::kChunk, -0.0f), "zeros");
   expect_the_chunk<2>(std::vector<float>(100, -3.0f), "one value");
   expect_the_chunk<2>({1e-30f}, "alone");
+}
+
+// More values reach the floor than there is room for candidates, or just as many.
+TEST(CudaLanes, SparseChunksWithTooManyCandidates) {
+  for (const std::size_t equal : {63u, 64u, 65u, 255u, 256u, 257u, 1000u}) {
+    std::vector<float> values = chunk_of(sparse2::kChunk, 2);
+    for (std::size_t i = 0; i < equal; ++i) values[i * 4095 / equal] = i % 2 == 0 ? 50.0f : -50.0f;
+    expect_the_chunk<4>(values, std::to_string(equal) + " equal ones");
+    values[4095] = 1e9f;
+    expect_the_chunk<64>(values, std::to_string(equal) + " equal ones and a larger one");
+  }
+}
+
+TEST(CudaLanes, SparseChunksWithValuesThatAreNotFinite) {
+  for (const float one :
+       {std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN()}) {
+    std::vector<float> values = chunk_of(sparse2::kChunk, 5);
+    values[100] = one, values[3000] = -one;
+    expect_the_chunk<4>(values, "two");
+    expect_the_chunk<64>(std::vector<float>(sparse2::kChunk, one), "all");
+  }
 }
 
 TEST(CudaLanes, SumsThatDependOnTheirOrderAreMadeByOneThread) {
