@@ -45,8 +45,8 @@ copy_binaries() {
 # The sources whose objects name something of libtorch.
 torch_sources() {
   local object
-  for object in "$build"/trainer/CMakeFiles/trainer_model.dir/*.cc.o; do
-    nm -C "$object" | awk -v source="trainer/$(basename "$object" .o)" \
+  for object in "$build"/trainer/model/CMakeFiles/trainer_model.dir/*.cc.o; do
+    nm -C "$object" | awk -v source="trainer/model/$(basename "$object" .o)" \
       '/ U (at|c10|torch)::/ {seen = 1} END {if (seen) print source}'
   done
 }
@@ -81,7 +81,7 @@ copy_binaries
 torch_sources >"$pack/link/torch_sources"
 for program in "${linked_there[@]}"; do copy_link "$program"; done
 while read -r source; do
-  ar d "$pack/link/trainer_libtrainer_model.a" "$(basename "$source").o"
+  ar d "$pack/link/trainer_model_libtrainer_model.a" "$(basename "$source").o"
 done <"$pack/link/torch_sources"
 mkdir -p "$(dirname "$archive")"
 tar --create --gzip --file "$archive" --directory "$pack" bin lib link

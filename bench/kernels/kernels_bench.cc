@@ -5,8 +5,10 @@
 #include "bench/kernels/kernels_bench.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <cstring>
+#include <functional>
 #include <utility>
 
 #include <nlohmann/json.hpp>
@@ -15,6 +17,7 @@
 #include "bench/kernels/variants.h"
 #include "outer_opt/core/codec/codec.h"
 #include "outer_opt/core/codec/sparse2.h"
+#include "outer_opt/core/step/fragments.h"
 #include "outer_opt/core/step/nesterov.h"
 #include "outer_opt/cuda/device_codec.h"
 
@@ -29,6 +32,7 @@ double median(std::vector<double> values) {
 
 constexpr std::size_t kChecked = 1'000'003;  // many blocks, and a tail
 constexpr std::size_t kVectors = 4;          // of a KernelVectors, each as long as fp32 values
+constexpr std::size_t kShiftMax = 4;         // of a KernelVariant
 
 struct Timing {
   KernelVariant variant;
@@ -61,6 +65,13 @@ std::size_t bytes_moved(const KernelVariant& variant, std::size_t n) {
       return 2 * vector + encoded_bytes(variant, n);
     case KernelTask::kOuterStep:
       return 5 * vector;
+    case KernelTask::kDifference:
+    case KernelTask::kAdopt:
+      return 3 * vector;
+    case KernelTask::kScale:
+      return 2 * vector;
+    case KernelTask::kFacts:
+      return vector;
   }
   return 0;
 }
@@ -75,13 +86,15 @@ class Arena {
 
   Status take(std::size_t n) {
     n_ = n;
-    stride_ = (n * sizeof(float) + 255) / 256 * 256;
+    stride_ = ((n + kShiftMax) * sizeof(float) + 255) / 256 * 256;
     return told(cudaMalloc(reinterpret_cast<void**>(&base_), size() + 256));
   }
   std::size_t size() const { return kVectors * stride_; }
   std::byte* base() const { return base_; }
-  KernelVectors vectors(std::size_t n) const {
-    const auto at = [this](std::size_t i) { return reinterpret_cast<float*>(base_ + i * stride_); };
+  KernelVectors vectors(const KernelVariant& variant, std::size_t n) const {
+    const auto at = [&](std::size_t i) {
+      return reinterpret_cast<float*>(base_ + i * stride_) + variant.shift;
+    };
     return {n, at(0), at(1), at(2), base_ + 3 * stride_, reinterpret_cast<int*>(base_ + size())};
   }
   std::size_t n() const { return n_; }
@@ -122,6 +135,17 @@ Sample expected_of(const KernelVariant& variant, const Sample& before) {
     case KernelTask::kOuterStep:
       outer_opt::nesterov_step(kBenchOuter, before.in, after.momentum, after.sum);
       break;
+    case KernelTask::kDifference:
+      std::ranges::transform(before.in, before.momentum, after.sum.begin(), std::minus());
+      break;
+    case KernelTask::kAdopt:
+      outer_opt::adopt({{0, std::ssize(after.sum)}}, kBenchBlend, before.in, after.sum);
+      break;
+    case KernelTask::kScale:
+      for (float& value : after.sum) value *= kBenchFactor;
+      break;
+    case KernelTask::kFacts:
+      break;  // check_facts()
   }
   return after;
 }
@@ -148,11 +172,30 @@ bool holds(const void* on_device, const std::vector<T>& expected) {
          std::memcmp(there.data(), expected.data(), size) == 0;
 }
 
+// The sum of squares may be made in any order.
+bool holds_facts(const void* on_device, const std::vector<float>& values) {
+  std::vector<outer_opt::cuda::PartialFacts> parts(outer_opt::cuda::kFactsParts);
+  const std::size_t size = parts.size() * sizeof parts[0];
+  if (cudaMemcpy(parts.data(), on_device, size, cudaMemcpyDeviceToHost) != cudaSuccess) {
+    return false;
+  }
+  const outer_opt::VectorFacts facts = outer_opt::cuda::facts_of(parts);
+  double squares = 0, most = 0;
+  for (const float value : values) {
+    const auto v = static_cast<double>(value);
+    squares += v * v;
+    most = std::max(most, std::abs(v));
+  }
+  const double norm = std::sqrt(squares);
+  return facts.nonfinite == 0 && facts.max_abs == most &&
+         std::abs(facts.norm - norm) <= 1e-12 * norm;
+}
+
 Status check_bytes(const KernelVariant& variant, const Arena& arena) {
   Sample before;
   encode_on_cpu(variant, before);
   const Sample after = expected_of(variant, before);
-  const KernelVectors v = arena.vectors(kChecked);
+  const KernelVectors v = arena.vectors(variant, kChecked);
   const bool encodes = variant.task == KernelTask::kEncode;
   const std::vector<std::byte> empty(before.encoded.size());
   for (const Status& status :
@@ -161,10 +204,9 @@ Status check_bytes(const KernelVariant& variant, const Arena& arena) {
         told(cudaDeviceSynchronize())}) {
     if (!status) return status;
   }
-  if (holds(v.sum, after.sum) && holds(v.momentum, after.momentum) &&
-      holds(v.encoded, after.encoded)) {
-    return {};
-  }
+  const bool result = variant.task == KernelTask::kFacts ? holds_facts(v.encoded, before.in)
+                                                         : holds(v.encoded, after.encoded);
+  if (result && holds(v.sum, after.sum) && holds(v.momentum, after.momentum)) return {};
   return Error{Code::kDataLoss,
                variant.kernel + ", " + variant.shape + ": not the bytes of the CPU", "", ""};
 }
@@ -221,13 +263,13 @@ Status refill(const KernelVariant& variant, const Arena& arena) {
     if (!copied) return copied;
   }
   if (variant.task != KernelTask::kDecode && variant.task != KernelTask::kAccumulate) return {};
-  const KernelVectors v = arena.vectors(arena.n());
+  const KernelVectors v = arena.vectors(variant, arena.n());
   return outer_opt::cuda::encode(variant.codec, v.in, v.n, v.encoded, nullptr);
 }
 
 Result<Timing> measure(const KernelVariant& variant, const Arena& arena, Stopwatch& watch,
                        double copy, int repeats) {
-  const KernelVectors vectors = arena.vectors(arena.n());
+  const KernelVectors vectors = arena.vectors(variant, arena.n());
   const auto ms = watch.median_ms(repeats, [&] { return variant.launch(vectors, nullptr); });
   if (!ms) return ms.error();
   return Timing{variant, *ms, copy, arena.n(), bytes_moved(variant, arena.n())};

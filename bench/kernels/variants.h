@@ -22,7 +22,16 @@ struct KernelVectors {
   int* damaged = nullptr;
 };
 
-enum class KernelTask { kEncode, kDecode, kAccumulate, kOuterStep };
+enum class KernelTask {
+  kEncode,
+  kDecode,
+  kAccumulate,
+  kOuterStep,   // average in, anchor sum
+  kDifference,  // sum = in - momentum
+  kAdopt,       // sum by in
+  kScale,       // sum
+  kFacts        // of in, to encoded
+};
 
 struct KernelVariant {
   std::string kernel, shape;
@@ -30,12 +39,14 @@ struct KernelVariant {
   CodecKind codec = CodecKind::kFp32;  // of the codec tasks
   double target = 0;                   // of the copy bandwidth
   double ms_max = 0;                   // for 2^30 values; 0: no such target
+  std::size_t shift = 0;               // values by which the vectors begin late
   std::function<Status(const KernelVectors&, cudaStream_t)> launch;
 };
 
 // What all variants of the outer step take.
 inline constexpr OuterSpec kBenchOuter{0.7, 0.9};
-inline constexpr float kBenchFactor = 0.3f;  // of accumulate
+inline constexpr float kBenchFactor = 0.3f;  // of accumulate and scale
+inline constexpr double kBenchBlend = 0.5;   // of adopt
 
 std::vector<KernelVariant> kernel_variants();
 

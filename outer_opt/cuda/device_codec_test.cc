@@ -103,6 +103,22 @@ TEST_F(DeviceCodecTest, WhatIsNotFiniteIsCalledDamaged) {
   }
 }
 
+// Of all sorts: what is not finite, denormals, what fp16 cannot hold or rounds to a denormal.
+TEST_F(DeviceCodecTest, FormatsWithoutBlocksHaveTheBytesOfTheCpuForAllSortsOfBits) {
+  std::vector<float> values(2'000'000);
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    values[i] = float_of(static_cast<std::uint32_t>(i * 2147));
+  }
+  for (const CodecKind kind : {CodecKind::kFp32, CodecKind::kFp16, CodecKind::kBf16}) {
+    std::vector<std::byte> expected(codec(kind).encoded_size(values.size()));
+    codec(kind).encode(values, expected);
+    OnDevice<float> in(values);
+    OnDevice<std::byte> encoded{std::vector<std::byte>(expected.size())};
+    ASSERT_TRUE(encode(kind, in.data(), values.size(), encoded.data(), nullptr).ok());
+    EXPECT_EQ(encoded.back(), expected) << to_string(kind);
+  }
+}
+
 // Ties, and chunks whose sums depend on their order, too.
 std::vector<float> odd_values(std::size_t n) {
   Prng prng(n);
@@ -136,6 +152,20 @@ TEST_F(DeviceCodecTest, TheOuterStepHasTheBitsOfTheCpu) {
   OnDevice<float> d(average), m(momentum), theta(anchor);
   outer_opt::nesterov_step(options, average, momentum, anchor);
   ASSERT_TRUE(nesterov_step(options, d.data(), n, m.data(), theta.data(), nullptr).ok());
+  EXPECT_TRUE(same_bits(m.back(), momentum));
+  EXPECT_TRUE(same_bits(theta.back(), anchor));
+}
+
+// Vectors of a fragment may begin anywhere, each at another place.
+TEST_F(DeviceCodecTest, TheOuterStepNeedsNoAlignment) {
+  const std::size_t n = 5000;
+  const OuterSpec options{0.7, 0.9};
+  const std::vector<float> average = normal(n, 1);
+  std::vector<float> momentum = normal(n + 3, 2), anchor = normal(n + 3, 3);
+  OnDevice<float> d(average), m(momentum), theta(anchor);
+  outer_opt::nesterov_step(options, average, std::span(momentum).subspan(3, n),
+                           std::span(anchor).subspan(2, n));
+  ASSERT_TRUE(nesterov_step(options, d.data(), n, m.data() + 3, theta.data() + 2, nullptr).ok());
   EXPECT_TRUE(same_bits(m.back(), momentum));
   EXPECT_TRUE(same_bits(theta.back(), anchor));
 }

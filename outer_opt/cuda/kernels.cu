@@ -5,7 +5,9 @@ namespace shoal::outer_opt::cuda {
 namespace {
 
 constexpr Shape kShape;
-constexpr unsigned kSparseThreads = 256, kFactsThreads = 256;
+constexpr unsigned kSparseThreads = 128, kFactsThreads = 256;
+// Of what a thread or warp loads before it works: quads, blocks.
+constexpr unsigned kAhead = 2;
 
 }  // namespace
 
@@ -17,17 +19,18 @@ int device_count() {
 }
 
 Status encode(CodecKind kind, const float* in, std::size_t n, std::byte* out, cudaStream_t stream) {
-  return launch_dense(kind, Encoding{kShape, in, n, out, stream});
+  return launch_dense(kind, Encoding<kAhead>{kShape, in, n, out, stream});
 }
 
 Status decode(CodecKind kind, const std::byte* in, std::size_t n, float* out, int* damaged,
               cudaStream_t stream) {
-  return launch_dense(kind, Decoding<Overwrite>{kShape, in, n, {}, out, damaged, stream});
+  return launch_dense(kind, Decoding<kAhead, Overwrite>{kShape, in, n, {}, out, damaged, stream});
 }
 
 Status accumulate(CodecKind kind, const std::byte* in, std::size_t n, float factor, float* sum,
                   int* damaged, cudaStream_t stream) {
-  return launch_dense(kind, Decoding<Accumulate>{kShape, in, n, {factor}, sum, damaged, stream});
+  return launch_dense(kind,
+                      Decoding<kAhead, Accumulate>{kShape, in, n, {factor}, sum, damaged, stream});
 }
 
 Status sparse2_encode(const float* in, std::size_t n, std::byte* out, cudaStream_t stream) {
@@ -36,30 +39,33 @@ Status sparse2_encode(const float* in, std::size_t n, std::byte* out, cudaStream
 
 Status nesterov_step(const OuterSpec& options, const float* average, std::size_t n, float* momentum,
                      float* anchor, cudaStream_t stream) {
-  return launch_outer_step<1>(kShape, options, average, n, momentum, anchor, stream);
+  return launch_outer_step<kAhead>(kShape, options, average, n, momentum, anchor, stream);
 }
 
 Status difference(const float* of, const float* minus, std::size_t n, float* out,
                   cudaStream_t stream) {
-  return launch_each(kShape, n, Difference{of, minus, out}, stream);
+  return launch_each<kAhead>(kShape, n, Map<2, Minus>{{of, minus}, out, {}}, stream);
 }
 
 Status add(const float* values, std::size_t n, float factor, float* sum, int* damaged,
            cudaStream_t stream) {
-  return launch_each(kShape, n, Addition{values, factor, sum, damaged}, stream);
+  return accumulate(CodecKind::kFp32, reinterpret_cast<const std::byte*>(values), n, factor, sum,
+                    damaged, stream);
 }
 
 Status scale(float factor, std::size_t n, float* values, cudaStream_t stream) {
-  return launch_each(kShape, n, Scaling{factor, values}, stream);
+  return launch_each<kAhead>(kShape, n, Map<1, Times>{{values}, values, {factor}}, stream);
 }
 
 Status adopt(double blend, const float* anchor, std::size_t n, float* local, cudaStream_t stream) {
   const auto kept = static_cast<float>(blend);
-  return launch_each(kShape, n, Adoption{{kept, 1.0f - kept}, anchor, local}, stream);
+  const Map<2, Adopt> each{{local, anchor}, local, {kept, 1.0f - kept}};
+  return launch_each<kAhead>(kShape, n, each, stream);
 }
 
 Status measure(const float* values, std::size_t n, PartialFacts* partial, cudaStream_t stream) {
-  measure_values<kFactsThreads><<<kFactsParts, kFactsThreads, 0, stream>>>(values, n, partial);
+  measure_kernel<kAhead, kFactsThreads>
+      <<<kFactsParts, kFactsThreads, 0, stream>>>(values, n, partial);
   return told(cudaGetLastError());
 }
 

@@ -1,15 +1,16 @@
-// The kernels made of the bodies in lanes.h and sparse_lanes.h, and their launches in a shape that
-// the caller chooses: kernels.cu has the one in use, bench/kernels tries others. A warp takes one
-// block of a codec after the other, a thread block one chunk of sparse2, a thread one quad of what
-// has no blocks. For nvcc only.
+// The kernels made of the bodies in blocks.h, streams.h and sparse_lanes.h, and their launches in a
+// shape that the caller chooses: kernels.cu has the one in use, bench/kernels tries others. A warp
+// takes some blocks of a codec after the other, a thread block one chunk of sparse2, or a tile of
+// what has no blocks. For nvcc only.
 #pragma once
 
 #include <algorithm>
 #include <string>
 
+#include "outer_opt/cuda/blocks.h"
 #include "outer_opt/cuda/device_codec.h"
-#include "outer_opt/cuda/lanes.h"
 #include "outer_opt/cuda/sparse_lanes.h"
+#include "outer_opt/cuda/streams.h"
 
 namespace shoal::outer_opt::cuda {
 
@@ -17,6 +18,9 @@ struct Warp {
   __device__ unsigned rank() const { return threadIdx.x % kLanes; }
   __device__ std::uint32_t max(std::uint32_t value) const {
     return __reduce_max_sync(0xffffffffu, value);
+  }
+  __device__ std::uint32_t from(std::uint32_t value, unsigned rank) const {
+    return __shfl_sync(0xffffffffu, value, static_cast<int>(rank));
   }
 };
 
@@ -30,7 +34,7 @@ struct BlockSums {
 template <unsigned kSize>
 class ThreadBlock {
  public:
-  static constexpr unsigned kThreads = kSize, kWarps = kSize / kLanes;
+  static constexpr unsigned kThreads = kSize, kLead = kLanes, kWarps = kSize / kLanes;
   __device__ explicit ThreadBlock(BlockSums<kSize>& shared) : shared_(shared) {}
 
   __device__ unsigned rank() const { return threadIdx.x; }
@@ -39,13 +43,25 @@ class ThreadBlock {
     return atomicAdd(shared, value);
   }
   __device__ std::uint32_t sum(std::uint32_t value) {
-    return over_warps(__reduce_add_sync(0xffffffffu, value), shared_.counts);
+    return over_warps(lead_sum(value), shared_.counts);
   }
-  __device__ double sum(double value) {
+  __device__ double sum(double value) { return over_warps(lead_sum(value), shared_.sums); }
+
+  __device__ void lead_sync() const { __syncwarp(); }
+  __device__ std::uint32_t lead_sum(std::uint32_t value) const {
+    return __reduce_add_sync(0xffffffffu, value);
+  }
+  __device__ std::uint32_t lead_max(std::uint32_t value) const {
+    return __reduce_max_sync(0xffffffffu, value);
+  }
+  __device__ double lead_sum(double value) const {
     for (unsigned step = kLanes / 2; step > 0; step /= 2) {
       value += __shfl_xor_sync(0xffffffffu, value, static_cast<int>(step));
     }
-    return over_warps(value, shared_.sums);
+    return value;
+  }
+  __device__ double lead_from(double value, unsigned rank) const {
+    return __shfl_sync(0xffffffffu, value, static_cast<int>(rank));
   }
 
  private:
@@ -63,59 +79,53 @@ class ThreadBlock {
   unsigned turn_ = 0;
 };
 
-// Calls use(block, values in it) for the blocks of this warp.
-template <typename Block, typename Use>
-__device__ void for_each_block(std::size_t n, Use use) {
-  const std::size_t warps = std::size_t{gridDim.x} * (blockDim.x / kLanes);
-  std::size_t block = std::size_t{blockIdx.x} * (blockDim.x / kLanes) + threadIdx.x / kLanes;
-  for (; block * Block::kValues < n; block += warps) {
-    const std::size_t rest = n - block * Block::kValues;
-    use(block, static_cast<unsigned>(rest < Block::kValues ? rest : Block::kValues));
-  }
+__device__ inline WarpPlace warp_place() {
+  const std::size_t warps = blockDim.x / kLanes;
+  return {blockIdx.x * warps + threadIdx.x / kLanes, gridDim.x * warps};
+}
+__device__ inline ThreadPlace thread_place() {
+  return {threadIdx.x, blockDim.x, blockIdx.x, gridDim.x};
 }
 
-template <typename Block>
-__global__ void encode_blocks(const float* in, std::size_t n, std::byte* out) {
+// `kAhead`: how much a thread loads before it works on it, in quads where there are no blocks, in
+// `kBlocks` of them else.
+template <unsigned kBlocks, typename Block>
+__global__ void encode_kernel(const float* in, std::size_t n, std::byte* out) {
   Warp warp;
-  for_each_block<Block>(n, [&](std::size_t block, unsigned count) {
-    Block::encode(warp, in + block * Block::kValues, count,
-                  out + block * Block::bytes(Block::kValues));
-  });
+  encode_blocks<Block, kBlocks>(warp, warp_place(), in, n, out);
 }
 
-template <typename Block, typename Put>
-__global__ void decode_blocks(const std::byte* in, std::size_t n, Put put, float* out,
+template <unsigned kBlocks, typename Block, typename Put>
+__global__ void decode_kernel(const std::byte* in, std::size_t n, Put put, float* out,
                               int* damaged) {
-  Warp warp;
-  for_each_block<Block>(n, [&](std::size_t block, unsigned count) {
-    const bool good = Block::decode(warp, in + block * Block::bytes(Block::kValues), count, put,
-                                    out + block * Block::kValues);
-    if (!good) *damaged = 1;
-  });
+  if (!decode_blocks<Block, kBlocks>(Warp().rank(), warp_place(), in, n, put, out)) *damaged = 1;
 }
 
-// Calls use(first value) for the quads of this thread.
-template <typename Use>
-__device__ void for_each_quad(std::size_t n, Use use) {
-  const std::size_t stride = std::size_t{gridDim.x} * blockDim.x * kQuad;
-  std::size_t first = (std::size_t{blockIdx.x} * blockDim.x + threadIdx.x) * kQuad;
-  for (; first < n; first += stride) use(first);
+template <unsigned kAhead, typename Each>
+__global__ void each_kernel(Each each, std::size_t n) {
+  walk<kAhead>(thread_place(), n, each);
 }
 
-template <typename Format>
-__global__ void encode_flat(const float* in, std::size_t n, std::byte* out) {
-  for_each_quad(n, [&](std::size_t first) {
-    FlatQuad<Format>::encode(in + first, n - first, out + first * sizeof(typename Format::Stored));
-  });
+template <unsigned kAhead, typename Decoding>
+__global__ void decode_flat_kernel(Decoding decoding, std::size_t n, int* damaged) {
+  walk<kAhead>(thread_place(), n, decoding);
+  if (!decoding.good) *damaged = 1;
 }
 
-template <typename Format, typename Put>
-__global__ void decode_flat(const std::byte* in, std::size_t n, Put put, float* out, int* damaged) {
-  for_each_quad(n, [&](std::size_t first) {
-    const bool good = FlatQuad<Format>::decode(in + first * sizeof(typename Format::Stored),
-                                               n - first, put, out + first);
-    if (!good) *damaged = 1;
-  });
+// One PartialFacts per thread block; kSize threads.
+template <unsigned kAhead, unsigned kSize>
+__global__ void measure_kernel(const float* values, std::size_t n, PartialFacts* partial) {
+  __shared__ BlockSums<kSize> sums;
+  __shared__ std::uint32_t most;
+  ThreadBlock<kSize> group(sums);
+  Measuring mine{values};
+  walk<kAhead>(thread_place(), n, mine);
+  if (group.rank() == 0) most = 0;
+  group.sync();
+  atomicMax(&most, mine.largest);
+  const double squares = group.sum(mine.squares);
+  const std::uint32_t bad = group.sum(mine.nonfinite);
+  if (group.rank() == 0) partial[blockIdx.x] = {squares, most, bad};
 }
 
 // Shared memory is not initialised, whatever its type says.
@@ -136,113 +146,17 @@ __device__ void for_each_chunk(const float* in, std::size_t n, std::byte* out, U
   }
 }
 
+// Eight blocks of 128 threads at a time: while the first warps of some are at work alone, others
+// read.
 template <unsigned kSize>
-__global__ void encode_sparse(const float* in, std::size_t n, std::byte* out) {
+__global__ void __launch_bounds__(kSize, 8 * 128 / kSize)
+    encode_sparse(const float* in, std::size_t n, std::byte* out) {
   __shared__ Uninitialised<SparseScratch> scratch;
   __shared__ BlockSums<kSize> sums;
   ThreadBlock<kSize> group(sums);
   for_each_chunk(in, n, out, [&](const float* values, unsigned count, std::byte* to) {
     encode_sparse_chunk(group, values, count, scratch.get(), to);
   });
-}
-
-__device__ inline unsigned quad_size(std::size_t rest) {
-  return static_cast<unsigned>(rest < kQuad ? rest : kQuad);
-}
-
-// `kAhead` quads of a thread are loaded before the first one is worked on.
-template <unsigned kAhead>
-__global__ void outer_step(OuterStep step, const float* average, std::size_t n, float* momentum,
-                           float* anchor) {
-  const std::size_t threads = std::size_t{gridDim.x} * blockDim.x;
-  const std::size_t stride = threads * kQuad;
-  std::size_t first = (std::size_t{blockIdx.x} * blockDim.x + threadIdx.x) * kQuad;
-  for (; first < n; first += stride * kAhead) {
-    Quad d[kAhead], m[kAhead], theta[kAhead];
-#pragma unroll
-    for (unsigned k = 0; k < kAhead; ++k) {
-      const std::size_t at = first + k * stride;
-      if (at >= n) break;
-      d[k] = load_quad(average + at, 0, quad_size(n - at));
-      m[k] = load_quad(momentum + at, 0, quad_size(n - at));
-      theta[k] = load_quad(anchor + at, 0, quad_size(n - at));
-    }
-#pragma unroll
-    for (unsigned k = 0; k < kAhead; ++k) {
-      const std::size_t at = first + k * stride;
-      if (at >= n) break;
-      for (unsigned j = 0; j < kQuad; ++j) step(d[k].x[j], m[k].x[j], theta[k].x[j]);
-      put_quad(m[k], 0, quad_size(n - at), Overwrite{}, momentum + at);
-      put_quad(theta[k], 0, quad_size(n - at), Overwrite{}, anchor + at);
-    }
-  }
-}
-
-// Calls use(index) for the values of this thread.
-template <typename Use>
-__device__ void for_each_value(std::size_t n, Use use) {
-  std::size_t i = std::size_t{blockIdx.x} * blockDim.x + threadIdx.x;
-  for (; i < n; i += std::size_t{gridDim.x} * blockDim.x) use(i);
-}
-
-// What happens to each value on its own; `Each` is called with its index.
-template <typename Each>
-__global__ void each_value(std::size_t n, Each each) {
-  for_each_value(n, each);
-}
-
-struct Difference {
-  const float *of, *minus;
-  float* out;
-  __device__ void operator()(std::size_t i) const { out[i] = __fsub_rn(of[i], minus[i]); }
-};
-struct Addition {
-  const float* values;
-  float factor;
-  float* sum;
-  int* damaged;
-  __device__ void operator()(std::size_t i) const {
-    sum[i] = add_scaled(sum[i], factor, values[i]);
-    if (!finite(values[i])) *damaged = 1;
-  }
-};
-struct Scaling {
-  float factor;
-  float* values;
-  __device__ void operator()(std::size_t i) const { values[i] = __fmul_rn(values[i], factor); }
-};
-struct Adoption {
-  Adopt adopt;
-  const float* anchor;
-  float* local;
-  __device__ void operator()(std::size_t i) const { local[i] = adopt(local[i], anchor[i]); }
-};
-
-// One PartialFacts per thread block; kSize threads.
-template <unsigned kSize>
-__global__ void measure_values(const float* values, std::size_t n, PartialFacts* partial) {
-  __shared__ BlockSums<kSize> sums;
-  ThreadBlock<kSize> group(sums);
-  double squares = 0;
-  std::uint32_t largest = 0, nonfinite = 0;
-  for_each_value(n, [&](std::size_t i) {
-    const float value = values[i];
-    const std::uint32_t bits = bits_of(value) & kMagnitude;
-    if (!finite(value)) {
-      ++nonfinite;
-      return;
-    }
-    const double v = value;
-    squares += v * v;
-    largest = bits > largest ? bits : largest;
-  });
-  __shared__ std::uint32_t most;
-  if (group.rank() == 0) most = 0;
-  group.sync();
-  atomicMax(&most, largest);
-  squares = group.sum(squares);
-  const std::uint32_t bad = group.sum(nonfinite);
-  if (group.rank() == 0) partial[blockIdx.x] = {squares, most, bad};
 }
 
 // ---- launches
@@ -264,18 +178,32 @@ inline unsigned blocks_for(const Shape& shape, std::size_t n, std::size_t each) 
   const std::size_t pieces = (n + each - 1) / each;
   return static_cast<unsigned>(std::clamp<std::size_t>(pieces, 1, shape.blocks_max));
 }
-inline unsigned quad_blocks(const Shape& shape, std::size_t n) {
-  return blocks_for(shape, n, std::size_t{shape.threads} * kQuad);
+
+template <unsigned kAhead>
+unsigned tiles(const Shape& shape, std::size_t n) {
+  return blocks_for(shape, n, std::size_t{shape.threads} * kQuad * kAhead);
 }
-template <typename Block>
-unsigned warp_blocks(const Shape& shape, std::size_t n) {
-  return blocks_for(shape, n, std::size_t{Block::kValues} * (shape.threads / kLanes));
+// Of blocks of half the size twice as many.
+template <typename Block, unsigned kAhead>
+constexpr unsigned kBlocksAhead = kAhead* Int8Block::kValues / Block::kValues;
+template <unsigned kAhead>
+unsigned warp_tiles(const Shape& shape, std::size_t n) {
+  constexpr std::size_t kOfWarp = std::size_t{Int8Block::kValues} * kAhead;
+  return blocks_for(shape, n, kOfWarp * (shape.threads / kLanes));
 }
 
 inline Status no_such_codec(CodecKind kind) {
   return Error{Code::kInternal, std::string("no dense codec: ") + to_string(kind)};
 }
 
+template <unsigned kAhead, typename Each>
+Status launch_each(const Shape& shape, std::size_t n, const Each& each, cudaStream_t stream) {
+  if (n == 0) return {};
+  each_kernel<kAhead><<<tiles<kAhead>(shape, n), shape.threads, 0, stream>>>(each, n);
+  return told(cudaGetLastError());
+}
+
+template <unsigned kAhead>
 struct Encoding {
   Shape shape;
   const float* in;
@@ -285,17 +213,19 @@ struct Encoding {
 
   template <typename Block>
   Status blocks() const {
-    encode_blocks<Block><<<warp_blocks<Block>(shape, n), shape.threads, 0, stream>>>(in, n, out);
+    encode_kernel<kBlocksAhead<Block, kAhead>, Block>
+        <<<warp_tiles<kAhead>(shape, n), shape.threads, 0, stream>>>(in, n, out);
     return told(cudaGetLastError());
   }
   template <typename Format>
   Status flat() const {
-    encode_flat<Format><<<quad_blocks(shape, n), shape.threads, 0, stream>>>(in, n, out);
-    return told(cudaGetLastError());
+    using Each = FlatEncoding<Format>;
+    return launch_each<kAhead>(shape, n, Each{in, reinterpret_cast<typename Each::Stored*>(out)},
+                               stream);
   }
 };
 
-template <typename Put>
+template <unsigned kAhead, typename Put>
 struct Decoding {
   Shape shape;
   const std::byte* in;
@@ -307,14 +237,16 @@ struct Decoding {
 
   template <typename Block>
   Status blocks() const {
-    decode_blocks<Block>
-        <<<warp_blocks<Block>(shape, n), shape.threads, 0, stream>>>(in, n, put, out, damaged);
+    decode_kernel<kBlocksAhead<Block, kAhead>, Block>
+        <<<warp_tiles<kAhead>(shape, n), shape.threads, 0, stream>>>(in, n, put, out, damaged);
     return told(cudaGetLastError());
   }
   template <typename Format>
   Status flat() const {
-    decode_flat<Format>
-        <<<quad_blocks(shape, n), shape.threads, 0, stream>>>(in, n, put, out, damaged);
+    using Each = FlatDecoding<Format, Put>;
+    const Each each{reinterpret_cast<const typename Each::Stored*>(in), out, put};
+    decode_flat_kernel<kAhead>
+        <<<tiles<kAhead>(shape, n), shape.threads, 0, stream>>>(each, n, damaged);
     return told(cudaGetLastError());
   }
 };
@@ -333,9 +265,9 @@ Status launch_dense(CodecKind kind, const Launches& launches) {
     case CodecKind::kInt8:
       return launches.template blocks<Int8Block>();
     case CodecKind::kInt4:
-      return launches.template blocks<NibbleBlock<formats::Int4>>();
+      return launches.template blocks<Int4Block>();
     case CodecKind::kE3m0:
-      return launches.template blocks<NibbleBlock<formats::E3m0>>();
+      return launches.template blocks<E3m0Block>();
     case CodecKind::kSparse2:
       break;
   }
@@ -354,18 +286,9 @@ Status launch_sparse(const Shape& shape, const float* in, std::size_t n, std::by
 template <unsigned kAhead>
 Status launch_outer_step(const Shape& shape, const OuterSpec& options, const float* average,
                          std::size_t n, float* momentum, float* anchor, cudaStream_t stream) {
-  if (n == 0) return {};
-  const OuterStep step{static_cast<float>(options.lr), static_cast<float>(options.momentum)};
-  const unsigned blocks = blocks_for(shape, n, std::size_t{shape.threads} * kQuad * kAhead);
-  outer_step<kAhead><<<blocks, shape.threads, 0, stream>>>(step, average, n, momentum, anchor);
-  return told(cudaGetLastError());
-}
-
-template <typename Each>
-Status launch_each(const Shape& shape, std::size_t n, Each each, cudaStream_t stream) {
-  if (n == 0) return {};
-  each_value<<<blocks_for(shape, n, shape.threads), shape.threads, 0, stream>>>(n, each);
-  return told(cudaGetLastError());
+  const OuterStep step{static_cast<float>(options.lr), static_cast<float>(options.momentum),
+                       average, momentum, anchor};
+  return launch_each<kAhead>(shape, n, step, stream);
 }
 
 }  // namespace shoal::outer_opt::cuda

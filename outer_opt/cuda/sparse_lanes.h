@@ -1,48 +1,56 @@
 // What the threads of a thread block do with one chunk of sparse2 (outer_opt/core/codec/sparse2.h).
-// lanes.h tells what a group is.
 //
-// Every thread keeps its values in registers. The magnitude of the 64th largest value is found by
-// bisection of the bit patterns: a candidate is kept when at least 64 values reach it, and the
-// search ends as soon as exactly 64 do. So nothing is counted in shared memory, where values of one
-// exponent would all meet at the same counter. The entries come in any order and are put in the
-// order of their indices by counting the smaller ones.
+// Every thread keeps its values in registers, in groups of 16. Of all 256 groups the largest
+// magnitudes are put down; what 64 of them reach is a floor below which no kept value lies, and few
+// others lie above it: some 75 of 4,096 values of a normal distribution. These candidates are
+// gathered, and the first warp alone does the rest, so that nobody waits for barriers: it finds the
+// magnitude of the 64th largest by bisection of the bit patterns, puts what is kept in the order of
+// the indices, makes the codebook and writes. Where many values are equal there may be too many
+// candidates; then all threads search among all values.
+//
+// A group has, beside rank() (lanes.h),
+//   static constexpr unsigned kThreads, kLead;   how many, and those of the first warp among them
+//   void sync();                                 a barrier that orders memory shared by the group
+//   std::uint32_t sum(std::uint32_t value);      over all threads; everybody calls it
+//   std::uint32_t add(std::uint32_t* shared, std::uint32_t value);  atomically; what was there
+// and for the first warp, all of which calls them,
+//   void lead_sync();
+//   std::uint32_t lead_sum(std::uint32_t value), lead_max(std::uint32_t value);
+//   double lead_sum(double value);               in any order
+//   double lead_from(double value, unsigned rank);   that of this thread
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 
-#include "outer_opt/core/codec/formats.h"
-#include "outer_opt/core/codec/sparse2_chunk.h"
-
-#ifdef __CUDA_ARCH__
-#define SHOAL_UNROLL _Pragma("unroll")
-#else
-#define SHOAL_UNROLL
-#endif
+#include "outer_opt/cuda/lanes.h"
+#include "outer_opt/cuda/sparse_encoding.h"
 
 namespace shoal::outer_opt::cuda {
 
-// Memory that the group shares.
-struct SparseScratch {
-  std::uint32_t count;                     // entries found
-  sparse2::Entry found[sparse2::kKept];    // in any order
-  sparse2::Entry entries[sparse2::kKept];  // by index
-  sparse2::Codebook book;
-};
-
-// The values of one thread: those at rank, rank + kThreads, …; zeros beyond the chunk.
+// The values of one thread, in quads; zeros beyond the chunk.
 template <unsigned kThreads>
 struct SparseShare {
   static constexpr unsigned kCount = sparse2::kChunk / kThreads;
   float x[kCount];
 
-  SHOAL_HD static unsigned index(unsigned rank, unsigned j) { return rank + j * kThreads; }
+  SHOAL_HD static unsigned index(unsigned rank, unsigned j) {
+    return (j / kQuad * kThreads + rank) * kQuad + j % kQuad;
+  }
   SHOAL_HD std::uint32_t magnitude(unsigned j) const { return bits_of(x[j]) & kMagnitude; }
 };
 
 template <typename Group>
 SHOAL_HD SparseShare<Group::kThreads> load_share(Group& group, const float* in, unsigned n) {
   SparseShare<Group::kThreads> share;
+  if (n == sparse2::kChunk && holds_packs<kQuad>(in)) {
+    SHOAL_UNROLL
+    for (unsigned j = 0; j < share.kCount; j += kQuad) {
+      const auto quad = load_pack<kQuad>(in + share.index(group.rank(), j));
+      for (unsigned k = 0; k < kQuad; ++k) share.x[j + k] = quad.x[k];
+    }
+    return share;
+  }
   SHOAL_UNROLL
   for (unsigned j = 0; j < share.kCount; ++j) {
     const unsigned i = share.index(group.rank(), j);
@@ -51,14 +59,20 @@ SHOAL_HD SparseShare<Group::kThreads> load_share(Group& group, const float* in, 
   return share;
 }
 
-// How many values of the whole group are such ones.
-template <typename Group, typename Such>
-SHOAL_HD std::uint32_t count_if(Group& group, const SparseShare<Group::kThreads>& share,
-                                Such such) {
-  std::uint32_t mine = 0;
-  SHOAL_UNROLL
-  for (unsigned j = 0; j < share.kCount; ++j) mine += such(j) ? 1u : 0u;
-  return group.sum(mine);
+// ---- the 64 largest
+
+// Bisection between `low`, which at least `wanted` reach, and `high`, which fewer do: the highest
+// value that `wanted` reach, or one before it that no more than `enough` reach.
+template <typename Reaching>
+SHOAL_HD std::uint32_t highest(std::uint32_t low, std::uint32_t high, std::uint32_t wanted,
+                               std::uint32_t enough, Reaching reaching) {
+  while (high - low > 1) {
+    const std::uint32_t middle = low + (high - low) / 2;
+    const std::uint32_t count = reaching(middle);
+    (count >= wanted ? low : high) = middle;
+    if (count >= wanted && count <= enough) break;
+  }
+  return low;
 }
 
 // Which values are kept: those above the magnitude, and of those that have it the ones before
@@ -71,162 +85,181 @@ struct SparseCut {
   }
 };
 
-// Of equal magnitudes the earlier values are kept: the smallest end that keeps enough.
-template <typename Group>
-SHOAL_HD SparseCut cut_among_equal(Group& group, const SparseShare<Group::kThreads>& share,
-                                   std::uint32_t magnitude, unsigned kept) {
-  unsigned low = 0, high = sparse2::kChunk;  // too few, enough
-  while (high - low > 1) {
-    const SparseCut cut{magnitude, (low + high) / 2};
-    const std::uint32_t count = count_if(group, share, [&](unsigned j) {
-      return cut.keeps(share.magnitude(j), share.index(group.rank(), j));
-    });
-    (count >= kept ? high : low) = cut.end;
+// What keeps `kept` values, with magnitudes from `low` to below `high`; count_if(such) tells how
+// many such(magnitude, index) there are. Of equal magnitudes the earlier values are kept.
+template <typename CountIf>
+SHOAL_HD SparseCut find_cut(std::uint32_t low, std::uint32_t high, unsigned kept,
+                            CountIf count_if) {
+  const auto reaching = [&](std::uint32_t least) {
+    return count_if([=](std::uint32_t magnitude, unsigned) { return magnitude >= least; });
+  };
+  const std::uint32_t magnitude = highest(low, high, kept, kept, reaching);
+  if (reaching(magnitude) == kept) return {magnitude, sparse2::kChunk};
+  unsigned few = 0, enough = sparse2::kChunk;
+  while (enough - few > 1) {
+    const SparseCut cut{magnitude, (few + enough) / 2};
+    const auto keeps = [=](std::uint32_t of_value, unsigned i) { return cut.keeps(of_value, i); };
+    (count_if(keeps) >= kept ? enough : few) = cut.end;
   }
-  return {magnitude, high};
+  return {magnitude, enough};
 }
 
-template <typename Group>
-SHOAL_HD SparseCut find_cut(Group& group, const SparseShare<Group::kThreads>& share,
-                            unsigned kept) {
-  std::uint32_t magnitude = 0;
-  for (int bit = 30; bit >= 0; --bit) {
-    const std::uint32_t candidate = magnitude | 1u << bit;
-    const std::uint32_t count =
-        count_if(group, share, [&](unsigned j) { return share.magnitude(j) >= candidate; });
-    if (count >= kept) magnitude = candidate;
-    if (count == kept) return {magnitude, sparse2::kChunk};
+template <unsigned kThreads>
+SHOAL_HD void put_down_largest(unsigned rank, const SparseShare<kThreads>& share,
+                               SparseScratch& s) {
+  constexpr unsigned kOfThread = SparseShare<kThreads>::kCount / kSparseGroup;
+  SHOAL_UNROLL
+  for (unsigned g = 0; g < kOfThread; ++g) {
+    std::uint32_t largest = 0;
+    SHOAL_UNROLL
+    for (unsigned j = 0; j < kSparseGroup; ++j) {
+      const std::uint32_t magnitude = share.magnitude(g * kSparseGroup + j);
+      if (magnitude > largest) largest = magnitude;
+    }
+    s.largest[rank * kOfThread + g] = largest;
   }
-  return cut_among_equal(group, share, magnitude, kept);
 }
 
-// The entries with the largest magnitudes, by index.
+// By the first warp.
 template <typename Group>
-SHOAL_HD void select_entries(Group& group, const SparseShare<Group::kThreads>& share, unsigned kept,
-                             SparseScratch& s) {
-  const SparseCut cut = find_cut(group, share, kept);
+SHOAL_HD void find_floor(Group& group, unsigned kept, SparseScratch& s) {
+  static_assert(Group::kLead > 1);
+  constexpr unsigned kMine = kSparseGroups / Group::kLead;
+  std::uint32_t mine[kMine], most = 0, least = kInfinity;
+  SHOAL_UNROLL
+  for (unsigned k = 0; k < kMine; ++k) {
+    mine[k] = s.largest[k * Group::kLead + group.rank()];
+    most = mine[k] > most ? mine[k] : most;
+    least = mine[k] < least ? mine[k] : least;
+  }
+  const std::uint32_t high = group.lead_max(most) + 1, low = ~group.lead_max(~least);
+  const std::uint32_t floor = highest(low, high, kept, kFloorEnough, [&](std::uint32_t value) {
+    std::uint32_t count = 0;
+    SHOAL_UNROLL
+    for (unsigned k = 0; k < kMine; ++k) count += mine[k] >= value ? 1u : 0u;
+    return group.lead_sum(count);
+  });
+  if (group.rank() == 0) s.floor = floor, s.ceiling = high, s.count = 0, s.kept_count = 0;
+}
+
+SHOAL_HD inline unsigned lowest_bit(std::uint32_t bits) {
+#ifdef __CUDA_ARCH__
+  return static_cast<unsigned>(__ffs(static_cast<int>(bits))) - 1;
+#else
+  return static_cast<unsigned>(__builtin_ctz(bits));
+#endif
+}
+
+// Puts down the values that are such, as far as there is room. They are read anew: registers cannot
+// be chosen at run time.
+template <typename Group, typename Such>
+SHOAL_HD void gather(Group& group, const SparseShare<Group::kThreads>& share, const float* in,
+                     Such such, SparseScratch& s) {
+  constexpr unsigned kWord = share.kCount < 32 ? share.kCount : 32;
+  SHOAL_UNROLL
+  for (unsigned first = 0; first < share.kCount; first += kWord) {
+    std::uint32_t found = 0;
+    SHOAL_UNROLL
+    for (unsigned j = 0; j < kWord; ++j) {
+      const unsigned i = share.index(group.rank(), first + j);
+      found |= (such(share.magnitude(first + j), i) ? 1u : 0u) << j;
+    }
+    for (; found != 0; found &= found - 1) {
+      const unsigned i = share.index(group.rank(), first + lowest_bit(found));
+      const std::uint32_t at = group.add(&s.count, 1);
+      if (at < kCandidates) s.candidates[at] = {i, in[i]};
+    }
+  }
+}
+
+// When there are too many candidates: what is kept becomes the candidates.
+template <typename Group>
+SHOAL_HD void search_everywhere(Group& group, const SparseShare<Group::kThreads>& share,
+                                const float* in, unsigned kept, SparseScratch& s) {
+  const auto count_if = [&](auto such) {
+    std::uint32_t mine = 0;
+    SHOAL_UNROLL
+    for (unsigned j = 0; j < share.kCount; ++j) {
+      mine += such(share.magnitude(j), share.index(group.rank(), j)) ? 1u : 0u;
+    }
+    return group.sum(mine);
+  };
+  const SparseCut cut = find_cut(s.floor, s.ceiling, kept, count_if);
   if (group.rank() == 0) s.count = 0;
   group.sync();
-  SHOAL_UNROLL
-  for (unsigned j = 0; j < share.kCount; ++j) {
-    const unsigned i = share.index(group.rank(), j);
-    if (cut.keeps(share.magnitude(j), i)) s.found[group.add(&s.count, 1)] = {i, share.x[j]};
-  }
+  gather(
+      group, share, in,
+      [=](std::uint32_t magnitude, unsigned i) { return cut.keeps(magnitude, i); }, s);
   group.sync();
-  for (unsigned k = group.rank(); k < kept; k += Group::kThreads) {
+}
+
+// By the first warp: those of the candidates that are kept, which padding never is.
+template <typename Group>
+SHOAL_HD void keep_largest(Group& group, unsigned kept, SparseScratch& s) {
+  constexpr unsigned kMine = kCandidates / Group::kLead;
+  sparse2::Entry mine[kMine];
+  SHOAL_UNROLL
+  for (unsigned k = 0; k < kMine; ++k) {
+    const unsigned at = k * Group::kLead + group.rank();
+    mine[k] = at < s.count ? s.candidates[at] : sparse2::Entry{sparse2::kChunk, 0.0f};
+  }
+  const auto is = [&](unsigned k, auto such) {
+    return mine[k].index < sparse2::kChunk &&
+           such(bits_of(mine[k].value) & kMagnitude, mine[k].index);
+  };
+  const auto count_if = [&](auto such) {
+    std::uint32_t count = 0;
+    SHOAL_UNROLL
+    for (unsigned k = 0; k < kMine; ++k) count += is(k, such) ? 1u : 0u;
+    return group.lead_sum(count);
+  };
+  const SparseCut cut = find_cut(s.floor, s.ceiling, kept, count_if);
+  const auto keeps = [&](std::uint32_t magnitude, unsigned i) { return cut.keeps(magnitude, i); };
+  SHOAL_UNROLL
+  for (unsigned k = 0; k < kMine; ++k) {
+    if (is(k, keeps)) s.kept[group.add(&s.kept_count, 1)] = mine[k];
+  }
+  group.lead_sync();
+}
+
+// By the first warp: each entry goes where as many are before it as have a smaller index.
+template <typename Group>
+SHOAL_HD void put_in_order(Group& group, unsigned kept, SparseScratch& s) {
+  for (unsigned k = group.rank(); k < kept; k += Group::kLead) {
     unsigned before = 0;
     for (unsigned other = 0; other < kept; ++other) {
-      before += s.found[other].index < s.found[k].index ? 1u : 0u;
+      before += s.kept[other].index < s.kept[k].index ? 1u : 0u;
     }
-    s.entries[before] = s.found[k];
+    s.entries[before] = s.kept[k];
   }
-  group.sync();
+  group.lead_sync();
 }
 
-// Whether all sums of the entries' magnitudes are exact in double, whatever the order: 24 bits of
-// mantissa, 6 for 64 entries and the distance of the exponents fit 53.
-template <typename Group>
-SHOAL_HD bool sums_exactly(Group& group, const SparseScratch& s, unsigned kept) {
-  constexpr std::uint32_t kDistance = 23;
-  const std::uint32_t reference = (bits_of(s.entries[0].value) & kMagnitude) >> 23;
-  std::uint32_t far = 0;
-  for (unsigned k = group.rank(); k < kept; k += Group::kThreads) {
-    const std::uint32_t exponent = (bits_of(s.entries[k].value) & kMagnitude) >> 23;
-    // Within half the distance of one of them, so within the distance of each other.
-    const bool near =
-        exponent + kDistance / 2 >= reference && reference + kDistance / 2 >= exponent;
-    far += near && exponent > 0 && exponent < 255 ? 0u : 1u;
-  }
-  return group.sum(far) == 0;
-}
-
-// sparse2::codebook_of() by all threads, where the order of the sums does not matter.
-template <typename Group>
-SHOAL_HD sparse2::Codebook codebook_together(Group& group, const SparseScratch& s, unsigned kept) {
-  constexpr int kIterations = 8;
-  const auto total = static_cast<double>(kept);
-  sparse2::Codebook book;
-  for (int iteration = -1;; ++iteration) {  // the first threshold is the mean
-    double small = 0, large = 0;
-    std::uint32_t above = 0;
-    for (unsigned k = group.rank(); k < kept; k += Group::kThreads) {
-      const double m = sparse2::magnitude_of(s.entries[k]);
-      const bool is_large = iteration >= 0 && m > book.threshold;
-      (is_large ? large : small) += m;
-      above += is_large ? 1u : 0u;
-    }
-    small = group.sum(small);
-    if (iteration < 0) {
-      book.threshold = small / total;
-      continue;
-    }
-    large = group.sum(large);
-    const auto larger = static_cast<double>(group.sum(above));
-    const double smaller = total - larger;
-    book.small = smaller > 0 ? small / smaller : 0;
-    book.large = larger > 0 ? large / larger : book.small;
-    if (iteration == kIterations) return book;
-    book.threshold = (book.small + book.large) / 2;
-  }
-}
-
-template <typename Group>
-SHOAL_HD void make_codebook(Group& group, SparseScratch& s, unsigned kept) {
-  if (sums_exactly(group, s, kept)) {
-    const sparse2::Codebook book = codebook_together(group, s, kept);
-    if (group.rank() == 0) s.book = book;
-  } else if (group.rank() == 0) {
-    s.book = sparse2::codebook_of(s.entries, kept);
-  }
-  group.sync();
-}
-
-// One byte of the encoding; the layout is that of sparse2.h.
-SHOAL_HD inline std::byte sparse_byte(const SparseScratch& s, const sparse2::Layout& layout,
-                                      unsigned at) {
-  unsigned byte = 0;
-  if (at < sparse2::kCodebookBytes) {
-    const double magnitude = at < 2 ? s.book.small : s.book.large;
-    byte = sparse2::stored_magnitude(magnitude) >> 8 * (at % 2);
-  } else if (at < layout.unary) {
-    for (unsigned bit = 0; bit < 8; ++bit) {
-      const unsigned from = 8 * (at - sparse2::kCodebookBytes) + bit;
-      const unsigned entry = from / sparse2::kLowBits;
-      if (entry >= layout.kept) break;
-      byte |= (s.entries[entry].index >> from % sparse2::kLowBits & 1u) << bit;
-    }
-  } else if (at < layout.codes) {
-    const unsigned first = 8 * (at - static_cast<unsigned>(layout.unary));
-    for (unsigned i = 0; i < layout.kept; ++i) {
-      const unsigned bit = (s.entries[i].index >> sparse2::kLowBits) + i - first;
-      if (bit < 8) byte |= 1u << bit;
-    }
-  } else {
-    for (unsigned j = 0; j < 4; ++j) {
-      const unsigned entry = 4 * (at - static_cast<unsigned>(layout.codes)) + j;
-      if (entry < layout.kept) byte |= sparse2::code_of(s.entries[entry], s.book) << 2 * j;
-    }
-  }
-  return static_cast<std::byte>(byte & 0xffu);
-}
-
-template <typename Group>
-SHOAL_HD void write_sparse_chunk(Group& group, const SparseScratch& s, unsigned n, std::byte* out) {
-  const sparse2::Layout layout(n);
-  for (unsigned at = group.rank(); at < layout.size; at += Group::kThreads) {
-    out[at] = sparse_byte(s, layout, at);
-  }
-  group.sync();
-}
+// ---- a chunk
 
 template <typename Group>
 SHOAL_HD void encode_sparse_chunk(Group& group, const float* in, unsigned n, SparseScratch& s,
                                   std::byte* out) {
-  const auto kept = static_cast<unsigned>(sparse2::Layout(n).kept);
+  const sparse2::Layout layout(n);
+  const auto kept = static_cast<unsigned>(layout.kept);
   const auto share = load_share(group, in, n);
-  select_entries(group, share, kept, s);
-  make_codebook(group, s, kept);
-  write_sparse_chunk(group, s, n, out);
+  put_down_largest(group.rank(), share, s);
+  group.sync();
+  const bool leads = group.rank() < Group::kLead;
+  if (leads) find_floor(group, kept, s);
+  group.sync();
+  const std::uint32_t floor = s.floor;
+  gather(
+      group, share, in, [=](std::uint32_t magnitude, unsigned) { return magnitude >= floor; }, s);
+  group.sync();
+  if (s.count > kCandidates) search_everywhere(group, share, in, kept, s);
+  if (leads) {
+    keep_largest(group, kept, s);
+    put_in_order(group, kept, s);
+    make_codebook(group, s, kept);
+    write_sparse_chunk(group, s, layout, out);
+  }
+  group.sync();
 }
 
 }  // namespace shoal::outer_opt::cuda

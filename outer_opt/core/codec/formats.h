@@ -68,10 +68,18 @@ struct Fp16 {
   SHOAL_HD static std::uint32_t pack_magnitude(std::uint32_t bits) {
     if (bits > kInfinity) return kInf | 0x200u | ((bits >> 13) & 0x3ffu);  // NaN, made quiet
     if (bits == kInfinity) return kInf;
-    if (bits > kLargest) bits = kLargest;
+    return pack_finite(bits < kLargest ? bits : kLargest);
+  }
+  SHOAL_HD static std::uint32_t pack_finite(std::uint32_t bits) {
+#ifdef __CUDA_ARCH__
+    std::uint16_t half;  // PTX ISA, cvt: subnormal numbers are supported
+    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(half) : "f"(float_of(bits)));
+    return half;
+#else
     // Below the normal numbers the sum with 0.5 has a last place of 2^-24, as fp16 has there.
     if (bits < kSmallestNormal) return bits_of(float_of(bits) + 0.5f) - bits_of(0.5f);
     return (bits + 0xfffu + ((bits >> 13) & 1u) - kBias) >> 13;
+#endif
   }
   SHOAL_HD static float unpack(Stored half) {
     const std::uint32_t sign = (half & 0x8000u) << 16, rest = half & 0x7fffu;

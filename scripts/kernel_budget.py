@@ -1,0 +1,338 @@
+#!/usr/bin/env python3
+"""What the CUDA kernels cost on paper: reads the machine code for compute capability 9.0 out of built objects, walks
+the main loop of every kernel and holds it against what the memory of a Hopper device leaves time for.
+
+    scripts/kernel_budget.py [--json] [--copy TB/s] [OBJECT...]   objects: build/outer_opt/cuda/kernels.cu.o
+
+An estimate, not a measurement. Per kernel it says how many values a thread takes in a turn of its loop, the bytes that
+a value moves, and which share of the time that a copy of as many bytes takes is used by issue slots, by each kind of
+execution unit and by the load/store unit; the largest one bounds the kernel. Then registers, threads that a
+multiprocessor holds, and the bytes that their loads have under way beside those that latency asks for (Little's law).
+The way through a loop is the one with the widest accesses and without calls, and of those the longest. It fails (status
+1) when a kernel spills, has a fused multiply-add where none may be, has no loop with the accesses that it should have,
+or when an instruction is not known to it: it decodes operation codes itself, so that no disassembler is needed.
+
+Where the numbers come from:
+  lanes per clock of a multiprocessor   CUDA C++ Programming Guide, "Throughput of Native Arithmetic Instructions",
+                                        column 9.0; conversions at the rate of 8.0, the slower one
+  registers, threads, blocks, shared    the same, "Technical Specifications per Compute Capability"
+  132 multiprocessors, 4.8 TB/s         NVIDIA's data sheet of the H200; a copy moves about 4.2 of them
+  1.75 GHz                              what its 1.98 GHz comes to under load
+  750 ns                                latency of a read under load, a usual figure for HBM
+  operation codes                       the low nine bits of an instruction, as open assemblers know them (CuAssembler,
+                                        Mesa's NAK)
+"""
+import argparse
+import collections
+import json
+import pathlib
+import re
+import struct
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+OBJECT = ROOT / "build" / "outer_opt" / "cuda" / "kernels.cu.o"
+ARCHITECTURE = 90
+
+SMS, CLOCK_HZ, LATENCY_S, COPY_BYTES_S = 132, 1.75e9, 750e-9, 4.2e12
+REGISTERS, THREADS, BLOCKS, SHARED, SHARED_OF_BLOCK = 65536, 2048, 32, 227 * 1024, 1024
+LANES = 32
+
+# Results per clock and multiprocessor. `wave`: passes through the load/store unit, of 128 bytes.
+RATES = {"issue": 128, "alu": 64, "imad": 64, "slow": 16, "fp64": 64, "reduce": 16, "wave": 32}
+
+OPCODES = {
+    "alu": {0x02: "MOV", 0x03: "P2R", 0x04: "R2P", 0x05: "CS2R", 0x06: "VOTE", 0x07: "SEL", 0x08: "FSEL", 0x09: "FMNMX",
+            0x0B: "FSETP", 0x0C: "ISETP", 0x10: "IADD3", 0x11: "LEA", 0x12: "LOP3", 0x0F: "VIMNMX3", 0x13: "IABS", 0x16: "PRMT",
+            0x19: "SHF", 0x1B: "BMSK", 0x1C: "PLOP3", 0x36: "VIADD", 0x3E: "F2FP", 0x45: "I2FP", 0x46: "VIADDMNMX",
+            0x48: "VIMNMX"},
+    "imad": {0x24: "IMAD", 0x25: "IMAD.WIDE", 0x27: "IMAD.HI"},
+    "fp32": {0x20: "FMUL", 0x21: "FADD", 0x23: "FFMA", 0x31: "HFMA2", 0x35: "HFMA2.MMA"},  # the last two load constants
+    "fp64": {0x28: "DMUL", 0x29: "DADD", 0x2A: "DSETP", 0x2B: "DFMA"},
+    "slow": {0x100: "FLO", 0x101: "BREV", 0x102: "FCHK", 0x104: "F2F", 0x105: "F2I", 0x106: "I2F", 0x107: "FRND",
+             0x108: "MUFU", 0x109: "POPC", 0x110: "F2F.64", 0x111: "F2I.64", 0x112: "I2F.64"},
+    "reduce": {0x1C4: "REDUX"},
+    "memory": {0x181: "LDG", 0x186: "STG", 0x183: "LDL", 0x187: "STL", 0x184: "LDS", 0x188: "STS", 0x189: "SHFL",
+               0x18C: "ATOMS", 0x18E: "RED", 0x1A8: "ATOMG"},
+    "uniform": {0x82: "UMOV", 0x86: "VOTEU", 0x87: "USEL", 0x8C: "UISETP", 0x90: "UIADD3", 0x91: "ULEA", 0x92: "ULOP3",
+                0x96: "UPRMT", 0x99: "USHF", 0x9C: "UPLOP3", 0xA4: "UIMAD", 0xA5: "UIMAD.WIDE", 0xB9: "ULDC",
+                0xBD: "UFLO", 0xBF: "UPOPC", 0xCA: "R2UR", 0x1C2: "R2UR", 0x1C3: "S2UR"},
+    "control": {0x118: "NOP", 0x119: "S2R", 0x11A: "DEPBAR", 0x11B: "CALL.ABS", 0x11D: "BAR", 0x141: "BSYNC",
+                0x142: "BREAK", 0x144: "CALL", 0x145: "BSSY", 0x146: "YIELD", 0x147: "BRA", 0x148: "WARPSYNC",
+                0x14D: "EXIT", 0x150: "RET", 0x155: "BMOV", 0x182: "LDC", 0x192: "MEMBAR"},
+}
+KINDS = {code: (name, kind) for kind, codes in OPCODES.items() for code, name in codes.items()}
+ACCESS_BYTES = [1, 1, 2, 2, 4, 8, 16, 16]
+
+INT8, NIBBLES, SPARSE = 260 / 256, 66 / 128, 84 / 4096
+
+
+def codec_rules(label, what, stored, values, divides):
+    """The three kernels of a codec; `stored`: bytes of a value, `values`: of a thread in a turn."""
+    over, onto = f"{what}.*Overwrite", f"{what}.*Accumulate"
+    wide = values // 4
+    return [(f"{label} encode", f"(encode_kernel|each_kernel).*{what}", 4, stored, values, wide, divides),
+            (f"{label} decode", f"decode.*kernel.*{over}", stored, 4, values, wide, False),
+            (f"{label} accumulate", f"decode.*kernel.*{onto}", stored + 4, 4, values, 2 * wide, False)]
+
+
+def rules():
+    """Kernel -> name, pattern of its symbol, bytes read and written per value, values of a thread in a turn, accesses of
+    16 bytes in it, whether it divides."""
+    ahead = 2
+    each = 4 * ahead
+    fp32 = codec_rules("fp32", "Fp32", 4, each, False)
+    fp32 = [rule[:5] + (rule[5] + each // 4, False) for rule in fp32]  # what is stored has packs, too
+    return fp32 + codec_rules("fp16", "Fp16", 2, each, False) + codec_rules("bf16", "Bf16", 2, each, False) + \
+        codec_rules("int8", "Int8Format", INT8, 8 * ahead, True) + \
+        codec_rules("int4", "4Int4", NIBBLES, 8 * ahead, True) + \
+        codec_rules("e3m0", "4E3m0", NIBBLES, 8 * ahead, True) + [
+            ("outer step", "OuterStep", 12, 8, each, 5 * each // 4, False),
+            ("difference", "5Minus", 8, 4, each, 3 * each // 4, False),
+            ("adopt", "5Adopt", 8, 4, each, 3 * each // 4, False),
+            ("scale", "5Times", 4, 4, each, 2 * each // 4, False),
+            ("facts", "measure_kernel", 4, 0, each, each // 4, False)]
+
+
+# ---- machine code out of an object
+
+
+def machine_codes(data):
+    """The ELF files for ARCHITECTURE in the fat binaries of an object."""
+    magic = struct.pack("<I", 0xBA55ED50)
+    at = data.find(magic)
+    while at >= 0:
+        head, size = struct.unpack_from("<HQ", data, at + 6)
+        end = at + head + size
+        piece = at + head
+        while piece < end:
+            kind, _, head, size = struct.unpack_from("<HHIQ", data, piece)
+            architecture, = struct.unpack_from("<I", data, piece + 28)
+            body = data[piece + head:piece + head + size]
+            if kind == 2 and architecture == ARCHITECTURE:
+                if body[:4] != b"\x7fELF":
+                    sys.exit("error: the machine code is compressed: build it with nvcc --no-compress")
+                yield body
+            piece += head + size
+        at = data.find(magic, end)
+
+
+def sections(elf):
+    """Name -> (type, content)."""
+    offset, = struct.unpack_from("<Q", elf, 0x28)
+    count, names = struct.unpack_from("<HH", elf, 0x3C)
+    heads = [struct.unpack_from("<IIQQQQIIQQ", elf, offset + 64 * i) for i in range(count)]
+    text = elf[heads[names][4]:]
+    found = {}
+    for head in heads:
+        name = text[head[0]:text.index(b"\0", head[0])].decode()
+        found[name] = (head[1], elf[head[4]:head[4] + head[5]] if head[1] != 8 else bytes(0), head[5])
+    return found
+
+
+def registers_of(found):
+    """Kernel -> registers of a thread, out of the attributes of the ELF file."""
+    symbols, names = found[".symtab"][1], found[".strtab"][1]
+
+    def name(index):
+        start, = struct.unpack_from("<I", symbols, 24 * index)
+        return names[start:names.index(b"\0", start)].decode()
+
+    info, at, counts = found[".nv.info"][1], 0, {}
+    while at < len(info):
+        form, attribute, size = struct.unpack_from("<BBH", info, at)
+        if form == 4 and attribute == 0x2F:  # EIATTR_REGCOUNT
+            symbol, count = struct.unpack_from("<II", info, at + 4)
+            counts[name(symbol)] = count
+        at += 4 + (size if form == 4 else 0)
+    return counts
+
+
+class Instruction:
+    def __init__(self, low, high, address):
+        code = low & 0x1FF
+        if code not in KINDS:
+            sys.exit(f"error: operation code {code:#x} is not known ({high:016x} {low:016x})")
+        self.name, self.kind = KINDS[code]
+        self.always = low >> 12 & 15 == 7  # no predicate
+        if self.name == "BRA":  # a second predicate, and BRA.DIV: where the threads of a warp have parted
+            self.always = self.always and high >> 23 & 31 == 7
+        self.bytes = ACCESS_BYTES[high >> 9 & 7] if self.kind == "memory" else 0
+        self.shared = self.name in ("LDS", "STS", "ATOMS", "SHFL")
+        self.target = None
+        if self.name == "BRA":
+            far = (low >> 34) | (high & 0x3FFFF) << 30
+            far -= 1 << 48 if far >> 47 else 0
+            self.target = address + 16 + 4 * ((far << 8) + (low >> 16 & 0xFF))
+
+    def waves(self):
+        if self.kind != "memory":
+            return 0
+        return 1 if self.name in ("SHFL", "ATOMS") else max(1, LANES * self.bytes // 128)
+
+
+def kernels_of(path):
+    """Symbol -> (instructions, registers, bytes of shared memory)."""
+    found = {}
+    for elf in machine_codes(pathlib.Path(path).read_bytes()):
+        parts = sections(elf)
+        registers = registers_of(parts)
+        for name, (_, content, _) in parts.items():
+            if not name.startswith(".text."):
+                continue
+            symbol = name[len(".text."):]
+            code = [Instruction(*struct.unpack_from("<QQ", content, at), at) for at in range(0, len(content), 16)]
+            shared = parts.get(".nv.shared." + symbol, (0, b"", 0))[2]
+            found[symbol] = (code, registers[symbol], shared)
+    return found
+
+
+# ---- the way through the main loop
+
+
+def successors(code, i):
+    """Those further on; a way back is the end of a turn."""
+    one = code[i]
+    after = []
+    if one.target is not None and one.target > 16 * i:
+        after.append(one.target // 16)
+    ends = one.name in ("EXIT", "RET") or one.target is not None
+    if (not ends or not one.always) and i + 1 < len(code):
+        after.append(i + 1)
+    return after
+
+
+def worth(way):
+    """Compares ways: wide accesses, bytes, few accesses, no calls, then the longest one."""
+    accesses = [one for one in way if one.name in ("LDG", "STG")]
+    calls = sum(one.name.startswith("CALL") for one in way)
+    return (sum(one.bytes == 16 for one in accesses), sum(one.bytes for one in accesses), -len(accesses), -calls,
+            len(way))
+
+
+def best_way(code, head, tail):
+    """From head to tail; None: there is none. Worths add up, so the best rest can be kept per instruction."""
+    best = {tail: (worth([code[tail]]), None)}
+    for i in range(tail - 1, head - 1, -1):
+        rests = [(best[after][0], after) for after in successors(code, i) if after in best]
+        if rests:
+            rest, after = max(rests)
+            best[i] = (tuple(a + b for a, b in zip(worth([code[i]]), rest)), after)
+    if head not in best:
+        return None
+    way, i = [], head
+    while i is not None:
+        way.append(code[i])
+        i = best[i][1]
+    return way
+
+
+def main_way(code):
+    ways = []
+    for tail, one in enumerate(code):
+        if one.target is not None and one.target < 16 * tail:
+            ways.append(best_way(code, one.target // 16, tail))
+    ways = [way for way in ways if way]
+    return max(ways, key=worth) if ways else []
+
+
+# ---- what it comes to
+
+
+def residents(threads, registers, shared):
+    """Threads that a multiprocessor holds."""
+    warps = threads // LANES
+    of_warp = (registers * LANES + 255) // 256 * 256
+    by_registers = REGISTERS // 4 // of_warp * 4 // warps
+    by_shared = SHARED // (shared + SHARED_OF_BLOCK)
+    return min(THREADS // threads, BLOCKS, by_registers, by_shared) * threads
+
+
+def loaded_ahead(way):
+    """The share of what it reads that it has asked for before it first writes."""
+    reads = [one.bytes for one in way if one.name == "LDG"]
+    first = next((i for i, one in enumerate(way) if one.name == "STG" and one.always), len(way))
+    return sum(one.bytes for one in way[:first] if one.name == "LDG") / max(1, sum(reads))
+
+
+def used(way):
+    """Unit -> results of a thread, of those that RATES knows."""
+    counts = collections.Counter(one.kind for one in way)
+    counts["issue"] = len(way)
+    counts["wave"] = sum(one.waves() for one in way)
+    return {unit: counts[unit] for unit in RATES}
+
+
+def budget(label, rule, kernel, copy_bytes_s, threads=256):
+    _, _, read, written, values, wide, divides = rule
+    code, registers, shared = kernel
+    way = main_way(code)
+    clocks = (read + written) * values / (copy_bytes_s / SMS / CLOCK_HZ)  # of a thread's turn, by the memory
+    shares = {unit: count / RATES[unit] / clocks for unit, count in used(way).items()}
+    resident = residents(threads, registers, shared)
+    ahead = loaded_ahead(way) * values * read * resident
+    row = {"kernel": label, "values": values, "bytes_per_value": read + written, "issue_per_value": len(way) / values,
+           "issue_allowed": clocks * RATES["issue"] / values, "shares": shares, "registers": registers,
+           "threads": resident, "in_flight": ahead,
+           "in_flight_needed": LATENCY_S * copy_bytes_s / SMS * read / (read + written)}
+    row["faults"] = faults(code, way, wide, divides)
+    if ahead < row["in_flight_needed"]:
+        row["faults"].append("it has too few bytes under way")
+    return row
+
+
+def faults(code, way, wide, divides):
+    found = []
+    if any(one.name in ("LDL", "STL") for one in code):
+        found.append("it spills")
+    if not divides and any(one.name in ("FFMA", "DFMA") for one in code):
+        found.append("it has a fused multiply-add")
+    there = sum(one.name in ("LDG", "STG") and one.bytes == 16 for one in way)
+    if there != wide:
+        found.append(f"its loop has {there} accesses of 16 bytes, not {wide}")
+    return found
+
+
+def rows_of(kernels, copy_bytes_s):
+    rows = []
+    for rule in rules():
+        symbols = [symbol for symbol in kernels if re.search(rule[1], symbol)]
+        if len(symbols) != 1:
+            sys.exit(f"error: {len(symbols)} kernels are called {rule[1]}")
+        rows.append(budget(rule[0], rule, kernels[symbols[0]], copy_bytes_s))
+    return rows
+
+
+def print_table(rows, copy_bytes_s):
+    print(f"shares of the time of a copy at {copy_bytes_s / 1e12:.2f} TB/s; estimated, not measured")
+    units = list(RATES)
+    print(f"{'kernel':16}{'B/value':>8}{'issue/value':>12}{'allowed':>8}" + "".join(f"{u:>8}" for u in units) +
+          f"{'regs':>6}{'threads':>8}{'KiB under way':>14}{'needed':>8}")
+    for row in rows:
+        print(f"{row['kernel']:16}{row['bytes_per_value']:8.2f}{row['issue_per_value']:12.1f}"
+              f"{row['issue_allowed']:8.1f}" + "".join(f"{100 * row['shares'][u]:7.0f}%" for u in units) +
+              f"{row['registers']:6}{row['threads']:8}{row['in_flight'] / 1024:14.1f}"
+              f"{row['in_flight_needed'] / 1024:8.1f}")
+        for fault in row["faults"]:
+            print(f"    FAULT: {fault}")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("objects", nargs="*", default=[OBJECT])
+    parser.add_argument("--copy", type=float, default=COPY_BYTES_S / 1e12, help="TB/s that a copy moves")
+    parser.add_argument("--json", action="store_true")
+    options = parser.parse_args()
+    kernels = {}
+    for path in options.objects:
+        kernels.update(kernels_of(path))
+    rows = rows_of(kernels, options.copy * 1e12)
+    if options.json:
+        print(json.dumps(rows, indent=2))
+    else:
+        print_table(rows, options.copy * 1e12)
+    sys.exit(1 if any(row["faults"] for row in rows) else 0)
+
+
+if __name__ == "__main__":
+    main()
