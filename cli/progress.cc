@@ -63,10 +63,10 @@ std::string step_text(const JobProgress& job) {
   return "step " + fixed(job.step, 0) + "/" + fixed(job.steps, 0);
 }
 
-// What to say instead of numbers while nothing moves.
+// What to say instead of numbers while nothing moves; in a word where something does.
 std::string waiting_text(const JobProgress& job) {
-  if (job.phase == "training" || job.finished()) return "";
-  if (!job.detail.empty()) return job.detail;
+  if (job.finished() || job.reason == "running") return "";
+  if (!job.detail.empty() && job.phase != "training") return job.detail;
   return job.reason == "none" ? "" : words(job.reason);
 }
 

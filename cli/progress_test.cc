@@ -106,5 +106,15 @@ TEST(Progress, AWaitingJobSaysWhy) {
             std::string::npos);
 }
 
+TEST(Progress, WhatATrainingJobCannotDoIsSaidInAWord) {
+  Json job = training_job();
+  const auto line = [&] { return progress_line(read_progress(job), SpeedMeter()); };
+  EXPECT_EQ(line().find("running"), std::string::npos);
+  job["status"]["reason"] = "checkpoint_failing";
+  job["status"]["detail"] = "the checkpoint needs many bytes";
+  EXPECT_NE(line().find("checkpoint failing"), std::string::npos) << line();
+  EXPECT_EQ(line().find("many bytes"), std::string::npos) << line();
+}
+
 }  // namespace
 }  // namespace shoal::cli

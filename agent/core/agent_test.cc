@@ -103,6 +103,7 @@ TEST_F(AgentTest, ATrainerOfAnotherProtocolIsNotUsed) {
   for (std::uint64_t generation = 1; failed.empty() && generation < 100; ++generation) {
     step(TrainerAttached{{0, generation}, {0, {}, "", "", kProtocolVersion - 1}});
     EXPECT_TRUE(one<KillTrainer>().hard);
+    EXPECT_THAT(one<KillTrainer>().because, HasSubstr("speaks protocol 1"));
     EXPECT_THAT(all<SendTrainer>(), IsEmpty());
     step(TrainerExited{{0, generation}, {}});
     while (all<StartTrainer>().empty() && failed.empty() && wake()) failed = said<ReplicaFailed>();

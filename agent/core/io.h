@@ -138,6 +138,7 @@ struct StartTrainer {
 struct KillTrainer {  // SIGKILL or SIGTERM to its process group
   TrainerId trainer;
   bool hard = false;
+  std::string because;  // for people; empty: it is done with
 };
 struct SendTrainer {
   TrainerId trainer;

@@ -174,7 +174,7 @@ void Agent::State::kill_trainer(std::int32_t slot, std::string because) {
   if (trainer.state != TrainerState::kStopping) move(trainer.state, TrainerEvent::kStop);
   trainer.due.reset();
   trainer.killed_because = std::move(because);
-  emit(KillTrainer{trainer_id(slot), true});
+  emit(KillTrainer{trainer_id(slot), true, trainer.killed_because});
 }
 
 void Agent::State::trainer_due(std::int32_t slot) {
@@ -198,7 +198,7 @@ void Agent::State::stop_trainer(std::int32_t slot) {
   if (trainer.attached) {
     emit(SendTrainer{trainer_id(slot), StopTrainer{}});
   } else {
-    emit(KillTrainer{trainer_id(slot), false});
+    emit(KillTrainer{trainer_id(slot), false, {}});
   }
   move(trainer.state, TrainerEvent::kStop);
 }
@@ -245,7 +245,7 @@ void Agent::State::retire(std::int32_t slot) {
 void Agent::State::kill_all_trainers() {
   for (std::size_t i = 0; i < trainers.size(); ++i) {
     if (trainers[i].state == TrainerState::kDown) continue;
-    emit(KillTrainer{trainer_id(static_cast<std::int32_t>(i)), true});
+    emit(KillTrainer{trainer_id(static_cast<std::int32_t>(i)), true, {}});
   }
 }
 

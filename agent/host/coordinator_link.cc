@@ -35,6 +35,8 @@ Code code_of(grpc::StatusCode code) {
       return Code::kDataLoss;
     case grpc::StatusCode::CANCELLED:
       return Code::kCancelled;
+    case grpc::StatusCode::RESOURCE_EXHAUSTED:
+      return Code::kResourceExhausted;
     default:
       return Code::kUnavailable;
   }

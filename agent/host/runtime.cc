@@ -253,7 +253,12 @@ class Runtime::Impl {
     }
   }
   void perform(const KillTrainer& effect) {
-    const auto process = processes_.find(effect.trainer.slot);
+    const std::int32_t slot = effect.trainer.slot;
+    if (!effect.because.empty()) {
+      note(LogLevel::kWarning, replica_on(slot),
+           fmt::format("trainer {} is killed: {}", slot, effect.because));
+    }
+    const auto process = processes_.find(slot);
     if (process != processes_.end()) process->second->kill(effect.hard);
   }
   void perform(const SendTrainer& effect) {

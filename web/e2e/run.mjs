@@ -1,6 +1,6 @@
 // The dashboard in a browser against a real cluster: a job submitted from the page, every page, with axe, narrow and
-// wide, light and dark; a checkpoint verified and downloaded; an agent drained and put back, another killed and seen
-// on the run page; the coordinator killed and started again under an open page.
+// wide, light and dark; a checkpoint verified and downloaded; an agent drained and put back; the job paused and resumed;
+// an agent killed and seen on the run page; the coordinator killed and started again under an open page.
 // BIN: the folder of the binaries. CHROMIUM: the browser. SHOTS: a folder for screenshots.
 import { chromium } from 'playwright-core';
 import { execFileSync } from 'node:child_process';
@@ -162,6 +162,54 @@ async function checkPages(browser) {
   }
 }
 
+// What a paused job looks like, where it is shown.
+const kPausedPages = {
+  run: ['/jobs/e2e', 'nobody, the job is paused'],
+  overview: ['/', '0 training, 1 paused'],
+  jobs: ['/jobs?phase=paused', 'e2e'],
+  topology: ['/jobs/e2e/topology', 'paused'],
+};
+
+async function checkPausedPages(browser) {
+  for (const colorScheme of ['light', 'dark']) {
+    const page = await openPage(browser, { colorScheme, viewport: { width: 1280, height: 900 } }, []);
+    for (const [name, [path, wanted]] of Object.entries(kPausedPages)) {
+      await page.goto(cluster.http + path);
+      await eventually(`${name}, paused, ${colorScheme}: shows "${wanted}"`, 8000, async () => (await text(page)).includes(wanted));
+      await page.waitForTimeout(300);
+      check(`${name}, paused, ${colorScheme}: nothing is late`, !/, late:|is slow/.test(await text(page)));
+      if (shots) await page.screenshot({ path: join(shots, `paused-${name}-${colorScheme}.png`), fullPage: true });
+    }
+    await page.context().close();
+  }
+}
+
+async function checkPause(browser) {
+  const page = await openPage(browser, { viewport: { width: 1280, height: 900 } }, []);
+  await page.goto(`${cluster.http}/jobs/e2e`);
+  await page.getByRole('button', { name: 'Pause' }).click();
+  const pause = page.getByRole('button', { name: 'Pause', exact: true });
+  check('pausing wants the name', await pause.isDisabled());
+  await page.getByRole('textbox').fill('e2e');
+  await pause.click();
+  await eventually('a job that was told to pause says so', 60_000, async () => /It will be paused|It is paused/.test(await text(page)));
+  await eventually('and is paused when its round is stored', 60_000, async () => (await text(page)).includes('It is paused and holds no device.'));
+  const { progress, lineage } = await statusNow();
+  await checkPausedPages(browser);
+  await page.waitForTimeout(11_000); // longer than any round takes
+  check('it stays where it was', (await statusNow()).progress.rounds_committed === progress.rounds_committed);
+  let late = false;
+  await page.getByRole('button', { name: 'Resume' }).click();
+  await eventually('resumed, it trains on', 60_000, async () => {
+    late ||= /, late:/.test(await text(page));
+    return (await statusNow()).progress.rounds_committed > progress.rounds_committed;
+  });
+  check('and nothing says that it was late', !late);
+  check('it lost nothing', (await statusNow()).lineage === lineage);
+  await eventually('its page can pause it again', 10_000, async () => page.getByRole('button', { name: 'Pause' }).isVisible());
+  await page.context().close();
+}
+
 async function checkBadAddresses(browser) {
   const page = await openPage(browser, {}, []);
   await page.goto(`${cluster.http}/jobs/${encodeURIComponent('<img src=x onerror=alert(1)>')}`);
@@ -275,6 +323,7 @@ try {
   await checkBadAddresses(browser);
   await checkDrain(browser);
   await checkKeyboard(browser);
+  await checkPause(browser);
   const page = await checkKilledAgent(browser);
   await checkRestart(page);
 } finally {

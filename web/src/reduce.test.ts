@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import type { Agent, ClusterEvent, Contribution, Job, Replica, Round } from './api';
 import {
-  consequence, coverage, done, hasGap, isLate, mergeEvents, mergeRounds, phaseTone, problems, roundsText, syncText, timeLeft, timeSplit, tokensTarget, waitingFor,
+  consequence, coverage, done, hasGap, isLate, lastMoved, mergeEvents, mergeRounds, phaseTone, problems, roundsText, syncText, timeLeft, timeSplit, tokensTarget, waitingFor,
 } from './reduce';
 
 const kAt = '2026-01-01T00:00:00Z';
@@ -159,6 +159,21 @@ describe('failures and problems', () => {
     const found = problems([job('failed', { detail: 'it broke' }), job('training'), job('completed')], [agent('agt_1', 'red'), agent('agt_2')], Date.parse(at(500)));
     expect(found.map((one) => one.title).sort()).toEqual(['a has failed', 'a is slow', 'agent-1 is not heard from']);
     expect(problems([job('training')], [agent('agt_1', 'green')], Date.parse(at(105)))).toEqual([]);
+  });
+  it('a job that trains again after a pause is not slow', () => {
+    const resumed = { ...job('training'), updated_at: at(490) };
+    expect(problems([resumed], [], Date.parse(at(500)))).toEqual([]);
+    expect(problems([resumed], [], Date.parse(at(600))).map((one) => one.title)).toEqual(['a is slow']);
+    expect(problems([job('paused')], [], Date.parse(at(5000)))).toEqual([]);
+    expect(lastMoved(resumed)).toBe(Date.parse(at(490)));
+    expect(lastMoved(job('training'))).toBe(Date.parse(at(100)));
+    expect(lastMoved(job('queued', { started_at: null, committed_at: null }))).toBe(null);
+  });
+  it('a checkpoint that cannot be stored is one, whatever the job does meanwhile', () => {
+    for (const phase of ['training', 'sealing'] as const) {
+      const failing = job(phase, { reason: 'checkpoint_failing', detail: 'the disk is full' });
+      expect(problems([failing], [], Date.parse(at(101)))).toMatchObject([{ tone: 'bad', title: 'a cannot store its checkpoint', detail: 'the disk is full' }]);
+    }
   });
   it('takes an unknown word for no good sign', () => {
     expect(phaseTone('transcending')).toBe('warn');

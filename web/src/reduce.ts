@@ -27,6 +27,15 @@ export function isOver(phase: string): boolean {
   return phase === 'completed' || phase === 'cancelled' || phase === 'failed';
 }
 
+// It has let its devices go, for good or until it is resumed.
+export const holdsNothing = (phase: string): boolean => isOver(phase) || phase === 'paused';
+
+// Since when the job has made no progress, in ms: its newest commit, or whatever became of it after that, such as the end of a pause.
+export function lastMoved(job: Job): number | null {
+  const last = millis(job.status.committed_at ?? job.status.started_at);
+  return last === null ? null : Math.max(last, millis(job.updated_at) ?? 0);
+}
+
 export function agentTone(agent: Agent): Tone {
   if (agent.state === 'gone' || agent.health === 'red') return 'bad';
   if (agent.health === 'yellow' || agent.state === 'draining' || agent.cordoned === true || agent.quarantine) return 'warn';
@@ -328,12 +337,15 @@ export function problems(jobs: Job[], agents: Agent[], nowMs: number): Problem[]
       add('bad', phase === 'failed' ? 'has failed' : 'is stalled', detail || words(reason), job.updated_at);
     else if (phase === 'gathering' || phase === 'queued')
       add('warn', 'waits for replicas', detail || words(reason), job.updated_at);
+    else if (reason === 'checkpoint_failing')
+      add('bad', 'cannot store its checkpoint', detail, job.updated_at);
     else if (phase === 'training') {
       const last = millis(committed_at ?? started_at);
       const rounds = progress.rounds_committed;
       const begun = millis(started_at);
       const usual = last !== null && begun !== null && rounds > 0 ? (last - begun) / 1000 / rounds : null;
-      const since = last === null ? null : (nowMs - last) / 1000;
+      const moved = lastMoved(job);
+      const since = moved === null ? null : (nowMs - moved) / 1000;
       if (isLate(since, usual) && rounds > 0)
         add('warn', 'is slow', `no round for ${duration(since)}; they took ${duration(usual)} on average`, committed_at);
     }

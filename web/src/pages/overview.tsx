@@ -10,8 +10,10 @@ import { agentState } from './agents';
 import { EventList } from './events';
 import { jobHref } from './jobs';
 
+// Of a job that trains; of another one its past would be shown as its present.
 function rateOf(job: Job): number | null {
-  const { progress, started_at, committed_at } = job.status;
+  const { phase, progress, started_at, committed_at } = job.status;
+  if (phase !== 'training') return null;
   if (progress.tokens_per_second !== null) return progress.tokens_per_second;
   const from = millis(started_at), to = millis(committed_at);
   return from !== null && to !== null && to > from ? (progress.tokens_committed / (to - from)) * 1000 : null;
@@ -24,6 +26,7 @@ function Tiles({ jobs, agents }: { jobs: Job[] | undefined; agents: Agent[] | un
   const cuda = devices?.filter((device) => device.kind === 'cuda').length ?? 0;
   const active = jobs?.filter((job) => !isOver(job.status.phase));
   const training = active?.filter((job) => job.status.phase === 'training');
+  const paused = active?.filter((job) => job.status.phase === 'paused').length ?? 0;
   const rate = training?.reduce((sum, job) => sum + (rateOf(job) ?? 0), 0);
   const states = ['active', 'idle', 'syncing', 'joining', 'draining']
     .map((state) => [state, live?.filter((agent) => agent.state === state).length ?? 0] as const)
@@ -46,7 +49,7 @@ function Tiles({ jobs, agents }: { jobs: Job[] | undefined; agents: Agent[] | un
       <Tile
         label="Active jobs"
         value={number(active?.length)}
-        note={training === undefined ? 'not known' : `${training.length} training`}
+        note={training === undefined ? 'not known' : `${training.length} training${paused > 0 ? `, ${paused} paused` : ''}`}
       />
       <Tile label="Tokens per second" value={rate === undefined ? kNone : short(rate)} note="all jobs that train" />
     </div>

@@ -8,7 +8,7 @@ import { Confirmed } from '../confirm';
 import { bytes, duration, kNone, loss, millis, number, percent, plural, short, words } from '../format';
 import { now } from '../live';
 import { Bar, Card, Digest, Glyph, JobLinks, memo, Missing, Sample, State, Tile, Time, useWatch } from '../parts';
-import { agentName, agentTone, consequence, coverage, done, isCurrent, isFailure, isLate, isOver, phaseTone, replicaTone, roundsText, syncText, timeLeft, timeSplit, tokensTarget, waitingFor, type Split } from '../reduce';
+import { agentName, agentTone, consequence, coverage, done, holdsNothing, isCurrent, isFailure, isLate, isOver, lastMoved, phaseTone, replicaTone, roundsText, syncText, timeLeft, timeSplit, tokensTarget, waitingFor, type Split } from '../reduce';
 import { marksOf } from '../marks';
 import * as sources from '../sources';
 import { checkpointTone } from './checkpoints';
@@ -17,9 +17,9 @@ import { Table, type Column } from '../table';
 
 const Moving = memo(function Moving({ job, split }: { job: Job; split: Split }) {
   const { status } = job;
-  const last = millis(status.committed_at);
-  const since = last === null ? null : Math.max(0, (now.value - last) / 1000);
-  const late = !isOver(status.phase) && status.phase !== 'paused' && isLate(since, split.roundSeconds);
+  const moved = lastMoved(job);
+  const since = moved === null ? null : Math.max(0, (now.value - moved) / 1000);
+  const late = (status.phase === 'training' || status.phase === 'stalled') && isLate(since, split.roundSeconds);
   return (
     <div class="tiles" aria-live="polite">
       <Tile
@@ -138,7 +138,7 @@ const Progress = memo(function Progress({ job, split }: { job: Job; split: Split
       />
       <Tile label="Tokens per second" value={short(rate)} note={rate === null ? 'nothing is trained' : whole} />
       <Tile label="Time left" value={duration(timeLeft(job, split))} note={timeLeft(job, split) === null ? 'nothing to go by' : 'at the pace of the last rounds'} />
-      <Tile label="Running for" value={duration(ran)} note={`${plural(progress.inner_step, 'inner step')} of ${number(progress.inner_steps_total)}`} />
+      <Tile label={phase === 'paused' ? 'Since its start' : 'Running for'} value={duration(ran)} note={`${plural(progress.inner_step, 'inner step')} of ${number(progress.inner_steps_total)}`} />
     </div>
   );
 });
@@ -156,9 +156,9 @@ const CurrentRound = memo(function CurrentRound(props: { job: Job; round: Round 
   const waiting = waitingFor(job, round, props.replicas, props.agents);
   const at = kSteps.findIndex(([, states]) => round !== undefined && states.includes(round.state));
   const opened = millis(round?.opened_at);
-  const age = opened === null || isOver(job.status.phase) ? null : Math.max(0, (now.value - opened) / 1000);
+  const age = opened === null || holdsNothing(job.status.phase) ? null : Math.max(0, (now.value - opened) / 1000);
   return (
-    <Card title={round === undefined ? 'Current round' : `Current round: ${number(round.round)}`}>
+    <Card title={round === undefined ? 'Current round' : `${holdsNothing(job.status.phase) ? 'Last' : 'Current'} round: ${number(round.round)}`}>
       <ol class="steps">
         {kSteps.map(([name], i) => (
           <li key={name} class={i < at ? 'past' : i === at ? 'now' : ''} aria-current={i === at ? 'step' : undefined}>

@@ -9,7 +9,7 @@ import { GroupList } from '../group_list';
 import { inGroups } from '../groups';
 import { JobTitle } from '../job_title';
 import { Bar, Card, Glyph, JobLinks, Missing, State, memo, useNames, useWatch } from '../parts';
-import { agentName, isOver, replicaTone, type Tone } from '../reduce';
+import { agentName, holdsNothing, replicaTone, type Tone } from '../reduce';
 import * as sources from '../sources';
 import { staleSince } from '../live';
 import { Table, type Column } from '../table';
@@ -107,7 +107,7 @@ const CellButton = memo(function CellButton(props: CellProps) {
 interface GraphProps {
   topology: Topology;
   agents: Agent[];
-  needed: number | null; // replicas of each stage; null: the job is over
+  needed: number | null; // replicas of each stage; null: the job holds none
   chosen: string | null;
   choose: (id: string) => void;
 }
@@ -243,7 +243,7 @@ export function TopologyPage({ id }: { id: string }) {
   const found = useWatch(sources.topology(id), [id]);
   const agents = useWatch(sources.agents(true), []);
   const topology = found.value, shown = job.value;
-  const over = shown !== undefined && isOver(shown.status.phase);
+  const over = shown !== undefined && holdsNothing(shown.status.phase);
   const named = useNames(agents.value);
   return (
     <>
