@@ -1,6 +1,5 @@
 // The tree of commands. Options are bound here and nowhere else; what a command does is in the
 // files that commands.h and up_command.h name. --addr and --json may stand anywhere in the line.
-#include <algorithm>
 #include <charconv>
 #include <cstdlib>
 #include <functional>
@@ -43,6 +42,7 @@ CLI::Validator number_within(double least, double most) {
 }
 
 constexpr double kWaitMaxS = 1e9;
+constexpr std::size_t kNamesMax = 500;  // offered to a shell, the newest
 
 // The chosen command's action is called after the whole line was read.
 class Tree {
@@ -296,15 +296,14 @@ class Tree {
         ->check(CLI::IsMember({"bash", "zsh", "fish"}));
   }
 
-  static constexpr std::size_t kNamesMax = 500;  // offered to a shell, the newest
-
   // Answers the shell: one candidate a line. What it cannot find out it does not offer.
   int offer(const std::vector<std::string>& words) {
     const Candidates found = complete(app_, words);
     for (const std::string& word : found.words) print(word + "\n");
     if (found.names_of == NamesOf::kNothing) return kExitOk;
-    const auto addr = std::find(words.begin(), words.end(), "--addr");
-    if (words.end() - addr > 1) common_.address = addr[1];
+    for (std::size_t i = 0; i + 1 < words.size(); ++i) {
+      if (words[i] == "--addr") common_.address = words[i + 1];
+    }
     const char* path = found.names_of == NamesOf::kJobs ? "/jobs?order=desc" : "/agents";
     const auto listed = common_.context().api.list(path, kNamesMax);
     if (!listed) return kExitOk;
