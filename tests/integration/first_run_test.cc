@@ -163,7 +163,7 @@ TEST_F(FirstRun, NamesAreOfferedToAShell) {
     return run(words, 30).out;
   };
   EXPECT_EQ(offered({"job", "get", "ti"}), "tiny\n");
-  EXPECT_EQ(offered({"agent", "drain", ""}), "agent-1\nagent-2\n");
+  EXPECT_EQ(offered({"agent", "drain", "agent-2"}), "agent-2\n");
   EXPECT_EQ(offered({"job", "submit", ""}), "");
   EXPECT_EQ(cluster_->shoal({"completion", "bash"}).exit_code, 0);
 }
