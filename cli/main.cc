@@ -292,6 +292,9 @@ class Tree {
     const Candidates found = complete(app_, words);
     for (const std::string& word : found.words) print(word + "\n");
     if (found.names_of == NamesOf::kNothing) return kExitOk;
+    for (std::size_t i = 0; i + 1 < words.size(); ++i) {
+      if (words[i] == "--addr") common_.address = words[i + 1];
+    }
     const char* path = found.names_of == NamesOf::kJobs ? "/jobs?order=desc" : "/agents";
     const auto listed = common_.context().api.list(path, kNamesMax);
     if (!listed) return kExitOk;

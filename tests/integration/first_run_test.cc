@@ -137,6 +137,37 @@ TEST_F(FirstRun, OneRoundAndTheSubmittedTextAreShown) {
   EXPECT_EQ(cluster_->shoal({"job", "spec", "tiny"}).out, written.str());
 }
 
+// The round that is meant without a number is the newest one; each object in both forms.
+TEST_F(FirstRun, OneObjectIsShownWithoutSayingMuch) {
+  const std::pair<std::vector<std::string>, const char*> commands[] = {
+      {{"round", "get", "tiny"}, "round 3 "},
+      {{"agent", "get", "agent-1"}, "standing"},
+      {{"job", "get", "tiny"}, "took"},
+      {{"version"}, "coordinator  "}};
+  for (const auto& [command, shown] : commands) {
+    const Finished text = cluster_->shoal(command);
+    EXPECT_EQ(text.exit_code, 0) << command[0] << text.err;
+    EXPECT_NE(text.out.find(shown), std::string::npos) << text.out;
+    std::vector<std::string> for_machines = command;
+    for_machines.push_back("--json");
+    EXPECT_TRUE(Json::parse(cluster_->shoal(for_machines).out, nullptr, false).is_object())
+        << command[0];
+  }
+}
+
+// What the scripts of `shoal completion` ask for.
+TEST_F(FirstRun, NamesAreOfferedToAShell) {
+  const auto offered = [&](std::vector<std::string> words) {
+    const std::string http = cluster_->state().addresses.http;
+    words.insert(words.begin(), {binary("shoal"), "__complete", "--addr", http});
+    return run(words, 30).out;
+  };
+  EXPECT_EQ(offered({"job", "get", "ti"}), "tiny\n");
+  EXPECT_EQ(offered({"agent", "drain", "agent-2"}), "agent-2\n");
+  EXPECT_EQ(offered({"job", "submit", ""}), "");
+  EXPECT_EQ(cluster_->shoal({"completion", "bash"}).exit_code, 0);
+}
+
 TEST_F(FirstRun, PrometheusAcceptsTheMetrics) {
   if (!has_program("promtool")) GTEST_SKIP() << "promtool (Debian: prometheus) is not installed";
   cli::HttpRequest request;
