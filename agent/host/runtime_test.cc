@@ -28,11 +28,17 @@ using testing::HasSubstr;
 constexpr std::chrono::seconds kLimit{30};
 const RoundKey kKey{JobId(1), 0, 3};
 
+bool has_token(const grpc::ServerContext* context) {
+  const auto entry = context->client_metadata().find("authorization");
+  return entry != context->client_metadata().end() && entry->second == "Bearer secret";
+}
+
 // The other service of the coordinator: asks one question of the first stream that opens.
 class LogReader final : public v1::LogService::Service {
  public:
   grpc::Status Answer(grpc::ServerContext* context,
                       grpc::ServerReaderWriter<v1::LogQuestion, v1::LogAnswer>* stream) override {
+    if (!has_token(context)) return {grpc::StatusCode::UNAUTHENTICATED, "unknown token"};
     v1::LogAnswer answer;
     if (!stream->Read(&answer)) return grpc::Status::OK;
     std::unique_lock guard(mutex_);
@@ -188,11 +194,6 @@ class Coordinator : public v1::AgentService::Service {
   }
 
  private:
-  static bool has_token(grpc::ServerContext* context) {
-    const auto entry = context->client_metadata().find("authorization");
-    return entry != context->client_metadata().end() && entry->second == "Bearer secret";
-  }
-
   std::mutex mutex_;
   std::condition_variable changed_;
   std::vector<Hello> hellos_;

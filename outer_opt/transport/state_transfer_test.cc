@@ -1,5 +1,6 @@
 // A donor and a joiner on loopback: everything arrives, and what cannot be given is refused by
 // name.
+#include <algorithm>
 #include <functional>
 #include <future>
 #include <numeric>
@@ -173,8 +174,14 @@ TEST(BadTransfer, OnlyWholeChunksInTheirPlacesAreTaken) {
       {Code::kDataLoss, "another vector first",
        [&](BadDonor& d) { d.send(v1::STATE_TENSOR_MOMENTUM, 0, two); }},
       {Code::kDataLoss, "a gap", [&](BadDonor& d) { d.send(v1::STATE_TENSOR_ANCHOR, 1, two); }},
-      {Code::kIncompatible, "half a value",
-       [](BadDonor& d) { d.send(v1::STATE_TENSOR_ANCHOR, 0, "123456"); }},
+      {Code::kIncompatible, "half a value, and then as if it had been whole",
+       [](BadDonor& d) {
+         d.send_all();
+         d.chunks.erase(d.chunks.begin());
+         d.send(v1::STATE_TENSOR_ANCHOR, 0, "123456");
+         d.send(v1::STATE_TENSOR_ANCHOR, 1, "7890");
+         std::rotate(d.chunks.begin(), d.chunks.end() - 2, d.chunks.end());
+       }},
       {Code::kIncompatible, "an empty chunk",
        [](BadDonor& d) { d.send(v1::STATE_TENSOR_ANCHOR, 0, ""); }},
       {Code::kIncompatible, "a longer vector",

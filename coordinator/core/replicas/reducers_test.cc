@@ -185,15 +185,53 @@ TEST(Reducers, EachStageHasOneOfItsOwn) {
 }
 
 TEST(Reducers, OnlyTheLostOneIsReplaced) {
+  for (const StageIndex lost : {0, 1}) {
+    ServedPipeline rig(2, 2);
+    const std::vector<Assign> first = rig.all<Assign>(rig.r);
+    ASSERT_EQ(first.size(), 2u);
+    rig.load_all(rig.r);
+    rig.say(rig.r, ReplicaFailed{first[lost].replica, ReplicaFailure::kTrainerExited, ""});
+    rig.stay(60);
+    const std::vector<Assign> then = rig.all<Assign>(rig.r);
+    ASSERT_EQ(then.size(), 3u);
+    EXPECT_EQ(then[2].stage, lost);
+  }
+}
+
+// One agent computes on its first device and averages on two others; the one before it has nothing
+// to give.
+TEST(Reducers, EveryReducingDeviceOfWhoMayGetsOnes) {
   ServedPipeline rig(2, 2);
-  const std::vector<Assign> first = rig.all<Assign>(rig.r);
-  ASSERT_EQ(first.size(), 2u);
-  rig.load_all(rig.r);
-  rig.say(rig.r, ReplicaFailed{first[0].replica, ReplicaFailure::kTrainerExited, ""});
-  rig.stay(60);
-  const std::vector<Assign> then = rig.all<Assign>(rig.r);
-  ASSERT_EQ(then.size(), 3u);
-  EXPECT_EQ(then[2].stage, 0);
+  rig.input(CommandAgent{RequestId{1}, AgentId(3), AgentVerb::kCordon});
+  Hello hello{.uid = "uid-s", .name = "s"};
+  hello.devices = {Device{.index = 0, .kind = DeviceKind::kCpu, .name = "cpu", .memory = Bytes(1)},
+                   Device{.index = 1, .kind = DeviceKind::kReducer, .name = "reducer"},
+                   Device{.index = 2, .kind = DeviceKind::kReducer, .name = "reducer"}};
+  const ConnectionId s{71};
+  rig.input(AgentHello{s, hello});
+  const std::vector<Assign> assigned = rig.all<Assign>(s);
+  ASSERT_EQ(assigned.size(), 4u);
+  for (std::size_t i = 0; i < 4; ++i) {
+    EXPECT_EQ(assigned[i].device, i < 2 ? 1 : 2);
+    EXPECT_EQ(assigned[i].stage, static_cast<StageIndex>(i % 2));
+  }
+}
+
+TEST(Reducers, AStalledJobGetsOnesAndOneThatHasEndedDoesNot) {
+  for (const bool ended : {false, true}) {
+    ServedPipeline rig(2, 2);
+    for (const ConnectionId agent : rig.training) rig.load_all(agent);
+    rig.wait(seconds(3));
+    rig.input(AgentHungUp{rig.r});
+    rig.say(rig.training[0], Goodbye{"stopped"});
+    if (ended) rig.input(CancelJob{RequestId{1}, JobId(1)});
+    EXPECT_EQ(rig.job(JobId(1)).phase, ended ? JobPhase::kCancelled : JobPhase::kStalled);
+    Hello hello{.uid = "uid-s", .name = "s"};
+    hello.devices = {Device{.index = 0, .kind = DeviceKind::kReducer, .name = "reducer"}};
+    rig.input(AgentHello{ConnectionId{71}, hello});
+    EXPECT_EQ(rig.all<Assign>(ConnectionId{71}).size(), ended ? 0u : 2u);
+    EXPECT_EQ(rig.all<Assign>(rig.r).size(), 2u) << "nothing for who is away";
+  }
 }
 
 TEST(Reducers, ADeviceTakesNoMoreThanItsAgentStarts) {
@@ -209,6 +247,9 @@ TEST(Reducers, AVoteAfterTheCommitIsCounted) {
   const Bytes before = rig.job(rig.id).bytes_sent;
   for (int twice = 0; twice < 2; ++twice) rig.vote(rig.r, rig.rep_r, rig.key(), 1, {});
   EXPECT_EQ(rig.job(rig.id).bytes_sent, before + Bytes(100)) << "once";
+  const ReduceStats stats = rig.state().contributions.at({rig.key(), rig.rep_r}).stats;
+  EXPECT_EQ(stats.received, Bytes(200));
+  EXPECT_EQ(stats.reduce_s, 0.5);
 }
 
 }  // namespace

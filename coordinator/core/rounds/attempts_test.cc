@@ -67,6 +67,7 @@ TEST(Attempts, TrafficOfAllOfThemIsCounted) {
   EXPECT_EQ(stats(0).received, Bytes(400));
   EXPECT_EQ(stats(1).sent, Bytes(100));
   EXPECT_EQ(stats(1).received, Bytes(200));
+  EXPECT_EQ(stats(0).reduce_s, 0.5) << "of the last one";
 }
 
 // Who has reported waits for the others; it is not asked to train the round again.

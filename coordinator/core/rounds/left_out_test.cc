@@ -129,6 +129,8 @@ TEST(LeftOut, AnAverageOfTooFewIsNotCommitted) {
     EXPECT_EQ(rig.last<ToReplica<AbortRound>>(rig.agents[0])->body.reason,
               AbortReason::kBelowMinReplicas);
     EXPECT_EQ(rig.third().state, ContributionState::kLost);
+    EXPECT_EQ(rig.rounds_.at(rig.key).abort_reason, AbortReason::kBelowMinReplicas);
+    EXPECT_EQ(rig.rounds_.at(rig.key).to_step, Steps(10)) << "no further without them";
   }
 }
 
@@ -204,6 +206,10 @@ TEST(LeftOut, AnAverageOfNobodyIsNotCommitted) {
   EXPECT_FALSE(rig.committed());
   EXPECT_EQ(rig.last<ToReplica<AbortRound>>(rig.agents[0])->body.reason,
             AbortReason::kNoUsableContribution);
+  const RoundRecord& again = rig.rounds_.at(rig.key);
+  EXPECT_EQ(again.abort_reason, AbortReason::kNoUsableContribution);
+  EXPECT_EQ(again.from_step, Steps(10)) << "it goes on where it was";
+  EXPECT_EQ(again.to_step, Steps(20)) << "as many steps as a round has";
 }
 
 }  // namespace
