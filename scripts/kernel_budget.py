@@ -7,7 +7,8 @@ the main loop of every kernel and holds it against what the memory of a Hopper d
 An estimate, not a measurement. Per kernel it says how many values a thread takes in a turn of its loop, the bytes that
 a value moves, and which share of the time that a copy of as many bytes takes is used by issue slots, by each kind of
 execution unit and by the load/store unit; the largest one bounds the kernel. Then registers, threads that a
-multiprocessor holds, and the bytes that their loads have under way beside those that latency asks for (Little's law).
+multiprocessor holds, and the bytes that their loads have under way beside those that latency asks for (Little's law);
+last the most used unit where vectors do not begin at multiples of 16 bytes.
 The way through a loop is the one with the widest accesses and without calls, and of those the longest. It fails (status
 1) when a kernel spills, has a fused multiply-add where none may be, has no loop with the accesses that it should have,
 or when an instruction is not known to it: it decodes operation codes itself, so that no disassembler is needed.
@@ -205,22 +206,23 @@ def successors(code, i):
     return after
 
 
-def worth(way):
-    """Compares ways: wide accesses, bytes, few accesses, no calls, then the longest one."""
+def worth(way, quads=True):
+    """Compares ways: wide accesses (or none), bytes, few accesses, no calls, then the longest one."""
     accesses = [one for one in way if one.name in ("LDG", "STG")]
     calls = sum(one.name.startswith("CALL") for one in way)
-    return (sum(one.bytes == 16 for one in accesses), sum(one.bytes for one in accesses), -len(accesses), -calls,
+    wide = sum(one.bytes == 16 for one in accesses)
+    return (wide if quads else -wide, sum(one.bytes for one in accesses), -len(accesses), -calls,
             len(way))
 
 
-def best_way(code, head, tail):
+def best_way(code, head, tail, quads=True):
     """From head to tail; None: there is none. Worths add up, so the best rest can be kept per instruction."""
-    best = {tail: (worth([code[tail]]), None)}
+    best = {tail: (worth([code[tail]], quads), None)}
     for i in range(tail - 1, head - 1, -1):
         rests = [(best[after][0], after) for after in successors(code, i) if after in best]
         if rests:
             rest, after = max(rests)
-            best[i] = (tuple(a + b for a, b in zip(worth([code[i]]), rest)), after)
+            best[i] = (tuple(a + b for a, b in zip(worth([code[i]], quads), rest)), after)
     if head not in best:
         return None
     way, i = [], head
@@ -230,13 +232,14 @@ def best_way(code, head, tail):
     return way
 
 
-def main_way(code):
+def main_way(code, quads=True):
+    """Of whole packs, or of what begins anywhere."""
     ways = []
     for tail, one in enumerate(code):
         if one.target is not None and one.target < 16 * tail:
-            ways.append(best_way(code, one.target // 16, tail))
+            ways.append(best_way(code, one.target // 16, tail, quads))
     ways = [way for way in ways if way]
-    return max(ways, key=worth) if ways else []
+    return max(ways, key=lambda way: worth(way, quads)) if ways else []
 
 
 # ---- what it comes to
@@ -249,6 +252,11 @@ def residents(threads, registers, shared):
     by_registers = REGISTERS // 4 // of_warp * 4 // warps
     by_shared = SHARED // (shared + SHARED_OF_BLOCK)
     return min(THREADS // threads, BLOCKS, by_registers, by_shared) * threads
+
+
+def singles(way, name):
+    """Values of a way without packs through blocks: each is loaded, or written, on its own."""
+    return sum(one.name == name and one.bytes == 4 for one in way)
 
 
 def loaded_ahead(way):
@@ -278,6 +286,9 @@ def budget(label, rule, kernel, copy_bytes_s, threads=256):
            "issue_allowed": clocks * RATES["issue"] / values, "shares": shares, "registers": registers,
            "threads": resident, "in_flight": ahead,
            "in_flight_needed": LATENCY_S * copy_bytes_s / SMS * read / (read + written)}
+    single, blocks = main_way(code, False), label.split()[0] in ("int8", "int4", "e3m0")
+    of_single = singles(single, "LDG" if "encode" in label else "STG") if blocks else values
+    row["anywhere"] = {unit: count / RATES[unit] * values / of_single / clocks for unit, count in used(single).items()}
     row["faults"] = faults(code, way, wide, divides)
     if ahead < row["in_flight_needed"]:
         row["faults"].append("it has too few bytes under way")
@@ -444,16 +455,21 @@ def print_sparse(row):
         print(f"    FAULT: {fault}")
 
 
+def most_used(shares):
+    unit = max(shares, key=shares.get)
+    return f"{unit} {100 * shares[unit]:.0f}%"
+
+
 def print_table(rows, copy_bytes_s):
     print(f"shares of the time of a copy at {copy_bytes_s / 1e12:.2f} TB/s; estimated, not measured")
     units = list(RATES)
     print(f"{'kernel':16}{'B/value':>8}{'issue/value':>12}{'allowed':>8}" + "".join(f"{u:>8}" for u in units) +
-          f"{'regs':>6}{'threads':>8}{'KiB under way':>14}{'needed':>8}")
+          f"{'regs':>6}{'threads':>8}{'KiB under way':>14}{'needed':>8}{'anywhere':>16}")
     for row in rows:
         print(f"{row['kernel']:16}{row['bytes_per_value']:8.2f}{row['issue_per_value']:12.1f}"
               f"{row['issue_allowed']:8.1f}" + "".join(f"{100 * row['shares'][u]:7.0f}%" for u in units) +
               f"{row['registers']:6}{row['threads']:8}{row['in_flight'] / 1024:14.1f}"
-              f"{row['in_flight_needed'] / 1024:8.1f}")
+              f"{row['in_flight_needed'] / 1024:8.1f}" + most_used(row["anywhere"]).rjust(16))
         for fault in row["faults"]:
             print(f"    FAULT: {fault}")
 
