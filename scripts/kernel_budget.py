@@ -2,7 +2,8 @@
 """What the CUDA kernels cost on paper: reads the machine code for compute capability 9.0 out of built objects, walks
 the main loop of every kernel and holds it against what the memory of a Hopper device leaves time for.
 
-    scripts/kernel_budget.py [--json] [--copy TB/s] [OBJECT...]   objects: build/outer_opt/cuda/kernels.cu.o
+    scripts/kernel_budget.py [--json] [--copy TB/s] [OBJECT [OTHER...]]   object: build/outer_opt/cuda/kernels.cu.o;
+                                                                          others are only looked through for spills
 
 An estimate, not a measurement. Per kernel it says how many values a thread takes in a turn of its loop, the bytes that
 a value moves, and which share of the time that a copy of as many bytes takes is used by issue slots, by each kind of
@@ -295,9 +296,13 @@ def budget(label, rule, kernel, copy_bytes_s, threads=256):
     return row
 
 
+def spills(code):
+    return any(one.name in ("LDL", "STL") for one in code)
+
+
 def faults(code, way, wide, divides):
     found = []
-    if any(one.name in ("LDL", "STL") for one in code):
+    if spills(code):
         found.append("it spills")
     if not divides and any(one.name in ("FFMA", "DFMA") for one in code):
         found.append("it has a fused multiply-add")
@@ -480,9 +485,11 @@ def main():
     parser.add_argument("--copy", type=float, default=COPY_BYTES_S / 1e12, help="TB/s that a copy moves")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
-    kernels = {}
-    for path in options.objects:
-        kernels.update(kernels_of(path))
+    kernels = kernels_of(options.objects[0])
+    for path in options.objects[1:]:
+        spilling = [symbol for symbol, kernel in kernels_of(path).items() if spills(kernel[0])]
+        if spilling:
+            sys.exit(f"error: {path}: these spill: {' '.join(spilling)}")
     rows = rows_of(kernels, options.copy * 1e12)
     sparse = sparse_row(next(kernel for symbol, kernel in kernels.items() if "encode_sparse" in symbol), options.copy * 1e12)
     if options.json:
