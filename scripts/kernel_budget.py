@@ -2,12 +2,14 @@
 """What the CUDA kernels cost on paper: reads the machine code for compute capability 9.0 out of built objects, walks
 the main loop of every kernel and holds it against what the memory of a Hopper device leaves time for.
 
-    scripts/kernel_budget.py [--json] [--copy TB/s] [OBJECT...]   objects: build/outer_opt/cuda/kernels.cu.o
+    scripts/kernel_budget.py [--json] [--copy TB/s] [OBJECT [OTHER...]]   object: build/outer_opt/cuda/kernels.cu.o;
+                                                                          others are only looked through for spills
 
 An estimate, not a measurement. Per kernel it says how many values a thread takes in a turn of its loop, the bytes that
 a value moves, and which share of the time that a copy of as many bytes takes is used by issue slots, by each kind of
 execution unit and by the load/store unit; the largest one bounds the kernel. Then registers, threads that a
-multiprocessor holds, and the bytes that their loads have under way beside those that latency asks for (Little's law).
+multiprocessor holds, and the bytes that their loads have under way beside those that latency asks for (Little's law);
+last the most used unit where vectors do not begin at multiples of 16 bytes.
 The way through a loop is the one with the widest accesses and without calls, and of those the longest. It fails (status
 1) when a kernel spills, has a fused multiply-add where none may be, has no loop with the accesses that it should have,
 or when an instruction is not known to it: it decodes operation codes itself, so that no disassembler is needed.
@@ -26,6 +28,7 @@ import argparse
 import collections
 import json
 import pathlib
+import random
 import re
 import struct
 import sys
@@ -37,6 +40,8 @@ ARCHITECTURE = 90
 SMS, CLOCK_HZ, LATENCY_S, COPY_BYTES_S = 132, 1.75e9, 750e-9, 4.2e12
 REGISTERS, THREADS, BLOCKS, SHARED, SHARED_OF_BLOCK = 65536, 2048, 32, 227 * 1024, 1024
 LANES = 32
+# Until a result can be used, usual figures of microbenchmarks, for what is not pipelined; others: 5.
+CLOCKS = {"memory": 30, "LDG": 400, "STG": 5, "reduce": 20, "fp64": 16, "slow": 20, "BAR": 30}
 
 # Results per clock and multiprocessor. `wave`: passes through the load/store unit, of 128 bytes.
 RATES = {"issue": 128, "alu": 64, "imad": 64, "slow": 16, "fp64": 64, "reduce": 16, "wave": 32}
@@ -202,22 +207,23 @@ def successors(code, i):
     return after
 
 
-def worth(way):
-    """Compares ways: wide accesses, bytes, few accesses, no calls, then the longest one."""
+def worth(way, quads=True):
+    """Compares ways: wide accesses (or none), bytes, few accesses, no calls, then the longest one."""
     accesses = [one for one in way if one.name in ("LDG", "STG")]
     calls = sum(one.name.startswith("CALL") for one in way)
-    return (sum(one.bytes == 16 for one in accesses), sum(one.bytes for one in accesses), -len(accesses), -calls,
+    wide = sum(one.bytes == 16 for one in accesses)
+    return (wide if quads else -wide, sum(one.bytes for one in accesses), -len(accesses), -calls,
             len(way))
 
 
-def best_way(code, head, tail):
+def best_way(code, head, tail, quads=True):
     """From head to tail; None: there is none. Worths add up, so the best rest can be kept per instruction."""
-    best = {tail: (worth([code[tail]]), None)}
+    best = {tail: (worth([code[tail]], quads), None)}
     for i in range(tail - 1, head - 1, -1):
         rests = [(best[after][0], after) for after in successors(code, i) if after in best]
         if rests:
             rest, after = max(rests)
-            best[i] = (tuple(a + b for a, b in zip(worth([code[i]]), rest)), after)
+            best[i] = (tuple(a + b for a, b in zip(worth([code[i]], quads), rest)), after)
     if head not in best:
         return None
     way, i = [], head
@@ -227,13 +233,14 @@ def best_way(code, head, tail):
     return way
 
 
-def main_way(code):
+def main_way(code, quads=True):
+    """Of whole packs, or of what begins anywhere."""
     ways = []
     for tail, one in enumerate(code):
         if one.target is not None and one.target < 16 * tail:
-            ways.append(best_way(code, one.target // 16, tail))
+            ways.append(best_way(code, one.target // 16, tail, quads))
     ways = [way for way in ways if way]
-    return max(ways, key=worth) if ways else []
+    return max(ways, key=lambda way: worth(way, quads)) if ways else []
 
 
 # ---- what it comes to
@@ -246,6 +253,11 @@ def residents(threads, registers, shared):
     by_registers = REGISTERS // 4 // of_warp * 4 // warps
     by_shared = SHARED // (shared + SHARED_OF_BLOCK)
     return min(THREADS // threads, BLOCKS, by_registers, by_shared) * threads
+
+
+def singles(way, name):
+    """Values of a way without packs through blocks: each is loaded, or written, on its own."""
+    return sum(one.name == name and one.bytes == 4 for one in way)
 
 
 def loaded_ahead(way):
@@ -275,15 +287,22 @@ def budget(label, rule, kernel, copy_bytes_s, threads=256):
            "issue_allowed": clocks * RATES["issue"] / values, "shares": shares, "registers": registers,
            "threads": resident, "in_flight": ahead,
            "in_flight_needed": LATENCY_S * copy_bytes_s / SMS * read / (read + written)}
+    single, blocks = main_way(code, False), label.split()[0] in ("int8", "int4", "e3m0")
+    of_single = singles(single, "LDG" if "encode" in label else "STG") if blocks else values
+    row["anywhere"] = {unit: count / RATES[unit] * values / of_single / clocks for unit, count in used(single).items()}
     row["faults"] = faults(code, way, wide, divides)
     if ahead < row["in_flight_needed"]:
         row["faults"].append("it has too few bytes under way")
     return row
 
 
+def spills(code):
+    return any(one.name in ("LDL", "STL") for one in code)
+
+
 def faults(code, way, wide, divides):
     found = []
-    if any(one.name in ("LDL", "STL") for one in code):
+    if spills(code):
         found.append("it spills")
     if not divides and any(one.name in ("FFMA", "DFMA") for one in code):
         found.append("it has a fused multiply-add")
@@ -303,16 +322,159 @@ def rows_of(kernels, copy_bytes_s):
     return rows
 
 
+# ---- sparse2, a chunk of which takes loops of different length
+
+
+def trips(chunks=40, seed=1):
+    """What the loops of sparse_lanes.h come to for normal values: rounds of the search for the floor, candidates that a
+    lane gathers at most in its warp, rounds of the search among the candidates, iterations of the codebook. Means."""
+    random_values = random.Random(seed)
+    total = collections.Counter()
+    for _ in range(chunks):
+        bits = [struct.unpack("<I", struct.pack("<f", abs(random_values.gauss(0, 1))))[0] for _ in range(4096)]
+        groups = [max(bits[i:i + 16]) for i in range(0, 4096, 16)]
+        floor, rounds = bisect(groups, min(groups), max(groups) + 1, 80)
+        found = [b for b in bits if b >= floor]
+        total["candidates"] += len(found)
+        total["floor"] += rounds
+        lanes = [sum(b >= floor for b in bits[i:i + 32]) for i in range(0, 4096, 32)]
+        total["gather"] += sum(max(lanes[i:i + 32]) for i in range(0, 128, 32)) / 4
+        total["keep"] += bisect(found, floor, max(groups) + 1, 64)[1] + 1
+        total["codebook"] += lloyd([struct.unpack("<f", struct.pack("<I", b))[0] for b in sorted(found)[-64:]])
+    return {name: count / chunks for name, count in total.items()}
+
+
+def bisect(bits, low, high, enough):
+    rounds = 0
+    while high - low > 1:
+        middle = low + (high - low) // 2
+        count = sum(b >= middle for b in bits)
+        rounds += 1
+        if count < 64:
+            high = middle
+            continue
+        low = middle
+        if count <= enough:
+            break
+    return low, rounds
+
+
+def lloyd(values):
+    threshold, before = sum(values) / len(values), -1
+    for iteration in range(9):
+        above = [v for v in values if v > threshold]
+        if len(above) == before:
+            break
+        before = len(above)
+        below = [v for v in values if v <= threshold]
+        threshold = (sum(above) / max(1, len(above)) + sum(below) / max(1, len(below))) / 2
+    return iteration + 1
+
+
+def shortest_way(code, head, tail):
+    best = {tail: (1, None)}
+    for i in range(tail - 1, head - 1, -1):
+        rests = [(best[after][0], after) for after in successors(code, i) if after in best]
+        if rests:
+            best[i] = (1 + min(rests)[0], min(rests)[1])
+    way, i = [], head
+    while i is not None:
+        way.append(code[i])
+        i = best[i][1]
+    return way
+
+
+def loops_of(code):
+    """(head, tail, names in it) of the loops that hold no other with a barrier or two of these."""
+    found = []
+    for tail, one in enumerate(code):
+        if one.target is not None and one.target < 16 * tail:
+            head = one.target // 16
+            if best_way(code, head, tail):
+                found.append((head, tail, [inner.name for inner in code[head:tail + 1]]))
+    return sorted(found)
+
+
+def sparse_parts(code):
+    """(instructions in order, trips by name or number, warps: all or the first one) of a chunk without equal values."""
+    loops = loops_of(code)
+    barriers = [i for i, one in enumerate(code) if one.name == "BAR"]
+    outer = next(loop for loop in loops if loop[2].count("BAR") > 2)
+    small = [loop for loop in loops if "BAR" not in loop[2]]
+    floor = next(loop for loop in small if "REDUX" in loop[2])
+    gathers = [loop for loop in small if "LDG" in loop[2] and "ATOMS" in loop[2]]
+    later = [loop for loop in small if loop[0] > gathers[-1][1]]
+    keep = next(loop for loop in later if "REDUX" in loop[2])
+    order = next(loop for loop in later if "LDS" in loop[2] and "STS" not in loop[2])
+    codebook = next(loop for loop in later if "REDUX" in loop[2] and "DSETP" in loop[2])
+    bits = next(loop for loop in later if loop[2].count("ATOMS") == 4)
+    write = next(loop for loop in later if "STG" in loop[2])
+    parts = [(best_way(code, outer[0], barriers[0]), 1, "all"), (shortest_way(code, barriers[0], floor[0]), 1, "first"),
+             (best_way(code, floor[0], floor[1]), "floor", "first"),
+             (shortest_way(code, barriers[1], gathers[0][0]), 1, "all"),
+             (best_way(code, gathers[0][0], gathers[0][1]), "gather", "all")]
+    at = barriers[barriers.index(next(b for b in barriers if b > gathers[-1][1]))]
+    for loop, count in ((keep, "keep"), (order, 64 / order[2].count("LDS")), (codebook, "codebook"), (bits, 2), (write, 3)):
+        parts.append((shortest_way(code, at, loop[0]), 1, "first"))
+        parts.append((best_way(code, loop[0], loop[1]), count, "first"))
+        at = loop[1]
+    return parts
+
+
+def waiting(way):
+    """Clocks if every instruction waits for the one before, but for loads in a row."""
+    clocks, last = 0, {}
+    for i, one in enumerate(way):
+        in_a_row = one.kind == "memory" and i - last.get(one.name, -99) < 16
+        clocks += 2 if in_a_row else CLOCKS.get(one.name, CLOCKS.get(one.kind, 5))
+        last[one.name] = i
+    return clocks
+
+
+def sparse_row(kernel, copy_bytes_s, threads=128):
+    code, registers, shared = kernel
+    counts, warps, total, serial = trips(), threads // LANES, collections.Counter(), 0
+    for way, times, who in sparse_parts(code):
+        times = counts.get(times, times)
+        for unit, count in used(way).items():
+            total[unit] += count * times * (warps if who == "all" else 1)
+        serial += times * waiting(way)
+    serial += LATENCY_S * CLOCK_HZ
+    clocks = (4 + SPARSE) * 4096 / (copy_bytes_s / SMS / CLOCK_HZ)
+    shares = {unit: total[unit] * LANES / RATES[unit] / clocks for unit in RATES}
+    resident = residents(threads, registers, shared)
+    shares["waiting"] = serial / (resident // threads) / clocks
+    return {"kernel": "sparse2 encode", "trips": counts, "copy_clocks_of_chunk": clocks, "shares": shares,
+            "clocks_of_chunk_alone": serial, "registers": registers, "threads": resident,
+            "share_of_copy": 1 / max(shares.values()), "faults": faults(code, [], 0, True)}
+
+
+def print_sparse(row):
+    shares = ", ".join(f"{unit} {100 * share:.0f}%" for unit, share in row["shares"].items())
+    means = ", ".join(f"{name} {count:.1f}" for name, count in row["trips"].items())
+    print(f"{row['kernel']}: a chunk of 4096 in {row['clocks_of_chunk_alone']:.0f} clocks if every instruction waits for "
+          f"the one before; a copy takes {row['copy_clocks_of_chunk']:.0f}\n    of a copy's time: {shares}; so at most "
+          f"{100 * row['share_of_copy']:.0f}% of a copy\n    {row['registers']} registers, {row['threads']} threads; "
+          f"trips: {means}")
+    for fault in row["faults"]:
+        print(f"    FAULT: {fault}")
+
+
+def most_used(shares):
+    unit = max(shares, key=shares.get)
+    return f"{unit} {100 * shares[unit]:.0f}%"
+
+
 def print_table(rows, copy_bytes_s):
     print(f"shares of the time of a copy at {copy_bytes_s / 1e12:.2f} TB/s; estimated, not measured")
     units = list(RATES)
     print(f"{'kernel':16}{'B/value':>8}{'issue/value':>12}{'allowed':>8}" + "".join(f"{u:>8}" for u in units) +
-          f"{'regs':>6}{'threads':>8}{'KiB under way':>14}{'needed':>8}")
+          f"{'regs':>6}{'threads':>8}{'KiB under way':>14}{'needed':>8}{'anywhere':>16}")
     for row in rows:
         print(f"{row['kernel']:16}{row['bytes_per_value']:8.2f}{row['issue_per_value']:12.1f}"
               f"{row['issue_allowed']:8.1f}" + "".join(f"{100 * row['shares'][u]:7.0f}%" for u in units) +
               f"{row['registers']:6}{row['threads']:8}{row['in_flight'] / 1024:14.1f}"
-              f"{row['in_flight_needed'] / 1024:8.1f}")
+              f"{row['in_flight_needed'] / 1024:8.1f}" + most_used(row["anywhere"]).rjust(16))
         for fault in row["faults"]:
             print(f"    FAULT: {fault}")
 
@@ -323,15 +485,19 @@ def main():
     parser.add_argument("--copy", type=float, default=COPY_BYTES_S / 1e12, help="TB/s that a copy moves")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
-    kernels = {}
-    for path in options.objects:
-        kernels.update(kernels_of(path))
+    kernels = kernels_of(options.objects[0])
+    for path in options.objects[1:]:
+        spilling = [symbol for symbol, kernel in kernels_of(path).items() if spills(kernel[0])]
+        if spilling:
+            sys.exit(f"error: {path}: these spill: {' '.join(spilling)}")
     rows = rows_of(kernels, options.copy * 1e12)
+    sparse = sparse_row(next(kernel for symbol, kernel in kernels.items() if "encode_sparse" in symbol), options.copy * 1e12)
     if options.json:
-        print(json.dumps(rows, indent=2))
+        print(json.dumps(rows + [sparse], indent=2))
     else:
         print_table(rows, options.copy * 1e12)
-    sys.exit(1 if any(row["faults"] for row in rows) else 0)
+        print_sparse(sparse)
+    sys.exit(1 if any(row["faults"] for row in rows + [sparse]) else 0)
 
 
 if __name__ == "__main__":

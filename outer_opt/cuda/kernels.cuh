@@ -146,10 +146,11 @@ __device__ void for_each_chunk(const float* in, std::size_t n, std::byte* out, U
   }
 }
 
-// Eight blocks of 128 threads at a time: while the first warps of some are at work alone, others
-// read.
+// Nine blocks at a time: while the first warps of some are at work alone, others read. Of larger
+// blocks as many threads.
+constexpr unsigned sparse_blocks(unsigned size) { return size < 128 ? 9 : 9 * 128 / size; }
 template <unsigned kSize>
-__global__ void __launch_bounds__(kSize, 8 * 128 / kSize)
+__global__ void __launch_bounds__(kSize, sparse_blocks(kSize))
     encode_sparse(const float* in, std::size_t n, std::byte* out) {
   __shared__ Uninitialised<SparseScratch> scratch;
   __shared__ BlockSums<kSize> sums;

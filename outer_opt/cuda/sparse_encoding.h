@@ -55,19 +55,40 @@ SHOAL_HD bool sums_exactly(Group& group, const SparseScratch& s, unsigned kept) 
   return group.lead_sum(far) == 0;
 }
 
-// The larger ones of the entries, of which `count` have the sum `sum`.
+// The magnitudes of a lane's entries; zeros where there are no more.
+template <unsigned kLead>
+struct SparseMagnitudes {
+  static constexpr unsigned kCount = sparse2::kKept / kLead;
+  double x[kCount];
+};
+template <typename Group>
+SHOAL_HD SparseMagnitudes<Group::kLead> load_magnitudes(Group& group, const SparseScratch& s,
+                                                        unsigned kept) {
+  SparseMagnitudes<Group::kLead> mine;
+  SHOAL_UNROLL
+  for (unsigned k = 0; k < mine.kCount; ++k) {
+    const unsigned at = k * Group::kLead + group.rank();
+    mine.x[k] = at < kept ? sparse2::magnitude_of(s.entries[at]) : 0.0;
+  }
+  return mine;
+}
+
+// Those above a threshold that is not negative, of which `count` have the sum `sum`.
 struct SparseLarger {
   std::uint32_t count;
   double sum;
 };
 template <typename Group>
-SHOAL_HD SparseLarger above(Group& group, const SparseScratch& s, unsigned kept, double threshold) {
-  SparseLarger mine{0, 0};
-  for (unsigned k = group.rank(); k < kept; k += Group::kLead) {
-    const double magnitude = sparse2::magnitude_of(s.entries[k]);
-    if (magnitude > threshold) mine.sum += magnitude, ++mine.count;
+SHOAL_HD SparseLarger above(Group& group, const SparseMagnitudes<Group::kLead>& mine,
+                            double threshold) {
+  SparseLarger larger{0, 0};
+  SHOAL_UNROLL
+  for (const double magnitude : mine.x) {
+    const bool is = magnitude > threshold;
+    larger.sum += is ? magnitude : 0.0;
+    larger.count += is ? 1u : 0u;
   }
-  return {group.lead_sum(mine.count), group.lead_sum(mine.sum)};
+  return {group.lead_sum(larger.count), group.lead_sum(larger.sum)};
 }
 
 // sparse2::codebook_of() where the order of the sums does not matter, and a sum less a part of it
@@ -76,12 +97,13 @@ SHOAL_HD SparseLarger above(Group& group, const SparseScratch& s, unsigned kept,
 template <typename Group>
 SHOAL_HD sparse2::Codebook codebook_together(Group& group, const SparseScratch& s, unsigned kept) {
   constexpr int kIterations = 8;
-  const double sum = above(group, s, kept, -1).sum, total = static_cast<double>(kept);
+  const auto mine = load_magnitudes(group, s, kept);
+  const double sum = above(group, mine, 0).sum, total = static_cast<double>(kept);
   sparse2::Codebook book;
   book.threshold = sum / total;
   std::uint32_t before = kept + 1;
   for (int iteration = 0;; ++iteration) {
-    const SparseLarger larger = above(group, s, kept, book.threshold);
+    const SparseLarger larger = above(group, mine, book.threshold);
     const auto count = static_cast<double>(larger.count);
     // One thread divides for the one mean, another one for the other.
     const bool odd = group.rank() % 2 == 1;

@@ -225,12 +225,19 @@ SHOAL_HD void keep_largest(Group& group, unsigned kept, SparseScratch& s) {
 // By the first warp: each entry goes where as many are before it as have a smaller index.
 template <typename Group>
 SHOAL_HD void put_in_order(Group& group, unsigned kept, SparseScratch& s) {
-  for (unsigned k = group.rank(); k < kept; k += Group::kLead) {
-    unsigned before = 0;
-    for (unsigned other = 0; other < kept; ++other) {
-      before += s.kept[other].index < s.kept[k].index ? 1u : 0u;
-    }
-    s.entries[before] = s.kept[k];
+  constexpr unsigned kMine = sparse2::kKept / Group::kLead;
+  unsigned mine[kMine], before[kMine] = {};
+  SHOAL_UNROLL
+  for (unsigned k = 0; k < kMine; ++k) mine[k] = s.kept[k * Group::kLead + group.rank()].index;
+  for (unsigned other = 0; other < kept; ++other) {
+    const unsigned index = s.kept[other].index;
+    SHOAL_UNROLL
+    for (unsigned k = 0; k < kMine; ++k) before[k] += (index - mine[k]) >> 31;  // the sign
+  }
+  SHOAL_UNROLL
+  for (unsigned k = 0; k < kMine; ++k) {
+    const unsigned from = k * Group::kLead + group.rank();
+    if (from < kept) s.entries[before[k]] = s.kept[from];
   }
   group.lead_sync();
 }

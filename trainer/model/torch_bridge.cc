@@ -65,8 +65,8 @@ Bytes cpu_memory() {
   return Bytes(static_cast<std::int64_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGESIZE));
 }
 
-void synchronize(DeviceKind kind) {
-  if (kind == DeviceKind::kCuda) torch::cuda::synchronize();
+void synchronize(const torch::Device& device) {  // not whichever device is the current one
+  if (device.is_cuda()) torch::cuda::synchronize(device.index());
 }
 
 double measure_gflops(const torch::Device& device, DeviceKind kind, double speed) {
@@ -74,7 +74,7 @@ double measure_gflops(const torch::Device& device, DeviceKind kind, double speed
   const std::int64_t n = kind == DeviceKind::kCuda ? kProbeSizeCuda : kProbeSizeCpu;
   const auto a = torch::ones({n, n}, torch::TensorOptions().device(device));
   auto c = torch::mm(a, a);
-  synchronize(kind);
+  synchronize(device);
   const auto start = std::chrono::steady_clock::now();
   double elapsed = 0;
   int products = 0;
@@ -82,7 +82,7 @@ double measure_gflops(const torch::Device& device, DeviceKind kind, double speed
     {
       const SlowedPiece piece(speed);
       torch::mm_out(c, a, a);
-      synchronize(kind);
+      synchronize(device);
     }
     ++products;
     elapsed = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
