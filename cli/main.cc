@@ -30,7 +30,7 @@ CLI::Validator number_within(double least, double most) {
   return {[=](const std::string& text) { return number_problem(text, least, most); }, ""};
 }
 
-constexpr double kNumberMax = 1e9;  // where the coordinator knows the range
+constexpr double kNumberMax = 1e9;      // where the coordinator knows the range
 constexpr std::size_t kNamesMax = 500;  // offered to a shell, the newest
 
 // The chosen command's action is called after the whole line was read.

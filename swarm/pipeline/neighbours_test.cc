@@ -296,7 +296,8 @@ class Stranger : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::ByteBuff
  public:
   Stranger(const std::string& address, std::size_t bytes)
       : stub_(wire::dial_peer(address, seconds(4)).channel) {
-    for (const auto& [name, value] : {std::pair{"shoal-protocol", "1"},
+    const std::string protocol = std::to_string(kProtocolVersion);
+    for (const auto& [name, value] : {std::pair{"shoal-protocol", protocol.c_str()},
                                       {"shoal-job", "1"},
                                       {"shoal-lineage", "0"},
                                       {"shoal-from", "9"},
