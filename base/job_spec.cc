@@ -141,7 +141,8 @@ void check_learning_rate(const TrainSpec& train, FieldChecker& checker) {
   checker.require(train.min_lr >= 0 && (!ends_at_min || train.min_lr <= train.lr), "/train/min_lr",
                   "must be from 0 to lr (" + text_of(train.lr) + ")", train.min_lr);
   checker.require(train.warmup.count() >= 0 && train.warmup < train.steps, "/train/warmup",
-                  "must be from 0 to below steps (" + text_of(train.steps.count()) + ")",
+                  "must be from 0 to below steps (" + text_of(train.steps.count()) + "), is " +
+                      text_of(TrainSpec().warmup.count()) + " unless set",
                   train.warmup.count());
 }
 

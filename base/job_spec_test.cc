@@ -82,7 +82,7 @@ const Refusal kTrainRefusals[] = {
      [](JobSpec& s) { s.train.lr = -1, s.train.schedule = Schedule::kConstant; }},
     {"/train/lr", "got nan",
      [](JobSpec& s) { s.train.lr = NAN, s.train.schedule = Schedule::kConstant; }},
-    {"/train/warmup", "below steps (1000), got 1000",
+    {"/train/warmup", "below steps (1000), is 100 unless set, got 1000",
      [](JobSpec& s) { s.train.warmup = Steps(1000); }},
     {"/train/weight_decay", "got -0.1", [](JobSpec& s) { s.train.weight_decay = -0.1; }},
     {"/train/betas/0", "got 1", [](JobSpec& s) { s.train.beta1 = 1; }},

@@ -99,11 +99,18 @@ std::string given(const Json& value) {
   return value.is_null() ? "null" : "a date or time";
 }
 
+// For who wrote a number as text.
+std::string given_number(const Json& value) {
+  if (!value.is_string()) return given(value);
+  const Json inside = Json::parse(value.get<std::string>(), nullptr, false);
+  return given(value) + (inside.is_number() ? "; write it without the quotes" : "");
+}
+
 std::string read_value(const Json& from, std::int64_t& to) {
   const bool fits =
       from.is_number_integer() &&
       !(from.is_number_unsigned() && from.get<std::uint64_t>() > std::uint64_t{INT64_MAX});
-  if (!fits) return "must be an integer of at most 64 bits, got " + given(from);
+  if (!fits) return "must be an integer of at most 64 bits, got " + given_number(from);
   to = from.get<std::int64_t>();
   return {};
 }
@@ -117,7 +124,7 @@ std::string read_value(const Json& from, std::uint64_t& to) {
 }
 
 std::string read_value(const Json& from, double& to) {
-  if (!from.is_number()) return "must be a number, got " + given(from);
+  if (!from.is_number()) return "must be a number, got " + given_number(from);
   to = from.get<double>();
   return {};
 }

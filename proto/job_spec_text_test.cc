@@ -282,7 +282,10 @@ TEST(SpecText, ARightNameInTheWrongTable) {
 TEST(SpecText, WrongTypes) {
   const std::pair<const char*, const char*> cases[] = {
       {"[train]\nsteps = 10.0", "/train/steps must be an integer of at most 64 bits, got 10.0"},
-      {"[train]\nsteps = '10'", "/train/steps must be an integer of at most 64 bits, got '10'"},
+      {"[train]\nsteps = '10'",
+       "/train/steps must be an integer of at most 64 bits, got '10'; write it without the quotes"},
+      {"[train]\nlr = \"1e-3\"",
+       "/train/lr must be a number, got '1e-3'; write it without the quotes"},
       {"[train]\nlr = 'fast'", "/train/lr must be a number, got 'fast'"},
       {"[train]\nlr = 2020-01-01", "/train/lr must be a number, got a date or time"},
       {"[train]\nseed = -1", "/train/seed must be 0 or more, got -1"},
