@@ -11,6 +11,7 @@
 
 #include "base/field_checker.h"
 #include "base/idle_fields.h"
+#include "proto/near_word.h"
 #include "proto/toml_tree.h"
 
 namespace shoal::proto {
@@ -65,27 +66,6 @@ constexpr std::array kWords<PipelineSchedule>{PipelineSchedule::kFlush,
 template <>
 constexpr std::array kWords<WiringPolicy>{WiringPolicy::kServiceTime, WiringPolicy::kSticky,
                                           WiringPolicy::kRandom};
-
-// Levenshtein distance; both words are short.
-std::size_t edit_distance(std::string_view a, std::string_view b) {
-  std::vector<std::size_t> row(b.size() + 1);
-  for (std::size_t j = 0; j <= b.size(); ++j) row[j] = j;
-  for (std::size_t i = 1; i <= a.size(); ++i) {
-    std::size_t diagonal = row[0];
-    row[0] = i;
-    for (std::size_t j = 1; j <= b.size(); ++j) {
-      const std::size_t substituted = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
-      diagonal = row[j];
-      row[j] = std::min({row[j] + 1, row[j - 1] + 1, substituted});
-    }
-  }
-  return row[b.size()];
-}
-
-bool is_near(std::string_view given, std::string_view word) {
-  return edit_distance(given.substr(0, 64), word) <=
-         std::max<std::size_t>(1, (given.size() + 1) / 3);
-}
 
 // ---- values
 // -------------------------------------------------------------------------------------- Each
@@ -398,7 +378,7 @@ std::string_view nearest_key(std::string_view table, std::string_view word) {
   std::string_view best;
   std::size_t best_distance = SIZE_MAX;
   const auto consider = [&](std::string_view candidate, std::string_view key) {
-    const std::size_t distance = edit_distance(word.substr(0, 64), candidate);
+    const std::size_t distance = edit_distance(word, candidate);
     if (is_near(word, candidate) && distance < best_distance) best = key, best_distance = distance;
   };
   for (const std::string_view key : keys_of(table)) consider(key, key);
