@@ -226,7 +226,8 @@ bool try_activations(Bytes bytes) {
   constexpr std::array kCodecs = {ActivationCodec::kFp32, ActivationCodec::kBf16,
                                   ActivationCodec::kInt8};
   const ActivationCodec codec = kCodecs[take_byte(bytes) % kCodecs.size()];
-  std::vector<float> out(1 + take_byte(bytes) + std::size_t{256} * (take_byte(bytes) % 4));
+  const std::size_t low = take_byte(bytes), count = 1 + low + 256 * (take_byte(bytes) % 4);
+  std::vector<float> out(count);
   const std::array pieces = {bytes.first(bytes.size() / 3), bytes.subspan(bytes.size() / 3)};
   if (!swarm::decode(codec, pieces, out).ok()) return false;
   SHOAL_CHECK(all_finite(out), "an activation that is not finite");
