@@ -183,10 +183,17 @@ class Member {
     }
     std::set<ReplicaId> missing;
     for (const PeerAddress& peer : peers) missing.insert(peer.replica);
-    node_->measure(plan_.members[rank_].replica, peers);
-    const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+    const auto begin = std::chrono::steady_clock::now();
+    auto ask_again = begin;
     while (!missing.empty()) {
-      if (std::chrono::steady_clock::now() > limit) return "failed to measure the lines";
+      const auto now = std::chrono::steady_clock::now();
+      if (now > begin + std::chrono::seconds(60)) return "failed to measure the lines";
+      if (now >= ask_again) {  // as every round does, while a line is not known
+        std::erase_if(peers,
+                      [&](const PeerAddress& peer) { return !missing.contains(peer.replica); });
+        node_->measure(plan_.members[rank_].replica, peers);
+        ask_again = now + std::chrono::seconds(15);
+      }
       std::this_thread::sleep_for(std::chrono::milliseconds(20));
       for (const LinkEstimate& link : node_->take_links()) {
         if (link.to_per_s > 0) missing.erase(link.peer);
