@@ -58,7 +58,7 @@ void ControlLog::note(const OpenRound& round) {
   line(of_round(), "round_open" + field("round", round.key.round) +
                        field("from_step", round.from_step.count()) +
                        field("to_step", round.to_step.count()) +
-                       field("sequences", round.lease.count));
+                       field("sequences", count_sequences(round.leases)));
 }
 
 void ControlLog::note(const CloseRound& round) {
@@ -76,6 +76,11 @@ void ControlLog::note(const AbortRound& abort) {
   line(LogLevel::kWarning, "round_aborted" + field("round", abort.key.round) +
                                field("reason", to_string(abort.reason)));
   note(abort.next);
+}
+
+void ControlLog::note(const ResumeAt& resume) {
+  line(LogLevel::kWarning,
+       "resumes" + field("round", resume.key.round) + field("lineage", resume.key.lineage));
 }
 
 void ControlLog::note(const PipelineView& view) {

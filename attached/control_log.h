@@ -39,6 +39,7 @@ class ControlLog {
   void note(const CloseRound& round);
   void note(const CommitRound& commit);
   void note(const AbortRound& abort);
+  void note(const ResumeAt& resume);
   void note(const PipelineView& view);
   void note(const Release& release);
   void note(const WriteCheckpointTo& write);
@@ -60,6 +61,7 @@ class ControlLog {
   }
   // Nothing to write: the reports beside them say it.
   void note(const Evaluate&) {}
+  void note(const LoadProgress&) {}
   void note(const ReducePlan&) {}
   void note(const StopTrainer&) {}
   void note(const TrainerReady&) {}

@@ -16,6 +16,7 @@ struct Writer {
   void operator()(const Heartbeat& b) { put(b, *out.mutable_heartbeat()); }
   void operator()(const DeviceMeasured& b) { put(b.device, *out.mutable_device_measured()); }
   void operator()(const Loaded& b) { put(b, *out.mutable_loaded()); }
+  void operator()(const LoadProgress& b) { put(b, *out.mutable_load_progress()); }
   void operator()(const ReplicaFailed& b) { put(b, *out.mutable_replica_failed()); }
   void operator()(const Progress& b) { put(b, *out.mutable_progress()); }
   void operator()(const PipelineStats& b) { put(b, *out.mutable_pipeline_stats()); }
@@ -39,6 +40,7 @@ struct Writer {
   void operator()(const ReducePlan& b) { put(b, *out.mutable_reduce()); }
   void operator()(const CommitRound& b) { put(b, *out.mutable_commit()); }
   void operator()(const AbortRound& b) { put(b, *out.mutable_abort()); }
+  void operator()(const ResumeAt& b) { put(b, *out.mutable_resume()); }
   void operator()(const Evaluate& b) { put(b, *out.mutable_evaluate()); }
   void operator()(const WriteCheckpoint& b) { put(b, *out.mutable_write_checkpoint()); }
 
@@ -155,6 +157,8 @@ Result<FromAgent> read(const v1::AgentMessage& m) {
       return body<FromAgent, DeviceMeasured>("device_measured", m.device_measured());
     case Case::kLoaded:
       return body<FromAgent, Loaded>("loaded", m.loaded());
+    case Case::kLoadProgress:
+      return body<FromAgent, LoadProgress>("load_progress", m.load_progress());
     case Case::kReplicaFailed:
       return body<FromAgent, ReplicaFailed>("replica_failed", m.replica_failed());
     case Case::kProgress:
@@ -211,6 +215,8 @@ Result<ToAgent> read(const v1::CoordinatorMessage& m) {
       return addressed<ToAgent, ToReplica<CommitRound>>("commit", id, m.commit());
     case Case::kAbort:
       return addressed<ToAgent, ToReplica<AbortRound>>("abort", id, m.abort());
+    case Case::kResume:
+      return addressed<ToAgent, ToReplica<ResumeAt>>("resume", id, m.resume());
     case Case::kEvaluate:
       return addressed<ToAgent, ToReplica<Evaluate>>("evaluate", id, m.evaluate());
     case Case::kWriteCheckpoint:
@@ -232,6 +238,8 @@ Result<FromTrainer> read(const v1::TrainerMessage& m) {
       return body<FromTrainer, TrainerReady>("ready", m.ready());
     case Case::kLoaded:
       return body<FromTrainer, Loaded>("loaded", m.loaded());
+    case Case::kLoadProgress:
+      return body<FromTrainer, LoadProgress>("load_progress", m.load_progress());
     case Case::kReplicaFailed:
       return body<FromTrainer, ReplicaFailed>("replica_failed", m.replica_failed());
     case Case::kProgress:
@@ -279,6 +287,8 @@ Result<ToTrainer> read(const v1::TrainerCommand& m) {
       return addressed<ToTrainer, ToReplica<CommitRound>>("commit", id, m.commit());
     case Case::kAbort:
       return addressed<ToTrainer, ToReplica<AbortRound>>("abort", id, m.abort());
+    case Case::kResume:
+      return addressed<ToTrainer, ToReplica<ResumeAt>>("resume", id, m.resume());
     case Case::kEvaluate:
       return addressed<ToTrainer, ToReplica<Evaluate>>("evaluate", id, m.evaluate());
     case Case::kWriteCheckpoint:

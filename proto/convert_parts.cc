@@ -97,6 +97,39 @@ void get(Reader& reader, const v1::Device& from, Device& to) {
   to.bf16 = from.bf16();
 }
 
+void put(const HeldReplica& from, v1::HeldReplica& to) {
+  to.set_replica(from.replica.n);
+  to.set_store(from.store);
+  to.set_job(from.job.n);
+  to.set_stage(from.stage);
+  to.set_device(from.device);
+  if (from.key.round < 0) return;
+  put(from.key, *to.mutable_key());
+  put(from.anchor, *to.mutable_anchor());
+  put(from.momentum, *to.mutable_momentum());
+  to.set_value_count(from.value_count);
+  to.set_address(from.address);
+  for (const std::int64_t values : from.fragments) to.add_fragments(values);
+  put(from.record, *to.mutable_record());
+}
+void get(Reader& reader, const v1::HeldReplica& from, HeldReplica& to) {
+  to.replica = reader.id<ReplicaTag>("replica", from.replica());
+  to.store = from.store();
+  to.job = reader.id<JobTag>("job", from.job());
+  to.stage = static_cast<StageIndex>(reader.count("stage", from.stage()));
+  to.device = static_cast<std::int32_t>(reader.count("device", from.device()));
+  to.key = {to.job, 0, -1};
+  if (!from.has_key()) return;
+  get_part(reader, "key", true, from.key(), to.key);
+  get(reader, from.anchor(), to.anchor);
+  get(reader, from.momentum(), to.momentum);
+  to.value_count = reader.count("value_count", from.value_count());
+  to.address = from.address();
+  to.fragments.assign(from.fragments().begin(), from.fragments().end());
+  get_part(reader, "record", from.has_record(), from.record(), to.record);
+  reader.require(to.record.key == to.key, "record", "must be of the round that is held");
+}
+
 void put(const Hello& from, v1::Hello& to) {
   to.set_uid(from.uid);
   to.set_name(from.name);
@@ -111,7 +144,7 @@ void put(const Hello& from, v1::Hello& to) {
     label->set_key(key);
     label->set_value(value);
   }
-  put_ids(from.replicas, *to.mutable_replicas());
+  for (const HeldReplica& held : from.replicas) put(held, *to.add_replicas());
 }
 void get(Reader& reader, const v1::Hello& from, Hello& to) {
   to.uid = from.uid();
@@ -129,7 +162,11 @@ void get(Reader& reader, const v1::Hello& from, Hello& to) {
     get(reader, device, to.devices.emplace_back());
   }
   for (const auto& label : from.labels()) to.labels.emplace_back(label.key(), label.value());
-  get_ids(reader, "replicas", from.replicas(), to.replicas);
+  for (const v1::HeldReplica& held : from.replicas()) {
+    const Reader::Inside inside(reader, "replicas");
+    get(reader, held, to.replicas.emplace_back());
+    if (!reader.ok()) return;
+  }
 }
 
 void put(const Heartbeat& from, v1::Heartbeat& to) {
@@ -149,6 +186,7 @@ void put(const Loaded& from, v1::Loaded& to) {
   to.set_value_count(from.value_count);
   to.set_address(from.address);
   for (const std::int64_t values : from.fragments) to.add_fragments(values);
+  put(from.data, *to.mutable_data());
 }
 void get(Reader& reader, const v1::Loaded& from, Loaded& to) {
   to.replica = reader.id<ReplicaTag>("replica", from.replica());
@@ -165,6 +203,18 @@ void get(Reader& reader, const v1::Loaded& from, Loaded& to) {
     to.fragments.push_back(values);
   }
   reader.require(left == 0 || to.fragments.empty(), "fragments", "must add up to value_count");
+  get(reader, from.data(), to.data);
+}
+
+void put(const LoadProgress& from, v1::LoadProgress& to) {
+  to.set_replica(from.replica.n);
+  to.set_done_bytes(from.done.count());
+  to.set_total_bytes(from.total.count());
+}
+void get(Reader& reader, const v1::LoadProgress& from, LoadProgress& to) {
+  to.replica = reader.id<ReplicaTag>("replica", from.replica());
+  to.done = Bytes(reader.count("done_bytes", from.done_bytes()));
+  to.total = Bytes(reader.count("total_bytes", from.total_bytes()));
 }
 
 void put(const ReplicaFailed& from, v1::ReplicaFailed& to) {
@@ -255,7 +305,8 @@ void put(const Assign& from, v1::Assign& to) {
     out.set_first(range.first);
     out.set_last(range.last);
   }
-  to.set_step(from.step.count());
+  put(from.record, *to.mutable_record());
+  to.set_store(from.store);
 }
 void get_cut(Reader& reader, const v1::Assign& from, Assign& to) {
   std::int32_t end = 0;
@@ -279,7 +330,8 @@ void get(Reader& reader, const v1::Assign& from, Assign& to) {
   if (read.problems) reader.refuse("spec_json", read.problems->summary);
   to.spec = std::move(read.spec);
   get_part(reader, "source", from.has_source(), from.source(), to.source);
-  to.step = Steps(reader.count("step", from.step()));
+  get_part(reader, "record", from.has_record(), from.record(), to.record);
+  to.store = from.store();
   get_cut(reader, from, to);
 }
 

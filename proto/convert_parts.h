@@ -93,7 +93,10 @@ SHOAL_WIRE_PAIR(Error);
 SHOAL_WIRE_PAIR(Device);
 SHOAL_WIRE_PAIR(Hello);
 SHOAL_WIRE_PAIR(Heartbeat);
+SHOAL_WIRE_PAIR(CommitRecord);
+SHOAL_WIRE_PAIR(HeldReplica);
 SHOAL_WIRE_PAIR(Loaded);
+SHOAL_WIRE_PAIR(LoadProgress);
 SHOAL_WIRE_PAIR(ReplicaFailed);
 SHOAL_WIRE_PAIR(Progress);
 SHOAL_WIRE_PAIR(PipelineStats);
@@ -119,6 +122,7 @@ SHOAL_WIRE_PAIR(OwnerStep);
 SHOAL_WIRE_PAIR(ReducePlan);
 SHOAL_WIRE_PAIR(CommitRound);
 SHOAL_WIRE_PAIR(AbortRound);
+SHOAL_WIRE_PAIR(ResumeAt);
 SHOAL_WIRE_PAIR(Evaluate);
 SHOAL_WIRE_PAIR(WriteCheckpoint);
 SHOAL_WIRE_PAIR(ForgetCheckpoint);
@@ -128,6 +132,11 @@ SHOAL_WIRE_PAIR(LoadReplica);
 SHOAL_WIRE_PAIR(WriteCheckpointTo);
 
 #undef SHOAL_WIRE_PAIR
+
+void put(const std::vector<DataLease>& from, google::protobuf::RepeatedPtrField<v1::DataLease>& to);
+void get_leases(Reader& reader, std::string_view field,
+                const google::protobuf::RepeatedPtrField<v1::DataLease>& from,
+                std::vector<DataLease>& to, std::size_t runs_max);
 
 bool is_hex(std::string_view text, std::size_t length);  // lower case
 void get_sample(Reader& reader, const std::string& from, std::string& to);

@@ -86,6 +86,8 @@ void put(const RoundReport& from, v1::RoundReport& to) {
   to.set_stood_s(from.stood_s);
   to.set_aborts(from.aborts);
   for (const LinkEstimate& link : from.links) put(link, *to.add_links());
+  to.set_skipped(from.skipped.count());
+  put(from.unused, *to.mutable_unused());
 }
 void get(Reader& reader, const v1::RoundReport& from, RoundReport& to) {
   get_part(reader, "key", from.has_key(), from.key(), to.key);
@@ -99,6 +101,8 @@ void get(Reader& reader, const v1::RoundReport& from, RoundReport& to) {
   to.drawn = Tokens(reader.count("drawn", from.drawn()));
   to.stood_s = reader.amount("stood_s", from.stood_s());
   to.aborts = static_cast<std::int32_t>(reader.count("aborts", from.aborts()));
+  to.skipped = Steps(reader.count("skipped", from.skipped()));
+  get_leases(reader, "unused", from.unused(), to.unused, kReturnedRunsMax);
   reader.require(static_cast<std::size_t>(from.links_size()) <= kLinksMax, "links",
                  "must be at most 64");
   if (!reader.ok()) return;
@@ -151,11 +155,17 @@ void put(const Applied& from, v1::Applied& to) {
   put(from.key, *to.mutable_key());
   put(from.anchor, *to.mutable_anchor());
   put(from.momentum, *to.mutable_momentum());
+  put(from.base, *to.mutable_base());
+  put(from.base_momentum, *to.mutable_base_momentum());
+  put(from.average, *to.mutable_average());
 }
 void get(Reader& reader, const v1::Applied& from, Applied& to) {
   get_part(reader, "key", from.has_key(), from.key(), to.key);
   get(reader, from.anchor(), to.anchor);
   get(reader, from.momentum(), to.momentum);
+  get(reader, from.base(), to.base);
+  get(reader, from.base_momentum(), to.base_momentum);
+  get(reader, from.average(), to.average);
 }
 
 void put(const EvalSlice& from, v1::EvalSlice& to) {
@@ -167,6 +177,76 @@ void get(Reader& reader, const v1::EvalSlice& from, EvalSlice& to) {
   to = {reader.count("slice", from.slice()), reader.count("slices", from.slices()),
         reader.count("batches", from.batches())};
   reader.require(to.slices == 0 || to.slice < to.slices, "slice", "must be below slices");
+}
+
+void put(const std::vector<DataLease>& from,
+         google::protobuf::RepeatedPtrField<v1::DataLease>& to) {
+  for (const DataLease& lease : from) {
+    v1::DataLease& out = *to.Add();
+    out.set_first(lease.first);
+    out.set_count(lease.count);
+  }
+}
+void get_leases(Reader& reader, std::string_view field,
+                const google::protobuf::RepeatedPtrField<v1::DataLease>& from,
+                std::vector<DataLease>& to, std::size_t runs_max) {
+  const Reader::Inside inside(reader, field);
+  if (static_cast<std::size_t>(from.size()) > runs_max) {
+    return reader.refuse("", "must be at most " + std::to_string(runs_max) + " runs");
+  }
+  for (const v1::DataLease& lease : from) {
+    to.push_back({reader.count("first", lease.first()), reader.count("count", lease.count())});
+  }
+}
+
+namespace {
+
+void put_all(const std::vector<Digest>& from, google::protobuf::RepeatedPtrField<v1::Digest>& to) {
+  for (const Digest& digest : from) proto::put(digest, *to.Add());
+}
+void get_all(Reader& reader, const google::protobuf::RepeatedPtrField<v1::Digest>& from,
+             std::vector<Digest>& to) {
+  for (const v1::Digest& digest : from) proto::get(reader, digest, to.emplace_back());
+}
+
+}  // namespace
+
+void put(const CommitRecord& from, v1::CommitRecord& to) {
+  put(from.key, *to.mutable_key());
+  to.set_step(from.step.count());
+  to.set_tokens(from.tokens.count());
+  to.set_next_sequence(from.next_sequence);
+  put(from.returned, *to.mutable_returned());
+  to.set_carried_steps(from.carried_steps);
+  to.set_outer_lr(from.outer_lr);
+  put_all(from.averages, *to.mutable_averages());
+  put_all(from.anchors, *to.mutable_anchors());
+  put_all(from.momenta, *to.mutable_momenta());
+  to.set_next_replica(from.next_replica);
+  to.set_next_checkpoint(from.next_checkpoint);
+}
+void get(Reader& reader, const v1::CommitRecord& from, CommitRecord& to) {
+  get_part(reader, "key", from.has_key(), from.key(), to.key);
+  to.step = Steps(reader.count("step", from.step()));
+  to.tokens = Tokens(reader.count("tokens", from.tokens()));
+  to.next_sequence = reader.count("next_sequence", from.next_sequence());
+  get_leases(reader, "returned", from.returned(), to.returned, kReturnedRunsMax);
+  to.carried_steps = reader.count("carried_steps", from.carried_steps());
+  to.outer_lr = reader.amount("outer_lr", from.outer_lr());
+  get_all(reader, from.averages(), to.averages);
+  get_all(reader, from.anchors(), to.anchors);
+  get_all(reader, from.momenta(), to.momenta);
+  to.next_replica = from.next_replica();
+  to.next_checkpoint = from.next_checkpoint();
+}
+
+void put(const ResumeAt& from, v1::ResumeAt& to) {
+  put(from.key, *to.mutable_key());
+  put(from.record, *to.mutable_record());
+}
+void get(Reader& reader, const v1::ResumeAt& from, ResumeAt& to) {
+  get_part(reader, "key", from.has_key(), from.key(), to.key);
+  get_part(reader, "record", from.has_record(), from.record(), to.record);
 }
 
 void put(const Evaluated& from, v1::Evaluated& to) {
@@ -186,8 +266,7 @@ void put(const OpenRound& from, v1::OpenRound& to) {
   put(from.key, *to.mutable_key());
   to.set_from_step(from.from_step.count());
   to.set_to_step(from.to_step.count());
-  to.mutable_lease()->set_first(from.lease.first);
-  to.mutable_lease()->set_count(from.lease.count);
+  put(from.leases, *to.mutable_leases());
   to.set_fragment(from.fragment);
   to.set_aborts(from.aborts);
   to.set_entropy_coding(from.entropy_coding);
@@ -202,8 +281,7 @@ void get(Reader& reader, const v1::OpenRound& from, OpenRound& to) {
   to.from_step = Steps(reader.count("from_step", from.from_step()));
   to.to_step = Steps(reader.count("to_step", from.to_step()));
   reader.require(to.from_step <= to.to_step, "to_step", "must not be below from_step");
-  to.lease.first = reader.count("lease.first", from.lease().first());
-  to.lease.count = reader.count("lease.count", from.lease().count());
+  get_leases(reader, "leases", from.leases(), to.leases, kLeaseRunsMax);
   to.fragment = static_cast<std::int32_t>(reader.count("fragment", from.fragment()));
   to.aborts = static_cast<std::int32_t>(reader.count("aborts", from.aborts()));
   to.entropy_coding = from.entropy_coding();
@@ -276,7 +354,7 @@ void put(const CommitRound& from, v1::CommitRound& to) {
   to.set_decay(from.decay);
   to.set_push(from.push);
   to.set_keeps(from.keeps);
-  to.set_step(from.step.count());
+  put(from.record, *to.mutable_record());
   put(from.evaluate, *to.mutable_evaluate());
   to.set_last(from.last);
   if (!from.last) put(from.next, *to.mutable_next());
@@ -291,7 +369,7 @@ void get(Reader& reader, const v1::CommitRound& from, CommitRound& to) {
   to.decay = from.decay();
   to.push = from.push();
   to.keeps = from.keeps();
-  to.step = Steps(reader.count("step", from.step()));
+  get_part(reader, "record", from.has_record(), from.record(), to.record);
   reader.require(to.share >= 0 && to.share <= 1, "share", "must be from 0 to 1");
   get_part(reader, "evaluate", from.has_evaluate(), from.evaluate(), to.evaluate);
   to.last = from.last();

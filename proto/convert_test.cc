@@ -14,10 +14,30 @@ using testing::HasSubstr;
 
 const RoundKey kKey{JobId(3), 1, 17};
 const Digest kAnchor{11, 12}, kMomentum{21, 22};
-const OpenRound kOpen{kKey, Steps(800), Steps(850), {4000, 600}, 2, {{ReplicaId(3), "a:1"}},
-                      5,    true};
+const OpenRound kOpen{
+    kKey, Steps(800), Steps(850), {{70, 2}, {4000, 600}}, 2, {{ReplicaId(3), "a:1"}}, 5, true};
 const std::vector<FileEntry> kFiles{{"model.safetensors", Bytes(1000), std::string(64, 'a')},
                                     {"resume/outer.bin", Bytes(7), std::string(64, '0')}};
+
+CommitRecord record() {
+  return {.key = kKey,
+          .step = Steps(440),
+          .tokens = Tokens(12'345),
+          .next_sequence = 9000,
+          .returned = {{70, 2}, {4000, 600}},
+          .carried_steps = 3,
+          .outer_lr = 0.4,
+          .averages = {{1, 2}, {3, 4}},
+          .anchors = {kAnchor, {}},
+          .momenta = {kMomentum, {}},
+          .next_replica = 10,
+          .next_checkpoint = 4};
+}
+
+HeldReplica held(ReplicaId replica) {
+  return {replica,   77,   JobId(3),        1,           2,       kKey, kAnchor,
+          kMomentum, 1234, "10.0.0.4:7100", {1000, 234}, record()};
+}
 
 JobSpec spec() {
   JobSpec spec;
@@ -32,7 +52,7 @@ Assign assign() {
   const StateSource source{SourceKind::kPeer, kKey,    "10.0.0.7:7100", ReplicaId(8),
                            CheckpointId(4),   kAnchor, kMomentum};
   const auto units = static_cast<std::int32_t>(spec().model.layers) + 2;
-  return {ReplicaId(9), JobId(3), 2, 1, {{0, 2}, {2, units}}, spec(), source, Steps(440)};
+  return {ReplicaId(9), JobId(3), 2, 1, {{0, 2}, {2, units}}, spec(), source, record(), 77};
 }
 
 Device device() {
@@ -64,7 +84,7 @@ TEST(Convert, Hello) {
                     "10.0.0.4",
                     {device()},
                     {{"rack", "a"}, {"zone", "b"}},
-                    {ReplicaId(9), ReplicaId(10)}};
+                    {held(ReplicaId(9)), {ReplicaId(10), 77, JobId(3), 0, 1, {JobId(3), 0, -1}}}};
   const auto read_back = read_hello(over_the_wire(to_wire(hello)));
   ASSERT_TRUE(read_back.ok()) << to_string(read_back.error());
   EXPECT_EQ(*read_back, hello);
@@ -75,7 +95,8 @@ TEST(Convert, EveryMessageOfAnAgent) {
   const std::vector<FromAgent> all{
       Heartbeat{12, Bytes(345)},
       DeviceMeasured{device()},
-      Loaded{replica, kKey, kAnchor, kMomentum, 1234, "10.0.0.4:7100", {1000, 234}},
+      LoadProgress{replica, Bytes(70), Bytes(90)},
+      Loaded{replica, kKey, kAnchor, kMomentum, 1234, "10.0.0.4:7100", {1000, 234}, {5, 6}},
       ReplicaFailed{replica, ReplicaFailure::kPeerUnreachable, "no route"},
       Progress{replica, kKey, Steps(33), Tokens(444), 2.5, 0.7, 1e-3, 9000.5},
       PipelineStats{replica,
@@ -101,11 +122,13 @@ TEST(Convert, EveryMessageOfAnAgent) {
            Tokens(4),
            0.5,
            {{ReplicaId(4), milliseconds(50), 1e6, 2e6, true}, {ReplicaId(5), {}, 0, 0, false}},
-           7}},
+           7,
+           Steps(2),
+           {{70, 2}, {90, 1}}}},
       FromReplica<Vote>{replica, {kKey, 2, kAnchor, {Bytes(70), Bytes(80), 0.9}, {ReplicaId(4)}}},
       FromReplica<ReduceFailed>{replica,
                                 {kKey, 2, ReplicaId(8), ReduceFailure::kTimeLimit, "slow"}},
-      FromReplica<Applied>{replica, {kKey, kAnchor, kMomentum}},
+      FromReplica<Applied>{replica, {kKey, kAnchor, kMomentum, {1, 2}, {3, 4}, {5, 6}}},
       FromReplica<Evaluated>{replica, {kKey, {1, 4, 20}, 812.5, Tokens(400)}},
       CheckpointWritten{replica, CheckpointId(4), kKey, kFiles, "Ahab sp\u00e9ak"},
       CheckpointFailed{replica, CheckpointId(4), "disk full"},
@@ -153,6 +176,7 @@ TEST(Convert, EveryMessageOfTheCoordinator) {
       ToReplica<CommitRound>{replica,
                              {kKey, 3, kAnchor, {1, 4, 20}, false, kOpen, 0.4, 0.25, false, true}},
       ToReplica<AbortRound>{replica, {kKey, AbortReason::kTimeSpent, kOpen}},
+      ToReplica<ResumeAt>{replica, {kKey, record()}},
       ToReplica<Evaluate>{replica, {kKey, {1, 4, 20}}},
       ToReplica<WriteCheckpoint>{replica, {CheckpointId(4), kKey}},
       ForgetCheckpoint{CheckpointId(4)}};
@@ -165,7 +189,7 @@ TEST(Convert, EveryMessageOfTheCoordinator) {
   for (const RoundOutcome outcome : {RoundOutcome::kKept, RoundOutcome::kDropped}) {
     CommitRound commit{kKey, 3, {}, {}, true, {}};
     commit.outcome = outcome;
-    commit.step = Steps(440);
+    commit.record = record();
     expect_survives(ToAgent(ToReplica<CommitRound>{replica, commit}));
   }
 }
@@ -173,8 +197,9 @@ TEST(Convert, EveryMessageOfTheCoordinator) {
 TEST(Convert, EveryMessageBetweenAgentAndTrainer) {
   const ReplicaId replica(9);
   const std::vector<FromTrainer> from{
-      TrainerReady{3, device(), "10.0.0.4:7100", "libtorch 1.13.1", kProtocolVersion + 4},
-      Loaded{replica, kKey, kAnchor, kMomentum, 1234, "10.0.0.4:7100", {1000, 234}},
+      TrainerReady{3, device(), "10.0.0.4:7100", "libtorch 1.13.1", kProtocolVersion + 4, assign()},
+      LoadProgress{replica, Bytes(70), Bytes(90)},
+      Loaded{replica, kKey, kAnchor, kMomentum, 1234, "10.0.0.4:7100", {1000, 234}, {5, 6}},
       ReplicaFailed{replica, ReplicaFailure::kOutOfMemory, "80 GiB wanted"},
       Progress{replica, kKey, Steps(33), Tokens(444), 2.5, 0.7, 1e-3, 9000.5},
       PipelineStats{replica,
@@ -192,7 +217,7 @@ TEST(Convert, EveryMessageBetweenAgentAndTrainer) {
       FromReplica<Vote>{replica, {kKey, 2, kAnchor, {Bytes(70), Bytes(80), 0.9}, {ReplicaId(4)}}},
       FromReplica<ReduceFailed>{replica,
                                 {kKey, 2, ReplicaId(8), ReduceFailure::kBadFrame, "checksum"}},
-      FromReplica<Applied>{replica, {kKey, kAnchor, kMomentum}},
+      FromReplica<Applied>{replica, {kKey, kAnchor, kMomentum, {1, 2}, {3, 4}, {5, 6}}},
       FromReplica<Evaluated>{replica, {kKey, {1, 4, 20}, 812.5, Tokens(400)}},
       CheckpointReady{replica, CheckpointId(4), kKey, "Ahab"},
       CheckpointFailed{replica, CheckpointId(4), "disk full"}};
@@ -218,6 +243,7 @@ TEST(Convert, EveryMessageBetweenAgentAndTrainer) {
       ToReplica<CommitRound>{replica,
                              {kKey, 3, kAnchor, {1, 4, 20}, false, kOpen, 0.4, 0.25, false, true}},
       ToReplica<AbortRound>{replica, {kKey, AbortReason::kBelowMinReplicas, kOpen}},
+      ToReplica<ResumeAt>{replica, {kKey, record()}},
       ToReplica<Evaluate>{replica, {kKey, {1, 4, 20}}},
       WriteCheckpointTo{replica, {CheckpointId(4), kKey}, "/var/lib/shoal/written/ckpt_4"},
       StopTrainer{}};

@@ -9,6 +9,7 @@ void put(const TrainerReady& from, v1::TrainerReady& to) {
   to.set_peer_address(from.peer_address);
   to.set_libraries(from.libraries);
   to.set_protocol(from.protocol);
+  if (from.holds) put(*from.holds, *to.mutable_holds());
 }
 void get(Reader& reader, const v1::TrainerReady& from, TrainerReady& to) {
   to.slot = static_cast<std::int32_t>(reader.count("slot", from.slot()));
@@ -16,6 +17,7 @@ void get(Reader& reader, const v1::TrainerReady& from, TrainerReady& to) {
   to.peer_address = from.peer_address();
   to.libraries = from.libraries();
   to.protocol = from.protocol();
+  if (from.has_holds()) get_part(reader, "holds", true, from.holds(), to.holds.emplace());
 }
 
 void put(const CheckpointReady& from, v1::CheckpointReady& to) {

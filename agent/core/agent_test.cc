@@ -44,7 +44,8 @@ TEST_F(AgentTest, ReconnectsWithGrowingWaitsAndItsIncarnation) {
     const Instant lost = now_;
     const auto open = reconnect();
     EXPECT_EQ(open.hello.incarnation.n, 3u);
-    EXPECT_THAT(open.hello.replicas, ElementsAre(ReplicaId(1)));
+    EXPECT_THAT(open.hello.replicas,
+                ElementsAre(testing::Field(&HeldReplica::replica, ReplicaId(1))));
     EXPECT_GE(now_ - lost, milliseconds(50));
     longest = std::max(longest, now_ - lost);
   }
@@ -103,14 +104,14 @@ TEST_F(AgentTest, ATrainerOfAnotherProtocolIsNotUsed) {
   for (std::uint64_t generation = 1; failed.empty() && generation < 100; ++generation) {
     step(TrainerAttached{{0, generation}, {0, {}, "", "", kProtocolVersion - 1}});
     EXPECT_TRUE(one<KillTrainer>().hard);
-    EXPECT_THAT(one<KillTrainer>().because, HasSubstr("speaks protocol 1"));
+    EXPECT_THAT(one<KillTrainer>().because, HasSubstr("speaks protocol 2"));
     EXPECT_THAT(all<SendTrainer>(), IsEmpty());
     step(TrainerExited{{0, generation}, {}});
     while (all<StartTrainer>().empty() && failed.empty() && wake()) failed = said<ReplicaFailed>();
   }
   ASSERT_THAT(failed, SizeIs(1));
   EXPECT_THAT(failed[0].detail,
-              HasSubstr("it speaks protocol 1, shoal-agent 0.1.0 speaks protocol 2 (install both"));
+              HasSubstr("it speaks protocol 2, shoal-agent 0.1.0 speaks protocol 3 (install both"));
 }
 
 TEST_F(AgentTest, AWrongTokenEndsTheProcessWithItsOwnCode) {
@@ -341,7 +342,7 @@ TEST_F(AgentTest, ATrainerThatDoesNotLoadIsKilled) {
 
 TEST_F(AgentTest, RoundMessagesPassInBothDirections) {
   serve();
-  const ToReplica<OpenRound> open{ReplicaId(1), {key(1), Steps(0), Steps(50), {0, 600}}};
+  const ToReplica<OpenRound> open{ReplicaId(1), {key(1), Steps(0), Steps(50), {{0, 600}}}};
   hear(open);
   EXPECT_THAT(told<ToReplica<OpenRound>>(0), ElementsAre(open));
   trainer_says(0, report(1, 1));

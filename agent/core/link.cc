@@ -29,8 +29,11 @@ void Agent::State::open_link() {
   for (std::size_t i = 0; i < options.devices.size(); ++i) {
     hello.devices.push_back(trainers[i].device);
   }
-  for (const auto& [id, replica] : replicas) hello.replicas.push_back(id);
-  hello_replicas = hello.replicas;
+  hello_replicas.clear();
+  for (const auto& [id, replica] : replicas) {
+    hello.replicas.push_back(replica.held);
+    hello_replicas.push_back(id);
+  }
   hello_devices = hello.devices;
   emit(OpenLink{link_id, std::move(hello)});
 }
@@ -108,7 +111,14 @@ void Agent::State::obey(const ToAgent& message) {
     void operator()(const ToReplica<OpenRound>& m) { s.forward(m.replica, m); }
     void operator()(const ToReplica<CloseRound>& m) { s.forward(m.replica, m); }
     void operator()(const ToReplica<ReducePlan>& m) { s.forward(m.replica, m); }
-    void operator()(const ToReplica<CommitRound>& m) { s.forward(m.replica, m); }
+    void operator()(const ToReplica<CommitRound>& m) {
+      s.expect_commit(m.replica, m.body.record);
+      s.forward(m.replica, m);
+    }
+    void operator()(const ToReplica<ResumeAt>& m) {
+      s.expect_commit(m.replica, m.body.record);
+      s.forward(m.replica, m);
+    }
     void operator()(const ToReplica<AbortRound>& m) { s.forward(m.replica, m); }
     void operator()(const ToReplica<Evaluate>& m) { s.forward(m.replica, m); }
   } visitor{*this};

@@ -43,6 +43,13 @@ void Agent::State::assign(const Assign& message) {
   }
   Replica& replica = replicas.put(message.replica, Replica{.assign = message, .slot = *slot});
   replica.due = now + options.assign_limit;
+  replica.coming = message.record;
+  replica.held = {.replica = message.replica,
+                  .store = message.store,
+                  .job = message.job,
+                  .stage = message.stage,
+                  .device = message.device,
+                  .key = {message.job, 0, -1}};
   Trainer& trainer = trainers[static_cast<std::size_t>(*slot)];
   const bool asleep = trainer.state == TrainerState::kDown && !trainer.due;
   if (asleep) start_trainer(*slot);
@@ -162,8 +169,30 @@ void Agent::State::forward(ReplicaId id, ToTrainer message) {
   emit(SendTrainer{trainer_id(replica->slot), std::move(message)});
 }
 
+void Agent::State::expect_commit(ReplicaId id, const CommitRecord& record) {
+  if (Replica* replica = replicas.find(id)) replica->coming = record;
+}
+
+void Agent::State::applied(ReplicaId id, const Applied& message) {
+  Replica* replica = replicas.find(id);
+  if (replica == nullptr || replica->coming.key != message.key) return;
+  replica->held.key = message.key;
+  replica->held.anchor = message.anchor;
+  replica->held.momentum = message.momentum;
+  replica->held.record = replica->coming;
+}
+
 void Agent::State::loaded(const Loaded& message) {
   Replica& replica = replicas.at(message.replica);
+  if (replica.coming.key == message.key) {
+    replica.held.key = message.key;
+    replica.held.anchor = message.anchor;
+    replica.held.momentum = message.momentum;
+    replica.held.value_count = message.value_count;
+    replica.held.address = message.address;
+    replica.held.fragments = message.fragments;
+    replica.held.record = replica.coming;
+  }
   if (replica.state != ReplicaState::kLoading) return;
   move(replica.state, ReplicaEvent::kLoaded);
   replica.due.reset();

@@ -32,6 +32,8 @@ struct Replica {
   ReplicaState state = ReplicaState::kWaiting;
   Assign assign;
   std::int32_t slot = 0;       // its trainer
+  HeldReplica held;            // as the next Hello says it
+  CommitRecord coming;         // of the state that it is told to take
   std::optional<Instant> due;  // waiting: give up; loading: kill its trainer
 };
 
@@ -152,6 +154,8 @@ struct Agent::State {
   void fail_replicas_of(std::int32_t slot, const std::string& detail);
   void replica_due(ReplicaId id);
   void forward(ReplicaId replica, ToTrainer message);
+  void expect_commit(ReplicaId replica, const CommitRecord& record);
+  void applied(ReplicaId replica, const Applied& message);
   void loaded(const Loaded& message);
   bool is_on(ReplicaId replica, std::int32_t slot) const;
   std::optional<std::string> no_memory_for(const Assign& message) const;  // none: there is

@@ -155,13 +155,19 @@ void Agent::State::trainer_said(const TrainerSaid& input) {
     void operator()(const Progress& m) {
       if (known(m.replica) && !s.say(m)) s.drop();
     }
+    void operator()(const LoadProgress& m) {
+      if (known(m.replica) && !s.say(m)) s.drop();
+    }
     void operator()(const PipelineStats& m) {
       if (known(m.replica) && !s.say(m)) s.drop();
     }
     void operator()(const FromReplica<RoundReport>& m) { keep(m.replica, m); }
     void operator()(const FromReplica<Vote>& m) { keep(m.replica, m); }
     void operator()(const FromReplica<ReduceFailed>& m) { keep(m.replica, m); }
-    void operator()(const FromReplica<Applied>& m) { keep(m.replica, m); }
+    void operator()(const FromReplica<Applied>& m) {
+      if (s.is_on(m.replica, slot)) s.applied(m.replica, m.body);
+      keep(m.replica, m);
+    }
     void operator()(const FromReplica<Evaluated>& m) { keep(m.replica, m); }
     void operator()(const CheckpointReady& m) { s.checkpoint_ready(m); }
     void operator()(const CheckpointFailed& m) { s.checkpoint_failed(m); }

@@ -21,6 +21,8 @@
 namespace shoal::coordinator {
 namespace {
 
+constexpr Duration kLatenessMin = milliseconds(500);  // less is usual on a busy machine
+
 ReplicaId replica_of(const FromAgent& message) {
   return std::visit(
       [](const auto& body) {
@@ -38,6 +40,7 @@ bool changes_nothing(const Input& input) {
   const auto* said = std::get_if<AgentSaid>(&input);
   return said != nullptr && (std::holds_alternative<Heartbeat>(said->message) ||
                              std::holds_alternative<Progress>(said->message) ||
+                             std::holds_alternative<LoadProgress>(said->message) ||
                              std::holds_alternative<PipelineStats>(said->message));
 }
 
@@ -47,6 +50,7 @@ void dispatch(Turn& turn, AgentId agent, const FromAgent& message) {
           [](const Heartbeat&) {},
           [](const Progress&) {},
           [](const PipelineStats&) {},
+          [](const LoadProgress&) {},
           [&](const DeviceMeasured& body) { on_device_measured(turn, agent, body); },
           [&](const Loaded& body) { on_loaded(turn, body); },
           [&](const ReplicaFailed& body) {
@@ -85,9 +89,14 @@ void on_said(Turn& turn, const AgentSaid& said) {
   dispatch(turn, agent, said.message);
 }
 
+// It wanted to be woken earlier than it was: it stood still meanwhile.
+void note_lateness(State& state, Instant now, std::optional<Instant> deadline) {
+  if (deadline && now > *deadline + kLatenessMin) state.lost_time.add(*deadline, now);
+}
+
 void apply(Turn& turn, const Input& input) {
   std::visit(Overloaded{
-                 [&](const Booted&) { on_booted(turn); },
+                 [&](const Booted& i) { on_booted(turn, i); },
                  [&](const AgentHello& i) { on_hello(turn, i.connection, i.hello); },
                  [&](const AgentSaid& i) { on_said(turn, i); },
                  [&](const AgentHungUp& i) { on_hung_up(turn, i.connection); },
@@ -115,6 +124,7 @@ Coordinator::~Coordinator() = default;
 
 void Coordinator::step(Instant now, const Input& input, Effects& out) {
   const auto deadline = next_deadline();
+  note_lateness(*state_, now, deadline);
   Turn turn(*state_, now);
   apply(turn, input);
   // Most messages are heartbeats; they must not cost a look at every job.

@@ -33,6 +33,28 @@ inline JobSpec small_job(std::string name = "job") {
   return spec;
 }
 
+// As an agent names them that still runs these replicas.
+inline std::vector<HeldReplica> held_replicas(const State& state,
+                                              const std::vector<ReplicaId>& replicas) {
+  std::vector<HeldReplica> all;
+  for (const ReplicaId id : replicas) {
+    HeldReplica held{.replica = id};
+    if (const ReplicaRecord* record = state.replicas.find(id)) {
+      held.store = record->store;
+      held.job = record->job;
+      held.stage = record->stage;
+      held.device = record->device;
+      held.key = {record->job, record->lineage, record->held_round};
+      held.anchor = record->anchor;
+      held.momentum = record->momentum;
+      held.address = record->address;
+      held.record.key = held.key;
+    }
+    all.push_back(std::move(held));
+  }
+  return all;
+}
+
 class Rig {
  public:
   Rig() { restart(); }
@@ -90,7 +112,7 @@ class Rig {
     hello.name = name;
     hello.host = "127.0.0.1";
     hello.incarnation = incarnation;
-    hello.replicas = std::move(replicas);
+    hello.replicas = held_replicas(state(), replicas);
     hello.labels = labels;
     hello.devices = {Device{.index = 0,
                             .kind = DeviceKind::kCpu,

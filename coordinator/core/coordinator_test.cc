@@ -39,8 +39,9 @@ TEST(CoordinatorCore, TrainsAJobToItsEnd) {
   EXPECT_EQ(rig.job(rig.id).phase, JobPhase::kTraining);
   const auto open = rig.last<ToReplica<OpenRound>>(rig.a).value();
   EXPECT_EQ(open.body.key, rig.key);
-  EXPECT_EQ(open.body.lease.count, 40);
-  EXPECT_NE(rig.last<ToReplica<OpenRound>>(rig.b)->body.lease.first, open.body.lease.first);
+  EXPECT_EQ(open.body.leases.at(0).count, 40);
+  EXPECT_NE(rig.last<ToReplica<OpenRound>>(rig.b)->body.leases.at(0).first,
+            open.body.leases.at(0).first);
 
   rig.commit_round(rig.key, {11, 11});
   EXPECT_EQ(rig.job(rig.id).committed_round, 1);
@@ -87,7 +88,7 @@ TEST(CoordinatorCore, ATrainerLostInTheReduceCostsOneAttempt) {
   EXPECT_EQ(rig.job(rig.id).committed_round, 1);
   EXPECT_EQ(rig.job(rig.id).committed_tokens, Tokens(1280));
   // The lost one's sequences are given out again.
-  EXPECT_EQ(rig.last<ToReplica<CommitRound>>(rig.a)->body.next.lease.first, 40);
+  EXPECT_EQ(rig.last<ToReplica<CommitRound>>(rig.a)->body.next.leases.at(0).first, 40);
 }
 
 TEST(CoordinatorCore, GoesOnAfterItsOwnRestartAtEveryPoint) {

@@ -138,8 +138,8 @@ void resume(Turn& turn, AgentId agent, ConnectionId connection, const Hello& hel
   std::vector<ReplicaId> keep, missing;
   for (const ReplicaId replica : replicas_of(turn.state(), agent)) {
     const ReplicaState state = turn.state().replicas.at(replica).state;
-    const bool running =
-        std::find(hello.replicas.begin(), hello.replicas.end(), replica) != hello.replicas.end();
+    const bool running = std::ranges::any_of(
+        hello.replicas, [&](const auto& held) { return held.replica == replica; });
     const bool on_its_way = state == ReplicaState::kAssigned || state == ReplicaState::kLoading;
     (running || on_its_way ? keep : missing).push_back(replica);
   }
@@ -177,11 +177,22 @@ void end_quarantines(Turn& turn) {
   for (const AgentId id : over) end_quarantine(turn, id, "its quarantine is over");
 }
 
+// When the process before this one was last known to work.
+Instant last_written(const State& state) {
+  Instant last;
+  for (const auto& [id, job] : state.jobs) last = std::max(last, job.updated_at);
+  for (const auto& [id, agent] : state.agents) last = std::max(last, agent.updated_at);
+  for (const auto& [id, replica] : state.replicas) last = std::max(last, replica.updated_at);
+  return last;
+}
+
 }  // namespace
 
-void on_booted(Turn& turn) {
+void on_booted(Turn& turn, const Booted& booted) {
   State& state = turn.volatile_state();
+  state.lost_time.add(last_written(state), turn.now());
   const std::int64_t epoch = ++turn.counters().boot_epoch;
+  turn.counters().store = booted.store;
   for (const auto& [id, agent] : state.agents) {
     if (agent.state == AgentState::kGone) continue;
     state.presence.put(id, {.connection = {},

@@ -7,7 +7,7 @@
 
 namespace shoal::coordinator {
 
-void on_booted(Turn& turn);
+void on_booted(Turn& turn, const Booted& booted);
 void on_hello(Turn& turn, ConnectionId connection, const Hello& hello);
 void on_hung_up(Turn& turn, ConnectionId connection);
 void on_goodbye(Turn& turn, AgentId agent, const Goodbye& goodbye);

@@ -221,7 +221,7 @@ TEST(Pause, LetsAJoinerGoThatIsStillLoading) {
   rig.commit(1), rig.evaluate(1), rig.store(rig.id);
   const ConnectionId c = rig.join("c");
   ASSERT_EQ(rig.last<Assign>(c)->source.kind, SourceKind::kPeer);
-  EXPECT_EQ(rig.last<Assign>(c)->step, Steps(10));
+  EXPECT_EQ(rig.last<Assign>(c)->record.step, Steps(10));
   ASSERT_TRUE(rig.pause(rig.id).ok());
   rig.report_both(2);
   rig.stay(seconds(6));  // for which a round waits for it
@@ -245,7 +245,7 @@ TEST(Pause, AJoinerWritesTheCheckpointWhenNobodyElseIsLeft) {
   rig.applied(c, joiner, rig.key(2), {11, 11});
   const CommitRound commit = rig.last<ToReplica<CommitRound>>(c)->body;
   EXPECT_TRUE(commit.last);
-  EXPECT_EQ(commit.step, Steps(20));
+  EXPECT_EQ(commit.record.step, Steps(20));
   rig.evaluate(2);
   rig.say(rig.a, ReplicaFailed{rig.rep_a, ReplicaFailure::kTrainerExited, ""});
   rig.say(rig.b, ReplicaFailed{rig.rep_b, ReplicaFailure::kTrainerExited, ""});
@@ -254,7 +254,7 @@ TEST(Pause, AJoinerWritesTheCheckpointWhenNobodyElseIsLeft) {
   EXPECT_EQ(rig.state().checkpoints.at(cut).step, Steps(20));
   rig.expect_paused_at(rig.id, 2);
   ASSERT_TRUE(rig.resume(rig.id).ok());
-  EXPECT_EQ(rig.last<Assign>(c)->step, Steps(20));
+  EXPECT_EQ(rig.last<Assign>(c)->record.step, Steps(20));
 }
 
 // ---- people

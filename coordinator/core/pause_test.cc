@@ -239,7 +239,7 @@ TEST(Resume, BeginsWithTheCommittedRoundOnWhateverIsThere) {
   const auto open = rig.last<ToReplica<OpenRound>>(rig.a)->body;
   EXPECT_EQ(open.key, rig.key(3)) << "the same lineage: nothing was lost";
   EXPECT_EQ(open.from_step, Steps(20));
-  EXPECT_EQ(open.lease.first, 160) << "behind all that was trained";
+  EXPECT_EQ(open.leases.at(0).first, 160) << "behind all that was trained";
   rig.commit(3);
   EXPECT_EQ(rig.job(rig.id).committed_tokens, Tokens(6 * 1280));
   EXPECT_DOUBLE_EQ(rig.rounds_.at(rig.key(3)).outer_lr, 0.25);
@@ -324,7 +324,7 @@ TEST(Resume, OfAnAsynchronousJobGivesTheLateOnesSequencesBack) {
   spec.sync.algorithm = SyncAlgorithm::kAsync;
   spec.sync.quorum = 1;
   Pair rig(spec);
-  const DataLease late = rig.last<ToReplica<OpenRound>>(rig.b)->body.lease;
+  const DataLease late = rig.last<ToReplica<OpenRound>>(rig.b)->body.leases.at(0);
   const auto round_of_a = [&](RoundNumber round) {
     rig.report(rig.a, rig.rep_a, rig.key(round));
     rig.stay(seconds(1));
@@ -340,7 +340,7 @@ TEST(Resume, OfAnAsynchronousJobGivesTheLateOnesSequencesBack) {
   EXPECT_EQ(rig.job(rig.id).returned, std::vector{late});
   ASSERT_TRUE(rig.resume(rig.id).ok());
   rig.load_again();
-  EXPECT_EQ(rig.last<ToReplica<OpenRound>>(rig.a)->body.lease, late);
+  EXPECT_EQ(rig.last<ToReplica<OpenRound>>(rig.a)->body.leases.at(0), late);
 }
 
 TEST(Resume, OfAJobInGroupsBeginsWithTheCheckpointsReplica) {

@@ -1,9 +1,17 @@
 #include "coordinator/service/runtime.h"
 
 #include <algorithm>
+#include <random>
 
 namespace shoal::coordinator {
 namespace {
+
+// Above 0, and within what the database's integers hold.
+std::uint64_t draw_store_nonce() {
+  std::random_device device;
+  const std::uint64_t high = device(), low = device();
+  return ((high << 32 | low) >> 1) | 1;
+}
 
 Instant newest_instant(const Snapshot& snapshot) {
   Instant newest;
@@ -102,7 +110,7 @@ bool Runtime::stop(Duration limit) {
 // ---- the core thread
 
 void Runtime::run() {
-  apply(Booted{});
+  apply(Booted{draw_store_nonce()});
   {
     const std::lock_guard guard(mutex_);
     booted_ = true;

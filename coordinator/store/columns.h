@@ -35,6 +35,7 @@ struct Table<CounterRecord> {
     visit("next_checkpoint", r.next_checkpoint);
     visit("next_event", r.next_event);
     visit("boot_epoch", r.boot_epoch);
+    visit("store", r.store);
   }
 };
 
@@ -65,6 +66,8 @@ struct Table<JobRecord> {
     visit("routers", r.routers);
     visit("next_sequence", r.next_sequence);
     visit("returned", r.returned);
+    visit("data", r.data);
+    visit("rollback_at_ns", r.rollback_at);
     visit("train_loss", r.train_loss);
     visit("validation_loss", r.validation_loss);
     visit("validation_round", r.validation_round);
@@ -127,6 +130,8 @@ struct Table<ReplicaRecord> {
     visit("held_round", r.held_round);
     visit("anchor", r.anchor);
     visit("momentum", r.momentum);
+    visit("store", r.store);
+    visit("absent_since_ns", r.absent_since);
     visit("created_at_ns", r.created_at);
     visit("updated_at_ns", r.updated_at);
   }
@@ -186,6 +191,7 @@ struct Table<ContributionRecord> {
     visit("report_compute_s", r.report.compute_s);
     visit("report_drawn", r.report.drawn);
     visit("report_stood_s", r.report.stood_s);
+    visit("report_skipped", r.report.skipped);
     visit("reported_at_ns", r.reported_at);
     visit("voted_at_ns", r.voted_at);
     visit("applied_at_ns", r.applied_at);
@@ -197,6 +203,10 @@ struct Table<ContributionRecord> {
     visit("left_out", r.left_out);
     visit("average", r.average);
     visit("anchor", r.anchor);
+    visit("momentum", r.momentum);
+    visit("base", r.base);
+    visit("base_momentum", r.base_momentum);
+    visit("added", r.added);
     visit("bytes_sent", r.stats.sent);
     visit("bytes_received", r.stats.received);
     visit("reduce_s", r.stats.reduce_s);

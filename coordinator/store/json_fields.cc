@@ -232,7 +232,9 @@ std::string to_json(const std::vector<RoundStage>& value) {
                     {"frame_values", stage.frame_values},
                     {"entropy_coding", stage.entropy_coding},
                     {"momentum_holders", holders_json(stage.momentum_holders)},
-                    {"given_up", stage.given_up}});
+                    {"given_up", stage.given_up},
+                    {"base", digest_json(stage.base)},
+                    {"base_momentum", digest_json(stage.base_momentum)}});
   }
   return dump(json);
 }
@@ -251,7 +253,9 @@ Status from_json(std::string_view text, std::vector<RoundStage>& value) {
                        .frame_values = item.at("frame_values").get<std::int64_t>(),
                        .entropy_coding = item.at("entropy_coding").get<bool>(),
                        .momentum_holders = read_holders(item.at("momentum_holders")),
-                       .given_up = item.at("given_up").get<bool>()});
+                       .given_up = item.at("given_up").get<bool>(),
+                       .base = read_digest(item.at("base")),
+                       .base_momentum = read_digest(item.at("base_momentum"))});
     }
   });
 }

@@ -47,7 +47,7 @@ class RandomRecords {
   explicit RandomRecords(std::uint64_t seed) : prng_(seed) {}
 
   CounterRecord counters() {
-    return {positive(), positive(), positive(), positive(), integer(), integer()};
+    return {positive(), positive(), positive(), positive(), integer(), integer(), positive()};
   }
 
   JobRecord job(std::uint64_t id) {
@@ -79,6 +79,7 @@ class RandomRecords {
     r.routers = integer();
     r.next_sequence = integer();
     r.returned = leases();
+    r.data = digest(), r.rollback_at = instant();
     r.train_loss = real(), r.validation_loss = real();
     r.validation_round = integer();
     r.bytes_sent = Bytes(integer());
@@ -124,6 +125,7 @@ class RandomRecords {
     r.address = text();
     r.lineage = integer(), r.held_round = integer();
     r.anchor = digest(), r.momentum = digest();
+    r.store = positive(), r.absent_since = instant();
     r.created_at = instant(), r.updated_at = instant();
     return r;
   }
@@ -142,7 +144,9 @@ class RandomRecords {
                           integer(),
                           prng_.chance(0.5),
                           {{ReplicaId(positive()), text(), integer(), integer()}},
-                          prng_.chance(0.5)});
+                          prng_.chance(0.5),
+                          digest(),
+                          digest()});
     }
     r.aborts = small();
     r.abort_reason = word<AbortReason>();
@@ -171,12 +175,14 @@ class RandomRecords {
     r.leases = leases();
     r.report = {key(),  Tokens(integer()), Steps(integer()), real(), real(), real(), integer(),
                 real(), Tokens(integer()), real(),           {}};
+    r.report.skipped = Steps(integer());
     r.reported_at = instant(), r.voted_at = instant(), r.applied_at = instant();
     r.weight = real(), r.clip_factor = real();
     r.member_index = small();
     r.part_first = integer(), r.part_count = integer();
     r.left_out = prng_.chance(0.5);
-    r.average = digest(), r.anchor = digest();
+    r.average = digest(), r.anchor = digest(), r.momentum = digest();
+    r.base = digest(), r.base_momentum = digest(), r.added = digest();
     r.stats = {Bytes(integer()), Bytes(integer()), real()};
     r.eval_slice = integer();
     r.evaluated = prng_.chance(0.5);

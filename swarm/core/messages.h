@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -24,9 +25,11 @@ namespace shoal {
 
 // Raised when a message changes its meaning or gets a field or a word that the other side must
 // know; both sides state theirs and the minimum they speak. 2: Release says "paused"; CommitRound
-// and Assign say the step; TrainerReady says its protocol; frames may be entropy coded.
-inline constexpr std::int32_t kProtocolVersion = 2;
-inline constexpr std::int32_t kProtocolVersionMin = 2;
+// and Assign say the step; TrainerReady says its protocol; frames may be entropy coded. 3: Hello
+// says what each replica holds; commits and assignments carry a record; an order leases several
+// runs.
+inline constexpr std::int32_t kProtocolVersion = 3;
+inline constexpr std::int32_t kProtocolVersionMin = 3;
 
 // kReducer computes nothing: the processor and the line of a host that takes part in reduces only.
 enum class DeviceKind { kCpu, kCuda, kReducer };
@@ -44,6 +47,22 @@ struct Device {
 
 // ---- agent -> coordinator
 
+// A replica that runs, and the committed state that it holds.
+struct HeldReplica {
+  ReplicaId replica;
+  std::uint64_t store = 0;  // Assign.store
+  JobId job;
+  StageIndex stage = 0;
+  std::int32_t device = 0;
+  RoundKey key;  // round -1: it still loads
+  Digest anchor, momentum;
+  std::int64_t value_count = 0;
+  std::string address;
+  std::vector<std::int64_t> fragments;  // as in Loaded
+  CommitRecord record;                  // of `key`
+  bool operator==(const HeldReplica&) const = default;
+};
+
 struct Hello {
   std::string uid;          // 32 hex characters from the agent's data folder: who it is
   std::string name;         // for people; unique among live agents
@@ -53,7 +72,7 @@ struct Hello {
   std::string host;     // where its trainers can be reached by peers
   std::vector<Device> devices;
   std::vector<std::pair<std::string, std::string>> labels;
-  std::vector<ReplicaId> replicas;  // running now
+  std::vector<HeldReplica> replicas;  // running now
   bool operator==(const Hello&) const = default;
 };
 
@@ -76,6 +95,7 @@ struct Loaded {
   std::int64_t value_count = 0;
   std::string address;
   std::vector<std::int64_t> fragments = {};  // lengths, where the job has several
+  Digest data = {};  // of the training data that it reads; zero: it reads none
   bool operator==(const Loaded&) const = default;
 };
 
@@ -105,7 +125,16 @@ struct ReplicaFailed {
   bool operator==(const ReplicaFailed&) const = default;
 };
 
-// Numbers for people, about once a second; nothing is decided by them.
+// A replica that loads its state, about once a second while bytes arrive: a load fails when nothing
+// has moved for a while, not when it takes long.
+struct LoadProgress {
+  ReplicaId replica;
+  Bytes done, total;  // total 0: not known yet
+  bool operator==(const LoadProgress&) const = default;
+};
+
+// About once a second while a replica trains. Numbers for people, but one: a step that has not
+// moved for long tells a hung trainer.
 struct Progress {
   ReplicaId replica;
   RoundKey key;
@@ -155,10 +184,10 @@ struct FromReplica {  // a round message and the replica that says it
 };
 
 using FromAgent =
-    std::variant<Heartbeat, DeviceMeasured, Loaded, ReplicaFailed, Progress, PipelineStats,
-                 FromReplica<RoundReport>, FromReplica<Vote>, FromReplica<ReduceFailed>,
-                 FromReplica<Applied>, FromReplica<Evaluated>, CheckpointWritten, CheckpointFailed,
-                 Goodbye>;
+    std::variant<Heartbeat, DeviceMeasured, LoadProgress, Loaded, ReplicaFailed, Progress,
+                 PipelineStats, FromReplica<RoundReport>, FromReplica<Vote>,
+                 FromReplica<ReduceFailed>, FromReplica<Applied>, FromReplica<Evaluated>,
+                 CheckpointWritten, CheckpointFailed, Goodbye>;
 
 // ---- coordinator -> agent
 
@@ -199,7 +228,8 @@ struct Assign {
   std::vector<UnitRange> cut;  // of all stages; fixed for the life of the job
   JobSpec spec;
   StateSource source;
-  Steps step;  // of the job's schedule: how many the state of `source` has behind it
+  CommitRecord record;      // of the state of `source`
+  std::uint64_t store = 0;  // which start of which database gave the replica its id
   bool operator==(const Assign&) const = default;
 };
 
@@ -241,8 +271,8 @@ struct ToReplica {
 
 using ToAgent = std::variant<Welcome, Refused, Assign, Release, ToReplica<PipelineView>,
                              ToReplica<OpenRound>, ToReplica<CloseRound>, ToReplica<ReducePlan>,
-                             ToReplica<CommitRound>, ToReplica<AbortRound>, ToReplica<Evaluate>,
-                             ToReplica<WriteCheckpoint>, ForgetCheckpoint>;
+                             ToReplica<CommitRound>, ToReplica<AbortRound>, ToReplica<ResumeAt>,
+                             ToReplica<Evaluate>, ToReplica<WriteCheckpoint>, ForgetCheckpoint>;
 
 // ---- trainer <-> agent
 
@@ -252,6 +282,7 @@ struct TrainerReady {
   std::string peer_address;                  // host:port of its peer service
   std::string libraries;                     // "libtorch 1.13.1, BLAS OpenBLAS 0.3.21, 1 thread"
   std::int32_t protocol = kProtocolVersion;  // a trainer of another one is not used
+  std::optional<Assign> holds = {};  // attached again: what it works on, which Loaded follows
   bool operator==(const TrainerReady&) const = default;
 };
 
@@ -265,7 +296,7 @@ struct CheckpointReady {
 };
 
 using FromTrainer =
-    std::variant<TrainerReady, Loaded, ReplicaFailed, Progress, PipelineStats,
+    std::variant<TrainerReady, LoadProgress, Loaded, ReplicaFailed, Progress, PipelineStats,
                  FromReplica<RoundReport>, FromReplica<Vote>, FromReplica<ReduceFailed>,
                  FromReplica<Applied>, FromReplica<Evaluated>, CheckpointReady, CheckpointFailed>;
 
@@ -287,9 +318,9 @@ struct StopTrainer {
   bool operator==(const StopTrainer&) const = default;
 };
 
-using ToTrainer =
-    std::variant<LoadReplica, Release, ToReplica<PipelineView>, ToReplica<OpenRound>,
-                 ToReplica<CloseRound>, ToReplica<ReducePlan>, ToReplica<CommitRound>,
-                 ToReplica<AbortRound>, ToReplica<Evaluate>, WriteCheckpointTo, StopTrainer>;
+using ToTrainer = std::variant<LoadReplica, Release, ToReplica<PipelineView>, ToReplica<OpenRound>,
+                               ToReplica<CloseRound>, ToReplica<ReducePlan>, ToReplica<CommitRound>,
+                               ToReplica<AbortRound>, ToReplica<ResumeAt>, ToReplica<Evaluate>,
+                               WriteCheckpointTo, StopTrainer>;
 
 }  // namespace shoal

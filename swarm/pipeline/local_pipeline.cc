@@ -214,8 +214,8 @@ void LocalPipeline::open(std::int64_t steps, std::int64_t microbatches) {
     OpenRound round{{kJob, 0, held_ + 1}, Steps(step_), Steps(step_ + steps), {}};
     round.entropy_coding = options_.entropy_coding;
     if (replica->member().stage == 0) {
-      round.lease = {first, share * steps * options_.shape.sequences};
-      first += round.lease.count;
+      round.leases = {{first, share * steps * options_.shape.sequences}};
+      first += round.leases.at(0).count;
     }
     replica->tell([round](StageRuntime& runtime) { runtime.open(round); });
   }

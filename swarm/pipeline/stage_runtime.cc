@@ -444,10 +444,10 @@ MaybeComputeFailure Runtime::draw(const Microbatch& microbatch, Task& task) {
   std::int64_t first = microbatch.index * size;  // held-out
   if (microbatch.kind == PassKind::kTrain) {
     const std::int64_t steps = round_.to_step.count() - round_.from_step.count();
-    const std::int64_t all = std::max<std::int64_t>(1, round_.lease.count / size);
+    const std::int64_t all = std::max<std::int64_t>(1, count_sequences(round_.leases) / size);
     const std::int64_t per_step = std::max<std::int64_t>(1, all / std::max<std::int64_t>(1, steps));
     const std::int64_t before = (microbatch.step - round_.from_step.count()) * per_step;
-    first = round_.lease.first + (before + microbatch.index) % all * size;
+    first = sequence_at(round_.leases, (before + microbatch.index) % all * size);
   }
   return compute_.draw(microbatch, first, task.tokens);
 }

@@ -34,7 +34,7 @@ void CoordinatorProcess::boot() {
   core_ = std::make_unique<Coordinator>(sim_.options.coordinator, tables().snapshot());
   sim_.log("coordinator starts");
   sim_.observe(&Checker::coordinator_started);
-  input(Booted{});
+  input(Booted{mix_seed(sim_.options.seed, ++starts_) | 1});
 }
 
 void CoordinatorProcess::crash() {
@@ -459,10 +459,10 @@ void CoordinatorProcess::mutate(Effects& effects) {
     DataLease* lease = nullptr;
     ReplicaId replica;
     if (auto* commit = std::get_if<ToReplica<CommitRound>>(&send->message)) {
-      lease = &commit->body.next.lease;
+      lease = &commit->body.next.leases.at(0);
       replica = commit->replica;
     } else if (auto* open = std::get_if<ToReplica<OpenRound>>(&send->message)) {
-      lease = &open->body.lease;
+      lease = &open->body.leases.at(0);
       replica = open->replica;
     }
     if (lease == nullptr || lease->count == 0) continue;

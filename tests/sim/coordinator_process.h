@@ -109,6 +109,7 @@ class CoordinatorProcess final : public CoordinatorEnd {
   bool deaf_ = false;
   std::map<std::tuple<RoundKey, StageIndex, std::int32_t>, Digest> votes_;
   std::map<ReplicaId, DataLease> leases_;
+  std::uint64_t starts_ = 0;
   std::map<ReplicaId, coordinator::ConnectionId> heard_on_;
   std::map<std::pair<JobId, StageIndex>, Digest> anchors_;  // of the rounds before
 };

@@ -14,13 +14,16 @@ std::string text(const DataLease& lease) {
 }
 
 std::string text(const OpenRound& o) {
+  std::string leases;
+  for (const DataLease& lease : o.leases) leases += " " + text(lease);
   return to_text(o.key) + " steps " + number(o.from_step.count()) + ".." +
-         number(o.to_step.count()) + " " + text(o.lease);
+         number(o.to_step.count()) + leases;
 }
 
 struct Describe {
   std::string operator()(const Heartbeat&) { return {}; }
   std::string operator()(const Progress&) { return {}; }
+  std::string operator()(const LoadProgress&) { return {}; }
   std::string operator()(const PipelineStats&) { return {}; }
   std::string operator()(const DeviceMeasured&) { return "device measured"; }
   std::string operator()(const TrainerReady&) { return "ready"; }
@@ -102,6 +105,7 @@ struct Describe {
   std::string operator()(const AbortRound& m) {
     return "abort " + to_text(m.key) + " " + to_string(m.reason) + " then " + text(m.next);
   }
+  std::string operator()(const ResumeAt& m) { return "resume at " + to_text(m.key); }
   std::string operator()(const Evaluate& m) { return "evaluate " + to_text(m.key); }
   std::string operator()(const WriteCheckpoint& m) {
     return "write " + to_string(m.checkpoint) + " " + to_text(m.key);

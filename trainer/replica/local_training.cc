@@ -38,13 +38,15 @@ LocalTraining::LocalTraining(TrainingContext context)
 MaybeFailure LocalTraining::open(const OpenRound& round) {
   const std::int64_t steps = (round.to_step - round.from_step).count();
   const bool overlaps = spec_.sync.overlap_steps > Steps(0);
-  const bool covers = overlaps ? round.lease.count % spec_.train.batch == 0
-                               : round.lease.count == steps * spec_.train.batch;
-  if (steps < 0 || round.lease.first < 0 || round.lease.count < 0 || !covers) {
-    return Failure{ReplicaFailure::kInternal, "a lease of " + std::to_string(round.lease.count) +
-                                                  " sequences does not cover " +
-                                                  std::to_string(steps) + " steps of " +
-                                                  std::to_string(spec_.train.batch)};
+  const std::int64_t leased = count_sequences(round.leases);
+  const bool covers =
+      overlaps ? leased % spec_.train.batch == 0 : leased == steps * spec_.train.batch;
+  const bool possible = std::ranges::all_of(
+      round.leases, [](const DataLease& lease) { return lease.first >= 0 && lease.count >= 0; });
+  if (steps < 0 || !possible || !covers) {
+    return Failure{ReplicaFailure::kInternal,
+                   "a lease of " + std::to_string(leased) + " sequences does not cover " +
+                       std::to_string(steps) + " steps of " + std::to_string(spec_.train.batch)};
   }
   if (standing_since_) trained_.stood_s += std::max(0.0, since(*standing_since_) - other_work_s_);
   standing_since_.reset();

@@ -389,7 +389,7 @@ TEST_F(PipelineReplicaTest, ClosingStopsEverybodyAtTheSameStep) {
 TEST_F(PipelineReplicaTest, AStageThatTheRoundWentOnWithoutStopsAtOnce) {
   start(1);
   const ReplicaId last = id_of(1, 0);
-  tell(last, OpenRound{key(1), Steps(0), Steps(5), {0, 0}});
+  tell(last, OpenRound{key(1), Steps(0), Steps(5), {{0, 0}}});
   tell(last, plan_of(1, 1, {}));
   const auto report = hear<RoundReport>(last);
   EXPECT_EQ(report.tokens, Tokens(0));

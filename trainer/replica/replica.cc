@@ -46,7 +46,7 @@ Replica::Replica(const LoadReplica& command, ReplicaContext context)
       spec_(with_derived_fields(command.assign.spec)),
       cut_(command.assign.cut),
       stage_(command.assign.stage),
-      held_step_(command.assign.step) {
+      held_step_(command.assign.record.step) {
   if (cut_.empty()) cut_ = {whole_model(spec_.model)};
 }
 
@@ -367,7 +367,7 @@ MaybeFailure Replica::perform_one(const outer_opt::StopReduce&) {
 
 MaybeFailure Replica::perform_one(const outer_opt::TakeOuterStep& action) {
   const CommitRound& commit = action.commit;
-  held_step_ = commit.step;
+  held_step_ = commit.record.step;
   const outer_opt::Settled settled = settled_by(commit, contributed_);
   commit.outcome == RoundOutcome::kAveraged ? adopt_outer_step(commit, settled) : stay(settled);
   if (device_failure_) return device_failure_;
@@ -464,6 +464,26 @@ MaybeFailure Replica::perform_one(const outer_opt::Say& action) {
         context_.say(FromReplica<std::decay_t<decltype(body)>>{id_, body});
       },
       action.message);
+  return std::nullopt;
+}
+
+MaybeFailure Replica::perform_one(const outer_opt::ReturnToAnchor& action) {
+  background_.stop();
+  gatherer_.stop();
+  gathering_.reset();
+  const ResumeAt& command = action.command;
+  held_step_ = command.record.step;
+  model_->write_parameters(outer_->anchor);
+  contributed_ = false;
+  encoded_.clear();
+  staged_.reset();
+  tokens_reported_ = Tokens();
+  std::fill(tokens_behind_.begin(), tokens_behind_.end(), Tokens());
+  if (spec_.sync.eager) eager_.emplace(fragments_);
+  view_.reset();
+  training_ = make_training();
+  context_.shelf.publish(id_, command.key, outer_);
+  say_loaded();
   return std::nullopt;
 }
 

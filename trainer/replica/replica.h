@@ -96,6 +96,7 @@ class Replica {
   void decide(const ReducePlan& c) { participant_->reduce(c, actions_); }
   void decide(const CommitRound& c) { participant_->commit(c, actions_); }
   void decide(const AbortRound& c) { participant_->abort(c, actions_); }
+  void decide(const ResumeAt& c) { participant_->resume(c, actions_); }
 
   MaybeFailure make_model();
   MaybeFailure load_checkpoint();
@@ -111,6 +112,7 @@ class Replica {
   MaybeFailure perform_one(const outer_opt::StopReduce& action);
   MaybeFailure perform_one(const outer_opt::TakeOuterStep& action);
   MaybeFailure perform_one(const outer_opt::Say& action);
+  MaybeFailure perform_one(const outer_opt::ReturnToAnchor& action);
   MaybeFailure perform_one(const outer_opt::GoStale& action);
 
   Status write_files(const std::filesystem::path& folder, const RoundKey& key,

@@ -158,7 +158,7 @@ class WorkerTest : public testing::Test {
     tell_replica(plan(round, loaded.value_count));
     const Vote vote = hear<FromReplica<Vote>>().body;
     CommitRound commit{key(round), 1, vote.average, evaluate, last, {}, 0.7};
-    commit.step = Steps(to);
+    commit.record.step = Steps(to);
     tell_replica(commit);
     return hear<FromReplica<Applied>>().body;
   }

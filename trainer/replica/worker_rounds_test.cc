@@ -39,10 +39,10 @@ TEST_F(StreamingWorkerTest, ARoundChangesTheValuesOfItsFragment) {
   ASSERT_EQ(loaded.fragments.size(), 2u);
   EXPECT_EQ(loaded.fragments[0] + loaded.fragments[1], loaded.value_count);
   const std::vector<float> before = anchor(0);
-  tell_replica(OpenRound{key(1), Steps(0), Steps(4), {0, 8}, 1});
+  tell_replica(OpenRound{key(1), Steps(0), Steps(4), {{0, 8}}, 1});
   EXPECT_EQ(hear<FromReplica<RoundReport>>().body.tokens, Tokens(4 * 2 * 8));
   const Vote vote = vote_in(plan_of(1, loaded.fragments[0], 1));
-  const OpenRound next{key(2), Steps(4), Steps(8), {8, 8}, 2};
+  const OpenRound next{key(2), Steps(4), Steps(8), {{8, 8}}, 2};
   tell_replica(CommitRound{key(1), 1, vote.average, {0, 1, 3}, false, next, 0.7});
   hear<FromReplica<Applied>>();
   const auto evaluated = hear<FromReplica<Evaluated>>().body;
@@ -72,7 +72,7 @@ TEST_F(StreamingWorkerTest, ARoundChangesTheValuesOfItsFragment) {
 TEST_F(StreamingWorkerTest, APlanForAnotherFragmentFailsByName) {
   spec_.sync.fragments = 2;
   const Loaded loaded = load_from_seed();
-  tell_replica(OpenRound{key(1), Steps(0), Steps(4), {0, 8}, 1});
+  tell_replica(OpenRound{key(1), Steps(0), Steps(4), {{0, 8}}, 1});
   hear<FromReplica<RoundReport>>();
   tell_replica(plan_of(1, loaded.fragments[1], 2));
   EXPECT_EQ(hear<FromReplica<ReduceFailed>>().body.failure, ReduceFailure::kPlanMismatch);
@@ -86,11 +86,11 @@ TEST_F(StreamingWorkerTest, TrainsOnBehindTheBoundaryAndCountsEveryTokenOnce) {
   spec_.sync.overlap_steps = Steps(2);
   spec_.sync.blend = 0.5;
   const Loaded loaded = load_from_seed();
-  tell_replica(OpenRound{key(1), Steps(0), Steps(8), {0, 20}, 0});
+  tell_replica(OpenRound{key(1), Steps(0), Steps(8), {{0, 20}}, 0});
   const auto first = hear<FromReplica<RoundReport>>().body;
   EXPECT_EQ(first.steps, Steps(8));
   const Vote vote = vote_in(plan(1, loaded.value_count));
-  const OpenRound next{key(2), Steps(8), Steps(16), {20, 16}, 0};
+  const OpenRound next{key(2), Steps(8), Steps(16), {{20, 16}}, 0};
   tell_replica(CommitRound{key(1), 1, vote.average, {0, 0, 0}, false, next, 0.7});
   hear<FromReplica<Applied>>();
   const auto second = hear<FromReplica<RoundReport>>().body;
@@ -159,7 +159,7 @@ class EagerWorkerTest : public StreamingWorkerTest {
     spec_.sync.overlap_steps = Steps(2);
     spec_.sync.eager = true;
     loaded_ = load_from_seed();
-    tell_replica(OpenRound{key(1), Steps(0), Steps(8), {0, 20}, 0});
+    tell_replica(OpenRound{key(1), Steps(0), Steps(8), {{0, 20}}, 0});
     hear<FromReplica<RoundReport>>();
     node_.scale = -4;
     commit(1, 32, {key(2), Steps(8), Steps(16), {20, 16}, 0});
@@ -260,7 +260,7 @@ class AsyncWorkerTest : public WorkerTest {
     tell_replica(without);
     const Vote vote = hear<FromReplica<Vote>>().body;
     CommitRound commit{key(1), 1, vote.average, {0, 0, 0}, false, {}, 0.7};
-    commit.next = {key(2), Steps(0), Steps(steps), lease};
+    commit.next = {key(2), Steps(0), Steps(steps), {lease}};
     commit.share = 0.5, commit.keeps = true;
     tell_replica(commit);
     return hear<FromReplica<Applied>>().body;
@@ -303,7 +303,7 @@ TEST_F(AsyncWorkerTest, AContributionBeginsAnewFromTheAnchor) {
   tell_replica(plan(1, loaded.value_count));
   const Vote vote = hear<FromReplica<Vote>>().body;
   CommitRound commit{key(1), 1, vote.average, {0, 0, 0}, false, {}, 0.7};
-  commit.next = {key(2), Steps(2), Steps(4), {100, 4}};
+  commit.next = {key(2), Steps(2), Steps(4), {{100, 4}}};
   commit.share = 0.5;
   tell_replica(commit);
   hear<FromReplica<Applied>>();

@@ -109,7 +109,7 @@ TEST_F(WorkerTest, ACheckpointNamesTheStepOfTheCommittedState) {
                       0.5f);
   donor.momentum.assign(donor.anchor.size(), 0.25f);
   node_.donor = &donor;
-  join.assign.step = Steps(30);
+  join.assign.record.step = Steps(30);
   tell(join);
   const auto loaded = hear<Loaded>();
   EXPECT_EQ(step_in_checkpoint(3), Steps(30)) << "it has not trained yet";
@@ -118,7 +118,7 @@ TEST_F(WorkerTest, ACheckpointNamesTheStepOfTheCommittedState) {
   EXPECT_EQ(step_in_checkpoint(3), Steps(30)) << "its round is not committed";
   tell_replica(plan(4, loaded.value_count));
   CommitRound commit{key(4), 1, hear<FromReplica<Vote>>().body.average, {0, 0, 0}, true, {}, 0.7};
-  commit.step = Steps(40);  // the others took more
+  commit.record.step = Steps(40);  // the others took more
   tell_replica(commit);
   hear<FromReplica<Applied>>();
   EXPECT_EQ(step_in_checkpoint(4), Steps(40));
@@ -272,7 +272,7 @@ TEST_F(WorkerTest, MissingDataModelTooLargeAndBadLeaseAreNamed) {
   EXPECT_EQ(hear<ReplicaFailed>().failure, ReplicaFailure::kOutOfMemory);
   load_from_seed();
   OpenRound round = open(1, 0, 4);
-  round.lease.count = 7;
+  round.leases.at(0).count = 7;
   tell_replica(round);
   EXPECT_EQ(hear<ReplicaFailed>().failure, ReplicaFailure::kInternal);
 }

@@ -5,7 +5,6 @@
 #include <set>
 
 #include "coordinator/core/checkpoints/momentum.h"
-#include "coordinator/core/decisions/data_ledger.h"
 #include "coordinator/core/records/event_kinds.h"
 #include "coordinator/core/state/machines.h"
 #include "coordinator/core/state/round_facts.h"
@@ -152,15 +151,6 @@ void fail_storing(Turn& turn, CheckpointId id, StageIndex stage, const std::stri
   if (!turn.state().checkpoints.contains(id)) say_failing(turn, job, detail);
 }
 
-// What the round after this cut has leased is not trained at the cut.
-void give_back_open_leases(const State& state, const JobRecord& job, DataLedger ledger) {
-  const RoundKey open{job.id, job.lineage, job.committed_round + 1};
-  for (const ReplicaId replica : round_replicas(state, open)) {
-    for (const auto& lease : state.contributions.at({open, replica}).leases)
-      give_back(ledger, lease);
-  }
-}
-
 void delete_superseded(Turn& turn, JobId job) {
   const std::int64_t keep = turn.state().jobs.at(job).spec.checkpoint.keep;
   std::vector<CheckpointId> stored;  // oldest first: ids grow
@@ -227,11 +217,11 @@ void request_checkpoint(Turn& turn, JobId job_id, bool final) {
   record.id = CheckpointId(turn.counters().next_checkpoint++);
   record.key = {job.id, job.lineage, job.committed_round};
   record.final = final;
-  record.step = job.committed_step;
-  record.tokens = job.committed_tokens;
-  record.next_sequence = job.next_sequence;
-  record.returned = job.returned;
-  give_back_open_leases(turn.state(), job, {record.next_sequence, record.returned});
+  CommitRecord cut = commit_record(turn.state(), job);
+  record.step = cut.step;
+  record.tokens = cut.tokens;
+  record.next_sequence = cut.next_sequence;
+  record.returned = std::move(cut.returned);
   record.created_at = turn.now();
   const CheckpointId id = turn.add(std::move(record)).id;
   for (StageIndex stage = 0; stage < stage_count(job); ++stage) {

@@ -124,6 +124,8 @@ const char* to_string(ReplicaState value) {
       return "serving";
     case ReplicaState::kAveraging:
       return "averaging";
+    case ReplicaState::kAbsent:
+      return "absent";
     case ReplicaState::kReleased:
       return "released";
     case ReplicaState::kFailed:

@@ -91,6 +91,8 @@ struct JobRecord {
   std::int64_t routers = 0;      // the most that one of its rounds had; 0 before the first
   std::int64_t next_sequence = 0;   // first sequence never leased
   std::vector<DataLease> returned;  // leased, not trained; sorted by first
+  Digest data;  // of the training data, as the first replica that reads it said; zero: none has
+  Instant rollback_at;  // it waits for absent replicas until then; zero: it does not wait
 
   double train_loss = 0;       // of the last committed round; 0 before the first
   double validation_loss = 0;  // newest complete evaluation; 0 before the first
@@ -104,7 +106,15 @@ struct JobRecord {
 
 // ---- replicas
 
-enum class ReplicaState { kAssigned, kLoading, kServing, kAveraging, kReleased, kFailed };
+enum class ReplicaState {
+  kAssigned,
+  kLoading,
+  kServing,
+  kAveraging,
+  kAbsent,  // its agent is out of reach; it takes part in nothing, and goes on with what it holds
+  kReleased,
+  kFailed
+};
 
 struct ReplicaRecord {
   ReplicaId id;
@@ -121,6 +131,9 @@ struct ReplicaRecord {
   std::int64_t lineage = 0;
   RoundNumber held_round = -1;  // the committed state it holds; -1 before it loaded
   Digest anchor, momentum;      // of held_round
+  std::uint64_t store = 0;  // CounterRecord.store when it was assigned: an id may be given again
+                            // after a backup was put back, the two together never are
+  Instant absent_since;     // in kAbsent
   Instant created_at, updated_at;
   bool operator==(const ReplicaRecord&) const = default;
 };
@@ -139,6 +152,7 @@ struct RoundStage {
   bool entropy_coding = false;                        // likewise
   std::vector<MomentumHolder> momentum_holders = {};  // likewise, with sync.outer_state = sharded
   bool given_up = false;  // the round goes on without this group, whose members keep what they have
+  Digest base = {}, base_momentum = {};  // anchor and momentum that the outer step begins with
   bool operator==(const RoundStage&) const = default;
 };
 
@@ -189,15 +203,16 @@ struct ContributionRecord {
   ContributionState state = ContributionState::kTraining;
   RejectReason reject_reason = RejectReason::kNone;
   std::vector<DataLease> leases;  // of this round, over its aborts
-  RoundReport report;  // from kReported on; without links and aborts, which are elsewhere
+  RoundReport report;  // from kReported on; without links, aborts and unused, which are elsewhere
   Instant reported_at, voted_at, applied_at;
   double weight = 0, clip_factor = 1;
   std::int32_t member_index = -1;  // order in the plan, -1: not a member of the current attempt
   std::int64_t part_first = 0, part_count = 0;
-  bool left_out = false;         // an owner's vote in the current attempt says so
-  Digest average, anchor;        // voted, applied
-  ReduceStats stats;             // bytes summed over attempts; reduce_s of the last
-  std::int64_t eval_slice = -1;  // share of the validation it was given, -1: none
+  bool left_out = false;                        // an owner's vote in the current attempt says so
+  Digest average, anchor;                       // voted, applied
+  Digest momentum, base, base_momentum, added;  // as Applied said, `added` its average
+  ReduceStats stats;                            // bytes summed over attempts; reduce_s of the last
+  std::int64_t eval_slice = -1;                 // share of the validation it was given, -1: none
   bool evaluated = false;
   bool operator==(const ContributionRecord&) const = default;
 };
@@ -225,6 +240,7 @@ struct CounterRecord {
   std::uint64_t next_job = 1, next_agent = 1, next_replica = 1, next_checkpoint = 1;
   std::int64_t next_event = 1;
   std::int64_t boot_epoch = 0;  // raised by each start of the coordinator
+  std::uint64_t store = 0;      // drawn at random by each start: names the ids that it gives out
   bool operator==(const CounterRecord&) const = default;
 };
 

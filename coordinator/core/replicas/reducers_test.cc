@@ -26,7 +26,7 @@ struct Served : Rig {
   ConnectionId come(Incarnation incarnation = {}, std::vector<ReplicaId> running = {}) {
     Hello hello{.uid = "uid-r", .name = "r", .incarnation = incarnation};
     hello.devices = {Device{.index = 0, .kind = DeviceKind::kReducer, .name = "reducer"}};
-    hello.replicas = std::move(running);
+    hello.replicas = held_replicas(state(), running);
     const ConnectionId connection{next_++};
     input(AgentHello{connection, hello});
     return connection;

@@ -164,6 +164,7 @@ void assign_replica(Turn& turn, JobId job, const Place& place, const StateSource
   record.incarnation = turn.state().agents.at(place.agent).incarnation;
   record.source = source;
   record.lineage = source.key.lineage;
+  record.store = turn.state().counters.store;
   record.created_at = turn.now();
   const ReplicaId id = turn.add(std::move(record)).id;
   transition(turn, id, ReplicaState::kLoading);
@@ -178,8 +179,9 @@ void assign_replica(Turn& turn, JobId job, const Place& place, const StateSource
 
 void send_assign(Turn& turn, const ReplicaRecord& replica) {
   const JobRecord& job = turn.state().jobs.at(replica.job);
-  turn.send(replica.agent, Assign{replica.id, replica.job, replica.device, replica.stage,
-                                  cut_of(job), job.spec, replica.source, job.committed_step});
+  turn.send(replica.agent,
+            Assign{replica.id, replica.job, replica.device, replica.stage, cut_of(job), job.spec,
+                   replica.source, commit_record(turn.state(), job), replica.store});
 }
 
 void on_loaded(Turn& turn, const Loaded& loaded) {

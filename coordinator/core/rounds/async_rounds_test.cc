@@ -45,24 +45,24 @@ TEST(AsyncRounds, OneReportSealsAndTheOtherFollowsWithoutWeight) {
 
 TEST(AsyncRounds, WhoIsLateKeepsItsLeaseUntilItReports) {
   Async rig;
-  const DataLease lease = rig.last<ToReplica<OpenRound>>(rig.b)->body.lease;
+  const DataLease lease = rig.last<ToReplica<OpenRound>>(rig.b)->body.leases.at(0);
   rig.round_of_a(1);
   EXPECT_FALSE(rig.commit_of(rig.a).keeps);
-  EXPECT_NE(rig.commit_of(rig.a).next.lease, lease);
+  EXPECT_NE(rig.commit_of(rig.a).next.leases.at(0), lease);
   EXPECT_TRUE(rig.commit_of(rig.b).keeps);
-  EXPECT_EQ(rig.commit_of(rig.b).next.lease, lease);
+  EXPECT_EQ(rig.commit_of(rig.b).next.leases.at(0), lease);
   EXPECT_EQ(rig.of(1, rig.rep_b).state, ContributionState::kLate);
   EXPECT_TRUE(rig.of(1, rig.rep_b).leases.empty());
   EXPECT_TRUE(rig.job(rig.id).returned.empty());
   rig.round_of_a(2);
-  EXPECT_EQ(rig.commit_of(rig.b).next.lease, lease);
+  EXPECT_EQ(rig.commit_of(rig.b).next.leases.at(0), lease);
   rig.report(rig.b, rig.rep_b, rig.key(3));
   rig.wait(seconds(1));
   rig.finish(3);
   EXPECT_EQ(rig.of(3, rig.rep_b).state, ContributionState::kCommitted);
   EXPECT_EQ(rig.of(3, rig.rep_b).leases, std::vector<DataLease>{lease});
   EXPECT_FALSE(rig.commit_of(rig.b).keeps);
-  EXPECT_NE(rig.commit_of(rig.b).next.lease, lease);
+  EXPECT_NE(rig.commit_of(rig.b).next.leases.at(0), lease);
   EXPECT_TRUE(rig.commit_of(rig.a).keeps) << "now this one is late";
   EXPECT_EQ(rig.job(rig.id).committed_tokens, Tokens(3 * 1280));
 }
@@ -92,7 +92,7 @@ TEST(AsyncRounds, TheJobIsAsFarAsTheMeanOfItsReplicas) {
 
 TEST(AsyncRounds, TheLastRoundTakesBackWhatNobodyReports) {
   Async rig(async_job(10));
-  const DataLease lease = rig.last<ToReplica<OpenRound>>(rig.b)->body.lease;
+  const DataLease lease = rig.last<ToReplica<OpenRound>>(rig.b)->body.leases.at(0);
   rig.round_of_a(1);
   EXPECT_FALSE(rig.commit_of(rig.a).last);
   rig.round_of_a(2);
@@ -118,12 +118,12 @@ TEST(AsyncRounds, WhatAReplicaHasRuinedIsNotKept) {
   EXPECT_FALSE(rig.last<ToReplica<ReducePlan>>(rig.b)) << "one usable report is wanted";
   rig.round_of_a(1);
   EXPECT_FALSE(rig.commit_of(rig.b).keeps);
-  EXPECT_EQ(rig.commit_of(rig.b).next.lease.count, 40);
+  EXPECT_EQ(rig.commit_of(rig.b).next.leases.at(0).count, 40);
 }
 
 TEST(AsyncRounds, ALostLateReplicaGivesItsLeaseBack) {
   Async rig;
-  const DataLease lease = rig.last<ToReplica<OpenRound>>(rig.b)->body.lease;
+  const DataLease lease = rig.last<ToReplica<OpenRound>>(rig.b)->body.leases.at(0);
   rig.round_of_a(1);
   rig.say(rig.b, ReplicaFailed{rig.rep_b, ReplicaFailure::kTrainerExited, ""});
   EXPECT_EQ(rig.job(rig.id).returned, std::vector<DataLease>{lease});
@@ -149,7 +149,7 @@ TEST(AsyncRounds, AnAbortLeavesTheLateOneInItsLease) {
   JobSpec spec = async_job();
   spec.swarm.min_replicas = 1;
   Async rig(spec);
-  const DataLease lease = rig.last<ToReplica<OpenRound>>(rig.b)->body.lease;
+  const DataLease lease = rig.last<ToReplica<OpenRound>>(rig.b)->body.leases.at(0);
   rig.report(rig.a, rig.rep_a, rig.key(1));
   rig.wait(seconds(1));
   for (std::int32_t attempt = 1; attempt <= rig.options.attempts_max; ++attempt) {
@@ -159,8 +159,9 @@ TEST(AsyncRounds, AnAbortLeavesTheLateOneInItsLease) {
   const auto abort_a = rig.last<ToReplica<AbortRound>>(rig.a);
   const auto abort_b = rig.last<ToReplica<AbortRound>>(rig.b);
   ASSERT_TRUE(abort_a && abort_b);
-  EXPECT_EQ(abort_b->body.next.lease, lease);
-  EXPECT_NE(abort_a->body.next.lease, rig.last<ToReplica<OpenRound>>(rig.a)->body.lease);
+  EXPECT_EQ(abort_b->body.next.leases.at(0), lease);
+  EXPECT_NE(abort_a->body.next.leases.at(0),
+            rig.last<ToReplica<OpenRound>>(rig.a)->body.leases.at(0));
   EXPECT_GT(abort_b->body.next.to_step, rig.last<ToReplica<OpenRound>>(rig.b)->body.to_step);
   EXPECT_EQ(rig.of(1, rig.rep_b).leases, std::vector<DataLease>{lease});
   EXPECT_EQ(rig.of(1, rig.rep_b).state, ContributionState::kTraining);

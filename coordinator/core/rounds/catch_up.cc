@@ -51,7 +51,7 @@ bool resend_round(Turn& turn, const ReplicaRecord& replica) {
   if (!is_reducer(state, replica) && replica.held_round != job.committed_round) {
     const bool missed_one = replica.held_round + 1 == job.committed_round;
     if (!missed_one || !can_follow(state, committed, replica.id)) return false;
-    turn.tell(replica.id, commit_for(state, turn.now(), committed, replica.id));
+    turn.tell(replica.id, commit_for(state, turn.now(), commit_record(state, job), replica.id));
     return true;
   }
   if (state.rounds.contains(committed)) resend_slices(turn, committed, replica.id);

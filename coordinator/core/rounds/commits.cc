@@ -163,6 +163,16 @@ void settle_arrivals(Turn& turn, const RoundKey& key) {
   round.carried_steps = arrived.carried_steps;
 }
 
+// What the outer step of each stage begins with.
+void note_bases(Turn& turn, const RoundKey& key) {
+  const JobRecord& job = turn.state().jobs.at(key.job);
+  RoundRecord& round = turn.round(key);
+  for (std::size_t stage = 0; stage < job.stages.size(); ++stage) {
+    round.stages.at(stage).base = job.stages[stage].anchor;
+    round.stages.at(stage).base_momentum = job.stages[stage].momentum;
+  }
+}
+
 void advance_job_to(Turn& turn, const RoundKey& key) {
   RoundRecord& round = turn.round(key);
   JobRecord& job = turn.job(key.job);
@@ -292,7 +302,9 @@ RoundOutcome outcome_of(const RoundStage& reduce, const ContributionRecord& cont
 
 }  // namespace
 
-CommitRound commit_for(const State& state, Instant now, const RoundKey& key, ReplicaId replica) {
+CommitRound commit_for(const State& state, Instant now, const CommitRecord& record,
+                       ReplicaId replica) {
+  const RoundKey& key = record.key;
   const ContributionRecord& own = state.contributions.at({key, replica});
   const RoundStage& reduce = reduce_of(state.rounds.at(key), own);
   CommitRound order;
@@ -302,7 +314,7 @@ CommitRound commit_for(const State& state, Instant now, const RoundKey& key, Rep
   const JobRecord& job = state.jobs.at(key.job);
   const RoundRecord& round = state.rounds.at(key);
   order.outer_lr = round.outer_lr;
-  order.step = job.committed_step;
+  order.record = record;
   if (job.spec.sync.algorithm == SyncAlgorithm::kAsync) {
     const auto terms = terms_of(job.spec, round.share, round.from_step, round.to_step);
     order.share = terms.share, order.decay = terms.decay, order.push = terms.push;
@@ -328,6 +340,7 @@ void commit(Turn& turn, const RoundKey& key, const std::vector<Digest>& averages
   settle_arrivals(turn, key);
   const JobRecord& job = turn.state().jobs.at(key.job);
   const RoundKey before{key.job, key.lineage, job.committed_round};
+  if (!averages_in_groups(job)) note_bases(turn, key);
   advance_job_to(turn, key);
   if (turn.state().rounds.contains(before)) turn.drop_round(before);
   release_drained_at_commit(turn, key.job);
@@ -338,8 +351,9 @@ void commit(Turn& turn, const RoundKey& key, const std::vector<Digest>& averages
   }
   open_next(turn, key.job, tails, followers);
   refresh_view(turn, key.job);
+  const CommitRecord record = commit_record(turn.state(), job);
   for (const ReplicaId replica : followers) {
-    turn.tell(replica, commit_for(turn.state(), turn.now(), key, replica));
+    turn.tell(replica, commit_for(turn.state(), turn.now(), record, replica));
   }
   say_committed(turn, key);
   fail_the_stale(turn, key);

@@ -12,7 +12,8 @@ namespace shoal::coordinator {
 // One average per reduce; zero where a group gave up.
 void commit(Turn& turn, const RoundKey& key, const std::vector<Digest>& averages);
 // What one follower of a committed round is told.
-CommitRound commit_for(const State& state, Instant now, const RoundKey& key, ReplicaId replica);
+CommitRound commit_for(const State& state, Instant now, const CommitRecord& record,
+                       ReplicaId replica);
 
 void on_applied(Turn& turn, ReplicaId replica, const Applied& applied);
 // Settles the anchors of the committed round when all followers have said theirs: of a stage the

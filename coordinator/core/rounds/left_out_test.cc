@@ -63,7 +63,8 @@ TEST(LeftOut, DoesNotCountAndItsDataIsGivenOutAgain) {
   EXPECT_TRUE(rig.third().leases.empty());
   EXPECT_EQ(rig.job(rig.key.job).committed_tokens, Tokens(2 * 1280));
   EXPECT_DOUBLE_EQ(rig.job(rig.key.job).train_loss, 2.5);
-  EXPECT_EQ(rig.last<ToReplica<CommitRound>>(rig.agents[0])->body.next.lease.first, lease.first);
+  EXPECT_EQ(rig.last<ToReplica<CommitRound>>(rig.agents[0])->body.next.leases.at(0).first,
+            lease.first);
   EXPECT_EQ(rig.state().agents.at(agent).standing.strike_reason, RejectReason::kNone);
 }
 

@@ -127,13 +127,17 @@ std::vector<OpenRound> enlist(Turn& turn, const RoundKey& key,
     const Steps to_step = round.from_step + steps[i];
     const std::int64_t count =
         leased_steps(job, round.from_step, to_step, contribution) * per_step[i];
-    orders.push_back(
-        {key, round.from_step, to_step, lease({job.next_sequence, job.returned}, count),
-         fragment_of_round(job, round), peers_to_measure(turn.state(), turn.now(), replicas[i]),
-         round.aborts, coding});
+    orders.push_back({key,
+                      round.from_step,
+                      to_step,
+                      {lease({job.next_sequence, job.returned}, count)},
+                      fragment_of_round(job, round),
+                      peers_to_measure(turn.state(), turn.now(), replicas[i]),
+                      round.aborts,
+                      coding});
     contribution.state = ContributionState::kTraining;
     contribution.reject_reason = RejectReason::kNone;
-    contribution.leases.push_back(orders.back().lease);
+    contribution.leases.push_back(orders.back().leases.at(0));
   }
   note_routers(turn, key);
   return orders;
@@ -149,7 +153,7 @@ OpenRound order_of(const State& state, Instant now, const RoundRecord& round, Re
   return {round.key,
           round.from_step,
           round.from_step + steps,
-          lease,
+          {lease},
           fragment_of_round(job, round),
           {},
           round.aborts,

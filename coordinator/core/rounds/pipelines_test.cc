@@ -190,11 +190,11 @@ TEST(Pipelines, AnInnerStepKeepsItsSizeWhenARouterIsGone) {
   ASSERT_EQ(routers.size(), 2u);
   const std::int64_t batch = 10 * two_stages().train.batch;
   for (const auto router : routers) {
-    EXPECT_EQ(rig.last<ToReplica<OpenRound>>(router)->body.lease.count, batch);
+    EXPECT_EQ(rig.last<ToReplica<OpenRound>>(router)->body.leases.at(0).count, batch);
   }
   rig.lose(routers[0]);
   rig.commit_round(1);
-  EXPECT_EQ(rig.last<ToReplica<CommitRound>>(routers[1])->body.next.lease.count, 2 * batch);
+  EXPECT_EQ(rig.last<ToReplica<CommitRound>>(routers[1])->body.next.leases.at(0).count, 2 * batch);
 }
 
 TEST(Pipelines, EachStageTriesAgainOnItsOwn) {

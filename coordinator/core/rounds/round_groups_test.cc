@@ -127,7 +127,7 @@ TEST(RoundGroups, AGroupThatIsLateKeepsItsProgressAndHoldsNobodyUp) {
   for (const std::size_t i : {1u, 3u}) {
     EXPECT_EQ(grid.commit_of(i)->outcome, RoundOutcome::kKept);
     EXPECT_EQ(grid.commit_of(i)->next.key, grid.key(2));
-    EXPECT_GT(grid.commit_of(i)->next.lease.count, 0);
+    EXPECT_GT(grid.commit_of(i)->next.leases.at(0).count, 0);
     EXPECT_EQ(grid.contribution(1, i).state, ContributionState::kKept);
   }
   EXPECT_EQ(grid.job(grid.id).committed_tokens, Tokens(4 * 1280)) << "kept ones count, too";
@@ -233,7 +233,8 @@ TEST(RoundGroups, WhomAGroupLeftOutDoesNotCount) {
   EXPECT_EQ(grid.contribution(1, 3).state, ContributionState::kRejected);
   EXPECT_EQ(grid.contribution(1, 3).reject_reason, RejectReason::kLeftOut);
   EXPECT_EQ(grid.job(grid.id).committed_tokens, Tokens(3 * 1280));
-  EXPECT_EQ(grid.commit_of(0)->next.lease.first, lease.first) << "its data is given out again";
+  EXPECT_EQ(grid.commit_of(0)->next.leases.at(0).first, lease.first)
+      << "its data is given out again";
 }
 
 TEST(RoundGroups, WhoDeliveredToItsGroupCountsWhenItIsLost) {

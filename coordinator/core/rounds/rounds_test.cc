@@ -52,10 +52,10 @@ TEST(SpeedRounds, TheSlowerReplicaGetsFewerStepsAndAShorterLease) {
   rig.report_steps(rig.b, rig.rep_b, 1, Steps(10), 8.0);
   rig.finish(1);
   EXPECT_EQ(rig.next_of(rig.a).to_step, Steps(20));
-  EXPECT_EQ(rig.next_of(rig.a).lease.count, 40);
+  EXPECT_EQ(rig.next_of(rig.a).leases.at(0).count, 40);
   EXPECT_EQ(rig.next_of(rig.b).from_step, Steps(10));
   EXPECT_EQ(rig.next_of(rig.b).to_step, Steps(12));  // floor(10 / 4)
-  EXPECT_EQ(rig.next_of(rig.b).lease.count, 8);
+  EXPECT_EQ(rig.next_of(rig.b).leases.at(0).count, 8);
   // The round is as long as the fastest one's part of it.
   rig.report_steps(rig.a, rig.rep_a, 2, Steps(10), 2.0);
   rig.report_steps(rig.b, rig.rep_b, 2, Steps(2), 1.6);
@@ -103,7 +103,7 @@ TEST(TimedRounds, EverybodyIsClosedWhenTheTimeIsOver) {
 
 TEST(TimedRounds, TheJobIsAsFarAsTheLongestContributionAndTheRestOfTheDataComesBack) {
   Pair rig(by_time());
-  const DataLease first = rig.last<ToReplica<OpenRound>>(rig.a)->body.lease;
+  const DataLease first = rig.last<ToReplica<OpenRound>>(rig.a)->body.leases.at(0);
   EXPECT_EQ(first.count, 200 * 4);
   rig.report_steps(rig.a, rig.rep_a, 1, Steps(30), 20);
   rig.report_steps(rig.b, rig.rep_b, 1, Steps(12), 20);
@@ -112,7 +112,7 @@ TEST(TimedRounds, TheJobIsAsFarAsTheLongestContributionAndTheRestOfTheDataComesB
   // Half as much again as the fastest did, out of what the first round left.
   EXPECT_EQ(rig.next_of(rig.a).to_step, Steps(30 + 46));
   EXPECT_EQ(rig.next_of(rig.b).to_step, Steps(30 + 46));
-  EXPECT_EQ(rig.next_of(rig.a).lease, (DataLease{first.first + 30 * 4, 46 * 4}));
+  EXPECT_EQ(rig.next_of(rig.a).leases.at(0), (DataLease{first.first + 30 * 4, 46 * 4}));
 }
 
 TEST(TimedRounds, TrainStepsStillBoundTheJob) {
@@ -261,18 +261,18 @@ TEST(Streaming, AReplicaThatCutsOtherwiseIsRefused) {
 
 TEST(Streaming, ALeaseGoesOnBehindTheBoundaryAndItsTailCountsWithTheNextRound) {
   Pair rig(streamed(1, 3));
-  const DataLease first = rig.last<ToReplica<OpenRound>>(rig.a)->body.lease;
+  const DataLease first = rig.last<ToReplica<OpenRound>>(rig.a)->body.leases.at(0);
   EXPECT_EQ(first.count, 13 * 4);
   pass(rig, 1, 10);
   EXPECT_EQ(rig.next_of(rig.a).from_step, Steps(10));
   EXPECT_EQ(rig.next_of(rig.a).to_step, Steps(20));
-  EXPECT_EQ(rig.next_of(rig.a).lease.count, 10 * 4);
+  EXPECT_EQ(rig.next_of(rig.a).leases.at(0).count, 10 * 4);
   const auto& next = rig.state().contributions.at({rig.key(2), rig.rep_a});
   EXPECT_EQ(next.leases.front(), (DataLease{first.first + 40, 12}));
   EXPECT_EQ(next.leases.size(), 2u);
   pass(rig, 2, 10);
   pass(rig, 3, 10);
-  EXPECT_EQ(rig.next_of(rig.a).lease.count, 7 * 4);  // nothing behind the end
+  EXPECT_EQ(rig.next_of(rig.a).leases.at(0).count, 7 * 4);  // nothing behind the end
   pass(rig, 4, 10);
   EXPECT_EQ(rig.job(rig.id).next_sequence, 2 * 40 * 4);
   EXPECT_TRUE(rig.job(rig.id).returned.empty());
@@ -280,7 +280,7 @@ TEST(Streaming, ALeaseGoesOnBehindTheBoundaryAndItsTailCountsWithTheNextRound) {
 
 TEST(Streaming, WhoWasToldToStopKeepsItsTailOnly) {
   Pair rig(streamed(1, 3));
-  const DataLease first = rig.last<ToReplica<OpenRound>>(rig.b)->body.lease;
+  const DataLease first = rig.last<ToReplica<OpenRound>>(rig.b)->body.leases.at(0);
   rig.report_steps(rig.a, rig.rep_a, 1, Steps(10), 1);
   rig.report_steps(rig.b, rig.rep_b, 1, Steps(4), 1);
   rig.finish(1);
@@ -307,8 +307,8 @@ TEST(Streaming, WithoutAPartInTheResultALeaseBeginsAtTheBoundary) {
   rig.report_steps(rig.a, rig.rep_a, 1, Steps(10), 1);
   rig.report_broken(rig.b, rig.rep_b, rig.key(1));
   rig.finish(1);
-  EXPECT_EQ(rig.next_of(rig.a).lease.count, 10 * 4);
-  EXPECT_EQ(rig.next_of(rig.b).lease.count, 13 * 4);
+  EXPECT_EQ(rig.next_of(rig.a).leases.at(0).count, 10 * 4);
+  EXPECT_EQ(rig.next_of(rig.b).leases.at(0).count, 13 * 4);
 }
 
 // A stream that is lost delivers the old report after the abort, and the news of the abort later.

@@ -32,7 +32,10 @@ struct RequestId {
 
 // ---- inputs
 
-struct Booted {};    // first input after the snapshot was loaded
+// First input after the snapshot was loaded.
+struct Booted {
+  std::uint64_t store = 0;  // drawn at random by the driver, never 0: CounterRecord.store
+};
 struct AgentHello {  // its token was already checked
   ConnectionId connection;
   Hello hello;

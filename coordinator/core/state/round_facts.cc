@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "coordinator/core/decisions/data_ledger.h"
 #include "outer_opt/core/round/groups.h"
 #include "outer_opt/core/step/fragments.h"
 
@@ -101,6 +102,33 @@ Duration attempt_time_limit(const State& state, const RoundRecord& round, Reduce
   const double vectors = job.spec.sync.outer_state == OuterState::kSharded ? 3 : 2;
   const double bytes = 4.0 * vectors * static_cast<double>(value_count_of(job, round, reduce));
   return state.options.reduce_limit_min + seconds_f(bytes / state.options.reduce_bytes_per_s);
+}
+
+CommitRecord commit_record(const State& state, const JobRecord& job) {
+  CommitRecord record;
+  record.key = {job.id, job.lineage, job.committed_round};
+  record.step = job.committed_step;
+  record.tokens = job.committed_tokens;
+  record.next_sequence = job.next_sequence;
+  record.returned = job.returned;
+  const RoundKey open = next_key(job);
+  for (const ReplicaId replica : round_replicas(state, open)) {
+    for (const DataLease& lease : state.contributions.at({open, replica}).leases) {
+      give_back({record.next_sequence, record.returned}, lease);
+    }
+  }
+  record.next_replica = state.counters.next_replica;
+  record.next_checkpoint = state.counters.next_checkpoint;
+  const RoundRecord* round = committed_round(state, job);
+  if (round == nullptr) return record;
+  record.carried_steps = round->carried_steps;
+  record.outer_lr = round->outer_lr;
+  for (const RoundStage& stage : round->stages) {
+    record.averages.push_back(stage.average);
+    record.anchors.push_back(stage.base);
+    record.momenta.push_back(stage.base_momentum);
+  }
+  return record;
 }
 
 }  // namespace shoal::coordinator

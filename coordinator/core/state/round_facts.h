@@ -35,4 +35,8 @@ ReducePlan plan_of(const State& state, const RoundKey& key, ReduceIndex reduce);
 // How long one attempt may take, by the size of what is averaged.
 Duration attempt_time_limit(const State& state, const RoundRecord& round, ReduceIndex reduce);
 
+// What the newest commit made of the job, for its members to keep. What the round that follows has
+// leased is not trained at this cut.
+CommitRecord commit_record(const State& state, const JobRecord& job);
+
 }  // namespace shoal::coordinator

@@ -39,7 +39,7 @@ void add(Digester& d, const JobSpec& spec) {
 
 void add(Digester& d, const CounterRecord& r) {
   d.add(r.next_job).add(r.next_agent).add(r.next_replica).add(r.next_checkpoint).add(r.next_event);
-  d.add(r.boot_epoch);
+  d.add(r.boot_epoch).add(r.store);
 }
 
 void add(Digester& d, const JobRecord& r) {
@@ -60,6 +60,7 @@ void add(Digester& d, const JobRecord& r) {
     for (const std::int64_t values : stage.fragments) d.add(values);
   }
   add(d, r.returned);
+  d.add(r.data).add(r.rollback_at.ns);
 }
 
 void add(Digester& d, const AgentRecord& r) {
@@ -90,7 +91,7 @@ void add(Digester& d, const ReplicaRecord& r) {
   d.add(r.source.checkpoint.n).add(r.source.anchor).add(r.source.momentum);
   add(d, r.source.key);
   d.add(r.lineage).add(r.held_round).add(r.anchor).add(r.momentum).add(r.created_at.ns);
-  d.add(r.updated_at.ns);
+  d.add(r.updated_at.ns).add(r.store).add(r.absent_since.ns);
 }
 
 void add(Digester& d, const RoundRecord& r) {
@@ -104,7 +105,7 @@ void add(Digester& d, const RoundRecord& r) {
     d.add(stage.attempt).add(stage.attempt_started_at.ns).add(stage.average);
     d.add(stage.anchor).add(stage.momentum).add(to_string(stage.choice.topology));
     d.add(to_string(stage.choice.reason)).add(stage.frame_values);
-    d.add(stage.entropy_coding).add(stage.given_up);
+    d.add(stage.entropy_coding).add(stage.given_up).add(stage.base).add(stage.base_momentum);
     for (const MomentumHolder& holder : stage.momentum_holders) {
       d.add(holder.replica.n).add(holder.address).add(holder.first).add(holder.count);
     }
@@ -124,7 +125,8 @@ void add(Digester& d, const ContributionRecord& r) {
   add(d, r.report.key);
   d.add(r.report.tokens.n).add(r.report.steps.n).add(r.report.train_loss).add(r.report.norm);
   d.add(r.report.max_abs).add(r.report.nonfinite).add(r.report.compute_s).add(r.reported_at.ns);
-  d.add(r.report.stood_s);
+  d.add(r.report.stood_s).add(r.report.skipped.n);
+  d.add(r.momentum).add(r.base).add(r.base_momentum).add(r.added);
   d.add(r.voted_at.ns).add(r.applied_at.ns).add(r.weight).add(r.clip_factor).add(r.member_index);
   d.add(r.part_first)
       .add(r.part_count)

@@ -17,6 +17,7 @@
 #include "coordinator/core/decisions/options.h"
 #include "coordinator/core/records/records.h"
 #include "coordinator/core/state/io.h"
+#include "coordinator/core/state/lost_time.h"
 
 namespace shoal::coordinator {
 
@@ -79,6 +80,7 @@ struct State {
   FlatMap<DeviceKey, Instant> resting_until;  // after a failed replica
   FlatMap<std::pair<JobId, AgentId>, LoadRefusal> refusals;
   std::optional<Instant> next_lease_scan;
+  LostTime lost_time;
   std::map<std::string, std::int64_t> transitions;  // "job queued gathering" -> how often
 
   Digest digest() const;

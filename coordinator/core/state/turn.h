@@ -29,6 +29,12 @@ class Turn {
   State& volatile_state() { return state_; }  // for the volatile part only
   const Options& options() const { return state_.options; }
 
+  // When something that began at `start` has lasted for `limit`, without the time in which this
+  // coordinator stood still: nobody else is to blame for that.
+  Instant deadline(Instant start, Duration limit) const {
+    return state_.lost_time.deadline(start, limit);
+  }
+
   // Write access; the record is persisted at the end of the step. The reference is good until the
   // next record of the same kind is created or dropped.
   JobRecord& job(JobId id);

@@ -20,20 +20,22 @@ LeaseWalk::Next LeaseWalk::next() const {
 }
 
 void LeaseWalk::open(const OpenRound& round) {
-  const bool goes_on = spec_.sync.algorithm == SyncAlgorithm::kAsync && round.lease == lease_;
+  const bool goes_on = spec_.sync.algorithm == SyncAlgorithm::kAsync && round.leases == given_;
   if (goes_on) {
     boundary_ = at_ + left();
     stopped_ = false;
     state_ = WalkState::kTraining;
     return;
   }
-  lease_ = round.lease;
+  given_ = round.leases;
   if (spec_.sync.overlap_steps == Steps(0)) leases_.clear();
   if (leases_.empty()) {
     const Steps end = round.to_step + overlap_at(spec_, round.to_step);
-    at_ = end - Steps(round.lease.count / spec_.train.batch);
+    at_ = end - Steps(count_sequences(round.leases) / spec_.train.batch);
   }
-  if (round.lease.count > 0) leases_.push_back(round.lease);
+  for (const DataLease& lease : round.leases) {
+    if (lease.count > 0) leases_.push_back(lease);
+  }
   boundary_ = round.to_step;
   stopped_ = false;
   state_ = WalkState::kTraining;
@@ -60,7 +62,7 @@ void LeaseWalk::reported() {
 
 void LeaseWalk::committed(Settled settled) {
   if (settled == Settled::kKept) return;
-  lease_ = {};
+  given_.clear();
   adopting_ = settled == Settled::kCounted && adopts_later();
   keep_steps(adopting_ ? tail_ - ahead_ : Steps(0));
   // One that was told to stop early is on the schedule again.

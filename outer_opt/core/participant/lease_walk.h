@@ -74,7 +74,7 @@ class LeaseWalk {
   JobSpec spec_;
   WalkState state_ = WalkState::kIdle;
   std::deque<DataLease> leases_;  // not trained yet, in order
-  DataLease lease_;               // async: the whole of the one that is being trained
+  std::vector<DataLease> given_;  // async: the whole of what is being trained
   Steps at_, boundary_;           // boundary_: of the open round
   Steps tail_, ahead_;            // steps allowed and taken behind the newest boundary
   bool stopped_ = false;          // told to

@@ -19,7 +19,7 @@ JobSpec job(std::int64_t overlap) {
 }
 
 OpenRound order(RoundNumber round, std::int64_t from, std::int64_t to, DataLease lease) {
-  return {{JobId(1), 0, round}, Steps(from), Steps(to), lease, 0};
+  return {{JobId(1), 0, round}, Steps(from), Steps(to), {lease}, 0};
 }
 
 // Trains until something else is due; returns the first sequences of the steps taken.

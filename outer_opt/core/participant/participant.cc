@@ -21,13 +21,29 @@ void add(Digester& d, const RoundKey& key) { d.add(key.job.n).add(key.lineage).a
 
 void add(Digester& d, const OpenRound& round) {
   add(d, round.key);
-  d.add(round.from_step.n).add(round.to_step.n).add(round.lease.first).add(round.lease.count);
+  d.add(round.from_step.n).add(round.to_step.n);
+  for (const DataLease& lease : round.leases) d.add(lease.first).add(lease.count);
   d.add(round.fragment);
   for (const PeerAddress& peer : round.measure) d.add(peer.replica.n).add(peer.address);
   d.add(round.aborts).add(round.entropy_coding);
 }
 
 void add(Digester& d, const CloseRound& command) { add(d, command.key); }
+
+void add(Digester& d, const CommitRecord& record) {
+  add(d, record.key);
+  d.add(record.step.n).add(record.tokens.n).add(record.next_sequence).add(record.carried_steps);
+  for (const DataLease& lease : record.returned) d.add(lease.first).add(lease.count);
+  d.add(record.outer_lr).add(record.next_replica).add(record.next_checkpoint);
+  for (const auto* digests : {&record.averages, &record.anchors, &record.momenta}) {
+    for (const Digest& digest : *digests) d.add(digest);
+  }
+}
+
+void add(Digester& d, const ResumeAt& command) {
+  add(d, command.key);
+  add(d, command.record);
+}
 
 void add(Digester& d, const AbortRound& command) {
   add(d, command.key);
@@ -39,7 +55,8 @@ void add(Digester& d, const RoundReport& report) {
   add(d, report.key);
   d.add(report.tokens.n).add(report.steps.n).add(report.train_loss).add(report.norm);
   d.add(report.max_abs).add(report.nonfinite).add(report.compute_s).add(report.drawn.n);
-  d.add(report.stood_s).add(report.aborts);
+  d.add(report.stood_s).add(report.aborts).add(report.skipped.n);
+  for (const DataLease& lease : report.unused) d.add(lease.first).add(lease.count);
   for (const LinkEstimate& link : report.links) {
     d.add(link.peer.n).add(link.round_trip.ns).add(link.to_per_s).add(link.from_per_s);
     d.add(link.reached);
@@ -84,11 +101,13 @@ void add(Digester& d, const CommitRound& command) {
   d.add(command.evaluate.slices).add(command.evaluate.batches).add(command.last);
   d.add(to_string(command.outcome));
   add(d, command.next);
+  add(d, command.record);
 }
 
 void add(Digester& d, const Applied& applied) {
   add(d, applied.key);
   d.add(applied.anchor).add(applied.momentum);
+  d.add(applied.base).add(applied.base_momentum).add(applied.average);
 }
 
 template <typename T>
@@ -144,8 +163,7 @@ void Participant::go_stale(const RoundKey& wanted, Actions& out) {
   out.push_back(GoStale{wanted});
 }
 
-bool Participant::defer(Order order,
-                        std::variant<OpenRound, CloseRound, ReducePlan, AbortRound> command) {
+bool Participant::defer(Order order, Command command) {
   if (order != Order::kNext || !taking_) return false;
   deferred_ = std::move(command);
   return true;
@@ -275,6 +293,23 @@ void Participant::abort(const AbortRound& command, Actions& out) {
   say_report(out);
 }
 
+// What is under way belongs to the past epoch; an outer step that has begun is finished first.
+void Participant::resume(const ResumeAt& command, Actions& out) {
+  const bool ours = command.key.job == held_.job && command.key.lineage > held_.lineage;
+  if (state_ == ParticipantState::kStale || !ours) return;
+  if (taking_) {
+    deferred_ = command;
+    return;
+  }
+  if (command.key.round != held_.round) return go_stale(command.key, out);
+  stop_work(out);
+  forget_round();
+  applied_.reset();
+  held_ = command.key;
+  state_ = ParticipantState::kIdle;
+  out.push_back(ReturnToAnchor{command});
+}
+
 // ---- what the work came to
 
 void Participant::boundary(const RoundReport& report, Actions& out) {
@@ -309,13 +344,21 @@ void Participant::outer_step_taken(const Applied& applied, Actions& out) {
   taking_.reset();
   held_ = commit.key;
   applied_ = applied;
+  forget_round();
+  out.push_back(Say{applied});
+  if (!commit.last) open(commit.next, out);
+  obey_deferred(out);
+}
+
+void Participant::forget_round() {
   open_.reset();
   report_.reset();
   plan_.reset();
   vote_.reset();
   failure_.reset();
-  out.push_back(Say{applied});
-  if (!commit.last) open(commit.next, out);
+}
+
+void Participant::obey_deferred(Actions& out) {
   if (!deferred_) return;
   const auto command = std::move(*deferred_);
   deferred_.reset();
@@ -323,6 +366,7 @@ void Participant::outer_step_taken(const Applied& applied, Actions& out) {
   if (const auto* close_round = std::get_if<CloseRound>(&command)) close(*close_round, out);
   if (const auto* plan = std::get_if<ReducePlan>(&command)) reduce(*plan, out);
   if (const auto* abort_round = std::get_if<AbortRound>(&command)) abort(*abort_round, out);
+  if (const auto* resumption = std::get_if<ResumeAt>(&command)) resume(*resumption, out);
 }
 
 Digest Participant::digest() const {

@@ -10,6 +10,7 @@
 //   reported, reducing, voted --ReducePlan with a higher attempt--> reducing
 //   voted --CommitRound--> idle            then training with its `next`
 //   training, reported, reducing, voted --AbortRound--> training     progress kept
+//   any --ResumeAt of the round it holds--> idle                     in a newer epoch
 //   any --a round this replica can no longer follow--> stale         terminal
 //
 // A commit without an average (RoundOutcome) is obeyed in any of these states. A report says after
@@ -40,7 +41,7 @@ const char* to_string(ParticipantState state);
 
 // What the trainer shall do, in this order. StopTraining may be followed by StartReduce at once;
 // the boundary that it leads to is reported nevertheless.
-struct Train {  // go on to round.to_step with round.lease
+struct Train {  // go on to round.to_step with round.leases
   OpenRound round;
 };
 // Where to stop. kTogether: the round is closed, and the replicas of a pipeline agree on the inner
@@ -62,11 +63,16 @@ struct TakeOuterStep {  // then call outer_step_taken()
 struct Say {
   std::variant<RoundReport, Vote, ReduceFailed, Applied> message;
 };
+// Local parameters are those of the anchor again, and nothing of what was trained, reported or
+// averaged since counts: the replica goes on from the state it holds, in another epoch.
+struct ReturnToAnchor {
+  ResumeAt command;
+};
 struct GoStale {  // report ReplicaFailed kStale; nothing else will happen
   RoundKey wanted;
 };
-using Action =
-    std::variant<Train, StopTraining, StartReduce, StopReduce, TakeOuterStep, Say, GoStale>;
+using Action = std::variant<Train, StopTraining, StartReduce, StopReduce, TakeOuterStep, Say,
+                            ReturnToAnchor, GoStale>;
 using Actions = std::vector<Action>;
 
 // What a replica does that still trains when a round is sealed without it.
@@ -84,6 +90,7 @@ class Participant {
   void reduce(const ReducePlan& plan, Actions& out);
   void commit(const CommitRound& command, Actions& out);
   void abort(const AbortRound& command, Actions& out);
+  void resume(const ResumeAt& command, Actions& out);
 
   // What the trainer's work came to.
   void boundary(const RoundReport& report, Actions& out);
@@ -105,7 +112,10 @@ class Participant {
 
   Order place(const RoundKey& key, Actions& out);  // goes stale where this replica cannot follow
   void go_stale(const RoundKey& wanted, Actions& out);
-  bool defer(Order order, std::variant<OpenRound, CloseRound, ReducePlan, AbortRound> command);
+  using Command = std::variant<OpenRound, CloseRound, ReducePlan, AbortRound, ResumeAt>;
+  bool defer(Order order, Command command);
+  void obey_deferred(Actions& out);
+  void forget_round();
   void train(const OpenRound& round, Actions& out);
   void note_aborts(const OpenRound& round);
   void stop_reduce(Actions& out);
@@ -129,7 +139,7 @@ class Participant {
 
   std::optional<CommitRound> taking_;  // the outer step under way
   // The newest command for the round after it; obeyed once the step is taken.
-  std::optional<std::variant<OpenRound, CloseRound, ReducePlan, AbortRound>> deferred_;
+  std::optional<Command> deferred_;
   std::optional<Applied> applied_;  // of `held_`; none after loading
 };
 

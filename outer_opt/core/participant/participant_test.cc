@@ -21,7 +21,7 @@ RoundKey key(std::int64_t round, std::int64_t lineage = 2, std::uint64_t job = 7
 }
 
 OpenRound open_round(std::int64_t round = 5, std::int64_t to_step = 100, std::int64_t lineage = 2) {
-  return {key(round, lineage), Steps(50), Steps(to_step), {10, 20}};
+  return {key(round, lineage), Steps(50), Steps(to_step), {{10, 20}}};
 }
 
 RoundReport report(std::int64_t nonfinite = 0) {
@@ -73,6 +73,7 @@ std::string names(const Actions& actions) {
       return "stop_reduce" + std::to_string(a.attempt);
     }
     std::string operator()(const TakeOuterStep&) { return "outer_step"; }
+    std::string operator()(const ReturnToAnchor&) { return "return to anchor"; }
     std::string operator()(const GoStale&) { return "stale"; }
     std::string operator()(const Say& a) {
       static constexpr const char* kWords[] = {"report", "vote", "failed", "applied"};
@@ -444,6 +445,45 @@ TEST(Participant, UnusableOrUnweightedPseudoGradientDoesNotContribute) {
     p.reduce(plan(1, nonfinite == 0 ? 0 : 640), out);
     EXPECT_EQ(names(out), "follow1");
   }
+}
+
+RoundKey in_epoch(std::int64_t epoch, RoundNumber round) { return {kHeld.job, epoch, round}; }
+
+TEST(Participant, ResumesInAnotherEpochFromTheRoundItHolds) {
+  for (const std::string state : {"idle", "training", "reported", "reducing", "voted"}) {
+    Participant p = make(state);
+    Actions out;
+    const RoundKey resumed = in_epoch(kHeld.lineage + 1, kHeld.round);
+    p.resume({resumed, {}}, out);
+    EXPECT_TRUE(names(out).ends_with("return to anchor")) << state << ": " << names(out);
+    EXPECT_EQ(p.state(), ParticipantState::kIdle);
+    EXPECT_EQ(p.held(), resumed);
+    out.clear();
+    p.open(open_round(), out);
+    p.resume({resumed, {}}, out);  // said twice
+    EXPECT_EQ(names(out), "") << "the order is of the past epoch";
+    OpenRound next = open_round();
+    next.key = in_epoch(kHeld.lineage + 1, kHeld.round + 1);
+    p.open(next, out);
+    EXPECT_EQ(names(out), "train" + std::to_string(next.to_step.n));
+  }
+}
+
+TEST(Participant, ResumesAfterTheOuterStepThatIsUnderWay) {
+  Participant p = make("taking");
+  Actions out;
+  p.resume({in_epoch(kNext.lineage + 1, kNext.round), {}}, out);
+  EXPECT_EQ(names(out), "");
+  p.outer_step_taken({kNext, {1, 1}, {2, 2}}, out);
+  EXPECT_TRUE(names(out).ends_with("return to anchor")) << names(out);
+  EXPECT_EQ(p.held(), in_epoch(kNext.lineage + 1, kNext.round));
+}
+
+TEST(Participant, CannotResumeAtARoundThatItDoesNotHold) {
+  Participant p = make("training");
+  Actions out;
+  p.resume({in_epoch(kHeld.lineage + 1, kHeld.round + 1), {}}, out);
+  EXPECT_EQ(names(out), "stop_training stale");
 }
 
 TEST(Participant, CommandsDuringTheOuterStepAreObeyedAfterIt) {

@@ -8,6 +8,20 @@
 
 namespace shoal {
 
+std::int64_t count_sequences(const std::vector<DataLease>& leases) {
+  std::int64_t count = 0;
+  for (const DataLease& lease : leases) count += lease.count;
+  return count;
+}
+
+std::int64_t sequence_at(const std::vector<DataLease>& leases, std::int64_t index) {
+  for (const DataLease& lease : leases) {
+    if (index < lease.count) return lease.first + index;
+    index -= lease.count;
+  }
+  return leases.empty() ? index : leases.back().first + leases.back().count + index;
+}
+
 void assign_parts(ReducePlan& plan, const std::vector<double>& shares) {
   const std::size_t n = plan.members.size();
   SHOAL_CHECK(shares.size() == n && n > 0);

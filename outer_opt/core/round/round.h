@@ -38,6 +38,31 @@ struct DataLease {
   auto operator<=>(const DataLease&) const = default;
 };
 
+// Runs that one order leases: gaps of earlier rounds are given out first.
+inline constexpr std::size_t kLeaseRunsMax = 64;
+inline constexpr std::size_t kReturnedRunsMax = 65'536;  // that a job's ledger keeps
+std::int64_t count_sequences(const std::vector<DataLease>& leases);
+// The index-th sequence of these runs, one after another; the first one behind the last run at
+// their end.
+std::int64_t sequence_at(const std::vector<DataLease>& leases, std::int64_t index);
+
+// What a commit made of a job. Every member keeps the newest one: a coordinator whose database is
+// older than its cluster goes on from it. The ledger is that of the commit, before anything was
+// leased for the round that follows.
+struct CommitRecord {
+  RoundKey key;  // round 0: the initial parameters
+  Steps step;    // of the job's schedule: how many are committed
+  Tokens tokens;
+  std::int64_t next_sequence = 0;        // first sequence never leased
+  std::vector<DataLease> returned;       // leased once, to be given out again
+  std::int64_t carried_steps = 0;        // async: what is left of arrivals
+  double outer_lr = 0;                   // of this outer step
+  std::vector<Digest> averages;          // by reduce: they name this commit among all others
+  std::vector<Digest> anchors, momenta;  // by stage, before this outer step
+  std::uint64_t next_replica = 0, next_checkpoint = 0;  // ids given out until then are below these
+  bool operator==(const CommitRecord&) const = default;
+};
+
 // A peer as others dial it.
 struct PeerAddress {
   ReplicaId replica;
@@ -59,12 +84,13 @@ inline constexpr std::size_t kLinksMax = 64;    // peers of which a trainer keep
 // Values per frame where no line asks for less; the least that is worth a frame.
 inline constexpr std::int64_t kFrameValuesUsual = 1 << 18, kFrameValuesMin = 1 << 12;
 
-// Train the inner steps [from_step, to_step) of the job's schedule on the leased sequences, then
-// report. With sync.overlap_steps the lease goes on behind to_step (lease_walk.h).
+// Train the inner steps [from_step, to_step) of the job's schedule on the leased sequences, in the
+// order of the runs, then report. With sync.overlap_steps the lease goes on behind to_step
+// (lease_walk.h).
 struct OpenRound {
   RoundKey key;
   Steps from_step, to_step;
-  DataLease lease;
+  std::vector<DataLease> leases;
   std::int32_t fragment = 0;  // that the round averages: 1, 2, …; 0: the whole vector (fragments.h)
   std::vector<PeerAddress> measure;  // to whom the line is to be measured before the reduce
   std::int32_t aborts = 0;      // of this round until now: the report says which order it obeys
@@ -93,6 +119,8 @@ struct RoundReport {
   double stood_s = 0;          // seconds it stood still for the round before, with nothing to train
   std::vector<LinkEstimate> links;  // that changed since the last report, kLinksMax at most
   std::int32_t aborts = 0;          // of the order that it answers
+  Steps skipped;  // of `steps`: loss or gradient was not finite, so they changed nothing
+  std::vector<DataLease> unused;  // leased, and never to be trained by this replica
   bool operator==(const RoundReport&) const = default;
 };
 
@@ -209,7 +237,7 @@ struct CommitRound {
   double decay = 1, push = 0;
   bool keeps = false;  // likewise: this replica had not reported; what it trains counts later
   RoundOutcome outcome = RoundOutcome::kAveraged;  // the others have no average
-  Steps step;  // of the job's schedule: how many are committed now
+  CommitRecord record;                             // to be kept
   bool operator==(const CommitRound&) const = default;
 };
 
@@ -224,11 +252,22 @@ struct AbortRound {
   bool operator==(const AbortRound&) const = default;
 };
 
-// After the outer step: the digests that all replicas must share.
+// After the outer step: the digests that all replicas must share, and those of what it was made of.
 struct Applied {
   RoundKey key;
   Digest anchor, momentum;
+  Digest base, base_momentum;  // anchor and momentum right before the step
+  Digest average;              // as it was added
   bool operator==(const Applied&) const = default;
+};
+
+// Go on in another epoch from the committed state that you hold: the round that you were in is
+// given up, local parameters are the anchor's again, AdamW's moments stay. A replica that does not
+// hold the round of `key` is stale.
+struct ResumeAt {
+  RoundKey key;         // the round you hold, with its new epoch
+  CommitRecord record;  // of that round
+  bool operator==(const ResumeAt&) const = default;
 };
 
 struct Evaluated {

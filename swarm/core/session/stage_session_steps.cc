@@ -113,8 +113,8 @@ void State::begin_opening(const OpenRound& round, SessionActions& out) {
   const bool late = training;
   from = round.from_step.count();
   to = round.to_step.count();
-  const std::int64_t share = round.lease.count / steps / options.microbatch;
-  per_step = round.lease.count > 0 ? std::max<std::int64_t>(1, share) : 0;
+  const std::int64_t share = count_sequences(round.leases) / steps / options.microbatch;
+  per_step = count_sequences(round.leases) > 0 ? std::max<std::int64_t>(1, share) : 0;
   training = true;
   closing = stopping = stopped = false;
   for (auto& [id, p] : progress) p.last = counts_as_last(p);

@@ -42,7 +42,7 @@ struct Subject {
 
   void open(std::int64_t from, std::int64_t to, std::int64_t per_step) {
     OpenRound round{.key = {JobId(1), 0, 1}, .from_step = Steps(from), .to_step = Steps(to)};
-    round.lease = {0, per_step * (to - from) * 2};
+    round.leases = {{0, per_step * (to - from) * 2}};
     session.open(now, round, out);
   }
   std::optional<TaskId> forward(std::uint64_t from, const Microbatch& m, std::int32_t attempt = 1) {

@@ -247,7 +247,7 @@ OpenRound World::opening(const Node& n) const {
       .key = {JobId(1), 0, round_ + 1}, .from_step = Steps(from_), .to_step = Steps(to_)};
   const auto per_step = per_step_.find(n.id);
   if (per_step != per_step_.end()) {
-    open.lease = {0, per_step->second * (to_ - from_) * kSequencesOfWorld};
+    open.leases = {{0, per_step->second * (to_ - from_) * kSequencesOfWorld}};
   }
   return open;
 }

@@ -169,6 +169,8 @@ void Trainer::obey(const ToTrainer& message) {
     if (!sim_.misbehave(Bug::kLostCommits)) participant.commit(m->body, actions);
   } else if (const auto* m = std::get_if<ToReplica<AbortRound>>(&message); mine(m)) {
     participant.abort(m->body, actions);
+  } else if (const auto* m = std::get_if<ToReplica<ResumeAt>>(&message); mine(m)) {
+    participant.resume(m->body, actions);
   } else if (const auto* m = std::get_if<ToReplica<Evaluate>>(&message); mine(m)) {
     evaluate(m->body.key, m->body.slice);
   } else if (const auto* m = std::get_if<WriteCheckpointTo>(&message); mine(m)) {
@@ -290,11 +292,40 @@ void Trainer::hold(ReplicaId id, State state) {
         &Checker::momentum_kept,
         MomentumKept{id, replica_->assign.stage, replica_->state.key, replica_->state.shards});
   }
-  Loaded loaded{id, replica_->state.key, anchor, momentum, values, address()};
-  for (const Fragment& fragment : replica_->fragments) {
-    if (spec.sync.fragments > 1) loaded.fragments.push_back(outer_opt::value_count(fragment));
+  say_loaded();
+}
+
+void Trainer::say_loaded() {
+  const Replica& r = *replica_;
+  Loaded loaded{r.id,
+                r.state.key,
+                digest_of(r.state.anchor),
+                sharded() ? Digest() : digest_of(r.state.momentum),
+                static_cast<std::int64_t>(r.local.size()),
+                address()};
+  for (const Fragment& fragment : r.fragments) {
+    if (r.fragments.size() > 1) loaded.fragments.push_back(outer_opt::value_count(fragment));
   }
   say(loaded);
+}
+
+void Trainer::return_to_anchor(const ResumeAt& command) {
+  Replica& r = *replica_;
+  end_session(true);
+  r.state.key = command.key;
+  r.local = r.state.anchor;
+  r.trained.clear();
+  r.averages.clear();
+  r.steps = Steps();
+  r.handled = 0;
+  r.kept = r.kept_before = {};
+  r.contributed = r.training = r.stop = false;
+  r.view = {};
+  if (r.walk) r.walk.emplace(r.assign.spec);
+  if (r.eager) r.eager.emplace(r.fragments);
+  sim_.observe(&Checker::state_held, StateHeld{r.id, r.assign.stage, r.state.key, r.state.anchor,
+                                               r.state.momentum, in_groups()});
+  say_loaded();
 }
 
 void Trainer::release(ReplicaId replica) {
@@ -336,6 +367,7 @@ void Trainer::act_one(const Action& action) {
   if (const auto* a = std::get_if<StartReduce>(&action)) return start_reduce(*a);
   if (std::holds_alternative<StopReduce>(action)) return end_session(true);
   if (const auto* a = std::get_if<TakeOuterStep>(&action)) return outer_step(a->commit);
+  if (const auto* a = std::get_if<ReturnToAnchor>(&action)) return return_to_anchor(a->command);
   if (const auto* a = std::get_if<GoStale>(&action)) {
     return fail(ReplicaFailure::kStale, "cannot follow to " + to_text(a->wanted));
   }
@@ -452,7 +484,8 @@ void Trainer::step_in_pipeline() {
   if (!r.stop && r.at_step < r.open.to_step && pipeline_is_served()) {
     sim_.observe(&Checker::stepped, InnerStep{r.id, r.view});
     const std::int64_t steps = (r.open.to_step - r.open.from_step).count();
-    const DataLease drawn{r.open.lease.first + r.next_in_lease, r.open.lease.count / steps};
+    const DataLease drawn{sequence_at(r.open.leases, r.next_in_lease),
+                          count_sequences(r.open.leases) / steps};
     for (std::int64_t i = 0; i < drawn.count; ++i) train_on(drawn.first + i);
     if (is_router()) {
       r.trained.push_back(drawn);

@@ -164,6 +164,8 @@ class Trainer final : public PeerEnd {
   void got_state(ReplicaId replica, std::optional<State> state);
   void hold(ReplicaId id, State state);
   void be_reducer(const Assign& assign);
+  void say_loaded();
+  void return_to_anchor(const ResumeAt& command);
   void release(ReplicaId replica);
   void obey(const ToTrainer& message);
   void evaluate(const RoundKey& key, const EvalSlice& slice);
