@@ -12,6 +12,7 @@
 #include "coordinator/core/replicas/drain.h"
 #include "coordinator/core/replicas/evaluation.h"
 #include "coordinator/core/replicas/replicas.h"
+#include "coordinator/core/restoring.h"
 #include "coordinator/core/rounds/attempts.h"
 #include "coordinator/core/rounds/commits.h"
 #include "coordinator/core/rounds/rounds.h"
@@ -81,6 +82,7 @@ void on_said(Turn& turn, const AgentSaid& said) {
   const ReplicaId replica = replica_of(said.message);
   if (replica) {
     const ReplicaRecord* record = state.replicas.find(replica);
+    if (is_claimed(state, agent, replica)) return;
     if (record == nullptr || record->agent != agent) {
       turn.send(agent, Release{replica, ReleaseReason::kReplaced});
       return;

@@ -11,6 +11,7 @@
 #include <gtest/gtest.h>
 
 #include "coordinator/core/coordinator.h"
+#include "coordinator/core/state/round_facts.h"
 #include "coordinator/core/state/state.h"
 
 namespace shoal::coordinator {
@@ -48,7 +49,9 @@ inline std::vector<HeldReplica> held_replicas(const State& state,
       held.anchor = record->anchor;
       held.momentum = record->momentum;
       held.address = record->address;
+      held.record = commit_record(state, state.jobs.at(record->job));
       held.record.key = held.key;
+      held.value_count = 1000;
     }
     all.push_back(std::move(held));
   }
@@ -63,7 +66,21 @@ class Rig {
   void restart() {
     core_ = std::make_unique<Coordinator>(options, snapshot());
     sent.clear();
-    input(Booted{});
+    input(Booted{++starts_});
+  }
+
+  // The same, on the tables of a backup.
+  void restore(const Snapshot& backup) {
+    counters_ = backup.counters;
+    jobs_.clear(), agents_.clear(), replicas_.clear(), rounds_.clear();
+    contributions_.clear(), checkpoints_.clear(), links_.clear();
+    for (const auto& r : backup.jobs) keep(r);
+    for (const auto& r : backup.agents) keep(r);
+    for (const auto& r : backup.replicas) keep(r);
+    for (const auto& r : backup.rounds) keep(r);
+    for (const auto& r : backup.contributions) keep(r);
+    for (const auto& r : backup.checkpoints) keep(r);
+    restart();
   }
 
   void input(const Input& in) {
@@ -232,7 +249,7 @@ class Rig {
   }
 
   std::unique_ptr<Coordinator> core_;
-  std::uint64_t next_connection_ = 1;
+  std::uint64_t next_connection_ = 1, starts_ = 0;
   CounterRecord counters_;
   std::map<JobId, JobRecord> jobs_;
   std::map<AgentId, AgentRecord> agents_;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "coordinator/core/absence.h"
 #include "coordinator/core/checkpoints/checkpoints.h"
 #include "coordinator/core/releases.h"
 #include "coordinator/core/replicas/drain.h"
@@ -10,6 +11,7 @@
 #include "coordinator/core/replicas/placing.h"
 #include "coordinator/core/replicas/reducers.h"
 #include "coordinator/core/replicas/replicas.h"
+#include "coordinator/core/restoring.h"
 #include "coordinator/core/rounds/commits.h"
 #include "coordinator/core/rounds/pipeline_view.h"
 #include "coordinator/core/rounds/rounds.h"
@@ -99,7 +101,10 @@ void assign(Turn& turn, JobId id, const std::vector<Place>& places) {
     }
     const bool nobody = live_by_stage(turn, id).at(static_cast<std::size_t>(place.stage)) == 0;
     const bool pending = checkpoint_of_committed_pending(turn.state(), job_of(turn, id));
-    if (nobody && !pending) return roll_back(turn, id);  // and placed anew
+    if (nobody && !pending) {
+      if (waits_for_absent(turn, id, place.stage)) continue;
+      return roll_back(turn, id);  // and placed anew
+    }
     // Else somebody is about to become a donor, or to fail; or the cut is about to be stored.
   }
 }
@@ -198,7 +203,19 @@ void warm(Turn& turn, JobId id) {
   transition(turn, id, JobPhase::kTraining, JobReason::kRunning);
 }
 
+// A job is not called running while nobody has spoken since the start of this process.
+void note_first_word(Turn& turn, JobId id) {
+  const JobRecord& job = job_of(turn, id);
+  if (job.reason != JobReason::kReconnecting) return;
+  const bool any = std::ranges::any_of(holders(turn.state(), job), [&](ReplicaId replica) {
+    const Presence* presence = turn.state().presence.find(turn.state().replicas.at(replica).agent);
+    return presence != nullptr && presence->connected;
+  });
+  if (any) set_reason(turn, id, JobReason::kRunning);
+}
+
 void train(Turn& turn, JobId id) {
+  note_first_word(turn, id);
   const JobRecord& job = job_of(turn, id);
   if (count_holders(turn, id) == 0 && stall_without_stage(turn, id)) return;
   check_applied(turn, id);
@@ -229,6 +246,7 @@ void stall(Turn& turn, JobId id) {
   const bool pauses = job.desired == JobDesired::kPause;
   if (weakest.holders == 0) {
     const bool pending = checkpoint_of_committed_pending(turn.state(), job);
+    if (!pending && waits_for_absent(turn, id, weakest.stage)) return;
     if (pauses && !pending) pause_job(turn, id);
     if (pauses) return;
     const auto live = live_by_stage(turn, id);
@@ -236,6 +254,8 @@ void stall(Turn& turn, JobId id) {
     if (loading) set_reason(turn, id, JobReason::kRestoring);
     return;
   }
+  if (waits_for_others(turn, id)) return;
+  end_waiting(turn, id);
   if (is_trained(job)) {
     return transition(turn, id, JobPhase::kSealing, JobReason::kFinalCheckpoint);
   }
@@ -255,8 +275,8 @@ void check_final_evaluation(Turn& turn, JobId id, const RoundRecord& round) {
     if (contribution.eval_slice < 0 || contribution.evaluated) continue;
     const auto there = holders(turn.state(), job_of(turn, id), 0);
     const ReplicaId frozen =
-        is_live(turn.state(), replica) || there.empty() ? replica : there.front();
-    if (!is_live(turn.state(), frozen)) return;
+        is_present(turn.state(), replica) || there.empty() ? replica : there.front();
+    if (!is_present(turn.state(), frozen)) return;
     return fail_replica(turn, frozen, ReplicaFailure::kFrozen, "it did not evaluate in time");
   }
 }
@@ -324,6 +344,7 @@ void advance_phase(Turn& turn, JobId id) {
 void advance_once(Turn& turn, JobId id) {
   if (job_of(turn, id).phase == JobPhase::kPaused)
     return;  // it holds nothing and waits for nothing
+  if (is_restoring(turn, id)) return;
   check_load_limits(turn, id);
   check_checkpoint_limits(turn, id);
   if (give_up(turn, id)) return;

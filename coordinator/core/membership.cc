@@ -5,6 +5,7 @@
 #include "coordinator/core/records/event_kinds.h"
 #include "coordinator/core/replicas/agents.h"
 #include "coordinator/core/replicas/replicas.h"
+#include "coordinator/core/restoring.h"
 #include "coordinator/core/rounds/catch_up.h"
 #include "coordinator/core/state/machines.h"
 #include "coordinator/core/state/standing.h"
@@ -80,7 +81,7 @@ void take_connection(Turn& turn, AgentId agent, ConnectionId connection) {
     state.by_connection.erase(presence.connection);
     turn.disconnect(presence.connection);
   }
-  presence = {.connection = connection, .connected = true, .last_seen = turn.now(), .lost_at = {}};
+  presence = {.connection = connection, .connected = true, .last_seen = turn.now()};
   state.by_connection.put(connection, agent);
   if (!state.next_lease_scan) state.next_lease_scan = turn.now() + kLeaseScanEvery;
 }
@@ -119,36 +120,53 @@ void describe(AgentRecord& agent, const Hello& hello) {
   });
 }
 
-void fail_all(Turn& turn, AgentId agent, ReplicaFailure failure, const std::string& detail) {
-  for (const ReplicaId replica : replicas_of(turn.state(), agent)) {
-    if (is_live(turn.state(), replica)) fail_replica(turn, replica, failure, detail);
-  }
-}
-
-void welcome(Turn& turn, AgentId agent, ConnectionId connection,
-             const std::vector<ReplicaId>& keep) {
+void welcome(Turn& turn, AgentId agent, ConnectionId connection, const std::vector<ReplicaId>& keep,
+             const std::vector<ReplicaId>& claimed) {
   const Options& options = turn.options();
+  std::vector<ReplicaId> all = claimed;
+  all.insert(all.end(), keep.begin(), keep.end());
   turn.send_to(connection, Welcome{agent, turn.state().agents.at(agent).incarnation,
-                                   options.heartbeat_every, options.lease, keep});
+                                   options.heartbeat_every, options.lease, std::move(all)});
   for (const ReplicaId replica : keep) catch_up(turn, replica);
 }
 
-// The same process is back: what it still runs goes on, what it does not know is gone.
-void resume(Turn& turn, AgentId agent, ConnectionId connection, const Hello& hello) {
-  std::vector<ReplicaId> keep, missing;
-  for (const ReplicaId replica : replicas_of(turn.state(), agent)) {
-    const ReplicaState state = turn.state().replicas.at(replica).state;
-    const bool running = std::ranges::any_of(
-        hello.replicas, [&](const auto& held) { return held.replica == replica; });
-    const bool on_its_way = state == ReplicaState::kAssigned || state == ReplicaState::kLoading;
-    (running || on_its_way ? keep : missing).push_back(replica);
-  }
-  welcome(turn, agent, connection, keep);
+const HeldReplica* find_held(const Hello& hello, const ReplicaRecord& replica) {
+  const auto held = std::ranges::find_if(hello.replicas, [&](const HeldReplica& candidate) {
+    return candidate.replica == replica.id && candidate.store == replica.store;
+  });
+  return held == hello.replicas.end() ? nullptr : &*held;
+}
+
+// It loads, or was to: its agent may not have heard of it.
+bool on_its_way(const ReplicaRecord& replica) { return replica.held_round < 0; }
+
+void fail_missing(Turn& turn, const std::vector<ReplicaId>& missing, bool same_process) {
   for (const ReplicaId replica : missing) {
     if (!is_live(turn.state(), replica)) continue;
-    fail_replica(turn, replica, ReplicaFailure::kTrainerExited,
-                 "the agent returned without this replica");
+    fail_replica(turn, replica,
+                 same_process ? ReplicaFailure::kTrainerExited : ReplicaFailure::kAgentRestarted,
+                 same_process ? "the agent returned without this replica"
+                              : "its agent was started anew and did not find its trainer");
   }
+}
+
+// What its host still runs goes on with what it holds, whichever process of the agent says so; what
+// that does not know is gone.
+void resume(Turn& turn, AgentId agent, ConnectionId connection, const Hello& hello,
+            bool same_process) {
+  std::vector<ReplicaId> claimed, keep, missing;
+  for (const HeldReplica& held : hello.replicas) {
+    if (claim_newer_state(turn, agent, held)) claimed.push_back(held.replica);
+  }
+  for (const ReplicaId replica : replicas_of(turn.state(), agent)) {
+    if (std::ranges::count(claimed, replica) > 0) continue;
+    const ReplicaRecord& record = turn.state().replicas.at(replica);
+    const bool running = find_held(hello, record) != nullptr;
+    (running || (same_process && on_its_way(record)) ? keep : missing).push_back(replica);
+  }
+  for (const ReplicaId replica : keep) come_back(turn, replica);
+  welcome(turn, agent, connection, keep, claimed);
+  fail_missing(turn, missing, same_process);
   refresh_agent(turn, agent);
 }
 
@@ -161,12 +179,67 @@ void lose(Turn& turn, AgentId agent, AgentGone gone, const std::string& why) {
     }
     state.presence.erase(agent);
   }
-  fail_all(turn, agent, ReplicaFailure::kAgentLost, why);
   transition(turn, agent, AgentState::kGone, gone);
+  for (const ReplicaId replica : replicas_of(turn.state(), agent)) {
+    if (!is_live(turn.state(), replica)) continue;
+    if (gone == AgentGone::kLost && can_be_absent(turn.state(), replica)) {
+      become_absent(turn, replica, why);
+    } else {
+      fail_replica(turn, replica, ReplicaFailure::kAgentLost, why);
+    }
+  }
   end_stay(turn.agent(agent).attendance, turn.now());
   const std::string& name = turn.state().agents.at(agent).name;
   turn.event(gone == AgentGone::kLeft ? Severity::kInfo : Severity::kWarning,
              event_kind::kAgentGone, {.agent = agent}, "agent " + name + " is gone: " + why);
+}
+
+void begin_stay(Turn& turn, AgentId id) {
+  AgentRecord& agent = turn.agent(id);
+  end_stay(agent.attendance, turn.now());
+  agent.attendance.since = turn.now();
+  if (agent.state != AgentState::kJoining) transition(turn, id, AgentState::kJoining);
+  transition(turn, id, AgentState::kIdle);
+}
+
+void say_who_came(Turn& turn, AgentId id, const Hello& hello, bool same_process) {
+  if (same_process) {
+    return turn.event(Severity::kInfo, event_kind::kAgentReturned, {.agent = id},
+                      "agent " + hello.name + " is back");
+  }
+  turn.event(Severity::kInfo, event_kind::kAgentJoined, {.agent = id},
+             "agent " + hello.name + " joined with " + std::to_string(hello.devices.size()) +
+                 (hello.devices.size() == 1 ? " device" : " devices"));
+}
+
+// Whose streams are open and who said nothing for so long.
+std::vector<AgentId> silent_for(const Turn& turn, Duration limit) {
+  std::vector<AgentId> silent;
+  for (const auto& [id, presence] : turn.state().presence) {
+    const bool over = turn.now() >= turn.deadline(presence.last_seen, limit);
+    if (presence.connected && over) silent.push_back(id);
+  }
+  return silent;
+}
+
+// Agents whose leases are over. Those that fell silent together lapse together: a line that was cut
+// for all of them must not look, for a moment, as if some were still there to go on without the
+// others.
+std::vector<std::pair<AgentId, std::string>> lapsed(const Turn& turn) {
+  const Options& options = turn.options();
+  std::vector<std::pair<AgentId, std::string>> lost;
+  const bool any = !silent_for(turn, options.lease).empty();
+  const Duration together = options.lease - options.heartbeat_every - options.heartbeat_every / 2;
+  for (const AgentId id : silent_for(turn, any ? together : options.lease)) {
+    lost.emplace_back(id, "silent for longer than its lease");
+  }
+  for (const auto& [id, presence] : turn.state().presence) {
+    if (presence.connected) continue;
+    const Duration grace = presence.lost_at - presence.hung_up_at;
+    if (turn.now() < turn.deadline(presence.hung_up_at, grace)) continue;
+    lost.emplace_back(id, "its connection did not come back");
+  }
+  return lost;
 }
 
 void end_quarantines(Turn& turn) {
@@ -198,8 +271,12 @@ void on_booted(Turn& turn, const Booted& booted) {
     state.presence.put(id, {.connection = {},
                             .connected = false,
                             .last_seen = turn.now(),
+                            .hung_up_at = turn.now(),
                             .lost_at = turn.now() + turn.options().boot_grace});
     state.next_lease_scan = turn.now() + kLeaseScanEvery;
+  }
+  for (const auto& [id, job] : state.jobs) {
+    if (job.phase == JobPhase::kTraining) set_reason(turn, id, JobReason::kReconnecting);
   }
   turn.event(Severity::kInfo, event_kind::kCoordinatorStarted, {},
              "coordinator started, boot " + std::to_string(epoch));
@@ -216,29 +293,18 @@ void on_hello(Turn& turn, ConnectionId connection, const Hello& hello) {
     return;
   }
   const AgentId id = known == nullptr ? create_agent(turn, hello) : known->id;
-  const AgentState state_before = turn.state().agents.at(id).state;
-  const bool same_process = state_before != AgentState::kGone && hello.incarnation.n != 0 &&
-                            hello.incarnation == turn.state().agents.at(id).incarnation;
+  const bool same_process =
+      hello.incarnation.n != 0 && hello.incarnation == turn.state().agents.at(id).incarnation;
+  const bool stayed = turn.state().agents.at(id).state != AgentState::kGone;
   take_connection(turn, id, connection);
-  if (same_process) {
-    describe(turn.agent(id), hello);
-    turn.event(Severity::kInfo, event_kind::kAgentReturned, {.agent = id},
-               "agent " + hello.name + " is back");
-    resume(turn, id, connection, hello);
-    return;
+  describe(turn.agent(id), hello);
+  if (!same_process) {
+    AgentRecord& agent = turn.agent(id);
+    agent.incarnation.n = std::max(agent.incarnation.n, hello.incarnation.n) + 1;
   }
-  fail_all(turn, id, ReplicaFailure::kAgentRestarted, "its agent was started anew");
-  AgentRecord& agent = turn.agent(id);
-  describe(agent, hello);
-  agent.incarnation.n = std::max(agent.incarnation.n, hello.incarnation.n) + 1;
-  end_stay(agent.attendance, turn.now());
-  agent.attendance.since = turn.now();
-  if (agent.state != AgentState::kJoining) transition(turn, id, AgentState::kJoining);
-  transition(turn, id, AgentState::kIdle);
-  turn.event(Severity::kInfo, event_kind::kAgentJoined, {.agent = id},
-             "agent " + hello.name + " joined with " + std::to_string(hello.devices.size()) +
-                 (hello.devices.size() == 1 ? " device" : " devices"));
-  welcome(turn, id, connection, {});
+  if (!same_process || !stayed) begin_stay(turn, id);
+  say_who_came(turn, id, hello, same_process);
+  resume(turn, id, connection, hello, same_process);
 }
 
 void on_hung_up(Turn& turn, ConnectionId connection) {
@@ -249,9 +315,11 @@ void on_hung_up(Turn& turn, ConnectionId connection) {
   state.by_connection.erase(connection);
   Presence& presence = state.presence.at(id);
   presence.connected = false;
+  presence.hung_up_at = turn.now();
   // A line that was cut shows late: by then most of the lease may be over.
-  presence.lost_at = std::min(turn.now() + turn.options().reconnect_grace,
-                              presence.last_seen + turn.options().lease);
+  presence.lost_at =
+      std::min(turn.now() + turn.options().reconnect_grace,
+               std::max(turn.now(), turn.deadline(presence.last_seen, turn.options().lease)));
   turn.event(Severity::kWarning, event_kind::kAgentDisconnected, {.agent = id},
              "agent " + state.agents.at(id).name + " lost its connection");
 }
@@ -272,15 +340,7 @@ void on_device_measured(Turn& turn, AgentId agent, const DeviceMeasured& measure
 void scan_leases(Turn& turn) {
   State& state = turn.volatile_state();
   if (!state.next_lease_scan || turn.now() < *state.next_lease_scan) return;
-  std::vector<std::pair<AgentId, std::string>> lost;
-  for (const auto& [id, presence] : state.presence) {
-    if (presence.connected && turn.now() >= presence.last_seen + turn.options().lease) {
-      lost.emplace_back(id, "silent for longer than its lease");
-    } else if (!presence.connected && turn.now() >= presence.lost_at) {
-      lost.emplace_back(id, "its connection did not come back");
-    }
-  }
-  for (const auto& [id, why] : lost) lose(turn, id, AgentGone::kLost, why);
+  for (const auto& [id, why] : lapsed(turn)) lose(turn, id, AgentGone::kLost, why);
   end_quarantines(turn);
   state.next_lease_scan.reset();
   if (!state.presence.empty()) state.next_lease_scan = turn.now() + kLeaseScanEvery;

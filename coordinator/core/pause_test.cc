@@ -162,7 +162,8 @@ TEST(Pause, LosesNothingToAStallThatCannotFinishTheRound) {
   ASSERT_TRUE(rig.pause(rig.id).ok());
   rig.say(rig.b, ReplicaFailed{rig.rep_b, ReplicaFailure::kTrainerExited, "SIGKILL"});
   rig.expect_paused_at(rig.id, 1);  // its checkpoint was there already
-  EXPECT_EQ(rig.job(rig.id).returned, (std::vector<DataLease>{{80, 80}}));
+  EXPECT_EQ(rig.job(rig.id).next_sequence, 80) << "what round 2 had leased is to be trained";
+  EXPECT_TRUE(rig.job(rig.id).returned.empty());
   EXPECT_EQ(rig.count_events(event_kind::kJobRolledBack), 0);
   EXPECT_EQ(rig.last<Release>(rig.a)->reason, ReleaseReason::kPaused);
 }
@@ -179,7 +180,8 @@ TEST(Pause, StoresWhatAStalledJobHasCommitted) {
   rig.store(rig.id);
   rig.expect_paused_at(rig.id, 1);
   EXPECT_EQ(rig.job(rig.id).lineage, 1) << "round 2 was given up";
-  EXPECT_EQ(rig.job(rig.id).returned, (std::vector<DataLease>{{80, 80}}));
+  EXPECT_EQ(rig.job(rig.id).next_sequence, 80) << "what round 2 had leased is to be trained";
+  EXPECT_TRUE(rig.job(rig.id).returned.empty());
 }
 
 TEST(Pause, GoesBackToTheNewestCutWhenTheLastHolderDiesWhileItSeals) {
@@ -295,8 +297,9 @@ TEST(Resume, LetsReplicasGoThatTrainAheadWhileItSeals) {
   rig.store(rig.id);
   EXPECT_EQ(rig.last<Release>(rig.a)->reason, ReleaseReason::kPaused);
   EXPECT_EQ(rig.job(rig.id).phase, JobPhase::kGathering);
-  EXPECT_EQ(rig.job(rig.id).returned, (std::vector<DataLease>{{128, 8}, {168, 8}}))
+  EXPECT_EQ(rig.job(rig.id).returned, (std::vector<DataLease>{{128, 8}}))
       << "what was trained ahead is trained again";
+  EXPECT_EQ(rig.job(rig.id).next_sequence, 168);
   rig.load_again();
   EXPECT_EQ(rig.last<ToReplica<OpenRound>>(rig.a)->body.key, rig.key(3));
 }

@@ -1,17 +1,22 @@
 #include "coordinator/core/releases.h"
 
+#include "coordinator/core/absence.h"
 #include "coordinator/core/checkpoints/checkpoints.h"
 #include "coordinator/core/records/event_kinds.h"
 #include "coordinator/core/replicas/replicas.h"
 #include "coordinator/core/rounds/rounds.h"
 #include "coordinator/core/state/machines.h"
+#include "coordinator/core/state/naming.h"
 
 namespace shoal::coordinator {
 namespace {
 
 void release_all(Turn& turn, JobId id, ReleaseReason reason) {
   std::vector<ReplicaRecord> ended;
-  for (const ReplicaId replica : live_replicas(turn.state(), id)) {
+  std::vector<ReplicaId> all = live_replicas(turn.state(), id);
+  const std::vector<ReplicaId> absent = absent_replicas(turn.state(), id);
+  all.insert(all.end(), absent.begin(), absent.end());
+  for (const ReplicaId replica : all) {
     ended.push_back(turn.state().replicas.at(replica));
     release_replica(turn, replica, reason);
   }
@@ -42,15 +47,26 @@ std::string name_of(const CheckpointRecord* cut) {
 // Its rounds are history: what follows the cut is numbered anew.
 void begin_lineage(Turn& turn, JobId id) {
   end_round(turn, id);
+  end_waiting(turn, id);
   ++turn.job(id).lineage;
 }
 
-void say_rolled_back(Turn& turn, JobId id, RoundNumber lost, const CheckpointRecord* cut) {
+// Who holds what a roll-back gives up, and was asked for it in vain.
+std::string asked_in_vain(const Turn& turn, JobId id) {
+  const std::vector<ReplicaId> absent = absent_replicas(turn.state(), id);
+  if (absent.empty()) return "";
+  return "; in vain it waited " +
+         std::to_string(rollback_wait(turn, turn.state().jobs.at(id)).ms() / 1000) + " s for " +
+         called(turn.state(), absent);
+}
+
+void say_rolled_back(Turn& turn, JobId id, RoundNumber lost, const CheckpointRecord* cut,
+                     const std::string& asked = "") {
   const JobRecord& job = turn.state().jobs.at(id);
-  turn.event(Severity::kWarning, event_kind::kJobRolledBack,
-             {.job = id, .round = job.committed_round},
-             "round " + std::to_string(lost) +
-                 " is lost with the last replica of a stage; going on from " + name_of(cut));
+  turn.event(
+      Severity::kWarning, event_kind::kJobRolledBack, {.job = id, .round = job.committed_round},
+      "round " + std::to_string(lost) +
+          " is lost with the last replica of a stage; going on from " + name_of(cut) + asked);
 }
 
 // What was true of its devices may be different when it gets others.
@@ -65,15 +81,17 @@ void forget_devices(Turn& turn, JobId id) {
 }  // namespace
 
 void roll_back(Turn& turn, JobId id) {
+  const std::string asked = asked_in_vain(turn, id);
   release_all(turn, id, ReleaseReason::kReplaced);
   const RoundNumber lost = turn.state().jobs.at(id).committed_round;
   const CheckpointRecord* cut = newest_stored(turn.state(), id);
   begin_lineage(turn, id);
   stand_at(turn.job(id), cut);
-  say_rolled_back(turn, id, lost, cut);
+  say_rolled_back(turn, id, lost, cut, asked);
 }
 
 void pause_job(Turn& turn, JobId id) {
+  const std::string asked = asked_in_vain(turn, id);
   release_all(turn, id, ReleaseReason::kPaused);
   const JobRecord& job = turn.state().jobs.at(id);
   const CheckpointRecord* cut = checkpoint_of_committed(turn.state(), job);
@@ -82,7 +100,7 @@ void pause_job(Turn& turn, JobId id) {
   const bool lost = committed != (cut == nullptr ? 0 : cut->key.round);
   if (lost || current_round(turn.state(), job) != nullptr) begin_lineage(turn, id);
   stand_at(turn.job(id), cut);
-  if (lost) say_rolled_back(turn, id, committed, cut);
+  if (lost) say_rolled_back(turn, id, committed, cut, asked);
   forget_devices(turn, id);
   turn.volatile_state().timers[id] = {};
   transition(turn, id, JobPhase::kPaused, JobReason::kPausedByUser,

@@ -76,7 +76,11 @@ void describe(CLI::App& app, Config& config) {
       ->capture_default_str();
   app.add_flag("--check-config", config.check_only, "Check the flags and exit");
   add_seconds(app, "--heartbeat-s", config.core.heartbeat_every, "How often agents report");
-  add_seconds(app, "--lease-s", config.core.lease, "Silence after which an agent is lost");
+  add_seconds(app, "--lease-s", config.core.lease,
+              "Silence after which an agent is absent: rounds go on without it");
+  add_seconds(app, "--rollback-wait-s", config.core.rollback_wait_max,
+              "How long a job waits at most for absent replicas that hold newer state than any "
+              "checkpoint, before it goes back to that");
   add_seconds(app, "--gather-window-s", config.core.gather_window,
               "How long a job waits for late agents once it could start");
 }
@@ -92,9 +96,11 @@ Status check_address_file(const std::string& path) {
 
 // The rules of the core name their fields, people their flags.
 std::string flag_of(const std::string& pointer) {
-  static const std::map<std::string, std::string> flags = {{"/heartbeat_every", "--heartbeat-s"},
-                                                           {"/lease", "--lease-s"},
-                                                           {"/gather_window", "--gather-window-s"}};
+  static const std::map<std::string, std::string> flags = {
+      {"/heartbeat_every", "--heartbeat-s"},
+      {"/lease", "--lease-s"},
+      {"/rollback_wait_max", "--rollback-wait-s"},
+      {"/gather_window", "--gather-window-s"}};
   const auto found = flags.find(pointer);
   return found == flags.end() ? pointer : found->second;
 }

@@ -36,6 +36,13 @@ bool is_committed_state(const CheckpointRecord& checkpoint, const JobRecord& job
                     });
 }
 
+// What an absent replica was to write may never come.
+bool writers_present(const State& state, const CheckpointRecord& checkpoint) {
+  return std::ranges::all_of(checkpoint.parts, [&](const CheckpointPart& part) {
+    return !is_pending(part.state) || is_present(state, part.writer);
+  });
+}
+
 // A checkpoint is as far as the part that is least far.
 void sum_up(CheckpointRecord& checkpoint) {
   checkpoint.state = CheckpointState::kStored;
@@ -183,7 +190,7 @@ bool checkpoint_of_committed_pending(const State& state, const JobRecord& job) {
   return std::any_of(state.checkpoints.begin(), state.checkpoints.end(), [&](const auto& entry) {
     const CheckpointRecord& checkpoint = entry.second;
     return checkpoint.key.job == job.id && is_pending(checkpoint.state) &&
-           is_committed_state(checkpoint, job);
+           is_committed_state(checkpoint, job) && writers_present(state, checkpoint);
   });
 }
 
@@ -293,6 +300,18 @@ void leave_checkpoints(Turn& turn, const ReplicaRecord& ended) {
   }
   for (const CheckpointId id : abandoned) {
     fail_part(turn, id, ended.stage, "its writer " + to_string(ended.id) + " ended");
+  }
+}
+
+void hand_over_parts(Turn& turn, const ReplicaRecord& absent) {
+  std::vector<CheckpointId> waiting;
+  for (const auto& [id, checkpoint] : turn.state().checkpoints) {
+    const CheckpointPart* part = part_of(checkpoint, absent.id);
+    if (part == nullptr || !is_pending(part->state)) continue;
+    if (other_writer(turn.state(), checkpoint, absent.stage)) waiting.push_back(id);
+  }
+  for (const CheckpointId id : waiting) {
+    fail_part(turn, id, absent.stage, "its writer " + to_string(absent.id) + " is absent");
   }
 }
 

@@ -17,6 +17,9 @@ void on_checkpoint_failed(Turn& turn, const CheckpointFailed& failed);
 void on_checkpoint_upload_failed(Turn& turn, const CheckpointUploadFailed& failed);
 void on_checkpoint_uploaded(Turn& turn, const CheckpointUploaded& uploaded);
 
+// Its writer is absent: another replica of the stage that holds the same state writes the part;
+// where there is none, the part waits for it.
+void hand_over_parts(Turn& turn, const ReplicaRecord& absent);
 void leave_checkpoints(Turn& turn, const ReplicaRecord& ended);    // a writer is gone
 void resend_checkpoint(Turn& turn, const ReplicaRecord& replica);  // after a reconnect
 void check_checkpoint_limits(Turn& turn, JobId job);

@@ -16,6 +16,9 @@ std::vector<FieldError> validate(const Options& options) {
   positive(options.heartbeat_every, "/heartbeat_every");
   positive(options.reconnect_grace, "/reconnect_grace");
   positive(options.load_limit, "/load_limit");
+  require(options.return_grace.ns >= 0, "/return_grace", "must not be negative");
+  require(options.rollback_wait_min.ns >= 0, "/rollback_wait_min", "must not be negative");
+  require(options.rollback_wait_max.ns >= 0, "/rollback_wait_max", "must not be negative");
   positive(options.straggler_min, "/straggler_min");
   require(options.join_grace.ns >= 0, "/join_grace", "must not be negative");
   positive(options.close_limit, "/close_limit");

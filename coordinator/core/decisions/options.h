@@ -17,10 +17,15 @@ struct Options {
   Duration lease = seconds(8);            // silence after which an agent is lost
   Duration reconnect_grace = seconds(5);  // the same with a closed stream
   Duration boot_grace = seconds(60);      // the same for agents known from before a restart
-  Duration gather_window = seconds(2);    // late comers get this long once min_replicas are there
-  Duration load_limit = seconds(600);     // assigned until loaded
-  Duration straggler_min = seconds(30);   // after half have reported: at least this, and
-  double straggler_factor = 0.5;          //   this share of the round's age, until CloseRound
+  Duration return_grace =
+      seconds(5);  // of a job that had lost all: the first is back, wait for more
+  // Before a roll-back, absent replicas that hold newer state are waited for: as long as the work
+  // at stake took, at least the one and at most the other.
+  Duration rollback_wait_min = seconds(60), rollback_wait_max = seconds(3600);
+  Duration gather_window = seconds(2);   // late comers get this long once min_replicas are there
+  Duration load_limit = seconds(600);    // assigned until loaded
+  Duration straggler_min = seconds(30);  // after half have reported: at least this, and
+  double straggler_factor = 0.5;         //   this share of the round's age, until CloseRound
   double quorum_grace =
       0.05;  // async: enough reported, wait this share of the round's age for more
   Duration join_grace = seconds(5);  // a sealed round leaves joiners behind: wait this long for one

@@ -54,10 +54,14 @@ const char* to_string(JobReason value) {
       return "loading";
     case JobReason::kRunning:
       return "running";
+    case JobReason::kReconnecting:
+      return "reconnecting";
     case JobReason::kBelowMinReplicas:
       return "below_min_replicas";
     case JobReason::kLastReplicaLost:
       return "last_replica_lost";
+    case JobReason::kWaitingForAbsent:
+      return "waiting_for_absent";
     case JobReason::kRestoring:
       return "restoring";
     case JobReason::kFinalCheckpoint:

@@ -46,9 +46,11 @@ enum class JobReason {
   kWaitingForReplicas,  // fewer than swarm.min_replicas
   kLoading,
   kRunning,
+  kReconnecting,  // the coordinator was started, and none of its replicas has spoken yet
   kBelowMinReplicas,
   kLastReplicaLost,
-  kRestoring,  // from a checkpoint
+  kWaitingForAbsent,  // they hold newer state than any checkpoint; the detail says who and how long
+  kRestoring,         // from a checkpoint
   kFinalCheckpoint,
   kPausing,  // its round is finished, its checkpoint stored
   kPausedByUser,

@@ -9,7 +9,7 @@ namespace {
 
 // Who evaluates this slice: the one it was given to, or the first holder when that one is gone.
 std::optional<ReplicaId> evaluator(const State& state, const RoundKey& key, ReplicaId given_to) {
-  if (is_live(state, given_to)) return given_to;
+  if (is_present(state, given_to)) return given_to;
   for (const ReplicaId replica : holders(state, state.jobs.at(key.job), 0)) {
     if (state.replicas.at(replica).held_round == key.round) return replica;
   }

@@ -245,6 +245,40 @@ void fail_replica(Turn& turn, ReplicaId id, ReplicaFailure failure, const std::s
   refresh_agent(turn, ended.agent);
 }
 
+bool can_be_absent(const State& state, ReplicaId id) {
+  const ReplicaRecord& replica = state.replicas.at(id);
+  return replica.state != ReplicaState::kAssigned && !is_reducer(state, replica);
+}
+
+void become_absent(Turn& turn, ReplicaId id, const std::string& why) {
+  if (turn.state().replicas.at(id).state == ReplicaState::kAbsent) return;
+  transition(turn, id, ReplicaState::kAbsent);
+  ReplicaRecord& replica = turn.replica(id);
+  replica.absent_since = turn.now();
+  const ReplicaRecord absent = replica;
+  turn.event(Severity::kWarning, event_kind::kReplicaAbsent,
+             {.job = absent.job, .agent = absent.agent, .replica = id},
+             called(turn.state(), id) + " is absent: " + why);
+  const JobRecord& job = turn.state().jobs.at(absent.job);
+  turn.job(absent.job).balance_at = turn.now();  // what was balanced is not any more
+  const RoundKey committed{job.id, job.lineage, job.committed_round};
+  if (turn.state().rounds.contains(committed)) pass_on_slices(turn, committed);
+  hand_over_parts(turn, absent);
+}
+
+void come_back(Turn& turn, ReplicaId id) {
+  if (turn.state().replicas.at(id).state != ReplicaState::kAbsent) return;
+  const bool loads = turn.state().replicas.at(id).held_round < 0;
+  transition(turn, id, loads ? ReplicaState::kLoading : ReplicaState::kServing);
+  ReplicaRecord& replica = turn.replica(id);
+  const Duration away = turn.now() - replica.absent_since;
+  replica.absent_since = {};
+  turn.event(
+      Severity::kInfo, event_kind::kReplicaReturned,
+      {.job = replica.job, .agent = replica.agent, .replica = id},
+      called(turn.state(), id) + " is back after " + std::to_string(away.ms() / 1000) + " s");
+}
+
 void release_replica(Turn& turn, ReplicaId id, ReleaseReason reason) {
   const ReplicaRecord ended = turn.state().replicas.at(id);
   transition(turn, id, ReplicaState::kReleased);

@@ -28,6 +28,14 @@ void release_replica(Turn& turn, ReplicaId id, ReleaseReason reason);
 // open round becomes, kLost or kMoved.
 void let_go(Turn& turn, ReplicaId id, ReleaseReason reason, ContributionState left);
 
+// Its agent is out of reach: it takes part in nothing, and nothing of it is given up. A reducer has
+// nothing to come back with.
+bool can_be_absent(const State& state, ReplicaId id);
+void become_absent(Turn& turn, ReplicaId id, const std::string& why);
+// Its agent is back and still runs it; nothing when it was not absent. The caller tells it what it
+// missed (rounds/catch_up.h).
+void come_back(Turn& turn, ReplicaId id);
+
 // A replica that does not load in time is given up.
 void check_load_limits(Turn& turn, JobId job);
 

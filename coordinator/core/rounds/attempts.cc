@@ -34,7 +34,7 @@ AttemptInput attempt_input(const Turn& turn, const RoundRecord& round, ReduceInd
     const auto& contribution = state.contributions.at({round.key, replica});
     AttemptMember member;
     member.replica = replica;
-    member.alive = is_live(state, replica);
+    member.alive = is_present(state, replica);
     member.reducer = contribution.reducer;
     member.contributes = contribution.weight > 0;
     member.owns_part = contribution.part_count > 0;
@@ -63,7 +63,7 @@ std::string of_reduce(const JobRecord& job, ReduceIndex reduce) {
 
 void exclude(Turn& turn, const AttemptDecision& decision) {
   for (const ReplicaId replica : decision.exclude) {
-    if (!is_live(turn.state(), replica)) continue;
+    if (!is_present(turn.state(), replica)) continue;
     fail_replica(turn, replica, failure_for(decision.reason),
                  std::string("left out of the reduce: ") + to_string(decision.reason));
   }
@@ -80,7 +80,7 @@ std::int64_t taking_part(const State& state, const RoundKey& key, ReduceIndex re
   for (ReduceIndex i = 0; i < reduce_count(state, key); ++i) {
     if (i != reduce && !in_groups) continue;
     for (const ReplicaId member : members_of(state, key, i)) {
-      count += is_live(state, member) && !averages_only(state, key, member);
+      count += is_present(state, member) && !averages_only(state, key, member);
     }
   }
   return count;
@@ -97,18 +97,30 @@ bool give_up(Turn& turn, const RoundKey& key, ReduceIndex reduce, AbortReason re
   return false;
 }
 
-// The dead leave the plan; what they had leased goes back.
+// What it had leased goes back.
+void lose_contribution(Turn& turn, const RoundKey& key, ReplicaId replica) {
+  JobRecord& job = turn.job(key.job);
+  ContributionRecord& contribution = turn.contribution(key, replica);
+  for (const auto& lease : contribution.leases) {
+    give_back({job.next_sequence, job.returned}, lease);
+  }
+  contribution.leases.clear();
+  contribution.state = ContributionState::kLost;
+}
+
+// The dead and the absent leave the plan. An absent one keeps what it has trained, and counts in
+// this round when it is back before the round commits.
 void drop_dead_members(Turn& turn, const RoundKey& key, ReduceIndex reduce) {
   for (const ReplicaId replica : members_of(turn.state(), key, reduce)) {
-    if (is_live(turn.state(), replica)) continue;
-    JobRecord& job = turn.job(key.job);
+    if (is_present(turn.state(), replica)) continue;
     ContributionRecord& contribution = turn.contribution(key, replica);
-    for (const auto& lease : contribution.leases)
-      give_back({job.next_sequence, job.returned}, lease);
-    contribution.leases.clear();
-    contribution.state = ContributionState::kLost;
+    const bool reported = contribution.reported_at.ns != 0;
+    contribution.state = reported ? ContributionState::kReported : ContributionState::kTraining;
     contribution.member_index = -1;
+    contribution.average = {};
+    contribution.voted_at = {};
     contribution.weight = 0;
+    if (!is_live(turn.state(), replica)) lose_contribution(turn, key, replica);
   }
 }
 
@@ -201,6 +213,19 @@ void reopen(Turn& turn, const RoundKey& key, AbortReason reason) {
   JobTimers& timers = turn.volatile_state().timers[key.job];
   timers.close_sent = false;
   timers.reduces.clear();
+}
+
+// Those who go on with this round after an abort, the absent ones when they are back.
+std::vector<ReplicaId> holders_and_absent(const State& state, const RoundKey& key) {
+  const JobRecord& job = state.jobs.at(key.job);
+  std::vector<ReplicaId> all = holders(state, job);
+  for (StageIndex stage = 0; stage < stage_count(job); ++stage) {
+    for (const ReplicaId id : absent_holders(state, job, stage)) {
+      const ContributionRecord* part = state.contributions.find({key, id});
+      if (part != nullptr && part->state != ContributionState::kLost) all.push_back(id);
+    }
+  }
+  return all;
 }
 
 // Orders to train on after an abort, as `there` is then sorted: whoever is late in an asynchronous
@@ -428,7 +453,6 @@ void abort_round(Turn& turn, const RoundKey& key, AbortReason reason) {
     drop_dead_members(turn, key, reduce);
     dismiss_reducers(turn, key, reduce);
   }
-  const JobRecord& job = turn.state().jobs.at(key.job);
   transition(turn, key, RoundState::kAborted);
   turn.event(Severity::kWarning, event_kind::kRoundAborted, {.job = key.job, .round = key.round},
              "round " + std::to_string(key.round) + " aborted (" + to_string(reason) +
@@ -439,7 +463,7 @@ void abort_round(Turn& turn, const RoundKey& key, AbortReason reason) {
     turn.job(key.job).failures_in_row = turn.options().failures_in_row_max + 1;
     return;
   }
-  auto there = holders(turn.state(), job);
+  auto there = holders_and_absent(turn.state(), key);
   const std::vector<OpenRound> orders = enlist_again(turn, key, there);
   for (const ReplicaId replica : there) {
     if (turn.state().replicas.at(replica).state == ReplicaState::kAveraging) {

@@ -141,6 +141,18 @@ void count_contributions(Turn& turn, const RoundKey& key, Tails& tails) {
   round.train_loss = round.tokens.n > 0 ? loss_sum / static_cast<double>(round.tokens.n) : 0;
 }
 
+// The round commits without those that were absent; what they had leased goes to others.
+void lose_absent(Turn& turn, const RoundKey& key) {
+  for (const ReplicaId replica : round_replicas(turn.state(), key)) {
+    const ContributionRecord& known = turn.state().contributions.at({key, replica});
+    if (known.member_index >= 0 || known.leases.empty()) continue;
+    ContributionRecord& contribution = turn.contribution(key, replica);
+    give_back_all(turn.job(key.job), contribution.leases);
+    contribution.leases.clear();
+    contribution.state = ContributionState::kLost;
+  }
+}
+
 // How far an asynchronous round brings the job.
 void settle_arrivals(Turn& turn, const RoundKey& key) {
   const JobRecord& job = turn.state().jobs.at(key.job);
@@ -227,7 +239,7 @@ void check_stage_applied(Turn& turn, const RoundKey& key, StageIndex stage) {
   std::vector<ReplicaId> followers, late;
   for (const ReplicaId replica : all_members(state, key)) {
     if (state.contributions.at({key, replica}).stage != stage) continue;
-    if (!can_follow(state, key, replica)) continue;
+    if (!is_present(state, replica) || !can_follow(state, key, replica)) continue;
     const bool applied = state.contributions.at({key, replica}).applied_at.ns != 0;
     (applied ? followers : late).push_back(replica);
   }
@@ -270,9 +282,12 @@ std::string who_committed(const State& state, const RoundKey& key) {
          " replicas";
 }
 
+// Those that are here: who is absent catches up when it is back.
 std::vector<ReplicaId> followers_of(const State& state, const RoundKey& key) {
   std::vector<ReplicaId> followers = all_members(state, key);
-  std::erase_if(followers, [&](ReplicaId id) { return !can_follow(state, key, id); });
+  std::erase_if(followers, [&](ReplicaId id) {
+    return !is_present(state, id) || !can_follow(state, key, id);
+  });
   return followers;
 }
 
@@ -283,8 +298,18 @@ void say_committed(Turn& turn, const RoundKey& key) {
              "round " + std::to_string(key.round) + " committed by " + who_committed(state, key));
 }
 
+// What an absent replica holds is of the past: nothing of it will be asked for again.
+void drop_the_stale_absent(Turn& turn, const RoundKey& key) {
+  for (const ReplicaId replica : absent_replicas(turn.state(), key.job)) {
+    if (can_follow(turn.state(), key, replica)) continue;
+    fail_replica(turn, replica, ReplicaFailure::kStale,
+                 "a round was committed while it was absent");
+  }
+}
+
 // Whoever served without a part in this round cannot follow.
 void fail_the_stale(Turn& turn, const RoundKey& key) {
+  drop_the_stale_absent(turn, key);
   for (const ReplicaId replica : live_replicas(turn.state(), key.job)) {
     const ReplicaRecord& record = turn.state().replicas.at(replica);
     const bool serves =
@@ -337,6 +362,7 @@ void commit(Turn& turn, const RoundKey& key, const std::vector<Digest>& averages
   turn.round(key).committed_at = turn.now();
   Tails tails;
   count_contributions(turn, key, tails);
+  lose_absent(turn, key);
   settle_arrivals(turn, key);
   const JobRecord& job = turn.state().jobs.at(key.job);
   const RoundKey before{key.job, key.lineage, job.committed_round};

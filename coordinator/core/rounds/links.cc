@@ -50,7 +50,7 @@ std::vector<ReplicaId> fellows_of(const State& state, const ReplicaRecord& self,
   std::vector<ReplicaId> fellows;
   for (const auto& [id, replica] : state.replicas) {
     const bool same = replica.job == self.job && replica.stage == stage;
-    if (same && is_live(state, id) && !replica.address.empty()) fellows.push_back(id);
+    if (same && is_present(state, id) && !replica.address.empty()) fellows.push_back(id);
   }
   return fellows;
 }

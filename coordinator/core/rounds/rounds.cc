@@ -38,7 +38,7 @@ QuorumInput quorum_input(const Turn& turn, const JobRecord& job, const RoundReco
   input.min_replicas = job.spec.swarm.min_replicas;
   input.holders = weakest_stage(state, job).holders;
   for (const ReplicaId replica : round_replicas(state, round.key)) {
-    if (!is_live(state, replica)) continue;
+    if (!is_present(state, replica)) continue;
     const auto& contribution = state.contributions.at({round.key, replica});
     QuorumMember member{.replica = replica,
                         .reported_at = {},

@@ -38,6 +38,11 @@ constexpr std::pair<ReplicaState, ReplicaState> kReplicaTable[] = {
     {ReplicaState::kLoading, ReplicaState::kServing},
     {ReplicaState::kServing, ReplicaState::kAveraging},
     {ReplicaState::kAveraging, ReplicaState::kServing},
+    {ReplicaState::kLoading, ReplicaState::kAbsent},
+    {ReplicaState::kServing, ReplicaState::kAbsent},
+    {ReplicaState::kAveraging, ReplicaState::kAbsent},
+    {ReplicaState::kAbsent, ReplicaState::kLoading},
+    {ReplicaState::kAbsent, ReplicaState::kServing},
 };
 
 constexpr std::pair<RoundState, RoundState> kRoundTable[] = {

@@ -28,6 +28,8 @@
 //
 // Replica (replicas/replicas.cc, rounds/)
 //   assigned   -> loading -> serving <-> averaging
+//   loading, serving, averaging -> absent    the lease of its agent lapsed
+//   absent     -> loading, serving           its agent is back, and it goes on with what it holds
 //   any live   -> released, failed
 //
 // Round (rounds/)

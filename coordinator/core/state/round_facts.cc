@@ -117,6 +117,12 @@ CommitRecord commit_record(const State& state, const JobRecord& job) {
       give_back({record.next_sequence, record.returned}, lease);
     }
   }
+  // One cut, one ledger, however much was leased since.
+  if (!record.returned.empty() &&
+      record.returned.back().first + record.returned.back().count == record.next_sequence) {
+    record.next_sequence = record.returned.back().first;
+    record.returned.pop_back();
+  }
   record.next_replica = state.counters.next_replica;
   record.next_checkpoint = state.counters.next_checkpoint;
   const RoundRecord* round = committed_round(state, job);

@@ -226,8 +226,30 @@ bool is_reducer(const State& state, const ReplicaRecord& replica) {
 std::vector<ReplicaId> live_replicas(const State& state, JobId job) {
   std::vector<ReplicaId> ids;
   for (const auto& [id, replica] : state.replicas) {
-    if (replica.job == job && !is_reducer(state, replica)) ids.push_back(id);
+    const bool here = replica.job == job && replica.state != ReplicaState::kAbsent;
+    if (here && !is_reducer(state, replica)) ids.push_back(id);
   }
+  return ids;
+}
+
+std::vector<ReplicaId> absent_replicas(const State& state, JobId job) {
+  std::vector<ReplicaId> ids;
+  for (const auto& [id, replica] : state.replicas) {
+    if (replica.job == job && replica.state == ReplicaState::kAbsent) ids.push_back(id);
+  }
+  return ids;
+}
+
+std::vector<ReplicaId> absent_holders(const State& state, const JobRecord& job, StageIndex stage) {
+  const RoundKey committed{job.id, job.lineage, job.committed_round};
+  std::vector<ReplicaId> ids = absent_replicas(state, job.id);
+  std::erase_if(ids, [&](ReplicaId id) {
+    const ReplicaRecord& replica = state.replicas.at(id);
+    const bool holds =
+        replica.lineage == job.lineage &&
+        (replica.held_round == job.committed_round || can_follow(state, committed, id));
+    return replica.stage != stage || !holds;
+  });
   return ids;
 }
 
@@ -312,12 +334,17 @@ std::vector<ReplicaId> round_replicas(const State& state, const RoundKey& key) {
 std::vector<ReplicaId> enlisted(const State& state, const RoundKey& key) {
   std::vector<ReplicaId> ids = round_replicas(state, key);
   std::erase_if(ids, [&](ReplicaId id) {
-    return !is_live(state, id) || state.contributions.at({key, id}).leases.empty();
+    return !is_present(state, id) || state.contributions.at({key, id}).leases.empty();
   });
   return ids;
 }
 
 bool is_live(const State& state, ReplicaId replica) { return state.replicas.contains(replica); }
+
+bool is_present(const State& state, ReplicaId id) {
+  const ReplicaRecord* replica = state.replicas.find(id);
+  return replica != nullptr && replica->state != ReplicaState::kAbsent;
+}
 
 const JobRecord* live_job_by_name(const State& state, const std::string& name) {
   for (const auto& [id, job] : state.jobs) {

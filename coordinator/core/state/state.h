@@ -26,7 +26,7 @@ struct Presence {
   ConnectionId connection;
   bool connected = false;
   Instant last_seen;
-  Instant lost_at;  // while not connected
+  Instant hung_up_at, lost_at;  // while not connected
 };
 
 // Volatile: the running attempt of one reduce.
@@ -45,6 +45,7 @@ struct LoadRefusal {
 // Volatile: what a job waits for beyond its records.
 struct JobTimers {
   std::optional<Instant> gathered_at;          // min_replicas were there for the first time
+  std::optional<Instant> returned_at;          // the first that was absent, of a job that waits
   std::optional<Instant> planned_at;           // a pipeline that waits for devices: the last plan
   RoundNumber balanced_round = 0;              // looked at after its outer step
   FlatMap<ReduceIndex, ReduceTimers> reduces;  // of the round
@@ -53,6 +54,16 @@ struct JobTimers {
   std::vector<ReplicaId> view;                 // members of the last view that this process told
   std::optional<Instant>
       look_again_at;  // the earliest instant at which time alone changes something
+};
+
+// Volatile: replicas that hold rounds of a job which this database does not know (restoring.h).
+struct Claim {
+  AgentId agent;
+  HeldReplica held;
+};
+struct Restoring {
+  Instant since;  // the first claim
+  std::vector<Claim> claims;
 };
 
 using ContributionKey = std::pair<RoundKey, ReplicaId>;
@@ -75,7 +86,8 @@ struct State {
   // Volatile.
   FlatMap<AgentId, Presence> presence;
   FlatMap<ConnectionId, AgentId> by_connection;
-  FlatMap<JobId, JobTimers> timers;           // live jobs
+  FlatMap<JobId, JobTimers> timers;  // live jobs
+  FlatMap<JobId, Restoring> restoring;
   FlatMap<ReplicaId, Duration> service;       // of pipelines, as they report
   FlatMap<DeviceKey, Instant> resting_until;  // after a failed replica
   FlatMap<std::pair<JobId, AgentId>, LoadRefusal> refusals;
@@ -96,7 +108,9 @@ const RoundRecord* committed_round(const State& state, const JobRecord& job);
 // A reducer (replicas/reducers.h) has no state and trains nothing: it is none of live_replicas(),
 // holders() and round_replicas().
 bool is_reducer(const State& state, const ReplicaRecord& replica);
+// Absent ones are in none of these either, nor in enlisted().
 std::vector<ReplicaId> live_replicas(const State& state, JobId job);
+std::vector<ReplicaId> absent_replicas(const State& state, JobId job);
 std::vector<ReplicaId> live_reducers(const State& state, JobId job);
 // It voted for what was committed, so it holds the new state or will in a moment.
 bool can_follow(const State& state, const RoundKey& key, ReplicaId replica);
@@ -121,7 +135,10 @@ std::vector<ReplicaId> enlisted(const State& state, const RoundKey& key);
 inline const RoundStage& reduce_of(const RoundRecord& r, const ContributionRecord& c) {
   return stage_of(r, reduce_index(c));
 }
-bool is_live(const State& state, ReplicaId replica);
+bool is_live(const State& state, ReplicaId replica);     // it has not ended; it may be absent
+bool is_present(const State& state, ReplicaId replica);  // live, and its agent is within reach
+// Absent replicas of this stage that hold the committed state of the job, or can follow to it.
+std::vector<ReplicaId> absent_holders(const State& state, const JobRecord& job, StageIndex stage);
 const JobRecord* live_job_by_name(const State& state, const std::string& name);
 
 }  // namespace shoal::coordinator

@@ -1,0 +1,76 @@
+#include "coordinator/core/absence.h"
+
+#include <algorithm>
+
+#include "coordinator/core/checkpoints/checkpoints.h"
+#include "coordinator/core/state/machines.h"
+#include "coordinator/core/state/naming.h"
+
+namespace shoal::coordinator {
+namespace {
+
+std::string name_of_cut(const CheckpointRecord* cut) {
+  if (cut == nullptr) return "the initial parameters";
+  return to_string(cut->id) + " of round " + std::to_string(cut->key.round);
+}
+
+std::string explain(const Turn& turn, const JobRecord& job, StageIndex stage,
+                    const std::vector<ReplicaId>& absent) {
+  const std::string where = job.stages.size() == 1 ? "" : "stage " + std::to_string(stage) + ": ";
+  return where + "round " + std::to_string(job.committed_round) + " is held by " +
+         called(turn.state(), absent) + ", out of reach; without them within " +
+         std::to_string(rollback_wait(turn, job).ms() / 1000) + " s it goes on from " +
+         name_of_cut(newest_stored(turn.state(), job.id));
+}
+
+std::vector<ReplicaId> all_absent_holders(const State& state, const JobRecord& job) {
+  std::vector<ReplicaId> all;
+  for (StageIndex stage = 0; stage < stage_count(job); ++stage) {
+    const std::vector<ReplicaId> here = absent_holders(state, job, stage);
+    all.insert(all.end(), here.begin(), here.end());
+  }
+  return all;
+}
+
+}  // namespace
+
+Duration rollback_wait(const Turn& turn, const JobRecord& job) {
+  const CheckpointRecord* cut = newest_stored(turn.state(), job.id);
+  const Instant since = cut == nullptr ? job.started_at : cut->created_at;
+  const Duration at_stake = job.committed_at - since;
+  const Options& options = turn.options();
+  return std::min(std::max(at_stake, options.rollback_wait_min), options.rollback_wait_max);
+}
+
+bool waits_for_absent(Turn& turn, JobId id, StageIndex stage) {
+  const JobRecord& job = turn.state().jobs.at(id);
+  const std::vector<ReplicaId> absent = absent_holders(turn.state(), job, stage);
+  if (absent.empty()) return false;
+  const Duration wait = rollback_wait(turn, job);
+  if (job.rollback_at.ns == 0) {
+    turn.job(id).rollback_at = turn.now() + wait;
+    set_reason(turn, id, JobReason::kWaitingForAbsent, explain(turn, job, stage, absent));
+  }
+  const Instant due = turn.deadline(job.rollback_at - wait, wait);
+  if (turn.now() >= due) return false;
+  turn.look_again(id, due);
+  return true;
+}
+
+bool waits_for_others(Turn& turn, JobId id) {
+  const JobRecord& job = turn.state().jobs.at(id);
+  if (job.rollback_at.ns == 0 || all_absent_holders(turn.state(), job).empty()) return false;
+  JobTimers& timers = turn.volatile_state().timers[id];
+  if (!timers.returned_at) timers.returned_at = turn.now();
+  const Instant due = turn.deadline(*timers.returned_at, turn.options().return_grace);
+  if (turn.now() >= due) return false;
+  turn.look_again(id, due);
+  return true;
+}
+
+void end_waiting(Turn& turn, JobId id) {
+  turn.volatile_state().timers[id].returned_at.reset();
+  if (turn.state().jobs.at(id).rollback_at.ns != 0) turn.job(id).rollback_at = {};
+}
+
+}  // namespace shoal::coordinator

@@ -1,0 +1,55 @@
+#include "coordinator/core/decisions/restored_round.h"
+
+#include <algorithm>
+#include <functional>
+#include <set>
+
+namespace shoal::coordinator {
+namespace {
+
+// The ids were given out since: whoever joined later knows more of them.
+bool same_commit(CommitRecord a, const CommitRecord& b) {
+  a.next_replica = b.next_replica;
+  a.next_checkpoint = b.next_checkpoint;
+  return a == b;
+}
+
+// Of those who hold this round; none: they do not agree, or a stage has no holder.
+std::optional<RestoredRound> agree_on(const std::vector<HeldReplica>& claims, const RoundKey& key,
+                                      std::int32_t stages, bool shared) {
+  RestoredRound round{key, {}};
+  std::vector<const HeldReplica*> first(static_cast<std::size_t>(stages), nullptr);
+  for (std::size_t i = 0; i < claims.size(); ++i) {
+    const HeldReplica& claim = claims[i];
+    if (claim.key != key) continue;
+    if (claim.stage < 0 || claim.stage >= stages) return std::nullopt;
+    if (!round.holders.empty() &&
+        !same_commit(claim.record, claims[round.holders.front()].record)) {
+      return std::nullopt;
+    }
+    const HeldReplica*& known = first[static_cast<std::size_t>(claim.stage)];
+    if (known == nullptr) known = &claim;
+    const bool equal = claim.anchor == known->anchor && claim.momentum == known->momentum;
+    if (claim.value_count != known->value_count || (shared && !equal)) return std::nullopt;
+    round.holders.push_back(i);
+  }
+  const bool everywhere =
+      std::ranges::all_of(first, [](const auto* held) { return held != nullptr; });
+  return everywhere ? std::optional(std::move(round)) : std::nullopt;
+}
+
+}  // namespace
+
+std::optional<RestoredRound> decide_restored_round(const std::vector<HeldReplica>& claims,
+                                                   std::int32_t stages, bool shared) {
+  std::set<RoundKey, std::greater<>> keys;
+  for (const HeldReplica& claim : claims) {
+    if (claim.key.round > 0) keys.insert(claim.key);
+  }
+  for (const RoundKey& key : keys) {
+    if (auto round = agree_on(claims, key, stages, shared)) return round;
+  }
+  return std::nullopt;
+}
+
+}  // namespace shoal::coordinator

@@ -1,0 +1,24 @@
+// Which round does a job go on from, whose database is older than its agents? A backup was put
+// back, and replicas come that hold rounds which the database does not know. A pure decision over
+// what they hold: the newest round that every stage has a holder of, where all holders agree on the
+// commit and, stage by stage, on the state. Members may disagree at most on the newest commit,
+// which not all of them had heard of when the database was lost.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "swarm/core/messages.h"
+
+namespace shoal::coordinator {
+
+struct RestoredRound {
+  RoundKey key;                      // as its holders know it
+  std::vector<std::size_t> holders;  // of the claims
+};
+
+// `shared`: all replicas of a stage have one anchor; not where a job averages in groups.
+std::optional<RestoredRound> decide_restored_round(const std::vector<HeldReplica>& claims,
+                                                   std::int32_t stages, bool shared);
+
+}  // namespace shoal::coordinator

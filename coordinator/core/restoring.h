@@ -1,0 +1,24 @@
+// A database that is older than its cluster: a backup was put back, and agents return with replicas
+// that hold rounds which it does not know. The job stands still until whoever may hold the newest
+// one has had time to return, and goes on from the newest round that they agree on, ledger
+// included; where they do not agree it goes back to its newest checkpoint. Both are said in an
+// event.
+//
+// What was adopted is in a new epoch, so that nothing of the history that was lost can be mistaken
+// for the one that follows; ids that were given out in it are not given out again.
+#pragma once
+
+#include "coordinator/core/state/turn.h"
+
+namespace shoal::coordinator {
+
+// Of a replica that this agent holds. True: it is kept, and the job waits for the decision.
+bool claim_newer_state(Turn& turn, AgentId agent, const HeldReplica& held);
+
+// What such a replica says before the decision is of a round that nobody knows here.
+bool is_claimed(const State& state, AgentId agent, ReplicaId replica);
+
+// True while the job stands still for the decision; makes it when it is due.
+bool is_restoring(Turn& turn, JobId id);
+
+}  // namespace shoal::coordinator
