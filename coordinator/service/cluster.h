@@ -75,10 +75,11 @@ struct RuntimeStats {  // for /metrics, since the process started
 // Events that an operator may want to be told of; counted from zero, so that the first one is an
 // increase.
 inline constexpr std::array kIncidents = {
-    event_kind::kAgentDisconnected, event_kind::kAgentGone,       event_kind::kAgentRefused,
-    event_kind::kAgentQuarantined,  event_kind::kJobRolledBack,   event_kind::kReplicaFailed,
-    event_kind::kRoundAttempt,      event_kind::kRoundAborted,    event_kind::kRoundStragglers,
-    event_kind::kMomentumLost,      event_kind::kCheckpointFailed};
+    event_kind::kAgentDisconnected, event_kind::kAgentGone,        event_kind::kAgentRefused,
+    event_kind::kAgentQuarantined,  event_kind::kJobRolledBack,    event_kind::kReplicaFailed,
+    event_kind::kRoundAttempt,      event_kind::kRoundAborted,     event_kind::kRoundStragglers,
+    event_kind::kMomentumLost,      event_kind::kCheckpointFailed, event_kind::kReplicaAbsent,
+    event_kind::kJobRestored};
 
 // Counted as it became durable, since the process started (tally.h).
 struct RoundCounts {

@@ -134,7 +134,7 @@ export interface Replica {
   agent: string | null;
   device: number;
   stage: number;
-  state: 'assigned' | 'loading' | 'serving' | 'averaging' | 'released' | 'failed';
+  state: 'assigned' | 'loading' | 'serving' | 'averaging' | 'absent' | 'released' | 'failed';
   failure: string | null;
   detail: string;
   source: { kind: string; round: number; donor: string | null; checkpoint: string | null };

@@ -45,6 +45,7 @@ export function agentTone(agent: Agent): Tone {
 
 export function replicaTone(replica: Pick<Replica, 'state'>): Tone {
   if (replica.state === 'failed') return 'bad';
+  if (replica.state === 'absent') return 'warn';
   if (replica.state === 'released') return 'off';
   return replica.state === 'serving' || replica.state === 'averaging' ? 'good' : 'busy';
 }
@@ -197,12 +198,13 @@ function waitingByPhase(job: Job, replicas: Replica[], agents: Agent[]): Waiting
   const here = replicas.filter(isCurrent);
   const ready = here.filter((one) => one.state === 'serving' || one.state === 'averaging').length;
   const on = here
-    .filter((one) => one.state === 'assigned' || one.state === 'loading')
+    .filter((one) => one.state === 'assigned' || one.state === 'loading' || one.state === 'absent')
     .map((one) => ({
       replica: one.id,
       agent: agentName(one.agent, agents),
-      doing: one.state === 'assigned' ? 'starts its trainer' : `loads the state from ${one.source.kind}`,
-      tone: 'busy' as Tone,
+      doing: one.state === 'absent' ? 'is out of reach'
+        : one.state === 'assigned' ? 'starts its trainer' : `loads the state from ${one.source.kind}`,
+      tone: (one.state === 'absent' ? 'warn' : 'busy') as Tone,
       share: null,
     }));
   const counted = `${ready} of at least ${plural(job.spec.swarm.min_replicas, 'replica')} ready`;
@@ -291,8 +293,8 @@ export interface Failure {
   consequence: string;
 }
 
-const kChecked = ['agent_disconnected', 'agent_gone', 'replica_failed', 'round_aborted', 'round_attempt',
-  'round_stragglers', 'job_rolled_back', 'checkpoint_failed', 'agent_refused', 'coordinator_started'];
+const kChecked = ['agent_disconnected', 'agent_gone', 'replica_absent', 'replica_failed', 'round_aborted', 'round_attempt',
+  'round_stragglers', 'job_rolled_back', 'job_restored', 'checkpoint_failed', 'agent_refused', 'coordinator_started'];
 
 export function isFailure(event: ClusterEvent): boolean {
   return event.severity !== 'info' || kChecked.includes(event.kind);
