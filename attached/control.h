@@ -15,7 +15,7 @@
 #include "attached/control_log.h"
 #include "base/result.h"
 #include "proto/trainer.grpc.pb.h"
-#include "swarm/core/messages.h"
+#include "swarm/core/trainer_messages.h"
 
 namespace shoal::attached {
 

@@ -18,7 +18,7 @@
 #include <vector>
 
 #include "base/log_lines.h"
-#include "swarm/core/messages.h"
+#include "swarm/core/trainer_messages.h"
 
 namespace shoal::attached {
 

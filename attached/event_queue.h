@@ -13,7 +13,7 @@
 #include <utility>
 
 #include "base/time.h"
-#include "swarm/core/messages.h"
+#include "swarm/core/trainer_messages.h"
 
 namespace shoal::attached {
 

@@ -1,13 +1,14 @@
 // The one place that knows both the wire form (generated from the .proto files) and the domain
-// values (swarm/core/messages.h). Reading validates: a message with a missing body, an unknown enum
-// word, a negative count or a path that leaves its folder is an Error with code kInvalidArgument
-// whose `field` names the wire field. Nothing here allocates beyond the message; thread-safe.
+// values (swarm/core/trainer_messages.h). Reading validates: a message with a missing body, an
+// unknown enum word, a negative count or a path that leaves its folder is an Error with code
+// kInvalidArgument whose `field` names the wire field. Nothing here allocates beyond the message;
+// thread-safe.
 #pragma once
 
 #include "base/result.h"
 #include "proto/agent.pb.h"
 #include "proto/trainer.pb.h"
-#include "swarm/core/messages.h"
+#include "swarm/core/trainer_messages.h"
 
 namespace shoal::proto {
 

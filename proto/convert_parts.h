@@ -11,7 +11,7 @@
 #include "base/result.h"
 #include "proto/agent.pb.h"
 #include "proto/trainer.pb.h"
-#include "swarm/core/messages.h"
+#include "swarm/core/trainer_messages.h"
 
 namespace shoal::proto {
 

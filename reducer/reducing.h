@@ -14,7 +14,7 @@
 #include "attached/event_queue.h"
 #include "outer_opt/core/participant/reducer.h"
 #include "outer_opt/transport/peer_node.h"
-#include "swarm/core/messages.h"
+#include "swarm/core/trainer_messages.h"
 
 namespace shoal::reducer {
 

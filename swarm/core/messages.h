@@ -1,14 +1,13 @@
-// What coordinator, agents and trainers tell each other, as plain values. The wire form is in
-// proto/; proto/convert.h is the one place that knows both. Every message about a replica carries
-// its id: a replica is one assignment and never changes, so an id that the receiver does not know
-// is from the past.
+// What coordinator and agents tell each other, as plain values; what an agent and its trainers say
+// is in trainer_messages.h. The wire form is in proto/; proto/convert.h is the one place that knows
+// both. Every message about a replica carries its id: a replica is one assignment and never
+// changes, so an id that the receiver does not know is from the past.
 //
 // Delivery: messages may be lost with their stream and are sent again after a reconnect; every one
 // of them may therefore arrive twice, and the receivers treat the second as a no-op.
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -273,54 +272,5 @@ using ToAgent = std::variant<Welcome, Refused, Assign, Release, ToReplica<Pipeli
                              ToReplica<OpenRound>, ToReplica<CloseRound>, ToReplica<ReducePlan>,
                              ToReplica<CommitRound>, ToReplica<AbortRound>, ToReplica<ResumeAt>,
                              ToReplica<Evaluate>, ToReplica<WriteCheckpoint>, ForgetCheckpoint>;
-
-// ---- trainer <-> agent
-
-struct TrainerReady {
-  std::int32_t slot = 0;                     // which of the agent's trainers it is, as it was told
-  Device device;                             // as libtorch sees it, with the measured speed
-  std::string peer_address;                  // host:port of its peer service
-  std::string libraries;                     // "libtorch 1.13.1, BLAS OpenBLAS 0.3.21, 1 thread"
-  std::int32_t protocol = kProtocolVersion;  // a trainer of another one is not used
-  std::optional<Assign> holds = {};  // attached again: what it works on, which Loaded follows
-  bool operator==(const TrainerReady&) const = default;
-};
-
-// Files of a checkpoint are in the folder the command named; the agent hashes and uploads them.
-struct CheckpointReady {
-  ReplicaId replica;
-  CheckpointId checkpoint;
-  RoundKey key;
-  std::string sample;  // see CheckpointWritten
-  bool operator==(const CheckpointReady&) const = default;
-};
-
-using FromTrainer =
-    std::variant<TrainerReady, LoadProgress, Loaded, ReplicaFailed, Progress, PipelineStats,
-                 FromReplica<RoundReport>, FromReplica<Vote>, FromReplica<ReduceFailed>,
-                 FromReplica<Applied>, FromReplica<Evaluated>, CheckpointReady, CheckpointFailed>;
-
-// An Assign whose files the agent has already fetched.
-struct LoadReplica {
-  Assign assign;
-  std::string checkpoint_folder;  // set when assign.source.kind == kCheckpoint
-  bool operator==(const LoadReplica&) const = default;
-};
-
-struct WriteCheckpointTo {
-  ReplicaId replica;
-  WriteCheckpoint command;
-  std::string folder;
-  bool operator==(const WriteCheckpointTo&) const = default;
-};
-
-struct StopTrainer {
-  bool operator==(const StopTrainer&) const = default;
-};
-
-using ToTrainer = std::variant<LoadReplica, Release, ToReplica<PipelineView>, ToReplica<OpenRound>,
-                               ToReplica<CloseRound>, ToReplica<ReducePlan>, ToReplica<CommitRound>,
-                               ToReplica<AbortRound>, ToReplica<ResumeAt>, ToReplica<Evaluate>,
-                               WriteCheckpointTo, StopTrainer>;
 
 }  // namespace shoal

@@ -8,7 +8,7 @@
 #include "attached/event_queue.h"
 #include "base/result.h"
 #include "outer_opt/transport/peer_node.h"
-#include "swarm/core/messages.h"
+#include "swarm/core/trainer_messages.h"
 
 namespace shoal::trainer {
 

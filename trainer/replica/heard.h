@@ -11,7 +11,7 @@
 
 #include <gtest/gtest.h>
 
-#include "swarm/core/messages.h"
+#include "swarm/core/trainer_messages.h"
 
 namespace shoal::trainer {
 

@@ -10,7 +10,7 @@
 #include <memory>
 #include <optional>
 
-#include "swarm/core/messages.h"
+#include "swarm/core/trainer_messages.h"
 #include "trainer/replica/event_queue.h"
 #include "trainer/replica/replica.h"
 

@@ -1,0 +1,62 @@
+// What an agent and its trainers tell each other, as plain values: the messages of messages.h that
+// go on to the coordinator or come from it, and those that stay on the host. The wire form is
+// proto/trainer.proto.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <variant>
+
+#include "swarm/core/messages.h"
+
+namespace shoal {
+
+struct TrainerReady {
+  std::int32_t slot = 0;                     // which of the agent's trainers it is, as it was told
+  Device device;                             // as libtorch sees it, with the measured speed
+  std::string peer_address;                  // host:port of its peer service
+  std::string libraries;                     // "libtorch 1.13.1, BLAS OpenBLAS 0.3.21, 1 thread"
+  std::int32_t protocol = kProtocolVersion;  // a trainer of another one is not used
+  std::optional<Assign> holds = {};  // attached again: what it works on, which Loaded follows
+  bool operator==(const TrainerReady&) const = default;
+};
+
+// Files of a checkpoint are in the folder the command named; the agent hashes and uploads them.
+struct CheckpointReady {
+  ReplicaId replica;
+  CheckpointId checkpoint;
+  RoundKey key;
+  std::string sample;  // see CheckpointWritten
+  bool operator==(const CheckpointReady&) const = default;
+};
+
+using FromTrainer =
+    std::variant<TrainerReady, LoadProgress, Loaded, ReplicaFailed, Progress, PipelineStats,
+                 FromReplica<RoundReport>, FromReplica<Vote>, FromReplica<ReduceFailed>,
+                 FromReplica<Applied>, FromReplica<Evaluated>, CheckpointReady, CheckpointFailed>;
+
+// An Assign whose files the agent has already fetched.
+struct LoadReplica {
+  Assign assign;
+  std::string checkpoint_folder;  // set when assign.source.kind == kCheckpoint
+  bool operator==(const LoadReplica&) const = default;
+};
+
+struct WriteCheckpointTo {
+  ReplicaId replica;
+  WriteCheckpoint command;
+  std::string folder;
+  bool operator==(const WriteCheckpointTo&) const = default;
+};
+
+struct StopTrainer {
+  bool operator==(const StopTrainer&) const = default;
+};
+
+using ToTrainer = std::variant<LoadReplica, Release, ToReplica<PipelineView>, ToReplica<OpenRound>,
+                               ToReplica<CloseRound>, ToReplica<ReducePlan>, ToReplica<CommitRound>,
+                               ToReplica<AbortRound>, ToReplica<ResumeAt>, ToReplica<Evaluate>,
+                               WriteCheckpointTo, StopTrainer>;
+
+}  // namespace shoal
