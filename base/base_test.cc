@@ -1,4 +1,5 @@
 // The small things everything stands on.
+#include <bit>
 #include <cmath>
 #include <limits>
 #include <set>
@@ -77,6 +78,30 @@ TEST(Prng, DistributionsHaveTheirMoments) {
   EXPECT_NEAR(exponential / kDraws, 2, 0.05);
   EXPECT_NEAR(normal / kDraws, 0, 0.02);
   EXPECT_NEAR(square / kDraws, 1, 0.03);
+}
+
+// Golden bits: initial parameters come from these, and must not depend on the C library.
+TEST(Prng, DistributionsAreTheSameBitsEverywhere) {
+  Prng prng(2026);
+  Digester normals, exponentials;
+  for (int i = 0; i < 100'000; ++i) normals.add(prng.normal());
+  for (int i = 0; i < 100'000; ++i) exponentials.add(prng.exponential(1));
+  EXPECT_EQ(to_hex(normals.finish()), "1b19d814a3977acf085ed24ec782fcb8");
+  EXPECT_EQ(to_hex(exponentials.finish()), "5d7abf4a5a0d7bccc99fc4d55ac26fc2");
+  Prng first(1);
+  EXPECT_EQ(std::bit_cast<std::uint64_t>(first.normal()), 0xbff8b93b94e8cc62ull);
+  EXPECT_EQ(std::bit_cast<std::uint64_t>(first.normal()), 0xbff037e69664d113ull);
+}
+
+// The bits may differ from the C library's in the last places and in nothing else.
+TEST(Prng, NormalIsBoxMuller) {
+  Prng prng(8), same(8);
+  for (int i = 0; i < 100'000; ++i) {
+    const double radius = std::sqrt(-2 * std::log1p(-same.unit()));
+    const double turns = same.unit();
+    EXPECT_NEAR(prng.normal(), radius * std::cos(2 * 3.14159265358979323846 * turns),
+                1e-14 * (1 + radius));
+  }
 }
 
 TEST(Prng, ShuffleKeepsEveryItem) {

@@ -1,5 +1,7 @@
-// Seeded randomness with our own distributions: the standard library's differ between vendors.
-// Generator: xoshiro256** (Blackman and Vigna 2018), seeded by SplitMix64.
+// Seeded randomness with our own distributions: the standard library's differ between vendors, and
+// logarithms between C libraries. All numbers are the same bits wherever double is IEEE 754
+// binary64 and operations are not fused (-ffp-contract=off): initial parameters are drawn from
+// here. Generator: xoshiro256** (Blackman and Vigna 2018), seeded by SplitMix64.
 #pragma once
 
 #include <array>

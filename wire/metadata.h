@@ -11,6 +11,9 @@ namespace shoal::wire {
 
 using Metadata = std::multimap<grpc::string_ref, grpc::string_ref>;
 
+// Of a trainer's call to its agent: the nonce that it was started with.
+inline constexpr const char* kTrainerNonceName = "shoal-trainer-nonce";
+
 // False, and `value` as it was, unless the entry is there and is a whole decimal number that fits.
 template <typename T>
 bool read_number(const Metadata& metadata, const char* name, T& value) {

@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-namespace shoal::coordinator {
+namespace shoal {
 
 class Sha256 {
  public:
@@ -27,4 +27,4 @@ class Sha256 {
 
 std::string sha256_of(std::string_view text);
 
-}  // namespace shoal::coordinator
+}  // namespace shoal

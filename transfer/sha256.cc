@@ -1,10 +1,10 @@
-#include "coordinator/store/sha256.h"
+#include "transfer/sha256.h"
 
 #include <openssl/evp.h>
 
 #include "base/check.h"
 
-namespace shoal::coordinator {
+namespace shoal {
 
 struct Sha256::Context {
   EVP_MD_CTX* handle = EVP_MD_CTX_new();
@@ -41,4 +41,4 @@ std::string sha256_of(std::string_view text) {
   return hash.finish();
 }
 
-}  // namespace shoal::coordinator
+}  // namespace shoal

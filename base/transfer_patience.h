@@ -1,0 +1,61 @@
+// How long a transfer that may break is gone on with: as long as it comes further. It is given up
+// when nothing has moved for `stall`, however often it broke and however long it took until then.
+// Only what is further than ever before counts as movement.
+#pragma once
+
+#include <algorithm>
+#include <optional>
+
+#include "base/backoff.h"
+#include "base/time.h"
+#include "base/units.h"
+
+namespace shoal {
+
+class TransferPatience {
+ public:
+  TransferPatience(Duration stall, Duration first_wait, Duration longest_wait)
+      : stall_(stall), backoff_(first_wait, longest_wait) {}
+
+  // The clock begins, or begins anew: what happened until now counts against nobody.
+  void begin(Instant now) {
+    moved_at_ = now;
+    backoff_.reset();
+  }
+
+  // It could not move for so long, because others had their turn.
+  void forgive(Duration waited) { moved_at_ = moved_at_ + waited; }
+
+  // True: it came further.
+  bool moved(Instant now, Bytes done) {
+    if (done <= done_) return false;
+    done_ = done;
+    begin(now);
+    return true;
+  }
+
+  // It broke: when to try again; none: it is to be given up.
+  std::optional<Instant> broke(Instant now, Prng& prng) {
+    if (now >= gives_up_at()) return std::nullopt;
+    return std::min(now + backoff_.next(prng), gives_up_at());
+  }
+
+  Instant gives_up_at() const { return moved_at_ + stall_; }
+  Bytes done() const { return done_; }
+  int breaks() const { return backoff_.attempts(); }  // since it last moved
+
+ private:
+  Duration stall_;
+  Backoff backoff_;
+  Instant moved_at_;
+  Bytes done_;
+};
+
+// How long something may stand still that works on `size` meanwhile where nobody sees it (it reads,
+// hashes, digests): `floor`, plus the time at a speed that any disk has.
+constexpr Duration stall_for(Duration floor, Bytes size) {
+  constexpr double kUnseenBytesPerSecond = 20e6;
+  return floor + seconds_f(static_cast<double>(size.count()) / kUnseenBytesPerSecond);
+}
+
+}  // namespace shoal

@@ -1,0 +1,105 @@
+#include "transfer/files.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include "transfer/file_receiver.h"
+#include "transfer/sha256.h"
+
+namespace shoal {
+namespace {
+
+// Of one file, from `offset` on. False in `wanted`: the receiver wants no more.
+Status read_file(const std::string& path, std::int64_t offset, std::int64_t size,
+                 const std::function<bool(std::span<const std::byte>)>& take) {
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) {
+    return Error{Code::kDataLoss, "cannot open the file: " + std::string(std::strerror(errno)),
+                 path, "restore it from a backup, or use another checkpoint"};
+  }
+  std::vector<std::byte> piece(kPieceBytes);
+  bool wanted = true, whole = true;
+  while (offset < size && wanted && whole) {
+    const auto most = std::min<std::int64_t>(size - offset, kPieceBytes);
+    const ssize_t got = ::pread(fd, piece.data(), static_cast<std::size_t>(most), offset);
+    if (got < 0 && errno == EINTR) continue;
+    whole = got > 0;
+    if (whole) wanted = take(std::span(piece).first(static_cast<std::size_t>(got)));
+    offset += std::max<ssize_t>(got, 0);
+  }
+  ::close(fd);
+  if (!wanted) return Error{Code::kCancelled, "the transfer was broken off", "", ""};
+  if (whole) return {};
+  return Error{Code::kDataLoss, "the file became shorter or unreadable", path,
+               "restore it from a backup, or use another checkpoint"};
+}
+
+}  // namespace
+
+Bytes total_size(const std::vector<FileEntry>& files) {
+  Bytes total;
+  for (const FileEntry& file : files) total += file.size;
+  return total;
+}
+
+std::string list_digest(const std::vector<FileEntry>& files) { return sha256_of(list_text(files)); }
+
+Status read_files(const std::string& folder, const std::vector<FileEntry>& files, Bytes from,
+                  const std::function<bool(std::span<const std::byte>)>& take) {
+  std::int64_t skip = from.count();
+  for (const FileEntry& file : files) {
+    const std::int64_t here = std::min(skip, file.size.count());
+    skip -= here;
+    if (here == file.size.count()) continue;
+    if (Status s = read_file(folder + "/" + file.path, here, file.size.count(), take); !s.ok()) {
+      return s;
+    }
+  }
+  return {};
+}
+
+Error disk_error(const std::string& what, const std::string& path, int number) {
+  const bool full = number == ENOSPC || number == EDQUOT;
+  return {full ? Code::kResourceExhausted : Code::kUnavailable,
+          "cannot " + what + ": " + std::strerror(number), path,
+          full ? "free space on its disk" : "check its disk"};
+}
+
+Status sync_folder(const std::string& path) {
+  const int fd = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd < 0) return disk_error("open the folder", path, errno);
+  const int failed = ::fsync(fd) != 0 ? errno : 0;
+  ::close(fd);
+  return failed != 0 ? Status(disk_error("sync the folder", path, failed)) : Status();
+}
+
+Status write_all(int fd, std::span<const std::byte> bytes, const std::string& path) {
+  while (!bytes.empty()) {
+    const ssize_t written = ::write(fd, bytes.data(), bytes.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) return disk_error("write the file", path, errno);
+    bytes = bytes.subspan(static_cast<std::size_t>(written));
+  }
+  return {};
+}
+
+Status write_file_durably(const std::string& path, std::string_view text) {
+  const std::string beside = path + ".new";
+  const int fd = ::open(beside.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+  if (fd < 0) return disk_error("create the file", beside, errno);
+  Status written = write_all(fd, std::as_bytes(std::span(text.data(), text.size())), beside);
+  if (written.ok() && ::fsync(fd) != 0) written = disk_error("sync the file", beside, errno);
+  ::close(fd);
+  if (!written.ok()) return written;
+  if (::rename(beside.c_str(), path.c_str()) != 0) {
+    return disk_error("rename the file", beside, errno);
+  }
+  return sync_folder(std::filesystem::path(path).parent_path().string());
+}
+
+}  // namespace shoal
