@@ -39,7 +39,7 @@ TEST(ControlLog, StateTransferNamesItsDonor) {
 
 TEST(ControlLog, ARoundLeavesALinePerStep) {
   Subject s;
-  s.log.heard(ToReplica<OpenRound>{ReplicaId(3), {kRound, Steps(50), Steps(100), {0, 800}}});
+  s.log.heard(ToReplica<OpenRound>{ReplicaId(3), {kRound, Steps(50), Steps(100), {{0, 800}}}});
   RoundReport report{.key = kRound, .tokens = Tokens(6400), .steps = Steps(50)};
   report.train_loss = 1.5;
   report.norm = 0.25;
@@ -89,7 +89,7 @@ TEST(ControlLog, RoundsOfDdpAreForDebugging) {
   Subject s;
   s.load(SyncAlgorithm::kDdp);
   s.take();
-  s.log.heard(ToReplica<OpenRound>{ReplicaId(3), {kRound, Steps(11), Steps(12), {0, 16}}});
+  s.log.heard(ToReplica<OpenRound>{ReplicaId(3), {kRound, Steps(11), Steps(12), {{0, 16}}}});
   EXPECT_THAT(s.take(),
               ElementsAre("debug: round_open round=12 from_step=11 to_step=12 sequences=16"));
   s.log.said(Progress{});

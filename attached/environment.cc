@@ -8,6 +8,8 @@
 namespace shoal::attached {
 namespace {
 
+constexpr int kOrphanLimitMax = 86'400;  // seconds
+
 // Nothing when no line is to be pretended.
 Result<std::shared_ptr<wire::EmulatedLine>> line_from_environment() {
   const std::string text = environment("SHOAL_TRAINER_LINK", "");
@@ -37,6 +39,22 @@ Result<int> environment_number(const char* name, int otherwise, int least, int m
                "must be a number from " + std::to_string(least) + " to " + std::to_string(most) +
                    ", got \"" + text + "\"",
                name, ""};
+}
+
+Result<ControlOptions> control_options(const std::string& program) {
+  ControlOptions options{.socket_path = environment("SHOAL_TRAINER_SOCKET", ""),
+                         .nonce = environment("SHOAL_TRAINER_NONCE", ""),
+                         .program = program,
+                         .orphan_limit = {}};
+  if (options.socket_path.empty()) {
+    return Error{Code::kValidation, "SHOAL_TRAINER_SOCKET is not set", "",
+                 "the process is started by shoal-agent; `shoal-trainer --help` says what people "
+                 "may start"};
+  }
+  const auto limit = environment_number("SHOAL_TRAINER_ORPHAN_LIMIT", 0, 0, kOrphanLimitMax);
+  if (!limit) return limit.error();
+  options.orphan_limit = seconds(*limit);
+  return options;
 }
 
 Result<outer_opt::PeerNodeOptions> peer_options() {

@@ -17,7 +17,7 @@
 
 namespace shoal::attached {
 
-struct StreamEnded {};  // the agent is gone
+struct StreamEnded {};  // the agent is gone, and no other one came
 
 template <typename Event>
 class EventQueue {

@@ -30,11 +30,8 @@ int serve() {
   // Ctrl-C on a terminal reaches every process of it; the agent decides when this one ends.
   std::signal(SIGINT, SIG_IGN);
   std::signal(SIGPIPE, SIG_IGN);
-  const std::string socket = attached::environment("SHOAL_TRAINER_SOCKET", "");
-  if (socket.empty()) {
-    return complain({Code::kValidation, "SHOAL_TRAINER_SOCKET is not set", "",
-                     "reducers are started by shoal-agent --role reducer"});
-  }
+  const auto line = attached::control_options("shoal-reducer");
+  if (!line) return complain(line.error());
   const auto slot = attached::environment_number("SHOAL_TRAINER_SLOT", 0, 0, kSlotsMax);
   if (!slot) return complain(slot.error());
   const auto options = attached::peer_options();
@@ -44,13 +41,14 @@ int serve() {
   if (!node) return complain(node.error());
   EventQueue queue(kCommandsMax);
   auto control = attached::Control::dial(
-      socket, "shoal-reducer",
-      {.command = [&](ToTrainer command) { return queue.push_command(std::move(command)); },
-       .ended = [&] { queue.push(attached::StreamEnded{}); },
-       .closing = [&] { queue.close(); }});
+      *line, {.command = [&](ToTrainer command) { return queue.push_command(std::move(command)); },
+              .ended = [&] { queue.push(attached::StreamEnded{}); },
+              .closing = [&] { queue.close(); }});
   if (!control) return complain(control.error());
-  (*control)->start(ready_as(*slot, **node));
-  Reducing reducing(**node, queue, [&](const FromTrainer& message) { (*control)->say(message); });
+  const TrainerReady ready = ready_as(*slot, **node);
+  (*control)->start(ready);
+  Reducing reducing(
+      **node, queue, [&](const FromTrainer& message) { (*control)->say(message); }, ready);
   reducing.run();
   return 0;
 }

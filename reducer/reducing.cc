@@ -17,8 +17,8 @@ const ReduceMember& member_of(const ReducePlan& plan, ReplicaId replica) {
 }  // namespace
 
 Reducing::Reducing(outer_opt::PeerNode& node, EventQueue& queue,
-                   std::function<void(const FromTrainer&)> say)
-    : node_(node), queue_(queue), say_(std::move(say)) {}
+                   std::function<void(const FromTrainer&)> say, TrainerReady ready)
+    : node_(node), queue_(queue), say_(std::move(say)), ready_(std::move(ready)) {}
 
 Reducing::~Reducing() { stop(); }
 
@@ -59,9 +59,11 @@ void Reducing::load(const LoadReplica& command) {
 }
 
 void Reducing::release(ReplicaId replica) {
-  if (!reducer_ || replica != replica_) return;
-  stop();
-  reducer_.reset();
+  if (reducer_ && replica == replica_) {
+    stop();
+    reducer_.reset();
+  }
+  say_(ready_);
 }
 
 void Reducing::ended(const ReduceEnded& event) {

@@ -30,12 +30,13 @@ using EventQueue = attached::EventQueue<Event>;
 
 class Reducing {
  public:
-  // What it is given outlives it. `say` is called from the thread in run().
+  // Node and queue outlive it. `say` is called from the thread in run(); `ready` is said again when
+  // it has let go of a replica.
   Reducing(outer_opt::PeerNode& node, EventQueue& queue,
-           std::function<void(const FromTrainer&)> say);
+           std::function<void(const FromTrainer&)> say, TrainerReady ready = {});
   ~Reducing();
 
-  void run();  // until the agent stops it or the stream ends
+  void run();  // until the agent stops it or stays away
 
  private:
   void handle(const Event& event);
@@ -50,6 +51,7 @@ class Reducing {
   outer_opt::PeerNode& node_;
   EventQueue& queue_;
   const std::function<void(const FromTrainer&)> say_;
+  const TrainerReady ready_;
   ReplicaId replica_;
   std::optional<outer_opt::Reducer> reducer_;
   std::vector<float> part_;

@@ -96,6 +96,7 @@ class PeerNodeImpl final : public PeerNode, public StreamKeeper {
   Donor donor();
   MomentumDonor momentum_donor();
   ProbeGate& gate() { return gate_; }
+  DialDonor dialler_to(const std::string& address) const;
   bool borrows() const { return options_.local_sockets && !options_.line; }
   void answered(const LinkEstimate& asker) {
     const std::lock_guard lock(mutex_);
@@ -448,11 +449,18 @@ Donor PeerNodeImpl::donor() {
   return donor_;
 }
 
+// A connection of its own each time: what is wrong with the last one is not known.
+DialDonor PeerNodeImpl::dialler_to(const std::string& address) const {
+  return [this, address] {
+    return wire::dial_peer(address, options_.keepalive, options_.line.get()).channel;
+  };
+}
+
 Status PeerNodeImpl::fetch_state(const std::string& address, ReplicaId donor, const RoundKey& key,
                                  StateSink& sink, std::stop_token stop) {
-  const auto dialled = wire::dial_peer(address, options_.keepalive, options_.line.get());
   const Instant before = steady_now();
-  const Status status = fetch_state_from(dialled.channel, donor, key, sink, stop);
+  const Status status =
+      fetch_state_from(dialler_to(address), donor, key, options_.state_patience, sink, stop);
   if (status.ok()) {
     const std::lock_guard lock(mutex_);
     links_.carried(steady_now(), donor, sink.received, steady_now() - before);
@@ -472,8 +480,8 @@ MomentumDonor PeerNodeImpl::momentum_donor() {
 
 Status PeerNodeImpl::fetch_momentum(const MomentumHolder& holder, const RoundKey& key,
                                     std::span<float> out, std::stop_token stop) {
-  const auto dialled = wire::dial_peer(holder.address, options_.keepalive, options_.line.get());
-  return fetch_momentum_from(dialled.channel, holder, key, out, stop);
+  return fetch_momentum_from(dialler_to(holder.address), holder, key, options_.momentum_patience,
+                             out, stop);
 }
 
 // ---- lines

@@ -29,11 +29,20 @@ class EmulatedLine;
 
 namespace shoal::outer_opt {
 
+// How long a fetch of state is gone on with. A donor may have to finish a step of training before
+// the first value comes, so a silent stream is waited for longer than a line that is gone.
+struct FetchPatience {
+  Duration broken = seconds(30);  // nothing moved over however many lines
+  Duration silent = seconds(90);  // nothing moved in one stream
+};
+
 struct PeerNodeOptions {
-  std::string bind = "127.0.0.1:0";          // host:port, port 0 takes a free one
-  std::string advertise_host;                // what peers dial; empty: the host of `bind`
-  Duration keepalive = seconds(4);           // a frozen peer is noticed after about two of these
-  int sessions_max = 8;                      // attempts that peers may open before we know them
+  std::string bind = "127.0.0.1:0";  // host:port, port 0 takes a free one
+  std::string advertise_host;        // what peers dial; empty: the host of `bind`
+  Duration keepalive = seconds(4);   // a frozen peer is noticed after about two of these
+  int sessions_max = 8;              // attempts that peers may open before we know them
+  FetchPatience state_patience;
+  FetchPatience momentum_patience{seconds(3), seconds(15)};  // a reduce waits for it
   bool local_sockets = true;                 // also reachable by a Unix socket from the same host
   std::shared_ptr<wire::EmulatedLine> line;  // all connections go over it; none: the real line
   std::vector<grpc::Service*> services;      // further ones on the same port; must outlive the node
@@ -62,7 +71,9 @@ using MomentumDonor =
 struct StateSink {
   std::span<float> anchor, momentum, adam_m, adam_v;  // as long as the donor's, or empty
   std::int64_t adam_step = 0;
-  Bytes received;  // of what fills it, as it travelled
+  Bytes received;  // as it travelled
+  // How much of it is filled and how large it is; called from the fetching thread for each chunk.
+  std::function<void(Bytes filled, Bytes all)> moved = {};
 };
 
 struct ReduceOutcome {
@@ -113,8 +124,8 @@ class PeerNode {
   // call.
   virtual std::vector<LinkEstimate> take_links() = 0;
 
-  // Fetches the state that `donor` at `address` holds for `key`. Checks chunk checksums, not
-  // digests.
+  // Fetches the state that `donor` at `address` holds for `key`, and goes on where it was when the
+  // line breaks. Checks chunk checksums, not digests.
   virtual Status fetch_state(const std::string& address, ReplicaId donor, const RoundKey& key,
                              StateSink& sink, std::stop_token stop) = 0;
 

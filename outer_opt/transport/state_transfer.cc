@@ -1,20 +1,29 @@
-// Both ends of FetchState. Both ends know the lengths from the job; a chunk that is missing,
-// out of place or damaged fails the transfer, so that a joiner never starts from a torn state.
+// Both ends of FetchState. Both ends know the lengths from the job; a chunk that is out of place
+// fails the transfer, one that is missing or damaged is asked for again, so that a joiner never
+// starts from a torn state.
 #include "outer_opt/transport/state_transfer.h"
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <chrono>
+#include <condition_variable>
+#include <mutex>
+#include <thread>
+#include <utility>
 
+#include "base/transfer_patience.h"
 #include "outer_opt/core/codec/entropy.h"
 #include "outer_opt/core/round/topology.h"
 
 namespace shoal::outer_opt {
 namespace {
 
-constexpr std::size_t kChunkValues = 1 << 18;
+// Small enough that a slow line still shows movement: 26 s a chunk at 10 kB/s.
+constexpr std::size_t kChunkValues = 1 << 16;
 constexpr std::size_t kTrialBytes = 4 << 20;  // about what buffers take without a wait
-constexpr auto kTransferLimit = std::chrono::minutes(30);
+constexpr Duration kRetryFirst = milliseconds(200), kRetryCap = seconds(5);
+constexpr auto kLookEvery = std::chrono::milliseconds(250);
 
 constexpr std::array kTensors = {v1::STATE_TENSOR_ANCHOR, v1::STATE_TENSOR_MOMENTUM,
                                  v1::STATE_TENSOR_ADAM_M, v1::STATE_TENSOR_ADAM_V};
@@ -25,9 +34,10 @@ class ChunkWriter {
  public:
   explicit ChunkWriter(grpc::ServerWriter<v1::StateChunk>* writer) : writer_(writer) {}
 
-  // False: the joiner went away.
-  bool write(v1::StateTensor tensor, std::span<const float> values, std::int64_t adam_step) {
-    for (std::size_t first = 0; first < values.size(); first += kChunkValues) {
+  // From value `from` on. False: the joiner went away.
+  bool write(v1::StateTensor tensor, std::span<const float> values, std::size_t from,
+             std::int64_t adam_step) {
+    for (std::size_t first = from; first < values.size(); first += kChunkValues) {
       const auto part = values.subspan(first, std::min(kChunkValues, values.size() - first));
       v1::StateChunk chunk;
       chunk.set_tensor(tensor);
@@ -96,19 +106,23 @@ Error error_of(const grpc::Status& status) {
   }
 }
 
-// Places chunks into the sink, one vector after the other.
+// Places chunks into the sink, one vector after the other. The first chunk of a stream may go back
+// to where the donor had to begin; nothing may be left out.
 class Assembler {
  public:
   explicit Assembler(StateSink& sink)
-      : sink_(sink), targets_{sink.anchor, sink.momentum, sink.adam_m, sink.adam_v} {}
+      : sink_(sink), targets_{sink.anchor, sink.momentum, sink.adam_m, sink.adam_v} {
+    for (const std::span<float> target : targets_) all_ += target.size();
+  }
+
+  void begin_stream() { fresh_ = true; }
 
   Status add(const v1::StateChunk& chunk) {
-    const auto it = std::find(kTensors.begin(), kTensors.end(), chunk.tensor());
-    const auto index = static_cast<std::size_t>(it - kTensors.begin());
+    if (std::exchange(fresh_, false)) go_back_to(chunk);
     skip_full();
-    const bool in_place = index == tensor_ && chunk.first() == static_cast<std::int64_t>(filled_);
-    if (tensor_ == targets_.size() || !in_place) {
-      return Error{Code::kDataLoss, "a chunk of the state came out of its place"};
+    if (tensor_ == targets_.size() || kTensors[tensor_] != chunk.tensor() ||
+        chunk.first() != static_cast<std::int64_t>(filled_)) {
+      return Error{Code::kInvalidArgument, "a chunk of the state came out of its place"};
     }
     const auto bytes = std::as_bytes(std::span(chunk.values()));
     const bool coded = chunk.coded_count() != 0;
@@ -129,6 +143,7 @@ class Assembler {
     filled_ += count;
     sink_.received += Bytes(static_cast<std::int64_t>(bytes.size()));
     sink_.adam_step = chunk.adam_step();
+    if (sink_.moved) sink_.moved(bytes_of(values()), bytes_of(all_));
     return {};
   }
 
@@ -136,16 +151,33 @@ class Assembler {
     skip_full();
     return tensor_ == targets_.size();
   }
+  // Values in the order of the vectors.
+  std::size_t values() const {
+    std::size_t before = filled_;
+    for (std::size_t i = 0; i < tensor_; ++i) before += targets_[i].size();
+    return before;
+  }
 
  private:
+  static Bytes bytes_of(std::size_t values) {
+    return Bytes(static_cast<std::int64_t>(values * sizeof(float)));
+  }
   void skip_full() {
     while (tensor_ < targets_.size() && filled_ == targets_[tensor_].size()) ++tensor_, filled_ = 0;
+  }
+  void go_back_to(const v1::StateChunk& chunk) {
+    const auto it = std::find(kTensors.begin(), kTensors.end(), chunk.tensor());
+    const auto tensor = static_cast<std::size_t>(it - kTensors.begin());
+    const auto first = static_cast<std::size_t>(std::max<std::int64_t>(chunk.first(), 0));
+    const bool behind = tensor < tensor_ || (tensor == tensor_ && first < filled_);
+    if (behind && first <= targets_[tensor].size()) tensor_ = tensor, filled_ = first;
   }
 
   StateSink& sink_;
   EntropyCoder coder_;
   std::array<std::span<float>, 4> targets_;
-  std::size_t tensor_ = 0, filled_ = 0;
+  std::size_t tensor_ = 0, filled_ = 0, all_ = 0;
+  bool fresh_ = true;
 };
 
 RoundKey key_of(const v1::RoundKey& key) { return {JobId(key.job()), key.lineage(), key.round()}; }
@@ -156,18 +188,91 @@ void put(const RoundKey& key, v1::RoundKey& to) {
   to.set_round(key.round);
 }
 
-Status read_all(grpc::ClientReader<v1::StateChunk>& reader, grpc::ClientContext& context,
-                StateSink& sink) {
-  Assembler assembler(sink);
+// Cancels a call in which nothing moves.
+class SilenceWatch {
+ public:
+  SilenceWatch(grpc::ClientContext& context, Duration limit)
+      : thread_([this, &context, limit](std::stop_token stop) {
+          std::unique_lock lock(mutex_);
+          while (!changed_.wait_for(lock, stop, kLookEvery, [] { return false; }) &&
+                 !stop.stop_requested()) {
+            if (Clock::now() - moved_at_.load() < std::chrono::nanoseconds(limit.ns)) continue;
+            silent_ = true;
+            return context.TryCancel();
+          }
+        }) {}
+  void moved() { moved_at_ = Clock::now(); }
+  bool silent() const { return silent_; }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  std::mutex mutex_;
+  std::condition_variable_any changed_;
+  std::atomic<Clock::time_point> moved_at_{Clock::now()};
+  std::atomic<bool> silent_{false};
+  std::jthread thread_;  // last: it ends before what it uses
+};
+
+// One stream, until it ends or breaks.
+Status read_stream(grpc::ClientReader<v1::StateChunk>& reader, grpc::ClientContext& context,
+                   Duration silence, Assembler& assembler) {
+  SilenceWatch watch(context, silence);
+  assembler.begin_stream();
   Status bad;
-  for (v1::StateChunk chunk; bad.ok() && reader.Read(&chunk);) bad = assembler.add(chunk);
+  for (v1::StateChunk chunk; bad.ok() && reader.Read(&chunk); watch.moved()) {
+    bad = assembler.add(chunk);
+  }
   if (!bad.ok()) context.TryCancel();
   const grpc::Status status = reader.Finish();
   if (!bad.ok()) return bad;
+  if (watch.silent()) return Error{Code::kUnavailable, "the donor sent nothing more"};
   if (!status.ok()) return error_of(status);
   if (!assembler.complete())
     return Error{Code::kIncompatible, "the donor's model has another size"};
   return {};
+}
+
+// A chunk that was spoiled on its way is sent again, like one that did not come.
+bool is_worth_a_retry(const Error& error) {
+  return error.code == Code::kUnavailable || error.code == Code::kDeadlineExceeded ||
+         error.code == Code::kDataLoss || error.code == Code::kCancelled;
+}
+
+Instant steady_now() {
+  return {std::chrono::duration_cast<std::chrono::nanoseconds>(
+              std::chrono::steady_clock::now().time_since_epoch())
+              .count()};
+}
+
+// False: stop was requested.
+bool wait_until(Instant then, std::stop_token stop) {
+  std::mutex mutex;
+  std::unique_lock lock(mutex);
+  std::condition_variable_any never;
+  const std::chrono::nanoseconds wait((then - steady_now()).ns);
+  never.wait_for(lock, stop, wait, [] { return false; });
+  return !stop.stop_requested();
+}
+
+// `open` begins a stream for what the assembler has not got yet.
+template <typename Open>
+Status fetch(const DialDonor& dial, const FetchPatience& limits, StateSink& sink,
+             std::stop_token stop, const Open& open) {
+  Assembler assembler(sink);
+  TransferPatience patience(limits.broken, kRetryFirst, kRetryCap);
+  Prng prng(static_cast<std::uint64_t>(steady_now().ns));
+  patience.begin(steady_now());
+  for (;;) {
+    grpc::ClientContext context;
+    const std::stop_callback on_stop(stop, [&] { context.TryCancel(); });
+    const auto stub = v1::PeerService::NewStub(dial());
+    const auto reader = open(*stub, context, assembler);
+    const Status status = read_stream(*reader, context, limits.silent, assembler);
+    if (status.ok() || stop.stop_requested() || !is_worth_a_retry(status.error())) return status;
+    patience.moved(steady_now(), Bytes(static_cast<std::int64_t>(assembler.values())));
+    const auto again = patience.broke(steady_now(), prng);
+    if (!again || !wait_until(*again, stop)) return status;
+  }
 }
 
 grpc::Status ended(const Status& status, bool sent) {
@@ -185,24 +290,31 @@ grpc::Status serve_state(const Donor& donor, const v1::FetchStateRequest& reques
   const RoundKey key = key_of(request.key());
   const Status status = donor(ReplicaId(request.replica()), key, [&](const DonorState& state) {
     const std::array vectors = {state.anchor, state.momentum, state.adam_m, state.adam_v};
+    auto skip = static_cast<std::size_t>(std::max<std::int64_t>(request.from(), 0));
+    const std::size_t shared = state.anchor.size() + state.momentum.size();
+    if (request.adam_step() != state.adam_step) skip = std::min(skip, shared);
     ChunkWriter chunks(writer);
     for (std::size_t i = 0; sent && i < vectors.size(); ++i) {
-      sent = chunks.write(kTensors[i], vectors[i], state.adam_step);
+      const std::size_t from = std::min(skip, vectors[i].size());
+      skip -= from;
+      sent = chunks.write(kTensors[i], vectors[i], from, state.adam_step);
     }
   });
   return ended(status, sent);
 }
 
-Status fetch_state_from(const std::shared_ptr<grpc::Channel>& channel, ReplicaId donor,
-                        const RoundKey& key, StateSink& sink, std::stop_token stop) {
-  grpc::ClientContext context;
-  context.set_deadline(std::chrono::system_clock::now() + kTransferLimit);
-  const std::stop_callback on_stop(stop, [&] { context.TryCancel(); });
-  v1::FetchStateRequest request;
-  request.set_replica(donor.n);
-  put(key, *request.mutable_key());
-  const auto stub = v1::PeerService::NewStub(channel);
-  return read_all(*stub->FetchState(&context, request), context, sink);
+Status fetch_state_from(const DialDonor& dial, ReplicaId donor, const RoundKey& key,
+                        const FetchPatience& patience, StateSink& sink, std::stop_token stop) {
+  return fetch(
+      dial, patience, sink, stop,
+      [&](v1::PeerService::Stub& stub, grpc::ClientContext& context, const Assembler& assembler) {
+        v1::FetchStateRequest request;
+        request.set_replica(donor.n);
+        put(key, *request.mutable_key());
+        request.set_from(static_cast<std::int64_t>(assembler.values()));
+        request.set_adam_step(sink.adam_step);
+        return stub.FetchState(&context, request);
+      });
 }
 
 grpc::Status serve_momentum(const MomentumDonor& donor, const v1::FetchMomentumRequest& request,
@@ -210,28 +322,31 @@ grpc::Status serve_momentum(const MomentumDonor& donor, const v1::FetchMomentumR
   if (!donor) return {grpc::StatusCode::NOT_FOUND, "this trainer keeps no momentum"};
   bool sent = true;
   const ValueRange range{request.first(), request.count()};
-  const Status status = donor(ReplicaId(request.replica()), key_of(request.key()), range,
-                              [&](std::span<const float> values) {
-                                sent =
-                                    ChunkWriter(writer).write(v1::STATE_TENSOR_MOMENTUM, values, 0);
-                              });
+  const auto from =
+      static_cast<std::size_t>(std::clamp<std::int64_t>(request.from(), 0, range.count));
+  const Status status =
+      donor(ReplicaId(request.replica()), key_of(request.key()), range,
+            [&](std::span<const float> values) {
+              sent = ChunkWriter(writer).write(v1::STATE_TENSOR_MOMENTUM, values, from, 0);
+            });
   return ended(status, sent);
 }
 
-Status fetch_momentum_from(const std::shared_ptr<grpc::Channel>& channel,
-                           const MomentumHolder& holder, const RoundKey& key, std::span<float> out,
+Status fetch_momentum_from(const DialDonor& dial, const MomentumHolder& holder, const RoundKey& key,
+                           const FetchPatience& patience, std::span<float> out,
                            std::stop_token stop) {
-  grpc::ClientContext context;
-  context.set_deadline(std::chrono::system_clock::now() + kTransferLimit);
-  const std::stop_callback on_stop(stop, [&] { context.TryCancel(); });
-  v1::FetchMomentumRequest request;
-  request.set_replica(holder.replica.n);
-  put(key, *request.mutable_key());
-  request.set_first(holder.first);
-  request.set_count(holder.count);
-  const auto stub = v1::PeerService::NewStub(channel);
   StateSink sink{{}, out, {}, {}};
-  return read_all(*stub->FetchMomentum(&context, request), context, sink);
+  return fetch(
+      dial, patience, sink, stop,
+      [&](v1::PeerService::Stub& stub, grpc::ClientContext& context, const Assembler& assembler) {
+        v1::FetchMomentumRequest request;
+        request.set_replica(holder.replica.n);
+        put(key, *request.mutable_key());
+        request.set_first(holder.first);
+        request.set_count(holder.count);
+        request.set_from(static_cast<std::int64_t>(assembler.values()));
+        return stub.FetchMomentum(&context, request);
+      });
 }
 
 }  // namespace shoal::outer_opt

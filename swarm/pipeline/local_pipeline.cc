@@ -143,7 +143,7 @@ void LocalReplica::stepped(std::int64_t step, Tokens tokens, const StageCompute:
   });
 }
 
-void LocalReplica::boundary(const ReachBoundary& boundary) {
+void LocalReplica::boundary(const ReachBoundary& boundary, const outer_opt::LeaseRuns&) {
   note([&](LocalNews& news) { news.boundaries.push_back(boundary); });
 }
 

@@ -62,7 +62,7 @@ class LocalReplica final : public StageListener {
 
   void stepped(std::int64_t step, Tokens tokens, const StageCompute::Stepped& stepped,
                double loss) override;
-  void boundary(const ReachBoundary& boundary) override;
+  void boundary(const ReachBoundary& boundary, const outer_opt::LeaseRuns& unused) override;
   void evaluated(const EvaluationDone& evaluated) override;
   bool next_token(std::span<const float> logits, std::vector<std::uint32_t>& window) override;
 

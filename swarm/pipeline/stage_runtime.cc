@@ -12,6 +12,7 @@
 #include "base/check.h"
 #include "base/flat_map.h"
 #include "base/overloaded.h"
+#include "outer_opt/core/participant/router_lease.h"
 #include "swarm/pipeline/pipeline_service.h"
 
 namespace shoal::swarm {
@@ -114,6 +115,7 @@ class Runtime final : public StageRuntime {
   void on(const Forget& forget);
   void on(const TakeStep& take);
   void on(const ReachBoundary& boundary);
+  void on(const CameBack& came);
   void on(const EvaluationDone& evaluated) { listener_.evaluated(evaluated); }
   void on(const LogitsCame& came);
   void on(const Dial& dial) { neighbours_->dial(dial.peers); }
@@ -143,6 +145,7 @@ class Runtime final : public StageRuntime {
   std::vector<float> tensor_;  // what the device writes, encoded before the next pass
   outer_opt::EntropyCoder coder_;
   OpenRound round_;
+  outer_opt::RouterLease lease_;
   FlatMap<std::int64_t, StepLoss> losses_;  // router: by step, of those not taken
   enum class Sampling { kNot, kAsked, kMore, kOver };
   Sampling sampling_ = Sampling::kNot;
@@ -170,7 +173,8 @@ Runtime::Runtime(const StageRuntimeOptions& options, PipelineService& service,
       host_(PipelineHost::of(service)),
       neighbours_(
           Neighbours::create(neighbours_of(options, shape_), host_.context(), std::move(wake))),
-      session_(options.session, held, step, now()) {
+      session_(options.session, held, step, now()),
+      lease_(options.session.microbatch) {
   SHOAL_CHECK(shape_.sequences == options.session.microbatch &&
               shape_.context == options.session.context);
   SHOAL_CHECK(options.batch % options.session.microbatch == 0);
@@ -191,9 +195,11 @@ void Runtime::view(const PipelineView& view) {
 }
 
 void Runtime::open(const OpenRound& round) {
+  lease_.open(round);
   round_ = round;
+  round_.leases = lease_.left();
   SessionActions out;
-  session_.open(now(), round, out);
+  session_.open(now(), round_, out);
   apply(out);
 }
 
@@ -210,6 +216,7 @@ void Runtime::stop() {
 }
 
 void Runtime::committed(RoundNumber round, std::int64_t step) {
+  lease_.committed();
   SessionActions out;
   session_.committed(now(), round, step, out);
   apply(out);
@@ -385,7 +392,11 @@ void Runtime::on(const TakeStep& take) {
 
 void Runtime::on(const ReachBoundary& boundary) {
   fail(compute_.settle());
-  if (!failure_) listener_.boundary(boundary);
+  if (!failure_) listener_.boundary(boundary, lease_.reported());
+}
+
+void Runtime::on(const CameBack& came) {
+  lease_.answered(came.microbatch.step, came.microbatch.index);
 }
 
 void Runtime::on(const LogitsCame& came) {
@@ -437,17 +448,12 @@ MaybeComputeFailure Runtime::run(const Compute& pass, Task& task, LossSum& loss)
   return {};
 }
 
-// Microbatches of a step lie one after another in the lease, steps after each other. A lease that
-// is too short for a microbatch per step is gone through again.
 MaybeComputeFailure Runtime::draw(const Microbatch& microbatch, Task& task) {
-  const std::int64_t size = options_.session.microbatch;
-  std::int64_t first = microbatch.index * size;  // held-out
+  std::int64_t first = microbatch.index * options_.session.microbatch;  // held-out
   if (microbatch.kind == PassKind::kTrain) {
-    const std::int64_t steps = round_.to_step.count() - round_.from_step.count();
-    const std::int64_t all = std::max<std::int64_t>(1, count_sequences(round_.leases) / size);
-    const std::int64_t per_step = std::max<std::int64_t>(1, all / std::max<std::int64_t>(1, steps));
-    const std::int64_t before = (microbatch.step - round_.from_step.count()) * per_step;
-    first = sequence_at(round_.leases, (before + microbatch.index) % all * size);
+    const auto drawn = lease_.draw(microbatch.step, microbatch.index);
+    if (!drawn) return ComputeFailure{ReplicaFailure::kInternal, "its lease has no sequence left"};
+    first = *drawn;
   }
   return compute_.draw(microbatch, first, task.tokens);
 }

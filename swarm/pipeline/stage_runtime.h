@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "outer_opt/core/round/lease_runs.h"
 #include "swarm/core/session/stage_session.h"
 #include "swarm/pipeline/stage_compute.h"
 #include "wire/emulated_line.h"
@@ -50,7 +51,9 @@ class StageListener {
   virtual ~StageListener() = default;
   virtual void stepped(std::int64_t step, Tokens tokens, const StageCompute::Stepped& stepped,
                        double loss) = 0;  // loss: router's mean of that step, else 0
-  virtual void boundary(const ReachBoundary& boundary) = 0;
+  // `unused`: of a router's lease, leased and not trained
+  // (outer_opt/core/participant/router_lease.h)
+  virtual void boundary(const ReachBoundary& boundary, const outer_opt::LeaseRuns& unused) = 0;
   virtual void evaluated(const EvaluationDone& evaluated) = 0;
   // The answer to sample(): `logits` of the next token. True: the window that it put into `window`
   // is to be continued.

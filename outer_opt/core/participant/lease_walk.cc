@@ -20,23 +20,13 @@ LeaseWalk::Next LeaseWalk::next() const {
 }
 
 void LeaseWalk::open(const OpenRound& round) {
-  const bool goes_on = spec_.sync.algorithm == SyncAlgorithm::kAsync && round.leases == given_;
-  if (goes_on) {
-    boundary_ = at_ + left();
-    stopped_ = false;
-    state_ = WalkState::kTraining;
-    return;
-  }
-  given_ = round.leases;
-  if (spec_.sync.overlap_steps == Steps(0)) leases_.clear();
-  if (leases_.empty()) {
-    const Steps end = round.to_step + overlap_at(spec_, round.to_step);
-    at_ = end - Steps(count_sequences(round.leases) / spec_.train.batch);
-  }
-  for (const DataLease& lease : round.leases) {
-    if (lease.count > 0) leases_.push_back(lease);
-  }
-  boundary_ = round.to_step;
+  const bool kept = spec_.sync.algorithm == SyncAlgorithm::kAsync && !trained_.empty();
+  const bool in_tail = spec_.sync.overlap_steps > Steps(0) && !leases_.empty();
+  leases_ = without(round.leases, trained_);
+  unused_.clear();
+  const Steps end = round.to_step + overlap_at(spec_, round.to_step);
+  if (!kept && !in_tail) at_ = end - left();
+  boundary_ = kept ? at_ + left() : round.to_step;
   stopped_ = false;
   state_ = WalkState::kTraining;
 }
@@ -44,11 +34,8 @@ void LeaseWalk::open(const OpenRound& round) {
 DataLease LeaseWalk::take_step() {
   SHOAL_CHECK(next() == Next::kStep && leases_.front().count >= spec_.train.batch);
   if (state_ == WalkState::kAhead || adopting_) ahead_ += Steps(1);
-  DataLease& lease = leases_.front();
-  const DataLease taken{lease.first, spec_.train.batch};
-  lease.first += taken.count;
-  lease.count -= taken.count;
-  if (lease.count == 0) leases_.pop_front();
+  const DataLease taken = take_first(leases_, spec_.train.batch).front();
+  append(trained_, taken);
   at_ += Steps(1);
   return taken;
 }
@@ -58,32 +45,23 @@ void LeaseWalk::reported() {
   state_ = WalkState::kAhead;
   tail_ = overlap_at(spec_, boundary_);
   ahead_ = Steps(0);
+  reported_ = count_sequences(trained_);
+  unused_ = std::move(leases_);
+  leases_ = take_first(unused_, sequences_of(tail_));
 }
 
 void LeaseWalk::committed(Settled settled) {
   if (settled == Settled::kKept) return;
-  given_.clear();
   adopting_ = settled == Settled::kCounted && adopts_later();
-  keep_steps(adopting_ ? tail_ - ahead_ : Steps(0));
+  // What was trained behind the boundary belongs to the round to come.
+  take_first(trained_, adopting_ ? reported_ : count_sequences(trained_));
+  if (!adopting_) leases_.clear();
   // One that was told to stop early is on the schedule again.
   if (adopting_) at_ = std::max(at_, boundary_ + ahead_);
   if (!adopting_) tail_ = ahead_ = Steps(0);
   state_ = WalkState::kIdle;
 }
 
-Steps LeaseWalk::left() const {
-  std::int64_t sequences = 0;
-  for (const DataLease& lease : leases_) sequences += lease.count;
-  return Steps(sequences / spec_.train.batch);
-}
-
-void LeaseWalk::keep_steps(Steps steps) {
-  std::int64_t keep = steps.count() * spec_.train.batch;
-  for (DataLease& lease : leases_) {
-    lease.count = std::min(lease.count, keep);
-    keep -= lease.count;
-  }
-  while (!leases_.empty() && leases_.back().count == 0) leases_.pop_back();
-}
+Steps LeaseWalk::left() const { return Steps(count_sequences(leases_) / spec_.train.batch); }
 
 }  // namespace shoal::outer_opt

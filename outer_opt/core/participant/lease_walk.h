@@ -13,8 +13,12 @@
 // it adopts it exactly tau steps behind the boundary, and when it is not there yet stands still. So
 // what a round counts are the first inner steps of its lease and the tail of the lease before, and
 // a tail counts with the round after. An abort changes nothing of that: what was trained stays, and
-// the new lease follows on the old one. Without overlap a lease ends at its boundary, and what an
-// abort leaves of it stays unused.
+// the new lease follows on the old one.
+//
+// An order has all sequences that this replica may train, as far as the coordinator knows: what was
+// trained since the last commit and not heard of yet is among them, and is not trained again. So
+// an order stands alone, whichever went past this replica before it. What the replica will not
+// train of its order is unused() at its boundary: behind a stop, and beyond the tail.
 //
 // A replica without a part in the result (weight 0) drops its tail and begins anew from the anchor.
 //
@@ -28,9 +32,7 @@
 // Not thread-safe.
 #pragma once
 
-#include <deque>
-
-#include "outer_opt/core/round/round.h"
+#include "outer_opt/core/round/lease_runs.h"
 
 namespace shoal::outer_opt {
 
@@ -53,10 +55,13 @@ class LeaseWalk {
   Next next() const;
   Steps at() const { return at_; }  // of the job's schedule: the next inner step
 
-  void open(const OpenRound& round);
-  DataLease take_step();            // the sequences of one inner step
-  void stop() { stopped_ = true; }  // the boundary is here, after what has to be adopted
+  void open(const OpenRound& round);  // its runs are well_formed() in steps
+  DataLease take_step();              // the sequences of one inner step
+  void stop() { stopped_ = true; }    // the boundary is here, after what has to be adopted
   void reported();
+  // Leased, not trained, and not to be trained before another order says so. Of the newest
+  // reported().
+  const LeaseRuns& unused() const { return unused_; }
   // The outer step was taken. kCounted: it keeps its tail and, where adopts_later(), the result
   // becomes local by kAdopt. kDropped: it holds the anchor and nothing else.
   void committed(Settled settled);
@@ -68,17 +73,19 @@ class LeaseWalk {
 
  private:
   bool may_go_ahead() const { return ahead_ < tail_ && !leases_.empty(); }
-  void keep_steps(Steps steps);
+  std::int64_t sequences_of(Steps steps) const { return steps.count() * spec_.train.batch; }
   Steps left() const;  // of the leases
 
   JobSpec spec_;
   WalkState state_ = WalkState::kIdle;
-  std::deque<DataLease> leases_;  // not trained yet, in order
-  std::vector<DataLease> given_;  // async: the whole of what is being trained
-  Steps at_, boundary_;           // boundary_: of the open round
-  Steps tail_, ahead_;            // steps allowed and taken behind the newest boundary
-  bool stopped_ = false;          // told to
-  bool adopting_ = false;         // committed, not adopted
+  LeaseRuns leases_;   // to be trained, in order
+  LeaseRuns trained_;  // since the last commit; behind a boundary that was adopted, since then
+  LeaseRuns unused_;
+  std::int64_t reported_ = 0;  // of trained_, in sequences
+  Steps at_, boundary_;        // boundary_: of the open round
+  Steps tail_, ahead_;         // steps allowed and taken behind the newest boundary
+  bool stopped_ = false;       // told to
+  bool adopting_ = false;      // committed, not adopted
 };
 
 }  // namespace shoal::outer_opt

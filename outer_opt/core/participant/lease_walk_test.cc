@@ -18,8 +18,11 @@ JobSpec job(std::int64_t overlap) {
   return spec;
 }
 
+OpenRound order(RoundNumber round, std::int64_t from, std::int64_t to, LeaseRuns leases) {
+  return {{JobId(1), 0, round}, Steps(from), Steps(to), std::move(leases), 0};
+}
 OpenRound order(RoundNumber round, std::int64_t from, std::int64_t to, DataLease lease) {
-  return {{JobId(1), 0, round}, Steps(from), Steps(to), {lease}, 0};
+  return order(round, from, to, lease.count > 0 ? LeaseRuns{lease} : LeaseRuns{});
 }
 
 // Trains until something else is due; returns the first sequences of the steps taken.
@@ -45,13 +48,50 @@ TEST(LeaseWalk, WithoutOverlapALeaseEndsAtItsBoundary) {
   EXPECT_EQ(train(walk), (std::vector<std::int64_t>{20}));
 }
 
-TEST(LeaseWalk, AnAbortWithoutOverlapLeavesTheRestOfTheOldLease) {
+TEST(LeaseWalk, ALeaseMayBeSeveralRuns) {
+  LeaseWalk walk(job(0));
+  walk.open(order(1, 0, 4, {{30, 2}, {10, 4}, {50, 2}}));
+  EXPECT_EQ(train(walk), (std::vector<std::int64_t>{30, 10, 12, 50}));
+  EXPECT_EQ(walk.next(), Next::kBoundary);
+  walk.reported();
+  EXPECT_TRUE(walk.unused().empty());
+}
+
+// The coordinator has heard of no report: all that it leased is in the order that it gives now.
+TEST(LeaseWalk, AnAbortIsTrainedOnAndNothingTwice) {
   LeaseWalk walk(job(0));
   walk.open(order(1, 0, 3, {10, 6}));
   walk.take_step();
-  walk.open(order(1, 3, 5, {30, 4}));
-  EXPECT_EQ(train(walk), (std::vector<std::int64_t>{30, 32}));
+  walk.open(order(1, 3, 5, {{10, 6}, {30, 4}}));
+  EXPECT_EQ(walk.at(), Steps(1));
+  EXPECT_EQ(train(walk), (std::vector<std::int64_t>{12, 14, 30, 32}));
   EXPECT_EQ(walk.next(), Next::kBoundary);
+}
+
+// It has: what was unused then is somebody else's now, or its own again.
+TEST(LeaseWalk, WhatIsUnusedIsTheCoordinators) {
+  LeaseWalk walk(job(0));
+  walk.open(order(1, 0, 4, {10, 8}));
+  walk.take_step();
+  walk.stop();
+  EXPECT_EQ(walk.next(), Next::kBoundary);
+  walk.reported();
+  EXPECT_EQ(walk.unused(), (LeaseRuns{{12, 6}}));
+  walk.open(order(1, 4, 6, {{14, 2}, {30, 2}}));
+  EXPECT_EQ(walk.at(), Steps(4));
+  EXPECT_EQ(train(walk), (std::vector<std::int64_t>{14, 30}));
+  walk.reported();
+  EXPECT_TRUE(walk.unused().empty());
+}
+
+TEST(LeaseWalk, WithOverlapTheTailIsNotUnused) {
+  LeaseWalk walk(job(2));
+  walk.open(order(1, 0, 10, {0, 24}));
+  for (int i = 0; i < 4; ++i) walk.take_step();
+  walk.stop();
+  walk.reported();
+  EXPECT_EQ(walk.unused(), (LeaseRuns{{12, 12}}));
+  EXPECT_EQ(train(walk), (std::vector<std::int64_t>{8, 10}));
 }
 
 TEST(LeaseWalk, GoesOnForTheOverlapAndAdoptsExactlyThere) {
@@ -63,7 +103,7 @@ TEST(LeaseWalk, GoesOnForTheOverlapAndAdoptsExactlyThere) {
   EXPECT_EQ(train(walk), (std::vector<std::int64_t>{20, 22}));
   EXPECT_EQ(walk.next(), Next::kStand);  // the commit is late
   walk.committed(Settled::kCounted);
-  walk.open(order(2, 10, 20, {24, 20}));
+  walk.open(order(2, 10, 20, {20, 24}));
   EXPECT_EQ(walk.next(), Next::kAdopt);
   EXPECT_EQ(walk.ahead(), Steps(2));
   EXPECT_EQ(walk.at(), Steps(12));
@@ -80,7 +120,7 @@ TEST(LeaseWalk, AnEarlyCommitWaitsForItsStep) {
   walk.reported();
   walk.take_step();
   walk.committed(Settled::kCounted);
-  walk.open(order(2, 10, 20, {26, 20}));
+  walk.open(order(2, 10, 20, {20, 26}));
   EXPECT_EQ(train(walk), (std::vector<std::int64_t>{22, 24}));
   EXPECT_EQ(walk.next(), Next::kAdopt);
   walk.adopted();
@@ -93,7 +133,7 @@ TEST(LeaseWalk, AnAbortGoesOnWhereItStands) {
   train(walk);
   walk.reported();
   walk.take_step();
-  walk.open(order(1, 10, 20, {26, 20}));
+  walk.open(order(1, 10, 20, {20, 26}));
   const auto taken = train(walk);
   EXPECT_EQ(taken.front(), 22);
   EXPECT_EQ(taken.size(), 9u);  // the boundary is 20
@@ -124,7 +164,7 @@ TEST(LeaseWalk, ToldToStopItAdoptsFirstAndKeepsOnlyItsTail) {
   walk.reported();
   EXPECT_EQ(train(walk), (std::vector<std::int64_t>{8, 10}));
   walk.committed(Settled::kCounted);
-  walk.open(order(2, 10, 20, {24, 20}));
+  walk.open(order(2, 10, 20, {{8, 4}, {24, 20}}));
   EXPECT_EQ(walk.at(), Steps(12));  // on the schedule again
   walk.stop();
   EXPECT_EQ(walk.next(), Next::kAdopt);
@@ -142,7 +182,7 @@ TEST(LeaseWalk, AnEarlyCommitPutsOneThatStoppedOnTheSchedule) {
   walk.reported();
   walk.take_step();
   walk.committed(Settled::kCounted);
-  walk.open(order(2, 10, 20, {24, 20}));
+  walk.open(order(2, 10, 20, {{8, 4}, {24, 20}}));
   EXPECT_EQ(walk.at(), Steps(11));
   EXPECT_EQ(walk.take_step().first, 10);
   EXPECT_EQ(walk.next(), Next::kAdopt);
@@ -157,7 +197,7 @@ TEST(LeaseWalk, WhoIsToldToStopAdoptsBeforeItsTailIsOver) {
   train(walk);
   walk.reported();
   walk.committed(Settled::kCounted);
-  walk.open(order(2, 10, 20, {24, 20}));
+  walk.open(order(2, 10, 20, {20, 24}));
   EXPECT_EQ(walk.next(), Next::kStep) << "two steps behind the boundary";
   walk.stop();
   EXPECT_EQ(walk.next(), Next::kAdopt);
@@ -170,7 +210,7 @@ TEST(LeaseWalk, TheLastRoundHasNothingBehindIt) {
   walk.reported();
   EXPECT_EQ(train(walk).size(), 2u);
   walk.committed(Settled::kCounted);
-  walk.open(order(10, 98, 100, {20, 0}));  // its steps were trained ahead
+  walk.open(order(10, 98, 100, {16, 4}));  // its steps were trained ahead
   EXPECT_EQ(walk.next(), Next::kAdopt);
   walk.adopted();
   EXPECT_EQ(walk.next(), Next::kBoundary);

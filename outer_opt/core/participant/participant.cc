@@ -19,10 +19,15 @@ const ReduceMember* find_member(const ReducePlan& plan, ReplicaId replica) {
 
 void add(Digester& d, const RoundKey& key) { d.add(key.job.n).add(key.lineage).add(key.round); }
 
+void add(Digester& d, const std::vector<DataLease>& leases) {
+  d.add(leases.size());
+  for (const DataLease& lease : leases) d.add(lease.first).add(lease.count);
+}
+
 void add(Digester& d, const OpenRound& round) {
   add(d, round.key);
   d.add(round.from_step.n).add(round.to_step.n);
-  for (const DataLease& lease : round.leases) d.add(lease.first).add(lease.count);
+  add(d, round.leases);
   d.add(round.fragment);
   for (const PeerAddress& peer : round.measure) d.add(peer.replica.n).add(peer.address);
   d.add(round.aborts).add(round.entropy_coding);
@@ -33,7 +38,7 @@ void add(Digester& d, const CloseRound& command) { add(d, command.key); }
 void add(Digester& d, const CommitRecord& record) {
   add(d, record.key);
   d.add(record.step.n).add(record.tokens.n).add(record.next_sequence).add(record.carried_steps);
-  for (const DataLease& lease : record.returned) d.add(lease.first).add(lease.count);
+  add(d, record.returned);
   d.add(record.outer_lr).add(record.next_replica).add(record.next_checkpoint);
   for (const auto* digests : {&record.averages, &record.anchors, &record.momenta}) {
     for (const Digest& digest : *digests) d.add(digest);
@@ -56,7 +61,7 @@ void add(Digester& d, const RoundReport& report) {
   d.add(report.tokens.n).add(report.steps.n).add(report.train_loss).add(report.norm);
   d.add(report.max_abs).add(report.nonfinite).add(report.compute_s).add(report.drawn.n);
   d.add(report.stood_s).add(report.aborts).add(report.skipped.n);
-  for (const DataLease& lease : report.unused) d.add(lease.first).add(lease.count);
+  add(d, report.unused);
   for (const LinkEstimate& link : report.links) {
     d.add(link.peer.n).add(link.round_trip.ns).add(link.to_per_s).add(link.from_per_s);
     d.add(link.reached);
@@ -71,7 +76,7 @@ void add(Digester& d, const ReducePlan& plan) {
   d.add(plan.entropy_coding).add(plan.outer_lr);
   for (const ReduceMember& m : plan.members) {
     d.add(m.replica.n).add(m.address).add(m.weight).add(m.clip_factor);
-    d.add(m.part_first).add(m.part_count);
+    d.add(m.part_first).add(m.part_count).add(m.reducer);
   }
   d.add(plan.owner_step.has_value());
   if (!plan.owner_step) return;

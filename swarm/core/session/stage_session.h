@@ -124,6 +124,10 @@ struct ReachBoundary {
   double loss_sum = 0;     // router: nats over drawn_tokens
   Tokens drawn_tokens;     // router
 };
+// Router: a microbatch that it drew is through, and counts in the next ReachBoundary's `drawn`.
+struct CameBack {
+  Microbatch microbatch;
+};
 // Router: every batch of its slice was answered; one for each evaluate(). tokens == 0: nothing was
 // evaluated (no batch in the slice, or the parameters had moved on before it was through).
 struct EvaluationDone {
@@ -147,7 +151,7 @@ struct GiveUp {
 
 using SessionAction =
     std::variant<SendForward, SendBackward, SendCancel, SendRefusal, SendWord, Forget, TakeStep,
-                 ReachBoundary, EvaluationDone, LogitsCame, Dial, GiveUp>;
+                 ReachBoundary, CameBack, EvaluationDone, LogitsCame, Dial, GiveUp>;
 using SessionActions = std::vector<SessionAction>;
 
 // ---- the session
@@ -182,8 +186,8 @@ class StageSession {
   // ---- the coordinator's, in any order and repeated
   void view(Instant now, const PipelineView& view, SessionActions& out);
   // Train the steps [from, to) of the round after the held one; other rounds are ignored. Router:
-  // its lease, in microbatches per step (lease.count / steps / options.microbatch, at least 1;
-  // none when nothing is leased).
+  // what is left of its leases, evenly over the steps to come, in whole microbatches, at least 1 a
+  // step; none when nothing is leased.
   void open(Instant now, const OpenRound& round, SessionActions& out);
   void close(Instant now, SessionActions& out);  // router: the current step is the last
   void stop(Instant now, SessionActions& out);  // boundary at once: the round was sealed without us

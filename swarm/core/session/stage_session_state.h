@@ -3,7 +3,7 @@
 // compute and what waits for a next replica. Entries of a heap are not taken out when their task
 // ends: the one who pops looks whether it still holds. stage_session.cc has the coordinator's and
 // the device's calls, _tasks.cc what becomes of a task, _peers.cc neighbours and views, _steps.cc
-// step words, the barrier and what a router draws.
+// step words, the barrier and what a router draws, _digest.cc all of it in a number.
 #pragma once
 
 #include <algorithm>
@@ -62,6 +62,7 @@ class DueHeap {
   const Due& top() const { return items_.front(); }
   void push(const Due& due);
   void pop();
+  void add_to(Digester& digester) const;
 
  private:
   std::vector<Due> items_;

@@ -113,8 +113,10 @@ void State::begin_opening(const OpenRound& round, SessionActions& out) {
   const bool late = training;
   from = round.from_step.count();
   to = round.to_step.count();
-  const std::int64_t share = count_sequences(round.leases) / steps / options.microbatch;
-  per_step = count_sequences(round.leases) > 0 ? std::max<std::int64_t>(1, share) : 0;
+  // One that is late draws for the steps that it is behind as well.
+  const std::int64_t to_come = late ? std::max(steps, to - step) : steps;
+  const std::int64_t leased = count_sequences(round.leases);
+  per_step = leased > 0 ? std::max<std::int64_t>(1, leased / to_come / options.microbatch) : 0;
   training = true;
   closing = stopping = stopped = false;
   for (auto& [id, p] : progress) p.last = counts_as_last(p);

@@ -193,6 +193,7 @@ void State::came_back(const Task& task, SessionActions& out) {
       ++drawn_sum;
       drawn_tokens += task.tokens;
       loss_sum += task.loss_sum;
+      out.push_back(CameBack{task.microbatch});
       return;
     case PassKind::kLogits:
       out.push_back(LogitsCame{task.id});

@@ -527,5 +527,26 @@ TEST(StageSession, BeforeAnyMeasurementSharesFollowTheSpeeds) {
   EXPECT_NEAR(fast, 30, 1);
 }
 
+Digest after(std::uint64_t self, const PipelineView& view) {
+  Subject s(self);
+  s.session.view(s.now, view, s.out);
+  return s.session.digest();
+}
+
+// Of all state: whom it dials, and at which address, decides what the driver is told next.
+TEST(StageSession, TheDigestKnowsWhomItDials) {
+  PipelineView moved = full_view();
+  moved.members.back().address = "elsewhere:7100";
+  EXPECT_EQ(after(11, full_view()), after(11, full_view()));
+  EXPECT_NE(after(11, full_view()), after(11, moved));
+}
+
+// A replica of the last stage has no router for a neighbour.
+TEST(StageSession, TheDigestKnowsTheRouters) {
+  PipelineView other = full_view();
+  other.members.front().replica = id(3);
+  EXPECT_NE(after(21, full_view()), after(21, other));
+}
+
 }  // namespace
 }  // namespace shoal::swarm

@@ -293,6 +293,10 @@ void World::on(Node& n, const ReachBoundary& reached) {
   if ((!same && !dropped) || reached.drawn_tokens != kTokens * reached.drawn) {
     violate(n, "reports other microbatches than it got answered");
   }
+  if (static_cast<std::int64_t>(n.came_back.size()) != reached.drawn) {
+    violate(n, "reports other microbatches than it said were through");
+  }
+  n.came_back.clear();
   if (reached.tokens != n.added_tokens) violate(n, "reports other tokens than it added");
   if (!n.step_tokens.empty()) violate(n, "leaves gradients behind at the boundary");
   n.weights[0] = n.weights[1] = n.newest;
@@ -304,6 +308,14 @@ void World::on(Node& n, const ReachBoundary& reached) {
   if (n.session->training()) violate(n, "trains at the boundary");
   trace_.add(n.id.n).add(reached.step).add(reached.drawn).add(n.session->digest());
   at(random(options_.latency_max), [this] { maybe_close_round(); });
+}
+
+void World::on(Node& n, const CameBack& came) {
+  const Microbatch& m = came.microbatch;
+  const bool own = m.router == n.id && m.kind == PassKind::kTrain;
+  if (!own || !n.came_back.insert({m.step, m.index}).second) {
+    violate(n, "says of a microbatch a second time that it is through");
+  }
 }
 
 void World::on(Node& n, const EvaluationDone& done) {

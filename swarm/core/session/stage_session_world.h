@@ -98,6 +98,7 @@ class World {
     // Of the weights: taken steps that are in them. Two versions with 2bw, by parity of the step.
     std::int64_t weights[2] = {0, 0}, newest = 0;
     std::int64_t answered = 0;
+    std::set<std::pair<std::int64_t, std::int32_t>> came_back;  // (step, index) since the boundary
     double loss = 0;
     std::optional<std::int64_t> boundary;
     std::int64_t drawn = 0;  // as reported at the boundary
@@ -149,6 +150,7 @@ class World {
   void on(Node& node, const Forget& forget);
   void on(Node& node, const TakeStep& step);
   void on(Node& node, const ReachBoundary& boundary);
+  void on(Node& node, const CameBack& came);
   void on(Node& node, const EvaluationDone& done);
   void on(Node& node, const LogitsCame& came);
   void go_on_sampling(Node& node);
