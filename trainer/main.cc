@@ -10,6 +10,7 @@
 #include "trainer/generate.h"
 #include "trainer/model/cell_member.h"
 #include "trainer/model/torch_bridge.h"
+#include "trainer/plain/thread_environment.h"
 #include "trainer/serve.h"
 
 namespace shoal::trainer {
@@ -78,4 +79,7 @@ int run(int argc, char** argv) {
 }  // namespace
 }  // namespace shoal::trainer
 
-int main(int argc, char** argv) { return shoal::trainer::run(argc, argv); }
+int main(int argc, char** argv) {
+  shoal::trainer::require_thread_environment(argv);
+  return shoal::trainer::run(argc, argv);
+}

@@ -141,13 +141,12 @@ struct Seat {
 };
 
 int run_attached(const Seat& seat, outer_opt::PeerNode& node, swarm::PipelineService& pipeline,
-                 const std::string& socket) {
+                 const attached::ControlOptions& line) {
   EventQueue queue(kCommandsMax);
   auto control = attached::Control::dial(
-      socket, "shoal-trainer",
-      {.command = [&](ToTrainer command) { return queue.push_command(std::move(command)); },
-       .ended = [&] { queue.push(StreamEnded{}); },
-       .closing = [&] { queue.close(); }});
+      line, {.command = [&](ToTrainer command) { return queue.push_command(std::move(command)); },
+             .ended = [&] { queue.push(StreamEnded{}); },
+             .closing = [&] { queue.close(); }});
   if (!control) return complain(control.error());
   DonorShelf shelf([&queue] { queue.push(AdamWanted{}); });
   node.set_donor([&shelf](ReplicaId replica, const RoundKey& key, const auto& send) {
@@ -168,7 +167,7 @@ int run_attached(const Seat& seat, outer_opt::PeerNode& node, swarm::PipelineSer
   (*control)->start(ready);
   Worker worker({seat.device, queue, node, shelf, runtimes_of(pipeline, queue),
                  [&](const FromTrainer& message) { (*control)->say(message); }, seat.accelerator,
-                 cell_maker(seat.device, seat.cell)});
+                 cell_maker(seat.device, seat.cell), ready});
   const WorkerEnd end = worker.run();
   node.set_donor({});
   node.set_momentum_donor({});
@@ -181,11 +180,8 @@ int serve() {
   // Ctrl-C on a terminal reaches every process of it; the agent decides when its trainers end.
   std::signal(SIGINT, SIG_IGN);
   std::signal(SIGPIPE, SIG_IGN);
-  const std::string socket = environment("SHOAL_TRAINER_SOCKET", "");
-  if (socket.empty()) {
-    return complain({Code::kValidation, "SHOAL_TRAINER_SOCKET is not set", "",
-                     "trainers are started by shoal-agent; see `shoal-trainer --help`"});
-  }
+  const auto line = attached::control_options("shoal-trainer");
+  if (!line) return complain(line.error());
   const auto slot = environment_number("SHOAL_TRAINER_SLOT", 0, 0, 4095);
   if (!slot) return complain(slot.error());
   const auto device = device_from_environment();
@@ -203,7 +199,7 @@ int serve() {
   wire::let_siblings_read_memory();
   auto node = outer_opt::PeerNode::start(*options);
   if (!node) return complain(node.error());
-  return run_attached({*slot, *cell, *device, accelerator->get()}, **node, *pipeline, socket);
+  return run_attached({*slot, *cell, *device, accelerator->get()}, **node, *pipeline, *line);
 }
 
 int serve_cell_member() {

@@ -2,6 +2,8 @@
 // Everything it needs to know stands in the environment:
 //
 //   SHOAL_TRAINER_SOCKET   path of the agent's Unix-domain socket (required)
+//   SHOAL_TRAINER_NONCE    by which the agent knows this process again
+//   SHOAL_TRAINER_ORPHAN_LIMIT  seconds without an agent after which it ends; 0 without it: at once
 //   SHOAL_TRAINER_SLOT     which of the agent's trainers this is, 0 without it
 //   SHOAL_TRAINER_DEVICE   device index, 0 without it
 //   SHOAL_TRAINER_KIND     cpu or cuda, cpu without it
@@ -18,7 +20,7 @@ namespace shoal::trainer {
 // The other end of a cell's socket (cell_member.h); the environment is that of its leader.
 int serve_cell_member();
 
-// The exit code: 0 when the agent stopped us or went away, 1 for a bad environment, 3 when the
+// The exit code: 0 when the agent stopped us or stayed away, 1 for a bad environment, 3 when the
 // device was lost and a fresh process may have more luck.
 int serve();
 

@@ -50,6 +50,20 @@ void unmap(std::span<const std::byte> bytes) {
 
 }  // namespace
 
+Digest digest_of_content(std::span<const std::byte> bytes, std::size_t whole) {
+  Digester digester;
+  digester.add(bytes.size());
+  const bool short_enough = bytes.size() <= std::max(whole, kSampleBytes);
+  if (short_enough) return digester.add(bytes).finish();
+  const std::size_t room = bytes.size() - kSampleBytes;  // where the last block begins
+  for (std::size_t i = 0; i < kSamples; ++i) {
+    const std::size_t first =
+        room / (kSamples - 1) * i + room % (kSamples - 1) * i / (kSamples - 1);
+    digester.add(bytes.subspan(first, kSampleBytes));
+  }
+  return digester.finish();
+}
+
 SequenceOrder::SequenceOrder(std::int64_t tokens, std::int64_t context, std::uint64_t seed)
     : context_(context), windows_(tokens / context - 1), seed_(seed) {
   SHOAL_CHECK(windows_ > 0, "too few tokens");
@@ -98,7 +112,8 @@ Dataset::Dataset(const JobSpec& spec, std::span<const std::byte> bytes, std::int
       bytes_(bytes),
       tokens_(tokens),
       training_tokens_(training_tokens),
-      order_(training_tokens, spec.model.context, spec.train.seed) {}
+      order_(training_tokens, spec.model.context, spec.train.seed),
+      digest_(digest_of_content(bytes)) {}
 
 Dataset::~Dataset() { unmap(bytes_); }
 

@@ -8,6 +8,12 @@
 // window is read exactly once per epoch. A sequence has context + 1 tokens: inputs and, shifted by
 // one, targets.
 //
+// digest() says whether two hosts read the same file. It is of the size and of the whole content up
+// to kWholeBytes; of a longer file it is of kSamples blocks of kSampleBytes, evenly spaced, the
+// first and the last bytes among them: opening must not read a terabyte. So another file, another
+// tokenizer's, a longer or a cut one is always noticed, a changed byte in a long file only by
+// chance.
+//
 // Immutable after open(); any thread may read.
 #pragma once
 
@@ -17,6 +23,7 @@
 #include <span>
 #include <string>
 
+#include "base/digest.h"
 #include "base/job_spec.h"
 #include "base/result.h"
 
@@ -35,6 +42,12 @@ class SequenceOrder {
   std::uint64_t seed_;
 };
 
+inline constexpr std::size_t kWholeBytes = std::size_t{1} << 30;
+inline constexpr std::size_t kSamples = 4096, kSampleBytes = std::size_t{1} << 16;
+
+// Of the content of a file. With `whole` bytes or less of all of it, see above.
+Digest digest_of_content(std::span<const std::byte> bytes, std::size_t whole = kWholeBytes);
+
 class Dataset {
  public:
   // Fails with kNotFound when the file is missing or too short for one window of training and one
@@ -46,6 +59,7 @@ class Dataset {
 
   std::int64_t training_tokens() const { return training_tokens_; }
   std::int64_t validation_tokens() const { return tokens_ - training_tokens_; }
+  Digest digest() const { return digest_; }
 
   // Writes context + 1 tokens of sequence `index` of the order. kValidation at a token >= vocab.
   Status training_sequence(std::int64_t index, std::span<std::int64_t> out) const;
@@ -68,6 +82,7 @@ class Dataset {
   std::span<const std::byte> bytes_;  // the mapping
   std::int64_t tokens_, training_tokens_;
   SequenceOrder order_;
+  Digest digest_;
 };
 
 }  // namespace shoal::trainer

@@ -129,5 +129,29 @@ TEST_F(DataTest, TokenOutsideOfTheVocabularyIsNamedWithItsPosition) {
   EXPECT_THAT(data.error().message, HasSubstr("token 128 is 128, but model.vocab is 128"));
 }
 
+TEST_F(DataTest, TheDigestIsOfTheContentAndNotOfThePath) {
+  const auto digest = [&](const std::string& name, const std::string& bytes) {
+    return Dataset::open(spec_of(write(name, bytes), 10, 0.1)).value()->digest();
+  };
+  std::string changed = counting(500);
+  changed[321] ^= 1;
+  EXPECT_EQ(digest("one", counting(500)), digest("same", counting(500)));
+  EXPECT_NE(digest("one", counting(500)), digest("changed", changed));
+  EXPECT_NE(digest("one", counting(500)), digest("longer", counting(501)));
+}
+
+// Long files are sampled: both ends, and everything when samples cover it.
+TEST_F(DataTest, ALongFileIsSampled) {
+  std::vector<std::byte> bytes(3 * kSampleBytes + 17);
+  const Digest before = digest_of_content(bytes, 0);
+  EXPECT_NE(before, digest_of_content(bytes));
+  for (const std::size_t at : {std::size_t{0}, bytes.size() / 2, bytes.size() - 1}) {
+    bytes[at] = std::byte{1};
+    EXPECT_NE(digest_of_content(bytes, 0), before) << at;
+    bytes[at] = std::byte{0};
+  }
+  EXPECT_EQ(digest_of_content(bytes, 0), before);
+}
+
 }  // namespace
 }  // namespace shoal::trainer

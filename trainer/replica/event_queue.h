@@ -18,6 +18,10 @@ struct ReduceEnded {
   std::int32_t attempt = 0;
   outer_opt::ReduceResult result;
 };
+struct FetchMoved {  // about once a second
+  std::uint64_t work = 0;
+  Bytes done, total;
+};
 struct FetchEnded {
   std::uint64_t work = 0;
   Status status;
@@ -29,8 +33,8 @@ struct AdamWanted {};  // a joiner fetches our state and waits for the moments
 struct Woken {};       // something arrived from a neighbour in the pipeline
 using attached::StreamEnded;
 
-using Event = std::variant<ToTrainer, ReduceEnded, FetchEnded, MomentumGathered, AdamWanted, Woken,
-                           StreamEnded>;
+using Event = std::variant<ToTrainer, ReduceEnded, FetchMoved, FetchEnded, MomentumGathered,
+                           AdamWanted, Woken, StreamEnded>;
 using EventQueue = attached::EventQueue<Event>;
 
 }  // namespace shoal::trainer

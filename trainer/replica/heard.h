@@ -1,5 +1,5 @@
 // What a worker under test says, from its thread to the test's: in order, but for the figures of
-// progress, of which the newest are kept.
+// progress, of which the newest are kept, and that it is ready, which is counted.
 #pragma once
 
 #include <chrono>
@@ -21,6 +21,10 @@ class Heard {
     const std::lock_guard lock(mutex_);
     if (const auto* progress = std::get_if<Progress>(&message)) {
       progress_ = *progress;
+    } else if (std::holds_alternative<TrainerReady>(message)) {
+      ++readies_;
+    } else if (const auto* load = std::get_if<LoadProgress>(&message)) {
+      load_ = *load;
     } else if (const auto* stats = std::get_if<PipelineStats>(&message)) {
       stats_ = *stats;
     } else {
@@ -46,6 +50,17 @@ class Heard {
     return {};
   }
 
+  // Waits until it was said so often that the trainer is ready for a replica.
+  void ready(int times) {
+    std::unique_lock lock(mutex_);
+    EXPECT_TRUE(changed_.wait_for(lock, kPatience, [&] { return readies_ >= times; }));
+  }
+
+  std::optional<LoadProgress> load() {
+    const std::lock_guard lock(mutex_);
+    return load_;
+  }
+
   // The newest figures of progress, once there are both.
   std::pair<Progress, PipelineStats> figures() {
     std::unique_lock lock(mutex_);
@@ -59,6 +74,8 @@ class Heard {
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<FromTrainer> said_;
+  int readies_ = 0;
+  std::optional<LoadProgress> load_;
   std::optional<Progress> progress_;
   std::optional<PipelineStats> stats_;
 };

@@ -36,17 +36,10 @@ LocalTraining::LocalTraining(TrainingContext context)
       walk_(spec_) {}
 
 MaybeFailure LocalTraining::open(const OpenRound& round) {
-  const std::int64_t steps = (round.to_step - round.from_step).count();
-  const bool overlaps = spec_.sync.overlap_steps > Steps(0);
-  const std::int64_t leased = count_sequences(round.leases);
-  const bool covers =
-      overlaps ? leased % spec_.train.batch == 0 : leased == steps * spec_.train.batch;
-  const bool possible = std::ranges::all_of(
-      round.leases, [](const DataLease& lease) { return lease.first >= 0 && lease.count >= 0; });
-  if (steps < 0 || !possible || !covers) {
+  if (!outer_opt::well_formed(round.leases, spec_.train.batch)) {
     return Failure{ReplicaFailure::kInternal,
-                   "a lease of " + std::to_string(leased) + " sequences does not cover " +
-                       std::to_string(steps) + " steps of " + std::to_string(spec_.train.batch)};
+                   "a lease of " + std::to_string(count_sequences(round.leases)) +
+                       " sequences is not one of steps of " + std::to_string(spec_.train.batch)};
   }
   if (standing_since_) trained_.stood_s += std::max(0.0, since(*standing_since_) - other_work_s_);
   standing_since_.reset();
@@ -72,6 +65,7 @@ void LocalTraining::reach_boundary() {
   at_boundary_ = trained_;
   walk_.reported();
   if (walk_.next() == outer_opt::LeaseWalk::Next::kStand) stand();
+  trained_.unused = walk_.unused();
   context_.boundary(trained_);
 }
 
@@ -148,6 +142,7 @@ Duration LocalTraining::idle() const {
 }
 
 MaybeFailure LocalTraining::work() {
+  if (draft_ || !evaluations_.empty()) say_still_there();
   if (draft_) {
     sample_one_token();
     return std::nullopt;
@@ -194,8 +189,17 @@ MaybeFailure LocalTraining::train_one_step() {
 void LocalTraining::say_progress(const StepResult& step) {
   const auto now = Clock::now();
   if (!speed_.due(now)) return;
-  context_.say(Progress{context_.replica, key_, walk_.at(), trained_.tokens, step.loss,
-                        step.gradient_norm, step.lr, speed_.read(now)});
+  newest_ = Progress{context_.replica,   key_,    walk_.at(),      trained_.tokens, step.loss,
+                     step.gradient_norm, step.lr, speed_.read(now)};
+  said_at_ = now;
+  context_.say(*newest_);
+}
+
+// While other work is done the figures stay as they are, and tell that this thread runs.
+void LocalTraining::say_still_there() {
+  if (!newest_ || since(said_at_) < 1) return;
+  said_at_ = Clock::now();
+  context_.say(*newest_);
 }
 
 // On the anchor: while local parameters differ from it they are put aside for one batch.

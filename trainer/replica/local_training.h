@@ -46,6 +46,7 @@ class LocalTraining : public Training {
   template <typename Work>
   MaybeFailure on_anchor(const Work& work);
   void say_progress(const StepResult& step);
+  void say_still_there();
 
   TrainingContext context_;
   const JobSpec& spec_;
@@ -60,6 +61,8 @@ class LocalTraining : public Training {
   std::optional<std::chrono::steady_clock::time_point> standing_since_;
   double other_work_s_ = 0;
   TrainingSpeed speed_;
+  std::optional<Progress> newest_;  // that was said
+  std::chrono::steady_clock::time_point said_at_;
 };
 
 }  // namespace shoal::trainer

@@ -144,7 +144,10 @@ class PipelineReplicaTest : public testing::Test {
   // Each router gets train.batch sequences per step.
   OpenRound opened(ReplicaId id, RoundNumber round, std::int64_t from, std::int64_t to) {
     const std::int64_t count = is_router(id) ? (to - from) * spec_.train.batch : 0;
-    return {key(round), Steps(from), Steps(to), {from * 100 + static_cast<int>(id.n), count}};
+    return {key(round),
+            Steps(from),
+            Steps(to),
+            {{from * 100 + static_cast<std::int64_t>(id.n), count}}};
   }
   void open(RoundNumber round, std::int64_t from, std::int64_t to) {
     opened_to_ = to;
@@ -178,7 +181,7 @@ class PipelineReplicaTest : public testing::Test {
           is_router(id) ? EvalSlice{slice++, routers, 3} : EvalSlice{0, 0, 0};
       CommitRound command{key(round), 1, vote.average, evaluate, !next, {}, 0.7};
       if (next) command.next = opened(id, round + 1, next->first, next->second);
-      command.step = Steps(opened_to_);
+      command.record.step = Steps(opened_to_);
       tell(id, command);
       applied[id] = hear<Applied>(id);
     }
@@ -403,7 +406,8 @@ TEST_F(PipelineReplicaTest, AbortKeepsTheProgressOfEveryStage) {
   const auto first = reports();
   for (const auto& [id, trainer] : trainers_) {
     const std::int64_t count = is_router(id) ? 3 * spec_.train.batch : 0;
-    tell(id, AbortRound{key(1), AbortReason::kTimeSpent, {key(1), Steps(2), Steps(5), {8, count}}});
+    tell(id,
+         AbortRound{key(1), AbortReason::kTimeSpent, {key(1), Steps(2), Steps(5), {{800, count}}}});
   }
   const auto second = reports();
   for (const auto& [id, report] : second) {

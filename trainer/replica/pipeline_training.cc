@@ -49,6 +49,12 @@ PipelineTraining::PipelineTraining(TrainingContext context, const PipelinePlace&
 }
 
 MaybeFailure PipelineTraining::open(const OpenRound& round) {
+  const std::int64_t microbatch = context_.model.spec().train.microbatch;
+  if (!outer_opt::well_formed(round.leases, microbatch)) {
+    return Failure{ReplicaFailure::kInternal,
+                   "a lease of " + std::to_string(count_sequences(round.leases)) +
+                       " sequences is not one of microbatches of " + std::to_string(microbatch)};
+  }
   open_ = true;
   speed_.go_on(Clock::now());
   if (standing_since_) trained_.stood_s += since(*standing_since_);
@@ -128,7 +134,8 @@ void PipelineTraining::stepped(std::int64_t step, Tokens tokens,
   progress_.lr = stepped.lr;
 }
 
-void PipelineTraining::boundary(const swarm::ReachBoundary& boundary) {
+void PipelineTraining::boundary(const swarm::ReachBoundary& boundary,
+                                const outer_opt::LeaseRuns& unused) {
   open_ = false;
   standing_since_ = Clock::now();
   speed_.pause(*standing_since_);
@@ -136,6 +143,7 @@ void PipelineTraining::boundary(const swarm::ReachBoundary& boundary) {
   trained_.tokens += boundary.tokens;
   trained_.drawn += boundary.drawn_tokens;
   trained_.loss_sum += boundary.loss_sum;
+  trained_.unused = unused;
   context_.boundary(trained_);
 }
 

@@ -44,7 +44,7 @@ class PipelineTraining : public Training, private swarm::StageListener {
  private:
   void stepped(std::int64_t step, Tokens tokens, const swarm::StageCompute::Stepped& stepped,
                double loss) override;
-  void boundary(const swarm::ReachBoundary& boundary) override;
+  void boundary(const swarm::ReachBoundary& boundary, const outer_opt::LeaseRuns& unused) override;
   void evaluated(const swarm::EvaluationDone& evaluated) override;
   bool next_token(std::span<const float> logits, std::vector<std::uint32_t>& window) override;
 

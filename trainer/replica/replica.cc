@@ -1,4 +1,5 @@
-// See replica.h; loading is in replica_load.cc, sharded outer momentum in replica_momentum.cc.
+// See replica.h; loading is in replica_load.cc, checkpoints in replica_checkpoint.cc, sharded outer
+// momentum in replica_momentum.cc.
 #include "trainer/replica/replica.h"
 
 #include <algorithm>
@@ -7,7 +8,6 @@
 #include "base/check.h"
 #include "outer_opt/cuda/device_butterfly.h"
 #include "trainer/plain/parameter_layout.h"
-#include "trainer/replica/checkpoint.h"
 
 namespace shoal::trainer {
 namespace {
@@ -106,57 +106,6 @@ void Replica::adam_wanted() {
   context_.shelf.provide_adam(std::move(copy));
 }
 
-void Replica::write_checkpoint_to(const WriteCheckpointTo& command) {
-  if (sharded()) return start_gathering(command);
-  say_written(command, write_files(command.folder, command.command.key, outer_->momentum));
-}
-
-void Replica::say_written(const WriteCheckpointTo& command, const Status& written) {
-  const WriteCheckpoint& wanted = command.command;
-  if (!written) {
-    return context_.say(CheckpointFailed{id_, wanted.checkpoint, to_string(written.error())});
-  }
-  const CheckpointReady ready{id_, wanted.checkpoint, wanted.key, sample_};
-  if (!sampling_) return context_.say(ready);
-  unsaid_.push_back(ready);
-}
-
-// The coordinator asks for a checkpoint when the next round is open; by then it may be too late to
-// sample at rest. So the rule of when there is one, and who writes it, is used here, too.
-void Replica::sample(const CommitRound& commit) {
-  sample_.clear();
-  const std::int64_t every = spec_.checkpoint.every_rounds;
-  const bool due = commit.last || (every > 0 && commit.key.round % every == 0);
-  sampling_ = due && stage_ == 0 && first_member_;
-  if (sampling_) training_->sample(commit.key.round);
-}
-
-void Replica::sampled(std::string text) {
-  sampling_ = false;
-  sample_ = std::move(text);
-  for (CheckpointReady& ready : std::exchange(unsaid_, {})) {
-    ready.sample = sample_;
-    context_.say(ready);
-  }
-}
-
-Status Replica::write_files(const std::filesystem::path& folder, const RoundKey& key,
-                            std::span<const float> momentum) {
-  if (!participant_ || participant_->held() != key) {
-    return Error{Code::kConflict, "the replica does not hold round " + std::to_string(key.round),
-                 "", ""};
-  }
-  if (shares_adam()) {
-    return write_checkpoint(folder, {spec_, cut_, stage_, key, held_step_, outer_->anchor, momentum,
-                                     outer_->adam_m, outer_->adam_v, OuterState::adam_step(key)});
-  }
-  std::vector<float> m(outer_->anchor.size());
-  std::vector<float> v(static_cast<std::size_t>(model_->second_moment_count()));
-  model_->read_adam(m, v);
-  return write_checkpoint(folder, {spec_, cut_, stage_, key, held_step_, outer_->anchor, momentum,
-                                   m, v, model_->adam_step()});
-}
-
 // ---- actions
 
 MaybeFailure Replica::perform() {
@@ -194,6 +143,7 @@ void Replica::reach_boundary(const Trained& trained) {
   end_gathering();
   const RoundReport report = make_report(trained);
   if (report.nonfinite == 0 && training_->goes_on()) begin_eagerly();
+  if (training_->goes_on()) next_cut_ = moments_at(training_key_);
   participant_->boundary(report, actions_);
 }
 
@@ -254,7 +204,9 @@ RoundReport Replica::make_report(const Trained& trained) {
   report.train_loss = drawn > 0 ? trained.loss_sum / drawn : 0;
   report.norm = facts.norm;
   report.max_abs = facts.max_abs;
-  report.nonfinite = facts.nonfinite + trained.skipped;
+  report.nonfinite = facts.nonfinite;
+  report.skipped = Steps(trained.skipped);
+  report.unused = trained.unused;
   report.compute_s = trained.compute_s;
   report.drawn = trained.drawn;
   report.stood_s = trained.stood_s;
@@ -310,7 +262,9 @@ outer_opt::ReduceResult Replica::reduce_on_host(const ReducePlan& plan, bool con
     own.momentum = own_momentum(plan);
   }
   const auto average = std::span(average_).first(static_cast<std::size_t>(plan.value_count));
-  return context_.node.reduce(plan, id_, own, average, stop);
+  outer_opt::ReduceResult result = context_.node.reduce(plan, id_, own, average, stop);
+  if (result.ok) reduced_average_ = digest_of(std::span<const float>(average));
+  return result;
 }
 
 // A ring, say: the host computes what the device brought and takes.
@@ -369,16 +323,39 @@ MaybeFailure Replica::perform_one(const outer_opt::TakeOuterStep& action) {
   const CommitRound& commit = action.commit;
   held_step_ = commit.record.step;
   const outer_opt::Settled settled = settled_by(commit, contributed_);
+  Applied applied = before_step(commit);
   commit.outcome == RoundOutcome::kAveraged ? adopt_outer_step(commit, settled) : stay(settled);
   if (device_failure_) return device_failure_;
   training_->committed(commit.key.round, held_step_, settled);
-  participant_->outer_step_taken(
-      {commit.key, digest_of(std::span<const float>(outer_->anchor)), momentum_digest(*outer_)},
-      actions_);
+  come_to_cut(commit.key);
+  applied.anchor = digest_of(std::span<const float>(outer_->anchor));
+  applied.momentum = momentum_digest(*outer_);
+  held_digests_ = {applied.anchor, applied.momentum};
+  participant_->outer_step_taken(applied, actions_);
   context_.shelf.publish(id_, commit.key, outer_);
   sample(commit);
   evaluate({commit.key, commit.evaluate});
   return std::nullopt;
+}
+
+// What the step begins with, read anew: memory may have changed since it was said. Of ddp, which
+// steps all the time, as it was said.
+Applied Replica::before_step(const CommitRound& commit) const {
+  Applied applied{.key = commit.key};
+  applied.base = held_digests_.first;
+  applied.base_momentum = held_digests_.second;
+  if (!shares_adam()) {
+    applied.base = digest_of(std::span<const float>(outer_->anchor));
+    applied.base_momentum = momentum_digest(*outer_);
+  }
+  if (commit.outcome != RoundOutcome::kAveraged) return applied;
+  applied.average = commit.average;
+  const auto values =
+      static_cast<std::size_t>(outer_opt::value_count(values_of(averaged_fragment_)));
+  if (device_ || solo() || average_.size() < values) return applied;
+  const Digest now = digest_of(std::span<const float>(average_).first(values));
+  if (now != reduced_average_) applied.average = now;
+  return applied;
 }
 
 void Replica::adopt_outer_step(const CommitRound& commit, outer_opt::Settled settled) {
@@ -482,6 +459,7 @@ MaybeFailure Replica::perform_one(const outer_opt::ReturnToAnchor& action) {
   if (spec_.sync.eager) eager_.emplace(fragments_);
   view_.reset();
   training_ = make_training();
+  come_to_cut(command.key);
   context_.shelf.publish(id_, command.key, outer_);
   say_loaded();
   return std::nullopt;

@@ -19,6 +19,10 @@
 // before its reduce (replica_momentum.cc). A checkpoint needs all ranges: they are gathered while
 // training goes on, but the next boundary waits for them, since nobody keeps those of a past round.
 //
+// A checkpoint has the moments of the inner optimizer as they were at the cut, though training goes
+// on before it is written: where one is due they are copied to the host at the commit, with
+// sync.overlap_steps at the boundary (replica_checkpoint.cc).
+//
 // Belongs to the compute thread.
 #pragma once
 
@@ -56,6 +60,7 @@ struct ReplicaContext {  // what outlives a replica
   outer_opt::Accelerator* accelerator = nullptr;
   // Makes the cell of a whole model, or null; none: this trainer is never in one.
   std::function<std::unique_ptr<CellLeader>(StageModel&)> make_cell;
+  TrainerReady ready = {};  // said again after each Release: the compute thread has obeyed
 };
 
 class Replica {
@@ -66,6 +71,7 @@ class Replica {
   ReplicaId id() const { return id_; }
 
   MaybeFailure load();  // says Loaded, at once or after fetch_ended()
+  void fetch_moved(const FetchMoved& event);
   MaybeFailure fetch_ended(const FetchEnded& event);
   void say_loaded() const;  // again, when it is loaded
 
@@ -115,6 +121,16 @@ class Replica {
   MaybeFailure perform_one(const outer_opt::ReturnToAnchor& action);
   MaybeFailure perform_one(const outer_opt::GoStale& action);
 
+  // The moments of the inner optimizer when it came to a committed state; ddp has them in outer_.
+  struct CutMoments {
+    RoundKey key;
+    std::int64_t step = 0;    // as the optimizer counts
+    std::vector<float> m, v;  // empty where no checkpoint is due
+  };
+  bool checkpoint_due(RoundNumber round) const;
+  CutMoments read_moments(const RoundKey& key) const;
+  CutMoments moments_at(const RoundKey& key) const;  // read where a checkpoint is due
+  void come_to_cut(const RoundKey& key);
   Status write_files(const std::filesystem::path& folder, const RoundKey& key,
                      std::span<const float> momentum);
   void say_written(const WriteCheckpointTo& command, const Status& written);
@@ -138,6 +154,7 @@ class Replica {
                                                        std::stop_token stop);
   std::span<const float> own_momentum(const ReducePlan& plan) const;
   outer_opt::ReduceInput own_input(const ReducePlan& plan, bool contributes);
+  Applied before_step(const CommitRound& commit) const;
   void adopt_outer_step(const CommitRound& commit, outer_opt::Settled settled);
   void stay(outer_opt::Settled settled);
   void settle_local(outer_opt::Settled settled);
@@ -180,9 +197,11 @@ class Replica {
   std::shared_ptr<outer_opt::DeviceVectors> device_;
   std::vector<float> pseudo_gradient_;  // with ddp the gradient; of a fragment the first values
   std::vector<float> average_;          // likewise
-  std::int32_t averaged_fragment_ = 0;  // of the newest plan
-  bool contributed_ = false;            // to it
-  std::int32_t adopting_fragment_ = 0;  // of the newest commit
+  Digest reduced_average_;  // of it when its reduce was done: the vote names the bytes it came in
+  std::pair<Digest, Digest> held_digests_;  // of anchor and outer momentum, as said last
+  std::int32_t averaged_fragment_ = 0;      // of the newest plan
+  bool contributed_ = false;                // to it
+  std::int32_t adopting_fragment_ = 0;      // of the newest commit
   std::vector<DecayRange> decay_ranges_;
   // With sparse2: what it did not send yet, from the first reduce on, and the encoding that the
   // newest attempt takes, empty when it contributes nothing. Like the inner moments they belong to
@@ -205,6 +224,8 @@ class Replica {
   // The shards of the newest plan, where they are not those that outer_ has; they become those of
   // outer_ with the commit.
   std::optional<outer_opt::MomentumShards> staged_;
+  CutMoments cut_moments_;              // of the state it holds
+  std::optional<CutMoments> next_cut_;  // of the boundary that it went on behind
   struct Gathering {
     WriteCheckpointTo command;
     outer_opt::Restaged momentum;

@@ -1,5 +1,8 @@
 // How a replica comes to its state: from the seed, from a checkpoint's files, or from a donor. A
 // state that does not have the announced digests is refused.
+#include <chrono>
+#include <functional>
+
 #include "swarm/core/plan/cost_model.h"
 #include "trainer/plain/parameter_layout.h"
 #include "trainer/replica/checkpoint.h"
@@ -42,6 +45,17 @@ MaybeFailure check_digests(const StateSource& source, const OuterState& state) {
     return Failure{ReplicaFailure::kDigestMismatch, "the outer momentum is not the announced one"};
   }
   return std::nullopt;
+}
+
+// The first call goes through.
+std::function<void(Bytes, Bytes)> about_once_a_second(std::function<void(Bytes, Bytes)> say) {
+  using Clock = std::chrono::steady_clock;
+  return [say = std::move(say), next = Clock::time_point()](Bytes done, Bytes total) mutable {
+    const auto now = Clock::now();
+    if (now < next) return;
+    next = now + std::chrono::seconds(1);
+    say(done, total);
+  };
 }
 
 }  // namespace
@@ -129,11 +143,19 @@ void Replica::start_fetch() {
     outer_opt::StateSink sink{outer_->anchor, outer_->momentum,
                               shares_adam() ? outer_->adam_m : fetched_adam_->m,
                               shares_adam() ? outer_->adam_v : fetched_adam_->v};
+    sink.moved = about_once_a_second([this, number](Bytes done, Bytes total) {
+      context_.queue.push(FetchMoved{number, done, total});
+    });
     Status status =
         context_.node.fetch_state(source.donor_address, source.donor, source.key, sink, stop);
     fetched_adam_->step = sink.adam_step;
     context_.queue.push(FetchEnded{number, std::move(status)});
   });
+}
+
+void Replica::fetch_moved(const FetchMoved& event) {
+  if (event.work != background_.current() || participant_) return;
+  context_.say(LoadProgress{id_, event.done, event.total});
 }
 
 MaybeFailure Replica::fetch_ended(const FetchEnded& event) {
@@ -156,6 +178,8 @@ MaybeFailure Replica::loaded() {
   if (spec_.sync.eager) eager_.emplace(fragments_);
   if (!in_pipeline() && context_.make_cell) cell_ = context_.make_cell(*model_);
   training_ = make_training();
+  come_to_cut(key);
+  held_digests_ = {digest_of(std::span<const float>(outer_->anchor)), momentum_digest(*outer_)};
   if (view_) training_->view(*view_);
   context_.shelf.publish(id_, key, outer_);
   say_loaded();
@@ -204,6 +228,7 @@ void Replica::say_loaded() const {
                 momentum_digest(*outer_),
                 model_->value_count(),
                 context_.node.address()};
+  if (data_) loaded.data = data_->digest();
   for (const auto& fragment : fragments_) {
     if (fragments_.size() > 1) loaded.fragments.push_back(outer_opt::value_count(fragment));
   }

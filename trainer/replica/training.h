@@ -13,6 +13,8 @@
 
 #include "outer_opt/core/participant/lease_walk.h"
 #include "outer_opt/core/participant/participant.h"
+#include "outer_opt/core/round/lease_runs.h"
+#include "swarm/core/trainer_messages.h"
 #include "trainer/model/cell_leader.h"
 #include "trainer/model/failure.h"
 #include "trainer/model/stage_model.h"
@@ -28,7 +30,8 @@ struct Trained {
   double loss_sum = 0;       // nats, over `drawn`
   std::int64_t skipped = 0;  // steps that were not finite
   double compute_s = 0;
-  double stood_s = 0;  // with nothing to train, from the end of a round to the next
+  double stood_s = 0;           // with nothing to train, from the end of a round to the next
+  outer_opt::LeaseRuns unused;  // at the boundary: leased, and not to be trained
 };
 
 struct TrainingContext {

@@ -41,6 +41,9 @@ void Worker::handle(Event event) {
                           [&](const ReduceEnded& e) {
                             if (replica_) failure = replica_->reduce_ended(e);
                           },
+                          [&](const FetchMoved& e) {
+                            if (replica_) replica_->fetch_moved(e);
+                          },
                           [&](const FetchEnded& e) {
                             if (replica_) failure = replica_->fetch_ended(e);
                           },
@@ -61,6 +64,7 @@ void Worker::obey(const ToTrainer& command) {
   std::visit(Overloaded{[&](const LoadReplica& c) { load(c); },
                         [&](const Release& c) {
                           if (holds(c.replica)) drop_replica();
+                          context_.say(context_.ready);
                         },
                         [&](const ToReplica<Evaluate>& c) {
                           if (holds(c.replica)) replica_->evaluate(c.body);

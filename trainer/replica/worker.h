@@ -23,7 +23,7 @@ class Worker {
   // What `context` refers to outlives the worker. `say` is called from the thread in run().
   explicit Worker(ReplicaContext context);
 
-  WorkerEnd run();  // until the agent stops it, the stream ends or the device is lost
+  WorkerEnd run();  // until the agent stops it or stays away, or the device is lost
 
  private:
   void handle(Event event);

@@ -59,6 +59,7 @@ class LoneNode : public outer_opt::PeerNode {
     std::copy(donor->adam_m.begin(), donor->adam_m.end(), sink.adam_m.begin());
     std::copy(donor->adam_v.begin(), donor->adam_v.end(), sink.adam_v.begin());
     sink.adam_step = 4;
+    if (sink.moved) sink.moved(Bytes(16), Bytes(16));
     return {};
   }
   const OuterState* donor = nullptr;
@@ -116,7 +117,7 @@ class WorkerTest : public testing::Test {
   }
   static RoundKey key(RoundNumber round) { return {JobId(1), 0, round}; }
   OpenRound open(RoundNumber round, std::int64_t from, std::int64_t to) {
-    return {key(round), Steps(from), Steps(to), {from * 2, (to - from) * 2}};
+    return {key(round), Steps(from), Steps(to), {{from * 2, (to - from) * 2}}};
   }
   Loaded load_from_seed() {
     tell(load(1, SourceKind::kSeed, 0));

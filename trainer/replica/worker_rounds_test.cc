@@ -90,7 +90,7 @@ TEST_F(StreamingWorkerTest, TrainsOnBehindTheBoundaryAndCountsEveryTokenOnce) {
   const auto first = hear<FromReplica<RoundReport>>().body;
   EXPECT_EQ(first.steps, Steps(8));
   const Vote vote = vote_in(plan(1, loaded.value_count));
-  const OpenRound next{key(2), Steps(8), Steps(16), {{20, 16}}, 0};
+  const OpenRound next{key(2), Steps(8), Steps(16), {{16, 20}}, 0};
   tell_replica(CommitRound{key(1), 1, vote.average, {0, 0, 0}, false, next, 0.7});
   hear<FromReplica<Applied>>();
   const auto second = hear<FromReplica<RoundReport>>().body;
@@ -127,11 +127,10 @@ struct ThreeRounds : StreamingWorkerTest {
   OpenRound opening(RoundNumber round) {
     const std::int64_t length = 8 / spec_.sync.fragments, overlap = spec_.sync.overlap_steps.n;
     const std::int64_t from = (round - 1) * length, to = round * length;
-    const std::int64_t first = round == 1 ? 0 : from + overlap;
     const auto fragment = spec_.sync.fragments > 1
                               ? static_cast<std::int32_t>((round - 1) % spec_.sync.fragments) + 1
                               : 0;
-    return {key(round), Steps(from), Steps(to), {2 * first, 2 * (to + overlap - first)}, fragment};
+    return {key(round), Steps(from), Steps(to), {{2 * from, 2 * (to + overlap - from)}}, fragment};
   }
   int reduced_on_device() const { return node_.on_device; }
   std::vector<Applied> applied;
@@ -162,12 +161,12 @@ class EagerWorkerTest : public StreamingWorkerTest {
     tell_replica(OpenRound{key(1), Steps(0), Steps(8), {{0, 20}}, 0});
     hear<FromReplica<RoundReport>>();
     node_.scale = -4;
-    commit(1, 32, {key(2), Steps(8), Steps(16), {20, 16}, 0});
+    commit(1, 32, {key(2), Steps(8), Steps(16), {{16, 20}}, 0});
     node_.scale = 1;
     trained_ = hear<FromReplica<RoundReport>>().body.norm;
   }
   static OpenRound nothing_more(RoundNumber round, std::int64_t to) {
-    return {key(round), Steps(to - 1), Steps(to), {36, 0}, 0};
+    return {key(round), Steps(to - 1), Steps(to), {{32, 4}}, 0};
   }
   void commit(RoundNumber round, double weight, const OpenRound& next) {
     ReducePlan made = plan(round, loaded_.value_count);

@@ -87,6 +87,16 @@ TEST_F(WorkerTest, CheckpointAndResume) {
   EXPECT_EQ(again.momentum, applied.momentum);
 }
 
+TEST_F(WorkerTest, SaysThatItIsReadyAgainOnceItHasLetGo) {
+  load_from_seed();
+  tell(Release{replica_, ReleaseReason::kReplaced});
+  heard_.ready(1);
+  tell(Release{ReplicaId(9), ReleaseReason::kReplaced});
+  heard_.ready(2);
+  tell(load(1, SourceKind::kSeed, 0));
+  hear<Loaded>();
+}
+
 TEST_F(WorkerTest, JoinerTakesTheDonorsState) {
   OuterState donor;
   donor.anchor.assign(static_cast<std::size_t>(parameter_count(with_derived_fields(spec_).model)),
@@ -99,6 +109,7 @@ TEST_F(WorkerTest, JoinerTakesTheDonorsState) {
   const auto loaded = hear<Loaded>();
   EXPECT_EQ(loaded.key, key(3));
   EXPECT_EQ(loaded.anchor, join.assign.source.anchor);
+  EXPECT_EQ(heard_.load(), (LoadProgress{replica_, Bytes(16), Bytes(16)})) << "said on the way";
 }
 
 // The step is that of the committed state, whoever writes it: not what this replica trained.
@@ -122,6 +133,51 @@ TEST_F(WorkerTest, ACheckpointNamesTheStepOfTheCommittedState) {
   tell_replica(commit);
   hear<FromReplica<Applied>>();
   EXPECT_EQ(step_in_checkpoint(4), Steps(40));
+}
+
+// A round later the file says what this replica's optimizer was at the cut, not what it is.
+TEST_F(WorkerTest, ACheckpointHasTheMomentsOfItsCut) {
+  spec_.checkpoint.every_rounds = 2;
+  const Loaded loaded = load_from_seed();
+  run_round(loaded, 1, 0, 2, {0, 0, 0}, true);
+  run_round(loaded, 2, 2, 4, {0, 0, 0}, true);
+  const auto folder = std::filesystem::path(testing::TempDir()) / "shoal_worker_test_moments";
+  const auto write = [&](std::uint64_t checkpoint) {
+    tell(WriteCheckpointTo{replica_, {CheckpointId(checkpoint), key(2)}, folder.string()});
+    hear<CheckpointReady>();
+    return read_checkpoint(folder, 0, true).value();
+  };
+  const Checkpoint at_rest = write(5);
+  tell_replica(open(3, 4, 8));
+  hear<FromReplica<RoundReport>>();
+  const Checkpoint later = write(6);
+  EXPECT_EQ(later.adam_m, at_rest.adam_m);
+  EXPECT_EQ(later.adam_v, at_rest.adam_v);
+  EXPECT_EQ(later.adam_step, at_rest.adam_step);
+  EXPECT_EQ(at_rest.adam_step, 4);
+}
+
+// What the coordinator compares: the file that is read, and what an outer step was made of.
+TEST_F(WorkerTest, ItSaysWhatItReadsAndWhatItsStepBeganWith) {
+  const Loaded loaded = load_from_seed();
+  EXPECT_EQ(loaded.data, Dataset::open(with_derived_fields(spec_)).value()->digest());
+  const Applied first = run_round(loaded, 1, 0, 2, {0, 0, 0}, true);
+  EXPECT_EQ(first.base, loaded.anchor);
+  EXPECT_EQ(first.base_momentum, loaded.momentum);
+  EXPECT_TRUE(first.average);
+  const Applied second = run_round(loaded, 2, 2, 4, {0, 0, 0}, true);
+  EXPECT_EQ(second.base, first.anchor);
+  EXPECT_EQ(second.base_momentum, first.momentum);
+  EXPECT_NE(second.average, first.average);
+}
+
+TEST_F(WorkerTest, WhatItWasToldNotToTrainIsUnused) {
+  load_from_seed();
+  tell_replica(open(1, 0, 100'000));
+  tell_replica(CloseRound{key(1)});
+  const auto report = hear<FromReplica<RoundReport>>().body;
+  const std::int64_t read = report.steps.count() * 2;
+  EXPECT_EQ(report.unused, (std::vector<DataLease>{{read, 200'000 - read}}));
 }
 
 // Alone it keeps all momentum; what a plan says that another one keeps is fetched before the

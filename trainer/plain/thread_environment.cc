@@ -1,0 +1,30 @@
+// See thread_environment.h.
+#include "trainer/plain/thread_environment.h"
+
+#include <cstdlib>
+#include <filesystem>
+
+#include <unistd.h>
+
+#include "base/thread_environment.h"
+
+namespace shoal::trainer {
+
+bool complete_thread_environment() {
+  bool missing = false;
+  for (const EnvironmentEntry& entry : kThreadEnvironment) {
+    if (std::getenv(entry.name) != nullptr) continue;
+    missing |= ::setenv(entry.name, entry.value, 0) == 0;
+  }
+  return missing;
+}
+
+void require_thread_environment(char** argv) {
+  if (!complete_thread_environment()) return;
+  // By its own name, which tools show, and not as /proc/self/exe.
+  std::error_code unknown;
+  const auto program = std::filesystem::read_symlink("/proc/self/exe", unknown);
+  if (!unknown) ::execv(program.c_str(), argv);
+}
+
+}  // namespace shoal::trainer
