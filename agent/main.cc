@@ -20,12 +20,15 @@
 #include "agent/host/network.h"
 #include "agent/host/runtime.h"
 #include "base/link_options.h"
+#include "base/thread_environment.h"
 
 namespace shoal::agent {
 namespace {
 
 constexpr int kExitFlags = 2;
 constexpr double kSpeedMin = 0.01;
+constexpr double kLimitMin = 0.1, kLimitMax = 86'400;  // seconds
+constexpr int kOrphanLimitMax = 86'400;
 
 struct Flags {
   std::string coordinator = "127.0.0.1:7071", token_file, data_dir, name, devices = "auto", host;
@@ -34,7 +37,9 @@ struct Flags {
   int threads = 0;
   bool cell = false;
   double speed = 1;
+  int orphan_limit_s = 600;
   std::string emulated_link;
+  double load_limit_s = 120, transfer_limit_s = 60, release_limit_s = 60;
 };
 
 std::string default_data_dir() {
@@ -89,9 +94,27 @@ void declare(CLI::App& app, Flags& flags) {
                  "address that peers dial (default: the one towards the coordinator)");
   app.add_option("--peer-ports", flags.peer_ports, "one port per trainer out of this range; 0: any")
       ->capture_default_str();
+  app.add_option("--load-limit-s", flags.load_limit_s,
+                 "a trainer whose load stands still for so long, and for what its size takes to "
+                 "read, is killed")
+      ->check(CLI::Range(kLimitMin, kLimitMax))
+      ->capture_default_str();
+  app.add_option("--transfer-limit-s", flags.transfer_limit_s,
+                 "an upload or fetch of checkpoint files in which nothing moves for so long is "
+                 "given up")
+      ->check(CLI::Range(kLimitMin, kLimitMax))
+      ->capture_default_str();
+  app.add_option("--release-limit-s", flags.release_limit_s,
+                 "a trainer that does not let go of a replica for so long is killed: it hangs")
+      ->check(CLI::Range(kLimitMin, kLimitMax))
+      ->capture_default_str();
   app.add_option("--trainer", flags.trainer,
                  "path of the process to start (default: shoal-trainer beside this program, with "
                  "--role reducer shoal-reducer)");
+  app.add_option("--orphan-limit-s", flags.orphan_limit_s,
+                 "how long trainers go on without an agent before they end; 0: they end with it")
+      ->check(CLI::Range(0, kOrphanLimitMax))
+      ->capture_default_str();
   app.add_option("--log-level", flags.log_level, "debug, info, warning or error")
       ->check(CLI::IsMember({"debug", "info", "warning", "error"}))
       ->capture_default_str();
@@ -224,8 +247,12 @@ Result<HostOptions> host_options(const Flags& flags) {
     options.cell = static_cast<int>(options.core.devices.size());
     options.core.devices.resize(1);  // the leader's stands for all
   }
+  options.core.load_limit = seconds_f(flags.load_limit_s);
+  options.core.transfer_limit = seconds_f(flags.transfer_limit_s);
+  options.core.release_limit = seconds_f(flags.release_limit_s);
   options.speed = flags.speed;
   options.emulated_link = flags.emulated_link;
+  options.orphan_limit = seconds(flags.orphan_limit_s);
   options.peer_ports = *ports;
   return options;
 }
@@ -235,12 +262,18 @@ int complain(const Error& error, int code) {
   return code;
 }
 
-// Blocked in every thread; one thread waits for them.
+// Blocked in every thread; one thread waits for them. SIGHUP, the end of a terminal, is one of them
+// unless it is ignored (nohup).
 sigset_t block_stop_signals() {
   sigset_t signals;
   sigemptyset(&signals);
   sigaddset(&signals, SIGTERM);
   sigaddset(&signals, SIGINT);
+  struct sigaction hangup {};
+  if (sigaction(SIGHUP, nullptr, &hangup) == 0 && hangup.sa_handler != SIG_IGN) {
+    sigaddset(&signals, SIGHUP);
+  }
+  sigaddset(&signals, SIGUSR2);  // end, and leave the trainers to the next start
   sigaddset(&signals, SIGUSR1);  // our own: the daemon has ended
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   signal(SIGPIPE, SIG_IGN);
@@ -254,7 +287,9 @@ int run(const Flags& flags) {
   auto runtime = Runtime::open(std::move(options).value());
   if (!runtime.ok()) return complain(runtime.error(), 1);
   std::thread stopper([&] {
-    for (int caught = 0; sigwait(&signals, &caught) == 0 && caught != SIGUSR1;) (*runtime)->stop();
+    for (int caught = 0; sigwait(&signals, &caught) == 0 && caught != SIGUSR1;) {
+      caught == SIGUSR2 ? (*runtime)->hand_over() : (*runtime)->stop();
+    }
   });
   const ExitProcess end = (*runtime)->run();
   pthread_kill(stopper.native_handle(), SIGUSR1);
@@ -267,6 +302,11 @@ int run(const Flags& flags) {
   return end.code;
 }
 
+// Trainers inherit it, and need not start twice to have it (trainer/plain/thread_environment.h).
+void complete_thread_environment() {
+  for (const EnvironmentEntry& entry : kThreadEnvironment) setenv(entry.name, entry.value, 0);
+}
+
 }  // namespace
 }  // namespace shoal::agent
 
@@ -277,8 +317,12 @@ int main(int argc, char** argv) {
   flags.name = default_name();
   CLI::App app{
       "Joins this host to a Shoal cluster: reports its devices, starts one trainer per device and "
-      "keeps "
-      "them at work.",
+      "keeps them at work.\n"
+      "SIGTERM and SIGINT end it with its trainers, at the end of their inner step; the second "
+      "time "
+      "at once.\n"
+      "SIGUSR2 ends it alone: the trainers go on, and the next start on the same --data-dir finds "
+      "them again,\nas after a crash. That is how an agent is upgraded in place.",
       "shoal-agent"};
   declare(app, flags);
   try {
@@ -290,5 +334,6 @@ int main(int argc, char** argv) {
   spdlog::set_default_logger(spdlog::stderr_color_mt("agent"));
   spdlog::set_level(spdlog::level::from_str(flags.log_level));
   spdlog::set_pattern("%Y-%m-%dT%H:%M:%S.%eZ %l %v", spdlog::pattern_time_type::utc);
+  complete_thread_environment();
   return run(flags);
 }

@@ -19,16 +19,25 @@ void add_to(Digester& digester, const Trainer& trainer) {
   digester.add(static_cast<std::int32_t>(trainer.state))
       .add(trainer.generation)
       .add(trainer.started_at.ns);
-  digester.add(ns_of(trainer.due)).add(trainer.attached).add(trainer.backoff.attempts());
+  digester.add(ns_of(trainer.due))
+      .add(trainer.attached)
+      .add(trainer.releasing)
+      .add(trainer.left)
+      .add(trainer.backoff.attempts());
   digester.add(trainer.device.name)
       .add(trainer.device.gflops)
       .add(trainer.killed_because)
       .add(trainer.last_exit);
 }
 
+void add_to(Digester& digester, const TransferPatience& patience) {
+  digester.add(patience.done().count()).add(patience.breaks()).add(patience.gives_up_at().ns);
+}
+
 void add_to(Digester& digester, const Upload& upload) {
   digester.add(static_cast<std::int32_t>(upload.state)).add(upload.replica.n).add(upload.folder);
-  digester.add(upload.attempts).add(upload.backoff.attempts()).add(ns_of(upload.due));
+  add_to(digester, upload.patience);
+  digester.add(ns_of(upload.queued_since)).add(ns_of(upload.due));
   digester.add(upload.sample);
   for (const FileEntry& file : upload.files) digester.add(file.path).add(file.sha256);
 }
@@ -50,10 +59,14 @@ Agent::State::State(Options given)
   }
 }
 
-void Agent::State::boot() {
-  if (link_id.n != 0) return drop();
-  for (std::size_t i = 0; i < trainers.size(); ++i) start_trainer(static_cast<std::int32_t>(i));
-  open_link();
+void Agent::State::boot(const Booted& input) {
+  if (link_id.n != 0 || link_due) return drop();
+  for (const LeftTrainer& left : input.left) await(left);
+  for (std::int32_t i = 0; is_first(i); ++i) {
+    if (trainers[static_cast<std::size_t>(i)].state == TrainerState::kDown) start_trainer(i);
+  }
+  if (!is_gathering()) return open_link();
+  link_due = now + options.gather_limit;
 }
 
 void Agent::State::stop() {
@@ -70,6 +83,17 @@ void Agent::State::stop() {
   link_due.reset();
   heartbeat_due.reset();
   if (all_trainers_down()) finish(0, "stopped");
+}
+
+// Without Goodbye: for the coordinator its line was cut.
+void Agent::State::hand_over() {
+  if (!running()) return drop();
+  if (link != LinkState::kDown) {
+    emit(CloseLink{link_id});
+    move(link, LinkEvent::kLost);
+  }
+  move(daemon, DaemonEvent::kFinish);
+  emit(ExitProcess{0, "ended; its trainers go on and wait for the next start", true});
 }
 
 void Agent::State::finish(int code, std::string message) {
@@ -107,7 +131,7 @@ void Agent::State::fire_deadlines() {
   for (const auto& [id, fetch] : fetches) {
     if (passed(fetch.due)) overdue.push_back(id);
   }
-  for (const CheckpointPartId id : overdue) fetch_failed(id, "it took too long");
+  for (const CheckpointPartId id : overdue) fetch_due(id);
   for (auto& [id, upload] : uploads) {
     if (passed(upload.due)) send_upload(id, upload);
   }
@@ -135,27 +159,30 @@ void Agent::step(Instant now, const Input& input, Effects& out) {
   SHOAL_CHECK(now >= s.now, "time went back");
   s.now = now;
   s.out = &out;
-  std::visit(
-      Overloaded{
-          [&](const Booted&) { s.boot(); },
-          [&](const LinkUp& i) { s.link_up(i); },
-          [&](const LinkDown& i) { s.link_down(i); },
-          [&](const CoordinatorSaid& i) { s.hear(i); },
-          [&](const TrainerAttached& i) { s.attached(i); },
-          [&](const TrainerSaid& i) { s.trainer_said(i); },
-          [&](const TrainerDetached& i) { s.detached(i); },
-          [&](const TrainerExited& i) { s.exited(i); },
-          [&](const CheckpointFetched& i) { s.fetched(i.part); },
-          [&](const CheckpointFetchFailed& i) { s.fetch_failed(i.part, to_string(i.error)); },
-          [&](const CheckpointHashed& i) { s.hashed(i); },
-          [&](const CheckpointHashFailed& i) { s.hash_failed(i); },
-          [&](const CheckpointUploadDone& i) { s.upload_done(i.part); },
-          [&](const CheckpointUploadFailed& i) { s.upload_failed(i); },
-          [&](const MemoryMeasured& i) { s.resident = i.resident; },
-          [&](const StopRequested&) { s.stop(); },
-          [&](const Tick&) {},
-      },
-      input);
+  std::visit(Overloaded{
+                 [&](const Booted& i) { s.boot(i); },
+                 [&](const LinkUp& i) { s.link_up(i); },
+                 [&](const LinkDown& i) { s.link_down(i); },
+                 [&](const CoordinatorSaid& i) { s.hear(i); },
+                 [&](const TrainerAttached& i) { s.attached(i); },
+                 [&](const TrainerSaid& i) { s.trainer_said(i); },
+                 [&](const TrainerDetached& i) { s.detached(i); },
+                 [&](const TrainerExited& i) { s.exited(i); },
+                 [&](const CheckpointFetched& i) { s.fetched(i.part); },
+                 [&](const CheckpointFetchMoved& i) { s.fetch_moved(i); },
+                 [&](const CheckpointFetchFailed& i) { s.fetch_failed(i); },
+                 [&](const CheckpointHashed& i) { s.hashed(i); },
+                 [&](const CheckpointHashFailed& i) { s.hash_failed(i); },
+                 [&](const CheckpointUploadMoved& i) { s.upload_moved(i); },
+                 [&](const CheckpointUploadDone& i) { s.upload_done(i.part); },
+                 [&](const CheckpointUploadFailed& i) { s.upload_failed(i); },
+                 [&](const MemoryMeasured& i) { s.resident = i.resident; },
+                 [&](const StopRequested&) { s.stop(); },
+                 [&](const HandOverRequested&) { s.hand_over(); },
+                 [&](const Tick&) {},
+             },
+             input);
+  if (s.daemon != DaemonState::kStopped) s.open_gathered_link();
   if (s.daemon != DaemonState::kStopped) s.fire_deadlines();
   s.out = nullptr;
 }
@@ -176,11 +203,15 @@ Digest Agent::digest() const {
   for (const auto& trainer : s.trainers) add_to(digester, trainer);
   for (const auto& [id, replica] : s.replicas) {
     digester.add(id.n).add(static_cast<std::int32_t>(replica.state)).add(replica.slot);
-    digester.add(ns_of(replica.due));
+    digester.add(ns_of(replica.due)).add(replica.held.key.lineage).add(replica.held.key.round);
+    digester.add(replica.held.anchor).add(replica.held.momentum);
   }
   for (const ReplicaId id : s.released) digester.add(id.n);
-  for (const auto& [id, fetch] : s.fetches)
-    digester.add(id.checkpoint.n).add(id.stage).add(fetch.complete).add(ns_of(fetch.due));
+  for (const auto& [id, fetch] : s.fetches) {
+    digester.add(id.checkpoint.n).add(id.stage).add(fetch.complete).add(fetch.running);
+    add_to(digester, fetch.patience);
+    digester.add(ns_of(fetch.queued_since)).add(ns_of(fetch.due));
+  }
   for (const auto& [id, upload] : s.uploads)
     add_to(digester.add(id.checkpoint.n).add(id.stage), upload);
   return digester.finish();

@@ -4,27 +4,36 @@
 // input and perform the effects in order (io.h).
 //
 //  * Link. Opened at boot and again after a loss, with back-off and jitter. Hello names the
-//    replicas that run; a replica that Welcome does not keep is released. Refused, a wrong token
-//    or an incompatible protocol end the process: exit code 4 for the token, 1 otherwise.
+//    replicas that run and what they hold; a replica that Welcome does not keep is released.
+//    Refused, a wrong token or an incompatible protocol end the process: exit code 4 for the token,
+//    1 otherwise.
 //  * Nothing said is lost with a link. The newest message of each kind per replica is kept
 //    (Progress is not), and said again after the next Welcome; receivers treat a repetition as a
 //    no-op. Bounded by kinds x Options::replicas_max, and by failures_kept for replicas that are
 //    gone.
 //  * Trainers. One per device, started at boot and after each exit, with back-off; one that does
-//    not attach in time, that lost its stream or that does not load in time is killed. Its
+//    not attach in time, that lost its stream, whose load stands still or that does not let go of
+//    a released replica is killed: it hangs. Its
 //    replicas fail with kTrainerExited. A device that holds several replicas gets a further
 //    trainer for each one beyond the first, which is stopped when that replica has ended: a fault
 //    ends one of them only.
+//  * Trainers outlive the daemon. Those that an earlier start left are waited for within a bound
+//    before the first Hello, with what they work on; one that does not come is killed. One whose
+//    stream broke may come again, too; then the session is opened anew, so that the coordinator
+//    repeats what the trainer may have missed.
 //  * Memory. A replica that does not fit beside those that its device holds is refused
 //    (kOutOfMemory) before anything is loaded.
 //  * Replicas. Assign of a known or released one is a no-op; one whose trainer is not ready, or
 //    whose checkpoint is not here yet, waits within a bound. A message for an unknown replica is
 //    from the past.
 //  * Checkpoints. Written by the trainer into a folder the core names, hashed, announced,
-//    uploaded (again after a failure, within a bound) and deleted when the coordinator forgets
-//    them.
+//    uploaded and deleted when the coordinator forgets them.
+//  * Transfers. An upload or fetch that breaks goes on where it was, as often as it breaks, until
+//    nothing has moved for transfer_limit (base/transfer_patience.h). While the link is down an
+//    upload waits.
 //  * Stop. Trainers are asked to stop at the end of their inner step, then Goodbye; after
-//    drain_limit or at the second request they are killed. Exit code 0.
+//    drain_limit or at the second request they are killed. Exit code 0. A hand-over leaves them
+//    instead, and says nothing to the coordinator.
 //
 // Not thread-safe; one thread drives it. No input is an error: bad or late ones are dropped and
 // counted.
@@ -52,20 +61,24 @@ struct Options {
   std::string data_dir;         // checkpoint folders are named below it
   std::uint64_t seed = 1;       // of the jitter
 
-  Duration reconnect_first = milliseconds(500), reconnect_cap = seconds(15);
-  Duration link_limit = seconds(20);  // OpenLink until Welcome
+  // Together: within 10 s after the line has healed there is a session again, however long it was
+  // cut. A new attempt is a new connection, which does not wait for what TCP would repeat.
+  Duration reconnect_first = milliseconds(500), reconnect_cap = seconds(3);
+  Duration link_limit = seconds(4);     // OpenLink until LinkUp
+  Duration welcome_limit = seconds(5);  // LinkUp until Welcome
   Duration restart_first = milliseconds(500), restart_cap = seconds(30);
-  Duration restart_reset = seconds(60);  // a trainer that lived this long starts its back-off anew
-  Duration attach_limit = seconds(60);   // StartTrainer until TrainerAttached
-  Duration detach_limit = seconds(2);    // its stream ended until it is killed
-  Duration assign_limit = seconds(90);   // Assign until its trainer is ready
-  Duration fetch_limit = seconds(1800);
-  Duration load_limit = seconds(900);  // LoadReplica until Loaded
+  Duration restart_reset = seconds(60);   // a trainer that lived this long starts its back-off anew
+  Duration attach_limit = seconds(60);    // StartTrainer until TrainerAttached
+  Duration gather_limit = seconds(5);     // Booted until trainers that were left have attached
+  Duration detach_limit = seconds(2);     // its stream ended until it is killed
+  Duration assign_limit = seconds(90);    // Assign until its trainer is ready
+  Duration transfer_limit = seconds(60);  // a fetch or an upload in which nothing moves
+  Duration load_limit = seconds(120);     // likewise a load; longer, as the state takes to read
+  Duration release_limit = seconds(60);   // Release until the trainer is ready for the next one
   Duration drain_limit = seconds(10);
   Duration settled_after =
       seconds(30);  // a message said this long before its link broke has arrived
   Duration upload_first = seconds(1), upload_cap = seconds(30);
-  std::int32_t uploads_max = 8;    // attempts per checkpoint
   std::int32_t replicas_max = 64;  // at once; an Assign above it is answered with ReplicaFailed
   std::int32_t trainers_per_device_max = 8;
   std::int32_t checkpoints_max = 16;  // written ones not yet forgotten

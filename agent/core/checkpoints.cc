@@ -14,7 +14,27 @@ bool loads_from(const Replica& replica, CheckpointPartId part) {
          CheckpointPartId{source.checkpoint, replica.assign.stage} == part;
 }
 
+// Of a line that broke or a coordinator that is away. Files that do not have their hashes will not
+// have them the next time.
+bool is_worth_a_retry(const Error& error) {
+  switch (error.code) {
+    case Code::kNotFound:
+    case Code::kDataLoss:
+    case Code::kInvalidArgument:
+    case Code::kUnauthenticated:
+    case Code::kPermissionDenied:
+    case Code::kResourceExhausted:  // the disk of this host
+      return false;
+    default:
+      return true;
+  }
+}
+
 }  // namespace
+
+std::optional<Instant> Agent::State::break_off(TransferPatience& patience) {
+  return ++draws, patience.broke(now, prng);
+}
 
 std::string Agent::State::folder_of(const char* kind, CheckpointPartId part) const {
   return options.data_dir + "/" + kind + "/" + to_string(part.checkpoint) +
@@ -34,9 +54,23 @@ CheckpointPartId Agent::State::part_of(ReplicaId writer, CheckpointId checkpoint
 
 void Agent::State::want_fetch(CheckpointPartId part) {
   if (fetches.contains(part)) return;
-  const Fetch& fetch =
-      fetches.put(part, {folder_of(kFetchedFolder, part), false, now + options.fetch_limit});
+  Fetch& fetch =
+      fetches.put(part, {.folder = folder_of(kFetchedFolder, part), .patience = new_patience()});
+  fetch.patience.begin(now);
+  start_fetch(part, fetch);
+}
+
+// It may have to wait for others of this host, however long they take.
+void Agent::State::start_fetch(CheckpointPartId part, Fetch& fetch) {
+  fetch.running = true;
+  fetch.queued_since = now;
+  fetch.due.reset();
   emit(FetchCheckpoint{part, fetch.folder});
+}
+
+void Agent::State::has_its_turn(std::optional<Instant>& queued_since, TransferPatience& patience) {
+  if (queued_since) patience.forgive(now - *queued_since);
+  queued_since.reset();
 }
 
 void Agent::State::fetched(CheckpointPartId part) {
@@ -44,19 +78,61 @@ void Agent::State::fetched(CheckpointPartId part) {
   if (fetch == nullptr || fetch->complete) return drop();
   fetch->complete = true;
   fetch->due.reset();
+  for (auto& [id, replica] : replicas) {
+    const bool waits = replica.state == ReplicaState::kWaiting && loads_from(replica, part);
+    if (waits) replica.due = now + options.assign_limit;  // for its trainer
+  }
   load_what_is_ready();
 }
 
-void Agent::State::fetch_failed(CheckpointPartId part, const std::string& detail) {
-  const Fetch* fetch = fetches.find(part);
-  if (fetch == nullptr || fetch->complete) return drop();
+void Agent::State::fetch_moved(const CheckpointFetchMoved& input) {
+  Fetch* fetch = fetches.find(input.part);
+  if (fetch == nullptr || fetch->complete || !fetch->running) return drop();
+  has_its_turn(fetch->queued_since, fetch->patience);
+  const bool further = fetch->patience.moved(now, input.done);
+  // The driver ends what stands still; this is for a driver that does not.
+  fetch->due = fetch->patience.gives_up_at() + stall_for(options.transfer_limit, input.total);
+  if (further) say_fetches_move(input);
+}
+
+// Those that wait for their turn move with the one that has it.
+void Agent::State::say_fetches_move(const CheckpointFetchMoved& input) {
+  for (const auto& [part, fetch] : fetches) {
+    const bool mine = part == input.part;
+    if (!mine && !fetch.queued_since) continue;
+    for (const auto& [id, replica] : replicas) {
+      if (!loads_from(replica, part)) continue;
+      say(LoadProgress{id, input.done, mine ? input.total : Bytes()});
+    }
+  }
+}
+
+void Agent::State::fetch_failed(const CheckpointFetchFailed& input) {
+  Fetch* fetch = fetches.find(input.part);
+  if (fetch == nullptr || fetch->complete || !fetch->running) return drop();
+  if (input.error.code == Code::kConflict) fetch->patience.begin(now);  // others go first
+  const auto again = is_worth_a_retry(input.error) ? break_off(fetch->patience) : std::nullopt;
+  if (!again) return give_up_fetch(input.part, input.error);
+  fetch->running = false;
+  fetch->due = again;
+}
+
+void Agent::State::fetch_due(CheckpointPartId part) {
+  Fetch& fetch = fetches.at(part);
+  if (!fetch.running) return start_fetch(part, fetch);
+  give_up_fetch(part, {Code::kDeadlineExceeded, "nothing moved", "", ""});
+}
+
+// Files that are not those of the record will not be better the next time; any other cause may be.
+void Agent::State::give_up_fetch(CheckpointPartId part, const Error& error) {
+  const bool damaged = error.code == Code::kDataLoss || error.code == Code::kNotFound;
   std::vector<ReplicaId> waiting;
   for (const auto& [id, replica] : replicas) {
     if (loads_from(replica, part)) waiting.push_back(id);
   }
   for (const ReplicaId id : waiting) {
-    fail_replica(id, ReplicaFailure::kDonorLost,
-                 "cannot fetch " + to_string(part.checkpoint) + ": " + detail);
+    fail_replica(id, damaged ? ReplicaFailure::kDigestMismatch : ReplicaFailure::kDonorLost,
+                 "cannot fetch " + to_string(part.checkpoint) + ": " + to_string(error));
   }
 }
 
@@ -90,11 +166,10 @@ void Agent::State::write_checkpoint(ReplicaId replica, const WriteCheckpoint& co
   const Replica* writer = replicas.find(replica);
   if (writer == nullptr || writer->state != ReplicaState::kServing) return drop();
   make_room_for_upload();
-  const Upload& upload =
-      uploads.put(part, {.replica = replica,
-                         .key = command.key,
-                         .folder = folder_of(kWrittenFolder, part),
-                         .backoff = Backoff(options.upload_first, options.upload_cap)});
+  const Upload& upload = uploads.put(part, {.replica = replica,
+                                            .key = command.key,
+                                            .folder = folder_of(kWrittenFolder, part),
+                                            .patience = new_patience()});
   forward(replica, WriteCheckpointTo{replica, command, upload.folder});
 }
 
@@ -123,7 +198,8 @@ void Agent::State::hashed(const CheckpointHashed& input) {
   upload->files = input.files;
   announce(input.part, *upload);
   move(upload->state, UploadEvent::kHashed);
-  ++upload->attempts;
+  upload->patience.begin(now);
+  upload->queued_since = now;
   emit(UploadCheckpoint{input.part, upload->folder, upload->files});
 }
 
@@ -142,7 +218,7 @@ void Agent::State::send_upload(CheckpointPartId part, Upload& upload) {
   upload.due.reset();
   if (link != LinkState::kActive) return;  // tried again after the next Welcome
   move(upload.state, UploadEvent::kRetry);
-  ++upload.attempts;
+  upload.queued_since = now;
   emit(UploadCheckpoint{part, upload.folder, upload.files});
 }
 
@@ -151,8 +227,7 @@ void Agent::State::retry_uploads() {
     if (upload.state == UploadState::kWriting || upload.state == UploadState::kHashing) continue;
     announce(id, upload);
     if (upload.state != UploadState::kRetrying) continue;
-    upload.attempts = 0;
-    upload.backoff.reset();
+    upload.patience.begin(now);
     send_upload(id, upload);
   }
 }
@@ -163,16 +238,25 @@ void Agent::State::upload_done(CheckpointPartId part) {
   move(upload->state, UploadEvent::kSent);
 }
 
+void Agent::State::upload_moved(const CheckpointUploadMoved& input) {
+  Upload* upload = uploads.find(input.part);
+  if (upload == nullptr || upload->state != UploadState::kSending) return drop();
+  has_its_turn(upload->queued_since, upload->patience);
+  upload->patience.moved(now, input.done);
+}
+
 void Agent::State::upload_failed(const CheckpointUploadFailed& input) {
   Upload* upload = uploads.find(input.part);
   if (upload == nullptr || upload->state != UploadState::kSending) return drop();
   move(upload->state, UploadEvent::kFailed);
-  if (upload->attempts >= options.uploads_max) {
-    return checkpoint_failed({upload->replica, input.part.checkpoint,
-                              "the upload failed " + std::to_string(upload->attempts) +
-                                  " times; the last time: " + to_string(input.error)});
-  }
-  upload->due = now + wait(upload->backoff);
+  if (input.error.code == Code::kConflict) upload->patience.begin(now);  // others go first
+  upload->due = break_off(upload->patience);
+  if (upload->due) return;
+  checkpoint_failed({upload->replica, input.part.checkpoint,
+                     "the upload stood still at " +
+                         std::to_string(upload->patience.done().count()) + " bytes for " +
+                         std::to_string(options.transfer_limit.ms() / 1000) +
+                         " s; the last failure: " + to_string(input.error)});
 }
 
 void Agent::State::drop_upload(CheckpointPartId part) {

@@ -60,26 +60,52 @@ TEST_F(CheckpointTest, ARepeatedCommandUploadsAStoredOneAgain) {
   EXPECT_THAT(all<UploadCheckpoint>(), SizeIs(1));
 }
 
-TEST_F(CheckpointTest, AFailedUploadIsTriedAgainWithinABound) {
+TEST_F(CheckpointTest, AnUploadThatStandsStillIsGivenUp) {
   write_and_hash();
-  for (int attempt = 1; attempt < test_options().uploads_max; ++attempt) {
+  const Instant begun = now_;
+  while (said<CheckpointFailed>().empty()) {
     step(CheckpointUploadFailed{{kCheckpoint}, kGone});
-    while (all<UploadCheckpoint>().empty() && wake()) {
+    while (said<CheckpointFailed>().empty() && all<UploadCheckpoint>().empty() && wake()) {
     }
   }
-  step(CheckpointUploadFailed{{kCheckpoint}, kGone});
-  ASSERT_THAT(said<CheckpointFailed>(), SizeIs(1));
-  EXPECT_THAT(said<CheckpointFailed>()[0].detail, HasSubstr("8 times"));
+  EXPECT_EQ(now_ - begun, test_options().transfer_limit);
+  EXPECT_THAT(said<CheckpointFailed>()[0].detail, HasSubstr("stood still at 0 bytes for 60 s"));
   EXPECT_THAT(all<DeleteCheckpointFolder>(), SizeIs(1));
 }
 
-// A new link, a new count: what failed before says nothing about the coordinator that is there now.
-TEST_F(CheckpointTest, AttemptsAreCountedAnewAfterAWelcome) {
+// A line that is up for two seconds in a minute: slow, but it comes further each time.
+TEST_F(CheckpointTest, AnUploadThatMovesIsGoneOnWithHoweverOftenItBreaks) {
+  write_and_hash();
+  for (std::int64_t megabytes = 1; megabytes <= 200; ++megabytes) {
+    advance(seconds(55));
+    step(CheckpointUploadMoved{{kCheckpoint}, Bytes(megabytes << 20)});
+    step(CheckpointUploadFailed{{kCheckpoint}, kGone});
+    ASSERT_THAT(said<CheckpointFailed>(), IsEmpty());
+    while (all<UploadCheckpoint>().empty() && wake()) {
+    }
+  }
+  step(CheckpointUploadDone{{kCheckpoint}});
+  EXPECT_THAT(said<CheckpointFailed>(), IsEmpty());
+}
+
+TEST_F(CheckpointTest, ABusyCoordinatorIsWaitedFor) {
+  write_and_hash();
+  for (int asked = 0; asked < 500; ++asked) {
+    step(CheckpointUploadFailed{{kCheckpoint}, {Code::kConflict, "too many transfers", "", ""}});
+    ASSERT_THAT(said<CheckpointFailed>(), IsEmpty());
+    while (all<UploadCheckpoint>().empty() && wake()) {
+    }
+  }
+}
+
+// A new link, a new clock: what failed before says nothing about the coordinator that is there now.
+TEST_F(CheckpointTest, TheClockOfAnUploadBeginsAnewWithAWelcome) {
   write_and_hash();
   const auto fail = [&] { step(CheckpointUploadFailed{{kCheckpoint}, kGone}); };
   fail();
-  for (int links = 0; links < test_options().uploads_max; ++links) {
+  for (int links = 0; links < 8; ++links) {
     reconnect();
+    advance(seconds(3));
     connect({ReplicaId(1)});
     ASSERT_THAT(all<UploadCheckpoint>(), SizeIs(1));
     fail();
@@ -138,7 +164,8 @@ TEST_F(CheckpointTest, NewsOfFilesThatNobodyWantsIsDropped) {
   const std::vector<Input> news = {
       CheckpointFetched{{kCheckpoint}},        CheckpointFetchFailed{{kCheckpoint}, kGone},
       CheckpointHashed{{kCheckpoint}, files_}, CheckpointHashFailed{{kCheckpoint}, kGone},
-      CheckpointUploadDone{{kCheckpoint}},     CheckpointUploadFailed{{kCheckpoint}, kGone}};
+      CheckpointUploadDone{{kCheckpoint}},     CheckpointUploadFailed{{kCheckpoint}, kGone},
+      CheckpointFetchMoved{{kCheckpoint}},     CheckpointUploadMoved{{kCheckpoint}}};
   for (const Input& input : news) {
     step(input);
     EXPECT_THAT(effects_, IsEmpty());
@@ -226,26 +253,85 @@ TEST_F(CheckpointTest, ReplicasWaitForOneFetch) {
   EXPECT_EQ(one<DeleteCheckpointFolder>().folder, "/data/fetched/ckpt_4");
 }
 
-TEST_F(CheckpointTest, AFailedFetchFailsItsReplicas) {
-  boot();
-  connect();
-  attach(0);
-  hear(assign_from_checkpoint(1, 0, 4));
-  step(CheckpointFetchFailed{{kCheckpoint}, kGone});
+class FetchTest : public CheckpointTest {
+ protected:
+  FetchTest() {
+    boot();
+    connect();
+    attach(0);
+    attach(1);
+    hear(assign_from_checkpoint(1, 0, 4));
+  }
+  void fail(const Error& error) { step(CheckpointFetchFailed{{kCheckpoint}, error}); }
+  void go_on() {
+    while (all<FetchCheckpoint>().empty() && said<ReplicaFailed>().empty() && wake()) {
+    }
+  }
+};
+
+TEST_F(FetchTest, DamagedFilesAreNotFetchedAgain) {
+  fail({Code::kDataLoss, "SHA-256 is another", "", ""});
+  EXPECT_THAT(said<ReplicaFailed>(), SizeIs(1));
+}
+
+TEST_F(FetchTest, WhatIsNotThereFailsItsReplicasAtOnce) {
+  fail({Code::kNotFound, "there is no such checkpoint", "", ""});
   ASSERT_THAT(said<ReplicaFailed>(), SizeIs(1));
-  EXPECT_EQ(said<ReplicaFailed>()[0].failure, ReplicaFailure::kDonorLost);
+  EXPECT_EQ(said<ReplicaFailed>()[0].failure, ReplicaFailure::kDigestMismatch);
   EXPECT_THAT(all<DeleteCheckpointFolder>(), SizeIs(1));
 }
 
-TEST_F(CheckpointTest, AFetchDoesNotTakeForever) {
-  boot();
-  connect();
-  attach(0);
-  attach(1);
-  hear(assign_from_checkpoint(1, 0, 4));
+TEST_F(FetchTest, ABrokenOneGoesOnUntilNothingMoves) {
+  const Instant begun = now_;
+  for (fail(kGone), go_on(); said<ReplicaFailed>().empty(); go_on()) fail(kGone);
+  EXPECT_EQ(now_ - begun, test_options().transfer_limit);
+  EXPECT_EQ(said<ReplicaFailed>()[0].failure, ReplicaFailure::kDonorLost);
+}
+
+TEST_F(FetchTest, OneThatMovesIsGoneOnWithHoweverLongItTakes) {
+  for (std::int64_t megabytes = 1; megabytes <= 200; ++megabytes) {
+    advance(seconds(55));
+    step(CheckpointFetchMoved{{kCheckpoint}, Bytes(megabytes << 20), Bytes(200 << 20)});
+    EXPECT_THAT(said<LoadProgress>(),
+                ElementsAre(LoadProgress{ReplicaId(1), Bytes(megabytes << 20), Bytes(200 << 20)}));
+    fail(kGone);
+    ASSERT_THAT(said<ReplicaFailed>(), IsEmpty());
+    go_on();
+  }
+  step(CheckpointFetched{{kCheckpoint}});
+  EXPECT_THAT(told<LoadReplica>(0), SizeIs(1));
+}
+
+// One after the other: the second one has all its time when its turn comes.
+TEST_F(FetchTest, OneThatWaitsForItsTurnIsNotLate) {
+  hear(assign_from_checkpoint(2, 1, 5));
+  const CheckpointPartId second{CheckpointId(5)};
+  for (std::int64_t done = 1; done <= 100; ++done) {
+    advance(seconds(50));
+    step(CheckpointFetchMoved{{kCheckpoint}, Bytes(done), Bytes(100)});
+    EXPECT_THAT(said<LoadProgress>(),
+                ElementsAre(LoadProgress{ReplicaId(1), Bytes(done), Bytes(100)},
+                            LoadProgress{ReplicaId(2), Bytes(done), Bytes()}));
+  }
+  step(CheckpointFetched{{kCheckpoint}});
+  step(CheckpointFetchMoved{second});
+  step(CheckpointFetchFailed{second, kGone});
+  EXPECT_THAT(said<ReplicaFailed>(), IsEmpty());
+}
+
+TEST_F(FetchTest, FilesThatAreNotThoseAnnouncedAreToldFromABadLine) {
+  fail({Code::kDataLoss, "another sha256", "", ""});
+  ASSERT_THAT(said<ReplicaFailed>(), SizeIs(1));
+  EXPECT_EQ(said<ReplicaFailed>()[0].failure, ReplicaFailure::kDigestMismatch);
+}
+
+// The driver ends what stands still; if it does not, the core does.
+TEST_F(FetchTest, ASilentDriverIsNotWaitedForForEver) {
+  step(CheckpointFetchMoved{{kCheckpoint}});
   std::vector<ReplicaFailed> failures;
   while (failures.empty() && wake()) failures = said<ReplicaFailed>();
-  EXPECT_THAT(failures[0].detail, HasSubstr("took too long"));
+  ASSERT_THAT(failures, SizeIs(1));
+  EXPECT_THAT(failures[0].detail, HasSubstr("nothing moved"));
 }
 
 TEST_F(CheckpointTest, AReleasedReplicaNeedsItsFetchNoMore) {

@@ -36,8 +36,9 @@ struct TrainerId {
 // line.
 struct ProcessExit {
   int code = 0;
-  int signal = 0;         // 0: it exited by itself
-  std::string last_line;  // of its standard error, may be empty
+  int signal = 0;              // 0: it exited by itself
+  std::string last_line = {};  // of its standard error, may be empty
+  bool known = true;  // false: an earlier start of the daemon was its parent, which alone is told
 };
 
 // The files of one stage of a checkpoint: what one replica writes or loads.
@@ -47,10 +48,18 @@ struct CheckpointPartId {
   auto operator<=>(const CheckpointPartId&) const = default;
 };
 
+// A trainer that an earlier start of the daemon left, and that lives: it is to attach again.
+struct LeftTrainer {
+  TrainerId trainer;
+  std::int32_t device = 0;
+};
+
 // ---- inputs
 
-struct Booted {};  // first input
-struct LinkUp {    // the stream is open and Hello is on its way
+struct Booted {  // first input
+  std::vector<LeftTrainer> left = {};
+};
+struct LinkUp {  // the stream is open and Hello is on its way
   LinkId link;
 };
 // The link could not be opened, broke or was closed. kUnauthenticated, kPermissionDenied and
@@ -83,6 +92,11 @@ struct TrainerExited {
 struct CheckpointFetched {  // complete and verified in the folder named
   CheckpointPartId part;
 };
+// At its beginning, about once a second, and before what ends it.
+struct CheckpointFetchMoved {
+  CheckpointPartId part;
+  Bytes done, total;
+};
 struct CheckpointFetchFailed {
   CheckpointPartId part;
   Error error;
@@ -95,6 +109,10 @@ struct CheckpointHashFailed {
   CheckpointPartId part;
   Error error;
 };
+struct CheckpointUploadMoved {  // likewise: what the coordinator has for sure
+  CheckpointPartId part;
+  Bytes done;
+};
 struct CheckpointUploadDone {
   CheckpointPartId part;
 };
@@ -105,14 +123,16 @@ struct CheckpointUploadFailed {
 
 struct MemoryMeasured {
   Bytes resident;
-};                        // of agent and trainers, for the heartbeats
-struct StopRequested {};  // first: drain; second: now
-struct Tick {};           // a deadline has passed
+};                            // of agent and trainers, for the heartbeats
+struct StopRequested {};      // first: drain; second: now
+struct HandOverRequested {};  // end at once, and leave the trainers to the next start of the daemon
+struct Tick {};               // a deadline has passed
 
 using Input = std::variant<Booted, LinkUp, LinkDown, CoordinatorSaid, TrainerAttached, TrainerSaid,
-                           TrainerDetached, TrainerExited, CheckpointFetched, CheckpointFetchFailed,
-                           CheckpointHashed, CheckpointHashFailed, CheckpointUploadDone,
-                           CheckpointUploadFailed, MemoryMeasured, StopRequested, Tick>;
+                           TrainerDetached, TrainerExited, CheckpointFetched, CheckpointFetchMoved,
+                           CheckpointFetchFailed, CheckpointHashed, CheckpointHashFailed,
+                           CheckpointUploadMoved, CheckpointUploadDone, CheckpointUploadFailed,
+                           MemoryMeasured, StopRequested, HandOverRequested, Tick>;
 
 // ---- effects
 
@@ -145,8 +165,8 @@ struct SendTrainer {
   ToTrainer message;
 };
 
-// Files of a stored checkpoint that a replica of this stage needs into `folder`: answered by
-// CheckpointFetched or CheckpointFetchFailed.
+// Files of a stored checkpoint that a replica of this stage needs into `folder`, behind what came
+// of them before: answered by CheckpointFetched or CheckpointFetchFailed.
 struct FetchCheckpoint {
   CheckpointPartId part;
   std::string folder;
@@ -155,18 +175,21 @@ struct HashCheckpoint {  // CheckpointHashed, -HashFailed
   CheckpointPartId part;
   std::string folder;
 };
-struct UploadCheckpoint {
+struct UploadCheckpoint {  // likewise: it goes on where the coordinator says
   CheckpointPartId part;
   std::string folder;
   std::vector<FileEntry> files;
 };
-struct DeleteCheckpointFolder {  // also stops a fetch or upload of that folder
+// Also stops a fetch or upload of that folder. What was fetched in part may be kept for the next
+// one.
+struct DeleteCheckpointFolder {
   std::string folder;
 };
 
 struct ExitProcess {  // last effect; the message is for stderr
   int code = 0;
   std::string message;
+  bool leaves_trainers = false;  // they go on; otherwise what still runs is killed
 };
 
 // Folders are <data_dir>/<kind>/ckpt_N, or ckpt_N.S of a later stage S, where the kind tells who

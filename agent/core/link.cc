@@ -41,6 +41,7 @@ void Agent::State::open_link() {
 void Agent::State::link_up(const LinkUp& input) {
   if (input.link != link_id || link != LinkState::kOpening) return drop();
   move(link, LinkEvent::kUp);
+  link_due = now + options.welcome_limit;
 }
 
 void Agent::State::link_down(const LinkDown& input) {

@@ -41,23 +41,29 @@ void Agent::State::assign(const Assign& message) {
                   "device " + std::to_string(message.device) + " already runs " +
                       std::to_string(options.trainers_per_device_max) + " trainers");
   }
-  Replica& replica = replicas.put(message.replica, Replica{.assign = message, .slot = *slot});
+  Replica& replica = take_on(message, *slot);
   replica.due = now + options.assign_limit;
-  replica.coming = message.record;
+  Trainer& trainer = trainers[static_cast<std::size_t>(*slot)];
+  const bool asleep = trainer.state == TrainerState::kDown && !trainer.due;
+  if (asleep) start_trainer(*slot);
+  if (message.source.kind == SourceKind::kCheckpoint) {
+    const CheckpointPartId part{message.source.checkpoint, message.stage};
+    want_fetch(part);
+    if (!fetches.at(part).complete) replica.due.reset();  // the fetch has its own deadline
+  }
+  load_what_is_ready();
+}
+
+Replica& Agent::State::take_on(const Assign& message, std::int32_t slot) {
+  Replica replica{.assign = message, .slot = slot};
+  replica.coming.expect(message.record);
   replica.held = {.replica = message.replica,
                   .store = message.store,
                   .job = message.job,
                   .stage = message.stage,
                   .device = message.device,
                   .key = {message.job, 0, -1}};
-  Trainer& trainer = trainers[static_cast<std::size_t>(*slot)];
-  const bool asleep = trainer.state == TrainerState::kDown && !trainer.due;
-  if (asleep) start_trainer(*slot);
-  if (message.source.kind == SourceKind::kCheckpoint) {
-    replica.due = *replica.due + options.fetch_limit;  // the fetch has its own deadline
-    want_fetch({message.source.checkpoint, message.stage});
-  }
-  load_what_is_ready();
+  return replicas.put(message.replica, std::move(replica));
 }
 
 // The sum over the replicas of the device; those of others of the host are not known here.
@@ -79,28 +85,46 @@ void Agent::State::load_what_is_ready() {
   for (auto& [id, replica] : replicas) {
     if (replica.state != ReplicaState::kWaiting) continue;
     const Trainer& trainer = trainers[static_cast<std::size_t>(replica.slot)];
-    if (trainer.state != TrainerState::kReady || !trainer.attached) continue;
-    LoadReplica load{replica.assign, ""};
-    if (replica.assign.source.kind == SourceKind::kCheckpoint) {
-      const Fetch& fetch = fetches.at({replica.assign.source.checkpoint, replica.assign.stage});
-      if (!fetch.complete) continue;
-      load.checkpoint_folder = fetch.folder;
-    }
+    if (trainer.state != TrainerState::kReady || !trainer.attached || trainer.releasing) continue;
+    if (!say_load(replica)) continue;
     move(replica.state, ReplicaEvent::kLoad);
-    replica.due = now + options.load_limit;
-    emit(SendTrainer{trainer_id(replica.slot), std::move(load)});
+    replica.due = now + load_limit_of(replica);
   }
+}
+
+// False: its files are not here.
+bool Agent::State::say_load(const Replica& replica) {
+  LoadReplica load{replica.assign, ""};
+  if (replica.assign.source.kind == SourceKind::kCheckpoint) {
+    const Fetch* fetch = fetches.find({replica.assign.source.checkpoint, replica.assign.stage});
+    if (fetch == nullptr || !fetch->complete) return false;
+    load.checkpoint_folder = fetch->folder;
+  }
+  emit(SendTrainer{trainer_id(replica.slot), std::move(load)});
+  return true;
 }
 
 void Agent::State::release(const Release& message) {
   const Replica* replica = replicas.find(message.replica);
   outbox.forget_last_words(message.replica);
   if (replica != nullptr) {
-    if (replica->state != ReplicaState::kWaiting) forward(message.replica, message);
+    if (replica->state != ReplicaState::kWaiting) {
+      forward(message.replica, message);
+      await_release(replica->slot);
+    }
     end_replica(message.replica);
   } else if (std::find(released.begin(), released.end(), message.replica) == released.end()) {
     remember_released(message.replica);
   }
+}
+
+// Its compute thread hears of it between two pieces of work, or never. Until then nothing else is
+// loaded there.
+void Agent::State::await_release(std::int32_t slot) {
+  Trainer& trainer = trainers[static_cast<std::size_t>(slot)];
+  if (trainer.state != TrainerState::kReady || !trainer.attached) return;
+  trainer.releasing = true;
+  trainer.due = now + options.release_limit;
 }
 
 void Agent::State::end_replica(ReplicaId id) {
@@ -152,7 +176,12 @@ void Agent::State::replica_due(ReplicaId id) {
   replica->due.reset();
   const std::int32_t device = replica->assign.device, slot = replica->slot;
   if (replica->state == ReplicaState::kLoading) {
-    return kill_trainer(slot, "it did not load a replica in time");
+    return kill_trainer(slot, "its load of a replica stands still");
+  }
+  if (replica->state == ReplicaState::kServing) {
+    return fail_replica(id, ReplicaFailure::kTrainerExited,
+                        "the trainer of device " + std::to_string(device) +
+                            " lost its line to this agent, and came back without the replica");
   }
   const std::string last = trainers[static_cast<std::size_t>(slot)].last_exit;
   fail_replica(id, ReplicaFailure::kTrainerExited,
@@ -170,28 +199,43 @@ void Agent::State::forward(ReplicaId id, ToTrainer message) {
 }
 
 void Agent::State::expect_commit(ReplicaId id, const CommitRecord& record) {
-  if (Replica* replica = replicas.find(id)) replica->coming = record;
+  if (Replica* replica = replicas.find(id)) replica->coming.expect(record);
 }
 
 void Agent::State::applied(ReplicaId id, const Applied& message) {
   Replica* replica = replicas.find(id);
-  if (replica == nullptr || replica->coming.key != message.key) return;
+  auto record = replica == nullptr ? std::nullopt : replica->coming.take(message.key);
+  if (!record) return;
   replica->held.key = message.key;
   replica->held.anchor = message.anchor;
   replica->held.momentum = message.momentum;
-  replica->held.record = replica->coming;
+  replica->held.record = std::move(*record);
+}
+
+// The coordinator decides nothing by a word that the link lost.
+void Agent::State::load_moved(const LoadProgress& message) {
+  Replica& replica = replicas.at(message.replica);
+  if (replica.state != ReplicaState::kLoading) return drop();
+  replica.due = now + load_limit_of(replica);
+  if (!say(message)) drop();
+}
+
+// What was read is digested unseen.
+Duration Agent::State::load_limit_of(const Replica& replica) const {
+  const Trainer& trainer = trainers[static_cast<std::size_t>(replica.slot)];
+  return stall_for(options.load_limit, memory_of(replica.assign, trainer.device.kind));
 }
 
 void Agent::State::loaded(const Loaded& message) {
   Replica& replica = replicas.at(message.replica);
-  if (replica.coming.key == message.key) {
+  if (auto record = replica.coming.take(message.key)) {
     replica.held.key = message.key;
     replica.held.anchor = message.anchor;
     replica.held.momentum = message.momentum;
     replica.held.value_count = message.value_count;
     replica.held.address = message.address;
     replica.held.fragments = message.fragments;
-    replica.held.record = replica.coming;
+    replica.held.record = std::move(*record);
   }
   if (replica.state != ReplicaState::kLoading) return;
   move(replica.state, ReplicaEvent::kLoaded);

@@ -1,5 +1,6 @@
 // The state behind agent.h and the functions that move it, one .cc per concern: link.cc,
-// trainers.cc, replicas.cc, checkpoints.cc. agent.cc has the switch, the deadlines and the digest.
+// trainers.cc, adoption.cc, replicas.cc, checkpoints.cc. agent.cc has the switch, the deadlines and
+// the digest.
 // Every change of a machine goes through move(), which looks the row up in states.h and counts it.
 #pragma once
 
@@ -8,11 +9,13 @@
 #include <vector>
 
 #include "agent/core/agent.h"
-#include "agent/core/outbox.h"
 #include "base/backoff.h"
 #include "base/check.h"
 #include "base/flat_map.h"
 #include "base/prng.h"
+#include "base/transfer_patience.h"
+#include "swarm/core/coming_states.h"
+#include "swarm/core/outbox.h"
 
 namespace shoal::agent {
 
@@ -23,6 +26,8 @@ struct Trainer {
   Instant started_at;
   std::optional<Instant> due;  // down: start it; otherwise: kill it
   bool attached = false;       // its stream is open
+  bool releasing = false;      // it has yet to let go of a replica; `due` says until when
+  bool left = false;  // by an earlier start of the daemon, and not attached to this one yet
   Backoff backoff{seconds(1), seconds(1)};
   std::string killed_because;  // by us; empty: it ended by itself
   std::string last_exit;       // for the sentence about a replica that waited in vain
@@ -33,15 +38,17 @@ struct Replica {
   Assign assign;
   std::int32_t slot = 0;       // its trainer
   HeldReplica held;            // as the next Hello says it
-  CommitRecord coming;         // of the state that it is told to take
-  std::optional<Instant> due;  // waiting: give up; loading: kill its trainer
+  ComingStates coming;         // that it is told to take
+  std::optional<Instant> due;  // waiting, serving: give up; loading: kill its trainer
 };
 
 // A checkpoint that replicas wait for or load from.
 struct Fetch {
   std::string folder;
-  bool complete = false;
-  std::optional<Instant> due;
+  TransferPatience patience{seconds(60), seconds(1), seconds(1)};
+  bool complete = false, running = true;
+  std::optional<Instant> queued_since;  // it runs when those before it have ended
+  std::optional<Instant> due;           // running: give up; broken off: go on
 };
 
 struct Upload {
@@ -51,9 +58,9 @@ struct Upload {
   std::string folder;
   std::vector<FileEntry> files;
   std::string sample;
-  std::int32_t attempts = 0;  // while the link was active
-  Backoff backoff{seconds(1), seconds(1)};
-  std::optional<Instant> due;  // retrying: the next attempt; none: at the next Welcome
+  TransferPatience patience{seconds(60), seconds(1), seconds(1)};
+  std::optional<Instant> queued_since;  // as of a fetch
+  std::optional<Instant> due;           // retrying: the next attempt; none: at the next Welcome
 };
 
 struct Agent::State {
@@ -80,7 +87,7 @@ struct Agent::State {
   std::vector<Device> hello_devices;
   std::int64_t heartbeats = 0;
   Bytes resident;
-  Outbox outbox;
+  Outbox<FromAgent> outbox;
 
   std::vector<Trainer> trainers;  // by slot; those of further replicas are made when one comes
   FlatMap<ReplicaId, Replica> replicas;
@@ -100,9 +107,13 @@ struct Agent::State {
   void emit(Effect effect) { out->push_back(std::move(effect)); }
   void drop() { ++dropped; }
   Duration wait(Backoff& backoff) { return ++draws, backoff.next(prng); }
+  TransferPatience new_patience() const {
+    return {options.transfer_limit, options.upload_first, options.upload_cap};
+  }
   bool running() const { return daemon == DaemonState::kRunning; }
-  void boot();
+  void boot(const Booted& input);
   void stop();
+  void hand_over();
   void finish(int code, std::string message);
   void fire_deadlines();
   std::optional<Instant> next_deadline() const;
@@ -128,6 +139,7 @@ struct Agent::State {
   void start_trainer(std::int32_t slot);
   void attached(const TrainerAttached& input);
   void measured(const TrainerAttached& input);
+  void ready_again(std::int32_t slot);
   void detached(const TrainerDetached& input);
   void exited(const TrainerExited& input);
   void trainer_said(const TrainerSaid& input);
@@ -142,9 +154,18 @@ struct Agent::State {
   void kill_all_trainers();
   bool all_trainers_down() const;
 
+  // ---- adoption.cc
+  void await(const LeftTrainer& left);
+  bool is_gathering() const;  // left trainers may still come, or say what they hold
+  void open_gathered_link();  // once all are there
+  void adopt(std::int32_t slot, const Assign& held);
+  void attached_again(const TrainerAttached& input);
+
   // ---- replicas.cc
   void assign(const Assign& message);
+  Replica& take_on(const Assign& message, std::int32_t slot);
   void load_what_is_ready();
+  bool say_load(const Replica& replica);
   void release(const Release& message);
   void end_replica(ReplicaId id);
   void remember_released(ReplicaId id);
@@ -156,6 +177,9 @@ struct Agent::State {
   void forward(ReplicaId replica, ToTrainer message);
   void expect_commit(ReplicaId replica, const CommitRecord& record);
   void applied(ReplicaId replica, const Applied& message);
+  void load_moved(const LoadProgress& message);
+  Duration load_limit_of(const Replica& replica) const;
+  void await_release(std::int32_t slot);
   void loaded(const Loaded& message);
   bool is_on(ReplicaId replica, std::int32_t slot) const;
   std::optional<std::string> no_memory_for(const Assign& message) const;  // none: there is
@@ -163,7 +187,14 @@ struct Agent::State {
   // ---- checkpoints.cc
   void want_fetch(CheckpointPartId part);
   void fetched(CheckpointPartId part);
-  void fetch_failed(CheckpointPartId part, const std::string& detail);
+  void fetch_moved(const CheckpointFetchMoved& input);
+  void fetch_failed(const CheckpointFetchFailed& input);
+  void start_fetch(CheckpointPartId part, Fetch& fetch);
+  void say_fetches_move(const CheckpointFetchMoved& input);
+  void fetch_due(CheckpointPartId part);
+  void has_its_turn(std::optional<Instant>& queued_since, TransferPatience& patience);
+  std::optional<Instant> break_off(TransferPatience& patience);  // when to go on
+  void give_up_fetch(CheckpointPartId part, const Error& error);
   void drop_unused_fetches();
   void write_checkpoint(ReplicaId replica, const WriteCheckpoint& command);
   void checkpoint_ready(const CheckpointReady& message);
@@ -173,6 +204,7 @@ struct Agent::State {
   void announce(CheckpointPartId part, const Upload& upload);
   void send_upload(CheckpointPartId part, Upload& upload);
   void retry_uploads();  // after a Welcome
+  void upload_moved(const CheckpointUploadMoved& input);
   void upload_done(CheckpointPartId part);
   void upload_failed(const CheckpointUploadFailed& input);
   void drop_upload(CheckpointPartId part);

@@ -1,6 +1,8 @@
 // Trainer processes: started, watched, killed when they hang, started again with back-off. The
-// first one of each device is always there; further ones come and go with their replicas.
+// first one of each device is always there; further ones come and go with their replicas. Those of
+// an earlier start are in adoption.cc.
 #include <algorithm>
+#include <utility>
 
 #include "agent/core/state.h"
 
@@ -17,7 +19,8 @@ constexpr SignalName kSignals[] = {{1, "SIGHUP"},   {2, "SIGINT"},   {3, "SIGQUI
                                    {13, "SIGPIPE"}, {15, "SIGTERM"}, {24, "SIGXCPU"}};
 
 std::string describe(const ProcessExit& exit) {
-  std::string text = "exited with code " + std::to_string(exit.code);
+  std::string text =
+      exit.known ? "exited with code " + std::to_string(exit.code) : std::string("ended");
   if (exit.signal != 0) {
     const auto* known = std::find_if(std::begin(kSignals), std::end(kSignals),
                                      [&](const SignalName& s) { return s.number == exit.signal; });
@@ -60,7 +63,7 @@ void Agent::State::start_trainer(std::int32_t slot) {
   ++trainer.generation;
   trainer.started_at = now;
   trainer.due = now + options.attach_limit;
-  trainer.attached = false;
+  trainer.attached = trainer.releasing = false;
   trainer.killed_because.clear();
   const auto beside = std::count_if(trainers.begin(), trainers.end(), [&](const Trainer& other) {
     return other.device.index == trainer.device.index && other.state != TrainerState::kDown;
@@ -70,14 +73,17 @@ void Agent::State::start_trainer(std::int32_t slot) {
 
 void Agent::State::attached(const TrainerAttached& input) {
   Trainer* trainer = current(input.trainer);
-  if (trainer == nullptr || trainer->state != TrainerState::kStarting) return drop();
+  if (trainer == nullptr) return drop();
+  if (trainer->state != TrainerState::kStarting) return attached_again(input);
   move(trainer->state, TrainerEvent::kAttached);
   trainer->attached = true;
+  trainer->left = false;
   trainer->due.reset();
   if (input.ready.protocol != kProtocolVersion) {
     return kill_trainer(input.trainer.slot, other_protocol(input.ready.protocol, options.version));
   }
   if (is_first(input.trainer.slot)) measured(input);
+  if (input.ready.holds) adopt(input.trainer.slot, *input.ready.holds);
   load_what_is_ready();
 }
 
@@ -97,18 +103,26 @@ void Agent::State::measured(const TrainerAttached& input) {
   say(DeviceMeasured{device});  // while the link is down the next Hello says it
 }
 
+// It has let go of a replica.
+void Agent::State::ready_again(std::int32_t slot) {
+  Trainer& trainer = trainers[static_cast<std::size_t>(slot)];
+  if (!std::exchange(trainer.releasing, false)) return drop();
+  trainer.due.reset();
+  load_what_is_ready();
+}
+
 void Agent::State::detached(const TrainerDetached& input) {
   Trainer* trainer = current(input.trainer);
   if (trainer == nullptr) return drop();
   trainer->attached = false;
-  if (!trainer->due) trainer->due = now + options.detach_limit;
+  if (!trainer->due || trainer->releasing) trainer->due = now + options.detach_limit;
 }
 
 void Agent::State::exited(const TrainerExited& input) {
   Trainer* trainer = current(input.trainer);
   if (trainer == nullptr) return drop();
   move(trainer->state, TrainerEvent::kExited);
-  trainer->attached = false;
+  trainer->attached = trainer->left = false;
   trainer->due.reset();
   trainer->last_exit = describe(input.exit);
   if (!trainer->killed_because.empty())
@@ -143,7 +157,7 @@ void Agent::State::trainer_said(const TrainerSaid& input) {
       const auto said_at = s.say_now(message);
       s.outbox.keep(id, std::move(message), said_at);
     }
-    void operator()(const TrainerReady&) { s.drop(); }
+    void operator()(const TrainerReady&) { s.ready_again(slot); }
     void operator()(const Loaded& m) {
       if (!known(m.replica)) return;
       s.loaded(m);
@@ -156,7 +170,7 @@ void Agent::State::trainer_said(const TrainerSaid& input) {
       if (known(m.replica) && !s.say(m)) s.drop();
     }
     void operator()(const LoadProgress& m) {
-      if (known(m.replica) && !s.say(m)) s.drop();
+      if (known(m.replica)) s.load_moved(m);
     }
     void operator()(const PipelineStats& m) {
       if (known(m.replica) && !s.say(m)) s.drop();
@@ -179,6 +193,7 @@ void Agent::State::kill_trainer(std::int32_t slot, std::string because) {
   Trainer& trainer = trainers[static_cast<std::size_t>(slot)];
   if (trainer.state != TrainerState::kStopping) move(trainer.state, TrainerEvent::kStop);
   trainer.due.reset();
+  trainer.left = false;
   trainer.killed_because = std::move(because);
   emit(KillTrainer{trainer_id(slot), true, trainer.killed_because});
 }
@@ -189,8 +204,15 @@ void Agent::State::trainer_due(std::int32_t slot) {
     case TrainerState::kDown:
       return start_trainer(slot);
     case TrainerState::kStarting:
-      return kill_trainer(slot, "it did not attach within " + seconds_text(options.attach_limit));
+      return kill_trainer(
+          slot, trainer.left
+                    ? "it did not attach again within " + seconds_text(options.gather_limit)
+                    : "it did not attach within " + seconds_text(options.attach_limit));
     case TrainerState::kReady:
+      if (trainer.attached) {
+        return kill_trainer(
+            slot, "it did not let go of a replica within " + seconds_text(options.release_limit));
+      }
       return kill_trainer(slot, "its stream ended, but its process did not");
     case TrainerState::kStopping:
       return kill_trainer(slot, "it was told to stop, but its process did not end");

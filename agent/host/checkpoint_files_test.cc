@@ -2,7 +2,6 @@
 
 #include <filesystem>
 #include <fstream>
-#include <sstream>
 
 #include <gtest/gtest.h>
 
@@ -15,12 +14,6 @@ namespace fs = std::filesystem;
 
 const std::atomic<bool> kWanted{false};
 
-std::string text_of(const std::string& path) {
-  std::ostringstream text;
-  text << std::ifstream(path).rdbuf();
-  return text.str();
-}
-
 class CheckpointFiles : public testing::Test {
  protected:
   CheckpointFiles() {
@@ -31,19 +24,8 @@ class CheckpointFiles : public testing::Test {
     std::ofstream(source_ + "/zz_empty") << "";
     files_ = *hash_folder(source_, kWanted);
   }
-  // Everything back to back, as it travels.
-  std::string stream() const {
-    std::string bytes;
-    const Status read = read_files(source_, files_, [&](std::string_view piece) {
-      bytes += piece;
-      return true;
-    });
-    EXPECT_TRUE(read.ok());
-    return bytes;
-  }
-
   TestFolder folder_;
-  std::string source_ = folder_.path() + "/source", target_ = folder_.path() + "/target";
+  const std::string source_ = folder_.path() + "/source";
   std::vector<FileEntry> files_;
 };
 
@@ -57,63 +39,10 @@ TEST_F(CheckpointFiles, AreHashedInOrder) {
   EXPECT_EQ(files_[2].path, "resume/outer.bin");
 }
 
-TEST_F(CheckpointFiles, TravelInPiecesOfAnySize) {
-  const std::string bytes = stream();
-  for (const std::size_t piece : {std::size_t{7}, std::size_t{1 << 20}, bytes.size()}) {
-    FolderReceiver receiver(target_, files_);
-    for (std::size_t i = 0; i < bytes.size(); i += piece) {
-      ASSERT_TRUE(receiver.write(std::string_view(bytes).substr(i, piece)).ok());
-      if (piece == 7 && i > 70'000) break;
-    }
-    const Status finished = receiver.finish();
-    EXPECT_EQ(finished.ok(), piece != 7) << "broken off after 70 kB";
-  }
-  EXPECT_EQ(*hash_folder(target_, kWanted), files_);
-  EXPECT_FALSE(fs::exists(target_ + ".part"));
-}
-
-TEST_F(CheckpointFiles, AWrongByteIsFound) {
-  std::string bytes = stream();
-  bytes.back() ^= 1;
-  FolderReceiver receiver(target_, files_);
-  const Status written = receiver.write(bytes);
-  ASSERT_FALSE(written.ok());
-  EXPECT_EQ(written.error().code, Code::kDataLoss);
-}
-
-TEST_F(CheckpointFiles, TooManyBytesAreRefused) {
-  FolderReceiver receiver(target_, files_);
-  ASSERT_TRUE(receiver.write(stream()).ok());
-  EXPECT_FALSE(receiver.write("x").ok());
-}
-
-TEST_F(CheckpointFiles, NothingIsLeftWithoutFinish) {
-  {
-    FolderReceiver receiver(target_, files_);
-    ASSERT_TRUE(receiver.write(stream()).ok());
-  }
-  EXPECT_FALSE(fs::exists(target_));
-  EXPECT_FALSE(fs::exists(target_ + ".part"));
-}
-
 TEST_F(CheckpointFiles, HashingStopsWhenTold) {
   const std::atomic<bool> cancelled{true};
   EXPECT_EQ(hash_folder(source_, cancelled).error().code, Code::kCancelled);
   EXPECT_FALSE(hash_folder(folder_.path() + "/nowhere", kWanted).ok());
-}
-
-TEST_F(CheckpointFiles, AFileThatShrankIsNoticed) {
-  std::ofstream(source_ + "/resume/outer.bin") << "o";
-  EXPECT_EQ(read_files(source_, files_, [](std::string_view) { return true; }).error().code,
-            Code::kDataLoss);
-}
-
-TEST(DurableFile, ReplacesTheOldOne) {
-  TestFolder folder;
-  ASSERT_TRUE(write_file_durably(folder.path() + "/a", "one").ok());
-  ASSERT_TRUE(write_file_durably(folder.path() + "/a", "two").ok());
-  EXPECT_EQ(text_of(folder.path() + "/a"), "two");
-  EXPECT_FALSE(write_file_durably(folder.path() + "/none/a", "x").ok());
 }
 
 }  // namespace

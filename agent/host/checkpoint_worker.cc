@@ -1,21 +1,24 @@
 #include "agent/host/checkpoint_worker.h"
 
-#include <chrono>
+#include <algorithm>
 #include <filesystem>
+#include <vector>
 
 #include "agent/host/checkpoint_files.h"
+#include "base/transfer_patience.h"
 #include "proto/agent.grpc.pb.h"
 #include "proto/convert.h"
+#include "transfer/file_receiver.h"
+#include "transfer/files.h"
 
 namespace shoal::agent {
 namespace {
 
-constexpr auto kTransferLimit = std::chrono::minutes(30);
+namespace fs = std::filesystem;
 
-void prepare(grpc::ClientContext& context, const std::string& token) {
-  add_token(context, token);
-  context.set_deadline(std::chrono::system_clock::now() + kTransferLimit);
-}
+constexpr std::chrono::seconds kLookEvery{1};
+
+std::string partial(const std::string& folder) { return folder + ".part"; }
 
 Result<std::vector<FileEntry>> read_header(const v1::CheckpointUpload& message) {
   std::vector<FileEntry> files;
@@ -29,12 +32,39 @@ Result<std::vector<FileEntry>> read_header(const v1::CheckpointUpload& message) 
   return files;
 }
 
+// All but the newest of what was fetched in part goes; `folder` is about to be fetched.
+void keep_the_newest(const std::string& folder, std::size_t most) {
+  std::vector<std::pair<fs::file_time_type, std::string>> kept;
+  std::error_code failure;
+  for (const auto& entry : fs::directory_iterator(fs::path(folder).parent_path(), failure)) {
+    const bool part = entry.path().extension() == ".part" && entry.path() != partial(folder);
+    if (part) kept.emplace_back(entry.last_write_time(failure), entry.path().string());
+  }
+  std::sort(kept.rbegin(), kept.rend());
+  for (std::size_t i = most; i < kept.size(); ++i) (void)FileReceiver::discard(kept[i].second);
+}
+
+// Receives what the reader brings, behind what is there.
+Status receive(grpc::ClientReader<v1::CheckpointUpload>& reader, FileReceiver& receiver,
+               const std::function<void()>& moved) {
+  auto synced_at = std::chrono::steady_clock::now();
+  for (v1::CheckpointUpload message; reader.Read(&message); moved()) {
+    const std::string& data = message.chunk().data();
+    if (Status s = receiver.write(std::as_bytes(std::span(data))); !s.ok()) return s;
+    if (std::chrono::steady_clock::now() - synced_at < kLookEvery) continue;
+    if (Status s = receiver.sync(); !s.ok()) return s;
+    synced_at = std::chrono::steady_clock::now();
+  }
+  return {};
+}
+
 }  // namespace
 
-CheckpointWorker::CheckpointWorker(CoordinatorEndpoint endpoint, Post post)
-    : endpoint_(std::move(endpoint)), post_(std::move(post)) {
+CheckpointWorker::CheckpointWorker(CoordinatorEndpoint endpoint, Duration silence, Post post)
+    : endpoint_(std::move(endpoint)), silence_(silence), post_(std::move(post)) {
   fetches_.thread = std::thread([this] { run(fetches_); });
   uploads_.thread = std::thread([this] { run(uploads_); });
+  watcher_ = std::thread([this] { watch(); });
 }
 
 CheckpointWorker::~CheckpointWorker() {
@@ -49,12 +79,10 @@ CheckpointWorker::~CheckpointWorker() {
   changed_.notify_all();
   fetches_.thread.join();
   uploads_.thread.join();
+  watcher_.join();
 }
 
-void CheckpointWorker::enqueue(Lane& lane, std::string folder, std::function<void(Job&)> work) {
-  auto job = std::make_shared<Job>();
-  job->folder = std::move(folder);
-  job->work = std::move(work);
+void CheckpointWorker::enqueue(Lane& lane, std::shared_ptr<Job> job) {
   {
     const std::lock_guard guard(mutex_);
     lane.jobs.push_back(std::move(job));  // bounded by the core: one per checkpoint and kind
@@ -71,6 +99,7 @@ void CheckpointWorker::run(Lane& lane) {
     lane.jobs.pop_front();
     const auto job = lane.running;
     guard.unlock();
+    if (job->how_far) post_(job->how_far(Bytes(), Bytes()));
     job->work(*job);
     guard.lock();
     lane.running.reset();
@@ -88,103 +117,174 @@ void CheckpointWorker::cancel(Lane& lane, const std::string& folder) {
   for (const auto& job : lane.jobs) stop(*job);
 }
 
+void CheckpointWorker::watch() {
+  std::unique_lock guard(mutex_);
+  while (!changed_.wait_for(guard, kLookEvery, [this] { return stopping_; })) {
+    for (const Lane* lane : {&fetches_, &uploads_}) {
+      if (const auto job = lane->running; job != nullptr && job->how_far) look_at(*job);
+    }
+  }
+}
+
+// With the lock.
+void CheckpointWorker::look_at(Job& job) {
+  const auto moved_at = job.moved_at.load();
+  if (moved_at == Clock::time_point::max()) return;
+  const std::int64_t done = job.done;
+  if (done != std::exchange(job.said, done)) post_(job.how_far(Bytes(done), Bytes(job.total)));
+  const auto limit = std::chrono::nanoseconds(stall_for(silence_, Bytes(job.total)).ns);
+  if (Clock::now() - moved_at < limit || job.stalled.exchange(true)) return;
+  job.context.TryCancel();
+}
+
+Status CheckpointWorker::ended(const Job& job, const grpc::Status& status) const {
+  if (job.stalled && !status.ok()) {
+    return Error{Code::kDeadlineExceeded,
+                 "nothing moved after " + std::to_string(job.done) + " of " +
+                     std::to_string(job.total) + " bytes",
+                 "", "it goes on there"};
+  }
+  return status.ok() ? Status() : Status(error_of(status, endpoint_.address));
+}
+
 void CheckpointWorker::fetch(const FetchCheckpoint& effect) {
-  enqueue(fetches_, effect.folder, [this, part = effect.part](Job& job) {
-    const Status fetched = do_fetch(job, part);
+  auto job = std::make_shared<Job>();
+  job->folder = effect.folder;
+  job->how_far = [part = effect.part](Bytes done, Bytes total) {
+    return CheckpointFetchMoved{part, done, total};
+  };
+  job->work = [this, part = effect.part](Job& self) {
+    const Status fetched = do_fetch(self, part);
+    post_(CheckpointFetchMoved{part, Bytes(self.done), Bytes(self.total)});
     post_(fetched.ok() ? Input(CheckpointFetched{part})
                        : Input(CheckpointFetchFailed{part, fetched.error()}));
-  });
+  };
+  enqueue(fetches_, std::move(job));
 }
 
 void CheckpointWorker::hash(const HashCheckpoint& effect) {
-  enqueue(uploads_, effect.folder, [this, part = effect.part](Job& job) {
-    auto files = hash_folder(job.folder, job.cancelled);
+  auto job = std::make_shared<Job>();
+  job->folder = effect.folder;
+  job->work = [this, part = effect.part](Job& self) {
+    auto files = hash_folder(self.folder, self.cancelled);
     post_(files.ok() ? Input(CheckpointHashed{part, std::move(files).value()})
                      : Input(CheckpointHashFailed{part, files.error()}));
-  });
+  };
+  enqueue(uploads_, std::move(job));
 }
 
 void CheckpointWorker::upload(const UploadCheckpoint& effect) {
-  enqueue(uploads_, effect.folder, [this, effect](Job& job) {
-    const Status sent = do_upload(job, effect);
+  auto job = std::make_shared<Job>();
+  job->folder = effect.folder;
+  job->how_far = [part = effect.part](Bytes done, Bytes) {
+    return CheckpointUploadMoved{part, done};
+  };
+  job->work = [this, effect](Job& self) {
+    const Status sent = do_upload(self, effect);
+    // What came last counts, however soon the line broke after it.
+    post_(CheckpointUploadMoved{effect.part, Bytes(self.done)});
     post_(sent.ok() ? Input(CheckpointUploadDone{effect.part})
                     : Input(CheckpointUploadFailed{effect.part, sent.error()}));
-  });
+  };
+  enqueue(uploads_, std::move(job));
 }
 
 // Behind the job that is broken off, so that nothing writes into the folder any more.
 void CheckpointWorker::remove(const DeleteCheckpointFolder& effect) {
-  const auto erase = [](Job& job) {
-    std::error_code ignored;  // what is left goes at the next start
-    std::filesystem::remove_all(job.folder, ignored);
+  const bool fetched = fs::path(effect.folder).parent_path().filename() == kFetchedFolder;
+  auto job = std::make_shared<Job>();
+  job->folder = effect.folder;
+  job->work = [fetched](Job& self) {  // what is left goes at the next start
+    (void)FileReceiver::discard(self.folder);
+    if (fetched) keep_the_newest(self.folder, kKeptMax);
   };
-  const auto kind = std::filesystem::path(effect.folder).parent_path().filename();
-  Lane& lane = kind == kFetchedFolder ? fetches_ : uploads_;
+  Lane& lane = fetched ? fetches_ : uploads_;
   {
     const std::lock_guard guard(mutex_);
     cancel(lane, effect.folder);
   }
-  enqueue(lane, effect.folder, erase);
+  enqueue(lane, std::move(job));
 }
 
 Status CheckpointWorker::do_fetch(Job& job, CheckpointPartId part) {
   if (job.cancelled) return Error{Code::kCancelled, "no longer wanted", "", ""};
-  std::error_code error;
-  std::filesystem::create_directories(std::filesystem::path(job.folder).parent_path(), error);
-  if (error)
-    return Error{Code::kUnavailable, "cannot create " + job.folder + ": " + error.message(), "",
-                 ""};
-  const auto stub = v1::AgentService::NewStub(open_channel(endpoint_));
-  prepare(job.context, endpoint_.token);
+  std::error_code failure;
+  fs::create_directories(fs::path(job.folder).parent_path(), failure);
+  if (failure) return disk_error("create the folder of", job.folder, failure.value());
+  keep_the_newest(job.folder, kKeptMax - 1);
+  const std::string folder = partial(job.folder);
+  if (Status s = FileReceiver::take_back(job.folder, folder); !s.ok()) return s;
   v1::GetCheckpointRequest request;
   request.set_checkpoint(part.checkpoint.n);
   request.set_stage(part.stage);
+  std::unique_ptr<FileReceiver> receiver;
+  if (auto known = FileReceiver::reopen(folder)) {
+    receiver = std::move(*known);
+    request.set_from(receiver->received().count());
+    request.set_list(list_digest(receiver->files()));
+  }
+  const auto stub = v1::AgentService::NewStub(open_channel(endpoint_));
+  add_token(job.context, endpoint_.token);
+  job.is_at(receiver ? receiver->received() : Bytes());
   const auto reader = stub->GetCheckpoint(&job.context, request);
-  bool ended = false;  // by the coordinator, whose status then tells why
-  const auto receive = [&]() -> Status {
-    v1::CheckpointUpload message;
-    ended = !reader->Read(&message);
-    if (ended) return Error{Code::kDataLoss, "the coordinator sent no files", "", ""};
+  v1::CheckpointUpload message;
+  if (!reader->Read(&message)) {
+    const Status status = ended(job, reader->Finish());
+    return status.ok() ? Status(Error{Code::kDataLoss, "the coordinator sent no files", "", ""})
+                       : status;
+  }
+  const auto received = [&]() -> Status {
     auto files = read_header(message);
     if (!files.ok()) return files.error();
-    FolderReceiver receiver(job.folder, std::move(files).value());
-    while (reader->Read(&message)) {
-      if (Status written = receiver.write(message.chunk().data()); !written.ok()) return written;
+    job.total = total_size(*files).count();
+    if (receiver == nullptr || receiver->files() != *files) {
+      receiver.reset();
+      auto opened = FileReceiver::open(folder, std::move(*files));
+      if (!opened.ok()) return opened.error();
+      receiver = std::move(*opened);
     }
-    ended = true;
-    return receiver.finish();
-  };
-  const Status received = receive();
-  if (!ended) job.context.TryCancel();
+    if (receiver->received() != Bytes(message.header().from())) {
+      return Error{Code::kDataLoss, "the coordinator sent the files from another place on", "", ""};
+    }
+    return receive(*reader, *receiver, [&] { job.is_at(receiver->received()); });
+  }();
+  if (!received.ok()) job.context.TryCancel();
   const grpc::Status status = reader->Finish();
-  if (!ended) return received;
-  return status.ok() ? received : Status(error_of(status, endpoint_.address));
+  if (!received.ok()) return received;
+  if (!status.ok()) return ended(job, status);
+  return receiver->finish(job.folder);
 }
 
 Status CheckpointWorker::do_upload(Job& job, const UploadCheckpoint& effect) {
   if (job.cancelled) return Error{Code::kCancelled, "no longer wanted", "", ""};
   const auto stub = v1::AgentService::NewStub(open_channel(endpoint_));
-  prepare(job.context, endpoint_.token);
-  v1::CheckpointUploadResult result;
-  const auto writer = stub->PutCheckpoint(&job.context, &result);
+  add_token(job.context, endpoint_.token);
+  job.total = total_size(effect.files).count();
+  job.moved_at = Clock::now();
+  const auto stream = stub->PutCheckpoint(&job.context);
   v1::CheckpointUpload message;
   message.mutable_header()->set_checkpoint(effect.part.checkpoint.n);
   for (const FileEntry& file : effect.files)
     *message.mutable_header()->add_files() = proto::to_wire(file);
-  Status sent;
-  if (writer->Write(message)) {
-    sent = read_files(effect.folder, effect.files, [&](std::string_view piece) {
-      message.mutable_chunk()->set_data(piece.data(), piece.size());
-      return writer->Write(message);
-    });
-  }
+  v1::CheckpointReceived answer;
+  if (!stream->Write(message) || !stream->Read(&answer)) return ended(job, stream->Finish());
+  job.is_at(Bytes(answer.bytes()));
+  const Bytes from(answer.bytes());
+  std::thread answers([&] {
+    while (stream->Read(&answer)) job.is_at(Bytes(answer.bytes()));
+  });
+  const Status sent =
+      read_files(effect.folder, effect.files, from, [&](std::span<const std::byte> piece) {
+        message.mutable_chunk()->set_data(piece.data(), piece.size());
+        return stream->Write(message);
+      });
   const bool local_failure = !sent.ok() && sent.error().code == Code::kDataLoss;
   if (local_failure) job.context.TryCancel();
-  writer->WritesDone();
-  const grpc::Status status = writer->Finish();
-  if (local_failure) return sent;
+  stream->WritesDone();
+  answers.join();
+  const grpc::Status status = stream->Finish();
   // The coordinator may end early with success: it already has the files.
-  return status.ok() ? Status() : Status(error_of(status, endpoint_.address));
+  return local_failure ? sent : ended(job, status);
 }
 
 }  // namespace shoal::agent

@@ -33,6 +33,8 @@ Code code_of(grpc::StatusCode code) {
       return Code::kDeadlineExceeded;
     case grpc::StatusCode::DATA_LOSS:
       return Code::kDataLoss;
+    case grpc::StatusCode::ABORTED:
+      return Code::kConflict;
     case grpc::StatusCode::CANCELLED:
       return Code::kCancelled;
     case grpc::StatusCode::RESOURCE_EXHAUSTED:
@@ -46,8 +48,9 @@ Code code_of(grpc::StatusCode code) {
 
 std::shared_ptr<grpc::Channel> open_channel(const CoordinatorEndpoint& endpoint) {
   grpc::ChannelArguments arguments;
-  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, 20'000);
-  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 10'000);
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, 6'000);
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 5'000);
+  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 5'000);  // the time that one attempt has
   arguments.SetInt(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
   arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
@@ -111,7 +114,7 @@ class CoordinatorLink::Session
     std::unique_lock guard(mutex_);
     closing_ = true;
     if (held_ && !writing_) write_next();
-    done_changed_.wait_for(guard, kFlushLimit, [this] { return done_; });
+    if (heard_) done_changed_.wait_for(guard, kFlushLimit, [this] { return done_; });
     if (done_) return;
     context_.TryCancel();
     release_hold();
@@ -132,6 +135,7 @@ class CoordinatorLink::Session
       return release_hold();
     }
     announce(true);
+    note_heard();
     auto message = proto::read(incoming_);
     if (message.ok()) {
       post(CoordinatorSaid{id_, std::move(message).value()});
@@ -186,6 +190,11 @@ class CoordinatorLink::Session
     post(LinkUp{id_});
   }
 
+  void note_heard() {
+    const std::lock_guard guard(mutex_);
+    heard_ = true;
+  }
+
   void post(Input input) {
     {
       const std::lock_guard guard(mutex_);
@@ -211,6 +220,7 @@ class CoordinatorLink::Session
   std::deque<v1::AgentMessage> queue_;
   v1::AgentMessage outgoing_;
   bool held_ = false, writing_ = false, closing_ = false, half_closed_ = false, done_ = false;
+  bool heard_ = false;  // from the coordinator, anything
 };
 
 CoordinatorLink::CoordinatorLink(const CoordinatorEndpoint& endpoint, LinkId id, const Hello& hello,

@@ -2,19 +2,20 @@
 
 #include <array>
 #include <cerrno>
-#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <random>
 
 #include <fcntl.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
 #include "agent/core/io.h"
-#include "agent/host/checkpoint_files.h"
+#include "agent/host/roster.h"
+#include "transfer/file_receiver.h"
+#include "transfer/files.h"
 
 namespace shoal::agent {
 namespace {
@@ -25,17 +26,6 @@ constexpr const char* kRemedy = "give another --data-dir";
 
 Error failed(const std::string& what, const std::string& path, const std::string& why) {
   return {Code::kUnavailable, "cannot " + what + " " + path + ": " + why, "--data-dir", kRemedy};
-}
-
-std::string random_uid() {
-  std::random_device device;
-  constexpr char kDigits[] = "0123456789abcdef";
-  std::string uid;
-  for (int i = 0; i < 4; ++i) {
-    unsigned word = device();
-    for (int j = 0; j < 8; ++j, word >>= 4) uid += kDigits[word & 15];
-  }
-  return uid;
 }
 
 bool is_uid(const std::string& text) {
@@ -53,15 +43,30 @@ Result<std::unique_ptr<DataFolder>> DataFolder::open(const std::string& path) {
   if (error) return failed("create", folder->path_, error.message());
   if (created) fs::permissions(folder->path_, fs::perms::owner_all, error);
   if (Status locked = folder->lock(); !locked.ok()) return locked.error();
-  for (const char* transit : {kFetchedFolder, kWrittenFolder})
-    fs::remove_all(folder->path_ + "/" + transit, error);
+  fs::remove_all(folder->path_ + "/" + kWrittenFolder, error);
   for (const char* inside : {kFetchedFolder, kWrittenFolder, "logs"}) {
     fs::create_directories(folder->path_ + "/" + inside, error);
     if (error) return failed("write to", folder->path_, error.message());
   }
+  if (Status kept = folder->keep_fetched(); !kept.ok()) return kept.error();
   if (Status read = folder->read_or_make_uid(); !read.ok()) return read.error();
   if (Status chosen = folder->choose_socket_path(); !chosen.ok()) return chosen.error();
   return folder;
+}
+
+// Whoever wants them again finds them in the form of what was received in part.
+Status DataFolder::keep_fetched() const {
+  std::vector<std::string> whole;
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(path_ + "/" + kFetchedFolder, error)) {
+    const bool part = entry.path().extension() == ".part";
+    if (entry.is_directory() && !part) whole.push_back(entry.path().string());
+  }
+  if (error) return failed("list", path_, error.message());
+  for (const std::string& folder : whole) {
+    if (Status s = FileReceiver::take_back(folder, folder + ".part"); !s.ok()) return s;
+  }
+  return {};
 }
 
 DataFolder::~DataFolder() {
@@ -87,17 +92,14 @@ Status DataFolder::read_or_make_uid() {
     return Error{Code::kDataLoss, file + " does not hold an agent's id (32 hex characters)",
                  "--data-dir", "remove the file to join as a new agent"};
   }
-  uid_ = random_uid();
+  uid_ = random_hex();
   return write_file_durably(file, uid_ + "\n");
 }
 
 Status DataFolder::choose_socket_path() {
   socket_path_ = path_ + "/trainer.sock";
   if (socket_path_.size() >= sizeof(sockaddr_un::sun_path)) {
-    char folder[] = "/tmp/shoal-agent-XXXXXX";
-    if (mkdtemp(folder) == nullptr)
-      return failed("create a folder like", folder, std::strerror(errno));
-    private_folder_ = folder;
+    if (Status made = make_private_folder(); !made.ok()) return made;
     socket_path_ = private_folder_ + "/trainer.sock";
   }
   std::error_code ignored;
@@ -105,6 +107,25 @@ Status DataFolder::choose_socket_path() {
   return {};
 }
 
+// The same one at each start, where trainers look for the socket; nobody else may have made it.
+Status DataFolder::make_private_folder() {
+  const std::string folder = "/tmp/shoal-agent-" + uid_;
+  struct stat info {};
+  const bool made = mkdir(folder.c_str(), 0700) == 0;
+  const int why = made ? 0 : errno;
+  if (!made && why != EEXIST) return failed("create", folder, std::strerror(why));
+  const bool own = lstat(folder.c_str(), &info) == 0 && S_ISDIR(info.st_mode) &&
+                   info.st_uid == geteuid() && (info.st_mode & 077) == 0;
+  if (!own) return failed("use", folder, "it is not a folder of this user alone");
+  private_folder_ = folder;
+  return {};
+}
+
 std::string DataFolder::journal_path() const { return path_ + "/logs/agent.log"; }
+std::string DataFolder::roster_path() const { return path_ + "/trainers"; }
+
+std::string DataFolder::output_path(std::int32_t slot) const {
+  return path_ + "/logs/trainer-" + std::to_string(slot) + ".log";
+}
 
 }  // namespace shoal::agent

@@ -1,8 +1,10 @@
 // The agent's folder on disk: locked while the daemon lives, with the identity that the coordinator
-// knows it by, the sockets, the logs of the trainers and checkpoint files in transit. Files in
-// transit do not outlive a start: the coordinator gives out the work again.
+// knows it by, the socket, the list of the trainers and their logs, and checkpoint files in
+// transit. What was fetched outlives a start, so that it is not sent again; what trainers wrote
+// does not: the coordinator gives out the work again.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string>
 
@@ -21,14 +23,19 @@ class DataFolder {
   const std::string& path() const { return path_; }  // absolute
   const std::string& uid() const { return uid_; }    // 32 hex characters, made once
   // In the folder, or in a private one under /tmp where the path would be too long for a socket.
+  // The same at each start.
   const std::string& socket_path() const { return socket_path_; }
   std::string journal_path() const;  // of the daemon and its trainers
+  std::string roster_path() const;
+  std::string output_path(std::int32_t slot) const;  // of the trainer in it
 
  private:
   DataFolder() = default;
   Status lock();
+  Status keep_fetched() const;
   Status read_or_make_uid();
   Status choose_socket_path();
+  Status make_private_folder();
 
   std::string path_, uid_, socket_path_, private_folder_;
   int lock_fd_ = -1;

@@ -48,6 +48,20 @@ TEST(DataFolder, ADamagedIdentityIsNotReplaced) {
   }
 }
 
+TEST(DataFolder, WhatWasFetchedOutlivesAStartAndWhatWasWrittenDoesNot) {
+  TestFolder folder;
+  for (const char* inside : {"fetched/ckpt_3", "fetched/ckpt_4.part", "written/ckpt_5"}) {
+    fs::create_directories(folder.path() + "/" + inside);
+  }
+  std::ofstream(folder.path() + "/fetched/ckpt_3.list") << "list";
+  const auto opened = DataFolder::open(folder.path());
+  ASSERT_TRUE(opened.ok());
+  EXPECT_TRUE(fs::exists(folder.path() + "/fetched/ckpt_3.part"));
+  EXPECT_TRUE(fs::exists(folder.path() + "/fetched/ckpt_3.part.list"));
+  EXPECT_TRUE(fs::exists(folder.path() + "/fetched/ckpt_4.part"));
+  EXPECT_FALSE(fs::exists(folder.path() + "/written/ckpt_5"));
+}
+
 TEST(DataFolder, ASocketThatAKilledAgentLeftIsRemoved) {
   TestFolder folder;
   const std::string socket = folder.path() + "/trainer.sock";
@@ -88,9 +102,22 @@ TEST(DataFolder, ALongPathGetsAShortSocket) {
     EXPECT_TRUE(fs::exists(fs::path(socket).parent_path()));
   }
   EXPECT_FALSE(fs::exists(fs::path(socket).parent_path()));
+  EXPECT_EQ(DataFolder::open(deep).value()->socket_path(), socket) << "trainers look for it there";
   const auto opened = DataFolder::open(folder.path());
   ASSERT_TRUE(opened.ok());
   EXPECT_EQ((*opened)->socket_path(), folder.path() + "/trainer.sock");
+}
+
+TEST(DataFolder, APrivateFolderOfOthersIsNotUsed) {
+  TestFolder folder;
+  const std::string deep = folder.path() + "/" + std::string(100, 'd');
+  const fs::path own = fs::path(DataFolder::open(deep).value()->socket_path()).parent_path();
+  fs::create_directory(own);
+  fs::permissions(own, fs::perms::all);
+  const auto opened = DataFolder::open(deep);
+  ASSERT_FALSE(opened.ok());
+  EXPECT_NE(opened.error().message.find(own.string()), std::string::npos);
+  fs::remove(own);
 }
 
 TEST(DataFolder, AFileInTheWayIsNamed) {

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
-#include <fstream>
 #include <map>
 #include <optional>
 
@@ -15,7 +14,7 @@
 #include "agent/host/input_queue.h"
 #include "agent/host/journal.h"
 #include "agent/host/log_answers.h"
-#include "agent/host/trainer_process.h"
+#include "agent/host/trainer_processes.h"
 #include "agent/host/trainer_server.h"
 #include "base/digest.h"
 #include "base/overloaded.h"
@@ -44,10 +43,8 @@ class Clock {
                                     .count();
 };
 
-std::int64_t resident_bytes(const std::string& process) {
-  std::int64_t pages = 0, resident = 0;
-  std::ifstream("/proc/" + process + "/statm") >> pages >> resident;
-  return resident * sysconf(_SC_PAGESIZE);
+std::string how(const ProcessExit& exit) {
+  return exit.known ? fmt::format(", code {}, signal {}", exit.code, exit.signal) : "";
 }
 
 std::uint64_t seed_of(const std::string& uid, std::uint64_t salt) {
@@ -63,18 +60,34 @@ class Runtime::Impl {
         folder_(std::move(folder)),
         inputs_(std::make_shared<InputQueue>()),
         core_(core_options()),
-        checkpoints_(std::make_unique<CheckpointWorker>(options_.coordinator, poster())) {}
+        checkpoints_(std::make_unique<CheckpointWorker>(options_.coordinator,
+                                                        options_.core.transfer_limit, poster())) {
+    trainers_ = std::make_unique<TrainerProcesses>(
+        options_, *folder_,
+        TrainerProcesses::Outside{
+            poster(), [this](std::int32_t slot) { return journal_of(slot); },
+            [this](LogLevel level, const std::string& text) { note(level, {}, text); }});
+  }
 
   ~Impl() {
     inputs_->close();
-    processes_.clear();
+    trainers_.reset();
     logs_.reset();
     link_.reset();
   }
 
   Status listen() {
-    auto server = TrainerServer::start(folder_->socket_path(), options_.trainer_ping, poster());
-    if (!server.ok()) return server.error();
+    std::vector<ExpectedTrainer> expected;
+    for (const RosterEntry& entry : trainers_->find_left()) {
+      expected.push_back({entry.trainer, entry.nonce});
+      left_.push_back({entry.trainer, entry.device});
+    }
+    auto server =
+        TrainerServer::start(folder_->socket_path(), options_.trainer_ping, expected, poster());
+    if (!server.ok()) {
+      trainers_->leave();
+      return server.error();
+    }
     server_ = std::move(server).value();
     return {};
   }
@@ -82,16 +95,18 @@ class Runtime::Impl {
   ExitProcess run() {
     spdlog::info("agent {} ({}) on {}, {} device(s), data in {}", options_.core.name,
                  folder_->uid(), options_.core.host, options_.core.devices.size(), folder_->path());
-    step(Booted{});
+    step(Booted{left_});
     while (!exit_) {
       const auto input = inputs_->take(clock_.when(wake_at()));
       step(input ? *input : Input(Tick{}));
       if (!exit_ && clock_.now() >= measure_at_) measure_memory();
     }
+    if (exit_->leaves_trainers) trainers_->leave();
     return *exit_;
   }
 
   void stop() { inputs_->post(StopRequested{}); }
+  void hand_over() { inputs_->post(HandOverRequested{}); }
 
  private:
   // Shared with threads that may outlive this object by a moment.
@@ -113,6 +128,7 @@ class Runtime::Impl {
   }
 
   void step(const Input& input) {
+    note_work(input);
     log(input);
     open_logs(input);
     Effects effects;
@@ -123,11 +139,8 @@ class Runtime::Impl {
   }
 
   void measure_memory() {
-    std::int64_t bytes = resident_bytes("self");
-    for (const auto& [id, process] : processes_)
-      bytes += resident_bytes(std::to_string(process->pid()));
     measure_at_ = clock_.now() + kMemoryEvery;
-    step(MemoryMeasured{Bytes(bytes)});
+    step(MemoryMeasured{resident_bytes("self") + trainers_->resident()});
   }
 
   // To the terminal and to the journal.
@@ -149,8 +162,9 @@ class Runtime::Impl {
         [this](const CoordinatorSaid& i) { log_said(i.message); },
         [this](const TrainerAttached& i) {
           note(LogLevel::kInfo, {},
-               fmt::format("trainer {} of device {} is ready at {}: {}", i.trainer.slot,
-                           i.ready.device.index, i.ready.peer_address, i.ready.libraries));
+               fmt::format("trainer {} of device {} is ready at {}: {}{}", i.trainer.slot,
+                           i.ready.device.index, i.ready.peer_address, i.ready.libraries,
+                           i.ready.holds ? ", works on " + to_string(i.ready.holds->replica) : ""));
         },
         [this](const TrainerSaid& i) {
           if (const auto* f = std::get_if<ReplicaFailed>(&i.message)) {
@@ -162,8 +176,8 @@ class Runtime::Impl {
         [this](const TrainerExited& i) {
           const bool in_order = i.exit.code == 0 && i.exit.signal == 0;
           note(in_order ? LogLevel::kInfo : LogLevel::kWarning, replica_on(i.trainer.slot),
-               fmt::format("trainer {} ended, code {}, signal {}{}{}", i.trainer.slot, i.exit.code,
-                           i.exit.signal, i.exit.last_line.empty() ? "" : ": ", i.exit.last_line));
+               fmt::format("trainer {} ended{}{}{}", i.trainer.slot, how(i.exit),
+                           i.exit.last_line.empty() ? "" : ": ", i.exit.last_line));
         },
         [this](const CheckpointFetchFailed& i) {
           note(LogLevel::kWarning, {},
@@ -177,6 +191,9 @@ class Runtime::Impl {
               fmt::format("{} not uploaded: {}", to_string(i.part.checkpoint), to_string(i.error)));
         },
         [this](const StopRequested&) { note(LogLevel::kInfo, {}, "asked to stop"); },
+        [this](const HandOverRequested&) {
+          note(LogLevel::kInfo, {}, "asked to end and to leave its trainers to the next start");
+        },
         [](const auto&) {},
     };
     std::visit(visitor, input);
@@ -205,12 +222,19 @@ class Runtime::Impl {
                                          welcome->agent, journal_);
   }
 
+  // Lines of a trainer are about the replica that it was last given, maybe by an earlier start.
+  void note_work(const Input& input) {
+    const auto* attached = std::get_if<TrainerAttached>(&input);
+    if (attached == nullptr || !attached->ready.holds) return;
+    const auto replica = replica_of_.find(attached->trainer.slot);
+    if (replica != replica_of_.end()) replica->second->store(attached->ready.holds->replica.n);
+  }
+
   ReplicaId replica_on(std::int32_t slot) const {
     const auto known = replica_of_.find(slot);
     return known == replica_of_.end() ? ReplicaId() : ReplicaId(known->second->load());
   }
 
-  // Lines of a trainer are about the replica that it was last given.
   std::function<void(std::string_view)> journal_of(std::int32_t slot) {
     auto replica = std::make_shared<std::atomic<std::uint64_t>>(0);
     replica_of_[slot] = replica;
@@ -236,21 +260,9 @@ class Runtime::Impl {
   }
 
   void perform(const StartTrainer& effect) {
-    const TrainerId id = effect.trainer;
-    processes_.erase(id.slot);  // has ended, or the core would not start another
-    server_->expect(id);
-    const auto environment = trainer_environment(effect);
-    auto process = environment.ok() ? TrainerProcess::start(
-                                          {options_.trainer, *environment, journal_of(id.slot)},
-                                          [post = poster(), id](ProcessExit exit) {
-                                            post(TrainerExited{id, std::move(exit)});
-                                          })
-                                    : Result<std::unique_ptr<TrainerProcess>>(environment.error());
-    if (process.ok()) {
-      processes_[id.slot] = std::move(process).value();
-    } else {
-      inputs_->post(TrainerExited{id, {127, 0, to_string(process.error())}});
-    }
+    const std::string nonce = random_hex();
+    server_->expect({effect.trainer, nonce});
+    trainers_->start(effect, nonce);
   }
   void perform(const KillTrainer& effect) {
     const std::int32_t slot = effect.trainer.slot;
@@ -258,8 +270,7 @@ class Runtime::Impl {
       note(LogLevel::kWarning, replica_on(slot),
            fmt::format("trainer {} is killed: {}", slot, effect.because));
     }
-    const auto process = processes_.find(slot);
-    if (process != processes_.end()) process->second->kill(effect.hard);
+    trainers_->kill(slot, effect.hard);
   }
   void perform(const SendTrainer& effect) {
     const auto* load = std::get_if<LoadReplica>(&effect.message);
@@ -275,35 +286,6 @@ class Runtime::Impl {
   void perform(const DeleteCheckpointFolder& effect) { checkpoints_->remove(effect); }
   void perform(const ExitProcess& effect) { exit_ = effect; }
 
-  // A further trainer of a device gets its part of the device's threads.
-  Result<std::vector<std::string>> trainer_environment(const StartTrainer& effect) {
-    const TrainerId id = effect.trainer;
-    const Device& device = options_.core.devices[static_cast<std::size_t>(effect.device)];
-    const std::string listen_host = listen_host_for(options_.core.host);
-    std::vector<int> taken;
-    for (const auto& [other, port] : ports_) {
-      if (other != id.slot) taken.push_back(port);
-    }
-    const auto port =
-        free_port(options_.peer_ports, listen_host, taken, seed_of(folder_->uid(), id.generation));
-    if (!port.ok()) return port.error();
-    ports_[id.slot] = *port;
-    const std::string threads = std::to_string(std::max(1, options_.threads / (effect.beside + 1)));
-    return std::vector<std::string>{"SHOAL_TRAINER_SOCKET=" + folder_->socket_path(),
-                                    "SHOAL_TRAINER_SLOT=" + std::to_string(id.slot),
-                                    "SHOAL_TRAINER_DEVICE=" + std::to_string(effect.device),
-                                    std::string("SHOAL_TRAINER_KIND=") + to_string(device.kind),
-                                    "SHOAL_TRAINER_THREADS=" + threads,
-                                    "SHOAL_TRAINER_CELL=" + std::to_string(options_.cell),
-                                    "SHOAL_TRAINER_SPEED=" + std::to_string(options_.speed),
-                                    "SHOAL_TRAINER_LINK=" + options_.emulated_link,
-                                    "SHOAL_TRAINER_BIND=" + join_address(listen_host, *port),
-                                    "SHOAL_TRAINER_HOST=" + options_.core.host,
-                                    "OPENBLAS_NUM_THREADS=" + threads,
-                                    "OMP_NUM_THREADS=" + threads,
-                                    "CUDA_DEVICE_ORDER=PCI_BUS_ID"};  // the order of NVML
-  }
-
   const HostOptions options_;
   const std::unique_ptr<DataFolder> folder_;
   const Clock clock_;
@@ -315,8 +297,8 @@ class Runtime::Impl {
   std::unique_ptr<CoordinatorLink> link_;
   std::unique_ptr<LogAnswers> logs_;
   std::map<std::int32_t, std::shared_ptr<std::atomic<std::uint64_t>>> replica_of_;  // by slot
-  std::map<std::int32_t, std::unique_ptr<TrainerProcess>> processes_;
-  std::map<std::int32_t, int> ports_;  // given to the trainer of each slot
+  std::unique_ptr<TrainerProcesses> trainers_;
+  std::vector<LeftTrainer> left_;  // by the last start
   Instant measure_at_ = clock_.now();
   std::optional<ExitProcess> exit_;
 };
@@ -338,5 +320,6 @@ Result<std::unique_ptr<Runtime>> Runtime::open(HostOptions options) {
 
 ExitProcess Runtime::run() { return impl_->run(); }
 void Runtime::stop() { impl_->stop(); }
+void Runtime::hand_over() { impl_->hand_over(); }
 
 }  // namespace shoal::agent

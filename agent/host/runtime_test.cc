@@ -2,11 +2,13 @@
 // files.
 #include "agent/host/runtime.h"
 
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <deque>
 #include <filesystem>
 #include <fstream>
+#include <future>
 #include <mutex>
 #include <thread>
 
@@ -14,12 +16,15 @@
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
 
-#include "agent/host/checkpoint_files.h"
+#include "agent/host/roster.h"
 #include "agent/host/test_folder.h"
+#include "agent/host/trainer_process.h"
 #include "proto/agent.grpc.pb.h"
 #include "proto/convert.h"
 #include "proto/convert_logs.h"
 #include "proto/logs.grpc.pb.h"
+#include "transfer/files.h"
+#include "transfer/sha256.h"
 
 namespace shoal::agent {
 namespace {
@@ -126,34 +131,50 @@ class Coordinator : public v1::AgentService::Service {
     return grpc::Status::OK;
   }
 
-  grpc::Status PutCheckpoint(grpc::ServerContext* context,
-                             grpc::ServerReader<v1::CheckpointUpload>* reader,
-                             v1::CheckpointUploadResult* result) override {
+  // Breaks off the first stream after `cut_after` bytes, as if the line had been lost.
+  grpc::Status PutCheckpoint(
+      grpc::ServerContext* context,
+      grpc::ServerReaderWriter<v1::CheckpointReceived, v1::CheckpointUpload>* stream) override {
     EXPECT_TRUE(has_token(context));
     v1::CheckpointUpload message;
-    std::string bytes;
-    while (reader->Read(&message)) bytes += message.chunk().data();
-    result->set_stored_bytes(static_cast<std::int64_t>(bytes.size()));
+    EXPECT_TRUE(stream->Read(&message) && message.has_header());
+    v1::CheckpointReceived received;
+    received.set_bytes(static_cast<std::int64_t>(partly_.size()));
+    stream->Write(received);
+    while (stream->Read(&message)) {
+      partly_ += message.chunk().data();
+      if (cut_after_ == 0) continue;
+      partly_.resize(std::exchange(cut_after_, 0));
+      received.set_bytes(static_cast<std::int64_t>(partly_.size()));
+      stream->Write(received);
+      return {grpc::StatusCode::UNAVAILABLE, "cut"};
+    }
     const std::lock_guard guard(mutex_);
-    uploaded_ = bytes;
+    uploaded_ = partly_;
     changed_.notify_all();
     return grpc::Status::OK;
   }
+  void cut_uploads_after(std::size_t bytes) { cut_after_ = bytes; }
 
   grpc::Status GetCheckpoint(grpc::ServerContext*, const v1::GetCheckpointRequest* request,
                              grpc::ServerWriter<v1::CheckpointUpload>* writer) override {
     if (request->checkpoint() != 8)
       return {grpc::StatusCode::NOT_FOUND, "there is no such checkpoint"};
-    Sha256 hash;
-    hash.add("weights");
+    const std::vector<FileEntry> files = {{"model.safetensors", Bytes(7), sha256_of("weights")}};
+    const bool resumes = request->list() == list_digest(files);
+    const auto from = static_cast<std::size_t>(resumes ? request->from() : 0);
     v1::CheckpointUpload message;
-    *message.mutable_header()->add_files() =
-        proto::to_wire(FileEntry{"model.safetensors", Bytes(7), hash.finish()});
+    message.mutable_header()->set_from(static_cast<std::int64_t>(from));
+    *message.mutable_header()->add_files() = proto::to_wire(files[0]);
     writer->Write(message);
-    message.mutable_chunk()->set_data("weights");
+    const bool cut = from == 0 && cut_downloads_;
+    message.mutable_chunk()->set_data(std::string("weights").substr(from, cut ? 3 : 7));
     writer->Write(message);
-    return grpc::Status::OK;
+    fetched_from_ = from;
+    return cut ? grpc::Status(grpc::StatusCode::UNAVAILABLE, "cut") : grpc::Status::OK;
   }
+  void cut_downloads() { cut_downloads_ = true; }
+  std::size_t fetched_from() const { return fetched_from_; }
 
   // The n-th Hello since the start, once it came.
   Hello hello(std::size_t n) {
@@ -198,7 +219,10 @@ class Coordinator : public v1::AgentService::Service {
   std::condition_variable changed_;
   std::vector<Hello> hellos_;
   std::deque<FromAgent> heard_;
-  std::string uploaded_;
+  std::string uploaded_, partly_;
+  std::size_t cut_after_ = 0;
+  std::atomic<bool> cut_downloads_{false};
+  std::atomic<std::size_t> fetched_from_{0};
   grpc::ServerContext* context_ = nullptr;
   grpc::ServerReaderWriter<v1::CoordinatorMessage, v1::AgentMessage>* stream_ = nullptr;
   int port_ = 0;
@@ -223,6 +247,7 @@ class RuntimeTest : public testing::Test {
     options.core.devices = {{0, DeviceKind::kCpu, "cpu", Bytes(1 << 30), 0, false}};
     options.core.reconnect_first = options.core.reconnect_cap = milliseconds(50);
     options.core.restart_first = options.core.restart_cap = milliseconds(50);
+    options.core.upload_first = options.core.upload_cap = milliseconds(50);
     options.data_dir = folder_.path() + "/agent";
     options.speed = 0.5;  // of the 14 GFLOP/s of the scripted trainer
     options.trainer = SCRIPTED_TRAINER;
@@ -242,12 +267,24 @@ class RuntimeTest : public testing::Test {
     thread_.join();
     return end_;
   }
+  // Ends and leaves its trainers to the next start.
+  ExitProcess handed_over() {
+    runtime_->hand_over();
+    const ExitProcess end = ended();
+    runtime_.reset();
+    return end;
+  }
+  std::vector<RosterEntry> roster() const {
+    const auto read = read_roster(folder_.path() + "/agent/trainers");
+    EXPECT_TRUE(read.ok());
+    return read.ok() ? read->trainers : std::vector<RosterEntry>();
+  }
   static Assign assign(std::uint64_t replica) {
     Assign message{.replica = ReplicaId(replica), .job = JobId(1)};
     message.cut = {{0, static_cast<std::int32_t>(message.spec.model.layers) + 2}};
     message.spec.name = "kjv";
     message.spec.data.train = "/data";
-    message.source.key = kKey;
+    message.source.key = message.record.key = kKey;
     return message;
   }
   void serve() {
@@ -327,6 +364,25 @@ TEST_F(RuntimeTest, ACheckpointIsHashedAndUploaded) {
   EXPECT_EQ(coordinator_.uploaded(), "weights");
 }
 
+TEST_F(RuntimeTest, ABrokenUploadGoesOnWhereTheCoordinatorIs) {
+  coordinator_.cut_uploads_after(3);
+  serve();
+  coordinator_.say(ToReplica<WriteCheckpoint>{ReplicaId(1), {CheckpointId(4), kKey}});
+  EXPECT_EQ(coordinator_.uploaded(), "weights");
+}
+
+TEST_F(RuntimeTest, ABrokenFetchGoesOnBehindWhatCame) {
+  coordinator_.cut_downloads();
+  start(options());
+  join();
+  Assign message = assign(1);
+  message.source.kind = SourceKind::kCheckpoint;
+  message.source.checkpoint = CheckpointId(8);
+  coordinator_.say(message);
+  EXPECT_EQ(coordinator_.next<Loaded>().replica, ReplicaId(1));
+  EXPECT_EQ(coordinator_.fetched_from(), 3u);
+}
+
 TEST_F(RuntimeTest, ACheckpointIsFetchedAndLoaded) {
   start(options());
   join();
@@ -339,7 +395,7 @@ TEST_F(RuntimeTest, ACheckpointIsFetchedAndLoaded) {
   message.source.checkpoint = CheckpointId(9);
   coordinator_.say(message);
   const auto failed = coordinator_.next<ReplicaFailed>();
-  EXPECT_EQ(failed.failure, ReplicaFailure::kDonorLost);
+  EXPECT_EQ(failed.failure, ReplicaFailure::kDigestMismatch);
   EXPECT_THAT(failed.detail, HasSubstr("there is no such checkpoint"));
 }
 
@@ -363,6 +419,72 @@ TEST_F(RuntimeTest, ATrainerThatDoesNotStopIsKilled) {
   const ExitProcess end = ended();
   EXPECT_EQ(end.code, 0);
   EXPECT_THAT(end.message, HasSubstr("killed"));
+}
+
+// ---- trainers outlive it
+
+TEST_F(RuntimeTest, TheNextStartFindsItsTrainersAndWhatTheyHold) {
+  serve();
+  const auto before = roster();
+  ASSERT_EQ(before.size(), 1u);
+  EXPECT_EQ(handed_over().code, 0);
+  EXPECT_EQ(process_with(before[0].process.pid), before[0].process) << "it goes on";
+  start(options());
+  const Hello hello = coordinator_.hello(2);
+  EXPECT_EQ(hello.incarnation.n, 0u) << "a fresh start";
+  ASSERT_EQ(hello.replicas.size(), 1u);
+  EXPECT_EQ(hello.replicas[0].replica, ReplicaId(1));
+  EXPECT_EQ(hello.replicas[0].key, kKey);
+  EXPECT_EQ(hello.replicas[0].anchor, (Digest{1, 2}));
+  EXPECT_EQ(hello.replicas[0].address, "127.0.0.1:1");
+  EXPECT_EQ(hello.devices[0].gflops, 7);
+  EXPECT_EQ(roster(), before);
+  coordinator_.welcome({ReplicaId(1)});
+  EXPECT_EQ(coordinator_.next<Loaded>().key, kKey);
+  coordinator_.say(ToReplica<Evaluate>{ReplicaId(1), {kKey, {0, 1, 1}}});  // the script aborts
+  const auto failed = coordinator_.next<ReplicaFailed>();
+  EXPECT_EQ(failed.detail, "the trainer of device 0 ended: told to evaluate");
+}
+
+TEST_F(RuntimeTest, AStopEndsTrainersOfTheLastStartToo) {
+  serve();
+  const auto before = roster();
+  handed_over();
+  start(options());
+  coordinator_.hello(2);
+  coordinator_.welcome({ReplicaId(1)});
+  coordinator_.next<Loaded>();
+  runtime_->stop();
+  EXPECT_EQ(ended().message, "stopped");
+  EXPECT_FALSE(process_with(before[0].process.pid).has_value());
+}
+
+TEST_F(RuntimeTest, OtherFlagsEndTheTrainersOfTheLastStart) {
+  serve();
+  const auto before = roster();
+  handed_over();
+  HostOptions changed = options();
+  changed.speed = 0.25;
+  start(std::move(changed));
+  EXPECT_TRUE(coordinator_.hello(2).replicas.empty());
+  EXPECT_FALSE(process_with(before[0].process.pid).has_value());
+  coordinator_.welcome();
+  EXPECT_EQ(coordinator_.next<DeviceMeasured>().device.gflops, 3.5);
+}
+
+TEST_F(RuntimeTest, ATrainerOfAListThatWasLostIsToldToStop) {
+  serve();
+  const ProcessId stranger = roster()[0].process;
+  handed_over();
+  std::promise<void> over;
+  auto watched = TrainerProcess::adopt(
+      stranger, {{}, {}, folder_.path() + "/stranger.log", [](std::string_view) {}},
+      [&over](ProcessExit) { over.set_value(); });
+  ASSERT_TRUE(watched.ok());
+  std::filesystem::remove(folder_.path() + "/agent/trainers");
+  start(options());
+  EXPECT_TRUE(coordinator_.hello(2).replicas.empty());
+  EXPECT_EQ(over.get_future().wait_for(kLimit), std::future_status::ready);
 }
 
 TEST_F(RuntimeTest, AWrongTokenEndsWithItsOwnCode) {

@@ -2,18 +2,19 @@
 // given and obeys StopTrainer. SCRIPT names what it does instead: "exit" (code 3 and a last line),
 // "hang" (never attaches), "abort", "environment" (prints what it was started with), "ignore_stop",
 // "freeze" (when told to evaluate, instead of aborting).
+#include <atomic>
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <future>
 #include <iostream>
 #include <string>
 
-#include <grpcpp/grpcpp.h>
 #include <unistd.h>
 
-#include "proto/convert.h"
-#include "proto/trainer.grpc.pb.h"
+#include "attached/control.h"
+#include "attached/environment.h"
 
 extern char** environ;
 
@@ -28,30 +29,41 @@ std::string variable(const char* name) {
 class Script {
  public:
   int run() {
-    const auto channel = grpc::CreateChannel("unix:" + variable("SHOAL_TRAINER_SOCKET"),
-                                             grpc::InsecureChannelCredentials());
-    const auto stub = v1::TrainerHost::NewStub(channel);
-    grpc::ClientContext context;
-    stream_ = stub->Attach(&context);
+    const auto options = attached::control_options("scripted_trainer");
+    if (!options.ok()) return std::cerr << to_string(options.error()) << "\n", 1;
+    auto control = attached::Control::dial(*options, {.command =
+                                                          [this](ToTrainer command) {
+                                                            obey_any(command);
+                                                            return true;
+                                                          },
+                                                      .ended = [this] { end(); },
+                                                      .closing = [] {}});
+    if (!control.ok()) return std::cerr << to_string(control.error()) << "\n", 1;
+    control_ = std::move(control).value();
     Device device{std::stoi(variable("SHOAL_TRAINER_DEVICE")),
                   DeviceKind::kCpu,
                   "scripted",
                   Bytes(1 << 30),
                   14 * std::stod(variable("SHOAL_TRAINER_SPEED")),
                   false};
-    say(TrainerReady{std::stoi(variable("SHOAL_TRAINER_SLOT")), device,
-                     variable("SHOAL_TRAINER_HOST") + ":1", "none"});
-    v1::TrainerCommand wire;
-    while (!stopped_ && stream_->Read(&wire)) {
-      const auto command = proto::read(wire);
-      if (!command.ok()) return std::cerr << to_string(command.error()) << "\n", 1;
-      std::visit([this](const auto& each) { obey(each); }, *command);
-    }
+    ready_ = {.slot = std::stoi(variable("SHOAL_TRAINER_SLOT")),
+              .device = device,
+              .peer_address = variable("SHOAL_TRAINER_HOST") + ":1",
+              .libraries = "none"};
+    control_->start(ready_);
+    over_.get_future().wait();
+    control_.reset();
     return 0;
   }
 
  private:
-  void say(const FromTrainer& message) { stream_->Write(proto::to_wire(message)); }
+  void say(const FromTrainer& message) { control_->say(message); }
+  void obey_any(const ToTrainer& command) {
+    std::visit([this](const auto& each) { obey(each); }, command);
+  }
+  void end() {
+    if (!ended_.exchange(true)) over_.set_value();
+  }
 
   void obey(const LoadReplica& load) {
     const auto& source = load.assign.source;
@@ -73,11 +85,18 @@ class Script {
     }
     raise(SIGSTOP);
   }
-  void obey(const StopTrainer&) { stopped_ = variable("SCRIPT") != "ignore_stop"; }
+  void obey(const Release&) {
+    if (variable("SCRIPT") != "ignore_release") control_->say(ready_);
+  }
+  void obey(const StopTrainer&) {
+    if (variable("SCRIPT") != "ignore_stop") end();
+  }
   void obey(const auto&) {}
 
-  std::unique_ptr<grpc::ClientReaderWriter<v1::TrainerMessage, v1::TrainerCommand>> stream_;
-  bool stopped_ = false;
+  std::unique_ptr<attached::Control> control_;
+  TrainerReady ready_;
+  std::promise<void> over_;
+  std::atomic<bool> ended_ = false;
 };
 
 }  // namespace

@@ -8,17 +8,18 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/eventfd.h>
-#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "agent/host/line_splitter.h"
+#include "base/check.h"
 
 extern char** environ;
 
 namespace shoal::agent {
 namespace {
+
+constexpr int kReadEveryMs = 200;
 
 struct Pipe {
   int read = -1, write = -1;
@@ -29,12 +30,6 @@ bool open_pipe(Pipe& pipe) {
   if (pipe2(ends, O_CLOEXEC) != 0) return false;
   pipe = {ends[0], ends[1]};
   return true;
-}
-
-void close_all(std::initializer_list<int> descriptors) {
-  for (const int fd : descriptors) {
-    if (fd >= 0) close(fd);
-  }
 }
 
 std::string name_of(const std::string& assignment) {
@@ -60,11 +55,8 @@ std::vector<char*> pointers(std::vector<std::string>& texts) {
 }
 
 // In the child, between fork and exec: only calls that are safe in a copy of a threaded process.
-[[noreturn]] void become(const char* program, char* const* environment, int output, int failure,
-                         pid_t parent) {
-  setpgid(0, 0);
-  prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (getppid() != parent) _exit(0);  // it died before the line above
+[[noreturn]] void become(const char* program, char* const* environment, int output, int failure) {
+  setsid();
   const int nothing = open("/dev/null", O_RDONLY);
   dup2(nothing, 0);
   dup2(output, 1);
@@ -83,23 +75,6 @@ std::vector<char*> pointers(std::vector<std::string>& texts) {
   _exit(127);
 }
 
-// Reads until the end of the pipe, or until `stop` is signalled and nothing is left.
-void pump(int output, int stop, LineSplitter& lines) {
-  std::array<char, 16384> buffer;
-  fcntl(output, F_SETFL, O_NONBLOCK);
-  for (;;) {
-    const auto size = read(output, buffer.data(), buffer.size());
-    if (size > 0) {
-      lines.add({buffer.data(), static_cast<std::size_t>(size)});
-      continue;
-    }
-    if (size == 0 || (errno != EAGAIN && errno != EINTR)) return;
-    std::array<pollfd, 2> waits{pollfd{output, POLLIN, 0}, pollfd{stop, POLLIN, 0}};
-    poll(waits.data(), waits.size(), -1);
-    if ((waits[1].revents & POLLIN) != 0 && (waits[0].revents & POLLIN) == 0) return;
-  }
-}
-
 Error cannot_start(const std::string& program, int error) {
   return {Code::kUnavailable, "cannot start " + program + ": " + std::strerror(error), "--trainer",
           "give the path of shoal-trainer"};
@@ -115,83 +90,120 @@ int exec_error(int failure) {
   return size == sizeof error ? error : 0;
 }
 
+bool is_readable(int descriptor) {
+  pollfd wait{descriptor, POLLIN, 0};
+  return poll(&wait, 1, 0) == 1;
+}
+
+int descriptor_of_child(pid_t pid) { return static_cast<int>(syscall(SYS_pidfd_open, pid, 0u)); }
+
+// The process that runs the program, which appends to `output`; an errno as a negative number.
+pid_t spawn(const ProcessOptions& options, int output) {
+  Pipe failure;
+  if (!open_pipe(failure)) return -errno;
+  std::vector<std::string> environment = merged_environment(options.environment);
+  const std::vector<char*> environment_pointers = pointers(environment);
+  const pid_t pid = fork();
+  if (pid == 0) become(options.program.c_str(), environment_pointers.data(), output, failure.write);
+  const int fork_error = errno;
+  close(failure.write);
+  const int error = pid < 0 ? fork_error : exec_error(failure.read);
+  close(failure.read);
+  if (error != 0 && pid > 0) waitpid(pid, nullptr, 0);
+  return error != 0 ? -error : pid;
+}
+
 }  // namespace
 
 Result<std::unique_ptr<TrainerProcess>> TrainerProcess::start(
     const ProcessOptions& options, std::function<void(ProcessExit)> ended) {
-  Pipe output, failure;
-  const int stop = eventfd(0, EFD_CLOEXEC);
-  if (stop < 0 || !open_pipe(output) || !open_pipe(failure)) {
+  const int output = OutputTail::make(options.output);
+  const pid_t pid = output < 0 ? -errno : spawn(options, output);
+  if (output >= 0) close(output);
+  if (pid < 0) return cannot_start(options.program, -pid);
+  const int descriptor = descriptor_of_child(pid);
+  if (descriptor < 0) {
     const int error = errno;
-    close_all({stop, output.read, output.write, failure.read, failure.write});
+    ::kill(-pid, SIGKILL);
+    waitpid(pid, nullptr, 0);
     return cannot_start(options.program, error);
   }
-  std::vector<std::string> environment = merged_environment(options.environment);
-  const std::vector<char*> environment_pointers = pointers(environment);
-  const pid_t parent = getpid();
-  const pid_t pid = fork();
-  if (pid == 0)
-    become(options.program.c_str(), environment_pointers.data(), output.write, failure.write,
-           parent);
-  const int fork_error = errno;
-  close_all({output.write, failure.write});
-  const int error = pid < 0 ? fork_error : exec_error(failure.read);
-  close(failure.read);
-  if (error != 0) {
-    if (pid > 0) waitpid(pid, nullptr, 0);
-    close_all({output.read, stop});
-    return cannot_start(options.program, error);
-  }
+  const ProcessId id = process_with(pid).value_or(ProcessId{pid, 0});
   return std::unique_ptr<TrainerProcess>(
-      new TrainerProcess(pid, output.read, stop, options, std::move(ended)));
+      new TrainerProcess(id, true, descriptor, options, std::move(ended)));
 }
 
-TrainerProcess::TrainerProcess(pid_t pid, int output, int stop, const ProcessOptions& options,
+Result<std::unique_ptr<TrainerProcess>> TrainerProcess::adopt(
+    const ProcessId& process, const ProcessOptions& options,
+    std::function<void(ProcessExit)> ended) {
+  const int descriptor = open_process(process);
+  if (descriptor < 0) {
+    return Error{Code::kNotFound, "process " + std::to_string(process.pid) + " is no more", "", ""};
+  }
+  return std::unique_ptr<TrainerProcess>(
+      new TrainerProcess(process, false, descriptor, options, std::move(ended)));
+}
+
+TrainerProcess::TrainerProcess(const ProcessId& id, bool child, int descriptor,
+                               const ProcessOptions& options,
                                std::function<void(ProcessExit)> ended)
-    : pid_(pid), stop_pump_(stop) {
-  pump_ = std::thread([this, output, stop, options] {
-    LineSplitter lines(options.on_line);
-    pump(output, stop, lines);
-    lines.finish();
-    last_line_ = lines.last_line();
-    close(output);
-  });
-  waiter_ = std::thread([this, ended = std::move(ended)] { wait(ended); });
+    : id_(id),
+      child_(child),
+      descriptor_(descriptor),
+      stop_(eventfd(0, EFD_CLOEXEC)),
+      tail_(options.output, LineSplitter(options.on_line)) {
+  SHOAL_CHECK(stop_ >= 0, "no descriptor is left");
+  thread_ = std::thread([this, ended = std::move(ended)] { watch(ended); });
 }
 
 TrainerProcess::~TrainerProcess() {
-  kill(true);
-  waiter_.join();
-  close(stop_pump_);
+  if (!left_) kill(true);
+  thread_.join();
+  close(descriptor_);
+  close(stop_);
 }
 
+// As long as its descriptor says that it lives, its number and its group are its own.
 void TrainerProcess::kill(bool hard) {
   const std::lock_guard guard(mutex_);
-  if (!reaped_) ::kill(-pid_, hard ? SIGKILL : SIGTERM);
+  if (over_ || (!child_ && is_readable(descriptor_))) return;
+  ::kill(-id_.pid, hard ? SIGKILL : SIGTERM);
 }
 
-void TrainerProcess::wait(std::function<void(ProcessExit)> ended) {
-  siginfo_t info{};
-  while (waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOWAIT) != 0 && errno == EINTR) {
-  }
-  int status = 0;
-  {
-    const std::lock_guard guard(mutex_);
-    ::kill(-pid_, SIGKILL);  // what it may have started itself
-    waitpid(pid_, &status, 0);
-    reaped_ = true;
-  }
+void TrainerProcess::leave() {
+  left_ = true;
   const std::uint64_t one = 1;
-  [[maybe_unused]] const auto written = write(stop_pump_, &one, sizeof one);
-  pump_.join();
-  ProcessExit exit;
-  if (WIFSIGNALED(status)) {
-    exit.signal = WTERMSIG(status);
-  } else {
-    exit.code = WEXITSTATUS(status);
-  }
-  exit.last_line = last_line_;
+  [[maybe_unused]] const auto written = write(stop_, &one, sizeof one);
+}
+
+void TrainerProcess::watch(const std::function<void(ProcessExit)>& ended) {
+  if (!follow()) return;
+  ProcessExit exit = reap();
+  tail_.finish();
+  exit.last_line = tail_.last_line();
   ended(exit);
+}
+
+bool TrainerProcess::follow() {
+  for (;;) {
+    std::array<pollfd, 2> waits{pollfd{descriptor_, POLLIN, 0}, pollfd{stop_, POLLIN, 0}};
+    poll(waits.data(), waits.size(), kReadEveryMs);
+    if (waits[1].revents != 0) return false;
+    if (waits[0].revents != 0) return true;
+    tail_.read();
+  }
+}
+
+// A child is reaped last: until then its group cannot be anybody else's.
+ProcessExit TrainerProcess::reap() {
+  const std::lock_guard guard(mutex_);
+  over_ = true;
+  if (!child_) return {.known = false};
+  ::kill(-id_.pid, SIGKILL);  // what it may have started itself
+  int status = 0;
+  waitpid(id_.pid, &status, 0);
+  if (WIFSIGNALED(status)) return {.signal = WTERMSIG(status)};
+  return {.code = WEXITSTATUS(status)};
 }
 
 }  // namespace shoal::agent

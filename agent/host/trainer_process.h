@@ -1,5 +1,6 @@
-// One child process: started in its own process group, killed with this daemon, its output handed
-// on line by line. A thread waits for its end, so that nothing polls.
+// One process that trains for this daemon: in a session of its own, so that it outlives the daemon,
+// its output in a file that is handed on line by line (output_tail.h). It is a child of this
+// daemon, or of an earlier start of it and found again. A thread waits for its end.
 #pragma once
 
 #include <functional>
@@ -10,43 +11,53 @@
 #include <thread>
 #include <vector>
 
-#include <sys/types.h>
-
 #include "agent/core/io.h"
+#include "agent/host/output_tail.h"
+#include "agent/host/process_id.h"
 #include "base/result.h"
 
 namespace shoal::agent {
 
 struct ProcessOptions {
-  std::string program;
-  std::vector<std::string> environment;           // "NAME=value", over the daemon's own
-  std::function<void(std::string_view)> on_line;  // of its output; on a thread of the process
+  std::string program;                            // of start()
+  std::vector<std::string> environment;           // of start(): "NAME=value", over the daemon's own
+  std::string output;                             // file of its standard output and error
+  std::function<void(std::string_view)> on_line;  // of it; on a thread of the process
 };
 
 class TrainerProcess {
  public:
-  // Call from a thread that lives as long as the daemon: the kernel kills the child when the thread
-  // that started it ends. `ended` runs once, on the waiting thread. An Error names the program and
-  // the reason.
+  // `ended` runs once, on the waiting thread. An Error names the program and the reason.
   static Result<std::unique_ptr<TrainerProcess>> start(const ProcessOptions& options,
                                                        std::function<void(ProcessExit)> ended);
-  // Kills what still runs and waits for it.
+  // One that an earlier start of the daemon left. kNotFound when exactly this process is no more.
+  // How it ends is not known then: only its parent is told.
+  static Result<std::unique_ptr<TrainerProcess>> adopt(const ProcessId& process,
+                                                       const ProcessOptions& options,
+                                                       std::function<void(ProcessExit)> ended);
+  // Kills what still runs and waits for it, unless it was left.
   ~TrainerProcess();
 
-  void kill(bool hard);  // SIGKILL or SIGTERM to the group; nothing when it has ended
-  pid_t pid() const { return pid_; }
+  void kill(bool hard);  // SIGKILL or SIGTERM to its group; nothing when it has ended
+  void leave();          // to the next start of the daemon: nothing is done or heard any more
+  const ProcessId& id() const { return id_; }
 
  private:
-  TrainerProcess(pid_t pid, int output, int stop, const ProcessOptions& options,
+  TrainerProcess(const ProcessId& id, bool child, int descriptor, const ProcessOptions& options,
                  std::function<void(ProcessExit)> ended);
-  void wait(std::function<void(ProcessExit)> ended);
+  void watch(const std::function<void(ProcessExit)>& ended);
+  bool follow();  // until it ends; false: it was left
+  ProcessExit reap();
 
-  const pid_t pid_;
+  const ProcessId id_;
+  const bool child_;
+  const int descriptor_;  // of the process
+  const int stop_;        // eventfd: it was left
+  OutputTail tail_;       // of the thread
   std::mutex mutex_;
-  bool reaped_ = false;    // the number may belong to another process now
-  int stop_pump_;          // eventfd: the process ended, read what is left
-  std::string last_line_;  // written by the pump, read after it was joined
-  std::thread pump_, waiter_;
+  bool over_ = false;  // the number may belong to another process now
+  bool left_ = false;
+  std::thread thread_;  // last: uses the others
 };
 
 }  // namespace shoal::agent

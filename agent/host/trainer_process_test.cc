@@ -5,6 +5,9 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
+
+#include "agent/host/test_folder.h"
 
 namespace shoal::agent {
 namespace {
@@ -15,16 +18,25 @@ class TrainerProcessTest : public testing::Test {
  protected:
   // Starts the scripted trainer; its end is in ended_.
   std::unique_ptr<TrainerProcess> start(const std::string& script) {
-    ProcessOptions options{SCRIPTED_TRAINER,
-                           {"SCRIPT=" + script, "HOME=/replaced"},
-                           [this](std::string_view line) { lines_.emplace_back(line); }};
-    auto process = TrainerProcess::start(
-        options, [this](ProcessExit exit) { promise_.set_value(std::move(exit)); });
+    auto process = TrainerProcess::start(options(script), end_to(promise_));
     EXPECT_TRUE(process.ok()) << to_string(process.error());
     return std::move(process).value();
   }
-  ProcessExit ended() {
-    auto future = promise_.get_future();
+  Result<std::unique_ptr<TrainerProcess>> adopt(const ProcessId& id) {
+    return TrainerProcess::adopt(id, options(""), end_to(adopted_));
+  }
+  ProcessOptions options(const std::string& script) {
+    return {SCRIPTED_TRAINER,
+            {"SCRIPT=" + script, "HOME=/replaced"},
+            folder_.path() + "/output.log",
+            [this](std::string_view line) { lines_.emplace_back(line); }};
+  }
+  static std::function<void(ProcessExit)> end_to(std::promise<ProcessExit>& promise) {
+    return [&promise](ProcessExit exit) { promise.set_value(std::move(exit)); };
+  }
+  ProcessExit ended() { return ended(promise_); }
+  static ProcessExit ended(std::promise<ProcessExit>& promise) {
+    auto future = promise.get_future();
     if (future.wait_for(kLimit) != std::future_status::ready) {
       ADD_FAILURE() << "the process did not end";
       return {};
@@ -37,8 +49,9 @@ class TrainerProcessTest : public testing::Test {
     return text;
   }
 
+  TestFolder folder_;
   std::vector<std::string> lines_;  // written by the process's thread, which ends before it
-  std::promise<ProcessExit> promise_;
+  std::promise<ProcessExit> promise_, adopted_;
 };
 
 TEST_F(TrainerProcessTest, CodeAndLastLineAreTold) {
@@ -78,9 +91,57 @@ TEST_F(TrainerProcessTest, EnvironmentIsOursOverTheInherited) {
 
 TEST_F(TrainerProcessTest, AProgramThatIsNotThereIsNamed) {
   const auto process = TrainerProcess::start(
-      {"/nowhere/shoal-trainer", {}, [](std::string_view) {}}, [](ProcessExit) {});
+      {"/nowhere/shoal-trainer", {}, folder_.path() + "/output.log", [](std::string_view) {}},
+      [](ProcessExit) {});
   ASSERT_FALSE(process.ok());
   EXPECT_THAT(process.error().message, testing::HasSubstr("/nowhere/shoal-trainer: No such file"));
+}
+
+// ---- those of an earlier start of the daemon
+
+TEST_F(TrainerProcessTest, OneThatWasLeftLivesOnAndIsFoundAgain) {
+  auto process = start("hang");
+  const ProcessId id = process->id();
+  process->leave();
+  process.reset();
+  EXPECT_EQ(process_with(id.pid), id);
+  auto adopted = adopt(id);
+  ASSERT_TRUE(adopted.ok()) << to_string(adopted.error());
+  (*adopted)->kill(true);
+  const ProcessExit exit = ended(adopted_);
+  EXPECT_FALSE(exit.known);
+  EXPECT_FALSE(process_with(id.pid).has_value());
+}
+
+TEST_F(TrainerProcessTest, AnAdoptedOneIsKilledWithItsOwner) {
+  auto process = start("hang");
+  const ProcessId id = process->id();
+  process->leave();
+  process.reset();
+  adopt(id).value().reset();
+  EXPECT_FALSE(process_with(id.pid).has_value());
+}
+
+TEST_F(TrainerProcessTest, ANumberThatAnotherProcessHasNowIsNotTouched) {
+  const auto process = start("hang");
+  ProcessId other = process->id();
+  ++other.started;
+  const auto adopted = adopt(other);
+  ASSERT_FALSE(adopted.ok());
+  EXPECT_EQ(adopted.error().code, Code::kNotFound);
+  EXPECT_EQ(process_with(other.pid), process->id()) << "it lives";
+}
+
+TEST_F(TrainerProcessTest, AProcessThatHasEndedIsNotFound) {
+  const auto process = start("exit");
+  ended();
+  EXPECT_EQ(adopt(process->id()).error().code, Code::kNotFound);
+  EXPECT_EQ(adopt({0, 0}).error().code, Code::kNotFound);
+}
+
+TEST_F(TrainerProcessTest, ItHasASessionOfItsOwn) {
+  const auto process = start("hang");
+  EXPECT_EQ(getsid(process->id().pid), process->id().pid);
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 
 #include "proto/convert.h"
 #include "wire/callback_queue.h"
+#include "wire/metadata.h"
 
 namespace shoal::agent {
 namespace {
@@ -15,6 +16,10 @@ constexpr int kMessageBytesMax = 16 << 20;
 
 grpc::Status bad(const std::string& sentence) {
   return {grpc::StatusCode::INVALID_ARGUMENT, sentence};
+}
+
+std::string nonce_of(const grpc::CallbackServerContext& context) {
+  return wire::read_text(context.client_metadata(), wire::kTrainerNonceName);
 }
 
 }  // namespace
@@ -36,8 +41,8 @@ class TrainerServer::Stream
       server_.post_(TrainerSaid{id_, std::move(message).value()});
     } else if (const auto* ready = std::get_if<TrainerReady>(&*message); ready == nullptr) {
       return finish(bad("the first message must be ready"));
-    } else if (auto id = server_.attach(ready->slot, this); !id.ok()) {
-      return finish(bad(to_string(id.error())));
+    } else if (auto id = server_.attach(ready->slot, nonce_of(*context_), this); !id.ok()) {
+      return refuse(id.error());
     } else {
       id_ = *id;
       attached_ = true;
@@ -54,8 +59,8 @@ class TrainerServer::Stream
 
   void OnDone() override {
     if (attached_) {
+      server_.post_(TrainerDetached{id_});  // before the next stream of its process may attach
       server_.detach(id_, this);
-      server_.post_(TrainerDetached{id_});
     }
     delete this;
   }
@@ -77,6 +82,15 @@ class TrainerServer::Stream
     StartWrite(&outgoing_);
   }
 
+  // A stranger is told to stop; one whose last stream has not ended yet may come again.
+  void refuse(const Error& error) {
+    if (error.code != Code::kNotFound) return finish(bad(to_string(error)));
+    const std::lock_guard guard(mutex_);
+    outgoing_ = proto::to_wire(ToTrainer(StopTrainer{}));
+    StartWriteAndFinish(&outgoing_, {}, bad(to_string(error)));
+    finished_ = true;
+  }
+
   void finish(const grpc::Status& status) {
     const std::lock_guard guard(mutex_);
     if (!finished_) Finish(status);
@@ -94,10 +108,12 @@ class TrainerServer::Stream
   bool writing_ = false, finished_ = false;
 };
 
-Result<std::unique_ptr<TrainerServer>> TrainerServer::start(const std::string& socket_path,
-                                                            Duration ping, Post post) {
+Result<std::unique_ptr<TrainerServer>> TrainerServer::start(
+    const std::string& socket_path, Duration ping, const std::vector<ExpectedTrainer>& left,
+    Post post) {
   wire::hold_callback_queue();
   std::unique_ptr<TrainerServer> server(new TrainerServer(std::move(post)));
+  for (const ExpectedTrainer& expected : left) server->expect(expected);
   grpc::ServerBuilder builder;
   builder.SetMaxReceiveMessageSize(kMessageBytesMax);
   // Trainers ping once a minute to notice a frozen agent; gRPC's default would drop them for it.
@@ -129,17 +145,22 @@ grpc::ServerBidiReactor<v1::TrainerMessage, v1::TrainerCommand>* TrainerServer::
   return new Stream(*this, context);
 }
 
-void TrainerServer::expect(TrainerId trainer) {
+void TrainerServer::expect(const ExpectedTrainer& expected) {
   const std::lock_guard guard(mutex_);
-  slots_[trainer.slot] = {trainer.generation, nullptr};
+  slots_[expected.trainer.slot] = {expected.trainer.generation, expected.nonce, nullptr};
 }
 
-Result<TrainerId> TrainerServer::attach(std::int32_t number, Stream* stream) {
+Result<TrainerId> TrainerServer::attach(std::int32_t number, const std::string& nonce,
+                                        Stream* stream) {
   const std::lock_guard guard(mutex_);
   const auto slot = slots_.find(number);
-  if (slot == slots_.end() || slot->second.stream != nullptr) {
-    return Error{Code::kConflict, "no trainer is expected in slot " + std::to_string(number),
-                 "SHOAL_TRAINER_SLOT", ""};
+  if (slot == slots_.end() || slot->second.nonce != nonce) {
+    return Error{Code::kNotFound, "no such trainer is expected in slot " + std::to_string(number),
+                 "SHOAL_TRAINER_NONCE", ""};
+  }
+  if (slot->second.stream != nullptr) {
+    return Error{Code::kConflict, "slot " + std::to_string(number) + " has a stream already",
+                 "SHOAL_TRAINER_SLOT", "try again in a moment"};
   }
   slot->second.stream = stream;
   return TrainerId{number, slot->second.generation};

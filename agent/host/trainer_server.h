@@ -1,6 +1,7 @@
-// Serves the trainers of this host over a Unix-domain socket (proto/trainer.proto). A trainer says
-// its slot with its first message; the process that runs in it at that moment is the one that
-// speaks. What cannot be read ends its stream, and with it the trainer.
+// Serves the trainers of this host over a Unix-domain socket (proto/trainer.proto). A trainer names
+// its nonce with the call (kNonceName) and its slot with its first message: together they tell
+// which process speaks. One that nobody expects, because it belongs to an earlier start whose list
+// was lost, is told to stop. What cannot be read ends its stream; the trainer may come again.
 #pragma once
 
 #include <functional>
@@ -8,6 +9,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <vector>
 
 #include <grpcpp/grpcpp.h>
 
@@ -17,17 +19,24 @@
 
 namespace shoal::agent {
 
+struct ExpectedTrainer {
+  TrainerId trainer;
+  std::string nonce;
+};
+
 class TrainerServer : private v1::TrainerHost::CallbackService {
  public:
   using Post = std::function<void(Input)>;  // any thread
 
   // kUnavailable when the socket cannot be made. A silent trainer is pinged every `ping`; one that
-  // does not answer within another `ping` is frozen: its stream ends.
+  // does not answer within another `ping` is frozen: its stream ends. `left`: those of an earlier
+  // start, which may attach from the first moment on.
   static Result<std::unique_ptr<TrainerServer>> start(const std::string& socket_path, Duration ping,
+                                                      const std::vector<ExpectedTrainer>& left,
                                                       Post post);
   ~TrainerServer() override;  // ends all streams
 
-  void expect(TrainerId trainer);                          // its process was started
+  void expect(const ExpectedTrainer& expected);            // in the place of what was in its slot
   void send(TrainerId trainer, const ToTrainer& message);  // dropped when its stream has ended
 
  private:
@@ -35,12 +44,13 @@ class TrainerServer : private v1::TrainerHost::CallbackService {
   explicit TrainerServer(Post post) : post_(std::move(post)) {}
   grpc::ServerBidiReactor<v1::TrainerMessage, v1::TrainerCommand>* Attach(
       grpc::CallbackServerContext* context) override;
-  // The process of the slot, if it has no stream yet.
-  Result<TrainerId> attach(std::int32_t number, Stream* stream);
+  // The process of the slot. kNotFound when it is another one, kConflict when it has a stream.
+  Result<TrainerId> attach(std::int32_t number, const std::string& nonce, Stream* stream);
   void detach(TrainerId trainer, Stream* stream);
 
   struct Slot {
     std::uint64_t generation = 0;
+    std::string nonce;
     Stream* stream = nullptr;
   };
   Post post_;

@@ -1,0 +1,255 @@
+// Trainers that the last start of the daemon left, those that lost their stream, and the hand-over.
+#include "agent/core/agent_fixture.h"
+
+namespace shoal::agent {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::SizeIs;
+
+class AdoptionTest : public AgentFixture {
+ protected:
+  static LeftTrainer left(std::int32_t slot, std::int32_t device, std::uint64_t generation = 4) {
+    return {{slot, generation}, device};
+  }
+  void boot_with(std::vector<LeftTrainer> trainers) {
+    step(Booted{std::move(trainers)});
+    EXPECT_THAT(all<OpenLink>(), IsEmpty());
+  }
+  void attach_again(std::int32_t slot, std::optional<Assign> holds, std::uint64_t generation = 4,
+                    std::int32_t protocol = kProtocolVersion) {
+    const Device measured{slot, DeviceKind::kCpu, "cpu", kDeviceMemory, 50, false};
+    TrainerReady ready{slot, measured, "10.0.0.4:7100", "libtorch"};
+    ready.protocol = protocol;
+    ready.holds = std::move(holds);
+    step(TrainerAttached{{slot, generation}, std::move(ready)});
+  }
+  std::vector<std::uint64_t> named(const OpenLink& open) const {
+    std::vector<std::uint64_t> ids;
+    for (const HeldReplica& held : open.hello.replicas) ids.push_back(held.replica.n);
+    return ids;
+  }
+};
+
+TEST_F(AdoptionTest, TheFirstHelloNamesWhatLeftTrainersHold) {
+  boot_with({left(0, 0), left(1, 1)});
+  EXPECT_THAT(all<StartTrainer>(), IsEmpty());
+  attach_again(0, assign(1));
+  EXPECT_THAT(all<OpenLink>(), IsEmpty()) << "what it holds is said next";
+  trainer_says(0, loaded(1), 4);
+  EXPECT_THAT(all<OpenLink>(), IsEmpty()) << "the other one has not come";
+  attach_again(1, std::nullopt);
+  const auto open = one<OpenLink>();
+  EXPECT_THAT(named(open), ElementsAre(1));
+  EXPECT_EQ(open.hello.incarnation.n, 0u);
+  EXPECT_EQ(open.hello.devices[0].gflops, 50) << "as it was measured";
+  link_ = open.link;
+  connect({ReplicaId(1)});
+  EXPECT_THAT(said<Loaded>(), ElementsAre(loaded(1)));
+  EXPECT_THAT(told<LoadReplica>(0), IsEmpty());
+  const ToReplica<OpenRound> round{ReplicaId(1), {key(1), Steps(0), Steps(50), {{0, 600}}}};
+  hear(round);
+  EXPECT_THAT(told<ToReplica<OpenRound>>(0), ElementsAre(round));
+  EXPECT_EQ(agent_.view().replicas[0].state, ReplicaState::kServing);
+}
+
+TEST_F(AdoptionTest, DevicesWithoutALeftTrainerGetOneAtOnce) {
+  boot_with({left(1, 1)});
+  ASSERT_THAT(all<StartTrainer>(), SizeIs(1));
+  EXPECT_EQ(one<StartTrainer>().trainer, (TrainerId{0, 1}));
+  attach_again(1, std::nullopt);
+  EXPECT_THAT(all<OpenLink>(), SizeIs(1)) << "nobody waits for one that was started just now";
+}
+
+TEST_F(AdoptionTest, OneThatDoesNotComeIsKilledAndTheLinkIsOpened) {
+  boot_with({left(0, 0), left(1, 1)});
+  attach_again(1, assign(2, 1));
+  trainer_says(1, loaded(2), 4);
+  advance(milliseconds(4'999));
+  EXPECT_THAT(effects_, IsEmpty());
+  advance(milliseconds(1));
+  EXPECT_THAT(named(one<OpenLink>()), ElementsAre(2));
+  EXPECT_EQ(one<KillTrainer>().trainer, (TrainerId{0, 4}));
+  EXPECT_THAT(one<KillTrainer>().because, HasSubstr("did not attach again within 5 s"));
+  step(TrainerExited{{0, 4}, {.known = false}});
+  while (all<StartTrainer>().empty()) ASSERT_TRUE(wake());
+  EXPECT_EQ(one<StartTrainer>().trainer, (TrainerId{0, 5}));
+}
+
+TEST_F(AdoptionTest, OneThatEndsIsNotWaitedFor) {
+  boot_with({left(0, 0)});
+  attach(1);
+  step(TrainerExited{{0, 4}, {.known = false}});
+  EXPECT_THAT(named(one<OpenLink>()), IsEmpty());
+}
+
+TEST_F(AdoptionTest, OneThatEndsWithItsReplicaIsSaidSo) {
+  boot_with({left(0, 0), left(1, 1)});
+  attach_again(0, assign(1));
+  trainer_says(0, loaded(1), 4);
+  step(TrainerExited{{0, 4}, {.known = false}});
+  attach_again(1, std::nullopt);
+  link_ = one<OpenLink>().link;
+  connect();
+  ASSERT_THAT(said<ReplicaFailed>(), SizeIs(1));
+  EXPECT_EQ(said<ReplicaFailed>()[0].detail, "the trainer of device 0 ended");
+}
+
+TEST_F(AdoptionTest, OneThatStillLoadsIsWaitedForAndNamed) {
+  boot_with({left(0, 0)});
+  attach_again(0, assign(1));
+  while (all<OpenLink>().empty()) ASSERT_TRUE(wake());
+  const auto open = one<OpenLink>();
+  EXPECT_THAT(named(open), ElementsAre(1));
+  link_ = open.link;
+  connect({ReplicaId(1)});
+  EXPECT_EQ(agent_.view().replicas[0].state, ReplicaState::kLoading);
+  trainer_says(0, loaded(1), 4);
+  EXPECT_THAT(said<Loaded>(), SizeIs(1));
+}
+
+TEST_F(AdoptionTest, FurtherTrainersOfADeviceComeBackIntoTheirSlots) {
+  boot_with({left(0, 0), left(3, 1)});
+  attach_again(0, assign(1));
+  trainer_says(0, loaded(1), 4);
+  Assign beside = assign(2, 1);
+  attach_again(3, beside);
+  EXPECT_EQ(agent_.view().trainers[3], TrainerState::kReady);
+  trainer_says(3, loaded(2), 4);
+  link_ = one<OpenLink>().link;
+  connect({ReplicaId(1), ReplicaId(2)});
+  hear(Release{ReplicaId(2), ReleaseReason::kCompleted});
+  EXPECT_THAT(told<StopTrainer>(3), SizeIs(1)) << "as one of this start";
+}
+
+TEST_F(AdoptionTest, OneOfAnotherProtocolIsKilled) {
+  boot_with({left(0, 0)});
+  attach_again(0, assign(1), 4, kProtocolVersion - 1);
+  EXPECT_THAT(one<KillTrainer>().because, HasSubstr("speaks protocol"));
+  EXPECT_THAT(agent_.view().replicas, IsEmpty());
+  EXPECT_THAT(all<OpenLink>(), SizeIs(1));
+}
+
+TEST_F(AdoptionTest, OneThatFitsNoDeviceIsKilled) {
+  step(Booted{{left(0, 1), left(5, 2), left(-1, 0), left(99, 0)}});
+  EXPECT_THAT(all<KillTrainer>(), SizeIs(4));
+  EXPECT_THAT(all<StartTrainer>(), SizeIs(2));
+  EXPECT_THAT(all<OpenLink>(), SizeIs(1));
+}
+
+TEST_F(AdoptionTest, WhatTheCoordinatorDoesNotKeepIsReleased) {
+  boot_with({left(0, 0)});
+  attach_again(0, assign(1));
+  trainer_says(0, loaded(1), 4);
+  link_ = one<OpenLink>().link;
+  connect();
+  EXPECT_THAT(told<Release>(0), ElementsAre(Release{ReplicaId(1), ReleaseReason::kReplaced}));
+}
+
+TEST_F(AdoptionTest, AStopWhileTheyAreAwaitedEndsThem) {
+  boot_with({left(0, 0)});
+  step(StopRequested{});
+  EXPECT_THAT(all<KillTrainer>(), SizeIs(2));
+  step(TrainerExited{{0, 4}, {.known = false}});
+  step(TrainerExited{{1, 1}, {0, 15, ""}});
+  EXPECT_EQ(one<ExitProcess>().code, 0);
+}
+
+// ---- a stream that broke while the daemon lives
+
+TEST_F(AdoptionTest, AStreamThatComesAgainInTimeSavesTheTrainer) {
+  serve();
+  step(TrainerDetached{{0, 1}});
+  attach_again(0, assign(1), 1);
+  EXPECT_THAT(all<CloseLink>(), SizeIs(1));
+  const auto open = one<OpenLink>();
+  EXPECT_THAT(named(open), ElementsAre(1)) << "the coordinator repeats what was said meanwhile";
+  link_ = open.link;
+  connect({ReplicaId(1)});
+  advance(seconds(3));
+  EXPECT_THAT(all<KillTrainer>(), IsEmpty());
+}
+
+TEST_F(AdoptionTest, ALoadThatWasOnItsWayIsSaidAgain) {
+  boot();
+  connect();
+  attach(0);
+  attach(1);
+  hear(assign(1));
+  step(TrainerDetached{{0, 1}});
+  attach_again(0, std::nullopt, 1);
+  ASSERT_THAT(told<LoadReplica>(0), SizeIs(1));
+  EXPECT_EQ(told<LoadReplica>(0)[0].assign, assign(1));
+}
+
+TEST_F(AdoptionTest, AReplicaThatWasLostMeanwhileFailsWithItsReason) {
+  serve();
+  step(TrainerDetached{{0, 1}});
+  attach_again(0, std::nullopt, 1);
+  link_ = one<OpenLink>().link;
+  connect({ReplicaId(1)});
+  const ReplicaFailed failed{ReplicaId(1), ReplicaFailure::kOutOfMemory, "80 GiB wanted"};
+  trainer_says(0, failed);
+  EXPECT_THAT(said<ReplicaFailed>(), ElementsAre(failed));
+}
+
+TEST_F(AdoptionTest, AReplicaThatWasLostWithoutAWordFailsSoon) {
+  serve();
+  step(TrainerDetached{{0, 1}});
+  attach_again(0, std::nullopt, 1);
+  link_ = one<OpenLink>().link;
+  connect({ReplicaId(1)});
+  advance(seconds(2));
+  ASSERT_THAT(said<ReplicaFailed>(), SizeIs(1));
+  EXPECT_THAT(said<ReplicaFailed>()[0].detail, HasSubstr("came back without the replica"));
+}
+
+TEST_F(AdoptionTest, AReplicaThatWasReleasedMeanwhileIsReleasedAgain) {
+  serve();
+  step(TrainerDetached{{0, 1}});
+  hear(Release{ReplicaId(1), ReleaseReason::kCompleted});
+  EXPECT_THAT(told<Release>(0), IsEmpty());
+  attach_again(0, assign(1), 1);
+  EXPECT_THAT(told<Release>(0), ElementsAre(Release{ReplicaId(1), ReleaseReason::kReplaced}));
+}
+
+TEST_F(AdoptionTest, OneThatWasToldToStopIsToldAgain) {
+  serve();
+  step(StopRequested{});
+  step(TrainerDetached{{0, 1}});
+  attach_again(0, assign(1), 1);
+  EXPECT_THAT(told<StopTrainer>(0), SizeIs(1));
+}
+
+// ---- the hand-over
+
+TEST_F(AdoptionTest, AHandOverLeavesTheTrainersAndSaysNothing) {
+  serve();
+  step(HandOverRequested{});
+  EXPECT_THAT(all<KillTrainer>(), IsEmpty());
+  EXPECT_THAT(all<SendTrainer>(), IsEmpty());
+  EXPECT_THAT(said<Goodbye>(), IsEmpty());
+  EXPECT_THAT(all<CloseLink>(), SizeIs(1));
+  EXPECT_EQ(one<ExitProcess>().code, 0);
+  EXPECT_TRUE(one<ExitProcess>().leaves_trainers);
+}
+
+TEST_F(AdoptionTest, AStopIsNotTakenBackByAHandOver) {
+  serve();
+  step(StopRequested{});
+  step(HandOverRequested{});
+  EXPECT_THAT(effects_, IsEmpty());
+}
+
+TEST_F(AdoptionTest, AHandOverWithoutALink) {
+  boot();
+  lose_link();
+  step(HandOverRequested{});
+  EXPECT_THAT(all<CloseLink>(), IsEmpty());
+  EXPECT_TRUE(one<ExitProcess>().leaves_trainers);
+}
+
+}  // namespace
+}  // namespace shoal::agent

@@ -1,0 +1,161 @@
+#include "agent/host/trainer_processes.h"
+
+#include <algorithm>
+#include <fstream>
+
+#include <unistd.h>
+
+#include "base/digest.h"
+
+namespace shoal::agent {
+
+Bytes resident_bytes(const std::string& process) {
+  std::int64_t pages = 0, resident = 0;
+  std::ifstream("/proc/" + process + "/statm") >> pages >> resident;
+  return Bytes(resident * sysconf(_SC_PAGESIZE));
+}
+
+TrainerProcesses::TrainerProcesses(const HostOptions& options, const DataFolder& folder,
+                                   Outside outside)
+    : options_(options), folder_(folder), outside_(std::move(outside)) {}
+
+// ---- those of an earlier start
+
+std::vector<RosterEntry> TrainerProcesses::find_left() {
+  const auto roster = read_roster(folder_.roster_path());
+  if (!roster.ok()) {
+    outside_.note(LogLevel::kWarning, to_string(roster.error()));
+    return {};
+  }
+  if (roster->boot != boot_) return {};  // the host was started since
+  const bool fits = roster->settings == settings();
+  std::vector<RosterEntry> left;
+  for (const RosterEntry& entry : roster->trainers) {
+    if (adopt(entry, fits)) left.push_back(entry);
+  }
+  return left;
+}
+
+bool TrainerProcesses::adopt(const RosterEntry& entry, bool fits) {
+  const std::int32_t slot = entry.trainer.slot;
+  auto end = fits ? end_of(entry.trainer) : [](const ProcessExit&) {};
+  auto process = TrainerProcess::adopt(entry.process, options_of(slot), std::move(end));
+  if (!process.ok()) return false;
+  const std::string name = "trainer " + std::to_string(slot) + ", process " +
+                           std::to_string(entry.process.pid) + " of the last start, ";
+  if (!fits) {
+    outside_.note(LogLevel::kWarning, name + "is ended: the flags of this agent have changed");
+    return false;
+  }
+  outside_.note(LogLevel::kInfo, name + "is awaited");
+  processes_[slot] = std::move(process).value();
+  entries_[slot] = entry;
+  return true;
+}
+
+// Whoever was started with other settings than these is not what the daemon was asked for.
+std::string TrainerProcesses::settings() const {
+  Digester digester;
+  for (const Device& device : options_.core.devices) {
+    digester.add(static_cast<std::int32_t>(device.kind)).add(device.name);
+  }
+  digester.add(options_.core.host).add(options_.threads).add(options_.cell).add(options_.speed);
+  digester.add(options_.emulated_link).add(options_.peer_ports.first).add(options_.peer_ports.last);
+  return to_hex(digester.finish());
+}
+
+// ---- starting and ending
+
+void TrainerProcesses::start(const StartTrainer& effect, const std::string& nonce) {
+  const TrainerId id = effect.trainer;
+  processes_.erase(id.slot);  // has ended, or the core would not start another
+  auto process = launch(effect, nonce);
+  if (!process.ok()) {
+    return outside_.post(TrainerExited{id, {127, 0, to_string(process.error())}});
+  }
+  RosterEntry& entry = entries_[id.slot];
+  entry.trainer = id;
+  entry.device = effect.device;
+  entry.process = (*process)->id();
+  entry.nonce = nonce;
+  processes_[id.slot] = std::move(process).value();
+  write();
+}
+
+Result<std::unique_ptr<TrainerProcess>> TrainerProcesses::launch(const StartTrainer& effect,
+                                                                 const std::string& nonce) {
+  auto own = environment(effect, nonce);
+  if (!own.ok()) return own.error();
+  ProcessOptions options = options_of(effect.trainer.slot);
+  options.environment = std::move(own).value();
+  return TrainerProcess::start(options, end_of(effect.trainer));
+}
+
+ProcessOptions TrainerProcesses::options_of(std::int32_t slot) const {
+  return {options_.trainer, {}, folder_.output_path(slot), outside_.lines(slot)};
+}
+
+std::function<void(ProcessExit)> TrainerProcesses::end_of(TrainerId id) const {
+  return [post = outside_.post, id](ProcessExit exit) { post(TrainerExited{id, std::move(exit)}); };
+}
+
+void TrainerProcesses::kill(std::int32_t slot, bool hard) {
+  const auto process = processes_.find(slot);
+  if (process != processes_.end()) process->second->kill(hard);
+}
+
+void TrainerProcesses::leave() {
+  for (auto& [slot, process] : processes_) process->leave();
+}
+
+Bytes TrainerProcesses::resident() const {
+  Bytes bytes;
+  for (const auto& [slot, process] : processes_) {
+    bytes += resident_bytes(std::to_string(process->id().pid));
+  }
+  return bytes;
+}
+
+void TrainerProcesses::write() {
+  Roster roster{boot_, settings(), {}};
+  for (const auto& [slot, process] : processes_) roster.trainers.push_back(entries_.at(slot));
+  const Status written = write_roster(folder_.roster_path(), roster);
+  if (written.ok()) return;
+  outside_.note(LogLevel::kWarning,
+                "the next start will not find its trainers again: " + to_string(written.error()));
+}
+
+// A further trainer of a device gets its part of the device's threads.
+Result<std::vector<std::string>> TrainerProcesses::environment(const StartTrainer& effect,
+                                                               const std::string& nonce) {
+  const TrainerId id = effect.trainer;
+  const Device& device = options_.core.devices[static_cast<std::size_t>(effect.device)];
+  const std::string listen_host = listen_host_for(options_.core.host);
+  std::vector<int> taken;
+  for (const auto& [slot, entry] : entries_) {
+    if (slot != id.slot) taken.push_back(entry.port);
+  }
+  const auto seed = Digester().add(folder_.uid()).add(id.generation).finish().low;
+  const auto port = free_port(options_.peer_ports, listen_host, taken, seed);
+  if (!port.ok()) return port.error();
+  entries_[id.slot].port = *port;
+  const std::string threads = std::to_string(std::max(1, options_.threads / (effect.beside + 1)));
+  return std::vector<std::string>{
+      "SHOAL_TRAINER_SOCKET=" + folder_.socket_path(),
+      "SHOAL_TRAINER_SLOT=" + std::to_string(id.slot),
+      "SHOAL_TRAINER_NONCE=" + nonce,
+      "SHOAL_TRAINER_ORPHAN_LIMIT=" + std::to_string(options_.orphan_limit.ms() / 1000),
+      "SHOAL_TRAINER_DEVICE=" + std::to_string(effect.device),
+      std::string("SHOAL_TRAINER_KIND=") + to_string(device.kind),
+      "SHOAL_TRAINER_THREADS=" + threads,
+      "SHOAL_TRAINER_CELL=" + std::to_string(options_.cell),
+      "SHOAL_TRAINER_SPEED=" + std::to_string(options_.speed),
+      "SHOAL_TRAINER_LINK=" + options_.emulated_link,
+      "SHOAL_TRAINER_BIND=" + join_address(listen_host, *port),
+      "SHOAL_TRAINER_HOST=" + options_.core.host,
+      "OPENBLAS_NUM_THREADS=" + threads,
+      "OMP_NUM_THREADS=" + threads,
+      "CUDA_DEVICE_ORDER=PCI_BUS_ID"};  // the order of NVML
+}
+
+}  // namespace shoal::agent

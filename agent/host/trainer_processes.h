@@ -1,0 +1,65 @@
+// The trainer processes of this host by their slots: started with their environment, listed in the
+// roster of the data folder, found again by the next start of the daemon, killed.
+//
+// One thread at a time; `post` and the lines come from threads of the processes.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "agent/host/data_folder.h"
+#include "agent/host/host_options.h"
+#include "agent/host/roster.h"
+#include "agent/host/trainer_process.h"
+#include "base/log_lines.h"
+
+namespace shoal::agent {
+
+class TrainerProcesses {
+ public:
+  struct Outside {
+    std::function<void(Input)> post;                                  // TrainerExited
+    std::function<std::function<void(std::string_view)>(int)> lines;  // where those of a slot go
+    std::function<void(LogLevel, const std::string&)> note;           // for people
+  };
+  // What it is given outlives it.
+  TrainerProcesses(const HostOptions& options, const DataFolder& folder, Outside outside);
+
+  // Those of the last start that still live and were started as this daemon would start them.
+  // Others of it are killed, and waited for. Nobody who is not exactly the process of the roster is
+  // touched.
+  std::vector<RosterEntry> find_left();
+
+  // TrainerExited is posted at its end, also when it could not be started.
+  void start(const StartTrainer& effect, const std::string& nonce);
+  void kill(std::int32_t slot, bool hard);
+  void leave();  // all of them, to the next start
+
+  Bytes resident() const;  // memory of all of them
+
+ private:
+  bool adopt(const RosterEntry& entry, bool fits);
+  ProcessOptions options_of(std::int32_t slot) const;
+  std::function<void(ProcessExit)> end_of(TrainerId id) const;
+  Result<std::unique_ptr<TrainerProcess>> launch(const StartTrainer& effect,
+                                                 const std::string& nonce);
+  Result<std::vector<std::string>> environment(const StartTrainer& effect,
+                                               const std::string& nonce);
+  std::string settings() const;
+  void write();
+
+  const HostOptions& options_;
+  const DataFolder& folder_;
+  const Outside outside_;
+  const std::string boot_ = boot_id();
+  std::map<std::int32_t, RosterEntry> entries_;
+  std::map<std::int32_t, std::unique_ptr<TrainerProcess>> processes_;
+};
+
+Bytes resident_bytes(const std::string& process);  // "self" or a number
+
+}  // namespace shoal::agent
