@@ -47,6 +47,7 @@ class Tree {
     add_logs();
     add_checkpoints();
     add_generate();
+    add_admin();
     add_version();
     add_completion();
     app_.footer("Environment: SHOAL_ADDR, NO_COLOR. Exit codes and examples: docs/cli.md.");
@@ -270,6 +271,20 @@ class Tree {
     command->add_option("--seed", generate_.seed, "the same seed gives the same text [1]");
   }
 
+  void add_admin() {
+    CLI::App* admin = group("admin", "work on the files of a coordinator on this host");
+    CLI::App* backup =
+        leaf(admin, "backup", "copy its folder, which may be in use: database, checkpoints, token",
+             [this] { return admin_backup(backup_, common_.json); });
+    backup->add_option("--data-dir", backup_.data_dir,
+                       "the coordinator's folder [~/.local/share/shoal/coordinator]");
+    backup->add_option("--to", backup_.to, "a new folder for the copy")->required();
+    CLI::App* check =
+        leaf(admin, "restore-check", "would a coordinator start on this copy, is every file whole",
+             [this] { return admin_restore_check(folder_, common_.json); });
+    check->add_option("FOLDER", folder_, "of the copy")->required();
+  }
+
   void add_version() {
     app_.set_version_flag("--version", "shoal " SHOAL_VERSION);
     leaf(&app_, "version", "the versions of this binary and of the coordinator",
@@ -352,6 +367,7 @@ class Tree {
   SubmitOptions submit_;
   EventsOptions events_;
   LogsOptions logs_;
+  BackupOptions backup_;
   GenerateOptions generate_;
   std::string name_, folder_, round_;
   bool with_gone_ = false;

@@ -17,6 +17,7 @@ namespace {
 constexpr int kAgentsMax = 256;
 constexpr int kThreadsMax = 1024;  // shoal-agent's
 constexpr double kSpeedMin = 0.01;
+constexpr int kOrphanLimitS = 30;  // nobody starts an agent again here but by hand
 
 Json process_json(const ProcessRef& process) {
   return {
@@ -148,7 +149,9 @@ Launch agent_launch(const UpLayout& layout, const UpOptions& options, int number
                                       "--host",
                                       "127.0.0.1",
                                       "--peer-ports",
-                                      "0"};
+                                      "0",
+                                      "--orphan-limit-s",
+                                      std::to_string(kOrphanLimitS)};
   const std::vector<std::string> role =
       reducer
           ? std::vector<std::string>{"--role", "reducer", "--trainer", binaries + "/shoal-reducer"}

@@ -16,11 +16,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "coordinator/maintenance.h"
 #include "coordinator/service/agent_service.h"
 #include "coordinator/service/config.h"
 #include "coordinator/service/http/server.h"
 #include "coordinator/service/logging.h"
 #include "coordinator/service/runtime.h"
+#include "coordinator/service/store_check.h"
 #include "coordinator/service/token_file.h"
 
 namespace shoal::coordinator {
@@ -53,9 +55,13 @@ int wait_for_stop_signal() {
 }
 
 // Written beside and renamed: who polls for the file finds it complete.
-Status write_address_file(const Config& config, const std::string& http, const std::string& grpc) {
-  const nlohmann::ordered_json content = {
-      {"http", http}, {"grpc", grpc}, {"token_file", config.token_file()}, {"pid", ::getpid()}};
+Status write_address_file(const Config& config, const std::string& http, const std::string& grpc,
+                          const Digest& loaded) {
+  const nlohmann::ordered_json content = {{"http", http},
+                                          {"grpc", grpc},
+                                          {"token_file", config.token_file()},
+                                          {"pid", ::getpid()},
+                                          {"state_digest", to_hex(loaded)}};
   const std::string text = content.dump() + "\n", partial = config.address_file + ".new";
   const int fd = ::open(partial.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
   const bool written =
@@ -76,13 +82,15 @@ RuntimeOptions runtime_options(const Config& config) {
 }
 
 // Says that everything listens; from here on the process is worth talking to.
-Status announce(const Config& config, const std::string& http, const std::string& grpc) {
+Status announce(const Config& config, const std::string& http, const std::string& grpc,
+                const Digest& loaded) {
   spdlog::info("serving http on {}, agents on {}, data in {}", http, grpc, config.data_dir);
   if (!is_loopback(config.grpc)) {
     spdlog::warn("--grpc {}: traffic with agents is not encrypted; use a network you trust",
                  config.grpc);
   }
-  return config.address_file.empty() ? Status() : write_address_file(config, http, grpc);
+  if (config.address_file.empty()) return {};
+  return write_address_file(config, http, grpc, loaded);
 }
 
 Result<std::unique_ptr<HttpServer>> start_http(const Config& config, const std::string& agents,
@@ -113,14 +121,18 @@ Status serve(const Config& config) {
     if (checkpoint.state != CheckpointState::kFailed) wanted.insert(checkpoint.id);
   }
   if (const Status pruned = (*files)->prune(wanted); !pruned) return pruned;
-  auto agents = AgentService::start({.bind = config.grpc, .token = *token}, **runtime, **files,
-                                    (*runtime)->checkpoints_at_start());
+  auto agents = AgentService::start(
+      {.bind = config.grpc,
+       .token = *token,
+       .transfer_limit = std::chrono::milliseconds(config.core.transfer_limit.ms())},
+      **runtime, **files, (*runtime)->checkpoints_at_start());
   if (!agents) return agents.error();
   auto http = start_http(config, (*agents)->address(), **runtime);
   if (!http) return http.error();
+  const Digest loaded = (*runtime)->digest();
   (*runtime)->start(**agents);
 
-  const Status announced = announce(config, (*http)->address(), (*agents)->address());
+  const Status announced = announce(config, (*http)->address(), (*agents)->address(), loaded);
   if (announced.ok()) spdlog::info("stopping: {}", ::strsignal(wait_for_stop_signal()));
   (*agents)->stop();
   (*http)->stop();
@@ -129,7 +141,18 @@ Status serve(const Config& config) {
   return announced;
 }
 
+int print_store_check(const Config& config) {
+  const auto said = check_store(config.data_dir, config.core);
+  if (said) {
+    std::puts(said->c_str());
+    return 0;
+  }
+  std::fprintf(stderr, "shoal-coordinator: %s\n", to_string(said.error()).c_str());
+  return kExitFailed;
+}
+
 int run(int argc, const char* const* argv) {
+  if (const auto status = run_maintenance(argc, argv)) return *status;
   const Result<CommandLine> line = read_command_line(argc, argv);
   if (!line) {
     std::fprintf(stderr, "shoal-coordinator: %s\n", to_string(line.error()).c_str());
@@ -143,6 +166,7 @@ int run(int argc, const char* const* argv) {
     std::puts("the configuration is good");
     return 0;
   }
+  if (line->config.check_store) return print_store_check(line->config);
   // Before any thread starts, so that only wait_for_stop_signal() sees them.
   const sigset_t set = stop_signals();
   ::pthread_sigmask(SIG_BLOCK, &set, nullptr);

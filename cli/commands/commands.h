@@ -86,6 +86,14 @@ struct GenerateOptions {
   int top_k = 0;  // 0: all
   long long seed = 1;
 };
+struct BackupOptions {
+  std::string data_dir;  // empty: the coordinator's default
+  std::string to;
+};
+// Become `shoal-coordinator backup` and `shoal-coordinator restore-check`; return only when that
+// fails.
+Result<int> admin_backup(const BackupOptions& options, bool json);
+Result<int> admin_restore_check(const std::string& folder, bool json);
 // Becomes `shoal-trainer generate`; returns only when that fails.
 Result<int> generate(const Context& context, const GenerateOptions& options);
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "coordinator/core/checkpoints/checkpoints.h"
+#include "coordinator/core/replicas/agents.h"
 #include "coordinator/core/state/machines.h"
 #include "coordinator/core/state/naming.h"
 
@@ -55,6 +56,17 @@ bool waits_for_absent(Turn& turn, JobId id, StageIndex stage) {
   if (turn.now() >= due) return false;
   turn.look_again(id, due);
   return true;
+}
+
+bool waited_in_vain(const Turn& turn, JobId id) {
+  const JobRecord& job = turn.state().jobs.at(id);
+  const Duration wait = rollback_wait(turn, job);
+  if (job.rollback_at.ns == 0 || turn.now() < turn.deadline(job.rollback_at - wait, wait)) {
+    return false;
+  }
+  return std::ranges::any_of(all_absent_holders(turn.state(), job), [&](ReplicaId replica) {
+    return is_within_reach(turn.state(), replica);
+  });
 }
 
 bool waits_for_others(Turn& turn, JobId id) {

@@ -12,6 +12,10 @@ namespace shoal::coordinator {
 // that do; its reason says for whom, and how long.
 bool waits_for_absent(Turn& turn, JobId id, StageIndex stage);
 
+// It has waited in vain, and one of those that it waited for is within reach, but does not answer:
+// its device is needed.
+bool waited_in_vain(const Turn& turn, JobId id);
+
 // Every stage has a holder again. True while others that were lost with them may be on their way.
 bool waits_for_others(Turn& turn, JobId id);
 

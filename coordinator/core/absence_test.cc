@@ -231,5 +231,35 @@ TEST(Absence, WhoLeavesOfItsOwnWillIsNotWaitedFor) {
   EXPECT_EQ(rig.count(event_kind::kJobRolledBack), 1);
 }
 
+TEST(Absence, TheLastHolderThatDoesNotAnswerIsWaitedFor) {
+  AbsenceRig rig(1);
+  rig.say(rig.b, Goodbye{"stopped"});
+  rig.report(rig.a, rig.rep_a, rig.key(1));
+  rig.vote(rig.a, rig.rep_a, rig.key(1), 1);
+  rig.applied(rig.a, rig.rep_a, rig.key(1), {11, 11});
+  ASSERT_EQ(rig.job(rig.id).committed_round, 1);
+  rig.report(rig.a, rig.rep_a, rig.key(2));  // and then no vote
+  rig.cut_all_but(rig.a, seconds(40));
+  ASSERT_EQ(rig.state_of(rig.rep_a), ReplicaState::kAbsent);
+  EXPECT_EQ(rig.job(rig.id).reason, JobReason::kWaitingForAbsent);
+  rig.vote(rig.a, rig.rep_a, rig.key(2), 1);  // slow, not dead
+  EXPECT_EQ(rig.state_of(rig.rep_a), ReplicaState::kServing);
+  rig.cut_all_but(rig.a, seconds(10));
+  EXPECT_EQ(rig.job(rig.id).phase, JobPhase::kTraining);
+  EXPECT_EQ(rig.count(event_kind::kJobRolledBack), 0);
+}
+
+TEST(Absence, OneThatNeverAnswersGivesItsDeviceBack) {
+  AbsenceRig rig(1);
+  rig.say(rig.b, Goodbye{"stopped"});
+  rig.report(rig.a, rig.rep_a, rig.key(1));
+  rig.vote(rig.a, rig.rep_a, rig.key(1), 1);
+  rig.applied(rig.a, rig.rep_a, rig.key(1), {11, 11});
+  rig.report(rig.a, rig.rep_a, rig.key(2));
+  rig.cut_all_but(rig.a, seconds(150));
+  EXPECT_EQ(rig.count(event_kind::kJobRolledBack), 1);
+  EXPECT_NE(rig.last<Assign>(rig.a)->replica, rig.rep_a);
+}
+
 }  // namespace
 }  // namespace shoal::coordinator

@@ -14,8 +14,10 @@
 #include "coordinator/core/replicas/replicas.h"
 #include "coordinator/core/restoring.h"
 #include "coordinator/core/rounds/attempts.h"
+#include "coordinator/core/rounds/catch_up.h"
 #include "coordinator/core/rounds/commits.h"
 #include "coordinator/core/rounds/rounds.h"
+#include "coordinator/core/state/movement.h"
 #include "coordinator/core/state/state.h"
 #include "coordinator/core/state/turn.h"
 
@@ -38,6 +40,7 @@ ReplicaId replica_of(const FromAgent& message) {
 
 // Nothing that an answer or a record would follow from at once.
 bool changes_nothing(const Input& input) {
+  if (std::holds_alternative<CheckpointMoved>(input)) return true;
   const auto* said = std::get_if<AgentSaid>(&input);
   return said != nullptr && (std::holds_alternative<Heartbeat>(said->message) ||
                              std::holds_alternative<Progress>(said->message) ||
@@ -69,6 +72,12 @@ void dispatch(Turn& turn, AgentId agent, const FromAgent& message) {
       message);
 }
 
+// It was taken for frozen, and speaks.
+void welcome_back(Turn& turn, ReplicaId replica) {
+  come_back(turn, replica);
+  catch_up(turn, replica);
+}
+
 void on_said(Turn& turn, const AgentSaid& said) {
   State& state = turn.volatile_state();
   const AgentId* known = state.by_connection.find(said.connection);
@@ -78,10 +87,15 @@ void on_said(Turn& turn, const AgentSaid& said) {
   if (const auto* stats = std::get_if<PipelineStats>(&said.message)) {
     if (is_live(state, stats->replica)) state.service.put(stats->replica, stats->service);
   }
-  if (changes_nothing(said)) return;
   const ReplicaId replica = replica_of(said.message);
+  const ReplicaRecord* record = replica ? state.replicas.find(replica) : nullptr;
+  if (record != nullptr && record->agent == agent) {
+    hear(turn, replica, said.message);
+    if (record->state == ReplicaState::kAbsent) welcome_back(turn, replica);
+    record = state.replicas.find(replica);
+  }
+  if (changes_nothing(said)) return;
   if (replica) {
-    const ReplicaRecord* record = state.replicas.find(replica);
     if (is_claimed(state, agent, replica)) return;
     if (record == nullptr || record->agent != agent) {
       turn.send(agent, Release{replica, ReleaseReason::kReplaced});
@@ -108,6 +122,7 @@ void apply(Turn& turn, const Input& input) {
                  [&](const ResumeJob& i) { on_resume(turn, i); },
                  [&](const ChangeJob& i) { on_change(turn, i); },
                  [&](const CommandAgent& i) { on_command_agent(turn, i); },
+                 [&](const CheckpointMoved& i) { note_store(turn, i.checkpoint, i.received); },
                  [&](const CheckpointUploaded& i) { on_checkpoint_uploaded(turn, i); },
                  [&](const CheckpointUploadFailed& i) { on_checkpoint_upload_failed(turn, i); },
                  [](const Tick&) {},

@@ -6,6 +6,7 @@
 #include "coordinator/core/absence.h"
 #include "coordinator/core/checkpoints/checkpoints.h"
 #include "coordinator/core/releases.h"
+#include "coordinator/core/replicas/agents.h"
 #include "coordinator/core/replicas/drain.h"
 #include "coordinator/core/replicas/evaluation.h"
 #include "coordinator/core/replicas/placing.h"
@@ -207,10 +208,8 @@ void warm(Turn& turn, JobId id) {
 void note_first_word(Turn& turn, JobId id) {
   const JobRecord& job = job_of(turn, id);
   if (job.reason != JobReason::kReconnecting) return;
-  const bool any = std::ranges::any_of(holders(turn.state(), job), [&](ReplicaId replica) {
-    const Presence* presence = turn.state().presence.find(turn.state().replicas.at(replica).agent);
-    return presence != nullptr && presence->connected;
-  });
+  const bool any = std::ranges::any_of(
+      holders(turn.state(), job), [&](ReplicaId id) { return is_within_reach(turn.state(), id); });
   if (any) set_reason(turn, id, JobReason::kRunning);
 }
 
@@ -247,6 +246,7 @@ void stall(Turn& turn, JobId id) {
   if (weakest.holders == 0) {
     const bool pending = checkpoint_of_committed_pending(turn.state(), job);
     if (!pending && waits_for_absent(turn, id, weakest.stage)) return;
+    if (!pending && !pauses && waited_in_vain(turn, id)) return roll_back(turn, id);
     if (pauses && !pending) pause_job(turn, id);
     if (pauses) return;
     const auto live = live_by_stage(turn, id);
@@ -268,8 +268,6 @@ void stall(Turn& turn, JobId id) {
 
 // An evaluation that never comes back must not hold the job for ever: its evaluator is replaced.
 void check_final_evaluation(Turn& turn, JobId id, const RoundRecord& round) {
-  const Instant limit = round.committed_at + turn.options().checkpoint_limit;
-  if (turn.now() < limit) return turn.look_again(id, limit);
   for (const ReplicaId replica : round_replicas(turn.state(), round.key)) {
     const auto& contribution = turn.state().contributions.at({round.key, replica});
     if (contribution.eval_slice < 0 || contribution.evaluated) continue;
@@ -277,7 +275,10 @@ void check_final_evaluation(Turn& turn, JobId id, const RoundRecord& round) {
     const ReplicaId frozen =
         is_present(turn.state(), replica) || there.empty() ? replica : there.front();
     if (!is_present(turn.state(), frozen)) return;
-    return fail_replica(turn, frozen, ReplicaFailure::kFrozen, "it did not evaluate in time");
+    const auto limit = evaluation_deadline(turn, round, frozen);
+    if (limit && turn.now() < *limit) turn.look_again(id, *limit);
+    if (!limit || turn.now() < *limit) return;
+    return fail_replica(turn, frozen, ReplicaFailure::kFrozen, "it did not evaluate");
   }
 }
 

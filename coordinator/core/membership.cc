@@ -264,6 +264,7 @@ Instant last_written(const State& state) {
 void on_booted(Turn& turn, const Booted& booted) {
   State& state = turn.volatile_state();
   state.lost_time.add(last_written(state), turn.now());
+  state.booted_at = turn.now();
   const std::int64_t epoch = ++turn.counters().boot_epoch;
   turn.counters().store = booted.store;
   for (const auto& [id, agent] : state.agents) {

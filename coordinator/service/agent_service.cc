@@ -69,7 +69,7 @@ struct AgentService::Impl final
     : v1::AgentService::WithCallbackMethod_Session<v1::AgentService::Service> {
   Impl(AgentServiceOptions o, InputPort& i, CheckpointFiles& files,
        const std::vector<CheckpointRecord>& checkpoints)
-      : options(std::move(o)), inputs(i), transfer(files, i, checkpoints) {}
+      : options(std::move(o)), inputs(i), transfer(files, i, options.transfer_limit, checkpoints) {}
 
   grpc::ServerBidiReactor<v1::AgentMessage, v1::CoordinatorMessage>* Session(
       grpc::CallbackServerContext* context) override {
@@ -92,10 +92,9 @@ struct AgentService::Impl final
   }
 
   grpc::Status PutCheckpoint(grpc::ServerContext* context,
-                             grpc::ServerReader<v1::CheckpointUpload>* reader,
-                             v1::CheckpointUploadResult* result) override {
+                             CheckpointTransfer::UploadStream* stream) override {
     if (!shows_token(*context, options.token)) return kWrongToken;
-    return transfer.put(context, reader, result);
+    return transfer.put(context, stream);
   }
 
   grpc::Status GetCheckpoint(grpc::ServerContext* context, const v1::GetCheckpointRequest* request,

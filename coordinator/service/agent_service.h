@@ -19,10 +19,11 @@
 namespace shoal::coordinator {
 
 struct AgentServiceOptions {
-  std::string bind = "127.0.0.1:7071";            // port 0 picks a free one
-  std::string token;                              // what agents must show
-  std::chrono::milliseconds hello_limit{10'000};  // open stream until Hello
-  std::chrono::milliseconds log_limit{5'000};     // question about logs until its answer
+  std::string bind = "127.0.0.1:7071";               // port 0 picks a free one
+  std::string token;                                 // what agents must show
+  std::chrono::milliseconds hello_limit{10'000};     // open stream until Hello
+  std::chrono::milliseconds log_limit{5'000};        // question about logs until its answer
+  std::chrono::milliseconds transfer_limit{60'000};  // files in which nothing moves
   std::size_t sessions_max = 20'000;
 };
 

@@ -9,7 +9,8 @@
 #include <gtest/gtest.h>
 
 #include "coordinator/service/service_test_util.h"
-#include "coordinator/store/sha256.h"
+#include "transfer/files.h"
+#include "transfer/sha256.h"
 
 namespace shoal::coordinator {
 namespace {
@@ -217,23 +218,42 @@ class CheckpointTransferTest : public ::testing::Test {
     record_.state = record_.parts[0].state = state;
     service_->checkpoint_changed(record_);
   }
-  grpc::Status put(const std::vector<FileEntry>& files, const std::string& content) {
+  void wait_for_bytes(std::size_t bytes) {
+    const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+    std::error_code missing;
+    const std::string file = files_->folder(kId) + ".0.upload/model.bin";
+    while (std::filesystem::file_size(file, missing) < bytes || missing) {
+      ASSERT_LT(std::chrono::steady_clock::now(), limit);
+    }
+  }
+  // Breaks off once `cut_after` bytes lie on the coordinator's disk.
+  grpc::Status put(const std::vector<FileEntry>& files, const std::string& content,
+                   std::size_t cut_after = std::string::npos) {
     grpc::ClientContext context;
     TestAgent::prepare(context);
-    v1::CheckpointUploadResult result;
-    auto writer = stub_->PutCheckpoint(&context, &result);
+    auto writer = stub_->PutCheckpoint(&context);
     v1::CheckpointUpload message;
+    v1::CheckpointReceived answer;
     message.mutable_header()->set_checkpoint(kId.n);
     for (const FileEntry& file : files)
       *message.mutable_header()->add_files() = proto::to_wire(file);
-    bool open = writer->Write(message);
-    for (std::size_t at = 0; open && at < content.size(); at += 1'000'000) {
+    bool open = writer->Write(message) && writer->Read(&answer);
+    went_on_at_ = answer.bytes();
+    for (auto at = static_cast<std::size_t>(went_on_at_); open && at < content.size();) {
+      if (at >= cut_after) {
+        wait_for_bytes(at - 2);  // that of the model
+        context.TryCancel();
+      }
       message.mutable_chunk()->set_data(content.substr(at, 1'000'000));
+      at += message.chunk().data().size();
       open = writer->Write(message);
     }
     writer->WritesDone();
+    while (writer->Read(&answer)) {
+    }
     return writer->Finish();
   }
+  std::int64_t went_on_at_ = 0;
   std::string content() const { return "{}" + std::string(3'000'000, 'w'); }
 
   TemporaryFolder folder_;
@@ -266,6 +286,44 @@ TEST_F(CheckpointTransferTest, FilesGoThereAndBack) {
   EXPECT_EQ(inputs_.count<CheckpointUploaded>(), 1);
   service_->delete_checkpoint_files(kId);
   EXPECT_FALSE(std::filesystem::exists(files_->folder(kId)));
+}
+
+TEST_F(CheckpointTransferTest, ABrokenUploadGoesOnWhereItWas) {
+  EXPECT_EQ(put(files_of_part(), content(), 2'000'000).error_code(), grpc::StatusCode::CANCELLED);
+  // The stream that broke may still be ending: it is told to, and the agent comes again.
+  grpc::Status again;
+  do {
+    again = put(files_of_part(), content());
+  } while (again.error_code() == grpc::StatusCode::ABORTED);
+  ASSERT_TRUE(again.ok()) << again.error_message();
+  EXPECT_GE(went_on_at_, 2'000'000);
+  EXPECT_EQ(inputs_.count<CheckpointUploaded>(), 1);
+  EXPECT_EQ(inputs_.count<CheckpointUploadFailed>(), 0);
+  EXPECT_GE(inputs_.count<CheckpointMoved>(), 2);
+}
+
+TEST_F(CheckpointTransferTest, ADownloadGoesOnWhereTheAgentIs) {
+  ASSERT_TRUE(put(files_of_part(), content()).ok());
+  change(CheckpointState::kStored);
+  const auto get = [&](std::int64_t from, const std::string& list) {
+    grpc::ClientContext context;
+    TestAgent::prepare(context);
+    v1::GetCheckpointRequest request;
+    request.set_checkpoint(kId.n);
+    request.set_from(from);
+    request.set_list(list);
+    auto reader = stub_->GetCheckpoint(&context, request);
+    v1::CheckpointUpload message;
+    EXPECT_TRUE(reader->Read(&message));
+    std::pair<std::int64_t, std::string> got(message.header().from(), "");
+    while (reader->Read(&message)) got.second += message.chunk().data();
+    EXPECT_TRUE(reader->Finish().ok());
+    return got;
+  };
+  const std::string list = list_digest(files_of_part());
+  EXPECT_EQ(get(2'999'999, list), std::pair(std::int64_t{2'999'999}, std::string("www")));
+  EXPECT_EQ(get(3'000'002, list).second, "");
+  EXPECT_EQ(get(2'999'999, "another").first, 0) << "it has something of other files";
 }
 
 TEST_F(CheckpointTransferTest, AReplicaGetsTheFilesOfItsStageAndTheSharedOnes) {

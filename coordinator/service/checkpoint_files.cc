@@ -1,30 +1,19 @@
 #include "coordinator/service/checkpoint_files.h"
 
-#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
 
-#include <fcntl.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-#include "coordinator/store/sha256.h"
+#include "transfer/file_receiver.h"
+#include "transfer/files.h"
 
 namespace shoal::coordinator {
 namespace {
 
 namespace fs = std::filesystem;
-
-Error disk_error(const std::string& path, const std::string& what, int number) {
-  const bool full = number == ENOSPC || number == EDQUOT;
-  return {.code = full ? Code::kResourceExhausted : Code::kUnavailable,
-          .message = what + ": " + std::strerror(number),
-          .field = path,
-          .remedy = full ? "free space on the coordinator's disk, or keep fewer checkpoints "
-                           "(checkpoint.keep)"
-                         : "check the coordinator's disk"};
-}
 
 Error bad_upload(Code code, const std::string& path, std::string message) {
   return {.code = code,
@@ -33,35 +22,16 @@ Error bad_upload(Code code, const std::string& path, std::string message) {
           .remedy = "the agent writes the checkpoint again"};
 }
 
-Status sync_folder(const std::string& path) {
-  const int fd = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (fd < 0) return disk_error(path, "cannot open the folder", errno);
-  const bool synced = ::fsync(fd) == 0;
-  const int number = errno;
-  ::close(fd);
-  return synced ? Status() : disk_error(path, "cannot sync the folder", number);
-}
-
 Status make_folders(const std::string& path) {
   std::error_code failure;
   fs::create_directories(path, failure);
-  return failure ? disk_error(path, "cannot make the folder", failure.value()) : Status();
+  return failure ? disk_error("make the folder", path, failure.value()) : Status();
 }
 
 Status remove_tree(const std::string& path) {
   std::error_code failure;
   fs::remove_all(path, failure);
-  return failure ? disk_error(path, "cannot remove the folder", failure.value()) : Status();
-}
-
-Status write_all(int fd, const std::string& path, std::span<const std::byte> bytes) {
-  while (!bytes.empty()) {
-    const ssize_t written = ::write(fd, bytes.data(), bytes.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) return disk_error(path, "cannot write the checkpoint", errno);
-    bytes = bytes.subspan(static_cast<std::size_t>(written));
-  }
-  return {};
+  return failure ? disk_error("remove the folder", path, failure.value()) : Status();
 }
 
 Result<Bytes> size_of(const std::vector<FileEntry>& files) {
@@ -116,7 +86,7 @@ bool is_safe_path(const std::string& path) {
 Result<Bytes> free_room(const std::string& folder) {
   struct statvfs disk {};
   if (::statvfs(folder.c_str(), &disk) != 0)
-    return disk_error(folder, "cannot look at the disk", errno);
+    return disk_error("look at the disk of the folder", folder, errno);
   return Bytes(static_cast<std::int64_t>(disk.f_bavail) * static_cast<std::int64_t>(disk.f_frsize));
 }
 
@@ -129,7 +99,7 @@ Result<std::unique_ptr<CheckpointFiles>> CheckpointFiles::open(const std::string
     const auto suffix = entry.path().extension();
     if (suffix == ".partial" || suffix == ".deleted") unfinished.push_back(entry.path().string());
   }
-  if (failure) return disk_error(root, "cannot list the folder", failure.value());
+  if (failure) return disk_error("list the folder", root, failure.value());
   for (const std::string& path : unfinished) {
     if (Status s = remove_tree(path); !s.ok()) return s.error();
   }
@@ -144,7 +114,7 @@ Status CheckpointFiles::prune(const std::set<CheckpointId>& wanted) {
     const auto id = parse_id<CheckpointTag>(name.substr(0, name.find('.')));
     if (id && !wanted.contains(*id)) left.insert(*id);
   }
-  if (failure) return disk_error(root_, "cannot list the folder", failure.value());
+  if (failure) return disk_error("list the folder", root_, failure.value());
   for (const CheckpointId id : left) {
     if (Status s = remove(id); !s.ok()) return s;
   }
@@ -157,109 +127,43 @@ struct CheckpointFiles::Upload::Parts {
   CheckpointFiles& owner;
   CheckpointId id;
   StageIndex stage, stages;
-  std::vector<FileEntry> files;
-  std::string partial;       // the folder
-  std::size_t index = 0;     // the file being written
-  std::int64_t missing = 0;  // bytes of it
-  int fd = -1;
-  Sha256 hash;
-  Bytes total;
+  std::string folder;
+  std::unique_ptr<FileReceiver> receiver = nullptr;
+  bool failed = false;  // for good: what was received is of no use
 
-  const FileEntry& file() const { return files[index]; }
-  std::string path() const { return partial + "/" + file().path; }
-
-  Status open_file() {
-    const std::string name = path();
-    if (Status s = make_folders(fs::path(name).parent_path().string()); !s.ok()) return s;
-    fd = ::open(name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
-    if (fd < 0) return disk_error(name, "cannot create the file", errno);
-    hash = Sha256();
-    missing = file().size.n;
-    return {};
-  }
-
-  Status close_file() {
-    const bool synced = ::fsync(fd) == 0;
-    const int number = errno;
-    ::close(fd);
-    fd = -1;
-    if (!synced) return disk_error(path(), "cannot sync the file", number);
-    const std::string found = hash.finish();
-    if (found != file().sha256) {
-      return bad_upload(Code::kDataLoss, file().path,
-                        "SHA-256 is " + found + ", announced was " + file().sha256);
-    }
-    ++index;
-    return {};
-  }
-
-  // Opens and closes files until one wants bytes, or none is left.
-  Status advance() {
-    while (index < files.size()) {
-      if (fd < 0) {
-        if (Status s = open_file(); !s.ok()) return s;
-      }
-      if (missing > 0) return {};
-      if (Status s = close_file(); !s.ok()) return s;
-    }
-    return {};
+  Status note(Status status) {
+    const bool again = status.ok() || status.error().code == Code::kUnavailable;
+    failed |= !again;
+    return status;
   }
 };
 
 CheckpointFiles::Upload::Upload(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
 
 CheckpointFiles::Upload::~Upload() {
-  if (parts_->fd >= 0) ::close(parts_->fd);
-  (void)remove_tree(parts_->partial);  // what stays is removed at the next start
+  parts_->receiver.reset();
+  if (parts_->failed) (void)FileReceiver::discard(parts_->folder);  // what stays goes with its id
   const std::lock_guard guard(parts_->owner.mutex_);
   parts_->owner.uploading_.erase({parts_->id, parts_->stage});
 }
 
+Bytes CheckpointFiles::Upload::received() const { return parts_->receiver->received(); }
+
 Status CheckpointFiles::Upload::write(std::span<const std::byte> bytes) {
-  Parts& parts = *parts_;
-  while (!bytes.empty()) {
-    if (parts.index == parts.files.size()) {
-      return bad_upload(Code::kInvalidArgument, to_string(parts.id),
-                        "more bytes came than announced");
-    }
-    const auto taken =
-        bytes.first(std::min<std::size_t>(bytes.size(), static_cast<std::size_t>(parts.missing)));
-    const Bytes size(static_cast<std::int64_t>(taken.size()));
-    if (Status s = parts.owner.check_room(size); !s.ok()) return s;  // others write there, too
-    if (Status s = write_all(parts.fd, parts.path(), taken); !s.ok()) return s;
-    parts.hash.add(taken);
-    parts.missing -= size.n;
-    parts.total += size;
-    bytes = bytes.subspan(taken.size());
-    if (Status s = parts.advance(); !s.ok()) return s;
-  }
-  return {};
+  const Bytes size(static_cast<std::int64_t>(bytes.size()));
+  if (Status s = parts_->owner.check_room(size); !s.ok()) return parts_->note(s);  // others write
+  return parts_->note(parts_->receiver->write(bytes));
 }
+
+Status CheckpointFiles::Upload::sync() { return parts_->receiver->sync(); }
 
 Result<Bytes> CheckpointFiles::Upload::finish() {
   Parts& parts = *parts_;
-  if (parts.index < parts.files.size()) {
-    return bad_upload(Code::kInvalidArgument, parts.file().path,
-                      std::to_string(parts.missing) + " bytes are missing");
-  }
-  std::set<std::string> folders{parts.partial};
-  for (const FileEntry& file : parts.files) {
-    fs::path folder = fs::path(file.path).parent_path();
-    for (; !folder.empty(); folder = folder.parent_path()) {
-      folders.insert(parts.partial + "/" + folder.string());
-    }
-  }
-  for (const std::string& folder : folders) {
-    if (Status s = sync_folder(folder); !s.ok()) return s.error();
-  }
+  const Bytes total = parts.receiver->received();
   const std::string target = parts.owner.part(parts.id, parts.stage);
-  if (Status s = remove_tree(target); !s.ok()) return s.error();  // of a start that died here
-  if (::rename(parts.partial.c_str(), target.c_str()) != 0) {
-    return disk_error(target, "cannot place the checkpoint", errno);
-  }
-  if (Status s = sync_folder(parts.owner.root_); !s.ok()) return s.error();
+  if (Status s = parts.note(parts.receiver->finish(target)); !s.ok()) return s.error();
   if (Status s = parts.owner.join_parts(parts.id, parts.stages); !s.ok()) return s.error();
-  return parts.total;
+  return total;
 }
 
 // Links the files of all parts into the folder, once they are all there. Links, because a part must
@@ -276,7 +180,7 @@ Status CheckpointFiles::join_parts(CheckpointId id, StageIndex stages) {
     fs::copy(part(id, stage), joined,
              fs::copy_options::recursive | fs::copy_options::create_hard_links, failure);
   }
-  if (failure) return disk_error(joined, "cannot join the parts", failure.value());
+  if (failure) return disk_error("join the parts", joined, failure.value());
   for (const auto& entry : fs::recursive_directory_iterator(joined, failure)) {
     if (!entry.is_directory()) continue;
     if (Status s = sync_folder(entry.path().string()); !s.ok()) return s;
@@ -284,10 +188,10 @@ Status CheckpointFiles::join_parts(CheckpointId id, StageIndex stages) {
   if (Status s = sync_folder(joined); !s.ok()) return s;
   if (Status s = remove_tree(folder(id)); !s.ok()) return s;  // of a start that died here
   fs::rename(joined, folder(id), failure);
-  if (failure) return disk_error(folder(id), "cannot place the checkpoint", failure.value());
+  if (failure) return disk_error("place the checkpoint", folder(id), failure.value());
   if (Status s = sync_folder(root_); !s.ok()) return s;
   for (StageIndex stage = 0; stage < stages; ++stage) {
-    if (Status s = remove_tree(part(id, stage)); !s.ok()) return s;
+    if (Status s = FileReceiver::discard(part(id, stage)); !s.ok()) return s;
   }
   return {};
 }
@@ -296,11 +200,14 @@ Status CheckpointFiles::check_room(Bytes wanted) const {
   const Result<Bytes> room = room_(root_);
   if (!room) return room.error();
   if (wanted <= *room - kReserve) return {};
-  Error error = disk_error(root_, "the checkpoint does not fit", ENOSPC);
-  error.message = "the checkpoint needs " + std::to_string(wanted.n) + " bytes, the disk has " +
-                  std::to_string(room->n) + ", of which " + std::to_string(kReserve.n) +
-                  " are kept for the coordinator's tables";
-  return error;
+  return Error{.code = Code::kResourceExhausted,
+               .message = "the checkpoint needs " + std::to_string(wanted.n) +
+                          " bytes, the disk has " + std::to_string(room->n) + ", of which " +
+                          std::to_string(kReserve.n) + " are kept for the coordinator's tables",
+               .field = root_,
+               .remedy =
+                   "free space on the coordinator's disk, or keep fewer checkpoints "
+                   "(checkpoint.keep)"};
 }
 
 Result<std::unique_ptr<CheckpointFiles::Upload>> CheckpointFiles::begin(
@@ -308,7 +215,6 @@ Result<std::unique_ptr<CheckpointFiles::Upload>> CheckpointFiles::begin(
   if (Status s = check_list(files); !s.ok()) return s.error();
   const Result<Bytes> size = size_of(files);
   if (!size) return size.error();
-  if (Status s = check_room(*size); !s.ok()) return s.error();
   {
     const std::lock_guard guard(mutex_);
     if (!uploading_.insert({id, stage}).second) {
@@ -317,47 +223,35 @@ Result<std::unique_ptr<CheckpointFiles::Upload>> CheckpointFiles::begin(
                    .remedy = "wait for that upload to end"};
     }
   }
-  std::unique_ptr<Upload> upload(new Upload(std::unique_ptr<Upload::Parts>(
-      new Upload::Parts{.owner = *this,
-                        .id = id,
-                        .stage = stage,
-                        .stages = stages,
-                        .files = files,
-                        .partial = folder(id) + "." + std::to_string(stage) + ".partial"})));
-  if (Status s = remove_tree(upload->parts_->partial); !s.ok()) return s.error();
-  if (Status s = make_folders(upload->parts_->partial); !s.ok()) return s.error();
-  if (Status s = upload->parts_->advance(); !s.ok()) return s.error();
+  std::unique_ptr<Upload> upload(new Upload(
+      std::unique_ptr<Upload::Parts>(new Upload::Parts{.owner = *this,
+                                                       .id = id,
+                                                       .stage = stage,
+                                                       .stages = stages,
+                                                       .folder = this->upload(id, stage)})));
+  Upload::Parts& parts = *upload->parts_;
+  {
+    const std::lock_guard guard(joining_);  // of an upload that ended when the record could not
+    if (Status s = FileReceiver::take_back(part(id, stage), parts.folder); !s.ok())
+      return s.error();
+  }
+  auto receiver = FileReceiver::open(parts.folder, files);
+  if (!receiver) return receiver.error();
+  parts.receiver = std::move(*receiver);
+  if (Status s = parts.note(check_room(*size - upload->received())); !s.ok()) return s.error();
   return upload;
 }
 
 // ---- the rest
 
-Status CheckpointFiles::read(CheckpointId id, const std::vector<FileEntry>& files,
+Status CheckpointFiles::read(CheckpointId id, const std::vector<FileEntry>& files, Bytes from,
                              const std::function<bool(std::span<const std::byte>)>& sink) const {
-  std::vector<std::byte> buffer(kChunkBytes);
   for (const FileEntry& file : files) {
-    const std::string path = folder(id) + "/" + file.path;
-    const int fd = is_safe_path(file.path) ? ::open(path.c_str(), O_RDONLY | O_CLOEXEC) : -1;
-    if (fd < 0) return disk_error(path, "cannot open the file", errno);
-    std::int64_t missing = file.size.n;
-    bool wanted = true;
-    while (missing > 0 && wanted) {
-      const ssize_t size = ::read(fd, buffer.data(), buffer.size());
-      if (size < 0 && errno == EINTR) continue;
-      if (size <= 0 || size > missing) break;
-      missing -= size;
-      wanted = sink({buffer.data(), static_cast<std::size_t>(size)});
-    }
-    ::close(fd);
-    if (!wanted) return Error{.code = Code::kCancelled, .message = "the receiver is gone"};
-    if (missing != 0) {
-      return Error{.code = Code::kDataLoss,
-                   .message = "the stored file does not have the size it was stored with",
-                   .field = path,
-                   .remedy = "restore the folder from a backup or use another checkpoint"};
+    if (!is_safe_path(file.path)) {
+      return bad_upload(Code::kInvalidArgument, file.path, "the path is not accepted");
     }
   }
-  return {};
+  return read_files(folder(id), files, from, sink);
 }
 
 Status CheckpointFiles::remove(CheckpointId id) {
@@ -365,18 +259,18 @@ Status CheckpointFiles::remove(CheckpointId id) {
   std::error_code failure;
   for (const auto& entry : fs::directory_iterator(root_, failure)) {
     const std::string name = entry.path().filename().string();
-    if (name.starts_with(to_string(id) + ".") && name.ends_with(".part")) {
-      parts.push_back(entry.path().string());
-    }
+    const bool part =
+        name.ends_with(".part") || name.ends_with(".upload") || name.ends_with(".list");
+    if (part && name.starts_with(to_string(id) + ".")) parts.push_back(entry.path().string());
   }
-  if (failure) return disk_error(root_, "cannot list the folder", failure.value());
+  if (failure) return disk_error("list the folder", root_, failure.value());
   for (const std::string& path : parts) {
     if (Status s = remove_tree(path); !s.ok()) return s;
   }
   const std::string target = folder(id), doomed = target + ".deleted";
   // Renamed first: a removal that is cut short must not leave a folder that looks complete.
   if (::rename(target.c_str(), doomed.c_str()) != 0) {
-    return errno == ENOENT ? Status() : disk_error(target, "cannot remove the checkpoint", errno);
+    return errno == ENOENT ? Status() : disk_error("remove the checkpoint", target, errno);
   }
   return remove_tree(doomed);
 }

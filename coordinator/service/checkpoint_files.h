@@ -1,8 +1,13 @@
 // The folders of stored checkpoints: <root>/<ckpt_id>. An upload is the part of one stage. It is
-// written to <ckpt_id>.<stage>.partial, checked against the announced sizes and SHA-256, synced,
+// written to <ckpt_id>.<stage>.upload, checked against the announced sizes and SHA-256, synced,
 // and only then renamed to <ckpt_id>.<stage>.part; when the parts of all stages are there they
 // become the folder. So a folder without a suffix is always complete. Which checkpoints exist is
 // the store's business; here are bytes only.
+//
+// An upload that breaks off keeps what was received, also over a restart, and the next one of the
+// same files goes on behind it (transfer/file_receiver.h). What is kept is bounded: one upload per
+// stage of a checkpoint that is not stored yet. It goes with the checkpoint (remove, prune), when
+// other files come for the stage, and when an upload fails for good.
 //
 // The tables lie on the same disk, as a rule, and without room for them the coordinator ends. So
 // uploads leave kReserve free: they fail before the tables do.
@@ -31,23 +36,27 @@ class CheckpointFiles {
  public:
   static constexpr Bytes kReserve = mebibytes(16);
   static constexpr std::size_t kFilesMax = 10'000;
-  static constexpr std::size_t kChunkBytes = std::size_t{1} << 20;
 
-  // Creates the root and removes what an earlier process left unfinished; whole parts stay.
+  // Creates the root and removes what an earlier process was joining or removing; parts and uploads
+  // stay.
   static Result<std::unique_ptr<CheckpointFiles>> open(const std::string& root,
                                                        FreeRoom room = free_room);
 
   std::string folder(CheckpointId id) const { return root_ + "/" + to_string(id); }
 
-  // One upload in progress; dropping it unfinished removes what was written. Used by one thread.
+  // One upload in progress; dropping it unfinished keeps what was received, unless it failed for
+  // good. Used by one thread.
   class Upload {
    public:
     ~Upload();
     Upload(const Upload&) = delete;
     Upload& operator=(const Upload&) = delete;
 
-    // The files back to back. kResourceExhausted: the disk has no room, as in begin().
+    Bytes received() const;  // how far it is; it goes on there
+    // The files back to back, from received() on. kResourceExhausted: the disk has no room, as in
+    // begin(). kUnavailable: the next upload begins a file anew.
     Status write(std::span<const std::byte> bytes);
+    Status sync();  // what was received until now survives the machine
     // Verified, durable and renamed; after the last part of the checkpoint the folder is there.
     Result<Bytes> finish();
 
@@ -64,11 +73,11 @@ class CheckpointFiles {
   Result<std::unique_ptr<Upload>> begin(CheckpointId id, StageIndex stage, StageIndex stages,
                                         const std::vector<FileEntry>& files);
 
-  // Hands out the files back to back; `sink` returns false to stop early.
-  Status read(CheckpointId id, const std::vector<FileEntry>& files,
+  // Hands out the files back to back, from byte `from` on; `sink` returns false to stop early.
+  Status read(CheckpointId id, const std::vector<FileEntry>& files, Bytes from,
               const std::function<bool(std::span<const std::byte>)>& sink) const;
 
-  Status remove(CheckpointId id);  // with its parts; also when it is not there
+  Status remove(CheckpointId id);  // with parts and uploads; also when it is not there
   // At start, before any upload: what is left of checkpoints that are none of `wanted` goes. A
   // crash between the record and the files leaves such.
   Status prune(const std::set<CheckpointId>& wanted);
@@ -78,6 +87,9 @@ class CheckpointFiles {
       : root_(std::move(root)), room_(std::move(room)) {}
   std::string part(CheckpointId id, StageIndex stage) const {
     return folder(id) + "." + std::to_string(stage) + ".part";
+  }
+  std::string upload(CheckpointId id, StageIndex stage) const {
+    return folder(id) + "." + std::to_string(stage) + ".upload";
   }
   Status check_room(Bytes wanted) const;
   Status join_parts(CheckpointId id, StageIndex stages);

@@ -6,8 +6,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "coordinator/store/sha256.h"
 #include "coordinator/store/store_test_util.h"
+#include "transfer/sha256.h"
 
 namespace shoal::coordinator {
 namespace {
@@ -27,9 +27,9 @@ class CheckpointFilesTest : public ::testing::Test {
   static FileEntry entry(const std::string& path, const std::string& content) {
     return {path, Bytes(static_cast<std::int64_t>(content.size())), sha256_of(content)};
   }
-  std::string read(CheckpointId id, const std::vector<FileEntry>& list) {
+  std::string read(CheckpointId id, const std::vector<FileEntry>& list, Bytes from = {}) {
     std::string all;
-    const Status status = files_->read(id, list, [&](std::span<const std::byte> chunk) {
+    const Status status = files_->read(id, list, from, [&](std::span<const std::byte> chunk) {
       all.append(reinterpret_cast<const char*>(chunk.data()), chunk.size());
       return true;
     });
@@ -56,17 +56,63 @@ TEST_F(CheckpointFilesTest, AnUploadInOddPiecesComesBackWhole) {
   EXPECT_EQ(stored->n, 12);
   upload->reset();
   EXPECT_EQ(read(id_, list), "{}0123456789");
+  EXPECT_EQ(read(id_, list, Bytes(5)), "3456789");
   ASSERT_TRUE(files_->remove(id_).ok());
   EXPECT_TRUE(nothing_left());
   EXPECT_TRUE(files_->remove(id_).ok());
 }
 
+TEST_F(CheckpointFilesTest, AnUploadThatBrokeOffGoesOnEvenAfterARestart) {
+  const std::vector<FileEntry> list{entry("config.json", "{}"), entry("model", "0123456789")};
+  {
+    auto upload = files_->begin(id_, 0, 1, list);
+    ASSERT_TRUE((*upload)->write(bytes("{}012")).ok());
+    ASSERT_TRUE((*upload)->sync().ok());
+  }
+  open();
+  ASSERT_TRUE(files_->prune({id_}).ok());
+  auto upload = files_->begin(id_, 0, 1, list);
+  ASSERT_TRUE(upload.ok()) << to_string(upload.error());
+  EXPECT_EQ((*upload)->received().count(), 5);
+  ASSERT_TRUE((*upload)->write(bytes("3456789")).ok());
+  EXPECT_EQ((*upload)->finish()->n, 12);
+  EXPECT_EQ(read(id_, list), "{}0123456789");
+}
+
+// The coordinator ended between the files and the record.
+TEST_F(CheckpointFilesTest, APartThatIsThereIsNotReceivedAgain) {
+  const std::vector<FileEntry> list{entry("a", "one")};
+  auto upload = files_->begin(id_, 0, 2, list);
+  ASSERT_TRUE((*upload)->write(bytes("one")).ok());
+  ASSERT_TRUE((*upload)->finish().ok());
+  upload->reset();
+  open();
+  upload = files_->begin(id_, 0, 2, list);
+  EXPECT_EQ((*upload)->received().count(), 3);
+  EXPECT_TRUE((*upload)->finish().ok());
+}
+
+TEST_F(CheckpointFilesTest, AnotherWritersFilesBeginAnew) {
+  ASSERT_TRUE((*files_->begin(id_, 0, 1, {entry("a", "one")}))->write(bytes("on")).ok());
+  EXPECT_EQ((*files_->begin(id_, 0, 1, {entry("a", "two")}))->received().count(), 0);
+}
+
+TEST_F(CheckpointFilesTest, WhatWasReceivedGoesWithItsCheckpoint) {
+  ASSERT_TRUE((*files_->begin(id_, 0, 1, {entry("a", "one")}))->write(bytes("on")).ok());
+  EXPECT_FALSE(nothing_left());
+  ASSERT_TRUE(files_->prune({CheckpointId(8)}).ok());
+  EXPECT_TRUE(nothing_left());
+}
+
 TEST_F(CheckpointFilesTest, PartsOfStagesBecomeOneFolderWhenAllAreThere) {
   const std::vector<FileEntry> first{entry("config.json", "{}"), entry("state/1.bin", "one")};
   const std::vector<FileEntry> second{entry("state/2.bin", "two")};
-  const auto put = [&](StageIndex stage, const std::vector<FileEntry>& list, const char* content) {
+  const auto put = [&](StageIndex stage, const std::vector<FileEntry>& list,
+                       const std::string& content) {
     auto upload = files_->begin(id_, stage, 2, list);
-    return upload.ok() && (*upload)->write(bytes(content)).ok() && (*upload)->finish().ok();
+    if (!upload.ok()) return false;
+    const auto rest = bytes(content).subspan(static_cast<std::size_t>((*upload)->received().n));
+    return (*upload)->write(rest).ok() && (*upload)->finish().ok();
   };
   ASSERT_TRUE(put(1, second, "two"));
   EXPECT_FALSE(std::filesystem::exists(files_->folder(id_)));

@@ -1,10 +1,12 @@
 #include "coordinator/service/checkpoint_transfer.h"
 
+#include <algorithm>
 #include <regex>
 
 #include "coordinator/service/agent_session.h"
 #include "proto/agent.grpc.pb.h"
 #include "proto/convert.h"
+#include "transfer/files.h"
 
 namespace shoal::coordinator {
 namespace {
@@ -12,6 +14,9 @@ namespace {
 Error invalid(std::string message, std::string field) {
   return {.code = Code::kInvalidArgument, .message = std::move(message), .field = std::move(field)};
 }
+
+// Not the fault of who asks: an agent does not count it.
+const grpc::Status kBusy{grpc::StatusCode::ABORTED, "too many transfers; try again later"};
 
 Error unknown(CheckpointId id) {
   return {.code = Code::kNotFound, .message = "there is no checkpoint " + to_string(id)};
@@ -56,7 +61,15 @@ std::vector<FileEntry> files_for_stage(const CheckpointRecord& record, StageInde
 // Whether a failed upload will fail again, so that the coordinator must hear of it. A stream that
 // broke is tried again by the agent.
 bool is_final(const Error& error) {
-  return error.code != Code::kCancelled && error.code != Code::kConflict;
+  return error.code != Code::kCancelled && error.code != Code::kConflict &&
+         error.code != Code::kUnavailable;
+}
+
+bool say_received(CheckpointTransfer::UploadStream* stream, Bytes received, bool stored) {
+  v1::CheckpointReceived message;
+  message.set_bytes(received.count());
+  message.set_stored(stored);
+  return stream->Write(message);
 }
 
 }  // namespace
@@ -74,8 +87,9 @@ CheckpointTransfer::Active::~Active() {
 }
 
 CheckpointTransfer::CheckpointTransfer(CheckpointFiles& files, InputPort& inputs,
+                                       std::chrono::milliseconds silence,
                                        const std::vector<CheckpointRecord>& known)
-    : files_(files), inputs_(inputs) {
+    : files_(files), inputs_(inputs), silence_(silence) {
   for (const CheckpointRecord& checkpoint : known) changed(checkpoint);
 }
 
@@ -86,6 +100,10 @@ void CheckpointTransfer::changed(const CheckpointRecord& checkpoint) {
     const std::lock_guard guard(mutex_);
     if (gone) {
       known_.erase(checkpoint.id);
+      for (Active* active : active_) {
+        if (active->uploads && active->uploads->first == checkpoint.id)
+          active->context->TryCancel();
+      }
     } else {
       known_.put(checkpoint.id, checkpoint);
     }
@@ -111,7 +129,7 @@ Result<CheckpointTransfer::Announced> CheckpointTransfer::announced(
   record = known_.find(id);
   if (record == nullptr) return unknown(id);
   if (const CheckpointPart* part = find_part(*record, files)) {
-    return Announced{static_cast<StageIndex>(part - record->parts.data()),
+    return Announced{id, static_cast<StageIndex>(part - record->parts.data()),
                      static_cast<StageIndex>(record->parts.size()),
                      part->state == CheckpointState::kStored};
   }
@@ -123,35 +141,62 @@ Result<CheckpointTransfer::Announced> CheckpointTransfer::announced(
   return invalid("the files are not those of CheckpointWritten", "header.files");
 }
 
-Status CheckpointTransfer::receive(Active& active, CheckpointId id, const Announced& part,
-                                   const std::vector<FileEntry>& files,
-                                   grpc::ServerReader<v1::CheckpointUpload>* reader,
-                                   Bytes& stored) {
-  auto upload = files_.begin(id, part.stage, part.stages, files);
-  if (!upload) return upload.error();
-  v1::CheckpointUpload message;
-  while (reader->Read(&message)) {
-    active.alive();
-    if (!message.has_chunk()) return invalid("a chunk was expected", "chunk");
-    const std::string& data = message.chunk().data();
-    if (Status s = (*upload)->write(std::as_bytes(std::span(data))); !s.ok()) return s;
+// A line that was cut shows late: the stream of an earlier try may still be there.
+void CheckpointTransfer::end_others(const Active& active, const Announced& part) {
+  const std::lock_guard guard(mutex_);
+  for (Active* other : active_) {
+    const bool same = other->uploads == std::pair(part.checkpoint, part.stage);
+    if (same && other != &active) other->context->TryCancel();
   }
-  if (active.context->IsCancelled())
-    return Error{.code = Code::kCancelled, .message = "the upload broke off"};
-  Result<Bytes> size = (*upload)->finish();
-  if (!size) return size.error();
-  stored = *size;
+}
+
+Status CheckpointTransfer::acknowledge(const Announced& part, CheckpointFiles::Upload& upload,
+                                       UploadStream* stream) {
+  if (Status s = upload.sync(); !s.ok()) return s;
+  inputs_.post(CheckpointMoved{part.checkpoint, part.stage, upload.received()});
+  (void)say_received(stream, upload.received(), false);  // a broken stream shows when it is read
   return {};
 }
 
-grpc::Status CheckpointTransfer::put(grpc::ServerContext* context,
-                                     grpc::ServerReader<v1::CheckpointUpload>* reader,
-                                     v1::CheckpointUploadResult* result) {
+Status CheckpointTransfer::receive(Active& active, const Announced& part,
+                                   const std::vector<FileEntry>& files, UploadStream* stream) {
+  active.works_on(total_size(files));
+  auto begun = files_.begin(part.checkpoint, part.stage, part.stages, files);
+  if (!begun) {
+    if (begun.error().code == Code::kConflict) end_others(active, part);
+    return begun.error();
+  }
+  CheckpointFiles::Upload& upload = **begun;
+  {
+    const std::lock_guard guard(mutex_);
+    active.uploads = {part.checkpoint, part.stage};
+  }
+  active.alive();
+  if (Status s = acknowledge(part, upload, stream); !s.ok()) return s;
+  Bytes safe = upload.received();
+  auto said_at = std::chrono::steady_clock::now();
+  for (v1::CheckpointUpload message; stream->Read(&message);) {
+    active.alive();
+    if (!message.has_chunk()) return invalid("a chunk was expected", "chunk");
+    const std::string& data = message.chunk().data();
+    if (Status s = upload.write(std::as_bytes(std::span(data))); !s.ok()) return s;
+    const bool due = active.last_moved.load() - said_at >= kAcknowledgeEvery;
+    if (!due && upload.received() - safe < kAcknowledgeBytes) continue;
+    if (Status s = acknowledge(part, upload, stream); !s.ok()) return s;
+    safe = upload.received();
+    said_at = std::chrono::steady_clock::now();
+  }
+  if (active.context->IsCancelled())
+    return Error{.code = Code::kCancelled, .message = "the upload broke off"};
+  const Result<Bytes> size = upload.finish();
+  return size ? Status() : Status(size.error());
+}
+
+grpc::Status CheckpointTransfer::put(grpc::ServerContext* context, UploadStream* stream) {
   Active active(*this, context);
-  if (!active.admitted)
-    return {grpc::StatusCode::UNAVAILABLE, "too many transfers; try again later"};
+  if (!active.admitted) return kBusy;
   v1::CheckpointUpload first;
-  if (!reader->Read(&first) || !first.has_header()) {
+  if (!stream->Read(&first) || !first.has_header()) {
     return to_status(invalid("the first message must be the header", "header"));
   }
   const CheckpointId id(first.header().checkpoint());
@@ -159,31 +204,25 @@ grpc::Status CheckpointTransfer::put(grpc::ServerContext* context,
   if (!files) return to_status(files.error());
   const Result<Announced> part = announced(id, *files);
   if (!part) return to_status(part.error());
-  Bytes stored;
-  if (part->stored) {  // the answer to an earlier upload was lost
-    for (const FileEntry& file : *files) stored += file.size;
-    result->set_stored_bytes(stored.n);
-    return grpc::Status::OK;
+  // Stored: the answer to an earlier upload was lost.
+  const Status received = part->stored ? Status() : receive(active, *part, *files, stream);
+  if (!received.ok()) {
+    if (is_final(received.error()))
+      inputs_.post(CheckpointUploadFailed{id, part->stage, to_string(received.error())});
+    return to_status(received.error());
   }
-  const Status received = receive(active, id, *part, *files, reader, stored);
-  if (received.ok()) {
-    if (!inputs_.post(CheckpointUploaded{id, part->stage})) {
-      return {grpc::StatusCode::UNAVAILABLE, "the coordinator is stopping; upload again later"};
-    }
-    result->set_stored_bytes(stored.n);
-    return grpc::Status::OK;
+  if (!part->stored && !inputs_.post(CheckpointUploaded{id, part->stage})) {
+    return {grpc::StatusCode::UNAVAILABLE, "the coordinator is stopping; upload again later"};
   }
-  if (is_final(received.error()))
-    inputs_.post(CheckpointUploadFailed{id, part->stage, to_string(received.error())});
-  return to_status(received.error());
+  (void)say_received(stream, total_size(*files), true);
+  return grpc::Status::OK;
 }
 
 grpc::Status CheckpointTransfer::get(grpc::ServerContext* context,
                                      const v1::GetCheckpointRequest* request,
                                      grpc::ServerWriter<v1::CheckpointUpload>* writer) {
   Active active(*this, context);
-  if (!active.admitted)
-    return {grpc::StatusCode::UNAVAILABLE, "too many transfers; try again later"};
+  if (!active.admitted) return kBusy;
   const CheckpointId id(request->checkpoint());
   std::vector<FileEntry> files;
   {
@@ -193,11 +232,15 @@ grpc::Status CheckpointTransfer::get(grpc::ServerContext* context,
       return to_status(unknown(id));
     files = files_for_stage(*record, request->stage());
   }
+  // What is there of other files is of no use.
+  const bool resumes = request->from() > 0 && request->list() == list_digest(files);
+  const Bytes from = resumes ? std::min(Bytes(request->from()), total_size(files)) : Bytes();
   v1::CheckpointUpload message;
   message.mutable_header()->set_checkpoint(id.n);
+  message.mutable_header()->set_from(from.count());
   for (const FileEntry& file : files) *message.mutable_header()->add_files() = proto::to_wire(file);
   if (!writer->Write(message)) return grpc::Status::CANCELLED;
-  const Status sent = files_.read(id, files, [&](std::span<const std::byte> bytes) {
+  const Status sent = files_.read(id, files, from, [&](std::span<const std::byte> bytes) {
     active.alive();
     message.mutable_chunk()->set_data(bytes.data(), bytes.size());
     return writer->Write(message);
@@ -206,7 +249,7 @@ grpc::Status CheckpointTransfer::get(grpc::ServerContext* context,
 }
 
 void CheckpointTransfer::watch() {
-  const auto silent_since = std::chrono::steady_clock::now() - kSilenceMax;
+  const auto silent_since = std::chrono::steady_clock::now() - silence_;
   const std::lock_guard guard(mutex_);
   for (Active* active : active_) {
     if (active->last_moved.load() < silent_since) active->context->TryCancel();

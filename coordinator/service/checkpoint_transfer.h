@@ -1,19 +1,25 @@
 // Checkpoint files between agents and the coordinator's disk: PutCheckpoint and GetCheckpoint. Both
 // block their (few) threads, which gRPC keeps apart from the ones that serve the agents' streams. A
-// transfer whose peer falls silent is cancelled by watch().
+// transfer in which nothing moves for Limits::silence is cancelled by watch().
+//
+// Both go on where an earlier one broke off. An upload is told first how much is here, and then,
+// about once a second, how much is safe on the disk; a download is asked for from a byte on.
 #pragma once
 
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <mutex>
+#include <optional>
 #include <set>
+#include <utility>
 #include <vector>
 
 #include <grpcpp/grpcpp.h>
 #include <grpcpp/support/sync_stream.h>
 
 #include "base/flat_map.h"
+#include "base/transfer_patience.h"
 #include "coordinator/service/agent_port.h"
 #include "coordinator/service/checkpoint_files.h"
 #include "proto/agent.pb.h"
@@ -22,19 +28,21 @@ namespace shoal::coordinator {
 
 class CheckpointTransfer {
  public:
-  static constexpr std::size_t kTransfersMax = 8;
-  static constexpr std::chrono::seconds kSilenceMax{60};
+  using UploadStream = grpc::ServerReaderWriter<v1::CheckpointReceived, v1::CheckpointUpload>;
+
+  static constexpr std::size_t kTransfersMax = 64;
   static constexpr std::chrono::seconds kAnnouncementMax{
       10};  // upload before CheckpointWritten arrived
+  static constexpr std::chrono::seconds kAcknowledgeEvery{1};
+  static constexpr Bytes kAcknowledgeBytes = mebibytes(64);  // or after so many
 
-  CheckpointTransfer(CheckpointFiles& files, InputPort& inputs,
+  CheckpointTransfer(CheckpointFiles& files, InputPort& inputs, std::chrono::milliseconds silence,
                      const std::vector<CheckpointRecord>& known);
 
   void changed(const CheckpointRecord& checkpoint);  // the record is durable; thread-safe
   void remove(CheckpointId checkpoint);              // deletes the files; thread-safe
 
-  grpc::Status put(grpc::ServerContext* context, grpc::ServerReader<v1::CheckpointUpload>* reader,
-                   v1::CheckpointUploadResult* result);
+  grpc::Status put(grpc::ServerContext* context, UploadStream* stream);
   grpc::Status get(grpc::ServerContext* context, const v1::GetCheckpointRequest* request,
                    grpc::ServerWriter<v1::CheckpointUpload>* writer);
 
@@ -47,25 +55,34 @@ class CheckpointTransfer {
     Active(CheckpointTransfer& owner, grpc::ServerContext* context);
     ~Active();
     void alive() { last_moved = std::chrono::steady_clock::now(); }
+    // What was received before is read again, unseen.
+    void works_on(Bytes size) {
+      last_moved = std::chrono::steady_clock::now() +
+                   std::chrono::nanoseconds(stall_for(Duration{}, size).ns);
+    }
 
     CheckpointTransfer& owner;
     grpc::ServerContext* const context;
     std::atomic<std::chrono::steady_clock::time_point> last_moved;
     bool admitted = false;
+    std::optional<std::pair<CheckpointId, StageIndex>> uploads;  // with the owner's lock
   };
 
-  // The stage whose files are being uploaded, and how far that part is.
+  // The part whose files are being uploaded, and how far it is.
   struct Announced {
+    CheckpointId checkpoint;
     StageIndex stage = 0, stages = 1;
     bool stored = false;
   };
   Result<Announced> announced(CheckpointId id, const std::vector<FileEntry>& files);
-  Status receive(Active& active, CheckpointId id, const Announced& part,
-                 const std::vector<FileEntry>& files,
-                 grpc::ServerReader<v1::CheckpointUpload>* reader, Bytes& stored);
+  Status receive(Active& active, const Announced& part, const std::vector<FileEntry>& files,
+                 UploadStream* stream);
+  Status acknowledge(const Announced& part, CheckpointFiles::Upload& upload, UploadStream* stream);
+  void end_others(const Active& active, const Announced& part);
 
   CheckpointFiles& files_;
   InputPort& inputs_;
+  const std::chrono::milliseconds silence_;
   std::mutex mutex_;
   std::condition_variable changed_;
   FlatMap<CheckpointId, CheckpointRecord> known_;  // writing, uploading, stored

@@ -88,6 +88,7 @@ struct RoundCounts {
   std::int64_t committed = 0, aborted = 0;
   std::array<std::int64_t, kStates> contributions{};  // to committed rounds, by state
   std::array<std::int64_t, kReasons> rejected{};
+  Steps skipped;  // inner steps whose loss or gradient was not finite
 };
 struct Counts {
   Counts() {

@@ -15,14 +15,6 @@
 namespace shoal::coordinator {
 namespace {
 
-std::string default_data_dir() {
-  const char* data = std::getenv("XDG_DATA_HOME");
-  if (data != nullptr && *data == '/') return std::string(data) + "/shoal/coordinator";
-  const char* home = std::getenv("HOME");
-  if (home != nullptr && *home == '/') return std::string(home) + "/.local/share/shoal/coordinator";
-  return {};
-}
-
 Error refused(std::string flag, std::string message, std::string remedy = {}) {
   return {.code = Code::kValidation,
           .message = std::move(message),
@@ -56,6 +48,46 @@ void add_seconds(CLI::App& app, const std::string& flag, Duration& value, const 
       ->default_str((std::ostringstream() << value.seconds()).str());
 }
 
+// Each counts time in which nothing moved or was heard, never the whole of what takes long.
+struct LimitFlag {
+  const char* pointer;  // as the rules of the core name it
+  const char* flag;
+  Duration Options::*value;
+  const char* help;
+};
+constexpr LimitFlag kLimitFlags[] = {
+    {"/load_limit", "--load-limit-s", &Options::load_limit,
+     "Nothing was heard of a replica that loads its state"},
+    {"/transfer_limit", "--transfer-limit-s", &Options::transfer_limit,
+     "Nothing moved of checkpoint files to or from an agent: they go on later"},
+    {"/checkpoint_limit", "--checkpoint-limit-s", &Options::checkpoint_limit,
+     "Nothing moved of a checkpoint that is written or uploaded"},
+    {"/step_limit", "--step-limit-s", &Options::step_limit,
+     "A trainer says nothing between its steps: at least this, and ten times its usual pause"},
+    {"/first_step_limit", "--first-step-limit-s", &Options::first_step_limit,
+     "The same before its usual pause is known: it compiles and warms up"},
+    {"/close_limit", "--close-limit-s", &Options::close_limit,
+     "Who is told to report what it has does not: at least this"},
+    {"/apply_limit", "--apply-limit-s", &Options::apply_limit,
+     "A replica takes its outer step; more for large models by itself"},
+    {"/evaluation_limit", "--evaluation-limit-s", &Options::evaluation_limit,
+     "The last evaluation of a pipeline"},
+    {"/reduce_limit_min", "--reduce-limit-s", &Options::reduce_limit_min,
+     "One try to average, beside the time that its bytes take"}};
+
+void describe_limits(CLI::App& app, Options& options) {
+  for (const LimitFlag& limit : kLimitFlags) {
+    add_seconds(app, limit.flag, options.*limit.value, limit.help);
+  }
+  app.add_option_function<double>(
+         "--reduce-mbit",
+         [&options](const double& mbit) { options.reduce_bytes_per_s = mbit * 1e6 / 8; },
+         "Line that the time of those bytes is reckoned with; a quarter of the slowest that was "
+         "measured, if that is less")
+      ->check([](const std::string& text) { return number_problem(text, 0.001, 1e6); })
+      ->default_str((std::ostringstream() << options.reduce_bytes_per_s * 8 / 1e6).str());
+}
+
 void describe(CLI::App& app, Config& config) {
   app.add_option("--data-dir", config.data_dir, "Folder of the cluster's state; made when missing")
       ->envname("SHOAL_COORDINATOR_DATA_DIR")
@@ -66,8 +98,9 @@ void describe(CLI::App& app, Config& config) {
       ->capture_default_str();
   app.add_flag("--insecure-http", config.insecure_http,
                "Let --http be reached from other hosts although there is no login yet");
-  app.add_option("--address-file", config.address_file,
-                 "Write {http, grpc, token_file, pid} as JSON to this file once ready");
+  app.add_option(
+      "--address-file", config.address_file,
+      "Write {http, grpc, token_file, pid, state_digest} as JSON to this file once ready");
   app.add_option("--log-level", config.log_level, "Least severity that is logged")
       ->check(CLI::IsMember({"debug", "info", "warning", "error"}))
       ->capture_default_str();
@@ -75,6 +108,9 @@ void describe(CLI::App& app, Config& config) {
       ->check(CLI::IsMember({"text", "json"}))
       ->capture_default_str();
   app.add_flag("--check-config", config.check_only, "Check the flags and exit");
+  app.add_flag("--check-store", config.check_store,
+               "Check the tables in --data-dir, which no coordinator may use, print the digest of "
+               "their state and exit");
   add_seconds(app, "--heartbeat-s", config.core.heartbeat_every, "How often agents report");
   add_seconds(app, "--lease-s", config.core.lease,
               "Silence after which an agent is absent: rounds go on without it");
@@ -83,6 +119,7 @@ void describe(CLI::App& app, Config& config) {
               "checkpoint, before it goes back to that");
   add_seconds(app, "--gather-window-s", config.core.gather_window,
               "How long a job waits for late agents once it could start");
+  describe_limits(app, config.core);
 }
 
 // Before anything is started that would have to be stopped again.
@@ -101,6 +138,10 @@ std::string flag_of(const std::string& pointer) {
       {"/lease", "--lease-s"},
       {"/rollback_wait_max", "--rollback-wait-s"},
       {"/gather_window", "--gather-window-s"}};
+  for (const LimitFlag& limit : kLimitFlags) {
+    if (pointer == limit.pointer) return limit.flag;
+  }
+  if (pointer == "/reduce_bytes_per_s") return "--reduce-mbit";
   const auto found = flags.find(pointer);
   return found == flags.end() ? pointer : found->second;
 }
@@ -130,6 +171,14 @@ Status check(const Config& config) {
 }
 
 }  // namespace
+
+std::string default_data_dir() {
+  const char* data = std::getenv("XDG_DATA_HOME");
+  if (data != nullptr && *data == '/') return std::string(data) + "/shoal/coordinator";
+  const char* home = std::getenv("HOME");
+  if (home != nullptr && *home == '/') return std::string(home) + "/.local/share/shoal/coordinator";
+  return {};
+}
 
 bool is_loopback(const std::string& address) {
   const std::string host = address.substr(0, address.rfind(':'));

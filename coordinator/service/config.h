@@ -19,6 +19,7 @@ struct Config {
   std::string log_level = "info";   // debug, info, warning, error
   std::string log_format = "text";  // text, json
   bool check_only = false;          // --check-config
+  bool check_store = false;
   Options core;
 
   std::string token_file() const { return data_dir + "/join_token"; }
@@ -31,6 +32,8 @@ struct CommandLine {
   Config config;
   std::optional<std::string> text;
 };
+
+std::string default_data_dir();  // of this user; empty: there is no home folder
 
 // kValidation: a flag is unknown or its value is refused; `field` names the flag.
 Result<CommandLine> read_command_line(int argc, const char* const* argv);

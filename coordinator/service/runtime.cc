@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <random>
 
+#include "coordinator/core/records/newest_instant.h"
+
 namespace shoal::coordinator {
 namespace {
 
@@ -11,18 +13,6 @@ std::uint64_t draw_store_nonce() {
   std::random_device device;
   const std::uint64_t high = device(), low = device();
   return ((high << 32 | low) >> 1) | 1;
-}
-
-Instant newest_instant(const Snapshot& snapshot) {
-  Instant newest;
-  const auto look = [&](const auto& records) {
-    for (const auto& record : records) newest = std::max(newest, record.updated_at);
-  };
-  look(snapshot.jobs);
-  look(snapshot.agents);
-  look(snapshot.replicas);
-  look(snapshot.checkpoints);
-  return newest;
 }
 
 // Inputs that the core must see whatever the queue holds; there are at most as many as open

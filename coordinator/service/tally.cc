@@ -55,8 +55,8 @@ void Tally::note_job(const JobRecord& record) {
 void Tally::note_contribution(const ContributionRecord& contribution) {
   const auto job = jobs_.find(contribution.key.job);
   if (job == jobs_.end() || contribution.key <= job->second.counted) return;
-  job->second.open[{contribution.key, contribution.replica}] = {contribution.state,
-                                                                contribution.reject_reason};
+  job->second.open[{contribution.key, contribution.replica}] = {
+      contribution.state, contribution.reject_reason, contribution.report.skipped};
 }
 
 // Of a round that is written again after its commit nothing is left to count.
@@ -69,6 +69,7 @@ void Tally::close(const RoundKey& key) {
   for (const auto& [part, contributed] : job.open) {
     if (part.first != key) continue;
     ++counts.contributions[static_cast<std::size_t>(contributed.state)];
+    counts.skipped += contributed.skipped;
     if (contributed.state != ContributionState::kRejected) continue;
     ++counts.rejected[static_cast<std::size_t>(contributed.reason)];
   }

@@ -32,6 +32,7 @@ class Tally {
   struct Contributed {
     ContributionState state;
     RejectReason reason;
+    Steps skipped;
   };
   struct Job {
     RoundKey counted;  // it and all before it

@@ -56,6 +56,17 @@ TEST(Tally, ACommittedRoundCountsOnceWithItsContributions) {
   EXPECT_EQ(of(tally, ContributionState::kCommitted), 1);
 }
 
+TEST(Tally, SkippedStepsCountWithTheirRound) {
+  Tally tally{Snapshot{}};
+  const RoundKey key{kJob, 0, 1};
+  ContributionRecord skipping = part(key, 1, ContributionState::kCommitted);
+  skipping.report.skipped = Steps(3);
+  tally.count({job(0, 0), round(0, 1, RoundState::kOpen), skipping});
+  EXPECT_EQ(tally.counts().rounds.at(kJob).skipped, Steps(0));
+  tally.count({round(0, 1, RoundState::kCommitted), skipping});
+  EXPECT_EQ(tally.counts().rounds.at(kJob).skipped, Steps(3));
+}
+
 TEST(Tally, RoundsThatARollBackTookAwayStayCounted) {
   Tally tally{Snapshot{}};
   for (RoundNumber number : {1, 2, 3}) {

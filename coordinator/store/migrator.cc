@@ -4,7 +4,7 @@
 #include <cstdio>
 #include <filesystem>
 
-#include "coordinator/store/sha256.h"
+#include "transfer/sha256.h"
 
 namespace shoal::coordinator {
 namespace {

@@ -149,6 +149,28 @@ Status Database::configure(OpenMode mode, Durability durability) {
   return exec(sql);
 }
 
+Status Database::copy_to(const std::string& path) {
+  // The open read keeps the copy from beginning anew at each commit of the writer.
+  if (Status begun = exec("BEGIN; SELECT count(*) FROM sqlite_master"); !begun.ok()) return begun;
+  sqlite3* target = nullptr;
+  Status copied;
+  if (sqlite3_open(path.c_str(), &target) != SQLITE_OK) {
+    copied = error_of(target);
+  } else if (sqlite3_backup* backup = sqlite3_backup_init(target, "main", handle_, "main")) {
+    sqlite3_backup_step(backup, -1);
+    if (sqlite3_backup_finish(backup) != SQLITE_OK) copied = error_of(target);
+  } else {
+    copied = error_of(target);
+  }
+  const char* plain = "PRAGMA journal_mode=DELETE";
+  if (copied.ok() && sqlite3_exec(target, plain, nullptr, nullptr, nullptr) != SQLITE_OK) {
+    copied = error_of(target);
+  }
+  sqlite3_close(target);
+  if (Status ended = exec("COMMIT"); !ended.ok() && copied.ok()) return ended;
+  return copied;
+}
+
 Database::~Database() {
   statements_.clear();
   sqlite3_close(handle_);

@@ -59,6 +59,10 @@ class Database {
 
   Result<std::int64_t> integer(const std::string& sql);  // the first column of the only row
 
+  // All of it as of now into a new file, without a write-ahead log, however much is written
+  // meanwhile.
+  Status copy_to(const std::string& path);
+
   // A statement that runs longer than this is interrupted with kDeadlineExceeded; a long read would
   // keep the write-ahead log from being reset. Counts from the last cached() call.
   void set_query_limit_ms(std::int64_t limit) { query_limit_ms_ = limit; }

@@ -7,10 +7,13 @@
 #include "coordinator/core/checkpoints/momentum.h"
 #include "coordinator/core/records/event_kinds.h"
 #include "coordinator/core/state/machines.h"
+#include "coordinator/core/state/movement.h"
 #include "coordinator/core/state/round_facts.h"
 
 namespace shoal::coordinator {
 namespace {
+
+constexpr std::int32_t kDoubtsMax = 3;  // one may be a bad line
 
 bool is_pending(CheckpointState state) {
   return state == CheckpointState::kWriting || state == CheckpointState::kUploading;
@@ -84,10 +87,7 @@ void fail_checkpoint(Turn& turn, CheckpointId id, const std::string& detail) {
               .round = checkpoint.key.round},
              to_string(id) + " was not stored: " + detail);
   forget_parts(turn, checkpoint);
-  if (std::any_of(checkpoint.parts.begin(), checkpoint.parts.end(),
-                  [](const auto& part) { return part.state == CheckpointState::kStored; })) {
-    turn.delete_files(id);
-  }
+  turn.delete_files(id);  // and what was received of uploads that broke off
   turn.drop_checkpoint(id);
 }
 
@@ -126,6 +126,7 @@ void fail_part(Turn& turn, CheckpointId id, StageIndex stage, const std::string&
   part.state = CheckpointState::kWriting;
   part.files.clear();
   sum_up(checkpoint);
+  note_store(turn, id);
   ask_writer(turn, id, *writer);
 }
 
@@ -252,6 +253,7 @@ void on_checkpoint_written(Turn& turn, const CheckpointWritten& written) {
   CheckpointRecord& checkpoint = turn.checkpoint(written.checkpoint);
   CheckpointPart& announced = checkpoint.parts[static_cast<std::size_t>(part - &known->parts[0])];
   announced.state = CheckpointState::kUploading;
+  note_store(turn, written.checkpoint);
   announced.files = written.files;
   if (!written.sample.empty()) checkpoint.sample = written.sample;
   sum_up(checkpoint);
@@ -277,6 +279,7 @@ void on_checkpoint_uploaded(Turn& turn, const CheckpointUploaded& uploaded) {
   if (!is_pending(turn.state().checkpoints.at(id).state)) return;
   CheckpointRecord& checkpoint = turn.checkpoint(id);
   checkpoint.parts.at(static_cast<std::size_t>(uploaded.stage)).state = CheckpointState::kStored;
+  note_store(turn, id);
   sum_up(checkpoint);
   if (checkpoint.state != CheckpointState::kStored) return;
   const JobId job = checkpoint.key.job;
@@ -322,11 +325,31 @@ void resend_checkpoint(Turn& turn, const ReplicaRecord& replica) {
   }
 }
 
+bool writes_checkpoint(const State& state, ReplicaId replica) {
+  return std::ranges::any_of(state.checkpoints, [&](const auto& entry) {
+    const CheckpointPart* part = part_of(entry.second, replica);
+    return part != nullptr && part->state == CheckpointState::kWriting;
+  });
+}
+
+void doubt_checkpoint(Turn& turn, CheckpointId id, const std::string& detail) {
+  if (!turn.state().checkpoints.contains(id)) return;
+  if (++turn.volatile_state().doubts[id] < kDoubtsMax) return;
+  turn.volatile_state().doubts.erase(id);
+  CheckpointRecord& checkpoint = turn.checkpoint(id);
+  checkpoint.state = CheckpointState::kFailed;
+  checkpoint.detail = "it cannot be loaded: " + detail;
+  turn.event(Severity::kError, event_kind::kCheckpointFailed,
+             {.job = checkpoint.key.job, .round = checkpoint.key.round},
+             to_string(id) + " is set aside, its files are kept: " + detail);
+  turn.drop_checkpoint(id);
+}
+
 void check_checkpoint_limits(Turn& turn, JobId job) {
   std::vector<CheckpointId> late;
   for (const auto& [id, checkpoint] : turn.state().checkpoints) {
     if (checkpoint.key.job != job || !is_pending(checkpoint.state)) continue;
-    const Instant limit = checkpoint.created_at + turn.options().checkpoint_limit;
+    const Instant limit = store_deadline(turn, checkpoint);
     if (turn.now() < limit) {
       turn.look_again(job, limit);
     } else {
@@ -334,8 +357,8 @@ void check_checkpoint_limits(Turn& turn, JobId job) {
     }
   }
   for (const CheckpointId id : late) {
-    fail_checkpoint(turn, id, "it took too long");
-    say_failing(turn, job, to_string(id) + " took too long");
+    fail_checkpoint(turn, id, "nothing moved");
+    say_failing(turn, job, to_string(id) + " was not stored: nothing moved");
   }
 }
 

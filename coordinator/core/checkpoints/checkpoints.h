@@ -22,6 +22,11 @@ void on_checkpoint_uploaded(Turn& turn, const CheckpointUploaded& uploaded);
 void hand_over_parts(Turn& turn, const ReplicaRecord& absent);
 void leave_checkpoints(Turn& turn, const ReplicaRecord& ended);    // a writer is gone
 void resend_checkpoint(Turn& turn, const ReplicaRecord& replica);  // after a reconnect
+bool writes_checkpoint(const State& state, ReplicaId replica);     // its files, now
+
+// A load found that its files are not those of the record; several in a row, and it is set aside:
+// never chosen again, its files kept.
+void doubt_checkpoint(Turn& turn, CheckpointId id, const std::string& detail);
 void check_checkpoint_limits(Turn& turn, JobId job);
 
 // Stored, of exactly the committed round.

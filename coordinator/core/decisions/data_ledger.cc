@@ -4,21 +4,55 @@
 #include <numeric>
 
 #include "base/check.h"
+#include "outer_opt/core/round/lease_runs.h"
 
 namespace shoal::coordinator {
 
-DataLease lease(DataLedger ledger, std::int64_t count) {
-  SHOAL_CHECK(count >= 0);
-  for (auto it = ledger.returned.begin(); count > 0 && it != ledger.returned.end(); ++it) {
-    if (it->count < count) continue;
-    const DataLease given{it->first, count};
-    it->first += count;
-    it->count -= count;
-    if (it->count == 0) ledger.returned.erase(it);
-    return given;
+namespace {
+
+using outer_opt::LeaseRuns;
+
+// Which runs of `returned` are given out first.
+std::vector<DataLease> next_of(const std::vector<DataLease>& returned, std::size_t most) {
+  std::vector<DataLease> runs = returned;
+  const auto end = runs.begin() + static_cast<std::ptrdiff_t>(std::min(most, runs.size()));
+  if (runs.size() > kReturnedUsual) {
+    std::partial_sort(runs.begin(), end, runs.end(), [](const DataLease& a, const DataLease& b) {
+      return a.count != b.count ? a.count < b.count : a.first < b.first;
+    });
   }
-  const DataLease given{ledger.next_sequence, count};
-  ledger.next_sequence += count;
+  runs.erase(end, runs.end());
+  return runs;
+}
+
+void give_back_run(std::vector<DataLease>& runs, const DataLease& run) {
+  if (run.count == 0) return;
+  const auto next = std::lower_bound(runs.begin(), runs.end(), run);
+  SHOAL_CHECK(next == runs.end() || run.first + run.count <= next->first, "returned twice");
+  SHOAL_CHECK(next == runs.begin() || (next - 1)->first + (next - 1)->count <= run.first,
+              "returned twice");
+  auto it = runs.insert(next, run);
+  if (it + 1 != runs.end() && it->first + it->count == (it + 1)->first) {
+    it->count += (it + 1)->count;
+    runs.erase(it + 1);
+  }
+  if (it != runs.begin() && (it - 1)->first + (it - 1)->count == it->first) {
+    (it - 1)->count += it->count;
+    runs.erase(it);
+  }
+}
+
+}  // namespace
+
+std::vector<DataLease> lease(DataLedger ledger, std::int64_t count, std::size_t runs_max) {
+  SHOAL_CHECK(count >= 0 && runs_max > 0);
+  if (count == 0) return {};
+  LeaseRuns before = next_of(ledger.returned, runs_max - 1);
+  LeaseRuns given = outer_opt::take_first(before, count);
+  ledger.returned = outer_opt::without(ledger.returned, given);
+  const std::int64_t missing = count - count_sequences(given);
+  outer_opt::append(given, {ledger.next_sequence, missing});
+  ledger.next_sequence += missing;
   return given;
 }
 
@@ -45,26 +79,8 @@ std::vector<std::int64_t> share_batch(std::int64_t sequences, std::int64_t micro
   return counts;
 }
 
-void give_back(DataLedger ledger, const DataLease& lease) {
-  if (lease.count == 0) return;
-  auto& runs = ledger.returned;
-  const auto next = std::lower_bound(runs.begin(), runs.end(), lease);
-  SHOAL_CHECK(next == runs.end() || lease.first + lease.count <= next->first, "returned twice");
-  SHOAL_CHECK(next == runs.begin() || (next - 1)->first + (next - 1)->count <= lease.first,
-              "returned twice");
-  auto it = runs.insert(next, lease);
-  if (it + 1 != runs.end() && it->first + it->count == (it + 1)->first) {
-    it->count += (it + 1)->count;
-    runs.erase(it + 1);
-  }
-  if (it != runs.begin() && (it - 1)->first + (it - 1)->count == it->first) {
-    (it - 1)->count += it->count;
-    runs.erase(it);
-  }
-  if (runs.size() <= kReturnedMax) return;
-  runs.erase(std::min_element(runs.begin(), runs.end(), [](const DataLease& a, const DataLease& b) {
-    return a.count < b.count;
-  }));
+void give_back(DataLedger ledger, const std::vector<DataLease>& runs) {
+  for (const DataLease& run : runs) give_back_run(ledger.returned, run);
 }
 
 }  // namespace shoal::coordinator

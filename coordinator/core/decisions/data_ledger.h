@@ -1,7 +1,15 @@
 // Which training sequences of a job are given out, done or returned. Sequences are numbers of the
-// job's seeded order; a lease is done only when its round commits, otherwise it comes back and is
-// given out again before any new one. The ledger is two fields of JobRecord; these functions are
-// their only users.
+// job's seeded order; each is given out to one replica at a time, and done when the round that
+// trained it commits. What comes back is given out again before anything new. The ledger is two
+// fields of JobRecord; these functions are their only users, and none of them forgets a sequence:
+//
+//   [0, next_sequence) = done + returned + the leases of the open round
+//
+// How many runs there are. A lease takes several runs at once, and what comes back of it is a part
+// of them, so a lease adds one run at most, where it ends within one; and it ends as many as its
+// replica trains. While there are more than kReturnedUsual the shortest are given out first, which
+// ends the most of them. Of members that return the larger part of every lease there came no more
+// than kReturnedUsual runs and four for each member, in thousands of rounds (data_ledger_test.cc).
 #pragma once
 
 #include <cstdint>
@@ -16,10 +24,10 @@ struct DataLedger {
   std::vector<DataLease>& returned;  // disjoint, sorted, not adjacent
 };
 
-// A run of exactly `count` sequences: from `returned` when one run there is long enough, else new
-// ones. (A lease is one run, so short leftovers wait for a short round; the final round often is
-// one.)
-DataLease lease(DataLedger ledger, std::int64_t count);
+// Exactly `count` sequences in `runs_max` runs at most, at least 1: returned ones in their order
+// (or the shortest, see above), and what is missing is new. None for 0.
+inline constexpr std::size_t kReturnedUsual = 256;
+std::vector<DataLease> lease(DataLedger ledger, std::int64_t count, std::size_t runs_max);
 
 // How many of the `sequences` of one inner step each router draws, in whole microbatches, at least
 // one each. Every further microbatch goes to the router that would be through with it first, so
@@ -28,9 +36,7 @@ DataLease lease(DataLedger ledger, std::int64_t count);
 std::vector<std::int64_t> share_batch(std::int64_t sequences, std::int64_t microbatch,
                                       std::vector<double> speeds);
 
-// Gives a lease back; merges it with its neighbours. Empty leases are ignored. Of more than
-// kReturnedMax runs the shortest is forgotten: its sequences are not trained in this pass.
-inline constexpr std::size_t kReturnedMax = 256;
-void give_back(DataLedger ledger, const DataLease& lease);
+// Gives runs back, which merge with their neighbours. Empty ones are ignored.
+void give_back(DataLedger ledger, const std::vector<DataLease>& runs);
 
 }  // namespace shoal::coordinator

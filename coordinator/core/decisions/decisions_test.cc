@@ -1,4 +1,5 @@
-// The pure decisions: quorum, arrivals, attempt, data ledger. Constructed state and a chosen now.
+// The pure decisions: quorum, arrivals, attempt, shares of a batch. Constructed state and a chosen
+// now.
 #include <cmath>
 
 #include <gtest/gtest.h>
@@ -65,6 +66,56 @@ TEST(Quorum, ClosesThenFreezesTheStraggler) {
 TEST(Quorum, TheGraceBeginsWithTheReportThatMadeItHalf) {
   const auto decision = decide_quorum(three_trainers({100.0, 90.0, {}, {}}, 120), Options{});
   EXPECT_EQ(decision.look_again_at, at(150));
+}
+
+// It says now and then that it trains: its step is what takes so long.
+TEST(Quorum, AStragglerWithLongStepsHasTheTimeOfItsSteps) {
+  auto input = three_trainers({90.0, 100.0, {}}, 181);
+  input.trainers[2].patience = seconds(400);
+  auto decision = decide_quorum(input, Options{});
+  EXPECT_EQ(decision.verdict, QuorumVerdict::kClose);
+  EXPECT_EQ(decision.look_again_at, at(550));
+  input.now = at(550);
+  EXPECT_EQ(decide_quorum(input, Options{}).verdict, QuorumVerdict::kFreeze);
+}
+
+TEST(Quorum, WhoHangsIsAskedAndThenFrozenBeforeAnybodyReported) {
+  auto input = three_trainers({{}, {}, {}}, 99);
+  input.trainers[1].hung_at = at(100);
+  auto decision = decide_quorum(input, Options{});
+  EXPECT_EQ(decision.verdict, QuorumVerdict::kWait);
+  EXPECT_EQ(decision.look_again_at, at(100));
+  input.now = at(100);
+  decision = decide_quorum(input, Options{});
+  EXPECT_EQ(decision.verdict, QuorumVerdict::kWait);
+  EXPECT_EQ(decision.hung, std::vector{ReplicaId(2)});
+  EXPECT_EQ(decision.look_again_at, at(130));
+  input.now = at(130);
+  decision = decide_quorum(input, Options{});
+  EXPECT_EQ(decision.verdict, QuorumVerdict::kFreeze);
+  EXPECT_EQ(decision.reason, QuorumReason::kHung);
+  EXPECT_EQ(decision.silent, std::vector{ReplicaId(2)}) << "the others train";
+}
+
+TEST(Quorum, TheOnlyReplicaOfAJobCanHang) {
+  auto input = three_trainers({{}}, 130);
+  input.min_replicas = input.holders = 1;
+  input.trainers[0].hung_at = at(100);
+  EXPECT_EQ(decide_quorum(input, Options{}).verdict, QuorumVerdict::kFreeze);
+}
+
+TEST(Quorum, WhoReportedDoesNotHang) {
+  auto input = three_trainers({90.0, 95.0, 99.0}, 500);
+  input.trainers[0].hung_at = at(100);
+  EXPECT_EQ(decide_quorum(input, Options{}).verdict, QuorumVerdict::kSeal);
+}
+
+// Half of them can go on without it.
+TEST(Quorum, AnAsynchronousRoundIsSealedWhoeverHangs) {
+  auto input = three_trainers({80.0, 90.0, {}}, 500);
+  input.enough = 2;
+  input.trainers[2].hung_at = at(100);
+  EXPECT_EQ(decide_quorum(input, Options{}).verdict, QuorumVerdict::kSeal);
 }
 
 TEST(Quorum, WhoComesLateHasItsOwnTime) {
@@ -394,47 +445,6 @@ TEST(Attempt, PastTheLimitTheSilentOnesGo) {
 TEST(Attempt, AbortsWhenNobodyIsLeft) {
   const auto decision = judge_attempt(attempt_of({silent(1, false)}), Options{});
   EXPECT_EQ(decision.verdict, AttemptVerdict::kAbort);
-}
-
-// ---- data ledger
-
-TEST(DataLedger, GivesReturnedSequencesFirstAndMergesThem) {
-  std::int64_t next = 0;
-  std::vector<DataLease> returned;
-  const DataLedger ledger{next, returned};
-  const DataLease a = lease(ledger, 10), b = lease(ledger, 10), c = lease(ledger, 10);
-  EXPECT_EQ(c, (DataLease{20, 10}));
-  give_back(ledger, c);
-  give_back(ledger, a);
-  EXPECT_EQ(returned, (std::vector<DataLease>{{0, 10}, {20, 10}}));
-  give_back(ledger, b);
-  EXPECT_EQ(returned, (std::vector<DataLease>{{0, 30}}));
-  EXPECT_EQ(lease(ledger, 12), (DataLease{0, 12}));
-  EXPECT_EQ(lease(ledger, 20), (DataLease{30, 20}));  // 18 left there are too few
-  EXPECT_EQ(lease(ledger, 0).count, 0);
-  EXPECT_EQ(returned, (std::vector<DataLease>{{12, 18}}));
-  EXPECT_EQ(lease(ledger, 18), (DataLease{12, 18}));
-  EXPECT_TRUE(returned.empty());
-}
-
-TEST(DataLedger, RunsThatDoNotTouchStayApart) {
-  std::int64_t next = 100;
-  std::vector<DataLease> returned;
-  const DataLedger ledger{next, returned};
-  for (const std::int64_t first : {0, 40, 20}) give_back(ledger, {first, 10});
-  EXPECT_EQ(returned, (std::vector<DataLease>{{0, 10}, {20, 10}, {40, 10}}));
-}
-
-TEST(DataLedger, OfTooManyRunsTheShortestIsForgotten) {
-  std::int64_t next = 100'000;
-  std::vector<DataLease> returned;
-  const DataLedger ledger{next, returned};
-  const auto count = static_cast<std::int64_t>(kReturnedMax);
-  for (std::int64_t i = 0; i < count; ++i) give_back(ledger, {20 * i, i == 7 ? 3 : 10});
-  EXPECT_EQ(returned.size(), kReturnedMax);
-  give_back(ledger, {20 * count, 10});
-  EXPECT_EQ(returned.size(), kReturnedMax);
-  for (const DataLease& run : returned) EXPECT_EQ(run.count, 10);
 }
 
 // ---- shares of a batch

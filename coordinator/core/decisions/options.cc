@@ -24,7 +24,13 @@ std::vector<FieldError> validate(const Options& options) {
   positive(options.close_limit, "/close_limit");
   positive(options.failure_grace, "/failure_grace");
   positive(options.apply_limit, "/apply_limit");
+  positive(options.evaluation_limit, "/evaluation_limit");
   positive(options.checkpoint_limit, "/checkpoint_limit");
+  positive(options.transfer_limit, "/transfer_limit");
+  positive(options.step_limit, "/step_limit");
+  require(options.first_step_limit >= options.step_limit, "/first_step_limit",
+          "must be at least step_limit");
+  require(options.step_factor >= 1, "/step_factor", "must be at least 1");
   positive(options.checkpoint_backoff, "/checkpoint_backoff");
   positive(options.replica_backoff, "/replica_backoff");
   positive(options.rebalance_every, "/rebalance_every");

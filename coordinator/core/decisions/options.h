@@ -1,5 +1,7 @@
-// Every time and bound of the coordinator's rules. Validated once, at construction, including the
-// rules between fields; the simulator draws them from its seed.
+// Every time and bound of the coordinator's rules. Where something moves, a limit counts the time
+// in which nothing did, never the whole; what its size takes unseen (to read, to hash, to digest)
+// is added (base/transfer_patience.h). Validated once, at construction, including the rules between
+// fields; the simulator draws them from its seed.
 #pragma once
 
 #include <cstdint>
@@ -22,21 +24,28 @@ struct Options {
   // Before a roll-back, absent replicas that hold newer state are waited for: as long as the work
   // at stake took, at least the one and at most the other.
   Duration rollback_wait_min = seconds(60), rollback_wait_max = seconds(3600);
-  Duration gather_window = seconds(2);   // late comers get this long once min_replicas are there
-  Duration load_limit = seconds(600);    // assigned until loaded
+  Duration gather_window = seconds(2);  // late comers get this long once min_replicas are there
+  // Nothing was heard of a load; above what an agent gives its trainer to start and to load.
+  Duration load_limit = seconds(300);
   Duration straggler_min = seconds(30);  // after half have reported: at least this, and
   double straggler_factor = 0.5;         //   this share of the round's age, until CloseRound
   double quorum_grace =
       0.05;  // async: enough reported, wait this share of the round's age for more
   Duration join_grace = seconds(5);  // a sealed round leaves joiners behind: wait this long for one
-  Duration close_limit = seconds(30);       // CloseRound until the silent ones count as frozen
-  Duration failure_grace = seconds(2);      // first ReduceFailed until the attempt is judged
-  Duration reduce_limit_min = seconds(20);  // time limit of one attempt: this, plus
-  double reduce_bytes_per_s = 1e6;          //   the bytes a member moves at this rate
-  Duration rebalance_every = seconds(60);   // replicas of a pipeline change their stage this often
-  std::int32_t attempts_max = 5;            // per round, then it is aborted
-  Duration apply_limit = seconds(120);      // commit until Applied, then the member is frozen
-  Duration checkpoint_limit = seconds(1800);
+  Duration close_limit = seconds(30);        // CloseRound until the silent ones count as frozen
+  Duration step_limit = seconds(60);         // a compute thread says nothing: at least this,
+  double step_factor = 10;                   //   this many times its usual pause, and before that
+  Duration first_step_limit = seconds(600);  //  is known, while it compiles and warms up, this
+  Duration failure_grace = seconds(2);       // first ReduceFailed until the attempt is judged
+  Duration reduce_limit_min = seconds(20);   // time limit of one attempt: this, plus
+  double reduce_bytes_per_s = 1e6;  //   the bytes a member moves at this rate, or at a quarter of
+                                    //   what the slowest line was measured at, if that is less
+  Duration rebalance_every = seconds(60);  // replicas of a pipeline change their stage this often
+  std::int32_t attempts_max = 5;           // per round, then it is aborted
+  Duration evaluation_limit = seconds(1800);  // of a pipeline that is trained: the whole
+  Duration apply_limit = seconds(60);         // commit until Applied, then the member is frozen
+  Duration checkpoint_limit = seconds(180);   // nothing moved of one that is written or uploaded
+  Duration transfer_limit = seconds(60);      // of files to or from an agent: nothing moved
   Duration replica_backoff =
       seconds(1);  // a device that failed waits this long for the next replica
   Duration checkpoint_backoff = seconds(10);  // of a job that waits for one that failed

@@ -45,24 +45,66 @@ QuorumDecision ready(const QuorumInput& input, const Options& options, QuorumRea
   return decision;
 }
 
-}  // namespace
-
-std::int64_t enough_reports(const SyncSpec& sync, std::int64_t trainers) {
-  if (sync.algorithm != SyncAlgorithm::kAsync) return 0;
-  return std::min(sync.quorum > 0 ? sync.quorum : (trainers + 1) / 2, trainers);
+void look_at(QuorumDecision& decision, Instant at) {
+  decision.look_again_at = std::min(at, decision.look_again_at.value_or(at));
 }
 
-QuorumDecision decide_quorum(const QuorumInput& input, const Options& options) {
-  QuorumDecision decision;
-  decision.trainers = static_cast<std::int64_t>(input.trainers.size());
+// Half have reported: the others are asked after a grace, and have their own patience then.
+QuorumDecision judge_stragglers(const QuorumInput& input, const Options& options, Instant half,
+                                QuorumDecision decision) {
   Instant came_last;  // of the silent ones
   for (const auto& member : input.trainers) {
-    if (member.reported_at) {
-      ++decision.reported;
-    } else {
-      decision.silent.push_back(member.replica);
-      came_last = std::max(came_last, member.serving_since);
+    if (!member.reported_at) came_last = std::max(came_last, member.serving_since);
+  }
+  const Duration share = seconds_f((half - input.opened_at).seconds() * options.straggler_factor);
+  const Instant close_at = std::max(half, came_last) + std::max(options.straggler_min, share);
+  if (input.now < close_at) {
+    look_at(decision, close_at);
+    return decision;
+  }
+  std::vector<ReplicaId> frozen;
+  for (const auto& member : input.trainers) {
+    if (member.reported_at) continue;
+    const Instant freeze_at = close_at + std::max(options.close_limit, member.patience);
+    if (input.now >= freeze_at) frozen.push_back(member.replica);
+    if (input.now < freeze_at) look_at(decision, freeze_at);
+  }
+  decision.verdict = frozen.empty() ? QuorumVerdict::kClose : QuorumVerdict::kFreeze;
+  decision.reason = frozen.empty() ? QuorumReason::kStragglers : QuorumReason::kFrozen;
+  if (!frozen.empty()) decision.silent = std::move(frozen);
+  return decision;
+}
+
+// Who among the silent ones hangs, by itself.
+struct Hung {
+  std::vector<ReplicaId> to_ask, frozen;
+  std::optional<Instant> look_again_at;
+};
+
+Hung find_hung(const QuorumInput& input, const Options& options) {
+  Hung hung;
+  for (const auto& member : input.trainers) {
+    if (member.reported_at || !member.hung_at) continue;
+    const Instant freeze_at = *member.hung_at + options.close_limit;
+    if (input.now >= freeze_at) {
+      hung.frozen.push_back(member.replica);
+      continue;
     }
+    const bool ask = input.now >= *member.hung_at;
+    if (ask) hung.to_ask.push_back(member.replica);
+    const Instant next = ask ? freeze_at : *member.hung_at;
+    hung.look_again_at = std::min(next, hung.look_again_at.value_or(next));
+  }
+  return hung;
+}
+
+// What the reports say, whoever hangs.
+QuorumDecision judge_reports(const QuorumInput& input, const Options& options) {
+  QuorumDecision decision;
+  decision.trainers = static_cast<std::int64_t>(input.trainers.size());
+  for (const auto& member : input.trainers) {
+    if (member.reported_at) ++decision.reported;
+    if (!member.reported_at) decision.silent.push_back(member.replica);
   }
   if (input.trainers.empty()) {
     decision.reason = QuorumReason::kNobodyTrains;
@@ -80,20 +122,27 @@ QuorumDecision decide_quorum(const QuorumInput& input, const Options& options) {
   }
   const auto half = reported_at(input, (input.trainers.size() + 1) / 2, false);
   if (!half) return decision;
+  return judge_stragglers(input, options, *half, std::move(decision));
+}
 
-  const Duration share = seconds_f((*half - input.opened_at).seconds() * options.straggler_factor);
-  const Instant close_at = std::max(*half, came_last) + std::max(options.straggler_min, share);
-  const Instant freeze_at = close_at + options.close_limit;
-  if (input.now < close_at) {
-    decision.look_again_at = close_at;
-  } else if (input.now < freeze_at) {
-    decision.verdict = QuorumVerdict::kClose;
-    decision.reason = QuorumReason::kStragglers;
-    decision.look_again_at = freeze_at;
-  } else {
+}  // namespace
+
+std::int64_t enough_reports(const SyncSpec& sync, std::int64_t trainers) {
+  if (sync.algorithm != SyncAlgorithm::kAsync) return 0;
+  return std::min(sync.quorum > 0 ? sync.quorum : (trainers + 1) / 2, trainers);
+}
+
+QuorumDecision decide_quorum(const QuorumInput& input, const Options& options) {
+  QuorumDecision decision = judge_reports(input, options);
+  Hung hung = find_hung(input, options);
+  if (!hung.frozen.empty() && decision.verdict != QuorumVerdict::kSeal) {
     decision.verdict = QuorumVerdict::kFreeze;
-    decision.reason = QuorumReason::kFrozen;
+    decision.reason = QuorumReason::kHung;
+    decision.silent = std::move(hung.frozen);
+    return decision;
   }
+  decision.hung = std::move(hung.to_ask);
+  if (hung.look_again_at) look_at(decision, *hung.look_again_at);
   return decision;
 }
 
@@ -113,6 +162,8 @@ const char* to_string(QuorumReason reason) {
       return "stragglers";
     case QuorumReason::kFrozen:
       return "frozen";
+    case QuorumReason::kHung:
+      return "hung";
     case QuorumReason::kBelowMinReplicas:
       return "below_min_replicas";
   }

@@ -3,6 +3,10 @@
 // freshly started singleton can never form a quorum; the coordinator's database is the one
 // authority on who that is.
 //
+// A replica whose compute thread says nothing for too long is asked and then taken for frozen by
+// itself, however few have reported: nobody would wait for the others otherwise, and a job of one
+// replica has none. Those that say something are waited for: a slow step is no fault.
+//
 // With sync.algorithm = async some reports are enough: the round is sealed a moment after the last
 // of those, and the silent ones train on. Only usable reports count for that, or a replica whose
 // parameters are ruined would never be set right.
@@ -23,6 +27,9 @@ struct QuorumMember {
   std::optional<Instant> reported_at;
   bool usable = true;     // what it reported
   Instant serving_since;  // one that came late has its own time to report
+  // When its silence counts as that of a hung compute thread; none: nobody listens to it now.
+  std::optional<Instant> hung_at = {};
+  Duration patience = {};  // that it is worth once it was asked, when that is above close_limit
 };
 
 struct QuorumInput {
@@ -48,6 +55,7 @@ enum class QuorumReason {
   kEnoughReported,
   kStragglers,  // half have reported, and the grace for the others is over
   kFrozen,      // and they did not answer CloseRound either
+  kHung,        // their compute threads say nothing, not even when asked
   kBelowMinReplicas,
 };
 
@@ -55,7 +63,8 @@ struct QuorumDecision {
   QuorumVerdict verdict = QuorumVerdict::kWait;
   QuorumReason reason = QuorumReason::kWaitingForReports;
   std::int64_t reported = 0, trainers = 0;
-  std::vector<ReplicaId> silent;
+  std::vector<ReplicaId> silent;         // kFreeze: those of them that are taken for frozen
+  std::vector<ReplicaId> hung;           // to be asked, whatever the verdict
   std::optional<Instant> look_again_at;  // when time alone can change the verdict
 };
 

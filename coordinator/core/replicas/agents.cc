@@ -80,4 +80,10 @@ bool is_leaving(const State& state, const ReplicaRecord& replica) {
   return agent != nullptr && (agent->state == AgentState::kDraining || is_quarantined(*agent));
 }
 
+bool is_within_reach(const State& state, ReplicaId id) {
+  const ReplicaRecord* replica = state.replicas.find(id);
+  const Presence* presence = replica == nullptr ? nullptr : state.presence.find(replica->agent);
+  return presence != nullptr && presence->connected;
+}
+
 }  // namespace shoal::coordinator

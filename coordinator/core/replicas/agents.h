@@ -25,4 +25,7 @@ void forgive(Turn& turn, AgentId agent);
 // quarantined: another one may take its place.
 bool is_leaving(const State& state, const ReplicaRecord& replica);
 
+// Whether the stream of its agent is open: of anybody else nobody can say what it does.
+bool is_within_reach(const State& state, ReplicaId replica);
+
 }  // namespace shoal::coordinator

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "coordinator/core/records/event_kinds.h"
+#include "coordinator/core/state/movement.h"
 
 namespace shoal::coordinator {
 namespace {
@@ -93,6 +94,17 @@ bool evaluation_complete(const RoundRecord& round, const State& state) {
     if (contribution.eval_slice >= 0 && !contribution.evaluated) return false;
   }
   return true;
+}
+
+std::optional<Instant> evaluation_deadline(Turn& turn, const RoundRecord& round,
+                                           ReplicaId replica) {
+  const Options& options = turn.options();
+  if (turn.state().jobs.at(round.key.job).stages.size() > 1) {
+    return turn.deadline(round.committed_at, options.evaluation_limit);
+  }
+  const auto since = silent_since(turn, replica, round.committed_at);
+  if (!since) return std::nullopt;
+  return turn.deadline(*since, silence_limit(turn.state(), replica) + options.close_limit);
 }
 
 }  // namespace shoal::coordinator

@@ -24,4 +24,9 @@ void on_evaluated(Turn& turn, ReplicaId replica, const Evaluated& evaluated);
 
 bool evaluation_complete(const RoundRecord& round, const State& state);
 
+// When this replica, which evaluates, has said nothing for too long; none: its agent is out of
+// reach. The stages of a pipeline evaluate together, and who of them hangs is not known: they have
+// a limit for the whole.
+std::optional<Instant> evaluation_deadline(Turn& turn, const RoundRecord& round, ReplicaId replica);
+
 }  // namespace shoal::coordinator

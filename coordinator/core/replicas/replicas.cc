@@ -8,6 +8,7 @@
 #include "coordinator/core/replicas/agents.h"
 #include "coordinator/core/replicas/evaluation.h"
 #include "coordinator/core/state/machines.h"
+#include "coordinator/core/state/movement.h"
 #include "coordinator/core/state/naming.h"
 #include "coordinator/core/state/round_facts.h"
 
@@ -44,13 +45,13 @@ bool counts_against_job(ReplicaFailure failure) {
     case ReplicaFailure::kDeviceLost:
     case ReplicaFailure::kNonFiniteLoss:
     case ReplicaFailure::kDataMissing:
-    case ReplicaFailure::kDataInvalid:
     case ReplicaFailure::kModelDoesNotFit:
     case ReplicaFailure::kDigestMismatch:
     case ReplicaFailure::kFrozen:
     case ReplicaFailure::kInternal:
       return true;
-    case ReplicaFailure::kOutOfMemory:  // remembered: it is not tried there again
+    case ReplicaFailure::kDataInvalid:  // remembered: it is not tried there again
+    case ReplicaFailure::kOutOfMemory:  // likewise
     case ReplicaFailure::kDonorLost:
     case ReplicaFailure::kStale:
     case ReplicaFailure::kAgentLost:
@@ -91,6 +92,28 @@ bool is_what_it_should_be(const JobRecord& job, const ReplicaRecord& replica,
   return !anchor || (anchor == loaded.anchor && momentum == loaded.momentum);
 }
 
+// A replica that reads the data that the job trains on; null: none is left.
+const ReplicaRecord* reader_of_data(const State& state, const JobRecord& job) {
+  const std::vector<ReplicaId> readers = holders(state, job, 0);
+  return readers.empty() ? nullptr : &state.replicas.at(readers.front());
+}
+
+// Of all replicas that read data the first one decides what the job's is. Before anything was
+// committed it is forgotten with the last of them: then nothing was trained on it.
+std::string settle_data(Turn& turn, const ReplicaRecord& loaded, const Digest& data) {
+  if (!data) return {};
+  JobRecord& job = turn.job(loaded.job);
+  const ReplicaRecord* reader = reader_of_data(turn.state(), job);
+  if (!job.data || (job.committed_round == 0 && reader == nullptr)) job.data = data;
+  if (job.data == data) return {};
+  const std::string other = reader == nullptr
+                                ? "the job's so far"
+                                : "that of " + turn.state().agents.at(reader->agent).name;
+  return "data.train on " + turn.state().agents.at(loaded.agent).name + " is another file than " +
+         other + " (digest " + to_hex(data) + ", not " + to_hex(job.data) +
+         "): put the same file there";
+}
+
 // It has no state: whatever round it was assigned at, it can average the present one.
 void serve_as_reducer(Turn& turn, const Loaded& loaded) {
   transition(turn, loaded.replica, ReplicaState::kServing);
@@ -117,14 +140,21 @@ void leave_round(Turn& turn, const ReplicaRecord& ended, ContributionState left)
   if (known != nullptr && round->state == RoundState::kOpen) {
     JobRecord& ledger = turn.job(ended.job);
     ContributionRecord& contribution = turn.contribution(key, ended.id);
-    for (const auto& lease : contribution.leases) {
-      give_back({ledger.next_sequence, ledger.returned}, lease);
-    }
+    give_back({ledger.next_sequence, ledger.returned}, contribution.leases);
     contribution.leases.clear();
     contribution.state = left;
   }
   const RoundKey committed{job.id, job.lineage, job.committed_round};
   if (turn.state().rounds.contains(committed)) pass_on_slices(turn, committed);
+}
+
+// Whom nobody can hear may be anything but frozen; and who alone holds what a stage has committed
+// is waited for before that is given up.
+bool may_come_back(const State& state, ReplicaId id) {
+  if (!can_be_absent(state, id)) return false;
+  const ReplicaRecord& replica = state.replicas.at(id);
+  const std::vector<ReplicaId> there = holders(state, state.jobs.at(replica.job), replica.stage);
+  return !is_within_reach(state, id) || there == std::vector{id};
 }
 
 }  // namespace
@@ -197,6 +227,9 @@ void on_loaded(Turn& turn, const Loaded& loaded) {
     return fail_replica(turn, loaded.replica, ReplicaFailure::kDigestMismatch,
                         "it loaded other parameters than the committed ones");
   }
+  if (const std::string why = settle_data(turn, before, loaded.data); !why.empty()) {
+    return fail_replica(turn, loaded.replica, ReplicaFailure::kDataInvalid, why);
+  }
   if (!stage.anchor && !has_own_anchor(job, before)) {
     JobStage& first = stage_of(turn.job(before.job), before.stage);
     first.anchor = loaded.anchor;
@@ -205,6 +238,7 @@ void on_loaded(Turn& turn, const Loaded& loaded) {
     first.fragments = loaded.fragments;
   }
   transition(turn, loaded.replica, ReplicaState::kServing);
+  turn.volatile_state().doubts.erase(before.source.checkpoint);
   ReplicaRecord& replica = turn.replica(loaded.replica);
   replica.held_round = loaded.key.round;
   replica.anchor = loaded.anchor;
@@ -221,6 +255,9 @@ void on_loaded(Turn& turn, const Loaded& loaded) {
 }
 
 void fail_replica(Turn& turn, ReplicaId id, ReplicaFailure failure, const std::string& detail) {
+  if (failure == ReplicaFailure::kFrozen && may_come_back(turn.state(), id)) {
+    return become_absent(turn, id, detail);
+  }
   transition(turn, id, ReplicaState::kFailed);
   ReplicaRecord& replica = turn.replica(id);
   replica.failure = failure;
@@ -242,6 +279,11 @@ void fail_replica(Turn& turn, ReplicaId id, ReplicaFailure failure, const std::s
   turn.drop_replica(id);
   leave_round(turn, ended, ContributionState::kLost);
   leave_checkpoints(turn, ended);
+  const bool loaded = ended.held_round >= 0;
+  if (!loaded && failure == ReplicaFailure::kDigestMismatch &&
+      ended.source.kind == SourceKind::kCheckpoint) {
+    doubt_checkpoint(turn, ended.source.checkpoint, detail);
+  }
   refresh_agent(turn, ended.agent);
 }
 
@@ -302,11 +344,13 @@ void check_load_limits(Turn& turn, JobId job) {
     const ReplicaRecord& replica = turn.state().replicas.at(id);
     if (replica.state != ReplicaState::kAssigned && replica.state != ReplicaState::kLoading)
       continue;
-    const Instant limit = replica.created_at + turn.options().load_limit;
+    const Instant limit = load_deadline(turn, replica);
     if (turn.now() < limit) {
       turn.look_again(job, limit);
+    } else if (load_has_moved(turn.state(), id)) {
+      fail_replica(turn, id, ReplicaFailure::kDonorLost, "its load came no further");
     } else {
-      fail_replica(turn, id, ReplicaFailure::kFrozen, "it did not load its state in time");
+      fail_replica(turn, id, ReplicaFailure::kFrozen, "it did not begin to load its state");
     }
   }
 }

@@ -27,7 +27,8 @@ AttemptInput attempt_input(const Turn& turn, const RoundRecord& round, ReduceInd
   AttemptInput input;
   input.now = turn.now();
   input.started_at = stage_of(round, reduce).attempt_started_at;
-  input.time_limit = attempt_time_limit(state, round, reduce);
+  const Duration limit = attempt_time_limit(state, round, reduce);
+  input.time_limit = turn.deadline(input.started_at, limit) - input.started_at;
   if (timers != nullptr) input.first_failure_at = timers->first_failure_at;
   input.attempt = timers == nullptr ? 1 : std::max(1, timers->attempts);
   for (const ReplicaId replica : members_of(state, round.key, reduce)) {
@@ -101,9 +102,7 @@ bool give_up(Turn& turn, const RoundKey& key, ReduceIndex reduce, AbortReason re
 void lose_contribution(Turn& turn, const RoundKey& key, ReplicaId replica) {
   JobRecord& job = turn.job(key.job);
   ContributionRecord& contribution = turn.contribution(key, replica);
-  for (const auto& lease : contribution.leases) {
-    give_back({job.next_sequence, job.returned}, lease);
-  }
+  give_back({job.next_sequence, job.returned}, contribution.leases);
   contribution.leases.clear();
   contribution.state = ContributionState::kLost;
 }
@@ -475,6 +474,7 @@ void abort_round(Turn& turn, const RoundKey& key, AbortReason reason) {
   }
   refresh_view(turn, key.job);
   for (std::size_t i = 0; i < there.size(); ++i) {
+    if (!is_present(turn.state(), there[i])) continue;  // it hears of it when it is back
     turn.tell(there[i], AbortRound{key, reason, orders[i]});
   }
 }

@@ -3,8 +3,10 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "base/transfer_patience.h"
 #include "coordinator/core/checkpoints/checkpoints.h"
 #include "coordinator/core/decisions/arrivals.h"
+#include "coordinator/core/decisions/common_state.h"
 #include "coordinator/core/decisions/data_ledger.h"
 #include "coordinator/core/records/event_kinds.h"
 #include "coordinator/core/replicas/drain.h"
@@ -13,7 +15,9 @@
 #include "coordinator/core/rounds/orders.h"
 #include "coordinator/core/rounds/pipeline_view.h"
 #include "coordinator/core/state/machines.h"
+#include "coordinator/core/state/movement.h"
 #include "coordinator/core/state/round_facts.h"
+#include "outer_opt/core/round/lease_runs.h"
 #include "outer_opt/core/step/fragments.h"
 
 namespace shoal::coordinator {
@@ -33,50 +37,21 @@ std::vector<ReplicaId> all_members(const State& state, const RoundKey& key) {
   return all;
 }
 
-// What a contribution leased beyond its report: of one that was told to stop early, and the tail
-// behind the boundary. Without overlap nobody knows after an abort which part of which lease was
-// used: then what is left stays unused.
-std::vector<DataLease> unused_leases(const JobRecord& job, const ContributionRecord& contribution) {
-  const bool known = contribution.leases.size() == 1 || job.spec.sync.overlap_steps > Steps(0);
-  if (job.stages.size() != 1 || !known) return {};
-  std::int64_t used = contribution.report.steps.count() * job.spec.train.batch;
-  std::vector<DataLease> rest;
-  for (const DataLease& lease : contribution.leases) {
-    const std::int64_t here = std::min(used, lease.count);
-    used -= here;
-    if (here < lease.count) rest.push_back({lease.first + here, lease.count - here});
-  }
-  return rest;
-}
-
-// Splits off what is beyond the first `count` sequences.
-std::vector<DataLease> split(std::vector<DataLease>& leases, std::int64_t count) {
-  std::vector<DataLease> beyond;
-  for (DataLease& lease : leases) {
-    const std::int64_t here = std::min(count, lease.count);
-    count -= here;
-    if (here < lease.count) beyond.push_back({lease.first + here, lease.count - here});
-    lease.count = here;
-  }
-  std::erase_if(leases, [](const DataLease& lease) { return lease.count == 0; });
-  return beyond;
-}
-
-void give_back_all(JobRecord& job, const std::vector<DataLease>& leases) {
-  for (const DataLease& lease : leases) give_back({job.next_sequence, job.returned}, lease);
-}
-
 using Tails = FlatMap<ReplicaId, std::vector<DataLease>>;
 
-// What is left of the leases of this contribution: the steps that its replica goes on to train
-// (sync.overlap_steps) stay with it, the rest goes back.
-void settle_leases(Turn& turn, const RoundRecord& round, const ContributionRecord& contribution,
-                   Tails& tails) {
-  JobRecord& job = turn.job(round.key.job);
-  std::vector<DataLease> tail = unused_leases(job, contribution);
-  const std::int64_t ahead = outer_opt::overlap_at(job.spec, round.to_step).count();
-  give_back_all(job, split(tail, ahead * job.spec.train.batch));
-  if (!tail.empty()) tails.put(contribution.replica, std::move(tail));
+void give_back_all(JobRecord& job, const std::vector<DataLease>& leases) {
+  give_back({job.next_sequence, job.returned}, leases);
+}
+
+// What is left of the leases of this contribution: with sync.overlap_steps its replica goes on to
+// train it, else it goes back.
+void settle_leases(Turn& turn, ContributionRecord& contribution, Tails& tails) {
+  JobRecord& job = turn.job(contribution.key.job);
+  std::vector<DataLease> beyond = untrained_leases(job, contribution);
+  contribution.leases = outer_opt::without(contribution.leases, beyond);
+  const bool goes_on = job.spec.sync.overlap_steps > Steps(0);
+  if (!goes_on) give_back_all(job, beyond);
+  if (goes_on && !beyond.empty()) tails.put(contribution.replica, std::move(beyond));
 }
 
 // What its leases are worth goes on to the next round, or back.
@@ -130,7 +105,7 @@ void count_contributions(Turn& turn, const RoundKey& key, Tails& tails) {
     job.bytes_sent += contribution.stats.sent;
     if (counts) {
       if (contribution.stage != 0) continue;
-      settle_leases(turn, round, contribution, tails);
+      settle_leases(turn, contribution, tails);
       const RoundReport& report = contribution.report;
       round.tokens += report.drawn;
       loss_sum += report.train_loss * static_cast<double>(report.drawn.n);
@@ -145,7 +120,7 @@ void count_contributions(Turn& turn, const RoundKey& key, Tails& tails) {
 void lose_absent(Turn& turn, const RoundKey& key) {
   for (const ReplicaId replica : round_replicas(turn.state(), key)) {
     const ContributionRecord& known = turn.state().contributions.at({key, replica});
-    if (known.member_index >= 0 || known.leases.empty()) continue;
+    if (known.member_index >= 0 || !is_enlisted(known)) continue;
     ContributionRecord& contribution = turn.contribution(key, replica);
     give_back_all(turn.job(key.job), contribution.leases);
     contribution.leases.clear();
@@ -200,25 +175,39 @@ void advance_job_to(Turn& turn, const RoundKey& key) {
   job.failures_in_row = 0;
 }
 
-// All live followers of a stage have said their digests: the majority is the committed state,
-// others are out.
-void settle_anchor(Turn& turn, const RoundKey& key, StageIndex stage,
-                   const std::vector<ReplicaId>& followers) {
+// Whether it took the step from what was recorded before it, with the average that was committed.
+bool proves_its_state(const RoundStage& stage, const ContributionRecord& contribution) {
+  return stage.base && contribution.base == stage.base &&
+         contribution.base_momentum == stage.base_momentum && contribution.added == stage.average;
+}
+
+// All live followers of a stage have said their digests: who holds something else than the
+// committed state is out; everybody where nobody can tell what that is, and the stage begins again
+// from what is stored.
+void settle_state(Turn& turn, const RoundKey& key, StageIndex stage,
+                  const std::vector<ReplicaId>& followers) {
+  if (followers.empty()) return;
   const State& state = turn.state();
-  FlatMap<Digest, int> votes;
-  for (const ReplicaId replica : followers) ++votes[state.contributions.at({key, replica}).anchor];
-  if (votes.empty()) return;
-  const auto best = std::max_element(
-      votes.begin(), votes.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
-  const Digest anchor = best->first;
+  std::vector<StateClaim> claims;
   for (const ReplicaId replica : followers) {
-    if (state.contributions.at({key, replica}).anchor == anchor) continue;
-    fail_replica(turn, replica, ReplicaFailure::kDigestMismatch,
-                 "its parameters differ from the others' after the outer step");
+    const ContributionRecord& said = state.contributions.at({key, replica});
+    claims.push_back({replica, said.anchor, said.momentum,
+                      proves_its_state(stage_of(state.rounds.at(key), stage), said)});
   }
-  stage_of(turn.job(key.job), stage).anchor = anchor;
-  stage_of(turn.job(key.job), stage).momentum = stage_of(state.rounds.at(key), stage).momentum;
-  stage_of(turn.round(key), stage).anchor = anchor;
+  const StateDecision decision = decide_state(claims);
+  const bool undecided = decision.verdict == StateVerdict::kUndecided;
+  for (const ReplicaId replica : decision.odd) {
+    fail_replica(turn, replica, ReplicaFailure::kDigestMismatch,
+                 undecided ? "replicas of its stage differ after the outer step, and nobody can "
+                             "prove what it should be"
+                           : "its anchor or outer momentum differs from that of the others after "
+                             "the outer step");
+  }
+  if (undecided) return;
+  stage_of(turn.job(key.job), stage).anchor = decision.anchor;
+  stage_of(turn.job(key.job), stage).momentum = decision.momentum;
+  stage_of(turn.round(key), stage).anchor = decision.anchor;
+  stage_of(turn.round(key), stage).momentum = decision.momentum;
 }
 
 // In groups each replica has an anchor of its own; the job's is that of the first one.
@@ -231,25 +220,37 @@ void settle_first_anchor(Turn& turn, const std::vector<ReplicaId>& followers) {
   stage.momentum = replica.momentum;
 }
 
+// It hears of the commit between two pieces of work, or when it is back.
+Instant apply_deadline(const Turn& turn, const RoundKey& key, ReplicaId id) {
+  const ReplicaRecord& replica = turn.state().replicas.at(id);
+  const Bytes size = state_size(turn.state().jobs.at(key.job), replica.stage);
+  const Duration limit = stall_for(turn.options().apply_limit, size);
+  const Instant told = std::max(turn.state().rounds.at(key).committed_at, replica.updated_at);
+  return turn.deadline(told, std::max(limit, work_limit(turn.state(), id)));
+}
+
 // The outer step of one stage, until its digests are known.
 void check_stage_applied(Turn& turn, const RoundKey& key, StageIndex stage) {
   const State& state = turn.state();
   const bool in_groups = averages_in_groups(state.jobs.at(key.job));
-  const Instant limit = state.rounds.at(key).committed_at + turn.options().apply_limit;
-  std::vector<ReplicaId> followers, late;
+  std::vector<ReplicaId> followers, waiting;
   for (const ReplicaId replica : all_members(state, key)) {
     if (state.contributions.at({key, replica}).stage != stage) continue;
     if (!is_present(state, replica) || !can_follow(state, key, replica)) continue;
     const bool applied = state.contributions.at({key, replica}).applied_at.ns != 0;
-    (applied ? followers : late).push_back(replica);
+    (applied ? followers : waiting).push_back(replica);
   }
-  if (late.empty()) {
+  if (waiting.empty()) {
     return in_groups ? settle_first_anchor(turn, followers)
-                     : settle_anchor(turn, key, stage, followers);
+                     : settle_state(turn, key, stage, followers);
   }
-  if (turn.now() < limit) return turn.look_again(key.job, limit);
-  for (const ReplicaId replica : late) {
-    fail_replica(turn, replica, ReplicaFailure::kFrozen, "it did not take the outer step");
+  for (const ReplicaId replica : waiting) {
+    const Instant limit = apply_deadline(turn, key, replica);
+    if (turn.now() < limit) {
+      turn.look_again(key.job, limit);
+    } else {
+      fail_replica(turn, replica, ReplicaFailure::kFrozen, "it did not take the outer step");
+    }
   }
 }
 
@@ -348,7 +349,7 @@ CommitRound commit_for(const State& state, Instant now, const CommitRecord& reco
   order.evaluate = slice_of(state, key, own);
   const RoundKey next{key.job, key.lineage, key.round + 1};
   const ContributionRecord* contribution = state.contributions.find({next, replica});
-  order.last = contribution == nullptr || contribution->leases.empty();
+  order.last = contribution == nullptr || !is_enlisted(*contribution);
   if (!order.last) order.next = order_of(state, now, state.rounds.at(next), replica);
   order.keeps = !order.last && is_late(job, state.contributions.at({key, replica}));
   return order;
@@ -391,11 +392,11 @@ void on_applied(Turn& turn, ReplicaId replica, const Applied& applied) {
   if (known.applied_at.ns != 0) return;  // said twice
   ContributionRecord& contribution = turn.contribution(applied.key, replica);
   contribution.anchor = applied.anchor;
+  contribution.momentum = applied.momentum;
+  contribution.base = applied.base;
+  contribution.base_momentum = applied.base_momentum;
+  contribution.added = applied.average;
   contribution.applied_at = turn.now();
-  const RoundRecord& round = turn.state().rounds.at(applied.key);
-  const bool shared = !averages_in_groups(turn.state().jobs.at(applied.key.job));
-  if (shared && !stage_of(round, known.stage).momentum)
-    stage_of(turn.round(applied.key), known.stage).momentum = applied.momentum;
   ReplicaRecord& record = turn.replica(replica);
   record.held_round = applied.key.round;
   record.anchor = applied.anchor;

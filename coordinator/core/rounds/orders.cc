@@ -6,6 +6,7 @@
 #include "coordinator/core/decisions/data_ledger.h"
 #include "coordinator/core/rounds/links.h"
 #include "coordinator/core/state/round_facts.h"
+#include "outer_opt/core/round/lease_runs.h"
 #include "outer_opt/core/step/fragments.h"
 
 namespace shoal::coordinator {
@@ -93,11 +94,46 @@ std::vector<Steps> steps_of(const State& state, const RoundRecord& round,
 
 // With sync.overlap_steps a lease goes on behind the boundary, and that of a replica which goes on
 // begins there (lease_walk.h).
-std::int64_t leased_steps(const JobRecord& job, Steps from, Steps to,
-                          const ContributionRecord& contribution) {
-  const Steps ahead =
-      contribution.leases.empty() ? Steps(0) : outer_opt::overlap_at(job.spec, from);
-  return (to + outer_opt::overlap_at(job.spec, to) - from - ahead).count();
+std::int64_t sequences_to_lease(const JobRecord& job, Steps from, Steps to, std::int64_t per_step,
+                                const ContributionRecord& contribution) {
+  const Steps all = to + outer_opt::overlap_at(job.spec, to) - from;
+  const std::int64_t ahead = outer_opt::overlap_at(job.spec, from).count() * per_step;
+  const std::int64_t has = count_sequences(untrained_leases(job, contribution));
+  return all.count() * per_step - std::min(ahead, has);
+}
+
+// After what it has; nothing more when that fills an order.
+void lease_more(JobRecord& job, ContributionRecord& contribution, std::int64_t count) {
+  const std::size_t runs = untrained_leases(job, contribution).size();
+  if (runs >= kLeaseRunsMax) return;
+  for (const DataLease& run :
+       lease({job.next_sequence, job.returned}, count, kLeaseRunsMax - runs)) {
+    outer_opt::append(contribution.leases, run);
+  }
+}
+
+// Where a replica with its own number of steps is to report, by what it was leased.
+Steps own_boundary(const JobRecord& job, const RoundRecord& round, const OpenRound& order) {
+  const Steps leased(count_sequences(order.leases) / job.spec.train.batch);
+  const Steps end = round.from_step + leased, ahead = job.spec.sync.overlap_steps;
+  if (ahead == Steps(0)) return end;
+  if (end >= job.spec.train.steps) return std::min(round.to_step, end);
+  return std::max(round.from_step, end - ahead);
+}
+
+OpenRound order_with(const JobRecord& job, const RoundRecord& round,
+                     const ContributionRecord& contribution, bool coding) {
+  OpenRound order;
+  order.key = round.key;
+  order.leases = untrained_leases(job, contribution);
+  const bool own = job.spec.sync.balance == Balance::kSpeed || job.spec.sync.every_s > 0 ||
+                   job.spec.sync.algorithm == SyncAlgorithm::kAsync;
+  order.from_step = round.from_step;
+  order.to_step = own && job.stages.size() == 1 ? own_boundary(job, round, order) : round.to_step;
+  order.fragment = fragment_of_round(job, round);
+  order.aborts = round.aborts;
+  order.entropy_coding = coding;
+  return order;
 }
 
 }  // namespace
@@ -126,38 +162,32 @@ std::vector<OpenRound> enlist(Turn& turn, const RoundKey& key,
     JobRecord& job = turn.job(key.job);
     const Steps to_step = round.from_step + steps[i];
     const std::int64_t count =
-        leased_steps(job, round.from_step, to_step, contribution) * per_step[i];
-    orders.push_back({key,
-                      round.from_step,
-                      to_step,
-                      {lease({job.next_sequence, job.returned}, count)},
-                      fragment_of_round(job, round),
-                      peers_to_measure(turn.state(), turn.now(), replicas[i]),
-                      round.aborts,
-                      coding});
+        sequences_to_lease(job, round.from_step, to_step, per_step[i], contribution);
+    lease_more(job, contribution, count);
     contribution.state = ContributionState::kTraining;
     contribution.reject_reason = RejectReason::kNone;
-    contribution.leases.push_back(orders.back().leases.at(0));
+    orders.push_back(order_with(job, round, contribution, coding));
+    orders.back().measure = peers_to_measure(turn.state(), turn.now(), replicas[i]);
   }
   note_routers(turn, key);
   return orders;
 }
 
 OpenRound order_of(const State& state, Instant now, const RoundRecord& round, ReplicaId replica) {
-  const JobRecord& job = state.jobs.at(round.key.job);
-  const DataLease& lease = state.contributions.at({round.key, replica}).leases.back();
-  const bool own = job.spec.sync.balance == Balance::kSpeed || job.spec.sync.every_s > 0 ||
-                   job.spec.sync.algorithm == SyncAlgorithm::kAsync;
-  Steps steps = round.to_step - round.from_step;
-  if (own && job.stages.size() == 1) steps = Steps(lease.count / job.spec.train.batch);
-  return {round.key,
-          round.from_step,
-          round.from_step + steps,
-          {lease},
-          fragment_of_round(job, round),
-          {},
-          round.aborts,
-          codes_between_stages(state, now, job.id)};
+  return order_with(state.jobs.at(round.key.job), round,
+                    state.contributions.at({round.key, replica}),
+                    codes_between_stages(state, now, round.key.job));
+}
+
+std::vector<DataLease> untrained_leases(const JobRecord& job,
+                                        const ContributionRecord& contribution) {
+  const RoundReport& report = contribution.report;
+  const std::int64_t trained = stage_count(job) == 1
+                                   ? report.steps.count() * job.spec.train.batch
+                                   : report.drawn.count() / job.spec.model.context;
+  std::vector<DataLease> rest = contribution.leases;
+  outer_opt::take_first(rest, trained);
+  return rest;
 }
 
 void open_round(Turn& turn, JobId id) {

@@ -16,8 +16,13 @@ void open_round(Turn& turn, JobId job);
 std::vector<OpenRound> enlist(Turn& turn, const RoundKey& key,
                               const std::vector<ReplicaId>& replicas);
 // What an enlisted replica was told last. Replicas of one round may have different numbers of
-// steps.
+// steps. Its leases are all that the replica is not known to have trained.
 OpenRound order_of(const State& state, Instant now, const RoundRecord& round, ReplicaId replica);
+
+// What a replica was leased for this round and is not known to have trained, in the order in which
+// it will: of one that reported in one stage the steps behind its boundary.
+std::vector<DataLease> untrained_leases(const JobRecord& job,
+                                        const ContributionRecord& contribution);
 
 // The contribution of a replica to this round, made when there is none.
 ContributionRecord& contribution_in(Turn& turn, const RoundKey& key, ReplicaId replica);

@@ -2,7 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
+#include "coordinator/core/checkpoints/checkpoints.h"
+#include "coordinator/core/decisions/data_ledger.h"
 #include "coordinator/core/decisions/quorum.h"
 #include "coordinator/core/records/event_kinds.h"
 #include "coordinator/core/replicas/agents.h"
@@ -14,10 +17,12 @@
 #include "coordinator/core/rounds/pipeline_view.h"
 #include "coordinator/core/rounds/round_groups.h"
 #include "coordinator/core/state/machines.h"
+#include "coordinator/core/state/movement.h"
 #include "coordinator/core/state/naming.h"
 #include "coordinator/core/state/round_facts.h"
 #include "coordinator/core/state/standing.h"
 #include "outer_opt/core/round/clip.h"
+#include "outer_opt/core/round/lease_runs.h"
 
 namespace shoal::coordinator {
 namespace {
@@ -73,6 +78,27 @@ void close_stragglers(Turn& turn, const RoundKey& key, const QuorumDecision& dec
                  " told to report what they have: " + called(turn.state(), decision.silent));
 }
 
+// Inner steps behind a pseudo-gradient: those whose tokens are in it, of a fragment over several
+// rounds. In a pipeline tokens say how many microbatches came by, and the steps are its round's.
+double work_behind(const JobRecord& job, const RoundReport& report) {
+  if (stage_count(job) > 1) return static_cast<double>((report.steps - report.skipped).count());
+  const auto step = static_cast<double>(job.spec.train.batch * job.spec.model.context);
+  return static_cast<double>(report.tokens.count()) / step;
+}
+
+// Of equal work, so that they can be compared (clip.h).
+std::vector<double> comparable_norms(const State& state, const RoundKey& key,
+                                     const std::vector<ReplicaId>& members) {
+  const JobRecord& job = state.jobs.at(key.job);
+  std::vector<double> norms, work;
+  for (const ReplicaId replica : members) {
+    const RoundReport& report = state.contributions.at({key, replica}).report;
+    norms.push_back(report.norm);
+    work.push_back(work_behind(job, report));
+  }
+  return outer_opt::norms_at_equal_work(norms, work);
+}
+
 // Rejects norms far above the median, where there are enough members to know who is the odd one.
 // `usable` and `norms` belong together and lose the rejected.
 void reject_outliers(Turn& turn, const RoundKey& key, std::vector<ReplicaId>& usable,
@@ -106,11 +132,11 @@ void strike_the_odd_ones(Turn& turn, const RoundKey& key, const std::vector<Repl
 }
 
 // Of one stage. Weights are tokens, in groups all the same; with sync.clip a norm above the median
-// is clipped to it (median norm / its norm). False: nobody has a usable contribution.
+// is clipped to it (median norm / its norm), norms being those of equal work. False: nobody has a
+// usable contribution.
 bool weigh(Turn& turn, const RoundKey& key, const std::vector<ReplicaId>& members) {
   const bool in_groups = averages_in_groups(turn.state().jobs.at(key.job));
   std::vector<ReplicaId> usable;
-  std::vector<double> norms;
   for (const ReplicaId replica : members) {
     ContributionRecord& contribution = turn.contribution(key, replica);
     if (contribution.reject_reason != RejectReason::kJoiner) {
@@ -121,8 +147,8 @@ bool weigh(Turn& turn, const RoundKey& key, const std::vector<ReplicaId>& member
     if (contribution.reject_reason != RejectReason::kNone) continue;
     contribution.weight = in_groups ? 1 : static_cast<double>(contribution.report.tokens.n);
     usable.push_back(replica);
-    norms.push_back(contribution.report.norm);
   }
+  std::vector<double> norms = comparable_norms(turn.state(), key, usable);
   reject_outliers(turn, key, usable, norms);
   strike_the_odd_ones(turn, key, members);
   if (!turn.state().jobs.at(key.job).spec.sync.clip) return !usable.empty();
@@ -168,6 +194,39 @@ std::vector<ReplicaId> needed_now(const State& state, const RoundKey& key) {
     }
   }
   return needed;
+}
+
+// Whether the silence of this replica's compute thread tells anything: it may still take the outer
+// step before this round, or write a checkpoint, which have limits of their own.
+bool should_work(const State& state, const ReplicaRecord& replica) {
+  const JobRecord& job = state.jobs.at(replica.job);
+  if (replica.held_round != job.committed_round || replica.lineage != job.lineage) return false;
+  return !writes_checkpoint(state, replica.id);
+}
+
+void look_for_hung(Turn& turn, const RoundRecord& round, QuorumInput& input) {
+  for (QuorumMember& member : input.trainers) {
+    const ReplicaRecord& replica = turn.state().replicas.at(member.replica);
+    if (member.reported_at || !should_work(turn.state(), replica)) continue;
+    const Instant begun = std::max({round.opened_at, member.serving_since, replica.updated_at});
+    const auto since = silent_since(turn, member.replica, begun);
+    if (since) member.hung_at = turn.deadline(*since, silence_limit(turn.state(), member.replica));
+    member.patience = work_limit(turn.state(), member.replica);
+  }
+}
+
+void ask_hung(Turn& turn, const RoundKey& key, const std::vector<ReplicaId>& hung) {
+  for (const ReplicaId replica : hung) {
+    ComputeWatch& watch = turn.volatile_state().compute[replica];
+    if (std::exchange(watch.asked, true)) continue;
+    turn.tell(replica, CloseRound{key});
+    turn.event(Severity::kWarning, event_kind::kRoundStragglers,
+               {.job = key.job, .replica = replica, .round = key.round},
+               "round " + std::to_string(key.round) + ": " + called(turn.state(), replica) +
+                   " has said nothing for " +
+                   std::to_string(silence_limit(turn.state(), replica).ms() / 1000) +
+                   " s and is told to report what it has");
+  }
 }
 
 // A round by time ends for everybody at once.
@@ -233,8 +292,10 @@ void check_open(Turn& turn, const RoundKey& key) {
   const std::vector<ReplicaId> late = needed_now(turn.state(), key);
   if (!late.empty()) return enter(turn, key, late);
   close_when_due(turn, turn.state().rounds.at(key));
-  const auto decision =
-      decide_quorum(quorum_input(turn, job, turn.state().rounds.at(key)), turn.options());
+  QuorumInput input = quorum_input(turn, job, turn.state().rounds.at(key));
+  look_for_hung(turn, turn.state().rounds.at(key), input);
+  const auto decision = decide_quorum(input, turn.options());
+  ask_hung(turn, key, decision.hung);
   if (decision.look_again_at) turn.look_again(key.job, *decision.look_again_at);
   switch (decision.verdict) {
     case QuorumVerdict::kWait:
@@ -245,12 +306,23 @@ void check_open(Turn& turn, const RoundKey& key) {
     case QuorumVerdict::kFreeze:
       for (const ReplicaId replica : decision.silent) {
         fail_replica(turn, replica, ReplicaFailure::kFrozen,
-                     "it did not report, not even when asked");
+                     decision.reason == QuorumReason::kHung
+                         ? "its compute thread said nothing, not even when asked"
+                         : "it did not report, not even when asked");
       }
       return;
     case QuorumVerdict::kSeal:
       return seal(turn, key);
   }
+}
+
+// Of what it was leased, and nothing else that it may name.
+void take_back_unused(Turn& turn, ContributionRecord& contribution) {
+  JobRecord& job = turn.job(contribution.key.job);
+  const auto kept = outer_opt::without(contribution.leases, contribution.report.unused);
+  give_back({job.next_sequence, job.returned}, outer_opt::without(contribution.leases, kept));
+  contribution.leases = kept;
+  contribution.report.unused.clear();
 }
 
 }  // namespace
@@ -284,6 +356,7 @@ void on_report(Turn& turn, ReplicaId replica, const RoundReport& report) {
   contribution.report.links.clear();
   contribution.report.aborts = 0;  // as the round says
   contribution.reported_at = turn.now();
+  take_back_unused(turn, contribution);
 }
 
 void end_round(Turn& turn, JobId id) {

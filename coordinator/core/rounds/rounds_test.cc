@@ -1,6 +1,8 @@
 // Rounds that are not all of one length, and the outer learning rate that an operator changes.
 #include "coordinator/core/rounds/rounds.h"
 
+#include <cmath>
+
 #include <gmock/gmock.h>
 
 #include "coordinator/core/coordinator_rig.h"
@@ -12,13 +14,14 @@ namespace {
 struct Pair : PairRig {
   using PairRig::PairRig;
   void report_steps(ConnectionId connection, ReplicaId replica, RoundNumber round, Steps steps,
-                    double compute_s) {
+                    double compute_s, double norm = 1, std::vector<DataLease> unused = {}) {
     RoundReport body;
     body.key = key(round);
     body.tokens = body.drawn = Tokens(steps.count() * 128);
     body.steps = steps;
-    body.norm = 1;
+    body.norm = norm;
     body.compute_s = compute_s;
+    body.unused = std::move(unused);
     say(connection, FromReplica<RoundReport>{replica, body});
   }
   // Time passes while both agents are there.
@@ -70,6 +73,18 @@ TEST(SpeedRounds, WeightsStayTokens) {
   rig.report_steps(rig.b, rig.rep_b, 1, Steps(5), 8.0);
   const auto plan = rig.last<ToReplica<ReducePlan>>(rig.a)->body;
   EXPECT_DOUBLE_EQ(plan.members[0].weight, 2 * plan.members[1].weight);
+}
+
+// Its pseudo-gradient is larger for the steps that are in it.
+TEST(SpeedRounds, TheFasterOneIsNotClippedForItsSteps) {
+  Pair rig(by_speed());
+  rig.report_steps(rig.a, rig.rep_a, 1, Steps(10), 2.0, std::pow(4, 0.7));
+  rig.report_steps(rig.b, rig.rep_b, 1, Steps(10), 8.0, std::pow(4, 0.7));
+  rig.finish(1);
+  rig.report_steps(rig.a, rig.rep_a, 2, Steps(8), 2.0, std::pow(4, 0.7));
+  rig.report_steps(rig.b, rig.rep_b, 2, Steps(2), 2.0, 1);
+  const ReducePlan plan = rig.last<ToReplica<ReducePlan>>(rig.a)->body;
+  for (const ReduceMember& member : plan.members) EXPECT_NEAR(member.clip_factor, 1, 1e-9);
 }
 
 TEST(SpeedRounds, WhoComesBackHearsItsOwnNumberOfSteps) {
@@ -125,6 +140,51 @@ TEST(TimedRounds, TrainStepsStillBoundTheJob) {
   rig.report_steps(rig.b, rig.rep_b, 2, Steps(10), 1);
   rig.finish(2);
   EXPECT_EQ(rig.job(rig.id).phase, JobPhase::kSealing);
+}
+
+// What a replica says that it will not train is given out at once, and first.
+TEST(TimedRounds, WhatIsUnusedIsLeasedAgainInSeveralRuns) {
+  Pair rig(by_time());
+  const DataLease a = rig.last<ToReplica<OpenRound>>(rig.a)->body.leases.at(0);
+  const DataLease b = rig.last<ToReplica<OpenRound>>(rig.b)->body.leases.at(0);
+  const auto rest = [](const DataLease& lease, std::int64_t steps) {
+    return std::vector<DataLease>{{lease.first + 4 * steps, lease.count - 4 * steps}};
+  };
+  rig.report_steps(rig.a, rig.rep_a, 1, Steps(190), 20, 1, rest(a, 190));
+  EXPECT_EQ(rig.job(rig.id).returned, rest(a, 190));
+  rig.report_steps(rig.b, rig.rep_b, 1, Steps(100), 20, 1, rest(b, 100));
+  rig.finish(1);
+  const std::vector<DataLease> next = rig.next_of(rig.a).leases;
+  EXPECT_EQ(next.at(0), rest(a, 190).at(0));
+  EXPECT_EQ(count_sequences(next), 10 * 4);
+  EXPECT_EQ(rig.next_of(rig.b).leases.at(0).first, b.first + 100 * 4);
+}
+
+// A replica cannot give back what it was not leased: it may be somebody else's.
+TEST(TimedRounds, OnlyOwnSequencesComeBack) {
+  Pair rig(by_time());
+  const DataLease b = rig.last<ToReplica<OpenRound>>(rig.b)->body.leases.at(0);
+  rig.report_steps(rig.a, rig.rep_a, 1, Steps(200), 20, 1, {b, {b.first + b.count, 8}});
+  EXPECT_TRUE(rig.job(rig.id).returned.empty());
+}
+
+// A step that changed nothing costs its tokens; its sequences were read.
+TEST(Reports, ASkippedStepIsNoFault) {
+  Pair rig(long_job());
+  RoundReport skipped;
+  skipped.key = rig.key(1);
+  skipped.tokens = skipped.drawn = Tokens(9 * 128);
+  skipped.steps = Steps(10);
+  skipped.skipped = Steps(1);
+  skipped.norm = 1;
+  rig.say(rig.a, FromReplica<RoundReport>{rig.rep_a, skipped});
+  rig.report_steps(rig.b, rig.rep_b, 1, Steps(10), 1);
+  const auto plan = rig.last<ToReplica<ReducePlan>>(rig.a)->body;
+  EXPECT_EQ(plan.members[0].weight, 9 * 128);
+  rig.finish(1);
+  EXPECT_EQ(rig.rounds_.at(rig.key(1)).tokens, Tokens(19 * 128));
+  EXPECT_TRUE(rig.job(rig.id).returned.empty());
+  EXPECT_EQ(rig.state().agents.at(AgentId(1)).standing.strikes, 0);
 }
 
 // Nothing was usable: the round goes on, for as long again.
@@ -266,13 +326,13 @@ TEST(Streaming, ALeaseGoesOnBehindTheBoundaryAndItsTailCountsWithTheNextRound) {
   pass(rig, 1, 10);
   EXPECT_EQ(rig.next_of(rig.a).from_step, Steps(10));
   EXPECT_EQ(rig.next_of(rig.a).to_step, Steps(20));
-  EXPECT_EQ(rig.next_of(rig.a).leases.at(0).count, 10 * 4);
+  EXPECT_EQ(count_sequences(rig.next_of(rig.a).leases), 13 * 4);
   const auto& next = rig.state().contributions.at({rig.key(2), rig.rep_a});
   EXPECT_EQ(next.leases.front(), (DataLease{first.first + 40, 12}));
   EXPECT_EQ(next.leases.size(), 2u);
   pass(rig, 2, 10);
   pass(rig, 3, 10);
-  EXPECT_EQ(rig.next_of(rig.a).leases.at(0).count, 7 * 4);  // nothing behind the end
+  EXPECT_EQ(count_sequences(rig.next_of(rig.a).leases), 10 * 4);  // nothing behind the end
   pass(rig, 4, 10);
   EXPECT_EQ(rig.job(rig.id).next_sequence, 2 * 40 * 4);
   EXPECT_TRUE(rig.job(rig.id).returned.empty());
@@ -282,13 +342,14 @@ TEST(Streaming, WhoWasToldToStopKeepsItsTailOnly) {
   Pair rig(streamed(1, 3));
   const DataLease first = rig.last<ToReplica<OpenRound>>(rig.b)->body.leases.at(0);
   rig.report_steps(rig.a, rig.rep_a, 1, Steps(10), 1);
-  rig.report_steps(rig.b, rig.rep_b, 1, Steps(4), 1);
+  const DataLease unused{first.first + 7 * 4, 6 * 4};
+  rig.report_steps(rig.b, rig.rep_b, 1, Steps(4), 1, 1, {unused});
   rig.finish(1);
   const auto& next = rig.state().contributions.at({rig.key(2), rig.rep_b});
   EXPECT_EQ(next.leases.front(), (DataLease{first.first + 4 * 4, 12}));
-  // The six steps that it did not take are given out again: to nobody yet, the next lease is
-  // longer.
-  EXPECT_EQ(rig.job(rig.id).returned, (std::vector<DataLease>{{first.first + 7 * 4, 6 * 4}}));
+  // The six steps that it did not take are given out again.
+  EXPECT_EQ(rig.next_of(rig.a).leases.at(1), (DataLease{unused.first, 10 * 4}));
+  EXPECT_TRUE(rig.job(rig.id).returned.empty());
 }
 
 TEST(Streaming, TheTailOfALostReplicaComesBackWithItsLease) {
@@ -307,8 +368,9 @@ TEST(Streaming, WithoutAPartInTheResultALeaseBeginsAtTheBoundary) {
   rig.report_steps(rig.a, rig.rep_a, 1, Steps(10), 1);
   rig.report_broken(rig.b, rig.rep_b, rig.key(1));
   rig.finish(1);
-  EXPECT_EQ(rig.next_of(rig.a).leases.at(0).count, 10 * 4);
-  EXPECT_EQ(rig.next_of(rig.b).leases.at(0).count, 13 * 4);
+  EXPECT_EQ(rig.next_of(rig.a).leases.at(0).first, 10 * 4) << "its tail";
+  EXPECT_EQ(count_sequences(rig.next_of(rig.a).leases), 13 * 4);
+  EXPECT_EQ(count_sequences(rig.next_of(rig.b).leases), 13 * 4);
 }
 
 // A stream that is lost delivers the old report after the abort, and the news of the abort later.

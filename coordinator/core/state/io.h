@@ -78,6 +78,11 @@ struct CommandAgent {
   AgentId agent;
   AgentVerb verb = AgentVerb::kCordon;
 };
+struct CheckpointMoved {  // about once a second: what is on disk of a part that is being uploaded
+  CheckpointId checkpoint;
+  StageIndex stage = 0;
+  Bytes received;
+};
 // The service has the files of one stage of a checkpoint on disk, hashed and synced; or has given
 // them up.
 struct CheckpointUploaded {
@@ -92,8 +97,8 @@ struct CheckpointUploadFailed {
 struct Tick {};  // a deadline has passed
 
 using Input = std::variant<Booted, AgentHello, AgentSaid, AgentHungUp, SubmitJob, CancelJob,
-                           PauseJob, ResumeJob, ChangeJob, CommandAgent, CheckpointUploaded,
-                           CheckpointUploadFailed, Tick>;
+                           PauseJob, ResumeJob, ChangeJob, CommandAgent, CheckpointMoved,
+                           CheckpointUploaded, CheckpointUploadFailed, Tick>;
 
 // ---- effects
 

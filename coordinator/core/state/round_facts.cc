@@ -1,8 +1,10 @@
 #include "coordinator/core/state/round_facts.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "coordinator/core/decisions/data_ledger.h"
+#include "coordinator/core/state/movement.h"
 #include "outer_opt/core/round/groups.h"
 #include "outer_opt/core/step/fragments.h"
 
@@ -14,9 +16,41 @@ std::int64_t length_of(const JobStage& stage, std::int32_t fragment) {
   return stage.fragments.at(static_cast<std::size_t>(fragment) - 1);
 }
 
+// Of a measured line, what a reduce can count on beside all else.
+constexpr double kUsableShare = 0.25;
+
 // Values that this reduce averages.
 std::int64_t value_count_of(const JobRecord& job, const RoundRecord& round, ReduceIndex reduce) {
   return length_of(stage_of(job, stage_of_reduce(job, reduce)), fragment_of_round(job, round));
+}
+
+// Bytes per second of the slowest line that was measured of a member's agent, either way; infinite:
+// none was.
+double slowest_line(const State& state, const RoundRecord& round, ReduceIndex reduce) {
+  FlatMap<AgentId, double> up, down;
+  for (const auto& [ends, link] : state.links) {
+    up[ends.first] = std::max(up[ends.first], link.bytes_per_s);
+    down[ends.second] = std::max(down[ends.second], link.bytes_per_s);
+  }
+  double slowest = std::numeric_limits<double>::infinity();
+  for (const ReplicaId replica : members_of(state, round.key, reduce)) {
+    const AgentId agent = state.contributions.at({round.key, replica}).agent;
+    for (const FlatMap<AgentId, double>* way : {&up, &down}) {
+      const double* rate = way->find(agent);
+      if (rate != nullptr && *rate > 0) slowest = std::min(slowest, *rate);
+    }
+  }
+  return slowest;
+}
+
+// Members of an asynchronous round that train on hear of its plan between two steps.
+Duration until_heard(const State& state, const RoundRecord& round, ReduceIndex reduce) {
+  Duration longest;
+  if (state.jobs.at(round.key.job).spec.sync.algorithm != SyncAlgorithm::kAsync) return longest;
+  for (const ReplicaId replica : members_of(state, round.key, reduce)) {
+    longest = std::max(longest, work_limit(state, replica));
+  }
+  return longest;
 }
 
 }  // namespace
@@ -36,6 +70,12 @@ std::int32_t fragment_of_round(const JobRecord& job, const RoundRecord& round) {
 bool is_late(const JobRecord& job, const ContributionRecord& contribution) {
   return job.spec.sync.algorithm == SyncAlgorithm::kAsync &&
          contribution.reject_reason == RejectReason::kNotReported;
+}
+
+bool is_enlisted(const ContributionRecord& contribution) {
+  const bool left = contribution.state == ContributionState::kLost ||
+                    contribution.state == ContributionState::kMoved;
+  return !contribution.reducer && !left && contribution.reject_reason != RejectReason::kJoiner;
 }
 
 bool has_events(const JobRecord& job, const RoundRecord& round) {
@@ -101,7 +141,10 @@ Duration attempt_time_limit(const State& state, const RoundRecord& round, Reduce
   const JobRecord& job = state.jobs.at(round.key.job);
   const double vectors = job.spec.sync.outer_state == OuterState::kSharded ? 3 : 2;
   const double bytes = 4.0 * vectors * static_cast<double>(value_count_of(job, round, reduce));
-  return state.options.reduce_limit_min + seconds_f(bytes / state.options.reduce_bytes_per_s);
+  const double rate =
+      std::min(state.options.reduce_bytes_per_s, kUsableShare * slowest_line(state, round, reduce));
+  return state.options.reduce_limit_min + seconds_f(bytes / rate) +
+         until_heard(state, round, reduce);
 }
 
 CommitRecord commit_record(const State& state, const JobRecord& job) {
@@ -113,9 +156,8 @@ CommitRecord commit_record(const State& state, const JobRecord& job) {
   record.returned = job.returned;
   const RoundKey open = next_key(job);
   for (const ReplicaId replica : round_replicas(state, open)) {
-    for (const DataLease& lease : state.contributions.at({open, replica}).leases) {
-      give_back({record.next_sequence, record.returned}, lease);
-    }
+    give_back({record.next_sequence, record.returned},
+              state.contributions.at({open, replica}).leases);
   }
   // One cut, one ledger, however much was leased since.
   if (!record.returned.empty() &&

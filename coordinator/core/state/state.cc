@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "coordinator/core/state/round_facts.h"
+
 namespace shoal::coordinator {
 namespace {
 
@@ -245,9 +247,10 @@ std::vector<ReplicaId> absent_holders(const State& state, const JobRecord& job, 
   std::vector<ReplicaId> ids = absent_replicas(state, job.id);
   std::erase_if(ids, [&](ReplicaId id) {
     const ReplicaRecord& replica = state.replicas.at(id);
+    const bool may_have_loaded = replica.held_round < 0 && replica.source.key == committed;
     const bool holds =
-        replica.lineage == job.lineage &&
-        (replica.held_round == job.committed_round || can_follow(state, committed, id));
+        replica.lineage == job.lineage && (replica.held_round == job.committed_round ||
+                                           may_have_loaded || can_follow(state, committed, id));
     return replica.stage != stage || !holds;
   });
   return ids;
@@ -334,7 +337,7 @@ std::vector<ReplicaId> round_replicas(const State& state, const RoundKey& key) {
 std::vector<ReplicaId> enlisted(const State& state, const RoundKey& key) {
   std::vector<ReplicaId> ids = round_replicas(state, key);
   std::erase_if(ids, [&](ReplicaId id) {
-    return !is_present(state, id) || state.contributions.at({key, id}).leases.empty();
+    return !is_present(state, id) || !is_enlisted(state.contributions.at({key, id}));
   });
   return ids;
 }

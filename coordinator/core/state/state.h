@@ -14,6 +14,7 @@
 
 #include "base/digest.h"
 #include "base/flat_map.h"
+#include "coordinator/core/decisions/compute_watch.h"
 #include "coordinator/core/decisions/options.h"
 #include "coordinator/core/records/records.h"
 #include "coordinator/core/state/io.h"
@@ -40,6 +41,12 @@ struct ReduceTimers {
 struct LoadRefusal {
   ReplicaFailure failure = ReplicaFailure::kInternal;
   std::string detail;
+};
+
+// Volatile: something that is to move, a load or the storing of a checkpoint.
+struct Movement {
+  Bytes done, total;
+  Instant at;  // when it last came further
 };
 
 // Volatile: what a job waits for beyond its records.
@@ -89,10 +96,15 @@ struct State {
   FlatMap<JobId, JobTimers> timers;  // live jobs
   FlatMap<JobId, Restoring> restoring;
   FlatMap<ReplicaId, Duration> service;       // of pipelines, as they report
+  FlatMap<ReplicaId, ComputeWatch> compute;   // of those that were heard
+  FlatMap<ReplicaId, Movement> loads;         // that have moved
+  FlatMap<CheckpointId, Movement> stores;     // of checkpoints that are not stored yet
   FlatMap<DeviceKey, Instant> resting_until;  // after a failed replica
   FlatMap<std::pair<JobId, AgentId>, LoadRefusal> refusals;
+  FlatMap<CheckpointId, std::int32_t> doubts;  // loads in a row that found files damaged
   std::optional<Instant> next_lease_scan;
   LostTime lost_time;
+  Instant booted_at;
   std::map<std::string, std::int64_t> transitions;  // "job queued gathering" -> how often
 
   Digest digest() const;

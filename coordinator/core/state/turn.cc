@@ -94,6 +94,8 @@ void Turn::drop_replica(ReplicaId id) {
   if (knows(replicas_, id)) dropped_.push_back(state_.replicas.at(id));
   state_.replicas.erase(id);
   state_.service.erase(id);
+  state_.compute.erase(id);
+  state_.loads.erase(id);
 }
 
 void Turn::drop_round(const RoundKey& key) {
@@ -114,6 +116,7 @@ void Turn::drop_round(const RoundKey& key) {
 void Turn::drop_checkpoint(CheckpointId id) {
   if (knows(checkpoints_, id)) dropped_.push_back(state_.checkpoints.at(id));
   state_.checkpoints.erase(id);
+  state_.stores.erase(id);
 }
 
 void Turn::event(Severity severity, const char* kind, const EventScope& scope,

@@ -301,6 +301,11 @@ void add_rounds(Families& out, const std::string& id, const RoundCounts& counts)
     out.counter("shoal_contributions_rejected_total", help,
                 {{"job_id", id}, {"reason", to_string(static_cast<RejectReason>(i))}},
                 static_cast<double>(counts.rejected[i]));
+  out.counter(
+      "shoal_steps_skipped_total",
+      "Inner steps of committed rounds, since the coordinator started, that changed nothing "
+      "because the loss or the gradient was not finite.",
+      {{"job_id", id}}, static_cast<double>(counts.skipped.count()));
 }
 
 template <typename Families>

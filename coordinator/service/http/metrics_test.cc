@@ -54,6 +54,7 @@ TEST_F(MetricsTest, HaveTheNumbersOfTheCluster) {
         "shoal_contributions_total{job_id=\"job_7\",state=\"committed\"} 2\n",
         "shoal_contributions_total{job_id=\"job_7\",state=\"late\"} 1\n",
         "shoal_contributions_rejected_total{job_id=\"job_7\",reason=\"outlier\"} 1\n",
+        "shoal_steps_skipped_total{job_id=\"job_7\"} 0\n",
         "shoal_incidents_total{kind=\"round_aborted\"} 1\n",
         "shoal_incidents_total{kind=\"momentum_lost\"} 0\n",
         "shoal_agents_quarantined 0\n",

@@ -185,6 +185,7 @@ Json contribution_json(const RoundRecord& round, const ContributionRecord& item)
   json["reject_reason"] = reject_reason_json(item);
   json["tokens"] = reported ? Json(item.report.tokens.count()) : Json(nullptr);
   json["steps"] = reported ? Json(item.report.steps.count()) : Json(nullptr);
+  json["skipped"] = reported ? Json(item.report.skipped.count()) : Json(nullptr);
   json["train_loss"] = reported ? known_or_null(item.report.train_loss) : Json(nullptr);
   json["norm"] = reported ? finite_or_null(item.report.norm) : Json(nullptr);
   json["max_abs"] = reported ? finite_or_null(item.report.max_abs) : Json(nullptr);

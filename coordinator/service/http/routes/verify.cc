@@ -7,7 +7,7 @@
 
 #include "coordinator/service/http/problem.h"
 #include "coordinator/service/http/routes/api.h"
-#include "coordinator/store/sha256.h"
+#include "transfer/sha256.h"
 
 namespace shoal::coordinator::rest::api {
 namespace {

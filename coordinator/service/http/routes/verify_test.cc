@@ -5,7 +5,7 @@
 #include <fstream>
 
 #include "coordinator/service/http/testing/fixture.h"
-#include "coordinator/store/sha256.h"
+#include "transfer/sha256.h"
 
 namespace shoal::coordinator {
 namespace {

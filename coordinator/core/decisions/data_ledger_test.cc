@@ -1,0 +1,120 @@
+// Nothing is forgotten, nothing is given out twice, and the number of runs stays small.
+#include "coordinator/core/decisions/data_ledger.h"
+
+#include <algorithm>
+#include <set>
+
+#include <gtest/gtest.h>
+
+#include "base/prng.h"
+#include "outer_opt/core/round/lease_runs.h"
+
+namespace shoal::coordinator {
+namespace {
+
+using outer_opt::append;
+using outer_opt::take_first;
+using Runs = std::vector<DataLease>;
+
+struct Ledger {
+  std::int64_t next = 0;
+  Runs returned;
+  Runs lease(std::int64_t count, std::size_t runs_max = kLeaseRunsMax) {
+    return coordinator::lease({next, returned}, count, runs_max);
+  }
+  void give_back(const Runs& runs) { coordinator::give_back({next, returned}, runs); }
+};
+
+TEST(DataLedger, GivesReturnedSequencesFirstAndMergesThem) {
+  Ledger ledger;
+  const Runs a = ledger.lease(10), b = ledger.lease(10), c = ledger.lease(10);
+  EXPECT_EQ(c, (Runs{{20, 10}}));
+  ledger.give_back(c);
+  ledger.give_back(a);
+  EXPECT_EQ(ledger.returned, (Runs{{0, 10}, {20, 10}}));
+  EXPECT_EQ(ledger.lease(15), (Runs{{0, 10}, {20, 5}}));
+  ledger.give_back(b);
+  EXPECT_EQ(ledger.returned, (Runs{{10, 10}, {25, 5}}));
+  EXPECT_TRUE(ledger.lease(0).empty());
+  EXPECT_EQ(ledger.lease(20), (Runs{{10, 10}, {25, 10}})) << "what is new follows on";
+  EXPECT_TRUE(ledger.returned.empty());
+  EXPECT_EQ(ledger.next, 35);
+}
+
+TEST(DataLedger, RunsThatDoNotTouchStayApart) {
+  Ledger ledger{100, {}};
+  ledger.give_back({{0, 10}, {40, 10}, {20, 10}, {60, 0}});
+  EXPECT_EQ(ledger.returned, (Runs{{0, 10}, {20, 10}, {40, 10}}));
+}
+
+TEST(DataLedger, ALeaseHasNoMoreRunsThanItMay) {
+  Ledger ledger{100, {}};
+  ledger.give_back({{0, 5}, {20, 5}, {40, 5}});
+  EXPECT_EQ(ledger.lease(12, 2), (Runs{{0, 5}, {100, 7}}));
+  EXPECT_EQ(ledger.lease(12, 1), (Runs{{107, 12}}));
+  EXPECT_EQ(ledger.returned, (Runs{{20, 5}, {40, 5}}));
+}
+
+TEST(DataLedger, OfManyRunsTheShortestGoFirst) {
+  Ledger ledger{100'000, {}};
+  const auto many = static_cast<std::int64_t>(kReturnedUsual) + 1;
+  for (std::int64_t i = 0; i < many; ++i) ledger.give_back({{20 * i, i % 100 == 7 ? 3 : 10}});
+  EXPECT_EQ(ledger.lease(10), (Runs{{140, 3}, {2140, 3}, {4140, 3}, {0, 1}}));
+  EXPECT_EQ(ledger.lease(12), (Runs{{1, 9}, {20, 3}})) << "few enough: in their order again";
+}
+
+// A job of rounds by time: everybody is leased what the fastest could train, and most of it comes
+// back. Members are lost with all that they had, and some rounds are given up.
+struct TimedJob {
+  TimedJob(std::uint64_t seed, std::size_t members) : prng(seed), leases(members) {
+    for (std::size_t i = 0; i < members; ++i) speeds.push_back(0.02 + prng.unit());
+  }
+  void round() {
+    for (Runs& runs : leases) runs = ledger.lease(kLease);
+    check();
+    most = std::max(most, ledger.returned.size());
+    for (std::size_t i = 0; i < leases.size(); ++i) end(i);
+    most = std::max(most, ledger.returned.size());
+    check();
+  }
+  void end(std::size_t i) {
+    const bool lost = prng.chance(0.02);
+    const double share = lost ? 0 : speeds[i] * (0.8 + 0.2 * prng.unit()) / 1.5;
+    const auto steps = static_cast<std::int64_t>(share * static_cast<double>(kLease / kBatch));
+    for (const DataLease& run : take_first(leases[i], steps * kBatch)) done.give_back({run});
+    ledger.give_back(leases[i]);
+    leases[i].clear();
+  }
+  // [0, next) is done, returned and leased, each sequence once: give_back() refuses a second one.
+  void check() {
+    Ledger all = done;
+    all.give_back(ledger.returned);
+    for (const Runs& runs : leases) {
+      ASSERT_LE(runs.size(), kLeaseRunsMax);
+      all.give_back(runs);
+    }
+    ASSERT_EQ(all.returned, (Runs{{0, ledger.next}}));
+  }
+  static constexpr std::int64_t kBatch = 8, kLease = 100 * kBatch;
+  Prng prng;
+  std::vector<double> speeds;
+  std::vector<Runs> leases;
+  Ledger ledger, done;
+  std::size_t most = 0;
+};
+
+TEST(DataLedger, EverySequenceIsDoneReturnedOrLeasedInRoundsByTime) {
+  for (const std::size_t members : {1, 2, 7, 40, 300}) {
+    TimedJob job(members, members);
+    for (int i = 0; i < (members > 100 ? 50 : 300); ++i) {
+      job.round();
+      if (testing::Test::HasFatalFailure()) return;
+    }
+    EXPECT_LE(job.most, kReturnedUsual + 4 * members) << members << " members";
+    const std::int64_t done = count_sequences(job.done.returned);
+    EXPECT_GT(done, 9 * job.ledger.next / 10) << members << " members: what comes back is trained";
+  }
+}
+
+}  // namespace
+}  // namespace shoal::coordinator

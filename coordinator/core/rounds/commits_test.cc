@@ -1,0 +1,125 @@
+// What the replicas of a stage must hold together: the same anchor and momentum after each outer
+// step, and the same data to train on.
+#include "coordinator/core/rounds/commits.h"
+
+#include <algorithm>
+
+#include <gmock/gmock.h>
+
+#include "coordinator/core/coordinator_rig.h"
+#include "coordinator/core/records/event_kinds.h"
+
+namespace shoal::coordinator {
+namespace {
+
+using testing::HasSubstr;
+
+struct Stepping : PairRig {
+  Stepping() : PairRig(small_job()) {
+    report(a, rep_a, key(1)), report(b, rep_b, key(1));
+    vote(a, rep_a, key(1), 1), vote(b, rep_b, key(1), 1);
+  }
+  // What a replica says that took the step as it should.
+  Applied honest(Digest anchor, Digest momentum = {9, 9}) {
+    const RoundStage& stage = state().rounds.at(key(1)).stages.at(0);
+    return {key(1), anchor, momentum, stage.base, stage.base_momentum, stage.average};
+  }
+  void say_applied(ConnectionId connection, ReplicaId replica, const Applied& applied) {
+    say(connection, FromReplica<Applied>{replica, applied});
+  }
+};
+
+TEST(CommonState, ATieGoesToWhoCanProveItsBase) {
+  for (const std::uint64_t right : {1, 99}) {  // on either side of the wrong one
+    Stepping rig;
+    Applied wrong = rig.honest({50, 50});
+    wrong.base = {6, 6};
+    rig.say_applied(rig.a, rig.rep_a, wrong);
+    rig.say_applied(rig.b, rig.rep_b, rig.honest({right, right}));
+    EXPECT_EQ(rig.job(rig.id).stages.at(0).anchor, (Digest{right, right}));
+    EXPECT_EQ(rig.replicas_.at(rig.rep_a).failure, ReplicaFailure::kDigestMismatch);
+    EXPECT_TRUE(is_live(rig.state(), rig.rep_b));
+  }
+}
+
+TEST(CommonState, AnotherMomentumOrAverageIsNoProof) {
+  for (const bool momentum : {false, true}) {
+    Stepping rig;
+    Applied wrong = rig.honest({50, 50});
+    (momentum ? wrong.base_momentum : wrong.average) = {7, 7};
+    rig.say_applied(rig.a, rig.rep_a, rig.honest({99, 99}));
+    rig.say_applied(rig.b, rig.rep_b, wrong);
+    EXPECT_EQ(rig.job(rig.id).stages.at(0).anchor, (Digest{99, 99})) << momentum;
+  }
+}
+
+TEST(CommonState, MomentaAreComparedLikeAnchors) {
+  Stepping rig;
+  Applied wrong = rig.honest({11, 11}, {1, 1});
+  wrong.base_momentum = {7, 7};
+  rig.say_applied(rig.a, rig.rep_a, wrong);
+  rig.say_applied(rig.b, rig.rep_b, rig.honest({11, 11}));
+  EXPECT_EQ(rig.job(rig.id).stages.at(0).momentum, (Digest{9, 9}));
+  EXPECT_EQ(rig.replicas_.at(rig.rep_a).failure, ReplicaFailure::kDigestMismatch);
+}
+
+// Neither may be taken for the committed state: the stage begins again from what is stored, here
+// from the initial parameters, and people are told.
+TEST(CommonState, WithoutAProofTheStageGoesBackInTheOpen) {
+  Stepping rig;
+  rig.say_applied(rig.a, rig.rep_a, rig.honest({50, 50}));
+  rig.say_applied(rig.b, rig.rep_b, rig.honest({51, 51}));
+  EXPECT_FALSE(is_live(rig.state(), rig.rep_a));
+  EXPECT_FALSE(is_live(rig.state(), rig.rep_b));
+  for (const ReplicaId replica : {rig.rep_a, rig.rep_b}) {
+    EXPECT_EQ(rig.replicas_.at(replica).failure, ReplicaFailure::kDigestMismatch);
+    EXPECT_THAT(rig.replicas_.at(replica).detail, HasSubstr("nobody can prove"));
+  }
+  EXPECT_EQ(rig.job(rig.id).phase, JobPhase::kStalled);
+}
+
+struct Readers : Rig {
+  ReplicaId load_with(ConnectionId connection, Digest data) {
+    const Assign assign = *last<Assign>(connection);
+    say(connection, Loaded{.replica = assign.replica,
+                           .key = assign.source.key,
+                           .anchor = {1, 2},
+                           .momentum = {3, 4},
+                           .value_count = 1000,
+                           .address = "127.0.0.1:7100",
+                           .data = data});
+    return assign.replica;
+  }
+};
+
+TEST(SameData, AHostWithOtherDataIsRefusedByName) {
+  Readers rig;
+  const auto a = rig.join("a"), b = rig.join("b");
+  const JobId id = *rig.submit(small_job());
+  const ReplicaId first = rig.load_with(a, {1, 1}), other = rig.load_with(b, {2, 2});
+  EXPECT_TRUE(is_live(rig.state(), first));
+  EXPECT_EQ(rig.replicas_.at(other).failure, ReplicaFailure::kDataInvalid);
+  EXPECT_THAT(rig.replicas_.at(other).detail,
+              testing::AllOf(HasSubstr("data.train on b is another file than that of a"),
+                             HasSubstr(to_hex({2, 2})), HasSubstr("put the same file there")));
+  EXPECT_EQ(
+      std::ranges::count(rig.events, std::string(event_kind::kReplicaFailed), &EventRecord::kind),
+      1);
+  EXPECT_EQ(rig.job(id).data, (Digest{1, 1}));
+  EXPECT_EQ(rig.job(id).failures_in_row, 0);
+}
+
+// Nothing was trained with it: the file on the first host was the wrong one.
+TEST(SameData, BeforeAnythingIsCommittedItIsForgottenWithItsLastReader) {
+  Readers rig;
+  const auto a = rig.join("a"), b = rig.join("b");
+  const JobId id = *rig.submit(small_job());
+  const ReplicaId first = rig.load_with(a, {1, 1});
+  rig.say(a, ReplicaFailed{first, ReplicaFailure::kTrainerExited, ""});
+  const ReplicaId second = rig.load_with(b, {2, 2});
+  EXPECT_TRUE(is_live(rig.state(), second));
+  EXPECT_EQ(rig.job(id).data, (Digest{2, 2}));
+}
+
+}  // namespace
+}  // namespace shoal::coordinator

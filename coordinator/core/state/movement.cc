@@ -1,0 +1,105 @@
+#include "coordinator/core/state/movement.h"
+
+#include <algorithm>
+#include <variant>
+
+#include "base/transfer_patience.h"
+
+namespace shoal::coordinator {
+namespace {
+
+// Between two pieces of work of a compute thread.
+bool tells_of_work(const FromAgent& message) {
+  return std::holds_alternative<Progress>(message) ||
+         std::holds_alternative<PipelineStats>(message);
+}
+
+const Presence* connected(const State& state, ReplicaId replica) {
+  const Presence* presence = state.presence.find(state.replicas.at(replica).agent);
+  return presence != nullptr && presence->connected ? presence : nullptr;
+}
+
+}  // namespace
+
+Bytes state_size(const JobRecord& job, StageIndex stage) {
+  const auto index = static_cast<std::size_t>(stage);
+  if (index >= job.stages.size()) return {};
+  return Bytes(job.stages[index].value_count * 4 * static_cast<std::int64_t>(sizeof(float)));
+}
+
+void hear(Turn& turn, ReplicaId replica, const FromAgent& message) {
+  State& state = turn.volatile_state();
+  if (!is_live(state, replica)) return;
+  if (const auto* load = std::get_if<LoadProgress>(&message)) {
+    Movement& movement = state.loads[replica];
+    if (load->done == movement.done) return;
+    movement = {load->done, load->total, turn.now()};
+    return;
+  }
+  const Presence* presence = connected(state, replica);
+  ComputeWatch& watch = state.compute[replica];
+  if (presence != nullptr && presence->connection.n != watch.line) {
+    watch.line = presence->connection.n;
+    watch.listen_from(turn.now());
+  }
+  watch.said(turn.now(), tells_of_work(message));
+}
+
+Instant load_deadline(const Turn& turn, const ReplicaRecord& replica) {
+  const Movement* movement = turn.state().loads.find(replica.id);
+  // When it was assigned, or came back.
+  const Instant begun = std::max(replica.updated_at, turn.state().booted_at);
+  const Instant moved = movement == nullptr ? begun : std::max(begun, movement->at);
+  const Bytes size = state_size(turn.state().jobs.at(replica.job), replica.stage);
+  return turn.deadline(moved, stall_for(turn.options().load_limit, size));
+}
+
+bool load_has_moved(const State& state, ReplicaId replica) { return state.loads.contains(replica); }
+
+void note_store(Turn& turn, CheckpointId checkpoint, std::optional<Bytes> received) {
+  State& state = turn.volatile_state();
+  if (!state.checkpoints.contains(checkpoint)) return;
+  Movement& movement = state.stores[checkpoint];
+  if (received == movement.done) return;  // told again
+  movement.done = received.value_or(Bytes());
+  movement.at = turn.now();
+}
+
+Instant store_deadline(Turn& turn, const CheckpointRecord& checkpoint) {
+  State& state = turn.volatile_state();
+  const bool waits = std::ranges::any_of(checkpoint.parts, [&](const CheckpointPart& part) {
+    return part.state < CheckpointState::kStored && !is_present(state, part.writer);
+  });
+  if (waits || !state.stores.contains(checkpoint.id)) state.stores[checkpoint.id].at = turn.now();
+  const JobRecord& job = state.jobs.at(checkpoint.key.job);
+  Bytes largest;
+  for (std::size_t i = 0; i < checkpoint.parts.size(); ++i) {
+    largest = std::max(largest, state_size(job, static_cast<StageIndex>(i)));
+  }
+  Instant moved;
+  for (const auto& [id, movement] : state.stores) moved = std::max(moved, movement.at);
+  return turn.deadline(moved, stall_for(turn.options().checkpoint_limit, largest));
+}
+
+std::optional<Instant> silent_since(Turn& turn, ReplicaId replica, Instant begun) {
+  const Presence* presence = connected(turn.state(), replica);
+  if (presence == nullptr) return std::nullopt;
+  ComputeWatch& watch = turn.volatile_state().compute[replica];
+  if (presence->connection.n != watch.line || !watch.last_word()) {
+    watch.line = presence->connection.n;
+    watch.listen_from(turn.now());
+  }
+  return std::max(begun, *watch.last_word());
+}
+
+Duration silence_limit(const State& state, ReplicaId replica) {
+  const ComputeWatch* watch = state.compute.find(replica);
+  return (watch == nullptr ? ComputeWatch() : *watch).limit(state.options);
+}
+
+Duration work_limit(const State& state, ReplicaId replica) {
+  const ComputeWatch* watch = state.compute.find(replica);
+  return watch == nullptr ? Duration() : watch->patience(state.options);
+}
+
+}  // namespace shoal::coordinator

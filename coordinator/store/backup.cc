@@ -1,0 +1,267 @@
+#include "coordinator/store/backup.h"
+
+#include <filesystem>
+#include <fstream>
+#include <map>
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include "base/ids.h"
+#include "coordinator/store/json_fields.h"
+#include "coordinator/store/migrator.h"
+#include "coordinator/store/sqlite.h"
+#include "transfer/sha256.h"
+
+namespace shoal::coordinator {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int kCopiesMax = 3;  // checkpoints are superseded while they are copied
+constexpr const char* kDatabase = "/state.db";
+constexpr const char* kCheckpoints = "/checkpoints";
+constexpr const char* kToken = "/join_token";
+
+using Checkpoints = std::map<CheckpointId, std::vector<FileEntry>>;
+
+Error cannot(const std::string& what, const std::error_code& failure, const std::string& field) {
+  return {Code::kPermissionDenied, what + ": " + failure.message(), field,
+          "check the rights and the room of that folder"};
+}
+
+Status sync_path(const std::string& path) {
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  const bool synced = fd >= 0 && ::fsync(fd) == 0;
+  if (fd >= 0) ::close(fd);
+  if (synced) return {};
+  return Error{Code::kUnavailable, path + " cannot be written to disk", "--to", "check the disk"};
+}
+
+Status make_new_folder(const std::string& to) {
+  std::error_code failure;
+  if (fs::exists(to, failure) && !fs::is_empty(to, failure)) {
+    return Error{Code::kConflict, to + " is not empty", "--to", "name a new folder"};
+  }
+  fs::create_directories(to, failure);
+  if (!failure) fs::permissions(to, fs::perms::owner_all, failure);
+  return failure ? Status(cannot(to, failure, "--to")) : Status();
+}
+
+Result<std::unique_ptr<Database>> open_database(const std::string& folder,
+                                                const std::string& field) {
+  std::error_code ignored;
+  if (!fs::exists(folder + kDatabase, ignored)) {
+    return Error{Code::kNotFound, "there is no state.db in " + folder, field,
+                 "name the folder of a coordinator, or of a backup"};
+  }
+  return Database::open(folder + kDatabase, OpenMode::kReadOnly, Durability::kFull);
+}
+
+// What is stored, as this database says.
+Result<Checkpoints> stored_checkpoints(Database& database) {
+  auto rows = database.prepare("SELECT id, parts FROM checkpoints WHERE state = 'stored'");
+  if (!rows) return rows.error();
+  Checkpoints stored;
+  for (;;) {
+    const auto row = rows->step();
+    if (!row) return row.error();
+    if (!*row) return stored;
+    std::vector<CheckpointPart> parts;
+    if (Status read = from_json(rows->text(1), parts); !read.ok()) return read.error();
+    std::vector<FileEntry>& files =
+        stored[CheckpointId(static_cast<std::uint64_t>(rows->integer(0)))];
+    for (const CheckpointPart& part : parts) {
+      files.insert(files.end(), part.files.begin(), part.files.end());
+    }
+  }
+}
+
+Result<Checkpoints> copy_database(const std::string& data_dir, const std::string& to) {
+  std::error_code ignored;
+  fs::remove(to + kDatabase, ignored);
+  auto source = open_database(data_dir, "--data-dir");
+  if (!source) return source.error();
+  if (Status copied = (*source)->copy_to(to + kDatabase); !copied.ok()) return copied.error();
+  if (Status synced = sync_path(to + kDatabase); !synced.ok()) return synced.error();
+  auto copy = open_database(to, "--to");
+  if (!copy) return copy.error();
+  return stored_checkpoints(**copy);
+}
+
+// False: the checkpoint is not there any more.
+Result<bool> copy_checkpoint(const std::string& from, const std::string& to, BackupReport& report) {
+  std::error_code failure;
+  if (fs::exists(to, failure)) return true;  // by the copy before
+  fs::remove_all(to + ".partial", failure);
+  fs::copy(from, to + ".partial", fs::copy_options::recursive, failure);
+  if (failure && !fs::exists(from)) return false;
+  if (failure) return cannot(from, failure, "--to");
+  for (const auto& file : fs::recursive_directory_iterator(to + ".partial", failure)) {
+    if (!file.is_regular_file()) continue;
+    if (Status synced = sync_path(file.path()); !synced.ok()) return synced.error();
+    report.bytes += Bytes(static_cast<std::int64_t>(file.file_size()));
+  }
+  fs::rename(to + ".partial", to, failure);
+  if (failure) return cannot(to, failure, "--to");
+  ++report.checkpoints;
+  return true;
+}
+
+Result<bool> copy_checkpoints(const std::string& data_dir, const std::string& to,
+                              const Checkpoints& stored, BackupReport& report) {
+  std::error_code failure;
+  fs::create_directories(to + kCheckpoints, failure);
+  if (failure) return cannot(to + kCheckpoints, failure, "--to");
+  bool all = true;
+  for (const auto& [id, files] : stored) {
+    const std::string name = std::string(kCheckpoints) + "/" + to_string(id);
+    auto copied = copy_checkpoint(data_dir + name, to + name, report);
+    if (!copied) return copied.error();
+    all = all && *copied;
+  }
+  return all;
+}
+
+Status copy_token(const std::string& data_dir, const std::string& to) {
+  std::error_code failure;
+  fs::copy_file(data_dir + kToken, to + kToken, failure);
+  if (failure) return cannot(data_dir + kToken, failure, "--data-dir");
+  fs::permissions(to + kToken, fs::perms::owner_read | fs::perms::owner_write, failure);
+  return failure ? Status(cannot(to + kToken, failure, "--to")) : sync_path(to + kToken);
+}
+
+// ---- checking
+
+Result<std::string> hash_of(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  Sha256 sha;
+  std::vector<char> buffer(1 << 20);
+  while (file.read(buffer.data(), static_cast<std::streamsize>(buffer.size())) ||
+         file.gcount() > 0) {
+    sha.add(std::as_bytes(std::span(buffer.data(), static_cast<std::size_t>(file.gcount()))));
+  }
+  if (file.bad()) return Error{Code::kDataLoss, path + " cannot be read", "", "check the disk"};
+  return sha.finish();
+}
+
+void check_file(const std::string& folder, const FileEntry& file, BackupCheck& check) {
+  const std::string path = folder + "/" + file.path;
+  std::error_code failure;
+  const auto size = fs::file_size(path, failure);
+  if (failure)
+    return check.problems.push_back(path + " is missing: copy it, or take another backup");
+  if (static_cast<std::int64_t>(size) != file.size.count()) {
+    return check.problems.push_back(path + " has " + std::to_string(size) + " bytes, not " +
+                                    std::to_string(file.size.count()) + ": copy it again");
+  }
+  const auto hash = hash_of(path);
+  if (!hash) return check.problems.push_back(to_string(hash.error()));
+  if (*hash != file.sha256) {
+    return check.problems.push_back(path + " is damaged (other SHA-256): copy it again");
+  }
+  check.content.bytes += file.size;
+}
+
+void check_leftovers(const std::string& folder, BackupCheck& check) {
+  for (const char* name : {"/state.db-wal", "/state.db-shm"}) {
+    std::error_code ignored;
+    if (!fs::exists(folder + name, ignored)) continue;
+    check.problems.push_back(folder + name + " belongs to another database: delete it");
+  }
+}
+
+void check_token(const std::string& folder, BackupCheck& check) {
+  std::error_code failure;
+  const auto rights = fs::status(folder + kToken, failure).permissions();
+  if (failure || !fs::exists(folder + kToken)) {
+    return check.problems.push_back(folder + kToken +
+                                    " is missing: agents would be refused; copy it");
+  }
+  const auto others = fs::perms::group_all | fs::perms::others_all;
+  if ((rights & others) != fs::perms::none) {
+    check.problems.push_back(folder + kToken + " can be read by others: chmod 600");
+  }
+}
+
+Status check_database(Database& database, BackupCheck& check) {
+  auto integrity = database.prepare("PRAGMA integrity_check");
+  if (!integrity) return integrity.error();
+  const auto row = integrity->step();
+  if (!row) return row.error();
+  if (!*row || integrity->text(0) != "ok") {
+    check.problems.push_back("state.db is damaged: " + std::string(integrity->text(0)) +
+                             "; take an older backup");
+  }
+  const auto version = database.integer("PRAGMA user_version");
+  if (!version) return version.error();
+  const int newest = embedded_migrations().back().version;
+  if (*version > newest) {
+    check.problems.push_back("state.db has schema version " + std::to_string(*version) +
+                             ", this binary knows versions up to " + std::to_string(newest) +
+                             ": use the newer Shoal");
+  }
+  return {};
+}
+
+Status list_jobs(Database& database, BackupCheck& check) {
+  auto rows = database.prepare(
+      "SELECT id, json_extract(spec, '$.name'), phase, committed_round, (SELECT max(c.id) FROM "
+      "checkpoints c WHERE c.job = jobs.id AND c.state = 'stored') FROM jobs ORDER BY id");
+  if (!rows) return rows.error();
+  for (;;) {
+    const auto row = rows->step();
+    if (!row) return row.error();
+    if (!*row) return {};
+    const std::string newest =
+        rows->is_null(4)
+            ? "no checkpoint"
+            : "newest checkpoint " +
+                  to_string(CheckpointId(static_cast<std::uint64_t>(rows->integer(4))));
+    check.jobs.push_back(to_string(JobId(static_cast<std::uint64_t>(rows->integer(0)))) + " " +
+                         std::string(rows->text(1)) + " " + std::string(rows->text(2)) +
+                         ", round " + std::to_string(rows->integer(3)) + ", " + newest);
+  }
+}
+
+}  // namespace
+
+Result<BackupReport> back_up_folder(const std::string& data_dir, const std::string& to) {
+  if (Status made = make_new_folder(to); !made.ok()) return made.error();
+  for (int copy = 1;; ++copy) {
+    const auto stored = copy_database(data_dir, to);
+    if (!stored) return stored.error();
+    BackupReport report;
+    const auto all = copy_checkpoints(data_dir, to, *stored, report);
+    if (!all) return all.error();
+    if (!*all && copy < kCopiesMax) continue;  // a newer one has taken its place
+    if (!*all) {
+      return Error{Code::kDataLoss, "a checkpoint that state.db names is not in " + data_dir,
+                   "--data-dir", "look at `shoal checkpoint ls`"};
+    }
+    if (Status token = copy_token(data_dir, to); !token.ok()) return token.error();
+    if (Status synced = sync_path(to); !synced.ok()) return synced.error();
+    return report;
+  }
+}
+
+Result<BackupCheck> check_backup(const std::string& folder) {
+  BackupCheck check;
+  check_leftovers(folder, check);
+  auto database = open_database(folder, "FOLDER");
+  if (!database) return database.error();
+  if (Status checked = check_database(**database, check); !checked.ok()) return checked.error();
+  check_token(folder, check);
+  const auto stored = stored_checkpoints(**database);
+  if (!stored) return stored.error();
+  for (const auto& [id, files] : *stored) {
+    ++check.content.checkpoints;
+    for (const FileEntry& file : files) {
+      check_file(folder + kCheckpoints + "/" + to_string(id), file, check);
+    }
+  }
+  if (Status listed = list_jobs(**database, check); !listed.ok()) return listed.error();
+  return check;
+}
+
+}  // namespace shoal::coordinator
