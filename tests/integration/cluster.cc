@@ -1,5 +1,6 @@
 #include "tests/integration/cluster.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -79,7 +80,8 @@ Cluster::~Cluster() {
     }
   }
   run({binary("shoal"), "down", "--data-dir", folder_.path("up")}, 60);
-  if (state_.coordinator.pid > 0) cli::stop({state_.coordinator}, 5);  // a restarted one
+  cli::stop(state_.agents, 12);  // those that were started again
+  if (state_.coordinator.pid > 0) cli::stop({state_.coordinator}, 5);
 }
 
 Finished Cluster::shoal(std::vector<std::string> arguments, double limit_s) const {
@@ -141,6 +143,30 @@ bool Cluster::restart_coordinator() {
   if (!started.ok()) return false;
   state_.coordinator = *started;
   return eventually(30, [&] { return api().answers("/readyz"); });
+}
+
+bool Cluster::end_agent(std::size_t index, int signal) {
+  kill(state_.agents.at(index).pid, signal);
+  return eventually(15, [&] { return !cli::is_alive(state_.agents.at(index)); });
+}
+
+bool Cluster::start_agent(std::size_t index, const std::string& orphan_limit_s) {
+  const cli::UpLayout layout{folder_.path("up")};
+  cli::UpOptions options;
+  options.detach = true;
+  options.agents = static_cast<int>(state_.agents.size());
+  cli::Launch launch = cli::agent_launch(layout, options, static_cast<int>(index) + 1, 1,
+                                         state_.addresses, SHOAL_BIN_DIR);
+  const auto limit = std::find(launch.command.begin(), launch.command.end(), "--orphan-limit-s");
+  if (!orphan_limit_s.empty()) *std::next(limit) = orphan_limit_s;
+  auto started = cli::launch(launch);
+  if (!started.ok()) return false;
+  state_.agents.at(index) = *started;
+  return true;
+}
+
+std::string Cluster::agent_folder(std::size_t index) const {
+  return cli::UpLayout{folder_.path("up")}.agent(static_cast<int>(index) + 1);
 }
 
 }  // namespace shoal::integration

@@ -7,6 +7,7 @@
 
 #include <gtest/gtest.h>
 
+#include "base/thread_environment.h"
 #include "tests/integration/cluster.h"
 
 namespace shoal::integration {
@@ -49,6 +50,21 @@ class FirstRun : public testing::Test {
   static Cluster* cluster_;
 };
 Cluster* FirstRun::cluster_ = nullptr;
+
+TEST_F(FirstRun, TrainersHaveTheEnvironmentOfTheirThreads) {
+  const cli::ProcessRef agent = cluster_->state().agents.at(0);
+  std::vector<pid_t> trainers;
+  ASSERT_TRUE(eventually(20, [&] {
+    trainers = children_of(agent.pid, "shoal-trainer");
+    return !trainers.empty();
+  }));
+  std::ifstream in("/proc/" + std::to_string(trainers[0]) + "/environ", std::ios::binary);
+  const std::string all((std::istreambuf_iterator<char>(in)), {});
+  for (const EnvironmentEntry& entry : kThreadEnvironment) {
+    const std::string wanted = std::string(entry.name) + "=" + entry.value;
+    EXPECT_NE(all.find(wanted), std::string::npos) << wanted;
+  }
+}
 
 TEST_F(FirstRun, TrainsAndDeliversAModel) {
   const Finished checked = cluster_->shoal({"job", "validate", cluster_->write_job({})});

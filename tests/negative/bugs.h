@@ -8,6 +8,8 @@
 #include <string_view>
 #include <vector>
 
+#include "tests/sim/faults.h"
+
 namespace shoal::sim {
 
 enum class Bug {
@@ -52,6 +54,16 @@ enum class Bug {
   kMissedRenewal,       // one replica does not renew its outer momentum
   kForgottenRelease,    // the records keep replicas of a job that pauses
   kForgottenStep,       // a job that goes on has forgotten its last inner step
+  kTakenForWhole,       // a batch of which only a part reached the disk is taken for whole
+  kIgnoredFsync,        // the driver goes on after a write that failed
+  kBuriedAlive,         // all replicas of a job are taken for dead while they train
+  kStaleMomentum,       // the records go on naming the momentum of the round before
+  kAssumedUpload,       // an upload that failed is taken for done
+  kHarshOutliers,       // an outlier is whoever has a norm a hair above the median
+  kSliceTwice,          // an evaluation counts for its slice and for the next one
+  kUnreadDigest,        // the core does not look at the digests of data files
+  kSleepingCore,        // the core hears nothing more once a round is over
+  kForgottenRun,        // the records lose a run of what was returned
 };
 
 struct PlantedBug {
@@ -59,6 +71,7 @@ struct PlantedBug {
   std::string_view name;
   std::string_view checker;  // that must catch it
   std::string_view what;
+  std::optional<Fault> needs = std::nullopt;  // shows only with this fault, not endured yet
 };
 
 const std::vector<PlantedBug>& planted_bugs();

@@ -77,6 +77,29 @@ TEST(Scenario, TheLastReplicaIsLostAndTheJobGoesOnFromItsCheckpoint) {
   EXPECT_EQ(cluster.job()->committed_round, 20);
 }
 
+// A bit of the newest checkpoint flips where it is stored: the one before it is as good as there
+// is.
+TEST(Scenario, ADamagedCheckpointIsSetAsideAndTheOneBeforeItTaken) {
+  Cluster cluster(2);
+  JobSpec spec = Cluster::small_job(40);
+  spec.checkpoint.every_rounds = 5;
+  spec.checkpoint.keep = 2;
+  cluster.submit(spec);
+  const auto stored = [&](RoundNumber round) {
+    const auto& all = cluster.world().tables().checkpoints;
+    return std::any_of(all.begin(), all.end(), [&](const auto& entry) {
+      return entry.second.key.round == round &&
+             entry.second.state == coordinator::CheckpointState::kStored;
+    });
+  };
+  ASSERT_TRUE(cluster.until([&] { return cluster.job() && stored(10); })) << cluster.objection();
+  cluster.coordinator().flip_stored_bit(1);  // of the newer one of the two
+  for (int host = 0; host < 2; ++host) cluster.host(host).trainers()[0]->kill(9);
+  ASSERT_TRUE(cluster.until([&] { return cluster.job()->lineage == 2; })) << cluster.objection();
+  EXPECT_EQ(cluster.job()->committed_round, 5);
+  ASSERT_TRUE(cluster.until_phase(JobPhase::kCompleted)) << cluster.objection();
+}
+
 TEST(Scenario, EverythingDiesAtOnceAndComesBack) {
   Cluster cluster(3);
   JobSpec spec = Cluster::small_job(12);

@@ -1,6 +1,9 @@
 // Runs, their comparison and the report: see campaign.h.
 #include "tests/sim/campaign.h"
 
+#include <atomic>
+#include <thread>
+
 #include "tests/sim/world.h"
 
 namespace shoal::sim {
@@ -29,10 +32,11 @@ void add(CampaignResult& all, const RunResult& run) {
   for (const auto& [name, count] : run.transitions) all.transitions[name] += count;
 }
 
-std::vector<std::string> never_happened(const CampaignResult& all) {
+std::vector<std::string> never_happened(const CampaignResult& all, FaultSet set) {
   std::vector<std::string> missing;
   for (std::size_t i = 0; i < kFaults; ++i) {
     const Fault fault = static_cast<Fault>(i);
+    if (set == FaultSet::kEndured && !is_endured(fault)) continue;
     if (all.faults.of(fault) == 0) missing.push_back(std::string("fault ") + to_string(fault));
   }
   for (const std::string& name : expected_transitions()) {
@@ -41,10 +45,57 @@ std::vector<std::string> never_happened(const CampaignResult& all) {
   return missing;
 }
 
+// The drawn options, with the fault that the bug needs.
+SimOptions options_of(std::uint64_t seed, Bug bug, FaultSet faults) {
+  SimOptions options = draw_options(seed, faults);
+  for (const PlantedBug& planted : planted_bugs()) {
+    if (planted.bug != bug || !planted.needs) continue;
+    options.set_mean(*planted.needs, draw_options(seed, FaultSet::kAll).mean_of(*planted.needs));
+  }
+  return options;
+}
+
+// Twice, unless the first run breaks something.
+RunResult run_twice(std::uint64_t seed, Bug bug, FaultSet faults) {
+  RunResult first = run_seed(seed, bug, false, faults);
+  if (first.violation) return first;
+  const RunResult second = run_seed(seed, bug, false, faults);
+  if (second.trace != first.trace) {
+    first.violation =
+        Violation{"determinism", "the second run gave the trace " + to_hex(second.trace) +
+                                     ", the first " + to_hex(first.trace)};
+  }
+  return first;
+}
+
+// The seeds of a campaign as its threads take them, in order.
+class Runs {
+ public:
+  explicit Runs(const Campaign& campaign)
+      : campaign_(campaign), results_(static_cast<std::size_t>(campaign.seeds)) {}
+
+  void work() {
+    for (std::int64_t i = next_++; i < campaign_.seeds && !stopped_; i = next_++) {
+      const std::uint64_t seed = campaign_.from + static_cast<std::uint64_t>(i);
+      if (campaign_.about_to_run) campaign_.about_to_run(seed);
+      auto& result = results_[static_cast<std::size_t>(i)];
+      result = run_twice(seed, campaign_.bug, campaign_.faults);
+      if (result->violation && !campaign_.go_on) stopped_ = true;
+    }
+  }
+  std::vector<std::optional<RunResult>>& results() { return results_; }
+
+ private:
+  const Campaign& campaign_;
+  std::atomic<std::int64_t> next_{0};
+  std::atomic<bool> stopped_{false};
+  std::vector<std::optional<RunResult>> results_;
+};
+
 }  // namespace
 
-RunResult run_seed(std::uint64_t seed, Bug bug, bool print_trace) {
-  World world(draw_options(seed), bug, print_trace);
+RunResult run_seed(std::uint64_t seed, Bug bug, bool print_trace, FaultSet faults) {
+  World world(options_of(seed, bug, faults), bug, print_trace);
   world.run();
   const Sim& sim = world.sim();
   RunResult result;
@@ -69,28 +120,21 @@ RunResult run_seed(std::uint64_t seed, Bug bug, bool print_trace) {
   return result;
 }
 
-CampaignResult run_campaign(std::uint64_t from, std::int64_t seeds, Bug bug,
-                            const std::function<void(std::uint64_t)>& about_to_run) {
+CampaignResult run_campaign(const Campaign& campaign) {
+  Runs runs(campaign);
+  std::vector<std::thread> threads;
+  for (int i = 1; i < campaign.threads; ++i) threads.emplace_back([&runs] { runs.work(); });
+  runs.work();
+  for (std::thread& thread : threads) thread.join();
   CampaignResult all;
-  for (std::int64_t i = 0; i < seeds; ++i) {
-    const std::uint64_t seed = from + static_cast<std::uint64_t>(i);
-    if (about_to_run) about_to_run(seed);
-    RunResult first = run_seed(seed, bug, false);
-    add(all, first);
-    if (!first.violation) {
-      const RunResult second = run_seed(seed, bug, false);
-      if (second.trace != first.trace) {
-        first.violation =
-            Violation{"determinism", "the second run gave the trace " + to_hex(second.trace) +
-                                         ", the first " + to_hex(first.trace)};
-      }
-    }
-    if (first.violation) {
-      all.failure = std::move(first);
-      return all;
-    }
+  for (std::optional<RunResult>& run : runs.results()) {
+    if (!run) continue;
+    add(all, *run);
+    if (run->violation) all.failures.push_back(std::move(*run));
+    if (!all.failures.empty() && !campaign.go_on) return all;
   }
-  if (seeds >= kSeedsForCoverage && bug == Bug::kNone) all.missing = never_happened(all);
+  const bool covers = campaign.seeds >= kSeedsForCoverage && campaign.bug == Bug::kNone;
+  if (covers) all.missing = never_happened(all, campaign.faults);
   return all;
 }
 
@@ -108,11 +152,12 @@ std::string catch_bug(const PlantedBug& bug, std::int64_t seeds) {
          std::to_string(fired) + " times";
 }
 
-std::string failure_text(const RunResult& run, Bug bug) {
+std::string failure_text(const RunResult& run, Bug bug, FaultSet faults) {
   std::string text = "seed " + std::to_string(run.seed) + " breaks " + run.violation->checker +
                      ": " + run.violation->what + "\nlast events:\n";
   for (const std::string& line : run.last_lines) text += line + "\n";
   text += "replay: shoal-sim --seed " + std::to_string(run.seed) + " --trace";
+  if (faults == FaultSet::kAll) text += " --all-faults";
   if (bug != Bug::kNone) text += " --bug " + std::string(name_of(bug));
   return text + "\n";
 }
@@ -152,12 +197,14 @@ std::string to_json(const CampaignResult& result) {
     json += (i == 0 ? "" : ", ") + quoted(result.missing[i]);
   }
   json += "]";
-  if (result.failure) {
-    json += ", \"failure\": {\"seed\": " + std::to_string(result.failure->seed) +
-            ", \"checker\": " + quoted(result.failure->violation->checker) +
-            ", \"what\": " + quoted(result.failure->violation->what) + "}";
+  json += ", \"failures\": [";
+  for (std::size_t i = 0; i < result.failures.size(); ++i) {
+    const RunResult& failure = result.failures[i];
+    json += (i == 0 ? "{\"seed\": " : ", {\"seed\": ") + std::to_string(failure.seed) +
+            ", \"checker\": " + quoted(failure.violation->checker) +
+            ", \"what\": " + quoted(failure.violation->what) + "}";
   }
-  return json + "}";
+  return json + "]}";
 }
 
 }  // namespace shoal::sim

@@ -6,6 +6,7 @@
 
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -163,6 +164,27 @@ struct TakenBack {
   std::span<const float> local_before, local;
 };
 
+// The service has the files of one stage of a checkpoint, and they are those that were announced.
+struct FilesStored {
+  CheckpointId checkpoint;
+  StageIndex stage = 0;
+  RoundKey key;
+  std::span<const float> anchor, momentum;
+};
+
+// Who holds what and could be asked for it, as the world knows it.
+class Census {
+ public:
+  virtual ~Census() = default;
+  struct Holder {
+    ReplicaId replica;
+    StageIndex stage = 0;
+    Instant out_since;  // of the coordinator's reach; zero: it can be asked
+  };
+  // Trainers that live, do not stand still, and hold the state of `key`.
+  virtual std::vector<Holder> holders(const RoundKey& key) const = 0;
+};
+
 // Whatever is told of all this.
 class Observer {
  public:
@@ -175,11 +197,18 @@ class Observer {
   virtual void written(const Tables&) {}  // a whole batch is durable
   virtual void sent(const Sent&, const Tables&) {}
   virtual void coordinator_started() {}
+  virtual void coordinator_continued() {}  // it was stopped
+  // The tables are those of a backup now. `forgotten`: nobody lives who knows what came after it,
+  // so that names of that time may be given again.
+  virtual void restored(const Tables&, bool /*forgotten*/) {}
   virtual void compared(const Digest& /*live*/, const Digest& /*replayed*/) {}
   virtual void state_held(const StateHeld&) {}
   virtual void contributed(const Contributed&) {}
   virtual void reported(const Reported&) {}
   virtual void stepped(const InnerStep&) {}
+  virtual void evaluated(ReplicaId, const Evaluated&) {}
+  virtual void data_read(ReplicaId, const Digest& /*zero: none*/) {}  // what it will train on
+  virtual void files_stored(const FilesStored&) {}
   virtual void averaged(const Averaged&) {}
   virtual void left_out(const LeftOut&) {}
   virtual void outer_stepped(const OuterStepped&) {}
@@ -204,6 +233,8 @@ class Checker : public Observer {
     const SimOptions& options;
     const Instant& now;
     std::optional<Violation>& violation;  // the first one stays
+    const std::set<ReplicaId>& tainted;   // what they hold is not what they were given
+    const Census* const& census;          // null: of a checker that stands alone
   };
 
   explicit Checker(const Context& context) : context_(context) {}
@@ -215,6 +246,8 @@ class Checker : public Observer {
   }
   Instant now() const { return context_.now; }
   const SimOptions& options() const { return context_.options; }
+  const Census* census() const { return context_.census; }
+  bool is_tainted(ReplicaId replica) const { return context_.tainted.contains(replica); }
 
  private:
   Context context_;

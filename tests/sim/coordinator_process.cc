@@ -1,10 +1,13 @@
-// Driving the coordinator's core: see coordinator_process.h. The planted bugs of a driver are here,
-// each behind misbehave().
+// Driving the coordinator's core: see coordinator_process.h. The planted bugs of the core itself
+// are in coordinator_bugs.cc.
 #include "tests/sim/coordinator_process.h"
 
 #include <algorithm>
+#include <iterator>
 
+#include "coordinator/core/records/newest_instant.h"
 #include "coordinator/core/state/state.h"
+#include "tests/sim/bits.h"
 #include "tests/sim/describe.h"
 
 namespace shoal::sim {
@@ -24,6 +27,9 @@ CoordinatorProcess::CoordinatorProcess(Sim& sim, Network& network)
              [this](const Record& record, const Tables& before) { durable(record, before); }),
       prng_(sim.prng_for(0xc00d)) {
   store_.set_delay(sim.options.write_delay);
+  store_.on_failure = [this](bool full) {
+    sim_.strike(full ? Fault::kFullDisk : Fault::kFailedFsync, "of the coordinator");
+  };
 }
 
 // ---- life
@@ -31,13 +37,16 @@ CoordinatorProcess::CoordinatorProcess(Sim& sim, Network& network)
 void CoordinatorProcess::boot() {
   process_.start();
   deaf_ = false;
-  core_ = std::make_unique<Coordinator>(sim_.options.coordinator, tables().snapshot());
+  const Snapshot snapshot = tables().snapshot();
+  booted_at_ = sim_.now();
+  core_started_ = std::max(booted_at_ + time_of_day_, newest_instant(snapshot));
+  core_ = std::make_unique<Coordinator>(core_options(), snapshot);
   sim_.log("coordinator starts");
   sim_.observe(&Checker::coordinator_started);
   input(Booted{mix_seed(sim_.options.seed, ++starts_) | 1});
 }
 
-void CoordinatorProcess::crash() {
+void CoordinatorProcess::crash(StoreCrash store) {
   if (!process_.alive()) return;
   collect_transitions();
   process_.kill();
@@ -46,9 +55,34 @@ void CoordinatorProcess::crash() {
   commands_.clear();
   armed_.reset();
   core_.reset();
-  store_.crash(sim_.misbehave(Bug::kLostFsync));
+  if (sim_.misbehave(Bug::kLostFsync)) store = StoreCrash::kLoseDurable;
+  store_.crash(store);
   network_.coordinator_died();
   if (on_crash) on_crash();
+}
+
+void CoordinatorProcess::pause() {
+  process_.pause();
+  store_.pause();
+  network_.coordinator_stopped();
+}
+
+void CoordinatorProcess::restore(std::size_t back, bool forgotten) {
+  crash();
+  store_.restore(back);
+  files_.merge(deleted_files_);
+  if (forgotten) sim_.board.forget();
+  sim_.log("the coordinator's store is a backup");
+  sim_.observe(&Checker::restored, tables(), forgotten);
+}
+
+void CoordinatorProcess::resume() {
+  if (!stopped()) return;
+  sim_.log("coordinator goes on");
+  resumed_at_ = sim_.now();
+  sim_.observe(&Checker::coordinator_continued);
+  store_.resume();
+  process_.resume();
 }
 
 // What the machines did in this life; a step may make several moves, of which the record shows the
@@ -61,13 +95,17 @@ void CoordinatorProcess::collect_transitions() {
 // ---- inputs
 
 void CoordinatorProcess::agent_hello(ConnectionId connection, const Hello& hello) {
-  if (!alive()) return;
-  sim_.log("C< hello of " + hello.name + " on " + std::to_string(connection.n));
-  input(AgentHello{connection, hello});
+  process_.when_running([this, connection, hello] {
+    sim_.log("C< hello of " + hello.name + " on " + std::to_string(connection.n));
+    input(AgentHello{connection, hello});
+  });
 }
 
 void CoordinatorProcess::agent_said(ConnectionId connection, const FromAgent& message) {
-  if (!alive()) return;
+  process_.when_running([this, connection, message] { hear(connection, message); });
+}
+
+void CoordinatorProcess::hear(ConnectionId connection, const FromAgent& message) {
   FromAgent said = message;
   std::visit(
       [&](const auto& body) {
@@ -80,97 +118,18 @@ void CoordinatorProcess::agent_said(ConnectionId connection, const FromAgent& me
   const bool forgive = forgives(said);
   const AgentId agent =
       forgive ? tables().replicas.at(std::get<ReplicaFailed>(said).replica).agent : AgentId();
+  const FromAgent heard = said;
   input(AgentSaid{connection, std::move(said)});
+  if (alive()) mishear(connection, heard);
   if (forgive && alive()) input(CommandAgent{RequestId{++requests_}, agent, AgentVerb::kUncordon});
 }
 
-// A planted bug: what a device could not hold is forgotten as soon as it is known.
-bool CoordinatorProcess::forgives(const FromAgent& message) {
-  const auto* failed = std::get_if<ReplicaFailed>(&message);
-  if (failed == nullptr || failed->failure != ReplicaFailure::kOutOfMemory) return false;
-  const auto replica = tables().replicas.find(failed->replica);
-  if (replica == tables().replicas.end()) return false;
-  const auto agent = tables().agents.find(replica->second.agent);
-  const bool sound = agent != tables().agents.end() && !agent->second.cordoned;
-  return sound && sim_.misbehave(Bug::kForgivenMemory);
-}
-
 void CoordinatorProcess::agent_hung_up(ConnectionId connection) {
-  if (!alive()) return;
-  input(AgentHungUp{connection});
-}
-
-StageIndex CoordinatorProcess::stage_of_replica(ReplicaId id) const {
-  const auto replica = tables().replicas.find(id);
-  return replica == tables().replicas.end() ? 0 : replica->second.stage;
-}
-
-// The planted bugs of what the core hears; true: it hears nothing.
-bool CoordinatorProcess::swallow(FromAgent& message) {
-  if (auto* vote = std::get_if<FromReplica<Vote>>(&message)) {
-    const StageIndex stage = stage_of_replica(vote->replica);
-    votes_[{vote->body.key, stage, vote->body.attempt}] = vote->body.average;
-    if (!vote->body.left_out.empty() && sim_.misbehave(Bug::kSilentOwners)) {
-      vote->body.left_out.clear();
-    }
-    if (sim_.bug == Bug::kOneStageAgrees) forge_votes(vote->body, vote->replica);
-  }
-  if (auto* report = std::get_if<FromReplica<RoundReport>>(&message)) {
-    if (sim_.misbehave(Bug::kLostReports)) return true;
-    if (sim_.misbehave(Bug::kDoubleCount)) report->body.drawn += report->body.drawn;
-  }
-  if (auto* broken = std::get_if<FromReplica<ReduceFailed>>(&message)) {
-    const StageIndex stage = stage_of_replica(broken->replica);
-    const auto vote = votes_.find({broken->body.key, stage, broken->body.attempt});
-    if (vote != votes_.end() && sim_.misbehave(Bug::kForgedVote)) {
-      const Vote forged{broken->body.key, broken->body.attempt, vote->second, {}, {}};
-      const ReplicaId replica = broken->replica;
-      message = FromReplica<Vote>{replica, forged};
-    }
-  }
-  const auto* failed = std::get_if<ReplicaFailed>(&message);
-  if (sim_.bug == Bug::kDeafCoordinator && failed != nullptr && needed(failed->replica)) {
-    deaf_ = sim_.misbehave(sim_.bug);
-  }
-  return false;
-}
-
-// The members of all other stages vote the same at once.
-void CoordinatorProcess::forge_votes(const Vote& vote, ReplicaId voter) {
-  const auto round = tables().rounds.find(vote.key);
-  const auto own = tables().contributions.find({vote.key, voter});
-  if (round == tables().rounds.end() || own == tables().contributions.end()) return;
-  std::vector<ContributionRecord> others;
-  for (auto it = tables().contributions.lower_bound({vote.key, ReplicaId{}});
-       it != tables().contributions.end() && it->first.first == vote.key; ++it) {
-    const ContributionRecord& contribution = it->second;
-    if (contribution.stage == own->second.stage) continue;
-    if (contribution.state == ContributionState::kMember) others.push_back(contribution);
-  }
-  for (const ContributionRecord& member : others) {
-    const auto connection = heard_on_.find(member.replica);
-    if (connection == heard_on_.end() || !sim_.misbehave(Bug::kOneStageAgrees)) continue;
-    const Vote forged{
-        vote.key, stage_of(round->second, member.stage).attempt, vote.average, {}, {}};
-    input(AgentSaid{connection->second, FromReplica<Vote>{member.replica, forged}});
-  }
-}
-
-// Without this replica its job has fewer than it needs.
-bool CoordinatorProcess::needed(ReplicaId id) const {
-  const auto replica = tables().replicas.find(id);
-  if (replica == tables().replicas.end()) return false;
-  const JobRecord& job = tables().jobs.at(replica->second.job);
-  std::int64_t serving = 0;  // in its stage
-  for (const auto& [other, record] : tables().replicas) {
-    serving += record.job == job.id && record.stage == replica->second.stage &&
-               (record.state == ReplicaState::kServing || record.state == ReplicaState::kAveraging);
-  }
-  return job.phase == JobPhase::kTraining && serving <= job.spec.swarm.min_replicas;
+  process_.when_running([this, connection] { input(AgentHungUp{connection}); });
 }
 
 void CoordinatorProcess::submit(const JobSpec& spec) {
-  if (!alive()) return;
+  if (!answers()) return;
   sim_.log("user submits " + spec.name);
   sim_.observe(&Checker::submitted, spec);
   JobSpec told = spec;
@@ -179,21 +138,21 @@ void CoordinatorProcess::submit(const JobSpec& spec) {
 }
 
 void CoordinatorProcess::cancel(JobId job) {
-  if (alive()) input(CancelJob{RequestId{++requests_}, job});
+  if (answers()) input(CancelJob{RequestId{++requests_}, job});
 }
 
 void CoordinatorProcess::pause(JobId job) {
-  if (alive()) input(PauseJob{RequestId{++requests_}, job});
+  if (answers()) input(PauseJob{RequestId{++requests_}, job});
 }
 
 void CoordinatorProcess::resume(JobId job) {
-  if (alive()) input(ResumeJob{RequestId{++requests_}, job});
+  if (answers()) input(ResumeJob{RequestId{++requests_}, job});
 }
 
 void CoordinatorProcess::command(AgentId agent, AgentVerb verb) {
   const bool waits = std::any_of(commands_.begin(), commands_.end(),
                                  [&](const auto& entry) { return entry.second.agent == agent; });
-  if (!alive() || waits) return;
+  if (!answers() || waits) return;
   if (verb == AgentVerb::kUncordon) sim_.observe(&Checker::commanded, agent, verb);
   const CommandAgent command{RequestId{++requests_}, agent, verb};
   commands_[command.request.n] = command;
@@ -215,19 +174,46 @@ void CoordinatorProcess::replied(const Reply& reply) {
   sim_.observe(&Checker::commanded, done.agent, done.verb);
 }
 
-bool CoordinatorProcess::uploaded(const agent::CheckpointPartId& part,
-                                  const CheckpointFiles& files) {
-  if (!alive()) return false;
+std::string hash_of(const CheckpointFiles& files) {
+  return to_hex(digest_of(std::span<const float>(files.anchor))) +
+         to_hex(digest_of(std::span<const float>(files.momentum)));
+}
+
+bool CoordinatorProcess::uploaded(const agent::CheckpointPartId& part, const CheckpointFiles& files,
+                                  const std::vector<FileEntry>& announced) {
+  if (!answers()) return false;
+  if (announced.empty() || announced.front().sha256 != hash_of(files)) {
+    upload_given_up(part);
+    return false;
+  }
   files_[part] = files;
+  sim_.observe(&Checker::files_stored,
+               FilesStored{part.checkpoint, part.stage, files.key, files.anchor, files.momentum});
   sim_.log("C< uploaded " + to_string(part.checkpoint) + " stage " + std::to_string(part.stage));
   input(CheckpointUploaded{part.checkpoint, part.stage});
   return true;
 }
 
+std::string CoordinatorProcess::announced_hash(const agent::CheckpointPartId& part) const {
+  const auto it = tables().checkpoints.find(part.checkpoint);
+  const auto stage = static_cast<std::size_t>(part.stage);
+  if (it == tables().checkpoints.end() || it->second.parts.size() <= stage) return {};
+  const auto& files = it->second.parts[stage].files;
+  return files.empty() ? std::string() : files.front().sha256;
+}
+
 void CoordinatorProcess::upload_given_up(const agent::CheckpointPartId& part) {
-  if (!alive()) return;
+  if (!answers()) return;
+  if (sim_.misbehave(Bug::kAssumedUpload))
+    return input(CheckpointUploaded{part.checkpoint, part.stage});
   sim_.log("C< upload failed of " + to_string(part.checkpoint));
   input(CheckpointUploadFailed{part.checkpoint, part.stage, "the upload broke off"});
+}
+
+void CoordinatorProcess::flip_stored_bit(std::uint64_t pick) {
+  auto it = files_.begin();
+  std::advance(it, static_cast<std::ptrdiff_t>(pick % files_.size()));
+  flip_bit(it->second.anchor, pick);
 }
 
 const CheckpointFiles* CoordinatorProcess::files(const agent::CheckpointPartId& part) const {
@@ -244,7 +230,7 @@ void CoordinatorProcess::input(const Input& input) {
     return sim_.violate("liveness", "the core stops the time");
   Step step;
   step.number = ++step_count_;
-  core_->step(sim_.now(), input, step.effects);
+  core_->step(core_time(), input, step.effects);
   mutate(step.effects);
   sim_.observe(&Checker::emitted, Emitted{step.number, step.effects});
   steps_.push_back(std::move(step));
@@ -263,16 +249,24 @@ void CoordinatorProcess::write(Step& step) {
     return;
   }
   store_.write(std::move(records),
-               [this, number = step.number, generation = process_.generation()] {
-                 sim_.observe(&Checker::written, tables());
-                 if (generation != process_.generation() || !alive()) return;
-                 for (Step& waiting : steps_) {
-                   if (waiting.number == number) waiting.durable = true;
-                 }
-                 perform();
-                 if (alive()) compare();
+               [this, number = step.number, generation = process_.generation()](bool durable) {
+                 if (durable) sim_.observe(&Checker::written, tables());
+                 if (generation == process_.generation() && alive()) written(number, durable);
                });
   if (sim_.misbehave(Bug::kSendBeforePersist)) step.durable = true;
+}
+
+// A failed write ends the process: nothing may be said that is not durable.
+void CoordinatorProcess::written(std::int64_t number, bool durable) {
+  if (!durable && !sim_.misbehave(Bug::kIgnoredFsync)) {
+    sim_.log("the coordinator's store fails");
+    return crash();
+  }
+  for (Step& waiting : steps_) {
+    if (waiting.number == number) waiting.durable = true;
+  }
+  perform();
+  if (alive()) compare();
 }
 
 void CoordinatorProcess::perform() {
@@ -300,8 +294,10 @@ void CoordinatorProcess::perform_one(const Step& step, const Effect& effect) {
   } else if (const auto* reply = std::get_if<Reply>(&effect)) {
     replied(*reply);
   } else if (const auto* gone = std::get_if<DeleteCheckpointFiles>(&effect)) {
-    files_.erase(files_.lower_bound({gone->checkpoint, 0}),
-                 files_.upper_bound({gone->checkpoint, INT32_MAX}));
+    const auto first = files_.lower_bound({gone->checkpoint, 0});
+    const auto last = files_.upper_bound({gone->checkpoint, INT32_MAX});
+    deleted_files_.insert(first, last);
+    files_.erase(first, last);
   }
 }
 
@@ -320,8 +316,9 @@ void CoordinatorProcess::send(const Step& step, const Send& send) {
 }
 
 void CoordinatorProcess::arm() {
-  const std::optional<Instant> due = core_->next_deadline();
+  std::optional<Instant> due = core_->next_deadline();
   if (!due) return;
+  due = booted_at_ + (*due - core_started_);
   if (armed_ && *armed_ <= *due && *armed_ >= sim_.now()) return;
   armed_ = *due;
   process_.at(*due, [this, at = *due] {
@@ -344,135 +341,8 @@ void CoordinatorProcess::durable(const Record& record, const Tables& before) {
 void CoordinatorProcess::compare() {
   if (!store_.idle() || --compare_in_ > 0) return;
   compare_in_ = kCompareEvery;
-  const Coordinator fresh(sim_.options.coordinator, tables().snapshot());
+  const Coordinator fresh(core_options(), tables().snapshot());
   sim_.observe(&Checker::compared, core_->digest(), fresh.digest());
-}
-
-// ---- planted bugs of what the core says
-
-void CoordinatorProcess::mutate_record(Record& record) {
-  if (sim_.bug == Bug::kTwoOnDevice) {
-    auto* replica = std::get_if<ReplicaRecord>(&record);
-    if (replica != nullptr && replica->device > 0 && sim_.misbehave(sim_.bug)) replica->device = 0;
-  }
-  if (sim_.bug == Bug::kMixedCheckpoint) mix_cut(record);
-  if (sim_.bug == Bug::kForgottenRelease) keep_replica(record);
-  if (sim_.bug == Bug::kForgottenStep) forget_step(record);
-}
-
-// Of a job that is to pause a released replica stays in the records.
-void CoordinatorProcess::keep_replica(Record& record) {
-  auto* replica = std::get_if<ReplicaRecord>(&record);
-  if (replica == nullptr || replica->state != ReplicaState::kReleased) return;
-  const auto job = tables().jobs.find(replica->job);
-  const bool pauses = job != tables().jobs.end() && job->second.desired == JobDesired::kPause;
-  if (pauses && sim_.misbehave(sim_.bug)) replica->state = ReplicaState::kServing;
-}
-
-void CoordinatorProcess::forget_step(Record& record) {
-  auto* job = std::get_if<JobRecord>(&record);
-  if (job == nullptr || job->phase == JobPhase::kPaused || is_terminal(job->phase)) return;
-  const auto before = tables().jobs.find(job->id);
-  const bool goes_on = before != tables().jobs.end() && before->second.phase == JobPhase::kPaused;
-  if (!goes_on || job->committed_round == 0 || !sim_.misbehave(sim_.bug)) return;
-  job->committed_step = job->committed_step - Steps(1);
-}
-
-// The last stage's part of a checkpoint is that of an earlier round.
-void CoordinatorProcess::mix_cut(Record& record) {
-  if (const auto* job = std::get_if<JobRecord>(&record)) {
-    const auto old = tables().jobs.find(job->id);
-    if (old == tables().jobs.end() || job->committed_round == old->second.committed_round) return;
-    for (StageIndex stage = 0; stage < stage_count(old->second); ++stage) {
-      const Digest& anchor = stage_of(old->second, stage).anchor;
-      if (anchor) anchors_[{job->id, stage}] = anchor;
-    }
-  }
-  auto* checkpoint = std::get_if<CheckpointRecord>(&record);
-  if (checkpoint == nullptr || checkpoint->state != CheckpointState::kStored) return;
-  const auto stage = static_cast<StageIndex>(checkpoint->parts.size()) - 1;
-  const auto before = anchors_.find({checkpoint->key.job, stage});
-  if (stage == 0 || before == anchors_.end()) return;
-  if (sim_.misbehave(Bug::kMixedCheckpoint)) checkpoint->parts.back().anchor = before->second;
-}
-
-void CoordinatorProcess::mutate_views(Effects& effects) {
-  const auto is_view = [](const Effect& effect) {
-    const auto* send = std::get_if<Send>(&effect);
-    return send != nullptr && std::holds_alternative<ToReplica<PipelineView>>(send->message);
-  };
-  if (sim_.bug == Bug::kLostViews && prng_.chance(0.2)) {
-    const auto view = std::find_if(effects.begin(), effects.end(), is_view);
-    if (view != effects.end() && sim_.misbehave(sim_.bug)) effects.erase(view);
-  }
-  if (sim_.bug != Bug::kSameView) return;
-  for (Effect& effect : effects) {
-    if (!is_view(effect)) continue;
-    auto& view = std::get<ToReplica<PipelineView>>(std::get<Send>(effect).message).body;
-    if (view.number > 1 && sim_.misbehave(sim_.bug)) view.number = 1;
-  }
-}
-
-// A drained agent is told to let go at once, in the middle of a round.
-void CoordinatorProcess::release_hastily(Effects& effects) {
-  Effects sends;
-  for (const Effect& effect : effects) {
-    const auto* persist = std::get_if<Persist>(&effect);
-    const auto* agent = persist == nullptr ? nullptr : std::get_if<AgentRecord>(&persist->record);
-    if (agent == nullptr || agent->state != AgentState::kDraining) continue;
-    for (const auto& [id, replica] : tables().replicas) {
-      const auto connection = heard_on_.find(id);
-      if (replica.agent != agent->id || is_terminal(replica.state)) continue;
-      if (connection == heard_on_.end() || !sim_.misbehave(Bug::kHastyDrain)) continue;
-      sends.push_back(Send{connection->second, Release{id, ReleaseReason::kDraining}});
-    }
-  }
-  effects.insert(effects.end(), sends.begin(), sends.end());
-}
-
-void CoordinatorProcess::forget_reducers(Effects& effects) {
-  for (Effect& effect : effects) {
-    auto* send = std::get_if<Send>(&effect);
-    auto* plan = send == nullptr ? nullptr : std::get_if<ToReplica<ReducePlan>>(&send->message);
-    if (plan == nullptr) continue;
-    for (ReduceMember& member : plan->body.members) {
-      if (member.reducer && sim_.misbehave(Bug::kForgottenReducer)) member.reducer = false;
-    }
-  }
-}
-
-void CoordinatorProcess::mutate(Effects& effects) {
-  if (sim_.bug == Bug::kDropPersist && prng_.chance(0.02)) {
-    const auto persist = std::find_if(effects.begin(), effects.end(), [](const Effect& e) {
-      const auto* p = std::get_if<Persist>(&e);
-      return p != nullptr && !std::holds_alternative<EventRecord>(p->record);
-    });
-    if (persist != effects.end() && sim_.misbehave(sim_.bug)) effects.erase(persist);
-  }
-  mutate_views(effects);
-  if (sim_.bug == Bug::kHastyDrain) release_hastily(effects);
-  if (sim_.bug == Bug::kForgottenReducer) forget_reducers(effects);
-  for (Effect& effect : effects) {
-    if (auto* persist = std::get_if<Persist>(&effect)) mutate_record(persist->record);
-    auto* send = std::get_if<Send>(&effect);
-    if (send == nullptr || sim_.bug != Bug::kLeaseTwice) continue;
-    DataLease* lease = nullptr;
-    ReplicaId replica;
-    if (auto* commit = std::get_if<ToReplica<CommitRound>>(&send->message)) {
-      lease = &commit->body.next.leases.at(0);
-      replica = commit->replica;
-    } else if (auto* open = std::get_if<ToReplica<OpenRound>>(&send->message)) {
-      lease = &open->body.leases.at(0);
-      replica = open->replica;
-    }
-    if (lease == nullptr || lease->count == 0) continue;
-    const auto last = leases_.find(replica);
-    if (last != leases_.end() && last->second.count == lease->count && last->second != *lease &&
-        sim_.misbehave(sim_.bug)) {
-      *lease = last->second;
-    }
-    leases_[replica] = *lease;
-  }
 }
 
 }  // namespace shoal::sim

@@ -1,6 +1,12 @@
 // The coordinator's process: the real core, driven in virtual time. It obeys the one rule of
 // effects (a Persist is durable before any later effect), can die between any two effects, and
 // starts again from the tables. It also keeps the files of stored checkpoints, as the service does.
+// Stopped (SIGSTOP) it takes no step; what arrives waits, and so does a timer that is over. When it
+// goes on, the timers of that time come first: nothing else is harder on what the core believes.
+//
+// Its clock is that of coordinator/service/clock.h: the host's time of day at its start, or the
+// newest instant in the tables where that is later, carried on steadily. So the time of day may
+// jump at a start, and only forwards.
 #pragma once
 
 #include <deque>
@@ -28,18 +34,30 @@ struct CheckpointFiles {
   std::vector<float> anchor, momentum;
 };
 
+// What the agent announces of them; 64 characters.
+std::string hash_of(const CheckpointFiles& files);
+
 class CoordinatorProcess final : public CoordinatorEnd {
  public:
   CoordinatorProcess(Sim& sim, Network& network);
 
   void boot();
-  void crash();
+  void crash(StoreCrash store = StoreCrash::kClean);
+  void pause();
+  // Dies, and has the tables of an earlier time at its next start, with the files of that time.
+  void restore(std::size_t back, bool forgotten);
+  void resume();
   void crash_after_effects(int count) { effects_until_crash_ = count; }
   std::function<void()> on_crash;  // the world starts it again
 
   void collect_transitions();  // of the running core into the counts; once per life
 
   bool alive() const { return process_.alive(); }
+  bool stopped() const override { return process_.paused(); }
+  Instant resumed_at() const { return resumed_at_; }
+  bool answers() const { return alive() && !stopped(); }
+  // From the next start on the host's time of day is this much ahead, or behind.
+  void set_time_of_day(Duration ahead) { time_of_day_ = ahead; }
   SimStore& store() { return store_; }
   const Tables& tables() const { return store_.tables(); }
 
@@ -49,10 +67,16 @@ class CoordinatorProcess final : public CoordinatorEnd {
   void resume(JobId job);
   // Not heard while the answer to an earlier command for this agent is due.
   void command(AgentId agent, coordinator::AgentVerb verb);
-  // The service has got the files of one stage; false: the process is not there.
-  bool uploaded(const agent::CheckpointPartId& part, const CheckpointFiles& files);
+  // The service has got the files of one stage; false: the process is not there, or they are not
+  // those that were announced.
+  bool uploaded(const agent::CheckpointPartId& part, const CheckpointFiles& files,
+                const std::vector<FileEntry>& announced);
+  std::string announced_hash(const agent::CheckpointPartId& part) const;  // by the records
   void upload_given_up(const agent::CheckpointPartId& part);
   const CheckpointFiles* files(const agent::CheckpointPartId& part) const;
+  bool has_files() const { return !files_.empty(); }
+  // A bit of the files of one part changes; `pick` says of which.
+  void flip_stored_bit(std::uint64_t pick);
 
   bool reachable() const override { return process_.alive(); }
   void agent_hello(coordinator::ConnectionId connection, const Hello& hello) override;
@@ -68,6 +92,9 @@ class CoordinatorProcess final : public CoordinatorEnd {
   };
 
   void input(const coordinator::Input& input);
+  void hear(coordinator::ConnectionId connection, const FromAgent& message);
+  Instant core_time() const { return core_started_ + (sim_.now() - booted_at_); }
+  void written(std::int64_t number, bool durable);
   void mutate(coordinator::Effects& effects);
   void mutate_record(Record& record);
   bool swallow(FromAgent& message);
@@ -77,6 +104,12 @@ class CoordinatorProcess final : public CoordinatorEnd {
   void mix_cut(Record& record);
   void keep_replica(Record& record);
   void forget_step(Record& record);
+  void age_momentum(FromReplica<Applied>& applied);
+  void mishear(coordinator::ConnectionId connection, const FromAgent& message);
+  void credit_twice(coordinator::ConnectionId connection, const FromAgent& message);
+  void bury_alive(const FromAgent& message);
+  coordinator::Options core_options();
+  void forget_run(Record& record);
   void mutate_views(coordinator::Effects& effects);
   void release_hastily(coordinator::Effects& effects);
   void forget_reducers(coordinator::Effects& effects);
@@ -100,18 +133,23 @@ class CoordinatorProcess final : public CoordinatorEnd {
   std::int64_t step_count_ = 0, compare_in_ = 1;
   std::uint64_t requests_ = 0;
   std::map<std::uint64_t, coordinator::CommandAgent> commands_;  // unanswered, by request
-  std::optional<Instant> armed_;
+  Instant resumed_at_;
+  Duration time_of_day_;              // of the host, ahead of the simulation's
+  Instant booted_at_, core_started_;  // the same moment, in the simulation and for the core
+  std::optional<Instant> armed_;      // in the simulation's time
   std::int64_t same_instant_ = 0;
   Instant last_instant_;
   int effects_until_crash_ = 0;
   std::map<agent::CheckpointPartId, CheckpointFiles> files_;
+  std::map<agent::CheckpointPartId, CheckpointFiles> deleted_files_;  // that a backup still has
   // For planted bugs.
   bool deaf_ = false;
   std::map<std::tuple<RoundKey, StageIndex, std::int32_t>, Digest> votes_;
-  std::map<ReplicaId, DataLease> leases_;
+  std::map<ReplicaId, std::vector<DataLease>> leases_;
   std::uint64_t starts_ = 0;
   std::map<ReplicaId, coordinator::ConnectionId> heard_on_;
   std::map<std::pair<JobId, StageIndex>, Digest> anchors_;  // of the rounds before
+  std::map<std::pair<JobId, StageIndex>, std::map<RoundNumber, Digest>> momenta_;
 };
 
 }  // namespace shoal::sim

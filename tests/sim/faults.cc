@@ -1,67 +1,35 @@
 // The names of the faults and of the moments they may follow: see faults.h.
 #include "tests/sim/faults.h"
 
+#include <cstddef>
+#include <iterator>
+
 namespace shoal::sim {
 
-const char* to_string(Fault fault) {
-  switch (fault) {
-    case Fault::kStreamLoss:
-      return "stream_loss";
-    case Fault::kMessageDelay:
-      return "message_delay";
-    case Fault::kReorder:
-      return "reorder";
-    case Fault::kDuplicate:
-      return "duplicate";
-    case Fault::kAgentCrash:
-      return "agent_crash";
-    case Fault::kAgentDiskLost:
-      return "agent_disk_lost";
-    case Fault::kTrainerCrash:
-      return "trainer_crash";
-    case Fault::kCoordinatorCrash:
-      return "coordinator_crash";
-    case Fault::kCrashBetweenEffects:
-      return "crash_between_effects";
-    case Fault::kAgentPause:
-      return "agent_pause";
-    case Fault::kTrainerPause:
-      return "trainer_pause";
-    case Fault::kPartitionCoordinator:
-      return "partition_coordinator";
-    case Fault::kPartitionOneWay:
-      return "partition_one_way";
-    case Fault::kPartitionPeers:
-      return "partition_peers";
-    case Fault::kPeerStreamLoss:
-      return "peer_stream_loss";
-    case Fault::kSlowAgent:
-      return "slow_agent";
-    case Fault::kSlowLink:
-      return "slow_link";
-    case Fault::kSlowDisk:
-      return "slow_disk";
-    case Fault::kNonFinite:
-      return "non_finite";
-    case Fault::kUploadFailure:
-      return "upload_failure";
-    case Fault::kUserCancel:
-      return "user_cancel";
-    case Fault::kAgentDrain:
-      return "agent_drain";
-    case Fault::kReplicaError:
-      return "replica_error";
-    case Fault::kOperatorCordon:
-      return "operator_cordon";
-    case Fault::kOperatorDrain:
-      return "operator_drain";
-    case Fault::kMemoryLie:
-      return "memory_lie";
-    case Fault::kOperatorPause:
-      return "operator_pause";
-  }
-  return "unknown";
-}
+namespace {
+
+// In the order of the enum.
+constexpr const char* kFaultWords[] = {
+    "stream_loss",        "message_delay",     "reorder",
+    "duplicate",          "agent_crash",       "agent_disk_lost",
+    "trainer_crash",      "coordinator_crash", "crash_between_effects",
+    "agent_pause",        "trainer_pause",     "partition_coordinator",
+    "partition_one_way",  "partition_peers",   "peer_stream_loss",
+    "slow_agent",         "slow_link",         "slow_disk",
+    "non_finite",         "upload_failure",    "user_cancel",
+    "agent_drain",        "replica_error",     "operator_cordon",
+    "operator_drain",     "memory_lie",        "operator_pause",
+    "coordinator_pause",  "all_agents_out",    "host_frozen",
+    "peer_one_way",       "clock_jump",        "twin_agent",
+    "torn_write",         "failed_fsync",      "full_disk",
+    "flipped_frame",      "flipped_memory",    "flipped_transfer",
+    "flipped_checkpoint", "slow_load",         "restore_under_agents",
+    "restore_alone",      "other_data"};
+static_assert(std::size(kFaultWords) == static_cast<std::size_t>(Fault::kOtherData) + 1);
+
+}  // namespace
+
+const char* to_string(Fault fault) { return kFaultWords[static_cast<std::size_t>(fault)]; }
 
 const char* to_string(Moment moment) {
   switch (moment) {

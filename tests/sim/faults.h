@@ -40,9 +40,26 @@ enum class Fault {
   kOperatorDrain,
   // A device has less memory than its agent said: a replica runs out, and any as large later.
   kMemoryLie,
-  kOperatorPause,  // a job, which goes on later
+  kOperatorPause,     // a job, which goes on later
+  kCoordinatorPause,  // SIGSTOP, later SIGCONT: it takes no step, its streams stay open for a while
+  kAllAgentsOut,      // the lines of all agents to the coordinator are cut at once
+  kHostFrozen,        // a whole host stops and does not go on by itself
+  kPeerOneWay,        // one host's frames do not reach another, the way back is sound
+  kClockJump,         // the coordinator's host is started with another time of day
+  kTwinAgent,         // a copy of an agent's data folder is started beside it
+  kTornWrite,         // the coordinator's host dies while a batch is being written
+  kFailedFsync,       // a commit of the coordinator's store fails; it may be on disk or not
+  kFullDisk,          // the coordinator's store can write nothing for a while
+  kFlippedFrame,      // a bit of a frame between trainers changes on its way
+  kFlippedMemory,     // a bit of an anchor, of outer momentum or of an average in memory
+  kFlippedTransfer,   // a bit of the state that a joiner is sent
+  kFlippedCheckpoint,   // a bit of a checkpoint's file: on the way, or where it is stored
+  kSlowLoad,            // a host's line is so slow that a load takes longer than rounds
+  kRestoreUnderAgents,  // the coordinator starts with a backup while its agents work
+  kRestoreAlone,        // likewise, and no agent lives that knows better
+  kOtherData,           // a host's data file is another one than that of the others
 };
-inline constexpr std::size_t kFaults = static_cast<std::size_t>(Fault::kOperatorPause) + 1;
+inline constexpr std::size_t kFaults = static_cast<std::size_t>(Fault::kOtherData) + 1;
 
 const char* to_string(Fault fault);
 

@@ -2,8 +2,10 @@
 #include "tests/sim/host.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/digest.h"
+#include "tests/sim/bits.h"
 #include "tests/sim/describe.h"
 
 namespace shoal::sim {
@@ -26,7 +28,8 @@ Host::Host(Sim& sim, Network& network, PeerNetwork& peers, CoordinatorProcess& c
       coordinator_(coordinator),
       process_(sim.queue),
       prng_(sim.prng_for(0x4057 + static_cast<std::uint64_t>(index))),
-      index_(index) {
+      index_(index),
+      name_("host-" + std::to_string(index)) {
   const int devices = sim.options.is_reducer(index) ? 1 : sim.options.devices_per_host;
   for (int device = 0; device < devices; ++device) {
     trainers_.push_back(std::make_unique<Trainer>(sim, peers, *this, index, device));
@@ -36,7 +39,7 @@ Host::Host(Sim& sim, Network& network, PeerNetwork& peers, CoordinatorProcess& c
 Options Host::options() const {
   Options o = sim_.options.agent;
   o.uid = uid_;
-  o.name = "host-" + std::to_string(index_);
+  o.name = name_;
   o.version = "0.1.0";
   o.host = o.name;
   o.data_dir = "/data";
@@ -85,6 +88,30 @@ void Host::crash(bool lose_disk) {
     folders_.clear();
   }
   if (on_exit) on_exit();
+}
+
+void Host::freeze() {
+  frozen_ = true;
+  pause();
+  for (auto& trainer : trainers_) trainer->pause();
+}
+
+void Host::thaw() {
+  if (!std::exchange(frozen_, false)) return;
+  resume();
+  for (auto& trainer : trainers_) trainer->resume();
+}
+
+void Host::boot_as(const Host& other) {
+  uid_ = other.uid_;
+  name_ = other.name_;
+  folders_ = other.folders_;
+  boot();
+}
+
+void Host::unplug() {
+  crash(true);
+  frozen_ = false;
 }
 
 void Host::collect_transitions() {
@@ -206,15 +233,31 @@ void Host::limit_memory(std::int32_t device, Bytes most) {
   short_of_memory_[device] = std::min(most, real_memory(device));
 }
 
+Duration Host::load_time() const {
+  return sim_.now() < slow_loads_until_ ? slow_load_ : sim_.options.load_time;
+}
+
+CheckpointFiles Host::on_the_way(CheckpointFiles files, const char* where) {
+  if (!sim_.faults_on || !std::exchange(flip_file_, false)) return files;
+  sim_.strike(Fault::kFlippedCheckpoint, std::string("on its way ") + where);
+  flip_bit(files.anchor, prng_.next());
+  return files;
+}
+
 void Host::fetch(const FetchCheckpoint& effect) {
   process_.after(sim_.options.upload_time, [this, effect] {
     const CheckpointFiles* files = coordinator_.files(effect.part);
-    const bool reachable = coordinator_.alive() && !network_.blocked(index_);
+    const bool reachable = coordinator_.answers() && !network_.blocked(index_);
     if (!reachable || files == nullptr) {
       const Code code = reachable ? Code::kNotFound : Code::kUnavailable;
       return input(CheckpointFetchFailed{effect.part, {code, "no such checkpoint", "", ""}});
     }
-    folders_[effect.folder] = *files;
+    CheckpointFiles received = on_the_way(*files, "down");
+    if (hash_of(received) != coordinator_.announced_hash(effect.part)) {
+      return input(CheckpointFetchFailed{
+          effect.part, {Code::kDataLoss, "the files are not those announced", "", ""}});
+    }
+    folders_[effect.folder] = std::move(received);
     input(CheckpointFetched{effect.part});
   });
 }
@@ -225,11 +268,10 @@ void Host::hash(const HashCheckpoint& effect) {
     if (files == nullptr) {
       return input(CheckpointHashFailed{effect.part, {Code::kNotFound, "no such folder", "", ""}});
     }
-    const std::string half = to_hex(digest_of(std::span<const float>(files->anchor)));
     const Bytes size(static_cast<std::int64_t>(files->anchor.size()) * 4);
     input(CheckpointHashed{
         effect.part,
-        {{"model-" + std::to_string(files->stage + 1) + ".safetensors", size, half + half}}});
+        {{"model-" + std::to_string(files->stage + 1) + ".safetensors", size, hash_of(*files)}}});
   });
 }
 
@@ -242,9 +284,8 @@ void Host::upload(const UploadCheckpoint& effect) {
       if (prng_.chance(0.3)) coordinator_.upload_given_up(effect.part);
       return input(CheckpointUploadFailed{effect.part, {Code::kUnavailable, "cut off", "", ""}});
     }
-    const bool done =
-        files != nullptr && !network_.blocked(index_) && coordinator_.uploaded(effect.part, *files);
-    if (!done) {
+    if (files == nullptr || network_.blocked(index_) ||
+        !coordinator_.uploaded(effect.part, on_the_way(*files, "up"), effect.files)) {
       return input(
           CheckpointUploadFailed{effect.part, {Code::kUnavailable, "unreachable", "", ""}});
     }

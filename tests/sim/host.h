@@ -24,8 +24,20 @@ class Host final : public AgentEnd, public TrainerOwner {
 
   void boot();
   void crash(bool lose_disk);
-  void pause() { process_.pause(); }
-  void resume() { process_.resume(); }
+  void pause() {
+    if (!paused()) paused_at_ = sim_.now();
+    process_.pause();
+  }
+  void resume() {
+    if (!frozen_) process_.resume();
+  }
+  // The machine stands still, and all that runs on it.
+  void freeze();
+  bool frozen() const { return frozen_; }
+  void thaw();
+  // Boots with a copy of that host's disk: as the same agent, somewhere else.
+  void boot_as(const Host& other);
+  void unplug();                  // it is gone with its disk, and nobody starts it again
   void stop();                    // SIGTERM
   std::function<void()> on_exit;  // the daemon ended; the world starts it again
 
@@ -33,8 +45,17 @@ class Host final : public AgentEnd, public TrainerOwner {
 
   bool alive() const { return process_.alive(); }
   bool paused() const { return process_.paused(); }
+  // It was asked to stop, or says good-bye.
+  bool leaving() const {
+    return core_ != nullptr && core_->view().daemon != agent::DaemonState::kRunning;
+  }
+  Instant paused_at() const { return paused_at_; }
+  const std::string& uid() const { return uid_; }
   void fail_next_upload() { fail_upload_ = true; }
+  // A bit changes in a file that is on its way, up or down.
+  void flip_next_file() { flip_file_ = true; }
   std::vector<std::unique_ptr<Trainer>>& trainers() { return trainers_; }
+  const std::vector<std::unique_ptr<Trainer>>& trainers() const { return trainers_; }
 
   int host() const override { return index_; }
   std::uint64_t life() const override { return life_; }
@@ -50,6 +71,14 @@ class Host final : public AgentEnd, public TrainerOwner {
   Bytes real_memory(std::int32_t device) const override;
   void limit_memory(std::int32_t device, Bytes most) override;
   void restore_memory() { short_of_memory_.clear(); }
+  // Loads take this long until then.
+  void slow_loads(Instant until, Duration time) { slow_loads_until_ = until, slow_load_ = time; }
+  Duration load_time() const override;
+  // Its data file is another one until then; who has opened it keeps the one that it has.
+  void replace_data(Instant until) { other_data_until_ = until; }
+  std::string data_file() const override {
+    return sim_.now() < other_data_until_ ? "another corpus" : "corpus";
+  }
 
  private:
   void later(agent::Input input);  // in this life of the daemon, in order
@@ -61,6 +90,7 @@ class Host final : public AgentEnd, public TrainerOwner {
   void fetch(const agent::FetchCheckpoint& effect);
   void hash(const agent::HashCheckpoint& effect);
   void upload(const agent::UploadCheckpoint& effect);
+  CheckpointFiles on_the_way(CheckpointFiles files, const char* where);
   void exit(const agent::ExitProcess& effect);
   agent::Options options() const;
 
@@ -71,13 +101,19 @@ class Host final : public AgentEnd, public TrainerOwner {
   Process process_;
   Prng prng_;
   const int index_;
+  std::string name_;
+  bool frozen_ = false;
+  Instant paused_at_;
   std::uint64_t life_ = 0;                          // counts boots and deaths
   std::string uid_;                                 // on disk
   std::map<std::string, CheckpointFiles> folders_;  // on disk
   std::unique_ptr<agent::Agent> core_;
   std::vector<std::unique_ptr<Trainer>> trainers_;
   std::optional<Instant> armed_;
-  bool fail_upload_ = false;
+  bool fail_upload_ = false, flip_file_ = false;
+  Instant slow_loads_until_;
+  Duration slow_load_;
+  Instant other_data_until_;
   std::map<std::int32_t, Bytes> short_of_memory_;  // by device: what it really has
 };
 

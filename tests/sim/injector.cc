@@ -23,7 +23,8 @@ void FaultInjector::arm(Fault fault) {
     const bool delicate = fault == Fault::kTrainerCrash || fault == Fault::kPeerStreamLoss ||
                           fault == Fault::kStreamLoss || fault == Fault::kTrainerPause ||
                           fault == Fault::kAgentCrash || fault == Fault::kPartitionPeers ||
-                          fault == Fault::kCoordinatorCrash;
+                          fault == Fault::kPeerOneWay || fault == Fault::kFlippedFrame ||
+                          fault == Fault::kCoordinatorPause || fault == Fault::kCoordinatorCrash;
     if (delicate && (fault == Fault::kPeerStreamLoss || prng_.chance(0.5))) {
       strike_at_the_worst_moment(fault, 300);
     } else {
@@ -104,15 +105,40 @@ void FaultInjector::strike(Fault fault) {
     case Fault::kPartitionOneWay:
     case Fault::kPartitionPeers:
     case Fault::kPeerStreamLoss:
+    case Fault::kPeerOneWay:
     case Fault::kSlowLink:
     case Fault::kSlowDisk:
       return strike_network(fault);
+    case Fault::kCoordinatorPause:
+    case Fault::kClockJump:
+    case Fault::kTornWrite:
+    case Fault::kFailedFsync:
+    case Fault::kFullDisk:
+    case Fault::kRestoreUnderAgents:
+    case Fault::kRestoreAlone:
+      return strike_coordinator_host(fault);
+    case Fault::kAllAgentsOut:
+      return cut_all_agents();
+    case Fault::kHostFrozen:
+      return freeze_host();
+    case Fault::kTwinAgent:
+      return start_twin();
+    case Fault::kSlowLoad:
+      return slow_loads();
+    case Fault::kOtherData:
+      return replace_data();
+    case Fault::kFlippedFrame:
+    case Fault::kFlippedMemory:
+    case Fault::kFlippedTransfer:
+    case Fault::kFlippedCheckpoint:
+      return flip(fault);
   }
 }
 
 void FaultInjector::strike_process(Fault fault) {
   Host& host = any_host();
   Trainer& trainer = any_trainer();
+  if (host.frozen() || world_.host(trainer.host()).frozen()) return;
   const std::string on_host = "host " + std::to_string(host.host());
   const std::string on_trainer = "host " + std::to_string(trainer.host());
   if (fault == Fault::kAgentCrash || fault == Fault::kAgentDiskLost) {
@@ -166,7 +192,9 @@ void FaultInjector::pause_trainer() {
   if (!trainer.alive() || trainer.frozen()) return;
   sim_.strike(Fault::kTrainerPause, "host " + std::to_string(trainer.host()));
   trainer.pause();
-  sim_.queue.after(some(milliseconds(500), seconds(40)), [&trainer] { trainer.resume(); });
+  sim_.queue.after(some(milliseconds(500), seconds(40)), [this, &trainer] {
+    if (!world_.host(trainer.host()).frozen()) trainer.resume();
+  });
 }
 
 void FaultInjector::crash_coordinator(Fault fault) {
@@ -184,7 +212,7 @@ std::optional<JobId> FaultInjector::any_job() {
   for (const auto& [id, job] : world_.tables().jobs) {
     if (!is_terminal(job.phase)) live.push_back(id);
   }
-  if (live.empty() || !world_.coordinator().alive()) return std::nullopt;
+  if (live.empty() || !world_.coordinator().answers()) return std::nullopt;
   return live[prng_.below(live.size())];
 }
 
@@ -213,7 +241,7 @@ void FaultInjector::take_out_of_work(Fault fault) {
     if (agent.cordoned) return;
     if (agent.state != coordinator::AgentState::kGone) there.push_back(id);
   }
-  if (there.empty() || !world_.coordinator().alive()) return;
+  if (there.empty() || !world_.coordinator().answers()) return;
   const AgentId agent = there[prng_.below(there.size())];
   sim_.strike(fault, to_string(agent));
   const bool drain = fault == Fault::kOperatorDrain;
@@ -235,12 +263,14 @@ void FaultInjector::strike_network(Fault fault) {
     const bool up = prng_.chance(0.5);
     sim_.strike(fault, on_host + (up ? " cannot be heard" : " hears nothing"));
     world_.network().partition(host, up, !up, length);
-  } else if (fault == Fault::kPartitionPeers) {
+  } else if (fault == Fault::kPartitionPeers || fault == Fault::kPeerOneWay) {
     target_ = nullptr;
     const int other = any_host().host();
     if (other == host) return;
-    sim_.strike(fault, on_host + " and host " + std::to_string(other));
-    world_.peers().partition(host, other, length);
+    const bool one_way = fault == Fault::kPeerOneWay;
+    sim_.strike(fault, on_host + (one_way ? " to host " : " and host ") + std::to_string(other));
+    one_way ? world_.peers().cut(host, other, length)
+            : world_.peers().partition(host, other, length);
   } else if (fault == Fault::kPeerStreamLoss) {
     Trainer& a = any_trainer();
     target_ = nullptr;

@@ -25,6 +25,19 @@ class FaultInjector {
   void strike_process(Fault fault);
   void strike_network(Fault fault);
   void crash_coordinator(Fault fault);
+  // Those of the coordinator's host, of whole hosts and of bits (strikes.cc).
+  void strike_coordinator_host(Fault fault);
+  void pause_coordinator();
+  void restore(Fault fault);
+  void tear_write(int tries);
+  void cut_all_agents();
+  void freeze_host();
+  void start_twin();
+  void slow_loads();
+  void replace_data();
+  void flip(Fault fault);
+  void flip_memory();
+  void flip_checkpoint();
   void pause_agent();
   void pause_trainer();
   std::optional<JobId> any_job();  // that has not ended, while somebody hears of it

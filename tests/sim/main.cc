@@ -2,15 +2,20 @@
 //
 //   shoal-sim --seeds N [--from S] [--json]      a campaign; each seed runs twice
 //   shoal-sim --seed N [--trace]                 one run again
+//   … --threads N                                seeds side by side; default: one per processor
+//   … --go-on                                    after a bad seed, to list them all
+//   … --all-faults                               also those that the rules do not endure yet
 //   shoal-sim --bug NAME [--seeds N | --seed N]  with a planted bug; fails, as it should
 //   shoal-sim --list-bugs
 //   shoal-sim swarm …                            the pipeline simulator, see swarm/command.cc
+#include <algorithm>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <optional>
 #include <string>
+#include <thread>
 
 #include "tests/sim/campaign.h"
 #include "tests/sim/swarm/command.h"
@@ -22,14 +27,16 @@ struct Arguments {
   std::optional<std::uint64_t> seed;
   std::int64_t seeds = 200;
   std::uint64_t from = 1;
-  bool trace = false, json = false, list_bugs = false, help = false;
+  std::int64_t threads = std::max(1u, std::thread::hardware_concurrency());
+  bool trace = false, json = false, list_bugs = false, help = false, go_on = false;
+  FaultSet faults = FaultSet::kEndured;
   const PlantedBug* bug = nullptr;
   std::string error;
 };
 
 constexpr const char* kUsage =
-    "shoal-sim --seeds N [--from S] [--json] [--bug NAME]\n"
-    "shoal-sim --seed N [--trace] [--bug NAME]\n"
+    "shoal-sim --seeds N [--from S] [--threads N] [--json] [--go-on] [--all-faults] [--bug NAME]\n"
+    "shoal-sim --seed N [--trace] [--all-faults] [--bug NAME]\n"
     "shoal-sim --list-bugs\n"
     "shoal-sim swarm --help\n";
 
@@ -57,6 +64,12 @@ Arguments parse(int argc, char** argv) {
       a.seeds = number();
     else if (flag == "--from")
       a.from = static_cast<std::uint64_t>(number());
+    else if (flag == "--threads")
+      a.threads = number();
+    else if (flag == "--go-on")
+      a.go_on = true;
+    else if (flag == "--all-faults")
+      a.faults = FaultSet::kAll;
     else if (flag == "--trace")
       a.trace = true;
     else if (flag == "--json")
@@ -76,7 +89,7 @@ Arguments parse(int argc, char** argv) {
 }
 
 // A broken CHECK in a core aborts; the seed must be told all the same.
-std::uint64_t running_seed = 0;
+thread_local std::uint64_t running_seed = 0;
 void on_abort(int) {
   std::fflush(stdout);  // the trace up to here
   char line[96];
@@ -87,13 +100,13 @@ void on_abort(int) {
 
 int run_one(const Arguments& a, Bug bug) {
   running_seed = *a.seed;
-  const RunResult run = run_seed(*a.seed, bug, a.trace);
+  const RunResult run = run_seed(*a.seed, bug, a.trace, a.faults);
   std::printf("seed %llu: trace %s, %lld events, %.0f virtual seconds, %lld rounds committed\n",
               static_cast<unsigned long long>(run.seed), to_hex(run.trace).c_str(),
               static_cast<long long>(run.events), run.virtual_s,
               static_cast<long long>(run.rounds_committed));
   if (!run.violation) return 0;
-  std::fputs(failure_text(run, bug).c_str(), stderr);
+  std::fputs(failure_text(run, bug, a.faults).c_str(), stderr);
   return 1;
 }
 
@@ -116,15 +129,28 @@ void print(const CampaignResult& all) {
 }
 
 int run_many(const Arguments& a, Bug bug) {
-  running_seed = a.from;
   const CampaignResult all =
-      run_campaign(a.from, a.seeds, bug, [](std::uint64_t seed) { running_seed = seed; });
+      run_campaign({.from = a.from,
+                    .seeds = a.seeds,
+                    .bug = bug,
+                    .faults = a.faults,
+                    .threads = static_cast<int>(a.threads),
+                    .go_on = a.go_on,
+                    .about_to_run = [](std::uint64_t seed) { running_seed = seed; }});
   if (a.json) {
     std::printf("%s\n", to_json(all).c_str());
   } else {
     print(all);
   }
-  if (all.failure) std::fputs(failure_text(*all.failure, bug).c_str(), stderr);
+  for (const RunResult& failure : all.failures) {
+    if (all.failures.size() > 1) {
+      std::fprintf(stderr, "seed %llu breaks %s: %s\n",
+                   static_cast<unsigned long long>(failure.seed),
+                   failure.violation->checker.c_str(), failure.violation->what.c_str());
+    } else {
+      std::fputs(failure_text(failure, bug, a.faults).c_str(), stderr);
+    }
+  }
   for (const std::string& name : all.missing)
     std::fprintf(stderr, "never happened: %s\n", name.c_str());
   return all.ok() ? 0 : 1;

@@ -11,6 +11,7 @@ using coordinator::ConnectionId;
 
 namespace {
 constexpr std::size_t kTail = 3;
+constexpr Duration kBacklog = milliseconds(200);  // how often a dial looks for an answer
 const Error kBroken{Code::kUnavailable, "the stream broke", "", ""};
 }  // namespace
 
@@ -52,13 +53,38 @@ int Network::host_of(ConnectionId connection) const {
   return it == streams_.end() ? -1 : it->second.end->host();
 }
 
+Instant Network::out_since(int host) const {
+  if (blocked(host)) return cut_at_.at(host);
+  const bool connected = std::ranges::any_of(streams_, [host](const auto& entry) {
+    return entry.second.end->host() == host && !entry.second.closing;
+  });
+  if (connected) return {};
+  const auto lost = lost_at_.find(host);
+  return lost == lost_at_.end() ? kStart : lost->second;
+}
+
+Instant Network::connected_at(int host) const {
+  const auto it = connected_at_.find(host);
+  return it == connected_at_.end() ? kStart : it->second;
+}
+
 // ---- opening
 
 void Network::dial(AgentEnd& end, agent::LinkId link, const Hello& hello) {
+  dials_.emplace(end.host(), link);
   after(draw_delay() * 2, end, [this, &end, link, hello] { establish(end, link, hello); });
 }
 
+void Network::forget_dials(int host) {
+  std::erase_if(dials_, [host](const auto& dial) { return dial.first == host; });
+}
+
 void Network::establish(AgentEnd& end, agent::LinkId link, const Hello& hello) {
+  if (!dials_.contains({end.host(), link})) return;  // given up
+  if (coordinator_->stopped() && !blocked(end.host())) {
+    return after(kBacklog, end, [this, &end, link, hello] { establish(end, link, hello); });
+  }
+  dials_.erase({end.host(), link});
   if (!coordinator_->reachable() || blocked(end.host())) {
     return end.link_down(link, {Code::kUnavailable, "cannot reach the coordinator", "", ""});
   }
@@ -66,7 +92,7 @@ void Network::establish(AgentEnd& end, agent::LinkId link, const Hello& hello) {
   stream.id = ConnectionId{last_id_};
   stream.end = &end;
   stream.link = link;
-  stream.up.last = stream.down.last = sim_.now();
+  stream.up.last = stream.down.last = connected_at_[end.host()] = sim_.now();
   end.link_up(link);
   push_up(stream, hello);
 }
@@ -171,6 +197,7 @@ void Network::drop(std::uint64_t id, bool tell_agent, bool tell_coordinator, con
   AgentEnd* end = it->second.end;
   const agent::LinkId link = it->second.link;
   streams_.erase(it);
+  lost_at_[end->host()] = sim_.now();
   sim_.log("stream " + std::to_string(id) + " of host " + std::to_string(end->host()) +
            " ends: " + why);
   if (tell_agent) {
@@ -182,6 +209,7 @@ void Network::drop(std::uint64_t id, bool tell_agent, bool tell_coordinator, con
 }
 
 void Network::close_by_agent(AgentEnd& end, agent::LinkId link) {
+  dials_.erase({end.host(), link});
   Stream* stream = of(end, link);
   if (stream == nullptr) return;
   if (stream->up.items.empty()) return drop(stream->id.n, false, true, "closed by the agent");
@@ -189,6 +217,7 @@ void Network::close_by_agent(AgentEnd& end, agent::LinkId link) {
 }
 
 void Network::agent_died(AgentEnd& end) {
+  forget_dials(end.host());
   std::vector<std::uint64_t> ids;
   for (const auto& [id, stream] : streams_) {
     if (stream.end == &end) ids.push_back(id);
@@ -211,6 +240,14 @@ void Network::coordinator_died() {
   for (const std::uint64_t id : ids) drop(id, true, false, "the coordinator died");
 }
 
+void Network::coordinator_stopped() {
+  for (const auto& [id, stream] : streams_) {
+    sim_.queue.after(sim_.options.keepalive, [this, id = id] {
+      if (coordinator_->stopped()) drop(id, true, true, "keep-alive");
+    });
+  }
+}
+
 // ---- faults
 
 bool Network::break_stream(int host) {
@@ -224,6 +261,7 @@ bool Network::break_stream(int host) {
 }
 
 void Network::partition(int host, bool up, bool down, Duration length) {
+  if (!blocked(host)) cut_at_[host] = sim_.now();
   const Instant until = sim_.now() + length;
   if (up) up_blocked_until_[host] = std::max(up_blocked_until_[host], until);
   if (down) down_blocked_until_[host] = std::max(down_blocked_until_[host], until);

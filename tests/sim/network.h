@@ -1,6 +1,7 @@
 // Streams between agents and the coordinator. A stream keeps its order and loses nothing while it
 // lives; when it breaks, what was in flight is lost and each end hears of it in its own time. A
-// partition holds messages back, and breaks the stream once it lasts longer than the keep-alive.
+// partition holds messages back, and breaks the stream once it lasts longer than the keep-alive; so
+// does a coordinator that stands still, which can be dialled meanwhile and says nothing.
 // Messages are sometimes delivered twice, right after each other or again over the next stream of
 // the same agent.
 #pragma once
@@ -9,7 +10,9 @@
 #include <deque>
 #include <functional>
 #include <map>
+#include <set>
 #include <string>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -35,6 +38,7 @@ class CoordinatorEnd {
  public:
   virtual ~CoordinatorEnd() = default;
   virtual bool reachable() const = 0;
+  virtual bool stopped() const = 0;  // it can be dialled, and does not answer
   virtual void agent_hello(coordinator::ConnectionId connection, const Hello& hello) = 0;
   virtual void agent_said(coordinator::ConnectionId connection, const FromAgent& message) = 0;
   virtual void agent_hung_up(coordinator::ConnectionId connection) = 0;
@@ -55,6 +59,11 @@ class Network {
   void send_down(coordinator::ConnectionId connection, const ToAgent& message);
   void close_by_coordinator(coordinator::ConnectionId connection);
   void coordinator_died();
+  void coordinator_stopped();  // breaks its streams if it still stands after the keep-alive
+  // Since when a host is out of the coordinator's reach; zero: it has a stream that nothing holds
+  // up, which was opened at connected_at().
+  Instant out_since(int host) const;
+  Instant connected_at(int host) const;
   int host_of(coordinator::ConnectionId connection) const;  // -1: the stream is gone
 
   // ---- faults ----
@@ -89,6 +98,7 @@ class Network {
   bool blocked_up(int host) const;
   bool blocked_down(int host) const;
   void establish(AgentEnd& end, agent::LinkId link, const Hello& hello);
+  void forget_dials(int host);
   void push_up(Stream& stream, Up message);
   void deliver_up(std::uint64_t id);
   void hand_up(Stream& stream, const Up& message);
@@ -101,8 +111,10 @@ class Network {
   Prng prng_;
   CoordinatorEnd* coordinator_ = nullptr;
   std::uint64_t last_id_ = 0;
+  std::set<std::pair<int, agent::LinkId>> dials_;  // by host; neither answered nor given up
   std::map<std::uint64_t, Stream> streams_;
   std::map<int, Instant> up_blocked_until_, down_blocked_until_;
+  std::map<int, Instant> cut_at_, connected_at_, lost_at_;
   std::map<int, std::deque<FromAgent>> tails_;  // last messages of each host, for the next stream
   Instant newest_sent_;
   std::uint64_t newest_stream_ = 0;

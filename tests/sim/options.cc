@@ -2,6 +2,7 @@
 #include "tests/sim/options.h"
 
 #include <algorithm>
+#include <array>
 #include <string>
 
 #include "base/check.h"
@@ -11,6 +12,9 @@ namespace shoal::sim {
 namespace {
 
 Duration between(Prng& prng, Duration lo, Duration hi) { return {prng.range(lo.ns, hi.ns)}; }
+
+// Simulated trainers say nothing between their steps: that tells nothing here.
+constexpr Duration kTrainersAreSilent = seconds(1'000'000);
 
 void draw_coordinator(SimOptions& o, Prng& prng) {
   coordinator::Options& c = o.coordinator;
@@ -31,6 +35,7 @@ void draw_coordinator(SimOptions& o, Prng& prng) {
   c.checkpoint_limit = between(prng, seconds(20), seconds(90));
   c.replica_backoff = between(prng, milliseconds(200), seconds(3));
   c.failures_in_row_max = static_cast<std::int32_t>(prng.range(12, 80));
+  c.first_step_limit = kTrainersAreSilent;
   SHOAL_CHECK(coordinator::validate(c).empty(), "drawn options must be valid");
 }
 
@@ -43,7 +48,7 @@ void draw_agent(SimOptions& o, Prng& prng) {
   a.restart_cap = between(prng, seconds(2), seconds(10));
   a.attach_limit = between(prng, seconds(20), seconds(60));
   a.assign_limit = between(prng, seconds(20), seconds(60));
-  a.fetch_limit = between(prng, seconds(20), seconds(60));
+  a.transfer_limit = between(prng, seconds(20), seconds(60));
   a.load_limit = between(prng, seconds(20), seconds(60));
   a.drain_limit = between(prng, seconds(2), seconds(10));
   a.upload_first = between(prng, milliseconds(200), seconds(1));
@@ -82,6 +87,41 @@ void draw_faults(SimOptions& o, Prng& prng) {
   draw(Fault::kOperatorDrain, 0.3, seconds(60));
   draw(Fault::kMemoryLie, 0.3, seconds(100));
   draw(Fault::kOperatorPause, 0.4, seconds(50));
+}
+
+// How long absent replicas are waited for.
+void draw_waits(SimOptions& o, Prng prng) {
+  o.coordinator.return_grace = between(prng, seconds(1), seconds(6));
+  o.coordinator.rollback_wait_min = between(prng, seconds(5), seconds(60));
+  o.coordinator.rollback_wait_max =
+      o.coordinator.rollback_wait_min + between(prng, seconds(5), seconds(120));
+}
+
+// From a generator of their own, so that the other draws stay alike.
+void draw_later_faults(SimOptions& o, Prng prng, FaultSet set) {
+  const auto draw = [&](Fault fault, double exists, Duration mean) {
+    const double factor = 0.5 + prng.unit();
+    const bool drawn = prng.chance(exists);
+    if (!drawn || (set == FaultSet::kEndured && !is_endured(fault))) return;
+    o.set_mean(fault, seconds_f(mean.seconds() * factor));
+  };
+  draw(Fault::kCoordinatorPause, 0.3, seconds(90));
+  draw(Fault::kAllAgentsOut, 0.25, seconds(100));
+  draw(Fault::kHostFrozen, 0.15, seconds(120));
+  draw(Fault::kPeerOneWay, 0.3, seconds(50));
+  draw(Fault::kClockJump, 0.2, seconds(100));
+  draw(Fault::kTwinAgent, 0.15, seconds(100));
+  draw(Fault::kTornWrite, 0.25, seconds(80));
+  draw(Fault::kFailedFsync, 0.25, seconds(80));
+  draw(Fault::kFullDisk, 0.2, seconds(100));
+  draw(Fault::kFlippedFrame, 0.3, seconds(40));
+  draw(Fault::kFlippedMemory, 0.25, seconds(50));
+  draw(Fault::kFlippedTransfer, 0.3, seconds(30));
+  draw(Fault::kFlippedCheckpoint, 0.3, seconds(30));
+  draw(Fault::kSlowLoad, 0.3, seconds(60));
+  if (o.jobs == 1) draw(Fault::kOtherData, 0.4, seconds(40));
+  draw(Fault::kRestoreUnderAgents, 0.15, seconds(100));
+  draw(Fault::kRestoreAlone, 0.1, seconds(120));
 }
 
 // Half of the runs lie in wait for one to three moments.
@@ -221,7 +261,15 @@ void draw_reduce(JobSpec& spec, Prng& prng) {
 
 }  // namespace
 
-SimOptions draw_options(std::uint64_t seed) {
+bool is_endured(Fault fault) {
+  // Restores: checkers name rounds by their keys, and two histories have rounds of one key.
+  // Other data: a job that every host refuses waits for data and does not end.
+  constexpr std::array kNotYet{Fault::kFlippedMemory, Fault::kOtherData, Fault::kRestoreUnderAgents,
+                               Fault::kRestoreAlone};
+  return std::ranges::find(kNotYet, fault) == kNotYet.end();
+}
+
+SimOptions draw_options(std::uint64_t seed, FaultSet set) {
   Prng prng(mix_seed(seed, 0x0b710));
   SimOptions o;
   o.seed = seed;
@@ -249,6 +297,8 @@ SimOptions draw_options(std::uint64_t seed) {
   draw_faults(o, prng);
   Prng reducers(mix_seed(seed, 0x5ed0ce));  // of its own, so that the other draws stay alike
   if (reducers.chance(0.4)) o.reducers = static_cast<int>(reducers.range(1, 2));
+  draw_waits(o, Prng(mix_seed(seed, 0x3a175)));
+  draw_later_faults(o, Prng(mix_seed(seed, 0xfa2717)), set);
   draw_ambushes(o, Prng(mix_seed(seed, 0xa3b05)));
   return o;
 }
@@ -269,6 +319,7 @@ SimOptions calm_options(std::uint64_t seed) {
   o.coordinator.boot_grace = seconds(20);
   o.coordinator.straggler_min = seconds(5);
   o.coordinator.close_limit = seconds(5);
+  o.coordinator.first_step_limit = kTrainersAreSilent;
   o.coordinator.reduce_limit_min = seconds(8);
   o.coordinator.quarantine_first = seconds(20);
   o.coordinator.quarantine_cap = seconds(60);
@@ -330,7 +381,7 @@ JobSpec draw_job(const SimOptions& o, Prng& prng, int index) {
 Duration SimOptions::coverage_limit() const {
   const auto& c = coordinator;
   return c.lease + c.boot_grace + c.straggler_min * 8 + c.close_limit + c.reduce_limit_min * 4 +
-         c.apply_limit + c.load_limit + c.quarantine_cap + seconds(60);
+         c.apply_limit + c.load_limit + c.quarantine_cap + c.rollback_wait_max + seconds(60);
 }
 
 Duration SimOptions::progress_limit() const {

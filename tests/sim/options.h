@@ -46,7 +46,8 @@ struct SimOptions {
   std::array<Duration, kFaults> mean_between{};
   std::vector<Ambush> ambushes;
 
-  bool is_reducer(int host) const { return host >= hosts; }
+  // Behind the reducers come copies of the others, when a fault makes one.
+  bool is_reducer(int host) const { return host >= hosts && host < hosts + reducers; }
   Duration mean_of(Fault fault) const { return mean_between[static_cast<std::size_t>(fault)]; }
   void set_mean(Fault fault, Duration mean) {
     mean_between[static_cast<std::size_t>(fault)] = mean;
@@ -59,7 +60,11 @@ struct SimOptions {
   Duration coverage_limit() const;
 };
 
-SimOptions draw_options(std::uint64_t seed);
+// Which faults a run may have: those that today's rules are known to endure, or all.
+enum class FaultSet { kEndured, kAll };
+bool is_endured(Fault fault);
+
+SimOptions draw_options(std::uint64_t seed, FaultSet set = FaultSet::kEndured);
 
 // What the host of a reducer has.
 Device reducing_device();

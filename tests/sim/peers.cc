@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "tests/sim/bits.h"
+
 namespace shoal::sim {
 
 PeerEnd* PeerNetwork::find(const std::string& address) const {
@@ -23,12 +25,10 @@ Duration PeerNetwork::draw_delay(int a, int b) {
   return seconds_f(0.3 * mean + prng_.exponential(0.7 * mean)) * factor;
 }
 
-Instant PeerNetwork::blocked_until(int a, int b) const {
-  const auto it = blocked_until_.find(pair_of(a, b));
+Instant PeerNetwork::blocked_until(int from, int to) const {
+  const auto it = blocked_until_.find({from, to});
   return it == blocked_until_.end() ? Instant{} : it->second;
 }
-
-bool PeerNetwork::blocked(int a, int b) const { return sim_.now() < blocked_until(a, b); }
 
 Instant PeerNetwork::slot(const Path& path, Duration delay) {
   Instant& last = last_[path];
@@ -60,14 +60,21 @@ void PeerNetwork::hang_up(PeerEnd& from, const std::string& to,
                      work = std::move(work)] { arrive(f, to, host, epoch, path, work); });
 }
 
+void PeerNetwork::maybe_flip(PeerEnd& from, PeerFrame& frame) {
+  if (!sim_.faults_on || frame.payload.empty() || flips_.erase(from.host()) == 0) return;
+  sim_.strike(Fault::kFlippedFrame, "of " + from.address());
+  flip_bit(std::span<std::byte>(frame.payload), prng_.next());
+}
+
 void PeerNetwork::send(PeerEnd& from, const std::string& to, PeerFrame frame) {
+  maybe_flip(from, frame);
   hang_up(from, to, [frame = std::move(frame)](PeerEnd& end) { end.take_frame(frame); });
 }
 
 void PeerNetwork::call(PeerEnd& from, const std::string& to, std::function<void(PeerEnd&)> work,
                        std::function<void()> failed) {
   PeerEnd* end = find(to);
-  const bool out = end == nullptr || blocked(from.host(), end->host());
+  const bool out = end == nullptr || cut_off(from.host(), end->host());
   const Duration delay = end == nullptr ? sim_.options.peer_delay : sim_.options.keepalive;
   if (out)
     return sim_.queue.after(delay, [f = &from, failed = std::move(failed)] { f->deliver(failed); });
@@ -81,7 +88,7 @@ void PeerNetwork::watch(PeerEnd& from, const std::string& to) {
   sim_.queue.after(delay, [this, f = &from, mine = from.address(), to] {
     if (!f->alive() || f->address() != mine) return;
     PeerEnd* other = find(to);
-    if (other != nullptr && !other->frozen() && !blocked(f->host(), other->host())) return;
+    if (other != nullptr && !other->frozen() && !cut_off(f->host(), other->host())) return;
     f->deliver([f, to] { f->peer_lost(to, "unreachable"); });
   });
 }
@@ -90,7 +97,7 @@ void PeerNetwork::died(const std::string& address, int host) {
   for (PeerEnd* end : ends_) {
     if (!end->alive() || end->address() == address) continue;
     const Duration delay =
-        blocked(host, end->host()) ? sim_.options.keepalive : draw_delay(host, end->host());
+        cut_off(host, end->host()) ? sim_.options.keepalive : draw_delay(host, end->host());
     sim_.queue.after(delay, [end, mine = end->address(), address] {
       if (!end->alive() || end->address() != mine) return;
       end->deliver([end, address] { end->peer_lost(address, "connection reset"); });
@@ -116,17 +123,27 @@ void PeerNetwork::break_paths(PeerEnd& a, PeerEnd& b) {
 }
 
 void PeerNetwork::partition(int host_a, int host_b, Duration length) {
-  Instant& until = blocked_until_[pair_of(host_a, host_b)];
+  Instant& back = blocked_until_[{host_b, host_a}];
+  back = std::max(back, sim_.now() + length);
+  cut(host_a, host_b, length);
+}
+
+// What is sent is not acknowledged, so both ends find the path broken after the keep-alive.
+void PeerNetwork::cut(int from, int to, Duration length) {
+  Instant& until = blocked_until_[{from, to}];
   until = std::max(until, sim_.now() + length);
-  sim_.queue.after(sim_.options.keepalive, [this, host_a, host_b] {
-    if (!blocked(host_a, host_b)) return;
-    for (PeerEnd* a : ends_) {
-      for (PeerEnd* b : ends_) {
-        const bool across = a->host() == host_a && b->host() == host_b;
-        if (across && a->alive() && b->alive()) break_paths(*a, *b);
-      }
-    }
+  sim_.queue.after(sim_.options.keepalive, [this, from, to] {
+    if (blocked(from, to)) break_if_cut(from, to);
   });
+}
+
+void PeerNetwork::break_if_cut(int host_a, int host_b) {
+  for (PeerEnd* a : ends_) {
+    for (PeerEnd* b : ends_) {
+      const bool across = a->host() == host_a && b->host() == host_b;
+      if (across && a->alive() && b->alive()) break_paths(*a, *b);
+    }
+  }
 }
 
 void PeerNetwork::slow(int host, Duration length, int factor) {

@@ -1,11 +1,13 @@
 // The network between trainers: frames of a reduce and transfers of state. Two trainers have one
 // ordered path in each direction; a path breaks when a process dies or freezes, when a partition
-// outlasts the keep-alive, or when a fault says so, and both ends hear of it.
+// outlasts the keep-alive, or when a fault says so, and both ends hear of it. A partition may hold
+// up one direction only; then nothing new can be dialled either way.
 #pragma once
 
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -56,25 +58,30 @@ class PeerNetwork {
   // ---- faults ----
   void break_paths(PeerEnd& a, PeerEnd& b);
   void partition(int host_a, int host_b, Duration length);
+  void cut(int from, int to, Duration length);             // one way
+  void flip_next_frame(int host) { flips_.insert(host); }  // that it sends
   void slow(int host, Duration length, int factor);
   void heal();
 
  private:
   using Path = std::pair<std::string, std::string>;  // from, to
   Duration draw_delay(int a, int b);
-  bool blocked(int a, int b) const;
-  Instant blocked_until(int a, int b) const;
+  bool blocked(int from, int to) const { return sim_.now() < blocked_until(from, to); }
+  bool cut_off(int a, int b) const { return blocked(a, b) || blocked(b, a); }
+  Instant blocked_until(int from, int to) const;
+  void break_if_cut(int a, int b);
+  void maybe_flip(PeerEnd& from, PeerFrame& frame);
   Instant slot(const Path& path, Duration delay);
   void arrive(PeerEnd* from, const std::string& to, int host, std::uint64_t epoch, Path path,
               std::function<void(PeerEnd&)> work);
-  static std::pair<int, int> pair_of(int a, int b) { return {std::min(a, b), std::max(a, b)}; }
 
   Sim& sim_;
   Prng prng_;
   std::vector<PeerEnd*> ends_;
   std::map<Path, Instant> last_;
   std::map<Path, std::uint64_t> epochs_;
-  std::map<std::pair<int, int>, Instant> blocked_until_;
+  std::map<std::pair<int, int>, Instant> blocked_until_;  // from, to
+  std::set<int> flips_;                                   // hosts whose next frame changes
   std::map<int, std::pair<Instant, int>> slow_until_;
 };
 

@@ -21,6 +21,8 @@ class PipelineBoard {
     return it != steps_.end() && it->second >= to_step;
   }
 
+  void forget() { steps_.clear(); }
+
  private:
   std::map<std::pair<RoundKey, ReplicaId>, Steps> steps_;
 };

@@ -57,6 +57,14 @@ class Process {
   void after(Duration delay, std::function<void()> run) {
     at(queue_.now() + delay, std::move(run));
   }
+  // At once, or behind what waits when it is stopped.
+  void when_running(std::function<void()> run) {
+    if (paused_) {
+      held_.push_back(std::move(run));
+    } else if (alive_) {
+      run();
+    }
+  }
 
  private:
   EventQueue& queue_;

@@ -4,6 +4,7 @@
 
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -22,7 +23,7 @@ namespace shoal::sim {
 struct Sim {
   Sim(const SimOptions& o, Bug planted, bool print_trace)
       : options(o), queue(kStart), trace(print_trace), bug(planted) {
-    checkers = make_all_checkers({options, queue.now(), violation});
+    checkers = make_all_checkers({options, queue.now(), violation, tainted, census});
   }
   Sim(const Sim&) = delete;
 
@@ -33,6 +34,8 @@ struct Sim {
   FaultCounts faults;
   TransitionCounts transitions;
   std::optional<Violation> violation;
+  std::set<ReplicaId> tainted;  // a bit of their memory has changed
+  const Census* census = nullptr;
   Checkers checkers;
   Observer* ambush = nullptr;  // sees what the checkers see
   const Bug bug;
@@ -50,6 +53,8 @@ struct Sim {
     ++bug_fired;
     return true;
   }
+
+  void taint(ReplicaId replica) { tainted.insert(replica); }
 
   void violate(const char* checker, const std::string& what) {
     if (!violation) violation = Violation{checker, what};

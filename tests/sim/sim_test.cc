@@ -39,6 +39,21 @@ TEST(Process, AKilledOneRunsNothingAndAStoppedOneRunsItLater) {
   EXPECT_EQ(ran, 1);
 }
 
+TEST(Process, WhatReachesAStoppedOneWaitsBehindItsTimers) {
+  EventQueue queue(kStart);
+  Process process(queue);
+  std::vector<int> order;
+  process.start();
+  process.after(seconds(1), [&] { order.push_back(1); });
+  process.pause();
+  queue.run_one();
+  process.when_running([&] { order.push_back(2); });
+  EXPECT_TRUE(order.empty());
+  process.resume();
+  process.when_running([&] { order.push_back(3); });
+  EXPECT_EQ(order, (std::vector{1, 2, 3}));
+}
+
 TEST(Process, WhatIsScheduledBetweenTwoLivesBelongsToNeither) {
   EventQueue queue(kStart);
   Process process(queue);
@@ -61,12 +76,48 @@ TEST(SimStore, ABatchIsDurableAsAWholeOrNotAtAll) {
   for (std::uint64_t seed = 1; seed <= 20; ++seed) {
     EventQueue queue(kStart);
     SimStore store(queue, seed, [](const Record&, const Tables&) {});
-    store.write({job(1), job(2)}, [] {});
-    store.write({job(3)}, [] {});
+    store.write({job(1), job(2)}, [](bool) {});
+    store.write({job(3)}, [](bool) {});
     store.crash();
     while (!queue.empty()) queue.run_one();
     EXPECT_TRUE(store.tables().jobs.empty() || store.tables().jobs.size() == 2);
   }
+}
+
+// Whatever was written when the disk failed: the writer is told, and nothing follows.
+TEST(SimStore, AFailedWriteIsToldAndIsTheLastOne) {
+  for (const bool full : {false, true}) {
+    EventQueue queue(kStart);
+    SimStore store(queue, 1, [](const Record&, const Tables&) {});
+    full ? store.fill_until(kStart + seconds(60)) : store.fail_next_fsync();
+    int failed = 0;
+    store.write({job(1)}, [&](bool durable) { failed += !durable; });
+    while (!queue.empty()) queue.run_one();
+    store.write({job(2)}, [&](bool durable) { failed += !durable; });
+    EXPECT_EQ(failed, 2);
+    EXPECT_FALSE(store.tables().jobs.contains(JobId(2)));
+    EXPECT_TRUE(!full || store.tables().jobs.empty());
+  }
+}
+
+TEST(SimStore, OfATornBatchNothingIsLeft) {
+  EventQueue queue(kStart);
+  SimStore store(queue, 1, [](const Record&, const Tables&) {});
+  store.write({job(1), job(2)}, [](bool) {});
+  store.crash(StoreCrash::kTorn);
+  while (!queue.empty()) queue.run_one();
+  EXPECT_TRUE(store.tables().jobs.empty());
+}
+
+TEST(SimStore, WhatIsWrittenWhileItsProcessStandsStillIsDurableAfterwards) {
+  EventQueue queue(kStart);
+  SimStore store(queue, 1, [](const Record&, const Tables&) {});
+  store.write({job(1)}, [](bool) {});
+  store.pause();
+  while (!queue.empty()) queue.run_one();
+  EXPECT_TRUE(store.tables().jobs.empty());
+  store.resume();
+  EXPECT_EQ(store.tables().jobs.size(), 1u);
 }
 
 TEST(SimStore, BatchesKeepTheirOrder) {
@@ -75,7 +126,7 @@ TEST(SimStore, BatchesKeepTheirOrder) {
   SimStore store(queue, 1, [&](const Record& record, const Tables&) {
     order.push_back(std::get<coordinator::JobRecord>(record).id.n);
   });
-  for (std::uint64_t id = 1; id <= 5; ++id) store.write({job(id)}, [] {});
+  for (std::uint64_t id = 1; id <= 5; ++id) store.write({job(id)}, [](bool) {});
   while (!queue.empty()) queue.run_one();
   EXPECT_EQ(order, (std::vector<std::uint64_t>{1, 2, 3, 4, 5}));
 }

@@ -3,12 +3,17 @@
 
 #include <algorithm>
 
+#include "base/check.h"
+
 namespace shoal::sim {
 
 using coordinator::CheckpointState;
 using coordinator::RoundState;
 
 namespace {
+
+constexpr Duration kBackupEvery = seconds(10);
+constexpr std::size_t kBackupsKept = 8;
 
 struct Apply {
   Tables& t;
@@ -57,7 +62,8 @@ coordinator::Snapshot Tables::snapshot() const {
   return out;
 }
 
-void SimStore::write(std::vector<Record> records, std::function<void()> done) {
+void SimStore::write(std::vector<Record> records, std::function<void(bool)> done) {
+  if (failed_) return done(false);
   batches_.push_back({std::move(records), std::move(done)});
   if (batches_.size() == 1) start_front();
 }
@@ -65,8 +71,40 @@ void SimStore::write(std::vector<Record> records, std::function<void()> done) {
 void SimStore::start_front() {
   const Duration delay = std::min(seconds_f(prng_.exponential(mean_.seconds())), mean_ * 10);
   queue_.after(delay, [this, life = life_] {
-    if (life == life_) commit_front();
+    if (life == life_) end_of_write();
   });
+}
+
+void SimStore::end_of_write() {
+  if (paused_) {
+    held_ = true;
+  } else if (!fail_front()) {
+    commit_front();
+  }
+}
+
+void SimStore::resume() {
+  paused_ = false;
+  if (std::exchange(held_, false)) end_of_write();
+}
+
+// True: the write failed, and so did those that wait behind it.
+bool SimStore::fail_front() {
+  const bool full = is_full();
+  const bool fails = full || std::exchange(fail_fsync_, false);
+  if (!fails) return false;
+  failed_ = true;
+  if (on_failure) on_failure(full);
+  std::function<void(bool)> told = std::move(batches_.front().done);
+  const bool on_disk = !full && prng_.chance(0.5);
+  if (!on_disk) batches_.pop_front();
+  while (batches_.size() > (on_disk ? 1 : 0)) batches_.pop_back();
+  if (on_disk) {
+    batches_.front().done = nullptr;
+    commit_front();
+  }
+  told(false);
+  return true;
 }
 
 void SimStore::commit_front() {
@@ -80,8 +118,22 @@ void SimStore::commit_front() {
     on_durable_(record, tables_);
     tables_.apply(record);
   }
+  keep_backup();
   if (!batches_.empty()) start_front();
-  if (batch.done) batch.done();
+  if (batch.done) batch.done(true);
+}
+
+void SimStore::keep_backup() {
+  if (!keep_backups_ || queue_.now() < backup_due_) return;
+  backup_due_ = queue_.now() + kBackupEvery;
+  backups_.push_back(tables_);
+  if (backups_.size() > kBackupsKept) backups_.pop_front();
+}
+
+void SimStore::restore(std::size_t back) {
+  SHOAL_CHECK(back < backups_.size() && batches_.empty());
+  backups_.resize(backups_.size() - back);
+  tables_ = backups_.back();
 }
 
 // The newest batches hold a commit and nobody came or went in them.
@@ -98,14 +150,29 @@ bool SimStore::lost_a_commit() const {
   return false;
 }
 
-void SimStore::crash(bool lose_durable) {
+// Records of the front batch reached the disk without the mark that ends it.
+void SimStore::tear_front(bool keep) {
+  std::vector<Record> records = std::move(batches_.front().records);
+  batches_.clear();
+  if (!keep || records.size() < 2) return;
+  records.resize(records.size() / 2);
+  for (const Record& record : records) {
+    on_durable_(record, tables_);
+    tables_.apply(record);
+  }
+}
+
+void SimStore::crash(StoreCrash crash) {
   ++life_;
-  if (lose_durable && lost_a_commit()) {
+  paused_ = held_ = failed_ = fail_fsync_ = false;
+  if (crash == StoreCrash::kLoseDurable && lost_a_commit()) {
     tables_ = history_.front();
     history_.clear();
     batches_.clear();
     return;
   }
+  const bool torn = crash == StoreCrash::kTorn || crash == StoreCrash::kKeepTorn;
+  if (!batches_.empty() && torn) return tear_front(crash == StoreCrash::kKeepTorn);
   if (!batches_.empty() && prng_.chance(0.5)) {
     batches_.front().done = nullptr;
     Batch front = std::move(batches_.front());

@@ -1,6 +1,11 @@
 // The coordinator's database in memory. A batch is queued, becomes durable after a drawn delay as a
 // whole or not at all, and batches keep their order: what coordinator/store promises. A crash
-// forgets what was not durable yet; the batch that was being written may have made it or not.
+// forgets what was not durable yet; the batch that was being written may have made it or not, and
+// of one that was torn the next start forgets the part that reached the disk.
+//
+// A write may fail. That is final, as in coordinator/store: whoever wrote is told, and nothing more
+// is written before the process has ended and started again. After a failed fsync the batch may be
+// on disk nevertheless; a full disk keeps nothing of it.
 #pragma once
 
 #include <deque>
@@ -33,6 +38,13 @@ struct Tables {
   coordinator::Snapshot snapshot() const;
 };
 
+enum class StoreCrash {
+  kClean,
+  kTorn,         // a part of the batch that was being written reached the disk
+  kLoseDurable,  // a planted bug: the newest batches that were called durable are gone as well
+  kKeepTorn,     // a planted bug: what was torn is taken for whole
+};
+
 class SimStore {
  public:
   // `on_durable` sees each record just before it is applied to tables().
@@ -42,22 +54,41 @@ class SimStore {
 
   void set_delay(Duration mean) { mean_ = mean; }
   void keep_history() { keep_history_ = true; }
-  void write(std::vector<Record> records, std::function<void()> done);
-  // With `lose_durable` a planted bug: the newest batches that were called durable are gone as
-  // well.
-  void crash(bool lose_durable = false);
+  // `done` is told whether the batch is durable.
+  void write(std::vector<Record> records, std::function<void(bool durable)> done);
+  void crash(StoreCrash crash = StoreCrash::kClean);
+  // The process that writes is stopped, and goes on.
+  void pause() { paused_ = true; }
+  void resume();
+
+  // ---- faults
+  void fail_next_fsync() { fail_fsync_ = true; }
+  void fill_until(Instant until) { full_until_ = until; }
+  bool is_full() const { return queue_.now() < full_until_; }
+  std::function<void(bool full)> on_failure;  // a write failed for one of these two reasons
 
   bool idle() const { return batches_.empty(); }
   const Tables& tables() const { return tables_; }
 
+  // ---- backups
+  // A copy now and then, the newest few of them.
+  void keep_backups() { keep_backups_ = true; }
+  std::size_t backups() const { return backups_.size(); }
+  // Puts one back, 0 is the newest; the process must not run.
+  void restore(std::size_t back);
+
  private:
   struct Batch {
     std::vector<Record> records;
-    std::function<void()> done;
+    std::function<void(bool)> done;
   };
   bool lost_a_commit() const;
   void start_front();
+  void end_of_write();
   void commit_front();
+  bool fail_front();
+  void tear_front(bool keep);
+  void keep_backup();
 
   EventQueue& queue_;
   Prng prng_;
@@ -68,6 +99,12 @@ class SimStore {
   std::deque<Tables> history_;  // before the newest batches; kept only for the planted bug
   bool keep_history_ = false;
   std::deque<Batch> batches_;
+  bool paused_ = false, held_ = false;  // held: a write ended while it was paused
+  bool failed_ = false, fail_fsync_ = false;
+  Instant full_until_;
+  bool keep_backups_ = false;
+  Instant backup_due_;
+  std::deque<Tables> backups_;  // newest last
 };
 
 }  // namespace shoal::sim

@@ -19,7 +19,11 @@ World::World(const SimOptions& options, Bug bug, bool print_trace)
       coordinator_(sim_, network_),
       prng_(sim_.prng_for(0x3012d)) {
   network_.set_coordinator(&coordinator_);
+  sim_.census = this;
   if (bug == Bug::kLostFsync) coordinator_.store().keep_history();
+  const bool restores = options.mean_of(Fault::kRestoreUnderAgents).ns > 0 ||
+                        options.mean_of(Fault::kRestoreAlone).ns > 0;
+  if (restores) coordinator_.store().keep_backups();
   for (int i = 0; i < options.hosts + options.reducers; ++i) {
     hosts_.push_back(std::make_unique<Host>(sim_, network_, peers_, coordinator_, i));
     Host& host = *hosts_.back();
@@ -29,6 +33,8 @@ World::World(const SimOptions& options, Bug bug, bool print_trace)
       sim_.queue.after(wait, [&host] { host.boot(); });
     };
   }
+  twin_ =
+      std::make_unique<Host>(sim_, network_, peers_, coordinator_, static_cast<int>(hosts_.size()));
   coordinator_.on_crash = [this] {
     sim_.queue.after(restart_delay_, [this] {
       if (!coordinator_.alive()) coordinator_.boot();
@@ -37,12 +43,35 @@ World::World(const SimOptions& options, Bug bug, bool print_trace)
 }
 
 Trainer* World::trainer_of(ReplicaId replica) {
-  for (auto& host : hosts_) {
-    for (auto& trainer : host->trainers()) {
+  for (int i = 0; i <= static_cast<int>(hosts_.size()); ++i) {
+    for (auto& trainer : host(i).trainers()) {
       if (trainer->replica() == replica) return trainer.get();
     }
   }
   return nullptr;
+}
+
+std::vector<Census::Holder> World::holders(const RoundKey& key) const {
+  std::vector<Holder> all;
+  for (const auto& host : hosts_) {
+    const bool doubled = twin_->alive() && twin_->uid() == host->uid();  // who is who?
+    if (doubled || host->frozen() || host->leaving()) continue;
+    for (const auto& trainer : host->trainers()) {
+      if (trainer->frozen() || trainer->held() != key) continue;
+      all.push_back({trainer->replica(), trainer->assignment().stage, out_since(*host)});
+    }
+  }
+  return all;
+}
+
+// Zero: in reach of the coordinator, for so long that it has heard of what is there.
+Instant World::out_since(const Host& host) const {
+  if (host.paused()) return host.paused_at();
+  const Instant since = network_.out_since(host.host());
+  if (since != Instant()) return since;
+  const Instant connected = std::max(network_.connected_at(host.host()), coordinator_.resumed_at());
+  const Duration settled = sim_.options.tail * 2 + seconds(5);
+  return sim_.now() - connected < settled ? connected : Instant();
 }
 
 void World::boot() {
@@ -93,25 +122,28 @@ void World::schedule_users() {
 
 // A user tries again while the coordinator is away.
 void World::submit(const JobSpec& spec) {
-  if (coordinator_.alive()) return coordinator_.submit(spec);
+  if (coordinator_.answers()) return coordinator_.submit(spec);
   sim_.queue.after(seconds(1), [this, spec] { submit(spec); });
 }
 
 void World::put_back(AgentId id) {
-  const coordinator::AgentRecord& agent = tables().agents.at(id);
-  if (agent.state != coordinator::AgentState::kGone) {
+  const auto agent = tables().agents.find(id);
+  if (agent == tables().agents.end() || !agent->second.cordoned) return;  // maybe of a backup
+  if (agent->second.state != coordinator::AgentState::kGone) {
     coordinator_.command(id, coordinator::AgentVerb::kUncordon);
   }
-  sim_.queue.after(seconds(1), [this, id] {
-    if (tables().agents.at(id).cordoned) put_back(id);
-  });
+  sim_.queue.after(seconds(1), [this, id] { put_back(id); });
 }
 
 void World::resume(JobId id) {
-  if (is_terminal(tables().jobs.at(id).phase)) return;
+  const auto job = tables().jobs.find(id);
+  if (job == tables().jobs.end() || is_terminal(job->second.phase)) return;
   coordinator_.resume(id);
   sim_.queue.after(seconds(1), [this, id] {
-    if (tables().jobs.at(id).desired == coordinator::JobDesired::kPause) resume(id);
+    const auto still = tables().jobs.find(id);
+    const bool waits =
+        still != tables().jobs.end() && still->second.desired == coordinator::JobDesired::kPause;
+    if (waits) resume(id);
   });
 }
 
@@ -133,20 +165,50 @@ void World::heal() {
   peers_.heal();
   coordinator_.crash_after_effects(0);
   coordinator_.store().set_delay(sim_.options.write_delay);
+  coordinator_.store().fill_until({});
+  coordinator_.resume();
   if (!coordinator_.alive()) coordinator_.boot();
   forgive_memory();
   for (const auto& [id, agent] : tables().agents) {
     if (agent.cordoned) put_back(id);
   }
   for (const auto& [id, job] : tables().jobs) resume(id);
+  heal_hosts();
+}
+
+void World::heal_hosts() {
+  twin_->unplug();
+  replace_frozen();
   for (auto& host : hosts_) {
+    if (host->frozen()) continue;
     host->restore_memory();
+    host->slow_loads({}, {});
+    host->replace_data({});
     host->resume();
     host->boot();
     for (auto& trainer : host->trainers()) {
       trainer->resume();
       trainer->slow(sim_.now(), 1);
     }
+  }
+}
+
+// What stands still for ever is replaced when the others are not enough for all jobs.
+void World::replace_frozen() {
+  std::int64_t devices = 0, needed = 0;
+  for (const auto& host : hosts_) {
+    const bool trains = !sim_.options.is_reducer(host->host()) && !host->frozen();
+    devices += trains ? sim_.options.devices_per_host : 0;
+  }
+  for (const auto& [id, job] : tables().jobs) {
+    if (is_terminal(job.phase)) continue;
+    needed += job.spec.swarm.min_replicas * job.spec.swarm.stages;
+  }
+  if (devices >= needed) return;
+  for (auto& host : hosts_) {
+    if (!host->frozen()) continue;
+    host->crash(false);  // and the world starts it again
+    host->thaw();
   }
 }
 

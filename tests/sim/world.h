@@ -17,7 +17,7 @@
 
 namespace shoal::sim {
 
-class World {
+class World final : public Census {
  public:
   World(const SimOptions& options, Bug bug, bool print_trace);
 
@@ -35,10 +35,16 @@ class World {
 
   Sim& sim() { return sim_; }
   CoordinatorProcess& coordinator() { return coordinator_; }
-  Host& host(int index) { return *hosts_[static_cast<std::size_t>(index)]; }
+  // A further host, off until a fault starts it as the copy of another one.
+  Host& twin() { return *twin_; }
+  Host& host(int index) {
+    const auto at = static_cast<std::size_t>(index);
+    return at < hosts_.size() ? *hosts_[at] : *twin_;
+  }
   Network& network() { return network_; }
   PeerNetwork& peers() { return peers_; }
   const Tables& tables() const { return coordinator_.tables(); }
+  std::vector<Holder> holders(const RoundKey& key) const override;
   Trainer* trainer_of(ReplicaId replica);
   // The operator puts a cordoned or drained agent back to work, and tries until it is.
   void put_back(AgentId agent);
@@ -54,12 +60,16 @@ class World {
   void schedule_users();
   void submit(const JobSpec& spec);
   void heal();
+  void heal_hosts();
+  Instant out_since(const Host& host) const;
+  void replace_frozen();
 
   Sim sim_;
   Network network_;
   PeerNetwork peers_;
   CoordinatorProcess coordinator_;
   std::vector<std::unique_ptr<Host>> hosts_;
+  std::unique_ptr<Host> twin_;
   Prng prng_;
   Duration restart_delay_ = seconds(2), recovery_;
 };

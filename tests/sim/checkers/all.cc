@@ -18,6 +18,7 @@ Checkers make_all_checkers(const Checker::Context& context) {
                      make_own_progress,
                      make_quorum,
                      make_token_count,
+                     make_ledger,
                      make_one_replica_per_device,
                      make_refused_memory,
                      make_coverage,
@@ -28,6 +29,13 @@ Checkers make_all_checkers(const Checker::Context& context) {
                      make_reducers,
                      make_replay,
                      make_persist_before_send,
+                     make_lost_rounds,
+                     make_recorded_momentum,
+                     make_stored_checkpoints,
+                     make_honest_agents,
+                     make_evaluation_slices,
+                     make_deadlines,
+                     make_same_data,
                      make_liveness}) {
     all.push_back(make(context));
   }

@@ -15,14 +15,22 @@ class BaseIsHeld final : public Checker {
   using Checker::Checker;
   const char* name() const override { return "base_is_held"; }
 
+  void restored(const Tables& tables, bool forgotten) override {
+    std::erase_if(anchors_, [&](const auto& entry) {
+      return forgotten || !tables.jobs.contains(std::get<RoundKey>(entry.first).job);
+    });
+    if (forgotten) held_.clear();
+  }
+
   void state_held(const StateHeld& state) override {
+    if (is_tainted(state.replica)) return;
     const ReplicaId owner = state.own ? state.replica : ReplicaId();
     anchors_.emplace(std::tuple(state.key, state.stage, owner), digest_of(state.anchor));
     held_[state.replica] = state.key;
   }
 
   void contributed(const Contributed& c) override {
-    if (c.pseudo_gradient.empty()) return;
+    if (c.pseudo_gradient.empty() || is_tainted(c.replica)) return;
     const RoundKey& key = c.plan.key;
     const RoundKey wanted{key.job, key.lineage, key.round - 1};
     const std::string who = to_string(c.replica) + " contributes to " + to_text(key);

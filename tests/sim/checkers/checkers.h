@@ -31,6 +31,7 @@ std::unique_ptr<Checker> make_own_progress(const Checker::Context& context);
 std::unique_ptr<Checker> make_sharded_momentum(const Checker::Context& context);
 std::unique_ptr<Checker> make_quorum(const Checker::Context& context);
 std::unique_ptr<Checker> make_token_count(const Checker::Context& context);
+std::unique_ptr<Checker> make_ledger(const Checker::Context& context);
 std::unique_ptr<Checker> make_one_replica_per_device(const Checker::Context& context);
 std::unique_ptr<Checker> make_refused_memory(const Checker::Context& context);
 std::unique_ptr<Checker> make_coverage(const Checker::Context& context);
@@ -41,6 +42,13 @@ std::unique_ptr<Checker> make_pauses(const Checker::Context& context);
 std::unique_ptr<Checker> make_reducers(const Checker::Context& context);
 std::unique_ptr<Checker> make_views(const Checker::Context& context);
 std::unique_ptr<Checker> make_persist_before_send(const Checker::Context& context);
+std::unique_ptr<Checker> make_lost_rounds(const Checker::Context& context);
+std::unique_ptr<Checker> make_recorded_momentum(const Checker::Context& context);
+std::unique_ptr<Checker> make_stored_checkpoints(const Checker::Context& context);
+std::unique_ptr<Checker> make_honest_agents(const Checker::Context& context);
+std::unique_ptr<Checker> make_evaluation_slices(const Checker::Context& context);
+std::unique_ptr<Checker> make_deadlines(const Checker::Context& context);
+std::unique_ptr<Checker> make_same_data(const Checker::Context& context);
 std::unique_ptr<Checker> make_liveness(const Checker::Context& context);
 
 }  // namespace shoal::sim

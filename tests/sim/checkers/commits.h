@@ -22,15 +22,26 @@ class CommitChecker : public Checker {
   }
 
   void written(const Tables& tables) override {
-    for (const auto& round : committed_) committed(round, tables);
+    for (const auto& round : committed_) {
+      if (!is_of_before(round.key, tables)) committed(round, tables);
+    }
     committed_.clear();
   }
+
+  void restored(const Tables&, bool) override { restored_ = true; }
 
  protected:
   virtual void committed(const coordinator::RoundRecord& round, const Tables& tables) = 0;
 
  private:
+  // A round that was committed before a backup was put back, as its members tell of it.
+  bool is_of_before(const RoundKey& key, const Tables& tables) const {
+    const auto first = tables.contributions.lower_bound({key, ReplicaId{}});
+    return restored_ && (first == tables.contributions.end() || first->first.first != key);
+  }
+
   std::vector<coordinator::RoundRecord> committed_;
+  bool restored_ = false;
 };
 
 // Not those of groups that gave up.

@@ -20,6 +20,7 @@ class ConsistentCut final : public Checker {
   const char* name() const override { return "consistent_cut"; }
 
   void state_held(const StateHeld& state) override {
+    if (is_tainted(state.replica)) return;
     rounds_[{state.key.job, state.stage, digest_of(state.anchor)}].insert(state.key.round);
   }
 

@@ -19,6 +19,7 @@ class Coverage final : public Checker {
   const char* name() const override { return "coverage"; }
 
   void coordinator_started() override { since_.clear(); }
+  void coordinator_continued() override { since_.clear(); }
 
   void replica_started(const std::string& device, ReplicaId replica) override {
     running_[device] = replica;

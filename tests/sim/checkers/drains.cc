@@ -24,6 +24,13 @@ class Drains final : public Checker {
     }
   }
 
+  void restored(const Tables& tables, bool) override {
+    out_of_work_.clear();
+    for (const auto& [id, agent] : tables.agents) {
+      if (agent.cordoned) out_of_work_.insert(id);
+    }
+  }
+
   void durable(const Record& record, const Tables& before) override {
     const auto* replica = std::get_if<ReplicaRecord>(&record);
     if (replica == nullptr || before.replicas.contains(replica->id)) return;

@@ -9,13 +9,14 @@
 
 #include "tests/sim/checkers/checkers.h"
 #include "tests/sim/checkers/fragment_values.h"
+#include "tests/sim/checkers/lives.h"
 
 namespace shoal::sim {
 namespace {
 
-class Eager final : public Checker {
+class Eager final : public LifeChecker {
  public:
-  using Checker::Checker;
+  using LifeChecker::LifeChecker;
   const char* name() const override { return "eager"; }
 
   void contributed(const Contributed& c) override {
@@ -85,6 +86,12 @@ class Eager final : public Checker {
   }
 
  private:
+  void begins_anew(ReplicaId replica) override {
+    newest_.erase(replica);
+    begun_.erase(replica);
+    std::erase_if(last_, [replica](const auto& entry) { return entry.first.first == replica; });
+  }
+
   struct Part {  // of a replica in an average
     double weight = 0, weights = 0;
     std::vector<float> values;

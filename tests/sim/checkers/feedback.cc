@@ -7,6 +7,7 @@
 
 #include "outer_opt/core/codec/sparse2.h"
 #include "tests/sim/checkers/checkers.h"
+#include "tests/sim/checkers/lives.h"
 
 namespace shoal::sim {
 namespace {
@@ -14,9 +15,9 @@ namespace {
 using outer_opt::sparse2_decode;
 using outer_opt::sparse2_encode;
 
-class Feedback final : public Checker {
+class Feedback final : public LifeChecker {
  public:
-  using Checker::Checker;
+  using LifeChecker::LifeChecker;
   const char* name() const override { return "feedback"; }
 
   void contributed(const Contributed& c) override {
@@ -45,6 +46,8 @@ class Feedback final : public Checker {
   }
 
  private:
+  void begins_anew(ReplicaId replica) override { owed_.erase(replica); }
+
   struct Owed {
     RoundKey round;
     std::vector<float> residual;  // empty: nothing

@@ -1,7 +1,7 @@
 // Replicas of a stage that hold the state of the same (job, lineage, round) hold it bit for bit:
 // the digests are taken here, of the vectors themselves. What the records say about anchors is
-// compared with them too. Of a job that averages in groups each replica has a state of its own, and
-// only its record is compared.
+// compared with them too, whoever's memory has changed: the others must have found it. Of a job
+// that averages in groups each replica has a state of its own, and only its record is compared.
 #include <map>
 #include <tuple>
 
@@ -15,7 +15,15 @@ class IdenticalReplicas final : public Checker {
   using Checker::Checker;
   const char* name() const override { return "identical_replicas"; }
 
+  // A job that the backup does not know may give its name to another one.
+  void restored(const Tables& tables, bool forgotten) override {
+    std::erase_if(held_, [&](const auto& entry) {
+      return forgotten || !tables.jobs.contains(std::get<RoundKey>(entry.first).job);
+    });
+  }
+
   void state_held(const StateHeld& state) override {
+    if (is_tainted(state.replica)) return;
     const Pair pair{digest_of(state.anchor), digest_of(state.momentum)};
     const auto [it, first] =
         held_.emplace(std::tuple(state.key, state.stage, state.own ? state.replica : ReplicaId()),
@@ -34,7 +42,7 @@ class IdenticalReplicas final : public Checker {
       }
     }
     if (const auto* replica = std::get_if<coordinator::ReplicaRecord>(&record)) {
-      if (replica->held_round >= 0) {
+      if (replica->held_round >= 0 && !is_tainted(replica->id)) {
         const RoundKey key{replica->job, replica->lineage, replica->held_round};
         compare(key, replica->stage, {}, replica->anchor);
         compare(key, replica->stage, replica->id, replica->anchor);

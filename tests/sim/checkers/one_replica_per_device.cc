@@ -23,6 +23,11 @@ class OneReplicaPerDevice final : public Checker {
     if (!is_terminal(replica->state)) live.emplace(replica->id, *replica);
   }
 
+  void restored(const Tables& tables, bool) override {
+    recorded_.clear();
+    for (const auto& [id, replica] : tables.replicas) durable(replica, tables);
+  }
+
   void written(const Tables&) override {
     for (const auto& [device, live] : recorded_) {
       std::set<StageIndex> stages;

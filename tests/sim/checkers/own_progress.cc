@@ -8,14 +8,15 @@
 #include <map>
 
 #include "tests/sim/checkers/checkers.h"
+#include "tests/sim/checkers/lives.h"
 #include "tests/sim/trainer/trainer.h"
 
 namespace shoal::sim {
 namespace {
 
-class OwnProgress final : public Checker {
+class OwnProgress final : public LifeChecker {
  public:
-  using Checker::Checker;
+  using LifeChecker::LifeChecker;
   const char* name() const override { return "own_progress"; }
 
   void durable(const Record& record, const Tables&) override {
@@ -47,7 +48,7 @@ class OwnProgress final : public Checker {
 
   void contributed(const Contributed& c) override {
     const auto sum = sums_.find(c.replica);
-    if (c.pseudo_gradient.empty() || sum == sums_.end()) return;
+    if (c.pseudo_gradient.empty() || sum == sums_.end() || is_tainted(c.replica)) return;
     for (std::size_t i = 0; i < sum->second.size(); ++i) {
       if (std::fabs(c.pseudo_gradient[i] - sum->second[i]) <= kRounding) continue;
       return violated(to_string(c.replica) + " contributes something else to " +
@@ -56,6 +57,11 @@ class OwnProgress final : public Checker {
   }
 
  private:
+  void begins_anew(ReplicaId replica) override {
+    sums_.erase(replica);
+    kept_.erase(replica);
+  }
+
   static constexpr float kRounding = 1e-3f;
   static constexpr std::uint64_t kOther = UINT64_MAX;
 

@@ -21,6 +21,8 @@ class Pauses final : public Checker {
   using Checker::Checker;
   const char* name() const override { return "pauses"; }
 
+  void restored(const Tables&, bool) override { resumed_at_.clear(); }
+
   void durable(const Record& record, const Tables& before) override {
     if (const auto* job = std::get_if<JobRecord>(&record)) moved(*job, before);
     if (const auto* round = std::get_if<RoundRecord>(&record)) opened(*round);

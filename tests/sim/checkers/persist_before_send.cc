@@ -1,6 +1,6 @@
 // Nothing is said before it is durable: when a message leaves, every record that its step (or an
 // earlier one) asked to persist before it is in the tables; and the tables hold what the message
-// speaks of.
+// speaks of. Of the records of one step a crash leaves all or none.
 #include <deque>
 
 #include "coordinator/core/state/state.h"
@@ -16,7 +16,13 @@ class PersistBeforeSend final : public Checker {
   using Checker::Checker;
   const char* name() const override { return "persist_before_send"; }
 
-  void coordinator_started() override { waiting_.clear(); }
+  void coordinator_started() override {
+    if (!waiting_.empty() && waiting_.front().step == durable_of_) {
+      violated("of the records of one step only some are durable");
+    }
+    waiting_.clear();
+    durable_of_ = -1;
+  }
 
   void emitted(const Emitted& e) override {
     for (std::size_t i = 0; i < e.effects.size(); ++i) {
@@ -27,7 +33,9 @@ class PersistBeforeSend final : public Checker {
   }
 
   void durable(const Record& record, const Tables&) override {
-    if (!waiting_.empty() && waiting_.front().record == record) waiting_.pop_front();
+    if (waiting_.empty() || waiting_.front().record != record) return;
+    durable_of_ = waiting_.front().step;
+    waiting_.pop_front();
   }
 
   void sent(const Sent& s, const Tables& tables) override {
@@ -75,6 +83,7 @@ class PersistBeforeSend final : public Checker {
     violated("a message to " + s.host + " speaks of " + what + ", which is not in the tables");
   }
   std::deque<Waiting> waiting_;
+  std::int64_t durable_of_ = -1;  // the step of the newest durable record
 };
 
 }  // namespace

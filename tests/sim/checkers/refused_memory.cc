@@ -25,6 +25,10 @@ class RefusedMemory final : public Checker {
     if (verb == AgentVerb::kUncordon) asked_.insert(agent);
   }
 
+  void restored(const Tables&, bool) override {
+    refused_.clear(), placed_.clear(), held_.clear(), asked_.clear();
+  }
+
   void durable(const Record& record, const Tables& before) override {
     if (const auto* agent = std::get_if<AgentRecord>(&record)) {
       if (agent->refusals.empty() && asked_.contains(agent->id)) forget(agent->id);

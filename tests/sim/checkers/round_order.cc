@@ -3,6 +3,7 @@
 // before. The job's own record never runs ahead of its rounds.
 #include <algorithm>
 #include <map>
+#include <utility>
 
 #include "tests/sim/checkers/checkers.h"
 
@@ -22,6 +23,16 @@ class RoundOrder final : public Checker {
   void durable(const Record& record, const Tables& before) override {
     if (const auto* round = std::get_if<RoundRecord>(&record)) check_round(*round, before);
     if (const auto* job = std::get_if<JobRecord>(&record)) check_job(*job, before);
+  }
+
+  // A job goes on from what the tables say, or from what was committed since the backup.
+  void restored(const Tables& tables, bool forgotten) override {
+    std::map<JobId, RoundKey> known = std::exchange(last_, {});
+    for (const auto& [id, job] : tables.jobs) {
+      if (job.committed_round == 0) continue;
+      last_[id] = {id, job.lineage, job.committed_round};
+    }
+    if (!forgotten) since_backup_ = std::move(known);
   }
 
   void written(const Tables& tables) override {
@@ -47,8 +58,9 @@ class RoundOrder final : public Checker {
       const bool next = same ? round.key.round == last->second.round + 1
                              : round.key.lineage > last->second.lineage &&
                                    round.key.round <= last->second.round + 1;
-      if (!next) violated(to_text(round.key) + " committed after " + to_text(last->second));
-    } else if (round.key.round != 1) {
+      if (!next && !follows(round.key))
+        violated(to_text(round.key) + " committed after " + to_text(last->second));
+    } else if (round.key.round != 1 && !follows(round.key)) {
       violated(to_text(round.key) + " is the first committed round");
     }
     last_[round.key.job] = round.key;
@@ -78,7 +90,15 @@ class RoundOrder final : public Checker {
     }
   }
 
+  // What nobody but agents knew.
+  bool follows(const RoundKey& key) const {
+    const auto known = since_backup_.find(key.job);
+    return known != since_backup_.end() && key.lineage > known->second.lineage &&
+           key.round <= known->second.round + 1;
+  }
+
   std::map<JobId, RoundKey> last_;
+  std::map<JobId, RoundKey> since_backup_;  // last_ when a backup was put back
 };
 
 }  // namespace

@@ -20,6 +20,10 @@ class ShardedMomentum final : public Checker {
   using Checker::Checker;
   const char* name() const override { return "sharded_momentum"; }
 
+  void restored(const Tables&, bool forgotten) override {
+    if (forgotten) twins_.clear(), saved_.clear(), ranges_.clear();
+  }
+
   void momentum_kept(const MomentumKept& kept) override {
     kept.gathered_from == nullptr ? loaded(kept) : gathered(kept);
   }

@@ -21,8 +21,14 @@ class TokenCount final : public CommitChecker {
   using CommitChecker::CommitChecker;
   const char* name() const override { return "token_count"; }
 
+  void restored(const Tables& tables, bool forgotten) override {
+    CommitChecker::restored(tables, forgotten);
+    for (auto& [job, lineage] : lineages_)
+      lineage.number = -1;  // whatever comes, it is another one
+  }
+
   void reported(const Reported& r) override {
-    reports_[{r.report.key, r.replica}].emplace(r.report.steps, r.sequences);
+    reports_[{r.report.key, r.replica}].insert_or_assign(r.report.steps, r.sequences);
   }
 
  private:

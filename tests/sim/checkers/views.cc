@@ -3,6 +3,8 @@
 // steps with a view that was told, that it stands in, and that is not older than the one before.
 #include <algorithm>
 #include <map>
+#include <set>
+#include <utility>
 #include <vector>
 
 #include "tests/sim/checkers/checkers.h"
@@ -14,6 +16,16 @@ class Views final : public Checker {
  public:
   using Checker::Checker;
   const char* name() const override { return "views"; }
+
+  // Views are numbered from where the tables are; replicas that go on there begin anew.
+  void restored(const Tables&, bool) override { last_.clear(), told_.clear(), newest_.clear(); }
+
+  void state_held(const StateHeld& state) override {
+    const auto [it, first] = lineages_.emplace(state.replica, state.key.lineage);
+    if (first || it->second == state.key.lineage) return;
+    it->second = state.key.lineage;
+    used_.erase(state.replica);
+  }
 
   void sent(const Sent& s, const Tables& tables) override {
     if (const auto* m = std::get_if<ToReplica<PipelineView>>(&s.message)) {
@@ -33,7 +45,7 @@ class Views final : public Checker {
     const PipelineView& view = step.view;
     if (!stands_in(view, step.replica)) return violated(who + "a view that it does not stand in");
     const auto told = lists_.find({view.job, view.number});
-    if (told == lists_.end() || told->second != ids(view)) {
+    if (told == lists_.end() || !told->second.contains(ids(view))) {
       return violated(who + "a view that was never told");
     }
     std::int64_t& last = used_[step.replica];
@@ -55,15 +67,15 @@ class Views final : public Checker {
   void note(const PipelineView& view, const Tables& tables) {
     const std::string what = "view " + std::to_string(view.number) + " of " + to_string(view.job);
     if (tables.jobs.at(view.job).view < view.number) violated(what + " is not in the tables");
-    const auto known = lists_.find({view.job, view.number});
-    if (known != lists_.end()) {
+    const auto [known, is_new] = told_.emplace(std::pair(view.job, view.number), ids(view));
+    if (!is_new) {
       if (known->second != ids(view)) violated(what + " has two lists");
       return;
     }
     std::int64_t& last = last_[view.job];
     if (view.number <= last) violated(what + " after view " + std::to_string(last));
     last = view.number;
-    lists_[{view.job, view.number}] = ids(view);
+    lists_[{view.job, view.number}].insert(ids(view));
   }
 
   void ordered(ReplicaId replica, const OpenRound& order, const Tables& tables) {
@@ -73,10 +85,12 @@ class Views final : public Checker {
     violated(to_string(replica) + " shall train " + to_text(order.key) + " without a view");
   }
 
-  std::map<std::pair<JobId, std::int64_t>, std::vector<ReplicaId>> lists_;
+  using Name = std::pair<JobId, std::int64_t>;
+  std::map<Name, std::set<std::vector<ReplicaId>>> lists_;
+  std::map<Name, std::vector<ReplicaId>> told_;  // by this store
   std::map<JobId, std::int64_t> last_;
   std::map<ReplicaId, bool> newest_;  // whether the newest view it was sent lists it
-  std::map<ReplicaId, std::int64_t> used_;
+  std::map<ReplicaId, std::int64_t> used_, lineages_;
 };
 
 }  // namespace

@@ -1,4 +1,7 @@
 // The outer step of a simulated trainer, and what becomes of its local parameters.
+#include <algorithm>
+#include <utility>
+
 #include "outer_opt/core/step/nesterov.h"
 #include "tests/sim/trainer/trainer.h"
 
@@ -29,6 +32,7 @@ void Trainer::take_outer_step(const CommitRound& commit) {
   if (commit.outcome != RoundOutcome::kAveraged) return stay(commit);
   Replica& r = *replica_;
   const std::vector<float> average = average_of(commit);
+  note_base(commit, average);
   if (sharded()) return take_sharded_step(commit, average);
   const State before = r.state;
   move_anchor(commit, average);
@@ -43,6 +47,18 @@ void Trainer::take_outer_step(const CommitRound& commit) {
   const bool kept = !r.contributed && commit.keeps;
   if (kept) move_with_anchor(before);
   finish_outer_step(commit, kept);
+}
+
+Digest Trainer::momentum_digest() const {
+  return sharded() ? Digest() : digest_of(replica_->state.momentum);
+}
+
+void Trainer::note_base(const CommitRound& commit, std::span<const float> average) {
+  Replica& r = *replica_;
+  r.proof.base = digest_of(r.state.anchor);
+  r.proof.base_momentum = momentum_digest();
+  const bool same = std::ranges::equal(average, r.averages.at(commit.attempt));
+  r.proof.average = same ? commit.average : digest_of(average);
 }
 
 std::vector<float> Trainer::average_of(const CommitRound& commit) {
@@ -111,9 +127,11 @@ void Trainer::finish_outer_step(const CommitRound& commit, bool kept) {
   r.kept = {};
   end_session(false);
   Actions actions;
-  r.participant->outer_step_taken(
-      {commit.key, digest_of(r.state.anchor), sharded() ? Digest() : digest_of(r.state.momentum)},
-      actions);
+  Applied applied = std::exchange(r.proof, {});
+  applied.key = commit.key;
+  applied.anchor = digest_of(r.state.anchor);
+  applied.momentum = momentum_digest();
+  r.participant->outer_step_taken(applied, actions);
   evaluate(commit.key, commit.evaluate);
   act(actions);
 }
@@ -147,6 +165,7 @@ void Trainer::settle_local(const CommitRound& commit, std::int32_t fragment) {
   if (later && counted > 0 && sim_.bug == Bug::kTailTwice && sim_.misbehave(sim_.bug)) --counted;
   forget_counted(counted);
   if (!r.walk) r.training = false;
+  if (r.lease) r.lease->committed();
   if (r.walk) r.walk->committed(r.contributed ? Settled::kCounted : Settled::kDropped);
   if (later && r.walk->ahead() < r.assign.spec.sync.overlap_steps &&
       sim_.bug == Bug::kEarlyAdoption && sim_.misbehave(sim_.bug)) {

@@ -18,10 +18,13 @@ namespace {
 
 constexpr Duration kPipe = microseconds(200);
 
-float initial_value(std::uint64_t seed, std::size_t i) {
-  std::uint64_t state = mix_seed(seed, i);
-  return static_cast<float>(static_cast<std::int64_t>(split_mix(state) % 17) - 8) / 8.0f;
+// In [-most, most), with all bits of a float's mantissa in use: sums depend on their order.
+float any_value(std::uint64_t state, double most) {
+  const double unit = static_cast<double>(split_mix(state) >> 11) * 0x1.0p-53;
+  return static_cast<float>((2 * unit - 1) * most);
 }
+
+float initial_value(std::uint64_t seed, std::size_t i) { return any_value(mix_seed(seed, i), 1); }
 
 // In bytes per second. Of four replicas one has so slow a line that it may own no part of a reduce.
 double line_of(ReplicaId replica) { return 1e6 * static_cast<double>(1 + replica.n % 4); }
@@ -29,8 +32,7 @@ double line_of(ReplicaId replica) { return 1e6 * static_cast<double>(1 + replica
 }  // namespace
 
 float update(std::uint64_t seed, std::int64_t sequence, std::size_t i) {
-  std::uint64_t state = mix_seed(seed, static_cast<std::uint64_t>(sequence) * 131 + i);
-  return static_cast<float>(static_cast<std::int64_t>(split_mix(state) % 15) - 7) / 256.0f;
+  return any_value(mix_seed(seed, static_cast<std::uint64_t>(sequence) * 131 + i), 0.03);
 }
 
 Trainer::Trainer(Sim& sim, PeerNetwork& peers, TrainerOwner& owner, int host, int slot)
@@ -66,19 +68,21 @@ void Trainer::start(std::uint64_t generation) {
   id_.generation = generation;
   early_.clear();
   left_early_.clear();
-  poisoned_ = stopping_ = false;
+  poisoned_ = stopping_ = flip_transfer_ = false;
   process_.start();
-  process_.after(sim_.options.trainer_start, [this] {
-    TrainerReady ready;
-    ready.slot = id_.slot;
-    ready.device.index = id_.slot;  // the agent knows the device of a further trainer
-    ready.device.memory = mebibytes(1024);
-    ready.device.gflops = 10 + host_;
-    if (sim_.options.is_reducer(host_)) ready.device = reducing_device();
-    ready.peer_address = address();
-    ready.libraries = "simulated";
-    owner_.trainer_attached(id_, ready);
-  });
+  process_.after(sim_.options.trainer_start, [this] { owner_.trainer_attached(id_, ready()); });
+}
+
+TrainerReady Trainer::ready() const {
+  TrainerReady ready;
+  ready.slot = id_.slot;
+  ready.device.index = id_.slot;  // the agent knows the device of a further trainer
+  ready.device.memory = mebibytes(1024);
+  ready.device.gflops = 10 + host_;
+  if (sim_.options.is_reducer(host_)) ready.device = reducing_device();
+  ready.peer_address = address();
+  ready.libraries = "simulated";
+  return ready;
 }
 
 void Trainer::kill(int signal) {
@@ -209,14 +213,14 @@ void Trainer::load(const LoadReplica& load) {
       state.momentum = files->momentum;
     }
   }
-  process_.after(sim_.options.load_time,
+  process_.after(owner_.load_time(),
                  [this, id = assign.replica, state = std::move(state)]() mutable {
                    if (replica_ && replica_->id == id) hold(id, std::move(state));
                  });
 }
 
 void Trainer::be_reducer(const Assign& assign) {
-  process_.after(sim_.options.load_time, [this, id = assign.replica, key = assign.source.key] {
+  process_.after(owner_.load_time(), [this, id = assign.replica, key = assign.source.key] {
     if (!replica_ || replica_->id != id || replica_->reducer) return;
     replica_->reducer = std::make_unique<Reducer>(id);
     say(Loaded{id, key, {}, {}, 0, address()});
@@ -234,7 +238,7 @@ void Trainer::fetch() {
         static_cast<Trainer&>(end).give_state(donor, key, *this, id);
       },
       failed);
-  process_.after(sim_.options.load_time + sim_.options.keepalive * 2, failed);
+  process_.after(owner_.load_time() + sim_.options.keepalive * 2, failed);
 }
 
 void Trainer::give_state(ReplicaId donor, const RoundKey& key, PeerEnd& joiner, ReplicaId replica) {
@@ -248,6 +252,7 @@ void Trainer::give_state(ReplicaId donor, const RoundKey& key, PeerEnd& joiner, 
     state = replica_->history.front();
     state->key = key;
   }
+  if (state) maybe_flip(*state, replica);
   peers_.hang_up(*this, joiner.address(), [replica, state](PeerEnd& end) {
     static_cast<Trainer&>(end).got_state(replica, state);
   });
@@ -256,7 +261,7 @@ void Trainer::give_state(ReplicaId donor, const RoundKey& key, PeerEnd& joiner, 
 void Trainer::got_state(ReplicaId replica, std::optional<State> state) {
   if (!replica_ || replica_->id != replica || replica_->participant) return;
   if (!state) return fail(ReplicaFailure::kDonorLost, "the donor does not answer or has moved on");
-  process_.after(sim_.options.load_time, [this, replica, state = std::move(*state)]() mutable {
+  process_.after(owner_.load_time(), [this, replica, state = std::move(*state)]() mutable {
     if (replica_ && replica_->id == replica) hold(replica, std::move(state));
   });
 }
@@ -271,6 +276,8 @@ void Trainer::hold(ReplicaId id, State state) {
   if (!same && sim_.bug != Bug::kStaleDonor) {
     return fail(ReplicaFailure::kDigestMismatch, "the state is not the one announced");
   }
+  if (is_router()) replica_->data = Digester().add(owner_.data_file()).finish();
+  sim_.observe(&Checker::data_read, id, replica_->data);
   replica_->state = std::move(state);
   replica_->local = replica_->state.anchor;
   const JobSpec& spec = replica_->assign.spec;
@@ -280,7 +287,11 @@ void Trainer::hold(ReplicaId id, State state) {
       cut_fragments({unit, std::vector<std::int64_t>(static_cast<std::size_t>(blocks), unit),
                      values - (blocks + 1) * unit},
                     spec.sync.fragments);
-  if (replica_->assign.cut.size() <= 1) replica_->walk.emplace(spec);
+  if (replica_->assign.cut.size() <= 1) {
+    replica_->walk.emplace(spec);
+  } else {
+    replica_->lease.emplace(spec.train.microbatch);
+  }
   if (spec.sync.eager) replica_->eager.emplace(replica_->fragments);
   replica_->participant =
       std::make_unique<Participant>(id, replica_->state.key, when_late(spec.sync.algorithm));
@@ -300,9 +311,10 @@ void Trainer::say_loaded() {
   Loaded loaded{r.id,
                 r.state.key,
                 digest_of(r.state.anchor),
-                sharded() ? Digest() : digest_of(r.state.momentum),
+                momentum_digest(),
                 static_cast<std::int64_t>(r.local.size()),
                 address()};
+  loaded.data = r.data;
   for (const Fragment& fragment : r.fragments) {
     if (r.fragments.size() > 1) loaded.fragments.push_back(outer_opt::value_count(fragment));
   }
@@ -322,6 +334,7 @@ void Trainer::return_to_anchor(const ResumeAt& command) {
   r.contributed = r.training = r.stop = false;
   r.view = {};
   if (r.walk) r.walk.emplace(r.assign.spec);
+  if (r.lease) r.lease.emplace(r.assign.spec.train.microbatch);
   if (r.eager) r.eager.emplace(r.fragments);
   sim_.observe(&Checker::state_held, StateHeld{r.id, r.assign.stage, r.state.key, r.state.anchor,
                                                r.state.momentum, in_groups()});
@@ -329,6 +342,7 @@ void Trainer::return_to_anchor(const ResumeAt& command) {
 }
 
 void Trainer::release(ReplicaId replica) {
+  say(ready());
   if (!replica_ || replica_->id != replica) return;
   if (sim_.misbehave(Bug::kReleaseIgnored)) return;
   end_replica();
@@ -342,9 +356,11 @@ void Trainer::evaluate(const RoundKey& key, const EvalSlice& slice) {
     for (std::int64_t i = slice.slice; i < slice.batches; i += slice.slices) ++batches;
     const JobSpec& spec = replica_->assign.spec;
     const Tokens tokens(batches * spec.train.batch * spec.model.context);
-    const double loss = 1.0 + 3.0 / static_cast<double>(1 + key.round);
-    say(FromReplica<Evaluated>{id,
-                               {key, slice, loss * static_cast<double>(tokens.count()), tokens}});
+    const double loss =
+        1.0 + 3.0 / static_cast<double>(1 + key.round) + 0.1 / static_cast<double>(1 + slice.slice);
+    const Evaluated told{key, slice, loss * static_cast<double>(tokens.count()), tokens};
+    sim_.observe(&Checker::evaluated, id, told);
+    say(FromReplica<Evaluated>{id, told});
   });
 }
 
@@ -384,12 +400,19 @@ void Trainer::train(const OpenRound& round) {
   const bool running = r.training;
   take_back_eagerly();
   r.open = round;
-  r.next_in_lease = 0;
   r.at_step = round.from_step;
   r.training = true;
   r.stop = false;
-  if (r.walk) r.walk->open(round);
+  r.walk ? r.walk->open(round) : open_lease(round);
   if (!running) inner_step();
+}
+
+void Trainer::open_lease(const OpenRound& round) {
+  Replica& r = *replica_;
+  r.lease->open(round);
+  const std::int64_t steps = std::max<std::int64_t>(1, (round.to_step - round.from_step).count());
+  const std::int64_t left = count_sequences(r.lease->left()) / r.assign.spec.train.microbatch;
+  r.per_step = left == 0 ? 0 : std::max<std::int64_t>(1, left / steps);
 }
 
 // Schedules the end of one inner step; the one after it is scheduled from there.
@@ -478,19 +501,24 @@ bool Trainer::routers_are_through() const {
   return any;
 }
 
+void Trainer::draw_step() {
+  Replica& r = *replica_;
+  for (std::int64_t i = 0; i < r.per_step; ++i) {
+    const auto first = r.lease->draw(r.at_step.count(), i);
+    if (!first) return;
+    r.trained.push_back({*first, r.assign.spec.train.microbatch});
+    for (std::int64_t n = 0; n < r.trained.back().count; ++n) train_on(*first + n);
+    r.lease->answered(r.at_step.count(), i);
+  }
+}
+
 // A replica of a later stage handles what routers drew; which of it does not matter here.
 void Trainer::step_in_pipeline() {
   Replica& r = *replica_;
   if (!r.stop && r.at_step < r.open.to_step && pipeline_is_served()) {
     sim_.observe(&Checker::stepped, InnerStep{r.id, r.view});
-    const std::int64_t steps = (r.open.to_step - r.open.from_step).count();
-    const DataLease drawn{sequence_at(r.open.leases, r.next_in_lease),
-                          count_sequences(r.open.leases) / steps};
-    for (std::int64_t i = 0; i < drawn.count; ++i) train_on(drawn.first + i);
-    if (is_router()) {
-      r.trained.push_back(drawn);
-      r.next_in_lease += drawn.count;
-    } else {
+    draw_step();
+    if (!is_router()) {
       for (std::int64_t i = 0; i < r.assign.spec.train.batch; ++i, ++r.handled) {
         train_on(static_cast<std::int64_t>(r.id.n) * 1000 + r.at_step.count() * 10 + i);
       }
@@ -531,6 +559,7 @@ void Trainer::count_work(RoundReport& report) {
   report.drawn = Tokens(sequences * r.assign.spec.model.context);
   report.tokens = is_router() ? report.drawn : Tokens(r.handled * r.assign.spec.model.context);
   report.steps = r.steps;
+  report.unused = r.walk ? r.walk->unused() : r.lease->reported();
   report.train_loss = 1.0 + 4.0 / static_cast<double>(r.open.key.round);
   report.compute_s = r.steps.count() * own_step().seconds();
   for (const PeerAddress& peer : std::exchange(r.open.measure, {})) {

@@ -1,7 +1,7 @@
 // A simulated trainer process: the real Participant and ReduceSession around a small vector. An
-// inner step moves every value by a multiple of 1/256 that follows from the seed and the sequence's
-// number, so what a replica holds can be told from what it trained. Its agent starts, commands and
-// kills it.
+// inner step moves every value by an amount that follows from the seed and the sequence's number,
+// so what a replica holds can be told from what it trained; sums of them depend on their order, as
+// real ones do. Its agent starts, commands and kills it.
 //
 // On the host of a reducer it loads nothing and serves reduces only.
 //
@@ -24,6 +24,7 @@
 #include "outer_opt/core/participant/lease_walk.h"
 #include "outer_opt/core/participant/participant.h"
 #include "outer_opt/core/participant/reducer.h"
+#include "outer_opt/core/participant/router_lease.h"
 #include "outer_opt/core/reduce/make_session.h"
 #include "outer_opt/core/round/groups.h"
 #include "outer_opt/core/step/eager.h"
@@ -52,6 +53,8 @@ class TrainerOwner {
   // What a device really has, whatever the agent says of it.
   virtual Bytes real_memory(std::int32_t device) const = 0;
   virtual void limit_memory(std::int32_t device, Bytes most) = 0;
+  virtual std::string data_file() const = 0;  // what is in it
+  virtual Duration load_time() const = 0;     // of a replica's state, from now on
 };
 
 class Trainer final : public PeerEnd {
@@ -69,12 +72,17 @@ class Trainer final : public PeerEnd {
   void give_up(ReplicaFailure failure) { fail(failure, "simulated"); }
   // Its replica gets less than it needs, and so does every one as large that comes later.
   void run_out_of_memory();
+  // A bit of its memory changes: of the anchor, of outer momentum, or of an average that waits for
+  // its commit. Only where held().
+  void flip_memory();
+  void flip_next_transfer() { flip_transfer_ = true; }  // of state that it gives away
   bool busy() const { return replica_.has_value(); }
   bool reducing() const {
     if (!replica_) return false;
     return replica_->session != nullptr || (replica_->staging && !replica_->staging->ended);
   }
   std::uint64_t generation() const { return id_.generation; }
+  const Assign& assignment() const { return replica_->assign; }  // when it is busy
   ReplicaId replica() const { return replica_ ? replica_->id : ReplicaId{}; }
   // The replica it serves and the state that one holds.
   std::optional<RoundKey> held() const;
@@ -124,6 +132,7 @@ class Trainer final : public PeerEnd {
     Replica() {}  // clang 14 cannot derive it inside the class that holds an optional of it
     ReplicaId id;
     Assign assign;
+    Digest data;  // that it trains on; zero: a later stage reads none
     State state;
     std::vector<float> local;
     std::optional<outer_opt::ErrorFeedback> feedback;  // sparse2
@@ -132,9 +141,9 @@ class Trainer final : public PeerEnd {
     std::unique_ptr<outer_opt::Reducer> reducer;          // in its place
     PipelineView view;                                    // the newest; a job of one stage has none
     std::vector<outer_opt::Fragment> fragments;
-    std::optional<outer_opt::LeaseWalk>
-        walk;  // with one stage; the next three belong to a pipeline
-    std::int64_t next_in_lease = 0;
+    std::optional<outer_opt::LeaseWalk> walk;  // with one stage; the next four are of a pipeline
+    std::optional<outer_opt::RouterLease> lease;
+    std::int64_t per_step = 0;  // microbatches that it draws
     Steps at_step;
     bool stop = false;
     OpenRound open;
@@ -149,6 +158,7 @@ class Trainer final : public PeerEnd {
     std::optional<outer_opt::EagerUpdates> eager;
     double share = 0;  // in the newest plan
     RoundKey adopting;
+    Applied proof;  // of the outer step: what it began with
     std::shared_ptr<Session> session;
     std::shared_ptr<Gathering> staging;               // for the reduce to come
     std::shared_ptr<Gathering> gathering;             // for a checkpoint
@@ -162,11 +172,13 @@ class Trainer final : public PeerEnd {
   void fetch();
   void give_state(ReplicaId donor, const RoundKey& key, PeerEnd& joiner, ReplicaId replica);
   void got_state(ReplicaId replica, std::optional<State> state);
+  void maybe_flip(State& state, ReplicaId joiner);
   void hold(ReplicaId id, State state);
   void be_reducer(const Assign& assign);
   void say_loaded();
   void return_to_anchor(const ResumeAt& command);
   void release(ReplicaId replica);
+  TrainerReady ready() const;
   void obey(const ToTrainer& message);
   void evaluate(const RoundKey& key, const EvalSlice& slice);
   void write_checkpoint(const WriteCheckpointTo& command);
@@ -191,6 +203,7 @@ class Trainer final : public PeerEnd {
   void act(const Actions& actions);
   void act_one(const outer_opt::Action& action);
   void train(const OpenRound& round);
+  void open_lease(const OpenRound& round);
   void inner_step();
   Duration own_step() const {
     return sim_.options.inner_step * (2 + host_ % 3) / 2;
@@ -206,6 +219,7 @@ class Trainer final : public PeerEnd {
   void settle_local(const CommitRound& commit, std::int32_t fragment);
   void move_with_anchor(const State& before);
   void step_in_pipeline();
+  void draw_step();
   bool pipeline_is_served() const;
   bool routers_are_through() const;
   void train_on(std::int64_t sequence);
@@ -244,6 +258,8 @@ class Trainer final : public PeerEnd {
   void outer_step(const CommitRound& commit);
   void take_outer_step(const CommitRound& commit);
   std::vector<float> average_of(const CommitRound& commit);
+  Digest momentum_digest() const;
+  void note_base(const CommitRound& commit, std::span<const float> average);
   void move_anchor(const CommitRound& commit, std::span<const float> average);
   void show_outer_step(const CommitRound& commit, const State& before,
                        const std::vector<float>& average);
@@ -272,7 +288,7 @@ class Trainer final : public PeerEnd {
   std::deque<std::tuple<RoundKey, std::int32_t, ReplicaId>> left_early_;
   Instant slow_until_;
   int slow_factor_ = 1;
-  bool poisoned_ = false, stopping_ = false;
+  bool poisoned_ = false, stopping_ = false, flip_transfer_ = false;
 };
 
 }  // namespace shoal::sim

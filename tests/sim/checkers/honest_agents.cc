@@ -1,0 +1,82 @@
+// No honest agent is recorded as faulty: a contribution is rejected as not finite or as an outlier,
+// an agent gets a strike or is quarantined, and a replica that served fails over its digest, only
+// where the replica did report values that are not finite, or a bit of its memory has changed.
+#include <set>
+
+#include "tests/sim/checkers/checkers.h"
+
+namespace shoal::sim {
+namespace {
+
+using coordinator::AgentRecord;
+using coordinator::ContributionRecord;
+using coordinator::RejectReason;
+using coordinator::ReplicaRecord;
+using coordinator::ReplicaState;
+
+class HonestAgents final : public Checker {
+ public:
+  using Checker::Checker;
+  const char* name() const override { return "honest_agents"; }
+
+  void reported(const Reported& r) override {
+    if (r.report.nonfinite > 0) faulty_.insert(r.replica);
+  }
+
+  void durable(const Record& record, const Tables& before) override {
+    if (const auto* contribution = std::get_if<ContributionRecord>(&record)) judge(*contribution);
+    if (const auto* replica = std::get_if<ReplicaRecord>(&record)) judge(*replica, before);
+    if (const auto* agent = std::get_if<AgentRecord>(&record)) judge(*agent, before);
+  }
+
+ private:
+  bool is_faulty(ReplicaId replica) const {
+    return faulty_.contains(replica) || is_tainted(replica);
+  }
+
+  void judge(const ContributionRecord& contribution) {
+    const RejectReason reason = contribution.reject_reason;
+    const bool blamed = reason == RejectReason::kNonFinite || reason == RejectReason::kOutlier;
+    if (!blamed || is_faulty(contribution.replica)) return;
+    violated(to_string(contribution.replica) + " is honest and rejected in " +
+             to_text(contribution.key) + ": " + to_string(reason));
+  }
+
+  void judge(const ReplicaRecord& replica, const Tables& before) {
+    const auto old = before.replicas.find(replica.id);
+    const bool served =
+        old != before.replicas.end() && (old->second.state == ReplicaState::kServing ||
+                                         old->second.state == ReplicaState::kAveraging);
+    const bool blamed = replica.state == ReplicaState::kFailed &&
+                        replica.failure == ReplicaFailure::kDigestMismatch;
+    if (!served || !blamed || is_faulty(replica.id)) return;
+    violated(to_string(replica.id) + " is honest and fails: " + replica.detail);
+  }
+
+  void judge(const AgentRecord& agent, const Tables& before) {
+    const auto old = before.agents.find(agent.id);
+    const coordinator::Standing was =
+        old == before.agents.end() ? coordinator::Standing() : old->second.standing;
+    const bool blamed =
+        agent.standing.strikes > was.strikes || agent.standing.quarantines > was.quarantines;
+    if (!blamed || has_faulty(agent.id, before)) return;
+    violated(to_string(agent.id) + " is honest and has a strike for " +
+             to_string(agent.standing.strike_reason));
+  }
+
+  bool has_faulty(AgentId agent, const Tables& tables) const {
+    return std::ranges::any_of(tables.replicas, [&](const auto& entry) {
+      return entry.second.agent == agent && is_faulty(entry.first);
+    });
+  }
+
+  std::set<ReplicaId> faulty_;
+};
+
+}  // namespace
+
+std::unique_ptr<Checker> make_honest_agents(const Checker::Context& context) {
+  return std::make_unique<HonestAgents>(context);
+}
+
+}  // namespace shoal::sim

@@ -1,0 +1,94 @@
+// No committed round is lost while it lives: a job goes back behind its newest committed round only
+// when some stage of it has no trainer that holds this round and could be asked, now or soon. Who
+// is out of the coordinator's reach is waited for, as long as the options say. The same of a round
+// that was committed after the backup with which a coordinator starts.
+#include <map>
+#include <set>
+#include <utility>
+
+#include "tests/sim/checkers/checkers.h"
+
+namespace shoal::sim {
+namespace {
+
+using coordinator::JobRecord;
+using coordinator::Persist;
+
+class LostRounds final : public Checker {
+ public:
+  using Checker::Checker;
+  const char* name() const override { return "lost_rounds"; }
+
+  // When it is decided, not when it is durable: who lives may change in between.
+  void emitted(const Emitted& e) override {
+    for (const auto& effect : e.effects) {
+      const auto* persist = std::get_if<Persist>(&effect);
+      const auto* job = persist == nullptr ? nullptr : std::get_if<JobRecord>(&persist->record);
+      if (job != nullptr) look(*job);
+    }
+  }
+  void coordinator_started() override { decided_ = durable_; }
+  void restored(const Tables& tables, bool forgotten) override {
+    const std::map<JobId, Mark> known = std::exchange(durable_, {});
+    since_backup_.clear();
+    for (const auto& [id, job] : tables.jobs) {
+      durable_[id] = mark(job);
+      const auto was = known.find(id);
+      if (!forgotten && was != known.end()) since_backup_[id] = was->second;
+    }
+  }
+  void durable(const Record& record, const Tables&) override {
+    const auto* job = std::get_if<JobRecord>(&record);
+    if (job != nullptr) durable_[job->id] = mark(*job);
+  }
+
+ private:
+  struct Mark {
+    RoundKey newest;
+    std::size_t stages = 0;
+  };
+  static Mark mark(const JobRecord& job) {
+    return {{job.id, job.lineage, job.committed_round}, job.stages.size()};
+  }
+
+  void look(const JobRecord& job) {
+    const auto [it, first] = decided_.emplace(job.id, mark(job));
+    const Mark before = std::exchange(it->second, mark(job));
+    if (first || is_terminal(job.phase)) return;
+    const RoundKey& here = it->second.newest;
+    if (here.round < before.newest.round) {
+      give_up(before, here, options().coordinator.rollback_wait_min);
+    }
+    const auto newer = since_backup_.find(job.id);
+    if (here == before.newest || newer == since_backup_.end()) return;
+    if (here.round < newer->second.newest.round) give_up(newer->second, here, {});
+    since_backup_.erase(newer);
+  }
+
+  // Those who went out of reach so long ago or later are waited for.
+  void give_up(const Mark& what, const RoundKey& for_this, Duration waited) {
+    if (!lives(what, waited)) return;
+    violated(to_text(what.newest) + " is given up for " + to_text(for_this) +
+             ", and every stage of it lives");
+  }
+
+  bool lives(const Mark& what, Duration waited) const {
+    if (census() == nullptr) return false;
+    std::set<StageIndex> held;
+    for (const Census::Holder& holder : census()->holders(what.newest)) {
+      const bool asked = holder.out_since == Instant() || now() - holder.out_since < waited;
+      if (asked && !is_tainted(holder.replica)) held.insert(holder.stage);
+    }
+    return held.size() == what.stages;
+  }
+
+  std::map<JobId, Mark> decided_, durable_, since_backup_;
+};
+
+}  // namespace
+
+std::unique_ptr<Checker> make_lost_rounds(const Checker::Context& context) {
+  return std::make_unique<LostRounds>(context);
+}
+
+}  // namespace shoal::sim

@@ -1,0 +1,294 @@
+// The planted bugs of the coordinator: each breaks a rule of the core from outside, in what it
+// hears or in what it says, as a core with that mistake would (tests/negative/bugs.h).
+#include <algorithm>
+
+#include "coordinator/core/state/state.h"
+#include "tests/sim/coordinator_process.h"
+
+namespace shoal::sim {
+
+using namespace coordinator;
+
+namespace {
+
+// What is missing in the others other checkers notice, too.
+bool seen_by_replay_only(const Record& record) {
+  return std::holds_alternative<AgentRecord>(record) ||
+         std::holds_alternative<CounterRecord>(record);
+}
+
+}  // namespace
+
+// An outlier is whoever has a norm a hair above the median.
+Options CoordinatorProcess::core_options() {
+  Options options = sim_.options.coordinator;
+  if (!sim_.misbehave(Bug::kHarshOutliers)) return options;
+  options.outlier_factor = 1.01;
+  options.outlier_members_min = 3;
+  return options;
+}
+
+// ---- what the core hears
+
+// A planted bug: what a device could not hold is forgotten as soon as it is known.
+bool CoordinatorProcess::forgives(const FromAgent& message) {
+  const auto* failed = std::get_if<ReplicaFailed>(&message);
+  if (failed == nullptr || failed->failure != ReplicaFailure::kOutOfMemory) return false;
+  const auto replica = tables().replicas.find(failed->replica);
+  if (replica == tables().replicas.end()) return false;
+  const auto agent = tables().agents.find(replica->second.agent);
+  const bool sound = agent != tables().agents.end() && !agent->second.cordoned;
+  return sound && sim_.misbehave(Bug::kForgivenMemory);
+}
+
+StageIndex CoordinatorProcess::stage_of_replica(ReplicaId id) const {
+  const auto replica = tables().replicas.find(id);
+  return replica == tables().replicas.end() ? 0 : replica->second.stage;
+}
+
+// The planted bugs of what the core hears; true: it hears nothing.
+bool CoordinatorProcess::swallow(FromAgent& message) {
+  if (auto* vote = std::get_if<FromReplica<Vote>>(&message)) {
+    const StageIndex stage = stage_of_replica(vote->replica);
+    votes_[{vote->body.key, stage, vote->body.attempt}] = vote->body.average;
+    if (!vote->body.left_out.empty() && sim_.misbehave(Bug::kSilentOwners)) {
+      vote->body.left_out.clear();
+    }
+    if (sim_.bug == Bug::kOneStageAgrees) forge_votes(vote->body, vote->replica);
+  }
+  auto* loaded = std::get_if<Loaded>(&message);
+  if (loaded != nullptr && loaded->data && sim_.misbehave(Bug::kUnreadDigest)) loaded->data = {};
+  if (auto* report = std::get_if<FromReplica<RoundReport>>(&message)) {
+    if (sim_.misbehave(Bug::kLostReports)) return true;
+    if (sim_.misbehave(Bug::kDoubleCount)) report->body.drawn += report->body.drawn;
+  }
+  if (auto* broken = std::get_if<FromReplica<ReduceFailed>>(&message)) {
+    const StageIndex stage = stage_of_replica(broken->replica);
+    const auto vote = votes_.find({broken->body.key, stage, broken->body.attempt});
+    if (vote != votes_.end() && sim_.misbehave(Bug::kForgedVote)) {
+      const Vote forged{broken->body.key, broken->body.attempt, vote->second, {}, {}};
+      const ReplicaId replica = broken->replica;
+      message = FromReplica<Vote>{replica, forged};
+    }
+  }
+  auto* applied = std::get_if<FromReplica<Applied>>(&message);
+  if (applied != nullptr && sim_.bug == Bug::kStaleMomentum) age_momentum(*applied);
+  if (sim_.bug == Bug::kSleepingCore && applied != nullptr && prng_.chance(0.05)) {
+    deaf_ = sim_.misbehave(sim_.bug);
+  }
+  const auto* failed = std::get_if<ReplicaFailed>(&message);
+  if (sim_.bug == Bug::kDeafCoordinator && failed != nullptr && needed(failed->replica)) {
+    deaf_ = sim_.misbehave(sim_.bug);
+  }
+  return false;
+}
+
+// The members of all other stages vote the same at once.
+void CoordinatorProcess::forge_votes(const Vote& vote, ReplicaId voter) {
+  const auto round = tables().rounds.find(vote.key);
+  const auto own = tables().contributions.find({vote.key, voter});
+  if (round == tables().rounds.end() || own == tables().contributions.end()) return;
+  std::vector<ContributionRecord> others;
+  for (auto it = tables().contributions.lower_bound({vote.key, ReplicaId{}});
+       it != tables().contributions.end() && it->first.first == vote.key; ++it) {
+    const ContributionRecord& contribution = it->second;
+    if (contribution.stage == own->second.stage) continue;
+    if (contribution.state == ContributionState::kMember) others.push_back(contribution);
+  }
+  for (const ContributionRecord& member : others) {
+    const auto connection = heard_on_.find(member.replica);
+    if (connection == heard_on_.end() || !sim_.misbehave(Bug::kOneStageAgrees)) continue;
+    const Vote forged{
+        vote.key, stage_of(round->second, member.stage).attempt, vote.average, {}, {}};
+    input(AgentSaid{connection->second, FromReplica<Vote>{member.replica, forged}});
+  }
+}
+
+// Without this replica its job has fewer than it needs.
+bool CoordinatorProcess::needed(ReplicaId id) const {
+  const auto replica = tables().replicas.find(id);
+  if (replica == tables().replicas.end()) return false;
+  const JobRecord& job = tables().jobs.at(replica->second.job);
+  std::int64_t serving = 0;  // in its stage
+  for (const auto& [other, record] : tables().replicas) {
+    serving += record.job == job.id && record.stage == replica->second.stage &&
+               (record.state == ReplicaState::kServing || record.state == ReplicaState::kAveraging);
+  }
+  return job.phase == JobPhase::kTraining && serving <= job.spec.swarm.min_replicas;
+}
+
+// Of all replicas the core believes that their momentum is still that of the round before.
+void CoordinatorProcess::age_momentum(FromReplica<Applied>& applied) {
+  const StageIndex stage = stage_of_replica(applied.replica);
+  auto& momenta = momenta_[{applied.body.key.job, stage}];
+  momenta[applied.body.key.round] = applied.body.momentum;
+  const auto before = momenta.find(applied.body.key.round - 1);
+  const bool known = before != momenta.end() && before->second;
+  if (known && sim_.misbehave(sim_.bug)) applied.body.momentum = before->second;
+}
+
+// The planted bugs of a core that hears too much.
+void CoordinatorProcess::mishear(ConnectionId connection, const FromAgent& message) {
+  if (sim_.bug == Bug::kSliceTwice) credit_twice(connection, message);
+  if (sim_.bug == Bug::kBuriedAlive) bury_alive(message);
+}
+
+// An evaluation counts for its slice and for the next one.
+void CoordinatorProcess::credit_twice(ConnectionId connection, const FromAgent& message) {
+  const auto* told = std::get_if<FromReplica<Evaluated>>(&message);
+  if (told == nullptr || told->body.slice.slices < 2 || !sim_.misbehave(sim_.bug)) return;
+  FromReplica<Evaluated> forged = *told;
+  forged.body.slice.slice = (forged.body.slice.slice + 1) % forged.body.slice.slices;
+  input(AgentSaid{connection, forged});
+}
+
+// All replicas of a job are taken for dead while they train.
+void CoordinatorProcess::bury_alive(const FromAgent& message) {
+  const auto* applied = std::get_if<FromReplica<Applied>>(&message);
+  if (applied == nullptr || applied->body.key.round < 2 || !prng_.chance(0.1)) return;
+  std::vector<ReplicaId> buried;
+  for (const auto& [id, replica] : tables().replicas) {
+    const bool lives = replica.job == applied->body.key.job && !is_terminal(replica.state);
+    if (lives && heard_on_.contains(id)) buried.push_back(id);
+  }
+  for (const ReplicaId id : buried) {
+    if (!alive() || !sim_.misbehave(Bug::kBuriedAlive)) return;
+    input(AgentSaid{heard_on_.at(id), ReplicaFailed{id, ReplicaFailure::kTrainerExited, "buried"}});
+  }
+}
+
+// ---- what the core says
+
+void CoordinatorProcess::mutate_record(Record& record) {
+  if (sim_.bug == Bug::kTwoOnDevice) {
+    auto* replica = std::get_if<ReplicaRecord>(&record);
+    if (replica != nullptr && replica->device > 0 && sim_.misbehave(sim_.bug)) replica->device = 0;
+  }
+  if (sim_.bug == Bug::kMixedCheckpoint) mix_cut(record);
+  if (sim_.bug == Bug::kForgottenRelease) keep_replica(record);
+  if (sim_.bug == Bug::kForgottenStep) forget_step(record);
+  if (sim_.bug == Bug::kForgottenRun) forget_run(record);
+}
+
+// Of a job that is to pause a released replica stays in the records.
+void CoordinatorProcess::keep_replica(Record& record) {
+  auto* replica = std::get_if<ReplicaRecord>(&record);
+  if (replica == nullptr || replica->state != ReplicaState::kReleased) return;
+  const auto job = tables().jobs.find(replica->job);
+  const bool pauses = job != tables().jobs.end() && job->second.desired == JobDesired::kPause;
+  if (pauses && sim_.misbehave(sim_.bug)) replica->state = ReplicaState::kServing;
+}
+
+void CoordinatorProcess::forget_step(Record& record) {
+  auto* job = std::get_if<JobRecord>(&record);
+  if (job == nullptr || job->phase == JobPhase::kPaused || is_terminal(job->phase)) return;
+  const auto before = tables().jobs.find(job->id);
+  const bool goes_on = before != tables().jobs.end() && before->second.phase == JobPhase::kPaused;
+  if (!goes_on || job->committed_round == 0 || !sim_.misbehave(sim_.bug)) return;
+  job->committed_step = job->committed_step - Steps(1);
+}
+
+void CoordinatorProcess::forget_run(Record& record) {
+  auto* job = std::get_if<JobRecord>(&record);
+  if (job == nullptr || job->returned.empty() || is_terminal(job->phase)) return;
+  if (sim_.misbehave(sim_.bug)) job->returned.pop_back();
+}
+
+// The last stage's part of a checkpoint is that of an earlier round.
+void CoordinatorProcess::mix_cut(Record& record) {
+  if (const auto* job = std::get_if<JobRecord>(&record)) {
+    const auto old = tables().jobs.find(job->id);
+    if (old == tables().jobs.end() || job->committed_round == old->second.committed_round) return;
+    for (StageIndex stage = 0; stage < stage_count(old->second); ++stage) {
+      const Digest& anchor = stage_of(old->second, stage).anchor;
+      if (anchor) anchors_[{job->id, stage}] = anchor;
+    }
+  }
+  auto* checkpoint = std::get_if<CheckpointRecord>(&record);
+  if (checkpoint == nullptr || checkpoint->state != CheckpointState::kStored) return;
+  const auto stage = static_cast<StageIndex>(checkpoint->parts.size()) - 1;
+  const auto before = anchors_.find({checkpoint->key.job, stage});
+  if (stage == 0 || before == anchors_.end()) return;
+  if (sim_.misbehave(Bug::kMixedCheckpoint)) checkpoint->parts.back().anchor = before->second;
+}
+
+void CoordinatorProcess::mutate_views(Effects& effects) {
+  const auto is_view = [](const Effect& effect) {
+    const auto* send = std::get_if<Send>(&effect);
+    return send != nullptr && std::holds_alternative<ToReplica<PipelineView>>(send->message);
+  };
+  if (sim_.bug == Bug::kLostViews && prng_.chance(0.2)) {
+    const auto view = std::find_if(effects.begin(), effects.end(), is_view);
+    if (view != effects.end() && sim_.misbehave(sim_.bug)) effects.erase(view);
+  }
+  if (sim_.bug != Bug::kSameView) return;
+  for (Effect& effect : effects) {
+    if (!is_view(effect)) continue;
+    auto& view = std::get<ToReplica<PipelineView>>(std::get<Send>(effect).message).body;
+    if (view.number > 1 && sim_.misbehave(sim_.bug)) view.number = 1;
+  }
+}
+
+// A drained agent is told to let go at once, in the middle of a round.
+void CoordinatorProcess::release_hastily(Effects& effects) {
+  Effects sends;
+  for (const Effect& effect : effects) {
+    const auto* persist = std::get_if<Persist>(&effect);
+    const auto* agent = persist == nullptr ? nullptr : std::get_if<AgentRecord>(&persist->record);
+    if (agent == nullptr || agent->state != AgentState::kDraining) continue;
+    for (const auto& [id, replica] : tables().replicas) {
+      const auto connection = heard_on_.find(id);
+      if (replica.agent != agent->id || is_terminal(replica.state)) continue;
+      if (connection == heard_on_.end() || !sim_.misbehave(Bug::kHastyDrain)) continue;
+      sends.push_back(Send{connection->second, Release{id, ReleaseReason::kDraining}});
+    }
+  }
+  effects.insert(effects.end(), sends.begin(), sends.end());
+}
+
+void CoordinatorProcess::forget_reducers(Effects& effects) {
+  for (Effect& effect : effects) {
+    auto* send = std::get_if<Send>(&effect);
+    auto* plan = send == nullptr ? nullptr : std::get_if<ToReplica<ReducePlan>>(&send->message);
+    if (plan == nullptr) continue;
+    for (ReduceMember& member : plan->body.members) {
+      if (member.reducer && sim_.misbehave(Bug::kForgottenReducer)) member.reducer = false;
+    }
+  }
+}
+
+void CoordinatorProcess::mutate(Effects& effects) {
+  if (sim_.bug == Bug::kDropPersist && prng_.chance(0.02)) {
+    const auto persist = std::find_if(effects.begin(), effects.end(), [](const Effect& e) {
+      const auto* p = std::get_if<Persist>(&e);
+      return p != nullptr && seen_by_replay_only(p->record);
+    });
+    if (persist != effects.end() && sim_.misbehave(sim_.bug)) effects.erase(persist);
+  }
+  mutate_views(effects);
+  if (sim_.bug == Bug::kHastyDrain) release_hastily(effects);
+  if (sim_.bug == Bug::kForgottenReducer) forget_reducers(effects);
+  for (Effect& effect : effects) {
+    if (auto* persist = std::get_if<Persist>(&effect)) mutate_record(persist->record);
+    auto* send = std::get_if<Send>(&effect);
+    if (send == nullptr || sim_.bug != Bug::kLeaseTwice) continue;
+    std::vector<DataLease>* leases = nullptr;
+    ReplicaId replica;
+    if (auto* commit = std::get_if<ToReplica<CommitRound>>(&send->message)) {
+      leases = &commit->body.next.leases;
+      replica = commit->replica;
+    } else if (auto* open = std::get_if<ToReplica<OpenRound>>(&send->message)) {
+      leases = &open->body.leases;
+      replica = open->replica;
+    }
+    if (leases == nullptr || leases->empty()) continue;
+    const auto last = leases_.find(replica);
+    if (last != leases_.end() && count_sequences(last->second) == count_sequences(*leases) &&
+        last->second != *leases && sim_.misbehave(sim_.bug)) {
+      *leases = last->second;
+    }
+    leases_[replica] = *leases;
+  }
+}
+
+}  // namespace shoal::sim
