@@ -1,0 +1,350 @@
+"""The scenarios of chaos.py: what is disturbed, and which promise must hold. One class each."""
+import contextlib
+import shutil
+import signal
+import threading
+import time
+
+import chaos_store
+from chaos_watch import TRAINS_WITHIN_S, Watch, commit_times, disturb, longest_gap
+from rig import PATIENCE_S, POLL_S, Cluster, Trouble, send
+
+JOB = """name = "chaos"
+[model]
+family = "llama"
+layers = 2
+hidden = 16
+heads = 2
+context = 16
+[data]
+train = "text.txt"
+[train]
+steps = 10000000
+batch = 2
+lr = 1e-3
+[sync]
+every = {every}
+[swarm]
+stages = {stages}
+min_replicas = 1
+[checkpoint]
+every_rounds = {checkpoint}
+[eval]
+every_rounds = 0
+"""
+# One device in ten: four agents and a coordinator leave most of a small machine idle.
+SLOW = ["--speed", "0.1"]
+
+
+class Scenario:
+    """Tries of one kind. Each cluster runs in a thread of its own, one try after the other."""
+    lines = False  # needs namespaces
+    checkpoint_every = 0
+    needs_round_s = True  # measured before the first try
+    fresh = False  # a cluster of its own for each try
+
+    def __init__(self, options, pause):
+        self.options, self.pause = options, pause
+
+    @staticmethod
+    def add_options(parser):
+        """Those of this scenario alone."""
+
+    def tries(self):
+        return [{} for _ in range(self.options.tries)]
+
+    def cluster(self, folder, lines, what):
+        job = JOB.format(every=self.options.every, stages=what.get("stages", 1), checkpoint=self.checkpoint_every)
+        return Cluster(folder, self.options.agents, job, lines, agent_flags=SLOW, programs=self.options.bin)
+
+    def attempt(self, cluster, what, chance):
+        raise NotImplementedError
+
+    def moment(self, cluster, chance):
+        """Any moment of a round."""
+        return chance.uniform(0, 2 * cluster.usual_s)
+
+
+class CoordinatorPause(Scenario):
+    """coordinator-pause: the coordinator stands still and goes on; every process lives."""
+
+    @staticmethod
+    def add_options(parser):
+        parser.add_argument("--seconds", type=float, nargs="+", default=[15], help="lengths, each --tries times")
+
+    def tries(self):
+        return [{"seconds": seconds} for _ in range(self.options.tries) for seconds in self.options.seconds]
+
+    def attempt(self, cluster, what, chance):
+        pid = cluster.coordinator.pid
+        return disturb(cluster, self.moment(cluster, chance), what["seconds"], lambda: send(pid, signal.SIGSTOP),
+                       lambda: send(pid, signal.SIGCONT), self.pause)
+
+
+class LinesCut(CoordinatorPause):
+    """lines-cut: the lines of all agents carry nothing, in both directions, and then do again."""
+    lines = True
+
+    def attempt(self, cluster, what, chance):
+        everybody = range(1, cluster.count + 1)
+
+        def each(action):
+            for number in everybody:
+                action(number)
+        return disturb(cluster, self.moment(cluster, chance), what["seconds"], lambda: each(cluster.lines.cut),
+                       lambda: each(cluster.lines.mend), self.pause)
+
+
+class AgentKill(Scenario):
+    """agent-kill: an agent is killed, or upgraded in place, and starts again; its trainer must not notice."""
+    rounds_after = 5
+
+    @staticmethod
+    def add_options(parser):
+        parser.add_argument("--way", choices=["kill", "upgrade", "both"], default="both")
+        parser.add_argument("--down", type=float, default=3, help="the longest an agent stays away, seconds")
+        parser.add_argument("--upgrade-signal", default="SIGUSR2", help="what tells an agent to leave its trainers")
+
+    def tries(self):
+        ways = ["kill", "upgrade"] if self.options.way == "both" else [self.options.way]
+        return [{"way": way} for _ in range(self.options.tries) for way in ways]
+
+    def replace_binaries(self, cluster):
+        """The same program at the same path, as a package manager does it: another file."""
+        if cluster.bin == self.options.bin:
+            cluster.bin = cluster.folder / "bin"
+            shutil.copytree(self.options.bin, cluster.bin, ignore=shutil.ignore_patterns("*_test"))
+            return
+        for program in ("shoal-agent", "shoal-trainer"):
+            new = cluster.bin / f"{program}.new"
+            shutil.copy2(self.options.bin / program, new)
+            new.rename(cluster.bin / program)
+
+    def end_agent(self, cluster, victim, way):
+        agent = cluster.agents[victim]
+        if way == "kill":
+            return cluster.kill(agent)
+        self.replace_binaries(cluster)
+        agent.send_signal(getattr(signal, self.options.upgrade_signal))
+        return agent.wait(PATIENCE_S)
+
+    def attempt(self, cluster, what, chance):
+        victim = chance.randrange(cluster.count)
+        cluster.all_take_part()
+        trainers, watch = cluster.trainers(victim), Watch(cluster)
+        self.pause(self.moment(cluster, chance))
+        watch.look()
+        before = watch.highest
+        self.end_agent(cluster, victim, what["way"])
+        self.pause(chance.uniform(0, self.options.down))
+        cluster.start_agent(victim)
+        since = time.monotonic()
+        while watch.highest < before + self.rounds_after and time.monotonic() - since < PATIENCE_S:
+            watch.until_trained(watch.highest, time.monotonic(), 5)
+        missed = [number for number in range(before + 1, watch.highest + 1)
+                  if cluster.members(number) < cluster.count]
+        if missed:
+            watch.say(f"rounds {missed} were committed without agent-{victim}")
+        if watch.highest < before + self.rounds_after:
+            watch.say(f"{watch.highest - before} rounds in {PATIENCE_S} s")
+        now = cluster.trainers(victim)
+        if now != trainers:
+            watch.say(f"trainer {trainers} became {now}")
+        watch.events()
+        return {"victim": victim, "from_round": before, "to_round": watch.highest, "missed": len(missed),
+                "broken": watch.broken}
+
+
+class CoordinatorKill(Scenario):
+    """coordinator-kill: SIGKILL under load; what was told is in the tables, which are sound and load to one digest."""
+    checkpoint_every = 5
+    needs_round_s = False
+
+    def load(self, cluster, stop, taken):
+        """Submits and cancels jobs: each acknowledged one is in `taken`."""
+        number = 0
+        while not stop.is_set():
+            number += 1
+            with contextlib.suppress(OSError):
+                spec = {"name": f"load-{time.time_ns()}", "data": {"train": str(cluster.folder / "text.txt")},
+                        "swarm": {"min_replicas": 60}}
+                job = cluster.post("/jobs", spec)["id"]
+                taken.add(job)
+                cluster.post(f"/jobs/{job}/cancel", {})
+            stop.wait(0.02)
+
+    def attempt(self, cluster, what, chance):
+        taken, stop = set(), threading.Event()
+        watch = Watch(cluster)
+        thread = threading.Thread(target=self.load, args=(cluster, stop, taken), daemon=True)
+        thread.start()
+        self.pause(chance.uniform(0.1, 1.5))
+        watch.look()
+        told = {"round": watch.highest, "event": cluster.newest_event(), "jobs": set(taken)}
+        cluster.kill(cluster.coordinator)
+        stop.set()
+        thread.join(PATIENCE_S)
+        copy = chaos_store.copy_of(cluster)
+        for complaint in chaos_store.complaints(copy, told):
+            watch.say(complaint)
+        digest = chaos_store.digest_of(cluster, copy)
+        again = chaos_store.digest_of(cluster, copy)
+        loaded = cluster.start_coordinator().get("state_digest")
+        if not digest == again == loaded:
+            watch.say(f"digests differ: the tables give {digest} and {again}, the coordinator loaded {loaded}")
+        trains = watch.until_trained(told["round"], time.monotonic())
+        if trains is None:
+            watch.say(f"no commit within {PATIENCE_S} s")
+        watch.events()
+        return {"round": told["round"], "jobs": len(taken), "trains_s": trains and round(trains, 2),
+                "broken": watch.broken}
+
+
+class Restore(Scenario):
+    """restore: a backup of some rounds ago is put back, under live agents or with none."""
+    checkpoint_every = 5
+
+    @staticmethod
+    def add_options(parser):
+        parser.add_argument("--rounds", type=int, default=20, help="between the backup and its return")
+        parser.add_argument("--with-agents", dest="agents_are", choices=["live", "bare", "both"], default="both")
+
+    def tries(self):
+        kinds = ["live", "bare"] if self.options.agents_are == "both" else [self.options.agents_are]
+        return [{"agents": kind} for _ in range(self.options.tries) for kind in kinds]
+
+    def rounds_on(self, watch, count):
+        goal = watch.highest + count
+        while watch.highest < goal:
+            if watch.until_trained(watch.highest, time.monotonic()) is None:
+                raise Trouble("no round is committed before the restore")
+
+    def end_all(self, cluster):
+        for number in range(cluster.count):
+            trainers = cluster.trainers(number)
+            cluster.kill(cluster.agents[number])
+            for pid in trainers:
+                send(pid, signal.SIGKILL)
+
+    def attempt(self, cluster, what, chance):
+        watch = Watch(cluster)
+        self.rounds_on(watch, self.checkpoint_every + 1)
+        backup = chaos_store.back_up(cluster)
+        saved = watch.highest
+        self.rounds_on(watch, self.options.rounds)
+        self.pause(self.moment(cluster, chance))
+        watch.look()
+        cluster.kill(cluster.coordinator)
+        if what["agents"] == "bare":
+            self.end_all(cluster)
+        newest, trained = chaos_store.put_back(cluster, backup)
+        since = time.monotonic()
+        cluster.start_coordinator()
+        broken = watch.broken
+        if what["agents"] == "bare":
+            for number in range(cluster.count):
+                cluster.start_agent(number)
+        after = Watch(cluster)
+        after.broken, floor = broken, newest if what["agents"] == "live" else after.highest
+        if what["agents"] == "bare":  # it goes back to a checkpoint in the open
+            after.highest = 0
+            floor = chaos_store.newest_checkpoint(cluster)
+        trains = after.until_trained(floor, since)
+        if trains is None:
+            after.say(f"no round after {floor} within {PATIENCE_S} s: {self.said(after)}")
+        elif what["agents"] == "live":
+            self.rounds_on(after, 3)
+            after.events()
+            for complaint in chaos_store.trained_twice(cluster, trained, newest):
+                after.say(complaint)
+        return {"agents": what["agents"], "backup_round": saved, "from_round": newest, "to_round": after.highest,
+                "trains_s": trains and round(trains, 2), "broken": after.broken}
+
+    @staticmethod
+    def said(watch):
+        status = watch.status or {}
+        return f"phase {status.get('phase')}, reason {status.get('reason')}, {status.get('detail') or 'no detail'}"
+
+
+class Mixed(Scenario):
+    """mixed: kills and freezes of trainers and agents, one every few seconds; the longest time between two commits."""
+    fresh = True
+    LONGEST_FREEZE_S = 14
+    EVERY_S = (6, 16)
+
+    @staticmethod
+    def add_options(parser):
+        parser.add_argument("--minutes", type=float, default=5)
+        parser.add_argument("--stages", type=int, nargs="+", default=[1, 2], help="of the jobs, one after the other")
+        parser.add_argument("--coordinator", action="store_true", help="freeze the coordinator, too")
+
+    def tries(self):
+        return [{"stages": stages} for _ in range(self.options.tries) for stages in self.options.stages]
+
+    def faults(self):
+        kinds = ["kill trainer", "freeze trainer", "kill agent", "freeze agent"]
+        return kinds + (["freeze coordinator"] if self.options.coordinator else [])
+
+    def strike(self, cluster, kind, victim, seconds):
+        """Returns what undoes it, or None."""
+        agent = cluster.agents[victim]
+        if kind == "kill trainer":
+            for pid in cluster.trainers(victim):
+                send(pid, signal.SIGKILL)
+            return None
+        if kind == "kill agent":
+            cluster.kill(agent)
+            return lambda: cluster.start_agent(victim)
+        frozen = {"freeze trainer": cluster.trainers(victim), "freeze agent": [agent.pid],
+                  "freeze coordinator": [cluster.coordinator.pid]}[kind]
+        for pid in frozen:
+            send(pid, signal.SIGSTOP)
+        return lambda: [send(pid, signal.SIGCONT) for pid in frozen]
+
+    def disturb(self, cluster, watch, chance):
+        """Returns how many faults struck, and [begin, end] of the coordinator's freezes."""
+        end = time.monotonic() + self.options.minutes * 60
+        following = time.monotonic() + chance.uniform(*self.EVERY_S)
+        under_way, faults, freezes = {}, 0, []  # by victim: when it ends, what undoes it
+        try:
+            while time.monotonic() < end:
+                now = time.monotonic()
+                for victim in [one for one, (at, _) in under_way.items() if at <= now]:
+                    under_way.pop(victim)[1]()
+                if now >= following:
+                    following = now + chance.uniform(*self.EVERY_S)
+                    kind, victim = chance.choice(self.faults()), chance.randrange(cluster.count)
+                    seconds = chance.uniform(2, self.LONGEST_FREEZE_S)
+                    if kind == "freeze coordinator":
+                        victim = -1
+                        freezes.append((time.time(), time.time() + seconds))
+                    if victim not in under_way:
+                        faults += 1
+                        undo = self.strike(cluster, kind, max(victim, 0), seconds)
+                        if undo:
+                            under_way[victim] = (now + (min(seconds, 3) if kind == "kill agent" else seconds), undo)
+                watch.look(1)
+                self.pause(POLL_S)
+        finally:
+            for _, undo in under_way.values():
+                undo()
+        return faults, freezes
+
+    def attempt(self, cluster, what, chance):
+        watch = Watch(cluster)
+        first = watch.highest
+        faults, freezes = self.disturb(cluster, watch, chance)
+        if watch.until_trained(watch.highest, time.monotonic()) is None:
+            watch.say(f"no commit within {PATIENCE_S} s of the last fault")
+        counts = watch.events()
+        worst = longest_gap(commit_times(cluster, max(1, first)), freezes)
+        limit = TRAINS_WITHIN_S + cluster.usual_s
+        if worst > limit:
+            watch.say(f"{worst:.1f} s between two commits, limit {limit:.1f}")
+        return {"stages": what["stages"], "faults": faults, "round_s": round(cluster.usual_s, 2),
+                "from_round": first, "to_round": watch.highest, "longest_s": round(worst, 2),
+                "replicas_failed": counts.get("replica_failed", 0), "broken": watch.broken}
+
+
+ALL = {"coordinator-pause": CoordinatorPause, "lines-cut": LinesCut, "agent-kill": AgentKill,
+       "coordinator-kill": CoordinatorKill, "restore": Restore, "mixed": Mixed}

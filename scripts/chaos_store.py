@@ -1,0 +1,119 @@
+"""The coordinator's tables from outside: copies, digests, backups, and which sequences were trained."""
+import json
+import os
+import pathlib
+import re
+import shutil
+import sqlite3
+import subprocess
+
+from rig import PATIENCE_S, Trouble
+
+DOCUMENTED = "~/.local/share/shoal/coordinator"  # the folder of docs/store.md
+PAGE = pathlib.Path(__file__).resolve().parent.parent / "docs" / "store.md"
+FILES = ("state.db", "state.db-wal", "state.db-shm")
+
+
+def copy_of(cluster):
+    """Of the tables of a coordinator that is no more: reading them would write to the original."""
+    folder = cluster.folder / "copy"
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
+    for name in FILES[:2]:
+        if (cluster.data_of_coordinator() / name).exists():
+            shutil.copy2(cluster.data_of_coordinator() / name, folder / name)
+    return folder
+
+
+def read(folder, statement, *values):
+    connection = sqlite3.connect(folder / "state.db")
+    try:
+        return connection.execute(statement, values).fetchall()
+    finally:
+        connection.close()
+
+
+def complaints(folder, told):
+    """What is not sound, and what somebody was told that is not there."""
+    found = [f"integrity_check: {line}" for line, in read(folder, "PRAGMA integrity_check") if line != "ok"]
+    (committed,), = read(folder, "SELECT max(committed_round) FROM jobs")
+    (event,), = read(folder, "SELECT max(seq) FROM events")
+    jobs = {f"job_{number}" for number, in read(folder, "SELECT id FROM jobs")}
+    if committed < told["round"]:
+        found.append(f"round {told['round']} was told, the tables have {committed}")
+    if event < told["event"]:
+        found.append(f"event {told['event']} was told, the tables have {event}")
+    if missing := told["jobs"] - jobs:
+        found.append(f"jobs {sorted(missing)} were taken and are not there")
+    return found
+
+
+def digest_of(cluster, folder):
+    done = subprocess.run([str(cluster.bin / "shoal-coordinator"), "--check-store", "--data-dir", str(folder)],
+                          capture_output=True, text=True, timeout=PATIENCE_S)
+    if done.returncode != 0:
+        raise Trouble("shoal-coordinator --check-store: " + done.stderr)
+    return json.loads(done.stdout)["digest"]
+
+
+def back_up(cluster):
+    """With the commands that docs/store.md prints."""
+    backup = cluster.folder / "backup"
+    shutil.rmtree(backup, ignore_errors=True)
+    backup.mkdir()
+    block = re.search(r"## Backup and restore.*?```sh\n(.*?)```", PAGE.read_text(), re.DOTALL)
+    if block is None:
+        raise Trouble(f"{PAGE} prints no backup")
+    commands = block[1].replace(DOCUMENTED, str(cluster.data_of_coordinator())).replace("/backup", str(backup))
+    path = f"{cluster.bin}{os.pathsep}{os.environ['PATH']}"
+    done = subprocess.run(["bash", "-ec", commands], capture_output=True, text=True, timeout=PATIENCE_S,
+                          env={**os.environ, "PATH": path, "SHOAL_ADDR": f"http://{cluster.http}"})
+    if done.returncode != 0:
+        raise Trouble(f"the documented backup fails: {done.stderr}")
+    return backup
+
+
+def runs(text):
+    """[first, end) of each lease of a JSON list."""
+    return [(one["first"], one["first"] + one["count"]) if isinstance(one, dict) else (one[0], one[0] + one[1])
+            for one in json.loads(text)]
+
+
+def sequences(rows):
+    return {sequence for text, in rows for first, end in runs(text) for sequence in range(first, end)}
+
+
+def trained(folder, after=0):
+    """Sequences that committed rounds after `after` trained: leased to their contributions, and not given back."""
+    leased = sequences(read(folder, "SELECT c.leases FROM contributions c JOIN rounds r USING (job, lineage, round) "
+                            "WHERE r.state = 'committed' AND c.state = 'committed' AND round > ?", after))
+    return leased - sequences(read(folder, "SELECT returned FROM jobs"))
+
+
+def put_back(cluster, backup):
+    """As docs/store.md says. Returns the newest round of the tables that go, and what they trained."""
+    old = copy_of(cluster)
+    (newest,), = read(old, "SELECT max(committed_round) FROM jobs")
+    done = trained(old)
+    folder = cluster.data_of_coordinator()
+    for name in FILES:
+        (folder / name).unlink(missing_ok=True)
+    shutil.rmtree(folder / "checkpoints", ignore_errors=True)
+    shutil.copytree(backup, folder, dirs_exist_ok=True)
+    return newest, done
+
+
+def trained_twice(cluster, before, newest):
+    connection = sqlite3.connect(f"file:{cluster.data_of_coordinator()}/state.db?mode=ro", uri=True)
+    try:
+        rows = connection.execute("SELECT leases FROM contributions WHERE round > ? AND state = 'committed'",
+                                  (newest,)).fetchall()
+    finally:
+        connection.close()
+    twice = sorted(before & sequences(rows))
+    return [f"{len(twice)} sequences were trained twice, {twice[0]} the first of them"] if twice else []
+
+
+def newest_checkpoint(cluster):
+    stored = cluster.get(f"/jobs/{cluster.name}/checkpoints?limit=500")["items"]
+    return max((one["round"] for one in stored if one["state"] == "stored"), default=0)
