@@ -1,16 +1,11 @@
 """The coordinator's tables from outside: copies, digests, backups, and which sequences were trained."""
 import json
-import os
-import pathlib
-import re
 import shutil
 import sqlite3
 import subprocess
 
 from rig import PATIENCE_S, Trouble
 
-DOCUMENTED = "~/.local/share/shoal/coordinator"  # the folder of docs/store.md
-PAGE = pathlib.Path(__file__).resolve().parent.parent / "docs" / "store.md"
 FILES = ("state.db", "state.db-wal", "state.db-shm")
 
 
@@ -56,20 +51,19 @@ def digest_of(cluster, folder):
     return json.loads(done.stdout)["digest"]
 
 
+def admin(cluster, *arguments):
+    done = subprocess.run([str(cluster.bin / "shoal"), "admin", *arguments], capture_output=True, text=True,
+                          timeout=PATIENCE_S)
+    if done.returncode != 0:
+        raise Trouble(f"shoal admin {arguments[0]}: {done.stderr}")
+
+
 def back_up(cluster):
-    """With the commands that docs/store.md prints."""
+    """With the command of docs/store.md, and proved with the other one."""
     backup = cluster.folder / "backup"
     shutil.rmtree(backup, ignore_errors=True)
-    backup.mkdir()
-    block = re.search(r"## Backup and restore.*?```sh\n(.*?)```", PAGE.read_text(), re.DOTALL)
-    if block is None:
-        raise Trouble(f"{PAGE} prints no backup")
-    commands = block[1].replace(DOCUMENTED, str(cluster.data_of_coordinator())).replace("/backup", str(backup))
-    path = f"{cluster.bin}{os.pathsep}{os.environ['PATH']}"
-    done = subprocess.run(["bash", "-ec", commands], capture_output=True, text=True, timeout=PATIENCE_S,
-                          env={**os.environ, "PATH": path, "SHOAL_ADDR": f"http://{cluster.http}"})
-    if done.returncode != 0:
-        raise Trouble(f"the documented backup fails: {done.stderr}")
+    admin(cluster, "backup", "--data-dir", str(cluster.data_of_coordinator()), "--to", str(backup))
+    admin(cluster, "restore-check", str(backup))
     return backup
 
 
