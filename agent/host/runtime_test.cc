@@ -287,6 +287,12 @@ class RuntimeTest : public testing::Test {
     message.source.key = message.record.key = kKey;
     return message;
   }
+  static Assign assign_from(CheckpointId checkpoint) {
+    Assign message = assign(1);
+    message.source.kind = SourceKind::kCheckpoint;
+    message.source.checkpoint = checkpoint;
+    return message;
+  }
   void serve() {
     start(options());
     join();
@@ -375,9 +381,7 @@ TEST_F(RuntimeTest, ABrokenFetchGoesOnBehindWhatCame) {
   coordinator_.cut_downloads();
   start(options());
   join();
-  Assign message = assign(1);
-  message.source.kind = SourceKind::kCheckpoint;
-  message.source.checkpoint = CheckpointId(8);
+  Assign message = assign_from(CheckpointId(8));
   coordinator_.say(message);
   EXPECT_EQ(coordinator_.next<Loaded>().replica, ReplicaId(1));
   EXPECT_EQ(coordinator_.fetched_from(), 3u);
@@ -386,9 +390,7 @@ TEST_F(RuntimeTest, ABrokenFetchGoesOnBehindWhatCame) {
 TEST_F(RuntimeTest, ACheckpointIsFetchedAndLoaded) {
   start(options());
   join();
-  Assign message = assign(1);
-  message.source.kind = SourceKind::kCheckpoint;
-  message.source.checkpoint = CheckpointId(8);
+  Assign message = assign_from(CheckpointId(8));
   coordinator_.say(message);
   EXPECT_EQ(coordinator_.next<Loaded>().replica, ReplicaId(1));
   message.replica = ReplicaId(2);

@@ -25,6 +25,14 @@ struct AbsenceRig : PairRig {
     finish(round);
     ASSERT_EQ(job(id).committed_round, round);
   }
+  // b leaves, and a is the last holder of round 1.
+  void commit_alone() {
+    say(b, Goodbye{"stopped"});
+    report(a, rep_a, key(1));
+    vote(a, rep_a, key(1), 1);
+    applied(a, rep_a, key(1), {11, 11});
+    ASSERT_EQ(job(id).committed_round, 1);
+  }
   // As with a line that was cut: nobody says anything.
   void cut(Duration time) { wait(time); }
   void cut_all_but(ConnectionId connection, Duration time) {
@@ -233,11 +241,7 @@ TEST(Absence, WhoLeavesOfItsOwnWillIsNotWaitedFor) {
 
 TEST(Absence, TheLastHolderThatDoesNotAnswerIsWaitedFor) {
   AbsenceRig rig(1);
-  rig.say(rig.b, Goodbye{"stopped"});
-  rig.report(rig.a, rig.rep_a, rig.key(1));
-  rig.vote(rig.a, rig.rep_a, rig.key(1), 1);
-  rig.applied(rig.a, rig.rep_a, rig.key(1), {11, 11});
-  ASSERT_EQ(rig.job(rig.id).committed_round, 1);
+  rig.commit_alone();
   rig.report(rig.a, rig.rep_a, rig.key(2));  // and then no vote
   rig.cut_all_but(rig.a, seconds(40));
   ASSERT_EQ(rig.state_of(rig.rep_a), ReplicaState::kAbsent);
@@ -251,10 +255,7 @@ TEST(Absence, TheLastHolderThatDoesNotAnswerIsWaitedFor) {
 
 TEST(Absence, OneThatNeverAnswersGivesItsDeviceBack) {
   AbsenceRig rig(1);
-  rig.say(rig.b, Goodbye{"stopped"});
-  rig.report(rig.a, rig.rep_a, rig.key(1));
-  rig.vote(rig.a, rig.rep_a, rig.key(1), 1);
-  rig.applied(rig.a, rig.rep_a, rig.key(1), {11, 11});
+  rig.commit_alone();
   rig.report(rig.a, rig.rep_a, rig.key(2));
   rig.cut_all_but(rig.a, seconds(150));
   EXPECT_EQ(rig.count(event_kind::kJobRolledBack), 1);

@@ -13,6 +13,14 @@ using coordinator::ContributionState;
 using coordinator::JobPhase;
 using coordinator::JobReason;
 
+// A checkpoint of the round, whole.
+bool is_stored(Cluster& cluster, RoundNumber round) {
+  return std::ranges::any_of(cluster.world().tables().checkpoints, [&](const auto& entry) {
+    return entry.second.key.round == round &&
+           entry.second.state == coordinator::CheckpointState::kStored;
+  });
+}
+
 TEST(Scenario, FourAgentsTrainAJobToItsEnd) {
   Cluster cluster(4);
   cluster.submit(Cluster::small_job(6));
@@ -85,14 +93,8 @@ TEST(Scenario, ADamagedCheckpointIsSetAsideAndTheOneBeforeItTaken) {
   spec.checkpoint.every_rounds = 5;
   spec.checkpoint.keep = 2;
   cluster.submit(spec);
-  const auto stored = [&](RoundNumber round) {
-    const auto& all = cluster.world().tables().checkpoints;
-    return std::any_of(all.begin(), all.end(), [&](const auto& entry) {
-      return entry.second.key.round == round &&
-             entry.second.state == coordinator::CheckpointState::kStored;
-    });
-  };
-  ASSERT_TRUE(cluster.until([&] { return cluster.job() && stored(10); })) << cluster.objection();
+  ASSERT_TRUE(cluster.until([&] { return cluster.job() && is_stored(cluster, 10); }))
+      << cluster.objection();
   cluster.coordinator().flip_stored_bit(1);  // of the newer one of the two
   for (int host = 0; host < 2; ++host) cluster.host(host).trainers()[0]->kill(9);
   ASSERT_TRUE(cluster.until([&] { return cluster.job()->lineage == 2; })) << cluster.objection();
@@ -218,15 +220,8 @@ TEST(Scenario, AStageWithoutReplicasIsLoadedFromTheCheckpointOfThatRound) {
   spec.train.steps = Steps(12 * 60);
   spec.checkpoint.every_rounds = 1;
   cluster.submit(spec);
-  const auto stored = [&](RoundNumber round) {
-    const auto& all = cluster.world().tables().checkpoints;
-    return std::any_of(all.begin(), all.end(), [&](const auto& entry) {
-      return entry.second.key.round == round &&
-             entry.second.state == coordinator::CheckpointState::kStored;
-    });
-  };
   ASSERT_TRUE(cluster.until([&] {
-    return cluster.job() && stored(cluster.job()->committed_round);
+    return cluster.job() && is_stored(cluster, cluster.job()->committed_round);
   })) << cluster.objection();
   ASSERT_EQ(kill_stage(cluster, 1), 1);
   ASSERT_TRUE(cluster.until_phase(JobPhase::kStalled)) << cluster.objection();
