@@ -293,6 +293,7 @@ TEST_F(Transfer, ASilentDonorIsGivenUp) {
   });
   EXPECT_EQ(fetch(ReplicaId(5), kKey).error().code, Code::kUnavailable);
   over.set_value();
+  donor_node.reset();  // its call ends before the promise does
 }
 
 TEST_F(Transfer, NoDonorYet) {
@@ -321,6 +322,7 @@ TEST_F(Transfer, Cancelled) {
   stop.request_stop();
   EXPECT_EQ(running.get().error().code, Code::kCancelled);
   go_on.set_value();
+  donor_node.reset();  // its call ends before the promises do
 }
 
 }  // namespace
