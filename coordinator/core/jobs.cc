@@ -176,6 +176,12 @@ bool stall_without_stage(Turn& turn, JobId id) {
   return true;
 }
 
+// A replica that was absent while the job was queued came back: nothing is to be placed for it.
+void take_up_who_returned(Turn& turn, JobId id) {
+  if (count_live(turn, id) == 0) return;
+  transition(turn, id, JobPhase::kGathering, JobReason::kWaitingForReplicas);
+}
+
 void gather(Turn& turn, JobId id) {
   const JobSpec& spec = job_of(turn, id).spec;
   JobTimers& timers = turn.volatile_state().timers[id];
@@ -304,13 +310,22 @@ void seal_job(Turn& turn, JobId id) {
   const bool pending = final ? final_checkpoint_pending(turn.state(), job)
                              : checkpoint_of_committed_pending(turn.state(), job);
   // A stage whose part is stored is not needed for the cut: those of the others may still arrive.
-  if (!pending && stall_without_stage(turn, id)) return;
+  const bool can_arrive = checkpoint_of_committed_pending(turn.state(), job);
+  if (!can_arrive && stall_without_stage(turn, id)) return;
   if (!evaluated) check_final_evaluation(turn, id, *last);
   const bool known = anchors_known(job);  // every outer step was taken
   if (stored || pending || !known) return;
   const auto& again = turn.state().timers.at(id).checkpoint_again_at;
   if (again && turn.now() < *again) return turn.look_again(id, *again);
   request_checkpoint(turn, id, final);
+}
+
+// Who was waited for is back, or another one holds what they held: the next absence is waited for
+// anew. A stalled job has its own grace for those that come after the first.
+void end_waiting_for_who_is_back(Turn& turn, JobId id) {
+  const JobRecord& job = job_of(turn, id);
+  if (job.rollback_at.ns == 0 || job.phase == JobPhase::kStalled || job.stages.empty()) return;
+  if (weakest_stage(turn.state(), job).holders > 0) end_waiting(turn, id);
 }
 
 bool give_up(Turn& turn, JobId id) {
@@ -323,6 +338,8 @@ bool give_up(Turn& turn, JobId id) {
 
 void advance_phase(Turn& turn, JobId id) {
   switch (job_of(turn, id).phase) {
+    case JobPhase::kQueued:
+      return take_up_who_returned(turn, id);
     case JobPhase::kGathering:
       return gather(turn, id);
     case JobPhase::kWarming:
@@ -333,7 +350,6 @@ void advance_phase(Turn& turn, JobId id) {
       return stall(turn, id);
     case JobPhase::kSealing:
       return seal_job(turn, id);
-    case JobPhase::kQueued:
     case JobPhase::kPaused:
     case JobPhase::kCompleted:
     case JobPhase::kCancelled:
@@ -350,6 +366,7 @@ void advance_once(Turn& turn, JobId id) {
   check_checkpoint_limits(turn, id);
   if (give_up(turn, id)) return;
   release_drained_loaders(turn, id);
+  end_waiting_for_who_is_back(turn, id);
   place(turn, id);
   if (is_terminal(job_of(turn, id).phase)) return;
   place_reducers(turn, id);

@@ -78,6 +78,56 @@ TEST(CommonState, WithoutAProofTheStageGoesBackInTheOpen) {
   EXPECT_EQ(rig.job(rig.id).phase, JobPhase::kStalled);
 }
 
+// c joins from a while b has yet to take the step.
+struct Joining : Stepping {
+  explicit Joining(Digest of_a, Digest of_c) {
+    say_applied(a, rep_a, honest(of_a));
+    c = join("c");
+    rep_c = last<Assign>(c).value().replica;
+    load(c, of_c);
+  }
+  // load() says {8, 8}.
+  Applied honest(Digest anchor) { return Stepping::honest(anchor, {8, 8}); }
+  ConnectionId c;
+  ReplicaId rep_c;
+};
+
+TEST(CommonState, AJoinerDoesNotSettleWhatItsStageHolds) {
+  Joining rig({11, 11}, {11, 11});
+  EXPECT_TRUE(is_live(rig.state(), rig.rep_c));
+  EXPECT_FALSE(rig.job(rig.id).stages.at(0).anchor) << "b has yet to say what it holds";
+}
+
+TEST(CommonState, AJoinerMustHoldWhatItsDonorHolds) {
+  Joining rig({11, 11}, {12, 12});
+  EXPECT_EQ(rig.replicas_.at(rig.rep_c).failure, ReplicaFailure::kDigestMismatch);
+}
+
+TEST(CommonState, AJoinerGoesWithItsDonor) {
+  Joining rig({50, 50}, {50, 50});
+  rig.say_applied(rig.b, rig.rep_b, rig.honest({99, 99}));  // nobody can tell who is right
+  EXPECT_FALSE(is_live(rig.state(), rig.rep_a));
+  EXPECT_FALSE(is_live(rig.state(), rig.rep_c));
+  EXPECT_FALSE(rig.job(rig.id).stages.at(0).anchor);
+}
+
+TEST(CommonState, JoinersStandForThoseWhoTookTheStepAndAreGone) {
+  Joining rig({11, 11}, {11, 11});
+  rig.say(rig.a, ReplicaFailed{rig.rep_a, ReplicaFailure::kTrainerExited, ""});
+  rig.say(rig.b, ReplicaFailed{rig.rep_b, ReplicaFailure::kTrainerExited, ""});
+  EXPECT_EQ(rig.job(rig.id).stages.at(0).anchor, (Digest{11, 11}));
+}
+
+TEST(Evaluation, ASliceOfOneThatIsGoneWaitsForTheFirstToHoldTheRound) {
+  Stepping rig;
+  rig.say(rig.a, ReplicaFailed{rig.rep_a, ReplicaFailure::kOutOfMemory, ""});
+  EXPECT_FALSE(rig.last<ToReplica<Evaluate>>(rig.b)) << "b does not hold the round yet";
+  rig.say_applied(rig.b, rig.rep_b, rig.honest({11, 11}));
+  const auto told = rig.last<ToReplica<Evaluate>>(rig.b);
+  ASSERT_TRUE(told);
+  EXPECT_EQ(told->body.slice.slice, 0) << "that of a";
+}
+
 struct Readers : Rig {
   ReplicaId load_with(ConnectionId connection, Digest data) {
     const Assign assign = *last<Assign>(connection);
