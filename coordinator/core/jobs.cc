@@ -110,13 +110,19 @@ void assign(Turn& turn, JobId id, const std::vector<Place>& places) {
   }
 }
 
+// The first agent that cannot load it; none: all can, as far as is known.
+std::optional<LoadRefusal> first_refusal(const State& state, JobId id) {
+  for (const auto& [who, refusal] : state.refusals) {
+    if (who.first == id) return refusal;
+  }
+  return std::nullopt;
+}
+
 // No agent could load it: the job fails with what the first of them said.
 void fail_as_refused(Turn& turn, JobId id) {
-  const auto& refusals = turn.state().refusals;
-  const auto said = std::find_if(refusals.begin(), refusals.end(),
-                                 [&](const auto& entry) { return entry.first.first == id; });
-  SHOAL_CHECK(said != refusals.end(), "refused by nobody");
-  const LoadRefusal refusal = said->second;
+  const auto said = first_refusal(turn.state(), id);
+  SHOAL_CHECK(said, "refused by nobody");
+  const LoadRefusal refusal = *said;
   finish_job(turn, id, JobPhase::kFailed, reason_of(refusal.failure),
              "no agent could load it" + (refusal.detail.empty() ? "" : ": " + refusal.detail));
 }
@@ -139,9 +145,6 @@ void place(Turn& turn, JobId id) {
   if (waits_for_late_devices(turn, id, input)) return;
   keep_cut(turn, id, decision.cut);
   assign(turn, id, decision.places);
-  if (phase == JobPhase::kQueued) {
-    transition(turn, id, JobPhase::kGathering, JobReason::kWaitingForReplicas);
-  }
 }
 
 // ---- phases
@@ -176,8 +179,8 @@ bool stall_without_stage(Turn& turn, JobId id) {
   return true;
 }
 
-// A replica that was absent while the job was queued came back: nothing is to be placed for it.
-void take_up_who_returned(Turn& turn, JobId id) {
+// Placed a moment ago, or absent while the job was queued and back.
+void leave_queue(Turn& turn, JobId id) {
   if (count_live(turn, id) == 0) return;
   transition(turn, id, JobPhase::kGathering, JobReason::kWaitingForReplicas);
 }
@@ -219,6 +222,17 @@ void note_first_word(Turn& turn, JobId id) {
   if (any) set_reason(turn, id, JobReason::kRunning);
 }
 
+// Too few serve this stage. Where agents refused the job, what they said is what is to be mended.
+void explain_shortage(Turn& turn, JobId id, const StageCover& weakest) {
+  const JobRecord& job = job_of(turn, id);
+  const std::string count = name_of_stage(job, weakest.stage) + std::to_string(weakest.holders) +
+                            " of " + std::to_string(job.spec.swarm.min_replicas) + " replicas";
+  if (const auto refusal = first_refusal(turn.state(), id)) {
+    return set_reason(turn, id, reason_of(refusal->failure), count + "; " + refusal->detail);
+  }
+  if (weakest.holders > 0) set_reason(turn, id, JobReason::kBelowMinReplicas, count);
+}
+
 void train(Turn& turn, JobId id) {
   note_first_word(turn, id);
   const JobRecord& job = job_of(turn, id);
@@ -236,9 +250,8 @@ void train(Turn& turn, JobId id) {
   if (stall_without_stage(turn, id)) return;
   const StageCover weakest = weakest_stage(turn.state(), job);
   if (weakest.holders < job.spec.swarm.min_replicas) {
-    return transition(turn, id, JobPhase::kStalled, JobReason::kBelowMinReplicas,
-                      name_of_stage(job, weakest.stage) + std::to_string(weakest.holders) + " of " +
-                          std::to_string(job.spec.swarm.min_replicas) + " replicas");
+    transition(turn, id, JobPhase::kStalled, JobReason::kBelowMinReplicas);
+    return explain_shortage(turn, id, weakest);
   }
   check_round(turn, id);
   move_for_balance(turn, id);
@@ -257,8 +270,8 @@ void stall(Turn& turn, JobId id) {
     if (pauses) return;
     const auto live = live_by_stage(turn, id);
     const bool loading = !live.empty() && live.at(static_cast<std::size_t>(weakest.stage)) > 0;
-    if (loading) set_reason(turn, id, JobReason::kRestoring);
-    return;
+    if (loading) return set_reason(turn, id, JobReason::kRestoring);
+    return explain_shortage(turn, id, weakest);
   }
   if (waits_for_others(turn, id)) return;
   end_waiting(turn, id);
@@ -268,8 +281,9 @@ void stall(Turn& turn, JobId id) {
   // Its round cannot be finished: what was committed is what there is to keep.
   if (pauses) return transition(turn, id, JobPhase::kSealing, JobReason::kPausing);
   if (weakest.holders >= job.spec.swarm.min_replicas) {
-    transition(turn, id, JobPhase::kTraining, JobReason::kRunning);
+    return transition(turn, id, JobPhase::kTraining, JobReason::kRunning);
   }
+  explain_shortage(turn, id, weakest);
 }
 
 // An evaluation that never comes back must not hold the job for ever: its evaluator is replaced.
@@ -339,7 +353,7 @@ bool give_up(Turn& turn, JobId id) {
 void advance_phase(Turn& turn, JobId id) {
   switch (job_of(turn, id).phase) {
     case JobPhase::kQueued:
-      return take_up_who_returned(turn, id);
+      return leave_queue(turn, id);
     case JobPhase::kGathering:
       return gather(turn, id);
     case JobPhase::kWarming:

@@ -172,6 +172,10 @@ std::optional<StateSource> choose_source(const State& state, const JobRecord& jo
   source.anchor = stage_of(job, stage).anchor;
   source.momentum = stage_of(job, stage).momentum;
   if (job.committed_round == 0) return source;  // kSeed
+  // What a stage holds is settled in a moment. Only where commits follow one another without a
+  // pause is a donor taken at its word, and its joiner judged with it.
+  const bool settled = source.anchor || averages_in_groups(job);
+  if (!settled && job.spec.sync.algorithm != SyncAlgorithm::kAsync) return std::nullopt;
   if (const ReplicaRecord* donor = choose_donor(state, job, stage)) {
     source.kind = SourceKind::kPeer;
     source.donor = donor->id;
