@@ -1,5 +1,6 @@
 """The scenarios of chaos.py: what is disturbed, and which promise must hold. One class each."""
 import contextlib
+import datetime
 import shutil
 import signal
 import statistics
@@ -24,8 +25,7 @@ steps = 10000000
 batch = 2
 lr = 1e-3
 [sync]
-every = {every}
-balance = "{balance}"
+{sync}
 [swarm]
 stages = {stages}
 min_replicas = 1
@@ -56,9 +56,9 @@ class Scenario:
         return [{} for _ in range(self.options.tries)]
 
     def cluster(self, folder, lines, what):
-        job = JOB.format(every=self.options.every, balance="equal", stages=what.get("stages", 1),
+        job = JOB.format(sync=f"every = {self.options.every}", stages=what.get("stages", 1),
                          checkpoint=self.checkpoint_every)
-        return Cluster(folder, self.options.agents, job, lines, agent_flags=SLOW, programs=self.options.bin)
+        return Cluster(folder, self.options.agents, job, lines, self.options.coordinator_flag, SLOW, self.options.bin)
 
     def attempt(self, cluster, what, chance):
         raise NotImplementedError
@@ -77,7 +77,8 @@ class CoordinatorPause(Scenario):
         parser.add_argument("--stages", type=int, default=1, help="of the job")
 
     def tries(self):
-        return [{"seconds": seconds, "stages": self.options.stages} for _ in range(self.options.tries) for seconds in self.options.seconds]
+        return [{"seconds": seconds, "stages": self.options.stages} for _ in range(self.options.tries)
+                for seconds in self.options.seconds]
 
     def attempt(self, cluster, what, chance):
         pid = cluster.coordinator.pid
@@ -348,6 +349,7 @@ class Mixed(Scenario):
                         freezes.append((time.time(), time.time() + seconds))
                     if victim not in under_way:
                         faults += 1
+                        self.note(cluster, f"{kind} {victim} {seconds:.1f} s")
                         undo = self.strike(cluster, kind, max(victim, 0), seconds)
                         if undo:
                             under_way[victim] = (now + (min(seconds, 3) if kind == "kill agent" else seconds), undo)
@@ -357,6 +359,12 @@ class Mixed(Scenario):
             for _, undo in under_way.values():
                 undo()
         return faults, freezes
+
+    @staticmethod
+    def note(cluster, fault):
+        """For whoever reads the logs."""
+        with open(cluster.folder / "faults.log", "a", encoding="utf-8") as log:
+            log.write(f"{datetime.datetime.utcnow().isoformat(timespec='milliseconds')}Z {fault}\n")
 
     def attempt(self, cluster, what, chance):
         watch = Watch(cluster)
@@ -401,9 +409,11 @@ class Fair(Scenario):
 
     def cluster(self, folder, lines, what):
         speeds = [float(one) for one in what["speeds"].split(",")]
-        every, balance = (f'"{what["seconds"]}s"', "equal") if "seconds" in what else (self.options.every, "speed")
-        job = JOB.format(every=every, balance=balance, stages=1, checkpoint=0)
-        cluster = UnequalCluster(folder, len(speeds), job, lines, programs=self.options.bin)
+        by_steps = f'every = {self.options.every}\nbalance = "speed"'
+        sync = f'every = "{what["seconds"]}s"' if "seconds" in what else by_steps
+        job = JOB.format(sync=sync, stages=1, checkpoint=0)
+        cluster = UnequalCluster(folder, len(speeds), job, lines, self.options.coordinator_flag,
+                                 programs=self.options.bin)
         cluster.speeds = speeds
         return cluster
 
