@@ -195,7 +195,7 @@ void Network::drop(std::uint64_t id, bool tell_agent, bool tell_coordinator, con
   AgentEnd* end = it->second.end;
   const agent::LinkId link = it->second.link;
   streams_.erase(it);
-  lost_at_[end->host()] = sim_.now();
+  lost_at_[end->host()] = blocked(end->host()) ? cut_at_.at(end->host()) : sim_.now();
   sim_.log("stream " + std::to_string(id) + " of host " + std::to_string(end->host()) +
            " ends: " + why);
   if (tell_agent) {
