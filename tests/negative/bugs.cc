@@ -81,6 +81,8 @@ constexpr PlantedBug kBugs[] = {
      "the core hears nothing more once a job has lost a replica it needs"},
     {Bug::kBuriedAlive, "buried_alive", "lost_rounds",
      "the core takes all replicas of a job for dead while they train"},
+    {Bug::kForgottenTrainers, "forgotten_trainers", "found_trainers",
+     "an agent that starts does not say which trainers of the one before it has found"},
     {Bug::kStaleMomentum, "stale_momentum", "recorded_momentum",
      "the core goes on naming the momentum of the round before"},
     {Bug::kAssumedUpload, "assumed_upload", "stored_checkpoints",

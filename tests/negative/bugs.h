@@ -63,6 +63,7 @@ enum class Bug {
   kSliceTwice,          // an evaluation counts for its slice and for the next one
   kUnreadDigest,        // the core does not look at the digests of data files
   kSleepingCore,        // the core hears nothing more once a round is over
+  kForgottenTrainers,   // an agent that starts does not say whom it has found
   kForgottenRun,        // the records lose a run of what was returned
 };
 

@@ -24,8 +24,8 @@ constexpr const char* kFaultWords[] = {
     "torn_write",         "failed_fsync",      "full_disk",
     "flipped_frame",      "flipped_memory",    "flipped_transfer",
     "flipped_checkpoint", "slow_load",         "restore_under_agents",
-    "restore_alone",      "other_data"};
-static_assert(std::size(kFaultWords) == static_cast<std::size_t>(Fault::kOtherData) + 1);
+    "restore_alone",      "other_data",        "agent_restart"};
+static_assert(std::size(kFaultWords) == static_cast<std::size_t>(Fault::kAgentRestart) + 1);
 
 }  // namespace
 

@@ -16,7 +16,7 @@ enum class Fault {
   kMessageDelay,   // a message takes the long tail of the delay
   kReorder,        // a message overtakes an older one of another stream
   kDuplicate,      // a message is delivered twice, also after a reconnect
-  kAgentCrash,     // and it comes back with its disk
+  kAgentCrash,     // with its trainers, and it comes back with its disk
   kAgentDiskLost,  // and it comes back as somebody new
   kTrainerCrash,
   kCoordinatorCrash,     // at any moment
@@ -58,8 +58,9 @@ enum class Fault {
   kRestoreUnderAgents,  // the coordinator starts with a backup while its agents work
   kRestoreAlone,        // likewise, and no agent lives that knows better
   kOtherData,           // a host's data file is another one than that of the others
+  kAgentRestart,        // the agent dies alone: its trainers live, and the next one finds them
 };
-inline constexpr std::size_t kFaults = static_cast<std::size_t>(Fault::kOtherData) + 1;
+inline constexpr std::size_t kFaults = static_cast<std::size_t>(Fault::kAgentRestart) + 1;
 
 const char* to_string(Fault fault);
 

@@ -16,7 +16,8 @@ namespace {
 
 constexpr Duration kPipe = microseconds(200);
 constexpr Bytes kDeviceMemory = mebibytes(1024);
-constexpr Duration kExitSeen = milliseconds(5);  // until the daemon has waited for the process
+constexpr Duration kDialEvery = milliseconds(200);  // as attached/control.h
+constexpr Duration kExitSeen = milliseconds(5);     // until the daemon has waited for the process
 
 }  // namespace
 
@@ -71,23 +72,46 @@ void Host::boot() {
   process_.start();
   core_ = std::make_unique<Agent>(options());
   sim_.log("A host " + std::to_string(index_) + " boots");
-  input(Booted{});
+  input(Booted{left_trainers()});
 }
 
-void Host::crash(bool lose_disk) {
-  if (!process_.alive()) return;
+// They dial until somebody answers.
+std::vector<LeftTrainer> Host::left_trainers() {
+  std::vector<LeftTrainer> left;
+  for (const auto& trainer : trainers_) {
+    if (!trainer->alive()) continue;
+    left.push_back({trainer->id(), devices_.at(trainer->id().slot)});
+    trainer->find_agent(Duration{prng_.range(0, kDialEvery.ns)},
+                        [this, life = life_] { return process_.alive() && life_ == life; });
+  }
+  return left;
+}
+
+void Host::end_daemon() {
   collect_transitions();
   process_.kill();
   ++life_;
   core_.reset();
   armed_.reset();
   network_.agent_died(*this);
-  for (auto& trainer : trainers_) trainer->kill(9);  // their stream ends, so do they
+}
+
+void Host::kill_daemon() {
+  if (!process_.alive()) return;
+  end_daemon();
+  for (auto& trainer : trainers_) trainer->lose_agent();
+  if (on_exit) on_exit();
+}
+
+void Host::crash(bool lose_disk) {
+  const bool served = process_.alive();
+  if (served) end_daemon();
+  for (auto& trainer : trainers_) trainer->kill(9);
   if (lose_disk) {
     uid_.clear();
     folders_.clear();
   }
-  if (on_exit) on_exit();
+  if (served && on_exit) on_exit();
 }
 
 void Host::freeze() {
@@ -175,14 +199,14 @@ void Host::arm() {
 // ---- effects
 
 void Host::perform(const Effect& effect) {
-  if (const auto* e = std::get_if<OpenLink>(&effect))
-    return network_.dial(*this, e->link, e->hello);
+  if (const auto* e = std::get_if<OpenLink>(&effect)) return open_link(*e);
   if (const auto* e = std::get_if<CloseLink>(&effect))
     return network_.close_by_agent(*this, e->link);
   if (const auto* e = std::get_if<SendCoordinator>(&effect)) {
     return network_.send_up(*this, e->link, e->message);
   }
   if (const auto* e = std::get_if<StartTrainer>(&effect)) {
+    devices_[e->trainer.slot] = e->device;
     return trainer(e->trainer.slot).start(e->trainer.generation);
   }
   if (const auto* e = std::get_if<KillTrainer>(&effect)) {
@@ -197,6 +221,13 @@ void Host::perform(const Effect& effect) {
   }
   if (const auto* e = std::get_if<ExitProcess>(&effect)) return exit(*e);
   perform_files(effect);
+}
+
+void Host::open_link(const OpenLink& effect) {
+  Hello hello = effect.hello;
+  const bool finds = hello.incarnation == Incarnation() && !hello.replicas.empty();
+  if (finds && sim_.misbehave(Bug::kForgottenTrainers)) hello.replicas.clear();
+  network_.dial(*this, effect.link, hello);
 }
 
 // Those of further replicas are made when the agent starts them for the first time.

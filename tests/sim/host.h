@@ -1,6 +1,7 @@
 // One simulated machine: a disk with the agent's identity and checkpoint folders, the agent daemon
-// (the real core) and one trainer per device. The daemon can crash, freeze, be asked to stop; its
-// trainers die with it. A supervisor starts it again.
+// (the real core) and one trainer per device. The daemon can die alone, when its trainers live on
+// and attach to the next one, or with all that runs there; it can freeze and be asked to stop. A
+// supervisor starts it again.
 #pragma once
 
 #include <functional>
@@ -23,7 +24,8 @@ class Host final : public AgentEnd, public TrainerOwner {
   Host(Sim& sim, Network& network, PeerNetwork& peers, CoordinatorProcess& coordinator, int index);
 
   void boot();
-  void crash(bool lose_disk);
+  void crash(bool lose_disk);  // and its trainers
+  void kill_daemon();          // alone
   void pause() {
     if (!paused()) paused_at_ = sim_.now();
     process_.pause();
@@ -81,10 +83,13 @@ class Host final : public AgentEnd, public TrainerOwner {
   }
 
  private:
+  void end_daemon();
+  std::vector<agent::LeftTrainer> left_trainers();
   void later(agent::Input input);  // in this life of the daemon, in order
   void input(const agent::Input& input);
   void arm();
   void perform(const agent::Effect& effect);
+  void open_link(const agent::OpenLink& effect);
   void perform_files(const agent::Effect& effect);
   Trainer& trainer(std::int32_t slot);
   void fetch(const agent::FetchCheckpoint& effect);
@@ -109,6 +114,7 @@ class Host final : public AgentEnd, public TrainerOwner {
   std::map<std::string, CheckpointFiles> folders_;  // on disk
   std::unique_ptr<agent::Agent> core_;
   std::vector<std::unique_ptr<Trainer>> trainers_;
+  std::map<std::int32_t, std::int32_t> devices_;  // of trainers, by slot
   std::optional<Instant> armed_;
   bool fail_upload_ = false, flip_file_ = false;
   Instant slow_loads_until_;

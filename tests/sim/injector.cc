@@ -80,6 +80,7 @@ void FaultInjector::strike(Fault fault) {
       return;  // by the networks, per message
     case Fault::kAgentCrash:
     case Fault::kAgentDiskLost:
+    case Fault::kAgentRestart:
     case Fault::kTrainerCrash:
     case Fault::kAgentPause:
     case Fault::kTrainerPause:
@@ -145,6 +146,10 @@ void FaultInjector::strike_process(Fault fault) {
     if (!host.alive()) return;
     sim_.strike(fault, on_host);
     host.crash(fault == Fault::kAgentDiskLost);
+  } else if (fault == Fault::kAgentRestart) {
+    if (!host.alive()) return;
+    sim_.strike(fault, on_host);
+    host.kill_daemon();
   } else if (fault == Fault::kAgentDrain) {
     if (!host.alive()) return;
     sim_.strike(fault, on_host);

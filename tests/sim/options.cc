@@ -122,6 +122,7 @@ void draw_later_faults(SimOptions& o, Prng prng, FaultSet set) {
   if (o.jobs == 1) draw(Fault::kOtherData, 0.4, seconds(40));
   draw(Fault::kRestoreUnderAgents, 0.15, seconds(100));
   draw(Fault::kRestoreAlone, 0.1, seconds(120));
+  draw(Fault::kAgentRestart, 0.4, seconds(40));
 }
 
 // Half of the runs lie in wait for one to three moments.

@@ -29,6 +29,7 @@ Checkers make_all_checkers(const Checker::Context& context) {
                      make_reducers,
                      make_replay,
                      make_persist_before_send,
+                     make_found_trainers,
                      make_lost_rounds,
                      make_recorded_momentum,
                      make_stored_checkpoints,

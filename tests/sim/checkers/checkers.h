@@ -42,6 +42,7 @@ std::unique_ptr<Checker> make_pauses(const Checker::Context& context);
 std::unique_ptr<Checker> make_reducers(const Checker::Context& context);
 std::unique_ptr<Checker> make_views(const Checker::Context& context);
 std::unique_ptr<Checker> make_persist_before_send(const Checker::Context& context);
+std::unique_ptr<Checker> make_found_trainers(const Checker::Context& context);
 std::unique_ptr<Checker> make_lost_rounds(const Checker::Context& context);
 std::unique_ptr<Checker> make_recorded_momentum(const Checker::Context& context);
 std::unique_ptr<Checker> make_stored_checkpoints(const Checker::Context& context);

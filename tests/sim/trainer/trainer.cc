@@ -40,6 +40,7 @@ Trainer::Trainer(Sim& sim, PeerNetwork& peers, TrainerOwner& owner, int host, in
       peers_(peers),
       owner_(owner),
       process_(sim.queue),
+      line_(process_, owner),
       prng_(sim.prng_for(0x7a1 + static_cast<std::uint64_t>(host) * 64 +
                          static_cast<std::uint64_t>(slot))),
       host_(host) {
@@ -70,7 +71,7 @@ void Trainer::start(std::uint64_t generation) {
   left_early_.clear();
   poisoned_ = stopping_ = flip_transfer_ = false;
   process_.start();
-  process_.after(sim_.options.trainer_start, [this] { owner_.trainer_attached(id_, ready()); });
+  line_.begin(id_, ready(), sim_.options.trainer_start);
 }
 
 TrainerReady Trainer::ready() const {
@@ -107,7 +108,7 @@ void Trainer::deliver(std::function<void()> work) { process_.after(Duration{}, s
 void Trainer::say(const FromTrainer& message) {
   const std::string line = describe(message);
   if (!line.empty()) sim_.log("T " + device_name() + " says " + line);
-  owner_.trainer_said(id_, message);
+  line_.say(message);
 }
 
 void Trainer::fail(ReplicaFailure failure, const std::string& detail) {
@@ -141,6 +142,7 @@ void Trainer::command(const ToTrainer& message) {
 }
 
 void Trainer::obey(const ToTrainer& message) {
+  line_.heard(message);
   if (const auto* m = std::get_if<LoadReplica>(&message)) return load(*m);
   if (const auto* m = std::get_if<Release>(&message)) return release(m->replica);
   if (std::holds_alternative<StopTrainer>(message)) {

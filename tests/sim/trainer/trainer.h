@@ -30,32 +30,15 @@
 #include "outer_opt/core/step/eager.h"
 #include "outer_opt/core/step/fragments.h"
 #include "outer_opt/core/step/momentum_shards.h"
-#include "tests/sim/coordinator_process.h"
 #include "tests/sim/peers.h"
 #include "tests/sim/process.h"
 #include "tests/sim/sim.h"
+#include "tests/sim/trainer/agent_line.h"
 
 namespace shoal::sim {
 
 // By how much training on a sequence moves value i of the model.
 float update(std::uint64_t seed, std::int64_t sequence, std::size_t i);
-
-// The agent as its trainer sees it; messages take a moment and keep their order. They reach the
-// life of the daemon in which they were said and no later one, which did not start that process.
-class TrainerOwner {
- public:
-  virtual ~TrainerOwner() = default;
-  virtual void trainer_attached(agent::TrainerId trainer, const TrainerReady& ready) = 0;
-  virtual void trainer_said(agent::TrainerId trainer, const FromTrainer& message) = 0;
-  virtual void trainer_exited(agent::TrainerId trainer, const agent::ProcessExit& exit) = 0;
-  virtual const CheckpointFiles* folder(const std::string& name) const = 0;
-  virtual void put_folder(const std::string& name, CheckpointFiles files) = 0;
-  // What a device really has, whatever the agent says of it.
-  virtual Bytes real_memory(std::int32_t device) const = 0;
-  virtual void limit_memory(std::int32_t device, Bytes most) = 0;
-  virtual std::string data_file() const = 0;  // what is in it
-  virtual Duration load_time() const = 0;     // of a replica's state, from now on
-};
 
 class Trainer final : public PeerEnd {
  public:
@@ -66,6 +49,14 @@ class Trainer final : public PeerEnd {
   void pause();
   void resume() { process_.resume(); }
   void command(const ToTrainer& message);  // by the agent
+  // It goes on with what it has, for as long as an agent may take to come back.
+  void lose_agent() {
+    line_.lose_agent([this] { kill(0); });
+  }
+  void find_agent(Duration delay, std::function<bool()> answers) {
+    line_.find_agent(delay, std::move(answers));
+  }
+  agent::TrainerId id() const { return id_; }
 
   void slow(Instant until, int factor) { slow_until_ = until, slow_factor_ = factor; }
   void poison() { poisoned_ = true; }  // the next report has non-finite values
@@ -280,6 +271,7 @@ class Trainer final : public PeerEnd {
   PeerNetwork& peers_;
   TrainerOwner& owner_;
   Process process_;
+  AgentLine line_;
   Prng prng_;
   const int host_;
   agent::TrainerId id_;
