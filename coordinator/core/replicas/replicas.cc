@@ -230,7 +230,8 @@ void on_loaded(Turn& turn, const Loaded& loaded) {
   if (const std::string why = settle_data(turn, before, loaded.data); !why.empty()) {
     return fail_replica(turn, loaded.replica, ReplicaFailure::kDataInvalid, why);
   }
-  if (!stage.anchor && !has_own_anchor(job, before)) {
+  const bool unknown = !stage.anchor || stage.value_count == 0;  // of a checkpoint that was found
+  if (unknown && !has_own_anchor(job, before)) {
     JobStage& first = stage_of(turn.job(before.job), before.stage);
     first.anchor = loaded.anchor;
     first.momentum = loaded.momentum;
