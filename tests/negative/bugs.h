@@ -64,6 +64,8 @@ enum class Bug {
   kUnreadDigest,        // the core does not look at the digests of data files
   kSleepingCore,        // the core hears nothing more once a round is over
   kForgottenRun,        // the records lose a run of what was returned
+  kUnmarkedBackup,      // a backup does not say that it is one
+  kForgottenFolder,     // the core is not told which checkpoints lie on disk
 };
 
 struct PlantedBug {

@@ -262,10 +262,8 @@ void draw_reduce(JobSpec& spec, Prng& prng) {
 }  // namespace
 
 bool is_endured(Fault fault) {
-  // Restores: checkers name rounds by their keys, and two histories have rounds of one key.
   // Other data: a job that every host refuses waits for data and does not end.
-  constexpr std::array kNotYet{Fault::kFlippedMemory, Fault::kOtherData, Fault::kRestoreUnderAgents,
-                               Fault::kRestoreAlone};
+  constexpr std::array kNotYet{Fault::kFlippedMemory, Fault::kOtherData};
   return std::ranges::find(kNotYet, fault) == kNotYet.end();
 }
 

@@ -31,6 +31,7 @@ Checkers make_all_checkers(const Checker::Context& context) {
                      make_persist_before_send,
                      make_lost_rounds,
                      make_recorded_momentum,
+                     make_histories,
                      make_stored_checkpoints,
                      make_honest_agents,
                      make_evaluation_slices,
