@@ -144,6 +144,8 @@ def parse():
         one.add_argument("--every", type=int, default=100, help="inner steps of a round")
         one.add_argument("--seed", type=int, default=random.SystemRandom().randrange(10**6), help="of moments, victims")
         one.add_argument("--bin", type=pathlib.Path, default=BIN, help="folder of the programs")
+        one.add_argument("--coordinator-flag", action="append", default=[], metavar="FLAG",
+                         help="of the coordinator, as --coordinator-flag=--lease-s=6")
         one.add_argument("--json", action="store_true")
         scenario.add_options(one)
     return parser.parse_args()

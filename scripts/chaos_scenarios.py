@@ -1,7 +1,9 @@
 """The scenarios of chaos.py: what is disturbed, and which promise must hold. One class each."""
 import contextlib
+import datetime
 import shutil
 import signal
+import statistics
 import threading
 import time
 
@@ -23,7 +25,7 @@ steps = 10000000
 batch = 2
 lr = 1e-3
 [sync]
-every = {every}
+{sync}
 [swarm]
 stages = {stages}
 min_replicas = 1
@@ -32,8 +34,8 @@ every_rounds = {checkpoint}
 [eval]
 every_rounds = 0
 """
-# One device in ten: four agents and a coordinator leave most of a small machine idle.
-SLOW = ["--speed", "0.1"]
+SPEED = 0.1  # of a device: four agents and a coordinator leave most of a small machine idle
+SLOW = ["--speed", str(SPEED)]
 
 
 class Scenario:
@@ -54,8 +56,9 @@ class Scenario:
         return [{} for _ in range(self.options.tries)]
 
     def cluster(self, folder, lines, what):
-        job = JOB.format(every=self.options.every, stages=what.get("stages", 1), checkpoint=self.checkpoint_every)
-        return Cluster(folder, self.options.agents, job, lines, agent_flags=SLOW, programs=self.options.bin)
+        job = JOB.format(sync=f"every = {self.options.every}", stages=what.get("stages", 1),
+                         checkpoint=self.checkpoint_every)
+        return Cluster(folder, self.options.agents, job, lines, self.options.coordinator_flag, SLOW, self.options.bin)
 
     def attempt(self, cluster, what, chance):
         raise NotImplementedError
@@ -71,9 +74,11 @@ class CoordinatorPause(Scenario):
     @staticmethod
     def add_options(parser):
         parser.add_argument("--seconds", type=float, nargs="+", default=[15], help="lengths, each --tries times")
+        parser.add_argument("--stages", type=int, default=1, help="of the job")
 
     def tries(self):
-        return [{"seconds": seconds} for _ in range(self.options.tries) for seconds in self.options.seconds]
+        return [{"seconds": seconds, "stages": self.options.stages} for _ in range(self.options.tries)
+                for seconds in self.options.seconds]
 
     def attempt(self, cluster, what, chance):
         pid = cluster.coordinator.pid
@@ -238,27 +243,51 @@ class Restore(Scenario):
         if what["agents"] == "bare":
             self.end_all(cluster)
         newest, trained = chaos_store.put_back(cluster, backup)
-        since = time.monotonic()
+        since = time.monotonic(), time.time()
         cluster.start_coordinator()
-        broken = watch.broken
-        if what["agents"] == "bare":
-            for number in range(cluster.count):
-                cluster.start_agent(number)
         after = Watch(cluster)
-        after.broken, floor = broken, newest if what["agents"] == "live" else after.highest
-        if what["agents"] == "bare":  # it goes back to a checkpoint in the open
-            after.highest = 0
-            floor = chaos_store.newest_checkpoint(cluster)
-        trains = after.until_trained(floor, since)
-        if trains is None:
-            after.say(f"no round after {floor} within {PATIENCE_S} s: {self.said(after)}")
-        elif what["agents"] == "live":
-            self.rounds_on(after, 3)
-            after.events()
-            for complaint in chaos_store.trained_twice(cluster, trained, newest):
-                after.say(complaint)
+        after.broken = watch.broken
+        goes_on = self.goes_on_bare if what["agents"] == "bare" else self.goes_on_live
+        trains = goes_on(cluster, after, newest, since, trained)
         return {"agents": what["agents"], "backup_round": saved, "from_round": newest, "to_round": after.highest,
                 "trains_s": trains and round(trains, 2), "broken": after.broken}
+
+    def goes_on_live(self, cluster, after, newest, since, trained):
+        """From the newest round of all, which the agents hold."""
+        trains = after.until_trained(newest, since[0])
+        if trains is None:
+            after.say(f"no round after {newest} within {PATIENCE_S} s: {self.said(after)}")
+            return None
+        self.rounds_on(after, 3)
+        after.events()
+        for complaint in chaos_store.trained_twice(cluster, trained, newest):
+            after.say(complaint)
+        return trains
+
+    def goes_on_bare(self, cluster, after, newest, since, trained):
+        """From the newest checkpoint of the backup, in the open."""
+        for number in range(cluster.count):
+            cluster.start_agent(number)
+        floor = chaos_store.newest_checkpoint(cluster)
+        trains = self.until_committed(cluster, *since)
+        after.highest = cluster.committed()
+        if trains is None:
+            after.say(f"nothing is committed within {PATIENCE_S} s: {self.said(after)}")
+        elif not floor < after.highest <= floor + 3:
+            after.say(f"the newest checkpoint is of round {floor}, it went on at {after.highest}")
+        elif "job_rolled_back" not in {one["kind"] for one in cluster.events_after(after.seq)}:
+            after.say("no event tells that it was rolled back")
+        return trains
+
+    @staticmethod
+    def until_committed(cluster, since, since_wall):
+        """Seconds until a round is committed: what the tables tell at first is of the backup."""
+        while time.monotonic() - since < PATIENCE_S:
+            with contextlib.suppress(OSError):
+                if (times := commit_times(cluster, cluster.committed())) and times[-1] > since_wall:
+                    return time.monotonic() - since
+            time.sleep(POLL_S)
+        return None
 
     @staticmethod
     def said(watch):
@@ -320,6 +349,7 @@ class Mixed(Scenario):
                         freezes.append((time.time(), time.time() + seconds))
                     if victim not in under_way:
                         faults += 1
+                        self.note(cluster, f"{kind} {victim} {seconds:.1f} s")
                         undo = self.strike(cluster, kind, max(victim, 0), seconds)
                         if undo:
                             under_way[victim] = (now + (min(seconds, 3) if kind == "kill agent" else seconds), undo)
@@ -329,6 +359,12 @@ class Mixed(Scenario):
             for _, undo in under_way.values():
                 undo()
         return faults, freezes
+
+    @staticmethod
+    def note(cluster, fault):
+        """For whoever reads the logs."""
+        with open(cluster.folder / "faults.log", "a", encoding="utf-8") as log:
+            log.write(f"{datetime.datetime.utcnow().isoformat(timespec='milliseconds')}Z {fault}\n")
 
     def attempt(self, cluster, what, chance):
         watch = Watch(cluster)
@@ -346,5 +382,68 @@ class Mixed(Scenario):
                 "replicas_failed": counts.get("replica_failed", 0), "broken": watch.broken}
 
 
+class UnequalCluster(Cluster):
+    """Its agents are as fast as `speeds` says, the fastest as fast as elsewhere."""
+    speeds = ()
+
+    def flags_of(self, number):
+        return ["--speed", str(SPEED * self.speeds[number] / max(self.speeds))]
+
+
+class Fair(Scenario):
+    """fair: agents of unequal speed and nothing that disturbs them; whose work is clipped or rejected."""
+    needs_round_s = False
+    fresh = True
+    CLIP_FACTOR_MIN = 0.9  # in the mean of each agent
+
+    @staticmethod
+    def add_options(parser):
+        parser.add_argument("--speeds", nargs="+", default=["4,1,1,1", "1,4,4,4"], help="of the agents, relative")
+        parser.add_argument("--seconds", type=int, nargs="*", default=[3], help="lengths of rounds by time")
+        parser.add_argument("--rounds", type=int, default=100)
+
+    def tries(self):
+        ways = [{}] + [{"seconds": seconds} for seconds in self.options.seconds]
+        return [{"speeds": speeds, **way} for _ in range(self.options.tries) for speeds in self.options.speeds
+                for way in ways]
+
+    def cluster(self, folder, lines, what):
+        speeds = [float(one) for one in what["speeds"].split(",")]
+        by_steps = f'every = {self.options.every}\nbalance = "speed"'
+        sync = f'every = "{what["seconds"]}s"' if "seconds" in what else by_steps
+        job = JOB.format(sync=sync, stages=1, checkpoint=0)
+        cluster = UnequalCluster(folder, len(speeds), job, lines, self.options.coordinator_flag,
+                                 programs=self.options.bin)
+        cluster.speeds = speeds
+        return cluster
+
+    def attempt(self, cluster, what, chance):
+        watch = Watch(cluster)
+        first = watch.highest + 1
+        while watch.highest < first + self.options.rounds - 1:
+            if watch.until_trained(watch.highest, time.monotonic()) is None:
+                watch.say(f"no commit within {PATIENCE_S} s")
+                break
+        work = chaos_store.contributions_of(cluster, first, watch.highest)
+        for agent, parts in work.items():
+            clipped = statistics.fmean(part["clip_factor"] for part in parts if part["clip_factor"] is not None)
+            if clipped < self.CLIP_FACTOR_MIN:
+                watch.say(f"{agent} is clipped to {clipped:.2f} in the mean")
+            if rejected := [part["reject_reason"] for part in parts if part["reject_reason"]]:
+                watch.say(f"{agent} is rejected {len(rejected)} times, {rejected[0]} at first")
+        counts = watch.events()
+        return {"rounds": watch.highest - first + 1, **self.figures(work),
+                "replicas_failed": counts.get("replica_failed", 0), "broken": watch.broken}
+
+    @staticmethod
+    def figures(work):
+        """By agent, in the order of their numbers: steps of a round, clip factors."""
+        def by_agent(name, combine):
+            return [round(combine([part[name] for part in work[agent] if part[name] is not None]), 3)
+                    for agent in sorted(work)]
+        return {"steps": by_agent("steps", statistics.fmean), "clip_mean": by_agent("clip_factor", statistics.fmean),
+                "clip_least": by_agent("clip_factor", min)}
+
+
 ALL = {"coordinator-pause": CoordinatorPause, "lines-cut": LinesCut, "agent-kill": AgentKill,
-       "coordinator-kill": CoordinatorKill, "restore": Restore, "mixed": Mixed}
+       "coordinator-kill": CoordinatorKill, "restore": Restore, "mixed": Mixed, "fair": Fair}

@@ -1,4 +1,4 @@
-"""The coordinator's tables from outside: copies, digests, backups, and which sequences were trained."""
+"""The coordinator's tables from outside: copies, digests, backups, which sequences were trained, and by whom."""
 import json
 import shutil
 import sqlite3
@@ -111,3 +111,13 @@ def trained_twice(cluster, before, newest):
 def newest_checkpoint(cluster):
     stored = cluster.get(f"/jobs/{cluster.name}/checkpoints?limit=500")["items"]
     return max((one["round"] for one in stored if one["state"] == "stored"), default=0)
+
+
+def contributions_of(cluster, first, last):
+    """To the rounds from `first` to `last`, by the name of the agent."""
+    names = {agent["id"]: agent["name"] for agent in cluster.get("/agents")["items"]}
+    work = {}
+    for number in range(first, last + 1):
+        for part in cluster.get(f"/jobs/{cluster.name}/rounds/{number}")["contributions"]:
+            work.setdefault(names[part["agent"]], []).append(part)
+    return work

@@ -183,6 +183,10 @@ class Cluster:
     def data_of(self, number):
         return self.folder / f"agent{number}"
 
+    def flags_of(self, number):
+        """Of this agent; a cluster of unequal ones says so here."""
+        return self.agent_flags
+
     def start_agent(self, number):
         where, ports = None, ["--host", "127.0.0.1", "--peer-ports", "0"]
         if self.lines:
@@ -190,7 +194,7 @@ class Cluster:
         self.agents[number] = self.start(where, "shoal-agent", f"agent{number}.log", "--coordinator", self.grpc,
                                          "--token-file", self.token, "--data-dir", self.data_of(number), "--name",
                                          f"agent-{number}", "--devices", "cpu:1", "--threads", "1", *ports,
-                                         *self.agent_flags)
+                                         *self.flags_of(number))
 
     def trainers(self, number):
         """Process ids, also of one whose agent is no more."""

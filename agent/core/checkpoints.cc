@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "agent/core/state.h"
+#include "outer_opt/core/round/groups.h"
 
 namespace shoal::agent {
 
@@ -154,8 +155,17 @@ void Agent::State::drop_unused_fetches() {
 
 // ---- writing
 
+// In groups each replica has an anchor of its own.
+bool Agent::State::has_files_of_another_state(CheckpointPartId part, const Replica* writer) const {
+  const Upload* upload = uploads.find(part);
+  return upload != nullptr && writer != nullptr && upload->replica != writer->assign.replica &&
+         outer_opt::averages_in_groups(writer->assign.spec.sync);
+}
+
 void Agent::State::write_checkpoint(ReplicaId replica, const WriteCheckpoint& command) {
   const CheckpointPartId part = part_of(replica, command.checkpoint);
+  const Replica* writer = replicas.find(replica);
+  if (has_files_of_another_state(part, writer)) drop_upload(part);
   if (Upload* upload = uploads.find(part); upload != nullptr) {
     upload->replica = replica;  // of the same stage and round: the files are the same
     if (upload->state == UploadState::kWriting || upload->state == UploadState::kHashing) return;
@@ -163,7 +173,6 @@ void Agent::State::write_checkpoint(ReplicaId replica, const WriteCheckpoint& co
     if (upload->state != UploadState::kSending) send_upload(part, *upload);
     return;
   }
-  const Replica* writer = replicas.find(replica);
   if (writer == nullptr || writer->state != ReplicaState::kServing) return drop();
   make_room_for_upload();
   const Upload& upload = uploads.put(part, {.replica = replica,

@@ -146,6 +146,19 @@ TEST_F(CheckpointTest, AnotherWriterTakesTheFilesOver) {
   EXPECT_THAT(all<UploadCheckpoint>(), IsEmpty()) << "it is on its way";
 }
 
+// In groups each replica has an anchor of its own.
+TEST_F(CheckpointTest, InGroupsAnotherWriterWritesItsOwnFiles) {
+  write_and_hash();
+  auto other = assign(2, 1);
+  other.spec.sync.topology = Topology::kGossip;
+  hear(other);
+  trainer_says(1, loaded(2));
+  hear(ToReplica<WriteCheckpoint>{ReplicaId(2), {kCheckpoint, key(3)}});
+  EXPECT_THAT(said<CheckpointWritten>(), IsEmpty());
+  EXPECT_EQ(one<DeleteCheckpointFolder>().folder, "/data/written/ckpt_4");
+  EXPECT_EQ(told<WriteCheckpointTo>(1).at(0).folder, "/data/written/ckpt_4");
+}
+
 TEST_F(CheckpointTest, OnlyWhoServesCanWrite) {
   boot();
   connect();

@@ -196,6 +196,7 @@ struct Agent::State {
   std::optional<Instant> break_off(TransferPatience& patience);  // when to go on
   void give_up_fetch(CheckpointPartId part, const Error& error);
   void drop_unused_fetches();
+  bool has_files_of_another_state(CheckpointPartId part, const Replica* writer) const;
   void write_checkpoint(ReplicaId replica, const WriteCheckpoint& command);
   void checkpoint_ready(const CheckpointReady& message);
   void checkpoint_failed(const CheckpointFailed& message);

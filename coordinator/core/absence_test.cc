@@ -253,6 +253,48 @@ TEST(Absence, TheLastHolderThatDoesNotAnswerIsWaitedFor) {
   EXPECT_EQ(rig.count(event_kind::kJobRolledBack), 0);
 }
 
+// Each alone would be failed, since the other one is there: then nobody would be left.
+TEST(Absence, HoldersThatAreSilentInOneReduceAreJudgedTogether) {
+  AbsenceRig rig(1);
+  rig.commit(1);
+  rig.report(rig.a, rig.rep_a, rig.key(2)), rig.report(rig.b, rig.rep_b, rig.key(2));
+  for (int i = 0; i < 40; ++i) {  // and then no vote
+    rig.wait(seconds(2)), rig.say(rig.a, Heartbeat{}), rig.say(rig.b, Heartbeat{});
+  }
+  EXPECT_EQ(rig.count(event_kind::kReplicaFailed), 0);
+  EXPECT_EQ(rig.state_of(rig.rep_a), ReplicaState::kAbsent);
+  EXPECT_EQ(rig.state_of(rig.rep_b), ReplicaState::kAbsent);
+}
+
+TEST(Absence, AQueuedJobTakesUpWhoReturnsBeforeItHadLoaded) {
+  Rig rig;
+  ConnectionId a = rig.join("a");
+  const JobId id = *rig.submit(without_checkpoints(1));
+  const Assign assign = *rig.last<Assign>(a);
+  rig.wait(seconds(20));
+  ASSERT_EQ(rig.state().replicas.at(assign.replica).state, ReplicaState::kAbsent);
+  ASSERT_EQ(rig.job(id).phase, JobPhase::kQueued);
+  const AgentId agent = rig.state().replicas.at(assign.replica).agent;
+  a = rig.join("a", rig.state().agents.at(agent).incarnation, {assign.replica});
+  EXPECT_EQ(rig.load(a), assign.replica);
+  rig.wait(seconds(3));
+  EXPECT_EQ(rig.job(id).phase, JobPhase::kTraining);
+}
+
+// The wait of an absence that is over must not shorten that of the next one.
+TEST(Absence, EachIsWaitedForAnew) {
+  AbsenceRig rig(1);
+  rig.commit_alone();
+  JobRecord stale = rig.job(rig.id);
+  stale.rollback_at = rig.now - seconds(100);
+  Snapshot tables = rig.snapshot();
+  tables.jobs = {stale};
+  rig.restore(tables);
+  rig.a = rig.come_back("a", rig.rep_a);
+  EXPECT_EQ(rig.job(rig.id).rollback_at, Instant{});
+  EXPECT_EQ(rig.count(event_kind::kJobRolledBack), 0);
+}
+
 TEST(Absence, OneThatNeverAnswersGivesItsDeviceBack) {
   AbsenceRig rig(1);
   rig.commit_alone();

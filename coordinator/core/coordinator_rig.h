@@ -105,6 +105,16 @@ class Rig {
     EXPECT_EQ(Coordinator(options, snapshot()).digest(), core_->digest()) << "after replay";
   }
 
+  // Whoever writes the part of this stage announces its files, and they arrive.
+  void upload(CheckpointId id, StageIndex stage) {
+    const CheckpointRecord& checkpoint = state().checkpoints.at(id);
+    const ReplicaId writer = checkpoint.parts.at(static_cast<std::size_t>(stage)).writer;
+    const AgentId agent = state().replicas.at(writer).agent;
+    say(state().presence.at(agent).connection,
+        CheckpointWritten{writer, id, checkpoint.key, {{"model", Bytes(4), std::string(64, 'a')}}});
+    input(CheckpointUploaded{id, stage});
+  }
+
   // A job that is queued when the process starts.
   void adopt(const JobSpec& spec) {
     JobRecord job;

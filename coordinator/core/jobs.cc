@@ -110,13 +110,19 @@ void assign(Turn& turn, JobId id, const std::vector<Place>& places) {
   }
 }
 
+// The first agent that cannot load it; none: all can, as far as is known.
+std::optional<LoadRefusal> first_refusal(const State& state, JobId id) {
+  for (const auto& [who, refusal] : state.refusals) {
+    if (who.first == id) return refusal;
+  }
+  return std::nullopt;
+}
+
 // No agent could load it: the job fails with what the first of them said.
 void fail_as_refused(Turn& turn, JobId id) {
-  const auto& refusals = turn.state().refusals;
-  const auto said = std::find_if(refusals.begin(), refusals.end(),
-                                 [&](const auto& entry) { return entry.first.first == id; });
-  SHOAL_CHECK(said != refusals.end(), "refused by nobody");
-  const LoadRefusal refusal = said->second;
+  const auto said = first_refusal(turn.state(), id);
+  SHOAL_CHECK(said, "refused by nobody");
+  const LoadRefusal refusal = *said;
   finish_job(turn, id, JobPhase::kFailed, reason_of(refusal.failure),
              "no agent could load it" + (refusal.detail.empty() ? "" : ": " + refusal.detail));
 }
@@ -139,9 +145,6 @@ void place(Turn& turn, JobId id) {
   if (waits_for_late_devices(turn, id, input)) return;
   keep_cut(turn, id, decision.cut);
   assign(turn, id, decision.places);
-  if (phase == JobPhase::kQueued) {
-    transition(turn, id, JobPhase::kGathering, JobReason::kWaitingForReplicas);
-  }
 }
 
 // ---- phases
@@ -174,6 +177,12 @@ bool stall_without_stage(Turn& turn, JobId id) {
       turn, id, JobPhase::kStalled, JobReason::kLastReplicaLost,
       job.stages.size() == 1 ? "" : name_of_stage(job, weakest.stage) + "no replica is left");
   return true;
+}
+
+// Placed a moment ago, or absent while the job was queued and back.
+void leave_queue(Turn& turn, JobId id) {
+  if (count_live(turn, id) == 0) return;
+  transition(turn, id, JobPhase::kGathering, JobReason::kWaitingForReplicas);
 }
 
 void gather(Turn& turn, JobId id) {
@@ -213,6 +222,17 @@ void note_first_word(Turn& turn, JobId id) {
   if (any) set_reason(turn, id, JobReason::kRunning);
 }
 
+// Too few serve this stage. Where agents refused the job, what they said is what is to be mended.
+void explain_shortage(Turn& turn, JobId id, const StageCover& weakest) {
+  const JobRecord& job = job_of(turn, id);
+  const std::string count = name_of_stage(job, weakest.stage) + std::to_string(weakest.holders) +
+                            " of " + std::to_string(job.spec.swarm.min_replicas) + " replicas";
+  if (const auto refusal = first_refusal(turn.state(), id)) {
+    return set_reason(turn, id, reason_of(refusal->failure), count + "; " + refusal->detail);
+  }
+  if (weakest.holders > 0) set_reason(turn, id, JobReason::kBelowMinReplicas, count);
+}
+
 void train(Turn& turn, JobId id) {
   note_first_word(turn, id);
   const JobRecord& job = job_of(turn, id);
@@ -230,9 +250,8 @@ void train(Turn& turn, JobId id) {
   if (stall_without_stage(turn, id)) return;
   const StageCover weakest = weakest_stage(turn.state(), job);
   if (weakest.holders < job.spec.swarm.min_replicas) {
-    return transition(turn, id, JobPhase::kStalled, JobReason::kBelowMinReplicas,
-                      name_of_stage(job, weakest.stage) + std::to_string(weakest.holders) + " of " +
-                          std::to_string(job.spec.swarm.min_replicas) + " replicas");
+    transition(turn, id, JobPhase::kStalled, JobReason::kBelowMinReplicas);
+    return explain_shortage(turn, id, weakest);
   }
   check_round(turn, id);
   move_for_balance(turn, id);
@@ -251,8 +270,8 @@ void stall(Turn& turn, JobId id) {
     if (pauses) return;
     const auto live = live_by_stage(turn, id);
     const bool loading = !live.empty() && live.at(static_cast<std::size_t>(weakest.stage)) > 0;
-    if (loading) set_reason(turn, id, JobReason::kRestoring);
-    return;
+    if (loading) return set_reason(turn, id, JobReason::kRestoring);
+    return explain_shortage(turn, id, weakest);
   }
   if (waits_for_others(turn, id)) return;
   end_waiting(turn, id);
@@ -262,8 +281,9 @@ void stall(Turn& turn, JobId id) {
   // Its round cannot be finished: what was committed is what there is to keep.
   if (pauses) return transition(turn, id, JobPhase::kSealing, JobReason::kPausing);
   if (weakest.holders >= job.spec.swarm.min_replicas) {
-    transition(turn, id, JobPhase::kTraining, JobReason::kRunning);
+    return transition(turn, id, JobPhase::kTraining, JobReason::kRunning);
   }
+  explain_shortage(turn, id, weakest);
 }
 
 // An evaluation that never comes back must not hold the job for ever: its evaluator is replaced.
@@ -304,13 +324,22 @@ void seal_job(Turn& turn, JobId id) {
   const bool pending = final ? final_checkpoint_pending(turn.state(), job)
                              : checkpoint_of_committed_pending(turn.state(), job);
   // A stage whose part is stored is not needed for the cut: those of the others may still arrive.
-  if (!pending && stall_without_stage(turn, id)) return;
+  const bool can_arrive = checkpoint_of_committed_pending(turn.state(), job);
+  if (!can_arrive && stall_without_stage(turn, id)) return;
   if (!evaluated) check_final_evaluation(turn, id, *last);
   const bool known = anchors_known(job);  // every outer step was taken
   if (stored || pending || !known) return;
   const auto& again = turn.state().timers.at(id).checkpoint_again_at;
   if (again && turn.now() < *again) return turn.look_again(id, *again);
   request_checkpoint(turn, id, final);
+}
+
+// Who was waited for is back, or another one holds what they held: the next absence is waited for
+// anew. A stalled job has its own grace for those that come after the first.
+void end_waiting_for_who_is_back(Turn& turn, JobId id) {
+  const JobRecord& job = job_of(turn, id);
+  if (job.rollback_at.ns == 0 || job.phase == JobPhase::kStalled || job.stages.empty()) return;
+  if (weakest_stage(turn.state(), job).holders > 0) end_waiting(turn, id);
 }
 
 bool give_up(Turn& turn, JobId id) {
@@ -323,6 +352,8 @@ bool give_up(Turn& turn, JobId id) {
 
 void advance_phase(Turn& turn, JobId id) {
   switch (job_of(turn, id).phase) {
+    case JobPhase::kQueued:
+      return leave_queue(turn, id);
     case JobPhase::kGathering:
       return gather(turn, id);
     case JobPhase::kWarming:
@@ -333,7 +364,6 @@ void advance_phase(Turn& turn, JobId id) {
       return stall(turn, id);
     case JobPhase::kSealing:
       return seal_job(turn, id);
-    case JobPhase::kQueued:
     case JobPhase::kPaused:
     case JobPhase::kCompleted:
     case JobPhase::kCancelled:
@@ -350,6 +380,7 @@ void advance_once(Turn& turn, JobId id) {
   check_checkpoint_limits(turn, id);
   if (give_up(turn, id)) return;
   release_drained_loaders(turn, id);
+  end_waiting_for_who_is_back(turn, id);
   place(turn, id);
   if (is_terminal(job_of(turn, id).phase)) return;
   place_reducers(turn, id);

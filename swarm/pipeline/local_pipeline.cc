@@ -151,6 +151,10 @@ void LocalReplica::evaluated(const EvaluationDone& evaluated) {
   note([&](LocalNews& news) { news.evaluations.push_back(evaluated); });
 }
 
+void LocalReplica::cut_off(const std::string& detail) {
+  note([&](LocalNews& news) { news.cut_off.push_back(detail); });
+}
+
 bool LocalReplica::next_token(std::span<const float> logits, std::vector<std::uint32_t>& window) {
   const auto likeliest = std::max_element(logits.begin(), logits.end()) - logits.begin();
   std::rotate(window.begin(), window.begin() + 1, window.end());

@@ -45,6 +45,7 @@ struct LocalNews {
   std::vector<Tokens> step_tokens;
   double last_loss = 0;                // router: mean of its last step
   std::vector<std::uint32_t> sampled;  // the likeliest tokens
+  std::vector<std::string> cut_off;    // why, each time
   MaybeComputeFailure failure;
 };
 
@@ -64,6 +65,7 @@ class LocalReplica final : public StageListener {
                double loss) override;
   void boundary(const ReachBoundary& boundary, const outer_opt::LeaseRuns& unused) override;
   void evaluated(const EvaluationDone& evaluated) override;
+  void cut_off(const std::string& detail) override;
   bool next_token(std::span<const float> logits, std::vector<std::uint32_t>& window) override;
 
  private:

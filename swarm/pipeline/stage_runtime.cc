@@ -119,6 +119,7 @@ class Runtime final : public StageRuntime {
   void on(const EvaluationDone& evaluated) { listener_.evaluated(evaluated); }
   void on(const LogitsCame& came);
   void on(const Dial& dial) { neighbours_->dial(dial.peers); }
+  void on(const CutOff& cut_off);
   void on(const GiveUp& give_up);
 
   // The device.
@@ -406,10 +407,13 @@ void Runtime::on(const LogitsCame& came) {
   sampling_ = listener_.next_token(logits, window_) ? Sampling::kMore : Sampling::kOver;
 }
 
-void Runtime::on(const GiveUp& give_up) {
+void Runtime::on(const CutOff& cut_off) {
   const std::string troubles = neighbours_->troubles();
-  fail(ComputeFailure{ReplicaFailure::kPeerUnreachable,
-                      give_up.detail + (troubles.empty() ? "" : " (" + troubles + ")")});
+  listener_.cut_off(cut_off.detail + (troubles.empty() ? "" : " (" + troubles + ")"));
+}
+
+void Runtime::on(const GiveUp& give_up) {
+  fail(ComputeFailure{ReplicaFailure::kPeerUnreachable, give_up.detail});
 }
 
 void Runtime::fail(MaybeComputeFailure failure) {

@@ -74,8 +74,8 @@ struct Describe {
   }
   std::string operator()(const Refused& m) { return "refused: " + m.error.message; }
   std::string operator()(const Assign& m) {
-    return "assign " + to_string(m.replica) + " device " + number(m.device) + " from " +
-           to_string(m.source.kind) + " " + to_text(m.source.key);
+    return "assign " + to_string(m.replica) + " stage " + number(m.stage) + " device " +
+           number(m.device) + " from " + to_string(m.source.kind) + " " + to_text(m.source.key);
   }
   std::string operator()(const Release& m) {
     return "release " + to_string(m.replica) + " " + to_string(m.reason);

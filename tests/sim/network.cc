@@ -53,19 +53,17 @@ int Network::host_of(ConnectionId connection) const {
   return it == streams_.end() ? -1 : it->second.end->host();
 }
 
-Instant Network::out_since(int host) const {
-  if (blocked(host)) return cut_at_.at(host);
+Instant Network::out_since(int host, Duration settled) const {
+  const auto at = [host](const std::map<int, Instant>& times) {
+    const auto it = times.find(host);
+    return it == times.end() ? kStart : it->second;
+  };
   const bool connected = std::ranges::any_of(streams_, [host](const auto& entry) {
     return entry.second.end->host() == host && !entry.second.closing;
   });
-  if (connected) return {};
-  const auto lost = lost_at_.find(host);
-  return lost == lost_at_.end() ? kStart : lost->second;
-}
-
-Instant Network::connected_at(int host) const {
-  const auto it = connected_at_.find(host);
-  return it == connected_at_.end() ? kStart : it->second;
+  const bool heard = connected && sim_.now() - at(connected_at_) >= settled;
+  if (!blocked(host)) return heard ? Instant() : at(lost_at_);
+  return connected ? at(cut_at_) : std::min(at(cut_at_), at(lost_at_));
 }
 
 // ---- opening

@@ -61,9 +61,8 @@ class Network {
   void coordinator_died();
   void coordinator_stopped();  // breaks its streams if it still stands after the keep-alive
   // Since when a host is out of the coordinator's reach; zero: it has a stream that nothing holds
-  // up, which was opened at connected_at().
-  Instant out_since(int host) const;
-  Instant connected_at(int host) const;
+  // up, and has had it for `settled`.
+  Instant out_since(int host, Duration settled) const;
   int host_of(coordinator::ConnectionId connection) const;  // -1: the stream is gone
 
   // ---- faults ----

@@ -66,12 +66,13 @@ std::vector<Census::Holder> World::holders(const RoundKey& key) const {
 
 // Zero: in reach of the coordinator, for so long that it has heard of what is there.
 Instant World::out_since(const Host& host) const {
-  if (host.paused()) return host.paused_at();
-  const Instant since = network_.out_since(host.host());
-  if (since != Instant()) return since;
-  const Instant connected = std::max(network_.connected_at(host.host()), coordinator_.resumed_at());
   const Duration settled = sim_.options.tail * 2 + seconds(5);
-  return sim_.now() - connected < settled ? connected : Instant();
+  const Instant since = network_.out_since(host.host(), settled);
+  if (host.paused())
+    return since == Instant() ? host.paused_at() : std::min(since, host.paused_at());
+  if (since != Instant()) return since;
+  const Instant resumed = coordinator_.resumed_at();
+  return sim_.now() - resumed < settled ? resumed : Instant();
 }
 
 void World::boot() {

@@ -2,6 +2,7 @@
 #include "trainer/replica/pipeline_training.h"
 
 #include <algorithm>
+#include <iostream>
 
 #include "base/prng.h"
 
@@ -90,6 +91,11 @@ void PipelineTraining::sample(RoundNumber round) {
   end_sample();
   draft_.emplace(context_.model.spec(), *context_.data, round, Clock::now());
   runtime_->sample({draft_->window().begin(), draft_->window().end()});
+}
+
+void PipelineTraining::cut_off(const std::string& detail) {
+  std::cerr << "shoal-trainer: WARNING: " << to_string(context_.replica) << " waits: " << detail
+            << std::endl;
 }
 
 bool PipelineTraining::next_token(std::span<const float> logits,

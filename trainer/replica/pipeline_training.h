@@ -46,6 +46,7 @@ class PipelineTraining : public Training, private swarm::StageListener {
                double loss) override;
   void boundary(const swarm::ReachBoundary& boundary, const outer_opt::LeaseRuns& unused) override;
   void evaluated(const swarm::EvaluationDone& evaluated) override;
+  void cut_off(const std::string& detail) override;
   bool next_token(std::span<const float> logits, std::vector<std::uint32_t>& window) override;
 
   void end_sample();

@@ -87,8 +87,8 @@ class Replica {
   void momentum_gathered(const MomentumGathered& event);
   void adam_wanted();
   // Says CheckpointReady (when a sample is being written: after it, which is soon) or
-  // CheckpointFailed.
-  void write_checkpoint_to(const WriteCheckpointTo& command);
+  // CheckpointFailed. kDigestMismatch: memory does not hold any more what was said to be held.
+  MaybeFailure write_checkpoint_to(const WriteCheckpointTo& command);
 
   void view(const PipelineView& view);
 
@@ -111,6 +111,7 @@ class Replica {
   MaybeFailure loaded();
   MaybeFailure place_vectors();
 
+  MaybeFailure check_memory() const;
   MaybeFailure perform();  // the actions, and those that follow from them
   MaybeFailure perform_one(const outer_opt::Train& action);
   MaybeFailure perform_one(const outer_opt::StopTraining& action);

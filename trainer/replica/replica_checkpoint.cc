@@ -35,9 +35,25 @@ void Replica::come_to_cut(const RoundKey& key) {
   next_cut_.reset();
 }
 
-void Replica::write_checkpoint_to(const WriteCheckpointTo& command) {
-  if (sharded()) return start_gathering(command);
-  say_written(command, write_files(command.folder, command.command.key, outer_->momentum));
+// A checkpoint that reloads to other digests than its record names is found out when it is needed.
+// Not of ddp, which steps all the time.
+MaybeFailure Replica::check_memory() const {
+  if (shares_adam()) return std::nullopt;
+  const std::pair now{digest_of(std::span<const float>(outer_->anchor)), momentum_digest(*outer_)};
+  if (now == held_digests_) return std::nullopt;
+  return Failure{ReplicaFailure::kDigestMismatch,
+                 "its memory holds another anchor or outer momentum than after the outer step; "
+                 "check the memory of this host"};
+}
+
+MaybeFailure Replica::write_checkpoint_to(const WriteCheckpointTo& command) {
+  if (auto failure = check_memory()) return failure;
+  if (sharded()) {
+    start_gathering(command);
+  } else {
+    say_written(command, write_files(command.folder, command.command.key, outer_->momentum));
+  }
+  return std::nullopt;
 }
 
 void Replica::say_written(const WriteCheckpointTo& command, const Status& written) {

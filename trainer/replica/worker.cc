@@ -90,7 +90,7 @@ void Worker::load(const LoadReplica& command) {
 void Worker::drop_replica() { replica_.reset(); }
 
 void Worker::write_checkpoint_to(const WriteCheckpointTo& command) {
-  if (holds(command.replica)) return replica_->write_checkpoint_to(command);
+  if (holds(command.replica)) return settle(replica_->write_checkpoint_to(command));
   context_.say(
       CheckpointFailed{command.replica, command.command.checkpoint, "the replica is not here"});
 }

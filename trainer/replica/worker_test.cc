@@ -270,6 +270,21 @@ TEST_F(WorkerTest, SharedMomentsGoIntoCheckpointsAndToJoiners) {
   EXPECT_EQ(hear<Loaded>().momentum, applied.momentum);
 }
 
+// Found when it is written, not when it is needed.
+TEST_F(WorkerTest, AReplicaWhoseMemoryHasChangedWritesNoCheckpoint) {
+  const Loaded loaded = load_from_seed();
+  run_round(loaded, 1, 0, 4, {0, 0, 0}, true);
+  const auto flip = [](const outer_opt::DonorState& state) {
+    const_cast<float&>(state.momentum[3]) += 1;
+  };
+  ASSERT_TRUE(shelf_.serve(ReplicaId(1), key(1), flip).ok());
+  const auto folder = std::filesystem::path(testing::TempDir()) / "shoal_worker_test_flipped";
+  tell(WriteCheckpointTo{ReplicaId(1), {CheckpointId(5), key(1)}, folder.string()});
+  const auto failed = hear<ReplicaFailed>();
+  EXPECT_EQ(failed.failure, ReplicaFailure::kDigestMismatch);
+  EXPECT_THAT(failed.detail, testing::HasSubstr("check the memory of this host"));
+}
+
 // What muon keeps goes into checkpoints and to joiners, and all of them take the same next steps.
 TEST_F(WorkerTest, MuonTrainsOnAfterACheckpointAndAtAJoiner) {
   spec_.train.optimizer = Optimizer::kMuon;

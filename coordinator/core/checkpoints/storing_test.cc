@@ -77,6 +77,34 @@ TEST(Storing, TheFinalCheckpointIsTriedForAsLongAsItTakes) {
   EXPECT_EQ(rig.job(rig.id).phase, JobPhase::kCompleted);
 }
 
+// a's turn is over, and nobody else can write it: it is made anew instead of waited for.
+TEST(Storing, AnAbsentWriterIsNotWaitedForWhileOthersHoldTheRound) {
+  Pair rig;
+  rig.commit(1), rig.evaluate(1);
+  const CheckpointId first = rig.newest(rig.id);
+  rig.input(CheckpointUploadFailed{first, 0, "disk full"});  // b writes it now, and falls silent
+  for (int i = 0; i < 120; ++i) rig.wait(seconds(2)), rig.say(rig.a, Heartbeat{});
+  EXPECT_FALSE(rig.state().checkpoints.contains(first));
+}
+
+TEST(Storing, TheOnlyWriterOfTheFinalCheckpointIsWaitedForInTheOpen) {
+  Pair rig(small_job());
+  rig.commit(1), rig.evaluate(1), rig.store(rig.id);
+  rig.commit(2), rig.evaluate(2);
+  const CheckpointId last = rig.newest(rig.id);
+  rig.say(rig.b, Goodbye{"stopped"});
+  rig.wait(seconds(20));  // a, which writes it, is silent
+  EXPECT_EQ(rig.job(rig.id).phase, JobPhase::kStalled);
+  EXPECT_EQ(rig.job(rig.id).reason, JobReason::kWaitingForAbsent);
+  const AgentId agent = rig.state().replicas.at(rig.rep_a).agent;
+  rig.a = rig.join("a", rig.state().agents.at(agent).incarnation, {rig.rep_a});
+  rig.stay(seconds(10));
+  ASSERT_EQ(rig.job(rig.id).phase, JobPhase::kSealing);
+  EXPECT_EQ(rig.newest(rig.id), last) << "it goes on";
+  rig.store(rig.id);
+  EXPECT_EQ(rig.job(rig.id).phase, JobPhase::kCompleted);
+}
+
 // The folder of the agent is what is full.
 TEST(Storing, APauseWaitsForRoomOnTheAgents) {
   Pair rig;

@@ -65,6 +65,16 @@ void resend_slices(Turn& turn, const RoundKey& key, ReplicaId replica) {
   }
 }
 
+void take_over_slices(Turn& turn, ReplicaId replica) {
+  const JobRecord& job = turn.state().jobs.at(turn.state().replicas.at(replica).job);
+  const RoundRecord* round = committed_round(turn.state(), job);
+  if (round == nullptr) return;
+  for (const OpenSlice& open : open_slices(turn.state(), round->key)) {
+    const bool of_another = open.owner != replica && open.evaluator == replica;
+    if (of_another) turn.tell(replica, Evaluate{round->key, open.slice});
+  }
+}
+
 void on_evaluated(Turn& turn, ReplicaId replica, const Evaluated& evaluated) {
   const RoundRecord* known = turn.state().rounds.find(evaluated.key);
   if (known == nullptr || known->eval_slices != evaluated.slice.slices) return;

@@ -19,6 +19,9 @@ EvalSlice slice_of(const State& state, const RoundKey& key, const ContributionRe
 void pass_on_slices(Turn& turn, const RoundKey& key);
 // Sends `replica` the open slices that are its to evaluate.
 void resend_slices(Turn& turn, const RoundKey& key, ReplicaId replica);
+// `replica` has come to hold the committed round: sends it the open slices of owners that are gone,
+// if it is the one to evaluate them. Until somebody holds the round, nobody can.
+void take_over_slices(Turn& turn, ReplicaId replica);
 
 void on_evaluated(Turn& turn, ReplicaId replica, const Evaluated& evaluated);
 

@@ -1,6 +1,7 @@
 #include "coordinator/core/replicas/replicas.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "coordinator/core/checkpoints/checkpoints.h"
 #include "coordinator/core/decisions/data_ledger.h"
@@ -86,7 +87,8 @@ bool has_own_anchor(const JobRecord& job, const ReplicaRecord& replica) {
 bool is_what_it_should_be(const JobRecord& job, const ReplicaRecord& replica,
                           const Loaded& loaded) {
   const JobStage& shared = stage_of(job, replica.stage);
-  const bool own = has_own_anchor(job, replica);
+  // Until the stage has settled what it holds, what the donor said of itself is all there is.
+  const bool own = has_own_anchor(job, replica) || !shared.anchor;
   const Digest& anchor = own ? replica.source.anchor : shared.anchor;
   const Digest& momentum = own ? replica.source.momentum : shared.momentum;
   return !anchor || (anchor == loaded.anchor && momentum == loaded.momentum);
@@ -148,13 +150,17 @@ void leave_round(Turn& turn, const ReplicaRecord& ended, ContributionState left)
   if (turn.state().rounds.contains(committed)) pass_on_slices(turn, committed);
 }
 
-// Whom nobody can hear may be anything but frozen; and who alone holds what a stage has committed
-// is waited for before that is given up.
-bool may_come_back(const State& state, ReplicaId id) {
+// Whom nobody can hear may be anything but frozen. And while nobody within reach is above doubt,
+// what the stage has committed is waited for before it is given up.
+bool may_come_back(const State& state, ReplicaId id, std::span<const ReplicaId> doubtful) {
   if (!can_be_absent(state, id)) return false;
+  if (!is_within_reach(state, id)) return true;
   const ReplicaRecord& replica = state.replicas.at(id);
   const std::vector<ReplicaId> there = holders(state, state.jobs.at(replica.job), replica.stage);
-  return !is_within_reach(state, id) || there == std::vector{id};
+  if (std::ranges::count(there, id) == 0) return false;
+  return std::ranges::none_of(there, [&](ReplicaId other) {
+    return is_within_reach(state, other) && std::ranges::count(doubtful, other) == 0;
+  });
 }
 
 }  // namespace
@@ -166,11 +172,17 @@ std::optional<StateSource> choose_source(const State& state, const JobRecord& jo
   source.anchor = stage_of(job, stage).anchor;
   source.momentum = stage_of(job, stage).momentum;
   if (job.committed_round == 0) return source;  // kSeed
+  // What a stage holds is settled in a moment. Only where commits follow one another without a
+  // pause is a donor taken at its word, and its joiner judged with it.
+  const bool settled = source.anchor || averages_in_groups(job);
+  if (!settled && job.spec.sync.algorithm != SyncAlgorithm::kAsync) return std::nullopt;
   if (const ReplicaRecord* donor = choose_donor(state, job, stage)) {
     source.kind = SourceKind::kPeer;
     source.donor = donor->id;
     source.donor_address = donor->address;
-    if (averages_in_groups(job)) source.anchor = donor->anchor, source.momentum = donor->momentum;
+    if (averages_in_groups(job) || !source.anchor) {
+      source.anchor = donor->anchor, source.momentum = donor->momentum;
+    }
     return source;
   }
   if (const CheckpointRecord* checkpoint = checkpoint_of_committed(state, job)) {
@@ -230,8 +242,9 @@ void on_loaded(Turn& turn, const Loaded& loaded) {
   if (const std::string why = settle_data(turn, before, loaded.data); !why.empty()) {
     return fail_replica(turn, loaded.replica, ReplicaFailure::kDataInvalid, why);
   }
-  const bool unknown = !stage.anchor || stage.value_count == 0;  // of a checkpoint that was found
-  if (unknown && !has_own_anchor(job, before)) {
+  const bool first_of_all = !stage.anchor && job.committed_round == 0;
+  const bool found = stage.value_count == 0;  // the state is that of a checkpoint on disk
+  if ((first_of_all || found) && !has_own_anchor(job, before)) {
     JobStage& first = stage_of(turn.job(before.job), before.stage);
     first.anchor = loaded.anchor;
     first.momentum = loaded.momentum;
@@ -252,11 +265,12 @@ void on_loaded(Turn& turn, const Loaded& loaded) {
        .replica = loaded.replica,
        .round = loaded.key.round},
       called(turn.state(), loaded.replica) + " holds round " + std::to_string(loaded.key.round));
+  take_over_slices(turn, loaded.replica);
   refresh_agent(turn, before.agent);
 }
 
 void fail_replica(Turn& turn, ReplicaId id, ReplicaFailure failure, const std::string& detail) {
-  if (failure == ReplicaFailure::kFrozen && may_come_back(turn.state(), id)) {
+  if (failure == ReplicaFailure::kFrozen && may_come_back(turn.state(), id, {&id, 1})) {
     return become_absent(turn, id, detail);
   }
   transition(turn, id, ReplicaState::kFailed);
@@ -286,6 +300,20 @@ void fail_replica(Turn& turn, ReplicaId id, ReplicaFailure failure, const std::s
     doubt_checkpoint(turn, ended.source.checkpoint, detail);
   }
   refresh_agent(turn, ended.agent);
+}
+
+void exclude_replicas(Turn& turn, std::span<const ReplicaId> excluded, ReplicaFailure failure,
+                      const std::string& detail) {
+  std::vector<ReplicaId> waited_for;
+  if (failure != ReplicaFailure::kDigestMismatch) {
+    std::ranges::copy_if(excluded, std::back_inserter(waited_for), [&](ReplicaId id) {
+      return is_present(turn.state(), id) && may_come_back(turn.state(), id, excluded);
+    });
+  }
+  for (const ReplicaId id : waited_for) become_absent(turn, id, detail);
+  for (const ReplicaId id : excluded) {
+    if (is_present(turn.state(), id)) fail_replica(turn, id, failure, detail);
+  }
 }
 
 bool can_be_absent(const State& state, ReplicaId id) {

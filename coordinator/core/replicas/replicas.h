@@ -3,6 +3,7 @@
 #pragma once
 
 #include <optional>
+#include <span>
 #include <string>
 
 #include "coordinator/core/decisions/placement.h"
@@ -22,6 +23,10 @@ void send_assign(Turn& turn, const ReplicaRecord& replica);
 void on_loaded(Turn& turn, const Loaded& loaded);
 // The trainer ended, or is given up: others take over what it had, and its device rests a while.
 void fail_replica(Turn& turn, ReplicaId id, ReplicaFailure failure, const std::string& detail);
+// As fail_replica() of each that is present, judged together: those that nobody above doubt can
+// stand in for become absent instead.
+void exclude_replicas(Turn& turn, std::span<const ReplicaId> excluded, ReplicaFailure failure,
+                      const std::string& detail);
 // Its round and checkpoints are left to the caller, who ends them with it.
 void release_replica(Turn& turn, ReplicaId id, ReleaseReason reason);
 // Released while its job goes on: others take over what it had. `left`: what its contribution to an

@@ -63,11 +63,8 @@ std::string of_reduce(const JobRecord& job, ReduceIndex reduce) {
 }
 
 void exclude(Turn& turn, const AttemptDecision& decision) {
-  for (const ReplicaId replica : decision.exclude) {
-    if (!is_present(turn.state(), replica)) continue;
-    fail_replica(turn, replica, failure_for(decision.reason),
-                 std::string("left out of the reduce: ") + to_string(decision.reason));
-  }
+  exclude_replicas(turn, decision.exclude, failure_for(decision.reason),
+                   std::string("left out of the reduce: ") + to_string(decision.reason));
 }
 
 bool averages_only(const State& state, const RoundKey& key, ReplicaId member) {

@@ -181,12 +181,42 @@ bool proves_its_state(const RoundStage& stage, const ContributionRecord& contrib
          contribution.base_momentum == stage.base_momentum && contribution.added == stage.average;
 }
 
+void keep_settled(Turn& turn, const RoundKey& key, StageIndex stage, const Digest& anchor,
+                  const Digest& momentum) {
+  const auto keep = [&](auto& of) { of.anchor = anchor, of.momentum = momentum; };
+  keep(stage_of(turn.job(key.job), stage));
+  keep(stage_of(turn.round(key), stage));
+}
+
+// Those that took the state of a donor before the stage had settled what it holds.
+void fail_deviating_joiners(Turn& turn, const RoundKey& key, StageIndex stage) {
+  const JobRecord& job = turn.state().jobs.at(key.job);
+  const JobStage& settled = stage_of(job, stage);
+  for (const ReplicaId id : holders(turn.state(), job, stage)) {
+    const ReplicaRecord& replica = turn.state().replicas.at(id);
+    const bool same = replica.anchor == settled.anchor && replica.momentum == settled.momentum;
+    if (same || replica.held_round != key.round) continue;
+    fail_replica(turn, id, ReplicaFailure::kDigestMismatch,
+                 "its donor held another state than its stage");
+  }
+}
+
+// Everybody who took the step is gone: those who took over what one of them held stand for it.
+void settle_by_joiners(Turn& turn, const RoundKey& key, StageIndex stage) {
+  for (const ReplicaId id : holders(turn.state(), turn.state().jobs.at(key.job), stage)) {
+    const ReplicaRecord& replica = turn.state().replicas.at(id);
+    if (replica.held_round != key.round) continue;
+    keep_settled(turn, key, stage, replica.anchor, replica.momentum);
+    return fail_deviating_joiners(turn, key, stage);
+  }
+}
+
 // All live followers of a stage have said their digests: who holds something else than the
 // committed state is out; everybody where nobody can tell what that is, and the stage begins again
 // from what is stored.
 void settle_state(Turn& turn, const RoundKey& key, StageIndex stage,
                   const std::vector<ReplicaId>& followers) {
-  if (followers.empty()) return;
+  if (followers.empty()) return settle_by_joiners(turn, key, stage);
   const State& state = turn.state();
   std::vector<StateClaim> claims;
   for (const ReplicaId replica : followers) {
@@ -203,11 +233,8 @@ void settle_state(Turn& turn, const RoundKey& key, StageIndex stage,
                            : "its anchor or outer momentum differs from that of the others after "
                              "the outer step");
   }
-  if (undecided) return;
-  stage_of(turn.job(key.job), stage).anchor = decision.anchor;
-  stage_of(turn.job(key.job), stage).momentum = decision.momentum;
-  stage_of(turn.round(key), stage).anchor = decision.anchor;
-  stage_of(turn.round(key), stage).momentum = decision.momentum;
+  if (!undecided) keep_settled(turn, key, stage, decision.anchor, decision.momentum);
+  fail_deviating_joiners(turn, key, stage);
 }
 
 // In groups each replica has an anchor of its own; the job's is that of the first one.
@@ -404,6 +431,7 @@ void on_applied(Turn& turn, ReplicaId replica, const Applied& applied) {
   if (record.state == ReplicaState::kAveraging) {
     transition(turn, replica, ReplicaState::kServing);
   }
+  take_over_slices(turn, replica);
 }
 
 void check_applied(Turn& turn, JobId id) {

@@ -15,7 +15,7 @@ namespace {
 using testing::HasSubstr;
 
 struct Stepping : PairRig {
-  Stepping() : PairRig(small_job()) {
+  explicit Stepping(const JobSpec& spec = small_job()) : PairRig(spec) {
     report(a, rep_a, key(1)), report(b, rep_b, key(1));
     vote(a, rep_a, key(1), 1), vote(b, rep_b, key(1), 1);
   }
@@ -78,6 +78,71 @@ TEST(CommonState, WithoutAProofTheStageGoesBackInTheOpen) {
   EXPECT_EQ(rig.job(rig.id).phase, JobPhase::kStalled);
 }
 
+JobSpec async_job() {
+  JobSpec spec = small_job();
+  spec.sync.algorithm = SyncAlgorithm::kAsync;
+  return spec;
+}
+
+// c joins from a while b has yet to take the step.
+struct Joining : Stepping {
+  Joining(Digest of_a, Digest of_c) : Stepping(async_job()) {
+    say_applied(a, rep_a, honest(of_a));
+    c = join("c");
+    rep_c = last<Assign>(c).value().replica;
+    load(c, of_c);
+  }
+  // load() says {8, 8}.
+  Applied honest(Digest anchor) { return Stepping::honest(anchor, {8, 8}); }
+  ConnectionId c;
+  ReplicaId rep_c;
+};
+
+TEST(CommonState, NobodyJoinsBeforeAStageHasSettledWhatItHolds) {
+  Stepping rig;
+  rig.say_applied(rig.a, rig.rep_a, rig.honest({11, 11}));
+  const ConnectionId c = rig.join("c");
+  EXPECT_FALSE(rig.last<Assign>(c));
+  rig.say_applied(rig.b, rig.rep_b, rig.honest({11, 11}));
+  EXPECT_TRUE(rig.last<Assign>(c));
+}
+
+TEST(CommonState, AJoinerDoesNotSettleWhatItsStageHolds) {
+  Joining rig({11, 11}, {11, 11});
+  EXPECT_TRUE(is_live(rig.state(), rig.rep_c));
+  EXPECT_FALSE(rig.job(rig.id).stages.at(0).anchor) << "b has yet to say what it holds";
+}
+
+TEST(CommonState, AJoinerMustHoldWhatItsDonorHolds) {
+  Joining rig({11, 11}, {12, 12});
+  EXPECT_EQ(rig.replicas_.at(rig.rep_c).failure, ReplicaFailure::kDigestMismatch);
+}
+
+TEST(CommonState, AJoinerGoesWithItsDonor) {
+  Joining rig({50, 50}, {50, 50});
+  rig.say_applied(rig.b, rig.rep_b, rig.honest({99, 99}));  // nobody can tell who is right
+  EXPECT_FALSE(is_live(rig.state(), rig.rep_a));
+  EXPECT_FALSE(is_live(rig.state(), rig.rep_c));
+  EXPECT_FALSE(rig.job(rig.id).stages.at(0).anchor);
+}
+
+TEST(CommonState, JoinersStandForThoseWhoTookTheStepAndAreGone) {
+  Joining rig({11, 11}, {11, 11});
+  rig.say(rig.a, ReplicaFailed{rig.rep_a, ReplicaFailure::kTrainerExited, ""});
+  rig.say(rig.b, ReplicaFailed{rig.rep_b, ReplicaFailure::kTrainerExited, ""});
+  EXPECT_EQ(rig.job(rig.id).stages.at(0).anchor, (Digest{11, 11}));
+}
+
+TEST(Evaluation, ASliceOfOneThatIsGoneWaitsForTheFirstToHoldTheRound) {
+  Stepping rig;
+  rig.say(rig.a, ReplicaFailed{rig.rep_a, ReplicaFailure::kOutOfMemory, ""});
+  EXPECT_FALSE(rig.last<ToReplica<Evaluate>>(rig.b)) << "b does not hold the round yet";
+  rig.say_applied(rig.b, rig.rep_b, rig.honest({11, 11}));
+  const auto told = rig.last<ToReplica<Evaluate>>(rig.b);
+  ASSERT_TRUE(told);
+  EXPECT_EQ(told->body.slice.slice, 0) << "that of a";
+}
+
 struct Readers : Rig {
   ReplicaId load_with(ConnectionId connection, Digest data) {
     const Assign assign = *last<Assign>(connection);
@@ -119,6 +184,32 @@ TEST(SameData, BeforeAnythingIsCommittedItIsForgottenWithItsLastReader) {
   const ReplicaId second = rig.load_with(b, {2, 2});
   EXPECT_TRUE(is_live(rig.state(), second));
   EXPECT_EQ(rig.job(id).data, (Digest{2, 2}));
+}
+
+// Nobody but a person can mend that, so the job says what is wrong.
+TEST(SameData, AJobThatLacksReplicasForItSaysSo) {
+  Readers rig;
+  ConnectionId a = rig.join("a"), b = rig.join("b");
+  const JobId id = *rig.submit(small_job());
+  const ReplicaId rep_a = rig.load_with(a, {1, 1}), rep_b = rig.load_with(b, {1, 1});
+  rig.wait(seconds(3));
+  const RoundKey key{id, 0, 1};
+  rig.report(a, rep_a, key), rig.report(b, rep_b, key);
+  rig.vote(a, rep_a, key, 1), rig.vote(b, rep_b, key, 1);
+  rig.applied(a, rep_a, key, {11, 11}), rig.applied(b, rep_b, key, {11, 11});
+  rig.say(b, Goodbye{"stopped"});
+  const ConnectionId c = rig.join("c");
+  const Assign assign = *rig.last<Assign>(c);
+  rig.say(c, Loaded{.replica = assign.replica,
+                    .key = assign.source.key,
+                    .anchor = {11, 11},
+                    .momentum = {9, 9},
+                    .value_count = 1000,
+                    .address = "127.0.0.1:7103",
+                    .data = {2, 2}});
+  EXPECT_EQ(rig.job(id).phase, JobPhase::kStalled);
+  EXPECT_EQ(rig.job(id).reason, JobReason::kDataInvalid);
+  EXPECT_THAT(rig.job(id).detail, HasSubstr("1 of 2 replicas; data.train on c is another file"));
 }
 
 }  // namespace

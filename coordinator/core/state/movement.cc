@@ -14,6 +14,17 @@ bool tells_of_work(const FromAgent& message) {
          std::holds_alternative<PipelineStats>(message);
 }
 
+// Nobody else can write its part.
+bool waits_for_absent_writer(const State& state, const CheckpointRecord& checkpoint) {
+  const JobRecord& job = state.jobs.at(checkpoint.key.job);
+  for (std::size_t i = 0; i < checkpoint.parts.size(); ++i) {
+    const CheckpointPart& part = checkpoint.parts[i];
+    const bool absent = part.state < CheckpointState::kStored && !is_present(state, part.writer);
+    if (absent && holders(state, job, static_cast<StageIndex>(i)).empty()) return true;
+  }
+  return false;
+}
+
 const Presence* connected(const State& state, ReplicaId replica) {
   const Presence* presence = state.presence.find(state.replicas.at(replica).agent);
   return presence != nullptr && presence->connected ? presence : nullptr;
@@ -67,9 +78,7 @@ void note_store(Turn& turn, CheckpointId checkpoint, std::optional<Bytes> receiv
 
 Instant store_deadline(Turn& turn, const CheckpointRecord& checkpoint) {
   State& state = turn.volatile_state();
-  const bool waits = std::ranges::any_of(checkpoint.parts, [&](const CheckpointPart& part) {
-    return part.state < CheckpointState::kStored && !is_present(state, part.writer);
-  });
+  const bool waits = waits_for_absent_writer(state, checkpoint);
   if (waits || !state.stores.contains(checkpoint.id)) state.stores[checkpoint.id].at = turn.now();
   const JobRecord& job = state.jobs.at(checkpoint.key.job);
   Bytes largest;

@@ -40,10 +40,10 @@ State::State(const SessionOptions& session_options, RoundNumber held_round, std:
 }
 
 void State::settle(Instant now, SessionActions& out) {
+  watch_reach(now, out);
   advance(out);
   admit();
   send_waiting(out);
-  watch_reach(now, out);
   spread(now, out);
 }
 
@@ -231,7 +231,7 @@ std::optional<Instant> StageSession::next_deadline() const {
     also(s.refilled + seconds_f(std::max(0.0, 1 - s.retry_tokens) / s.budget.per_s) +
          milliseconds(1));
   }
-  if (s.unreachable_since && !s.gave_up) also(*s.unreachable_since + s.options.unreachable_limit);
+  if (s.unreachable_since && !s.cut_off) also(*s.unreachable_since + s.options.unreachable_limit);
   return first;
 }
 

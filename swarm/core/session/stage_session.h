@@ -144,14 +144,19 @@ struct LogitsCame {
 struct Dial {
   std::vector<PipelineMember> peers;  // of the next stage, and routers with a larger id
 };
-// No replica of the next stage can be reached although the view has some: the replica gives up.
+// No replica of the next stage can be reached although the view has some. The replica waits for
+// one, for as long as it takes; those who would wait for it do not. Told once each time.
+struct CutOff {
+  std::string detail;
+};
+// The next stage refuses what this replica computes: it is of no use.
 struct GiveUp {
   std::string detail;
 };
 
 using SessionAction =
     std::variant<SendForward, SendBackward, SendCancel, SendRefusal, SendWord, Forget, TakeStep,
-                 ReachBoundary, CameBack, EvaluationDone, LogitsCame, Dial, GiveUp>;
+                 ReachBoundary, CameBack, EvaluationDone, LogitsCame, Dial, CutOff, GiveUp>;
 using SessionActions = std::vector<SessionAction>;
 
 // ---- the session
@@ -166,7 +171,7 @@ struct SessionOptions {
   WiringPolicy wiring = WiringPolicy::kServiceTime;
   std::uint64_t seed = 1;
   double window_per_replica = 8;  // microbatches in flight per replica of the view; 1f1b: one
-  Duration unreachable_limit = seconds(10);  // then GiveUp
+  Duration unreachable_limit = seconds(10);  // then CutOff
 };
 
 // Counters for people and tests.

@@ -86,7 +86,7 @@ void State::digest_peers(Digester& d) const {
   for (const Pause& pause : pauses) d.add(pause.until.ns).add(pause.peer.n);
   wiring.add_to(d);
   add(d, unreachable_since);
-  d.add(gave_up);
+  d.add(cut_off);
 }
 
 void State::digest_steps(Digester& d) const {

@@ -203,14 +203,24 @@ void State::unpause(Instant now) {
 void State::watch_reach(Instant now, SessionActions& out) {
   if (!in_view || next == 0 || wiring.size() > 0) {
     unreachable_since.reset();
-    gave_up = false;
+    cut_off = false;
     return;
   }
   if (!unreachable_since) unreachable_since = now;
-  if (gave_up || now - *unreachable_since < options.unreachable_limit) return;
-  gave_up = true;
-  out.push_back(GiveUp{"none of the " + std::to_string(next) + " replicas of stage " +
+  if (cut_off || now - *unreachable_since < options.unreachable_limit) return;
+  cut_off = check = true;
+  if (way_round()) hand_back(out);
+  out.push_back(CutOff{"none of the " + std::to_string(next) + " replicas of stage " +
                        std::to_string(options.stage + 1) + " can be reached"});
+}
+
+// What came to be passed on goes back, for another replica of this stage; answers stay.
+void State::hand_back(SessionActions& out) {
+  for (Task& task : slots) {
+    if (task.id == 0 || task.dropped || task.backward || task.phase == TaskPhase::kVoid) continue;
+    refuse_up(task, RefusalReason::kNotInView, out);
+    drop(task, out);
+  }
 }
 
 void StageSession::view(Instant now, const PipelineView& view, SessionActions& out) {

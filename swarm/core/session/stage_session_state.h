@@ -187,6 +187,8 @@ struct StageSession::State {
   void unpause(Instant now);
   void dial(const PipelineView& view, SessionActions& out);
   void watch_reach(Instant now, SessionActions& out);
+  bool way_round() const { return !router() && senders > 1; }
+  void hand_back(SessionActions& out);
 
   // ---- steps
   bool counts_as_last(const RouterProgress& p) const { return p.last && p.done_through >= from; }
@@ -201,6 +203,8 @@ struct StageSession::State {
   void reach_boundary(SessionActions& out);
   void stop_now(SessionActions& out);
   void join_the_end(SessionActions& out);
+  bool is_waited_for() const;
+  void sit_out(SessionActions& out);
   void end_now(SessionActions& out);
   void note_progress();
   std::int64_t own_done() const;
@@ -246,7 +250,7 @@ struct StageSession::State {
   std::vector<Pause> pauses;
   Wiring wiring;
   std::optional<Instant> unreachable_since;
-  bool gave_up = false;
+  bool cut_off = false;
 
   // Where we are. `check`: something that the barrier looks at has changed.
   RoundNumber held = 0;

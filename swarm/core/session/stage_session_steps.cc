@@ -30,6 +30,7 @@ void State::advance(SessionActions& out) {
     if (stopping) return stop_now(out);
     if (!in_view) return;
     if (check) join_the_end(out);
+    if (check) sit_out(out);
     note_progress();
     if (!check) return;
     check = false;
@@ -170,6 +171,30 @@ void State::end_now(SessionActions& out) {
   }
   progress.put(options.self, {options.self, step - 1, true});
   changed(true);
+}
+
+// Another router that this one hears is through with the step.
+bool State::is_waited_for() const {
+  return std::any_of(routers.begin(), routers.end(), [&](ReplicaId id) {
+    const RouterProgress* p = progress.find(id);
+    const Peer* peer = peers.find(id);
+    return p != nullptr && p->done_through >= step && peer != nullptr && peer->connected;
+  });
+}
+
+// Cut off from the next stage, a router holds nobody up: what it drew of this step is void. Where
+// all of them are cut off there is nobody to hold up, and it waits with what it has.
+void State::sit_out(SessionActions& out) {
+  if (!cut_off || !router() || own_last() || own_done() >= step || !is_waited_for()) return;
+  for (Task& task : slots) {
+    const bool later = task.phase != TaskPhase::kAsked && task.microbatch.step > step;
+    if (task.id != 0 && !task.dropped && !task.from && !later) drop(task, out);
+  }
+  asked_logits.clear();
+  sampling = false;
+  void_evaluations(out);
+  StepBook& own = book(step);
+  own.drawn = std::max(own.drawn, to_draw(step));
 }
 
 bool State::done_with(std::int64_t of_step) const {

@@ -127,7 +127,7 @@ bool State::may_compute(const Microbatch& m) const {
 std::optional<RefusalReason> State::objection(const Peer& sender, const Microbatch& m) const {
   if (is_past(m)) return RefusalReason::kPast;
   const bool welcome = in_view && sender.in_view && sender.stage + 1 == options.stage;
-  if (!welcome || stopped) return RefusalReason::kNotInView;
+  if (!welcome || stopped || (cut_off && way_round())) return RefusalReason::kNotInView;
   if (sender.tasks >= received_max) return RefusalReason::kOverCredit;
   return std::nullopt;
 }

@@ -299,34 +299,6 @@ TEST(StageSession, WordsOfTheNextRoundFromSeveralAreOne) {
   EXPECT_EQ(s.session.step(), 6);
 }
 
-TEST(StageSession, NobodyReachableForTheLimitGivesUpOnce) {
-  Subject s(11);
-  s.session.view(s.now, full_view(), s.out);
-  EXPECT_EQ(s.take<Dial>().at(0).peers.size(), 2u);
-  s.wait(milliseconds(9'999));
-  EXPECT_TRUE(s.take<GiveUp>().empty());
-  EXPECT_EQ(*s.session.next_deadline(), Instant{} + seconds(10));
-  s.wait(milliseconds(1));
-  EXPECT_EQ(s.take<GiveUp>().size(), 1u);
-  s.wait(seconds(60));
-  EXPECT_TRUE(s.take<GiveUp>().empty());
-}
-
-TEST(StageSession, AnEmptyStageIsWaitedFor) {
-  Ready s(11);
-  s.forward(1, mb(0));
-  s.compute();
-  s.take<SendForward>();
-  s.session.view(s.now, without(without(full_view(), 21, 2), 22, 2), s.out);
-  s.wait(seconds(60));
-  EXPECT_TRUE(s.take<GiveUp>().empty());
-  PipelineView back = without(without(full_view(), 21, 3), 22, 3);
-  back.members.push_back({id(23), 2, "", 0});
-  s.session.view(s.now, back, s.out);
-  s.session.connected(s.now, id(23), s.out);
-  EXPECT_EQ(s.take<SendForward>().at(0).to, id(23));
-}
-
 TEST(StageSession, AViewWithoutItDropsAll) {
   Ready s(11);
   s.forward(1, mb(0));

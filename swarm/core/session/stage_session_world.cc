@@ -23,7 +23,9 @@ std::string text(const Microbatch& m) {
 }
 
 World::World(const WorldOptions& options) : options_(options), prng_(options.seed), now_{1} {
-  faults_ = options.breaks.ns + options.deaths.ns + options.freezes.ns + options.joins.ns > 0 ||
+  faults_ = options.breaks.ns + options.deaths.ns + options.freezes.ns + options.joins.ns +
+                    options.cuts.ns >
+                0 ||
             options.stop > 0;
   for (StageIndex stage = 0; stage < options_.stages; ++stage) {
     const auto count = prng_.range(1, options_.replicas_max);
@@ -39,6 +41,7 @@ void World::run() {
   plan(options_.deaths, deaths, &World::kill_one);
   plan(options_.freezes, freezes, &World::freeze_one);
   plan(options_.joins, joins, &World::join_one);
+  plan(options_.cuts, cuts, &World::cut_some);
   while (!ended_ && !events_.empty() && violations.size() < 20) {
     const Event event = events_.top();
     events_.pop();
@@ -356,9 +359,8 @@ void World::on(Node& n, const Dial& dial) {
   }
 }
 
-void World::on(Node& n, const GiveUp&) {
-  ++give_ups;
-  at({}, [this, &n] { kill(n); });
-}
+void World::on(Node&, const CutOff&) { ++cut_offs; }
+
+void World::on(Node& n, const GiveUp& give_up) { violate(n, "gives up: " + give_up.detail); }
 
 }  // namespace shoal::swarm

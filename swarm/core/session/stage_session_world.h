@@ -33,7 +33,8 @@ struct WorldOptions {
   bool speeds = true;  // the view tells them
   Duration latency_max = milliseconds(40);
   // Faults: the mean time between two of a kind in the whole pipeline; zero: none.
-  Duration breaks, deaths, freezes, joins;
+  // A cut takes all lines of one replica to its next stage, or those of everybody, for long.
+  Duration breaks, deaths, freezes, joins, cuts;
   double close = 0, abort = 0, stop = 0, evaluate = 1, logits = 0;  // chance per round
   // Planted bugs.
   double lose_answer = 0;   // a frame vanishes though its stream stays
@@ -50,7 +51,8 @@ class World {
 
   std::vector<std::string> violations;
   std::int64_t breaks = 0, deaths = 0, freezes = 0, joins = 0, closes = 0, aborts = 0, stops = 0;
-  std::int64_t resent = 0, answered_only = 0, give_ups = 0, evaluated = 0, logits = 0, words = 0;
+  std::int64_t cuts = 0, cuts_of_all = 0, cut_offs = 0;
+  std::int64_t resent = 0, answered_only = 0, evaluated = 0, logits = 0, words = 0;
   std::int64_t microbatches = 0, past = 0, void_evaluations = 0, calls = 0;
   std::int64_t ahead = 0;  // passes computed of a step whose predecessor was not over
   Digest trace() const { return trace_.finish(); }
@@ -86,6 +88,7 @@ class World {
     double speed = 1;
     std::unique_ptr<StageSession> session;
     bool alive = true, frozen = false, computing = false;
+    bool cut = false;                            // from its next stage
     std::vector<std::function<void()>> backlog;  // while frozen
     PipelineView view;
     std::set<ReplicaId> dials;
@@ -155,6 +158,7 @@ class World {
   void on(Node& node, const LogitsCame& came);
   void go_on_sampling(Node& node);
   void on(Node& node, const Dial& dial);
+  void on(Node& node, const CutOff& cut_off);
   void on(Node& node, const GiveUp& give_up);
   // Streams.
   Stream& stream(ReplicaId a, ReplicaId b);
@@ -169,6 +173,8 @@ class World {
   bool kill_one();
   bool freeze_one();
   bool join_one();
+  bool cut_some();
+  bool is_cut(const Stream& stream);
   void kill(Node& node);
   std::vector<Node*> living(StageIndex stage = -1);
   // Coordinator.

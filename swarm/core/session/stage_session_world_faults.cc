@@ -89,7 +89,7 @@ void World::redial(Stream& s) {
     s.dialling = false;
     Node &from = node(s.dialer), &to = node(s.acceptor);
     if (!from.alive || s.up || s.side_up[0] || !from.dials.contains(to.id)) return;
-    if (!to.alive || to.frozen || from.frozen) return redial(s);
+    if (!to.alive || to.frozen || from.frozen || is_cut(s)) return redial(s);
     if (s.side_up[1]) notice(s, 1, s.epoch);  // a new stream says that the old one is gone
     ++s.epoch;
     s.up = s.side_up[0] = s.side_up[1] = true;
@@ -194,6 +194,28 @@ bool World::join_one() {
     publish();
   }
   return true;
+}
+
+bool World::is_cut(const Stream& s) {
+  const Node &a = node(s.dialer), &b = node(s.acceptor);
+  return (a.cut && b.stage == a.stage + 1) || (b.cut && a.stage == b.stage + 1);
+}
+
+bool World::cut_some() {
+  std::vector<Node*> victims = living();
+  if (prng_.chance(.3)) {
+    ++cuts_of_all;
+  } else if (!victims.empty()) {
+    victims = {victims[prng_.below(victims.size())]};
+  }
+  for (Node* n : victims) n->cut = true;
+  for (auto& [ends, s] : streams_) {
+    if (s.up && is_cut(s)) snap(s, milliseconds(8000));
+  }
+  at(seconds(2) + random(seconds(40)), [victims] {
+    for (Node* n : victims) n->cut = false;
+  });
+  return !victims.empty();
 }
 
 // ---- coordinator

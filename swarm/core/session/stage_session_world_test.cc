@@ -35,7 +35,7 @@ TEST(StageSessionWorld, WithoutFaultsEveryMicrobatchIsAddedOncePerStage) {
     World world(drawn(seed));
     world.run();
     expect_none(world, seed);
-    EXPECT_EQ(world.answered_only + world.give_ups + world.void_evaluations, 0);
+    EXPECT_EQ(world.answered_only + world.cut_offs + world.void_evaluations, 0);
     microbatches += world.microbatches;
     evaluated += world.evaluated;
     logits += world.logits;
@@ -94,13 +94,29 @@ TEST(StageSessionWorld, ComesThroughLosses) {
     sum.resent += world.resent;
     sum.answered_only += world.answered_only;
     sum.past += world.past;
-    sum.give_ups += world.give_ups;
     sum.calls += world.calls;
   }
   for (const auto count : {sum.breaks, sum.deaths, sum.freezes, sum.joins, sum.closes, sum.aborts,
                            sum.stops, sum.resent, sum.answered_only, sum.past}) {
     EXPECT_GT(count, 50);
   }
+}
+
+// Lines that are cut end nobody: whoever is cut off waits, and the others do not wait for it.
+TEST(StageSessionWorld, ComesThroughCuts) {
+  std::int64_t cuts = 0, cuts_of_all = 0, cut_offs = 0, void_evaluations = 0;
+  for (std::uint64_t seed = 1; seed <= 300 && !HasFailure(); ++seed) {
+    WorldOptions options = seed % 2 == 0 ? drawn(seed) : unlucky(seed);
+    options.cuts = milliseconds(Prng(mix_seed(seed, 79)).range(500, 10'000));
+    World world(options);
+    world.run();
+    expect_none(world, seed);
+    cuts += world.cuts;
+    cuts_of_all += world.cuts_of_all;
+    cut_offs += world.cut_offs;
+    void_evaluations += world.void_evaluations;
+  }
+  for (const auto count : {cuts, cuts_of_all, cut_offs, void_evaluations}) EXPECT_GT(count, 50);
 }
 
 TEST(StageSessionWorld, TheSameSeedGivesTheSameRun) {

@@ -13,8 +13,12 @@
 namespace shoal::sim {
 namespace {
 
+using coordinator::CheckpointRecord;
+using coordinator::CheckpointState;
 using coordinator::JobRecord;
 using coordinator::Persist;
+using coordinator::ReplicaRecord;
+using coordinator::ReplicaState;
 
 class LostRounds final : public Checker {
  public:
@@ -52,8 +56,14 @@ class LostRounds final : public Checker {
     round = std::max(round, found.key.round);
   }
   void durable(const Record& record, const Tables&) override {
-    const auto* job = std::get_if<JobRecord>(&record);
-    if (job != nullptr) durable_[job->id] = mark(*job);
+    if (const auto* job = std::get_if<JobRecord>(&record)) durable_[job->id] = mark(*job);
+    if (const auto* checkpoint = std::get_if<CheckpointRecord>(&record)) {
+      if (checkpoint->state == CheckpointState::kStored) stored_.insert(checkpoint->key);
+    }
+    const auto* replica = std::get_if<ReplicaRecord>(&record);
+    if (replica != nullptr && replica->state == ReplicaState::kReleased) {
+      released_.insert(replica->id);
+    }
   }
 
  private:
@@ -100,13 +110,18 @@ class LostRounds final : public Checker {
     std::set<StageIndex> held;
     for (const Census::Holder& holder : census()->holders(what.newest)) {
       const bool asked = holder.out_since == Instant() || now() - holder.out_since < waited;
-      if (asked && !is_tainted(holder.replica)) held.insert(holder.stage);
+      // Once a round is stored its holders may be let go; they may not have heard of it.
+      const bool let_go = released_.contains(holder.replica) && stored_.contains(what.newest);
+      const bool counts = !is_tainted(holder.replica) && !let_go;
+      if (asked && counts) held.insert(holder.stage);
     }
     return held.size() == what.stages;
   }
 
   std::map<JobId, Mark> decided_, durable_, since_backup_, before_backup_;
   std::map<JobId, RoundNumber> on_disk_;  // of the newest checkpoint that was found
+  std::set<RoundKey> stored_;
+  std::set<ReplicaId> released_;
 };
 
 }  // namespace

@@ -1,5 +1,5 @@
 // All that counts in the commits of a job was trained on the same data: a host with another file is
-// refused.
+// refused. Only a job that begins anew with its initial parameters may begin with other data.
 #include <map>
 
 #include "tests/sim/checkers/checkers.h"
@@ -30,15 +30,23 @@ class SameData final : public CommitChecker {
                           it->second.state == ContributionState::kKept;
       const auto read = read_.find(it->second.replica);
       if (!counts || read == read_.end() || !read->second) continue;
-      const auto [of_job, first] = of_job_.emplace(round.key.job, read->second);
-      if (of_job->second == read->second) continue;
+      const auto [of_job, first] =
+          of_job_.try_emplace(round.key.job, Data{round.key.lineage, read->second});
+      Data& data = of_job->second;
+      const bool anew = round.key.lineage != data.lineage && round.key.round == 1;
+      if (anew) data = {round.key.lineage, read->second};
+      if (data.digest == read->second) continue;
       return violated(to_string(it->second.replica) + " counts in " + to_text(round.key) +
                       " and trained on other data");
     }
   }
 
+  struct Data {
+    std::int64_t lineage = 0;  // in which it was first read
+    Digest digest;
+  };
   std::map<ReplicaId, Digest> read_;
-  std::map<JobId, Digest> of_job_;
+  std::map<JobId, Data> of_job_;
 };
 
 }  // namespace

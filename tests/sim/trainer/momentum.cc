@@ -136,6 +136,9 @@ void Trainer::write_checkpoint(const WriteCheckpointTo& command) {
     return say(CheckpointFailed{command.replica, command.command.checkpoint,
                                 "this round is not held any more"});
   }
+  if (std::pair(digest_of(replica_->state.anchor), momentum_digest()) != replica_->said) {
+    return fail(ReplicaFailure::kDigestMismatch, "its memory has changed");
+  }
   sharded() ? gather_checkpoint(command) : put_checkpoint(command, replica_->state.momentum);
 }
 

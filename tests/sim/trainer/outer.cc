@@ -131,6 +131,7 @@ void Trainer::finish_outer_step(const CommitRound& commit, bool kept) {
   applied.key = commit.key;
   applied.anchor = digest_of(r.state.anchor);
   applied.momentum = momentum_digest();
+  r.said = {applied.anchor, applied.momentum};
   r.participant->outer_step_taken(applied, actions);
   evaluate(commit.key, commit.evaluate);
   act(actions);

@@ -307,13 +307,11 @@ void Trainer::hold(ReplicaId id, State state) {
 }
 
 void Trainer::say_loaded() {
-  const Replica& r = *replica_;
-  Loaded loaded{r.id,
-                r.state.key,
-                digest_of(r.state.anchor),
-                momentum_digest(),
-                static_cast<std::int64_t>(r.local.size()),
-                address()};
+  Replica& r = *replica_;
+  r.said = {digest_of(r.state.anchor), momentum_digest()};
+  Loaded loaded{
+      r.id,     r.state.key, r.said.first, r.said.second, static_cast<std::int64_t>(r.local.size()),
+      address()};
   loaded.data = r.data;
   for (const Fragment& fragment : r.fragments) {
     if (r.fragments.size() > 1) loaded.fragments.push_back(outer_opt::value_count(fragment));

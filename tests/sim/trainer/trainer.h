@@ -158,7 +158,8 @@ class Trainer final : public PeerEnd {
     std::optional<outer_opt::EagerUpdates> eager;
     double share = 0;  // in the newest plan
     RoundKey adopting;
-    Applied proof;  // of the outer step: what it began with
+    Applied proof;                   // of the outer step: what it began with
+    std::pair<Digest, Digest> said;  // of the anchor and the outer momentum that it holds
     std::shared_ptr<Session> session;
     std::shared_ptr<Gathering> staging;               // for the reduce to come
     std::shared_ptr<Gathering> gathering;             // for a checkpoint
