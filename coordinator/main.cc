@@ -7,7 +7,6 @@
 // refused flags.
 #include <cstdio>
 #include <cstring>
-#include <set>
 
 #include <fcntl.h>
 #include <nlohmann/json.hpp>
@@ -20,6 +19,7 @@
 #include "coordinator/service/agent_service.h"
 #include "coordinator/service/config.h"
 #include "coordinator/service/http/server.h"
+#include "coordinator/service/leftovers.h"
 #include "coordinator/service/logging.h"
 #include "coordinator/service/runtime.h"
 #include "coordinator/service/store_check.h"
@@ -114,13 +114,13 @@ Status serve(const Config& config) {
   if (!token) return token.error();
   auto files = CheckpointFiles::open(config.checkpoint_root());
   if (!files) return files.error();
-  auto runtime = Runtime::create(runtime_options(config), **store);
+  auto left = look_through(**files, **store);
+  if (!left) return left.error();
+  if (const Status pruned = (*files)->prune(left->keep); !pruned) return pruned;
+  RuntimeOptions options = runtime_options(config);
+  options.found_checkpoints = std::move(left->found);
+  auto runtime = Runtime::create(std::move(options), **store);
   if (!runtime) return runtime.error();
-  std::set<CheckpointId> wanted;
-  for (const CheckpointRecord& checkpoint : (*runtime)->checkpoints_at_start()) {
-    if (checkpoint.state != CheckpointState::kFailed) wanted.insert(checkpoint.id);
-  }
-  if (const Status pruned = (*files)->prune(wanted); !pruned) return pruned;
   auto agents = AgentService::start(
       {.bind = config.grpc,
        .token = *token,

@@ -97,12 +97,43 @@ void get(Reader& reader, const v1::Device& from, Device& to) {
   to.bf16 = from.bf16();
 }
 
+// The job as whoever holds a replica of it keeps it: spec and cut.
+template <typename Wire>
+void put_cut(const std::vector<UnitRange>& cut, Wire& to) {
+  for (const UnitRange& range : cut) {
+    v1::UnitRange& out = *to.add_cut();
+    out.set_first(range.first);
+    out.set_last(range.last);
+  }
+}
+template <typename Wire, typename Message>
+void get_spec_and_cut(Reader& reader, const Wire& from, Message& to) {
+  SpecOrProblems read = read_kept_spec(from.spec_json());
+  if (read.problems) reader.refuse("spec_json", read.problems->summary);
+  to.spec = std::move(read.spec);
+  std::int32_t end = 0;
+  for (const v1::UnitRange& range : from.cut()) {
+    reader.require(range.first() == end && range.last() > range.first(), "cut",
+                   "must be ranges of units that follow each other from 0");
+    end = range.last();
+    to.cut.push_back({range.first(), range.last()});
+  }
+  const bool covers = end == static_cast<std::int64_t>(to.spec.model.layers) + 2;
+  reader.require(covers, "cut", "must cover the embedding, every layer and the head");
+  reader.require(to.stage < static_cast<StageIndex>(to.cut.size()), "stage",
+                 "must be one of the cut");
+}
+
 void put(const HeldReplica& from, v1::HeldReplica& to) {
   to.set_replica(from.replica.n);
   to.set_store(from.store);
   to.set_job(from.job.n);
   to.set_stage(from.stage);
   to.set_device(from.device);
+  if (!from.spec.name.empty()) {
+    to.set_spec_json(spec_to_json(from.spec).dump());
+    put_cut(from.cut, to);
+  }
   if (from.key.round < 0) return;
   put(from.key, *to.mutable_key());
   put(from.anchor, *to.mutable_anchor());
@@ -119,6 +150,7 @@ void get(Reader& reader, const v1::HeldReplica& from, HeldReplica& to) {
   to.stage = static_cast<StageIndex>(reader.count("stage", from.stage()));
   to.device = static_cast<std::int32_t>(reader.count("device", from.device()));
   to.key = {to.job, 0, -1};
+  if (!from.spec_json().empty()) get_spec_and_cut(reader, from, to);
   if (!from.has_key()) return;
   get_part(reader, "key", true, from.key(), to.key);
   get(reader, from.anchor(), to.anchor);
@@ -300,39 +332,19 @@ void put(const Assign& from, v1::Assign& to) {
   to.set_stage(from.stage);
   to.set_spec_json(spec_to_json(from.spec).dump());
   put(from.source, *to.mutable_source());
-  for (const UnitRange& range : from.cut) {
-    v1::UnitRange& out = *to.add_cut();
-    out.set_first(range.first);
-    out.set_last(range.last);
-  }
+  put_cut(from.cut, to);
   put(from.record, *to.mutable_record());
   to.set_store(from.store);
-}
-void get_cut(Reader& reader, const v1::Assign& from, Assign& to) {
-  std::int32_t end = 0;
-  for (const v1::UnitRange& range : from.cut()) {
-    reader.require(range.first() == end && range.last() > range.first(), "cut",
-                   "must be ranges of units that follow each other from 0");
-    end = range.last();
-    to.cut.push_back({range.first(), range.last()});
-  }
-  const bool covers = end == static_cast<std::int64_t>(to.spec.model.layers) + 2;
-  reader.require(covers, "cut", "must cover the embedding, every layer and the head");
-  reader.require(to.stage < static_cast<StageIndex>(to.cut.size()), "stage",
-                 "must be one of the cut");
 }
 void get(Reader& reader, const v1::Assign& from, Assign& to) {
   to.replica = reader.id<ReplicaTag>("replica", from.replica());
   to.job = reader.id<JobTag>("job", from.job());
   to.device = static_cast<std::int32_t>(reader.count("device", from.device()));
   to.stage = static_cast<StageIndex>(reader.count("stage", from.stage()));
-  SpecOrProblems read = read_kept_spec(from.spec_json());
-  if (read.problems) reader.refuse("spec_json", read.problems->summary);
-  to.spec = std::move(read.spec);
   get_part(reader, "source", from.has_source(), from.source(), to.source);
   get_part(reader, "record", from.has_record(), from.record(), to.record);
   to.store = from.store();
-  get_cut(reader, from, to);
+  get_spec_and_cut(reader, from, to);
 }
 
 void put(const Release& from, v1::Release& to) {

@@ -34,11 +34,6 @@ CommitRecord record() {
           .next_checkpoint = 4};
 }
 
-HeldReplica held(ReplicaId replica) {
-  return {replica,   77,   JobId(3),        1,           2,       kKey, kAnchor,
-          kMomentum, 1234, "10.0.0.4:7100", {1000, 234}, record()};
-}
-
 JobSpec spec() {
   JobSpec spec;
   spec.name = "kjv";
@@ -48,11 +43,19 @@ JobSpec spec() {
   return spec;
 }
 
+std::vector<UnitRange> cut() {
+  return {{0, 2}, {2, static_cast<std::int32_t>(spec().model.layers) + 2}};
+}
+
+HeldReplica held(ReplicaId replica) {
+  return {replica,   77,   JobId(3),        1,           2,        kKey,  kAnchor,
+          kMomentum, 1234, "10.0.0.4:7100", {1000, 234}, record(), cut(), spec()};
+}
+
 Assign assign() {
   const StateSource source{SourceKind::kPeer, kKey,    "10.0.0.7:7100", ReplicaId(8),
                            CheckpointId(4),   kAnchor, kMomentum};
-  const auto units = static_cast<std::int32_t>(spec().model.layers) + 2;
-  return {ReplicaId(9), JobId(3), 2, 1, {{0, 2}, {2, units}}, spec(), source, record(), 77};
+  return {ReplicaId(9), JobId(3), 2, 1, cut(), spec(), source, record(), 77};
 }
 
 Device device() {

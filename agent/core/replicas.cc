@@ -62,7 +62,9 @@ Replica& Agent::State::take_on(const Assign& message, std::int32_t slot) {
                   .job = message.job,
                   .stage = message.stage,
                   .device = message.device,
-                  .key = {message.job, 0, -1}};
+                  .key = {message.job, 0, -1},
+                  .cut = message.cut,
+                  .spec = message.spec};
   return replicas.put(message.replica, std::move(replica));
 }
 

@@ -52,6 +52,8 @@ inline std::vector<HeldReplica> held_replicas(const State& state,
       held.record = commit_record(state, state.jobs.at(record->job));
       held.record.key = held.key;
       held.value_count = 1000;
+      held.cut = cut_of(state.jobs.at(record->job));
+      held.spec = state.jobs.at(record->job).spec;
     }
     all.push_back(std::move(held));
   }
@@ -63,14 +65,14 @@ class Rig {
   Rig() { restart(); }
 
   // A new process on the same tables.
-  void restart() {
+  void restart(std::vector<CheckpointRecord> found = {}) {
     core_ = std::make_unique<Coordinator>(options, snapshot());
     sent.clear();
-    input(Booted{++starts_});
+    input(Booted{++starts_, std::move(found)});
   }
 
   // The same, on the tables of a backup.
-  void restore(const Snapshot& backup) {
+  void restore(const Snapshot& backup, std::vector<CheckpointRecord> found = {}) {
     counters_ = backup.counters;
     jobs_.clear(), agents_.clear(), replicas_.clear(), rounds_.clear();
     contributions_.clear(), checkpoints_.clear(), links_.clear();
@@ -80,7 +82,7 @@ class Rig {
     for (const auto& r : backup.rounds) keep(r);
     for (const auto& r : backup.contributions) keep(r);
     for (const auto& r : backup.checkpoints) keep(r);
-    restart();
+    restart(std::move(found));
   }
 
   void input(const Input& in) {
@@ -101,6 +103,16 @@ class Rig {
       }
     }
     EXPECT_EQ(Coordinator(options, snapshot()).digest(), core_->digest()) << "after replay";
+  }
+
+  // Whoever writes the part of this stage announces its files, and they arrive.
+  void upload(CheckpointId id, StageIndex stage) {
+    const CheckpointRecord& checkpoint = state().checkpoints.at(id);
+    const ReplicaId writer = checkpoint.parts.at(static_cast<std::size_t>(stage)).writer;
+    const AgentId agent = state().replicas.at(writer).agent;
+    say(state().presence.at(agent).connection,
+        CheckpointWritten{writer, id, checkpoint.key, {{"model", Bytes(4), std::string(64, 'a')}}});
+    input(CheckpointUploaded{id, stage});
   }
 
   // A job that is queued when the process starts.

@@ -139,7 +139,7 @@ void on_pause(Turn& turn, const PauseJob& command) {
   if (job->desired == JobDesired::kRun) {
     say_changed(turn, command.job, "job " + job->spec.name + " is to pause");
     turn.job(command.job).desired = JobDesired::kPause;
-    if (pauses_at_once(*job)) {
+    if (pauses_at_once(*job) && !turn.state().restoring.contains(command.job)) {
       pause_job(turn, command.job);
     } else if (job->phase == JobPhase::kTraining) {
       set_reason(turn, command.job, JobReason::kPausing,

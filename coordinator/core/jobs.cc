@@ -373,9 +373,9 @@ void advance_phase(Turn& turn, JobId id) {
 }
 
 void advance_once(Turn& turn, JobId id) {
+  if (is_restoring(turn, id)) return;
   if (job_of(turn, id).phase == JobPhase::kPaused)
     return;  // it holds nothing and waits for nothing
-  if (is_restoring(turn, id)) return;
   check_load_limits(turn, id);
   check_checkpoint_limits(turn, id);
   if (give_up(turn, id)) return;

@@ -150,13 +150,31 @@ void fail_missing(Turn& turn, const std::vector<ReplicaId>& missing, bool same_p
   }
 }
 
+// It was given up while it was away, or is of a history that a backup has ended.
+void say_too_late(Turn& turn, AgentId agent, const HeldReplica& held) {
+  const JobRecord* job = turn.state().jobs.find(held.job);
+  if (job == nullptr || is_terminal(job->phase) || held.key.round <= 0) return;
+  turn.event(Severity::kWarning, event_kind::kReplicaReturned,
+             {.job = held.job, .agent = agent, .replica = held.replica, .round = held.key.round},
+             to_string(held.replica) + " of " + turn.state().agents.at(agent).name +
+                 " returned too late and is let go: it holds round " +
+                 std::to_string(held.key.round) + " of epoch " + std::to_string(held.key.lineage) +
+                 ", the job is at round " + std::to_string(job->committed_round) + " of epoch " +
+                 std::to_string(job->lineage));
+}
+
 // What its host still runs goes on with what it holds, whichever process of the agent says so; what
 // that does not know is gone.
 void resume(Turn& turn, AgentId agent, ConnectionId connection, const Hello& hello,
             bool same_process) {
   std::vector<ReplicaId> claimed, keep, missing;
   for (const HeldReplica& held : hello.replicas) {
-    if (claim_newer_state(turn, agent, held)) claimed.push_back(held.replica);
+    const ReplicaRecord* known = turn.state().replicas.find(held.replica);
+    if (claim_newer_state(turn, agent, held)) {
+      claimed.push_back(held.replica);
+    } else if (known == nullptr || known->store != held.store) {
+      say_too_late(turn, agent, held);
+    }
   }
   for (const ReplicaId replica : replicas_of(turn.state(), agent)) {
     if (std::ranges::count(claimed, replica) > 0) continue;
@@ -281,6 +299,7 @@ void on_booted(Turn& turn, const Booted& booted) {
   }
   turn.event(Severity::kInfo, event_kind::kCoordinatorStarted, {},
              "coordinator started, boot " + std::to_string(epoch));
+  begin_restoring(turn, booted.found);
 }
 
 void on_hello(Turn& turn, ConnectionId connection, const Hello& hello) {

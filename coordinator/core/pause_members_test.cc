@@ -151,10 +151,10 @@ TEST(Pause, KeepsACutOfWhichThePartOfALostStageIsStored) {
   ASSERT_TRUE(rig.pause(rig.id).ok());
   rig.commit(2), rig.evaluate(2);
   const CheckpointId cut = rig.newest(rig.id);
-  rig.input(CheckpointUploaded{cut, rig.stage_b});
+  rig.upload(cut, rig.stage_b);
   rig.lose(rig.b);
   EXPECT_EQ(rig.job(rig.id).phase, JobPhase::kSealing) << "the other part may still arrive";
-  rig.input(CheckpointUploaded{cut, rig.stage_a});
+  rig.upload(cut, rig.stage_a);
   rig.expect_paused_at(rig.id, 2);
   EXPECT_EQ(rig.count_events(event_kind::kJobRolledBack), 0);
 }
@@ -163,7 +163,7 @@ TEST(Pause, LosesTheRoundWhenTheOtherPartIsLostToo) {
   LostStage rig;
   ASSERT_TRUE(rig.pause(rig.id).ok());
   rig.commit(2), rig.evaluate(2);
-  rig.input(CheckpointUploaded{rig.newest(rig.id), rig.stage_b});
+  rig.upload(rig.newest(rig.id), rig.stage_b);
   rig.lose(rig.b), rig.lose(rig.a);
   rig.expect_paused_at(rig.id, 1);
   EXPECT_EQ(rig.count_events(event_kind::kJobRolledBack), 1);
@@ -174,12 +174,12 @@ TEST(Pause, OfAJobWithoutAStageWaitsForACutThatIsOnItsWay) {
   LostStage rig;
   rig.commit(2), rig.evaluate(2);
   const CheckpointId cut = rig.newest(rig.id);
-  rig.input(CheckpointUploaded{cut, rig.stage_b});
+  rig.upload(cut, rig.stage_b);
   ASSERT_TRUE(rig.pause(rig.id).ok());
   rig.lose(rig.b);
   EXPECT_EQ(rig.job(rig.id).phase, JobPhase::kStalled);
   EXPECT_FALSE(rig.last<Release>(rig.a));
-  rig.input(CheckpointUploaded{cut, rig.stage_a});
+  rig.upload(cut, rig.stage_a);
   rig.expect_paused_at(rig.id, 2);
   EXPECT_EQ(rig.count_events(event_kind::kJobRolledBack), 0);
 }
@@ -188,13 +188,13 @@ TEST(Pipeline, ALostStageIsRestoredFromACutThatIsOnItsWay) {
   LostStage rig;
   rig.commit(2), rig.evaluate(2);
   const CheckpointId cut = rig.newest(rig.id);
-  rig.input(CheckpointUploaded{cut, rig.stage_b});
+  rig.upload(cut, rig.stage_b);
   rig.lose(rig.b);
   rig.say(rig.a, Heartbeat{}), rig.say(rig.b, Heartbeat{});
   rig.wait(seconds(2));  // its device has rested
   EXPECT_EQ(rig.job(rig.id).phase, JobPhase::kStalled);
   EXPECT_EQ(rig.count_events(event_kind::kJobRolledBack), 0);
-  rig.input(CheckpointUploaded{cut, rig.stage_a});
+  rig.upload(cut, rig.stage_a);
   EXPECT_EQ(rig.last<Assign>(rig.b)->source.checkpoint, cut);
   rig.load_what_is_told(rig.b);
   EXPECT_EQ(rig.job(rig.id).phase, JobPhase::kTraining);
@@ -205,7 +205,7 @@ TEST(Pipeline, ALostStageGoesBackWhenTheCutOnItsWayFails) {
   LostStage rig;
   rig.commit(2), rig.evaluate(2);
   const CheckpointId cut = rig.newest(rig.id);
-  rig.input(CheckpointUploaded{cut, rig.stage_b});
+  rig.upload(cut, rig.stage_b);
   rig.lose(rig.b);
   rig.input(CheckpointUploadFailed{cut, rig.stage_a, "disk full"});
   rig.say(rig.a, Heartbeat{}), rig.say(rig.b, Heartbeat{});

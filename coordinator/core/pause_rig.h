@@ -34,7 +34,7 @@ struct Operated : Base {
     const CheckpointId checkpoint = newest(id);
     const std::size_t parts = this->state().checkpoints.at(checkpoint).parts.size();
     for (std::size_t stage = 0; stage < parts; ++stage) {
-      this->input(CheckpointUploaded{checkpoint, static_cast<StageIndex>(stage)});
+      this->upload(checkpoint, static_cast<StageIndex>(stage));
     }
     return checkpoint;
   }

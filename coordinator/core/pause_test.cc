@@ -375,7 +375,7 @@ TEST(Resume, OfAPipelineLoadsEveryStage) {
   ASSERT_TRUE(rig.pause(rig.id).ok());
   rig.commit(2), rig.evaluate(2);
   EXPECT_EQ(rig.job(rig.id).phase, JobPhase::kSealing);
-  rig.input(CheckpointUploaded{rig.newest(rig.id), 0});
+  rig.upload(rig.newest(rig.id), 0);
   EXPECT_EQ(rig.job(rig.id).phase, JobPhase::kSealing) << "the part of stage 1 is out";
   rig.store(rig.id);
   rig.expect_paused_at(rig.id, 2);

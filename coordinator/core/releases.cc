@@ -4,6 +4,7 @@
 #include "coordinator/core/checkpoints/checkpoints.h"
 #include "coordinator/core/records/event_kinds.h"
 #include "coordinator/core/replicas/replicas.h"
+#include "coordinator/core/restoring.h"
 #include "coordinator/core/rounds/rounds.h"
 #include "coordinator/core/state/machines.h"
 #include "coordinator/core/state/naming.h"
@@ -80,14 +81,17 @@ void forget_devices(Turn& turn, JobId id) {
 
 }  // namespace
 
+void go_forward(Turn& turn, JobId id) {
+  release_all(turn, id, ReleaseReason::kReplaced);
+  begin_lineage(turn, id);
+  stand_at(turn.job(id), newest_stored(turn.state(), id));
+}
+
 void roll_back(Turn& turn, JobId id) {
   const std::string asked = asked_in_vain(turn, id);
-  release_all(turn, id, ReleaseReason::kReplaced);
   const RoundNumber lost = turn.state().jobs.at(id).committed_round;
-  const CheckpointRecord* cut = newest_stored(turn.state(), id);
-  begin_lineage(turn, id);
-  stand_at(turn.job(id), cut);
-  say_rolled_back(turn, id, lost, cut, asked);
+  go_forward(turn, id);
+  say_rolled_back(turn, id, lost, newest_stored(turn.state(), id), asked);
 }
 
 void pause_job(Turn& turn, JobId id) {
@@ -117,6 +121,7 @@ void finish_job(Turn& turn, JobId id, JobPhase phase, JobReason reason, std::str
                                 : phase == JobPhase::kCancelled ? ReleaseReason::kCancelled
                                                                 : ReleaseReason::kJobFailed;
   release_all(turn, id, release);
+  forget_claims(turn, id, release);
   end_round(turn, id);
   transition(turn, id, phase, reason, std::move(detail));
   turn.volatile_state().timers.erase(id);

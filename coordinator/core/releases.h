@@ -13,6 +13,9 @@ namespace shoal::coordinator {
 // exists: all go back to the newest consistent cut, which may be the seed.
 void roll_back(Turn& turn, JobId id);
 
+// Likewise, to a cut that is as new as what was committed, or newer.
+void go_forward(Turn& turn, JobId id);
+
 // Now, to go on from the newest cut: that of the committed round, where the caller saw to it. An
 // unfinished round is given up, which begins a new lineage.
 void pause_job(Turn& turn, JobId id);

@@ -2,6 +2,9 @@
 
 #include <algorithm>
 
+#include "coordinator/core/absence.h"
+#include "coordinator/core/checkpoints/checkpoints.h"
+#include "coordinator/core/checkpoints/found.h"
 #include "coordinator/core/decisions/restored_round.h"
 #include "coordinator/core/records/event_kinds.h"
 #include "coordinator/core/releases.h"
@@ -19,6 +22,13 @@ bool is_ahead(const JobRecord& job, const RoundKey& key) {
   return std::pair(key.lineage, key.round) > std::pair(job.lineage, job.committed_round);
 }
 
+// Nobody has counted so far in a history that this database does not know of, nor in another one
+// that began with the same backup.
+std::int64_t leap(const State& state) {
+  constexpr std::uint64_t kStep = 1'000, kSteps = 100'000;
+  return static_cast<std::int64_t>(kStep * (1 + state.counters.store % kSteps));
+}
+
 bool knows_cut(const JobRecord& job) { return !job.stages.empty() || job.spec.swarm.stages == 1; }
 
 bool is_connected(const State& state, AgentId agent) {
@@ -26,14 +36,51 @@ bool is_connected(const State& state, AgentId agent) {
   return presence != nullptr && presence->connected;
 }
 
+std::vector<Claim> claims_at_hand(const State& state, JobId id) {
+  std::vector<Claim> claims = state.restoring.at(id).claims;
+  std::erase_if(claims, [&](const Claim& claim) { return !is_connected(state, claim.agent); });
+  return claims;
+}
+
+std::optional<RestoredRound> agreed_round(const State& state, JobId id,
+                                          const std::vector<Claim>& claims) {
+  const JobRecord& job = state.jobs.at(id);
+  std::vector<HeldReplica> held;
+  for (const Claim& claim : claims) held.push_back(claim.held);
+  return decide_restored_round(held, std::max(1, stage_count(job)), !averages_in_groups(job));
+}
+
+// Somebody who held its state when the database was made has not returned.
+bool misses_holder(const State& state, JobId id) {
+  return std::ranges::any_of(state.replicas, [&](const auto& entry) {
+    const ReplicaRecord& replica = entry.second;
+    return replica.job == id && replica.held_round > 0 && !is_connected(state, replica.agent);
+  });
+}
+
 // Whoever was there when the database was made has returned or is taken for absent, and those who
-// came later have had time to find their way.
-Instant decision_due(const Turn& turn, const Restoring& restoring) {
+// came later have had time to find their way. While nobody has a state to go on from, those who may
+// are waited for as before any roll-back.
+Instant decision_due(const Turn& turn, JobId id) {
   const State& state = turn.state();
+  const Instant since = state.restoring.at(id).since;
   const bool all_here =
       std::ranges::all_of(state.presence, [](const auto& entry) { return entry.second.connected; });
   const Options& options = turn.options();
-  return restoring.since + (all_here ? options.return_grace * 2 : options.boot_grace);
+  if (all_here) return since + options.return_grace * 2;
+  const bool lost = !agreed_round(state, id, claims_at_hand(state, id)) && misses_holder(state, id);
+  const Duration wait = lost ? rollback_wait(turn, state.jobs.at(id)) : Duration();
+  return since + std::max(options.boot_grace, wait);
+}
+
+// Those that were given out after the backup.
+void keep_ids_apart(Turn& turn) {
+  const auto by = static_cast<std::uint64_t>(leap(turn.state()));
+  CounterRecord& counters = turn.counters();
+  for (std::uint64_t* next : {&counters.next_job, &counters.next_agent, &counters.next_replica,
+                              &counters.next_checkpoint}) {
+    *next += by;
+  }
 }
 
 void keep_ids_apart(Turn& turn, const HeldReplica& held) {
@@ -44,12 +91,6 @@ void keep_ids_apart(Turn& turn, const HeldReplica& held) {
   if (replica == known.next_replica && checkpoint == known.next_checkpoint) return;
   turn.counters().next_replica = replica;
   turn.counters().next_checkpoint = checkpoint;
-}
-
-std::vector<Claim> claims_at_hand(const State& state, JobId id) {
-  std::vector<Claim> claims = state.restoring.at(id).claims;
-  std::erase_if(claims, [&](const Claim& claim) { return !is_connected(state, claim.agent); });
-  return claims;
 }
 
 // What the restored records say of replicas is of the past.
@@ -71,9 +112,20 @@ void drop_replicas(Turn& turn, JobId id, const std::vector<Claim>& kept) {
   }
 }
 
-void release_claims(Turn& turn, const std::vector<Claim>& claims) {
-  for (const Claim& claim : claims) {
-    turn.send(claim.agent, Release{claim.held.replica, ReleaseReason::kReplaced});
+void release_claims(Turn& turn, const std::vector<Claim>& claims,
+                    ReleaseReason reason = ReleaseReason::kReplaced) {
+  for (const Claim& claim : claims) turn.send(claim.agent, Release{claim.held.replica, reason});
+}
+
+// All jobs know where they go on: from now on this is a database like any other.
+void note_decided(Turn& turn) {
+  const bool over = turn.state().restoring.empty() && turn.state().counters.backup_at.ns != 0;
+  if (over) turn.counters().backup_at = {};
+}
+
+void keep_cut(JobRecord& job, const std::vector<UnitRange>& cut) {
+  for (const UnitRange units : cut) {
+    job.stages.push_back({.units = units, .anchor = {}, .momentum = {}});
   }
 }
 
@@ -81,7 +133,7 @@ void take_over_records(Turn& turn, JobId id, const RestoredRound& round,
                        const std::vector<Claim>& claims) {
   const CommitRecord& commit = claims[round.holders.front()].held.record;
   JobRecord& job = turn.job(id);
-  job.lineage = std::max(job.lineage, round.key.lineage) + 1;
+  job.lineage = std::max(job.lineage, round.key.lineage) + leap(turn.state());
   job.committed_round = round.key.round;
   job.committed_at = turn.now();
   job.committed_step = commit.step;
@@ -90,9 +142,7 @@ void take_over_records(Turn& turn, JobId id, const RestoredRound& round,
   job.returned = commit.returned;
   if (commit.outer_lr > 0) job.outer_lr = commit.outer_lr;
   job.failures_in_row = 0;
-  if (job.stages.empty()) {
-    job.stages.push_back({.units = whole_model(job.spec).front(), .anchor = {}, .momentum = {}});
-  }
+  if (job.stages.empty()) keep_cut(job, whole_model(job.spec));
   for (const std::size_t holder : round.holders) {
     const HeldReplica& held = claims[holder].held;
     JobStage& stage = stage_of(job, held.stage);
@@ -150,15 +200,23 @@ void take_over_replica(Turn& turn, const Claim& claim) {
 
 // The phases that lie between what the backup knew and what is.
 void bring_to_training(Turn& turn, JobId id) {
-  turn.job(id).desired = JobDesired::kRun;
   const auto go = [&](JobPhase from, JobPhase to, JobReason reason) {
     if (turn.state().jobs.at(id).phase == from) transition(turn, id, to, reason);
   };
+  if (turn.state().jobs.at(id).phase == JobPhase::kPaused) turn.job(id).desired = JobDesired::kRun;
   go(JobPhase::kPaused, JobPhase::kQueued, JobReason::kWaitingForReplicas);
   go(JobPhase::kQueued, JobPhase::kGathering, JobReason::kWaitingForReplicas);
   go(JobPhase::kGathering, JobPhase::kWarming, JobReason::kLoading);
   go(JobPhase::kWarming, JobPhase::kTraining, JobReason::kRunning);
   go(JobPhase::kSealing, JobPhase::kTraining, JobReason::kRunning);
+  if (turn.state().jobs.at(id).phase == JobPhase::kTraining) {
+    set_reason(turn, id, JobReason::kRunning);
+  }
+}
+
+void tell(Turn& turn, JobId id, RoundNumber round, const std::string& outcome) {
+  turn.event(Severity::kWarning, event_kind::kJobRestored, {.job = id, .round = round},
+             "the database is older than the cluster: " + outcome);
 }
 
 void adopt(Turn& turn, JobId id, const RestoredRound& round, const std::vector<Claim>& claims) {
@@ -178,39 +236,93 @@ void adopt(Turn& turn, JobId id, const RestoredRound& round, const std::vector<C
   for (const Claim& claim : kept) take_over_replica(turn, claim), ids.push_back(claim.held.replica);
   release_claims(turn, others);
   bring_to_training(turn, id);
-  if (turn.state().jobs.at(id).phase == JobPhase::kTraining) {
-    set_reason(turn, id, JobReason::kRunning);
+  tell(turn, id, round.key.round,
+       "it knew round " + std::to_string(known) + "; going on from round " +
+           std::to_string(round.key.round) + ", which " + called(turn.state(), ids) + " hold");
+}
+
+// Nobody holds anything newer than the newest checkpoint.
+void go_on_without(Turn& turn, JobId id, const std::vector<Claim>& claims) {
+  release_claims(turn, claims);
+  const JobRecord& job = turn.state().jobs.at(id);
+  const RoundNumber known = job.committed_round;
+  const bool nothing = known == 0 && claims.empty() && job.phase == JobPhase::kQueued;
+  const CheckpointRecord* cut = newest_stored(turn.state(), id);
+  const bool lost = known > (cut == nullptr ? 0 : cut->key.round);
+  if (cut != nullptr && job.stages.empty()) keep_cut(turn.job(id), whole_model(job.spec));
+  lost ? roll_back(turn, id) : go_forward(turn, id);
+  turn.job(id).lineage += leap(turn.state());
+  const std::string from = cut == nullptr
+                               ? "the initial parameters"
+                               : to_string(cut->id) + " of round " + std::to_string(cut->key.round);
+  const std::string why = claims.empty() ? "nobody holds what came after it"
+                                         : "no round has a holder of every stage that agree on it";
+  if (!nothing) {
+    tell(turn, id, job.committed_round,
+         "it knew round " + std::to_string(known) + ", " + why + "; going on from " + from);
   }
-  turn.event(Severity::kWarning, event_kind::kJobRestored, {.job = id, .round = round.key.round},
-             "the database was older than the cluster: it knew round " + std::to_string(known) +
-                 "; going on from round " + std::to_string(round.key.round) + ", which " +
-                 called(turn.state(), ids) + " hold");
+  if (job.desired == JobDesired::kPause && job.phase != JobPhase::kPaused) pause_job(turn, id);
+}
+
+bool is_newer(const CheckpointRecord* cut, const RoundKey& key) {
+  return cut != nullptr && key < cut->key;
 }
 
 void decide(Turn& turn, JobId id) {
   const std::vector<Claim> claims = claims_at_hand(turn.state(), id);
-  std::vector<HeldReplica> held;
-  for (const Claim& claim : claims) held.push_back(claim.held);
-  const JobRecord& job = turn.state().jobs.at(id);
-  const std::int32_t stages = std::max(1, stage_count(job));
-  const auto round = decide_restored_round(held, stages, !averages_in_groups(job));
+  const auto round = agreed_round(turn.state(), id, claims);
   turn.volatile_state().restoring.erase(id);
-  if (round) return adopt(turn, id, *round, claims);
-  release_claims(turn, claims);
-  turn.event(Severity::kWarning, event_kind::kJobRestored, {.job = id},
-             "the database is older than the cluster, and what its replicas hold cannot be told "
-             "together: no round has a holder of every stage that agree on it");
-  if (job.committed_round > 0 || !live_replicas(turn.state(), id).empty()) roll_back(turn, id);
+  if (round && !is_newer(newest_stored(turn.state(), id), round->key)) {
+    adopt(turn, id, *round, claims);
+  } else {
+    go_on_without(turn, id, claims);
+  }
+  note_decided(turn);
+}
+
+// Not of another one that was given the same id, where two histories were not told apart.
+bool is_of(const JobRecord& job, const HeldReplica& held) {
+  return held.spec.name.empty() ||
+         (held.spec.train.seed == job.spec.train.seed &&
+          held.spec.data.train == job.spec.data.train && held.spec.model == job.spec.model);
+}
+
+// It was submitted after the backup, and somebody works for it: it goes on.
+void take_over_job(Turn& turn, AgentId agent, const HeldReplica& held) {
+  const std::string who = turn.state().agents.at(agent).name;
+  const std::string what = who + " has " + to_string(held.replica) + " of " + to_string(held.job);
+  if (held.spec.name.empty() || !validate(held.spec).empty()) {
+    return turn.event(Severity::kWarning, event_kind::kJobRestored, {.agent = agent},
+                      what + ", which the database does not know; it is let go");
+  }
+  JobRecord record;
+  record.id = held.job;
+  record.spec = held.spec;
+  if (live_job_by_name(turn.state(), held.spec.name) != nullptr) {
+    record.spec.name += "-" + std::to_string(held.job.n);  // submitted again meanwhile
+  }
+  record.outer_lr = held.spec.sync.outer.lr;
+  record.created_at = turn.now();
+  const JobId id = turn.add(std::move(record)).id;
+  turn.volatile_state().timers.put(id, {});
+  turn.volatile_state().restoring[id].since = turn.now();
+  std::uint64_t& next = turn.counters().next_job;
+  next = std::max(next, id.n + 1);
+  turn.event(Severity::kWarning, event_kind::kJobRestored, {.job = id, .agent = agent},
+             what + ", named " + held.spec.name +
+                 ", which was submitted after the backup that the database is; it goes on");
 }
 
 }  // namespace
 
 bool claim_newer_state(Turn& turn, AgentId agent, const HeldReplica& held) {
+  if (!turn.state().jobs.contains(held.job)) take_over_job(turn, agent, held);
   const JobRecord* job = turn.state().jobs.find(held.job);
-  const bool wanted = job != nullptr && !is_terminal(job->phase) && knows_cut(*job);
-  if (!wanted || held.key.round <= 0) return false;
+  if (job == nullptr || is_terminal(job->phase) || held.key.round <= 0) return false;
   const bool known = turn.state().restoring.contains(held.job);
-  if (!known && !is_ahead(*job, held.key)) return false;
+  if (!is_of(*job, held) || (!known && !is_ahead(*job, held.key))) return false;
+  if (job->stages.empty()) keep_cut(turn.job(held.job), held.cut);
+  if (!knows_cut(*job)) return false;
   Restoring& restoring = turn.volatile_state().restoring[held.job];
   if (!known) restoring.since = turn.now();
   std::erase_if(restoring.claims, [&](const Claim& claim) {
@@ -230,17 +342,45 @@ bool is_claimed(const State& state, AgentId agent, ReplicaId replica) {
 }
 
 bool is_restoring(Turn& turn, JobId id) {
-  const Restoring* restoring = turn.state().restoring.find(id);
-  if (restoring == nullptr) return false;
-  const Instant due = decision_due(turn, *restoring);
+  if (!turn.state().restoring.contains(id)) return false;
+  const Instant due = decision_due(turn, id);
   if (turn.now() >= due) {
     decide(turn, id);
     return false;
   }
   turn.look_again(id, due);
-  set_reason(turn, id, JobReason::kRestoring,
-             "the database is older than the cluster; waiting for whoever holds the newest round");
+  if (turn.state().jobs.at(id).phase != JobPhase::kPaused) {
+    set_reason(
+        turn, id, JobReason::kRestoring,
+        "the database is older than the cluster; waiting for whoever holds the newest round");
+  }
   return true;
+}
+
+void begin_restoring(Turn& turn, const std::vector<CheckpointRecord>& found) {
+  const State& state = turn.state();
+  const bool older = take_over_found(turn, found);
+  if (older && state.counters.backup_at.ns == 0) turn.counters().backup_at = turn.now();
+  if (state.counters.backup_at.ns == 0) return;
+  keep_ids_apart(turn);
+  for (const auto& [id, timers] : state.timers) {
+    turn.volatile_state().restoring[id].since = turn.now();
+  }
+  turn.event(
+      Severity::kWarning, event_kind::kCoordinatorStarted, {},
+      "it started with a backup: jobs go on from the newest state that is found, and new ids "
+      "begin with " +
+          to_string(JobId(state.counters.next_job)) + ", " +
+          to_string(ReplicaId(state.counters.next_replica)) + " and " +
+          to_string(CheckpointId(state.counters.next_checkpoint)));
+  note_decided(turn);
+}
+
+void forget_claims(Turn& turn, JobId id, ReleaseReason reason) {
+  if (!turn.state().restoring.contains(id)) return;
+  release_claims(turn, claims_at_hand(turn.state(), id), reason);
+  turn.volatile_state().restoring.erase(id);
+  note_decided(turn);
 }
 
 }  // namespace shoal::coordinator

@@ -21,4 +21,12 @@ bool is_claimed(const State& state, AgentId agent, ReplicaId replica);
 // True while the job stands still for the decision; makes it when it is due.
 bool is_restoring(Turn& turn, JobId id);
 
+// At start: where the database says of itself that it is a backup, or is older than the checkpoints
+// that were found on disk, all live jobs stand still until each has its decision, ids that were
+// given out since are left out, and epochs go on where no other history has counted.
+void begin_restoring(Turn& turn, const std::vector<CheckpointRecord>& found);
+
+// Its job ends before the decision.
+void forget_claims(Turn& turn, JobId id, ReleaseReason reason);
+
 }  // namespace shoal::coordinator

@@ -3,12 +3,16 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include "coordinator/store/manifest.h"
 #include "transfer/file_receiver.h"
 #include "transfer/files.h"
+#include "transfer/sha256.h"
 
 namespace shoal::coordinator {
 namespace {
@@ -106,16 +110,24 @@ Result<std::unique_ptr<CheckpointFiles>> CheckpointFiles::open(const std::string
   return std::unique_ptr<CheckpointFiles>(new CheckpointFiles(root, std::move(room)));
 }
 
-Status CheckpointFiles::prune(const std::set<CheckpointId>& wanted) {
-  std::set<CheckpointId> left;
+Result<std::map<CheckpointId, bool>> CheckpointFiles::list() const {
+  std::map<CheckpointId, bool> all;
   std::error_code failure;
   for (const auto& entry : fs::directory_iterator(root_, failure)) {
     const std::string name = entry.path().filename().string();
-    const auto id = parse_id<CheckpointTag>(name.substr(0, name.find('.')));
-    if (id && !wanted.contains(*id)) left.insert(*id);
+    const std::size_t dot = name.find('.');
+    const auto id = parse_id<CheckpointTag>(name.substr(0, dot));
+    if (id) all[*id] |= dot == std::string::npos;
   }
   if (failure) return disk_error("list the folder", root_, failure.value());
-  for (const CheckpointId id : left) {
+  return all;
+}
+
+Status CheckpointFiles::prune(const std::set<CheckpointId>& wanted) {
+  const auto all = list();
+  if (!all) return all.error();
+  for (const auto& [id, complete] : *all) {
+    if (wanted.contains(id)) continue;
     if (Status s = remove(id); !s.ok()) return s;
   }
   return {};
@@ -252,6 +264,39 @@ Status CheckpointFiles::read(CheckpointId id, const std::vector<FileEntry>& file
     }
   }
   return read_files(folder(id), files, from, sink);
+}
+
+Status CheckpointFiles::describe(const CheckpointRecord& stored) {
+  const std::string path = folder(stored.id) + "/" + kManifestFile;
+  std::error_code failure;
+  if (fs::exists(path, failure) || !fs::exists(folder(stored.id), failure)) return {};
+  return write_file_durably(path, to_manifest(stored));
+}
+
+Result<CheckpointRecord> CheckpointFiles::manifest(CheckpointId id) const {
+  const std::string path = folder(id) + "/" + kManifestFile;
+  std::ifstream file(path, std::ios::binary);
+  if (!file) return disk_error("read the file", path, ENOENT);
+  const std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+  return read_manifest(text);
+}
+
+Status CheckpointFiles::verify(CheckpointId id, const std::vector<FileEntry>& files) const {
+  if (Status s = check_list(files); !s.ok()) return s;
+  for (const FileEntry& file : files) {
+    const std::string path = folder(id) + "/" + file.path;
+    std::error_code failure;
+    const auto size = fs::file_size(path, failure);
+    if (failure) return disk_error("find the file", path, failure.value());
+    Sha256 sha;
+    const auto take = [&](std::span<const std::byte> bytes) { return sha.add(bytes), true; };
+    if (static_cast<std::int64_t>(size) != file.size.count()) {
+      return Error{Code::kDataLoss, "another size than was stored", path};
+    }
+    if (Status s = read_files(folder(id), {file}, Bytes(), take); !s.ok()) return s;
+    if (sha.finish() != file.sha256) return Error{Code::kDataLoss, "another SHA-256", path};
+  }
+  return {};
 }
 
 Status CheckpointFiles::remove(CheckpointId id) {

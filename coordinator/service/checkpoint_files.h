@@ -9,12 +9,16 @@
 // stage of a checkpoint that is not stored yet. It goes with the checkpoint (remove, prune), when
 // other files come for the stage, and when an upload fails for good.
 //
+// A stored checkpoint has its manifest beside its files (coordinator/store/manifest.h), written
+// when the record that calls it stored is durable.
+//
 // The tables lie on the same disk, as a rule, and without room for them the coordinator ends. So
 // uploads leave kReserve free: they fail before the tables do.
 #pragma once
 
 #include <cstddef>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <set>
@@ -24,6 +28,7 @@
 
 #include "base/ids.h"
 #include "base/result.h"
+#include "coordinator/core/records/checkpoint_record.h"
 #include "swarm/core/messages.h"
 
 namespace shoal::coordinator {
@@ -76,6 +81,14 @@ class CheckpointFiles {
   // Hands out the files back to back, from byte `from` on; `sink` returns false to stop early.
   Status read(CheckpointId id, const std::vector<FileEntry>& files, Bytes from,
               const std::function<bool(std::span<const std::byte>)>& sink) const;
+
+  // Of a complete folder. describe() does nothing where there is a manifest already.
+  Status describe(const CheckpointRecord& stored);
+  Result<CheckpointRecord> manifest(CheckpointId id) const;
+  Status verify(CheckpointId id, const std::vector<FileEntry>& files) const;  // sizes and SHA-256
+
+  // Whatever is there, and whether its folder is complete.
+  Result<std::map<CheckpointId, bool>> list() const;
 
   Status remove(CheckpointId id);  // with parts and uploads; also when it is not there
   // At start, before any upload: what is left of checkpoints that are none of `wanted` goes. A

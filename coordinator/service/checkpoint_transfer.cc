@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <regex>
 
+#include <spdlog/spdlog.h>
+
 #include "coordinator/service/agent_session.h"
 #include "proto/agent.grpc.pb.h"
 #include "proto/convert.h"
@@ -94,6 +96,10 @@ CheckpointTransfer::CheckpointTransfer(CheckpointFiles& files, InputPort& inputs
 }
 
 void CheckpointTransfer::changed(const CheckpointRecord& checkpoint) {
+  if (checkpoint.state == CheckpointState::kStored) {
+    const Status described = files_.describe(checkpoint);
+    if (!described.ok()) spdlog::warn("{}", to_string(described.error()));  // the record is safe
+  }
   const bool gone =
       checkpoint.state == CheckpointState::kDeleted || checkpoint.state == CheckpointState::kFailed;
   {

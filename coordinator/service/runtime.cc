@@ -100,7 +100,7 @@ bool Runtime::stop(Duration limit) {
 // ---- the core thread
 
 void Runtime::run() {
-  apply(Booted{draw_store_nonce()});
+  apply(Booted{draw_store_nonce(), options_.found_checkpoints});
   {
     const std::lock_guard guard(mutex_);
     booted_ = true;

@@ -28,6 +28,7 @@ namespace shoal::coordinator {
 struct RuntimeOptions {
   Options core;
   std::string checkpoint_root;
+  std::vector<CheckpointRecord> found_checkpoints;   // Booted.found
   std::size_t inputs_max = 65'536;                   // waiting for the core
   std::size_t requests_max = 1'024;                  // commands waiting for their answer
   std::function<void(const Error&)> on_fatal;        // a write failed; must end the process

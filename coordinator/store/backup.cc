@@ -77,12 +77,28 @@ Result<Checkpoints> stored_checkpoints(Database& database) {
   }
 }
 
+// It says of itself that the cluster has gone on since, once it is put back. The copy of a database
+// that no start of this version has migrated yet cannot.
+Status mark(const std::string& path) {
+  auto copy = Database::open(path, OpenMode::kReadWrite, Durability::kFull);
+  if (!copy) return copy.error();
+  const auto can = (*copy)->integer(
+      "SELECT count(*) FROM pragma_table_info('counters') WHERE name = 'backup_at_ns'");
+  if (!can) return can.error();
+  const char* say = "UPDATE counters SET backup_at_ns = unixepoch() * 1000000000;";
+  if (*can > 0) {
+    if (Status said = (*copy)->exec(say); !said.ok()) return said;
+  }
+  return (*copy)->exec("PRAGMA journal_mode = DELETE");
+}
+
 Result<Checkpoints> copy_database(const std::string& data_dir, const std::string& to) {
   std::error_code ignored;
   fs::remove(to + kDatabase, ignored);
   auto source = open_database(data_dir, "--data-dir");
   if (!source) return source.error();
   if (Status copied = (*source)->copy_to(to + kDatabase); !copied.ok()) return copied.error();
+  if (Status marked = mark(to + kDatabase); !marked.ok()) return marked.error();
   if (Status synced = sync_path(to + kDatabase); !synced.ok()) return synced.error();
   auto copy = open_database(to, "--to");
   if (!copy) return copy.error();

@@ -62,6 +62,18 @@ TEST_F(BackupFolderTest, ACopyOfAFolderInUseWouldStart) {
   EXPECT_EQ((*restored)->load()->jobs, store_->load()->jobs);
 }
 
+TEST_F(BackupFolderTest, ACopySaysThatItIsOne) {
+  CounterRecord counters = random_.counters();
+  counters.backup_at = {};
+  ASSERT_TRUE(write_and_wait(*store_, {counters}).ok());
+  ASSERT_TRUE(back_up_folder(live_.path(), to()).ok());
+  EXPECT_FALSE(std::filesystem::exists(to() + "/state.db-wal"));
+  EXPECT_EQ(store_->load()->counters, counters) << "not the one that was copied";
+  auto restored = Store::open(to());
+  ASSERT_TRUE(restored.ok()) << to_string(restored.error());
+  EXPECT_GT((*restored)->load()->counters.backup_at.ns, 1'600'000'000'000'000'000);
+}
+
 TEST_F(BackupFolderTest, EveryDamageIsNamed) {
   ASSERT_TRUE(back_up_folder(live_.path(), to()).ok());
   const std::string file = to() + "/checkpoints/ckpt_3/model.bin";

@@ -36,6 +36,7 @@ struct Table<CounterRecord> {
     visit("next_event", r.next_event);
     visit("boot_epoch", r.boot_epoch);
     visit("store", r.store);
+    visit("backup_at_ns", r.backup_at);
   }
 };
 

@@ -47,7 +47,8 @@ class RandomRecords {
   explicit RandomRecords(std::uint64_t seed) : prng_(seed) {}
 
   CounterRecord counters() {
-    return {positive(), positive(), positive(), positive(), integer(), integer(), positive()};
+    return {positive(), positive(), positive(), positive(),
+            integer(),  integer(),  positive(), instant()};
   }
 
   JobRecord job(std::uint64_t id) {

@@ -59,6 +59,9 @@ struct HeldReplica {
   std::string address;
   std::vector<std::int64_t> fragments;  // as in Loaded
   CommitRecord record;                  // of `key`
+  // As in Assign, for a database that does not know the job.
+  std::vector<UnitRange> cut = {};
+  JobSpec spec = {};  // without a name: not said
   bool operator==(const HeldReplica&) const = default;
 };
 

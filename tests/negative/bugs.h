@@ -65,6 +65,8 @@ enum class Bug {
   kSleepingCore,        // the core hears nothing more once a round is over
   kForgottenTrainers,   // an agent that starts does not say whom it has found
   kForgottenRun,        // the records lose a run of what was returned
+  kUnmarkedBackup,      // a backup does not say that it is one
+  kForgottenFolder,     // the core is not told which checkpoints lie on disk
 };
 
 struct PlantedBug {

@@ -201,6 +201,8 @@ class Observer {
   // The tables are those of a backup now. `forgotten`: nobody lives who knows what came after it,
   // so that names of that time may be given again.
   virtual void restored(const Tables&, bool /*forgotten*/) {}
+  // At a start: its files are whole, and the tables do not know that it is stored.
+  virtual void on_disk(const coordinator::CheckpointRecord&, const Tables&) {}
   virtual void compared(const Digest& /*live*/, const Digest& /*replayed*/) {}
   virtual void state_held(const StateHeld&) {}
   virtual void contributed(const Contributed&) {}

@@ -43,7 +43,34 @@ void CoordinatorProcess::boot() {
   core_ = std::make_unique<Coordinator>(core_options(), snapshot);
   sim_.log("coordinator starts");
   sim_.observe(&Checker::coordinator_started);
-  input(Booted{mix_seed(sim_.options.seed, ++starts_) | 1});
+  Booted booted{mix_seed(sim_.options.seed, ++starts_) | 1, found_on_disk()};
+  for (const CheckpointRecord& found : booted.found) {
+    sim_.log("on disk: " + to_string(found.id) + " of round " + std::to_string(found.key.round));
+    sim_.observe(&Checker::on_disk, found, tables());
+  }
+  if (!booted.found.empty() && sim_.misbehave(Bug::kForgottenFolder)) booted.found.clear();
+  input(booted);
+}
+
+// As coordinator/service/leftovers.h does.
+std::vector<CheckpointRecord> CoordinatorProcess::found_on_disk() const {
+  std::vector<CheckpointRecord> found;
+  for (const auto& [id, manifest] : manifests_) {
+    const auto row = tables().checkpoints.find(id);
+    const bool pending =
+        row != tables().checkpoints.end() && (row->second.state == CheckpointState::kWriting ||
+                                              row->second.state == CheckpointState::kUploading);
+    if (row != tables().checkpoints.end() && !pending) continue;
+    bool whole = true;
+    for (std::size_t stage = 0; stage < manifest.parts.size(); ++stage) {
+      const CheckpointFiles* there = files({id, static_cast<StageIndex>(stage)});
+      const auto& announced = manifest.parts[stage].files;
+      whole &=
+          there != nullptr && !announced.empty() && hash_of(*there) == announced.front().sha256;
+    }
+    if (whole) found.push_back(manifest);
+  }
+  return found;
 }
 
 void CoordinatorProcess::crash(StoreCrash store) {
@@ -70,7 +97,10 @@ void CoordinatorProcess::pause() {
 void CoordinatorProcess::restore(std::size_t back, bool forgotten) {
   crash();
   store_.restore(back);
-  files_.merge(deleted_files_);
+  if (sim_.misbehave(Bug::kUnmarkedBackup)) store_.forget_mark();
+  for (const auto& [part, files] : deleted_files_) {  // the backup has those that it names
+    if (tables().checkpoints.contains(part.checkpoint)) files_.emplace(part, files);
+  }
   if (forgotten) sim_.board.forget();
   sim_.log("the coordinator's store is a backup");
   sim_.observe(&Checker::restored, tables(), forgotten);
@@ -334,6 +364,9 @@ void CoordinatorProcess::durable(const Record& record, const Tables& before) {
   count_event(record, sim_.transitions);
   const std::string line = describe(record);
   if (!line.empty()) sim_.log("   durable " + line);
+  const auto* checkpoint = std::get_if<CheckpointRecord>(&record);
+  const bool stored = checkpoint != nullptr && checkpoint->state == CheckpointState::kStored;
+  if (stored) manifests_[checkpoint->id] = *checkpoint;
   sim_.observe(&Checker::durable, record, before);
 }
 

@@ -122,6 +122,7 @@ class CoordinatorProcess final : public CoordinatorEnd {
   void arm();
   void durable(const Record& record, const Tables& before);
   void compare();
+  std::vector<coordinator::CheckpointRecord> found_on_disk() const;
 
   Sim& sim_;
   Network& network_;
@@ -141,7 +142,8 @@ class CoordinatorProcess final : public CoordinatorEnd {
   Instant last_instant_;
   int effects_until_crash_ = 0;
   std::map<agent::CheckpointPartId, CheckpointFiles> files_;
-  std::map<agent::CheckpointPartId, CheckpointFiles> deleted_files_;  // that a backup still has
+  std::map<agent::CheckpointPartId, CheckpointFiles> deleted_files_;  // that a backup may have
+  std::map<CheckpointId, coordinator::CheckpointRecord> manifests_;   // beside the files
   // For planted bugs.
   bool deaf_ = false;
   std::map<std::tuple<RoundKey, StageIndex, std::int32_t>, Digest> votes_;

@@ -127,6 +127,7 @@ void SimStore::keep_backup() {
   if (!keep_backups_ || queue_.now() < backup_due_) return;
   backup_due_ = queue_.now() + kBackupEvery;
   backups_.push_back(tables_);
+  backups_.back().counters.backup_at = queue_.now();  // as `shoal admin backup` does
   if (backups_.size() > kBackupsKept) backups_.pop_front();
 }
 

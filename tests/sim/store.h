@@ -76,6 +76,7 @@ class SimStore {
   std::size_t backups() const { return backups_.size(); }
   // Puts one back, 0 is the newest; the process must not run.
   void restore(std::size_t back);
+  void forget_mark() { tables_.counters.backup_at = {}; }  // a planted bug
 
  private:
   struct Batch {

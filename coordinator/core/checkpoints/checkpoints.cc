@@ -278,7 +278,9 @@ void on_checkpoint_uploaded(Turn& turn, const CheckpointUploaded& uploaded) {
   if (!turn.state().checkpoints.contains(id)) return turn.delete_files(id);  // not wanted any more
   if (!is_pending(turn.state().checkpoints.at(id).state)) return;
   CheckpointRecord& checkpoint = turn.checkpoint(id);
-  checkpoint.parts.at(static_cast<std::size_t>(uploaded.stage)).state = CheckpointState::kStored;
+  CheckpointPart& part = checkpoint.parts.at(static_cast<std::size_t>(uploaded.stage));
+  if (part.state != CheckpointState::kUploading) return;  // another replica writes it by now
+  part.state = CheckpointState::kStored;
   note_store(turn, id);
   sum_up(checkpoint);
   if (checkpoint.state != CheckpointState::kStored) return;

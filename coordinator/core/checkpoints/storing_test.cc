@@ -42,6 +42,21 @@ TEST(Storing, OnesWhoseWriterIsLostAreNoTrouble) {
   EXPECT_NE(rig.job(rig.id).reason, JobReason::kCheckpointFailing);
 }
 
+// The first writer's files arrive when the part is another one's: they are not those announced.
+TEST(Storing, FilesOfAWriterBeforeDoNotMakeItStored) {
+  Pair rig;
+  rig.commit(1), rig.evaluate(1);
+  const CheckpointId id = rig.newest(rig.id);
+  const CheckpointRecord& before = rig.state().checkpoints.at(id);
+  rig.say(rig.a,
+          CheckpointWritten{
+              before.parts[0].writer, id, before.key, {{"model", Bytes(4), std::string(64, 'a')}}});
+  rig.input(CheckpointUploadFailed{id, 0, "it broke off"});
+  ASSERT_EQ(rig.state().checkpoints.at(id).state, CheckpointState::kWriting);
+  rig.input(CheckpointUploaded{id});
+  EXPECT_EQ(rig.state().checkpoints.at(id).state, CheckpointState::kWriting);
+}
+
 TEST(Storing, TheFinalCheckpointIsTriedForAsLongAsItTakes) {
   Pair rig(small_job());
   rig.commit(1), rig.evaluate(1), rig.store(rig.id);

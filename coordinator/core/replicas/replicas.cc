@@ -243,7 +243,8 @@ void on_loaded(Turn& turn, const Loaded& loaded) {
     return fail_replica(turn, loaded.replica, ReplicaFailure::kDataInvalid, why);
   }
   const bool first_of_all = !stage.anchor && job.committed_round == 0;
-  if (first_of_all && !has_own_anchor(job, before)) {
+  const bool found = stage.value_count == 0;  // the state is that of a checkpoint on disk
+  if ((first_of_all || found) && !has_own_anchor(job, before)) {
     JobStage& first = stage_of(turn.job(before.job), before.stage);
     first.anchor = loaded.anchor;
     first.momentum = loaded.momentum;

@@ -35,6 +35,9 @@ struct RequestId {
 // First input after the snapshot was loaded.
 struct Booted {
   std::uint64_t store = 0;  // drawn at random by the driver, never 0: CounterRecord.store
+  // Checkpoints as an earlier process stored them, whose files are whole, where the tables do not
+  // know that: they are older than the files.
+  std::vector<CheckpointRecord> found = {};
 };
 struct AgentHello {  // its token was already checked
   ConnectionId connection;

@@ -41,7 +41,7 @@ void add(Digester& d, const JobSpec& spec) {
 
 void add(Digester& d, const CounterRecord& r) {
   d.add(r.next_job).add(r.next_agent).add(r.next_replica).add(r.next_checkpoint).add(r.next_event);
-  d.add(r.boot_epoch).add(r.store);
+  d.add(r.boot_epoch).add(r.store).add(r.backup_at.ns);
 }
 
 void add(Digester& d, const JobRecord& r) {

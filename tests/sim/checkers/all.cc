@@ -32,6 +32,7 @@ Checkers make_all_checkers(const Checker::Context& context) {
                      make_found_trainers,
                      make_lost_rounds,
                      make_recorded_momentum,
+                     make_histories,
                      make_stored_checkpoints,
                      make_honest_agents,
                      make_evaluation_slices,

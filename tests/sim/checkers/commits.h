@@ -28,7 +28,11 @@ class CommitChecker : public Checker {
     committed_.clear();
   }
 
-  void restored(const Tables&, bool) override { restored_ = true; }
+  // What a crash cut off is not shown any more: its tables are gone.
+  void restored(const Tables&, bool) override {
+    restored_ = true;
+    committed_.clear();
+  }
 
  protected:
   virtual void committed(const coordinator::RoundRecord& round, const Tables& tables) = 0;

@@ -37,8 +37,16 @@ class Ledger final : public CommitChecker {
     reports_[{r.report.key, r.replica}][r.report.steps] = r.sequences;
   }
 
-  // Which of the histories a job goes on with after a backup was put back is told in no record.
-  void restored(const Tables&, bool) override { blind_ = true; }
+  // A job that has gone back before may go on from either history: no record tells from which.
+  void restored(const Tables& tables, bool forgotten) override {
+    CommitChecker::restored(tables, forgotten);
+    changed_.clear();
+    for (const auto& [id, trained] : trained_) {
+      const auto job = tables.jobs.find(id);
+      const bool went_back = job != tables.jobs.end() && job->second.lineage > 0;
+      if (trained.lineage > 0 || went_back) blind_.insert(id);
+    }
+  }
   void durable(const Record& record, const Tables& before) override {
     CommitChecker::durable(record, before);
     if (const auto* job = std::get_if<JobRecord>(&record)) changed_.insert(job->id);
@@ -84,7 +92,7 @@ class Ledger final : public CommitChecker {
   }
 
   void check(const JobRecord& job, const Tables& tables) {
-    if (blind_ || is_terminal(job.phase)) return;
+    if (blind_.contains(job.id) || is_terminal(job.phase)) return;
     LeaseRuns all = job.returned;
     for (const auto& [number, runs] : of(job).rounds) {
       if (number <= job.committed_round) add(all, runs);
@@ -118,7 +126,7 @@ class Ledger final : public CommitChecker {
   std::map<std::pair<RoundKey, ReplicaId>, std::map<Steps, LeaseRuns>> reports_;
   std::map<JobId, Trained> trained_;
   std::set<JobId> changed_;
-  bool blind_ = false;
+  std::set<JobId> blind_;
 };
 
 }  // namespace

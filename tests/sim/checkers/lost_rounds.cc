@@ -1,7 +1,9 @@
 // No committed round is lost while it lives: a job goes back behind its newest committed round only
 // when some stage of it has no trainer that holds this round and could be asked, now or soon. Who
 // is out of the coordinator's reach is waited for, as long as the options say. The same of a round
-// that was committed after the backup with which a coordinator starts.
+// that was committed after the backup with which a coordinator starts, and then also of the newest
+// checkpoint that is whole on disk.
+#include <algorithm>
 #include <map>
 #include <set>
 #include <utility>
@@ -35,11 +37,23 @@ class LostRounds final : public Checker {
   void restored(const Tables& tables, bool forgotten) override {
     const std::map<JobId, Mark> known = std::exchange(durable_, {});
     since_backup_.clear();
+    on_disk_.clear();
+    before_backup_ = known;
     for (const auto& [id, job] : tables.jobs) {
       durable_[id] = mark(job);
       const auto was = known.find(id);
       if (!forgotten && was != known.end()) since_backup_[id] = was->second;
     }
+  }
+  // Of the newest history that was, and of a job whose stages the backup can tell.
+  void on_disk(const coordinator::CheckpointRecord& found, const Tables& tables) override {
+    const auto was = before_backup_.find(found.key.job);
+    const auto job = tables.jobs.find(found.key.job);
+    if (was == before_backup_.end() || job == tables.jobs.end()) return;
+    const bool newest = found.key.lineage == was->second.newest.lineage;
+    if (!newest || found.parts.size() != job->second.stages.size()) return;
+    RoundNumber& round = on_disk_[found.key.job];
+    round = std::max(round, found.key.round);
   }
   void durable(const Record& record, const Tables&) override {
     if (const auto* job = std::get_if<JobRecord>(&record)) durable_[job->id] = mark(*job);
@@ -69,10 +83,19 @@ class LostRounds final : public Checker {
     if (here.round < before.newest.round) {
       give_up(before, here, options().coordinator.rollback_wait_min);
     }
+    if (here == before.newest) return;
     const auto newer = since_backup_.find(job.id);
-    if (here == before.newest || newer == since_backup_.end()) return;
-    if (here.round < newer->second.newest.round) give_up(newer->second, here, {});
-    since_backup_.erase(newer);
+    if (newer != since_backup_.end()) {
+      if (here.round < newer->second.newest.round) give_up(newer->second, here, {});
+      since_backup_.erase(newer);
+    }
+    const auto stored = on_disk_.find(job.id);
+    if (stored == on_disk_.end()) return;
+    if (here.round < stored->second) {
+      violated("the files of round " + std::to_string(stored->second) + " of " + to_string(job.id) +
+               " are whole, and it goes on from " + to_text(here));
+    }
+    on_disk_.erase(stored);
   }
 
   // Those who went out of reach so long ago or later are waited for.
@@ -95,7 +118,8 @@ class LostRounds final : public Checker {
     return held.size() == what.stages;
   }
 
-  std::map<JobId, Mark> decided_, durable_, since_backup_;
+  std::map<JobId, Mark> decided_, durable_, since_backup_, before_backup_;
+  std::map<JobId, RoundNumber> on_disk_;  // of the newest checkpoint that was found
   std::set<RoundKey> stored_;
   std::set<ReplicaId> released_;
 };

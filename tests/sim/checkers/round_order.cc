@@ -32,7 +32,11 @@ class RoundOrder final : public Checker {
       if (job.committed_round == 0) continue;
       last_[id] = {id, job.lineage, job.committed_round};
     }
-    if (!forgotten) since_backup_ = std::move(known);
+    if (forgotten) return since_backup_.clear();
+    for (const auto& [id, key] :
+         known) {  // or of the history before, if this one committed nothing
+      since_backup_[id] = std::max(since_backup_[id], key);
+    }
   }
 
   void written(const Tables& tables) override {

@@ -21,6 +21,7 @@ class ShardedMomentum final : public Checker {
   const char* name() const override { return "sharded_momentum"; }
 
   void restored(const Tables&, bool forgotten) override {
+    planned_.clear();
     if (forgotten) twins_.clear(), saved_.clear(), ranges_.clear();
   }
 
