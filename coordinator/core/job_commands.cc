@@ -3,6 +3,7 @@
 #include <charconv>
 #include <optional>
 
+#include "coordinator/core/checkpoints/checkpoints.h"
 #include "coordinator/core/records/event_kinds.h"
 #include "coordinator/core/releases.h"
 #include "coordinator/core/replicas/placing.h"
@@ -78,9 +79,10 @@ const JobRecord* live_job(Turn& turn, RequestId request, JobId id, const char* h
 }
 
 // Nothing of it is under way that a checkpoint does not have already.
-bool pauses_at_once(const JobRecord& job) {
-  return job.committed_round == 0 || job.phase == JobPhase::kQueued ||
-         job.phase == JobPhase::kGathering || job.phase == JobPhase::kWarming;
+bool pauses_at_once(const State& state, const JobRecord& job) {
+  const bool begins = job.phase == JobPhase::kQueued || job.phase == JobPhase::kGathering ||
+                      job.phase == JobPhase::kWarming;
+  return job.committed_round == 0 || (begins && checkpoint_of_committed(state, job) != nullptr);
 }
 
 void say_changed(Turn& turn, JobId id, const std::string& what) {
@@ -139,7 +141,7 @@ void on_pause(Turn& turn, const PauseJob& command) {
   if (job->desired == JobDesired::kRun) {
     say_changed(turn, command.job, "job " + job->spec.name + " is to pause");
     turn.job(command.job).desired = JobDesired::kPause;
-    if (pauses_at_once(*job) && !turn.state().restoring.contains(command.job)) {
+    if (pauses_at_once(turn.state(), *job) && !turn.state().restoring.contains(command.job)) {
       pause_job(turn, command.job);
     } else if (job->phase == JobPhase::kTraining) {
       set_reason(turn, command.job, JobReason::kPausing,

@@ -342,6 +342,20 @@ void end_waiting_for_who_is_back(Turn& turn, JobId id) {
   if (weakest_stage(turn.state(), job).holders > 0) end_waiting(turn, id);
 }
 
+// It is to pause before it trains, and what it committed stands in no checkpoint: the one that it
+// began with was found damaged.
+void pause_before_training(Turn& turn, JobId id) {
+  const StageCover weakest = weakest_stage(turn.state(), job_of(turn, id));
+  if (weakest.holders > 0) {
+    return transition(turn, id, JobPhase::kSealing, JobReason::kPausing);
+  }
+  if (!waits_for_absent(turn, id, weakest.stage)) pause_job(turn, id);
+}
+
+bool is_beginning(JobPhase phase) {
+  return phase == JobPhase::kQueued || phase == JobPhase::kGathering || phase == JobPhase::kWarming;
+}
+
 bool give_up(Turn& turn, JobId id) {
   const JobRecord& job = job_of(turn, id);
   if (job.failures_in_row <= turn.options().failures_in_row_max) return false;
@@ -351,6 +365,10 @@ bool give_up(Turn& turn, JobId id) {
 }
 
 void advance_phase(Turn& turn, JobId id) {
+  const JobRecord& job = job_of(turn, id);
+  if (job.desired == JobDesired::kPause && is_beginning(job.phase)) {
+    return pause_before_training(turn, id);
+  }
   switch (job_of(turn, id).phase) {
     case JobPhase::kQueued:
       return leave_queue(turn, id);

@@ -43,6 +43,25 @@ TEST(Pause, KeepsTheCommittedStateBeforeItLetsGo) {
   EXPECT_DOUBLE_EQ(rig.job(rig.id).validation_loss, 2.0);
 }
 
+// Then what its replicas hold is the only copy.
+TEST(Pause, StoresWhatADamagedCheckpointHadBeforeItLetsGo) {
+  Pair rig;
+  rig.pause_after_two();
+  ASSERT_TRUE(rig.resume(rig.id).ok());
+  for (int i = 0; i < 4; ++i) {
+    const ReplicaId loading = rig.last<Assign>(rig.b)->replica;
+    rig.say(rig.b, ReplicaFailed{loading, ReplicaFailure::kDigestMismatch, "its hash is wrong"});
+    rig.stay(seconds(6));
+  }
+  ASSERT_FALSE(rig.state().checkpoints.contains(rig.checkpoint));
+  rig.load_what_is_told(rig.a);  // it had fetched the files before they were damaged
+  ASSERT_TRUE(rig.pause(rig.id).ok());
+  EXPECT_EQ(rig.job(rig.id).phase, JobPhase::kSealing);
+  EXPECT_GT(rig.newest(rig.id), rig.checkpoint);
+  rig.store(rig.id);
+  rig.expect_paused_at(rig.id, 2);
+}
+
 TEST(Pause, AsksForACheckpointWhereTheJobWritesNone) {
   JobSpec spec = long_job();
   spec.checkpoint.every_rounds = 0;

@@ -20,7 +20,8 @@ constexpr std::pair<JobPhase, JobPhase> kJobTable[] = {
     {JobPhase::kSealing, JobPhase::kTraining},  {JobPhase::kQueued, JobPhase::kPaused},
     {JobPhase::kGathering, JobPhase::kPaused},  {JobPhase::kWarming, JobPhase::kPaused},
     {JobPhase::kTraining, JobPhase::kPaused},   {JobPhase::kStalled, JobPhase::kPaused},
-    {JobPhase::kPaused, JobPhase::kQueued},
+    {JobPhase::kPaused, JobPhase::kQueued},     {JobPhase::kQueued, JobPhase::kSealing},
+    {JobPhase::kGathering, JobPhase::kSealing}, {JobPhase::kWarming, JobPhase::kSealing},
 };
 
 constexpr std::pair<AgentState, AgentState> kAgentTable[] = {

@@ -7,6 +7,8 @@
 //                                      training and stalled where nothing is to be kept first
 //   gathering  -> queued               all replicas are gone
 //              -> warming              min_replicas were there for the gather window
+//              -> sealing              it is to pause, and no checkpoint has its state; likewise
+//                                      from queued and warming
 //   warming    -> gathering            too few are left
 //              -> training             all have loaded
 //   training   -> stalled              fewer holders than min_replicas
