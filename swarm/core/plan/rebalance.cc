@@ -13,6 +13,9 @@
 namespace shoal::swarm {
 namespace {
 
+// What a stage keeps for speed's sake: with one copy left, one crash costs the job its state.
+constexpr std::int32_t kCopiesKept = 2;
+
 std::vector<std::int32_t> replica_counts(const RebalanceView& view) {
   std::vector<std::int32_t> counts(view.stages.size(), 0);
   for (const RebalanceReplica& replica : view.replicas) ++counts[replica.stage];
@@ -34,10 +37,11 @@ Candidate best_candidate(const RebalanceView& view, const std::vector<double>& c
                          const std::vector<std::int32_t>& counts, StageIndex to,
                          std::int32_t min_replicas) {
   Candidate best{0, capacity[to], false};
+  const std::int32_t kept = std::max(min_replicas, kCopiesKept);
   for (std::size_t i = 0; i < view.replicas.size(); ++i) {
     const RebalanceReplica& replica = view.replicas[i];
     if (replica.in_transit || replica.shares || replica.stage == to ||
-        counts[replica.stage] <= min_replicas)
+        counts[replica.stage] <= kept)
       continue;
     if (replica.memory < view.stages[to].memory) continue;
     const double worst =

@@ -2,9 +2,9 @@
 // equal stages to one where nobody of its failure domain is yet; a stage that falls
 // below min_replicas takes the slowest agent that another can spare, at once; and every period the
 // richest stages give to the poorest, with hysteresis, two confirmations (one when the pipeline is
-// badly out of balance), and only when what is won over the agent's expected life pays for what the
-// move costs. Decisions only: a move itself (drain, download, verify, activate, at an inner-step
-// boundary) is the driver's.
+// badly out of balance), when what is won over the agent's expected life pays for what the move
+// costs, and never the last but one copy of a stage's state. Decisions only: a move itself (drain,
+// download, verify, activate, at an inner-step boundary) is the driver's.
 #pragma once
 
 #include <cstdint>

@@ -123,6 +123,14 @@ TEST(Balance, NoStageFallsBelowTheMinimum) {
   EXPECT_EQ(decision.moves.size(), 1u);
 }
 
+TEST(Balance, TheLastButOneCopyOfAStageStays) {
+  RebalanceView view = view_of({2, 2});
+  view.replicas[0].speed = view.replicas[1].speed = .1;  // badly out of balance
+  EXPECT_EQ(Rebalancer({}).step(view).verdict, BalanceVerdict::kNoGain);
+  view.replicas.push_back({ReplicaId(5), 1, 1, Bytes(4)});
+  EXPECT_EQ(Rebalancer({}).step(view).moves.at(0).to, 0);
+}
+
 TEST(Balance, MovesAfterConfirmation) {
   Rebalancer rebalancer({.in_transit_share_max = 1});
   const RebalanceView view = view_of({3, 8, 8});
