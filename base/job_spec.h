@@ -103,9 +103,9 @@ struct TrainSpec {
   bool operator==(const TrainSpec&) const = default;
 };
 
-struct OuterSpec {
+struct OuterSpec {  // docs/convergence.md has the runs that these come from
   double lr = 0.7;
-  double momentum = 0.9;
+  double momentum = 0.7;
   bool operator==(const OuterSpec&) const = default;
 };
 

@@ -150,6 +150,8 @@ int run(int argc, char** argv) {
       add_other(app, "convergence",
                 "One small model trained in every way: loss and bytes of each; options are passed "
                 "on (-- --help shows them)");
+  CLI::App* outer_command = add_other(
+      app, "outer", "Which outer step a job of 20 to 500 rounds wants; options are passed on");
   CLI::App* kernels_command =
       add_other(app, "kernels",
                 "The CUDA kernels and their variants beside a copy on the device; options are "
@@ -167,6 +169,9 @@ int run(int argc, char** argv) {
   if (app.got_subcommand(pipeline_command)) return run_pipeline(pipeline);
   if (app.got_subcommand(convergence_command)) {
     return run_beside("shoal-convergence", convergence_command->remaining(), json);
+  }
+  if (app.got_subcommand(outer_command)) {
+    return run_beside("shoal-outer", outer_command->remaining(), false);
   }
   if (app.got_subcommand(kernels_command)) {
     return run_beside("shoal-kernels", kernels_command->remaining(), json);

@@ -1,11 +1,14 @@
 // What the convergence harness compares: one arm is one way to train the same small model on the
 // same text with the same number of inner steps per worker. Values only.
 //
+// An arm is what a job is that says nothing but its name: codec, outer step, clipping and topology
+// are default_spec()'s where the name does not say otherwise.
+//
 // Rules of the comparison (they decide whether the figures mean anything): every arm with an inner
 // loop of its own is tuned on its own, by factors of two in the inner learning rate; arms that
 // change only what travels take over the rate of the arm they are a variant of, and are compared
 // with it on the same seeds; what is evaluated are the shared parameters, on the same held-out
-// text; the spread over seeds is printed.
+// text; intervals are printed.
 #pragma once
 
 #include <cstdint>

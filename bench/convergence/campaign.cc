@@ -10,30 +10,16 @@
 
 #include "base/check.h"
 #include "bench/convergence/kept_runs.h"
+#include "bench/tuning.h"
 
 namespace shoal::bench {
 namespace {
-
-constexpr double kRangeOfRates = 64;
 
 std::string line_of(const Arm& arm, double lr, std::uint64_t seed, const Trajectory& run) {
   char text[200];
   std::snprintf(text, sizeof text, "%-34s lr %-8g seed %llu  loss %.4f  (%.0f s)", arm.name.c_str(),
                 lr, static_cast<unsigned long long>(seed), run.final_loss(), run.seconds);
   return text;
-}
-
-double best_along(double lr, double factor, double first,
-                  const std::function<double(double)>& loss_at) {
-  double best = loss_at(lr);
-  while (true) {
-    const double next = lr * factor;
-    if (next > first * kRangeOfRates || next < first / kRangeOfRates) return lr;
-    const double loss = loss_at(next);
-    if (!(loss < best)) return lr;
-    best = loss;
-    lr = next;
-  }
 }
 
 class Campaign {
@@ -59,7 +45,7 @@ class Campaign {
   double tuned(const Arm& arm, ArmResult& result) {
     SHOAL_CHECK(arm.tuned_as == arm.name, "an arm comes after the one that it is tuned as");
     const double lr = tune(options_.first_lr, [&](double rate) {
-      const Trajectory* made = run(arm, rate, 1);
+      const Trajectory* made = run(arm, rate, kTuningSeed);
       if (made == nullptr) return std::numeric_limits<double>::infinity();
       const double loss = made->final_loss();
       result.sweep.emplace_back(rate, loss);
@@ -94,33 +80,10 @@ bool wanted(const Arm& arm, const std::vector<Arm>& all, const std::string& only
 
 }  // namespace
 
-double tune(double first, const std::function<double(double)>& loss_at) {
-  std::map<double, double> tried;
-  const auto once = [&](double lr) {
-    const auto known = tried.find(lr);
-    if (known != tried.end()) return known->second;
-    return tried[lr] = loss_at(lr);
-  };
-  const double up = best_along(first, 2, first, once);
-  return up > first ? up : best_along(first, 0.5, first, once);
-}
-
-double ArmResult::mean() const {
-  double sum = 0;
-  for (const Trajectory& run : runs) sum += run.final_loss();
-  return sum / static_cast<double>(runs.size());
-}
-
-double ArmResult::lowest() const {
-  double value = runs[0].final_loss();
-  for (const Trajectory& run : runs) value = std::min(value, run.final_loss());
-  return value;
-}
-
-double ArmResult::highest() const {
-  double value = runs[0].final_loss();
-  for (const Trajectory& run : runs) value = std::max(value, run.final_loss());
-  return value;
+std::vector<double> ArmResult::losses() const {
+  std::vector<double> all;
+  for (const Trajectory& run : runs) all.push_back(run.final_loss());
+  return all;
 }
 
 std::vector<ArmResult> run_campaign(const CampaignOptions& options,

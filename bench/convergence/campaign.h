@@ -1,4 +1,5 @@
-// All runs of the harness: for each arm the learning rate, then every seed at it.
+// All runs of the harness: for each arm the learning rate, by a seed that is not
+// reported, then the reported seeds at it.
 #pragma once
 
 #include <cstdint>
@@ -24,19 +25,13 @@ struct CampaignOptions {
 struct ArmResult {
   Arm arm;
   double lr = 0;
-  std::vector<std::pair<double, double>> sweep;  // (lr, loss) of the first seed, as tried
+  std::vector<std::pair<double, double>> sweep;  // (lr, loss) of the tuning seed, as tried
   std::vector<Trajectory> runs;                  // by seed
-  double mean() const;
-  double lowest() const;
-  double highest() const;
+  std::vector<double> losses() const;            // of the last step, by seed
 };
 
 // One line per run goes to `say`.
 std::vector<ArmResult> run_campaign(const CampaignOptions& options,
                                     const std::function<void(const std::string&)>& say);
-
-// By halves and doubles from `first`, as long as it gets better and stays within 64 times: the best
-// rate, by `loss_at`. Every rate is tried once.
-double tune(double first, const std::function<double(double)>& loss_at);
 
 }  // namespace shoal::bench

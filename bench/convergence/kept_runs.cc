@@ -40,11 +40,23 @@ Trajectory run_of(const Json& line) {
 
 std::string run_key(const Setting& setting, const Arm& arm, double lr, std::uint64_t seed) {
   const ModelSpec& model = setting.model;
-  const Json key = {arm.name,       arm.workers,           lr,
-                    seed,           setting.text,          to_string(model.family),
-                    model.layers,   model.hidden,          model.heads,
-                    model.context,  setting.batch,         setting.steps.count(),
-                    setting.points, setting.eval_positions};
+  const SyncSpec& sync = arm.sync;  // defaults change, and a name may stay
+  const Json job = {sync.outer.lr, sync.outer.momentum, to_string(sync.codec), sync.clip};
+  const Json key = {arm.name,
+                    arm.workers,
+                    job,
+                    lr,
+                    seed,
+                    setting.text,
+                    to_string(model.family),
+                    model.layers,
+                    model.hidden,
+                    model.heads,
+                    model.context,
+                    setting.batch,
+                    setting.steps.count(),
+                    setting.points,
+                    setting.eval_positions};
   return key.dump();
 }
 

@@ -9,6 +9,7 @@
 
 #include "base/number_text.h"
 #include "bench/convergence/report.h"
+#include "bench/guarded.h"
 #include "trainer/model/torch_bridge.h"
 
 namespace shoal::bench {
@@ -60,7 +61,7 @@ int run(int argc, char** argv) {
   std::string folder;
   add_options(app, options);
   app.add_flag("--json", json, "One JSON object");
-  app.add_option("--write", folder, "Writes convergence.md and images/convergence.svg there");
+  app.add_option("--write", folder, "Writes convergence_arms.md and images/convergence.svg there");
   CLI11_PARSE(app, argc, argv);
   const Status ready = trainer::prepare_device({});
   if (!ready) throw std::runtime_error(to_string(ready.error()));
@@ -68,7 +69,7 @@ int run(int argc, char** argv) {
       options, [](const std::string& line) { std::fprintf(stderr, "%s\n", line.c_str()); });
   std::fputs((json ? json_of(options, results) : table_of(results)).c_str(), stdout);
   if (folder.empty()) return 0;
-  write_file(std::filesystem::path(folder) / "convergence.md", markdown_of(options, results));
+  write_file(std::filesystem::path(folder) / "convergence_arms.md", markdown_of(options, results));
   write_file(std::filesystem::path(folder) / "images" / "convergence.svg", svg_of(results));
   return 0;
 }
@@ -76,11 +77,4 @@ int run(int argc, char** argv) {
 }  // namespace
 }  // namespace shoal::bench
 
-int main(int argc, char** argv) {
-  try {
-    return shoal::bench::run(argc, argv);
-  } catch (const std::exception& problem) {
-    std::fprintf(stderr, "error: %s\n", problem.what());
-    return 1;
-  }
-}
+int main(int argc, char** argv) { return shoal::bench::guarded(shoal::bench::run, argc, argv); }

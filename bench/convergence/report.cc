@@ -8,10 +8,15 @@
 
 #include <nlohmann/json.hpp>
 
+#include "bench/statistics.h"
+#include "bench/tuning.h"
+
 namespace shoal::bench {
 namespace {
 
 using Json = nlohmann::ordered_json;
+
+const OuterSpec kUsual = default_spec(SyncAlgorithm::kDiloco).sync.outer;
 
 std::string format(const char* pattern, ...) {
   char text[256];
@@ -33,33 +38,38 @@ const ArmResult* find(const std::vector<ArmResult>& results, const std::string& 
   return nullptr;
 }
 
-// In per cent of the other's loss, on the seeds that both have.
-double excess(const ArmResult& result, const ArmResult& other) {
-  double own = 0, others = 0;
-  for (std::size_t i = 0; i < std::min(result.runs.size(), other.runs.size()); ++i) {
-    own += result.runs[i].final_loss(), others += other.runs[i].final_loss();
-  }
-  return 100 * (own / others - 1);
+std::string interval_text(const Interval& interval, const char* value, const char* half) {
+  const std::string mean = format(value, interval.mean);
+  return mean + (std::isfinite(interval.half) ? format(half, interval.half) : "");
+}
+
+// Of the other's loss, seed by seed, on the seeds that both have.
+Interval excess(const ArmResult& result, const ArmResult& other) {
+  return excess_of(result.losses(), other.losses());
+}
+
+std::string excess_text(const ArmResult& result, const ArmResult& other) {
+  return interval_text(excess(result, other), "%+.1f", " ± %.1f") + " %";
 }
 
 std::string against_base(const ArmResult& result, const std::vector<ArmResult>& results) {
   const ArmResult* base = find(results, result.arm.base);
-  return base != nullptr ? format("%+.1f %%", excess(result, *base)) : "";
+  return base != nullptr ? excess_text(result, *base) : "";
 }
 
 struct Cells {
-  std::string name, lr, loss, spread, against_ddp, against_base, bytes;
+  std::string name, lr, loss, against_ddp, against_base, bytes;
 };
 
 Cells cells_of(const ArmResult& result, const std::vector<ArmResult>& results) {
   const ArmResult* ddp = find(results, "ddp");
-  const double loss = result.mean();
-  Cells cells{result.arm.name, format("%g", result.lr), loss_text(loss)};
-  if (converged(loss)) {
-    cells.spread = format("%.4f – %.4f", result.lowest(), result.highest());
+  const Interval loss = interval_of(result.losses());
+  Cells cells{result.arm.name, format("%g", result.lr), loss_text(loss.mean)};
+  if (converged(loss.mean)) {
+    cells.loss = interval_text(loss, "%.4f", " ± %.4f");
     // Twice the workers see twice the tokens.
     const bool comparable = ddp != nullptr && result.arm.workers <= ddp->arm.workers;
-    if (comparable) cells.against_ddp = format("%+.1f %%", excess(result, *ddp));
+    if (comparable) cells.against_ddp = excess_text(result, *ddp);
     cells.against_base = against_base(result, results);
   }
   cells.bytes = format("%.0f", result.runs[0].bytes_per_step);
@@ -76,13 +86,13 @@ std::string rates_text(const ArmResult& result) {
 
 std::string markdown_table(const std::vector<ArmResult>& results) {
   std::string text =
-      "| arm | inner lr | loss, mean | over seeds | seeds | against ddp | against its base | bytes "
-      "per step |\n|---|---|---|---|---|---|---|---|\n";
+      "| arm | inner lr | loss, mean and 95 % | seeds | against ddp | against its base | bytes "
+      "per step |\n|---|---|---|---|---|---|---|\n";
   for (const ArmResult& result : results) {
     const Cells c = cells_of(result, results);
     text += "| " + c.name + " | " + c.lr + (result.sweep.empty() ? "" : " (tuned)") + " | " +
-            c.loss + " | " + c.spread + " | " + std::to_string(result.runs.size()) + " | " +
-            c.against_ddp + " | " + c.against_base + " | " + c.bytes + " |\n";
+            c.loss + " | " + std::to_string(result.runs.size()) + " | " + c.against_ddp + " | " +
+            c.against_base + " | " + c.bytes + " |\n";
   }
   return text;
 }
@@ -96,10 +106,11 @@ const std::vector<Target>& targets() {
   static const std::vector<Target> all = {
       {"diloco H=25", "ddp", 4},
       {"diloco H=50", "ddp", 5},
-      {"diloco H=25, int8", "diloco H=25", 0.2},
-      {"diloco H=25, int4", "diloco H=25", 0.6},
-      {"diloco H=25, e3m0", "diloco H=25", 0.6},
+      {"diloco H=25", "diloco H=25, fp32", 0.2},
+      {"diloco H=25, int4", "diloco H=25, fp32", 0.6},
+      {"diloco H=25, e3m0", "diloco H=25, fp32", 0.6},
       {"diloco H=25, sparse2", "diloco H=25", 5},
+      {"diloco H=25, half dropped, progress lost", "diloco H=25", 2.5},
       {"diloco H=25, half dropped, moved with the anchor", "diloco H=25", 2.5}};
   return all;
 }
@@ -110,10 +121,10 @@ std::string targets_text(const std::vector<ArmResult>& results) {
     const ArmResult* arm = find(results, target.arm);
     const ArmResult* against = find(results, target.against);
     if (arm == nullptr || against == nullptr) continue;
-    const double measured = excess(*arm, *against);
+    const Interval measured = excess(*arm, *against);
     text += "| " + target.arm + " | " + target.against + format(" | %g %% | ", target.limit) +
-            format("%+.2f %% | ", measured) + (measured <= target.limit ? "met" : "missed") +
-            " |\n";
+            interval_text(measured, "%+.2f", " ± %.2f") + " % | " +
+            to_string(verdict_of(measured, target.limit)) + " |\n";
   }
   return text;
 }
@@ -121,14 +132,13 @@ std::string targets_text(const std::vector<ArmResult>& results) {
 }  // namespace
 
 std::string table_of(const std::vector<ArmResult>& results) {
-  std::string text = format("%-42s %-8s %-9s %-18s %-9s %-9s %s\n", "arm", "lr", "loss",
-                            "over seeds", "vs ddp", "vs base", "bytes/step");
+  std::string text = format("%-42s %-8s %-17s %-13s %-13s %s\n", "arm", "lr", "loss", "vs ddp",
+                            "vs base", "bytes/step");
   for (const ArmResult& result : results) {
     const Cells c = cells_of(result, results);
-    // The dash of a range has three bytes and one column.
-    text +=
-        format("%-42s %-8s %-9s %-20s %-9s %-9s %s\n", c.name.c_str(), c.lr.c_str(), c.loss.c_str(),
-               c.spread.c_str(), c.against_ddp.c_str(), c.against_base.c_str(), c.bytes.c_str());
+    // The sign between mean and half has two bytes and one column.
+    text += format("%-42s %-8s %-18s %-14s %-14s %s\n", c.name.c_str(), c.lr.c_str(),
+                   c.loss.c_str(), c.against_ddp.c_str(), c.against_base.c_str(), c.bytes.c_str());
   }
   return text;
 }
@@ -136,6 +146,7 @@ std::string table_of(const std::vector<ArmResult>& results) {
 std::string json_of(const CampaignOptions& options, const std::vector<ArmResult>& results) {
   Json arms = Json::array();
   for (const ArmResult& result : results) {
+    const Interval loss = interval_of(result.losses());
     Json runs = Json::array();
     for (const Trajectory& run : result.runs) {
       Json curve = Json::array();
@@ -145,9 +156,8 @@ std::string json_of(const CampaignOptions& options, const std::vector<ArmResult>
     arms.push_back({{"arm", result.arm.name},
                     {"lr", result.lr},
                     {"sweep", result.sweep},
-                    {"loss_mean", result.mean()},
-                    {"loss_lowest", result.lowest()},
-                    {"loss_highest", result.highest()},
+                    {"loss_mean", loss.mean},
+                    {"loss_half_interval", std::isfinite(loss.half) ? Json(loss.half) : Json()},
                     {"bytes_per_step", result.runs[0].bytes_per_step},
                     {"runs", runs}});
   }
@@ -161,7 +171,8 @@ std::string json_of(const CampaignOptions& options, const std::vector<ArmResult>
 std::string markdown_of(const CampaignOptions& options, const std::vector<ArmResult>& results) {
   const Setting& s = options.setting;
   std::string text =
-      "# Convergence\n\n"
+      "# Convergence: every arm\n\n"
+      "What the figures are for, and which of them hold: [convergence.md](convergence.md).\n\n"
       "How well the algorithms of `sync.algorithm` learn per inner step, and what the codecs and "
       "faults cost.\n"
       "Written by `shoal-bench convergence --write docs`; the harness runs the trainer's learner, "
@@ -185,8 +196,10 @@ std::string markdown_of(const CampaignOptions& options, const std::vector<ArmRes
       "that both have, of the shared "
       "parameters, on\n"
       "  the same held-out text for all.\n"
-      "- \"tuned\": the inner learning rate was swept by factors of two, for this arm alone "
-      "(below). The others\n"
+      "- Intervals are of 95 % (Student's t over the seeds), percentages are compared seed by "
+      "seed.\n"
+      "- \"tuned\": the inner learning rate was swept by factors of two, for this arm alone, on a "
+      "seed that is\n  not among those reported (below). The others\n"
       "  take over the rate of the tuned arm they descend from. Their base, on the same seeds, is "
       "the "
       "arm\n  whose name theirs begins with.\n"
@@ -195,7 +208,10 @@ std::string markdown_of(const CampaignOptions& options, const std::vector<ArmRes
       "inner steps, so equal wall "
       "time where\n"
       "  nothing has to be waited for: that communication costs time is not in these figures.\n"
-      "- Outer a/b: outer learning rate and momentum; 0.7/0.8 where nothing is said.\n"
+      "- Outer a/b: outer learning rate and momentum. What an arm does not name is the product's "
+      "default: int8,\n  clipping, outer " +
+      format("%g/%g", kUsual.lr, kUsual.momentum) +
+      ".\n"
       "- Dropped: each worker's contribution to a round, with probability one half. Progress lost: "
       "it goes on from\n  the shared parameters; kept: from its own, as in the DiLoCo paper; moved "
       "with the anchor: from its own, moved\n  by the outer step, which the average of those that "
@@ -211,7 +227,7 @@ std::string markdown_of(const CampaignOptions& options, const std::vector<ArmRes
       "- Bytes: sent by one worker, frames with their headers, divided by the inner steps.\n"
       "- Tiny models say how the mechanics behave, not how large ones will: published gaps shrink "
       "with size.\n\n"
-      "## The sweeps\n\n| arm | lr: loss of the first seed |\n|---|---|\n";
+      "## The sweeps\n\n| arm | lr: loss of the tuning seed |\n|---|---|\n";
   for (const ArmResult& result : results) {
     if (!result.sweep.empty()) text += "| " + result.arm.name + " | " + rates_text(result) + " |\n";
   }

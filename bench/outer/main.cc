@@ -1,0 +1,185 @@
+// shoal-outer: what `shoal-bench outer` runs. Which outer step a job of 20 to 500 rounds wants, and
+// what lost contributions cost, on a model of 14,000 parameters that trains in seconds
+// (small_model.h): the evidence for the defaults of sync.outer in docs/convergence.md.
+//
+// The inner rate of every arm and length is chosen by its loss on one seed, which is not reported;
+// the reported ones are compared seed by seed, with intervals.
+#include <cstdio>
+#include <fstream>
+#include <iterator>
+#include <map>
+#include <stdexcept>
+
+#include <CLI/CLI.hpp>
+
+#include "bench/guarded.h"
+#include "bench/outer/small_training.h"
+#include "bench/statistics.h"
+#include "bench/tuning.h"
+
+namespace shoal::bench {
+namespace {
+
+constexpr double kFirstRate = 8e-3;  // where every sweep begins
+
+struct Options {
+  std::string text, keep;
+  std::vector<std::int64_t> rounds = {20, 40, 100, 200, 500};
+  SmallLength length;
+  std::int64_t seeds = 5;
+  bool drops = false;
+};
+
+std::vector<SmallArm> outer_arms() {
+  const OuterSpec usual = default_spec(SyncAlgorithm::kDiloco).sync.outer;
+  return {{"ddp", Averaging::kGradients, {}},
+          {"diloco", Averaging::kDiloco, usual},
+          {"diloco, outer 0.7/0.9", Averaging::kDiloco, {0.7, 0.9}},
+          {"diloco, outer 1/0", Averaging::kDiloco, {1, 0}}};
+}
+
+std::vector<SmallArm> drop_arms() {
+  const OuterSpec usual = default_spec(SyncAlgorithm::kDiloco).sync.outer;
+  const auto half = [&](const char* name, Averaging averaging, Lost lost) {
+    return SmallArm{std::string("half dropped, ") + name, averaging, usual, 0.5, lost};
+  };
+  return {{"diloco", Averaging::kDiloco, usual},
+          half("progress lost", Averaging::kDiloco, Lost::kStartsOver),
+          half("progress kept", Averaging::kDiloco, Lost::kKeepsOwn),
+          half("moved with the anchor", Averaging::kDiloco, Lost::kMovesWithAnchor),
+          half("progress lost, a share of the step", Averaging::kAsync, Lost::kStartsOver),
+          half("progress kept, a share of the step", Averaging::kAsync, Lost::kKeepsOwn),
+          half("async", Averaging::kAsync, Lost::kMovesWithAnchor)};
+}
+
+// The 80 symbols that come first in the text have one each; what is rarer shares the last one.
+std::vector<std::uint8_t> read_symbols(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  std::map<char, std::uint8_t> symbols;
+  std::vector<std::uint8_t> text;
+  for (std::istreambuf_iterator<char> at(in), end; at != end; ++at) {
+    const std::size_t next = std::min(symbols.size(), kSmallSymbols - 1);
+    text.push_back(symbols.emplace(*at, static_cast<std::uint8_t>(next)).first->second);
+  }
+  if (text.size() < 100'000) throw std::runtime_error(path + " has less than 100,000 bytes");
+  return text;
+}
+
+// Finished runs, one a line: what it was, a tab, its loss.
+class Kept {
+ public:
+  explicit Kept(const std::string& path) {
+    if (path.empty()) return;
+    std::ifstream in(path);
+    for (std::string line; std::getline(in, line);) {
+      const auto tab = line.find('\t');
+      if (tab != std::string::npos) losses_[line.substr(0, tab)] = std::stod(line.substr(tab + 1));
+    }
+    out_.open(path, std::ios::app);
+  }
+
+  template <typename Make>
+  double loss(const std::string& run, const Make& make) {
+    const auto known = losses_.find(run);
+    if (known != losses_.end()) return known->second;
+    const double loss = make();
+    std::fprintf(stderr, "%-60s %.4f\n", run.c_str(), loss);
+    if (out_.is_open()) out_ << run << '\t' << loss << std::endl;
+    return losses_[run] = loss;
+  }
+
+ private:
+  std::map<std::string, double> losses_;
+  std::ofstream out_;
+};
+
+struct Row {
+  std::string arm;
+  double lr = 0;
+  std::vector<double> losses;  // by seed
+};
+
+class Study {
+ public:
+  explicit Study(const Options& options)
+      : options_(options), model_(read_symbols(options.text)), kept_(options.keep) {}
+
+  Row row(const SmallArm& arm, const SmallLength& length) {
+    Row row{arm.name};
+    row.lr = tune(kFirstRate, [&](double lr) { return run(arm, length, lr, kTuningSeed); });
+    for (std::int64_t seed = 1; seed <= options_.seeds; ++seed) {
+      row.losses.push_back(run(arm, length, row.lr, static_cast<std::uint64_t>(seed)));
+    }
+    return row;
+  }
+
+ private:
+  double run(const SmallArm& arm, const SmallLength& length, double lr, std::uint64_t seed) {
+    char what[160];
+    std::snprintf(what, sizeof what, "%s (%g/%g), %lld x %lld, lr %g, seed %llu", arm.name.c_str(),
+                  arm.outer.lr, arm.outer.momentum, static_cast<long long>(length.rounds),
+                  static_cast<long long>(length.every), lr, static_cast<unsigned long long>(seed));
+    return kept_.loss(what, [&] { return train_small(model_, arm, length, lr, seed); });
+  }
+
+  const Options& options_;
+  SmallModel model_;
+  Kept kept_;
+};
+
+void print_rows(std::int64_t rounds, const std::vector<Row>& rows) {
+  for (const Row& row : rows) {
+    const Interval loss = interval_of(row.losses);
+    std::printf("| %lld | %s | %g | %.4f ± %.4f |", static_cast<long long>(rounds), row.arm.c_str(),
+                row.lr, loss.mean, loss.half);
+    if (&row == &rows.front()) {
+      std::printf(" |\n");
+      continue;
+    }
+    const Interval excess = excess_of(row.losses, rows.front().losses);
+    std::printf(" %+.1f ± %.1f %%: %s |\n", excess.mean, excess.half,
+                to_string(verdict_of(excess, 2.5)));
+  }
+}
+
+void add_options(CLI::App& app, Options& o) {
+  app.add_option("--text", o.text, "Training text; the last tenth is held out")
+      ->required()
+      ->check(CLI::ExistingFile);
+  app.add_option("--rounds", o.rounds, "Lengths of a job [20 40 100 200 500]")
+      ->check(CLI::Range(std::int64_t{2}, std::int64_t{1'000'000}));
+  app.add_option("--every", o.length.every, "Inner steps per round")
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1'000'000}));
+  app.add_option("--workers", o.length.workers)
+      ->check(CLI::Range(std::int64_t{2}, std::int64_t{64}));
+  app.add_option("--seeds", o.seeds)->check(CLI::Range(std::int64_t{2}, std::int64_t{1000}));
+  app.add_option("--keep", o.keep, "File of finished runs: they are not made again");
+  app.add_flag("--drops", o.drops, "What half of the contributions lost cost, instead");
+}
+
+int run(int argc, char** argv) {
+  Options options;
+  CLI::App app("Which outer step a job of so many rounds wants.");
+  app.name("shoal-bench outer");
+  add_options(app, options);
+  CLI11_PARSE(app, argc, argv);
+  Study study(options);
+  std::printf("| rounds | arm | inner lr | loss, mean and 95 %% | above the first |\n");
+  std::printf("|---|---|---|---|---|\n");
+  for (const std::int64_t rounds : options.rounds) {
+    SmallLength length = options.length;
+    length.rounds = rounds;
+    std::vector<Row> rows;
+    for (const SmallArm& arm : options.drops ? drop_arms() : outer_arms()) {
+      rows.push_back(study.row(arm, length));
+    }
+    print_rows(rounds, rows);
+    std::fflush(stdout);
+  }
+  return 0;
+}
+
+}  // namespace
+}  // namespace shoal::bench
+
+int main(int argc, char** argv) { return shoal::bench::guarded(shoal::bench::run, argc, argv); }
