@@ -39,6 +39,12 @@ class RoundOrder final : public Checker {
     }
   }
 
+  // Files tell of it where nobody lives who knows.
+  void on_disk(const coordinator::CheckpointRecord& found, const Tables&) override {
+    RoundKey& known = since_backup_[found.key.job];
+    known = std::max(known, found.key);
+  }
+
   void written(const Tables& tables) override {
     for (const auto& [id, key] : last_) {
       const auto job = tables.jobs.find(id);
@@ -94,7 +100,7 @@ class RoundOrder final : public Checker {
     }
   }
 
-  // What nobody but agents knew.
+  // What nobody but agents, or files, knew.
   bool follows(const RoundKey& key) const {
     const auto known = since_backup_.find(key.job);
     return known != since_backup_.end() && key.lineage > known->second.lineage &&
