@@ -32,7 +32,12 @@ class RoundOrder final : public Checker {
       if (job.committed_round == 0) continue;
       last_[id] = {id, job.lineage, job.committed_round};
     }
-    if (forgotten) return since_backup_.clear();
+    if (forgotten) since_backup_.clear(), known.clear();
+    for (const auto& [id, checkpoint] : tables.checkpoints) {  // a job may be behind its newest one
+      if (checkpoint.state != coordinator::CheckpointState::kStored) continue;
+      RoundKey& newest = known[checkpoint.key.job];
+      newest = std::max(newest, checkpoint.key);
+    }
     for (const auto& [id, key] :
          known) {  // or of the history before, if this one committed nothing
       since_backup_[id] = std::max(since_backup_[id], key);
