@@ -22,8 +22,13 @@ bool is_ahead(const JobRecord& job, const RoundKey& key) {
   return std::pair(key.lineage, key.round) > std::pair(job.lineage, job.committed_round);
 }
 
-// Nobody has counted so far in a history that this database does not know of, nor in another one
-// that began with the same backup.
+// Later than every epoch of a history that this database does not know of, or that began with the
+// same backup: each was raised by one, or here, at its time.
+std::int64_t new_epoch(const Turn& turn, std::int64_t known) {
+  return std::max(known + 1, turn.now().ns / 1'000'000);
+}
+
+// Nobody has counted so far in such a history.
 std::int64_t leap(const State& state) {
   constexpr std::uint64_t kStep = 1'000, kSteps = 100'000;
   return static_cast<std::int64_t>(kStep * (1 + state.counters.store % kSteps));
@@ -133,7 +138,7 @@ void take_over_records(Turn& turn, JobId id, const RestoredRound& round,
                        const std::vector<Claim>& claims) {
   const CommitRecord& commit = claims[round.holders.front()].held.record;
   JobRecord& job = turn.job(id);
-  job.lineage = std::max(job.lineage, round.key.lineage) + leap(turn.state());
+  job.lineage = new_epoch(turn, std::max(job.lineage, round.key.lineage));
   job.committed_round = round.key.round;
   job.committed_at = turn.now();
   job.committed_step = commit.step;
@@ -235,6 +240,7 @@ void adopt(Turn& turn, JobId id, const RestoredRound& round, const std::vector<C
   std::vector<ReplicaId> ids;
   for (const Claim& claim : kept) take_over_replica(turn, claim), ids.push_back(claim.held.replica);
   release_claims(turn, others);
+  turn.volatile_state().timers[id].view.clear();  // all are told anew
   bring_to_training(turn, id);
   tell(turn, id, round.key.round,
        "it knew round " + std::to_string(known) + "; going on from round " +
@@ -249,9 +255,8 @@ void go_on_without(Turn& turn, JobId id, const std::vector<Claim>& claims) {
   const bool nothing = known == 0 && claims.empty() && job.phase == JobPhase::kQueued;
   const CheckpointRecord* cut = newest_stored(turn.state(), id);
   const bool lost = known > (cut == nullptr ? 0 : cut->key.round);
-  if (cut != nullptr && job.stages.empty()) keep_cut(turn.job(id), whole_model(job.spec));
   lost ? roll_back(turn, id) : go_forward(turn, id);
-  turn.job(id).lineage += leap(turn.state());
+  turn.job(id).lineage = new_epoch(turn, job.lineage);
   const std::string from = cut == nullptr
                                ? "the initial parameters"
                                : to_string(cut->id) + " of round " + std::to_string(cut->key.round);

@@ -21,11 +21,21 @@ std::vector<Bytes> memory_of(const JobRecord& job) {
   return memory;
 }
 
+// A replica that lives there waits for the decision of its job (coordinator/core/restoring.h).
+bool is_claimed(const State& state, AgentId agent, std::int32_t device) {
+  return std::ranges::any_of(state.restoring, [&](const auto& entry) {
+    return std::ranges::any_of(entry.second.claims, [&](const Claim& claim) {
+      return claim.agent == agent && claim.held.device == device;
+    });
+  });
+}
+
 // What this job may still use of the device; none: it belongs to another one, or to a job of one
 // stage, which uses devices as a whole.
 std::optional<FreeDevice> what_is_free(const State& state, const JobRecord& job,
                                        const std::vector<Bytes>& memory, const AgentRecord& agent,
                                        const Device& device) {
+  if (is_claimed(state, agent.id, device.index)) return std::nullopt;
   FreeDevice free{.agent = agent.id, .device = device.index};
   free.memory = believed_memory(agent, device);
   free.gflops = device.gflops;

@@ -20,6 +20,9 @@ class Feedback final : public LifeChecker {
   using LifeChecker::LifeChecker;
   const char* name() const override { return "feedback"; }
 
+  // Told to go on in another epoch, it still owes what it did not send.
+  void state_held(const StateHeld&) override {}
+
   void contributed(const Contributed& c) override {
     Owed& owed = owed_[c.replica];
     owed.round = c.plan.key;

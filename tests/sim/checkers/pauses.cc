@@ -21,7 +21,10 @@ class Pauses final : public Checker {
   using Checker::Checker;
   const char* name() const override { return "pauses"; }
 
-  void restored(const Tables&, bool) override { resumed_at_.clear(); }
+  void restored(const Tables&, bool) override {
+    resumed_at_.clear();
+    restored_ = true;
+  }
 
   void durable(const Record& record, const Tables& before) override {
     if (const auto* job = std::get_if<JobRecord>(&record)) moved(*job, before);
@@ -57,7 +60,8 @@ class Pauses final : public Checker {
     if (old == before.jobs.end()) return;
     const RoundKey committed{job.id, job.lineage, job.committed_round};
     const JobRecord& was = old->second;
-    if (was.phase == JobPhase::kPaused && job.phase != JobPhase::kPaused) {
+    const bool decided = restored_ && job.lineage != was.lineage;  // from where it goes on
+    if (was.phase == JobPhase::kPaused && job.phase != JobPhase::kPaused && !decided) {
       const RoundKey from{was.id, was.lineage, was.committed_round};
       resumed_at_[job.id] = from;
       const bool same = from == committed && job.committed_step == was.committed_step &&
@@ -90,6 +94,7 @@ class Pauses final : public Checker {
   }
 
   std::map<JobId, RoundKey> resumed_at_;  // and nothing was committed, or lost, since
+  bool restored_ = false;                 // a backup was put back
 };
 
 }  // namespace

@@ -32,11 +32,22 @@ class RoundOrder final : public Checker {
       if (job.committed_round == 0) continue;
       last_[id] = {id, job.lineage, job.committed_round};
     }
-    if (forgotten) return since_backup_.clear();
+    if (forgotten) since_backup_.clear(), known.clear();
+    for (const auto& [id, checkpoint] : tables.checkpoints) {  // a job may be behind its newest one
+      if (checkpoint.state != coordinator::CheckpointState::kStored) continue;
+      RoundKey& newest = known[checkpoint.key.job];
+      newest = std::max(newest, checkpoint.key);
+    }
     for (const auto& [id, key] :
          known) {  // or of the history before, if this one committed nothing
       since_backup_[id] = std::max(since_backup_[id], key);
     }
+  }
+
+  // Files tell of it where nobody lives who knows.
+  void on_disk(const coordinator::CheckpointRecord& found, const Tables&) override {
+    RoundKey& known = since_backup_[found.key.job];
+    known = std::max(known, found.key);
   }
 
   void written(const Tables& tables) override {
@@ -94,7 +105,7 @@ class RoundOrder final : public Checker {
     }
   }
 
-  // What nobody but agents knew.
+  // What nobody but agents, or files, knew.
   bool follows(const RoundKey& key) const {
     const auto known = since_backup_.find(key.job);
     return known != since_backup_.end() && key.lineage > known->second.lineage &&

@@ -21,6 +21,7 @@ class ShardedMomentum final : public Checker {
   const char* name() const override { return "sharded_momentum"; }
 
   void restored(const Tables&, bool forgotten) override {
+    restored_ = true;
     planned_.clear();
     if (forgotten) twins_.clear(), saved_.clear(), ranges_.clear();
   }
@@ -158,7 +159,15 @@ class ShardedMomentum final : public Checker {
     const bool lost = std::find(has.begin(), has.end(), false) != has.end();
     const std::string what = to_text(round.key) + " stage " + std::to_string(stage);
     if (lost && !told_) violated(what + " loses momentum silently");
-    if (lost) check_nobody_has(round.key, stage, has, tables);
+    if (lost && !goes_on_from(round.key, tables)) check_nobody_has(round.key, stage, has, tables);
+  }
+
+  // The round before was committed before a backup was put back: its record does not say who kept
+  // which part, so all begin anew, and an event tells of it.
+  bool goes_on_from(RoundKey key, const Tables& tables) const {
+    --key.round;
+    const auto first = tables.contributions.lower_bound({key, ReplicaId{}});
+    return restored_ && (first == tables.contributions.end() || first->first.first != key);
   }
 
   void check_nobody_has(const RoundKey& key, StageIndex stage, const std::vector<bool>& has,
@@ -185,6 +194,7 @@ class ShardedMomentum final : public Checker {
   std::map<ReplicaId, Kept> ranges_;
   std::vector<std::pair<coordinator::RoundRecord, StageIndex>> planned_;
   bool told_ = false;
+  bool restored_ = false;  // a backup was put back
 };
 
 }  // namespace
