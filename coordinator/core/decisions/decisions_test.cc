@@ -148,6 +148,16 @@ TEST(Quorum, GivesAJoinerAShortGrace) {
   EXPECT_EQ(decide_quorum(input, Options{}).verdict, QuorumVerdict::kSeal);
 }
 
+TEST(Quorum, ARoundThatWasLateGivesAJoinerNoGrace) {
+  auto input = three_trainers({3.0, 4.0, 12.0}, 8);
+  input.loading_since = {at(11)};
+  input.trainers[2].reported_at = {};
+  EXPECT_EQ(decide_quorum(input, Options{}).reason, QuorumReason::kWaitingForReports);
+  input.now = at(12);
+  input.trainers[2].reported_at = at(12);
+  EXPECT_EQ(decide_quorum(input, Options{}).verdict, QuorumVerdict::kSeal);
+}
+
 TEST(Quorum, SaysWhenNobodyTrains) {
   EXPECT_EQ(decide_quorum(three_trainers({}, 1), Options{}).reason, QuorumReason::kNobodyTrains);
 }

@@ -26,15 +26,17 @@ std::optional<Instant> enough_since(const QuorumInput& input, const Options& opt
 }
 
 // All that is waited for is there: seal, unless replicas are too few or a joiner is given its short
-// grace.
+// grace. The half that reported first waits no longer than that for joiners: where others were
+// late, it is over.
 QuorumDecision ready(const QuorumInput& input, const Options& options, QuorumReason reason,
                      QuorumDecision decision) {
   if (input.holders < input.min_replicas) {
     decision.reason = QuorumReason::kBelowMinReplicas;
     return decision;
   }
+  const auto half = reported_at(input, (input.trainers.size() + 1) / 2, false);
   for (const Instant since : input.loading_since) {
-    const Instant until = since + options.join_grace;
+    const Instant until = std::min(since, half.value_or(since)) + options.join_grace;
     if (input.now >= until) continue;
     decision.reason = QuorumReason::kWaitingForJoiners;
     decision.look_again_at = std::max(until, decision.look_again_at.value_or(until));
