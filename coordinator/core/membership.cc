@@ -168,6 +168,7 @@ void say_too_late(Turn& turn, AgentId agent, const HeldReplica& held) {
 void resume(Turn& turn, AgentId agent, ConnectionId connection, const Hello& hello,
             bool same_process) {
   std::vector<ReplicaId> claimed, keep, missing;
+  begin_claims(turn, agent);
   for (const HeldReplica& held : hello.replicas) {
     const ReplicaRecord* known = turn.state().replicas.find(held.replica);
     if (claim_newer_state(turn, agent, held)) {

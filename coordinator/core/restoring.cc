@@ -63,7 +63,7 @@ bool misses_holder(const State& state, JobId id) {
   });
 }
 
-// Whoever was there when the database was made has returned or is taken for absent, and those who
+// Whoever was there when the database was made has returned or is taken for gone, and those who
 // came later have had time to find their way. While nobody has a state to go on from, those who may
 // are waited for as before any roll-back.
 Instant decision_due(const Turn& turn, JobId id) {
@@ -72,8 +72,8 @@ Instant decision_due(const Turn& turn, JobId id) {
   const bool all_here =
       std::ranges::all_of(state.presence, [](const auto& entry) { return entry.second.connected; });
   const Options& options = turn.options();
-  if (all_here) return since + options.return_grace * 2;
   const bool lost = !agreed_round(state, id, claims_at_hand(state, id)) && misses_holder(state, id);
+  if (all_here && !lost) return since + options.return_grace * 2;
   const Duration wait = lost ? rollback_wait(turn, state.jobs.at(id)) : Duration();
   return since + std::max(options.boot_grace, wait);
 }
@@ -321,6 +321,9 @@ void take_over_job(Turn& turn, AgentId agent, const HeldReplica& held) {
 }  // namespace
 
 bool claim_newer_state(Turn& turn, AgentId agent, const HeldReplica& held) {
+  ReplicaRecord claimed;
+  claimed.agent = agent, claimed.device = held.device;
+  if (is_reducer(turn.state(), claimed)) return false;  // it has no state
   if (!turn.state().jobs.contains(held.job)) take_over_job(turn, agent, held);
   const JobRecord* job = turn.state().jobs.find(held.job);
   if (job == nullptr || is_terminal(job->phase) || held.key.round <= 0) return false;
@@ -336,6 +339,12 @@ bool claim_newer_state(Turn& turn, AgentId agent, const HeldReplica& held) {
   restoring.claims.push_back({agent, held});
   keep_ids_apart(turn, held);
   return true;
+}
+
+void begin_claims(Turn& turn, AgentId agent) {
+  for (auto& [job, restoring] : turn.volatile_state().restoring) {
+    std::erase_if(restoring.claims, [&](const Claim& claim) { return claim.agent == agent; });
+  }
 }
 
 bool is_claimed(const State& state, AgentId agent, ReplicaId replica) {

@@ -90,6 +90,26 @@ TEST(Restoring, WaitsForAgentsThatTheBackupKnows) {
   EXPECT_EQ(rig.job(rig.id).phase, JobPhase::kTraining);
 }
 
+// Its trainers died while the decision was waited for.
+TEST(Restoring, WhatAnAgentDoesNotHoldAnyMoreIsNotGoneOnWith) {
+  RestoreRig rig;
+  rig.commit(1);
+  const Snapshot backup = rig.snapshot();
+  for (RoundNumber round = 2; round <= 4; ++round) rig.commit(round);
+  Hello again = rig.hello("a", rig.rep_a);
+  rig.put_back(backup);
+  again.replicas.clear();
+  again.incarnation = {};
+  rig.a = ConnectionId{803};
+  rig.input(AgentHello{rig.a, again});
+  for (int i = 0; i < 10; ++i) {
+    rig.wait(seconds(2)), rig.say(rig.a, Heartbeat{}), rig.say(rig.b, Heartbeat{});
+  }
+  EXPECT_EQ(rig.job(rig.id).committed_round, 4);
+  EXPECT_FALSE(is_live(rig.state(), rig.rep_a));
+  EXPECT_TRUE(is_live(rig.state(), rig.rep_b));
+}
+
 TEST(Restoring, DoesNotWaitForEver) {
   RestoreRig rig;
   rig.commit(1);

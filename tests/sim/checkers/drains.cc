@@ -50,7 +50,9 @@ class Drains final : public Checker {
                         contribution.state == ContributionState::kKept ||
                         contribution.state == ContributionState::kServed ||
                         (contribution.reducer && contribution.member_index < 0);  // not counted on
-      if (key.second != release->replica || done) continue;
+      const auto job = tables.jobs.find(key.first.job);  // its past epochs are over
+      const bool past = job == tables.jobs.end() || job->second.lineage != key.first.lineage;
+      if (key.second != release->replica || done || past) continue;
       violated(to_string(release->replica) + " is drained and leaves round " + to_text(key.first) +
                " as " + to_string(contribution.state));
     }

@@ -94,6 +94,15 @@ class ShardedMomentum final : public Checker {
     twins_[{kept.key, kept.stage}] = std::move(whole);
   }
 
+  // Nothing was loaded in this epoch: it goes on from what living replicas hold, and their ranges
+  // begin anew.
+  bool is_adopted(const RoundKey& key, StageIndex stage) const {
+    return restored_ && std::ranges::none_of(twins_, [&](const auto& entry) {
+      const auto& [known, of_stage] = entry.first;
+      return known.job == key.job && known.lineage == key.lineage && of_stage == stage;
+    });
+  }
+
   // What a checkpoint gathers is not kept.
   void gathered(const MomentumKept& kept) {
     const std::vector<float>* twin = find(kept.key, kept.stage);
@@ -108,7 +117,7 @@ class ShardedMomentum final : public Checker {
     RoundKey before = f.plan.key;
     --before.round;
     std::vector<float> twin(f.step.size());
-    if (before.round > 0) {
+    if (before.round > 0 && !is_adopted(before, f.stage)) {
       const std::vector<float>* known = find(before, f.stage);
       if (known == nullptr) return violated(to_text(before) + " has no momentum"), nullptr;
       twin = *known;
