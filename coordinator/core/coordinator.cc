@@ -96,6 +96,7 @@ void on_said(Turn& turn, const AgentSaid& said) {
   }
   if (changes_nothing(said)) return;
   if (replica) {
+    if (std::holds_alternative<ReplicaFailed>(said.message)) withdraw_claim(turn, agent, replica);
     if (is_claimed(state, agent, replica)) return;
     if (record == nullptr || record->agent != agent) {
       turn.send(agent, Release{replica, ReleaseReason::kReplaced});

@@ -347,6 +347,14 @@ void begin_claims(Turn& turn, AgentId agent) {
   }
 }
 
+void withdraw_claim(Turn& turn, AgentId agent, ReplicaId replica) {
+  for (auto& [job, restoring] : turn.volatile_state().restoring) {
+    std::erase_if(restoring.claims, [&](const Claim& claim) {
+      return claim.agent == agent && claim.held.replica == replica;
+    });
+  }
+}
+
 bool is_claimed(const State& state, AgentId agent, ReplicaId replica) {
   return std::ranges::any_of(state.restoring, [&](const auto& entry) {
     return std::ranges::any_of(entry.second.claims, [&](const Claim& claim) {

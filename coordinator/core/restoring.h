@@ -14,6 +14,8 @@ namespace shoal::coordinator {
 
 // A new Hello says all that its agent holds: what an earlier one said is of the past.
 void begin_claims(Turn& turn, AgentId agent);
+// It does not hold it any more.
+void withdraw_claim(Turn& turn, AgentId agent, ReplicaId replica);
 // Of a replica that this agent holds. True: it is kept, and the job waits for the decision.
 bool claim_newer_state(Turn& turn, AgentId agent, const HeldReplica& held);
 

@@ -110,6 +110,20 @@ TEST(Restoring, WhatAnAgentDoesNotHoldAnyMoreIsNotGoneOnWith) {
   EXPECT_TRUE(is_live(rig.state(), rig.rep_b));
 }
 
+TEST(Restoring, AReplicaThatFailsBeforeTheDecisionIsNotGoneOnWith) {
+  RestoreRig rig;
+  rig.commit(1);
+  const Snapshot backup = rig.snapshot();
+  for (RoundNumber round = 2; round <= 4; ++round) rig.commit(round);
+  rig.put_back(backup);
+  rig.say(rig.a, ReplicaFailed{rig.rep_a, ReplicaFailure::kTrainerExited, ""});
+  for (int i = 0; i < 10; ++i) {
+    rig.wait(seconds(2)), rig.say(rig.a, Heartbeat{}), rig.say(rig.b, Heartbeat{});
+  }
+  EXPECT_EQ(rig.job(rig.id).committed_round, 4);
+  EXPECT_FALSE(is_live(rig.state(), rig.rep_a));
+}
+
 TEST(Restoring, DoesNotWaitForEver) {
   RestoreRig rig;
   rig.commit(1);

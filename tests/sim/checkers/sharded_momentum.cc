@@ -98,9 +98,9 @@ class ShardedMomentum final : public Checker {
   // begin anew.
   bool is_adopted(const RoundKey& key, StageIndex stage) const {
     return restored_ && std::ranges::none_of(twins_, [&](const auto& entry) {
-      const auto& [known, of_stage] = entry.first;
-      return known.job == key.job && known.lineage == key.lineage && of_stage == stage;
-    });
+             const auto& [known, of_stage] = entry.first;
+             return known.job == key.job && known.lineage == key.lineage && of_stage == stage;
+           });
   }
 
   // What a checkpoint gathers is not kept.
