@@ -88,14 +88,14 @@ void keep_ids_apart(Turn& turn) {
   }
 }
 
+// The history of that replica may have given out more of them since its newest commit.
 void keep_ids_apart(Turn& turn, const HeldReplica& held) {
+  const auto by = static_cast<std::uint64_t>(leap(turn.state()));
   const CounterRecord& known = turn.state().counters;
-  const std::uint64_t replica =
-      std::max({known.next_replica, held.replica.n + 1, held.record.next_replica});
-  const std::uint64_t checkpoint = std::max(known.next_checkpoint, held.record.next_checkpoint);
-  if (replica == known.next_replica && checkpoint == known.next_checkpoint) return;
-  turn.counters().next_replica = replica;
-  turn.counters().next_checkpoint = checkpoint;
+  const std::uint64_t replica = std::max(held.replica.n + 1, held.record.next_replica);
+  if (replica > known.next_replica) turn.counters().next_replica = replica + by;
+  const std::uint64_t checkpoint = held.record.next_checkpoint;
+  if (checkpoint > known.next_checkpoint) turn.counters().next_checkpoint = checkpoint + by;
 }
 
 // What the restored records say of replicas is of the past.
