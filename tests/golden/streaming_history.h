@@ -95,6 +95,7 @@ inline JobSpec streamed_job() {
   spec.model.layers = 2;
   spec.sync.every = Steps(10);
   spec.sync.fragments = 2;
+  spec.sync.outer = {0.7, 0.9};  // of the histories that are written down
   spec.sync.overlap_steps = Steps(2);
   spec.sync.blend = 0.5;
   spec.sync.codec = CodecKind::kInt8;
