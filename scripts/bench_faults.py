@@ -12,16 +12,13 @@ lost. The network of this host is not touched. Needs root, iproute2 and a finish
 """
 import argparse
 import json
-import pathlib
 import random
-import shutil
 import signal
 import statistics
 import sys
-import tempfile
 import time
 
-from rig import Cluster, Lines, Trouble, end_by_signal, send
+from rig import Cluster, cluster_on_lines, send
 
 FAULTS = ("kill", "freeze", "freeze_both", "cut")
 JOB = """name = "faults"
@@ -100,16 +97,10 @@ def main():
     parser.add_argument("--seed", type=int, default=1, help="of victims and moments")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
-    if problem := Lines.problem():
-        sys.exit("error: " + problem)
-    end_by_signal()
-    folder = pathlib.Path(tempfile.mkdtemp(prefix="shoal-faults-"))
-    lines = Lines()
-    cluster = Cluster(folder, options.agents, JOB.format(every=options.every), lines)
+    job = JOB.format(every=options.every)
     results = {}
-    try:
-        lines.set_up(options.agents, options.mbit)
-        lines.enter()
+    with cluster_on_lines("shoal-faults-", options.agents, options.mbit,
+                          lambda folder, lines: Cluster(folder, options.agents, job, lines)) as cluster:
         cluster.begin()
         chance = random.Random(options.seed)
         for fault in [options.only] if options.only else FAULTS:
@@ -119,17 +110,11 @@ def main():
                 if not options.json:
                     print(f"{fault:12} delay {one['delay_s']:6.2f} s   a round takes {one['usual_s']:.2f} s, "
                           f"{one['members']} of {options.agents} in it", flush=True)
-    except Trouble as trouble:
-        sys.exit(f"error: {trouble}")
-    finally:
-        cluster.stop()
-        lines.take_down()
     worst = max(one["delay_s"] for series in results.values() for one in series)
     if options.json:
         print(json.dumps(results))
     else:
         print(f"worst {worst:.2f} s, limit {options.limit:g} s")
-    shutil.rmtree(folder)
     return 0 if worst <= options.limit else 1
 
 

@@ -14,14 +14,11 @@ import argparse
 import asyncio
 import contextlib
 import json
-import pathlib
-import shutil
 import sys
-import tempfile
 import threading
 import time
 
-from rig import Cluster, Lines, end_by_signal
+from rig import Cluster, Lines, cluster_on_lines
 
 CUT_S = 2  # how long a line stays cut
 LOST_PER_CUT = 8 << 20  # under way in buffers
@@ -156,30 +153,19 @@ def main():
     parser.add_argument("--hidden", type=int, default=512, help="width of the model; its state is 400 MB at 512")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
-    if problem := Lines.problem():
-        sys.exit("error: " + problem)
-    end_by_signal()
-    folder = pathlib.Path(tempfile.mkdtemp(prefix="shoal-transfers-"))
-    lines = Lines()
-    cluster = RelayedCluster(folder, 1, JOB.format(hidden=options.hidden), lines)
-    try:
-        lines.set_up(1, options.mbit)
-        lines.enter()
+    job = JOB.format(hidden=options.hidden)
+    with cluster_on_lines("shoal-transfers-", 1, options.mbit,
+                          lambda folder, lines: RelayedCluster(folder, 1, job, lines)) as cluster:
         cluster.relay = Relay()
         cluster.begin()
         results = measure(cluster, options)
-    finally:
-        cluster.stop()
-        lines.take_down()
     if options.json:
         print(json.dumps(results))
     else:
         for way, one in results.items():
             print(f"{way:5} {one['bytes'] / 1e6:.0f} MB, cut {one['cuts']} times: {one['seconds']:.0f} s, sent "
                   f"{one['sent'] / 1e6:.1f} MB ({one['sent'] / one['bytes']:.3f} of it)")
-    good = all(is_good(one) for one in results.values())
-    shutil.rmtree(folder)
-    return 0 if good else 1
+    return 0 if all(is_good(one) for one in results.values()) else 1
 
 
 if __name__ == "__main__":

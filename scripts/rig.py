@@ -8,8 +8,11 @@ import ctypes
 import json
 import os
 import pathlib
+import shutil
 import signal
 import subprocess
+import sys
+import tempfile
 import time
 import urllib.parse
 import urllib.request
@@ -303,3 +306,26 @@ class Cluster:
             number = self.committed()
             return number > 0 and self.members(number) >= self.count
         self.until(holds, "not all members are in the rounds", limit)
+
+
+@contextlib.contextmanager
+def cluster_on_lines(prefix, agents, mbit, make):
+    """What make(folder, lines) gives, not begun yet, in a network of its own with a line of `mbit` to each agent.
+
+    Ends the program with one line when that cannot be or trouble comes; the folder of the logs is kept then."""
+    if problem := Lines.problem():
+        sys.exit("error: " + problem)
+    end_by_signal()
+    folder = pathlib.Path(tempfile.mkdtemp(prefix=prefix))
+    lines = Lines()
+    cluster = make(folder, lines)
+    try:
+        lines.set_up(agents, mbit)
+        lines.enter()
+        yield cluster
+    except Trouble as trouble:
+        sys.exit(f"error: {trouble}; the logs are in {folder}")
+    finally:
+        cluster.stop()
+        lines.take_down()
+    shutil.rmtree(folder)

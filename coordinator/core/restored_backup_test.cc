@@ -2,31 +2,14 @@
 // told apart by ids and epochs, and where jobs go on when nobody holds anything.
 #include <gtest/gtest.h>
 
-#include "coordinator/core/coordinator_rig.h"
 #include "coordinator/core/records/event_kinds.h"
+#include "coordinator/core/restore_rig.h"
 #include "coordinator/core/restoring.h"
 
 namespace shoal::coordinator {
 namespace {
 
-JobSpec job_with_checkpoints() {
-  JobSpec spec = small_job();
-  spec.train.steps = Steps(400);
-  spec.checkpoint.every_rounds = 0;
-  spec.eval.every_rounds = 0;
-  return spec;
-}
-
-struct BackupRig : PairRig {
-  BackupRig() : PairRig(job_with_checkpoints()) {}
-
-  void commit(RoundNumber round) {
-    report(a, rep_a, key(round)), report(b, rep_b, key(round));
-    const Digest after{static_cast<std::uint64_t>(round), 3};
-    vote(a, rep_a, key(round), 1, after), vote(b, rep_b, key(round), 1, after);
-    applied(a, rep_a, key(round), after), applied(b, rep_b, key(round), after);
-    ASSERT_EQ(job(id).committed_round, round);
-  }
+struct BackupRig : HeldRig {
   Snapshot backup() const {
     Snapshot copy = snapshot();
     copy.counters.backup_at = now;

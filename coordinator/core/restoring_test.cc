@@ -3,30 +3,13 @@
 
 #include <gtest/gtest.h>
 
-#include "coordinator/core/coordinator_rig.h"
 #include "coordinator/core/records/event_kinds.h"
+#include "coordinator/core/restore_rig.h"
 
 namespace shoal::coordinator {
 namespace {
 
-JobSpec long_job() {
-  JobSpec spec = small_job();
-  spec.train.steps = Steps(400);
-  spec.checkpoint.every_rounds = 0;
-  spec.eval.every_rounds = 0;
-  return spec;
-}
-
-struct RestoreRig : PairRig {
-  RestoreRig() : PairRig(long_job()) {}
-
-  void commit(RoundNumber round) {
-    report(a, rep_a, key(round)), report(b, rep_b, key(round));
-    const Digest after{static_cast<std::uint64_t>(round), 3};
-    vote(a, rep_a, key(round), 1, after), vote(b, rep_b, key(round), 1, after);
-    applied(a, rep_a, key(round), after), applied(b, rep_b, key(round), after);
-    ASSERT_EQ(job(id).committed_round, round);
-  }
+struct RestoreRig : HeldRig {
   Hello hello(const std::string& name, ReplicaId replica) const {
     Hello hello{.uid = "uid-" + name, .name = name};
     hello.incarnation = state().agents.at(state().replicas.at(replica).agent).incarnation;
@@ -55,9 +38,7 @@ TEST(Restoring, GoesOnFromTheNewestRoundOfItsAgents) {
   EXPECT_EQ(rig.last<Welcome>(rig.a)->keep, std::vector{rig.rep_a});
   EXPECT_EQ(rig.job(rig.id).reason, JobReason::kRestoring);
   rig.say(rig.a, FromReplica<RoundReport>{rig.rep_a, {{rig.id, 0, 10}}});  // means nothing here
-  for (int i = 0; i < 6; ++i) {
-    rig.wait(seconds(2)), rig.say(rig.a, Heartbeat{}), rig.say(rig.b, Heartbeat{});
-  }
+  rig.stay(seconds(12));
   const JobRecord& job = rig.job(rig.id);
   EXPECT_EQ(job.committed_round, 9);
   EXPECT_GT(job.lineage, 100) << "the past cannot be mistaken for what follows";
@@ -102,9 +83,7 @@ TEST(Restoring, WhatAnAgentDoesNotHoldAnyMoreIsNotGoneOnWith) {
   again.incarnation = {};
   rig.a = ConnectionId{803};
   rig.input(AgentHello{rig.a, again});
-  for (int i = 0; i < 10; ++i) {
-    rig.wait(seconds(2)), rig.say(rig.a, Heartbeat{}), rig.say(rig.b, Heartbeat{});
-  }
+  rig.stay(seconds(20));
   EXPECT_EQ(rig.job(rig.id).committed_round, 4);
   EXPECT_FALSE(is_live(rig.state(), rig.rep_a));
   EXPECT_TRUE(is_live(rig.state(), rig.rep_b));
@@ -117,9 +96,7 @@ TEST(Restoring, AReplicaThatFailsBeforeTheDecisionIsNotGoneOnWith) {
   for (RoundNumber round = 2; round <= 4; ++round) rig.commit(round);
   rig.put_back(backup);
   rig.say(rig.a, ReplicaFailed{rig.rep_a, ReplicaFailure::kTrainerExited, ""});
-  for (int i = 0; i < 10; ++i) {
-    rig.wait(seconds(2)), rig.say(rig.a, Heartbeat{}), rig.say(rig.b, Heartbeat{});
-  }
+  rig.stay(seconds(20));
   EXPECT_EQ(rig.job(rig.id).committed_round, 4);
   EXPECT_FALSE(is_live(rig.state(), rig.rep_a));
 }
@@ -155,9 +132,7 @@ TEST(Restoring, ReplicasThatCameAfterTheBackupKeepTheirIds) {
       rig.applied(rig.b, rig.rep_b, rig.key(2), {2, 3});
   ASSERT_EQ(rig.job(rig.id).committed_round, 2);
   rig.put_back(backup);
-  for (int i = 0; i < 6; ++i) {
-    rig.wait(seconds(2)), rig.say(rig.a, Heartbeat{}), rig.say(rig.b, Heartbeat{});
-  }
+  rig.stay(seconds(12));
   EXPECT_EQ(rig.job(rig.id).committed_round, 2);
   EXPECT_TRUE(rig.state().replicas.contains(rig.rep_b));
   EXPECT_GT(rig.state().counters.next_replica, rig.rep_b.n);
