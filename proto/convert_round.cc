@@ -224,6 +224,8 @@ void put(const CommitRecord& from, v1::CommitRecord& to) {
   put_all(from.momenta, *to.mutable_momenta());
   to.set_next_replica(from.next_replica);
   to.set_next_checkpoint(from.next_checkpoint);
+  for (const MomentumHolder& holder : from.momentum_holders)
+    put(holder, *to.add_momentum_holders());
 }
 void get(Reader& reader, const v1::CommitRecord& from, CommitRecord& to) {
   get_part(reader, "key", from.has_key(), from.key(), to.key);
@@ -238,6 +240,11 @@ void get(Reader& reader, const v1::CommitRecord& from, CommitRecord& to) {
   get_all(reader, from.momenta(), to.momenta);
   to.next_replica = from.next_replica();
   to.next_checkpoint = from.next_checkpoint();
+  for (const v1::MomentumHolder& holder : from.momentum_holders()) {
+    const Reader::Inside inside(reader, "momentum_holders");
+    get(reader, holder, to.momentum_holders.emplace_back());
+    if (!reader.ok()) return;
+  }
 }
 
 void put(const ResumeAt& from, v1::ResumeAt& to) {

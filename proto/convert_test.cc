@@ -31,7 +31,8 @@ CommitRecord record() {
           .anchors = {kAnchor, {}},
           .momenta = {kMomentum, {}},
           .next_replica = 10,
-          .next_checkpoint = 4};
+          .next_checkpoint = 4,
+          .momentum_holders = {{ReplicaId(3), "a:1", 0, 60}}};
 }
 
 JobSpec spec() {

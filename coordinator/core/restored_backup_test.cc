@@ -2,6 +2,7 @@
 // told apart by ids and epochs, and where jobs go on when nobody holds anything.
 #include <gtest/gtest.h>
 
+#include "coordinator/core/decisions/placement.h"
 #include "coordinator/core/records/event_kinds.h"
 #include "coordinator/core/restore_rig.h"
 #include "coordinator/core/restoring.h"
@@ -13,6 +14,13 @@ struct BackupRig : HeldRig {
   Snapshot backup() const {
     Snapshot copy = snapshot();
     copy.counters.backup_at = now;
+    return copy;
+  }
+  Snapshot before_the_job() const {
+    Snapshot copy = backup();
+    copy.jobs.clear(), copy.replicas.clear(), copy.rounds.clear();
+    copy.contributions.clear(), copy.checkpoints.clear();
+    copy.counters.next_job = id.n, copy.counters.next_replica = rep_a.n;
     return copy;
   }
   Hello hello(const std::string& name, std::vector<HeldReplica> held) const {
@@ -111,10 +119,7 @@ TEST(RestoredBackup, WhoHoldsWhatItKnowsGoesOnInANewEpoch) {
 
 TEST(RestoredBackup, AJobThatItDoesNotKnowGoesOn) {
   BackupRig rig;
-  Snapshot backup = rig.backup();
-  backup.jobs.clear(), backup.replicas.clear(), backup.rounds.clear();
-  backup.contributions.clear(), backup.checkpoints.clear();
-  backup.counters.next_job = rig.id.n, backup.counters.next_replica = rig.rep_a.n;
+  const Snapshot backup = rig.before_the_job();
   rig.commit(1), rig.commit(2);
   const HeldReplica of_a = rig.held(rig.rep_a), of_b = rig.held(rig.rep_b);
   const JobSpec spec = rig.job(rig.id).spec;
@@ -207,6 +212,59 @@ TEST(RestoredBackup, FilesOfAnUnknownJobAreToldAndKept) {
   EXPECT_TRUE(rig.deleted.empty());
   EXPECT_EQ(rig.count(event_kind::kCheckpointStored), 1);
   EXPECT_GT(rig.state().counters.next_checkpoint, 50u);
+}
+
+TEST(RestoredBackup, FilesOfAnUnknownJobAreNoSignOfABackupTwice) {
+  BackupRig rig;
+  rig.commit(1);
+  CheckpointRecord other = rig.stored(3, CheckpointId(50));
+  other.key.job = JobId(99);
+  rig.restart({other});
+  EXPECT_FALSE(rig.state().restoring.empty());
+  rig.connect_empty();
+  rig.beat(6);
+  ASSERT_TRUE(rig.state().restoring.empty());
+  rig.restart({other});
+  EXPECT_TRUE(rig.state().restoring.empty()) << "this database has gone on since";
+}
+
+// Only a replica that lives knows the job; what is on disk is newer than what it holds.
+TEST(RestoredBackup, CheckpointsCountAsSoonAsTheirJobIsKnown) {
+  BackupRig rig;
+  const Snapshot backup = rig.before_the_job();
+  rig.commit(1), rig.commit(2);
+  const HeldReplica of_a = rig.held(rig.rep_a);
+  rig.restore(backup, {rig.stored(5, CheckpointId(41))});
+  EXPECT_FALSE(rig.state().checkpoints.contains(CheckpointId(41)));
+  rig.input(AgentHello{ConnectionId{801}, rig.hello("a", {of_a})});
+  rig.input(AgentHello{ConnectionId{802}, rig.hello("b", {})});
+  EXPECT_TRUE(rig.state().checkpoints.contains(CheckpointId(41)));
+  rig.beat(6);
+  EXPECT_EQ(rig.job(rig.id).committed_round, 5);
+  EXPECT_EQ(rig.last<Assign>(ConnectionId{801})->source.checkpoint, CheckpointId(41));
+}
+
+TEST(RestoredBackup, PartsSayWhatTheStagesAreWhereNothingElseDoes) {
+  BackupRig rig;
+  rig.commit(1);
+  Snapshot backup = rig.backup();
+  backup.jobs[0].stages.clear(), backup.jobs[0].committed_round = 0;
+  backup.jobs[0].spec.swarm.stages = 2;
+  backup.replicas.clear(), backup.rounds.clear(), backup.contributions.clear();
+  const std::int32_t last = whole_model(backup.jobs[0].spec).front().last;
+  CheckpointRecord two = rig.stored(7, CheckpointId(41));
+  two.parts.push_back(two.parts.front());
+  two.parts[0].units = {0, 2}, two.parts[1].units = {3, last};
+  CheckpointRecord older = two;
+  older.id = CheckpointId(40), older.key.round = 6;
+  rig.restore(backup, {older, two});
+  EXPECT_TRUE(rig.job(rig.id).stages.empty()) << "a layer is missing";
+  older.parts[1].units = {2, last};
+  two.parts[0].units = {0, 1}, two.parts[1].units = {1, last};
+  rig.restore(backup, {older, two});
+  ASSERT_EQ(rig.job(rig.id).stages.size(), 2u);
+  EXPECT_EQ(rig.job(rig.id).stages[0].units, (UnitRange{0, 1})) << "the newest says it";
+  EXPECT_FALSE(rig.state().checkpoints.contains(CheckpointId(40))) << "it is of other stages";
 }
 
 TEST(RestoredBackup, APausedJobGoesOnFromWhatLives) {

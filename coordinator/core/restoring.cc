@@ -158,8 +158,19 @@ void take_over_records(Turn& turn, JobId id, const RestoredRound& round,
   }
 }
 
+// Of its own outer momentum each of them speaks, by the id that it keeps.
+void note_momentum(RoundRecord& round, const std::vector<Claim>& holders) {
+  for (const Claim& claim : holders) {
+    for (const MomentumHolder& kept : claim.held.record.momentum_holders) {
+      if (kept.replica != claim.held.replica || kept.count <= 0) continue;
+      round.stages.at(static_cast<std::size_t>(claim.held.stage)).momentum_holders.push_back(kept);
+    }
+  }
+}
+
 // What the rounds that follow look at of the one before.
-void note_committed_round(Turn& turn, JobId id, const CommitRecord& commit) {
+void note_committed_round(Turn& turn, JobId id, const CommitRecord& commit,
+                          const std::vector<Claim>& holders) {
   const JobRecord& job = turn.state().jobs.at(id);
   RoundRecord round;
   round.key = {id, job.lineage, job.committed_round};
@@ -175,6 +186,7 @@ void note_committed_round(Turn& turn, JobId id, const CommitRecord& commit) {
     if (i < commit.anchors.size()) round.stages[i].base = commit.anchors[i];
     if (i < commit.momenta.size()) round.stages[i].base_momentum = commit.momenta[i];
   }
+  note_momentum(round, holders);
   turn.add(std::move(round));
 }
 
@@ -236,7 +248,7 @@ void adopt(Turn& turn, JobId id, const RestoredRound& round, const std::vector<C
   end_round(turn, id);
   drop_replicas(turn, id, kept);
   take_over_records(turn, id, round, claims);
-  note_committed_round(turn, id, claims[round.holders.front()].held.record);
+  note_committed_round(turn, id, claims[round.holders.front()].held.record, kept);
   std::vector<ReplicaId> ids;
   for (const Claim& claim : kept) take_over_replica(turn, claim), ids.push_back(claim.held.replica);
   release_claims(turn, others);
@@ -330,6 +342,7 @@ bool claim_newer_state(Turn& turn, AgentId agent, const HeldReplica& held) {
   const bool known = turn.state().restoring.contains(held.job);
   if (!is_of(*job, held) || (!known && !is_ahead(*job, held.key))) return false;
   if (job->stages.empty()) keep_cut(turn.job(held.job), held.cut);
+  take_over_found(turn, held.job);
   if (!knows_cut(*job)) return false;
   Restoring& restoring = turn.volatile_state().restoring[held.job];
   if (!known) restoring.since = turn.now();

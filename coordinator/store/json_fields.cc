@@ -57,6 +57,12 @@ Digest read_digest(const Json& json) {
   return *digest;
 }
 
+Json units_json(const UnitRange& units) { return {units.first, units.last}; }
+
+UnitRange read_units(const Json& json) {
+  return {json.at(0).get<std::int32_t>(), json.at(1).get<std::int32_t>()};
+}
+
 Json holders_json(const std::vector<MomentumHolder>& holders) {
   Json json = Json::array();
   for (const MomentumHolder& holder : holders) {
@@ -196,7 +202,7 @@ Status from_json(std::string_view text, Labels& value) {
 std::string to_json(const std::vector<JobStage>& value) {
   Json json = Json::array();
   for (const JobStage& stage : value) {
-    json.push_back({{"units", {stage.units.first, stage.units.last}},
+    json.push_back({{"units", units_json(stage.units)},
                     {"value_count", stage.value_count},
                     {"anchor", digest_json(stage.anchor)},
                     {"momentum", digest_json(stage.momentum)},
@@ -209,8 +215,7 @@ Status from_json(std::string_view text, std::vector<JobStage>& value) {
   return parse(text, [&](const Json& json) {
     value.clear();
     for (const Json& item : json) {
-      const Json& units = item.at("units");
-      value.push_back({.units = {units.at(0).get<std::int32_t>(), units.at(1).get<std::int32_t>()},
+      value.push_back({.units = read_units(item.at("units")),
                        .value_count = item.at("value_count").get<std::int64_t>(),
                        .anchor = read_digest(item.at("anchor")),
                        .momentum = read_digest(item.at("momentum")),
@@ -267,7 +272,8 @@ std::string to_json(const std::vector<CheckpointPart>& value) {
                     {"state", to_string(part.state)},
                     {"anchor", digest_json(part.anchor)},
                     {"momentum", digest_json(part.momentum)},
-                    {"files", files_json(part.files)}});
+                    {"files", files_json(part.files)},
+                    {"units", units_json(part.units)}});
   }
   return dump(json);
 }
@@ -276,11 +282,13 @@ Status from_json(std::string_view text, std::vector<CheckpointPart>& value) {
   return parse(text, [&](const Json& json) {
     value.clear();
     for (const Json& item : json) {
-      value.push_back({.writer = ReplicaId(item.at("writer").get<std::uint64_t>()),
-                       .state = word<CheckpointState>(item.at("state")),
-                       .anchor = read_digest(item.at("anchor")),
-                       .momentum = read_digest(item.at("momentum")),
-                       .files = read_files(item.at("files"))});
+      value.push_back(
+          {.writer = ReplicaId(item.at("writer").get<std::uint64_t>()),
+           .state = word<CheckpointState>(item.at("state")),
+           .anchor = read_digest(item.at("anchor")),
+           .momentum = read_digest(item.at("momentum")),
+           .files = read_files(item.at("files")),
+           .units = item.contains("units") ? read_units(item.at("units")) : UnitRange{}});
     }
   });
 }

@@ -201,7 +201,8 @@ class RandomRecords {
                          word<CheckpointState>(),
                          digest(),
                          digest(),
-                         {{text(), Bytes(integer()), text()}}});
+                         {{text(), Bytes(integer()), text()}},
+                         {small(), small()}});
     }
     r.step = Steps(integer()), r.tokens = Tokens(integer());
     r.next_sequence = integer();

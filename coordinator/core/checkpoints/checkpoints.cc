@@ -241,7 +241,8 @@ void request_checkpoint(Turn& turn, JobId job_id, bool final) {
                                          .state = CheckpointState::kWriting,
                                          .anchor = in_groups ? own.anchor : cut.anchor,
                                          .momentum = in_groups ? own.momentum : cut.momentum,
-                                         .files = {}});
+                                         .files = {},
+                                         .units = cut.units});
     ask_writer(turn, id, writer);
   }
 }

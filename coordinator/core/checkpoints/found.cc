@@ -1,6 +1,7 @@
 #include "coordinator/core/checkpoints/found.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "coordinator/core/decisions/placement.h"
 #include "coordinator/core/records/event_kinds.h"
@@ -8,45 +9,89 @@
 namespace shoal::coordinator {
 namespace {
 
-// Its parts are those of the stages that the job has.
-bool fits(const JobRecord* job, const CheckpointRecord& checkpoint) {
-  if (job == nullptr) return false;
-  const std::size_t stages = job->stages.size();
-  const bool whole = stages == 0 && job->spec.swarm.stages == 1;
-  return checkpoint.parts.size() == (whole ? 1 : stages);
+bool covers(const std::vector<UnitRange>& cut, const UnitRange& model) {
+  std::int32_t next = model.first;
+  for (const UnitRange& units : cut) {
+    if (units.first != next || units.last <= units.first) return false;
+    next = units.last;
+  }
+  return next == model.last;
+}
+
+// Empty: its parts do not say it.
+std::vector<UnitRange> cut_of(const JobSpec& spec, const CheckpointRecord& checkpoint) {
+  std::vector<UnitRange> cut;
+  for (const CheckpointPart& part : checkpoint.parts) cut.push_back(part.units);
+  const bool untold = cut.size() == 1 && cut.front() == UnitRange{} && spec.swarm.stages == 1;
+  if (untold) return whole_model(spec);
+  return covers(cut, whole_model(spec).front()) ? cut : std::vector<UnitRange>{};
+}
+
+// Its parts are those of the stages that the job has, or is to have.
+bool fits(const JobRecord& job, const CheckpointRecord& checkpoint) {
+  const std::vector<UnitRange> cut = cut_of(job.spec, checkpoint);
+  if (job.stages.empty()) return !cut.empty();
+  return cut.empty() ? checkpoint.parts.size() == job.stages.size() : cut == cut_of(job);
 }
 
 void count_again(Turn& turn, const CheckpointRecord& found) {
+  const JobId id = found.key.job;
   turn.add(found).state = CheckpointState::kStored;
-  if (!turn.state().jobs.at(found.key.job).stages.empty()) return;
-  JobRecord& job = turn.job(found.key.job);
-  job.stages.push_back({.units = whole_model(job.spec).front(), .anchor = {}, .momentum = {}});
+  if (turn.state().jobs.at(id).stages.empty()) {
+    for (const UnitRange& units : cut_of(turn.state().jobs.at(id).spec, found)) {
+      turn.job(id).stages.push_back({.units = units, .anchor = {}, .momentum = {}});
+    }
+  }
+  turn.volatile_state().found.erase(found.id);
+}
+
+void tell(Turn& turn, const CheckpointRecord& found, const std::string& outcome) {
+  turn.event(Severity::kWarning, event_kind::kCheckpointStored,
+             {.job = found.key.job, .round = found.key.round},
+             to_string(found.id) + " of round " + std::to_string(found.key.round) +
+                 " was stored after the backup that the database is; " + outcome);
 }
 
 void take_over(Turn& turn, const CheckpointRecord& found) {
-  const bool counted = found.id.n < turn.state().counters.next_checkpoint;
-  if (!counted) turn.counters().next_checkpoint = found.id.n + 1;
-  const std::string what = to_string(found.id) + " of round " + std::to_string(found.key.round) +
-                           " was stored after the backup that the database is; ";
-  const bool good = fits(turn.state().jobs.find(found.key.job), found);
-  if (good) count_again(turn, found);
-  turn.event(Severity::kWarning, event_kind::kCheckpointStored,
-             {.job = found.key.job, .round = found.key.round},
-             what + (good ? "its files are whole, and it counts again"
-                          : "its files are kept, the database does not know its job"));
+  const JobRecord* job = turn.state().jobs.find(found.key.job);
+  if (job == nullptr || !fits(*job, found)) return;
+  count_again(turn, found);
+  tell(turn, found, "its files are whole, and it counts again");
+}
+
+// The newest first: it says what the stages are, where nobody else does.
+std::vector<CheckpointRecord> newest_first(std::vector<CheckpointRecord> found) {
+  std::ranges::sort(found, std::greater<>(), &CheckpointRecord::key);
+  return found;
 }
 
 }  // namespace
 
-bool take_over_found(Turn& turn, const std::vector<CheckpointRecord>& found) {
-  bool any = false;
-  for (const CheckpointRecord& checkpoint : found) {
+bool take_over_found(Turn& turn, std::vector<CheckpointRecord> found) {
+  bool older = false;
+  for (const CheckpointRecord& checkpoint : newest_first(std::move(found))) {
     const CheckpointRecord* known = turn.state().checkpoints.find(checkpoint.id);
     if (known != nullptr && known->state == CheckpointState::kStored) continue;
+    std::uint64_t& next = turn.counters().next_checkpoint;
+    older |= checkpoint.id.n >= next;
+    next = std::max(next, checkpoint.id.n + 1);
+    turn.volatile_state().found.put(checkpoint.id, checkpoint);
     take_over(turn, checkpoint);
-    any = true;
+    if (!turn.state().found.contains(checkpoint.id)) continue;
+    const bool known_job = turn.state().jobs.contains(checkpoint.key.job);
+    tell(turn, checkpoint,
+         known_job ? "its files are kept, its stages are not those of the job"
+                   : "its files are kept, the database does not know its job");
   }
-  return any;
+  return older;
+}
+
+void take_over_found(Turn& turn, JobId job) {
+  std::vector<CheckpointRecord> of_job;
+  for (const auto& [id, found] : turn.state().found) {
+    if (found.key.job == job) of_job.push_back(found);
+  }
+  for (const CheckpointRecord& found : newest_first(std::move(of_job))) take_over(turn, found);
 }
 
 }  // namespace shoal::coordinator

@@ -1,7 +1,7 @@
 // Checkpoints whose files are on disk while the tables do not know that they are stored: a backup
-// of the database was put back, and they were stored after it was taken. They are newer than
-// anything the tables know, so they become records like any other, with an event; those of jobs
-// that the tables do not know, or cannot tell the stages of, stay files that nothing deletes.
+// of the database was put back, and they were stored after it was taken. They become records like
+// any other, with an event, as soon as their job is known: at start, or when a replica that lives
+// tells of it. Files that fit no job stay where they are; nothing deletes them.
 #pragma once
 
 #include <vector>
@@ -10,7 +10,11 @@
 
 namespace shoal::coordinator {
 
-// True where there were any: the tables are older than the folder.
-bool take_over_found(Turn& turn, const std::vector<CheckpointRecord>& found);
+// At start. True: the tables gave out none of the id of one of them, so they are older than the
+// folder.
+bool take_over_found(Turn& turn, std::vector<CheckpointRecord> found);
+
+// Of a job that the tables did not know then.
+void take_over_found(Turn& turn, JobId job);
 
 }  // namespace shoal::coordinator

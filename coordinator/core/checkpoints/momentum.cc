@@ -2,6 +2,7 @@
 #include "coordinator/core/checkpoints/momentum.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "coordinator/core/records/event_kinds.h"
 #include "coordinator/core/state/round_facts.h"
@@ -24,12 +25,22 @@ std::vector<ReduceMember> committed_members(const State& state, const JobRecord&
   return plan_of(state, key, stage).members;
 }
 
-std::vector<outer_opt::ValueRange> kept_by(const JobRecord& job, const ReplicaRecord& replica,
-                                           const std::vector<ReduceMember>& members) {
+// The others kept what `after` says.
+bool loaded_all(const JobRecord& job, const ReplicaRecord& replica) {
   const StateSource& source = replica.source;
-  const bool whole = source.kind == SourceKind::kCheckpoint && source.key == committed_key(job);
-  if (whole) return {{0, stage_of(job, replica.stage).value_count}};
-  return outer_opt::kept_ranges(members, replica.id);
+  return source.kind == SourceKind::kCheckpoint && source.key == committed_key(job);
+}
+
+std::vector<MomentumHolder> kept_by(const JobRecord& job, const ReplicaRecord& replica,
+                                    const std::vector<MomentumHolder>& after) {
+  const std::int64_t all = stage_of(job, replica.stage).value_count;
+  if (loaded_all(job, replica)) return {{replica.id, replica.address, 0, all}};
+  std::vector<MomentumHolder> kept;
+  for (const MomentumHolder& holder : after) {
+    if (holder.replica != replica.id) continue;
+    kept.push_back({replica.id, replica.address, holder.first, holder.count});
+  }
+  return kept;
 }
 
 }  // namespace
@@ -37,14 +48,12 @@ std::vector<outer_opt::ValueRange> kept_by(const JobRecord& job, const ReplicaRe
 std::vector<MomentumHolder> momentum_holders(const State& state, const JobRecord& job,
                                              StageIndex stage) {
   if (!shards(job)) return {};
-  const std::vector<ReduceMember> members = committed_members(state, job, stage);
+  const std::vector<MomentumHolder> after = momentum_after(state, job, stage);
   std::vector<MomentumHolder> sure, others;
   for (const ReplicaId id : holders(state, job, stage)) {
     const ReplicaRecord& replica = state.replicas.at(id);
     auto& list = replica.held_round == job.committed_round ? sure : others;
-    for (const auto& range : kept_by(job, replica, members)) {
-      list.push_back({id, replica.address, range.first, range.count});
-    }
+    std::ranges::move(kept_by(job, replica, after), std::back_inserter(list));
   }
   sure.insert(sure.end(), others.begin(), others.end());
   return sure;

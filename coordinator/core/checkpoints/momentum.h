@@ -1,7 +1,8 @@
 // Sharded outer momentum (sync.outer_state = sharded, outer_opt/core/step/momentum_shards.h) as the
 // coordinator sees it: who keeps what of it after the newest commit follows from the parts of the
-// committed round, and from the checkpoint that a replica has just loaded, which is whole. Nothing
-// of it is kept but in the records of rounds.
+// committed round, and from the checkpoint that a replica has just loaded, which is whole. It is in
+// the records of rounds, and in the commit records that members keep: a restored database asks
+// them.
 #pragma once
 
 #include <vector>

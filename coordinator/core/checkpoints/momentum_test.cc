@@ -230,6 +230,35 @@ TEST(Momentum, OneFastLineDoesNotOwnEverything) {
   EXPECT_GE(std::count_if(parts.begin(), parts.end(), [](std::int64_t n) { return n > 0; }), 2);
 }
 
+// Its members are not in the restored tables: what they keep they say themselves.
+TEST(Momentum, AnAdoptedRoundHasItsHolders) {
+  Sharded s(3);
+  s.commit_all(1);
+  Snapshot backup = s.snapshot();
+  backup.counters.backup_at = s.now;
+  s.commit_all(2);
+  const auto held = held_replicas(s.state(), s.replicas);
+  const auto before = momentum_holders(s.state(), s.job(s.id), 0);
+  s.restore(backup);
+  for (std::size_t i = 0; i < 3; ++i) {
+    const std::string name = "a" + std::to_string(i);
+    Hello hello{.uid = "uid-" + name, .name = name, .incarnation = Incarnation{1}};
+    hello.devices = s.state().agents.begin()->second.devices;
+    hello.replicas = {held[i]};
+    s.agents[i] = ConnectionId{801 + i};
+    s.input(AgentHello{s.agents[i], hello});
+  }
+  for (int i = 0; i < 10; ++i) {
+    s.wait(seconds(1));
+    for (const ConnectionId agent : s.agents) s.say(agent, Heartbeat{});
+  }
+  ASSERT_EQ(s.job(s.id).committed_round, 2);
+  EXPECT_EQ(momentum_holders(s.state(), s.job(s.id), 0), before);
+  s.restart();
+  EXPECT_EQ(momentum_holders(s.state(), s.job(s.id), 0), before);
+  EXPECT_EQ(s.events_of_loss(), 0);
+}
+
 // A member that hears its plan again later must hear the same holders, whoever has died since.
 TEST(Momentum, HoldersOfAPlanSurviveARestart) {
   Sharded s(3);

@@ -7,10 +7,12 @@
 namespace shoal::coordinator {
 namespace {
 
-// The ids were given out since: whoever joined later knows more of them.
+// The ids were given out since: whoever joined later knows more of them. Who loaded a checkpoint
+// knows of its own momentum only.
 bool same_commit(CommitRecord a, const CommitRecord& b) {
   a.next_replica = b.next_replica;
   a.next_checkpoint = b.next_checkpoint;
+  a.momentum_holders = b.momentum_holders;
   return a == b;
 }
 

@@ -20,6 +20,7 @@ struct CheckpointPart {
   CheckpointState state = CheckpointState::kWriting;
   Digest anchor, momentum;
   std::vector<FileEntry> files;
+  UnitRange units = {};  // of the model, that the stage has; none: stored before this was recorded
   bool operator==(const CheckpointPart&) const = default;
 };
 

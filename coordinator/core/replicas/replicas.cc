@@ -221,9 +221,15 @@ void assign_replica(Turn& turn, JobId job, const Place& place, const StateSource
 
 void send_assign(Turn& turn, const ReplicaRecord& replica) {
   const JobRecord& job = turn.state().jobs.at(replica.job);
+  CommitRecord record = commit_record(turn.state(), job);
+  const bool all = job.spec.sync.outer_state == OuterState::kSharded &&
+                   replica.source.kind == SourceKind::kCheckpoint;
+  if (all) {  // of its own; whoever loads a stage of it has the whole momentum
+    record.momentum_holders = {{replica.id, "", 0, stage_of(job, replica.stage).value_count}};
+  }
   turn.send(replica.agent,
             Assign{replica.id, replica.job, replica.device, replica.stage, cut_of(job), job.spec,
-                   replica.source, commit_record(turn.state(), job), replica.store});
+                   replica.source, std::move(record), replica.store});
 }
 
 void on_loaded(Turn& turn, const Loaded& loaded) {

@@ -1,12 +1,14 @@
 #include "coordinator/core/state/round_facts.h"
 
 #include <algorithm>
+#include <iterator>
 #include <limits>
 
 #include "coordinator/core/decisions/data_ledger.h"
 #include "coordinator/core/state/movement.h"
 #include "outer_opt/core/round/groups.h"
 #include "outer_opt/core/step/fragments.h"
+#include "outer_opt/core/step/momentum_shards.h"
 
 namespace shoal::coordinator {
 namespace {
@@ -147,6 +149,21 @@ Duration attempt_time_limit(const State& state, const RoundRecord& round, Reduce
          until_heard(state, round, reduce);
 }
 
+std::vector<MomentumHolder> momentum_after(const State& state, const JobRecord& job,
+                                           StageIndex stage) {
+  const RoundRecord* round = committed_round(state, job);
+  if (round == nullptr || job.spec.sync.outer_state != OuterState::kSharded) return {};
+  const std::vector<ReduceMember> members = plan_of(state, round->key, stage).members;
+  if (members.empty()) return stage_of(*round, stage).momentum_holders;
+  std::vector<MomentumHolder> kept;
+  for (const ReduceMember& member : members) {
+    for (const auto& range : outer_opt::kept_ranges(members, member.replica)) {
+      kept.push_back({member.replica, member.address, range.first, range.count});
+    }
+  }
+  return kept;
+}
+
 CommitRecord commit_record(const State& state, const JobRecord& job) {
   CommitRecord record;
   record.key = {job.id, job.lineage, job.committed_round};
@@ -175,6 +192,10 @@ CommitRecord commit_record(const State& state, const JobRecord& job) {
     record.averages.push_back(stage.average);
     record.anchors.push_back(stage.base);
     record.momenta.push_back(stage.base_momentum);
+  }
+  for (StageIndex stage = 0; stage < stage_count(job); ++stage) {
+    std::ranges::move(momentum_after(state, job, stage),
+                      std::back_inserter(record.momentum_holders));
   }
   return record;
 }

@@ -37,6 +37,12 @@ ReducePlan plan_of(const State& state, const RoundKey& key, ReduceIndex reduce);
 // How long one attempt may take, by the size of what is averaged.
 Duration attempt_time_limit(const State& state, const RoundRecord& round, ReduceIndex reduce);
 
+// sync.outer_state = sharded: what every member of the newest committed round, dead ones included,
+// kept of the stage's outer momentum after it. Of a round that was adopted from its holders, which
+// has no members here, what these said.
+std::vector<MomentumHolder> momentum_after(const State& state, const JobRecord& job,
+                                           StageIndex stage);
+
 // What the newest commit made of the job, for its members to keep. What the round that follows has
 // leased is not trained at this cut.
 CommitRecord commit_record(const State& state, const JobRecord& job);

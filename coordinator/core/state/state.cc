@@ -148,6 +148,7 @@ void add(Digester& d, const CheckpointRecord& r) {
   for (const auto& part : r.parts) {
     d.add(part.writer.n).add(to_string(part.state)).add(part.anchor).add(part.momentum);
     for (const auto& file : part.files) d.add(file.path).add(file.size.n).add(file.sha256);
+    d.add(part.units.first).add(part.units.last);
   }
 }
 

@@ -95,11 +95,12 @@ struct State {
   FlatMap<ConnectionId, AgentId> by_connection;
   FlatMap<JobId, JobTimers> timers;  // live jobs
   FlatMap<JobId, Restoring> restoring;
-  FlatMap<ReplicaId, Duration> service;       // of pipelines, as they report
-  FlatMap<ReplicaId, ComputeWatch> compute;   // of those that were heard
-  FlatMap<ReplicaId, Movement> loads;         // that have moved
-  FlatMap<CheckpointId, Movement> stores;     // of checkpoints that are not stored yet
-  FlatMap<DeviceKey, Instant> resting_until;  // after a failed replica
+  FlatMap<CheckpointId, CheckpointRecord> found;  // on disk, of jobs that are not known
+  FlatMap<ReplicaId, Duration> service;           // of pipelines, as they report
+  FlatMap<ReplicaId, ComputeWatch> compute;       // of those that were heard
+  FlatMap<ReplicaId, Movement> loads;             // that have moved
+  FlatMap<CheckpointId, Movement> stores;         // of checkpoints that are not stored yet
+  FlatMap<DeviceKey, Instant> resting_until;      // after a failed replica
   FlatMap<std::pair<JobId, AgentId>, LoadRefusal> refusals;
   FlatMap<CheckpointId, std::int32_t> doubts;  // loads in a row that found files damaged
   std::optional<Instant> next_lease_scan;

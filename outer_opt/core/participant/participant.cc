@@ -43,6 +43,9 @@ void add(Digester& d, const CommitRecord& record) {
   for (const auto* digests : {&record.averages, &record.anchors, &record.momenta}) {
     for (const Digest& digest : *digests) d.add(digest);
   }
+  for (const MomentumHolder& holder : record.momentum_holders) {
+    d.add(holder.replica.n).add(holder.address).add(holder.first).add(holder.count);
+  }
 }
 
 void add(Digester& d, const ResumeAt& command) {

@@ -46,6 +46,14 @@ std::int64_t count_sequences(const std::vector<DataLease>& leases);
 // their end.
 std::int64_t sequence_at(const std::vector<DataLease>& leases, std::int64_t index);
 
+// A range of the outer momentum of the newest committed round, and a replica that keeps it.
+struct MomentumHolder {
+  ReplicaId replica;
+  std::string address;
+  std::int64_t first = 0, count = 0;
+  bool operator==(const MomentumHolder&) const = default;
+};
+
 // What a commit made of a job. Every member keeps the newest one: a coordinator whose database is
 // older than its cluster goes on from it. The ledger is that of the commit, before anything was
 // leased for the round that follows.
@@ -60,6 +68,7 @@ struct CommitRecord {
   std::vector<Digest> averages;          // by reduce: they name this commit among all others
   std::vector<Digest> anchors, momenta;  // by stage, before this outer step
   std::uint64_t next_replica = 0, next_checkpoint = 0;  // ids given out until then are below these
+  std::vector<MomentumHolder> momentum_holders = {};    // sync.outer_state = sharded: after it
   bool operator==(const CommitRecord&) const = default;
 };
 
@@ -134,14 +143,6 @@ struct ReduceMember {
   std::int64_t part_count = 0;
   bool reducer = false;  // averages its part for the others; has no weight and gets no average
   bool operator==(const ReduceMember&) const = default;
-};
-
-// A range of the outer momentum of the newest committed round, and a replica that keeps it.
-struct MomentumHolder {
-  ReplicaId replica;
-  std::string address;
-  std::int64_t first = 0, count = 0;
-  bool operator==(const MomentumHolder&) const = default;
 };
 
 // With sync.outer_state = sharded the owner of a part takes the outer step for it, and what it

@@ -15,11 +15,8 @@ class BaseIsHeld final : public Checker {
   using Checker::Checker;
   const char* name() const override { return "base_is_held"; }
 
-  void restored(const Tables& tables, bool forgotten) override {
-    std::erase_if(anchors_, [&](const auto& entry) {
-      return forgotten || !tables.jobs.contains(std::get<RoundKey>(entry.first).job);
-    });
-    if (forgotten) held_.clear();
+  void restored(const Tables&, bool forgotten) override {
+    if (forgotten) anchors_.clear(), held_.clear();
   }
 
   void state_held(const StateHeld& state) override {
@@ -39,7 +36,8 @@ class BaseIsHeld final : public Checker {
     if (held == held_.end() || held->second != wanted) return violated(who + " without holding it");
     const bool own = outer_opt::averages_in_groups(c.spec.sync);
     const auto anchor = anchors_.find({wanted, c.stage, own ? c.replica : ReplicaId()});
-    if (anchor->second != c.base_anchor) violated(who + " with another anchor");
+    const bool equal = anchor != anchors_.end() && anchor->second == c.base_anchor;
+    if (!equal) violated(who + " with another anchor");
   }
 
  private:

@@ -45,13 +45,13 @@ class LostRounds final : public Checker {
       if (!forgotten && was != known.end()) since_backup_[id] = was->second;
     }
   }
-  // Of the newest history that was, and of a job whose stages the backup can tell.
+  // Of the newest history that was; not where the tables have a later one already.
   void on_disk(const coordinator::CheckpointRecord& found, const Tables& tables) override {
     const auto was = before_backup_.find(found.key.job);
+    if (was == before_backup_.end()) return;
     const auto job = tables.jobs.find(found.key.job);
-    if (was == before_backup_.end() || job == tables.jobs.end()) return;
-    const bool newest = found.key.lineage == was->second.newest.lineage;
-    if (!newest || found.parts.size() != job->second.stages.size()) return;
+    const bool later = job != tables.jobs.end() && found.key.lineage < job->second.lineage;
+    if (later || found.key.lineage != was->second.newest.lineage) return;
     RoundNumber& round = on_disk_[found.key.job];
     round = std::max(round, found.key.round);
   }

@@ -40,9 +40,9 @@ class ShardedMomentum final : public Checker {
     if (f.shards.ranges() != outer_opt::kept_ranges(f.plan.members, f.replica)) {
       return violated(who + " keeps other ranges than its part and the one before");
     }
-    ranges_[f.replica] = {key, f.shards.ranges()};
     std::vector<float>* twin = find(key, f.stage);
     if (twin == nullptr) twin = follow(f);
+    ranges_[f.replica] = {key, f.shards.ranges()};
     if (twin != nullptr) compare(f.replica, key, f.shards, *twin);
   }
 
@@ -94,8 +94,7 @@ class ShardedMomentum final : public Checker {
     twins_[{kept.key, kept.stage}] = std::move(whole);
   }
 
-  // Nothing was loaded in this epoch: it goes on from what living replicas hold, and their ranges
-  // begin anew.
+  // Nothing was loaded in this epoch: it goes on from what living replicas hold.
   bool is_adopted(const RoundKey& key, StageIndex stage) const {
     return restored_ && std::ranges::none_of(twins_, [&](const auto& entry) {
              const auto& [known, of_stage] = entry.first;
@@ -116,8 +115,9 @@ class ShardedMomentum final : public Checker {
   std::vector<float>* follow(const MomentumFollowed& f) {
     RoundKey before = f.plan.key;
     --before.round;
+    if (is_adopted(before, f.stage)) before = held_by(f.plan.owner_step->holders);
     std::vector<float> twin(f.step.size());
-    if (before.round > 0 && !is_adopted(before, f.stage)) {
+    if (before.round > 0) {
       const std::vector<float>* known = find(before, f.stage);
       if (known == nullptr) return violated(to_text(before) + " has no momentum"), nullptr;
       twin = *known;
@@ -125,6 +125,15 @@ class ShardedMomentum final : public Checker {
     forget_lost(f.plan.owner_step->holders, twin);
     outer_opt::follow_step(f.plan.owner_step->outer, f.step, twin);
     return &(twins_[{f.plan.key, f.stage}] = std::move(twin));
+  }
+
+  // Of which round their ranges are; round 0: there are none.
+  RoundKey held_by(const std::vector<MomentumHolder>& holders) const {
+    for (const MomentumHolder& holder : holders) {
+      const auto kept = ranges_.find(holder.replica);
+      if (kept != ranges_.end()) return kept->second.key;
+    }
+    return {};
   }
 
   static std::vector<bool> covered(const std::vector<MomentumHolder>& holders, std::size_t values) {
@@ -168,15 +177,7 @@ class ShardedMomentum final : public Checker {
     const bool lost = std::find(has.begin(), has.end(), false) != has.end();
     const std::string what = to_text(round.key) + " stage " + std::to_string(stage);
     if (lost && !told_) violated(what + " loses momentum silently");
-    if (lost && !goes_on_from(round.key, tables)) check_nobody_has(round.key, stage, has, tables);
-  }
-
-  // The round before was committed before a backup was put back: its record does not say who kept
-  // which part, so all begin anew, and an event tells of it.
-  bool goes_on_from(RoundKey key, const Tables& tables) const {
-    --key.round;
-    const auto first = tables.contributions.lower_bound({key, ReplicaId{}});
-    return restored_ && (first == tables.contributions.end() || first->first.first != key);
+    if (lost) check_nobody_has(round.key, stage, has, tables);
   }
 
   void check_nobody_has(const RoundKey& key, StageIndex stage, const std::vector<bool>& has,

@@ -21,28 +21,46 @@ class TokenCount final : public CommitChecker {
   using CommitChecker::CommitChecker;
   const char* name() const override { return "token_count"; }
 
-  void restored(const Tables& tables, bool forgotten) override {
-    CommitChecker::restored(tables, forgotten);
-    for (auto& [job, lineage] : lineages_)
-      lineage.number = -1;  // whatever comes, it is another one
-  }
-
   void reported(const Reported& r) override {
     reports_[{r.report.key, r.replica}].insert_or_assign(r.report.steps, r.sequences);
   }
 
+  // An epoch begins with what the job was after any of its rounds; the tokens tell after which.
+  void durable(const Record& record, const Tables& before) override {
+    CommitChecker::durable(record, before);
+    const auto* job = std::get_if<coordinator::JobRecord>(&record);
+    if (job == nullptr || !epochs_.insert({job->id, job->lineage}).second) return;
+    const RoundKey here{job->id, job->lineage, job->committed_round};
+    const auto same = std::ranges::find_if(after_, [&](const auto& entry) {
+      return entry.first.job == here.job && entry.first.round == here.round &&
+             entry.second.tokens == job->committed_tokens.count();
+    });
+    const bool at_the_start = here.round == 0 && job->committed_tokens.count() == 0;
+    if (same == after_.end() && !at_the_start) {
+      return violated(to_text(here) + " begins with " +
+                      std::to_string(job->committed_tokens.count()) +
+                      " tokens, as after no round " + std::to_string(here.round));
+    }
+    after_[here] = at_the_start ? Counted{} : Counted{same->first, {}, same->second.tokens};
+  }
+
  private:
-  struct Lineage {
-    std::int64_t number = -1;
-    std::map<RoundNumber, std::vector<DataLease>> rounds;  // what each committed round trained
-    std::map<RoundNumber, std::int64_t> tokens;            // the job's total after each round
-    std::set<std::int64_t> sequences;
+  // What a round added to the one before, and all tokens until then.
+  struct Counted {
+    RoundKey before;
+    std::vector<DataLease> trained;
+    std::int64_t tokens = 0;
+  };
+  struct Sequences {
+    RoundKey until;  // the round after which these are trained
+    std::set<std::int64_t> trained;
   };
 
   void committed(const RoundRecord& round, const Tables& tables) override {
-    Lineage& lineage = enter_lineage(round.key);
+    const RoundKey before{round.key.job, round.key.lineage, round.key.round - 1};
+    Counted now{before, {}, after_[before].tokens};
+    Sequences& sequences = all_until(before);
     std::int64_t tokens = 0;
-    std::vector<DataLease>& trained = lineage.rounds[round.key.round];
     for (auto it = tables.contributions.lower_bound({round.key, ReplicaId{}});
          it != tables.contributions.end() && it->first.first == round.key; ++it) {
       const ContributionRecord& contribution = it->second;
@@ -51,24 +69,36 @@ class TokenCount final : public CommitChecker {
       if (!counts) continue;
       if (contribution.stage != 0) continue;  // only routers draw
       tokens += contribution.report.drawn.count();
-      take(contribution, tables.jobs.at(round.key.job), lineage, trained);
+      take(contribution, tables.jobs.at(round.key.job), sequences.trained, now.trained);
     }
     if (round.tokens.count() != tokens) {
       violated(to_text(round.key) + " counts " + std::to_string(round.tokens.count()) +
                " tokens, its contributions " + std::to_string(tokens));
     }
-    const auto before = lineage.tokens.find(round.key.round - 1);
-    const std::int64_t total = (before == lineage.tokens.end() ? 0 : before->second) + tokens;
-    lineage.tokens[round.key.round] = total;
+    now.tokens += tokens;
     const coordinator::JobRecord& job = tables.jobs.at(round.key.job);
-    if (job.committed_round == round.key.round && job.committed_tokens.count() != total) {
+    if (job.committed_round == round.key.round && job.committed_tokens.count() != now.tokens) {
       violated(to_string(job.id) + " counts " + std::to_string(job.committed_tokens.count()) +
-               " tokens, its rounds " + std::to_string(total));
+               " tokens, its rounds " + std::to_string(now.tokens));
     }
+    after_[round.key] = std::move(now);
+    sequences.until = round.key;
+  }
+
+  Sequences& all_until(const RoundKey& round) {
+    Sequences& all = sequences_[round.job];
+    if (all.until == round) return all;
+    all = {round, {}};
+    for (auto it = after_.find(round); it != after_.end(); it = after_.find(it->second.before)) {
+      for (const DataLease& lease : it->second.trained) {
+        for (std::int64_t i = 0; i < lease.count; ++i) all.trained.insert(lease.first + i);
+      }
+    }
+    return all;
   }
 
   void take(const ContributionRecord& contribution, const coordinator::JobRecord& job,
-            Lineage& lineage, std::vector<DataLease>& trained) {
+            std::set<std::int64_t>& all, std::vector<DataLease>& trained) {
     const std::string who = to_string(contribution.replica) + " in " + to_text(contribution.key);
     const auto reports = reports_.find({contribution.key, contribution.replica});
     if (reports == reports_.end() || !reports->second.contains(contribution.report.steps)) {
@@ -79,7 +109,7 @@ class TokenCount final : public CommitChecker {
       trained.push_back(lease);
       count += lease.count;
       for (std::int64_t s = lease.first; s < lease.first + lease.count; ++s) {
-        if (!lineage.sequences.insert(s).second) {
+        if (!all.insert(s).second) {
           return violated(who + " counts sequence " + std::to_string(s) + " a second time");
         }
         if (!leased(contribution, s)) {
@@ -100,24 +130,10 @@ class TokenCount final : public CommitChecker {
                        });
   }
 
-  // A rollback keeps what was counted up to the checkpoint's round and forgets the rest.
-  Lineage& enter_lineage(const RoundKey& key) {
-    Lineage& lineage = lineages_[key.job];
-    if (lineage.number == key.lineage) return lineage;
-    lineage.number = key.lineage;
-    lineage.rounds.erase(lineage.rounds.lower_bound(key.round), lineage.rounds.end());
-    lineage.tokens.erase(lineage.tokens.lower_bound(key.round), lineage.tokens.end());
-    lineage.sequences.clear();
-    for (const auto& [number, leases] : lineage.rounds) {
-      for (const DataLease& lease : leases) {
-        for (std::int64_t i = 0; i < lease.count; ++i) lineage.sequences.insert(lease.first + i);
-      }
-    }
-    return lineage;
-  }
-
   std::map<std::pair<RoundKey, ReplicaId>, std::map<Steps, std::vector<DataLease>>> reports_;
-  std::map<JobId, Lineage> lineages_;
+  std::set<std::pair<JobId, std::int64_t>> epochs_;
+  std::map<RoundKey, Counted> after_;
+  std::map<JobId, Sequences> sequences_;  // of the newest committed round
 };
 
 }  // namespace
