@@ -42,7 +42,24 @@ JobReason reason_of(ReplicaFailure refused) {
   return JobReason::kModelDoesNotFit;
 }
 
+// The first agent that cannot load it; none: all can, as far as is known.
+std::optional<LoadRefusal> first_refusal(const State& state, JobId id) {
+  for (const auto& [who, refusal] : state.refusals) {
+    if (who.first == id) return refusal;
+  }
+  return std::nullopt;
+}
+
+// Where agents refused the job, what they said is what is to be mended. False: none did.
+bool explain_refusal(Turn& turn, JobId id, const std::string& what) {
+  const auto refusal = first_refusal(turn.state(), id);
+  if (refusal) set_reason(turn, id, reason_of(refusal->failure), what + "; " + refusal->detail);
+  return refusal.has_value();
+}
+
 void explain_waiting(Turn& turn, JobId id, const PlacementDecision& decision) {
+  const bool refused = decision.reason == PlacementReason::kAllRefused;
+  if (refused && explain_refusal(turn, id, "every free device has refused it")) return;
   const JobReason reason = decision.reason == PlacementReason::kNoAgents ? JobReason::kNoAgents
                            : decision.reason == PlacementReason::kNoDeviceFits
                                ? JobReason::kNoDeviceFits
@@ -108,14 +125,6 @@ void assign(Turn& turn, JobId id, const std::vector<Place>& places) {
     }
     // Else somebody is about to become a donor, or to fail; or the cut is about to be stored.
   }
-}
-
-// The first agent that cannot load it; none: all can, as far as is known.
-std::optional<LoadRefusal> first_refusal(const State& state, JobId id) {
-  for (const auto& [who, refusal] : state.refusals) {
-    if (who.first == id) return refusal;
-  }
-  return std::nullopt;
 }
 
 // No agent could load it: the job fails with what the first of them said.
@@ -192,10 +201,11 @@ void gather(Turn& turn, JobId id) {
   if (live == 0) return transition(turn, id, JobPhase::kQueued, JobReason::kWaitingForReplicas);
   if (fewest_live(turn, id) < spec.swarm.min_replicas) {
     timers.gathered_at.reset();
-    return set_reason(turn, id, JobReason::kWaitingForReplicas,
-                      std::to_string(fewest_live(turn, id)) + " of " +
-                          std::to_string(spec.swarm.min_replicas) +
-                          " replicas (swarm.min_replicas)");
+    const std::string count = std::to_string(fewest_live(turn, id)) + " of " +
+                              std::to_string(spec.swarm.min_replicas) +
+                              " replicas (swarm.min_replicas)";
+    if (explain_refusal(turn, id, count)) return;
+    return set_reason(turn, id, JobReason::kWaitingForReplicas, count);
   }
   if (!timers.gathered_at) timers.gathered_at = turn.now();
   const Instant ready = *timers.gathered_at + turn.options().gather_window;
@@ -222,14 +232,12 @@ void note_first_word(Turn& turn, JobId id) {
   if (any) set_reason(turn, id, JobReason::kRunning);
 }
 
-// Too few serve this stage. Where agents refused the job, what they said is what is to be mended.
+// Too few serve this stage.
 void explain_shortage(Turn& turn, JobId id, const StageCover& weakest) {
   const JobRecord& job = job_of(turn, id);
   const std::string count = name_of_stage(job, weakest.stage) + std::to_string(weakest.holders) +
                             " of " + std::to_string(job.spec.swarm.min_replicas) + " replicas";
-  if (const auto refusal = first_refusal(turn.state(), id)) {
-    return set_reason(turn, id, reason_of(refusal->failure), count + "; " + refusal->detail);
-  }
+  if (explain_refusal(turn, id, count)) return;
   if (weakest.holders > 0) set_reason(turn, id, JobReason::kBelowMinReplicas, count);
 }
 

@@ -23,8 +23,14 @@ bool is_ahead(const JobRecord& job, const RoundKey& key) {
 }
 
 // Later than every epoch of a history that this database does not know of, or that began with the
-// same backup: each was raised by one, or here, at its time.
-std::int64_t new_epoch(const Turn& turn, std::int64_t known) {
+// same backup: each was raised by one, or here, at its time. What tells of one is no proof of the
+// time: clocks are set.
+std::int64_t new_epoch(const Turn& turn, JobId id, const std::vector<Claim>& claims) {
+  std::int64_t known = turn.state().jobs.at(id).lineage;
+  for (const Claim& claim : claims) known = std::max(known, claim.held.key.lineage);
+  for (const auto& [checkpoint, record] : turn.state().checkpoints) {
+    if (record.key.job == id) known = std::max(known, record.key.lineage);
+  }
   return std::max(known + 1, turn.now().ns / 1'000'000);
 }
 
@@ -122,6 +128,11 @@ void release_claims(Turn& turn, const std::vector<Claim>& claims,
   for (const Claim& claim : claims) turn.send(claim.agent, Release{claim.held.replica, reason});
 }
 
+// A start before the decision is one with a backup as well.
+void note_backup(Turn& turn) {
+  if (turn.state().counters.backup_at.ns == 0) turn.counters().backup_at = turn.now();
+}
+
 // All jobs know where they go on: from now on this is a database like any other.
 void note_decided(Turn& turn) {
   const bool over = turn.state().restoring.empty() && turn.state().counters.backup_at.ns != 0;
@@ -138,7 +149,7 @@ void take_over_records(Turn& turn, JobId id, const RestoredRound& round,
                        const std::vector<Claim>& claims) {
   const CommitRecord& commit = claims[round.holders.front()].held.record;
   JobRecord& job = turn.job(id);
-  job.lineage = new_epoch(turn, std::max(job.lineage, round.key.lineage));
+  job.lineage = new_epoch(turn, id, claims);
   job.committed_round = round.key.round;
   job.committed_at = turn.now();
   job.committed_step = commit.step;
@@ -268,7 +279,7 @@ void go_on_without(Turn& turn, JobId id, const std::vector<Claim>& claims) {
   const CheckpointRecord* cut = newest_stored(turn.state(), id);
   const bool lost = known > (cut == nullptr ? 0 : cut->key.round);
   lost ? roll_back(turn, id) : go_forward(turn, id);
-  turn.job(id).lineage = new_epoch(turn, job.lineage);
+  turn.job(id).lineage = new_epoch(turn, id, claims);
   const std::string from = cut == nullptr
                                ? "the initial parameters"
                                : to_string(cut->id) + " of round " + std::to_string(cut->key.round);
@@ -323,6 +334,7 @@ void take_over_job(Turn& turn, AgentId agent, const HeldReplica& held) {
   const JobId id = turn.add(std::move(record)).id;
   turn.volatile_state().timers.put(id, {});
   turn.volatile_state().restoring[id].since = turn.now();
+  note_backup(turn);
   std::uint64_t& next = turn.counters().next_job;
   next = std::max(next, id.n + 1);
   turn.event(Severity::kWarning, event_kind::kJobRestored, {.job = id, .agent = agent},
@@ -346,6 +358,7 @@ bool claim_newer_state(Turn& turn, AgentId agent, const HeldReplica& held) {
   if (!knows_cut(*job)) return false;
   Restoring& restoring = turn.volatile_state().restoring[held.job];
   if (!known) restoring.since = turn.now();
+  note_backup(turn);
   std::erase_if(restoring.claims, [&](const Claim& claim) {
     return claim.agent == agent && claim.held.replica == held.replica;
   });
@@ -395,7 +408,7 @@ bool is_restoring(Turn& turn, JobId id) {
 void begin_restoring(Turn& turn, const std::vector<CheckpointRecord>& found) {
   const State& state = turn.state();
   const bool older = take_over_found(turn, found);
-  if (older && state.counters.backup_at.ns == 0) turn.counters().backup_at = turn.now();
+  if (older) note_backup(turn);
   if (state.counters.backup_at.ns == 0) return;
   keep_ids_apart(turn);
   for (const auto& [id, timers] : state.timers) {

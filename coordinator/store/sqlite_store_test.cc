@@ -79,7 +79,7 @@ static_assert(member_count<MemoryRefusal>() == 3);
 static_assert(member_count<Attendance>() == 3);
 static_assert(member_count<JobStage>() == 5);
 static_assert(member_count<RoundStage>() == 12);
-static_assert(member_count<CheckpointPart>() == 5);
+static_assert(member_count<CheckpointPart>() == 6);
 
 TEST_F(SqliteStoreTest, EveryRecordComesBackEqual) {
   RandomRecords random(11);

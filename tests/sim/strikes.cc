@@ -46,7 +46,7 @@ void FaultInjector::restore(Fault fault) {
   const bool alone = fault == Fault::kRestoreAlone;
   sim_.strike(fault, "of " + std::to_string(back) + " backups ago");
   for (auto& host : world_.hosts_) {
-    if (alone && host->alive()) host->crash(false);
+    if (alone) host->crash(false);  // trainers that wait for their agent as well
   }
   if (alone) world_.twin().unplug();
   coordinator.restore(back, alone);

@@ -172,6 +172,9 @@ TEST(SameData, AHostWithOtherDataIsRefusedByName) {
       1);
   EXPECT_EQ(rig.job(id).data, (Digest{1, 1}));
   EXPECT_EQ(rig.job(id).failures_in_row, 0);
+  EXPECT_EQ(rig.job(id).phase, JobPhase::kGathering);
+  EXPECT_EQ(rig.job(id).reason, JobReason::kDataInvalid) << "what it waits for is to be mended";
+  EXPECT_THAT(rig.job(id).detail, HasSubstr("1 of 2 replicas (swarm.min_replicas); data.train on"));
 }
 
 // Nothing was trained with it: the file on the first host was the wrong one.

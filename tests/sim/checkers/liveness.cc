@@ -52,7 +52,7 @@ class Liveness final : public Checker {
     }
   };
   bool waits_for_data(const JobRecord& job) const {
-    return job.phase == JobPhase::kStalled && job.reason == JobReason::kDataInvalid &&
+    return job.reason == JobReason::kDataInvalid &&
            options().mean_of(Fault::kOtherData) != Duration();
   }
   static std::string words(const JobRecord& job) {

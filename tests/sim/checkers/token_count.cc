@@ -25,7 +25,8 @@ class TokenCount final : public CommitChecker {
     reports_[{r.report.key, r.replica}].insert_or_assign(r.report.steps, r.sequences);
   }
 
-  // An epoch begins with what the job was after any of its rounds; the tokens tell after which.
+  // An epoch begins with what the job was after any of its rounds; its tokens, and what is to be
+  // given out again, tell after which.
   void durable(const Record& record, const Tables& before) override {
     CommitChecker::durable(record, before);
     const auto* job = std::get_if<coordinator::JobRecord>(&record);
@@ -33,7 +34,8 @@ class TokenCount final : public CommitChecker {
     const RoundKey here{job->id, job->lineage, job->committed_round};
     const auto same = std::ranges::find_if(after_, [&](const auto& entry) {
       return entry.first.job == here.job && entry.first.round == here.round &&
-             entry.second.tokens == job->committed_tokens.count();
+             entry.second.tokens == job->committed_tokens.count() &&
+             trains_none_again(*job, entry.first);
     });
     const bool at_the_start = here.round == 0 && job->committed_tokens.count() == 0;
     if (same == after_.end() && !at_the_start) {
@@ -85,13 +87,27 @@ class TokenCount final : public CommitChecker {
     sequences.until = round.key;
   }
 
+  bool trains_none_again(const coordinator::JobRecord& job, const RoundKey& round) const {
+    const auto left = [&](std::int64_t sequence) {
+      return sequence >= job.next_sequence ||
+             std::ranges::any_of(job.returned, [sequence](const DataLease& lease) {
+               return sequence >= lease.first && sequence < lease.first + lease.count;
+             });
+    };
+    return std::ranges::none_of(trained_until(round), left);
+  }
+
   Sequences& all_until(const RoundKey& round) {
     Sequences& all = sequences_[round.job];
-    if (all.until == round) return all;
-    all = {round, {}};
+    if (all.until != round) all = {round, trained_until(round)};
+    return all;
+  }
+
+  std::set<std::int64_t> trained_until(const RoundKey& round) const {
+    std::set<std::int64_t> all;
     for (auto it = after_.find(round); it != after_.end(); it = after_.find(it->second.before)) {
       for (const DataLease& lease : it->second.trained) {
-        for (std::int64_t i = 0; i < lease.count; ++i) all.trained.insert(lease.first + i);
+        for (std::int64_t i = 0; i < lease.count; ++i) all.insert(lease.first + i);
       }
     }
     return all;
