@@ -228,6 +228,37 @@ TEST(RestoredBackup, FilesOfAnUnknownJobAreNoSignOfABackupTwice) {
   EXPECT_TRUE(rig.state().restoring.empty()) << "this database has gone on since";
 }
 
+// Whoever stored it had another clock, or this one was set back since.
+TEST(RestoredBackup, TheEpochIsLaterThanThatOfTheFiles) {
+  BackupRig rig;
+  rig.commit(1);
+  CheckpointRecord found = rig.stored(7, CheckpointId(41));
+  found.key.lineage = (rig.now + seconds(3600)).ns / 1'000'000;
+  rig.restore(rig.backup(), {found});
+  rig.connect_empty();
+  rig.beat(6);
+  EXPECT_EQ(rig.job(rig.id).committed_round, 7);
+  EXPECT_GT(rig.job(rig.id).lineage, found.key.lineage);
+}
+
+TEST(RestoredBackup, ACrashBeforeTheDecisionForgetsNothing) {
+  BackupRig rig;
+  rig.commit(1);
+  const Snapshot copy = rig.snapshot();  // without a mark
+  rig.commit(2);
+  const HeldReplica of_a = rig.held(rig.rep_a), of_b = rig.held(rig.rep_b);
+  rig.restore(copy);
+  rig.input(AgentHello{ConnectionId{801}, rig.hello("a", {of_a})});
+  ASSERT_TRUE(rig.state().restoring.contains(rig.id));
+  rig.restart();
+  EXPECT_TRUE(rig.state().restoring.contains(rig.id)) << "the mark is durable";
+  rig.input(AgentHello{ConnectionId{801}, rig.hello("a", {of_a})});
+  rig.input(AgentHello{ConnectionId{802}, rig.hello("b", {of_b})});
+  rig.beat(6);
+  EXPECT_EQ(rig.job(rig.id).committed_round, 2);
+  EXPECT_EQ(rig.state().counters.backup_at, Instant());
+}
+
 // Only a replica that lives knows the job; what is on disk is newer than what it holds.
 TEST(RestoredBackup, CheckpointsCountAsSoonAsTheirJobIsKnown) {
   BackupRig rig;
