@@ -213,10 +213,16 @@ class Restore(Scenario):
     def add_options(parser):
         parser.add_argument("--rounds", type=int, default=20, help="between the backup and its return")
         parser.add_argument("--with-agents", dest="agents_are", choices=["live", "bare", "both"], default="both")
+        parser.add_argument("--checkpoints", choices=["kept", "lost", "both"], default="both",
+                            help="where no agent lives: what the disk has besides the backup")
+        parser.add_argument("--stages", type=int, default=1, help="of the job")
 
     def tries(self):
-        kinds = ["live", "bare"] if self.options.agents_are == "both" else [self.options.agents_are]
-        return [{"agents": kind} for _ in range(self.options.tries) for kind in kinds]
+        kinds = [] if self.options.agents_are == "bare" else [{"agents": "live", "checkpoints": "kept"}]
+        if self.options.agents_are != "live":
+            ways = ["kept", "lost"] if self.options.checkpoints == "both" else [self.options.checkpoints]
+            kinds += [{"agents": "bare", "checkpoints": way} for way in ways]
+        return [{"stages": self.options.stages, **kind} for _ in range(self.options.tries) for kind in kinds]
 
     def rounds_on(self, watch, count):
         goal = watch.highest + count
@@ -242,19 +248,22 @@ class Restore(Scenario):
         cluster.kill(cluster.coordinator)
         if what["agents"] == "bare":
             self.end_all(cluster)
-        newest, trained = chaos_store.put_back(cluster, backup)
+        newest, trained = chaos_store.put_back(cluster, backup, what["checkpoints"] == "kept")
+        floor = chaos_store.newest_on_disk(cluster)
         since = time.monotonic(), time.time()
         cluster.start_coordinator()
         after = Watch(cluster)
         after.broken = watch.broken
-        goes_on = self.goes_on_bare if what["agents"] == "bare" else self.goes_on_live
-        trains = goes_on(cluster, after, newest, since, trained)
-        return {"agents": what["agents"], "backup_round": saved, "from_round": newest, "to_round": after.highest,
+        if what["agents"] == "bare":
+            trains = self.goes_on_bare(cluster, after, floor, since)
+        else:
+            trains = self.goes_on_live(cluster, after, newest, since[0], trained)
+        return {"backup_round": saved, "on_disk": floor, "from_round": newest, "to_round": after.highest,
                 "trains_s": trains and round(trains, 2), "broken": after.broken}
 
     def goes_on_live(self, cluster, after, newest, since, trained):
         """From the newest round of all, which the agents hold."""
-        trains = after.until_trained(newest, since[0])
+        trains = after.until_trained(newest, since)
         if trains is None:
             after.say(f"no round after {newest} within {PATIENCE_S} s: {self.said(after)}")
             return None
@@ -264,19 +273,18 @@ class Restore(Scenario):
             after.say(complaint)
         return trains
 
-    def goes_on_bare(self, cluster, after, newest, since, trained):
-        """From the newest checkpoint of the backup, in the open."""
+    def goes_on_bare(self, cluster, after, floor, since):
+        """From the newest checkpoint on disk, in the open."""
         for number in range(cluster.count):
             cluster.start_agent(number)
-        floor = chaos_store.newest_checkpoint(cluster)
         trains = self.until_committed(cluster, *since)
         after.highest = cluster.committed()
         if trains is None:
             after.say(f"nothing is committed within {PATIENCE_S} s: {self.said(after)}")
         elif not floor < after.highest <= floor + 3:
             after.say(f"the newest checkpoint is of round {floor}, it went on at {after.highest}")
-        elif "job_rolled_back" not in {one["kind"] for one in cluster.events_after(after.seq)}:
-            after.say("no event tells that it was rolled back")
+        elif not {"job_rolled_back", "job_restored"} & {one["kind"] for one in cluster.events_after(after.seq)}:
+            after.say("no event tells from where it went on")
         return trains
 
     @staticmethod
@@ -401,9 +409,11 @@ class Fair(Scenario):
         parser.add_argument("--speeds", nargs="+", default=["4,1,1,1", "1,4,4,4"], help="of the agents, relative")
         parser.add_argument("--seconds", type=int, nargs="*", default=[3], help="lengths of rounds by time")
         parser.add_argument("--rounds", type=int, default=100)
+        parser.add_argument("--only-timed", action="store_true", help='without the job of `balance = "speed"`')
 
     def tries(self):
-        ways = [{}] + [{"seconds": seconds} for seconds in self.options.seconds]
+        ways = [] if self.options.only_timed else [{}]
+        ways += [{"seconds": seconds} for seconds in self.options.seconds]
         return [{"speeds": speeds, **way} for _ in range(self.options.tries) for speeds in self.options.speeds
                 for way in ways]
 

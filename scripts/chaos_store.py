@@ -84,15 +84,18 @@ def trained(folder, after=0):
     return leased - sequences(read(folder, "SELECT returned FROM jobs"))
 
 
-def put_back(cluster, backup):
-    """As docs/store.md says. Returns the newest round of the tables that go, and what they trained."""
+def put_back(cluster, backup, keep_checkpoints):
+    """As docs/store.md says; or onto a disk of which the checkpoints are lost, too.
+
+    Returns the newest round of the tables that go, and what they trained."""
     old = copy_of(cluster)
     (newest,), = read(old, "SELECT max(committed_round) FROM jobs")
     done = trained(old)
     folder = cluster.data_of_coordinator()
     for name in FILES:
         (folder / name).unlink(missing_ok=True)
-    shutil.rmtree(folder / "checkpoints", ignore_errors=True)
+    if not keep_checkpoints:
+        shutil.rmtree(folder / "checkpoints", ignore_errors=True)
     shutil.copytree(backup, folder, dirs_exist_ok=True)
     return newest, done
 
@@ -108,9 +111,10 @@ def trained_twice(cluster, before, newest):
     return [f"{len(twice)} sequences were trained twice, {twice[0]} the first of them"] if twice else []
 
 
-def newest_checkpoint(cluster):
-    stored = cluster.get(f"/jobs/{cluster.name}/checkpoints?limit=500")["items"]
-    return max((one["round"] for one in stored if one["state"] == "stored"), default=0)
+def newest_on_disk(cluster):
+    """The round of the newest checkpoint that is whole on the coordinator's disk, whoever knows of it."""
+    manifests = (cluster.data_of_coordinator() / "checkpoints").glob("*/manifest.json")
+    return max((json.loads(one.read_text())["round"] for one in manifests), default=0)
 
 
 def contributions_of(cluster, first, last):

@@ -7,6 +7,7 @@
 #include "coordinator/core/replicas/replicas.h"
 #include "coordinator/core/restoring.h"
 #include "coordinator/core/rounds/catch_up.h"
+#include "coordinator/core/rounds/hold_ups.h"
 #include "coordinator/core/state/machines.h"
 #include "coordinator/core/state/standing.h"
 
@@ -261,6 +262,16 @@ std::vector<std::pair<AgentId, std::string>> lapsed(const Turn& turn) {
   return lost;
 }
 
+// Those that are left. Returns when the next one is waited for no longer.
+std::optional<Instant> lose_who_holds_up(Turn& turn) {
+  const HoldUps found = find_hold_ups(turn);
+  for (const AgentId id : found.over) {
+    if (!is_connected(turn.state(), id)) continue;  // it holds up more than one round
+    lose(turn, id, AgentGone::kLost, "silent while a round waited for it alone");
+  }
+  return found.look_again_at;
+}
+
 void end_quarantines(Turn& turn) {
   std::vector<AgentId> over;
   for (const auto& [id, agent] : turn.state().agents) {
@@ -362,9 +373,11 @@ void scan_leases(Turn& turn) {
   State& state = turn.volatile_state();
   if (!state.next_lease_scan || turn.now() < *state.next_lease_scan) return;
   for (const auto& [id, why] : lapsed(turn)) lose(turn, id, AgentGone::kLost, why);
+  const Instant next = turn.now() + kLeaseScanEvery;
+  const Instant next_hold_up = lose_who_holds_up(turn).value_or(next);
   end_quarantines(turn);
   state.next_lease_scan.reset();
-  if (!state.presence.empty()) state.next_lease_scan = turn.now() + kLeaseScanEvery;
+  if (!state.presence.empty()) state.next_lease_scan = std::min(next, next_hold_up);
 }
 
 }  // namespace shoal::coordinator

@@ -27,6 +27,8 @@
 namespace shoal::coordinator {
 namespace {
 
+constexpr std::int64_t kSpare = 2;  // replicas of a stage, so that the loss of one is survived
+
 RejectReason reject_reason(const ContributionRecord& contribution) {
   if (contribution.state != ContributionState::kReported) return RejectReason::kNotReported;
   const RoundReport& report = contribution.report;
@@ -176,6 +178,20 @@ void enter(Turn& turn, const RoundKey& key, const std::vector<ReplicaId>& replic
   }
 }
 
+// With how many replicas this stage should go on with the round: as many as it began with, so that
+// the round gets the data that it was cut for, and not with one alone, whose loss would cost it.
+// More routers than a round is cut for would bring more data.
+std::int64_t wanted_now(const State& state, const RoundKey& key, StageIndex stage) {
+  const JobRecord& job = state.jobs.at(key.job);
+  const std::int64_t began = std::ranges::count_if(state.contributions, [&](const auto& entry) {
+    const ContributionRecord& part = entry.second;
+    return part.key == key && part.stage == stage && !part.reducer &&
+           part.reject_reason != RejectReason::kJoiner;
+  });
+  const std::int64_t enough = stage == 0 ? std::min(began, job.routers) : std::max(began, kSpare);
+  return std::max(enough, job.spec.swarm.min_replicas);
+}
+
 // Holders that cannot wait for the next round: their stage trains this one with too few replicas.
 std::vector<ReplicaId> needed_now(const State& state, const RoundKey& key) {
   const JobRecord& job = state.jobs.at(key.job);
@@ -189,9 +205,9 @@ std::vector<ReplicaId> needed_now(const State& state, const RoundKey& key) {
       return std::find(there.begin(), there.end(), id) != there.end();
     });
     const std::int64_t training = all - static_cast<std::int64_t>(waiting.size());
-    if (training < job.spec.swarm.min_replicas) {
-      needed.insert(needed.end(), waiting.begin(), waiting.end());
-    }
+    const std::int64_t missing = training == 0 ? all : wanted_now(state, key, stage) - training;
+    if (missing < std::ssize(waiting)) waiting.resize(std::max<std::int64_t>(missing, 0));
+    needed.insert(needed.end(), waiting.begin(), waiting.end());
   }
   return needed;
 }

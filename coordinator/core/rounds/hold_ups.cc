@@ -1,0 +1,119 @@
+#include "coordinator/core/rounds/hold_ups.h"
+
+#include <algorithm>
+
+#include "coordinator/core/state/round_facts.h"
+
+namespace shoal::coordinator {
+namespace {
+
+Duration longest_beat(const Options& options) {
+  return options.heartbeat_every + options.heartbeat_every / 2;
+}
+
+// How long a round stands still for agents that say nothing.
+Duration patience(const Options& options) {
+  return std::min(options.lease, std::max(options.reconnect_grace, options.heartbeat_every * 2));
+}
+
+const Presence* stream_of(const State& state, ReplicaId replica) {
+  const Presence* presence = state.presence.find(state.replicas.at(replica).agent);
+  return presence != nullptr && presence->connected ? presence : nullptr;
+}
+
+bool is_heard(const Turn& turn, ReplicaId replica) {
+  const Presence* stream = stream_of(turn.state(), replica);
+  return stream != nullptr &&
+         turn.now() < turn.deadline(stream->last_seen, longest_beat(turn.options()));
+}
+
+bool any_heard(const Turn& turn, const std::vector<ReplicaId>& replicas) {
+  return std::ranges::any_of(replicas, [&](ReplicaId id) { return is_heard(turn, id); });
+}
+
+// Two that are heard hold the stage of this replica.
+bool can_do_without(const Turn& turn, ReplicaId id) {
+  const ReplicaRecord& replica = turn.state().replicas.at(id);
+  const JobRecord& job = turn.state().jobs.at(replica.job);
+  const auto there = holders(turn.state(), job, replica.stage);
+  return std::ranges::count_if(there, [&](ReplicaId other) { return is_heard(turn, other); }) >= 2;
+}
+
+// Since half of its members have reported there is nothing that the round would do with its time.
+bool stood_still_long(const Turn& turn, const RoundKey& key) {
+  std::vector<Instant> reports;
+  for (const ReplicaId id : round_replicas(turn.state(), key)) {
+    const Instant at = turn.state().contributions.at({key, id}).reported_at;
+    reports.push_back(at.ns != 0 ? at : turn.now());
+  }
+  if (reports.empty()) return false;
+  const auto half = reports.begin() + (std::ssize(reports) - 1) / 2;
+  std::ranges::nth_element(reports, half);
+  return turn.now() >= turn.deadline(*half, turn.options().lease);
+}
+
+// One whose stream has closed has a limit of its own.
+void add(const Turn& turn, const RoundKey& key, ReplicaId replica, HoldUps& found) {
+  if (!can_do_without(turn, replica) && !stood_still_long(turn, key)) return;
+  const Presence* stream = stream_of(turn.state(), replica);
+  if (stream == nullptr) return;
+  const Instant due = turn.deadline(stream->last_seen, patience(turn.options()));
+  if (turn.now() >= due) return found.over.push_back(turn.state().replicas.at(replica).agent);
+  found.look_again_at = std::min(due, found.look_again_at.value_or(due));
+}
+
+// Half have reported, and only silent ones have not.
+void look_at_reports(const Turn& turn, const RoundKey& key, HoldUps& found) {
+  std::vector<ReplicaId> ready, waited_for;
+  for (const ReplicaId id : enlisted(turn.state(), key)) {
+    const auto& contribution = turn.state().contributions.at({key, id});
+    (contribution.state == ContributionState::kReported ? ready : waited_for).push_back(id);
+  }
+  if (ready.size() < waited_for.size() || !any_heard(turn, ready) || any_heard(turn, waited_for)) {
+    return;
+  }
+  for (const ReplicaId id : waited_for) add(turn, key, id, found);
+}
+
+// Whether this member of an attempt may never have got its plan.
+bool silent_since(const State& state, ReplicaId member, Instant begun) {
+  const Presence* stream = stream_of(state, member);
+  return stream != nullptr && stream->last_seen <= begun;
+}
+
+// An attempt waits for members that were silent before it began. One that was heard since has its
+// lease: averages take their time.
+void look_at_votes(const Turn& turn, const RoundRecord& round, HoldUps& found) {
+  const State& state = turn.state();
+  for (ReduceIndex reduce = 0; reduce < reduce_count(state, round.key); ++reduce) {
+    if (stage_of(round, reduce).given_up) continue;
+    std::vector<ReplicaId> members = members_of(state, round.key, reduce);
+    std::erase_if(members, [&](ReplicaId id) { return !is_present(state, id); });
+    if (!any_heard(turn, members)) continue;
+    for (const ReplicaId id : members) {
+      const bool voted =
+          state.contributions.at({round.key, id}).state == ContributionState::kVoted;
+      const Instant begun = stage_of(round, reduce).attempt_started_at;
+      if (!voted && silent_since(state, id, begun)) add(turn, round.key, id, found);
+    }
+  }
+}
+
+}  // namespace
+
+HoldUps find_hold_ups(const Turn& turn) {
+  HoldUps found;
+  for (const auto& [id, timers] : turn.state().timers) {
+    const JobRecord& job = turn.state().jobs.at(id);
+    const RoundRecord* round = job.stages.empty() ? nullptr : current_round(turn.state(), job);
+    if (round == nullptr) continue;
+    if (round->state == RoundState::kOpen) {
+      look_at_reports(turn, round->key, found);
+    } else {
+      look_at_votes(turn, *round, found);
+    }
+  }
+  return found;
+}
+
+}  // namespace shoal::coordinator

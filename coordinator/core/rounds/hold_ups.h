@@ -1,0 +1,29 @@
+// Agents whose silence holds a round up. A silent agent is given its lease, since a line may be
+// slow and there is work for the others meanwhile. Where a round could go on but for silent agents
+// everybody stands still: then it waits no longer for them than for one whose stream has closed.
+// Without that a second fault, while the first one is waited for, would cost the same round as long
+// again. The replicas are absent as with any lease that lapses.
+//
+// A round that goes on makes what they hold worthless. Where that would leave a stage to one
+// replica alone, whose loss would be the stage's, they have the whole lease; but once for a round:
+// when it has stood still for that long, the next silent one has no more than the others.
+//
+// Somebody who waits must be heard meanwhile. When nobody is, a line is down that all of them
+// share, and no round would go on without the silent ones either.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "coordinator/core/state/turn.h"
+
+namespace shoal::coordinator {
+
+struct HoldUps {
+  std::vector<AgentId> over;             // waited for long enough
+  std::optional<Instant> look_again_at;  // when the next one is
+};
+
+HoldUps find_hold_ups(const Turn& turn);
+
+}  // namespace shoal::coordinator
