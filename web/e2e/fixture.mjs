@@ -85,7 +85,7 @@ function makeRound(options, data, n) {
   const open = n === options.rounds;
   const contributions = data.replicas.map((replica, i) => ({
     replica: replica.id, agent: replica.agent, stage: replica.stage, state: open ? (i % 5 ? 'reported' : 'training') : (n + i) % 211 === 0 ? 'lost' : options.timed && i === 1 ? 'rejected' : 'committed', reject_reason: options.timed && !open && i === 1 ? 'outlier' : null,
-    tokens: 12_800, steps: options.timed ? 50 - i * 7 : 50, train_loss: options.hostile ? null : 2 + 0.1 * wave(n + i, 50), norm: 0.4 + 0.02 * (i % 9), max_abs: 0.01, nonfinite: options.hostile ? 7 : 0, weight: 12_800, clip_factor: 1,
+    tokens: 12_800, steps: options.timed ? 50 - i * 7 : 50, train_loss: options.hostile ? null : 2 + 0.1 * wave(n + i, 50), norm: 0.4 + 0.02 * (i % 9), max_abs: 0.01, nonfinite: options.hostile ? 7 : 0, skipped: options.hostile ? 3 : 0, weight: 12_800, clip_factor: 1,
     digest: open ? null : 'cd'.repeat(16), anchor_digest: open ? null : 'ab'.repeat(16), bytes_sent: 3e6, bytes_received: 3e6,
     phases: { train_s: 5 + (i % 7) * 0.2, wait_s: 1.2 - (i % 7) * 0.2, reduce_s: open ? null : 1, vote_s: open ? null : 0.1, apply_s: open ? null : 0.3 },
   }));

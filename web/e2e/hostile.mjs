@@ -59,6 +59,7 @@ async function everyPage(browser, name, fixture, look = async () => {}) {
 async function hostile(browser) {
   const fixture = await startFixture({ agents: 30, stages: 3, replicas: 9, rounds: 40, hostile: true });
   await everyPage(browser, 'markup, long names, NaN, clock ahead', fixture, async (page, path) => {
+    if (path === '/jobs/job_1') check('steps that were not finite are counted', /\d+ of [\d,]+ steps skipped/.test(await text(page)));
     if (path === '/jobs/job_1') check('a loss that is no number is a dash', /Training loss\s*–/.test(await text(page)));
   });
   fixture.stop();

@@ -69,6 +69,7 @@ export interface Contribution {
   reject_reason: string | null;
   tokens: number | null;
   steps: number | null;
+  skipped?: number | null; // absent: the coordinator is older; of the steps, those whose loss or gradient was not finite
   train_loss: number | null;
   norm: number | null;
   max_abs: number | null;

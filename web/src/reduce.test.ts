@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import type { Agent, ClusterEvent, Contribution, Job, Replica, Round } from './api';
 import {
-  consequence, coverage, done, hasGap, isLate, lastMoved, mergeEvents, mergeRounds, phaseTone, problems, roundsText, syncText, timeLeft, timeSplit, tokensTarget, waitingFor,
+  consequence, coverage, done, hasGap, isLate, lastMoved, mergeEvents, mergeRounds, phaseTone, problems, roundsText, skippedSteps, syncText, timeLeft, timeSplit, tokensTarget, waitingFor,
 } from './reduce';
 
 const kAt = '2026-01-01T00:00:00Z';
@@ -54,6 +54,19 @@ describe('steps by speed', () => {
   it('are said where the outer step is', () => {
     expect(syncText(bySpeed)).toBe('diloco every 30s, slower replicas take fewer, ring, int8');
     expect(syncText(job('training'))).toBe('diloco every 10 steps, butterfly, int8');
+  });
+});
+
+describe('steps that were not finite', () => {
+  const with_skipped = (skipped: number | null | undefined) => ({ ...contribution('rep_1', 'committed'), skipped });
+  it('are summed up over what was reported', () => {
+    const waits = { ...contribution('rep_2', 'training'), steps: null, skipped: null };
+    const rounds = [round(4, 'open', [with_skipped(2), waits]), round(3, 'committed', [with_skipped(1), contribution('rep_2', 'committed')])];
+    expect(skippedSteps(rounds)).toEqual({ skipped: 3, steps: 30, rounds: 2 });
+  });
+  it('are nothing to speak of while there are none, or nobody counts them', () => {
+    expect(skippedSteps([round(3, 'committed', [with_skipped(0), with_skipped(undefined)])])).toBeNull();
+    expect(skippedSteps([])).toBeNull();
   });
 });
 

@@ -249,6 +249,26 @@ export function timeSplit(rounds: Round[]): Split {
   };
 }
 
+export interface Skipped {
+  skipped: number;
+  steps: number;
+  rounds: number;
+}
+
+// Inner steps that changed nothing, as their loss or gradient was not finite, over the rounds given. Null: none.
+export function skippedSteps(rounds: Round[]): Skipped | null {
+  let skipped = 0, steps = 0, counted = 0;
+  for (const round of rounds) {
+    const reported = round.contributions.filter((one) => finite(one.steps));
+    if (reported.length > 0) counted += 1;
+    for (const one of reported) {
+      skipped += one.skipped ?? 0;
+      steps += one.steps ?? 0;
+    }
+  }
+  return skipped === 0 ? null : { skipped, steps, rounds: counted };
+}
+
 // Share of the inner steps that is done; of timed rounds nobody knows the number.
 export function done(job: Job): number | null {
   const { inner_step, inner_steps_total, rounds_committed, rounds_total } = job.status.progress;

@@ -10,7 +10,7 @@ import { inGroups, topologyTexts } from '../groups';
 import { JobTitle } from '../job_title';
 import type { Resource } from '../live';
 import { Card, Digest, JobLinks, Missing, State, Time, useNames, useWatch } from '../parts';
-import { agentName, contributionText, contributionTone, roundTone } from '../reduce';
+import { agentName, contributionText, contributionTone, roundTone, skippedSteps } from '../reduce';
 import * as sources from '../sources';
 import { RoundsBeside } from './rounds_beside';
 import { Table, type Column } from '../table';
@@ -31,6 +31,7 @@ function contributionColumns(agents: Agent[], staged: boolean, grouped: boolean)
       value: (one) => one.reject_reason ?? one.state,
     },
     { name: 'Steps', numeric: true, show: (one) => number(one.steps), value: (one) => one.steps },
+    { name: 'Skipped', numeric: true, show: (one) => number(one.skipped ?? null), value: (one) => one.skipped ?? null },
     { name: 'Tokens', numeric: true, show: (one) => number(one.tokens), value: (one) => one.tokens },
     { name: 'Weight', numeric: true, show: (one) => number(one.weight), value: (one) => one.weight },
     { name: 'Loss', numeric: true, show: (one) => loss(one.train_loss), value: (one) => one.train_loss },
@@ -64,6 +65,7 @@ function roundColumns(choose: (round: number) => void, chosen: number): Column<R
     { name: 'Took', numeric: true, show: (one) => duration(one.seconds.total), value: (one) => one.seconds.total },
     { name: 'Average', numeric: true, show: (one) => duration(one.seconds.reduce), value: (one) => one.seconds.reduce },
     { name: 'Replicas', numeric: true, show: (one) => number(one.contributions.length), value: (one) => one.contributions.length },
+    { name: 'Skipped', numeric: true, show: (one) => number(skippedSteps([one])?.skipped ?? 0), value: (one) => skippedSteps([one])?.skipped ?? 0 },
     { name: 'Tokens', numeric: true, show: (one) => short(one.tokens), value: (one) => one.tokens },
     { name: 'Train loss', numeric: true, show: (one) => loss(one.train_loss), value: (one) => one.train_loss },
     { name: 'Validation', numeric: true, show: (one) => loss(one.validation_loss), value: (one) => one.validation_loss },

@@ -8,14 +8,28 @@ import { Confirmed } from '../confirm';
 import { bytes, duration, kNone, loss, millis, number, percent, plural, short, words } from '../format';
 import { now } from '../live';
 import { Bar, Card, Digest, Glyph, JobLinks, memo, Missing, Sample, State, Tile, Time, useWatch } from '../parts';
-import { agentName, agentTone, consequence, coverage, done, holdsNothing, isCurrent, isFailure, isLate, isOver, lastMoved, phaseTone, replicaTone, roundsText, syncText, timeLeft, timeSplit, tokensTarget, waitingFor, type Split } from '../reduce';
+import { agentName, agentTone, consequence, coverage, done, holdsNothing, isCurrent, isFailure, isLate, isOver, lastMoved, phaseTone, replicaTone, roundsText, skippedSteps, syncText, timeLeft, timeSplit, tokensTarget, waitingFor, type Split } from '../reduce';
 import { marksOf } from '../marks';
 import * as sources from '../sources';
 import { checkpointTone } from './checkpoints';
 import { severityTone } from './events';
 import { Table, type Column } from '../table';
 
-const Moving = memo(function Moving({ job, split }: { job: Job; split: Split }) {
+// Steps that change nothing cost time, and more and more of them are how a run diverges.
+const kManySkipped = 0.05;
+
+function LossNote({ rounds }: { rounds: Round[] }) {
+  const seen = skippedSteps(rounds);
+  if (seen === null) return <>last committed round, nats per token</>;
+  return (
+    <span data-testid="skipped">
+      <Glyph tone={seen.skipped > kManySkipped * seen.steps ? 'bad' : 'warn'} /> {number(seen.skipped)} of {plural(seen.steps, 'step')} skipped
+      in the last {plural(seen.rounds, 'round')}: not finite
+    </span>
+  );
+}
+
+const Moving = memo(function Moving({ job, split, rounds }: { job: Job; split: Split; rounds: Round[] }) {
   const { status } = job;
   const moved = lastMoved(job);
   const since = moved === null ? null : Math.max(0, (now.value - moved) / 1000);
@@ -33,7 +47,7 @@ const Moving = memo(function Moving({ job, split }: { job: Job; split: Split }) 
         note={`round ${roundsText(job)}${late ? `, late: they take ${duration(split.roundSeconds)}` : ''}`}
         tone={late ? 'bad' : undefined}
       />
-      <Tile label="Training loss" value={loss(status.train_loss)} note="last committed round, nats per token" />
+      <Tile label="Training loss" value={loss(status.train_loss)} note={<LossNote rounds={rounds} />} />
       <Tile
         label="Validation loss"
         value={loss(status.validation_loss)}
@@ -406,7 +420,7 @@ export function RunPage({ id }: { id: string }) {
       <JobLinks job={id} at="" />
       {!isOver(job.value.status.phase) && <Pausing job={job.value} />}
       {job.error !== null && <Missing of={job} what="the job" />}
-      <Moving job={job.value} split={split} />
+      <Moving job={job.value} split={split} rounds={known} />
       {lines.value === undefined ? <Missing of={lines} what="the loss" /> : <LossCard lines={lines.value} marks={marks} />}
       <Progress job={job.value} split={split} />
       {rounds.value === undefined || replicas.value === undefined || agents.value === undefined ? (
