@@ -64,7 +64,7 @@ void Agent::State::attached_again(const TrainerAttached& input) {
   const std::int32_t slot = input.trainer.slot;
   Trainer& trainer = trainers[static_cast<std::size_t>(slot)];
   trainer.attached = true;
-  trainer.releasing = false;  // what it holds, it says
+  trainer.releasing = trainer.frozen = false;  // what it holds, it says
   if (trainer.state == TrainerState::kStopping) {
     return emit(SendTrainer{trainer_id(slot), StopTrainer{}});
   }
@@ -73,6 +73,7 @@ void Agent::State::attached_again(const TrainerAttached& input) {
   if (held) adopt(slot, *held);
   for (auto& [id, replica] : replicas) {
     if (replica.slot != slot) continue;
+    outbox.forget_last_words(id);
     if (replica.state == ReplicaState::kLoading) say_load(replica);
     const bool lost = !held || held->replica != id;
     if (replica.state == ReplicaState::kServing && lost) replica.due = now + options.detach_limit;

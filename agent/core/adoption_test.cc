@@ -172,6 +172,20 @@ TEST_F(AdoptionTest, AStreamThatComesAgainInTimeSavesTheTrainer) {
   EXPECT_THAT(all<KillTrainer>(), IsEmpty());
 }
 
+TEST_F(AdoptionTest, ATrainerThatHungAndComesAgainGoesOn) {
+  serve();
+  step(TrainerDetached{{0, 1}});
+  advance(seconds(30));
+  attach_again(0, assign(1), 1);
+  const auto open = one<OpenLink>();
+  EXPECT_THAT(named(open), ElementsAre(1));
+  link_ = open.link;
+  connect({ReplicaId(1)});
+  EXPECT_THAT(said<ReplicaFailed>(), IsEmpty()) << "it hangs no more";
+  advance(seconds(3700));
+  EXPECT_THAT(all<KillTrainer>(), IsEmpty());
+}
+
 TEST_F(AdoptionTest, ALoadThatWasOnItsWayIsSaidAgain) {
   boot();
   connect();

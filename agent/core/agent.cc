@@ -22,6 +22,7 @@ void add_to(Digester& digester, const Trainer& trainer) {
   digester.add(ns_of(trainer.due))
       .add(trainer.attached)
       .add(trainer.releasing)
+      .add(trainer.frozen)
       .add(trainer.left)
       .add(trainer.backoff.attempts());
   digester.add(trainer.device.name)

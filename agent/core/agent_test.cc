@@ -234,15 +234,43 @@ TEST_F(AgentTest, ATrainerThatDoesNotAttachIsKilled) {
   EXPECT_EQ(agent_.view().trainers[0], TrainerState::kDown);
 }
 
-TEST_F(AgentTest, ATrainerWhoseStreamEndedIsKilled) {
+TEST_F(AgentTest, ATrainerWhoseStreamEndedWithoutAReplicaIsKilled) {
+  boot();
+  connect();
+  attach(0);
+  step(TrainerDetached{{0, 1}});
+  advance(seconds(1));
+  EXPECT_EQ(one<KillTrainer>().trainer.slot, 0);
+}
+
+// What it holds may be all that there is of a stage.
+TEST_F(AgentTest, ATrainerThatHangsIsKilledWhenItsReplicaIsLetGo) {
   serve();
   step(TrainerDetached{{0, 1}});
   hear(ToReplica<CloseRound>{ReplicaId(1), {key(1)}});
   EXPECT_THAT(all<SendTrainer>(), IsEmpty());
-  advance(seconds(5));
+  advance(seconds(1));
+  ASSERT_THAT(said<ReplicaFailed>(), SizeIs(1));
+  EXPECT_EQ(said<ReplicaFailed>()[0].failure, ReplicaFailure::kFrozen);
+  EXPECT_THAT(said<ReplicaFailed>()[0].detail, HasSubstr("its stream ended"));
+  EXPECT_THAT(all<KillTrainer>(), IsEmpty());
+  advance(seconds(50));
+  EXPECT_THAT(all<KillTrainer>(), IsEmpty());
+  hear(Release{ReplicaId(1), ReleaseReason::kReplaced});
+  EXPECT_TRUE(one<KillTrainer>().hard);
+  step(TrainerExited{{0, 1}, {0, 9, ""}});
+  EXPECT_THAT(said<ReplicaFailed>(), IsEmpty()) << "it was let go";
+}
+
+TEST_F(AgentTest, ATrainerThatHangsIsNotWaitedForForEver) {
+  serve();
+  step(TrainerDetached{{0, 1}});
+  advance(seconds(1));
+  EXPECT_THAT(all<KillTrainer>(), IsEmpty());
+  advance(seconds(60));
   EXPECT_EQ(one<KillTrainer>().trainer.slot, 0);
   step(TrainerExited{{0, 1}, {0, 9, ""}});
-  EXPECT_THAT(said<ReplicaFailed>()[0].detail, HasSubstr("its stream ended"));
+  EXPECT_EQ(said<ReplicaFailed>()[0].failure, ReplicaFailure::kTrainerExited);
 }
 
 TEST_F(AgentTest, ATrainerThatExitsFailsItsReplicas) {

@@ -13,12 +13,12 @@ struct HostOptions {
   CoordinatorEndpoint coordinator;
   Options core;  // without uid and data_dir, which come from the data folder
   std::string data_dir;
-  std::string trainer;                 // program
-  int threads = 1;                     // of each CPU trainer
-  int cell = 1;                        // devices that train one replica together; 1: each its own
-  double speed = 1;                    // trainers pretend to be this share of their device
-  std::string emulated_link;           // what trainers pretend to have; empty: the real line
-  Duration trainer_ping = seconds(2);  // a frozen one is killed after two of these and detach_limit
+  std::string trainer;                   // program
+  int threads = 1;                       // of each CPU trainer
+  int cell = 1;                          // devices that train one replica together; 1: each its own
+  double speed = 1;                      // trainers pretend to be this share of their device
+  std::string emulated_link;             // what trainers pretend to have; empty: the real line
+  Duration trainer_ping = seconds(2);    // one hangs after two of these and detach_limit
   Duration orphan_limit = seconds(600);  // trainers without an agent end then; 0: at once
   PortRange peer_ports;
 };

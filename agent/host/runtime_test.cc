@@ -356,9 +356,12 @@ TEST_F(RuntimeTest, AFrozenTrainerIsKilledAndReplaced) {
   EXPECT_EQ(coordinator_.next<Loaded>().replica, ReplicaId(1));
   coordinator_.say(ToReplica<Evaluate>{ReplicaId(1), {kKey, {0, 1, 1}}});
   const auto failed = coordinator_.next<ReplicaFailed>();
-  EXPECT_EQ(failed.failure, ReplicaFailure::kTrainerExited);
+  EXPECT_EQ(failed.failure, ReplicaFailure::kFrozen);
   EXPECT_THAT(failed.detail, HasSubstr("its stream ended, but its process did not"));
   unsetenv("SCRIPT");
+  coordinator_.say(Release{ReplicaId(1), ReleaseReason::kReplaced});
+  coordinator_.say(assign(2));
+  EXPECT_EQ(coordinator_.next<Loaded>().replica, ReplicaId(2));
 }
 
 TEST_F(RuntimeTest, ACheckpointIsHashedAndUploaded) {

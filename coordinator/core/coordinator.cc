@@ -57,9 +57,7 @@ void dispatch(Turn& turn, AgentId agent, const FromAgent& message) {
           [](const LoadProgress&) {},
           [&](const DeviceMeasured& body) { on_device_measured(turn, agent, body); },
           [&](const Loaded& body) { on_loaded(turn, body); },
-          [&](const ReplicaFailed& body) {
-            fail_replica(turn, body.replica, body.failure, body.detail);
-          },
+          [&](const ReplicaFailed& body) { on_replica_failed(turn, body); },
           [&](const FromReplica<RoundReport>& m) { on_report(turn, m.replica, m.body); },
           [&](const FromReplica<Vote>& m) { on_vote(turn, m.replica, m.body); },
           [&](const FromReplica<ReduceFailed>& m) { on_reduce_failed(turn, m.replica, m.body); },
@@ -91,7 +89,8 @@ void on_said(Turn& turn, const AgentSaid& said) {
   const ReplicaRecord* record = replica ? state.replicas.find(replica) : nullptr;
   if (record != nullptr && record->agent == agent) {
     hear(turn, replica, said.message);
-    if (record->state == ReplicaState::kAbsent) welcome_back(turn, replica);
+    const bool speaks = !std::holds_alternative<ReplicaFailed>(said.message);
+    if (speaks && record->state == ReplicaState::kAbsent) welcome_back(turn, replica);
     record = state.replicas.find(replica);
   }
   if (changes_nothing(said)) return;

@@ -18,7 +18,7 @@ namespace {
 
 // One of the stage's holders that feed the fewest joiners, another one each time: a donor that this
 // joiner cannot reach must not be offered for ever. It must have taken the outer step already.
-// Nobody whose agent is out of reach: the trainer is most likely gone with it.
+// Nobody who is absent or whose agent is out of reach: the trainer hangs, or is gone with it.
 const ReplicaRecord* choose_donor(const State& state, const JobRecord& job, StageIndex stage) {
   std::vector<const ReplicaRecord*> best;
   std::int64_t best_load = 0;
@@ -27,7 +27,8 @@ const ReplicaRecord* choose_donor(const State& state, const JobRecord& job, Stag
                        replica.lineage == job.lineage &&
                        replica.held_round == job.committed_round && !replica.address.empty();
     const Presence* presence = state.presence.find(replica.agent);
-    if (!holds || presence == nullptr || !presence->connected) continue;
+    if (!holds || !is_present(state, id)) continue;
+    if (presence == nullptr || !presence->connected) continue;
     std::int64_t load = 0;
     for (const auto& [other_id, other] : state.replicas) {
       load += other.state == ReplicaState::kLoading && other.source.donor == id;
@@ -161,6 +162,17 @@ bool may_come_back(const State& state, ReplicaId id, std::span<const ReplicaId> 
   return std::ranges::none_of(there, [&](ReplicaId other) {
     return is_within_reach(state, other) && std::ranges::count(doubtful, other) == 0;
   });
+}
+
+// One that hangs: the rounds go on without it, or nothing does. Where others wait for it, they need
+// another one.
+bool may_wait_for(const State& state, ReplicaId id) {
+  const ReplicaRecord& replica = state.replicas.at(id);
+  if (replica.held_round < 0 || !can_be_absent(state, id)) return false;
+  const JobRecord& job = state.jobs.at(replica.job);
+  const std::vector<ReplicaId> there = holders(state, job, replica.stage);
+  const auto others = std::ranges::count_if(there, [&](ReplicaId other) { return other != id; });
+  return others == 0 || others >= job.spec.swarm.min_replicas;
 }
 
 }  // namespace
@@ -306,6 +318,14 @@ void fail_replica(Turn& turn, ReplicaId id, ReplicaFailure failure, const std::s
     doubt_checkpoint(turn, ended.source.checkpoint, detail);
   }
   refresh_agent(turn, ended.agent);
+}
+
+void on_replica_failed(Turn& turn, const ReplicaFailed& failed) {
+  const bool hangs = failed.failure == ReplicaFailure::kFrozen;
+  if (hangs && may_wait_for(turn.state(), failed.replica)) {
+    return become_absent(turn, failed.replica, failed.detail);
+  }
+  fail_replica(turn, failed.replica, failed.failure, failed.detail);
 }
 
 void exclude_replicas(Turn& turn, std::span<const ReplicaId> excluded, ReplicaFailure failure,

@@ -23,6 +23,9 @@ void send_assign(Turn& turn, const ReplicaRecord& replica);
 void on_loaded(Turn& turn, const Loaded& loaded);
 // The trainer ended, or is given up: others take over what it had, and its device rests a while.
 void fail_replica(Turn& turn, ReplicaId id, ReplicaFailure failure, const std::string& detail);
+// What its agent says. A trainer that hangs makes it absent: it keeps what it holds, and may be
+// back before the round is over.
+void on_replica_failed(Turn& turn, const ReplicaFailed& failed);
 // As fail_replica() of each that is present, judged together: those that nobody above doubt can
 // stand in for become absent instead.
 void exclude_replicas(Turn& turn, std::span<const ReplicaId> excluded, ReplicaFailure failure,

@@ -176,6 +176,86 @@ TEST(HoldUps, ButARoundWaitsForOneLeaseOnly) {
   EXPECT_FALSE(rig.is_there(first[1])) << "it has had all that the first one left";
 }
 
+// ---- trainers that hang: their agents speak for them
+
+ReplicaFailed hangs(ReplicaId replica) {
+  return {replica, ReplicaFailure::kFrozen, "the trainer of device 0 hangs"};
+}
+
+TEST(HoldUps, ATrainerThatHangsIsAbsentUntilTheRoundIsOver) {
+  Four rig;
+  rig.say(rig.agents[3], hangs(rig.replicas[3]));
+  EXPECT_FALSE(rig.is_there(3));
+  EXPECT_TRUE(is_live(rig.state(), rig.replicas[3]));
+  EXPECT_FALSE(rig.last<Release>(rig.agents[3])) << "it may be back before the round is over";
+  rig.report_all_but(3);
+  ASSERT_EQ(rig.round(), RoundState::kReducing);
+  for (std::size_t i = 0; i < 3; ++i) rig.vote_of(i, 1);
+  EXPECT_EQ(rig.job(JobId(1)).committed_round, 1);
+  EXPECT_EQ(rig.last<Release>(rig.agents[3])->replica, rig.replicas[3]);
+}
+
+TEST(HoldUps, ATrainerThatHungAndIsBackInTimeCounts) {
+  Four rig;
+  rig.say(rig.agents[3], hangs(rig.replicas[3]));
+  rig.report_of(0), rig.report_of(1);
+  rig.agents[3] = rig.join("agent-3", Incarnation{1}, {rig.replicas[3]});
+  EXPECT_TRUE(rig.is_there(3));
+  rig.report_of(2);
+  EXPECT_EQ(rig.round(), RoundState::kOpen);
+  rig.report_of(3);
+  ASSERT_EQ(rig.round(), RoundState::kReducing);
+  for (std::size_t i = 0; i < 4; ++i) rig.vote_of(i, 1);
+  EXPECT_EQ(rig.state().contributions.at({rig.key, rig.replicas[3]}).reject_reason,
+            RejectReason::kNone);
+}
+
+TEST(HoldUps, WhereTheOthersWaitForAHungTrainerItIsReplaced) {
+  Four rig(1, 4);
+  rig.say(rig.agents[3], hangs(rig.replicas[3]));
+  EXPECT_FALSE(is_live(rig.state(), rig.replicas[3]));
+  EXPECT_TRUE(rig.last<Release>(rig.agents[3]));
+}
+
+// Its agent says again after every connection what the coordinator may not have heard.
+TEST(HoldUps, ThatATrainerHangsMayBeSaidAgain) {
+  Four rig;
+  rig.say(rig.agents[3], hangs(rig.replicas[3]));
+  const auto events = rig.events.size();
+  rig.say(rig.agents[3], hangs(rig.replicas[3]));
+  EXPECT_FALSE(rig.is_there(3));
+  EXPECT_EQ(rig.events.size(), events);
+}
+
+// Once it was killed, and the job went back to where it began.
+TEST(HoldUps, TheLastOnesOfAStageThatHangAreWaitedFor) {
+  Four rig;
+  rig.report_all_but(3), rig.report_of(3);
+  for (std::size_t i = 0; i < 4; ++i) rig.vote_of(i, 1);
+  for (std::size_t i = 0; i < 4; ++i) rig.applied(rig.agents[i], rig.replicas[i], rig.key, {11, 11});
+  ASSERT_EQ(rig.job(JobId(1)).committed_round, 1);
+  for (std::size_t i = 0; i < 4; ++i) rig.say(rig.agents[i], hangs(rig.replicas[i]));
+  EXPECT_EQ(rig.job(JobId(1)).phase, JobPhase::kStalled);
+  rig.stay(rig.options.rollback_wait_min / 2);
+  EXPECT_EQ(rig.job(JobId(1)).committed_round, 1);
+  for (std::size_t i = 0; i < 4; ++i) {
+    rig.agents[i] = rig.join("agent-" + std::to_string(i), Incarnation{1}, {rig.replicas[i]});
+  }
+  EXPECT_EQ(rig.job(JobId(1)).phase, JobPhase::kTraining);
+  EXPECT_EQ(rig.job(JobId(1)).committed_round, 1);
+}
+
+TEST(HoldUps, NobodyLoadsFromATrainerThatHangs) {
+  Four rig;
+  rig.report_all_but(3), rig.report_of(3);
+  for (std::size_t i = 0; i < 4; ++i) rig.vote_of(i, 1);
+  for (std::size_t i = 0; i < 4; ++i) rig.applied(rig.agents[i], rig.replicas[i], rig.key, {11, 11});
+  for (std::size_t i = 1; i < 4; ++i) rig.say(rig.agents[i], hangs(rig.replicas[i]));
+  const ConnectionId late = rig.join("late");
+  ASSERT_TRUE(rig.last<Assign>(late));
+  EXPECT_EQ(rig.last<Assign>(late)->source.donor, rig.replicas[0]);
+}
+
 // ---- pipelines: who is there may be needed before the next round
 
 TEST(HoldUps, OneThatReplacesALostReplicaTrainsTheRoundThatIsOpen) {
