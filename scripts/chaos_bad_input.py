@@ -98,7 +98,7 @@ def unknown_checkpoint(lab, damage, *names):
     kept = hashes(newest)
     for name in chaos_store.FILES:
         (lab.cluster.data_of_coordinator() / name).unlink(missing_ok=True)
-    shutil.copy2(backup / "state.db", lab.cluster.data_of_coordinator())
+    shutil.copytree(backup, lab.cluster.data_of_coordinator(), dirs_exist_ok=True)
     lab.cluster.start_coordinator()
     lab.seq = 0
     lab.start_agents()
