@@ -7,6 +7,7 @@
 // refused flags.
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
 
 #include <fcntl.h>
 #include <nlohmann/json.hpp>
@@ -24,6 +25,7 @@
 #include "coordinator/service/runtime.h"
 #include "coordinator/service/store_check.h"
 #include "coordinator/service/token_file.h"
+#include "coordinator/store/telemetry.h"
 
 namespace shoal::coordinator {
 namespace {
@@ -88,6 +90,13 @@ Status announce(const Config& config, const std::string& http, const std::string
   if (!is_loopback(config.grpc)) {
     spdlog::warn("--grpc {}: traffic with agents is not encrypted; use a network you trust",
                  config.grpc);
+  }
+  const std::string damaged = config.data_dir + "/telemetry.db" + kSetAsideSuffix;
+  if (std::error_code unseen; std::filesystem::exists(damaged, unseen)) {
+    spdlog::warn(
+        "charts began anew: telemetry.db was damaged or of another version and is now {}; "
+        "delete it when nobody needs it",
+        damaged);
   }
   if (config.address_file.empty()) return {};
   return write_address_file(config, http, grpc, loaded);

@@ -4,9 +4,11 @@ import datetime
 import shutil
 import signal
 import statistics
+import sys
 import threading
 import time
 
+import chaos_bad_input
 import chaos_store
 from chaos_watch import TRAINS_WITHIN_S, Watch, commit_times, disturb, longest_gap
 from rig import PATIENCE_S, POLL_S, Cluster, Trouble, send
@@ -455,5 +457,34 @@ class Fair(Scenario):
                 "clip_least": by_agent("clip_factor", min)}
 
 
+class BadInput(Scenario):
+    """bad-input: damaged files, full and read-only disks, jumping clocks, other data; what comes of each."""
+    checkpoint_every = 3
+    needs_round_s = False
+
+    @staticmethod
+    def add_options(parser):
+        parser.add_argument("--case", nargs="+", choices=chaos_bad_input.CASES, default=list(chaos_bad_input.CASES),
+                            metavar="CASE", help="; ".join(chaos_bad_input.CASES))
+
+    def tries(self):
+        wanted = [{"case": name} for _ in range(self.options.tries) for name in self.options.case]
+        left_out = {name: why for name in self.options.case
+                    if (why := chaos_bad_input.unusable(chaos_bad_input.CASES[name][1]))}
+        for name, why in left_out.items():
+            print(f"     left out  case {name}: {why}", file=sys.stderr)
+        return [one for one in wanted if one["case"] not in left_out]
+
+    def cluster(self, folder, lines, what):
+        job = JOB.format(sync=f"every = {self.options.every}", stages=1, checkpoint=self.checkpoint_every)
+        return chaos_bad_input.make_cluster(folder, self.options.agents, job, self.options.coordinator_flag,
+                                            self.options.bin)
+
+    def attempt(self, cluster, what, chance):
+        cluster.all_take_part()
+        return chaos_bad_input.BadInputLab(cluster).run(what["case"])
+
+
 ALL = {"coordinator-pause": CoordinatorPause, "lines-cut": LinesCut, "agent-kill": AgentKill,
-       "coordinator-kill": CoordinatorKill, "restore": Restore, "mixed": Mixed, "fair": Fair}
+       "coordinator-kill": CoordinatorKill, "restore": Restore, "mixed": Mixed, "fair": Fair,
+       "bad-input": BadInput}

@@ -165,6 +165,26 @@ TEST_F(FileReceiverTest, AFileThatShrankIsNoticedByTheSender) {
             Code::kCancelled);
 }
 
+// It may be as good as it was: whoever asks again gets it, and nobody takes it for damaged.
+TEST_F(FileReceiverTest, AFileThatCannotBeOpenedIsNotTakenForDamaged) {
+  const std::string file = source_ + "/state/outer.bin";
+  fs::remove(file);
+  fs::create_symlink("outer.bin", file);  // a loop: open() fails, though a file has the name
+  const auto take = [](std::span<const std::byte>) { return true; };
+  const Status read = read_files(source_, files_, {}, take);
+  ASSERT_FALSE(read.ok());
+  EXPECT_EQ(read.error().code, Code::kUnavailable);
+  EXPECT_EQ(read.error().field, file);
+}
+
+// What stays so is said at once; what may pass is tried again.
+TEST_F(FileReceiverTest, ADiskThatTakesNothingIsToldFromOneThatFails) {
+  for (const int number : {ENOSPC, EDQUOT, EROFS, EACCES}) {
+    EXPECT_EQ(disk_error("write the file", "/a", number).code, Code::kResourceExhausted) << number;
+  }
+  EXPECT_EQ(disk_error("write the file", "/a", EIO).code, Code::kUnavailable);
+}
+
 TEST_F(FileReceiverTest, ADigestNamesTheList) {
   const std::string digest = list_digest(files_);
   EXPECT_EQ(digest.size(), 64u);

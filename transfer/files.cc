@@ -14,14 +14,17 @@
 namespace shoal {
 namespace {
 
+constexpr const char* kRestore = "restore it from a backup, or use another checkpoint";
+
 // Of one file, from `offset` on. False in `wanted`: the receiver wants no more.
 Status read_file(const std::string& path, std::int64_t offset, std::int64_t size,
                  const std::function<bool(std::span<const std::byte>)>& take) {
   const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (fd < 0) {
-    return Error{Code::kDataLoss, "cannot open the file: " + std::string(std::strerror(errno)),
-                 path, "restore it from a backup, or use another checkpoint"};
+  if (fd < 0 && errno != ENOENT && errno != ENOTDIR) {  // it may be whole
+    return Error{Code::kUnavailable, "cannot open the file: " + std::string(std::strerror(errno)),
+                 path, "let the process that reads it open it"};
   }
+  if (fd < 0) return Error{Code::kDataLoss, "the file is missing", path, kRestore};
   std::vector<std::byte> piece(kPieceBytes);
   bool wanted = true, whole = true;
   while (offset < size && wanted && whole) {
@@ -35,8 +38,7 @@ Status read_file(const std::string& path, std::int64_t offset, std::int64_t size
   ::close(fd);
   if (!wanted) return Error{Code::kCancelled, "the transfer was broken off", "", ""};
   if (whole) return {};
-  return Error{Code::kDataLoss, "the file became shorter or unreadable", path,
-               "restore it from a backup, or use another checkpoint"};
+  return Error{Code::kDataLoss, "the file became shorter or unreadable", path, kRestore};
 }
 
 }  // namespace
@@ -65,9 +67,12 @@ Status read_files(const std::string& folder, const std::vector<FileEntry>& files
 
 Error disk_error(const std::string& what, const std::string& path, int number) {
   const bool full = number == ENOSPC || number == EDQUOT;
-  return {full ? Code::kResourceExhausted : Code::kUnavailable,
-          "cannot " + what + ": " + std::strerror(number), path,
-          full ? "free space on its disk" : "check its disk"};
+  const bool shut = number == EROFS || number == EACCES || number == EPERM;
+  const char* remedy = full   ? "free space on its disk"
+                       : shut ? "make it writable for the user of this process"
+                              : "check its disk";
+  return {full || shut ? Code::kResourceExhausted : Code::kUnavailable,
+          "cannot " + what + ": " + std::strerror(number), path, remedy};
 }
 
 Status sync_folder(const std::string& path) {

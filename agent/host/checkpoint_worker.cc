@@ -44,13 +44,22 @@ void keep_the_newest(const std::string& folder, std::size_t most) {
   for (std::size_t i = most; i < kept.size(); ++i) (void)FileReceiver::discard(kept[i].second);
 }
 
+// Whose SHA-256 is another one than that of its record: sending it again brings the same bytes.
+Error as_fetched(Error error) {
+  if (error.code != Code::kDataLoss) return error;
+  error.message = "it came otherwise than it was stored: " + error.message;
+  error.remedy = "restore the file on the coordinator from a backup, or use another checkpoint";
+  return error;
+}
+
 // Receives what the reader brings, behind what is there.
 Status receive(grpc::ClientReader<v1::CheckpointUpload>& reader, FileReceiver& receiver,
                const std::function<void()>& moved) {
   auto synced_at = std::chrono::steady_clock::now();
   for (v1::CheckpointUpload message; reader.Read(&message); moved()) {
     const std::string& data = message.chunk().data();
-    if (Status s = receiver.write(std::as_bytes(std::span(data))); !s.ok()) return s;
+    if (Status s = receiver.write(std::as_bytes(std::span(data))); !s.ok())
+      return as_fetched(s.error());
     if (std::chrono::steady_clock::now() - synced_at < kLookEvery) continue;
     if (Status s = receiver.sync(); !s.ok()) return s;
     synced_at = std::chrono::steady_clock::now();

@@ -41,6 +41,8 @@ Result<std::unique_ptr<DataFolder>> DataFolder::open(const std::string& path) {
   if (folder->path_.size() > 1 && folder->path_.ends_with('/')) folder->path_.pop_back();
   const bool created = fs::create_directories(folder->path_, error);
   if (error) return failed("create", folder->path_, error.message());
+  if (::access(folder->path_.c_str(), W_OK) != 0)
+    return failed("write to", folder->path_, std::strerror(errno));
   if (created) fs::permissions(folder->path_, fs::perms::owner_all, error);
   if (Status locked = folder->lock(); !locked.ok()) return locked.error();
   fs::remove_all(folder->path_ + "/" + kWrittenFolder, error);

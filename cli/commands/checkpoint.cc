@@ -1,6 +1,8 @@
 // shoal checkpoint …. A download ends with the SHA-256 that the coordinator's list names, or not at
 // all: a file gets its name only after its hash was right.
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <memory>
@@ -84,10 +86,12 @@ void show_progress(const std::string& name, std::int64_t done, std::int64_t size
   if (done >= size) std::fputs("\r\033[K", stderr);
 }
 
-Status check_written(const std::ofstream& out, const fs::path& path) {
+// `number`: errno as it was when the stream turned bad.
+Status check_written(const std::ofstream& out, const fs::path& path, int number) {
   if (out) return {};
-  return Error{Code::kResourceExhausted, path.string() + " cannot be written", "",
-               "is the disk full? What was fetched stays and is continued"};
+  return Error{Code::kResourceExhausted,
+               path.string() + " cannot be written: " + std::strerror(number), "",
+               "make room or name another folder; what was fetched stays and is continued"};
 }
 
 Status download_file(const Api& api, const std::string& base, const RemoteFile& file,
@@ -102,8 +106,9 @@ Status download_file(const Api& api, const std::string& base, const RemoteFile& 
   if (done > file.size) done = 0;
   if (done < file.size || file.size == 0) {
     std::ofstream out(part, std::ios::binary | (done > 0 ? std::ios::app : std::ios::trunc));
-    if (auto opened = check_written(out, part); !opened) return opened;
+    if (auto opened = check_written(out, part, errno); !opened) return opened;
     bool continues = done > 0;
+    int number = 0;
     const auto take = [&](int status, std::string_view bytes) {
       if (continues && status != 206) {  // the range was not honoured: from the start
         out.close();
@@ -112,19 +117,24 @@ Status download_file(const Api& api, const std::string& base, const RemoteFile& 
         continues = false;
       }
       out.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+      if (!out.good()) number = errno;
       done += static_cast<std::int64_t>(bytes.size());
       show_progress(file.path, done, file.size);
       return out.good();
     };
     const auto fetched = api.download(base + "/" + escaped_path(file.path), done, take);
+    const bool good = out.good();
     out.close();
-    if (auto written = check_written(out, part); !written) return written;
+    if (good && !out.good()) number = errno;
+    if (auto written = check_written(out, part, number); !written) return written;
     if (!fetched) return fetched;
   }
   if (sha256_of(part) != file.sha256) {
     fs::remove(part, failure);
-    return Error{Code::kDataLoss, file.path + " arrived with another SHA-256 than promised", "",
-                 "download it again"};
+    return Error{
+        Code::kDataLoss, file.path + " arrived with another SHA-256 than promised", "",
+        "download it again; when that ends so, too, the coordinator's copy is damaged: use "
+        "another checkpoint"};
   }
   fs::rename(part, target, failure);
   if (failure) return Error{Code::kInternal, target.string() + ": " + failure.message(), "", ""};

@@ -22,7 +22,8 @@
 namespace shoal::coordinator {
 namespace {
 
-constexpr Duration kPlanEvery = seconds(1);  // while a pipeline waits for devices
+constexpr Duration kPlanEvery = seconds(1);       // while a pipeline waits for devices
+constexpr Duration kAskAgainAfter = seconds(30);  // who could not load a job that has trained
 constexpr int kPassesMax = 32;  // of one job in one step; more means two rules undo each other
 
 const JobRecord& job_of(const Turn& turn, JobId id) { return turn.state().jobs.at(id); }
@@ -136,6 +137,24 @@ void fail_as_refused(Turn& turn, JobId id) {
              "no agent could load it" + (refusal.detail.empty() ? "" : ": " + refusal.detail));
 }
 
+// What a job has committed is not thrown away for files that are missing today: whoever could not
+// load it rests, and is asked again.
+void ask_again_later(Turn& turn, JobId id) {
+  const LoadRefusal refusal = *first_refusal(turn.state(), id);
+  const Instant again = turn.now() + kAskAgainAfter;
+  for (const auto& [who, said] : turn.state().refusals) {
+    if (who.first != id) continue;
+    for (const Device& device : turn.state().agents.at(who.second).devices) {
+      turn.volatile_state().resting_until.put({who.second, device.index}, again);
+    }
+  }
+  forget_refusals(turn, id);
+  set_reason(turn, id, reason_of(refusal.failure),
+             "no agent can load it, all are asked again every " +
+                 std::to_string(kAskAgainAfter.ms() / 1000) + " s: " + refusal.detail);
+  turn.look_again(id, again);
+}
+
 void place(Turn& turn, JobId id) {
   const JobPhase phase = job_of(turn, id).phase;
   const bool goes_on = job_of(turn, id).desired == JobDesired::kRun && phase != JobPhase::kSealing;
@@ -146,7 +165,9 @@ void place(Turn& turn, JobId id) {
   if (decision.places.empty()) {
     if (input.live.empty()) turn.volatile_state().timers[id].gathered_at.reset();
     if (decision.reason == PlacementReason::kAllRefused && input.live.empty()) {
-      return fail_as_refused(turn, id);
+      const bool has_trained =
+          job_of(turn, id).committed_round > 0 || newest_stored(turn.state(), id) != nullptr;
+      return has_trained ? ask_again_later(turn, id) : fail_as_refused(turn, id);
     }
     if (phase == JobPhase::kQueued) explain_waiting(turn, id, decision);
     return move_in_emergency(turn, id);

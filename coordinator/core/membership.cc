@@ -333,6 +333,7 @@ void on_hello(Turn& turn, ConnectionId connection, const Hello& hello) {
   if (!same_process) {
     AgentRecord& agent = turn.agent(id);
     agent.incarnation.n = std::max(agent.incarnation.n, hello.incarnation.n) + 1;
+    forget_refusals(turn, id);  // its files may have been mended
   }
   if (!same_process || !stayed) begin_stay(turn, id);
   say_who_came(turn, id, hello, same_process);

@@ -3,6 +3,7 @@
 #include "coordinator/core/absence.h"
 #include "coordinator/core/checkpoints/checkpoints.h"
 #include "coordinator/core/records/event_kinds.h"
+#include "coordinator/core/replicas/agents.h"
 #include "coordinator/core/replicas/replicas.h"
 #include "coordinator/core/restoring.h"
 #include "coordinator/core/rounds/rounds.h"
@@ -70,15 +71,6 @@ void say_rolled_back(Turn& turn, JobId id, RoundNumber lost, const CheckpointRec
           " is lost with the last replica of a stage; going on from " + name_of(cut) + asked);
 }
 
-// What was true of its devices may be different when it gets others.
-void forget_devices(Turn& turn, JobId id) {
-  std::vector<std::pair<JobId, AgentId>> refused;
-  for (const auto& [key, failure] : turn.state().refusals) {
-    if (key.first == id) refused.push_back(key);
-  }
-  for (const auto& key : refused) turn.volatile_state().refusals.erase(key);
-}
-
 }  // namespace
 
 void go_forward(Turn& turn, JobId id) {
@@ -105,7 +97,7 @@ void pause_job(Turn& turn, JobId id) {
   if (lost || current_round(turn.state(), job) != nullptr) begin_lineage(turn, id);
   stand_at(turn.job(id), cut);
   if (lost) say_rolled_back(turn, id, committed, cut, asked);
-  forget_devices(turn, id);
+  forget_refusals(turn, id);  // its devices may be others by then
   turn.volatile_state().timers[id] = {};
   transition(turn, id, JobPhase::kPaused, JobReason::kPausedByUser,
              "it goes on from " + name_of(cut));
@@ -125,7 +117,7 @@ void finish_job(Turn& turn, JobId id, JobPhase phase, JobReason reason, std::str
   end_round(turn, id);
   transition(turn, id, phase, reason, std::move(detail));
   turn.volatile_state().timers.erase(id);
-  forget_devices(turn, id);
+  forget_refusals(turn, id);  // its devices may be others by then
 }
 
 }  // namespace shoal::coordinator

@@ -179,6 +179,22 @@ TEST(RestoredBackup, TheNewestCheckpointOnDiskCountsAgain) {
   EXPECT_GT(rig.state().counters.next_checkpoint, 41u);
 }
 
+// Its folder must not become that of the next checkpoint.
+TEST(RestoredBackup, ACheckpointOnDiskThatIsNotWholeIsToldAndItsIdNotGivenOut) {
+  BackupRig rig;
+  rig.commit(1);
+  const std::uint64_t next = rig.state().counters.next_checkpoint;
+  CheckpointRecord damaged;
+  damaged.id = CheckpointId(next);
+  damaged.state = CheckpointState::kFailed;
+  damaged.detail = "model.bin: another SHA-256";
+  rig.restore(rig.snapshot(), {damaged});
+  EXPECT_EQ(rig.count(event_kind::kCheckpointFailed), 1);
+  EXPECT_GT(rig.state().counters.next_checkpoint, next);
+  EXPECT_FALSE(rig.state().checkpoints.contains(damaged.id));
+  EXPECT_TRUE(rig.deleted.empty());
+}
+
 TEST(RestoredBackup, FilesTellThatACopyWithoutAMarkIsOlder) {
   BackupRig rig;
   rig.commit(1);

@@ -278,7 +278,11 @@ Result<CheckpointRecord> CheckpointFiles::manifest(CheckpointId id) const {
   std::ifstream file(path, std::ios::binary);
   if (!file) return disk_error("read the file", path, ENOENT);
   const std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-  return read_manifest(text);
+  auto manifest = read_manifest(text);
+  if (manifest) return manifest;
+  Error error = manifest.error();
+  error.field = path;
+  return error;
 }
 
 Status CheckpointFiles::verify(CheckpointId id, const std::vector<FileEntry>& files) const {

@@ -2,8 +2,7 @@
 
 #include <algorithm>
 
-#include <spdlog/spdlog.h>
-
+#include "coordinator/store/manifest.h"
 #include "coordinator/store/reader.h"
 
 namespace shoal::coordinator {
@@ -21,16 +20,21 @@ bool was_set_aside(const CheckpointRecord& checkpoint) {
          });
 }
 
-// Nothing: they are not whole.
-std::optional<CheckpointRecord> whole(const CheckpointFiles& files, CheckpointId id) {
+// As its manifest says, or `failed` with the cause in its detail: then it is not whole.
+CheckpointRecord found_in(const CheckpointFiles& files, CheckpointId id) {
   Result<CheckpointRecord> manifest = files.manifest(id);
-  if (manifest && manifest->id != id) manifest = Error{Code::kDataLoss, "of another checkpoint"};
+  if (manifest && manifest->id != id) {
+    manifest = Error{Code::kDataLoss, "it is of another checkpoint",
+                     files.folder(id) + "/" + kManifestFile};
+  }
   const Status checked =
       manifest ? files.verify(id, all_files(*manifest)) : Status(manifest.error());
   if (checked.ok()) return *manifest;
-  spdlog::warn("{} is unknown to the database and stays aside: {}", files.folder(id),
-               to_string(checked.error()));
-  return std::nullopt;
+  CheckpointRecord damaged;
+  damaged.id = id;
+  damaged.state = CheckpointState::kFailed;
+  damaged.detail = to_string(checked.error());
+  return damaged;
 }
 
 }  // namespace
@@ -50,7 +54,8 @@ Result<Leftovers> look_through(const CheckpointFiles& files, Store& store) {
     if (!complete || (known != nullptr && !pending)) continue;
     if (known == nullptr) left.keep.insert(id);
     if (pending && !files.manifest(id)) continue;  // this process is about to store it
-    if (auto found = whole(files, id)) left.found.push_back(std::move(*found));
+    CheckpointRecord found = found_in(files, id);
+    if (found.state == CheckpointState::kStored || !pending) left.found.push_back(std::move(found));
   }
   return left;
 }

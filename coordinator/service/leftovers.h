@@ -2,7 +2,7 @@
 // crash between a record and the files leaves folders that were deleted; a backup of the tables
 // that was put back does not know the folders that came after it. The former go. The latter are
 // kept, and those that are whole, every file with the size and the SHA-256 of the manifest, are for
-// the core to take over (coordinator/core/checkpoints/found.h).
+// the core to take over (coordinator/core/checkpoints/found.h); of the others it tells.
 #pragma once
 
 #include <set>
@@ -14,8 +14,8 @@
 namespace shoal::coordinator {
 
 struct Leftovers {
-  std::vector<CheckpointRecord> found;
-  std::set<CheckpointId> keep;  // everything else may be pruned
+  std::vector<CheckpointRecord> found;  // `failed` and with a detail: not whole
+  std::set<CheckpointId> keep;          // everything else may be pruned
 };
 
 // Reads every byte of what the tables do not know; nothing of what they do.

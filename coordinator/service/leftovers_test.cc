@@ -12,7 +12,9 @@
 namespace shoal::coordinator {
 namespace {
 
+using testing::AllOf;
 using testing::ElementsAre;
+using testing::HasSubstr;
 using testing::IsEmpty;
 
 class LeftoversTest : public testing::Test {
@@ -25,6 +27,8 @@ class LeftoversTest : public testing::Test {
   CheckpointRecord stored(std::uint64_t id) {
     CheckpointRecord record = random_.checkpoint(id);
     record.state = CheckpointState::kStored;
+    record.key = {JobId(3), 1, 40};
+    record.step = Steps(2000), record.tokens = Tokens(128'000), record.next_sequence = 8000;
     record.parts = {{.writer = ReplicaId(1),
                      .state = CheckpointState::kStored,
                      .files = {{"model.bin", Bytes(7), sha256_of("weights")}}}};
@@ -39,6 +43,12 @@ class LeftoversTest : public testing::Test {
   void record(CheckpointRecord row, CheckpointState state) {
     row.state = row.parts[0].state = state;
     EXPECT_TRUE(write_and_wait(*store_, {row}).ok());
+  }
+  // That of the only one that is not whole; empty: none is.
+  std::string detail() const {
+    const auto found = left().found;
+    const bool damaged = found.size() == 1 && found[0].state == CheckpointState::kFailed;
+    return damaged ? found[0].detail : std::string();
   }
   Leftovers left() const { return look_through(*files_, *store_).value(); }
 
@@ -84,9 +94,9 @@ TEST_F(LeftoversTest, WhatWasSetAsideIsKept) {
 TEST_F(LeftoversTest, AFlippedBitIsFoundOutAndDeletesNothing) {
   stored(9);
   put(CheckpointId(9), "weightz");
-  EXPECT_THAT(left().found, IsEmpty());
+  EXPECT_THAT(detail(), AllOf(HasSubstr("another SHA-256"), HasSubstr("ckpt_9/model.bin")));
   put(CheckpointId(9), "weights and more");
-  EXPECT_THAT(left().found, IsEmpty());
+  EXPECT_THAT(detail(), HasSubstr("another size"));
   EXPECT_THAT(left().keep, ElementsAre(CheckpointId(9)));
   ASSERT_TRUE(files_->prune(left().keep).ok());
   EXPECT_TRUE(std::filesystem::exists(files_->folder(CheckpointId(9)) + "/model.bin"));
@@ -94,7 +104,7 @@ TEST_F(LeftoversTest, AFlippedBitIsFoundOutAndDeletesNothing) {
 
 TEST_F(LeftoversTest, WithoutAManifestNobodyKnowsWhatItIs) {
   put(CheckpointId(9), "weights");
-  EXPECT_THAT(left().found, IsEmpty());
+  EXPECT_THAT(detail(), HasSubstr("ckpt_9/manifest.json"));
   EXPECT_THAT(left().keep, ElementsAre(CheckpointId(9)));
 }
 
@@ -103,7 +113,11 @@ TEST_F(LeftoversTest, TheManifestOfAnotherCheckpointIsNone) {
   put(CheckpointId(10), "weights");
   std::filesystem::copy(files_->folder(one.id) + "/" + kManifestFile,
                         files_->folder(CheckpointId(10)) + "/" + kManifestFile);
-  EXPECT_THAT(left().found, ElementsAre(one));
+  const auto found = left().found;
+  ASSERT_EQ(found.size(), 2u);
+  EXPECT_EQ(found[0], one);
+  EXPECT_EQ(found[1].state, CheckpointState::kFailed);
+  EXPECT_THAT(found[1].detail, HasSubstr("of another checkpoint"));
 }
 
 TEST_F(LeftoversTest, PartsOfUnknownOnesGo) {

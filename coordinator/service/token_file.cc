@@ -19,10 +19,12 @@ constexpr std::size_t kTokenBytes = 32;
 constexpr std::size_t kFileMax = 1024;
 
 Error file_error(const std::string& path, const char* what, int number) {
-  return {.code = number == ENOSPC ? Code::kResourceExhausted : Code::kPermissionDenied,
+  const bool full = number == ENOSPC || number == EDQUOT;
+  return {.code = full ? Code::kResourceExhausted : Code::kPermissionDenied,
           .message = std::string(what) + ": " + std::strerror(number),
           .field = path,
-          .remedy = "check the owner and the rights of the data folder"};
+          .remedy = full ? "free space on its disk"
+                         : "check the owner and the rights of the data folder"};
 }
 
 std::string random_token() {
@@ -44,6 +46,10 @@ std::string random_token() {
 Result<std::string> read_token(int fd, const std::string& path) {
   struct stat info {};
   if (::fstat(fd, &info) != 0) return file_error(path, "cannot look at the token file", errno);
+  if (!S_ISREG(info.st_mode)) {
+    return Error{Code::kInvalidArgument, "is not a regular file", path,
+                 "move it away; the next start makes a new token"};
+  }
   if ((info.st_mode & 077) != 0) {
     return Error{.code = Code::kPermissionDenied,
                  .message = "others can read the join token",

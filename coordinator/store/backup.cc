@@ -124,19 +124,21 @@ Result<bool> copy_checkpoint(const std::string& from, const std::string& to, Bac
   return true;
 }
 
-Result<bool> copy_checkpoints(const std::string& data_dir, const std::string& to,
-                              const Checkpoints& stored, BackupReport& report) {
+// Returns those that are not there (any more).
+Result<std::vector<std::string>> copy_checkpoints(const std::string& data_dir,
+                                                  const std::string& to, const Checkpoints& stored,
+                                                  BackupReport& report) {
   std::error_code failure;
   fs::create_directories(to + kCheckpoints, failure);
   if (failure) return cannot(to + kCheckpoints, failure, "--to");
-  bool all = true;
+  std::vector<std::string> missing;
   for (const auto& [id, files] : stored) {
     const std::string name = std::string(kCheckpoints) + "/" + to_string(id);
     auto copied = copy_checkpoint(data_dir + name, to + name, report);
     if (!copied) return copied.error();
-    all = all && *copied;
+    if (!*copied) missing.push_back(to_string(id));
   }
-  return all;
+  return missing;
 }
 
 Status copy_token(const std::string& data_dir, const std::string& to) {
@@ -248,12 +250,14 @@ Result<BackupReport> back_up_folder(const std::string& data_dir, const std::stri
     const auto stored = copy_database(data_dir, to);
     if (!stored) return stored.error();
     BackupReport report;
-    const auto all = copy_checkpoints(data_dir, to, *stored, report);
-    if (!all) return all.error();
-    if (!*all && copy < kCopiesMax) continue;  // a newer one has taken its place
-    if (!*all) {
-      return Error{Code::kDataLoss, "a checkpoint that state.db names is not in " + data_dir,
-                   "--data-dir", "look at `shoal checkpoint ls`"};
+    const auto missing = copy_checkpoints(data_dir, to, *stored, report);
+    if (!missing) return missing.error();
+    if (!missing->empty() && copy < kCopiesMax) continue;  // a newer one has taken its place
+    if (!missing->empty()) {
+      return Error{Code::kDataLoss,
+                   missing->front() + ", which state.db names as stored, is not in " + data_dir +
+                       kCheckpoints,
+                   "--data-dir", "put its folder back, from an earlier backup"};
     }
     if (Status token = copy_token(data_dir, to); !token.ok()) return token.error();
     if (Status synced = sync_path(to); !synced.ok()) return synced.error();

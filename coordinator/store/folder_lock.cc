@@ -14,10 +14,12 @@ namespace shoal::coordinator {
 namespace {
 
 Error folder_error(const std::string& folder, const char* what, int number) {
-  return {.code = number == ENOSPC ? Code::kResourceExhausted : Code::kPermissionDenied,
+  const bool full = number == ENOSPC || number == EDQUOT;
+  return {.code = full ? Code::kResourceExhausted : Code::kPermissionDenied,
           .message = std::string(what) + ": " + std::strerror(number),
           .field = folder,
-          .remedy = "choose a folder that this user may write with --data-dir"};
+          .remedy = full ? "free space on its disk"
+                         : "choose a folder that this user may write with --data-dir"};
 }
 
 Status make_folder(const std::string& folder) {

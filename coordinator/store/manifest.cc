@@ -6,13 +6,18 @@
 #include <nlohmann/json.hpp>
 
 #include "coordinator/store/rows.h"
+#include "transfer/sha256.h"
 
 namespace shoal::coordinator {
 namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr int kVersion = 1;
+constexpr int kVersion = 2;
+constexpr int kVersionWithoutDigest = 1;  // read, never written
+constexpr const char* kDigest = "digest";
+// More rounds, steps or tokens than any run has. What is beyond was not written by a coordinator.
+constexpr std::int64_t kCountMax = std::int64_t{1} << 50;
 
 // The fields are those of the table, by the same names.
 struct WriteVisitor {
@@ -58,6 +63,27 @@ struct ReadManifestVisitor {
   }
 };
 
+// Of everything else that it says, however it is laid out.
+std::string digest_of(Json json) {
+  json.erase(kDigest);
+  return sha256_of(json.dump());
+}
+
+Status check_digest(const Json& json) {
+  const bool has_one = json.contains(kDigest);
+  if (!has_one && json.at("version").get<int>() == kVersionWithoutDigest) return {};
+  if (has_one && json.at(kDigest) == digest_of(json)) return {};
+  return Error{Code::kDataLoss, "it is not what was written (another digest)"};
+}
+
+bool is_plausible(const CheckpointRecord& checkpoint) {
+  const auto counts = {checkpoint.key.lineage, std::int64_t{checkpoint.key.round},
+                       checkpoint.step.count(), checkpoint.tokens.count(),
+                       checkpoint.next_sequence};
+  return checkpoint.id.n > 0 && checkpoint.key.job.n > 0 &&
+         std::ranges::all_of(counts, [](std::int64_t n) { return n >= 0 && n <= kCountMax; });
+}
+
 bool is_stored(const CheckpointRecord& checkpoint) {
   const bool parts = std::ranges::all_of(checkpoint.parts, [](const CheckpointPart& part) {
     return part.state == CheckpointState::kStored && !part.files.empty();
@@ -71,7 +97,10 @@ std::string to_manifest(const CheckpointRecord& checkpoint) {
   Json json{{"version", kVersion}};
   WriteVisitor visitor{json};
   Table<CheckpointRecord>::columns(visitor, checkpoint);
-  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  // Through text: what is no UTF-8, in the sample, is replaced before the digest is taken.
+  json = Json::parse(json.dump(-1, ' ', false, Json::error_handler_t::replace));
+  json[kDigest] = digest_of(json);
+  return json.dump(2) + "\n";
 }
 
 Result<CheckpointRecord> read_manifest(std::string_view text) {
@@ -84,10 +113,12 @@ Result<CheckpointRecord> read_manifest(std::string_view text) {
       return Error{Code::kIncompatible, "the manifest is of a newer version", kManifestFile,
                    "use the newer Shoal"};
     }
+    if (Status s = check_digest(json); !s.ok()) return none(s.error().message);
     CheckpointRecord checkpoint;
     ReadManifestVisitor visitor{json, {}};
     Table<CheckpointRecord>::columns(visitor, checkpoint);
     if (!visitor.status.ok()) return none(to_string(visitor.status.error()));
+    if (!is_plausible(checkpoint)) return none("its numbers are beyond any run");
     if (!is_stored(checkpoint)) return none("it was not stored");
     return checkpoint;
   } catch (const Json::exception& problem) {

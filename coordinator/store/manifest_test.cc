@@ -1,5 +1,7 @@
 #include "coordinator/store/manifest.h"
 
+#include <cctype>
+
 #include <gtest/gtest.h>
 
 #include "coordinator/store/store_test_util.h"
@@ -10,6 +12,8 @@ namespace {
 CheckpointRecord stored() {
   CheckpointRecord record = RandomRecords(11).checkpoint(5);
   record.state = CheckpointState::kStored;
+  record.key = {JobId(3), 1, 40};
+  record.step = Steps(2000), record.tokens = Tokens(128'000), record.next_sequence = 8000;
   record.sample = "\xC3\xA4 \"text\"\n";
   record.returned = {{7, 3}, {20, 1}};
   record.parts = {{.writer = ReplicaId(1),
@@ -44,8 +48,55 @@ TEST(Manifest, EveryCutAndEveryOtherTypeIsRefused) {
   other.replace(other.find("\"round\": "), 9, "\"round\": [], \"x\": ");
   EXPECT_FALSE(read_manifest(other).ok());
   std::string newer = whole;
-  newer.replace(newer.find("\"version\": 1"), 12, "\"version\": 9");
+  newer.replace(newer.find("\"version\": 2"), 12, "\"version\": 9");
   EXPECT_EQ(read_manifest(newer).error().code, Code::kIncompatible);
+}
+
+// One in every byte that says something; a blank that becomes another one says nothing.
+TEST(Manifest, NoFlippedBitIsTakenForWhatWasWritten) {
+  const std::string whole = to_manifest(stored());
+  for (std::size_t at = 0; at < whole.size(); ++at) {
+    if (std::isspace(static_cast<unsigned char>(whole[at])) != 0) continue;
+    for (const int bit : {0, 3, 6}) {
+      std::string damaged = whole;
+      damaged[at] = static_cast<char>(damaged[at] ^ (1 << bit));
+      const auto read = read_manifest(damaged);
+      EXPECT_TRUE(!read.ok() || *read == stored()) << "bit " << bit << " of byte " << at;
+    }
+  }
+}
+
+TEST(Manifest, ASampleThatIsNoTextIsReadAsItWasShown) {
+  CheckpointRecord record = stored();
+  record.sample = "a\xFFz";
+  const auto read = read_manifest(to_manifest(record));
+  ASSERT_TRUE(read.ok()) << to_string(read.error());
+  EXPECT_EQ(read->sample, "a\xEF\xBF\xBDz");
+}
+
+// As version 1 wrote it.
+std::string without_digest(const CheckpointRecord& record) {
+  std::string text = to_manifest(record);
+  text.replace(text.find("\"version\": 2"), 12, "\"version\": 1");
+  const std::size_t digest = text.rfind(",\n  \"digest\"");
+  return text.substr(0, digest) + "\n}\n";
+}
+
+TEST(Manifest, OneOfTheFirstVersionIsReadUnlessItsNumbersAreAbsurd) {
+  const auto read = read_manifest(without_digest(stored()));
+  ASSERT_TRUE(read.ok()) << to_string(read.error());
+  EXPECT_EQ(*read, stored());
+  std::string stripped = without_digest(stored());
+  stripped.replace(stripped.find("\"version\": 1"), 12, "\"version\": 2");
+  EXPECT_FALSE(read_manifest(stripped).ok()) << "the second version has a digest";
+  for (const std::int64_t absurd : {std::int64_t{-4}, std::int64_t{1} << 62}) {
+    CheckpointRecord record = stored();
+    record.key.round = absurd;
+    EXPECT_FALSE(read_manifest(without_digest(record)).ok());
+    record = stored();
+    record.step = Steps(absurd);
+    EXPECT_FALSE(read_manifest(without_digest(record)).ok());
+  }
 }
 
 }  // namespace

@@ -110,8 +110,7 @@ Status apply(Database& database, const Migration& migration) {
 
 }  // namespace
 
-Status migrate(Database& database, std::span<const Migration> migrations,
-               const std::string& backup_prefix) {
+Result<std::int64_t> known_version(Database& database, std::span<const Migration> migrations) {
   const auto version = stored_version(database);
   if (!version) return version.error();
   const int newest = migrations.empty() ? 0 : migrations.back().version;
@@ -120,7 +119,14 @@ Status migrate(Database& database, std::span<const Migration> migrations,
                             ", this binary knows versions up to " + std::to_string(newest),
                         "start the newer shoal-coordinator, or choose another --data-dir");
   }
-  if (Status s = refuse_drift(database, migrations, *version); !s.ok()) return s;
+  if (Status s = refuse_drift(database, migrations, *version); !s.ok()) return s.error();
+  return version;
+}
+
+Status migrate(Database& database, std::span<const Migration> migrations,
+               const std::string& backup_prefix) {
+  const auto version = known_version(database, migrations);
+  if (!version) return version.error();
   bool backed_up = false;
   for (const Migration& migration : migrations) {
     if (migration.version <= *version) continue;

@@ -20,9 +20,12 @@ struct Migration {
 
 std::span<const Migration> embedded_migrations();
 
-// `backup_prefix` is the path of the backup without "-NNNN.db" ("…/state.pre"). kIncompatible:
-// the file is newer than the binary, is no Shoal database, or an applied migration was edited
-// since.
+// That of the file, 0 where it is empty; changes nothing. kIncompatible: the file is newer than the
+// binary, is no Shoal database, or an applied migration was edited since.
+Result<std::int64_t> known_version(Database& database, std::span<const Migration> migrations);
+
+// `backup_prefix` is the path of the backup without "-NNNN.db" ("…/state.pre"). kIncompatible: as
+// known_version().
 Status migrate(Database& database, std::span<const Migration> migrations,
                const std::string& backup_prefix);
 

@@ -162,8 +162,10 @@ Result<R> read_record(const Statement& row) {
   R record;
   ReadVisitor read{row, 0, {}};
   Table<R>::columns(read, record);
-  if (!read.status.ok()) return read.status.error();
-  return record;
+  if (read.status.ok()) return record;
+  Error error = read.status.error();
+  error.field = std::string("state.db, ") + Table<R>::kTable + "." + error.field;
+  return error;
 }
 
 // All rows of a statement whose parameters were bound.

@@ -1,7 +1,9 @@
 #include "coordinator/store/sqlite.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <filesystem>
 #include <limits>
 
 #include <sqlite3.h>
@@ -44,9 +46,20 @@ Mapped map_code(int primary) {
   }
 }
 
+// SQLite calls a full disk an I/O error where it is not a page of the file that did not fit.
+bool is_disk_full(const char* path) {
+  constexpr std::uintmax_t kNextToNothing = 64 * 1024;
+  std::error_code failure;
+  const auto space =
+      std::filesystem::space(std::filesystem::path(path).parent_path().string(), failure);
+  return !failure && space.available < kNextToNothing;
+}
+
 Error error_of(sqlite3* handle) {
-  const Mapped mapped = map_code(sqlite3_errcode(handle) & 0xff);
   const char* path = sqlite3_db_filename(handle, "main");
+  int primary = sqlite3_errcode(handle) & 0xff;
+  if (primary == SQLITE_IOERR && path != nullptr && is_disk_full(path)) primary = SQLITE_FULL;
+  const Mapped mapped = map_code(primary);
   return {.code = mapped.code,
           .message = std::string(sqlite3_errmsg(handle)) + " (SQLite code " +
                      std::to_string(sqlite3_extended_errcode(handle)) + ")",
@@ -111,6 +124,12 @@ std::string_view Statement::text(int column) const {
 
 Result<std::unique_ptr<Database>> Database::open(const std::string& path, OpenMode mode,
                                                  Durability durability) {
+  std::error_code unseen;  // then SQLite says what is wrong
+  const auto kind = std::filesystem::status(path, unseen).type();
+  if (kind == std::filesystem::file_type::directory) {
+    return Error{Code::kDataLoss, "is a folder, not a database", path,
+                 "move it away, and restore the file from a backup (docs/store.md)"};
+  }
   const int flags = (mode == OpenMode::kReadOnly ? SQLITE_OPEN_READONLY
                                                  : SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE) |
                     SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE;
@@ -121,6 +140,11 @@ Result<std::unique_ptr<Database>> Database::open(const std::string& path, OpenMo
     Error error = error_of(handle);
     error.field = path;
     return error;
+  }
+  // SQLite opens a file that cannot be written for reading, and would say so at the first commit.
+  if (mode == OpenMode::kReadWrite && sqlite3_db_readonly(handle, "main") == 1) {
+    return Error{Code::kPermissionDenied, "the file cannot be written", path,
+                 "check its owner and rights, and that its disk is not read-only"};
   }
   if (Status status = database->configure(mode, durability); !status.ok()) {
     Error error = status.error();
@@ -147,6 +171,19 @@ Status Database::configure(OpenMode mode, Durability durability) {
     sqlite3_progress_handler(handle_, 10'000, &Database::on_progress, this);
   }
   return exec(sql);
+}
+
+Result<std::string> Database::damage(bool with_indexes) {
+  auto check = prepare(with_indexes ? "PRAGMA integrity_check(1)" : "PRAGMA quick_check(1)");
+  if (!check) return check.error();
+  query_started_ms_ = steady_ms();
+  const auto row = check->step();
+  if (!row) return row.error();
+  std::string found(*row ? check->text(0) : "no answer");
+  constexpr std::string_view kHead = "*** in database main ***\n";
+  if (found.starts_with(kHead)) found.erase(0, kHead.size());
+  std::replace(found.begin(), found.end(), '\n', ' ');
+  return found == "ok" ? std::string() : found;
 }
 
 Status Database::copy_to(const std::string& path) {

@@ -59,6 +59,11 @@ class Database {
 
   Result<std::int64_t> integer(const std::string& sql);  // the first column of the only row
 
+  // What SQLite finds wrong with the file, in a line; empty: nothing. Reads all of it,
+  // `with_indexes` also compares every index with its table, which takes three times as long.
+  // Values that look like values are not doubted: the file has no checksums.
+  Result<std::string> damage(bool with_indexes);
+
   // All of it as of now into a new file, without a write-ahead log, however much is written
   // meanwhile.
   Status copy_to(const std::string& path);

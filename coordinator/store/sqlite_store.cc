@@ -17,6 +17,63 @@ std::int64_t file_size(const std::string& path) {
   return missing ? 0 : static_cast<std::int64_t>(size);
 }
 
+// SQLite takes a file that is shorter than any page for a new database. A first start that died may
+// have left one; in a folder that was in use it was lost, and a start on it would forget the
+// cluster.
+Status refuse_emptied(const std::string& folder) {
+  constexpr std::int64_t kPageMin = 512;
+  const std::string path = folder + "/state.db";
+  std::error_code unseen;
+  const bool empty = std::filesystem::is_regular_file(path, unseen) && file_size(path) < kPageMin;
+  if (!empty || !std::filesystem::exists(folder + "/telemetry.db", unseen)) return {};
+  if (file_size(path + "-wal") > 0) return {};  // where everything still is
+  return Error{Code::kDataLoss, "the file is empty, although the folder was in use", path,
+               "restore it from a backup (docs/store.md), or delete it to begin anew"};
+}
+
+// Pages that SQLite cannot read are found before anything is told from the others, as long as that
+// takes no longer than kCheckMs: trainers wait. `shoal-coordinator --check-store` reads everything.
+Status refuse_damaged(Database& database, const std::string& path) {
+  constexpr std::int64_t kCheckMs = 10'000;
+  database.set_query_limit_ms(kCheckMs);
+  const auto damage = database.damage(false);
+  database.set_query_limit_ms(0);
+  if (!damage && damage.error().code == Code::kDeadlineExceeded) return {};
+  if (!damage) return damage.error();
+  if (damage->empty()) return {};
+  return Error{Code::kDataLoss, "the file is damaged: " + *damage, path,
+               "restore it from a backup (docs/store.md)"};
+}
+
+Error about(const std::string& path, Error error) {
+  error.field = path;
+  return error;
+}
+
+// Looked at without a change: what is refused stays as it was.
+Status refuse_unusable(const std::string& folder) {
+  if (Status s = refuse_emptied(folder); !s.ok()) return s;
+  const std::string path = folder + "/state.db";
+  if (std::error_code unseen; file_size(path) == 0 && !std::filesystem::is_directory(path, unseen))
+    return {};  // a new one
+  auto database = Database::open(path, OpenMode::kReadOnly, Durability::kFull);
+  if (!database) return database.error();
+  if (Status s = refuse_damaged(**database, path); !s.ok()) return s;
+  const auto version = known_version(**database, embedded_migrations());
+  return version ? Status() : Status(about(path, version.error()));
+}
+
+// The tables, of this version.
+Result<std::unique_ptr<Database>> open_state(const std::string& folder) {
+  const std::string path = folder + "/state.db";
+  if (Status s = refuse_unusable(folder); !s.ok()) return s.error();
+  auto state = Database::open(path, OpenMode::kReadWrite, Durability::kFull);
+  if (!state) return state.error();
+  if (Status s = migrate(**state, embedded_migrations(), folder + "/state.pre"); !s.ok())
+    return about(path, s.error());
+  return state;
+}
+
 Status write_any(Database& database, const Record& record) {
   return std::visit([&](const auto& one) { return write_record(database, one); }, record);
 }
@@ -32,11 +89,8 @@ Result<std::unique_ptr<Store>> Store::open(const std::string& folder) {
 Result<std::unique_ptr<SqliteStore>> SqliteStore::open(const std::string& folder) {
   auto lock = FolderLock::take(folder);
   if (!lock) return lock.error();
-  auto state = Database::open(folder + "/state.db", OpenMode::kReadWrite, Durability::kFull);
+  auto state = open_state(folder);
   if (!state) return state.error();
-  if (Status s = migrate(**state, embedded_migrations(), folder + "/state.pre"); !s.ok()) {
-    return s.error();
-  }
   auto telemetry = TelemetryWriter::open(folder + "/telemetry.db");
   if (!telemetry) return telemetry.error();
   return std::unique_ptr<SqliteStore>(new SqliteStore(

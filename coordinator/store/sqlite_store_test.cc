@@ -3,6 +3,7 @@
 #include "coordinator/store/sqlite_store.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <fstream>
 
 #include <gmock/gmock.h>
@@ -217,6 +218,67 @@ TEST_F(SqliteStoreTest, AFileThatIsNoDatabaseIsRefused) {
   const auto opened = Store::open(other.path());
   ASSERT_FALSE(opened.ok());
   EXPECT_EQ(opened.error().code, Code::kDataLoss);
+}
+
+// A page somewhere in the middle, which no query of a start would read.
+TEST_F(SqliteStoreTest, APageThatCannotBeReadIsFoundAtTheStart) {
+  std::vector<Record> records;
+  RandomRecords random(3);
+  for (std::int64_t seq = 1; seq <= 2000; ++seq) records.push_back(random.event(seq));
+  ASSERT_TRUE(write_and_wait(*store_, std::move(records)).ok());
+  store_.reset();
+  const std::string path = folder_.path() + "/state.db";
+  const auto page = static_cast<std::streamoff>(std::filesystem::file_size(path) / 2 / 4096 * 4096);
+  {
+    std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
+    file.seekp(page) << std::string(4096, '\x5a');
+  }
+  const auto opened = Store::open(folder_.path());
+  ASSERT_FALSE(opened.ok());
+  EXPECT_EQ(opened.error().code, Code::kDataLoss);
+  EXPECT_EQ(opened.error().field, path);
+  EXPECT_THAT(opened.error().message, HasSubstr("is damaged: Page "));
+  EXPECT_THAT(opened.error().remedy, HasSubstr("backup"));
+}
+
+TEST_F(SqliteStoreTest, AFileThatWasEmptiedIsNotTakenForANewOne) {
+  store_.reset();
+  std::filesystem::resize_file(folder_.path() + "/state.db", 0);
+  const auto opened = Store::open(folder_.path());
+  ASSERT_FALSE(opened.ok());
+  EXPECT_EQ(opened.error().code, Code::kDataLoss);
+  EXPECT_THAT(opened.error().remedy, HasSubstr("delete it to begin anew"));
+  std::filesystem::remove(folder_.path() + "/state.db");
+  EXPECT_TRUE(Store::open(folder_.path()).ok());
+}
+
+TEST_F(SqliteStoreTest, AFirstStartThatDiedLeavesAnEmptyFileThatIsFilled) {
+  TemporaryFolder other;
+  std::ofstream(other.path() + "/state.db").close();
+  EXPECT_TRUE(Store::open(other.path()).ok());
+}
+
+TEST_F(SqliteStoreTest, AFolderInPlaceOfTheFileIsNamed) {
+  TemporaryFolder other;
+  std::filesystem::create_directory(other.path() + "/state.db");
+  const auto opened = Store::open(other.path());
+  ASSERT_FALSE(opened.ok());
+  EXPECT_THAT(to_string(opened.error()), HasSubstr("state.db: is a folder"));
+}
+
+TEST_F(SqliteStoreTest, AValueThatIsNoneIsToldWithItsTable) {
+  ASSERT_TRUE(write_and_wait(*store_, {RandomRecords(4).job(1)}).ok());
+  store_.reset();
+  {
+    auto database =
+        Database::open(folder_.path() + "/state.db", OpenMode::kReadWrite, Durability::kFull);
+    ASSERT_TRUE((*database)->exec("UPDATE jobs SET phase = 'uraining'").ok());
+  }
+  open();
+  const auto loaded = store_->load();
+  ASSERT_FALSE(loaded.ok());
+  EXPECT_EQ(loaded.error().code, Code::kDataLoss);
+  EXPECT_EQ(loaded.error().field, "state.db, jobs.phase");
 }
 
 TEST_F(SqliteStoreTest, PagesFollowTheKeyInBothDirections) {

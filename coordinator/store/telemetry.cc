@@ -33,9 +33,11 @@ Result<std::unique_ptr<Database>> open_current(const std::string& path) {
   return database;
 }
 
-void remove_files(const std::string& path) {
+// Out of the way, where somebody may still look at it; the one before it goes.
+void set_aside(const std::string& path) {
   std::error_code ignored;  // open() that follows reports what stays in the way
-  for (const char* suffix : {"", "-wal", "-shm"}) std::filesystem::remove(path + suffix, ignored);
+  std::filesystem::rename(path, path + kSetAsideSuffix, ignored);
+  for (const char* suffix : {"-wal", "-shm"}) std::filesystem::remove(path + suffix, ignored);
 }
 
 // The SQL expression of an x axis; the error names what is accepted.
@@ -89,7 +91,7 @@ Result<std::unique_ptr<TelemetryWriter>> TelemetryWriter::open(const std::string
   auto database = open_current(path);
   if (!database &&
       (database.error().code == Code::kIncompatible || database.error().code == Code::kDataLoss)) {
-    remove_files(path);
+    set_aside(path);
     database = open_current(path);
   }
   if (!database) return database.error();

@@ -1,7 +1,7 @@
 // Time series of jobs in telemetry.db: disposable, so a write that fails is counted and forgotten,
-// and a file of another version is replaced by an empty one. One row per series (job, name,
-// replica), one per point, clustered by (series, step); a step told twice, after a rollback or a
-// resend, is replaced.
+// and a file that is damaged or of another version is set aside for an empty one. One row per
+// series (job, name, replica), one per point, clustered by (series, step); a step told twice, after
+// a rollback or a resend, is replaced.
 #pragma once
 
 #include <map>
@@ -15,6 +15,8 @@
 #include "coordinator/store/store.h"
 
 namespace shoal::coordinator {
+
+inline constexpr const char* kSetAsideSuffix = ".damaged";
 
 // The writing side; belongs to the store's writer thread.
 class TelemetryWriter {

@@ -1,6 +1,8 @@
 // Series: bucketing with hand-checkable numbers, replica lines and their mean, replacement, bounds.
 #include "coordinator/store/telemetry.h"
 
+#include <filesystem>
+#include <fstream>
 #include <limits>
 
 #include <gmock/gmock.h>
@@ -140,6 +142,15 @@ TEST_F(TelemetryTest, AFileOfAnotherVersionIsReplaced) {
   database->reset();
   SetUp();
   EXPECT_TRUE(read({.job = JobId(1), .name = "loss"}).empty());
+}
+
+TEST_F(TelemetryTest, ADamagedFileIsSetAside) {
+  writer_.reset();
+  reader_.reset();
+  std::ofstream(path()) << std::string(4096, 'x');
+  SetUp();
+  ASSERT_TRUE(writer_->append({point("loss", 0, 5, 1)}).ok());
+  EXPECT_EQ(std::filesystem::file_size(path() + kSetAsideSuffix), 4096u);
 }
 
 }  // namespace

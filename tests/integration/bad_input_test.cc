@@ -1,8 +1,11 @@
 // What people get wrong: each is answered by one clear error that names the thing and what to do,
 // and nothing that was stored is lost. Only a cluster without agents is needed, but for the last
 // tests.
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
+#include <fstream>
+#include <functional>
 #include <memory>
 
 #include <gtest/gtest.h>
@@ -290,6 +293,37 @@ TEST_F(BadInput, ADataFolderOfANewerVersionIsLeftAlone) {
   EXPECT_NE((refused.err + refused.out).find("9999"), std::string::npos)
       << refused.err << refused.out;
   ASSERT_EQ(run({"sqlite3", database, "PRAGMA user_version=" + before.out}, 30).exit_code, 0);
+  coordinator_->start();
+  EXPECT_EQ(coordinator_->api().list("/jobs")->at("items").size(), 1u) << "nothing was lost";
+}
+
+// The page in the middle of a file.
+void overwrite_page(const std::string& path) {
+  const auto size = static_cast<std::streamoff>(std::filesystem::file_size(path));
+  std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
+  file.seekp(size / 2 / 4096 * 4096) << std::string(4096, '\x5a');
+}
+
+// The rest of such files are cases of `./dev chaos bad-input`.
+TEST_F(BadInput, ADatabaseThatCannotBeUsedIsRefusedInOneSentence) {
+  ASSERT_EQ(coordinator_->shoal({"job", "submit", write_job(kGoodJob)}).exit_code, 0);
+  coordinator_->stop();
+  const std::string database = folder_.path("data/state.db"), whole = folder_.path("whole.db");
+  std::filesystem::copy_file(database, whole);
+  const std::vector<std::function<void()>> damages = {
+      [&] { overwrite_page(database); },
+      [&] { std::filesystem::resize_file(database, std::filesystem::file_size(whole) / 2); },
+      [&] { std::filesystem::resize_file(database, 0); },
+      [&] { folder_.write("data/state.db", std::string(9000, 'x')); }};
+  for (std::size_t i = 0; i < damages.size(); ++i) {
+    damages[i]();
+    const Finished refused = run(coordinator_->command("127.0.0.1:0"), 30);
+    EXPECT_EQ(refused.exit_code, kFailed) << i;
+    EXPECT_EQ(std::ranges::count(refused.err, '\n'), 1) << refused.err;
+    EXPECT_NE(refused.err.find(database), std::string::npos) << refused.err;
+    EXPECT_NE(refused.err.find("backup"), std::string::npos) << refused.err;
+    std::filesystem::copy_file(whole, database, std::filesystem::copy_options::overwrite_existing);
+  }
   coordinator_->start();
   EXPECT_EQ(coordinator_->api().list("/jobs")->at("items").size(), 1u) << "nothing was lost";
 }

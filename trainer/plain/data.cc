@@ -26,8 +26,19 @@ Error missing(const std::string& path, const std::string& what, const std::strin
   return {Code::kNotFound, path + " " + what, "data.train", remedy};
 }
 
-// The whole file, read-only; the descriptor need not stay open.
-Result<std::span<const std::byte>> map_file(const std::string& path) {
+std::int64_t changed_ns(const struct stat& info) {
+  return std::int64_t{info.st_mtim.tv_sec} * 1'000'000'000 + info.st_mtim.tv_nsec;
+}
+
+}  // namespace
+
+void Dataset::unmap(const File& file) {
+  ::munmap(const_cast<std::byte*>(file.bytes.data()), file.bytes.size());
+  ::close(file.fd);
+}
+
+// The whole file, read-only.
+Result<Dataset::File> Dataset::map_file(const std::string& path) {
   const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (fd < 0) {
     return missing(path, std::string("cannot be opened: ") + std::strerror(errno),
@@ -37,18 +48,13 @@ Result<std::span<const std::byte>> map_file(const std::string& path) {
   const bool regular = ::fstat(fd, &info) == 0 && S_ISREG(info.st_mode);
   const auto size = regular ? static_cast<std::size_t>(info.st_size) : 0;
   void* address = size > 0 ? ::mmap(nullptr, size, PROT_READ, MAP_SHARED, fd, 0) : MAP_FAILED;
+  if (address != MAP_FAILED)
+    return File{fd, std::span(static_cast<const std::byte*>(address), size)};
   ::close(fd);
   if (!regular) return missing(path, "is not a regular file", "name one file of text or tokens");
   if (size == 0) return missing(path, "is empty", "name a file with text or tokens");
-  if (address == MAP_FAILED) return missing(path, "cannot be mapped into memory", "");
-  return std::span(static_cast<const std::byte*>(address), size);
+  return missing(path, "cannot be mapped into memory", "");
 }
-
-void unmap(std::span<const std::byte> bytes) {
-  ::munmap(const_cast<std::byte*>(bytes.data()), bytes.size());
-}
-
-}  // namespace
 
 Digest digest_of_content(std::span<const std::byte> bytes, std::size_t whole) {
   Digester digester;
@@ -82,40 +88,64 @@ std::int64_t SequenceOrder::start_of(std::int64_t index) const {
 
 Result<std::unique_ptr<Dataset>> Dataset::open(const JobSpec& spec) {
   const std::string& path = spec.data.train;
-  auto bytes = map_file(path);
-  if (!bytes) return bytes.error();
-  const auto file_bytes = static_cast<std::int64_t>(bytes->size());
+  auto file = map_file(path);
+  if (!file) return file.error();
+  const auto file_bytes = static_cast<std::int64_t>(file->bytes.size());
   const std::int64_t tokens = file_bytes / bytes_per_token(spec.data.tokenizer);
   const auto held_out =
       static_cast<std::int64_t>(spec.data.val_fraction * static_cast<double>(tokens));
   const std::int64_t context = spec.model.context;
   const bool short_tail = spec.data.val_fraction > 0 && held_out < context + 1;
   if (tokens - held_out < 2 * context || short_tail) {
-    unmap(*bytes);
+    unmap(*file);
     return missing(path,
                    "is too short: " + std::to_string(tokens) + " tokens, of which " +
                        std::to_string(held_out) + " are held out; training needs " +
                        std::to_string(2 * context) + ", validation " + std::to_string(context + 1),
                    "use a longer file, a shorter model.context or another data.val_fraction");
   }
-  auto dataset = std::unique_ptr<Dataset>(new Dataset(spec, *bytes, tokens, tokens - held_out));
+  auto dataset = std::unique_ptr<Dataset>(new Dataset(spec, *file, tokens, tokens - held_out));
   if (Status s = dataset->check_tokens(0, std::min(tokens, kScanTokens)); !s) return s.error();
   return dataset;
 }
 
-Dataset::Dataset(const JobSpec& spec, std::span<const std::byte> bytes, std::int64_t tokens,
+Dataset::Dataset(const JobSpec& spec, const File& file, std::int64_t tokens,
                  std::int64_t training_tokens)
     : path_(spec.data.train),
       tokenizer_(spec.data.tokenizer),
       context_(spec.model.context),
       vocab_(spec.model.vocab),
-      bytes_(bytes),
+      file_(file),
       tokens_(tokens),
       training_tokens_(training_tokens),
       order_(training_tokens, spec.model.context, spec.train.seed),
-      digest_(digest_of_content(bytes)) {}
+      digest_(digest_of_content(file.bytes)) {
+  struct stat info {};
+  changed_ns_ = ::fstat(file_.fd, &info) == 0 ? changed_ns(info) : 0;
+}
 
-Dataset::~Dataset() { unmap(bytes_); }
+Dataset::~Dataset() { unmap(file_); }
+
+// A page of the mapping that is no more ends the process; a page that is another one would be
+// trained on in silence. Between this look and the read a file may still be cut: then it ends.
+Status Dataset::check_unchanged() const {
+  struct stat info {};
+  if (::fstat(file_.fd, &info) != 0) return missing(path_, "cannot be looked at any more", "");
+  const auto size = static_cast<std::int64_t>(file_.bytes.size());
+  if (info.st_size < size) {
+    return missing(path_,
+                   "was cut to " + std::to_string(info.st_size) + " of " + std::to_string(size) +
+                       " bytes while it was trained on",
+                   "put the whole file back");
+  }
+  if (changed_ns(info) == changed_ns_.load()) return {};
+  if (digest_of_content(file_.bytes) != digest_) {
+    return Error{Code::kValidation, path_ + " was changed while it was trained on", "data.train",
+                 "put the file back as it was"};
+  }
+  changed_ns_ = changed_ns(info);
+  return {};
+}
 
 Status Dataset::training_sequence(std::int64_t index, std::span<std::int64_t> out) const {
   SHOAL_CHECK(static_cast<std::int64_t>(out.size()) == context_ + 1);
@@ -137,7 +167,8 @@ Status Dataset::validation_sequence(std::int64_t index, std::int64_t count,
 Status Dataset::copy_tokens(std::int64_t first, std::span<std::int64_t> out) const {
   const auto count = static_cast<std::int64_t>(out.size());
   SHOAL_CHECK(first >= 0 && first + count <= tokens_);
-  const auto* bytes = reinterpret_cast<const std::uint8_t*>(bytes_.data());
+  if (Status s = check_unchanged(); !s) return s;
+  const auto* bytes = reinterpret_cast<const std::uint8_t*>(file_.bytes.data());
   if (tokenizer_ == Tokenizer::kBytes) {
     std::copy(bytes + first, bytes + first + count, out.begin());
   } else {
@@ -151,7 +182,7 @@ Status Dataset::copy_tokens(std::int64_t first, std::span<std::int64_t> out) con
 }
 
 Status Dataset::check_tokens(std::int64_t first, std::int64_t count) const {
-  const auto* bytes = reinterpret_cast<const std::uint8_t*>(bytes_.data());
+  const auto* bytes = reinterpret_cast<const std::uint8_t*>(file_.bytes.data());
   for (std::int64_t i = first; i < first + count; ++i) {
     const std::int64_t token =
         tokenizer_ == Tokenizer::kBytes ? bytes[i] : bytes[2 * i] | (bytes[2 * i + 1] << 8);

@@ -14,9 +14,11 @@
 // tokenizer's, a longer or a cut one is always noticed, a changed byte in a long file only by
 // chance.
 //
-// Immutable after open(); any thread may read.
+// The file must stay as it is while it is read: one that becomes shorter, or whose content is
+// another, is an error of the next sequence. Any thread may read.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -61,7 +63,8 @@ class Dataset {
   std::int64_t validation_tokens() const { return tokens_ - training_tokens_; }
   Digest digest() const { return digest_; }
 
-  // Writes context + 1 tokens of sequence `index` of the order. kValidation at a token >= vocab.
+  // Writes context + 1 tokens of sequence `index` of the order. kValidation at a token >= vocab;
+  // kNotFound where the file was cut short, kValidation where it was changed since open().
   Status training_sequence(std::int64_t index, std::span<std::int64_t> out) const;
 
   // The held-out sequences: evenly spaced, the same ones every time, at most `wanted`, fewer when
@@ -71,18 +74,25 @@ class Dataset {
                              std::span<std::int64_t> out) const;
 
  private:
-  Dataset(const JobSpec& spec, std::span<const std::byte> bytes, std::int64_t tokens,
-          std::int64_t training_tokens);
+  struct File {
+    int fd = -1;
+    std::span<const std::byte> bytes;  // the mapping of all of it
+  };
+  static Result<File> map_file(const std::string& path);
+  static void unmap(const File& file);
+  Dataset(const JobSpec& spec, const File& file, std::int64_t tokens, std::int64_t training_tokens);
+  Status check_unchanged() const;
   Status copy_tokens(std::int64_t first, std::span<std::int64_t> out) const;
   Status check_tokens(std::int64_t first, std::int64_t count) const;
 
   std::string path_;
   Tokenizer tokenizer_;
   std::int64_t context_, vocab_;
-  std::span<const std::byte> bytes_;  // the mapping
+  File file_;
   std::int64_t tokens_, training_tokens_;
   SequenceOrder order_;
   Digest digest_;
+  mutable std::atomic<std::int64_t> changed_ns_;  // when the content was last as digest_ says
 };
 
 }  // namespace shoal::trainer

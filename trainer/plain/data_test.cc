@@ -1,6 +1,7 @@
 // The order covers every window once per epoch; the tail is held out; bad files are named.
 #include "trainer/plain/data.h"
 
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <set>
@@ -141,6 +142,28 @@ TEST_F(DataTest, TheDigestIsOfTheContentAndNotOfThePath) {
 }
 
 // Long files are sampled: both ends, and everything when samples cover it.
+TEST_F(DataTest, AFileThatIsCutOrChangedWhileItIsReadIsNamed) {
+  const std::string path = write("live", counting(200));
+  const auto data = std::move(Dataset::open(spec_of(path, 10, 0.2)).value());
+  std::vector<std::int64_t> row(11);
+  const auto touched = [&](const std::string& bytes) {
+    const auto later = std::filesystem::last_write_time(path) + std::chrono::seconds(1);
+    std::fstream(path, std::ios::in | std::ios::out | std::ios::binary) << bytes;
+    std::filesystem::last_write_time(path, later);
+    return data->training_sequence(0, row);
+  };
+  EXPECT_TRUE(touched(counting(200)).ok()) << "written again as it was";
+  std::string other = counting(200);
+  other[100] ^= 1;
+  EXPECT_EQ(touched(other).error().code, Code::kValidation);
+  EXPECT_TRUE(touched(counting(200)).ok());
+  std::filesystem::resize_file(path, 150);
+  const Status cut = data->training_sequence(0, row);
+  ASSERT_FALSE(cut.ok());
+  EXPECT_EQ(cut.error().code, Code::kNotFound);
+  EXPECT_NE(cut.error().message.find("150 of 200 bytes"), std::string::npos);
+}
+
 TEST_F(DataTest, ALongFileIsSampled) {
   std::vector<std::byte> bytes(3 * kSampleBytes + 17);
   const Digest before = digest_of_content(bytes, 0);

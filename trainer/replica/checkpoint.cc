@@ -248,7 +248,7 @@ Status write_checkpoint(const std::filesystem::path& folder, const CheckpointCon
   std::filesystem::create_directories(folder, error);
   if (error) {
     return Error{Code::kUnavailable, "cannot create " + folder.string() + ": " + error.message(),
-                 "", ""};
+                 "", "let this user write there, on a disk with room"};
   }
   if (Status s = write_tensors(folder, content); !s) return s;
   if (content.stage == 0) {

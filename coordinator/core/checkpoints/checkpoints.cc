@@ -344,7 +344,10 @@ void doubt_checkpoint(Turn& turn, CheckpointId id, const std::string& detail) {
   checkpoint.detail = "it cannot be loaded: " + detail;
   turn.event(Severity::kError, event_kind::kCheckpointFailed,
              {.job = checkpoint.key.job, .round = checkpoint.key.round},
-             to_string(id) + " is set aside, its files are kept: " + detail);
+             to_string(id) + " of round " + std::to_string(checkpoint.key.round) +
+                 " is damaged and set aside, its files are kept; the job goes on from the one "
+                 "before it: " +
+                 detail);
   turn.drop_checkpoint(id);
 }
 

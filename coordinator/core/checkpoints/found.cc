@@ -59,6 +59,13 @@ void take_over(Turn& turn, const CheckpointRecord& found) {
   tell(turn, found, "its files are whole, and it counts again");
 }
 
+void leave_aside(Turn& turn, const CheckpointRecord& damaged) {
+  turn.event(Severity::kError, event_kind::kCheckpointFailed, {},
+             to_string(damaged.id) +
+                 " is unknown to the database and not whole; its files are kept and not used: " +
+                 damaged.detail);
+}
+
 // The newest first: it says what the stages are, where nobody else does.
 std::vector<CheckpointRecord> newest_first(std::vector<CheckpointRecord> found) {
   std::ranges::sort(found, std::greater<>(), &CheckpointRecord::key);
@@ -74,7 +81,11 @@ bool take_over_found(Turn& turn, std::vector<CheckpointRecord> found) {
     if (known != nullptr && known->state == CheckpointState::kStored) continue;
     std::uint64_t& next = turn.counters().next_checkpoint;
     older |= checkpoint.id.n >= next;
-    next = std::max(next, checkpoint.id.n + 1);
+    next = std::max(next, checkpoint.id.n + 1);  // nor may another one get its folder
+    if (checkpoint.state == CheckpointState::kFailed) {
+      leave_aside(turn, checkpoint);
+      continue;
+    }
     turn.volatile_state().found.put(checkpoint.id, checkpoint);
     take_over(turn, checkpoint);
     if (!turn.state().found.contains(checkpoint.id)) continue;

@@ -1,7 +1,8 @@
 // Checkpoints whose files are on disk while the tables do not know that they are stored: a backup
 // of the database was put back, and they were stored after it was taken. They become records like
 // any other, with an event, as soon as their job is known: at start, or when a replica that lives
-// tells of it. Files that fit no job stay where they are; nothing deletes them.
+// tells of it. Files that fit no job stay where they are; nothing deletes them. So do those that
+// are not whole (`failed`, with the cause), of which an event tells.
 #pragma once
 
 #include <vector>

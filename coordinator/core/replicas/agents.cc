@@ -65,7 +65,25 @@ void on_out_of_memory(Turn& turn, const ReplicaRecord& replica) {
   remember_refusal(turn.agent(replica.agent), replica.device, needed, turn.now());
 }
 
+template <typename Which>
+void forget_refusals_if(Turn& turn, Which which) {
+  std::vector<std::pair<JobId, AgentId>> forgotten;
+  for (const auto& [who, refusal] : turn.state().refusals) {
+    if (which(who)) forgotten.push_back(who);
+  }
+  for (const auto& who : forgotten) turn.volatile_state().refusals.erase(who);
+}
+
+void forget_refusals(Turn& turn, AgentId agent) {
+  forget_refusals_if(turn, [&](const auto& who) { return who.second == agent; });
+}
+
+void forget_refusals(Turn& turn, JobId job) {
+  forget_refusals_if(turn, [&](const auto& who) { return who.first == job; });
+}
+
 void forgive(Turn& turn, AgentId id) {
+  forget_refusals(turn, id);
   const AgentRecord& before = turn.state().agents.at(id);
   const bool quarantined = is_quarantined(before);
   if (before.refusals.empty() && before.standing == Standing()) return;

@@ -20,6 +20,9 @@ void end_quarantine(Turn& turn, AgentId agent, const std::string& why);
 void on_out_of_memory(Turn& turn, const ReplicaRecord& replica);
 // Nothing is held against it any more; nothing happens when nothing was.
 void forgive(Turn& turn, AgentId agent);
+// That it could not load some jobs, that some agents could not load it: they are asked again.
+void forget_refusals(Turn& turn, AgentId agent);
+void forget_refusals(Turn& turn, JobId job);
 
 // This replica will be let go as soon as the rules permit, because its agent is drained or
 // quarantined: another one may take its place.

@@ -46,13 +46,13 @@ bool counts_against_job(ReplicaFailure failure) {
     case ReplicaFailure::kTrainerExited:
     case ReplicaFailure::kDeviceLost:
     case ReplicaFailure::kNonFiniteLoss:
-    case ReplicaFailure::kDataMissing:
     case ReplicaFailure::kModelDoesNotFit:
     case ReplicaFailure::kDigestMismatch:
     case ReplicaFailure::kFrozen:
     case ReplicaFailure::kInternal:
       return true;
-    case ReplicaFailure::kDataInvalid:  // remembered: it is not tried there again
+    case ReplicaFailure::kDataMissing:  // remembered: it is not tried there again
+    case ReplicaFailure::kDataInvalid:  // likewise
     case ReplicaFailure::kOutOfMemory:  // likewise
     case ReplicaFailure::kDonorLost:
     case ReplicaFailure::kStale:
