@@ -91,8 +91,7 @@ void look_at_votes(const Turn& turn, const RoundRecord& round, HoldUps& found) {
     std::erase_if(members, [&](ReplicaId id) { return !is_present(state, id); });
     if (!any_heard(turn, members)) continue;
     for (const ReplicaId id : members) {
-      const bool voted =
-          state.contributions.at({round.key, id}).state == ContributionState::kVoted;
+      const bool voted = state.contributions.at({round.key, id}).state == ContributionState::kVoted;
       const Instant begun = stage_of(round, reduce).attempt_started_at;
       if (!voted && silent_since(state, id, begun)) add(turn, round.key, id, found);
     }

@@ -9,7 +9,8 @@
 namespace shoal::coordinator {
 namespace {
 
-// Four replicas of one stage in their first round, on agents whose heartbeats come when they should.
+// Four replicas of one stage in their first round, on agents whose heartbeats come when they
+// should.
 struct Four : Rig {
   explicit Four(std::int32_t stages = 1, std::int64_t min_replicas = 1) {
     JobSpec spec = small_job();
@@ -39,9 +40,7 @@ struct Four : Rig {
       if (other != i) report_of(other);
     }
   }
-  void vote_of(std::size_t i, std::int32_t attempt) {
-    vote(agents[i], replicas[i], key, attempt);
-  }
+  void vote_of(std::size_t i, std::int32_t attempt) { vote(agents[i], replicas[i], key, attempt); }
   bool is_there(std::size_t i) const { return is_present(state(), replicas[i]); }
   RoundState round() const { return state().rounds.at(key).state; }
 
@@ -232,7 +231,8 @@ TEST(HoldUps, TheLastOnesOfAStageThatHangAreWaitedFor) {
   Four rig;
   rig.report_all_but(3), rig.report_of(3);
   for (std::size_t i = 0; i < 4; ++i) rig.vote_of(i, 1);
-  for (std::size_t i = 0; i < 4; ++i) rig.applied(rig.agents[i], rig.replicas[i], rig.key, {11, 11});
+  for (std::size_t i = 0; i < 4; ++i)
+    rig.applied(rig.agents[i], rig.replicas[i], rig.key, {11, 11});
   ASSERT_EQ(rig.job(JobId(1)).committed_round, 1);
   for (std::size_t i = 0; i < 4; ++i) rig.say(rig.agents[i], hangs(rig.replicas[i]));
   EXPECT_EQ(rig.job(JobId(1)).phase, JobPhase::kStalled);
@@ -249,7 +249,8 @@ TEST(HoldUps, NobodyLoadsFromATrainerThatHangs) {
   Four rig;
   rig.report_all_but(3), rig.report_of(3);
   for (std::size_t i = 0; i < 4; ++i) rig.vote_of(i, 1);
-  for (std::size_t i = 0; i < 4; ++i) rig.applied(rig.agents[i], rig.replicas[i], rig.key, {11, 11});
+  for (std::size_t i = 0; i < 4; ++i)
+    rig.applied(rig.agents[i], rig.replicas[i], rig.key, {11, 11});
   for (std::size_t i = 1; i < 4; ++i) rig.say(rig.agents[i], hangs(rig.replicas[i]));
   const ConnectionId late = rig.join("late");
   ASSERT_TRUE(rig.last<Assign>(late));

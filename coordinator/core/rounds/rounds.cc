@@ -101,13 +101,14 @@ std::vector<double> comparable_norms(const State& state, const RoundKey& key,
   return outer_opt::norms_at_equal_work(norms, work);
 }
 
-// Rejects norms far above the median, where there are enough members to know who is the odd one.
-// `usable` and `norms` belong together and lose the rejected.
+// Rejects norms far above the median, where enough members tell who is the odd one. `usable` and
+// `norms` belong together and lose the rejected.
 void reject_outliers(Turn& turn, const RoundKey& key, std::vector<ReplicaId>& usable,
                      std::vector<double>& norms) {
   const Options& options = turn.options();
-  if (norms.size() < static_cast<std::size_t>(options.outlier_members_min)) return;
-  const double limit = options.outlier_factor * outer_opt::median(norms);
+  std::vector<double> telling = outer_opt::telling_norms(norms);
+  if (telling.size() < static_cast<std::size_t>(options.outlier_members_min)) return;
+  const double limit = options.outlier_factor * outer_opt::median(std::move(telling));
   for (std::size_t i = usable.size(); i-- > 0;) {
     if (norms[i] <= limit) continue;
     ContributionRecord& contribution = turn.contribution(key, usable[i]);

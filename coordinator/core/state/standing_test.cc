@@ -199,6 +199,16 @@ TEST(Quarantine, WithFewMembersNobodyIsTheOddOne) {
   EXPECT_EQ(rig.last_reason(key), RejectReason::kNone);
 }
 
+TEST(Quarantine, WhoseStepsLeftNothingIsNoMeasure) {
+  Four rig;
+  const RoundKey key{JobId(1), 0, 1};
+  for (const auto agent : rig.agents) {
+    rig.report_one(agent, key, agent == rig.agents.back() ? 1 : 0, 0);
+  }
+  EXPECT_EQ(rig.last_reason(key), RejectReason::kNone);
+  EXPECT_EQ(rig.record(3).standing.strikes, 0);
+}
+
 TEST(Quarantine, WhatMostDoIsTheJobsFault) {
   Four rig;
   const RoundKey key{JobId(1), 0, 1};

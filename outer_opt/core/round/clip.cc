@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 
 #include "base/check.h"
 
@@ -30,12 +31,19 @@ double median_of_sorted(std::span<const double> values) {
   return n % 2 == 1 ? values[n / 2] : (values[n / 2 - 1] + values[n / 2]) / 2;
 }
 
+std::vector<double> telling_norms(std::span<const double> norms) {
+  std::vector<double> telling;
+  std::ranges::copy_if(norms, std::back_inserter(telling), [](double norm) { return norm > 0; });
+  return telling;
+}
+
 std::vector<double> clip_factors(const std::vector<double>& norms) {
   std::vector<double> factors(norms.size(), 1.0);
-  if (norms.empty()) return factors;
-  const double typical = median(norms);
+  std::vector<double> telling = telling_norms(norms);
+  if (telling.empty()) return factors;
+  const double typical = median(std::move(telling));
   for (std::size_t i = 0; i < norms.size(); ++i) {
-    if (typical > 0 && norms[i] > typical) factors[i] = typical / norms[i];
+    if (norms[i] > typical) factors[i] = typical / norms[i];
   }
   return factors;
 }

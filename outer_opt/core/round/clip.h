@@ -16,7 +16,11 @@ namespace shoal::outer_opt {
 double median(std::vector<double> values);
 double median_of_sorted(std::span<const double> values);
 
-// A factor in (0, 1] for each norm, median / norm where that is below 1.
+// Those that say how large one ought to be: above 0. A step of which nothing is left, as the last
+// short round of a job that overlaps them has, is no measure for the others.
+std::vector<double> telling_norms(std::span<const double> norms);
+
+// A factor in (0, 1] for each norm, median / norm where that is below 1; of the telling ones.
 std::vector<double> clip_factors(const std::vector<double>& norms);
 
 // Norms that can be compared are those of equal work. Between members of `little` and `much` work a

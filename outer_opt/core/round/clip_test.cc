@@ -29,6 +29,7 @@ TEST(Clip, NobodyAndNothingAreLeftAlone) {
   EXPECT_TRUE(clip_factors({}).empty());
   EXPECT_EQ(clip_factors({0, 0, 5}), (std::vector<double>{1, 1, 1}));
   EXPECT_EQ(clip_factors({7}), (std::vector<double>{1}));
+  EXPECT_EQ(clip_factors({0, 0, 0, 1, 4, 2}), (std::vector<double>{1, 1, 1, 1, 0.5, 1}));
 }
 
 using Numbers = std::vector<double>;

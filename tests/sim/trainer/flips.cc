@@ -10,7 +10,7 @@ void Trainer::flip_memory() {
   Replica& r = *replica_;
   std::vector<std::vector<float>*> targets{&r.state.anchor};
   if (!r.state.momentum.empty()) targets.push_back(&r.state.momentum);
-  if (!r.averages.empty()) targets.push_back(&r.averages.rbegin()->second);
+  if (!r.averages.empty()) targets.push_back(&r.averages.rbegin()->second.values);
   sim_.taint(r.id);
   flip_bit(*targets[prng_.below(targets.size())], prng_.next());
 }

@@ -57,14 +57,14 @@ void Trainer::note_base(const CommitRound& commit, std::span<const float> averag
   Replica& r = *replica_;
   r.proof.base = digest_of(r.state.anchor);
   r.proof.base_momentum = momentum_digest();
-  const bool same = std::ranges::equal(average, r.averages.at(commit.attempt));
-  r.proof.average = same ? commit.average : digest_of(average);
+  const Digest now = digest_of(average);
+  r.proof.average = now == r.averages.at(commit.attempt).digest ? commit.average : now;
 }
 
 std::vector<float> Trainer::average_of(const CommitRound& commit) {
   const auto found = replica_->averages.find(commit.attempt);
   SHOAL_CHECK(found != replica_->averages.end(), "the participant voted without an average");
-  std::vector<float> average = found->second;
+  std::vector<float> average = found->second.values;
   if (sim_.bug == Bug::kCorruptAverage && prng_.chance(0.1) && sim_.misbehave(sim_.bug)) {
     average[0] += 1.0f;
   }

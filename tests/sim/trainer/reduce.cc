@@ -228,7 +228,7 @@ void Trainer::reduce_done(Session& session) {
   count_end(session, "done");
   Replica& r = *replica_;
   const Digest digest = session.machine->digest();
-  r.averages[session.plan.attempt] = session.average;
+  r.averages[session.plan.attempt] = {session.average, digest_of(session.average)};
   if (sim_.bug == Bug::kEagerFeedback && !session.encoded.empty() && sim_.misbehave(sim_.bug)) {
     keep_unsent();
     r.session->encoded.clear();

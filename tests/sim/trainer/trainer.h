@@ -93,6 +93,10 @@ class Trainer final : public PeerEnd {
     std::vector<float> anchor, momentum;  // sharded: without momentum
     outer_opt::MomentumShards shards;
   };
+  struct Average {
+    std::vector<float> values;
+    Digest digest;  // when it was made; memory may change since
+  };
   // Ranges of sharded momentum that are under way to a replica here.
   struct Gathering {
     ReplicaId replica;
@@ -155,8 +159,8 @@ class Trainer final : public PeerEnd {
     std::shared_ptr<Gathering> staging;               // for the reduce to come
     std::shared_ptr<Gathering> gathering;             // for a checkpoint
     std::optional<outer_opt::MomentumShards> staged;  // of the newest plan
-    std::map<std::int32_t, std::vector<float>> averages;
-    std::deque<State> history;  // older states, for a planted bug
+    std::map<std::int32_t, Average> averages;         // by attempt
+    std::deque<State> history;                        // older states, for a planted bug
   };
 
   // Commands.
