@@ -145,8 +145,8 @@ TEST_F(TelemetryTest, AFileOfAnotherVersionIsReplaced) {
 }
 
 TEST_F(TelemetryTest, ADamagedFileIsSetAside) {
-  writer_.reset();
   reader_.reset();
+  writer_.reset();  // the last one: it empties the write-ahead log, which would mend the file
   std::ofstream(path()) << std::string(4096, 'x');
   SetUp();
   ASSERT_TRUE(writer_->append({point("loss", 0, 5, 1)}).ok());
