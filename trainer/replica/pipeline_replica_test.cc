@@ -94,7 +94,7 @@ class PipelineReplicaTest : public testing::Test {
     std::filesystem::remove_all(checkpoint_);
   }
 
-  static RoundKey key(RoundNumber round) { return {JobId(1), 0, round}; }
+  RoundKey key(RoundNumber round) const { return {JobId(1), lineage_, round}; }
   static ReplicaId id_of(StageIndex stage, std::uint64_t n) {
     return ReplicaId(10 * (static_cast<std::uint64_t>(stage) + 1) + n);
   }
@@ -116,7 +116,7 @@ class PipelineReplicaTest : public testing::Test {
     loaded_[id] = trainer->hear<Loaded>();
   }
   void tell_view() {
-    PipelineView view{JobId(1), 0, ++view_number_, {}};
+    PipelineView view{JobId(1), lineage_, ++view_number_, {}};
     for (const auto& [id, trainer] : trainers_) {
       view.members.push_back({id, is_router(id) ? 0 : 1, trainer->address(), 1e9});
     }
@@ -221,7 +221,7 @@ class PipelineReplicaTest : public testing::Test {
   JobSpec spec_;
   std::vector<UnitRange> cut_ = {{0, 2}, {2, 4}};  // the assignment's cut counts, not swarm.stages
   std::string checkpoint_;
-  std::int64_t view_number_ = 0;
+  std::int64_t lineage_ = 0, view_number_ = 0;
   std::int64_t opened_to_ = 0;  // where the newest round ends
   std::map<ReplicaId, Loaded> loaded_;
   std::map<ReplicaId, std::unique_ptr<Trainer>> trainers_;
@@ -307,6 +307,36 @@ TEST_F(PipelineReplicaTest, RoundsFollowEachOtherAndAJoinerEnters) {
   const auto closing = hear<Evaluated>(id_of(0, 0));
   EXPECT_LT(closing.loss_sum, evaluated.loss_sum);  // it learns
   EXPECT_NE(first.at(id_of(1, 0)).anchor, last.at(id_of(1, 0)).anchor);
+}
+
+// Its coordinator was restored from a backup, and adopts what they hold.
+TEST_F(PipelineReplicaTest, ANewEpochBeginsWithWhatTheyHold) {
+  start(2);
+  open(1, 0, 5);
+  const auto applied = commit(1, reports());
+  for (std::uint64_t n : {0, 1}) hear<Evaluated>(id_of(0, n));
+  lineage_ = 7;
+  for (const auto& [id, trainer] : trainers_) {
+    ResumeAt resume{.key = key(1), .record = {}};
+    resume.record.key = key(1);
+    resume.record.step = Steps(5);
+    tell(id, resume);
+    const auto again = trainer->hear<Loaded>();
+    EXPECT_EQ(again.key, key(1));
+    EXPECT_EQ(again.anchor, applied.at(id).anchor);
+  }
+  tell_view();
+  open(2, 5, 8);
+  const auto second = reports();
+  Tokens added[2];
+  for (const auto& [id, report] : second) added[is_router(id) ? 0 : 1] += report.tokens;
+  EXPECT_EQ(added[0], Tokens(2 * 3 * 4 * 8));
+  EXPECT_EQ(added[1], added[0]);
+  const auto after = commit(2, second);
+  for (StageIndex stage = 0; stage < 2; ++stage) {
+    EXPECT_EQ(after.at(id_of(stage, 0)).anchor, after.at(id_of(stage, 1)).anchor);
+    EXPECT_NE(after.at(id_of(stage, 0)).anchor, applied.at(id_of(stage, 0)).anchor);
+  }
 }
 
 TEST_F(PipelineReplicaTest, RoundsWithTwoWeightVersions) {

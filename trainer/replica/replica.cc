@@ -458,6 +458,7 @@ MaybeFailure Replica::perform_one(const outer_opt::ReturnToAnchor& action) {
   std::fill(tokens_behind_.begin(), tokens_behind_.end(), Tokens());
   if (spec_.sync.eager) eager_.emplace(fragments_);
   view_.reset();
+  training_.reset();  // its neighbours know one of this name only
   training_ = make_training();
   come_to_cut(command.key);
   context_.shelf.publish(id_, command.key, outer_);
