@@ -8,6 +8,7 @@
 #include <fstream>
 #include <iterator>
 #include <map>
+#include <optional>
 #include <stdexcept>
 
 #include <CLI/CLI.hpp>
@@ -25,17 +26,32 @@ constexpr double kFirstRate = 8e-3;  // where every sweep begins
 struct Options {
   std::string text, keep;
   std::vector<std::int64_t> rounds = {20, 40, 100, 200, 500};
+  std::vector<OuterSpec> outer = {{0.7, 0.9}, {1, 0}};  // beside the default
   SmallLength length;
   std::int64_t seeds = 5;
   bool drops = false;
 };
 
-std::vector<SmallArm> outer_arms() {
+std::vector<SmallArm> outer_arms(const std::vector<OuterSpec>& tried) {
   const OuterSpec usual = default_spec(SyncAlgorithm::kDiloco).sync.outer;
-  return {{"ddp", Averaging::kGradients, {}},
-          {"diloco", Averaging::kDiloco, usual},
-          {"diloco, outer 0.7/0.9", Averaging::kDiloco, {0.7, 0.9}},
-          {"diloco, outer 1/0", Averaging::kDiloco, {1, 0}}};
+  std::vector<SmallArm> arms = {{"ddp", Averaging::kGradients, {}},
+                                {"diloco", Averaging::kDiloco, usual}};
+  for (const OuterSpec& outer : tried) {
+    char name[64];
+    std::snprintf(name, sizeof name, "diloco, outer %g/%g", outer.lr, outer.momentum);
+    arms.push_back({name, Averaging::kDiloco, outer});
+  }
+  return arms;
+}
+
+// "0.7/0.9": learning rate and momentum.
+std::optional<OuterSpec> read_outer(const std::string& text) {
+  OuterSpec outer;
+  int length = 0;
+  const int read = std::sscanf(text.c_str(), "%lf/%lf%n", &outer.lr, &outer.momentum, &length);
+  if (read != 2 || static_cast<std::size_t>(length) != text.size()) return std::nullopt;
+  if (!(outer.lr > 0 && outer.lr <= 2 && outer.momentum >= 0 && outer.momentum < 1)) return {};
+  return outer;
 }
 
 std::vector<SmallArm> drop_arms() {
@@ -154,6 +170,16 @@ void add_options(CLI::App& app, Options& o) {
       ->check(CLI::Range(std::int64_t{2}, std::int64_t{64}));
   app.add_option("--seeds", o.seeds)->check(CLI::Range(std::int64_t{2}, std::int64_t{1000}));
   app.add_option("--keep", o.keep, "File of finished runs: they are not made again");
+  app.add_option_function<std::vector<std::string>>(
+         "--outer",
+         [&o](const std::vector<std::string>& words) {
+           o.outer.clear();
+           for (const std::string& word : words) o.outer.push_back(*read_outer(word));
+         },
+         "Outer steps beside the default, LR/MOMENTUM [0.7/0.9 1/0]")
+      ->check([](const std::string& text) {
+        return read_outer(text) ? "" : text + " is no LR/MOMENTUM such as 0.9/0.3";
+      });
   app.add_flag("--drops", o.drops, "What half of the contributions lost cost, instead");
 }
 
@@ -170,7 +196,7 @@ int run(int argc, char** argv) {
     SmallLength length = options.length;
     length.rounds = rounds;
     std::vector<Row> rows;
-    for (const SmallArm& arm : options.drops ? drop_arms() : outer_arms()) {
+    for (const SmallArm& arm : options.drops ? drop_arms() : outer_arms(options.outer)) {
       rows.push_back(study.row(arm, length));
     }
     print_rows(rounds, rows);
