@@ -7,7 +7,9 @@
 
 #include "base/check.h"
 #include "trainer/model/stage_model_parts.h"
+#include "trainer/plain/blas.h"
 #include "trainer/plain/schedule.h"
+#include "trainer/plain/useful_threads.h"
 
 namespace shoal::trainer {
 namespace {
@@ -22,6 +24,12 @@ torch::Device torch_device(const DeviceChoice& choice) {
 torch::Tensor host_view(std::span<const float> values) {
   return torch::from_blob(const_cast<float*>(values.data()),
                           {static_cast<std::int64_t>(values.size())});
+}
+
+// Of this process from now on: OpenMP's, for what libtorch does itself, and the library's.
+void use_threads(int threads) {
+  at::set_num_threads(threads);
+  set_blas_threads(threads);
 }
 
 bool is_ddp(const JobSpec& spec) { return spec.sync.algorithm == SyncAlgorithm::kDdp; }
@@ -103,6 +111,7 @@ StageModel::~StageModel() = default;
 MaybeFailure StageModel::create(const JobSpec& spec, UnitRange units, const DeviceChoice& device,
                                 std::unique_ptr<StageModel>& out) {
   if (auto failure = refuse(spec, units, device)) return failure;
+  if (device.kind == DeviceKind::kCpu) use_threads(useful_threads(spec, device.threads));
   return guarded([&] { out.reset(new StageModel(std::make_unique<Parts>(spec, units, device))); });
 }
 
