@@ -16,6 +16,13 @@ struct RestoreRig : HeldRig {
     hello.replicas = held_replicas(state(), {replica});
     return hello;
   }
+  // Of round 1; round 4 is committed since.
+  Snapshot three_rounds_ago() {
+    commit(1);
+    Snapshot backup = snapshot();
+    for (RoundNumber round = 2; round <= 4; ++round) commit(round);
+    return backup;
+  }
   // Both agents, as they are now, on a database of the past.
   void put_back(const Snapshot& backup) {
     const Hello of_a = hello("a", rep_a), of_b = hello("b", rep_b);
@@ -56,9 +63,7 @@ TEST(Restoring, GoesOnFromTheNewestRoundOfItsAgents) {
 
 TEST(Restoring, WaitsForAgentsThatTheBackupKnows) {
   RestoreRig rig;
-  rig.commit(1);
-  const Snapshot backup = rig.snapshot();
-  for (RoundNumber round = 2; round <= 4; ++round) rig.commit(round);
+  const Snapshot backup = rig.three_rounds_ago();
   const Hello of_a = rig.hello("a", rig.rep_a), of_b = rig.hello("b", rig.rep_b);
   rig.restore(backup);
   rig.a = ConnectionId{801}, rig.b = ConnectionId{802};
@@ -74,9 +79,7 @@ TEST(Restoring, WaitsForAgentsThatTheBackupKnows) {
 // Its trainers died while the decision was waited for.
 TEST(Restoring, WhatAnAgentDoesNotHoldAnyMoreIsNotGoneOnWith) {
   RestoreRig rig;
-  rig.commit(1);
-  const Snapshot backup = rig.snapshot();
-  for (RoundNumber round = 2; round <= 4; ++round) rig.commit(round);
+  const Snapshot backup = rig.three_rounds_ago();
   Hello again = rig.hello("a", rig.rep_a);
   rig.put_back(backup);
   again.replicas.clear();
@@ -91,9 +94,7 @@ TEST(Restoring, WhatAnAgentDoesNotHoldAnyMoreIsNotGoneOnWith) {
 
 TEST(Restoring, AReplicaThatFailsBeforeTheDecisionIsNotGoneOnWith) {
   RestoreRig rig;
-  rig.commit(1);
-  const Snapshot backup = rig.snapshot();
-  for (RoundNumber round = 2; round <= 4; ++round) rig.commit(round);
+  const Snapshot backup = rig.three_rounds_ago();
   rig.put_back(backup);
   rig.say(rig.a, ReplicaFailed{rig.rep_a, ReplicaFailure::kTrainerExited, ""});
   rig.stay(seconds(20));
@@ -103,9 +104,7 @@ TEST(Restoring, AReplicaThatFailsBeforeTheDecisionIsNotGoneOnWith) {
 
 TEST(Restoring, DoesNotWaitForEver) {
   RestoreRig rig;
-  rig.commit(1);
-  const Snapshot backup = rig.snapshot();
-  for (RoundNumber round = 2; round <= 4; ++round) rig.commit(round);
+  const Snapshot backup = rig.three_rounds_ago();
   const Hello of_a = rig.hello("a", rig.rep_a);
   rig.restore(backup);
   rig.a = ConnectionId{801};

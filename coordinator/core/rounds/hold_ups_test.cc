@@ -40,6 +40,12 @@ struct Four : Rig {
       if (other != i) report_of(other);
     }
   }
+  // It froze before its report, which is the only one that is missing.
+  void wait_for(std::size_t i, Duration d) {
+    frozen[i] = true;
+    report_all_but(i);
+    stay(d);
+  }
   void vote_of(std::size_t i, std::int32_t attempt) { vote(agents[i], replicas[i], key, attempt); }
   bool is_there(std::size_t i) const { return is_present(state(), replicas[i]); }
   RoundState round() const { return state().rounds.at(key).state; }
@@ -79,9 +85,7 @@ struct PipedFour : Four {
 
 TEST(HoldUps, ASilentAgentForWhichAloneARoundWaitsIsGivenNoWholeLease) {
   Four rig;
-  rig.frozen[3] = true;
-  rig.report_all_but(3);
-  rig.stay(rig.options.reconnect_grace - seconds(1));
+  rig.wait_for(3, rig.options.reconnect_grace - seconds(1));
   EXPECT_TRUE(rig.is_there(3));
   EXPECT_EQ(rig.round(), RoundState::kOpen);
   rig.stay(seconds(1));
@@ -114,9 +118,7 @@ TEST(HoldUps, WhereNobodyIsHeardEverybodyHasTheLease) {
 
 TEST(HoldUps, OneThatReportsLateCountsAndStays) {
   Four rig;
-  rig.frozen[3] = true;
-  rig.report_all_but(3);
-  rig.stay(rig.options.reconnect_grace - seconds(1));
+  rig.wait_for(3, rig.options.reconnect_grace - seconds(1));
   rig.frozen[3] = false;
   rig.report_of(3);
   EXPECT_EQ(rig.round(), RoundState::kReducing);
@@ -128,9 +130,7 @@ TEST(HoldUps, OneThatReportsLateCountsAndStays) {
 // later of them.
 TEST(HoldUps, TheSecondOneOfARoundIsNotWaitedForAnew) {
   Four rig;
-  rig.frozen[3] = true;
-  rig.report_all_but(3);
-  rig.stay(rig.options.reconnect_grace - seconds(2));
+  rig.wait_for(3, rig.options.reconnect_grace - seconds(2));
   rig.frozen[2] = true;
   rig.stay(seconds(2));
   ASSERT_EQ(rig.round(), RoundState::kReducing);
@@ -154,9 +154,7 @@ TEST(HoldUps, AMemberThatWasHeardSinceTheAttemptBeganHasItsLease) {
 TEST(HoldUps, TheLastButOneOfAStageHasItsLease) {
   PipedFour rig;
   const auto there = rig.of_stage(1);
-  rig.frozen[there[1]] = true;
-  rig.report_all_but(there[1]);
-  rig.stay(rig.options.lease - seconds(1));
+  rig.wait_for(there[1], rig.options.lease - seconds(1));
   EXPECT_TRUE(rig.is_there(there[1]));
   rig.stay(seconds(1));
   EXPECT_FALSE(rig.is_there(there[1]));
@@ -165,9 +163,7 @@ TEST(HoldUps, TheLastButOneOfAStageHasItsLease) {
 TEST(HoldUps, ButARoundWaitsForOneLeaseOnly) {
   PipedFour rig;
   const auto first = rig.of_stage(0), last = rig.of_stage(1);
-  rig.frozen[last[1]] = true;
-  rig.report_all_but(last[1]);
-  rig.stay(rig.options.lease - seconds(2));
+  rig.wait_for(last[1], rig.options.lease - seconds(2));
   rig.frozen[first[1]] = true;
   rig.stay(seconds(2));
   ASSERT_EQ(rig.round(), RoundState::kReducing);
