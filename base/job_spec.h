@@ -104,8 +104,8 @@ struct TrainSpec {
 };
 
 struct OuterSpec {  // docs/convergence.md has the runs that these come from
-  double lr = 0.7;
-  double momentum = 0.7;
+  double lr = 0.9;
+  double momentum = 0.5;
   bool operator==(const OuterSpec&) const = default;
 };
 

@@ -184,15 +184,14 @@ TEST(SpecText, TheAlgorithmDecidesTheDefaultsWhereverItStands) {
   const auto async = read_spec_toml(minimal("[sync]\nalgorithm = 'async'\nquorum = 3")).spec;
   EXPECT_EQ(async.sync.algorithm, SyncAlgorithm::kAsync);
   EXPECT_EQ(async.sync.quorum, 3);
-  EXPECT_EQ(async.sync.outer, (OuterSpec{0.7, 0.7}));
+  EXPECT_EQ(async.sync.outer, (OuterSpec{0.9, 0.5}));
   EXPECT_EQ(spec_to_json(ddp), spec_to_json(read_spec_json(spec_to_json(ddp).dump()).spec));
 }
 
-// So that a job from before the default changed is the same job.
-TEST(SpecText, WhoeverNamesAMomentumHasThatOuterStep) {
-  EXPECT_EQ(read_spec_toml(minimal("")).spec.sync.outer, (OuterSpec{0.7, 0.7}));
+TEST(SpecText, TheOuterStepsLrAndMomentumHaveDefaultsOfTheirOwn) {
+  EXPECT_EQ(read_spec_toml(minimal("")).spec.sync.outer, (OuterSpec{0.9, 0.5}));
   const auto named = read_spec_toml(minimal("[sync.outer]\nmomentum = 0.9")).spec;
-  EXPECT_EQ(named.sync.outer, (OuterSpec{0.7, 0.9}));
+  EXPECT_EQ(named.sync.outer, (OuterSpec{0.9, 0.9}));
 }
 
 TEST(SpecText, RoundsByStepsOrByTime) {

@@ -10,8 +10,8 @@ constexpr std::int64_t kEvery[] = {25, 50, 100};
 constexpr std::int64_t kVariantsAt = 25;   // the H of all variants but streaming
 constexpr std::int64_t kLongOverlap = 24;  // inner steps of 50: what eager updates are for
 constexpr std::int64_t kAttackedWorkers = 8;
-// Beside the product's default: that of the DiLoCo paper, and no outer optimizer.
-constexpr OuterSpec kOuterTried[] = {{0.7, 0.9}, {1, 0}};
+// Beside the product's default: that of the DiLoCo paper, one between them, and no outer optimizer.
+constexpr OuterSpec kOuterTried[] = {{0.7, 0.9}, {0.7, 0.7}, {1, 0}};
 // Random pairs drift apart with more momentum (outer_opt/core/round/groups.h).
 constexpr OuterSpec kGroupsTried[] = {{0.7, 0.5}, {1, 0.5}};
 // Two runs that differ in one rounding end up to a per cent apart: small differences need seeds.
