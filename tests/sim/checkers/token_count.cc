@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <utility>
 
 #include "tests/sim/checkers/checkers.h"
 #include "tests/sim/checkers/commits.h"
@@ -31,19 +32,17 @@ class TokenCount final : public CommitChecker {
     CommitChecker::durable(record, before);
     const auto* job = std::get_if<coordinator::JobRecord>(&record);
     if (job == nullptr || !epochs_.insert({job->id, job->lineage}).second) return;
-    const RoundKey here{job->id, job->lineage, job->committed_round};
-    const auto same = std::ranges::find_if(after_, [&](const auto& entry) {
-      return entry.first.job == here.job && entry.first.round == here.round &&
-             entry.second.tokens == job->committed_tokens.count() &&
-             trains_none_again(*job, entry.first);
-    });
-    const bool at_the_start = here.round == 0 && job->committed_tokens.count() == 0;
-    if (same == after_.end() && !at_the_start) {
-      return violated(to_text(here) + " begins with " +
-                      std::to_string(job->committed_tokens.count()) +
-                      " tokens, as after no round " + std::to_string(here.round));
-    }
-    after_[here] = at_the_start ? Counted{} : Counted{same->first, {}, same->second.tokens};
+    begun_.push_back(*job);
+  }
+
+  void written(const Tables& tables) override {
+    for (const coordinator::JobRecord& job : std::exchange(begun_, {})) begin_epoch(job, tables);
+    CommitChecker::written(tables);
+  }
+
+  void restored(const Tables& tables, bool forgotten) override {
+    CommitChecker::restored(tables, forgotten);
+    begun_.clear();
   }
 
  private:
@@ -57,6 +56,36 @@ class TokenCount final : public CommitChecker {
     RoundKey until;  // the round after which these are trained
     std::set<std::int64_t> trained;
   };
+
+  void begin_epoch(const coordinator::JobRecord& job, const Tables& tables) {
+    const RoundKey here{job.id, job.lineage, job.committed_round};
+    const std::vector<DataLease> left = left_to_train(job, tables);
+    const auto same = std::ranges::find_if(after_, [&](const auto& entry) {
+      return entry.first.job == here.job && entry.first.round == here.round &&
+             entry.second.tokens == job.committed_tokens.count() &&
+             trains_none_again(left, entry.first);
+    });
+    const bool at_the_start = here.round == 0 && job.committed_tokens.count() == 0;
+    if (same == after_.end() && !at_the_start) {
+      return violated(to_text(here) + " begins with " +
+                      std::to_string(job.committed_tokens.count()) + " tokens, as after no round " +
+                      std::to_string(here.round));
+    }
+    after_[here] = at_the_start ? Counted{} : Counted{same->first, {}, same->second.tokens};
+  }
+
+  // Also what its first round has given out in the same batch.
+  static std::vector<DataLease> left_to_train(const coordinator::JobRecord& job,
+                                              const Tables& tables) {
+    std::vector<DataLease> left = job.returned;
+    left.push_back({job.next_sequence, kNoEnd});
+    const RoundKey next{job.id, job.lineage, job.committed_round + 1};
+    for (auto it = tables.contributions.lower_bound({next, ReplicaId{}});
+         it != tables.contributions.end() && it->first.first == next; ++it) {
+      left.insert(left.end(), it->second.leases.begin(), it->second.leases.end());
+    }
+    return left;
+  }
 
   void committed(const RoundRecord& round, const Tables& tables) override {
     const RoundKey before{round.key.job, round.key.lineage, round.key.round - 1};
@@ -87,14 +116,12 @@ class TokenCount final : public CommitChecker {
     sequences.until = round.key;
   }
 
-  bool trains_none_again(const coordinator::JobRecord& job, const RoundKey& round) const {
-    const auto left = [&](std::int64_t sequence) {
-      return sequence >= job.next_sequence ||
-             std::ranges::any_of(job.returned, [sequence](const DataLease& lease) {
-               return sequence >= lease.first && sequence < lease.first + lease.count;
-             });
-    };
-    return std::ranges::none_of(trained_until(round), left);
+  bool trains_none_again(const std::vector<DataLease>& left, const RoundKey& round) const {
+    return std::ranges::none_of(trained_until(round), [&](std::int64_t sequence) {
+      return std::ranges::any_of(left, [sequence](const DataLease& lease) {
+        return sequence >= lease.first && sequence - lease.first < lease.count;
+      });
+    });
   }
 
   Sequences& all_until(const RoundKey& round) {
@@ -147,7 +174,10 @@ class TokenCount final : public CommitChecker {
   }
 
   std::map<std::pair<RoundKey, ReplicaId>, std::map<Steps, std::vector<DataLease>>> reports_;
+  static constexpr std::int64_t kNoEnd = INT64_MAX;
+
   std::set<std::pair<JobId, std::int64_t>> epochs_;
+  std::vector<coordinator::JobRecord> begun_;  // epochs of the batch that is being written
   std::map<RoundKey, Counted> after_;
   std::map<JobId, Sequences> sequences_;  // of the newest committed round
 };
