@@ -47,6 +47,15 @@ check_words() {
     sed 's/^\([^:]*:[0-9]*\):.*/\1: path of one machine/'
 }
 
+# What a replica does with its weights is said once: everybody else drives replica/core. Tests and checkers
+# that compute the same on their own may call it, to compare.
+check_outer_step() {
+  sources '*.cc' '*.h' '*.cu' ':!outer_opt' ':!replica/core' ':!tests' ':!bench/kernels' |
+    xargs -0 --no-run-if-empty grep -nE \
+      '\b(nesterov_step|delayed_nesterov_step|shared_adamw_step|group_step|make_group_input|follow_step|apply_step) ?\(' -- |
+    sed 's/^\([^:]*:[0-9]*\):.*/\1: the arithmetic of the outer step belongs to replica\/core/'
+}
+
 check_text() {
   sources '*' ':!LICENSE' | xargs -0 --no-run-if-empty grep -nIE '[[:blank:]]+$' -- |
     grep -v '\.md:' | sed 's/^\([^:]*:[0-9]*\):.*/\1: blanks at the end of the line/'
@@ -75,6 +84,7 @@ check_tidy() {
   check_file_sizes
   check_function_lengths
   check_words
+  check_outer_step
   check_text
   check_scripts
   check_pages

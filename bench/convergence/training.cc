@@ -12,14 +12,11 @@
 #include "base/prng.h"
 #include "bench/convergence/reduce.h"
 #include "coordinator/core/decisions/arrivals.h"
-#include "outer_opt/core/codec/sparse2.h"
 #include "outer_opt/core/round/clip.h"
 #include "outer_opt/core/round/groups.h"
-#include "outer_opt/core/step/eager.h"
-#include "outer_opt/core/step/fragments.h"
-#include "outer_opt/core/step/shared_adamw.h"
+#include "replica/core/outer_loop.h"
 #include "trainer/model/learner.h"
-#include "trainer/plain/outer_state.h"
+#include "trainer/plain/parameter_layout.h"
 
 namespace shoal::bench {
 namespace {
@@ -52,13 +49,10 @@ void must(const MaybeFailure& failure) {
 struct Worker {
   std::unique_ptr<StageModel> model;
   std::unique_ptr<Learner> learner;
-  trainer::OuterState* outer = nullptr;  // of all workers, its own where rounds go in groups
-  std::vector<float> contribution;
-  std::vector<std::byte> encoded;  // of sparse2
-  std::unique_ptr<outer_opt::ErrorFeedback> feedback;
-  std::unique_ptr<outer_opt::EagerUpdates> eager;
-  bool lost = false;        // in this round
-  std::int64_t behind = 0;  // inner steps that no average has yet
+  std::unique_ptr<replica::OuterLoop> loop;
+  bool lost = false;          // in this round
+  bool adopts_later = false;  // the result of this round
+  std::int64_t behind = 0;    // inner steps that no average has yet
 };
 
 class Swarm {
@@ -68,14 +62,11 @@ class Swarm {
         arm_(arm),
         spec_(spec_of(setting, arm, lr, seed)),
         units_(whole_model(spec_.model)),
-        ranges_(decay_ranges(parameter_layout(spec_.model, units_))),
-        fragments_(outer_opt::cut_fragments(stage_sizes(spec_.model, units_), arm.sync.fragments)),
         faults_(mix_seed(seed, kFaultStream)) {
     auto data = Dataset::open(spec_);
     if (!data) throw std::runtime_error(to_string(data.error()));
     const std::shared_ptr<const Dataset> text = std::move(*data);
-    for (std::int64_t i = 0; i < arm.workers; ++i) workers_.push_back(make_worker(text));
-    make_outer_states();
+    for (std::int64_t i = 0; i < arm.workers; ++i) workers_.push_back(make_worker(text, i));
   }
 
   Trajectory run() {
@@ -100,34 +91,33 @@ class Swarm {
  private:
   bool synchronous() const { return arm_.sync.algorithm != SyncAlgorithm::kNone; }
   bool in_groups() const { return outer_opt::averages_in_groups(arm_.sync); }
-  bool sparse() const { return arm_.sync.codec == CodecKind::kSparse2; }
   bool moves_with_anchor() const { return arm_.after_drop == AfterDrop::kMovesWithAnchor; }
   Steps round_length() const {
     return synchronous() ? outer_opt::round_length(arm_.sync) : Steps(10);
   }
 
-  Worker make_worker(const std::shared_ptr<const Dataset>& text) {
+  Worker make_worker(const std::shared_ptr<const Dataset>& text, std::int64_t index) {
     Worker worker;
     must(StageModel::create(spec_, units_, {}, worker.model));
     worker.model->seed();
     worker.learner = std::make_unique<Learner>(*worker.model, text);
-    const auto count = static_cast<std::size_t>(worker.model->value_count());
-    worker.contribution.resize(count);
-    if (sparse()) {
-      worker.feedback = std::make_unique<outer_opt::ErrorFeedback>(count, arm_.sync.feedback);
-    }
-    if (arm_.sync.eager) worker.eager = std::make_unique<outer_opt::EagerUpdates>(fragments_);
+    const std::int64_t values = worker.model->value_count();
+    replica::OuterLoopSetup setup{
+        id_of(index), spec_,
+        outer_opt::cut_fragments(stage_sizes(spec_.model, units_), arm_.sync.fragments),
+        replica::make_outer_algorithm(spec_, decay_ranges(parameter_layout(spec_.model, units_))),
+        std::make_unique<replica::HostVectors>(values)};
+    auto state = std::make_shared<replica::OuterState>(setup.algorithm->zero_state(values));
+    worker.model->read_parameters(state->anchor);
+    worker.loop = std::make_unique<replica::OuterLoop>(std::move(setup), *worker.model,
+                                                       std::move(state), key_of(0));
     return worker;
   }
 
-  void make_outer_states() {
-    whole_ = {{0, workers_[0].model->value_count()}};
-    outer_.resize(in_groups() ? workers_.size() : 1, zero_outer_state(arm_.sync, whole_[0].count));
-    for (std::size_t i = 0; i < workers_.size(); ++i) {
-      workers_[i].outer = &outer_[i % outer_.size()];
-      workers_[i].model->read_parameters(workers_[i].outer->anchor);
-    }
+  static ReplicaId id_of(std::int64_t worker) {
+    return ReplicaId(static_cast<std::uint64_t>(worker) + 1);
   }
+  static RoundKey key_of(RoundNumber round) { return {JobId(1), 0, round}; }
 
   // With overlap the result of the round before comes in between.
   void train_round(Steps from, Steps to) {
@@ -150,19 +140,14 @@ class Swarm {
   }
 
   void take_contribution(Worker& worker) {
-    if (worker.outer->shares_adam()) {
-      worker.model->read_gradient(worker.contribution);
-    } else {
-      const std::vector<float>& anchor = worker.outer->anchor;
-      worker.model->read_parameters(worker.contribution);
-      for (std::size_t i = 0; i < anchor.size(); ++i) {
-        worker.contribution[i] = anchor[i] - worker.contribution[i];
-      }
-    }
-    if (arm_.attacker && &worker == &workers_.back()) {
-      for (float& value : worker.contribution) value *= kAttack;
-    }
-    if (sparse()) worker.encoded = worker.feedback->encode(worker.contribution);
+    OpenRound open;
+    open.key = key_of(round_);
+    open.fragment = number_;
+    worker.loop->open(open);
+    RoundReport report;
+    worker.loop->boundary(report, overlap_ > Steps(0));
+    if (!arm_.attacker || &worker != &workers_.back()) return;
+    for (float& value : worker.loop->vectors().contribution()) value *= kAttack;
   }
 
   void lose_some() {
@@ -180,8 +165,9 @@ class Swarm {
     std::vector<double> norms;
     for (const std::size_t i : group) {
       if (workers_[i].lost) continue;
-      norms.push_back(outer_opt::gradient_norm(workers_[i].contribution));
-      if (!std::isfinite(norms.back())) return false;
+      const auto statistics = outer_opt::statistics_of(workers_[i].loop->contribution());
+      if (statistics.nonfinite > 0) return false;
+      norms.push_back(statistics.norm);
     }
     factors = outer_opt::clip_factors(norms);
     return true;
@@ -194,8 +180,8 @@ class Swarm {
     for (const std::size_t i : group) {
       const bool there = !workers_[i].lost;
       const double factor = there ? factors[usable++] : 1;
-      plan.members.push_back(
-          {ReplicaId(i + 1), "memory", there ? 1.0 : 0.0, arm_.sync.clip ? factor : 1.0, 0, 0});
+      plan.members.push_back({id_of(static_cast<std::int64_t>(i)), "memory", there ? 1.0 : 0.0,
+                              arm_.sync.clip ? factor : 1.0, 0, 0});
     }
     // In an all-gather nobody has a part.
     if (plan.topology == Topology::kAllgather) return true;
@@ -203,22 +189,22 @@ class Swarm {
     return true;
   }
 
-  ReducePlan empty_plan(const outer_opt::Fragment& fragment) const {
+  ReducePlan empty_plan() const {
     ReducePlan plan;
-    plan.key = {JobId(1), 0, round_};
+    plan.key = key_of(round_);
     plan.attempt = 1;
+    plan.fragment = number_;
     plan.topology = in_groups() ? Topology::kButterfly : arm_.sync.topology;
     plan.codec = arm_.sync.codec;
     plan.aggregator = arm_.sync.aggregator;
     plan.outer_lr = spec_.sync.outer.lr;
-    plan.value_count = outer_opt::value_count(fragment);
+    plan.value_count = outer_opt::value_count(workers_[0].loop->values_of(number_));
     return plan;
   }
 
   // What the coordinator seals and the replicas do with it.
   bool synchronise(Steps to) {
     number_ = outer_opt::fragment_of(spec_, ++round_, to);
-    fragment_ = number_ == 0 ? whole_ : fragments_[static_cast<std::size_t>(number_) - 1];
     overlap_ = outer_opt::overlap_at(spec_, to);
     lose_some();
     for (Worker& worker : workers_) take_contribution(worker);
@@ -228,75 +214,32 @@ class Swarm {
     for (const outer_opt::Group& group : groups) {
       if (!average(group)) return false;
     }
-    for (Worker& worker : workers_) settle(worker, overlap_ == Steps(0));
+    CommitRound commit;
+    commit.key = key_of(round_);
+    commit.outer_lr = spec_.sync.outer.lr;
+    if (moves_with_anchor()) count_arrivals(commit);
+    for (Worker& worker : workers_) settle(worker, commit);
     return true;
   }
 
   bool average(const outer_opt::Group& group) {
-    ReducePlan plan = empty_plan(fragment_);
+    ReducePlan plan = empty_plan();
     if (!plan_round(group, plan)) return false;
-    std::vector<std::vector<float>> packed(group.size());
-    const std::vector<outer_opt::ReduceInput> inputs = inputs_of(group, plan, packed);
-    const Reduced reduced = reduce_in_memory(plan, inputs);
+    std::vector<outer_opt::ReduceInput> inputs;
+    ReducePlan told;
+    for (const std::size_t i : group) {
+      Worker& worker = workers_[i];
+      told = worker.loop->plan(plan, !worker.lost).plan;
+      inputs.push_back(worker.loop->input(told, !worker.lost));
+    }
+    const Reduced reduced = reduce_in_memory(told, inputs);
     bytes_sent_ += reduced.bytes_sent * static_cast<double>(group.size()) /
                    static_cast<double>(workers_.size());
-    take_step(group, reduced.average);
-    for (std::size_t i = 0; i < group.size(); ++i) {
-      Worker& worker = workers_[group[i]];
-      if (!worker.eager) continue;
-      worker.eager->committed(number_, spec_.sync.outer,
-                              outer_opt::share_of(plan, plan.members[i].replica),
-                              inputs[i].pseudo_gradient, reduced.average);
+    for (const std::size_t i : group) {
+      std::ranges::copy(reduced.average, workers_[i].loop->average(told).begin());
+      workers_[i].loop->reduced();
     }
     return true;
-  }
-
-  // `plan` becomes what all members go by: in groups without clip factors.
-  std::vector<outer_opt::ReduceInput> inputs_of(const outer_opt::Group& group, ReducePlan& plan,
-                                                std::vector<std::vector<float>>& packed) {
-    const ReducePlan sealed = plan;
-    std::vector<outer_opt::ReduceInput> inputs(group.size());
-    for (std::size_t i = 0; i < group.size(); ++i) {
-      Worker& worker = workers_[group[i]];
-      plan = sealed;
-      if (in_groups()) {
-        group_input(spec_, ReplicaId(group[i] + 1), *worker.outer, worker.contribution, plan);
-      }
-      if (worker.lost) continue;
-      inputs[i].encoded = worker.encoded;
-      if (!sparse()) inputs[i].pseudo_gradient = pack(worker.contribution, packed[i]);
-      if (worker.eager && overlap_ > Steps(0)) begin_eagerly(worker, inputs[i].pseudo_gradient);
-    }
-    return inputs;
-  }
-
-  void begin_eagerly(Worker& worker, std::span<const float> pseudo_gradient) {
-    std::vector<float> local(worker.outer->anchor.size());
-    worker.model->read_parameters(local);
-    worker.eager->begin(number_, pseudo_gradient, worker.outer->momentum, worker.outer->anchor,
-                        local);
-    worker.model->write_parameters(local);
-  }
-
-  std::span<const float> pack(const std::vector<float>& values, std::vector<float>& packed) const {
-    if (fragment_ == whole_) return values;
-    packed.resize(static_cast<std::size_t>(outer_opt::value_count(fragment_)));
-    outer_opt::gather(fragment_, values, packed);
-    return packed;
-  }
-
-  void take_step(const outer_opt::Group& group, std::span<const float> average) {
-    CommitRound commit;
-    commit.key = {JobId(1), 0, round_};
-    commit.outer_lr = spec_.sync.outer.lr;
-    if (moves_with_anchor()) count_arrivals(commit);
-    before_ = outer_[0].anchor;
-    for (trainer::OuterState& state : outer_) {
-      const bool all = outer_.size() == 1;
-      const auto own = static_cast<std::size_t>(&state - outer_.data());
-      if (!all && std::find(group.begin(), group.end(), own) == group.end()) continue;
-      take_outer_step(spec_, commit, ranges_, fragment_, average, state);
-    }
   }
 
   // An average of k of N workers stands for the share k / N (nesterov.h, delayed).
@@ -315,45 +258,22 @@ class Swarm {
     carried_ = arrived.carried_steps;
   }
 
-  // After the outer step; `adopts`: the result becomes local now.
-  void settle(Worker& worker, bool adopts) {
-    if (worker.lost && moves_with_anchor()) return move_with_anchor(worker);
-    worker.behind = 0;
-    if (worker.lost && arm_.after_drop == AfterDrop::kKeepsOwn) return;
-    if (adopts) adopt(worker, 0);
-    if (worker.outer->shares_adam()) worker.model->clear_gradient();
-    if (!sparse() || worker.lost) return;
-    const Status kept = worker.feedback->commit(worker.contribution, worker.encoded);
-    SHOAL_CHECK(kept.ok());
+  // The product drops what a lost worker trained, or moves it with the anchor; the DiLoCo paper
+  // keeps it.
+  void settle(Worker& worker, CommitRound commit) {
+    commit.keeps = worker.lost && moves_with_anchor();
+    const bool keeps_own = worker.lost && arm_.after_drop == AfterDrop::kKeepsOwn;
+    std::vector<float> own(keeps_own ? worker.loop->state().anchor.size() : 0);
+    if (keeps_own) worker.model->read_parameters(own);
+    worker.adopts_later = worker.loop->commit(commit, overlap_ > Steps(0)).adopts_later;
+    if (!commit.keeps) worker.behind = 0;
+    if (keeps_own) worker.model->write_parameters(own);
   }
 
   void adopt_late() {
     for (Worker& worker : workers_) {
-      worker.eager ? adopt_eagerly(worker) : adopt(worker, arm_.sync.blend);
+      if (worker.adopts_later) worker.loop->adopt();
     }
-  }
-
-  void adopt_eagerly(Worker& worker) {
-    std::vector<float> local(worker.outer->anchor.size());
-    worker.model->read_parameters(local);
-    worker.eager->adopt(worker.outer->anchor, local);
-    worker.model->write_parameters(local);
-  }
-
-  void adopt(Worker& worker, double blend) {
-    std::vector<float> local(worker.outer->anchor.size());
-    worker.model->read_parameters(local);
-    outer_opt::adopt(fragment_, blend, worker.outer->anchor, local);
-    worker.model->write_parameters(local);
-  }
-
-  void move_with_anchor(Worker& worker) {
-    std::vector<float> local(before_.size());
-    worker.model->read_parameters(local);
-    for (std::size_t i = 0; i < local.size(); ++i) {
-      local[i] = worker.outer->anchor[i] + (local[i] - before_[i]);
-    }
-    worker.model->write_parameters(local);
   }
 
   // Of the shared parameters, which a worker that was dropped may not hold. In groups every worker
@@ -362,16 +282,16 @@ class Swarm {
     EvalSum sum;
     const std::int64_t batches =
         setting_.eval_positions / (spec_.train.batch * spec_.model.context);
-    const std::size_t models = outer_.size();
+    const std::size_t models = in_groups() ? workers_.size() : 1;
     for (std::size_t i = 0; i < models; ++i) evaluate_share(workers_[i], i, models, batches, sum);
     return sum.loss_sum / static_cast<double>(sum.tokens.count());
   }
 
   void evaluate_share(Worker& worker, std::size_t first, std::size_t of, std::int64_t batches,
                       EvalSum& sum) {
-    std::vector<float> own(worker.outer->anchor.size());
+    std::vector<float> own(worker.loop->state().anchor.size());
     worker.model->read_parameters(own);
-    if (synchronous()) worker.model->write_parameters(worker.outer->anchor);
+    if (synchronous()) worker.model->write_parameters(worker.loop->state().anchor);
     for (auto i = static_cast<std::int64_t>(first); i < batches;
          i += static_cast<std::int64_t>(of)) {
       must(worker.learner->evaluate_batch(i, batches, sum));
@@ -383,13 +303,8 @@ class Swarm {
   const Arm& arm_;
   JobSpec spec_;
   UnitRange units_;
-  std::vector<DecayRange> ranges_;
-  std::vector<outer_opt::Fragment> fragments_;
-  outer_opt::Fragment whole_, fragment_;  // all values; those of this round
   Prng faults_;
   std::vector<Worker> workers_;
-  std::vector<trainer::OuterState> outer_;
-  std::vector<float> before_;  // the anchor before the last outer step
   RoundNumber round_ = 0;
   std::int32_t number_ = 0;  // of the fragment of this round
   Steps overlap_;            // of this round

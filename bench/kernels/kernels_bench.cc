@@ -179,7 +179,7 @@ bool holds_facts(const void* on_device, const std::vector<float>& values) {
   if (cudaMemcpy(parts.data(), on_device, size, cudaMemcpyDeviceToHost) != cudaSuccess) {
     return false;
   }
-  const outer_opt::VectorFacts facts = outer_opt::cuda::facts_of(parts);
+  const outer_opt::VectorStatistics facts = outer_opt::cuda::statistics_of(parts);
   double squares = 0, most = 0;
   for (const float value : values) {
     const auto v = static_cast<double>(value);

@@ -202,7 +202,7 @@ TEST_F(DeviceCodecTest, FactsAreThoseOfTheValues) {
   OnDevice<float> in(values);
   OnDevice<PartialFacts> partial{std::vector<PartialFacts>(kFactsParts)};
   ASSERT_TRUE(measure(in.data(), values.size(), partial.data(), nullptr).ok());
-  const VectorFacts facts = facts_of(partial.back());
+  const VectorStatistics facts = statistics_of(partial.back());
   EXPECT_NEAR(facts.norm, std::sqrt(squares), 1e-9);
   EXPECT_EQ(facts.max_abs, 0.5);
   EXPECT_EQ(facts.nonfinite, 1);

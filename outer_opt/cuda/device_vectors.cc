@@ -54,16 +54,16 @@ Status DeviceVectors::load(std::span<const float> anchor, std::span<const float>
   return ferry_->upload(momentum, momentum_.data());
 }
 
-Result<VectorFacts> DeviceVectors::measure(const float* values, std::size_t count) {
+Result<VectorStatistics> DeviceVectors::measure(const float* values, std::size_t count) {
   queue_->measure(values, count, partial_.data());
   queue_->download(partial_.data(), partial_.size() * sizeof(cuda::PartialFacts),
                    pinned_partial_.data());
   if (Status done = queue_->wait(); !done) return done.error();
-  return cuda::facts_of(pinned_partial_.span());
+  return cuda::statistics_of(pinned_partial_.span());
 }
 
-Result<VectorFacts> DeviceVectors::take_pseudo_gradient(const float* local,
-                                                        const Fragment& fragment) {
+Result<VectorStatistics> DeviceVectors::take_pseudo_gradient(const float* local,
+                                                             const Fragment& fragment) {
   std::size_t packed = 0;
   for (const ValueRange& range : fragment) {
     queue_->difference(anchor_.data() + range.first, local + range.first, size(range.count),

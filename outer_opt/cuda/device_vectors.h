@@ -32,7 +32,7 @@ class DeviceVectors : public std::enable_shared_from_this<DeviceVectors> {
 
   // The pseudo-gradient of a fragment becomes anchor minus local. What is not finite in `local`
   // counts beyond the fragment, too, because it spreads.
-  Result<VectorFacts> take_pseudo_gradient(const float* local, const Fragment& fragment);
+  Result<VectorStatistics> take_pseudo_gradient(const float* local, const Fragment& fragment);
 
   // The session of `self` in a plan that suits (DeviceButterfly::suits()), with this
   // pseudo-gradient and average, which it keeps alive. kValidation as make_session().
@@ -51,7 +51,7 @@ class DeviceVectors : public std::enable_shared_from_this<DeviceVectors> {
 
  private:
   explicit DeviceVectors(Accelerator& device) : lanes_(device) {}
-  Result<VectorFacts> measure(const float* values, std::size_t count);
+  Result<VectorStatistics> measure(const float* values, std::size_t count);
 
   DeviceMemory<float> anchor_, momentum_, pseudo_gradient_, average_;
   DeviceMemory<cuda::PartialFacts> partial_, pinned_partial_;

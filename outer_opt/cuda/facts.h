@@ -1,5 +1,5 @@
-// What a report says of a pseudo-gradient: its norm, its largest magnitude, and how many values are
-// not finite. A device measures it in parts, which the host puts together in order.
+// The statistics of a vector as a device measures them: in parts, which the host puts together in
+// order.
 #pragma once
 
 #include <algorithm>
@@ -8,13 +8,9 @@
 #include <span>
 
 #include "outer_opt/core/codec/formats.h"
+#include "outer_opt/core/step/vector_statistics.h"
 
 namespace shoal::outer_opt {
-
-struct VectorFacts {  // norm and max_abs: over the finite values
-  double norm = 0, max_abs = 0;
-  std::int64_t nonfinite = 0;
-};
 
 namespace cuda {
 
@@ -26,8 +22,8 @@ struct PartialFacts {
   std::uint32_t nonfinite;
 };
 
-inline VectorFacts facts_of(std::span<const PartialFacts> parts) {
-  VectorFacts facts;
+inline VectorStatistics statistics_of(std::span<const PartialFacts> parts) {
+  VectorStatistics facts;
   double squares = 0;
   for (const PartialFacts& part : parts) {
     squares += part.squares;

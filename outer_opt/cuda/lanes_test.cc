@@ -469,7 +469,7 @@ TEST(CudaLanes, FactsAreThoseOfTheValues) {
     for (const Measuring& one : walk_grid(n, Measuring{in.data()})) {
       parts.push_back({one.squares, one.largest, one.nonfinite});
     }
-    const VectorFacts facts = facts_of(parts);
+    const VectorStatistics facts = statistics_of(parts);
     EXPECT_NEAR(facts.norm, std::sqrt(squares), 1e-12 * std::sqrt(squares));
     EXPECT_EQ(facts.max_abs, most);
     EXPECT_EQ(facts.nonfinite, n > 2 ? 2 : 0);

@@ -74,9 +74,15 @@ class Recorder final : public Checker {
     attempt.inputs[c.replica] = copy(c.pseudo_gradient);
   }
   void outer_stepped(const OuterStepped& s) override {
-    history_.steps.try_emplace(
-        s.key.round, Step{s.options, s.fragment, s.number, copy(s.average), copy(s.anchor_before),
-                          copy(s.momentum_before), copy(s.anchor), copy(s.momentum)});
+    history_.steps.try_emplace(s.commit.key.round,
+                               Step{{s.commit.outer_lr, s.spec.sync.outer.momentum},
+                                    s.fragment,
+                                    s.number,
+                                    copy(s.average),
+                                    s.before.anchor,
+                                    s.before.momentum,
+                                    s.after.anchor,
+                                    s.after.momentum});
   }
   void adopted(const Adopted& a) override {
     history_.adopted.emplace(

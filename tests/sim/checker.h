@@ -14,7 +14,7 @@
 #include "coordinator/core/state/io.h"
 #include "outer_opt/core/step/fragments.h"
 #include "outer_opt/core/step/momentum_shards.h"
-#include "outer_opt/core/step/nesterov.h"
+#include "replica/core/outer_state.h"
 #include "swarm/core/messages.h"
 #include "tests/sim/options.h"
 #include "tests/sim/store.h"
@@ -45,7 +45,8 @@ struct StateHeld {
   ReplicaId replica;
   StageIndex stage = 0;
   RoundKey key;
-  std::span<const float> anchor, momentum;
+  std::span<const float> anchor;
+  replica::StateDigests digests;
   bool own = false;  // the anchor is its own (rounds in groups), not that of the whole stage
 };
 
@@ -106,16 +107,16 @@ struct LeftOut {
   const std::vector<ReplicaId>& members;
 };
 
-// `average` holds the values of the fragment, packed; the others are whole vectors.
+// `average` holds the values of the fragment, packed.
 struct OuterStepped {
   ReplicaId replica;
-  RoundKey key;
-  OuterSpec options;
+  std::size_t members = 1;  // of the plan that averaged
+  const CommitRound& commit;
   const JobSpec& spec;
-  outer_opt::DelayedTerms terms;  // async, as the commit says
-  std::int32_t number = 0;        // of the fragment
+  std::int32_t number = 0;  // of the fragment
   const outer_opt::Fragment& fragment;
-  std::span<const float> average, anchor_before, momentum_before, anchor, momentum;
+  std::span<const float> average;
+  const replica::OuterState &before, &after;
 };
 
 // A replica loaded these shards, or gathered them for a checkpoint from these holders: what none of
@@ -169,7 +170,7 @@ struct FilesStored {
   CheckpointId checkpoint;
   StageIndex stage = 0;
   RoundKey key;
-  std::span<const float> anchor, momentum;
+  replica::StateDigests digests;
 };
 
 // Who holds what and could be asked for it, as the world knows it.

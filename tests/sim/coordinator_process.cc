@@ -205,8 +205,8 @@ void CoordinatorProcess::replied(const Reply& reply) {
 }
 
 std::string hash_of(const CheckpointFiles& files) {
-  return to_hex(digest_of(std::span<const float>(files.anchor))) +
-         to_hex(digest_of(std::span<const float>(files.momentum)));
+  const replica::StateDigests digests = replica::digests_of(files.state);
+  return to_hex(digests.anchor) + to_hex(digests.momentum);
 }
 
 bool CoordinatorProcess::uploaded(const agent::CheckpointPartId& part, const CheckpointFiles& files,
@@ -217,8 +217,8 @@ bool CoordinatorProcess::uploaded(const agent::CheckpointPartId& part, const Che
     return false;
   }
   files_[part] = files;
-  sim_.observe(&Checker::files_stored,
-               FilesStored{part.checkpoint, part.stage, files.key, files.anchor, files.momentum});
+  sim_.observe(&Checker::files_stored, FilesStored{part.checkpoint, part.stage, files.key,
+                                                   replica::digests_of(files.state)});
   sim_.log("C< uploaded " + to_string(part.checkpoint) + " stage " + std::to_string(part.stage));
   input(CheckpointUploaded{part.checkpoint, part.stage});
   return true;
@@ -243,7 +243,7 @@ void CoordinatorProcess::upload_given_up(const agent::CheckpointPartId& part) {
 void CoordinatorProcess::flip_stored_bit(std::uint64_t pick) {
   auto it = files_.begin();
   std::advance(it, static_cast<std::ptrdiff_t>(pick % files_.size()));
-  flip_bit(it->second.anchor, pick);
+  flip_bit(it->second.state.anchor, pick);
 }
 
 const CheckpointFiles* CoordinatorProcess::files(const agent::CheckpointPartId& part) const {

@@ -31,7 +31,7 @@ namespace shoal::sim {
 struct CheckpointFiles {
   RoundKey key;
   StageIndex stage = 0;
-  std::vector<float> anchor, momentum;
+  replica::OuterState state;  // momentum whole, also where it is sharded
 };
 
 // What the agent announces of them; 64 characters.

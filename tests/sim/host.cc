@@ -271,7 +271,7 @@ Duration Host::load_time() const {
 CheckpointFiles Host::on_the_way(CheckpointFiles files, const char* where) {
   if (!sim_.faults_on || !std::exchange(flip_file_, false)) return files;
   sim_.strike(Fault::kFlippedCheckpoint, std::string("on its way ") + where);
-  flip_bit(files.anchor, prng_.next());
+  flip_bit(files.state.anchor, prng_.next());
   return files;
 }
 
@@ -299,7 +299,7 @@ void Host::hash(const HashCheckpoint& effect) {
     if (files == nullptr) {
       return input(CheckpointHashFailed{effect.part, {Code::kNotFound, "no such folder", "", ""}});
     }
-    const Bytes size(static_cast<std::int64_t>(files->anchor.size()) * 4);
+    const Bytes size(static_cast<std::int64_t>(files->state.anchor.size()) * 4);
     input(CheckpointHashed{
         effect.part,
         {{"model-" + std::to_string(files->stage + 1) + ".safetensors", size, hash_of(*files)}}});

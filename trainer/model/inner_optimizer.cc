@@ -64,7 +64,7 @@ void InnerOptimizer::adam_fused(const Adam& adam, const torch::Tensor& gradient,
   AdamWStep step{static_cast<float>(adam.lr),
                  static_cast<float>(spec_.beta1),
                  static_cast<float>(spec_.beta2),
-                 static_cast<float>(kAdamEps),
+                 static_cast<float>(replica::kAdamEps),
                  0,
                  static_cast<float>(adam.correction1),
                  static_cast<float>(adam.correction2),
@@ -88,7 +88,7 @@ void InnerOptimizer::adam_by_torch(const Adam& adam, const torch::Tensor& gradie
     auto m = m_.narrow(0, run.first, run.count), v = v_.narrow(0, run.second, run.count);
     m.mul_(spec_.beta1).add_(g, 1 - spec_.beta1);
     v.mul_(spec_.beta2).addcmul_(g, g, 1 - spec_.beta2);
-    const auto denominator = v.sqrt().div_(std::sqrt(adam.correction2)).add_(kAdamEps);
+    const auto denominator = v.sqrt().div_(std::sqrt(adam.correction2)).add_(replica::kAdamEps);
     parameters.narrow(0, run.first, run.count)
         .addcdiv_(m, denominator, -adam.lr / adam.correction1);
   }

@@ -6,9 +6,9 @@
 #include <unordered_map>
 
 #include "base/check.h"
+#include "replica/core/learning_rate.h"
 #include "trainer/model/slowdown.h"
 #include "trainer/model/stage_model_parts.h"
-#include "trainer/plain/schedule.h"
 
 namespace shoal::trainer {
 namespace {
@@ -233,7 +233,7 @@ swarm::MaybeComputeFailure TorchStage::step(std::int64_t step, Tokens tokens, St
   State& s = *state_;
   const SlowedPiece piece(s.parts.choice.speed);
   StepResult result;
-  result.lr = learning_rate(s.parts.spec.train, Steps(step));
+  result.lr = replica::learning_rate(s.parts.spec.train, Steps(step));
   MaybeFailure failure;
   const MaybeFailure thrown = guarded([&] {
     s.parts.renew(step);

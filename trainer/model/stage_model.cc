@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "base/check.h"
+#include "replica/core/learning_rate.h"
 #include "trainer/model/stage_model_parts.h"
 #include "trainer/plain/blas.h"
-#include "trainer/plain/schedule.h"
 #include "trainer/plain/useful_threads.h"
 
 namespace shoal::trainer {
@@ -84,7 +84,7 @@ MaybeFailure StageModel::Parts::take_step(Steps step, Tokens tokens, double scal
   const TrainSpec& train = spec.train;
   const double norm = scale * InnerOptimizer::gradient_norm(model.flat_gradient());
   out.gradient_norm = norm;
-  out.lr = learning_rate(train, step);
+  out.lr = replica::learning_rate(train, step);
   out.finite = std::isfinite(out.loss) && std::isfinite(norm);
   if (out.finite) {
     nonfinite_in_a_row = 0;

@@ -12,6 +12,7 @@
 #include <span>
 
 #include "base/job_spec.h"
+#include "replica/core/local_parameters.h"
 #include "trainer/model/failure.h"
 #include "trainer/model/torch_bridge.h"
 
@@ -24,24 +25,24 @@ struct StepResult {
   bool finite = true;  // false: the step was skipped
 };
 
-class StageModel {
+class StageModel final : public replica::LocalParameters {
  public:
   // Derived fields of `spec` are filled. The parameters are zeros until seed() or
   // write_parameters(). Fails with kModelDoesNotFit (also for a part of a tied model, and for bf16
   // on a CPU), kOutOfMemory, kDeviceLost or kInternal.
   static MaybeFailure create(const JobSpec& spec, UnitRange units, const DeviceChoice& device,
                              std::unique_ptr<StageModel>& out);
-  ~StageModel();
+  ~StageModel() override;
 
-  std::int64_t value_count() const;
+  std::int64_t value_count() const override;
   const JobSpec& spec() const;
   UnitRange units() const;
 
   void seed();  // the job's initial parameters
 
   // Flat vectors of value_count() values, in the order of parameter_layout().
-  void read_parameters(std::span<float> out) const;
-  void write_parameters(std::span<const float> in);
+  void read_parameters(std::span<float> out) const override;
+  void write_parameters(std::span<const float> in) override;
   // The same vector where it lies on the device, and nothing that was begun still uses it. Whoever
   // writes there says so afterwards.
   float* parameters_in_place();
@@ -67,8 +68,8 @@ class StageModel {
   // gradient here, for the outer step. read_gradient(): the mean over all tokens since the last
   // clear_gradient(), zeros when there were none.
   bool keeps_gradient() const;
-  void read_gradient(std::span<float> out) const;
-  void clear_gradient();
+  void read_gradient(std::span<float> out) const override;
+  void clear_gradient() override;
 
   struct Parts;  // stage_model_parts.h, for those who see torch
   Parts& parts() { return *parts_; }

@@ -174,8 +174,8 @@ outer_opt::StageSizes stage_sizes(const ModelSpec& model, UnitRange units) {
   return sizes;
 }
 
-std::vector<DecayRange> decay_ranges(const std::vector<TensorSlot>& layout) {
-  std::vector<DecayRange> ranges;
+std::vector<outer_opt::DecayRange> decay_ranges(const std::vector<TensorSlot>& layout) {
+  std::vector<outer_opt::DecayRange> ranges;
   for (const TensorSlot& slot : layout) {
     if (ranges.empty() || ranges.back().decays != slot.decays) {
       ranges.push_back({slot.first, 0, slot.decays});

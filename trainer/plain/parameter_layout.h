@@ -13,6 +13,7 @@
 
 #include "base/job_spec.h"
 #include "outer_opt/core/step/fragments.h"
+#include "outer_opt/core/step/shared_adamw.h"
 
 namespace shoal::trainer {
 
@@ -30,12 +31,6 @@ struct TensorSlot {
   // Matrices of a block: how many stand side by side in its columns (GPT-2's q, k and v: three). 0:
   // embeddings, head and vectors, which are not orthogonalised.
   std::int64_t matrices = 0;
-};
-
-// A run of neighbours with the same answer to "does it decay".
-struct DecayRange {
-  std::int64_t first = 0, count = 0;
-  bool decays = false;
 };
 
 // What the inner optimizer does with which values. First moments (of a matrix: its momentum) are as
@@ -65,7 +60,7 @@ std::vector<TensorSlot> parameter_layout(const ModelSpec& model, UnitRange units
 std::int64_t value_count(const std::vector<TensorSlot>& layout);
 // How the vector of a stage is made of embedding, blocks and head, for cut_fragments().
 outer_opt::StageSizes stage_sizes(const ModelSpec& model, UnitRange units);
-std::vector<DecayRange> decay_ranges(const std::vector<TensorSlot>& layout);
+std::vector<outer_opt::DecayRange> decay_ranges(const std::vector<TensorSlot>& layout);
 OptimizerLayout optimizer_layout(const std::vector<TensorSlot>& layout, Optimizer optimizer);
 
 // The initial parameters: normal(0, 0.02) matrices, those that write to the residual stream scaled

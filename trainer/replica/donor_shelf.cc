@@ -6,7 +6,7 @@
 namespace shoal::trainer {
 
 void DonorShelf::publish(ReplicaId replica, const RoundKey& key,
-                         std::shared_ptr<const OuterState> state) {
+                         std::shared_ptr<const replica::OuterState> state) {
   const std::lock_guard lock(mutex_);
   replica_ = replica;
   key_ = key;
@@ -40,8 +40,7 @@ Status DonorShelf::serve(ReplicaId replica, const RoundKey& key,
   const auto state = state_;
   if (state->shares_adam()) {
     lock.unlock();
-    send({key, state->anchor, state->momentum, state->adam_m, state->adam_v,
-          OuterState::adam_step(key)});
+    send({key, state->anchor, state->momentum, state->adam_m, state->adam_v, key.round});
     return {};
   }
   if (!adam_) {

@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "outer_opt/transport/peer_node.h"
-#include "trainer/plain/outer_state.h"
+#include "replica/core/outer_state.h"
 
 namespace shoal::trainer {
 
@@ -30,7 +30,8 @@ class DonorShelf {
   // `adam_wanted` is called, from a serving thread, when the moments are missing.
   explicit DonorShelf(std::function<void()> adam_wanted) : adam_wanted_(std::move(adam_wanted)) {}
 
-  void publish(ReplicaId replica, const RoundKey& key, std::shared_ptr<const OuterState> state);
+  void publish(ReplicaId replica, const RoundKey& key,
+               std::shared_ptr<const replica::OuterState> state);
   void withdraw();
   void provide_adam(std::shared_ptr<const AdamCopy> adam);
 
@@ -49,7 +50,7 @@ class DonorShelf {
   std::condition_variable changed_;
   ReplicaId replica_;
   RoundKey key_;
-  std::shared_ptr<const OuterState> state_;
+  std::shared_ptr<const replica::OuterState> state_;
   std::shared_ptr<const AdamCopy> adam_;
 };
 

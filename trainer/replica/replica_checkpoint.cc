@@ -17,30 +17,27 @@ bool Replica::checkpoint_due(RoundNumber round) const {
 
 Replica::CutMoments Replica::read_moments(const RoundKey& key) const {
   CutMoments cut{key, model_->adam_step(), {}, {}};
-  cut.m.resize(outer_->anchor.size());
+  cut.m.resize(static_cast<std::size_t>(model_->value_count()));
   cut.v.resize(static_cast<std::size_t>(model_->second_moment_count()));
   model_->read_adam(cut.m, cut.v);
   return cut;
 }
 
 Replica::CutMoments Replica::moments_at(const RoundKey& key) const {
-  const bool wanted = checkpoint_due(key.round) && !shares_adam();
+  const bool wanted = checkpoint_due(key.round) && !loop_->state().shares_adam();
   return wanted ? read_moments(key) : CutMoments{key, 0, {}, {}};
 }
 
 // Behind its boundary it has trained on since, unless it has no part in the result.
 void Replica::come_to_cut(const RoundKey& key) {
-  const bool noted = next_cut_ && next_cut_->key == key && contributed_;
+  const bool noted = next_cut_ && next_cut_->key == key && loop_->contributed();
   cut_moments_ = noted ? std::move(*next_cut_) : moments_at(key);
   next_cut_.reset();
 }
 
 // A checkpoint that reloads to other digests than its record names is found out when it is needed.
-// Not of ddp, which steps all the time.
 MaybeFailure Replica::check_memory() const {
-  if (shares_adam()) return std::nullopt;
-  const std::pair now{digest_of(std::span<const float>(outer_->anchor)), momentum_digest(*outer_)};
-  if (now == held_digests_) return std::nullopt;
+  if (loop_->memory_is_intact()) return std::nullopt;
   return Failure{ReplicaFailure::kDigestMismatch,
                  "its memory holds another anchor or outer momentum than after the outer step; "
                  "check the memory of this host"};
@@ -48,10 +45,11 @@ MaybeFailure Replica::check_memory() const {
 
 MaybeFailure Replica::write_checkpoint_to(const WriteCheckpointTo& command) {
   if (auto failure = check_memory()) return failure;
-  if (sharded()) {
+  if (loop_->gathers_momentum()) {
     start_gathering(command);
   } else {
-    say_written(command, write_files(command.folder, command.command.key, outer_->momentum));
+    const replica::OuterState& state = loop_->state();
+    say_written(command, write_files(command.folder, command.command.key, state.momentum));
   }
   return std::nullopt;
 }
@@ -90,13 +88,14 @@ Status Replica::write_files(const std::filesystem::path& folder, const RoundKey&
     return Error{Code::kConflict, "the replica does not hold round " + std::to_string(key.round),
                  "", ""};
   }
-  if (shares_adam()) {
-    return write_checkpoint(folder, {spec_, cut_, stage_, key, held_step_, outer_->anchor, momentum,
-                                     outer_->adam_m, outer_->adam_v, OuterState::adam_step(key)});
+  const replica::OuterState& state = loop_->state();
+  if (state.shares_adam()) {
+    return write_checkpoint(folder, {spec_, cut_, stage_, key, held_step_, state.anchor, momentum,
+                                     state.adam_m, state.adam_v, key.round});
   }
   if (cut_moments_.m.empty()) cut_moments_ = read_moments(key);
   const CutMoments& cut = cut_moments_;
-  return write_checkpoint(folder, {spec_, cut_, stage_, key, held_step_, outer_->anchor, momentum,
+  return write_checkpoint(folder, {spec_, cut_, stage_, key, held_step_, state.anchor, momentum,
                                    cut.m, cut.v, cut.step});
 }
 

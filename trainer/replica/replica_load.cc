@@ -37,11 +37,11 @@ Failure checkpoint_failure(const Error& error) {
   return {damaged ? ReplicaFailure::kDigestMismatch : ReplicaFailure::kInternal, to_string(error)};
 }
 
-MaybeFailure check_digests(const StateSource& source, const OuterState& state) {
-  if (source.anchor && source.anchor != digest_of(std::span<const float>(state.anchor))) {
+MaybeFailure check_digests(const StateSource& source, const replica::StateDigests& digests) {
+  if (source.anchor && source.anchor != digests.anchor) {
     return Failure{ReplicaFailure::kDigestMismatch, "the anchor is not the announced one"};
   }
-  if (source.momentum && source.momentum != momentum_digest(state)) {
+  if (source.momentum && source.momentum != digests.momentum) {
     return Failure{ReplicaFailure::kDigestMismatch, "the outer momentum is not the announced one"};
   }
   return std::nullopt;
@@ -79,16 +79,15 @@ MaybeFailure Replica::make_model() {
 
 MaybeFailure Replica::load() {
   if (auto failure = make_model()) return failure;
-  outer_ = std::make_shared<OuterState>(zero_outer_state(spec_.sync, model_->value_count()));
-  const UnitRange units = cut_[static_cast<std::size_t>(stage_)];
-  decay_ranges_ = decay_ranges(parameter_layout(spec_.model, units));
-  whole_ = {{0, model_->value_count()}};
-  fragments_ = outer_opt::cut_fragments(stage_sizes(spec_.model, units), spec_.sync.fragments);
-  tokens_behind_.assign(fragments_.size(), Tokens());
+  const auto layout = parameter_layout(spec_.model, model_->units());
+  loading_ = std::make_unique<Loading>();
+  loading_->algorithm = replica::make_outer_algorithm(spec_, decay_ranges(layout));
+  loading_->state =
+      std::make_shared<replica::OuterState>(loading_->algorithm->zero_state(model_->value_count()));
   switch (command_.assign.source.kind) {
     case SourceKind::kSeed:
       model_->seed();
-      model_->read_parameters(outer_->anchor);
+      model_->read_parameters(loading_->state->anchor);
       return loaded();
     case SourceKind::kCheckpoint:
       return load_checkpoint();
@@ -110,45 +109,37 @@ MaybeFailure Replica::load_checkpoint() {
     return Failure{ReplicaFailure::kInternal,
                    "the checkpoint holds the moments of another train.optimizer than the job's"};
   }
-  outer_->anchor = std::move(checkpoint->anchor);
-  if (shares_adam()) {
-    outer_->adam_m = std::move(checkpoint->adam_m);
-    outer_->adam_v = std::move(checkpoint->adam_v);
+  replica::OuterState& state = *loading_->state;
+  state.anchor = std::move(checkpoint->anchor);
+  if (state.shares_adam()) {
+    state.adam_m = std::move(checkpoint->adam_m);
+    state.adam_v = std::move(checkpoint->adam_v);
   } else {
-    adopt_momentum(std::move(checkpoint->momentum));
+    loading_->algorithm->adopt_momentum(std::move(checkpoint->momentum), state);
     model_->write_adam(checkpoint->adam_m, checkpoint->adam_v, checkpoint->adam_step);
   }
   return loaded();
 }
 
-// Sharded, a replica that comes from a checkpoint keeps all of it until the next commit.
-void Replica::adopt_momentum(std::vector<float> momentum) {
-  if (!sharded()) {
-    outer_->momentum = std::move(momentum);
-    return;
-  }
-  outer_->shards = outer_opt::MomentumShards(whole_);
-  const std::span<float> all = outer_->shards.at(whole_.front());
-  std::copy(momentum.begin(), momentum.end(), all.begin());
-}
-
 void Replica::start_fetch() {
-  fetched_adam_ = std::make_unique<AdamCopy>();
-  if (!shares_adam()) {
-    fetched_adam_->m.resize(outer_->anchor.size());
-    fetched_adam_->v.resize(static_cast<std::size_t>(model_->second_moment_count()));
+  replica::OuterState& state = *loading_->state;
+  if (!state.shares_adam()) {
+    loading_->adam.m.resize(state.anchor.size());
+    loading_->adam.v.resize(static_cast<std::size_t>(model_->second_moment_count()));
   }
   background_.start([this](std::uint64_t number, std::stop_token stop) {
     const StateSource& source = command_.assign.source;
-    outer_opt::StateSink sink{outer_->anchor, outer_->momentum,
-                              shares_adam() ? outer_->adam_m : fetched_adam_->m,
-                              shares_adam() ? outer_->adam_v : fetched_adam_->v};
+    replica::OuterState& state = *loading_->state;
+    AdamCopy& adam = loading_->adam;
+    outer_opt::StateSink sink{state.anchor, state.momentum,
+                              state.shares_adam() ? state.adam_m : adam.m,
+                              state.shares_adam() ? state.adam_v : adam.v};
     sink.moved = about_once_a_second([this, number](Bytes done, Bytes total) {
       context_.queue.push(FetchMoved{number, done, total});
     });
     Status status =
         context_.node.fetch_state(source.donor_address, source.donor, source.key, sink, stop);
-    fetched_adam_->step = sink.adam_step;
+    adam.step = sink.adam_step;
     context_.queue.push(FetchEnded{number, std::move(status)});
   });
 }
@@ -162,35 +153,37 @@ MaybeFailure Replica::fetch_ended(const FetchEnded& event) {
   if (event.work != background_.current() || participant_) return std::nullopt;
   background_.stop();
   if (!event.status) return Failure{ReplicaFailure::kDonorLost, to_string(event.status.error())};
-  if (!shares_adam()) {
-    model_->write_adam(fetched_adam_->m, fetched_adam_->v, fetched_adam_->step);
-  }
-  fetched_adam_.reset();
+  const AdamCopy& adam = loading_->adam;
+  if (!loading_->state->shares_adam()) model_->write_adam(adam.m, adam.v, adam.step);
   return loaded();
 }
 
 MaybeFailure Replica::loaded() {
-  if (auto failure = check_digests(command_.assign.source, *outer_)) return failure;
-  const RoundKey key = command_.assign.source.key;
-  model_->write_parameters(outer_->anchor);
-  if (auto failure = place_vectors()) return failure;
-  participant_.emplace(id_, key, outer_opt::when_late(spec_.sync.algorithm));
-  if (spec_.sync.eager) eager_.emplace(fragments_);
+  const std::unique_ptr<Loading> loading = std::move(loading_);
+  const StateSource& source = command_.assign.source;
+  if (auto failure = check_digests(source, replica::digests_of(*loading->state))) return failure;
+  model_->write_parameters(loading->state->anchor);
+  replica::OuterLoopSetup setup{id_, spec_, {}, std::move(loading->algorithm), nullptr};
+  setup.fragments =
+      outer_opt::cut_fragments(stage_sizes(spec_.model, model_->units()), spec_.sync.fragments);
+  if (auto failure = place_vectors(*loading->state, setup.vectors)) return failure;
+  loop_ =
+      std::make_unique<replica::OuterLoop>(std::move(setup), *model_, loading->state, source.key);
+  participant_.emplace(id_, source.key, outer_opt::when_late(spec_.sync.algorithm));
   if (!in_pipeline() && context_.make_cell) cell_ = context_.make_cell(*model_);
   training_ = make_training();
-  come_to_cut(key);
-  held_digests_ = {digest_of(std::span<const float>(outer_->anchor)), momentum_digest(*outer_)};
+  come_to_cut(source.key);
   if (view_) training_->view(*view_);
-  context_.shelf.publish(id_, key, outer_);
+  context_.shelf.publish(id_, source.key, loop_->shared_state());
   say_loaded();
   return std::nullopt;
 }
 
 // Where the outer step is computed.
-MaybeFailure Replica::place_vectors() {
+MaybeFailure Replica::place_vectors(const replica::OuterState& state,
+                                    std::unique_ptr<replica::OuterVectors>& out) {
   if (context_.accelerator == nullptr || !outer_opt::DeviceVectors::suits(spec_.sync)) {
-    pseudo_gradient_.resize(outer_->anchor.size());
-    average_.resize(outer_->anchor.size());
+    out = std::make_unique<replica::HostVectors>(model_->value_count());
     return std::nullopt;
   }
   auto vectors = outer_opt::DeviceVectors::create(*context_.accelerator, model_->value_count());
@@ -199,19 +192,23 @@ MaybeFailure Replica::place_vectors() {
     return Failure{full ? ReplicaFailure::kOutOfMemory : ReplicaFailure::kDeviceLost,
                    to_string(vectors.error())};
   }
-  device_ = std::move(*vectors);
-  take_note(device_->load(outer_->anchor, outer_->momentum));
-  return device_failure_;
+  const Status there = (*vectors)->load(state.anchor, state.momentum);
+  if (!there) return Failure{ReplicaFailure::kDeviceLost, to_string(there.error())};
+  auto on_device =
+      std::make_unique<DeviceOuterVectors>(std::move(*vectors), *model_, spec_.sync.outer.momentum);
+  on_device_ = on_device.get();
+  out = std::move(on_device);
+  return std::nullopt;
 }
 
 std::unique_ptr<Training> Replica::make_training() {
   TrainingContext context{id_,
                           *model_,
                           data_,
-                          [this] { return std::span<const float>(outer_->anchor); },
+                          [this] { return std::span<const float>(loop_->state().anchor); },
                           context_.say,
                           [this](const Trained& trained) { reach_boundary(trained); },
-                          [this] { adopt_later(); },
+                          [this] { loop_->adopt(); },
                           [this](std::string text) { sampled(std::move(text)); },
                           cell_.get()};
   if (!in_pipeline()) return std::make_unique<LocalTraining>(std::move(context));
@@ -222,15 +219,12 @@ std::unique_ptr<Training> Replica::make_training() {
 
 void Replica::say_loaded() const {
   if (!participant_) return;
-  Loaded loaded{id_,
-                participant_->held(),
-                digest_of(std::span<const float>(outer_->anchor)),
-                momentum_digest(*outer_),
-                model_->value_count(),
-                context_.node.address()};
+  const replica::StateDigests held = replica::digests_of(loop_->state());
+  Loaded loaded{id_,           participant_->held(),  held.anchor,
+                held.momentum, model_->value_count(), context_.node.address()};
   if (data_) loaded.data = data_->digest();
-  for (const auto& fragment : fragments_) {
-    if (fragments_.size() > 1) loaded.fragments.push_back(outer_opt::value_count(fragment));
+  for (const auto& fragment : loop_->fragments()) {
+    if (loop_->fragments().size() > 1) loaded.fragments.push_back(outer_opt::value_count(fragment));
   }
   context_.say(loaded);
 }

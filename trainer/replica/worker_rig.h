@@ -62,7 +62,7 @@ class LoneNode : public outer_opt::PeerNode {
     if (sink.moved) sink.moved(Bytes(16), Bytes(16));
     return {};
   }
-  const OuterState* donor = nullptr;
+  const replica::OuterState* donor = nullptr;
   std::atomic<int> on_device = 0;  // reduces whose vectors are not the host's
   float others = 0;
   std::atomic<float> scale = 1;

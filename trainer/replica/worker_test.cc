@@ -98,7 +98,7 @@ TEST_F(WorkerTest, SaysThatItIsReadyAgainOnceItHasLetGo) {
 }
 
 TEST_F(WorkerTest, JoinerTakesTheDonorsState) {
-  OuterState donor;
+  replica::OuterState donor;
   donor.anchor.assign(static_cast<std::size_t>(parameter_count(with_derived_fields(spec_).model)),
                       0.5f);
   donor.momentum.assign(donor.anchor.size(), 0.25f);
@@ -115,7 +115,7 @@ TEST_F(WorkerTest, JoinerTakesTheDonorsState) {
 // The step is that of the committed state, whoever writes it: not what this replica trained.
 TEST_F(WorkerTest, ACheckpointNamesTheStepOfTheCommittedState) {
   auto join = load(1, SourceKind::kPeer, 3);
-  OuterState donor;
+  replica::OuterState donor;
   donor.anchor.assign(static_cast<std::size_t>(parameter_count(with_derived_fields(spec_).model)),
                       0.5f);
   donor.momentum.assign(donor.anchor.size(), 0.25f);
@@ -243,7 +243,7 @@ TEST_F(WorkerTest, SharedMomentsGoIntoCheckpointsAndToJoiners) {
   const auto folder = std::filesystem::path(testing::TempDir()) / "shoal_worker_test_ddp";
   tell(WriteCheckpointTo{ReplicaId(1), {CheckpointId(5), key(2)}, folder.string()});
   hear<CheckpointReady>();
-  OuterState held;
+  replica::OuterState held;
   ASSERT_TRUE(shelf_
                   .serve(ReplicaId(1), key(2),
                          [&](const outer_opt::DonorState& state) {
@@ -253,7 +253,7 @@ TEST_F(WorkerTest, SharedMomentsGoIntoCheckpointsAndToJoiners) {
                            EXPECT_TRUE(state.momentum.empty());
                          })
                   .ok());
-  EXPECT_EQ(momentum_digest(held), applied.momentum);
+  EXPECT_EQ(replica::digests_of(held).momentum, applied.momentum);
 
   auto resume = load(2, SourceKind::kCheckpoint, 2);
   resume.checkpoint_folder = folder.string();
@@ -293,7 +293,7 @@ TEST_F(WorkerTest, MuonTrainsOnAfterACheckpointAndAtAJoiner) {
   const auto folder = std::filesystem::path(testing::TempDir()) / "shoal_worker_test_muon";
   tell(WriteCheckpointTo{ReplicaId(1), {CheckpointId(5), key(1)}, folder.string()});
   hear<CheckpointReady>();
-  OuterState held;
+  replica::OuterState held;
   std::int64_t steps = 0;
   ASSERT_TRUE(shelf_
                   .serve(ReplicaId(1), key(1),

@@ -29,6 +29,12 @@ struct SharedAdamWOptions {
   std::int64_t step = 1;  // t, counted from 1
 };
 
+// A run of neighbours in a stage's vector with the same answer to "does it decay".
+struct DecayRange {
+  std::int64_t first = 0, count = 0;
+  bool decays = false;
+};
+
 // The coefficients of one step; `decays` of the range that it is applied to.
 SharedAdamW shared_adamw(const SharedAdamWOptions& options, bool decays);
 

@@ -22,7 +22,7 @@ class BaseIsHeld final : public Checker {
   void state_held(const StateHeld& state) override {
     if (is_tainted(state.replica)) return;
     const ReplicaId owner = state.own ? state.replica : ReplicaId();
-    anchors_.emplace(std::tuple(state.key, state.stage, owner), digest_of(state.anchor));
+    anchors_.emplace(std::tuple(state.key, state.stage, owner), state.digests.anchor);
     held_[state.replica] = state.key;
   }
 

@@ -24,7 +24,7 @@ class ConsistentCut final : public Checker {
     const std::tuple round{state.key.job, state.stage, state.key.round};
     if (is_tainted(state.replica)) return void(tainted_.insert(round));
     told_.insert(round);
-    rounds_[{state.key.job, state.stage, digest_of(state.anchor)}].insert(state.key.round);
+    rounds_[{state.key.job, state.stage, state.digests.anchor}].insert(state.key.round);
   }
 
   void durable(const Record& record, const Tables& tables) override {

@@ -39,8 +39,9 @@ class Eager final : public LifeChecker {
       begun_.erase(s.replica);
       return;
     }
-    last_[{s.replica, s.number}] = {
-        newest->second, {s.average.begin(), s.average.end()}, s.options};
+    last_[{s.replica, s.number}] = {newest->second,
+                                    {s.average.begin(), s.average.end()},
+                                    {s.commit.outer_lr, s.spec.sync.outer.momentum}};
   }
 
   void eagerly_begun(const EagerlyBegun& e) override {

@@ -43,7 +43,8 @@ class Feedback final : public LifeChecker {
 
   void outer_stepped(const OuterStepped& s) override {
     const auto owed = owed_.find(s.replica);
-    if (owed == owed_.end() || owed->second.round != s.key || owed->second.left.empty()) return;
+    if (owed == owed_.end() || owed->second.round != s.commit.key || owed->second.left.empty())
+      return;
     owed->second.residual = std::move(owed->second.left);
     owed->second.left.clear();
   }

@@ -24,7 +24,7 @@ class IdenticalReplicas final : public Checker {
 
   void state_held(const StateHeld& state) override {
     if (is_tainted(state.replica)) return;
-    const Pair pair{digest_of(state.anchor), digest_of(state.momentum)};
+    const Pair pair{state.digests.anchor, state.digests.momentum};
     const auto [it, first] =
         held_.emplace(std::tuple(state.key, state.stage, state.own ? state.replica : ReplicaId()),
                       Held{pair, state.replica});

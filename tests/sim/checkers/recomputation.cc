@@ -2,7 +2,7 @@
 // counts, computed here in double from what the trainers put in, must be the committed average up
 // to the codec's rounding; a contribution that was left out of a part may be in the first frames of
 // it, and never counts. Every outer step is done again here from its definition and must give
-// the same bits.
+// the same bits; that of ddp, an AdamW step, the same numbers but for their rounding.
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -13,6 +13,7 @@
 #include "outer_opt/core/codec/codec.h"
 #include "outer_opt/core/codec/sparse2.h"
 #include "outer_opt/core/round/groups.h"
+#include "replica/core/learning_rate.h"
 #include "tests/sim/checkers/checkers.h"
 #include "tests/sim/checkers/commits.h"
 #include "tests/sim/checkers/fragment_values.h"
@@ -57,53 +58,99 @@ class Recomputation final : public ReduceChecker {
   }
 
   void outer_stepped(const OuterStepped& s) override {
-    if (s.spec.sync.algorithm == SyncAlgorithm::kAsync) return delayed(s);
     if (outer_opt::averages_in_groups(s.spec.sync)) return step_in_group(s);
-    const float lr = static_cast<float>(s.options.lr);
-    const float beta = static_cast<float>(s.options.momentum);
-    for (std::size_t k = 0; const std::size_t i : values_in(s.fragment)) {
-      const float average = s.average[k++];
-      const float decayed = beta * s.momentum_before[i];
-      const float momentum = decayed + average;
-      const float ahead = beta * momentum;
-      const float direction = average + ahead;
-      const float move = lr * direction;
-      const float anchor = s.anchor_before[i] - move;
-      if (momentum != s.momentum[i] || anchor != s.anchor[i]) return wrong_step(s, i);
+    switch (s.spec.sync.algorithm) {
+      case SyncAlgorithm::kNone:
+        return step_alone(s);
+      case SyncAlgorithm::kDdp:
+        return adam_step(s);
+      case SyncAlgorithm::kAsync:
+        return delayed(s);
+      case SyncAlgorithm::kDiloco:
+      case SyncAlgorithm::kLocalSgd:
+        return nesterov(s);
     }
   }
 
  private:
   void wrong_step(const OuterStepped& s, std::size_t value) {
-    violated(to_string(s.replica) + ": outer step of " + to_text(s.key) + " is wrong at value " +
-             std::to_string(value));
+    violated(to_string(s.replica) + ": outer step of " + to_text(s.commit.key) +
+             " is wrong at value " + std::to_string(value));
+  }
+
+  void nesterov(const OuterStepped& s) {
+    const float lr = static_cast<float>(s.commit.outer_lr);
+    const float beta = static_cast<float>(s.spec.sync.outer.momentum);
+    for (std::size_t k = 0; const std::size_t i : values_in(s.fragment)) {
+      const float average = s.average[k++];
+      const float decayed = beta * s.before.momentum[i];
+      const float momentum = decayed + average;
+      const float ahead = beta * momentum;
+      const float direction = average + ahead;
+      const float move = lr * direction;
+      const float anchor = s.before.anchor[i] - move;
+      if (momentum != s.after.momentum[i] || anchor != s.after.anchor[i]) return wrong_step(s, i);
+    }
+  }
+
+  // While one takes over from another there are two, and they average what they trained.
+  void step_alone(const OuterStepped& s) {
+    for (std::size_t i = 0; i < s.average.size(); ++i) {
+      const float wanted = s.members > 1 ? s.before.anchor[i] - s.average[i] : s.average[i];
+      if (s.after.anchor[i] != wanted) return wrong_step(s, i);
+    }
   }
 
   void delayed(const OuterStepped& s) {
-    const float lr = static_cast<float>(s.options.lr);
-    const float decay = static_cast<float>(s.terms.decay);
-    const float push = static_cast<float>(s.terms.push);
+    const float lr = static_cast<float>(s.commit.outer_lr);
+    const float decay = static_cast<float>(s.commit.decay);
+    const float push = static_cast<float>(s.commit.push);
     for (std::size_t i = 0; i < s.average.size(); ++i) {
-      const float part = static_cast<float>(s.terms.share) * s.average[i];
-      const float sum = s.momentum_before[i] + part;
+      const float part = static_cast<float>(s.commit.share) * s.average[i];
+      const float sum = s.before.momentum[i] + part;
       const float pushed = push * sum;
       const float direction = part + pushed;
       const float move = lr * direction;
-      const float anchor = s.anchor_before[i] - move;
+      const float anchor = s.before.anchor[i] - move;
       const float kept = decay * sum;
-      if (kept != s.momentum[i] || anchor != s.anchor[i]) return wrong_step(s, i);
+      if (kept != s.after.momentum[i] || anchor != s.after.anchor[i]) return wrong_step(s, i);
     }
   }
 
   // The pull is 1.
   void step_in_group(const OuterStepped& s) {
-    const float beta = static_cast<float>(s.options.momentum);
+    const float beta = static_cast<float>(s.spec.sync.outer.momentum);
     for (std::size_t i = 0; i < s.average.size(); ++i) {
-      const float towards = s.average[i] - s.anchor_before[i];
-      const float kept = beta * s.momentum_before[i];
+      const float towards = s.average[i] - s.before.anchor[i];
+      const float kept = beta * s.before.momentum[i];
       const float delta = kept + towards;
-      const float anchor = s.anchor_before[i] + delta;
-      if (delta != s.momentum[i] || anchor != s.anchor[i]) return wrong_step(s, i);
+      const float anchor = s.before.anchor[i] + delta;
+      if (delta != s.after.momentum[i] || anchor != s.after.anchor[i]) return wrong_step(s, i);
+    }
+  }
+
+  // AdamW in double, from its definition: near, as the product rounds to fp32 at every operation.
+  void adam_step(const OuterStepped& s) {
+    const TrainSpec& train = s.spec.train;
+    const auto step = static_cast<double>(s.commit.key.round);
+    const double lr = replica::learning_rate(train, Steps(s.commit.key.round - 1));
+    double squares = 0;
+    for (const float value : s.average) squares += double{value} * double{value};
+    const double norm = std::sqrt(squares);
+    const double scale = train.clip > 0 && norm > train.clip ? train.clip / norm : 1;
+    for (std::size_t i = 0; i < s.average.size(); ++i) {
+      const double g = scale * double{s.average[i]};
+      const double kept_m = train.beta1 * double{s.before.adam_m[i]}, new_m = (1 - train.beta1) * g;
+      const double m = kept_m + new_m;
+      const double v = train.beta2 * double{s.before.adam_v[i]} + (1 - train.beta2) * g * g;
+      const double root = std::sqrt(v / (1 - std::pow(train.beta2, step))) + replica::kAdamEps;
+      const double kept = double{s.before.anchor[i]} * (1 - lr * train.weight_decay);
+      const double anchor = kept - lr * m / (1 - std::pow(train.beta1, step)) / root;
+      const double size = std::fabs(kept_m) + std::fabs(new_m);
+      const bool near = std::fabs(double{s.after.adam_m[i]} - m) <= 1e-5 * size + 1e-12 &&
+                        std::fabs(double{s.after.adam_v[i]} - v) <= 1e-5 * (1e-9 + v) &&
+                        std::fabs(double{s.after.anchor[i]} - anchor) <= 1e-5;
+      if (!near) return wrong_step(s, i);
     }
   }
 

@@ -26,9 +26,9 @@ class RecordedMomentum final : public Checker {
   }
 
   void state_held(const StateHeld& state) override {
-    if (state.momentum.empty() || is_tainted(state.replica)) return;
+    if (!state.digests.momentum || is_tainted(state.replica)) return;
     held_.emplace(std::tuple(state.key, state.stage, state.own ? state.replica : ReplicaId()),
-                  digest_of(state.momentum));
+                  state.digests.momentum);
   }
 
   void durable(const Record& record, const Tables&) override {

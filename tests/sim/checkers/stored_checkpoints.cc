@@ -17,7 +17,7 @@ class StoredCheckpoints final : public Checker {
   const char* name() const override { return "stored_checkpoints"; }
 
   void files_stored(const FilesStored& f) override {
-    files_[{f.checkpoint, f.stage}] = {f.key, digest_of(f.anchor), digest_of(f.momentum)};
+    files_[{f.checkpoint, f.stage}] = {f.key, f.digests.anchor, f.digests.momentum};
   }
 
   void durable(const Record& record, const Tables&) override {

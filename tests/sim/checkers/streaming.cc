@@ -16,15 +16,17 @@ class Streaming final : public Checker {
 
   void outer_stepped(const OuterStepped& s) override {
     const std::int64_t fragments = s.spec.sync.fragments;
-    const std::string who = to_string(s.replica) + " in " + to_text(s.key);
+    const std::string who = to_string(s.replica) + " in " + to_text(s.commit.key);
     const bool all = fragments == 1 || s.number == 0;
-    if (!all && s.number != (s.key.round - 1) % fragments + 1) {
+    if (!all && s.number != (s.commit.key.round - 1) % fragments + 1) {
       return violated(who + " averages fragment " + std::to_string(s.number));
     }
-    const std::vector<bool> inside = members(s.fragment, s.anchor.size());
+    const std::vector<bool> inside = members(s.fragment, s.after.anchor.size());
     for (std::size_t i = 0; i < inside.size(); ++i) {
-      const bool same = s.anchor[i] == s.anchor_before[i] && s.momentum[i] == s.momentum_before[i];
-      if (!inside[i] && !same) {
+      if (inside[i]) continue;
+      const bool same =
+          s.after.anchor[i] == s.before.anchor[i] && s.after.momentum[i] == s.before.momentum[i];
+      if (!same) {
         return violated(who + " changes value " + std::to_string(i) + " of another fragment");
       }
     }

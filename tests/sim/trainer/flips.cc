@@ -6,21 +6,25 @@
 
 namespace shoal::sim {
 
+// Memory asks nobody: neither the loop nor its state offers this.
 void Trainer::flip_memory() {
   Replica& r = *replica_;
-  std::vector<std::vector<float>*> targets{&r.state.anchor};
-  if (!r.state.momentum.empty()) targets.push_back(&r.state.momentum);
-  if (!r.averages.empty()) targets.push_back(&r.averages.rbegin()->second.values);
+  auto& state = const_cast<replica::OuterState&>(r.loop->state());
+  std::vector<std::span<float>> targets{state.anchor};
+  for (std::vector<float>* moments : {&state.momentum, &state.adam_m, &state.adam_v}) {
+    if (!moments->empty()) targets.push_back(*moments);
+  }
+  if (r.has_average) targets.push_back(r.loop->vectors().average());
   sim_.taint(r.id);
-  flip_bit(*targets[prng_.below(targets.size())], prng_.next());
+  flip_bit(targets[prng_.below(targets.size())], prng_.next());
 }
 
 void Trainer::maybe_flip(State& state, ReplicaId joiner) {
   if (!sim_.faults_on || !std::exchange(flip_transfer_, false)) return;
   sim_.strike(Fault::kFlippedTransfer, device_name());
   sim_.taint(joiner);  // until somebody compares its digests
-  const bool momentum = !state.momentum.empty() && prng_.chance(0.5);
-  flip_bit(momentum ? state.momentum : state.anchor, prng_.next());
+  const bool momentum = !state.outer.momentum.empty() && prng_.chance(0.5);
+  flip_bit(momentum ? state.outer.momentum : state.outer.anchor, prng_.next());
 }
 
 }  // namespace shoal::sim

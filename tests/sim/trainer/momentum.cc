@@ -1,5 +1,6 @@
 // Sharded outer momentum at a simulated trainer: ranges are fetched from their holders before a
-// reduce that moves them and for a checkpoint, as trainer/replica/replica_momentum.cc does.
+// reduce that moves them and for a checkpoint, as trainer/replica/replica_momentum.cc does. Also
+// how checkpoints are written.
 #include "tests/sim/trainer/trainer.h"
 
 namespace shoal::sim {
@@ -40,8 +41,8 @@ std::shared_ptr<Trainer::Gathering> Trainer::gather_ranges(
 
 void Trainer::give_momentum(const MomentumHolder& holder, PeerEnd& to,
                             const std::shared_ptr<Gathering>& gathering, int tries) {
-  const bool ours = replica_ && replica_->id == holder.replica && replica_->participant;
-  if (ours && replica_->state.key < gathering->key && tries > 0) {
+  const bool ours = replica_ && replica_->id == holder.replica && replica_->loop;
+  if (ours && replica_->loop->held() < gathering->key && tries > 0) {
     process_.after(kAskAgain, [this, holder, to = &to, gathering, tries] {
       give_momentum(holder, *to, gathering, tries - 1);
     });
@@ -49,8 +50,9 @@ void Trainer::give_momentum(const MomentumHolder& holder, PeerEnd& to,
   }
   std::optional<std::vector<float>> values;
   const ValueRange range{holder.first, holder.count};
-  if (ours && replica_->state.key == gathering->key && replica_->state.shards.holds(range)) {
-    const auto kept = std::as_const(replica_->state.shards).at(range);
+  if (ours && replica_->loop->held() == gathering->key &&
+      replica_->loop->state().shards.holds(range)) {
+    const auto kept = std::as_const(replica_->loop->state().shards).at(range);
     values.emplace(kept.begin(), kept.end());
   }
   peers_.hang_up(*this, to.address(), [holder, gathering, values](PeerEnd& end) {
@@ -90,66 +92,45 @@ void Trainer::momentum_lost(const std::string& address) {
 
 // ---- before a reduce
 
-void Trainer::stage_momentum(const StartReduce& start) {
+void Trainer::stage_momentum(const ReducePlan& plan, bool contributes) {
   Replica& r = *replica_;
-  r.staged.reset();
-  const ReducePlan& plan = start.plan;
-  const auto ranges = kept_ranges(plan.members, r.id);
-  const auto& holders = plan.owner_step->holders;
-  if (stays(ranges, r.id, holders, r.state.shards)) return open_session(start);
-  auto staged = restage(ranges, r.id, holders, r.state.shards);
-  SHOAL_CHECK(staged.ok(), "the holders of a plan are wrong");
-  r.staging =
-      gather_ranges(r.state.key, std::move(*staged), [this, start](Gathering& g, ReplicaId lost) {
-        if (lost) {
-          return tell_failed({start.plan.key, start.plan.attempt, lost, ReduceFailure::kPeerLost,
-                              "its momentum could not be fetched"});
-        }
-        replica_->staged = std::move(g.staged.shards);
-        open_session(start);
-      });
-}
-
-// ---- the outer step
-
-void Trainer::take_sharded_step(const CommitRound& commit, std::span<const float> step) {
-  Replica& r = *replica_;
-  const std::vector<float> before = r.state.anchor;
-  const ReducePlan plan = r.session->plan;
-  if (r.staged) r.state.shards = std::move(*r.staged);
-  r.staged.reset();
-  r.state.shards.follow(plan.owner_step->outer, step);
-  apply_step(step, r.state.anchor);
-  r.state.key = commit.key;
-  sim_.observe(
-      &Checker::momentum_followed,
-      MomentumFollowed{r.id, r.assign.stage, plan, step, before, r.state.anchor, r.state.shards});
-  sim_.observe(&Checker::state_held,
-               StateHeld{r.id, r.assign.stage, commit.key, r.state.anchor, r.state.momentum});
-  finish_outer_step(commit);
+  auto missing = r.loop->missing_momentum(plan);
+  SHOAL_CHECK(missing.ok(), "the holders of a plan are wrong");
+  if (!*missing) return open_session(plan, contributes);
+  const auto done = [this, plan, contributes](Gathering& g, ReplicaId lost) {
+    if (lost) {
+      return tell_failed({plan.key, plan.attempt, lost, ReduceFailure::kPeerLost,
+                          "its momentum could not be fetched"});
+    }
+    replica_->loop->stage(std::move(g.staged.shards));
+    open_session(plan, contributes);
+  };
+  r.staging = gather_ranges(r.loop->held(), std::move(**missing), done);
 }
 
 // ---- checkpoints
 
 void Trainer::write_checkpoint(const WriteCheckpointTo& command) {
-  if (replica_->state.key != command.command.key) {
+  if (replica_->loop->held() != command.command.key) {
     return say(CheckpointFailed{command.replica, command.command.checkpoint,
                                 "this round is not held any more"});
   }
-  if (std::pair(digest_of(replica_->state.anchor), momentum_digest()) != replica_->said) {
+  if (!replica_->loop->memory_is_intact()) {
     return fail(ReplicaFailure::kDigestMismatch, "its memory has changed");
   }
-  sharded() ? gather_checkpoint(command) : put_checkpoint(command, replica_->state.momentum);
+  const replica::OuterState& state = replica_->loop->state();
+  replica_->loop->gathers_momentum() ? gather_checkpoint(command)
+                                     : put_checkpoint(command, state.momentum);
 }
 
 void Trainer::gather_checkpoint(const WriteCheckpointTo& command) {
   Replica& r = *replica_;
   if (r.gathering) r.gathering->ended = true;
-  const ValueRange all{0, static_cast<std::int64_t>(r.local.size())};
-  auto staged = restage({all}, r.id, command.command.momentum, r.state.shards);
+  const ValueRange all = values_of(0).front();
+  auto staged = r.loop->all_momentum(command.command.momentum);
   SHOAL_CHECK(staged.ok(), "the holders of a checkpoint are wrong");
   const auto done = [this, command, all](Gathering& g, ReplicaId lost) {
-    if (lost || replica_->state.key != command.command.key) {
+    if (lost || replica_->loop->held() != command.command.key) {
       return say(CheckpointFailed{command.replica, command.command.checkpoint,
                                   "the momentum of its round could not be gathered"});
     }
@@ -163,9 +144,9 @@ void Trainer::gather_checkpoint(const WriteCheckpointTo& command) {
 }
 
 void Trainer::put_checkpoint(const WriteCheckpointTo& command, std::vector<float> momentum) {
-  const WriteCheckpoint& what = command.command;
-  CheckpointFiles files{what.key, replica_->assign.stage, replica_->state.anchor,
-                        std::move(momentum)};
+  CheckpointFiles files{command.command.key, replica_->assign.stage, replica_->loop->state()};
+  files.state.momentum = std::move(momentum);
+  files.state.shards = {};
   process_.after(milliseconds(30), [this, command, files = std::move(files)]() mutable {
     owner_.put_folder(command.folder, std::move(files));
     say(CheckpointReady{command.replica, command.command.checkpoint, command.command.key});

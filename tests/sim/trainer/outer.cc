@@ -1,8 +1,7 @@
-// The outer step of a simulated trainer, and what becomes of its local parameters.
+// The outer step of a simulated trainer as its checkers see it, and what its walk makes of it.
 #include <algorithm>
 #include <utility>
 
-#include "outer_opt/core/step/nesterov.h"
 #include "tests/sim/trainer/trainer.h"
 
 namespace shoal::sim {
@@ -10,16 +9,8 @@ namespace shoal::sim {
 using namespace outer_opt;
 
 namespace {
-
 constexpr Duration kOuterStep = milliseconds(4);
 constexpr std::size_t kHistory = 4;
-
-OuterSpec outer_of(const JobSpec& spec, const CommitRound& commit) {
-  // Plain AdamW: the local parameters become the anchor.
-  if (spec.sync.algorithm == SyncAlgorithm::kNone) return {1.0, 0.0};
-  return {commit.outer_lr, spec.sync.outer.momentum};
-}
-
 }  // namespace
 
 void Trainer::outer_step(const CommitRound& commit) {
@@ -29,123 +20,59 @@ void Trainer::outer_step(const CommitRound& commit) {
 }
 
 void Trainer::take_outer_step(const CommitRound& commit) {
-  if (commit.outcome != RoundOutcome::kAveraged) return stay(commit);
   Replica& r = *replica_;
-  const std::vector<float> average = average_of(commit);
-  note_base(commit, average);
-  if (sharded()) return take_sharded_step(commit, average);
-  const State before = r.state;
-  move_anchor(commit, average);
-  r.state.key = commit.key;
-  keep_unsent();
-  show_outer_step(commit, before, average);
-  learn_average(commit, average);
+  const bool averaged = commit.outcome == RoundOutcome::kAveraged;
+  const replica::OuterState before = r.loop->state();
+  const std::vector<float> local_before = r.local->values();
+  if (averaged) r.loop->corrupt_average();
+  const auto committed = r.loop->commit(commit, r.walk && r.walk->adopts_later());
+  SHOAL_CHECK(r.loop->status().ok(), "a host's vectors do not fail");
+  if (averaged) {
+    show_outer_step(commit, before);
+  } else {
+    ++sim_.transitions[std::string("group gave up ") + to_string(commit.outcome)];
+    sim_.observe(&Checker::stayed, Stayed{r.id, commit.key, commit.outcome == RoundOutcome::kKept,
+                                          r.loop->state().anchor, local_before, r.local->values()});
+  }
+  show_state(commit.key);
   if (sim_.bug == Bug::kStaleDonor) {
-    r.history.push_back(before);
+    r.history.push_back({commit.key, before});
     if (r.history.size() > kHistory) r.history.pop_front();
   }
-  const bool kept = !r.contributed && commit.keeps;
-  if (kept) move_with_anchor(before);
-  finish_outer_step(commit, kept);
-}
-
-Digest Trainer::momentum_digest() const {
-  return sharded() ? Digest() : digest_of(replica_->state.momentum);
-}
-
-void Trainer::note_base(const CommitRound& commit, std::span<const float> average) {
-  Replica& r = *replica_;
-  r.proof.base = digest_of(r.state.anchor);
-  r.proof.base_momentum = momentum_digest();
-  const Digest now = digest_of(average);
-  r.proof.average = now == r.averages.at(commit.attempt).digest ? commit.average : now;
-}
-
-std::vector<float> Trainer::average_of(const CommitRound& commit) {
-  const auto found = replica_->averages.find(commit.attempt);
-  SHOAL_CHECK(found != replica_->averages.end(), "the participant voted without an average");
-  std::vector<float> average = found->second.values;
-  if (sim_.bug == Bug::kCorruptAverage && prng_.chance(0.1) && sim_.misbehave(sim_.bug)) {
-    average[0] += 1.0f;
-  }
-  return average;
-}
-
-// The step itself, with the bugs that may be planted in it.
-void Trainer::move_anchor(const CommitRound& commit, std::span<const float> average) {
-  Replica& r = *replica_;
-  const Fragment fragment = values_of(r.averaged_fragment);
-  const OuterSpec options = outer_of(r.assign.spec, commit);
-  if (sim_.bug == Bug::kSkipMomentum && prng_.chance(0.1) && sim_.misbehave(sim_.bug)) {
-    adopt(fragment, 0, std::vector<float>(r.state.momentum.size(), 0.0f), r.state.momentum);
-  }
-  const bool async = r.assign.spec.sync.algorithm == SyncAlgorithm::kAsync;
-  DelayedTerms terms{commit.share, commit.decay, commit.push};
-  const bool misses = async && terms.decay < 1 && sim_.bug == Bug::kMissedRenewal;
-  if (misses && prng_.chance(0.1) && sim_.misbehave(sim_.bug)) terms.decay = 1;
-  if (in_groups()) {
-    const GroupStep step = group_step_for(r.assign.spec.sync, commit.outer_lr);
-    group_step(step, average, r.state.momentum, r.state.anchor);
-  } else if (async) {
-    delayed_nesterov_step(options, terms, average, r.state.momentum, r.state.anchor);
-  } else {
-    nesterov_step(options, fragment, average, r.state.momentum, r.state.anchor);
-  }
-  if (sim_.bug == Bug::kLeakyFragment && r.averaged_fragment > 0 && sim_.misbehave(sim_.bug)) {
-    const std::vector<float> right = r.state.momentum;
-    for (float& value : r.state.momentum) value *= 0.5f;
-    adopt(fragment, 0, right, r.state.momentum);
-  }
-}
-
-void Trainer::show_outer_step(const CommitRound& commit, const State& before,
-                              const std::vector<float>& average) {
-  const Replica& r = *replica_;
-  const Fragment fragment = values_of(r.averaged_fragment);
-  sim_.observe(&Checker::outer_stepped, OuterStepped{r.id,
-                                                     commit.key,
-                                                     outer_of(r.assign.spec, commit),
-                                                     r.assign.spec,
-                                                     {commit.share, commit.decay, commit.push},
-                                                     r.averaged_fragment,
-                                                     fragment,
-                                                     average,
-                                                     before.anchor,
-                                                     before.momentum,
-                                                     r.state.anchor,
-                                                     r.state.momentum});
-  sim_.observe(&Checker::state_held, StateHeld{r.id, r.assign.stage, commit.key, r.state.anchor,
-                                               r.state.momentum, in_groups()});
-}
-
-void Trainer::finish_outer_step(const CommitRound& commit, bool kept) {
-  Replica& r = *replica_;
-  if (!kept) settle_local(commit, r.averaged_fragment);
+  settle(commit, committed);
   r.handled = 0;
-  r.averages.clear();
+  r.has_average = false;
   r.kept_before = std::move(r.kept);
   r.kept = {};
   end_session(false);
   Actions actions;
-  Applied applied = std::exchange(r.proof, {});
-  applied.key = commit.key;
-  applied.anchor = digest_of(r.state.anchor);
-  applied.momentum = momentum_digest();
-  r.said = {applied.anchor, applied.momentum};
-  r.participant->outer_step_taken(applied, actions);
+  r.participant->outer_step_taken(committed.applied, actions);
   evaluate(commit.key, commit.evaluate);
   act(actions);
 }
 
-// The round was sealed without what it trains: that stays, on top of the new anchor.
-void Trainer::move_with_anchor(const State& before) {
-  Replica& r = *replica_;
-  const bool dropped = !r.trained.empty() && sim_.misbehave(Bug::kDroppedProgress);
-  for (std::size_t i = 0; i < r.local.size(); ++i) {
-    const float trained = dropped ? 0.0f : before.anchor[i] - r.local[i];
-    r.local[i] = r.state.anchor[i] - trained;
+void Trainer::show_state(const RoundKey& key) {
+  const Replica& r = *replica_;
+  const replica::OuterState& state = r.loop->state();
+  sim_.observe(&Checker::state_held, StateHeld{r.id, r.assign.stage, key, state.anchor,
+                                               replica::digests_of(state), in_groups()});
+}
+
+void Trainer::show_outer_step(const CommitRound& commit, const replica::OuterState& before) {
+  const Replica& r = *replica_;
+  const std::int32_t number = r.loop->averaged_fragment();
+  const Fragment& fragment = values_of(number);
+  const std::span<const float> average =
+      r.loop->vectors().average().first(static_cast<std::size_t>(outer_opt::value_count(fragment)));
+  if (r.session && r.session->plan.owner_step) {
+    sim_.observe(&Checker::momentum_followed,
+                 MomentumFollowed{r.id, r.assign.stage, r.session->plan, average, before.anchor,
+                                  r.loop->state().anchor, r.loop->state().shards});
+    return;
   }
-  r.walk->committed(Settled::kKept);
+  sim_.observe(&Checker::outer_stepped,
+               OuterStepped{r.id, r.session ? r.session->plan.members.size() : 1, commit,
+                            r.assign.spec, number, fragment, average, before, r.loop->state()});
 }
 
 void Trainer::forget_counted(std::size_t sequences) {
@@ -154,24 +81,22 @@ void Trainer::forget_counted(std::size_t sequences) {
   r.steps = Steps(static_cast<std::int64_t>(r.trained.size()));
 }
 
-// What stays local: with fragments the others, with overlap what was trained behind the boundary.
-void Trainer::settle_local(const CommitRound& commit, std::int32_t fragment) {
+// What was trained behind the boundary counts with the next round.
+void Trainer::settle(const CommitRound& commit, const replica::OuterLoop::Committed& committed) {
   Replica& r = *replica_;
-  const bool later = r.walk && r.contributed && r.walk->adopts_later();
-  r.adopting_fragment = fragment;
+  const bool later = committed.adopts_later;
   r.adopting = commit.key;
-  if (!r.contributed) r.local = r.state.anchor;
-  if (r.contributed && !later) adopt(values_of(fragment), 0, r.state.anchor, r.local);
-  std::size_t counted = later ? r.reported : r.trained.size();
-  if (later && counted > 0 && sim_.bug == Bug::kTailTwice && sim_.misbehave(sim_.bug)) --counted;
-  forget_counted(counted);
+  r.adopting_fragment = r.loop->averaged_fragment();
+  if (committed.settled != Settled::kKept) {
+    std::size_t counted = later ? r.reported : r.trained.size();
+    if (later && counted > 0 && sim_.misbehave(Bug::kTailTwice)) --counted;
+    forget_counted(counted);
+  }
   if (!r.walk) r.training = false;
   if (r.lease) r.lease->committed();
-  if (r.walk) r.walk->committed(r.contributed ? Settled::kCounted : Settled::kDropped);
-  if (later && r.walk->ahead() < r.assign.spec.sync.overlap_steps &&
-      sim_.bug == Bug::kEarlyAdoption && sim_.misbehave(sim_.bug)) {
-    adopt_result();
-  }
+  if (r.walk) r.walk->committed(committed.settled);
+  const bool early = later && r.walk->ahead() < r.assign.spec.sync.overlap_steps;
+  if (early && sim_.misbehave(Bug::kEarlyAdoption)) adopt_result();
 }
 
 }  // namespace shoal::sim

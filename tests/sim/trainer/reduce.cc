@@ -26,29 +26,53 @@ int index_of(const ReducePlan& plan, ReplicaId replica) {
 void Trainer::start_reduce(const StartReduce& start) {
   Replica& r = *replica_;
   end_session(true);
-  r.averaged_fragment = start.plan.fragment;
-  r.contributed = start.contributes;
-  r.share = share_of(start.plan, r.id);
-  start.plan.owner_step ? stage_momentum(start) : open_session(start);
+  if (r.reducer) return open_session(start.plan, false);
+  r.has_average = false;
+  r.newest_plan = start.plan;
+  replica::OuterLoop::Attempt attempt = r.loop->plan(start.plan, start.contributes);
+  SHOAL_CHECK(attempt.mismatch.empty(), "a plan does not fit its replica");
+  if (in_groups()) r.loop->forget_anchor();
+  if (attempt.alone) return average_alone(start.plan, *attempt.alone);
+  start.plan.owner_step ? stage_momentum(attempt.plan, start.contributes)
+                        : open_session(attempt.plan, start.contributes);
 }
 
-const Trainer::Kept& Trainer::what_to_give(const StartReduce& start) {
+// Without peers the average is what it holds.
+void Trainer::average_alone(const ReducePlan& plan, const Digest& average) {
+  Replica& r = *replica_;
+  r.has_average = true;
+  Session session;
+  session.plan = plan;
+  const std::span<const float> values = r.loop->average(plan);
+  session.mine.assign(values.begin(), values.end());
+  show_contribution(r.kept, session);
+  sim_.observe(&Checker::averaged,
+               Averaged{r.id, r.assign.stage, plan.key, plan.attempt, average, values});
+  ++sim_.transitions["reduce alone"];
+  Actions actions;
+  r.participant->reduced(plan.attempt, average, {}, {}, actions);
+  act(actions);
+}
+
+const Trainer::Kept& Trainer::what_to_give(bool contributes) {
   const Replica& r = *replica_;
-  const bool stale = start.contributes && !r.kept_before.values.empty() &&
-                     sim_.bug == Bug::kStaleBase && prng_.chance(0.1) && sim_.misbehave(sim_.bug);
+  const bool stale = contributes && !r.kept_before.values.empty() && sim_.bug == Bug::kStaleBase &&
+                     prng_.chance(0.1) && sim_.misbehave(sim_.bug);
   return stale ? r.kept_before : r.kept;
 }
 
-std::shared_ptr<Trainer::Session> Trainer::make_inputs(const StartReduce& start) {
+std::shared_ptr<Trainer::Session> Trainer::make_inputs(const ReducePlan& plan, bool contributes) {
   auto session = std::make_shared<Session>();
-  session->plan = start.plan;
+  session->plan = plan;
   session->started = sim_.now();
-  const Kept& kept = what_to_give(start);
-  if (start.contributes) session->mine = kept.values;
-  if (in_groups()) make_group_vector(*session);
-  encode_own(*session);
-  take_own_momentum(*session);
-  if (!replica_->reducer) show_contribution(start.plan, kept, *session);
+  if (replica_->reducer) return session;
+  const Kept& kept = what_to_give(contributes);
+  const ReduceInput input = replica_->loop->input(plan, contributes);
+  session->mine.assign(input.pseudo_gradient.begin(), input.pseudo_gradient.end());
+  if (&kept != &replica_->kept) session->mine = kept.values;
+  session->encoded.assign(input.encoded.begin(), input.encoded.end());
+  session->momentum.assign(input.momentum.begin(), input.momentum.end());
+  show_contribution(kept, *session);
   return session;
 }
 
@@ -66,7 +90,8 @@ ReducePlan Trainer::plan_to_follow(ReducePlan plan) {
 Status Trainer::make_machine(Session& session, const ReducePlan& plan) {
   const ReplicaId me = replica_->id;
   const ReduceMember& own = plan.members[static_cast<std::size_t>(index_of(plan, me))];
-  session.average.resize(static_cast<std::size_t>(own.reducer ? own.part_count : plan.value_count));
+  if (own.reducer) session.part.resize(static_cast<std::size_t>(own.part_count));
+  session.average = own.reducer ? std::span(session.part) : replica_->loop->average(plan);
   const bool sparse = plan.codec == CodecKind::kSparse2;
   auto machine = make_session(plan, me, sparse ? kSparseFrameValues : kFrameValues,
                               {session.mine, session.encoded, session.momentum}, session.average);
@@ -76,8 +101,8 @@ Status Trainer::make_machine(Session& session, const ReducePlan& plan) {
   return {};
 }
 
-void Trainer::open_session(const StartReduce& start) {
-  const auto session = make_inputs(start);
+void Trainer::open_session(const ReducePlan& told, bool contributes) {
+  const auto session = make_inputs(told, contributes);
   const ReducePlan plan = plan_to_follow(session->plan);
   if (const Status made = make_machine(*session, plan); !made.ok()) {
     return tell_failed(
@@ -117,39 +142,14 @@ void Trainer::end_of_time(const std::shared_ptr<Session>& session) {
   pump(session);
 }
 
-void Trainer::show_contribution(const ReducePlan& plan, const Kept& kept, const Session& session) {
+void Trainer::show_contribution(const Kept& kept, const Session& session) {
   const Replica& r = *replica_;
   const std::vector<float> pseudo_gradient =
       session.mine.empty() ? std::vector<float>() : kept.values;
-  sim_.observe(
-      &Checker::contributed,
-      Contributed{r.id, r.assign.stage, plan, kept.base, kept.base_anchor, pseudo_gradient,
-                  r.assign.spec, session.encoded, session.momentum, session.mine, r.state.anchor});
-}
-
-void Trainer::take_own_momentum(Session& session) {
-  const Replica& r = *replica_;
-  const int at = index_of(session.plan, r.id);
-  const ReduceMember& own = session.plan.members[static_cast<std::size_t>(at)];
-  if (!session.plan.owner_step || own.part_count == 0) return;
-  const MomentumShards& shards = r.staged ? *r.staged : r.state.shards;
-  const auto values = shards.at(ValueRange{own.part_first, own.part_count});
-  session.momentum.assign(values.begin(), values.end());
-}
-
-void Trainer::encode_own(Session& session) {
-  Replica& r = *replica_;
-  if (session.plan.codec != CodecKind::kSparse2 || session.mine.empty()) return;
-  if (!r.feedback) r.feedback.emplace(session.mine.size(), r.assign.spec.sync.feedback);
-  session.encoded = r.feedback->encode(session.mine);
-}
-
-// What was not sent is kept for the next round.
-void Trainer::keep_unsent() {
-  Replica& r = *replica_;
-  if (!r.session || r.session->encoded.empty()) return;
-  const Status kept = r.feedback->commit(r.session->mine, r.session->encoded);
-  SHOAL_CHECK(kept.ok(), "the own encoding counted in the average");
+  sim_.observe(&Checker::contributed,
+               Contributed{r.id, r.assign.stage, r.newest_plan, kept.base, kept.base_anchor,
+                           pseudo_gradient, r.assign.spec, session.encoded, session.momentum,
+                           session.mine, r.loop->state().anchor});
 }
 
 void Trainer::pump(const std::shared_ptr<Session>& session) {
@@ -228,11 +228,9 @@ void Trainer::reduce_done(Session& session) {
   count_end(session, "done");
   Replica& r = *replica_;
   const Digest digest = session.machine->digest();
-  r.averages[session.plan.attempt] = {session.average, digest_of(session.average)};
-  if (sim_.bug == Bug::kEagerFeedback && !session.encoded.empty() && sim_.misbehave(sim_.bug)) {
-    keep_unsent();
-    r.session->encoded.clear();
-  }
+  r.has_average = true;
+  r.loop->reduced();
+  r.loop->settle_early({session.mine, session.encoded});
   sim_.observe(&Checker::averaged, Averaged{r.id, r.assign.stage, session.plan.key,
                                             session.plan.attempt, digest, session.average});
   const ReduceStats stats{Bytes(session.sent), Bytes(session.received),

@@ -58,8 +58,8 @@ std::string Trainer::address() const {
 }
 
 std::optional<RoundKey> Trainer::held() const {
-  if (!replica_ || !replica_->participant) return std::nullopt;
-  return replica_->state.key;
+  if (!replica_ || !replica_->loop) return std::nullopt;
+  return replica_->loop->held();
 }
 
 // ---- life
@@ -196,24 +196,18 @@ void Trainer::load(const LoadReplica& load) {
   if (sim_.options.is_reducer(host_)) return be_reducer(assign);
   if (needed_memory() > owner_.real_memory(assign.device)) return run_out_of_memory();
   if (assign.source.kind == SourceKind::kPeer) return fetch();
-  State state;
-  state.key = assign.source.key;
+  const auto algorithm = replica::make_outer_algorithm(assign.spec, {});
+  const auto values = static_cast<std::int64_t>(value_count());
+  State state{assign.source.key, algorithm->zero_state(values)};
   if (assign.source.kind == SourceKind::kSeed) {
     for (std::size_t i = 0; i < value_count(); ++i) {
-      state.anchor.push_back(initial_value(assign.spec.train.seed, first_value() + i));
+      state.outer.anchor[i] = initial_value(assign.spec.train.seed, first_value() + i);
     }
-    if (!sharded()) state.momentum.assign(state.anchor.size(), 0.0f);
   } else {
     const CheckpointFiles* files = owner_.folder(load.checkpoint_folder);
     if (files == nullptr) return fail(ReplicaFailure::kInternal, "no files in the folder");
-    state.anchor = files->anchor;
-    if (sharded()) {
-      const ValueRange all{0, static_cast<std::int64_t>(files->momentum.size())};
-      state.shards = MomentumShards({all});
-      std::copy(files->momentum.begin(), files->momentum.end(), state.shards.at(all).begin());
-    } else {
-      state.momentum = files->momentum;
-    }
+    state.outer = files->state;
+    algorithm->adopt_momentum(std::exchange(state.outer.momentum, {}), state.outer);
   }
   process_.after(owner_.load_time(),
                  [this, id = assign.replica, state = std::move(state)]() mutable {
@@ -245,10 +239,10 @@ void Trainer::fetch() {
 
 void Trainer::give_state(ReplicaId donor, const RoundKey& key, PeerEnd& joiner, ReplicaId replica) {
   std::optional<State> state;
-  const bool held = replica_ && replica_->id == donor && replica_->participant;
-  if (held && replica_->state.key == key) {
-    state = replica_->state;
-    state->shards = {};
+  const bool held = replica_ && replica_->id == donor && replica_->loop;
+  if (held && replica_->loop->held() == key) {
+    state = State{key, replica_->loop->state()};
+    state->outer.shards = {};
   }
   if (state && !replica_->history.empty() && sim_.misbehave(Bug::kStaleDonor)) {
     state = replica_->history.front();
@@ -261,7 +255,7 @@ void Trainer::give_state(ReplicaId donor, const RoundKey& key, PeerEnd& joiner, 
 }
 
 void Trainer::got_state(ReplicaId replica, std::optional<State> state) {
-  if (!replica_ || replica_->id != replica || replica_->participant) return;
+  if (!replica_ || replica_->id != replica || replica_->loop) return;
   if (!state) return fail(ReplicaFailure::kDonorLost, "the donor does not answer or has moved on");
   process_.after(owner_.load_time(), [this, replica, state = std::move(*state)]() mutable {
     if (replica_ && replica_->id == replica) hold(replica, std::move(state));
@@ -269,54 +263,61 @@ void Trainer::got_state(ReplicaId replica, std::optional<State> state) {
 }
 
 void Trainer::hold(ReplicaId id, State state) {
-  if (replica_->participant) return;
-  const StateSource& source = replica_->assign.source;
-  const Digest anchor = digest_of(state.anchor);
-  const Digest momentum = sharded() ? Digest() : digest_of(state.momentum);
-  const bool same = (!source.anchor || source.anchor == anchor) &&
-                    (!source.momentum || source.momentum == momentum);
+  Replica& r = *replica_;
+  if (r.loop) return;
+  const StateSource& source = r.assign.source;
+  const replica::StateDigests digests = replica::digests_of(state.outer);
+  const bool same = (!source.anchor || source.anchor == digests.anchor) &&
+                    (!source.momentum || source.momentum == digests.momentum);
   if (!same && sim_.bug != Bug::kStaleDonor) {
     return fail(ReplicaFailure::kDigestMismatch, "the state is not the one announced");
   }
-  if (is_router()) replica_->data = Digester().add(owner_.data_file()).finish();
-  sim_.observe(&Checker::data_read, id, replica_->data);
-  replica_->state = std::move(state);
-  replica_->local = replica_->state.anchor;
-  const JobSpec& spec = replica_->assign.spec;
-  const std::int64_t blocks = spec.model.layers, values = replica_->local.size();
-  const std::int64_t unit = values / (blocks + 2);
-  replica_->fragments =
-      cut_fragments({unit, std::vector<std::int64_t>(static_cast<std::size_t>(blocks), unit),
-                     values - (blocks + 1) * unit},
-                    spec.sync.fragments);
-  if (replica_->assign.cut.size() <= 1) {
-    replica_->walk.emplace(spec);
+  if (is_router()) r.data = Digester().add(owner_.data_file()).finish();
+  sim_.observe(&Checker::data_read, id, r.data);
+  make_loop(std::move(state));
+  const JobSpec& spec = r.assign.spec;
+  if (r.assign.cut.size() <= 1) {
+    r.walk.emplace(spec);
   } else {
-    replica_->lease.emplace(spec.train.microbatch);
+    r.lease.emplace(spec.train.microbatch);
   }
-  if (spec.sync.eager) replica_->eager.emplace(replica_->fragments);
-  replica_->participant =
-      std::make_unique<Participant>(id, replica_->state.key, when_late(spec.sync.algorithm));
-  sim_.observe(&Checker::state_held,
-               StateHeld{id, replica_->assign.stage, replica_->state.key, replica_->state.anchor,
-                         replica_->state.momentum, in_groups()});
-  if (sharded()) {
-    sim_.observe(
-        &Checker::momentum_kept,
-        MomentumKept{id, replica_->assign.stage, replica_->state.key, replica_->state.shards});
+  r.participant = std::make_unique<Participant>(id, r.loop->held(), when_late(spec.sync.algorithm));
+  show_state(r.loop->held());
+  if (r.loop->gathers_momentum()) {
+    sim_.observe(&Checker::momentum_kept,
+                 MomentumKept{id, r.assign.stage, r.loop->held(), r.loop->state().shards});
   }
   say_loaded();
 }
 
+// As many blocks as the model has layers, an embedding and a head, all of one size.
+void Trainer::make_loop(State state) {
+  Replica& r = *replica_;
+  const JobSpec& spec = r.assign.spec;
+  const auto values = static_cast<std::int64_t>(state.outer.anchor.size());
+  const std::int64_t blocks = spec.model.layers, unit = values / (blocks + 2);
+  const StageSizes sizes{unit, std::vector<std::int64_t>(static_cast<std::size_t>(blocks), unit),
+                         values - (blocks + 1) * unit};
+  replica::OuterLoopSetup setup{r.id, spec, cut_fragments(sizes, spec.sync.fragments),
+                                replica::make_outer_algorithm(spec, {{0, values, true}}),
+                                std::make_unique<replica::HostVectors>(values)};
+  r.local = std::make_unique<SimulatedParameters>(state.outer.anchor,
+                                                  spec.sync.algorithm == SyncAlgorithm::kDdp);
+  r.loop = std::make_unique<PlantedLoop>(
+      sim_, prng_, std::move(setup), *r.local,
+      std::make_shared<replica::OuterState>(std::move(state.outer)), state.key);
+}
+
 void Trainer::say_loaded() {
   Replica& r = *replica_;
-  r.said = {digest_of(r.state.anchor), momentum_digest()};
-  Loaded loaded{
-      r.id,     r.state.key, r.said.first, r.said.second, static_cast<std::int64_t>(r.local.size()),
-      address()};
+  const replica::StateDigests digests = replica::digests_of(r.loop->state());
+  Loaded loaded{r.id,     r.loop->held(), digests.anchor, digests.momentum, r.local->value_count(),
+                address()};
   loaded.data = r.data;
-  for (const Fragment& fragment : r.fragments) {
-    if (r.fragments.size() > 1) loaded.fragments.push_back(outer_opt::value_count(fragment));
+  for (const Fragment& fragment : r.loop->fragments()) {
+    if (r.loop->fragments().size() > 1) {
+      loaded.fragments.push_back(outer_opt::value_count(fragment));
+    }
   }
   say(loaded);
 }
@@ -324,20 +325,16 @@ void Trainer::say_loaded() {
 void Trainer::return_to_anchor(const ResumeAt& command) {
   Replica& r = *replica_;
   end_session(true);
-  r.state.key = command.key;
-  r.local = r.state.anchor;
+  r.loop->return_to_anchor(command.key);
   r.trained.clear();
-  r.averages.clear();
   r.steps = Steps();
   r.handled = 0;
   r.kept = r.kept_before = {};
-  r.contributed = r.training = r.stop = false;
+  r.has_average = r.training = r.stop = false;
   r.view = {};
   if (r.walk) r.walk.emplace(r.assign.spec);
   if (r.lease) r.lease.emplace(r.assign.spec.train.microbatch);
-  if (r.eager) r.eager.emplace(r.fragments);
-  sim_.observe(&Checker::state_held, StateHeld{r.id, r.assign.stage, r.state.key, r.state.anchor,
-                                               r.state.momentum, in_groups()});
+  show_state(command.key);
   say_loaded();
 }
 
@@ -349,7 +346,7 @@ void Trainer::release(ReplicaId replica) {
 }
 
 void Trainer::evaluate(const RoundKey& key, const EvalSlice& slice) {
-  if (slice.slices == 0 || replica_->state.key != key) return;
+  if (slice.slices == 0 || replica_->loop->held() != key) return;
   process_.after(sim_.options.evaluate_time, [this, id = replica_->id, key, slice] {
     if (!replica_ || replica_->id != id) return;
     std::int64_t batches = 0;
@@ -398,7 +395,12 @@ void Trainer::act_one(const Action& action) {
 void Trainer::train(const OpenRound& round) {
   Replica& r = *replica_;
   const bool running = r.training;
-  take_back_eagerly();
+  const std::vector<float> before = r.local->values();
+  r.loop->open(round);
+  if (r.local->values() != before) {
+    ++sim_.transitions["eager step taken back"];
+    sim_.observe(&Checker::taken_back, TakenBack{r.id, before, r.local->values()});
+  }
   r.open = round;
   r.at_step = round.from_step;
   r.training = true;
@@ -427,9 +429,9 @@ void Trainer::inner_step() {
 
 void Trainer::train_on(std::int64_t sequence) {
   Replica& r = *replica_;
-  for (std::size_t i = 0; i < r.local.size(); ++i) {
-    r.local[i] -= update(r.assign.spec.train.seed, sequence, first_value() + i);
-  }
+  r.local->train([this, &r, sequence](std::size_t i) {
+    return update(r.assign.spec.train.seed, sequence, first_value() + i);
+  });
 }
 
 void Trainer::step_alone() {
@@ -458,19 +460,13 @@ void Trainer::go_on() {
 
 void Trainer::adopt_result() {
   Replica& r = *replica_;
-  const std::vector<float> before = r.local;
-  if (r.eager) correct_local();
-  const double blend = r.assign.spec.sync.blend;
-  if (!r.eager) adopt(values_of(r.adopting_fragment), blend, r.state.anchor, r.local);
+  const std::vector<float> before = r.local->values();
+  r.loop->adopt();
+  if (r.assign.spec.sync.eager) ++sim_.transitions["eager step corrected"];
   r.walk->adopted();
-  sim_.observe(&Checker::adopted,
-               Adopted{r.id, r.adopting, r.assign.spec, r.walk->at(), r.walk->ahead(), r.stop,
-                       values_of(r.adopting_fragment), r.state.anchor, before, r.local});
-}
-
-Fragment Trainer::values_of(std::int32_t fragment) const {
-  if (fragment > 0) return replica_->fragments.at(static_cast<std::size_t>(fragment) - 1);
-  return {{0, static_cast<std::int64_t>(replica_->local.size())}};
+  sim_.observe(&Checker::adopted, Adopted{r.id, r.adopting, r.assign.spec, r.walk->at(),
+                                          r.walk->ahead(), r.stop, values_of(r.adopting_fragment),
+                                          r.loop->state().anchor, before, r.local->values()});
 }
 
 std::size_t Trainer::value_count() const {
@@ -532,25 +528,6 @@ void Trainer::step_in_pipeline() {
   routers_are_through() ? boundary() : inner_step();
 }
 
-// Norm and maximum go into the report.
-void Trainer::keep_pseudo_gradient(RoundReport& report) {
-  Replica& r = *replica_;
-  const Fragment fragment = values_of(r.open.fragment);
-  const auto values = static_cast<std::size_t>(outer_opt::value_count(fragment));
-  std::vector<float> local(values);
-  r.kept = {r.state.key, digest_of(r.state.anchor), std::vector<float>(values)};
-  gather(fragment, r.state.anchor, r.kept.values);
-  gather(fragment, r.local, local);
-  double square = 0;
-  for (std::size_t i = 0; i < values; ++i) {
-    float& value = r.kept.values[i];
-    value -= local[i];
-    square += static_cast<double>(value) * static_cast<double>(value);
-    report.max_abs = std::max(report.max_abs, std::fabs(static_cast<double>(value)));
-  }
-  report.norm = std::sqrt(square);
-}
-
 void Trainer::count_work(RoundReport& report) {
   Replica& r = *replica_;
   std::int64_t sequences = 0;
@@ -568,27 +545,46 @@ void Trainer::count_work(RoundReport& report) {
   }
 }
 
-void Trainer::spoil(RoundReport& report) {
-  poisoned_ = false;
-  sim_.strike(Fault::kNonFinite, device_name());
-  replica_->kept.values[0] = std::numeric_limits<float>::quiet_NaN();
-  report.nonfinite = 1;
-  report.norm = report.max_abs = 0;
+// What the checkers compare with later.
+void Trainer::keep_contribution() {
+  Replica& r = *replica_;
+  const std::span<const float> values = r.loop->contribution();
+  r.kept = {r.loop->held(), replica::digests_of(r.loop->state()).anchor,
+            std::vector<float>(values.begin(), values.end())};
 }
 
 void Trainer::boundary() {
   Replica& r = *replica_;
   r.training = false;
   RoundReport report;
-  keep_pseudo_gradient(report);
   count_work(report);
-  if (poisoned_) spoil(report);
+  if (std::exchange(poisoned_, false)) {
+    sim_.strike(Fault::kNonFinite, device_name());
+    r.local->poison();
+  }
+  const std::vector<float> before = r.local->values();
+  const bool goes_on = r.walk && r.walk->adopts_later();
+  r.loop->boundary(report, goes_on);
+  keep_contribution();
   r.reported = r.trained.size();
-  sim_.observe(&Checker::reported, Reported{r.id, report, r.trained, r.state.anchor, r.local});
-  begin_eagerly(report);
+  show_boundary(report, before, goes_on && report.nonfinite == 0);
   Actions actions;
   r.participant->boundary(report, actions);
   act(actions);
+}
+
+void Trainer::show_boundary(const RoundReport& report, const std::vector<float>& before,
+                            bool begins) {
+  Replica& r = *replica_;
+  const replica::OuterState& state = r.loop->state();
+  sim_.observe(&Checker::reported, Reported{r.id, report, r.trained, state.anchor, before});
+  if (!begins || !r.assign.spec.sync.eager) return;
+  const bool known = r.local->values() != before;
+  ++sim_.transitions[known ? "eager step taken" : "eager step unknown"];
+  sim_.observe(
+      &Checker::eagerly_begun,
+      EagerlyBegun{r.id, report.key, r.open.fragment, values_of(r.open.fragment), r.kept.values,
+                   state.anchor, state.momentum, before, r.local->values()});
 }
 
 }  // namespace shoal::sim

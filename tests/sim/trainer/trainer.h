@@ -1,7 +1,5 @@
-// A simulated trainer process: the real Participant and ReduceSession around a small vector. An
-// inner step moves every value by an amount that follows from the seed and the sequence's number,
-// so what a replica holds can be told from what it trained; sums of them depend on their order, as
-// real ones do. Its agent starts, commands and kills it.
+// A simulated trainer process: the real Participant, OuterLoop and ReduceSession around a small
+// vector (parameters.h). Its agent starts, commands and kills it.
 //
 // On the host of a reducer it loads nothing and serves reduces only.
 //
@@ -20,20 +18,18 @@
 #include <vector>
 
 #include "agent/core/io.h"
-#include "outer_opt/core/codec/sparse2.h"
 #include "outer_opt/core/participant/lease_walk.h"
 #include "outer_opt/core/participant/participant.h"
 #include "outer_opt/core/participant/reducer.h"
 #include "outer_opt/core/participant/router_lease.h"
 #include "outer_opt/core/reduce/make_session.h"
 #include "outer_opt/core/round/groups.h"
-#include "outer_opt/core/step/eager.h"
-#include "outer_opt/core/step/fragments.h"
-#include "outer_opt/core/step/momentum_shards.h"
 #include "tests/sim/peers.h"
 #include "tests/sim/process.h"
 #include "tests/sim/sim.h"
 #include "tests/sim/trainer/agent_line.h"
+#include "tests/sim/trainer/parameters.h"
+#include "tests/sim/trainer/planted_loop.h"
 
 namespace shoal::sim {
 
@@ -77,7 +73,7 @@ class Trainer final : public PeerEnd {
   ReplicaId replica() const { return replica_ ? replica_->id : ReplicaId{}; }
   // The replica it serves and the state that one holds.
   std::optional<RoundKey> held() const;
-  std::span<const float> anchor() const { return replica_->state.anchor; }  // where held() is
+  std::span<const float> anchor() const { return replica_->loop->state().anchor; }  // where held()
 
   int host() const override { return host_; }
   std::string address() const override;
@@ -90,12 +86,7 @@ class Trainer final : public PeerEnd {
  private:
   struct State {  // what a donor gives away, but the shards
     RoundKey key;
-    std::vector<float> anchor, momentum;  // sharded: without momentum
-    outer_opt::MomentumShards shards;
-  };
-  struct Average {
-    std::vector<float> values;
-    Digest digest;  // when it was made; memory may change since
+    replica::OuterState outer;
   };
   // Ranges of sharded momentum that are under way to a replica here.
   struct Gathering {
@@ -116,7 +107,8 @@ class Trainer final : public PeerEnd {
     std::vector<float> mine;
     std::vector<std::byte> encoded;  // sparse2
     std::vector<float> momentum;     // of the own part, when sharded
-    std::vector<float> average;
+    std::vector<float> part;         // of a reducer, which has no loop: the average of its part
+    std::span<float> average;
     std::unique_ptr<outer_opt::ReduceSession> machine;
     std::vector<std::deque<PeerFrame>> inbox;
     std::int64_t sent = 0, received = 0;
@@ -128,15 +120,13 @@ class Trainer final : public PeerEnd {
     ReplicaId id;
     Assign assign;
     Digest data;  // that it trains on; zero: a later stage reads none
-    State state;
-    std::vector<float> local;
-    std::optional<outer_opt::ErrorFeedback> feedback;  // sparse2
+    std::unique_ptr<SimulatedParameters> local;  // none before it loaded, as the next two
+    std::unique_ptr<PlantedLoop> loop;
+    std::unique_ptr<outer_opt::Participant> participant;
     Kept kept, kept_before;  // of this round and, for a planted bug, of the one before
-    std::unique_ptr<outer_opt::Participant> participant;  // none before it loaded
-    std::unique_ptr<outer_opt::Reducer> reducer;          // in its place
-    PipelineView view;                                    // the newest; a job of one stage has none
-    std::vector<outer_opt::Fragment> fragments;
-    std::optional<outer_opt::LeaseWalk> walk;  // with one stage; the next four are of a pipeline
+    std::unique_ptr<outer_opt::Reducer> reducer;  // in its place
+    PipelineView view;                            // the newest; a job of one stage has none
+    std::optional<outer_opt::LeaseWalk> walk;     // with one stage; the next four are of a pipeline
     std::optional<outer_opt::RouterLease> lease;
     std::int64_t per_step = 0;  // microbatches that it draws
     Steps at_step;
@@ -147,20 +137,14 @@ class Trainer final : public PeerEnd {
     std::size_t reported = 0;        // how many of them were
     std::int64_t handled = 0;        // sequences in it that routers drew; of a later stage
     Steps steps;
-    std::int32_t averaged_fragment = 0;  // of the newest plan
-    bool contributed = false;            // to it
-    std::int32_t adopting_fragment = 0;  // of the newest commit
-    std::optional<outer_opt::EagerUpdates> eager;
-    double share = 0;  // in the newest plan
+    ReducePlan newest_plan;  // as it was told, with clip factors that a group's members spend
     RoundKey adopting;
-    Applied proof;                   // of the outer step: what it began with
-    std::pair<Digest, Digest> said;  // of the anchor and the outer momentum that it holds
+    std::int32_t adopting_fragment = 0;  // of the newest commit
+    bool has_average = false;            // that waits for its commit
     std::shared_ptr<Session> session;
-    std::shared_ptr<Gathering> staging;               // for the reduce to come
-    std::shared_ptr<Gathering> gathering;             // for a checkpoint
-    std::optional<outer_opt::MomentumShards> staged;  // of the newest plan
-    std::map<std::int32_t, Average> averages;         // by attempt
-    std::deque<State> history;                        // older states, for a planted bug
+    std::shared_ptr<Gathering> staging;    // for the reduce to come
+    std::shared_ptr<Gathering> gathering;  // for a checkpoint
+    std::deque<State> history;             // older states, for a planted bug
   };
 
   // Commands.
@@ -170,6 +154,7 @@ class Trainer final : public PeerEnd {
   void got_state(ReplicaId replica, std::optional<State> state);
   void maybe_flip(State& state, ReplicaId joiner);
   void hold(ReplicaId id, State state);
+  void make_loop(State state);
   void be_reducer(const Assign& assign);
   void say_loaded();
   void return_to_anchor(const ResumeAt& command);
@@ -181,7 +166,6 @@ class Trainer final : public PeerEnd {
   void put_checkpoint(const WriteCheckpointTo& command, std::vector<float> momentum);
 
   // Sharded momentum (trainer/momentum.cc).
-  bool sharded() const { return replica_->assign.spec.sync.outer_state == OuterState::kSharded; }
   std::shared_ptr<Gathering> gather_ranges(const RoundKey& key, outer_opt::Restaged staged,
                                            std::function<void(Gathering&, ReplicaId lost)> done);
   void give_momentum(const MomentumHolder& holder, PeerEnd& to,
@@ -191,8 +175,7 @@ class Trainer final : public PeerEnd {
   void end_gathering(const std::shared_ptr<Gathering>& gathering, ReplicaId lost);
   void momentum_lost(const std::string& address);
   void gather_checkpoint(const WriteCheckpointTo& command);
-  void stage_momentum(const outer_opt::StartReduce& start);
-  void take_sharded_step(const CommitRound& commit, std::span<const float> step);
+  void stage_momentum(const ReducePlan& plan, bool contributes);
 
   // Actions of the participant.
   using Actions = outer_opt::Actions;
@@ -207,13 +190,10 @@ class Trainer final : public PeerEnd {
   void step_alone();
   void go_on();
   void adopt_result();
-  void begin_eagerly(const RoundReport& report);
-  void take_back_eagerly();
-  void learn_average(const CommitRound& commit, std::span<const float> average);
-  void correct_local();
-  outer_opt::Fragment values_of(std::int32_t fragment) const;
-  void settle_local(const CommitRound& commit, std::int32_t fragment);
-  void move_with_anchor(const State& before);
+  const outer_opt::Fragment& values_of(std::int32_t fragment) const {
+    return replica_->loop->values_of(fragment);
+  }
+  void settle(const CommitRound& commit, const replica::OuterLoop::Committed& committed);
   void step_in_pipeline();
   void draw_step();
   bool pipeline_is_served() const;
@@ -225,17 +205,15 @@ class Trainer final : public PeerEnd {
   std::size_t first_value() const;
   std::size_t value_count() const;
   void boundary();
-  void keep_pseudo_gradient(RoundReport& report);
   void count_work(RoundReport& report);
-  void spoil(RoundReport& report);
-  void encode_own(Session& session);
-  void take_own_momentum(Session& session);
-  void keep_unsent();
+  void keep_contribution();
+  void show_boundary(const RoundReport& report, const std::vector<float>& before, bool begins);
   void count_end(const Session& session, const char* end);
   void start_reduce(const outer_opt::StartReduce& start);
-  void open_session(const outer_opt::StartReduce& start);
-  const Kept& what_to_give(const outer_opt::StartReduce& start);
-  std::shared_ptr<Session> make_inputs(const outer_opt::StartReduce& start);
+  void open_session(const ReducePlan& plan, bool contributes);
+  void average_alone(const ReducePlan& plan, const Digest& average);
+  const Kept& what_to_give(bool contributes);
+  std::shared_ptr<Session> make_inputs(const ReducePlan& plan, bool contributes);
   ReducePlan plan_to_follow(ReducePlan plan);
   Status make_machine(Session& session, const ReducePlan& plan);
   void take_early_frames(Session& session);
@@ -253,18 +231,11 @@ class Trainer final : public PeerEnd {
   void peer_left(const RoundKey& key, std::int32_t attempt, ReplicaId peer);
   void outer_step(const CommitRound& commit);
   void take_outer_step(const CommitRound& commit);
-  std::vector<float> average_of(const CommitRound& commit);
-  Digest momentum_digest() const;
-  void note_base(const CommitRound& commit, std::span<const float> average);
-  void move_anchor(const CommitRound& commit, std::span<const float> average);
-  void show_outer_step(const CommitRound& commit, const State& before,
-                       const std::vector<float>& average);
-  void finish_outer_step(const CommitRound& commit, bool kept = false);
-  void stay(const CommitRound& commit);
+  void show_state(const RoundKey& key);
+  void show_outer_step(const CommitRound& commit, const replica::OuterState& before);
   void forget_counted(std::size_t sequences);
   bool in_groups() const { return outer_opt::averages_in_groups(replica_->assign.spec.sync); }
-  void make_group_vector(Session& session);
-  void show_contribution(const ReducePlan& plan, const Kept& kept, const Session& session);
+  void show_contribution(const Kept& kept, const Session& session);
 
   void say(const FromTrainer& message);
   void fail(ReplicaFailure failure, const std::string& detail);

@@ -1,9 +1,9 @@
 // Hand-calculated points of the warm-up and the cosine.
-#include "trainer/plain/schedule.h"
+#include "replica/core/learning_rate.h"
 
 #include <gtest/gtest.h>
 
-namespace shoal::trainer {
+namespace shoal::replica {
 namespace {
 
 TrainSpec spec_of(Schedule schedule) {
@@ -44,4 +44,4 @@ TEST(Schedule, NoWarmup) {
 }
 
 }  // namespace
-}  // namespace shoal::trainer
+}  // namespace shoal::replica

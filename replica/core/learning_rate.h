@@ -5,7 +5,7 @@
 
 #include "base/job_spec.h"
 
-namespace shoal::trainer {
+namespace shoal::replica {
 
 inline constexpr double kAdamEps = 1e-8;
 
@@ -13,4 +13,4 @@ inline constexpr double kAdamEps = 1e-8;
 // min_lr.
 double learning_rate(const TrainSpec& spec, Steps step);
 
-}  // namespace shoal::trainer
+}  // namespace shoal::replica

@@ -1,11 +1,11 @@
-// See schedule.h.
-#include "trainer/plain/schedule.h"
+// See learning_rate.h.
+#include "replica/core/learning_rate.h"
 
 #include <algorithm>
 #include <cmath>
 #include <numbers>
 
-namespace shoal::trainer {
+namespace shoal::replica {
 
 double learning_rate(const TrainSpec& spec, Steps step) {
   const auto s = static_cast<double>(step.count());
@@ -17,4 +17,4 @@ double learning_rate(const TrainSpec& spec, Steps step) {
   return spec.min_lr + 0.5 * (spec.lr - spec.min_lr) * (1 + std::cos(std::numbers::pi * progress));
 }
 
-}  // namespace shoal::trainer
+}  // namespace shoal::replica

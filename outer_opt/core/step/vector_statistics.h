@@ -1,0 +1,18 @@
+// What a report says of a contribution: its norm, its largest magnitude, and how many values are
+// not finite.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+namespace shoal::outer_opt {
+
+struct VectorStatistics {  // norm and max_abs: over the finite values
+  double norm = 0, max_abs = 0;
+  std::int64_t nonfinite = 0;
+};
+
+// Summed in double, in order.
+VectorStatistics statistics_of(std::span<const float> values);
+
+}  // namespace shoal::outer_opt

@@ -1,0 +1,28 @@
+// What the outer step needs of whoever computes: the local parameters of a replica as one flat
+// vector of float32, in an order that all replicas of a stage share. Each trainer has its own
+// implementation (libtorch, a vector of the simulator, a study's small model).
+//
+// One thread at a time. A call never fails: who computes reports the loss of its device itself.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+namespace shoal::replica {
+
+class LocalParameters {
+ public:
+  virtual ~LocalParameters() = default;
+
+  virtual std::int64_t value_count() const = 0;
+  // Spans of value_count() values.
+  virtual void read_parameters(std::span<float> out) const = 0;
+  virtual void write_parameters(std::span<const float> in) = 0;
+
+  // With sync.algorithm = ddp inner steps change no parameter and add their gradients here instead:
+  // the mean over all tokens since clear_gradient(), zeros without any. Others never call these.
+  virtual void read_gradient(std::span<float> out) const = 0;
+  virtual void clear_gradient() = 0;
+};
+
+}  // namespace shoal::replica

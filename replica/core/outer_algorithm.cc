@@ -1,0 +1,251 @@
+// See outer_algorithm.h.
+#include "replica/core/outer_algorithm.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "outer_opt/core/round/groups.h"
+#include "outer_opt/core/step/nesterov.h"
+#include "replica/core/learning_rate.h"
+
+namespace shoal::replica {
+
+using outer_opt::Fragment;
+using outer_opt::MomentumShards;
+using outer_opt::Restaged;
+
+OuterState OuterAlgorithm::zero_state(std::int64_t value_count) const {
+  OuterState state;
+  state.anchor.resize(static_cast<std::size_t>(value_count));
+  state.momentum.resize(state.anchor.size());
+  return state;
+}
+
+void OuterAlgorithm::adopt_momentum(std::vector<float> momentum, OuterState& state) const {
+  state.momentum = std::move(momentum);
+}
+
+void OuterAlgorithm::contribution(const LocalParameters& local, const OuterState& state,
+                                  const Fragment& fragment, std::span<float> out,
+                                  std::span<float> scratch) const {
+  const bool whole = out.size() == state.anchor.size();
+  const std::span<float> here = whole ? out : scratch;
+  local.read_parameters(here);
+  std::size_t packed = 0;
+  for (const outer_opt::ValueRange& range : fragment) {
+    for (std::int64_t i = 0; i < range.count; ++i) {
+      const auto at = static_cast<std::size_t>(range.first + i);
+      out[packed++] = state.anchor[at] - here[at];
+    }
+  }
+}
+
+std::string OuterAlgorithm::mismatch(const ReducePlan& plan) const {
+  return plan.owner_step ? "owners take the outer step only if sharded" : "";
+}
+
+namespace {
+
+class Alone final : public OuterAlgorithm {
+ public:
+  bool average_alone(const ReducePlan& plan, const LocalParameters& local,
+                     std::span<float> average) override {
+    alone_ = plan.members.size() == 1;
+    if (alone_) local.read_parameters(average);
+    return alone_;
+  }
+  void step(const CommitRound&, const Fragment& fragment, std::span<const float> average,
+            OuterState& state) override {
+    if (!alone_) {
+      return outer_opt::nesterov_step({1, 0}, fragment, average, state.momentum, state.anchor);
+    }
+    std::copy(average.begin(), average.end(), state.anchor.begin());
+  }
+
+ private:
+  bool alone_ = true;  // in the newest plan
+};
+
+class SharedAdam final : public OuterAlgorithm {
+ public:
+  SharedAdam(const TrainSpec& train, std::vector<outer_opt::DecayRange> ranges)
+      : train_(train), ranges_(std::move(ranges)) {}
+
+  OuterState zero_state(std::int64_t value_count) const override {
+    OuterState state;
+    state.anchor.resize(static_cast<std::size_t>(value_count));
+    state.adam_m.resize(state.anchor.size());
+    state.adam_v.resize(state.anchor.size());
+    return state;
+  }
+
+  void contribution(const LocalParameters& local, const OuterState&, const Fragment&,
+                    std::span<float> out, std::span<float>) const override {
+    local.read_gradient(out);
+  }
+
+  // The learning rate is that of inner step round - 1: aborted attempts do not move the schedule.
+  void step(const CommitRound& commit, const Fragment&, std::span<const float> gradient,
+            OuterState& state) override {
+    outer_opt::SharedAdamWOptions options;
+    options.lr = learning_rate(train_, Steps(commit.key.round - 1));
+    options.weight_decay = train_.weight_decay;
+    options.beta1 = train_.beta1, options.beta2 = train_.beta2;
+    options.eps = kAdamEps;
+    options.clip = train_.clip;
+    options.norm = outer_opt::gradient_norm(gradient);
+    options.step = commit.key.round;
+    for (const outer_opt::DecayRange& range : ranges_) {
+      const auto part = [&](auto values) {
+        return values.subspan(static_cast<std::size_t>(range.first),
+                              static_cast<std::size_t>(range.count));
+      };
+      outer_opt::shared_adamw_step(outer_opt::shared_adamw(options, range.decays), part(gradient),
+                                   part(std::span(state.anchor)), part(std::span(state.adam_m)),
+                                   part(std::span(state.adam_v)));
+    }
+  }
+
+  void forget_trained(LocalParameters& local) const override { local.clear_gradient(); }
+  bool rests() const override { return false; }
+
+ private:
+  TrainSpec train_;
+  std::vector<outer_opt::DecayRange> ranges_;
+};
+
+class Nesterov final : public OuterAlgorithm {
+ public:
+  explicit Nesterov(double momentum) : momentum_(momentum) {}
+  void step(const CommitRound& commit, const Fragment& fragment, std::span<const float> average,
+            OuterState& state) override {
+    outer_opt::nesterov_step({commit.outer_lr, momentum_}, fragment, average, state.momentum,
+                             state.anchor);
+  }
+
+ private:
+  double momentum_;
+};
+
+class DelayedNesterov final : public OuterAlgorithm {
+ public:
+  explicit DelayedNesterov(double momentum) : momentum_(momentum) {}
+  void step(const CommitRound& commit, const Fragment&, std::span<const float> average,
+            OuterState& state) override {
+    outer_opt::delayed_nesterov_step({commit.outer_lr, momentum_},
+                                     {commit.share, commit.decay, commit.push}, average,
+                                     state.momentum, state.anchor);
+  }
+
+ private:
+  double momentum_;
+};
+
+// Clip factors are in what members send, and so those of the plan become 1, also for a member that
+// sends nothing.
+class InGroups final : public OuterAlgorithm {
+ public:
+  explicit InGroups(const SyncSpec& sync) : sync_(sync) {}
+
+  bool enter_group(ReplicaId self, const OuterState& state, std::span<float> contribution,
+                   ReducePlan& plan) const override {
+    const outer_opt::GroupStep options = outer_opt::group_step_for(sync_, plan.outer_lr);
+    for (ReduceMember& member : plan.members) {
+      const double clip = std::exchange(member.clip_factor, 1.0);
+      if (member.replica != self) continue;
+      outer_opt::make_group_input(options, clip, state.anchor, contribution);
+    }
+    return true;
+  }
+  void step(const CommitRound& commit, const Fragment&, std::span<const float> mean,
+            OuterState& state) override {
+    outer_opt::group_step(outer_opt::group_step_for(sync_, commit.outer_lr), mean, state.momentum,
+                          state.anchor);
+  }
+
+ private:
+  SyncSpec sync_;
+};
+
+class Sharded final : public OuterAlgorithm {
+ public:
+  explicit Sharded(double momentum) : momentum_(momentum) {}
+
+  OuterState zero_state(std::int64_t value_count) const override {
+    OuterState state;
+    state.anchor.resize(static_cast<std::size_t>(value_count));
+    return state;
+  }
+  // A replica that comes from a checkpoint keeps all of it until the next commit.
+  void adopt_momentum(std::vector<float> momentum, OuterState& state) const override {
+    const outer_opt::ValueRange all{0, static_cast<std::int64_t>(momentum.size())};
+    state.shards = MomentumShards({all});
+    std::copy(momentum.begin(), momentum.end(), state.shards.at(all).begin());
+  }
+  std::string mismatch(const ReducePlan& plan) const override {
+    return plan.owner_step ? "" : "owners take the outer step where it is sharded";
+  }
+
+  Result<std::optional<Restaged>> missing_momentum(const ReducePlan& plan, ReplicaId self,
+                                                   const OuterState& state) override {
+    staged_.reset();
+    const auto ranges = outer_opt::kept_ranges(plan.members, self);
+    const auto& holders = plan.owner_step->holders;
+    if (outer_opt::stays(ranges, self, holders, state.shards)) return std::optional<Restaged>();
+    auto restaged = outer_opt::restage(ranges, self, holders, state.shards);
+    if (!restaged) return restaged.error();
+    return std::optional(std::move(*restaged));
+  }
+  bool gathers_momentum() const override { return true; }
+  void stage(MomentumShards shards) override { staged_ = std::move(shards); }
+  void forget_staged() override { staged_.reset(); }
+
+  std::span<const float> own_momentum(const ReducePlan& plan, ReplicaId self,
+                                      const OuterState& state) const override {
+    if (!plan.owner_step) return {};
+    const MomentumShards& shards = staged_ ? *staged_ : state.shards;
+    for (const ReduceMember& member : plan.members) {
+      if (member.replica == self && member.part_count > 0) {
+        return shards.at(outer_opt::ValueRange{member.part_first, member.part_count});
+      }
+    }
+    return {};
+  }
+
+  void step(const CommitRound& commit, const Fragment&, std::span<const float> step,
+            OuterState& state) override {
+    if (staged_) state.shards = std::move(*staged_);
+    staged_.reset();
+    state.shards.follow({commit.outer_lr, momentum_}, step);
+    outer_opt::apply_step(step, state.anchor);
+  }
+
+ private:
+  double momentum_;
+  std::optional<MomentumShards> staged_;
+};
+
+}  // namespace
+
+std::unique_ptr<OuterAlgorithm> make_outer_algorithm(const JobSpec& spec,
+                                                     std::vector<outer_opt::DecayRange> ranges) {
+  const SyncSpec& sync = spec.sync;
+  if (outer_opt::averages_in_groups(sync)) return std::make_unique<InGroups>(sync);
+  if (sync.outer_state == shoal::OuterState::kSharded) {
+    return std::make_unique<Sharded>(sync.outer.momentum);
+  }
+  switch (sync.algorithm) {
+    case SyncAlgorithm::kNone:
+      return std::make_unique<Alone>();
+    case SyncAlgorithm::kDdp:
+      return std::make_unique<SharedAdam>(spec.train, std::move(ranges));
+    case SyncAlgorithm::kAsync:
+      return std::make_unique<DelayedNesterov>(sync.outer.momentum);
+    case SyncAlgorithm::kDiloco:
+    case SyncAlgorithm::kLocalSgd:
+      break;
+  }
+  return std::make_unique<Nesterov>(sync.outer.momentum);
+}
+
+}  // namespace shoal::replica

@@ -1,0 +1,90 @@
+// The outer step of each kind of job, as a strategy: what a replica contributes, how an average
+// changes the state, and what lies beside that. One implementation per kind:
+//
+//   none                  the local parameters become the anchor; nobody else is asked, but while a
+//                         replica takes over from one that leaves: then they are averaged
+//   ddp                   gradients are averaged, the outer step is an AdamW step (shared_adamw.h)
+//   diloco, local_sgd     pseudo-gradients, Nesterov (nesterov.h), whole or by fragment
+//   async                 delayed Nesterov with the terms of the commit
+//   groups                moshpit and gossip: one vector per member, an anchor of its own
+//   (groups.h) sharded               the owners of the parts took the step (momentum_shards.h)
+//
+// Not thread-safe. Spans of a fragment are packed, the others are whole vectors.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "base/job_spec.h"
+#include "base/result.h"
+#include "outer_opt/core/round/round.h"
+#include "outer_opt/core/step/fragments.h"
+#include "outer_opt/core/step/momentum_shards.h"
+#include "outer_opt/core/step/shared_adamw.h"
+#include "replica/core/local_parameters.h"
+#include "replica/core/outer_state.h"
+
+namespace shoal::replica {
+
+class OuterAlgorithm {
+ public:
+  virtual ~OuterAlgorithm() = default;
+
+  // The state of round 0, with an anchor of zeros.
+  virtual OuterState zero_state(std::int64_t value_count) const;
+  // Makes a checkpoint's momentum, a whole vector, the state's.
+  virtual void adopt_momentum(std::vector<float> momentum, OuterState& state) const;
+
+  // The contribution at a boundary: anchor minus local on the fragment, or the gradient. Of a part
+  // of the vector it is made by way of `scratch`, which is as long as the anchor.
+  virtual void contribution(const LocalParameters& local, const OuterState& state,
+                            const outer_opt::Fragment& fragment, std::span<float> out,
+                            std::span<float> scratch) const;
+
+  // Why this kind of job cannot follow such a plan; empty: it can.
+  virtual std::string mismatch(const ReducePlan& plan) const;
+  // Without peers: the average, at once. False: a reduce makes it.
+  virtual bool average_alone(const ReducePlan&, const LocalParameters&,
+                             std::span<float> /*average*/) {
+    return false;
+  }
+  // Makes of a contribution, in place, what enters the reduce of a group, and of the plan what its
+  // members go by. True: it did, so that the next attempt needs the contribution anew.
+  virtual bool enter_group(ReplicaId /*self*/, const OuterState&, std::span<float> /*contribution*/,
+                           ReducePlan&) const {
+    return false;
+  }
+
+  // Sharded: what the plan moves here and has to be fetched first; nullopt: nothing. What was
+  // fetched is staged, and becomes the state's with the commit of that plan.
+  virtual Result<std::optional<outer_opt::Restaged>> missing_momentum(const ReducePlan&, ReplicaId,
+                                                                      const OuterState&) {
+    return std::optional<outer_opt::Restaged>();
+  }
+  // Whether nobody holds all of the momentum, so that a checkpoint gathers it.
+  virtual bool gathers_momentum() const { return false; }
+  virtual void stage(outer_opt::MomentumShards) {}
+  virtual void forget_staged() {}
+  // Of the own part of a plan with an owner step, else empty.
+  virtual std::span<const float> own_momentum(const ReducePlan&, ReplicaId,
+                                              const OuterState&) const {
+    return {};
+  }
+
+  // The outer step with the average that was voted for and the terms that the commit carries.
+  virtual void step(const CommitRound& commit, const outer_opt::Fragment& fragment,
+                    std::span<const float> average, OuterState& state) = 0;
+  // What was trained since the last step is in it, or given up.
+  virtual void forget_trained(LocalParameters&) const {}
+  // Whether the state stands still between two commits of a round each, so that its digests are
+  // worth being taken anew. Not where each inner step is a round.
+  virtual bool rests() const { return true; }
+};
+
+// Derived fields of `spec` are filled. `ranges` say which values decay; for ddp.
+std::unique_ptr<OuterAlgorithm> make_outer_algorithm(const JobSpec& spec,
+                                                     std::vector<outer_opt::DecayRange> ranges);
+
+}  // namespace shoal::replica

@@ -1,0 +1,228 @@
+// Each algorithm's contribution and outer step on numbers that a person can follow.
+#include "replica/core/outer_algorithm.h"
+
+#include <cmath>
+
+#include <gtest/gtest.h>
+
+#include "replica/core/replica_test_util.h"
+
+namespace shoal::replica {
+namespace {
+
+using outer_opt::Fragment;
+
+const Fragment kBoth{{0, 2}};
+
+JobSpec spec_of(SyncAlgorithm algorithm, OuterSpec outer = {0.5, 0.5}) {
+  JobSpec spec = default_spec(algorithm);
+  if (algorithm == SyncAlgorithm::kDiloco || algorithm == SyncAlgorithm::kAsync) {
+    spec.sync.outer = outer;
+  }
+  return spec;
+}
+
+std::vector<float> contribution_of(const OuterAlgorithm& algorithm, const LocalParameters& local,
+                                   const OuterState& state, const Fragment& fragment) {
+  std::vector<float> out(static_cast<std::size_t>(outer_opt::value_count(fragment)));
+  std::vector<float> scratch(state.anchor.size());
+  algorithm.contribution(local, state, fragment, out, scratch);
+  return out;
+}
+
+TEST(OuterAlgorithm, APseudoGradientIsAnchorMinusLocal) {
+  const auto algorithm = make_outer_algorithm(spec_of(SyncAlgorithm::kDiloco), {});
+  OuterState state = algorithm->zero_state(4);
+  EXPECT_EQ(state.momentum.size(), 4u);
+  state.anchor = {10, 20, 30, 40};
+  const VectorParameters local({9, 22, 33, 36});
+  EXPECT_EQ(contribution_of(*algorithm, local, state, {{0, 4}}),
+            (std::vector<float>{1, -2, -3, 4}));
+  EXPECT_EQ(contribution_of(*algorithm, local, state, {{0, 1}, {2, 2}}),
+            (std::vector<float>{1, -3, 4}));
+}
+
+// m = 0.5 m + d; anchor -= lr (d + 0.5 m): twice, by hand.
+TEST(OuterAlgorithm, DilocoTakesNesterovSteps) {
+  const auto algorithm = make_outer_algorithm(spec_of(SyncAlgorithm::kDiloco), {});
+  OuterState state = algorithm->zero_state(2);
+  state.anchor = {8, 4};
+  algorithm->step(commit_of(1, 0.5), kBoth, std::vector<float>{2, -4}, state);
+  EXPECT_EQ(state.momentum, (std::vector<float>{2, -4}));
+  EXPECT_EQ(state.anchor, (std::vector<float>{6.5, 7}));
+  algorithm->step(commit_of(2, 0.5), kBoth, std::vector<float>{1, 0}, state);
+  EXPECT_EQ(state.momentum, (std::vector<float>{2, -2}));
+  EXPECT_EQ(state.anchor, (std::vector<float>{5.5, 7.5}));
+}
+
+TEST(OuterAlgorithm, AStepOfAFragmentLeavesTheOthersAlone) {
+  const auto algorithm = make_outer_algorithm(spec_of(SyncAlgorithm::kDiloco), {});
+  OuterState state = algorithm->zero_state(3);
+  state.anchor = {8, 4, 2};
+  algorithm->step(commit_of(1, 1), {{1, 1}}, std::vector<float>{2}, state);
+  EXPECT_EQ(state.momentum, (std::vector<float>{0, 2, 0}));
+  EXPECT_EQ(state.anchor, (std::vector<float>{8, 1, 2}));
+}
+
+TEST(OuterAlgorithm, LocalSgdAdoptsTheAverageOfTheParameters) {
+  const JobSpec spec = spec_of(SyncAlgorithm::kLocalSgd);
+  const auto algorithm = make_outer_algorithm(spec, {});
+  OuterState state = algorithm->zero_state(2);
+  state.anchor = {8, 4};
+  for (int round = 1; round <= 2; ++round) {
+    algorithm->step(commit_of(round, spec.sync.outer.lr), kBoth, std::vector<float>{2, -1}, state);
+  }
+  EXPECT_EQ(state.anchor, (std::vector<float>{4, 6}));
+}
+
+// Half of the replicas, and half a renewal: u = 0.5 d, anchor -= lr (u + push u), u *= decay.
+TEST(OuterAlgorithm, AsyncTakesTheTermsOfTheCommit) {
+  const auto algorithm = make_outer_algorithm(spec_of(SyncAlgorithm::kAsync), {});
+  OuterState state = algorithm->zero_state(1);
+  state.anchor = {10};
+  CommitRound commit = commit_of(1, 0.5);
+  commit.share = 0.5, commit.decay = 0.75, commit.push = 0.25;
+  algorithm->step(commit, {{0, 1}}, std::vector<float>{8}, state);
+  EXPECT_EQ(state.anchor[0], 10 - 0.5f * (4 + 0.25f * 4));
+  EXPECT_EQ(state.momentum[0], 3);
+}
+
+TEST(OuterAlgorithm, AloneTheLocalParametersBecomeTheAnchor) {
+  const auto algorithm = make_outer_algorithm(spec_of(SyncAlgorithm::kNone), {});
+  OuterState state = algorithm->zero_state(2);
+  state.anchor = {8, 4};
+  const VectorParameters local({1, 2});
+  std::vector<float> average(2);
+  ReducePlan plan = plan_of(1, 2);
+  plan.members.resize(1);
+  ASSERT_TRUE(algorithm->average_alone(plan, local, average));
+  algorithm->step(commit_of(1, 0.9), kBoth, average, state);
+  EXPECT_EQ(state.anchor, local.values);
+  EXPECT_EQ(state.momentum, (std::vector<float>{0, 0}));
+}
+
+// One joins and one leaves: for a round there are two, and both must come to the same anchor.
+TEST(OuterAlgorithm, AReplicaThatTakesOverAveragesWithTheOneThatLeaves) {
+  const auto algorithm = make_outer_algorithm(spec_of(SyncAlgorithm::kNone), {});
+  OuterState state = algorithm->zero_state(2);
+  state.anchor = {8, 4};
+  const VectorParameters local({1, 2});
+  std::vector<float> average(2);
+  ASSERT_FALSE(algorithm->average_alone(plan_of(1, 2), local, average));
+  algorithm->step(commit_of(1, 0.9), kBoth, std::vector<float>{3, -1}, state);
+  EXPECT_EQ(state.anchor, (std::vector<float>{5, 5}));
+}
+
+// The first AdamW step moves every value by lr towards minus the sign of its gradient; where it
+// decays the parameter shrinks by lr * weight_decay first.
+TEST(OuterAlgorithm, DdpAveragesGradientsAndTakesAnAdamWStep) {
+  JobSpec spec = spec_of(SyncAlgorithm::kDdp);
+  spec.train.lr = 0.5, spec.train.weight_decay = 0.25, spec.train.clip = 0;
+  spec.train.warmup = Steps(0), spec.train.schedule = Schedule::kConstant;
+  const auto algorithm = make_outer_algorithm(spec, {{0, 1, true}, {1, 1, false}});
+  OuterState state = algorithm->zero_state(2);
+  EXPECT_TRUE(state.momentum.empty());
+  state.anchor = {8, 8};
+  VectorParameters local({8, 8});
+  local.gradient = {2, -2};
+  EXPECT_EQ(contribution_of(*algorithm, local, state, kBoth), local.gradient);
+  algorithm->step(commit_of(1, 1), kBoth, local.gradient, state);
+  EXPECT_NEAR(state.anchor[0], 8 - 0.5 * 0.25 * 8 - 0.5, 1e-6);
+  EXPECT_NEAR(state.anchor[1], 8 + 0.5, 1e-6);
+  algorithm->forget_trained(local);
+  EXPECT_EQ(local.gradient, (std::vector<float>{0, 0}));
+}
+
+TEST(OuterAlgorithm, DigestsCoverWhatTheOuterStepKeeps) {
+  const auto diloco = make_outer_algorithm(spec_of(SyncAlgorithm::kDiloco), {})->zero_state(3);
+  EXPECT_EQ(digests_of(diloco).momentum, digest_of(std::span<const float>(diloco.momentum)));
+  OuterState ddp = make_outer_algorithm(spec_of(SyncAlgorithm::kDdp), {})->zero_state(3);
+  const Digest zero = digests_of(ddp).momentum;
+  ddp.adam_v[2] = 1;
+  EXPECT_NE(digests_of(ddp).momentum, zero);
+}
+
+JobSpec sharded_spec() {
+  JobSpec spec = spec_of(SyncAlgorithm::kDiloco);
+  spec.sync.outer_state = shoal::OuterState::kSharded;
+  return spec;
+}
+
+TEST(OuterAlgorithm, ShardedItFollowsTheStepOfTheOwners) {
+  const auto algorithm = make_outer_algorithm(sharded_spec(), {});
+  OuterState state = algorithm->zero_state(3);
+  EXPECT_TRUE(state.momentum.empty());
+  EXPECT_EQ(digests_of(state).momentum, Digest());
+  state.anchor = {100, 100, 100};
+  state.shards = outer_opt::MomentumShards({{1, 2}});
+  state.shards.at({1, 2})[0] = 2;
+  algorithm->step(commit_of(1, 0.5), {{0, 3}}, std::vector<float>{1, 3.25, -6}, state);
+  EXPECT_EQ(state.anchor, (std::vector<float>{99, 96.75, 106}));
+  EXPECT_EQ(state.shards.at({1, 2})[0], 5);
+  EXPECT_EQ(state.shards.at({1, 2})[1], -8);
+}
+
+TEST(OuterAlgorithm, StagedMomentumIsTheStatesWithTheCommitOnly) {
+  const auto algorithm = make_outer_algorithm(sharded_spec(), {});
+  OuterState state = algorithm->zero_state(4);
+  ReducePlan plan = plan_of(1, 4);
+  plan.owner_step = OwnerStep{{0.5, 0.5}, {}};
+  auto missing = algorithm->missing_momentum(plan, ReplicaId(1), state);
+  ASSERT_TRUE(missing.ok());
+  ASSERT_TRUE(missing->has_value()) << "the parts are new, and nobody holds momentum";
+  EXPECT_TRUE((*missing)->missing.empty());
+  (*missing)->shards.at({0, 2})[1] = 6;
+  algorithm->stage(std::move((*missing)->shards));
+  EXPECT_TRUE(state.shards.ranges().empty());
+  ASSERT_EQ(algorithm->own_momentum(plan, ReplicaId(1), state).size(), 2u);
+  EXPECT_EQ(algorithm->own_momentum(plan, ReplicaId(1), state)[1], 6);
+  algorithm->forget_staged();
+  algorithm->step(commit_of(1, 0.5), {{0, 4}}, std::vector<float>(4, 0.0f), state);
+  EXPECT_TRUE(state.shards.ranges().empty()) << "the attempt came to nothing";
+}
+
+TEST(OuterAlgorithm, ShardedACheckpointIsKeptWhole) {
+  const auto algorithm = make_outer_algorithm(sharded_spec(), {});
+  OuterState state = algorithm->zero_state(3);
+  algorithm->adopt_momentum({1, 2, 3}, state);
+  EXPECT_TRUE(state.shards.holds({0, 3}));
+  EXPECT_EQ(state.shards.at({0, 3})[2], 3);
+}
+
+TEST(OuterAlgorithm, PlansOfAnotherKindAreRefused) {
+  ReducePlan plan = plan_of(1, 2);
+  const auto diloco = make_outer_algorithm(spec_of(SyncAlgorithm::kDiloco), {});
+  const auto sharded = make_outer_algorithm(sharded_spec(), {});
+  EXPECT_EQ(diloco->mismatch(plan), "");
+  EXPECT_NE(sharded->mismatch(plan), "");
+  plan.owner_step.emplace();
+  EXPECT_NE(diloco->mismatch(plan), "");
+  EXPECT_EQ(sharded->mismatch(plan), "");
+}
+
+// Two members of a group that only average have the mean of their parameters.
+TEST(OuterAlgorithm, AGroupAveragesParametersWithLocalSgd) {
+  JobSpec spec = spec_of(SyncAlgorithm::kLocalSgd);
+  spec.sync.topology = Topology::kGossip;
+  const auto algorithm = make_outer_algorithm(spec, {});
+  ReducePlan told = plan_of(1, 2), told_other = told;
+  told.members[1].clip_factor = told_other.members[1].clip_factor = 0.5;
+  OuterState one = algorithm->zero_state(2), other = one;
+  one.anchor = {4, 8};
+  other.anchor = {2, 4};
+  std::vector<float> mine{1, 2}, theirs{4, 8};  // the other's is clipped to a half
+  ASSERT_TRUE(algorithm->enter_group(ReplicaId(1), one, mine, told));
+  ASSERT_TRUE(algorithm->enter_group(ReplicaId(2), other, theirs, told_other));
+  EXPECT_EQ(mine, (std::vector<float>{3, 6}));
+  EXPECT_EQ(theirs, (std::vector<float>{0, 0}));
+  EXPECT_EQ(told, told_other) << "clip factors are spent";
+  EXPECT_EQ(told.members[1].clip_factor, 1);
+  const std::vector<float> mean{1.5, 3};
+  algorithm->step(commit_of(1, 1), kBoth, mean, one);
+  algorithm->step(commit_of(1, 1), kBoth, mean, other);
+  EXPECT_EQ(one.anchor, mean);
+  EXPECT_EQ(other.anchor, mean);
+}
+
+}  // namespace
+}  // namespace shoal::replica

@@ -1,0 +1,295 @@
+// See outer_loop.h.
+#include "replica/core/outer_loop.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/check.h"
+
+namespace shoal::replica {
+
+using outer_opt::Fragment;
+using outer_opt::Settled;
+
+namespace {
+
+Settled settled_by(const CommitRound& commit, bool contributed) {
+  if (commit.outcome == RoundOutcome::kKept) return Settled::kCounted;
+  if (commit.outcome == RoundOutcome::kDropped) return Settled::kDropped;
+  if (contributed) return Settled::kCounted;
+  return commit.keeps ? Settled::kKept : Settled::kDropped;
+}
+
+}  // namespace
+
+OuterLoop::OuterLoop(OuterLoopSetup setup, LocalParameters& local,
+                     std::shared_ptr<OuterState> state, const RoundKey& held)
+    : self_(setup.self),
+      spec_(std::move(setup.spec)),
+      fragments_(std::move(setup.fragments)),
+      whole_{{0, local.value_count()}},
+      algorithm_(std::move(setup.algorithm)),
+      vectors_(std::move(setup.vectors)),
+      local_(local),
+      state_(std::move(state)),
+      held_(held),
+      digests_(digests_of(*state_)),
+      tokens_behind_(fragments_.size()) {
+  if (spec_.sync.eager) eager_.emplace(fragments_);
+}
+
+const Fragment& OuterLoop::values_of(std::int32_t fragment) const {
+  if (fragment == 0) return whole_;
+  SHOAL_CHECK(fragment <= static_cast<std::int32_t>(fragments_.size()), "no such fragment");
+  return fragments_[static_cast<std::size_t>(fragment) - 1];
+}
+
+std::size_t OuterLoop::averaged_values() const {
+  return static_cast<std::size_t>(outer_opt::value_count(values_of(averaged_fragment_)));
+}
+
+void OuterLoop::note(const Status& status) {
+  if (status_) status_ = status;
+}
+
+// Where each inner step is a round the state moves all the time: what was said stands.
+bool OuterLoop::memory_is_intact() const {
+  return !algorithm_->rests() || digests_of(*state_) == digests_;
+}
+
+template <typename Change>
+void OuterLoop::change_local(const Change& change) {
+  std::vector<float> values(state_->anchor.size());
+  local_.read_parameters(values);
+  change(std::span(values));
+  local_.write_parameters(values);
+}
+
+// ---- to the boundary
+
+void OuterLoop::open(const OpenRound& round) {
+  if (eager_ && eager_->state() == outer_opt::EagerState::kAhead) {
+    change_local([this](std::span<float> values) { take_back(values); });
+  }
+  own_fragment_ = round.fragment;
+}
+
+void OuterLoop::take_back(std::span<float> local) {
+  eager_->take_back(contribution(), state_->anchor, local);
+}
+
+void OuterLoop::boundary(RoundReport& report, bool goes_on) {
+  const auto statistics =
+      vectors_->take_contribution(*algorithm_, local_, *state_, values_of(own_fragment_));
+  if (!statistics) return note(statistics.error());
+  reentered_ = false;
+  report.norm = statistics->norm;
+  report.max_abs = statistics->max_abs;
+  report.nonfinite = statistics->nonfinite;
+  tokens_reported_ = report.tokens;
+  if (own_fragment_ > 0) {
+    report.tokens += tokens_behind_[static_cast<std::size_t>(own_fragment_) - 1];
+  }
+  if (!eager_ || !goes_on || report.nonfinite > 0) return;
+  change_local([this](std::span<float> values) {
+    eager_->begin(own_fragment_, contribution(), state_->momentum, state_->anchor, values);
+  });
+}
+
+std::span<const float> OuterLoop::contribution() const {
+  const auto values = static_cast<std::size_t>(outer_opt::value_count(values_of(own_fragment_)));
+  return vectors_->contribution().first(values);
+}
+
+// ---- the reduce
+
+std::string OuterLoop::mismatch_of(const ReducePlan& plan, bool contributes) const {
+  if (plan.fragment > static_cast<std::int32_t>(fragments_.size())) return "no such fragment";
+  const std::int64_t values = outer_opt::value_count(values_of(plan.fragment));
+  if (plan.value_count != values) {
+    return "the plan has " + std::to_string(plan.value_count) + " values, the replica " +
+           std::to_string(values);
+  }
+  if (contributes && plan.fragment != own_fragment_) return "another fragment was reported";
+  return algorithm_->mismatch(plan);
+}
+
+double OuterLoop::share_in(const ReducePlan& plan) const {
+  return outer_opt::share_of(plan, self_);
+}
+
+OuterLoop::Attempt OuterLoop::plan(const ReducePlan& plan, bool contributes) {
+  averaged_fragment_ = plan.fragment;
+  contributed_ = contributes;
+  share_ = share_in(plan);
+  Attempt attempt{mismatch_of(plan, contributes), std::nullopt, plan};
+  if (!attempt.mismatch.empty()) return attempt;
+  if (algorithm_->average_alone(plan, local_, vectors_->average())) {
+    reduced();
+    attempt.alone = reduced_;
+    return attempt;
+  }
+  if (reentered_) {
+    const auto again =
+        vectors_->take_contribution(*algorithm_, local_, *state_, values_of(own_fragment_));
+    if (!again) note(again.error());
+  }
+  reentered_ = algorithm_->enter_group(self_, *state_, vectors_->contribution(), attempt.plan);
+  return attempt;
+}
+
+Result<std::optional<outer_opt::Restaged>> OuterLoop::missing_momentum(const ReducePlan& plan) {
+  return algorithm_->missing_momentum(plan, self_, *state_);
+}
+
+std::span<const float> OuterLoop::own_momentum(const ReducePlan& plan) const {
+  return algorithm_->own_momentum(plan, self_, *state_);
+}
+
+outer_opt::ReduceInput OuterLoop::input(const ReducePlan& plan, bool contributes) {
+  encoded_.clear();
+  outer_opt::ReduceInput input;
+  input.momentum = own_momentum(plan);
+  if (!contributes) return input;
+  input.pseudo_gradient =
+      vectors_->contribution().first(static_cast<std::size_t>(plan.value_count));
+  if (plan.codec != CodecKind::kSparse2) return input;
+  if (!feedback_) feedback_.emplace(input.pseudo_gradient.size(), spec_.sync.feedback);
+  encoded_ = feedback_->encode(input.pseudo_gradient);
+  input.encoded = encoded_;
+  return input;
+}
+
+std::span<float> OuterLoop::average(const ReducePlan& plan) {
+  return vectors_->average().first(static_cast<std::size_t>(plan.value_count));
+}
+
+void OuterLoop::reduced() {
+  if (!vectors_->average_is_here()) return;
+  reduced_ = digest_of(std::span<const float>(vectors_->average().first(averaged_values())));
+}
+
+// ---- the commit
+
+OuterLoop::Committed OuterLoop::commit(const CommitRound& commit, bool goes_on) {
+  Committed committed{before_step(commit), settled_by(commit, contributed_), false};
+  if (commit.outcome == RoundOutcome::kAveraged) {
+    adopt_average(commit, committed.settled, goes_on);
+    committed.adopts_later = committed.settled == Settled::kCounted && goes_on;
+  } else {
+    stay(committed.settled == Settled::kCounted);
+  }
+  held_ = commit.key;
+  digests_ = digests_of(*state_);
+  committed.applied.anchor = digests_.anchor;
+  committed.applied.momentum = digests_.momentum;
+  return committed;
+}
+
+// What the step begins with, read anew: memory may have changed since it was said.
+Applied OuterLoop::before_step(const CommitRound& commit) {
+  const StateDigests base = algorithm_->rests() ? digests_of(*state_) : digests_;
+  Applied applied{.key = commit.key};
+  applied.base = base.anchor;
+  applied.base_momentum = base.momentum;
+  if (commit.outcome != RoundOutcome::kAveraged) return applied;
+  applied.average = commit.average;
+  const std::span<const float> average = vectors_->average();
+  if (!vectors_->average_is_here() || average.size() < averaged_values()) return applied;
+  const Digest now = digest_of(average.first(averaged_values()));
+  if (now != reduced_) applied.average = now;
+  return applied;
+}
+
+void OuterLoop::adopt_average(const CommitRound& commit, Settled settled, bool goes_on) {
+  keep_unsent();
+  if (state_.use_count() > 1) state_ = std::make_shared<OuterState>(*state_);  // somebody reads it
+  // Nothing of this replica is being averaged: the room of its contribution is free.
+  if (settled == Settled::kKept) {
+    algorithm_->contribution(local_, *state_, whole_, vectors_->contribution(), {});
+  }
+  take_step(commit);
+  learn_average(commit);
+  settle_local(settled, goes_on);
+  algorithm_->forget_trained(local_);
+}
+
+void OuterLoop::keep_unsent() {
+  if (encoded_.empty()) return;
+  const Status kept =
+      feedback_->commit(vectors_->contribution().first(averaged_values()), encoded_);
+  SHOAL_CHECK(kept.ok(), "the own encoding counted in the average");
+  encoded_.clear();
+}
+
+void OuterLoop::take_step(const CommitRound& commit) {
+  note(vectors_->step(*algorithm_, commit, values_of(averaged_fragment_), *state_));
+}
+
+void OuterLoop::learn_average(const CommitRound& commit) {
+  if (!eager_) return;
+  if (!contributed_) return eager_->dropped(averaged_fragment_);
+  eager_->committed(averaged_fragment_, {commit.outer_lr, spec_.sync.outer.momentum}, share_,
+                    contribution(), vectors_->average().first(averaged_values()));
+}
+
+// A replica without a part in the result has nothing of its own that counts, unless it is kept.
+void OuterLoop::settle_local(Settled settled, bool goes_on) {
+  if (settled == Settled::kKept) return move_with_anchor();
+  count_tokens_behind();
+  if (!contributed_) return local_.write_parameters(state_->anchor);
+  adopting_fragment_ = averaged_fragment_;
+  if (!goes_on) adopt_fragment(0);
+}
+
+// The contribution was taken before the step and is what it was, to rounding.
+void OuterLoop::move_with_anchor() {
+  const std::span<float> values = vectors_->contribution();
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = state_->anchor[i] - values[i];
+  local_.write_parameters(values);
+}
+
+// Its group gave up. The anchor is still the one that it was, of the next round now.
+void OuterLoop::stay(bool counts) {
+  if (!counts) local_.write_parameters(state_->anchor);
+}
+
+void OuterLoop::count_tokens_behind() {
+  for (Tokens& tokens : tokens_behind_) tokens += tokens_reported_;
+  const bool all = !contributed_ || averaged_fragment_ == 0;
+  if (all) std::fill(tokens_behind_.begin(), tokens_behind_.end(), Tokens());
+  if (!all) tokens_behind_[static_cast<std::size_t>(averaged_fragment_) - 1] = Tokens();
+  tokens_reported_ = Tokens();
+}
+
+void OuterLoop::adopt_fragment(double blend) {
+  note(vectors_->adopt(values_of(adopting_fragment_), blend, *state_, local_));
+}
+
+void OuterLoop::adopt() {
+  if (!eager_) return adopt_fragment(spec_.sync.blend);
+  change_local([this](std::span<float> values) { correct(values); });
+}
+
+void OuterLoop::correct(std::span<float> local) { eager_->adopt(state_->anchor, local); }
+
+// ---- another epoch, and checkpoints
+
+void OuterLoop::return_to_anchor(const RoundKey& held) {
+  held_ = held;
+  local_.write_parameters(state_->anchor);
+  algorithm_->forget_trained(local_);
+  contributed_ = reentered_ = false;
+  encoded_.clear();
+  algorithm_->forget_staged();
+  tokens_reported_ = Tokens();
+  std::fill(tokens_behind_.begin(), tokens_behind_.end(), Tokens());
+  if (eager_) eager_.emplace(fragments_);
+}
+
+Result<outer_opt::Restaged> OuterLoop::all_momentum(
+    const std::vector<MomentumHolder>& holders) const {
+  return outer_opt::restage(whole_, self_, holders, state_->shards);
+}
+
+}  // namespace shoal::replica

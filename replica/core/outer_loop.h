@@ -1,0 +1,171 @@
+// What a replica does with its weights between two boundaries: the outer loop of DiLoCo and its
+// relatives, as one machine that the trainer, the simulator and the studies drive. It holds the
+// outer state, the contribution and the average of the round under way; what differs by algorithm
+// is behind OuterAlgorithm, where the vectors lie behind OuterVectors and LocalParameters. Which
+// round it is and what the coordinator is told decides the Participant
+// (outer_opt/core/participant); inner steps, transfers and threads are the driver's.
+//
+//   open()      more is to be trained: an eager step is taken back
+//   boundary()  takes the contribution; with sync.eager and steps behind the boundary, the estimate
+//   plan()      an attempt of the reduce begins; then the driver reduces input() into average()
+//   commit()    the outer step; what was trained counts, stays or is dropped
+//   adopt()     behind the boundary, where the result becomes local later
+//
+// Local parameters are touched by inner steps, commit(), adopt() and, with sync.eager, boundary()
+// and open(); so an abort needs no undoing but open()'s. A commit changes the fragment that was
+// averaged, or everything where this replica had no part in it. With async, one that had not
+// reported moves with the anchor: its pseudo-gradient stays what it was. In a group the anchor is
+// the replica's own, and a commit without an average changes nothing of it.
+//
+// One thread at a time; while a reduce runs, input(), average(), missing_momentum(), stage() and
+// own_momentum() belong to the thread that reduces, and nothing else is called.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/job_spec.h"
+#include "outer_opt/core/codec/sparse2.h"
+#include "outer_opt/core/participant/lease_walk.h"
+#include "outer_opt/core/reduce/reduce_session.h"
+#include "outer_opt/core/round/round.h"
+#include "outer_opt/core/step/eager.h"
+#include "replica/core/outer_algorithm.h"
+#include "replica/core/outer_vectors.h"
+
+namespace shoal::replica {
+
+struct OuterLoopSetup {
+  ReplicaId self;
+  JobSpec spec;                                // derived fields are filled
+  std::vector<outer_opt::Fragment> fragments;  // cut_fragments() of this stage
+  std::unique_ptr<OuterAlgorithm> algorithm;   // make_outer_algorithm()
+  std::unique_ptr<OuterVectors> vectors;
+};
+
+class OuterLoop {
+ public:
+  // Holds `state`, the committed one of round `held`; the local parameters are its anchor.
+  // `local` outlives the loop.
+  OuterLoop(OuterLoopSetup setup, LocalParameters& local, std::shared_ptr<OuterState> state,
+            const RoundKey& held);
+  virtual ~OuterLoop() = default;
+
+  const RoundKey& held() const { return held_; }
+  const OuterState& state() const { return *state_; }
+  // For who reads it while the loop goes on: the next commit() leaves it as it is.
+  std::shared_ptr<const OuterState> shared_state() const { return state_; }
+  // As they were when the state came to be; and whether memory still holds that.
+  const StateDigests& digests() const { return digests_; }
+  bool memory_is_intact() const;
+  const std::vector<outer_opt::Fragment>& fragments() const { return fragments_; }
+  // Number 0 is the whole vector.
+  const outer_opt::Fragment& values_of(std::int32_t fragment) const;
+  std::int32_t averaged_fragment() const { return averaged_fragment_; }  // of the newest plan
+  bool contributed() const { return contributed_; }                      // to it
+  // The first failure of a device; nothing else is worth calling then.
+  const Status& status() const { return status_; }
+
+  void open(const OpenRound& round);
+
+  // Fills norm, max_abs and nonfinite of the report and adds the tokens that earlier rounds left
+  // behind its fragment. `goes_on`: training goes on behind this boundary.
+  void boundary(RoundReport& report, bool goes_on);
+  std::span<const float> contribution() const;
+
+  struct Attempt {
+    std::string mismatch;         // why this replica cannot take part; empty: it can
+    std::optional<Digest> alone;  // of the average, when no peer is needed
+    ReducePlan plan;              // what the reduce goes by
+  };
+  Attempt plan(const ReducePlan& plan, bool contributes);
+  Result<std::optional<outer_opt::Restaged>> missing_momentum(const ReducePlan& plan);
+  void stage(outer_opt::MomentumShards shards) { algorithm_->stage(std::move(shards)); }
+  std::span<const float> own_momentum(const ReducePlan& plan) const;
+  // An attempt after an aborted round encodes anew: the residual is still the old one, the
+  // contribution has grown. Valid until the next call of a method that is not const.
+  outer_opt::ReduceInput input(const ReducePlan& plan, bool contributes);
+  std::span<float> average(const ReducePlan& plan);
+  OuterVectors& vectors() { return *vectors_; }
+  // The reduce is done, its average is there.
+  void reduced();
+
+  struct Committed {
+    Applied applied;
+    outer_opt::Settled settled = outer_opt::Settled::kCounted;
+    bool adopts_later = false;  // the driver calls adopt()
+  };
+  // `goes_on`: training has gone on behind the boundary of this round.
+  Committed commit(const CommitRound& commit, bool goes_on);
+  void adopt();
+
+  // Local parameters are the anchor's again, and nothing that was trained, reported or averaged
+  // since counts.
+  void return_to_anchor(const RoundKey& held);
+
+  // Where nobody holds all of the outer momentum: the ranges that a checkpoint needs.
+  bool gathers_momentum() const { return algorithm_->gathers_momentum(); }
+  Result<outer_opt::Restaged> all_momentum(const std::vector<MomentumHolder>& holders) const;
+
+ protected:
+  // What planted bugs change (tests/negative).
+  virtual double share_in(const ReducePlan& plan) const;
+  virtual void take_step(const CommitRound& commit);
+  virtual void move_with_anchor();
+  virtual void take_back(std::span<float> local);
+  virtual void correct(std::span<float> local);
+  virtual void stay(bool counts);
+  virtual void keep_unsent();
+
+  LocalParameters& local() { return local_; }
+  OuterState& mutable_state() { return *state_; }
+  outer_opt::EagerUpdates& eager() { return *eager_; }
+  OuterAlgorithm& algorithm() { return *algorithm_; }
+
+ private:
+  std::string mismatch_of(const ReducePlan& plan, bool contributes) const;
+  Applied before_step(const CommitRound& commit);
+  void adopt_average(const CommitRound& commit, outer_opt::Settled settled, bool goes_on);
+  void learn_average(const CommitRound& commit);
+  void settle_local(outer_opt::Settled settled, bool goes_on);
+  void adopt_fragment(double blend);
+  void count_tokens_behind();
+  template <typename Change>
+  void change_local(const Change& change);
+  void note(const Status& status);
+  std::size_t averaged_values() const;
+
+  ReplicaId self_;
+  JobSpec spec_;
+  std::vector<outer_opt::Fragment> fragments_;
+  outer_opt::Fragment whole_;
+  std::unique_ptr<OuterAlgorithm> algorithm_;
+  std::unique_ptr<OuterVectors> vectors_;
+  LocalParameters& local_;
+  std::shared_ptr<OuterState> state_;
+  RoundKey held_;
+  StateDigests digests_;
+
+  std::int32_t own_fragment_ = 0;       // of the contribution
+  std::int32_t averaged_fragment_ = 0;  // of the newest plan
+  std::int32_t adopting_fragment_ = 0;  // of the newest commit
+  bool contributed_ = false;
+  bool reentered_ = false;  // what the contribution was is not there any more: a group's input is
+  double share_ = 0;        // of this replica in the newest plan
+  Digest reduced_;          // of the average when its reduce was done
+  std::vector<Tokens> tokens_behind_;  // by fragment: reported since it was last averaged
+  Tokens tokens_reported_;             // trained for the newest report
+  std::optional<outer_opt::EagerUpdates> eager_;
+  // With sparse2: what was not sent yet, from the first reduce on, and the encoding that the newest
+  // attempt takes, empty when it contributes nothing. Like the inner moments they belong to this
+  // replica alone: one that starts from a donor or a checkpoint has sent all it owes.
+  std::optional<outer_opt::ErrorFeedback> feedback_;
+  std::vector<std::byte> encoded_;
+  Status status_;
+};
+
+}  // namespace shoal::replica
