@@ -50,8 +50,10 @@ std::string TempFolder::write(const std::string& name, const std::string& text) 
   return path(name);
 }
 
-Cluster::Cluster(int agents, const std::vector<std::string>& options) {
+Cluster::Cluster(int agents, const std::vector<std::string>& options,
+                 const std::function<void(const std::string&)>& prepare) {
   if (agents == 0) return;
+  if (prepare) prepare(folder_.path("up"));
   std::vector<std::string> command = {binary("shoal"), "up",
                                       "--agents",      std::to_string(agents),
                                       "--detach",      "--json",

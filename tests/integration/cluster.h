@@ -2,6 +2,7 @@
 // stopped when the test ends. When the test failed, the ends of all logs are printed.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -42,7 +43,9 @@ struct TinyJob {
 class Cluster {
  public:
   // Agents of 0 starts nothing. Check `problem()` first. `options`: further ones of `shoal up`.
-  explicit Cluster(int agents, const std::vector<std::string>& options = {});
+  // `prepare` is called with the data folder before anything is there.
+  explicit Cluster(int agents, const std::vector<std::string>& options = {},
+                   const std::function<void(const std::string&)>& prepare = {});
   ~Cluster();
 
   const std::string& problem() const { return problem_; }  // empty: it runs

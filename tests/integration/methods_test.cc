@@ -6,6 +6,7 @@
 
 #include <gtest/gtest.h>
 
+#include "base/job_spec.h"
 #include "tests/integration/cluster.h"
 
 namespace shoal::integration {
@@ -119,7 +120,7 @@ TEST_F(Methods, TheOuterRateChangesWhileTheJobTrains) {
   const auto rounds = cluster_->items("/jobs/rate/rounds");
   std::set<double> rates;
   for (const Json& round : rounds) rates.insert(number_at(round, "outer_lr"));
-  EXPECT_EQ(rates, (std::set<double>{0.3, 0.7}));
+  EXPECT_EQ(rates, (std::set<double>{0.3, OuterSpec{}.lr}));
 }
 
 TEST_F(Methods, EagerReplicasAgreeOnEveryFragment) {

@@ -95,7 +95,7 @@ TEST(RoundGroups, EveryGroupHasItsOwnPlan) {
   EXPECT_EQ(grid.group_of(2), grid.group_of(0));
   const ReducePlan& plan = grid.plan(3);
   EXPECT_EQ(plan.topology, Topology::kButterfly);
-  EXPECT_EQ(plan.outer_lr, 0.7);
+  EXPECT_EQ(plan.outer_lr, OuterSpec{}.lr);
   for (const ReduceMember& member : plan.members) EXPECT_EQ(member.weight, 1);
   EXPECT_EQ(grid.contribution(1, 3).group, 1);
 }

@@ -224,15 +224,15 @@ TEST(OuterRate, TakesEffectAtTheNextSealAndEverybodyHearsIt) {
   rig.input(ChangeJob{RequestId{9}, rig.id, 0.4});
   EXPECT_TRUE(rig.replies.back().result.ok());
   EXPECT_EQ(rig.events.back().kind, event_kind::kJobChanged);
-  EXPECT_THAT(rig.events.back().message, testing::HasSubstr("0.7 -> 0.4"));
+  EXPECT_THAT(rig.events.back().message, testing::HasSubstr("0.9 -> 0.4"));
   rig.finish(1);
-  EXPECT_EQ(rig.last<ToReplica<CommitRound>>(rig.a)->body.outer_lr, 0.7);
+  EXPECT_EQ(rig.last<ToReplica<CommitRound>>(rig.a)->body.outer_lr, OuterSpec{}.lr);
   rig.report_steps(rig.a, rig.rep_a, 2, Steps(10), 1);
   rig.report_steps(rig.b, rig.rep_b, 2, Steps(10), 1);
   rig.finish(2);
   EXPECT_EQ(rig.last<ToReplica<CommitRound>>(rig.a)->body.outer_lr, 0.4);
   EXPECT_EQ(rig.last<ToReplica<CommitRound>>(rig.b)->body.outer_lr, 0.4);
-  EXPECT_EQ(rig.rounds_.at(rig.key(1)).outer_lr, 0.7);
+  EXPECT_EQ(rig.rounds_.at(rig.key(1)).outer_lr, OuterSpec{}.lr);
   EXPECT_EQ(rig.rounds_.at(rig.key(2)).outer_lr, 0.4);
   rig.restart();
   EXPECT_EQ(rig.job(rig.id).outer_lr, 0.4);
