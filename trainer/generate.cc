@@ -8,10 +8,10 @@
 
 #include <nlohmann/json.hpp>
 
+#include "replica/runtime/sampling.h"
+#include "trainer/compute/checkpoint.h"
 #include "trainer/model/learner.h"
 #include "trainer/plain/parameter_layout.h"
-#include "trainer/plain/sampling.h"
-#include "trainer/replica/checkpoint.h"
 
 namespace shoal::trainer {
 namespace {
@@ -99,7 +99,7 @@ int generate(const GenerateOptions& options) {
     if (const auto failure = learner.next_logits(std::span(*tokens).last(seen), logits)) {
       return complain(failure->detail);
     }
-    tokens->push_back(sample_token(logits, options.temperature, options.top_k, prng));
+    tokens->push_back(replica::sample_token(logits, options.temperature, options.top_k, prng));
     const std::string piece = text_of(tokens->back(), spec.data.tokenizer);
     text += piece;
     if (!options.json) std::cout << piece << std::flush;

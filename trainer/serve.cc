@@ -10,9 +10,10 @@
 
 #include "attached/control.h"
 #include "attached/environment.h"
+#include "replica/runtime/worker.h"
+#include "trainer/compute/torch_compute.h"
 #include "trainer/model/cell_member.h"
 #include "trainer/plain/blas.h"
-#include "trainer/replica/worker.h"
 #include "wire/lent_memory.h"
 #if SHOAL_HAVE_CUDA
 #include "outer_opt/cuda/cuda_accelerator.h"
@@ -26,6 +27,11 @@ namespace {
 
 using attached::environment;
 using attached::environment_number;
+using replica::DonorShelf;
+using replica::EventQueue;
+using replica::MakeRuntime;
+using replica::Worker;
+using replica::WorkerEnd;
 
 constexpr std::size_t kCommandsMax = 256;
 constexpr int kExitBadEnvironment = 1, kExitDeviceLost = 3;
@@ -73,7 +79,8 @@ MakeRuntime runtimes_of(swarm::PipelineService& service, EventQueue& queue) {
   return [&](const swarm::StageRuntimeOptions& options, swarm::StageCompute& compute,
              swarm::StageListener& listener, RoundNumber held, std::int64_t step) {
     return swarm::StageRuntime::create(
-        options, service, compute, listener, [&queue] { queue.push(Woken{}); }, held, step);
+        options, service, compute, listener, [&queue] { queue.push(replica::Woken{}); }, held,
+        step);
   };
 }
 
@@ -114,8 +121,7 @@ std::unique_ptr<CellLeader> make_cell(const DeviceChoice& device, int size, Stag
   return std::make_unique<CellLeader>(model, std::move(members), device_group(device));
 }
 
-std::function<std::unique_ptr<CellLeader>(StageModel&)> cell_maker(const DeviceChoice& device,
-                                                                   int size) {
+MakeCell cell_maker(const DeviceChoice& device, int size) {
   if (size == 1) return {};
   return [device, size](StageModel& model) { return make_cell(device, size, model); };
 }
@@ -145,10 +151,10 @@ int run_attached(const Seat& seat, outer_opt::PeerNode& node, swarm::PipelineSer
   EventQueue queue(kCommandsMax);
   auto control = attached::Control::dial(
       line, {.command = [&](ToTrainer command) { return queue.push_command(std::move(command)); },
-             .ended = [&] { queue.push(StreamEnded{}); },
+             .ended = [&] { queue.push(replica::StreamEnded{}); },
              .closing = [&] { queue.close(); }});
   if (!control) return complain(control.error());
-  DonorShelf shelf([&queue] { queue.push(AdamWanted{}); });
+  DonorShelf shelf([&queue] { queue.push(replica::AdamWanted{}); });
   node.set_donor([&shelf](ReplicaId replica, const RoundKey& key, const auto& send) {
     return shelf.serve(replica, key, send);
   });
@@ -165,9 +171,9 @@ int run_attached(const Seat& seat, outer_opt::PeerNode& node, swarm::PipelineSer
   if (seat.accelerator != nullptr) ready.libraries += ", outer step on the GPU";
   if (seat.cell > 1) ready.libraries += describe_cell(seat.device, seat.cell);
   (*control)->start(ready);
-  Worker worker({seat.device, queue, node, shelf, runtimes_of(pipeline, queue),
-                 [&](const FromTrainer& message) { (*control)->say(message); }, seat.accelerator,
-                 cell_maker(seat.device, seat.cell), ready});
+  TorchHost compute(seat.device, seat.accelerator, cell_maker(seat.device, seat.cell));
+  Worker worker({compute, queue, node, shelf, runtimes_of(pipeline, queue),
+                 [&](const FromTrainer& message) { (*control)->say(message); }, ready});
   const WorkerEnd end = worker.run();
   node.set_donor({});
   node.set_momentum_donor({});

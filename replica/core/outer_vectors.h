@@ -1,6 +1,6 @@
 // Where the contribution and the average of a round lie, and where the outer step is computed: in
 // host memory for every kind of job (HostVectors), or on the device that trains
-// (trainer/replica/device_outer_vectors.h) for those that suit it.
+// (replica/runtime/device_outer_vectors.h) for those that suit it.
 //
 // One thread at a time; while a reduce runs, the reduce alone. A Status that fails is the device's:
 // the replica is given up.

@@ -1,20 +1,13 @@
-// Why a replica cannot go on, by name: what the trainer reports instead of a stack trace.
+// The failures of a replica, as libtorch's trainer names them.
 #pragma once
 
-#include <optional>
-#include <string>
-
 #include "base/result.h"
-#include "swarm/core/messages.h"
+#include "replica/runtime/failure.h"
 
 namespace shoal::trainer {
 
-struct Failure {
-  ReplicaFailure kind = ReplicaFailure::kInternal;
-  std::string detail;
-};
-
-using MaybeFailure = std::optional<Failure>;  // none: it worked
+using replica::Failure;
+using replica::MaybeFailure;
 
 // Errors of data.h: the file is missing or too short, or holds what the model has no word for.
 inline Failure data_failure(const Error& error) {

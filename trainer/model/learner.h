@@ -15,10 +15,7 @@
 
 namespace shoal::trainer {
 
-struct EvalSum {
-  double loss_sum = 0;  // nats
-  Tokens tokens;
-};
+using replica::EvalSum;
 
 class Learner {
  public:

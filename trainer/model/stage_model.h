@@ -13,17 +13,13 @@
 
 #include "base/job_spec.h"
 #include "replica/core/local_parameters.h"
+#include "replica/runtime/compute.h"
 #include "trainer/model/failure.h"
 #include "trainer/model/torch_bridge.h"
 
 namespace shoal::trainer {
 
-struct StepResult {
-  double loss = 0;           // nats per token, before the step; 0 where it is not known
-  double gradient_norm = 0;  // of the mean over tokens, before clipping
-  double lr = 0;
-  bool finite = true;  // false: the step was skipped
-};
+using replica::StepResult;
 
 class StageModel final : public replica::LocalParameters {
  public:

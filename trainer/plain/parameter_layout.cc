@@ -119,19 +119,6 @@ void gpt2_head(const ModelSpec& model, Layout& layout) {
 
 }  // namespace
 
-UnitRange whole_model(const ModelSpec& model) {
-  return {0, static_cast<std::int32_t>(model.layers) + 2};
-}
-
-bool is_cut(const std::vector<UnitRange>& cut, UnitRange whole) {
-  std::int32_t next = whole.first;
-  for (const UnitRange& range : cut) {
-    if (range.first != next || range.last <= range.first) return false;
-    next = range.last;
-  }
-  return next == whole.last;
-}
-
 std::vector<TensorSlot> parameter_layout(const ModelSpec& model, UnitRange units) {
   const UnitRange whole = whole_model(model);
   SHOAL_CHECK(model.kv_heads > 0 && model.ffn > 0 && model.tie_embeddings,

@@ -14,6 +14,7 @@
 #include "base/job_spec.h"
 #include "outer_opt/core/step/fragments.h"
 #include "outer_opt/core/step/shared_adamw.h"
+#include "replica/runtime/cut.h"
 
 namespace shoal::trainer {
 
@@ -50,9 +51,8 @@ struct OptimizerLayout {
   std::int64_t second_moments = 0;
 };
 
-UnitRange whole_model(const ModelSpec& model);
-// Ranges without gaps from the first unit to the last one.
-bool is_cut(const std::vector<UnitRange>& cut, UnitRange whole);
+using replica::is_cut;
+using replica::whole_model;
 
 // Derived fields must be filled (with_derived_fields); of a tied model there is only the whole. The
 // stages of a cut add up to the whole model, whose counts add up to parameter_count(model).

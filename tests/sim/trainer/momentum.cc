@@ -1,5 +1,5 @@
 // Sharded outer momentum at a simulated trainer: ranges are fetched from their holders before a
-// reduce that moves them and for a checkpoint, as trainer/replica/replica_momentum.cc does. Also
+// reduce that moves them and for a checkpoint, as replica/runtime/replica_momentum.cc does. Also
 // how checkpoints are written.
 #include "tests/sim/trainer/trainer.h"
 

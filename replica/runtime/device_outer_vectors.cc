@@ -1,0 +1,30 @@
+// See device_outer_vectors.h.
+#include "replica/runtime/device_outer_vectors.h"
+
+namespace shoal::replica {
+
+Result<outer_opt::VectorStatistics> DeviceOuterVectors::take_contribution(
+    const OuterAlgorithm&, const LocalParameters&, const OuterState&,
+    const outer_opt::Fragment& fragment) {
+  return vectors_->take_pseudo_gradient(compute_.parameters_in_place(), fragment);
+}
+
+Status DeviceOuterVectors::step(OuterAlgorithm&, const CommitRound& commit,
+                                const outer_opt::Fragment& fragment, OuterState& state) {
+  return vectors_->step({commit.outer_lr, momentum_}, fragment, state.momentum, state.anchor);
+}
+
+Status DeviceOuterVectors::adopt(const outer_opt::Fragment& fragment, double blend,
+                                 const OuterState&, LocalParameters&) {
+  const Status adopted = vectors_->adopt(fragment, blend, compute_.parameters_in_place());
+  compute_.parameters_written();
+  return adopted;
+}
+
+Status DeviceOuterVectors::bring_contribution(std::int64_t values) {
+  contribution_.resize(static_cast<std::size_t>(values));
+  average_.resize(contribution_.size());
+  return vectors_->read_pseudo_gradient(contribution_);
+}
+
+}  // namespace shoal::replica

@@ -1,0 +1,50 @@
+// The outer step on the device that trains (outer_opt::DeviceVectors), as the outer loop sees it.
+// Only for jobs that suit: there the algorithm is Nesterov's, and what replica/core would compute
+// on the host is one pass over the device's memory, with the same bits. The host gets contribution
+// and average where a plan needs them there, and the state's anchor and momentum after each step.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "outer_opt/cuda/device_vectors.h"
+#include "replica/core/outer_vectors.h"
+#include "replica/runtime/compute.h"
+
+namespace shoal::replica {
+
+class DeviceOuterVectors final : public OuterVectors {
+ public:
+  // `vectors` are loaded; `compute` outlives this.
+  DeviceOuterVectors(std::shared_ptr<outer_opt::DeviceVectors> vectors, Compute& compute,
+                     double momentum)
+      : vectors_(std::move(vectors)), compute_(compute), momentum_(momentum) {}
+
+  Result<outer_opt::VectorStatistics> take_contribution(
+      const OuterAlgorithm& algorithm, const LocalParameters& local, const OuterState& state,
+      const outer_opt::Fragment& fragment) override;
+  Status step(OuterAlgorithm& algorithm, const CommitRound& commit,
+              const outer_opt::Fragment& fragment, OuterState& state) override;
+  Status adopt(const outer_opt::Fragment& fragment, double blend, const OuterState& state,
+               LocalParameters& local) override;
+  std::span<float> contribution() override { return contribution_; }
+  std::span<float> average() override { return average_; }
+  bool average_is_here() const override { return false; }
+
+  Result<std::unique_ptr<outer_opt::ReduceSession>> make_session(const ReducePlan& plan,
+                                                                 ReplicaId self, bool contributes) {
+    return vectors_->make_session(plan, self, contributes);
+  }
+  // For a plan that the host computes: contribution() and average() are there afterwards; and the
+  // average goes to the device.
+  Status bring_contribution(std::int64_t values);
+  Status take_average() { return vectors_->write_average(average_); }
+
+ private:
+  std::shared_ptr<outer_opt::DeviceVectors> vectors_;
+  Compute& compute_;
+  double momentum_;
+  std::vector<float> contribution_, average_;
+};
+
+}  // namespace shoal::replica

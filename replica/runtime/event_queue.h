@@ -1,0 +1,40 @@
+// What reaches the compute thread of a trainer beside the commands of its agent; the queue itself
+// is attached/event_queue.h.
+#pragma once
+
+#include <cstdint>
+#include <variant>
+
+#include "attached/event_queue.h"
+#include "base/result.h"
+#include "outer_opt/transport/peer_node.h"
+#include "swarm/core/trainer_messages.h"
+
+namespace shoal::replica {
+
+// Work in the background ended; `work` is the number it was started with, older ones are ignored.
+struct ReduceEnded {
+  std::uint64_t work = 0;
+  std::int32_t attempt = 0;
+  outer_opt::ReduceResult result;
+};
+struct FetchMoved {  // about once a second
+  std::uint64_t work = 0;
+  Bytes done, total;
+};
+struct FetchEnded {
+  std::uint64_t work = 0;
+  Status status;
+};
+struct MomentumGathered {  // for a checkpoint
+  std::uint64_t work = 0;
+};
+struct AdamWanted {};  // a joiner fetches our state and waits for the moments
+struct Woken {};       // something arrived from a neighbour in the pipeline
+using attached::StreamEnded;
+
+using Event = std::variant<ToTrainer, ReduceEnded, FetchMoved, FetchEnded, MomentumGathered,
+                           AdamWanted, Woken, StreamEnded>;
+using EventQueue = attached::EventQueue<Event>;
+
+}  // namespace shoal::replica

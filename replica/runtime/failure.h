@@ -1,0 +1,17 @@
+// Why a replica cannot go on, by name: what the trainer reports instead of a stack trace.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "swarm/core/messages.h"
+
+namespace shoal::replica {
+
+struct Failure {
+  ReplicaFailure kind = ReplicaFailure::kInternal;
+  std::string detail;
+};
+using MaybeFailure = std::optional<Failure>;  // none: it worked
+
+}  // namespace shoal::replica

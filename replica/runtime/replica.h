@@ -1,0 +1,171 @@
+// One replica as this trainer works on it: the model or a stage of it, the participant that knows
+// the rounds, the outer loop that knows what becomes of the weights (replica/core/outer_loop.h),
+// the training between two boundaries (alone or in a pipeline), and the work that is under way. A
+// method that returns a failure leaves the replica unusable; the worker reports it and lets go.
+//
+// With sync.outer_state = sharded the ranges of outer momentum that a plan moves here are fetched
+// before its reduce (replica_momentum.cc). A checkpoint needs all ranges: they are gathered while
+// training goes on, but the next boundary waits for them, since nobody keeps those of a past round.
+//
+// A checkpoint has the moments of the inner optimizer as they were at the cut, though training goes
+// on before it is written: where one is due they are copied to the host at the commit, with
+// sync.overlap_steps at the boundary (replica_checkpoint.cc).
+//
+// Belongs to the compute thread.
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "outer_opt/core/participant/participant.h"
+#include "replica/core/outer_loop.h"
+#include "replica/runtime/background.h"
+#include "replica/runtime/device_outer_vectors.h"
+#include "replica/runtime/donor_shelf.h"
+#include "replica/runtime/event_queue.h"
+#include "replica/runtime/pipeline_training.h"
+#include "replica/runtime/training.h"
+
+namespace shoal::replica {
+
+struct ReplicaContext {  // what outlives a replica
+  ComputeHost& compute;
+  EventQueue& queue;
+  outer_opt::PeerNode& node;
+  DonorShelf& shelf;
+  MakeRuntime make_runtime;
+  std::function<void(const FromTrainer&)> say;
+  TrainerReady ready = {};  // said again after each Release: the compute thread has obeyed
+};
+
+class Replica {
+ public:
+  Replica(const LoadReplica& command, ReplicaContext context);
+  ~Replica();  // stops work in the background
+
+  ReplicaId id() const { return id_; }
+
+  MaybeFailure load();  // says Loaded, at once or after fetch_ended()
+  void fetch_moved(const FetchMoved& event);
+  MaybeFailure fetch_ended(const FetchEnded& event);
+  void say_loaded() const;  // again, when it is loaded
+
+  // Round commands. Before Loaded they are dropped: the coordinator repeats what still matters.
+  template <typename Command>
+  MaybeFailure obey(const Command& command) {
+    if (!participant_) return std::nullopt;
+    decide(command);
+    return perform();
+  }
+  MaybeFailure reduce_ended(const ReduceEnded& event);
+  void evaluate(const Evaluate& command);
+  void momentum_gathered(const MomentumGathered& event);
+  void adam_wanted();
+  // Says CheckpointReady (when a sample is being written: after it, which is soon) or
+  // CheckpointFailed. kDigestMismatch: memory does not hold any more what was said to be held.
+  MaybeFailure write_checkpoint_to(const WriteCheckpointTo& command);
+
+  void view(const PipelineView& view);
+
+  // One piece of training or evaluation. idle(): how long there is none when nothing happens.
+  Duration idle() const;
+  MaybeFailure work();
+
+ private:
+  void decide(const OpenRound& c) { participant_->open(c, actions_); }
+  void decide(const CloseRound& c) { participant_->close(c, actions_); }
+  void decide(const ReducePlan& c) { participant_->reduce(c, actions_); }
+  void decide(const CommitRound& c) { participant_->commit(c, actions_); }
+  void decide(const AbortRound& c) { participant_->abort(c, actions_); }
+  void decide(const ResumeAt& c) { participant_->resume(c, actions_); }
+
+  MaybeFailure make_compute();
+  MaybeFailure load_checkpoint();
+  void start_fetch();
+  MaybeFailure loaded();
+  MaybeFailure place_vectors(const OuterState& state, std::unique_ptr<OuterVectors>& out);
+
+  MaybeFailure check_memory() const;
+  MaybeFailure perform();  // the actions, and those that follow from them
+  MaybeFailure perform_one(const outer_opt::Train& action);
+  MaybeFailure perform_one(const outer_opt::StopTraining& action);
+  MaybeFailure perform_one(const outer_opt::StartReduce& action);
+  MaybeFailure perform_one(const outer_opt::StopReduce& action);
+  MaybeFailure perform_one(const outer_opt::TakeOuterStep& action);
+  MaybeFailure perform_one(const outer_opt::Say& action);
+  MaybeFailure perform_one(const outer_opt::ReturnToAnchor& action);
+  MaybeFailure perform_one(const outer_opt::GoStale& action);
+
+  // The moments of the inner optimizer when it came to a committed state; ddp has them in the outer
+  // state.
+  struct CutMoments {
+    RoundKey key;
+    std::int64_t step = 0;    // as the optimizer counts
+    std::vector<float> m, v;  // empty where no checkpoint is due
+  };
+  bool checkpoint_due(RoundNumber round) const;
+  CutMoments read_moments(const RoundKey& key) const;
+  CutMoments moments_at(const RoundKey& key) const;  // read where a checkpoint is due
+  void come_to_cut(const RoundKey& key);
+  Status write_files(const std::filesystem::path& folder, const RoundKey& key,
+                     std::span<const float> momentum);
+  void say_written(const WriteCheckpointTo& command, const Status& written);
+  void start_gathering(const WriteCheckpointTo& command);
+  void end_gathering();
+  void sample(const CommitRound& commit);
+  void sampled(std::string text);
+
+  void reach_boundary(const Trained& trained);
+  RoundReport make_report(const Trained& trained);
+  MaybeFailure device_failure() const;
+  outer_opt::ReduceResult reduce(const ReducePlan& plan, bool contributes, std::stop_token stop);
+  outer_opt::ReduceResult reduce_on_host(const ReducePlan& plan, bool contributes,
+                                         std::stop_token stop);
+  outer_opt::ReduceResult reduce_from_device(const ReducePlan& plan, bool contributes,
+                                             std::stop_token stop);
+  std::optional<outer_opt::ReduceError> fetch_momentum(const ReducePlan& plan,
+                                                       std::stop_token stop);
+  std::unique_ptr<Training> make_training();
+  bool in_pipeline() const { return cut_.size() > 1; }
+
+  LoadReplica command_;
+  ReplicaContext context_;
+  ReplicaId id_;
+  JobSpec spec_;
+  std::vector<UnitRange> cut_;  // of all stages; one range for a whole model
+  StageIndex stage_ = 0;
+  std::unique_ptr<Compute> compute_;
+  struct Loading {  // before there is a loop
+    std::unique_ptr<OuterAlgorithm> algorithm;
+    std::shared_ptr<OuterState> state;
+    AdamCopy adam;  // from a donor
+  };
+  std::unique_ptr<Loading> loading_;
+  std::unique_ptr<OuterLoop> loop_;
+  DeviceOuterVectors* on_device_ = nullptr;  // of the loop; null: it computes on the host
+  std::optional<outer_opt::Participant> participant_;
+  outer_opt::Actions actions_;
+  std::unique_ptr<Training> training_;
+  RoundKey training_key_;
+  std::optional<PipelineView> view_;  // that came before the state was here
+  Steps held_step_;                   // of the job's schedule, at the round it holds
+  bool first_member_ = false;         // of the newest plan: it samples
+  bool sampling_ = false;
+  std::string sample_;                   // of the state it holds; empty: none
+  std::vector<CheckpointReady> unsaid_;  // while sampling
+  CutMoments cut_moments_;               // of the state it holds
+  std::optional<CutMoments> next_cut_;   // of the boundary that it went on behind
+  struct Gathering {
+    WriteCheckpointTo command;
+    outer_opt::Restaged momentum;
+    Status status;  // once the work has ended
+  };
+  std::unique_ptr<Gathering> gathering_;  // of a checkpoint that waits for its momentum
+  Background gatherer_;
+  Background background_;  // last: its thread ends before anything it uses
+};
+
+}  // namespace shoal::replica

@@ -1,0 +1,105 @@
+// See worker.h.
+#include "replica/runtime/worker.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/overloaded.h"
+
+namespace shoal::replica {
+namespace {
+
+constexpr Duration kIdleWait = seconds(1);
+
+}  // namespace
+
+Worker::Worker(ReplicaContext context) : context_(std::move(context)) {}
+
+WorkerEnd Worker::run() {
+  bool changed = false;  // by an event: there may be work that idle() does not know of
+  while (!end_) {
+    const Duration idle = replica_ ? std::min(replica_->idle(), kIdleWait) : kIdleWait;
+    if (auto event = context_.queue.pop(changed ? Duration{} : idle)) {
+      handle(std::move(*event));
+      changed = true;
+      continue;
+    }
+    changed = false;
+    if (!replica_) continue;
+    MaybeFailure failure;
+    const MaybeFailure thrown = context_.compute.guarded([&] { failure = replica_->work(); });
+    settle(thrown ? thrown : failure);
+  }
+  drop_replica();
+  return *end_;
+}
+
+void Worker::handle(Event event) {
+  MaybeFailure failure;
+  const MaybeFailure thrown = context_.compute.guarded([&] {
+    std::visit(Overloaded{[&](const ToTrainer& command) { obey(command); },
+                          [&](const ReduceEnded& e) {
+                            if (replica_) failure = replica_->reduce_ended(e);
+                          },
+                          [&](const FetchMoved& e) {
+                            if (replica_) replica_->fetch_moved(e);
+                          },
+                          [&](const FetchEnded& e) {
+                            if (replica_) failure = replica_->fetch_ended(e);
+                          },
+                          [&](const MomentumGathered& e) {
+                            if (replica_) replica_->momentum_gathered(e);
+                          },
+                          [&](const AdamWanted&) {
+                            if (replica_) replica_->adam_wanted();
+                          },
+                          [&](const Woken&) {},
+                          [&](const StreamEnded&) { end_ = WorkerEnd::kStreamEnded; }},
+               event);
+  });
+  settle(thrown ? thrown : failure);
+}
+
+void Worker::obey(const ToTrainer& command) {
+  std::visit(Overloaded{[&](const LoadReplica& c) { load(c); },
+                        [&](const Release& c) {
+                          if (holds(c.replica)) drop_replica();
+                          context_.say(context_.ready);
+                        },
+                        [&](const ToReplica<Evaluate>& c) {
+                          if (holds(c.replica)) replica_->evaluate(c.body);
+                        },
+                        [&](const WriteCheckpointTo& c) { write_checkpoint_to(c); },
+                        [&](const ToReplica<PipelineView>& c) {
+                          if (holds(c.replica)) replica_->view(c.body);
+                        },
+                        [&](const StopTrainer&) { end_ = WorkerEnd::kStopped; },
+                        [&](const auto& c) {  // the round commands
+                          if (holds(c.replica)) settle(replica_->obey(c.body));
+                        }},
+             command);
+}
+
+void Worker::load(const LoadReplica& command) {
+  if (holds(command.assign.replica)) return replica_->say_loaded();
+  drop_replica();
+  replica_ = std::make_unique<Replica>(command, context_);
+  settle(replica_->load());
+}
+
+void Worker::drop_replica() { replica_.reset(); }
+
+void Worker::write_checkpoint_to(const WriteCheckpointTo& command) {
+  if (holds(command.replica)) return settle(replica_->write_checkpoint_to(command));
+  context_.say(
+      CheckpointFailed{command.replica, command.command.checkpoint, "the replica is not here"});
+}
+
+void Worker::settle(MaybeFailure failure) {
+  if (!failure || !replica_) return;
+  context_.say(ReplicaFailed{replica_->id(), failure->kind, failure->detail});
+  drop_replica();
+  if (failure->kind == ReplicaFailure::kDeviceLost) end_ = WorkerEnd::kDeviceLost;
+}
+
+}  // namespace shoal::replica

@@ -1,0 +1,48 @@
+// The files of a checkpoint: what the Hugging Face libraries load, and what a resume needs besides.
+//
+//   model.safetensors        the anchor, under the names of parameter_layout()
+//   config.json              LlamaConfig or GPT2Config
+//   generation_config.json   defaults for sampling
+//   shoal_state.safetensors  outer momentum (not with ddp, which has none) and the moments of the
+//                            inner optimizer, flat, in the model's order (optimizer_layout());
+//                            with train.optimizer = muon the matrices have no second
+//                            ones
+//   shoal.json               spec, cut, round, step, and how text becomes tokens
+//
+// Of a model that is cut each stage writes the two .safetensors files of its own, numbered
+// "-00001-of-00004", and stage 0 the others and model.safetensors.index.json: a sharded checkpoint.
+// The digests stand in the metadata of the file they are about.
+//
+// Checkpoints of the first version, which knew no cut and kept the digests in shoal.json, are read.
+//
+// Every file is synced; whole folders become visible atomically through their reader's manifest,
+// which is the agent's business. No torch here.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "base/digest.h"
+#include "base/job_spec.h"
+#include "base/result.h"
+#include "replica/runtime/compute.h"
+
+namespace shoal::trainer {
+
+using replica::Checkpoint;
+using replica::CheckpointContent;
+
+// Writes what the stage has to write. Creates the folder where it is missing and replaces files of
+// the same names.
+Status write_checkpoint(const std::filesystem::path& folder, const CheckpointContent& content);
+
+// One stage, or without `stage` the whole model, of any cut. kNotFound without the files,
+// kDataLoss when a digest does not match or files are of different rounds, kIncompatible for
+// another model. Without `with_state` momentum and Adam's state are not read.
+Result<Checkpoint> read_checkpoint(const std::filesystem::path& folder,
+                                   std::optional<StageIndex> stage, bool with_state);
+
+}  // namespace shoal::trainer

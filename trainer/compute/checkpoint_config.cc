@@ -1,0 +1,113 @@
+// See checkpoint_config.h.
+#include "trainer/compute/checkpoint_config.h"
+
+#include <cstdio>
+
+#include <nlohmann/json.hpp>
+
+#include "trainer/plain/parameter_layout.h"
+
+namespace shoal::trainer {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json llama_config(const ModelSpec& model) {
+  return {{"architectures", {"LlamaForCausalLM"}},
+          {"model_type", "llama"},
+          {"hidden_size", model.hidden},
+          {"intermediate_size", model.ffn},
+          {"num_hidden_layers", model.layers},
+          {"num_attention_heads", model.heads},
+          {"num_key_value_heads", model.kv_heads},
+          {"head_dim", model.hidden / model.heads},
+          {"max_position_embeddings", model.context},
+          {"vocab_size", model.vocab},
+          {"hidden_act", "silu"},
+          {"rms_norm_eps", 1e-5},
+          {"rope_theta", 10000.0},
+          {"rope_scaling", nullptr},
+          {"attention_bias", false},
+          {"mlp_bias", false},
+          {"attention_dropout", 0.0},
+          {"initializer_range", 0.02},
+          {"tie_word_embeddings", *model.tie_embeddings}};
+}
+
+Json gpt2_config(const ModelSpec& model) {
+  return {{"architectures", {"GPT2LMHeadModel"}},
+          {"model_type", "gpt2"},
+          {"n_embd", model.hidden},
+          {"n_inner", model.ffn},
+          {"n_layer", model.layers},
+          {"n_head", model.heads},
+          {"n_positions", model.context},
+          {"n_ctx", model.context},
+          {"vocab_size", model.vocab},
+          {"activation_function", "gelu_new"},
+          {"layer_norm_epsilon", 1e-5},
+          {"resid_pdrop", 0.0},
+          {"embd_pdrop", 0.0},
+          {"attn_pdrop", 0.0},
+          {"scale_attn_weights", true},
+          {"initializer_range", 0.02},
+          {"tie_word_embeddings", *model.tie_embeddings}};
+}
+
+// No token of these vocabularies begins, ends or pads a text: the libraries' defaults would be
+// wrong ones.
+void add_special_tokens(Json& config) {
+  config["bos_token_id"] = nullptr;
+  config["eos_token_id"] = nullptr;
+  config["pad_token_id"] = nullptr;
+}
+
+// "model-00002-of-00004.safetensors", counted from 1.
+std::string shard_name(const std::string& stem, StageIndex stage, std::size_t stages) {
+  if (stages == 1) return stem + ".safetensors";
+  char numbers[32];
+  std::snprintf(numbers, sizeof numbers, "-%05d-of-%05zu", stage + 1, stages);
+  return stem + numbers + ".safetensors";
+}
+
+}  // namespace
+
+std::string model_file(StageIndex stage, std::size_t stages) {
+  return shard_name("model", stage, stages);
+}
+
+std::string state_file(StageIndex stage, std::size_t stages) {
+  return shard_name("shoal_state", stage, stages);
+}
+
+std::string model_config(const ModelSpec& model) {
+  Json config = model.family == ModelFamily::kLlama ? llama_config(model) : gpt2_config(model);
+  add_special_tokens(config);
+  config["use_cache"] = true;
+  config["torch_dtype"] = "float32";
+  return config.dump(2) + "\n";
+}
+
+std::string generation_config() {
+  Json config;
+  add_special_tokens(config);
+  config["do_sample"] = true;
+  config["temperature"] = 0.8;
+  config["top_k"] = 40;
+  return config.dump(2) + "\n";
+}
+
+std::string shard_index(const ModelSpec& model, const std::vector<UnitRange>& cut) {
+  Json files;
+  std::int64_t values = 0;
+  for (std::size_t stage = 0; stage < cut.size(); ++stage) {
+    const auto layout = parameter_layout(model, cut[stage]);
+    const std::string file = model_file(static_cast<StageIndex>(stage), cut.size());
+    for (const TensorSlot& slot : layout) files[slot.name] = file;
+    values += value_count(layout);
+  }
+  const auto bytes = values * static_cast<std::int64_t>(sizeof(float));
+  return Json{{"metadata", {{"total_size", bytes}}}, {"weight_map", files}}.dump(2) + "\n";
+}
+
+}  // namespace shoal::trainer

@@ -1,0 +1,234 @@
+// What is written is read back with the same digests, for both families; damage and mix-ups are
+// refused.
+#include "trainer/compute/checkpoint.h"
+
+#include <filesystem>
+
+#include <gmock/gmock.h>
+#include <nlohmann/json.hpp>
+
+#include "trainer/plain/parameter_layout.h"
+#include "trainer/plain/safetensors.h"
+
+namespace shoal::trainer {
+namespace {
+
+class CheckpointTest : public testing::TestWithParam<ModelFamily> {
+ protected:
+  CheckpointTest() {
+    spec_.name = "test";
+    spec_.model = {GetParam(), 2, 16, 2, 0, 0, 8, 256};
+    spec_.data.train = "/data/text";
+    spec_ = with_derived_fields(spec_);
+    const auto size = static_cast<std::size_t>(parameter_count(spec_.model));
+    for (auto* vector : {&anchor_, &momentum_, &m_, &v_}) vector->resize(size);
+    const auto layout = parameter_layout(spec_.model, whole_model(spec_.model));
+    initialize(layout, 1, anchor_);
+    initialize(layout, 2, momentum_);
+    initialize(layout, 3, m_);
+    initialize(layout, 4, v_);
+    folder_ = std::filesystem::path(testing::TempDir()) /
+              (std::string("shoal_checkpoint_test_") + to_string(GetParam()));
+    std::filesystem::remove_all(folder_);
+  }
+  CheckpointContent content() {
+    return {spec_,      {whole_model(spec_.model)},
+            0,          {JobId(7), 1, 12},
+            Steps(600), anchor_,
+            momentum_,  m_,
+            v_,         599};
+  }
+  // The part of one stage, with its slices of the vectors.
+  CheckpointContent part(const std::vector<UnitRange>& cut, StageIndex stage) {
+    std::size_t first = 0;
+    for (StageIndex s = 0; s < stage; ++s) first += count_of(cut[static_cast<std::size_t>(s)]);
+    const std::size_t count = count_of(cut[static_cast<std::size_t>(stage)]);
+    const auto slice = [&](const std::vector<float>& all) {
+      return std::span<const float>(all).subspan(first, count);
+    };
+    return {spec_,
+            cut,
+            stage,
+            {JobId(7), 1, 12},
+            Steps(600),
+            slice(anchor_),
+            slice(momentum_),
+            slice(m_),
+            slice(v_),
+            590 + stage};
+  }
+  std::size_t count_of(UnitRange units) {
+    return static_cast<std::size_t>(value_count(parameter_layout(spec_.model, units)));
+  }
+  // All parts, with an untied head, into the folder.
+  std::vector<UnitRange> write_parts() {
+    spec_.model.tie_embeddings = false;
+    const std::vector<UnitRange> cut = {{0, 1}, {1, 3}, {3, 4}};
+    const auto layout = parameter_layout(spec_.model, whole_model(spec_.model));
+    std::uint64_t seed = 10;
+    for (auto* vector : {&anchor_, &momentum_, &m_, &v_}) {
+      vector->resize(static_cast<std::size_t>(value_count(layout)));
+      initialize(layout, ++seed, *vector);
+    }
+    for (StageIndex stage = 0; stage < 3; ++stage) {
+      EXPECT_TRUE(write_checkpoint(folder_, part(cut, stage)).ok());
+    }
+    return cut;
+  }
+
+  JobSpec spec_;
+  std::vector<float> anchor_, momentum_, m_, v_;
+  std::filesystem::path folder_;
+};
+
+TEST_P(CheckpointTest, MuonHasFewerSecondMoments) {
+  spec_.train.optimizer = Optimizer::kMuon;
+  const auto layout = parameter_layout(spec_.model, whole_model(spec_.model));
+  v_.resize(static_cast<std::size_t>(optimizer_layout(layout, Optimizer::kMuon).second_moments));
+  ASSERT_LT(v_.size(), m_.size());
+  ASSERT_TRUE(write_checkpoint(folder_, content()).ok());
+  const auto read = read_checkpoint(folder_, 0, true);
+  ASSERT_TRUE(read.ok()) << to_string(read.error());
+  EXPECT_EQ(read->spec.train.optimizer, Optimizer::kMuon);
+  EXPECT_EQ(read->adam_m, m_);
+  EXPECT_EQ(read->adam_v, v_);
+}
+
+TEST_P(CheckpointTest, RoundTrip) {
+  ASSERT_TRUE(write_checkpoint(folder_, content()).ok());
+  const auto read = read_checkpoint(folder_, std::nullopt, true);
+  ASSERT_TRUE(read.ok()) << to_string(read.error());
+  EXPECT_EQ(read->spec, spec_);
+  EXPECT_EQ(read->key, (RoundKey{JobId(7), 1, 12}));
+  EXPECT_EQ(read->step, Steps(600));
+  EXPECT_EQ(read->adam_step, 599);
+  EXPECT_EQ(read->anchor, anchor_);
+  EXPECT_EQ(read->momentum, momentum_);
+  EXPECT_EQ(read->adam_m, m_);
+  EXPECT_EQ(read->adam_v, v_);
+  EXPECT_EQ(read_checkpoint(folder_, std::nullopt, false)->anchor, anchor_);
+}
+
+// As version 1 wrote them: nothing in the files' metadata, everything in shoal.json.
+TEST_P(CheckpointTest, TheFirstFormatIsStillRead) {
+  ASSERT_TRUE(write_checkpoint(folder_, content()).ok());
+  auto json = nlohmann::json::parse(read_file(folder_ / "shoal.json").value());
+  json["format"] = 1;
+  json.erase("cut");
+  json["spec"]["model"].erase("tie_embeddings");
+  json["adam_step"] = 599;
+  json["digests"] = {{"anchor", to_hex(digest_of(std::span<const float>(anchor_)))},
+                     {"momentum", to_hex(digest_of(std::span<const float>(momentum_)))},
+                     {"adam_m", to_hex(digest_of(std::span<const float>(m_)))},
+                     {"adam_v", to_hex(digest_of(std::span<const float>(v_)))}};
+  const auto write = [&] { return write_file(folder_ / "shoal.json", json.dump()); };
+  ASSERT_TRUE(write().ok());
+  const std::vector<std::int64_t> flat = {static_cast<std::int64_t>(anchor_.size())};
+  const std::vector<TensorToWrite> state = {
+      {"outer_momentum", flat, momentum_}, {"adam_m", flat, m_}, {"adam_v", flat, v_}};
+  ASSERT_TRUE(write_safetensors(folder_ / "shoal_state.safetensors", state, {}).ok());
+
+  const auto read = read_checkpoint(folder_, 0, true);
+  ASSERT_TRUE(read.ok()) << to_string(read.error());
+  EXPECT_EQ(read->spec, spec_);
+  EXPECT_EQ(read->adam_step, 599);
+  EXPECT_EQ(read->anchor, anchor_);
+  EXPECT_EQ(read->adam_v, v_);
+  json["digests"]["adam_m"] = json["digests"]["adam_v"];
+  ASSERT_TRUE(write().ok());
+  EXPECT_EQ(read_checkpoint(folder_, 0, true).error().code, Code::kDataLoss);
+}
+
+TEST_P(CheckpointTest, ConfigNamesTheArchitecture) {
+  ASSERT_TRUE(write_checkpoint(folder_, content()).ok());
+  const auto config = nlohmann::json::parse(read_file(folder_ / "config.json").value());
+  const bool llama = GetParam() == ModelFamily::kLlama;
+  EXPECT_EQ(config["architectures"][0], llama ? "LlamaForCausalLM" : "GPT2LMHeadModel");
+  EXPECT_EQ(config["model_type"], llama ? "llama" : "gpt2");
+  EXPECT_EQ(config["vocab_size"], 256);
+  EXPECT_EQ(config[llama ? "hidden_size" : "n_embd"], 16);
+  EXPECT_TRUE(std::filesystem::exists(folder_ / "generation_config.json"));
+}
+
+TEST_P(CheckpointTest, StagesReadTheirPartsAndTogetherTheyAreTheModel) {
+  const auto cut = write_parts();
+  const auto whole = read_checkpoint(folder_, std::nullopt, true);
+  ASSERT_TRUE(whole.ok()) << to_string(whole.error());
+  EXPECT_EQ(whole->spec, spec_);
+  EXPECT_EQ(whole->cut, cut);
+  EXPECT_EQ(whole->anchor, anchor_);
+  EXPECT_EQ(whole->momentum, momentum_);
+  EXPECT_EQ(whole->adam_v, v_);
+  for (StageIndex stage = 0; stage < 3; ++stage) {
+    const auto expected = part(cut, stage);
+    const auto read = read_checkpoint(folder_, stage, true);
+    ASSERT_TRUE(read.ok()) << to_string(read.error());
+    const auto same = [](std::span<const float> a, const std::vector<float>& b) {
+      return std::equal(a.begin(), a.end(), b.begin(), b.end());
+    };
+    EXPECT_TRUE(same(expected.anchor, read->anchor));
+    EXPECT_TRUE(same(expected.momentum, read->momentum));
+    EXPECT_TRUE(same(expected.adam_m, read->adam_m));
+    EXPECT_TRUE(same(expected.adam_v, read->adam_v));
+    EXPECT_EQ(read->adam_step, 590 + stage);
+  }
+  EXPECT_EQ(read_checkpoint(folder_, 3, true).error().code, Code::kIncompatible);
+}
+
+TEST_P(CheckpointTest, TheIndexNamesTheShardOfEveryTensor) {
+  write_parts();
+  const auto index =
+      nlohmann::json::parse(read_file(folder_ / "model.safetensors.index.json").value());
+  EXPECT_EQ(index["metadata"]["total_size"], anchor_.size() * sizeof(float));
+  const auto layout = parameter_layout(spec_.model, whole_model(spec_.model));
+  EXPECT_EQ(index["weight_map"].size(), layout.size());
+  EXPECT_EQ(index["weight_map"][layout.front().name], "model-00001-of-00003.safetensors");
+  EXPECT_EQ(index["weight_map"]["lm_head.weight"], "model-00003-of-00003.safetensors");
+  for (const auto& [tensor, file] : index["weight_map"].items()) {
+    const auto shard = SafetensorsFile::open(folder_ / file.get<std::string>());
+    ASSERT_TRUE(shard.ok());
+    EXPECT_TRUE(shard->has(tensor)) << tensor;
+    EXPECT_EQ(shard->metadata().at("format"), "pt");
+  }
+  const auto config = nlohmann::json::parse(read_file(folder_ / "config.json").value());
+  EXPECT_EQ(config["tie_word_embeddings"], false);
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "model.safetensors"));
+}
+
+TEST_P(CheckpointTest, ShardsOfAnotherRoundOrDamagedOrMissingAreRefused) {
+  const auto cut = write_parts();
+  auto later = part(cut, 1);
+  ++later.key.round;
+  ASSERT_TRUE(write_checkpoint(folder_, later).ok());
+  EXPECT_EQ(read_checkpoint(folder_, 1, true).error().code, Code::kDataLoss);
+  EXPECT_EQ(read_checkpoint(folder_, std::nullopt, false).error().code, Code::kDataLoss);
+  EXPECT_TRUE(read_checkpoint(folder_, 2, true).ok());
+  const auto path = folder_ / "shoal_state-00003-of-00003.safetensors";
+  std::string bytes = read_file(path).value();
+  bytes[bytes.size() - 3] ^= 1;
+  ASSERT_TRUE(write_file(path, bytes).ok());
+  EXPECT_EQ(read_checkpoint(folder_, 2, true).error().code, Code::kDataLoss);
+  EXPECT_TRUE(read_checkpoint(folder_, 2, false).ok());
+  std::filesystem::remove(path);
+  EXPECT_EQ(read_checkpoint(folder_, 2, true).error().code, Code::kNotFound);
+}
+
+TEST_P(CheckpointTest, DamageIsNoticedByDigest) {
+  ASSERT_TRUE(write_checkpoint(folder_, content()).ok());
+  std::string bytes = read_file(folder_ / "model.safetensors").value();
+  bytes[bytes.size() - 3] ^= 1;
+  ASSERT_TRUE(write_file(folder_ / "model.safetensors", bytes).ok());
+  const auto read = read_checkpoint(folder_, std::nullopt, false);
+  ASSERT_FALSE(read.ok());
+  EXPECT_EQ(read.error().code, Code::kDataLoss);
+}
+
+TEST_P(CheckpointTest, MissingFolderIsNotFound) {
+  EXPECT_EQ(read_checkpoint(folder_, std::nullopt, true).error().code, Code::kNotFound);
+}
+
+INSTANTIATE_TEST_SUITE_P(Families, CheckpointTest,
+                         testing::Values(ModelFamily::kLlama, ModelFamily::kGpt2));
+
+}  // namespace
+}  // namespace shoal::trainer

@@ -1,0 +1,130 @@
+// See torch_compute.h.
+#include "trainer/compute/torch_compute.h"
+
+#include "swarm/core/plan/cost_model.h"
+#include "trainer/compute/checkpoint.h"
+#include "trainer/model/learner.h"
+#include "trainer/model/stage_compute.h"
+#include "trainer/plain/parameter_layout.h"
+
+namespace shoal::trainer {
+namespace {
+
+std::string mebibytes_text(Bytes bytes) { return std::to_string(bytes.count() >> 20) + " MiB"; }
+
+Bytes needed_memory(const replica::ComputeOrder& order) {
+  if (order.cut.size() == 1) return training_memory(order.spec);
+  JobSpec planned = order.spec;
+  planned.swarm.stages = static_cast<std::int64_t>(order.cut.size());
+  const swarm::CostModel costs(order.spec, swarm::cost_options(planned));
+  return costs.memory(order.cut[static_cast<std::size_t>(order.stage)]);
+}
+
+MaybeFailure check_fits(Bytes needed, const DeviceChoice& device) {
+  const Bytes there = device_memory(device);
+  if (there.count() == 0 || needed <= there) return std::nullopt;
+  return Failure{ReplicaFailure::kOutOfMemory,
+                 "training needs " + mebibytes_text(needed) + ", the device has " +
+                     mebibytes_text(there) +
+                     " (use a smaller model, train.microbatch or model.context)"};
+}
+
+class TorchCompute final : public replica::Compute {
+ public:
+  TorchCompute(std::unique_ptr<StageModel> model, std::shared_ptr<const Dataset> data,
+               std::unique_ptr<CellLeader> cell, bool whole)
+      : model_(std::move(model)), data_(std::move(data)), cell_(std::move(cell)) {
+    if (whole) learner_ = std::make_unique<Learner>(*model_, data_, cell_.get());
+  }
+
+  std::int64_t value_count() const override { return model_->value_count(); }
+  void read_parameters(std::span<float> out) const override { model_->read_parameters(out); }
+  void write_parameters(std::span<const float> in) override { model_->write_parameters(in); }
+  void read_gradient(std::span<float> out) const override { model_->read_gradient(out); }
+  void clear_gradient() override { model_->clear_gradient(); }
+
+  outer_opt::StageSizes sizes() const override {
+    return stage_sizes(model_->spec().model, model_->units());
+  }
+  std::vector<outer_opt::DecayRange> decay_ranges() const override {
+    return trainer::decay_ranges(parameter_layout(model_->spec().model, model_->units()));
+  }
+  Digest data() const override { return data_ ? data_->digest() : Digest(); }
+  void seed() override { model_->seed(); }
+
+  std::int64_t second_moment_count() const override { return model_->second_moment_count(); }
+  void read_adam(std::span<float> m, std::span<float> v) const override { model_->read_adam(m, v); }
+  void write_adam(std::span<const float> m, std::span<const float> v, std::int64_t step) override {
+    model_->write_adam(m, v, step);
+  }
+  std::int64_t adam_step() const override { return model_->adam_step(); }
+
+  MaybeFailure train_step(Steps step, std::int64_t first, replica::StepResult& out) override {
+    return learner_->train_step(step, first, out);
+  }
+  MaybeFailure evaluate_batch(std::int64_t index, std::int64_t batches,
+                              replica::EvalSum& sum) override {
+    return learner_->evaluate_batch(index, batches, sum);
+  }
+  MaybeFailure next_logits(std::span<const std::int64_t> tokens, std::vector<float>& out) override {
+    return learner_->next_logits(tokens, out);
+  }
+
+  std::vector<std::int64_t> prompt() const override {
+    const JobSpec& spec = model_->spec();
+    const std::int64_t held_out = data_->validation_sequences(spec.eval.batches * spec.train.batch);
+    std::vector<std::int64_t> window(static_cast<std::size_t>(spec.model.context) + 1);
+    if (!data_->validation_sequence(0, held_out, window)) return {};
+    window.pop_back();
+    return window;
+  }
+
+  std::unique_ptr<swarm::StageCompute> make_stage() override {
+    return std::make_unique<TorchStage>(*model_, data_);
+  }
+  float* parameters_in_place() override { return model_->parameters_in_place(); }
+  void parameters_written() override { model_->parameters_written(); }
+
+ private:
+  std::unique_ptr<StageModel> model_;
+  std::shared_ptr<const Dataset> data_;  // of stage 0, which draws
+  std::unique_ptr<CellLeader> cell_;     // null: this process computes alone
+  std::unique_ptr<Learner> learner_;     // of a whole model
+};
+
+}  // namespace
+
+MaybeFailure TorchHost::make(const replica::ComputeOrder& order,
+                             std::unique_ptr<replica::Compute>& out) {
+  if (auto failure = check_fits(needed_memory(order), device_)) return failure;
+  std::shared_ptr<const Dataset> data;
+  if (order.stage == 0) {
+    auto opened = Dataset::open(order.spec);
+    if (!opened) return data_failure(opened.error());
+    data = std::move(*opened);
+  }
+  std::unique_ptr<StageModel> model;
+  const UnitRange units = order.cut[static_cast<std::size_t>(order.stage)];
+  if (auto failure = StageModel::create(order.spec, units, device_, model)) return failure;
+  const bool whole = order.cut.size() == 1;
+  std::unique_ptr<CellLeader> cell;
+  if (whole && make_cell_) cell = make_cell_(*model);
+  out = std::make_unique<TorchCompute>(std::move(model), std::move(data), std::move(cell), whole);
+  return std::nullopt;
+}
+
+MaybeFailure TorchHost::guarded(const std::function<void()>& work) {
+  return trainer::guarded(work);
+}
+
+Status TorchHost::write_checkpoint(const std::filesystem::path& folder,
+                                   const replica::CheckpointContent& content) {
+  return trainer::write_checkpoint(folder, content);
+}
+
+Result<replica::Checkpoint> TorchHost::read_checkpoint(const std::filesystem::path& folder,
+                                                       StageIndex stage) {
+  return trainer::read_checkpoint(folder, stage, true);
+}
+
+}  // namespace shoal::trainer

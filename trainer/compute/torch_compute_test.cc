@@ -1,0 +1,73 @@
+// What the replica asks of libtorch's compute beside steps, which learner_test and
+// stage_compute_test have.
+#include "trainer/compute/torch_compute.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "trainer/model/tiny_job.h"
+#include "trainer/plain/data.h"
+#include "trainer/plain/parameter_layout.h"
+
+namespace shoal::trainer {
+namespace {
+
+class TorchComputeTest : public testing::Test {
+ protected:
+  std::unique_ptr<replica::Compute> make(const std::vector<UnitRange>& cut, StageIndex stage) {
+    std::unique_ptr<replica::Compute> compute;
+    failure_ = host_.make({spec_, cut, stage}, compute);
+    return compute;
+  }
+
+  TorchHost host_{{}};
+  JobSpec spec_ = tiny_job(SyncAlgorithm::kDiloco, 2, Steps(30));
+  std::vector<UnitRange> whole_{whole_model(spec_.model)};
+  MaybeFailure failure_;
+};
+
+TEST_F(TorchComputeTest, AWholeModelSaysWhatItIs) {
+  const auto compute = make(whole_, 0);
+  ASSERT_FALSE(failure_) << failure_->detail;
+  EXPECT_EQ(compute->value_count(), parameter_count(spec_.model));
+  const outer_opt::StageSizes sizes = compute->sizes();
+  std::int64_t values = sizes.embedding + sizes.head;
+  for (const std::int64_t block : sizes.blocks) values += block;
+  EXPECT_EQ(values, compute->value_count());
+  EXPECT_FALSE(compute->decay_ranges().empty());
+  EXPECT_EQ(compute->data(), (*Dataset::open(spec_))->digest());
+}
+
+TEST_F(TorchComputeTest, ThePromptIsHeldOutText) {
+  const auto compute = make(whole_, 0);
+  ASSERT_FALSE(failure_) << failure_->detail;
+  const auto data = std::move(*Dataset::open(spec_));
+  const std::int64_t held_out = data->validation_sequences(spec_.eval.batches * spec_.train.batch);
+  std::vector<std::int64_t> wanted(static_cast<std::size_t>(spec_.model.context) + 1);
+  ASSERT_TRUE(data->validation_sequence(0, held_out, wanted).ok());
+  wanted.pop_back();
+  EXPECT_EQ(compute->prompt(), wanted);
+}
+
+TEST_F(TorchComputeTest, DataThatIsNotThereIsNamed) {
+  spec_.data.train += ".missing";
+  make(whole_, 0);
+  ASSERT_TRUE(failure_);
+  EXPECT_EQ(failure_->kind, ReplicaFailure::kDataMissing);
+  EXPECT_THAT(failure_->detail, testing::HasSubstr(spec_.data.train));
+}
+
+TEST_F(TorchComputeTest, ALaterStageReadsNoData) {
+  spec_.model.tie_embeddings = false;
+  spec_ = with_derived_fields(spec_);
+  const UnitRange all = whole_[0];
+  const std::vector<UnitRange> cut{{all.first, all.first + 2}, {all.first + 2, all.last}};
+  spec_.data.train += ".missing";
+  const auto compute = make(cut, 1);
+  ASSERT_FALSE(failure_) << failure_->detail;
+  EXPECT_EQ(compute->data(), Digest());
+  EXPECT_NE(compute->make_stage(), nullptr);
+}
+
+}  // namespace
+}  // namespace shoal::trainer

@@ -1,0 +1,184 @@
+// The real worker and learner with peers replaced by a node that averages what it is given; what
+// its tests are written with.
+#pragma once
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <thread>
+
+#include <gmock/gmock.h>
+
+#include "outer_opt/cuda/host_accelerator.h"
+#include "replica/runtime/worker.h"
+#include "trainer/compute/checkpoint.h"
+#include "trainer/compute/heard.h"
+#include "trainer/compute/torch_compute.h"
+
+namespace shoal::trainer {
+
+using replica::AdamWanted;
+using replica::DonorShelf;
+using replica::EventQueue;
+using replica::Worker;
+using replica::WorkerEnd;
+
+// A reduce with only this member: the average is its own pseudo-gradient times `scale`, or what
+// others would give.
+class LoneNode : public outer_opt::PeerNode {
+ public:
+  std::string address() const override { return "127.0.0.1:7"; }
+  outer_opt::ReduceResult reduce(const ReducePlan&, ReplicaId, const outer_opt::ReduceInput& own,
+                                 std::span<float> average, std::stop_token) override {
+    std::fill(average.begin(), average.end(), others);
+    std::transform(own.pseudo_gradient.begin(), own.pseudo_gradient.end(), average.begin(),
+                   [this](float value) { return scale * value; });
+    momentum_seen.assign(own.momentum.begin(), own.momentum.end());
+    return {true, {digest_of(std::span<const float>(average)), {}}, {}};
+  }
+  outer_opt::ReduceResult reduce_with(std::unique_ptr<outer_opt::ReduceSession> session,
+                                      std::stop_token) override {
+    while (const auto work = session->local_work()) {
+      session->finish(*work, session->run(*work, {}));
+    }
+    if (session->state() != outer_opt::SessionState::kDone) {
+      return {false, {}, {ReduceFailure::kInternal, {}, session->failure().detail}};
+    }
+    ++on_device;
+    return {true, {session->digest(), {}}, {}};
+  }
+  void set_donor(outer_opt::Donor) override {}
+  void set_momentum_donor(outer_opt::MomentumDonor) override {}
+  Status fetch_momentum(const MomentumHolder& holder, const RoundKey&, std::span<float> out,
+                        std::stop_token) override {
+    if (holder.address.empty()) return Error{Code::kUnavailable, "the holder is gone", "", ""};
+    std::fill(out.begin(), out.end(), 0.25f);
+    return {};
+  }
+  void measure(ReplicaId, std::vector<PeerAddress>) override {}
+  std::vector<float> momentum_seen;  // of the newest reduce
+  std::vector<LinkEstimate> take_links() override { return {}; }
+  Status fetch_state(const std::string&, ReplicaId, const RoundKey&, outer_opt::StateSink& sink,
+                     std::stop_token) override {
+    if (donor == nullptr) return Error{Code::kUnavailable, "the donor is gone", "", ""};
+    std::copy(donor->anchor.begin(), donor->anchor.end(), sink.anchor.begin());
+    std::copy(donor->momentum.begin(), donor->momentum.end(), sink.momentum.begin());
+    std::copy(donor->adam_m.begin(), donor->adam_m.end(), sink.adam_m.begin());
+    std::copy(donor->adam_v.begin(), donor->adam_v.end(), sink.adam_v.begin());
+    sink.adam_step = 4;
+    if (sink.moved) sink.moved(Bytes(16), Bytes(16));
+    return {};
+  }
+  const replica::OuterState* donor = nullptr;
+  std::atomic<int> on_device = 0;  // reduces whose vectors are not the host's
+  float others = 0;
+  std::atomic<float> scale = 1;
+};
+
+class WorkerTest : public testing::Test {
+ protected:
+  explicit WorkerTest(bool on_device = false)
+      : queue_(64), shelf_([this] { queue_.push(AdamWanted{}); }) {
+    const auto folder = std::filesystem::path(testing::TempDir());
+    // A file of its own: the trainer before may still read what it has mapped.
+    static int files = 0;
+    text_ = (folder / ("shoal_worker_test_" + std::to_string(files++) + ".txt")).string();
+    std::ofstream out(text_);
+    for (int i = 0; i < 400; ++i) out << "the quick brown fox jumps over the lazy dog. ";
+    spec_.name = "test";
+    spec_.model = {ModelFamily::kGpt2, 1, 16, 2, 0, 0, 8, 256};
+    spec_.data.train = text_;
+    spec_.train.batch = 2;
+    spec_.train.steps = Steps(100);
+    spec_.train.warmup = Steps(0);
+    worker_ = std::thread([this, on_device] {
+      TorchHost compute({}, on_device ? &accelerator_ : nullptr);
+      Worker worker(
+          {compute, queue_, node_, shelf_, {}, [this](const FromTrainer& m) { heard_.add(m); }});
+      end_ = worker.run();
+    });
+  }
+  ~WorkerTest() override {
+    tell(StopTrainer{});
+    worker_.join();
+  }
+
+  void tell(ToTrainer command) { queue_.push(std::move(command)); }
+  // The next message, which must be a T.
+  template <typename T>
+  T hear() {
+    return heard_.next<T>();
+  }
+  LoadReplica load(std::uint64_t replica, SourceKind kind, RoundNumber round) {
+    LoadReplica command;
+    command.assign.replica = ReplicaId(replica);
+    command.assign.job = JobId(1);
+    command.assign.spec = spec_;
+    command.assign.source.kind = kind;
+    command.assign.source.key = key(round);
+    return command;
+  }
+  static RoundKey key(RoundNumber round) { return {JobId(1), 0, round}; }
+  OpenRound open(RoundNumber round, std::int64_t from, std::int64_t to) {
+    return {key(round), Steps(from), Steps(to), {{from * 2, (to - from) * 2}}};
+  }
+  Loaded load_from_seed() {
+    tell(load(1, SourceKind::kSeed, 0));
+    return hear<Loaded>();
+  }
+  RoundReport train_four_steps() {  // of round 1
+    tell_replica(open(1, 0, 4));
+    return hear<FromReplica<RoundReport>>().body;
+  }
+  ReducePlan plan(RoundNumber round, std::int64_t values) {
+    ReducePlan plan;
+    plan.key = key(round);
+    plan.attempt = 1;
+    plan.value_count = values;
+    plan.members = {{replica_, "", 32, 1, 0, values}};
+    plan.time_limit = seconds(60);
+    const bool sharded = spec_.sync.outer_state == shoal::OuterState::kSharded;
+    if (sharded) plan.owner_step = OwnerStep{{0.7, 0.9}, holders_};
+    return plan;
+  }
+  template <typename Body>
+  void tell_replica(Body body) {
+    tell(ToReplica<Body>{replica_, std::move(body)});
+  }
+  // The step that a checkpoint of what it holds names.
+  Steps step_in_checkpoint(RoundNumber round) {
+    const auto folder = std::filesystem::path(testing::TempDir()) / "shoal_worker_test_step";
+    tell(WriteCheckpointTo{replica_, {CheckpointId(5), key(round)}, folder.string()});
+    hear<CheckpointReady>();
+    const auto written = read_checkpoint(folder, 0, true);
+    EXPECT_TRUE(written.ok());
+    return written.ok() ? written->step : Steps(-1);
+  }
+  // A whole round; returns what was applied.
+  Applied run_round(const Loaded& loaded, RoundNumber round, std::int64_t from, std::int64_t to,
+                    EvalSlice evaluate, bool last) {
+    tell_replica(open(round, from, to));
+    report_ = hear<FromReplica<RoundReport>>().body;
+    tell_replica(plan(round, loaded.value_count));
+    const Vote vote = hear<FromReplica<Vote>>().body;
+    CommitRound commit{key(round), 1, vote.average, evaluate, last, {}, 0.7};
+    commit.record.step = Steps(to);
+    tell_replica(commit);
+    return hear<FromReplica<Applied>>().body;
+  }
+
+  outer_opt::HostAccelerator accelerator_;
+  EventQueue queue_;
+  LoneNode node_;
+  DonorShelf shelf_;
+  std::string text_;
+  JobSpec spec_;
+  Heard heard_;
+  RoundReport report_;
+  ReplicaId replica_{1};                 // that is told
+  std::vector<MomentumHolder> holders_;  // of sharded momentum, in plans
+  std::optional<WorkerEnd> end_;
+  std::thread worker_;
+};
+
+}  // namespace shoal::trainer

@@ -1,0 +1,390 @@
+// Whole rounds through the real worker and learner: seed, train, report, vote, commit, evaluate,
+// checkpoint, resume, join, and the refusals. Other kinds of rounds: worker_rounds_test.cc.
+#include "trainer/compute/worker_rig.h"
+#include "trainer/plain/data.h"
+
+namespace shoal::trainer {
+namespace {
+
+TEST_F(WorkerTest, ARoundFromSeedToEvaluation) {
+  const Loaded loaded = load_from_seed();
+  EXPECT_EQ(loaded.value_count, parameter_count(spec_.model));
+  EXPECT_EQ(loaded.address, "127.0.0.1:7");
+  const Applied applied = run_round(loaded, 1, 0, 8, {0, 1, 3}, true);
+  EXPECT_EQ(report_.steps, Steps(8));
+  EXPECT_EQ(report_.tokens, Tokens(8 * 2 * 8));
+  EXPECT_EQ(report_.drawn, report_.tokens);
+  EXPECT_GT(report_.norm, 0);
+  EXPECT_EQ(report_.nonfinite, 0);
+  EXPECT_NE(applied.anchor, loaded.anchor);
+  const auto evaluated = hear<FromReplica<Evaluated>>().body;
+  EXPECT_EQ(evaluated.key, key(1));
+  EXPECT_EQ(evaluated.tokens, Tokens(3 * 2 * 8));
+  EXPECT_GT(evaluated.loss_sum, 0);
+}
+
+TEST_F(WorkerTest, AlgorithmNoneAdoptsTheLocalParameters) {
+  spec_.sync.algorithm = SyncAlgorithm::kNone;
+  const Loaded loaded = load_from_seed();
+  train_four_steps();
+  tell_replica(plan(1, loaded.value_count));
+  const Vote vote = hear<FromReplica<Vote>>().body;
+  tell_replica(CommitRound{key(1), 1, vote.average, {0, 0, 0}, true, {}});
+  const Applied applied = hear<FromReplica<Applied>>().body;
+  EXPECT_EQ(applied.anchor, vote.average);
+  EXPECT_EQ(applied.momentum, loaded.momentum);
+}
+
+TEST_F(WorkerTest, AbortKeepsTheProgress) {
+  load_from_seed();
+  const RoundReport first = train_four_steps();
+  tell_replica(AbortRound{key(1), AbortReason::kTimeSpent, open(1, 4, 6)});
+  const auto second = hear<FromReplica<RoundReport>>().body;
+  EXPECT_EQ(first.steps, Steps(4));
+  EXPECT_EQ(second.steps, Steps(6));
+  EXPECT_EQ(second.tokens, Tokens(6 * 2 * 8));
+}
+
+// An abort that only waits has no steps: the progress is reported again, to whoever asks.
+TEST_F(WorkerTest, AnAbortWithoutStepsLeavesTheReportAsItIs) {
+  load_from_seed();
+  const RoundReport first = train_four_steps();
+  tell_replica(AbortRound{key(1), AbortReason::kBelowMinReplicas, open(1, 10, 10)});
+  const auto second = hear<FromReplica<RoundReport>>().body;
+  EXPECT_EQ(second.steps, Steps(4));
+  EXPECT_EQ(second.norm, first.norm);
+  tell_replica(AbortRound{key(1), AbortReason::kTimeSpent, open(1, 10, 12)});
+  EXPECT_EQ(hear<FromReplica<RoundReport>>().body.steps, Steps(6));
+}
+
+TEST_F(WorkerTest, TheOuterRateIsThatOfTheCommit) {
+  const Loaded loaded = load_from_seed();
+  train_four_steps();
+  tell_replica(plan(1, loaded.value_count));
+  const Vote vote = hear<FromReplica<Vote>>().body;
+  tell_replica(CommitRound{key(1), 1, vote.average, {0, 0, 0}, true, {}, 0});
+  EXPECT_EQ(hear<FromReplica<Applied>>().body.anchor, loaded.anchor);
+}
+
+TEST_F(WorkerTest, CheckpointAndResume) {
+  const Loaded loaded = load_from_seed();
+  const Applied applied = run_round(loaded, 1, 0, 4, {0, 0, 0}, true);
+  const auto folder = std::filesystem::path(testing::TempDir()) / "shoal_worker_test_checkpoint";
+  tell(WriteCheckpointTo{ReplicaId(1), {CheckpointId(5), key(1)}, folder.string()});
+  const auto ready = hear<CheckpointReady>();
+  EXPECT_EQ(ready.checkpoint, CheckpointId(5));
+  EXPECT_FALSE(ready.sample.empty()) << "of the last round";
+  tell(WriteCheckpointTo{ReplicaId(1), {CheckpointId(6), key(3)}, folder.string()});
+  EXPECT_EQ(hear<CheckpointFailed>().checkpoint, CheckpointId(6));
+
+  auto resume = load(2, SourceKind::kCheckpoint, 1);
+  resume.checkpoint_folder = folder.string();
+  resume.assign.source.anchor = applied.anchor;
+  resume.assign.source.momentum = applied.momentum;
+  tell(resume);
+  const auto again = hear<Loaded>();
+  EXPECT_EQ(again.replica, ReplicaId(2));
+  EXPECT_EQ(again.anchor, applied.anchor);
+  EXPECT_EQ(again.momentum, applied.momentum);
+}
+
+TEST_F(WorkerTest, SaysThatItIsReadyAgainOnceItHasLetGo) {
+  load_from_seed();
+  tell(Release{replica_, ReleaseReason::kReplaced});
+  heard_.ready(1);
+  tell(Release{ReplicaId(9), ReleaseReason::kReplaced});
+  heard_.ready(2);
+  tell(load(1, SourceKind::kSeed, 0));
+  hear<Loaded>();
+}
+
+TEST_F(WorkerTest, JoinerTakesTheDonorsState) {
+  replica::OuterState donor;
+  donor.anchor.assign(static_cast<std::size_t>(parameter_count(with_derived_fields(spec_).model)),
+                      0.5f);
+  donor.momentum.assign(donor.anchor.size(), 0.25f);
+  node_.donor = &donor;
+  auto join = load(1, SourceKind::kPeer, 3);
+  join.assign.source.anchor = digest_of(std::span<const float>(donor.anchor));
+  tell(join);
+  const auto loaded = hear<Loaded>();
+  EXPECT_EQ(loaded.key, key(3));
+  EXPECT_EQ(loaded.anchor, join.assign.source.anchor);
+  EXPECT_EQ(heard_.load(), (LoadProgress{replica_, Bytes(16), Bytes(16)})) << "said on the way";
+}
+
+// The step is that of the committed state, whoever writes it: not what this replica trained.
+TEST_F(WorkerTest, ACheckpointNamesTheStepOfTheCommittedState) {
+  auto join = load(1, SourceKind::kPeer, 3);
+  replica::OuterState donor;
+  donor.anchor.assign(static_cast<std::size_t>(parameter_count(with_derived_fields(spec_).model)),
+                      0.5f);
+  donor.momentum.assign(donor.anchor.size(), 0.25f);
+  node_.donor = &donor;
+  join.assign.record.step = Steps(30);
+  tell(join);
+  const auto loaded = hear<Loaded>();
+  EXPECT_EQ(step_in_checkpoint(3), Steps(30)) << "it has not trained yet";
+  tell_replica(open(4, 30, 34));
+  hear<FromReplica<RoundReport>>();
+  EXPECT_EQ(step_in_checkpoint(3), Steps(30)) << "its round is not committed";
+  tell_replica(plan(4, loaded.value_count));
+  CommitRound commit{key(4), 1, hear<FromReplica<Vote>>().body.average, {0, 0, 0}, true, {}, 0.7};
+  commit.record.step = Steps(40);  // the others took more
+  tell_replica(commit);
+  hear<FromReplica<Applied>>();
+  EXPECT_EQ(step_in_checkpoint(4), Steps(40));
+}
+
+// A round later the file says what this replica's optimizer was at the cut, not what it is.
+TEST_F(WorkerTest, ACheckpointHasTheMomentsOfItsCut) {
+  spec_.checkpoint.every_rounds = 2;
+  const Loaded loaded = load_from_seed();
+  run_round(loaded, 1, 0, 2, {0, 0, 0}, true);
+  run_round(loaded, 2, 2, 4, {0, 0, 0}, true);
+  const auto folder = std::filesystem::path(testing::TempDir()) / "shoal_worker_test_moments";
+  const auto write = [&](std::uint64_t checkpoint) {
+    tell(WriteCheckpointTo{replica_, {CheckpointId(checkpoint), key(2)}, folder.string()});
+    hear<CheckpointReady>();
+    return read_checkpoint(folder, 0, true).value();
+  };
+  const Checkpoint at_rest = write(5);
+  tell_replica(open(3, 4, 8));
+  hear<FromReplica<RoundReport>>();
+  const Checkpoint later = write(6);
+  EXPECT_EQ(later.adam_m, at_rest.adam_m);
+  EXPECT_EQ(later.adam_v, at_rest.adam_v);
+  EXPECT_EQ(later.adam_step, at_rest.adam_step);
+  EXPECT_EQ(at_rest.adam_step, 4);
+}
+
+// What the coordinator compares: the file that is read, and what an outer step was made of.
+TEST_F(WorkerTest, ItSaysWhatItReadsAndWhatItsStepBeganWith) {
+  const Loaded loaded = load_from_seed();
+  EXPECT_EQ(loaded.data, Dataset::open(with_derived_fields(spec_)).value()->digest());
+  const Applied first = run_round(loaded, 1, 0, 2, {0, 0, 0}, true);
+  EXPECT_EQ(first.base, loaded.anchor);
+  EXPECT_EQ(first.base_momentum, loaded.momentum);
+  EXPECT_TRUE(first.average);
+  const Applied second = run_round(loaded, 2, 2, 4, {0, 0, 0}, true);
+  EXPECT_EQ(second.base, first.anchor);
+  EXPECT_EQ(second.base_momentum, first.momentum);
+  EXPECT_NE(second.average, first.average);
+}
+
+TEST_F(WorkerTest, WhatItWasToldNotToTrainIsUnused) {
+  load_from_seed();
+  tell_replica(open(1, 0, 100'000));
+  tell_replica(CloseRound{key(1)});
+  const auto report = hear<FromReplica<RoundReport>>().body;
+  const std::int64_t read = report.steps.count() * 2;
+  EXPECT_EQ(report.unused, (std::vector<DataLease>{{read, 200'000 - read}}));
+}
+
+// Alone it keeps all momentum; what a plan says that another one keeps is fetched before the
+// reduce, and a checkpoint has all of it, whoever keeps it.
+TEST_F(WorkerTest, ShardedMomentumIsStagedFollowedAndGathered) {
+  spec_.sync.outer_state = shoal::OuterState::kSharded;
+  const Loaded loaded = load_from_seed();
+  EXPECT_EQ(loaded.momentum, Digest());
+  const std::int64_t n = loaded.value_count, half = n / 2;
+  Applied applied = run_round(loaded, 1, 0, 2, {0, 0, 0}, true);
+  EXPECT_EQ(applied.momentum, Digest());
+  EXPECT_EQ(node_.momentum_seen, std::vector<float>(static_cast<std::size_t>(n), 0.0f));
+
+  holders_ = {{replica_, "a:1", 0, half}, {ReplicaId(7), "b:1", half, n - half}};
+  run_round(loaded, 2, 2, 4, {0, 0, 0}, true);
+  EXPECT_NE(node_.momentum_seen.front(), 0.25f);
+  EXPECT_EQ(node_.momentum_seen.back(), 0.25f);
+
+  const auto folder = std::filesystem::path(testing::TempDir()) / "shoal_worker_test_sharded";
+  WriteCheckpoint wanted{CheckpointId(5), key(2), holders_};
+  wanted.momentum[1].address.clear();
+  tell(WriteCheckpointTo{replica_, wanted, folder.string()});
+  hear<CheckpointFailed>();
+  tell(WriteCheckpointTo{replica_, {CheckpointId(6), key(2), holders_}, folder.string()});
+  hear<CheckpointReady>();
+  const auto written = read_checkpoint(folder, std::nullopt, true);
+  ASSERT_TRUE(written) << to_string(written.error());
+  EXPECT_EQ(written->momentum.back(), 0.25f);
+  EXPECT_NE(written->momentum.front(), 0.25f);
+
+  auto resume = load(2, SourceKind::kCheckpoint, 2);
+  resume.checkpoint_folder = folder.string();
+  tell(resume);
+  EXPECT_EQ(hear<Loaded>().momentum, Digest());
+  std::vector<float> kept;
+  const auto take = [&](std::span<const float> values) {
+    kept.assign(values.begin(), values.end());
+  };
+  EXPECT_TRUE(shelf_.serve_momentum(ReplicaId(2), key(2), {0, n}, take).ok());
+  EXPECT_EQ(kept, written->momentum);
+  EXPECT_FALSE(shelf_.serve_momentum(ReplicaId(2), key(2), {1, n}, take).ok());
+  EXPECT_FALSE(shelf_.serve_momentum(ReplicaId(2), key(1), {0, n}, take).ok());
+}
+
+TEST_F(WorkerTest, AReduceWaitsForNoMomentumThatIsGone) {
+  spec_.sync.outer_state = shoal::OuterState::kSharded;
+  const Loaded loaded = load_from_seed();
+  train_four_steps();
+  holders_ = {{ReplicaId(7), "", 0, loaded.value_count}};
+  tell_replica(plan(1, loaded.value_count));
+  const auto failed = hear<FromReplica<ReduceFailed>>().body;
+  EXPECT_EQ(failed.failure, ReduceFailure::kPeerLost);
+  EXPECT_EQ(failed.lost, ReplicaId(7));
+}
+
+// With ddp the moments are part of what is committed: digests, checkpoints and joiners have them.
+TEST_F(WorkerTest, SharedMomentsGoIntoCheckpointsAndToJoiners) {
+  spec_.sync = default_spec(SyncAlgorithm::kDdp).sync;
+  const Loaded loaded = load_from_seed();
+  Applied applied = run_round(loaded, 1, 0, 1, {0, 0, 0}, true);
+  EXPECT_NE(applied.momentum, loaded.momentum);
+  applied = run_round(loaded, 2, 1, 2, {0, 0, 0}, true);
+  const auto folder = std::filesystem::path(testing::TempDir()) / "shoal_worker_test_ddp";
+  tell(WriteCheckpointTo{ReplicaId(1), {CheckpointId(5), key(2)}, folder.string()});
+  hear<CheckpointReady>();
+  replica::OuterState held;
+  ASSERT_TRUE(shelf_
+                  .serve(ReplicaId(1), key(2),
+                         [&](const outer_opt::DonorState& state) {
+                           held.anchor.assign(state.anchor.begin(), state.anchor.end());
+                           held.adam_m.assign(state.adam_m.begin(), state.adam_m.end());
+                           held.adam_v.assign(state.adam_v.begin(), state.adam_v.end());
+                           EXPECT_TRUE(state.momentum.empty());
+                         })
+                  .ok());
+  EXPECT_EQ(replica::digests_of(held).momentum, applied.momentum);
+
+  auto resume = load(2, SourceKind::kCheckpoint, 2);
+  resume.checkpoint_folder = folder.string();
+  resume.assign.source.anchor = applied.anchor;
+  resume.assign.source.momentum = applied.momentum;
+  tell(resume);
+  EXPECT_EQ(hear<Loaded>().momentum, applied.momentum);
+
+  node_.donor = &held;
+  auto join = load(3, SourceKind::kPeer, 2);
+  join.assign.source.anchor = applied.anchor;
+  join.assign.source.momentum = applied.momentum;
+  tell(join);
+  EXPECT_EQ(hear<Loaded>().momentum, applied.momentum);
+}
+
+// Found when it is written, not when it is needed.
+TEST_F(WorkerTest, AReplicaWhoseMemoryHasChangedWritesNoCheckpoint) {
+  const Loaded loaded = load_from_seed();
+  run_round(loaded, 1, 0, 4, {0, 0, 0}, true);
+  const auto flip = [](const outer_opt::DonorState& state) {
+    const_cast<float&>(state.momentum[3]) += 1;
+  };
+  ASSERT_TRUE(shelf_.serve(ReplicaId(1), key(1), flip).ok());
+  const auto folder = std::filesystem::path(testing::TempDir()) / "shoal_worker_test_flipped";
+  tell(WriteCheckpointTo{ReplicaId(1), {CheckpointId(5), key(1)}, folder.string()});
+  const auto failed = hear<ReplicaFailed>();
+  EXPECT_EQ(failed.failure, ReplicaFailure::kDigestMismatch);
+  EXPECT_THAT(failed.detail, testing::HasSubstr("check the memory of this host"));
+}
+
+// What muon keeps goes into checkpoints and to joiners, and all of them take the same next steps.
+TEST_F(WorkerTest, MuonTrainsOnAfterACheckpointAndAtAJoiner) {
+  spec_.train.optimizer = Optimizer::kMuon;
+  const Loaded loaded = load_from_seed();
+  const Applied first = run_round(loaded, 1, 0, 4, {0, 0, 0}, true);
+  const auto folder = std::filesystem::path(testing::TempDir()) / "shoal_worker_test_muon";
+  tell(WriteCheckpointTo{ReplicaId(1), {CheckpointId(5), key(1)}, folder.string()});
+  hear<CheckpointReady>();
+  replica::OuterState held;
+  std::int64_t steps = 0;
+  ASSERT_TRUE(shelf_
+                  .serve(ReplicaId(1), key(1),
+                         [&](const outer_opt::DonorState& state) {
+                           held.anchor.assign(state.anchor.begin(), state.anchor.end());
+                           held.momentum.assign(state.momentum.begin(), state.momentum.end());
+                           held.adam_m.assign(state.adam_m.begin(), state.adam_m.end());
+                           held.adam_v.assign(state.adam_v.begin(), state.adam_v.end());
+                           steps = state.adam_step;
+                         })
+                  .ok());
+  EXPECT_LT(held.adam_v.size(), held.adam_m.size());
+  EXPECT_EQ(steps, 4);
+  const Applied uninterrupted = run_round(loaded, 2, 4, 8, {0, 0, 0}, true);
+
+  replica_ = ReplicaId(2);
+  auto resume = load(2, SourceKind::kCheckpoint, 1);
+  resume.checkpoint_folder = folder.string();
+  resume.assign.source.anchor = first.anchor;
+  tell(resume);
+  EXPECT_EQ(run_round(hear<Loaded>(), 2, 4, 8, {0, 0, 0}, true), uninterrupted);
+
+  replica_ = ReplicaId(3);
+  node_.donor = &held;
+  tell(load(3, SourceKind::kPeer, 1));
+  EXPECT_EQ(run_round(hear<Loaded>(), 2, 4, 8, {0, 0, 0}, true), uninterrupted);
+}
+
+TEST_F(WorkerTest, WrongDigestAndLostDonorAreNamed) {
+  tell(load(1, SourceKind::kPeer, 3));
+  EXPECT_EQ(hear<ReplicaFailed>().failure, ReplicaFailure::kDonorLost);
+  auto wrong = load(2, SourceKind::kSeed, 0);
+  wrong.assign.source.anchor = {1, 2};
+  tell(wrong);
+  EXPECT_EQ(hear<ReplicaFailed>().failure, ReplicaFailure::kDigestMismatch);
+}
+
+TEST_F(WorkerTest, MissingDataModelTooLargeAndBadLeaseAreNamed) {
+  auto missing = load(1, SourceKind::kSeed, 0);
+  missing.assign.spec.data.train = "/nowhere/text";
+  tell(missing);
+  EXPECT_EQ(hear<ReplicaFailed>().failure, ReplicaFailure::kDataMissing);
+  auto huge = load(1, SourceKind::kSeed, 0);
+  huge.assign.spec.model.hidden = 65536;
+  huge.assign.spec.model.layers = 200;
+  tell(huge);
+  EXPECT_EQ(hear<ReplicaFailed>().failure, ReplicaFailure::kOutOfMemory);
+  load_from_seed();
+  OpenRound round = open(1, 0, 4);
+  round.leases.at(0).count = 7;
+  tell_replica(round);
+  EXPECT_EQ(hear<ReplicaFailed>().failure, ReplicaFailure::kInternal);
+}
+
+TEST_F(WorkerTest, EvaluateInTheMiddleOfARoundUsesTheAnchor) {
+  load_from_seed();
+  tell_replica(Evaluate{key(0), {0, 1, 4}});
+  const auto before = hear<FromReplica<Evaluated>>().body;
+  train_four_steps();
+  tell_replica(Evaluate{key(0), {0, 1, 4}});
+  const auto after = hear<FromReplica<Evaluated>>().body;
+  EXPECT_DOUBLE_EQ(before.loss_sum, after.loss_sum);
+}
+
+TEST_F(WorkerTest, SlicesOfTheValidationAddUp) {
+  load_from_seed();
+  tell_replica(Evaluate{key(0), {0, 1, 5}});
+  const auto whole = hear<FromReplica<Evaluated>>().body;
+  tell_replica(Evaluate{key(0), {0, 2, 5}});
+  const auto even = hear<FromReplica<Evaluated>>().body;
+  tell_replica(Evaluate{key(0), {1, 2, 5}});
+  const auto odd = hear<FromReplica<Evaluated>>().body;
+  EXPECT_EQ(whole.tokens, even.tokens + odd.tokens);
+  EXPECT_NEAR(whole.loss_sum, even.loss_sum + odd.loss_sum, 1e-6);
+}
+
+TEST_F(WorkerTest, DonorShelfGivesTheHeldRoundOnly) {
+  const Loaded loaded = load_from_seed();
+  Digest anchor;
+  std::size_t moments = 0;
+  const auto take = [&](const outer_opt::DonorState& state) {
+    anchor = digest_of(state.anchor);
+    moments = state.adam_m.size();
+  };
+  EXPECT_EQ(shelf_.serve(ReplicaId(9), key(0), take).error().code, Code::kNotFound);
+  EXPECT_EQ(shelf_.serve(ReplicaId(1), key(2), take).error().code, Code::kConflict);
+  ASSERT_TRUE(shelf_.serve(ReplicaId(1), key(0), take).ok());
+  EXPECT_EQ(anchor, loaded.anchor);
+  EXPECT_EQ(moments, static_cast<std::size_t>(loaded.value_count));
+}
+
+}  // namespace
+}  // namespace shoal::trainer
