@@ -8,13 +8,12 @@
 #include <iostream>
 #include <string>
 
-#include "attached/control.h"
 #include "attached/environment.h"
-#include "replica/runtime/worker.h"
+#include "outer_opt/cuda/accelerator.h"
+#include "replica/runtime/serve.h"
 #include "trainer/compute/torch_compute.h"
 #include "trainer/model/cell_member.h"
 #include "trainer/plain/blas.h"
-#include "wire/lent_memory.h"
 #if SHOAL_HAVE_CUDA
 #include "outer_opt/cuda/cuda_accelerator.h"
 #endif
@@ -27,14 +26,8 @@ namespace {
 
 using attached::environment;
 using attached::environment_number;
-using replica::DonorShelf;
-using replica::EventQueue;
-using replica::MakeRuntime;
-using replica::Worker;
-using replica::WorkerEnd;
 
-constexpr std::size_t kCommandsMax = 256;
-constexpr int kExitBadEnvironment = 1, kExitDeviceLost = 3;
+constexpr const char* kProgram = "shoal-trainer";
 constexpr int kThreadsMax = 1024, kCellMax = 64;
 constexpr double kSpeedMin = 0.01;
 
@@ -64,24 +57,12 @@ Result<DeviceChoice> device_from_environment() {
                       *speed};
 }
 
-int complain(const Error& error) {
-  std::cerr << "shoal-trainer: " << to_string(error) << std::endl;
-  return kExitBadEnvironment;
-}
+int complain(const Error& error) { return replica::complain(kProgram, error); }
 
 void warn_about_slow_blas(const DeviceChoice& device) {
   if (device.kind != DeviceKind::kCpu || !blas().reference) return;
   std::cerr << "shoal-trainer: WARNING: libtorch computes with the " << blas().name
             << ", about ten times slower than it could: install libopenblas0-pthread" << std::endl;
-}
-
-MakeRuntime runtimes_of(swarm::PipelineService& service, EventQueue& queue) {
-  return [&](const swarm::StageRuntimeOptions& options, swarm::StageCompute& compute,
-             swarm::StageListener& listener, RoundNumber held, std::int64_t step) {
-    return swarm::StageRuntime::create(
-        options, service, compute, listener, [&queue] { queue.push(replica::Woken{}); }, held,
-        step);
-  };
 }
 
 // Null: the outer step is computed on the host.
@@ -139,73 +120,29 @@ std::string describe_cell(const DeviceChoice& device, int size) {
   return ", a cell of " + std::to_string(size) + " over " + (group ? group->name() : "sockets");
 }
 
-// What this process was started for.
-struct Seat {
-  int slot = 0, cell = 1;  // cell: processes of one replica
-  DeviceChoice device;
-  outer_opt::Accelerator* accelerator = nullptr;
-};
-
-int run_attached(const Seat& seat, outer_opt::PeerNode& node, swarm::PipelineService& pipeline,
-                 const attached::ControlOptions& line) {
-  EventQueue queue(kCommandsMax);
-  auto control = attached::Control::dial(
-      line, {.command = [&](ToTrainer command) { return queue.push_command(std::move(command)); },
-             .ended = [&] { queue.push(replica::StreamEnded{}); },
-             .closing = [&] { queue.close(); }});
-  if (!control) return complain(control.error());
-  DonorShelf shelf([&queue] { queue.push(replica::AdamWanted{}); });
-  node.set_donor([&shelf](ReplicaId replica, const RoundKey& key, const auto& send) {
-    return shelf.serve(replica, key, send);
-  });
-  node.set_momentum_donor(
-      [&shelf](ReplicaId replica, const RoundKey& key, const outer_opt::ValueRange& range,
-               const auto& send) { return shelf.serve_momentum(replica, key, range, send); });
-  TrainerReady ready{
-      .slot = seat.slot, .device = {}, .peer_address = node.address(), .libraries = {}};
-  if (const auto failure = guarded([&] { ready.device = measure_cell(seat.device, seat.cell); })) {
-    return complain(
-        {Code::kUnavailable, failure->detail, "", "look at the device with nvidia-smi"});
-  }
-  ready.libraries = describe_libraries(seat.device);
-  if (seat.accelerator != nullptr) ready.libraries += ", outer step on the GPU";
-  if (seat.cell > 1) ready.libraries += describe_cell(seat.device, seat.cell);
-  (*control)->start(ready);
-  TorchHost compute(seat.device, seat.accelerator, cell_maker(seat.device, seat.cell));
-  Worker worker({compute, queue, node, shelf, runtimes_of(pipeline, queue),
-                 [&](const FromTrainer& message) { (*control)->say(message); }, ready});
-  const WorkerEnd end = worker.run();
-  node.set_donor({});
-  node.set_momentum_donor({});
-  return end == WorkerEnd::kDeviceLost ? kExitDeviceLost : 0;
+// What is said to the agent of the device, or of the cell of them.
+void measure(const DeviceChoice& device, int cell, bool accelerated, TrainerReady& ready) {
+  ready.device = measure_cell(device, cell);
+  ready.libraries = describe_libraries(device);
+  if (accelerated) ready.libraries += ", outer step on the GPU";
+  if (cell > 1) ready.libraries += describe_cell(device, cell);
 }
 
 }  // namespace
 
 int serve() {
-  // Ctrl-C on a terminal reaches every process of it; the agent decides when its trainers end.
-  std::signal(SIGINT, SIG_IGN);
-  std::signal(SIGPIPE, SIG_IGN);
-  const auto line = attached::control_options("shoal-trainer");
-  if (!line) return complain(line.error());
-  const auto slot = environment_number("SHOAL_TRAINER_SLOT", 0, 0, 4095);
-  if (!slot) return complain(slot.error());
   const auto device = device_from_environment();
   if (!device) return complain(device.error());
   const auto cell = environment_number("SHOAL_TRAINER_CELL", 1, 1, kCellMax);
   if (!cell) return complain(cell.error());
   if (const Status prepared = prepare_device(*device); !prepared) return complain(prepared.error());
   warn_about_slow_blas(*device);
-  auto options = attached::peer_options();
-  if (!options) return complain(options.error());
-  const auto accelerator = accelerator_of(*device);  // outlives the sessions of the node
+  const auto accelerator = accelerator_of(*device);
   if (!accelerator) return complain(accelerator.error());
-  const auto pipeline = swarm::PipelineService::create(options->line);
-  options->services = {pipeline->grpc_service()};
-  wire::let_siblings_read_memory();
-  auto node = outer_opt::PeerNode::start(*options);
-  if (!node) return complain(node.error());
-  return run_attached({*slot, *cell, *device, accelerator->get()}, **node, *pipeline, *line);
+  TorchHost host(*device, accelerator->get(), cell_maker(*device, *cell));
+  return replica::serve(kProgram, host, [&](TrainerReady& ready) {
+    return guarded([&] { measure(*device, *cell, *accelerator != nullptr, ready); });
+  });
 }
 
 int serve_cell_member() {

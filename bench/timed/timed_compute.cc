@@ -1,0 +1,230 @@
+// See timed_compute.h.
+#include "bench/timed/timed_compute.h"
+
+#include <algorithm>
+#include <fstream>
+#include <thread>
+
+#include <nlohmann/json.hpp>
+
+#include "base/prng.h"
+#include "proto/job_spec_text.h"
+#include "replica/core/learning_rate.h"
+#include "swarm/core/plan/cost_model.h"
+#include "swarm/pipeline/timed_compute.h"
+
+namespace shoal::bench {
+namespace {
+
+using replica::MaybeFailure;
+
+using Json = nlohmann::ordered_json;
+
+constexpr const char* kHeader = "timed.json";
+constexpr const char* kValues = "timed.bin";
+
+std::string name_of(StageIndex stage, const char* what) {
+  return std::to_string(stage + 1) + "-" + what;
+}
+
+Error damaged(const std::filesystem::path& folder, const std::string& why) {
+  return {Code::kDataLoss, "the checkpoint in " + folder.string() + " cannot be read: " + why, "",
+          "take an older one"};
+}
+constexpr double kStageForward = 1.0 / 3;  // of a microbatch's time
+
+class TimedReplica final : public replica::Compute {
+ public:
+  TimedReplica(const replica::ComputeOrder& order, const TimedOptions& options)
+      : spec_(order.spec),
+        costs_(spec_, swarm::cost_options(spec_)),
+        units_(order.cut[static_cast<std::size_t>(order.stage)]),
+        stage_(order.stage),
+        stages_(static_cast<std::int64_t>(order.cut.size())),
+        step_time_(options.step),
+        values_(static_cast<std::size_t>(costs_.parameters(units_))),
+        gradient_(spec_.sync.algorithm == SyncAlgorithm::kDdp ? values_.size() : 0),
+        m_(values_.size()),
+        v_(values_.size()) {}
+
+  std::int64_t value_count() const override { return static_cast<std::int64_t>(values_.size()); }
+  void read_parameters(std::span<float> out) const override {
+    std::ranges::copy(values_, out.begin());
+  }
+  void write_parameters(std::span<const float> in) override {
+    values_.assign(in.begin(), in.end());
+  }
+  void read_gradient(std::span<float> out) const override {
+    std::ranges::copy(gradient_, out.begin());
+  }
+  void clear_gradient() override { std::ranges::fill(gradient_, 0.0f); }
+
+  outer_opt::StageSizes sizes() const override {
+    outer_opt::StageSizes sizes;
+    for (std::int32_t unit = units_.first; unit < units_.last; ++unit) {
+      const std::int64_t values = costs_.parameters({unit, unit + 1});
+      if (unit == 0) {
+        sizes.embedding = values;
+      } else if (unit + 1 == costs_.units()) {
+        sizes.head = value_count() - counted(sizes);
+      } else {
+        sizes.blocks.push_back(values);
+      }
+    }
+    return sizes;
+  }
+  std::vector<outer_opt::DecayRange> decay_ranges() const override {
+    return {{0, value_count(), true}};
+  }
+  Digest data() const override {
+    return stage_ == 0 ? Digester().add(spec_.data.train).finish() : Digest();
+  }
+  void seed() override {
+    Prng prng(mix_seed(spec_.train.seed, static_cast<std::uint64_t>(units_.first)));
+    for (float& value : values_) value = static_cast<float>(prng.unit() - 0.5);
+  }
+
+  std::int64_t second_moment_count() const override { return value_count(); }
+  void read_adam(std::span<float> m, std::span<float> v) const override {
+    std::ranges::copy(m_, m.begin());
+    std::ranges::copy(v_, v.begin());
+  }
+  void write_adam(std::span<const float> m, std::span<const float> v, std::int64_t step) override {
+    m_.assign(m.begin(), m.end());
+    v_.assign(v.begin(), v.end());
+    steps_ = step;
+  }
+  std::int64_t adam_step() const override { return steps_; }
+
+  MaybeFailure train_step(Steps step, std::int64_t, replica::StepResult& out) override {
+    wait(step_time_);
+    const auto lr = static_cast<float>(replica::learning_rate(spec_.train, step));
+    for (std::size_t i = 0; i < gradient_.size(); ++i) gradient_[i] += values_[i];
+    if (gradient_.empty()) {
+      for (float& value : values_) value -= lr * value;
+    }
+    ++steps_;
+    out = {loss(), loss(), lr, true};
+    return std::nullopt;
+  }
+  MaybeFailure evaluate_batch(std::int64_t, std::int64_t, replica::EvalSum& sum) override {
+    wait(Duration{step_time_.ns / 3});
+    const Tokens tokens(spec_.train.batch * spec_.model.context);
+    sum.loss_sum += loss() * static_cast<double>(tokens.count());
+    sum.tokens += tokens;
+    return std::nullopt;
+  }
+  MaybeFailure next_logits(std::span<const std::int64_t>, std::vector<float>& out) override {
+    out.assign(static_cast<std::size_t>(spec_.model.vocab), 0.0f);
+    return std::nullopt;
+  }
+  std::vector<std::int64_t> prompt() const override { return {}; }
+
+  std::unique_ptr<swarm::StageCompute> make_stage() override {
+    swarm::TimedOptions options;
+    options.shape = {spec_.train.microbatch, spec_.model.context, spec_.model.hidden,
+                     spec_.model.vocab};
+    options.stage = stage_;
+    const std::int64_t microbatches =
+        std::max<std::int64_t>(1, spec_.train.batch / spec_.train.microbatch);
+    const double own =
+        static_cast<double>(step_time_.ns) / static_cast<double>(stages_ * microbatches);
+    options.forward.ns = static_cast<std::int64_t>(own * kStageForward);
+    options.backward.ns = static_cast<std::int64_t>(own * (1 - kStageForward));
+    options.seed = spec_.train.seed;
+    return std::make_unique<swarm::TimedCompute>(options);
+  }
+
+ private:
+  static void wait(Duration time) {
+    std::this_thread::sleep_for(std::chrono::nanoseconds(time.ns));
+  }
+
+  static std::int64_t counted(const outer_opt::StageSizes& sizes) {
+    std::int64_t values = sizes.embedding;
+    for (const std::int64_t block : sizes.blocks) values += block;
+    return values;
+  }
+
+  double loss() const {  // falls with what is trained
+    double sum = 0;
+    for (const float value : values_) sum += double{value} * double{value};
+    return 12 * sum / static_cast<double>(values_.size());
+  }
+
+  const JobSpec spec_;
+  const swarm::CostModel costs_;
+  const UnitRange units_;
+  const StageIndex stage_;
+  const std::int64_t stages_;
+  const Duration step_time_;
+  std::vector<float> values_, gradient_, m_, v_;
+  std::int64_t steps_ = 0;
+};
+
+}  // namespace
+
+MaybeFailure TimedHost::make(const replica::ComputeOrder& order,
+                             std::unique_ptr<replica::Compute>& out) {
+  out = std::make_unique<TimedReplica>(order, options_);
+  return std::nullopt;
+}
+
+MaybeFailure TimedHost::guarded(const std::function<void()>& work) {
+  try {
+    work();
+  } catch (const std::exception& problem) {
+    return replica::Failure{ReplicaFailure::kInternal, problem.what()};
+  }
+  return std::nullopt;
+}
+
+Status TimedHost::write_checkpoint(const std::filesystem::path& folder,
+                                   const replica::CheckpointContent& content) {
+  std::filesystem::create_directories(folder);
+  Json json = {{"spec", proto::spec_to_json(content.spec)},
+               {"job", content.key.job.n},
+               {"lineage", content.key.lineage},
+               {"round", content.key.round},
+               {"step", content.step.count()},
+               {"adam_step", content.adam_step}};
+  for (const UnitRange& range : content.cut) json["cut"].push_back({range.first, range.last});
+  std::ofstream values(folder / name_of(content.stage, kValues), std::ios::binary);
+  for (const std::span<const float> vector :
+       {content.anchor, content.momentum, content.adam_m, content.adam_v}) {
+    json["counts"].push_back(vector.size());
+    values.write(reinterpret_cast<const char*>(vector.data()),
+                 static_cast<std::streamsize>(vector.size_bytes()));
+  }
+  std::ofstream header(folder / name_of(content.stage, kHeader));
+  header << json.dump();
+  if (header.flush() && values.flush()) return {};
+  return Error{Code::kUnavailable, "cannot write " + folder.string(), "", "look for room there"};
+}
+
+Result<replica::Checkpoint> TimedHost::read_checkpoint(const std::filesystem::path& folder,
+                                                       StageIndex stage) {
+  std::ifstream header(folder / name_of(stage, kHeader));
+  std::ifstream values(folder / name_of(stage, kValues), std::ios::binary);
+  const Json json = Json::parse(header, nullptr, false);
+  if (json.is_discarded()) return damaged(folder, "it has no header");
+  auto read = proto::read_kept_spec(json.at("spec").dump());
+  if (read.problems) return damaged(folder, read.problems->summary);
+  replica::Checkpoint checkpoint;
+  checkpoint.spec = std::move(read.spec);
+  for (const Json& range : json.at("cut")) checkpoint.cut.push_back({range.at(0), range.at(1)});
+  checkpoint.key = {JobId(json.at("job")), json.at("lineage"), json.at("round")};
+  checkpoint.step = Steps(json.at("step"));
+  checkpoint.adam_step = json.at("adam_step");
+  std::size_t next = 0;
+  for (std::vector<float>* vector :
+       {&checkpoint.anchor, &checkpoint.momentum, &checkpoint.adam_m, &checkpoint.adam_v}) {
+    vector->resize(json.at("counts").at(next++).get<std::size_t>());
+    values.read(reinterpret_cast<char*>(vector->data()),
+                static_cast<std::streamsize>(vector->size() * sizeof(float)));
+  }
+  if (!values) return damaged(folder, "it is too short");
+  return checkpoint;
+}
+
+}  // namespace shoal::bench

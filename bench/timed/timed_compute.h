@@ -1,0 +1,32 @@
+// A trainer that waits instead of computing: every inner step takes the time it is told, and its
+// parameters shrink towards zero by the learning rate, so that rounds, outer steps, transfers and
+// checkpoints have something to carry that can be told from what it was. Dozens fit on a small
+// machine; the rest of the process is the product's (replica/runtime).
+#pragma once
+
+#include "replica/runtime/compute.h"
+
+namespace shoal::bench {
+
+struct TimedOptions {
+  Duration step = milliseconds(100);  // of a whole model; a stage takes its share
+};
+
+class TimedHost final : public replica::ComputeHost {
+ public:
+  explicit TimedHost(TimedOptions options) : options_(options) {}
+
+  replica::MaybeFailure make(const replica::ComputeOrder& order,
+                             std::unique_ptr<replica::Compute>& out) override;
+  replica::MaybeFailure guarded(const std::function<void()>& work) override;
+  // One file of raw floats, and one that says what is in it.
+  Status write_checkpoint(const std::filesystem::path& folder,
+                          const replica::CheckpointContent& content) override;
+  Result<replica::Checkpoint> read_checkpoint(const std::filesystem::path& folder,
+                                              StageIndex stage) override;
+
+ private:
+  TimedOptions options_;
+};
+
+}  // namespace shoal::bench

@@ -1,0 +1,82 @@
+// The trainer that waits: what it holds changes as it should, and its checkpoints come back.
+#include "bench/timed/timed_compute.h"
+
+#include <filesystem>
+
+#include <gtest/gtest.h>
+
+namespace shoal::bench {
+namespace {
+
+class TimedComputeTest : public testing::Test {
+ protected:
+  TimedComputeTest() {
+    spec_ = default_spec(SyncAlgorithm::kDiloco);
+    spec_.name = "timed";
+    spec_.model = {ModelFamily::kGpt2, 2, 8, 2, 0, 0, 8, 256};
+    spec_.train.steps = Steps(1000);
+    spec_.train.batch = 2;
+    spec_.data.train = "/data/any.txt";
+    spec_ = with_derived_fields(spec_);
+  }
+  std::unique_ptr<replica::Compute> make(const std::vector<UnitRange>& cut, StageIndex stage) {
+    std::unique_ptr<replica::Compute> compute;
+    EXPECT_FALSE(host_.make({spec_, cut, stage}, compute));
+    compute->seed();
+    return compute;
+  }
+  static std::vector<float> values_of(const replica::Compute& compute) {
+    std::vector<float> values(static_cast<std::size_t>(compute.value_count()));
+    compute.read_parameters(values);
+    return values;
+  }
+
+  JobSpec spec_;
+  TimedHost host_{{.step = milliseconds(1)}};
+};
+
+TEST_F(TimedComputeTest, AStepMovesTheParametersAndLowersTheLoss) {
+  const auto compute = make({{0, 4}}, 0);
+  const std::vector<float> before = values_of(*compute);
+  replica::StepResult first, second;
+  ASSERT_FALSE(compute->train_step(Steps(500), 0, first));
+  ASSERT_FALSE(compute->train_step(Steps(501), 2, second));
+  EXPECT_NE(values_of(*compute), before);
+  EXPECT_LT(second.loss, first.loss);
+  EXPECT_EQ(compute->adam_step(), 2);
+}
+
+TEST_F(TimedComputeTest, StagesAddUpToTheModel) {
+  const auto whole = make({{0, 4}}, 0);
+  const std::vector<UnitRange> cut{{0, 2}, {2, 4}};
+  const auto first = make(cut, 0), last = make(cut, 1);
+  const outer_opt::StageSizes sizes = whole->sizes();
+  EXPECT_EQ(sizes.blocks.size(), 2u);
+  EXPECT_EQ(sizes.embedding + sizes.blocks[0] + sizes.blocks[1] + sizes.head, whole->value_count());
+  EXPECT_EQ(first->sizes().blocks.size(), 1u);
+  EXPECT_EQ(last->sizes().embedding, 0);
+  EXPECT_EQ(last->data(), Digest());
+}
+
+TEST_F(TimedComputeTest, ACheckpointComesBack) {
+  const auto folder = std::filesystem::path(testing::TempDir()) / "shoal_timed_compute_test";
+  const std::vector<float> anchor{1, 2, 3}, momentum{4, 5, 6}, m{7}, v{8};
+  const RoundKey key{JobId(3), 1, 9};
+  ASSERT_TRUE(host_
+                  .write_checkpoint(
+                      folder, {spec_, {{0, 4}}, 0, key, Steps(90), anchor, momentum, m, v, 12})
+                  .ok());
+  const auto read = host_.read_checkpoint(folder, 0);
+  ASSERT_TRUE(read.ok()) << to_string(read.error());
+  EXPECT_EQ(read->spec.model, spec_.model);
+  EXPECT_EQ(read->cut, (std::vector<UnitRange>{{0, 4}}));
+  EXPECT_EQ(read->key, key);
+  EXPECT_EQ(read->step, Steps(90));
+  EXPECT_EQ(read->momentum, momentum);
+  EXPECT_EQ(read->adam_v, v);
+  EXPECT_EQ(read->adam_step, 12);
+  EXPECT_EQ(host_.read_checkpoint(folder, 1).error().code, Code::kDataLoss);
+}
+
+}  // namespace
+}  // namespace shoal::bench

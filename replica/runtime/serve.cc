@@ -1,0 +1,93 @@
+// See serve.h.
+#include "replica/runtime/serve.h"
+
+#include <csignal>
+#include <iostream>
+
+#include "attached/control.h"
+#include "attached/environment.h"
+#include "replica/runtime/worker.h"
+#include "wire/lent_memory.h"
+
+namespace shoal::replica {
+namespace {
+
+constexpr std::size_t kCommandsMax = 256;
+constexpr int kSlotMax = 4095;
+
+MakeRuntime runtimes_of(swarm::PipelineService& service, EventQueue& queue) {
+  return [&](const swarm::StageRuntimeOptions& options, swarm::StageCompute& compute,
+             swarm::StageListener& listener, RoundNumber held, std::int64_t step) {
+    return swarm::StageRuntime::create(
+        options, service, compute, listener, [&queue] { queue.push(Woken{}); }, held, step);
+  };
+}
+
+struct Process {  // what this one was started for
+  const std::string& program;
+  ComputeHost& host;
+  const std::function<MaybeFailure(TrainerReady&)>& measure;
+  int slot = 0;
+};
+
+void give_to_joiners(outer_opt::PeerNode& node, DonorShelf& shelf) {
+  node.set_donor([&shelf](ReplicaId replica, const RoundKey& key, const auto& send) {
+    return shelf.serve(replica, key, send);
+  });
+  node.set_momentum_donor(
+      [&shelf](ReplicaId replica, const RoundKey& key, const outer_opt::ValueRange& range,
+               const auto& send) { return shelf.serve_momentum(replica, key, range, send); });
+}
+
+int run_attached(const Process& process, outer_opt::PeerNode& node,
+                 swarm::PipelineService& pipeline, const attached::ControlOptions& line) {
+  EventQueue queue(kCommandsMax);
+  auto control = attached::Control::dial(
+      line, {.command = [&](ToTrainer command) { return queue.push_command(std::move(command)); },
+             .ended = [&] { queue.push(StreamEnded{}); },
+             .closing = [&] { queue.close(); }});
+  if (!control) return complain(process.program, control.error());
+  DonorShelf shelf([&queue] { queue.push(AdamWanted{}); });
+  give_to_joiners(node, shelf);
+  TrainerReady ready{
+      .slot = process.slot, .device = {}, .peer_address = node.address(), .libraries = {}};
+  if (const auto failure = process.measure(ready)) {
+    return complain(process.program, {Code::kUnavailable, failure->detail, "",
+                                      "look at the device with nvidia-smi"});
+  }
+  (*control)->start(ready);
+  Worker worker({process.host, queue, node, shelf, runtimes_of(pipeline, queue),
+                 [&](const FromTrainer& message) { (*control)->say(message); }, ready});
+  const WorkerEnd end = worker.run();
+  node.set_donor({});
+  node.set_momentum_donor({});
+  return end == WorkerEnd::kDeviceLost ? kExitDeviceLost : 0;
+}
+
+}  // namespace
+
+int complain(const std::string& program, const Error& error) {
+  std::cerr << program << ": " << to_string(error) << std::endl;
+  return kExitBadEnvironment;
+}
+
+int serve(const std::string& program, ComputeHost& host,
+          const std::function<MaybeFailure(TrainerReady&)>& measure) {
+  // Ctrl-C on a terminal reaches every process of it; the agent decides when its trainers end.
+  std::signal(SIGINT, SIG_IGN);
+  std::signal(SIGPIPE, SIG_IGN);
+  const auto line = attached::control_options(program);
+  if (!line) return complain(program, line.error());
+  const auto slot = attached::environment_number("SHOAL_TRAINER_SLOT", 0, 0, kSlotMax);
+  if (!slot) return complain(program, slot.error());
+  auto options = attached::peer_options();
+  if (!options) return complain(program, options.error());
+  const auto pipeline = swarm::PipelineService::create(options->line);
+  options->services = {pipeline->grpc_service()};
+  wire::let_siblings_read_memory();
+  auto node = outer_opt::PeerNode::start(*options);
+  if (!node) return complain(program, node.error());
+  return run_attached({program, host, measure, *slot}, **node, *pipeline, *line);
+}
+
+}  // namespace shoal::replica
