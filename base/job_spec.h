@@ -8,50 +8,11 @@
 #include <string>
 #include <vector>
 
+#include "base/fields.h"
+#include "base/job_spec_words.h"
 #include "base/units.h"
 
 namespace shoal {
-
-enum class ModelFamily { kLlama, kGpt2 };
-enum class Tokenizer {
-  kBytes,
-  kUint16
-};  // text files as bytes; .bin files of little-endian uint16
-enum class Schedule { kCosine, kConstant };  // after the warm-up
-enum class Precision { kFp32, kBf16 };
-// The inner optimizer. muon: orthogonalised momentum for the matrices of the blocks, AdamW for the
-// rest.
-enum class Optimizer { kAdamw, kMuon };
-// none: one agent alone. diloco: inner AdamW, outer Nesterov on averaged pseudo-gradients.
-// local_sgd: parameters are averaged (outer lr 1, no momentum). ddp: gradients are averaged at
-// every inner step and all replicas take the same AdamW step, the synchronous baseline; a round is
-// one inner step. async: a round commits once sync.quorum replicas have reported, the others go on
-// and count later; outer momentum is delayed Nesterov.
-enum class SyncAlgorithm { kNone, kDiloco, kLocalSgd, kDdp, kAsync };
-// Who sends what to whom in a reduce (outer_opt/core/*_session.h); auto: chosen at each seal by
-// member count, bandwidths and codec. param_server: parts belong to agents with the role reducer,
-// which train nothing. moshpit, gossip: groups of a grid, random pairs; a round averages within
-// each.
-enum class Topology { kButterfly, kAllgather, kRing, kParamServer, kMoshpit, kGossip, kAuto };
-// equal: every replica takes sync.every inner steps. speed: in proportion to its speed, the fastest
-// takes sync.every (DyLU of Async Local-SGD).
-enum class Balance { kEqual, kSpeed };
-// Where outer momentum is kept: whole at every replica, or each owner of a part only that part.
-enum class OuterState { kReplicated, kSharded };
-// How the members' pseudo-gradients become one (algorithms: docs/outer_step.md).
-enum class Aggregator { kMean, kTrimmedMean, kCenteredClip };
-// How pseudo-gradients travel (outer_opt/core/codec/codec.h); the order is that of the numbers on
-// the wire.
-enum class CodecKind { kFp32, kInt8, kFp16, kBf16, kInt4, kE3m0, kSparse2 };
-// What crosses a stage boundary; int8: one fp32 scale per block.
-enum class ActivationCodec { kFp32, kBf16, kInt8 };
-enum class Recompute { kKeep, kRecompute };  // keep the graph, or only the stage's input
-// flush: as many microbatches in flight as keep every replica busy. 1f1b: only as many as there are
-// replicas, backwards first; less memory, slower over latency. 2bw: two weight versions and no
-// barrier between inner steps; gradients are one step old.
-enum class PipelineSchedule { kFlush, kOneForwardOneBackward, kTwoBufferedWeights };
-// Which replica of the next stage gets a microbatch; the last two exist to be compared with.
-enum class WiringPolicy { kServiceTime, kSticky, kRandom };
 
 struct ModelSpec {
   ModelFamily family = ModelFamily::kLlama;
@@ -67,6 +28,15 @@ struct ModelSpec {
   std::optional<bool> tie_embeddings;
   bool operator==(const ModelSpec&) const = default;
 };
+constexpr auto fields_of(Of<ModelSpec>) {
+  using T = ModelSpec;
+  return fields(field<&T::family>("family"), field<&T::layers>("layers"),
+                field<&T::hidden>("hidden"), field<&T::heads>("heads"),
+                field<&T::kv_heads>("kv_heads"), field<&T::ffn>("ffn"),
+                field<&T::context>("context"), field<&T::vocab>("vocab"),
+                field<&T::tie_embeddings>("tie_embeddings"));
+}
+static_assert(lists_every_field<ModelSpec>());
 
 // A model is a row of units: the embedding, the blocks, the head (last norm, projection, loss). A
 // stage holds the units [first, last).
@@ -74,6 +44,11 @@ struct UnitRange {
   std::int32_t first = 0, last = 0;
   bool operator==(const UnitRange&) const = default;
 };
+constexpr auto fields_of(Of<UnitRange>) {
+  using T = UnitRange;
+  return fields_as_array(field<&T::first>("first"), field<&T::last>("last"));
+}
+static_assert(lists_every_field<UnitRange>());
 
 struct DataSpec {
   std::string train;  // path of one file on every agent's host
@@ -81,6 +56,12 @@ struct DataSpec {
   double val_fraction = 0.1;  // contiguous tail of the file, held out
   bool operator==(const DataSpec&) const = default;
 };
+constexpr auto fields_of(Of<DataSpec>) {
+  using T = DataSpec;
+  return fields(field<&T::train>("train"), field<&T::tokenizer>("tokenizer"),
+                field<&T::val_fraction>("val_fraction"));
+}
+static_assert(lists_every_field<DataSpec>());
 
 struct TrainSpec {
   Steps steps{1000};  // inner steps of every replica
@@ -102,12 +83,27 @@ struct TrainSpec {
   std::uint64_t seed = 1;
   bool operator==(const TrainSpec&) const = default;
 };
+constexpr auto fields_of(Of<TrainSpec>) {
+  using T = TrainSpec;
+  return fields(field<&T::steps>("steps"), field<&T::batch>("batch"),
+                field<&T::microbatch>("microbatch"), field<&T::optimizer>("optimizer"),
+                field<&T::lr>("lr"), field<&T::min_lr>("min_lr"), field<&T::warmup>("warmup"),
+                field<&T::schedule>("schedule"), field<&T::weight_decay>("weight_decay"),
+                field<&T::beta1>("beta1"), field<&T::beta2>("beta2"), field<&T::clip>("clip"),
+                field<&T::precision>("precision"), field<&T::seed>("seed"));
+}
+static_assert(lists_every_field<TrainSpec>());
 
 struct OuterSpec {  // docs/convergence.md has the runs that these come from
   double lr = 0.9;
   double momentum = 0.5;
   bool operator==(const OuterSpec&) const = default;
 };
+constexpr auto fields_of(Of<OuterSpec>) {
+  using T = OuterSpec;
+  return fields(field<&T::lr>("lr"), field<&T::momentum>("momentum"));
+}
+static_assert(lists_every_field<OuterSpec>());
 
 struct SyncSpec {
   SyncAlgorithm algorithm = SyncAlgorithm::kDiloco;
@@ -137,6 +133,17 @@ struct SyncSpec {
   OuterSpec outer;
   bool operator==(const SyncSpec&) const = default;
 };
+constexpr auto fields_of(Of<SyncSpec>) {
+  using T = SyncSpec;
+  return fields(
+      field<&T::algorithm>("algorithm"), field<&T::every>("every"), field<&T::every_s>("every_s"),
+      field<&T::balance>("balance"), field<&T::topology>("topology"), field<&T::codec>("codec"),
+      field<&T::feedback>("feedback"), field<&T::aggregator>("aggregator"), field<&T::clip>("clip"),
+      field<&T::fragments>("fragments"), field<&T::overlap_steps>("overlap_steps"),
+      field<&T::blend>("blend"), field<&T::eager>("eager"), field<&T::quorum>("quorum"),
+      field<&T::outer_state>("outer_state"), field<&T::outer>("outer"));
+}
+static_assert(lists_every_field<SyncSpec>());
 
 struct SwarmSpec {
   std::int64_t stages = 1;        // 0: "auto", the planner chooses
@@ -148,18 +155,36 @@ struct SwarmSpec {
   WiringPolicy wiring = WiringPolicy::kServiceTime;
   bool operator==(const SwarmSpec&) const = default;
 };
+constexpr auto fields_of(Of<SwarmSpec>) {
+  using T = SwarmSpec;
+  return fields(field<&T::stages>("stages"), field<&T::min_replicas>("min_replicas"),
+                field<&T::max_replicas>("max_replicas"), field<&T::activations>("activations"),
+                field<&T::recompute>("recompute"), field<&T::schedule>("schedule"),
+                field<&T::wiring>("wiring"));
+}
+static_assert(lists_every_field<SwarmSpec>());
 
 struct CheckpointSpec {
   std::int64_t every_rounds = 10;  // 0: only the final one
   std::int64_t keep = 3;           // newest ones kept; the final one always is
   bool operator==(const CheckpointSpec&) const = default;
 };
+constexpr auto fields_of(Of<CheckpointSpec>) {
+  using T = CheckpointSpec;
+  return fields(field<&T::every_rounds>("every_rounds"), field<&T::keep>("keep"));
+}
+static_assert(lists_every_field<CheckpointSpec>());
 
 struct EvalSpec {
   std::int64_t every_rounds = 1;  // 0: only at the end
   std::int64_t batches = 20;      // of train.batch sequences, the same held-out ones every time
   bool operator==(const EvalSpec&) const = default;
 };
+constexpr auto fields_of(Of<EvalSpec>) {
+  using T = EvalSpec;
+  return fields(field<&T::every_rounds>("every_rounds"), field<&T::batches>("batches"));
+}
+static_assert(lists_every_field<EvalSpec>());
 
 struct JobSpec {
   std::string name;  // DNS label: lower case, digits, '-'; unique in the cluster
@@ -172,6 +197,13 @@ struct JobSpec {
   EvalSpec eval;
   bool operator==(const JobSpec&) const = default;
 };
+constexpr auto fields_of(Of<JobSpec>) {
+  using T = JobSpec;
+  return fields(field<&T::name>("name"), field<&T::model>("model"), field<&T::data>("data"),
+                field<&T::train>("train"), field<&T::sync>("sync"), field<&T::swarm>("swarm"),
+                field<&T::checkpoint>("checkpoint"), field<&T::eval>("eval"));
+}
+static_assert(lists_every_field<JobSpec>());
 
 // One refused field. The pointer is a JSON pointer into the spec ("/train/lr").
 struct FieldError {
@@ -202,21 +234,5 @@ Bytes training_memory(const JobSpec& spec);
 // Rounds of a whole job; the last one may be shorter than sync.every. 0: nobody knows, because they
 // go by time or, async, by who reports.
 std::int64_t round_count(const JobSpec& spec);
-
-const char* to_string(ModelFamily value);
-const char* to_string(Tokenizer value);
-const char* to_string(Schedule value);
-const char* to_string(Precision value);
-const char* to_string(Optimizer value);
-const char* to_string(SyncAlgorithm value);
-const char* to_string(Topology value);
-const char* to_string(Balance value);
-const char* to_string(Aggregator value);
-const char* to_string(OuterState value);
-const char* to_string(CodecKind value);
-const char* to_string(ActivationCodec value);
-const char* to_string(Recompute value);
-const char* to_string(PipelineSchedule value);
-const char* to_string(WiringPolicy value);
 
 }  // namespace shoal

@@ -15,14 +15,6 @@ bool contains(std::string_view text, std::string_view part) {
 
 }  // namespace
 
-std::optional<LogLevel> parse_log_level(std::string_view word) {
-  for (const LogLevel level :
-       {LogLevel::kDebug, LogLevel::kInfo, LogLevel::kWarning, LogLevel::kError}) {
-    if (word == to_string(level)) return level;
-  }
-  return std::nullopt;
-}
-
 bool fits(const LogQuery& query, const LogLine& line) {
   if (line.level < query.level_min) return false;
   if (query.after && line.at <= *query.after) return false;

@@ -11,25 +11,16 @@
 
 #include "base/ids.h"
 #include "base/time.h"
+#include "base/words.h"
 
 namespace shoal {
 
 enum class LogLevel { kDebug, kInfo, kWarning, kError };
-
-constexpr const char* to_string(LogLevel level) {
-  switch (level) {
-    case LogLevel::kDebug:
-      return "debug";
-    case LogLevel::kInfo:
-      return "info";
-    case LogLevel::kWarning:
-      return "warning";
-    case LogLevel::kError:
-      return "error";
-  }
-  return "unknown";
+constexpr auto words_of(Of<LogLevel>) {
+  using enum LogLevel;
+  return words<LogLevel>(
+      {{kDebug, "debug"}, {kInfo, "info"}, {kWarning, "warning"}, {kError, "error"}});
 }
-std::optional<LogLevel> parse_log_level(std::string_view word);
 
 struct LogLine {
   Instant at;

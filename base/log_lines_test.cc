@@ -24,8 +24,8 @@ TEST(LogLines, TextIsSoughtWithoutRegardToCase) {
 }
 
 TEST(LogLines, LevelsHaveWords) {
-  EXPECT_EQ(parse_log_level("warning"), LogLevel::kWarning);
-  EXPECT_EQ(parse_log_level("loud"), std::nullopt);
+  EXPECT_EQ(parse_word<LogLevel>("warning"), LogLevel::kWarning);
+  EXPECT_EQ(parse_word<LogLevel>("loud"), std::nullopt);
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include <variant>
 
 #include "base/check.h"
+#include "base/words.h"
 
 namespace shoal {
 
@@ -28,8 +29,22 @@ enum class Code {
   kCancelled,
   kInternal,
 };
-
-const char* to_string(Code code);  // "invalid_argument", …
+constexpr auto words_of(Of<Code>) {
+  using enum Code;
+  return words<Code>({{kInvalidArgument, "invalid_argument"},
+                      {kValidation, "validation"},
+                      {kNotFound, "not_found"},
+                      {kConflict, "conflict"},
+                      {kUnauthenticated, "unauthenticated"},
+                      {kPermissionDenied, "permission_denied"},
+                      {kUnavailable, "unavailable"},
+                      {kDeadlineExceeded, "deadline_exceeded"},
+                      {kResourceExhausted, "resource_exhausted"},
+                      {kIncompatible, "incompatible"},
+                      {kDataLoss, "data_loss"},
+                      {kCancelled, "cancelled"},
+                      {kInternal, "internal"}});
+}
 
 struct Error {
   Code code = Code::kInternal;

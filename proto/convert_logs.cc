@@ -8,7 +8,7 @@ Error refused(const char* field, const char* message) {
 }
 
 Result<LogLine> read(const v1::LogLine& wire) {
-  const auto level = parse_log_level(wire.level());
+  const auto level = parse_word<LogLevel>(wire.level());
   if (!level) return refused("lines.level", "is not a level");
   if (wire.at_ns() <= 0) return refused("lines.at_ns", "must be positive");
   if (wire.text().size() > kLogTextMax) return refused("lines.text", "is too long");
@@ -36,7 +36,7 @@ Result<LogQuery> read(const v1::LogQuestion& question) {
   query.limit = question.limit();
   if (question.after_ns() < 0) return refused("after_ns", "must not be negative");
   if (question.after_ns() > 0) query.after = Instant{question.after_ns()};
-  const auto level = parse_log_level(question.level());
+  const auto level = parse_word<LogLevel>(question.level());
   if (!level) return refused("level", "is not a level");
   query.level_min = *level;
   query.source = question.source();

@@ -8,27 +8,6 @@
 
 namespace shoal::proto {
 
-template <>
-constexpr Code last_word<Code>() {
-  return Code::kInternal;
-}
-template <>
-constexpr DeviceKind last_word<DeviceKind>() {
-  return DeviceKind::kReducer;
-}
-template <>
-constexpr ReplicaFailure last_word<ReplicaFailure>() {
-  return ReplicaFailure::kInternal;
-}
-template <>
-constexpr SourceKind last_word<SourceKind>() {
-  return SourceKind::kCheckpoint;
-}
-template <>
-constexpr ReleaseReason last_word<ReleaseReason>() {
-  return ReleaseReason::kPaused;
-}
-
 bool is_hex(std::string_view text, std::size_t length) {
   return text.size() == length &&
          text.find_first_not_of("0123456789abcdef") == std::string_view::npos;

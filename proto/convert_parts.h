@@ -61,17 +61,11 @@ void get_part(Reader& reader, std::string_view field, bool present, const Wire& 
   get(reader, wire, value);
 }
 
-// The last enumerator of a closed list whose words are its to_string(); told for each list beside
-// whoever reads it.
 template <typename E>
-constexpr E last_word() = delete;
-
-template <typename E>
-void get_word(Reader& reader, std::string_view field, const std::string& word, E& to) {
-  for (int i = 0; i <= static_cast<int>(last_word<E>()); ++i) {
-    if (word == to_string(static_cast<E>(i))) return void(to = static_cast<E>(i));
-  }
-  reader.refuse(field, "unknown word '" + word.substr(0, 64) + "'");
+void get_word(Reader& reader, std::string_view field, const std::string& text, E& to) {
+  const auto value = parse_word<E>(text);
+  if (!value) return reader.refuse(field, "unknown word '" + text.substr(0, 64) + "'");
+  to = *value;
 }
 
 template <typename Wire>

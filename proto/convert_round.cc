@@ -4,31 +4,6 @@
 
 namespace shoal::proto {
 
-template <>
-constexpr ReduceFailure last_word<ReduceFailure>() {
-  return ReduceFailure::kInternal;
-}
-template <>
-constexpr AbortReason last_word<AbortReason>() {
-  return AbortReason::kBelowMinReplicas;
-}
-template <>
-constexpr RoundOutcome last_word<RoundOutcome>() {
-  return RoundOutcome::kDropped;
-}
-template <>
-constexpr Topology last_word<Topology>() {
-  return Topology::kParamServer;  // a plan is never auto
-}
-template <>
-constexpr CodecKind last_word<CodecKind>() {
-  return CodecKind::kSparse2;
-}
-template <>
-constexpr Aggregator last_word<Aggregator>() {
-  return Aggregator::kCenteredClip;
-}
-
 namespace {
 
 void put(const ReduceMember& from, v1::ReduceMember& to) {
@@ -325,6 +300,8 @@ void get(Reader& reader, const v1::ReducePlan& from, ReducePlan& to) {
   get_part(reader, "key", from.has_key(), from.key(), to.key);
   to.attempt = attempt_of(reader, from.attempt());
   get_word(reader, "topology", from.topology(), to.topology);
+  reader.require(to.topology <= Topology::kParamServer, "topology",
+                 "must be one that a plan can have: groups reduce by a butterfly");
   get_word(reader, "codec", from.codec(), to.codec);
   get_word(reader, "aggregator", from.aggregator(), to.aggregator);
   to.value_count = reader.count("value_count", from.value_count());

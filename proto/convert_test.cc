@@ -256,23 +256,22 @@ TEST(Convert, EveryMessageBetweenAgentAndTrainer) {
 }
 
 TEST(Convert, EveryWordOfEveryEnum) {
-  for (int i = 0; i <= static_cast<int>(ReplicaFailure::kInternal); ++i) {
-    expect_survives(FromAgent(ReplicaFailed{ReplicaId(1), static_cast<ReplicaFailure>(i), ""}));
+  for (const auto& word : kWords<ReplicaFailure>) {
+    expect_survives(FromAgent(ReplicaFailed{ReplicaId(1), word.value, ""}));
   }
-  for (int i = 0; i <= static_cast<int>(ReduceFailure::kInternal); ++i) {
-    ReduceFailed failed{kKey, 1, ReplicaId(), static_cast<ReduceFailure>(i), ""};
+  for (const auto& word : kWords<ReduceFailure>) {
+    ReduceFailed failed{kKey, 1, ReplicaId(), word.value, ""};
     expect_survives(FromAgent(FromReplica<ReduceFailed>{ReplicaId(1), failed}));
   }
-  for (int i = 0; i <= static_cast<int>(ReleaseReason::kPaused); ++i) {
-    expect_survives(ToAgent(Release{ReplicaId(1), static_cast<ReleaseReason>(i)}));
+  for (const auto& word : kWords<ReleaseReason>) {
+    expect_survives(ToAgent(Release{ReplicaId(1), word.value}));
   }
-  for (int i = 0; i <= static_cast<int>(AbortReason::kBelowMinReplicas); ++i) {
-    expect_survives(
-        ToAgent(ToReplica<AbortRound>{ReplicaId(1), {kKey, static_cast<AbortReason>(i), kOpen}}));
+  for (const auto& word : kWords<AbortReason>) {
+    expect_survives(ToAgent(ToReplica<AbortRound>{ReplicaId(1), {kKey, word.value, kOpen}}));
   }
-  for (int i = 0; i <= static_cast<int>(Code::kInternal); ++i) {
+  for (const auto& word : kWords<Code>) {
     Refused refused;
-    refused.error.code = static_cast<Code>(i);
+    refused.error.code = word.value;
     const auto read_back = read(to_wire(ToAgent(refused)));
     ASSERT_TRUE(read_back.ok());
     EXPECT_EQ(std::get<Refused>(*read_back).error.code, refused.error.code);

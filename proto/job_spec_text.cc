@@ -4,7 +4,6 @@
 #include "proto/job_spec_text.h"
 
 #include <algorithm>
-#include <array>
 #include <charconv>
 #include <map>
 #include <span>
@@ -20,52 +19,6 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr std::size_t kMaxTextBytes = 1 << 20;
-
-// ---- words
-
-template <typename E>
-constexpr std::array<E, 0> kWords{};
-template <>
-constexpr std::array kWords<ModelFamily>{ModelFamily::kLlama, ModelFamily::kGpt2};
-template <>
-constexpr std::array kWords<Tokenizer>{Tokenizer::kBytes, Tokenizer::kUint16};
-template <>
-constexpr std::array kWords<Schedule>{Schedule::kCosine, Schedule::kConstant};
-template <>
-constexpr std::array kWords<Precision>{Precision::kFp32, Precision::kBf16};
-template <>
-constexpr std::array kWords<Optimizer>{Optimizer::kAdamw, Optimizer::kMuon};
-template <>
-constexpr std::array kWords<SyncAlgorithm>{SyncAlgorithm::kNone, SyncAlgorithm::kDiloco,
-                                           SyncAlgorithm::kLocalSgd, SyncAlgorithm::kDdp,
-                                           SyncAlgorithm::kAsync};
-template <>
-constexpr std::array kWords<Balance>{Balance::kEqual, Balance::kSpeed};
-template <>
-constexpr std::array kWords<Topology>{
-    Topology::kButterfly, Topology::kAllgather, Topology::kRing, Topology::kParamServer,
-    Topology::kMoshpit,   Topology::kGossip,    Topology::kAuto};
-template <>
-constexpr std::array kWords<OuterState>{OuterState::kReplicated, OuterState::kSharded};
-template <>
-constexpr std::array kWords<Aggregator>{Aggregator::kMean, Aggregator::kTrimmedMean,
-                                        Aggregator::kCenteredClip};
-template <>
-constexpr std::array kWords<CodecKind>{CodecKind::kFp32,   CodecKind::kFp16, CodecKind::kBf16,
-                                       CodecKind::kInt8,   CodecKind::kInt4, CodecKind::kE3m0,
-                                       CodecKind::kSparse2};
-template <>
-constexpr std::array kWords<ActivationCodec>{ActivationCodec::kFp32, ActivationCodec::kBf16,
-                                             ActivationCodec::kInt8};
-template <>
-constexpr std::array kWords<Recompute>{Recompute::kKeep, Recompute::kRecompute};
-template <>
-constexpr std::array kWords<PipelineSchedule>{PipelineSchedule::kFlush,
-                                              PipelineSchedule::kOneForwardOneBackward,
-                                              PipelineSchedule::kTwoBufferedWeights};
-template <>
-constexpr std::array kWords<WiringPolicy>{WiringPolicy::kServiceTime, WiringPolicy::kSticky,
-                                          WiringPolicy::kRandom};
 
 // ---- values
 // -------------------------------------------------------------------------------------- Each
@@ -138,8 +91,7 @@ std::string read_value(const Json& from, Steps& to) {
 template <typename E>
 requires std::is_enum_v<E> std::string read_value(const Json& from, E& to) {
   std::string accepted, nearest;
-  for (const E word : kWords<E>) {
-    const std::string text = to_string(word);
+  for (const auto& [word, text] : kWords<E>) {
     if (from.is_string() && from.get<std::string>() == text) return to = word, std::string();
     accepted += (accepted.empty() ? "" : " or ") + shoal::quoted(text);
     if (from.is_string() && is_near(from.get<std::string>(), text)) nearest = text;

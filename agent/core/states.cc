@@ -67,11 +67,6 @@ constexpr Row<UploadState, UploadEvent> kUpload[] = {
     {UploadState::kStored, UploadEvent::kDrop, UploadState::kGone},
 };
 
-template <typename Enum, std::size_t kWords>
-const char* word(const char* const (&words)[kWords], Enum value) {
-  return words[static_cast<std::size_t>(value)];
-}
-
 }  // namespace
 
 std::optional<DaemonState> transition(DaemonState state, DaemonEvent event) {
@@ -88,48 +83,6 @@ std::optional<ReplicaState> transition(ReplicaState state, ReplicaEvent event) {
 }
 std::optional<UploadState> transition(UploadState state, UploadEvent event) {
   return find(kUpload, state, event);
-}
-
-const char* to_string(DaemonState state) {
-  constexpr const char* kWords[] = {"running", "draining", "stopped"};
-  return word(kWords, state);
-}
-const char* to_string(LinkState state) {
-  constexpr const char* kWords[] = {"down", "opening", "greeting", "active"};
-  return word(kWords, state);
-}
-const char* to_string(TrainerState state) {
-  constexpr const char* kWords[] = {"down", "starting", "ready", "stopping"};
-  return word(kWords, state);
-}
-const char* to_string(ReplicaState state) {
-  constexpr const char* kWords[] = {"waiting", "loading", "serving", "gone"};
-  return word(kWords, state);
-}
-const char* to_string(UploadState state) {
-  constexpr const char* kWords[] = {"writing", "hashing", "sending", "retrying", "stored", "gone"};
-  return word(kWords, state);
-}
-
-const char* to_string(DaemonEvent event) {
-  constexpr const char* kWords[] = {"stop", "finish"};
-  return word(kWords, event);
-}
-const char* to_string(LinkEvent event) {
-  constexpr const char* kWords[] = {"open", "up", "welcome", "lost"};
-  return word(kWords, event);
-}
-const char* to_string(TrainerEvent event) {
-  constexpr const char* kWords[] = {"start", "attached", "stop", "exited"};
-  return word(kWords, event);
-}
-const char* to_string(ReplicaEvent event) {
-  constexpr const char* kWords[] = {"load", "loaded", "end"};
-  return word(kWords, event);
-}
-const char* to_string(UploadEvent event) {
-  constexpr const char* kWords[] = {"written", "hashed", "sent", "failed", "retry", "drop"};
-  return word(kWords, event);
 }
 
 }  // namespace shoal::agent

@@ -24,23 +24,87 @@
 
 #include <optional>
 
+#include "base/words.h"
+
 namespace shoal::agent {
 
+using shoal::to_string;
+
 enum class DaemonState { kRunning, kDraining, kStopped };
+constexpr auto words_of(Of<DaemonState>) {
+  using enum DaemonState;
+  return words<DaemonState>(
+      {{kRunning, "running"}, {kDraining, "draining"}, {kStopped, "stopped"}});
+}
+
 enum class DaemonEvent { kStop, kFinish };
+constexpr auto words_of(Of<DaemonEvent>) {
+  using enum DaemonEvent;
+  return words<DaemonEvent>({{kStop, "stop"}, {kFinish, "finish"}});
+}
 
 enum class LinkState { kDown, kOpening, kGreeting, kActive };
+constexpr auto words_of(Of<LinkState>) {
+  using enum LinkState;
+  return words<LinkState>(
+      {{kDown, "down"}, {kOpening, "opening"}, {kGreeting, "greeting"}, {kActive, "active"}});
+}
+
 enum class LinkEvent { kOpen, kUp, kWelcome, kLost };
+constexpr auto words_of(Of<LinkEvent>) {
+  using enum LinkEvent;
+  return words<LinkEvent>({{kOpen, "open"}, {kUp, "up"}, {kWelcome, "welcome"}, {kLost, "lost"}});
+}
 
 enum class TrainerState { kDown, kStarting, kReady, kStopping };
+constexpr auto words_of(Of<TrainerState>) {
+  using enum TrainerState;
+  return words<TrainerState>(
+      {{kDown, "down"}, {kStarting, "starting"}, {kReady, "ready"}, {kStopping, "stopping"}});
+}
+
 enum class TrainerEvent { kStart, kAttached, kStop, kExited };
+constexpr auto words_of(Of<TrainerEvent>) {
+  using enum TrainerEvent;
+  return words<TrainerEvent>(
+      {{kStart, "start"}, {kAttached, "attached"}, {kStop, "stop"}, {kExited, "exited"}});
+}
 
 enum class ReplicaState { kWaiting, kLoading, kServing, kGone };
+constexpr auto words_of(Of<ReplicaState>) {
+  using enum ReplicaState;
+  return words<ReplicaState>(
+      {{kWaiting, "waiting"}, {kLoading, "loading"}, {kServing, "serving"}, {kGone, "gone"}});
+}
+
 enum class ReplicaEvent { kLoad, kLoaded, kEnd };
+constexpr auto words_of(Of<ReplicaEvent>) {
+  using enum ReplicaEvent;
+  return words<ReplicaEvent>({{kLoad, "load"}, {kLoaded, "loaded"}, {kEnd, "end"}});
+}
 
 // A checkpoint on its way from the trainer through this host to the coordinator.
 enum class UploadState { kWriting, kHashing, kSending, kRetrying, kStored, kGone };
+constexpr auto words_of(Of<UploadState>) {
+  using enum UploadState;
+  return words<UploadState>({{kWriting, "writing"},
+                             {kHashing, "hashing"},
+                             {kSending, "sending"},
+                             {kRetrying, "retrying"},
+                             {kStored, "stored"},
+                             {kGone, "gone"}});
+}
+
 enum class UploadEvent { kWritten, kHashed, kSent, kFailed, kRetry, kDrop };
+constexpr auto words_of(Of<UploadEvent>) {
+  using enum UploadEvent;
+  return words<UploadEvent>({{kWritten, "written"},
+                             {kHashed, "hashed"},
+                             {kSent, "sent"},
+                             {kFailed, "failed"},
+                             {kRetry, "retry"},
+                             {kDrop, "drop"}});
+}
 
 // The state after the event; nothing when the table has no such row.
 std::optional<DaemonState> transition(DaemonState state, DaemonEvent event);
@@ -48,18 +112,6 @@ std::optional<LinkState> transition(LinkState state, LinkEvent event);
 std::optional<TrainerState> transition(TrainerState state, TrainerEvent event);
 std::optional<ReplicaState> transition(ReplicaState state, ReplicaEvent event);
 std::optional<UploadState> transition(UploadState state, UploadEvent event);
-
-const char* to_string(DaemonState state);
-const char* to_string(LinkState state);
-const char* to_string(TrainerState state);
-const char* to_string(ReplicaState state);
-const char* to_string(UploadState state);
-
-const char* to_string(DaemonEvent event);
-const char* to_string(LinkEvent event);
-const char* to_string(TrainerEvent event);
-const char* to_string(ReplicaEvent event);
-const char* to_string(UploadEvent event);
 
 // The words of a machine in the counters: "link opening lost".
 constexpr const char* machine_name(DaemonState) { return "daemon"; }

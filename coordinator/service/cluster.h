@@ -15,6 +15,7 @@
 #include "base/flat_map.h"
 #include "base/log_lines.h"
 #include "base/result.h"
+#include "base/words.h"
 #include "coordinator/core/records/event_kinds.h"
 #include "coordinator/core/state/io.h"
 #include "coordinator/store/store.h"
@@ -22,8 +23,9 @@
 namespace shoal::coordinator {
 
 enum class Health { kGreen, kYellow, kRed };  // heard in time; late; stream closed
-constexpr const char* to_string(Health health) {
-  return health == Health::kGreen ? "green" : health == Health::kYellow ? "yellow" : "red";
+constexpr auto words_of(Of<Health>) {
+  using enum Health;
+  return words<Health>({{kGreen, "green"}, {kYellow, "yellow"}, {kRed, "red"}});
 }
 
 struct AgentLive {
@@ -62,14 +64,12 @@ struct Readiness {
   std::vector<std::pair<std::string, std::string>> problems;  // check, sentence
 };
 
-inline constexpr std::size_t kReduceFailures =
-    static_cast<std::size_t>(ReduceFailure::kInternal) + 1;
-
 struct RuntimeStats {  // for /metrics, since the process started
   std::int64_t inputs = 0, sends = 0, sessions_opened = 0, heartbeats = 0, messages_refused = 0;
   double step_seconds_sum = 0, step_seconds_max = 0;
   std::int64_t input_queue_depth = 0;
-  std::array<std::int64_t, kReduceFailures> reduce_failures{};  // told by members, by reason
+  // Told by members, by reason.
+  std::array<std::int64_t, word_count<ReduceFailure>()> reduce_failures{};
 };
 
 // Events that an operator may want to be told of; counted from zero, so that the first one is an
@@ -83,18 +83,17 @@ inline constexpr std::array kIncidents = {
 
 // Counted as it became durable, since the process started (tally.h).
 struct RoundCounts {
-  static constexpr std::size_t kStates = static_cast<std::size_t>(ContributionState::kMoved) + 1;
-  static constexpr std::size_t kReasons = static_cast<std::size_t>(RejectReason::kLeftOut) + 1;
   std::int64_t committed = 0, aborted = 0;
-  std::array<std::int64_t, kStates> contributions{};  // to committed rounds, by state
-  std::array<std::int64_t, kReasons> rejected{};
+  std::array<std::int64_t, word_count<ContributionState>()>
+      contributions{};  // to committed rounds, by state
+  std::array<std::int64_t, word_count<RejectReason>()> rejected{};
   Steps skipped;  // inner steps whose loss or gradient was not finite
 };
 struct Counts {
   Counts() {
     for (const char* kind : kIncidents) incidents[kind] = 0;
   }
-  std::array<std::int64_t, 3> events{};                        // by severity
+  std::array<std::int64_t, word_count<Severity>()> events{};   // by severity
   std::map<std::string, std::int64_t, std::less<>> incidents;  // by kind
   FlatMap<JobId, RoundCounts> rounds;
 };

@@ -40,11 +40,9 @@ double number(const Json& json) {
 
 template <typename Enum>
 Enum word(const Json& json) {
-  Enum value{};
-  if (!parse_word(json.get<std::string>(), value)) {
-    throw Json::other_error::create(501, "unknown word " + json.dump(), nullptr);
-  }
-  return value;
+  const auto value = parse_word<Enum>(json.get<std::string>());
+  if (!value) throw Json::other_error::create(501, "unknown word " + json.dump(), nullptr);
+  return *value;
 }
 
 Json digest_json(const Digest& digest) { return digest ? Json(to_hex(digest)) : Json(""); }

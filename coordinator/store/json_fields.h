@@ -34,14 +34,4 @@ Status from_json(std::string_view text, std::vector<CheckpointPart>& value);
 Status from_json(std::string_view text, std::vector<MemoryRefusal>& value);
 Status from_json(std::string_view text, StateSource& value);
 
-// Words back to enums: the inverse of to_string, which answers "unknown" past the last value.
-template <typename Enum>
-bool parse_word(std::string_view word, Enum& value) {
-  for (int i = 0;; ++i) {
-    const std::string_view candidate = to_string(static_cast<Enum>(i));
-    if (candidate == "unknown") return false;
-    if (candidate == word) return value = static_cast<Enum>(i), true;
-  }
-}
-
 }  // namespace shoal::coordinator

@@ -48,8 +48,9 @@ struct ReadManifestVisitor {
   template <typename T>
   static Status read(const Json& from, T& value) {
     if constexpr (std::is_enum_v<T>) {
-      if (parse_word(from.get<std::string>(), value)) return {};
-      return Error{Code::kDataLoss, "unknown word " + from.dump()};
+      const auto word = parse_word<T>(from.get<std::string>());
+      if (!word) return Error{Code::kDataLoss, "unknown word " + from.dump()};
+      value = *word;
     } else if constexpr (std::is_arithmetic_v<T> || std::is_same_v<T, std::string>) {
       value = from.get<T>();
     } else if constexpr (std::is_same_v<T, Instant>) {

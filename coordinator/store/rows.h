@@ -53,7 +53,9 @@ Status read_value(const Statement& row, int column, T& value) {
         .remedy = "restore state.db from a backup (docs/store.md)"};
   };
   if constexpr (std::is_enum_v<T>) {
-    if (!parse_word(row.text(column), value)) return unreadable("word");
+    const auto word = parse_word<T>(row.text(column));
+    if (!word) return unreadable("word");
+    value = *word;
   } else if constexpr (std::is_integral_v<T>) {
     value = static_cast<T>(row.integer(column));
   } else if constexpr (std::is_same_v<T, double>) {

@@ -260,9 +260,7 @@ class RandomRecords {
   }
   template <typename Enum>
   Enum word() {
-    std::uint64_t count = 0;
-    while (std::string(to_string(static_cast<Enum>(count))) != "unknown") ++count;
-    return static_cast<Enum>(prng_.below(count));
+    return static_cast<Enum>(prng_.below(word_count<Enum>()));
   }
 
   Prng prng_;

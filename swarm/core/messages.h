@@ -18,6 +18,7 @@
 #include "base/time.h"
 #include "base/units.h"
 #include "outer_opt/core/round/round.h"
+#include "swarm/core/message_parts.h"
 #include "swarm/core/pipeline.h"
 
 namespace shoal {
@@ -29,20 +30,6 @@ namespace shoal {
 // runs.
 inline constexpr std::int32_t kProtocolVersion = 3;
 inline constexpr std::int32_t kProtocolVersionMin = 3;
-
-// kReducer computes nothing: the processor and the line of a host that takes part in reduces only.
-enum class DeviceKind { kCpu, kCuda, kReducer };
-const char* to_string(DeviceKind kind);
-
-struct Device {
-  std::int32_t index = 0;
-  DeviceKind kind = DeviceKind::kCpu;
-  std::string name;   // "NVIDIA H200", "AMD EPYC …"
-  Bytes memory;       // what a replica may use
-  double gflops = 0;  // measured, fp32 matrix product; 0: not measured yet
-  bool bf16 = false;
-  bool operator==(const Device&) const = default;
-};
 
 // ---- agent -> coordinator
 
@@ -101,25 +88,6 @@ struct Loaded {
   bool operator==(const Loaded&) const = default;
 };
 
-enum class ReplicaFailure {
-  kTrainerExited,  // process ended: signal or exit code in the detail
-  kOutOfMemory,
-  kDeviceLost,
-  kNonFiniteLoss,
-  kDataMissing,  // the user's file is not there or too short
-  kDataInvalid,  // e.g. a token at or above the vocabulary
-  kModelDoesNotFit,
-  kDonorLost,  // the state could not be fetched
-  kDigestMismatch,
-  kStale,  // it cannot follow: it missed a commit
-  kAgentLost,
-  kAgentRestarted,
-  kPeerUnreachable,  // it lives, but others could not exchange parts with it
-  kFrozen,           // it did not answer in time
-  kInternal,
-};
-const char* to_string(ReplicaFailure failure);
-
 struct ReplicaFailed {
   ReplicaId replica;
   ReplicaFailure failure = ReplicaFailure::kInternal;
@@ -144,13 +112,6 @@ struct Progress {
   Tokens tokens;  // in this round
   double train_loss = 0, gradient_norm = 0, lr = 0, tokens_per_s = 0;
   bool operator==(const Progress&) const = default;
-};
-
-struct FileEntry {
-  std::string path;  // relative, no "..", no leading '/'
-  Bytes size;
-  std::string sha256;  // 64 hex characters
-  bool operator==(const FileEntry&) const = default;
 };
 
 // Of a text that the model wrote, for people.
@@ -208,20 +169,6 @@ struct Refused {
   bool operator==(const Refused&) const = default;
 };
 
-enum class SourceKind { kSeed, kPeer, kCheckpoint };
-const char* to_string(SourceKind kind);
-
-// Where a replica gets its state from. The digests are zero for kSeed before anybody loaded.
-struct StateSource {
-  SourceKind kind = SourceKind::kSeed;
-  RoundKey key;               // the state to hold after loading
-  std::string donor_address;  // kPeer
-  ReplicaId donor;            // kPeer
-  CheckpointId checkpoint;    // kCheckpoint
-  Digest anchor, momentum;
-  bool operator==(const StateSource&) const = default;
-};
-
 struct Assign {
   ReplicaId replica;
   JobId job;
@@ -236,7 +183,15 @@ struct Assign {
 };
 
 enum class ReleaseReason { kCompleted, kCancelled, kJobFailed, kReplaced, kDraining, kPaused };
-const char* to_string(ReleaseReason reason);
+constexpr auto words_of(Of<ReleaseReason>) {
+  using enum ReleaseReason;
+  return words<ReleaseReason>({{kCompleted, "completed"},
+                               {kCancelled, "cancelled"},
+                               {kJobFailed, "job_failed"},
+                               {kReplaced, "replaced"},
+                               {kDraining, "draining"},
+                               {kPaused, "paused"}});
+}
 
 struct Release {
   ReplicaId replica;

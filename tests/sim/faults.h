@@ -8,8 +8,11 @@
 #include <cstdint>
 
 #include "base/time.h"
+#include "base/words.h"
 
 namespace shoal::sim {
+
+using shoal::to_string;
 
 enum class Fault {
   kStreamLoss,     // a coordinator stream breaks, what was in flight is lost
@@ -60,9 +63,56 @@ enum class Fault {
   kOtherData,           // a host's data file is another one than that of the others
   kAgentRestart,        // the agent dies alone: its trainers live, and the next one finds them
 };
-inline constexpr std::size_t kFaults = static_cast<std::size_t>(Fault::kAgentRestart) + 1;
+constexpr auto words_of(Of<Fault>) {
+  using enum Fault;
+  return words<Fault>({{kStreamLoss, "stream_loss"},
+                       {kMessageDelay, "message_delay"},
+                       {kReorder, "reorder"},
+                       {kDuplicate, "duplicate"},
+                       {kAgentCrash, "agent_crash"},
+                       {kAgentDiskLost, "agent_disk_lost"},
+                       {kTrainerCrash, "trainer_crash"},
+                       {kCoordinatorCrash, "coordinator_crash"},
+                       {kCrashBetweenEffects, "crash_between_effects"},
+                       {kAgentPause, "agent_pause"},
+                       {kTrainerPause, "trainer_pause"},
+                       {kPartitionCoordinator, "partition_coordinator"},
+                       {kPartitionOneWay, "partition_one_way"},
+                       {kPartitionPeers, "partition_peers"},
+                       {kPeerStreamLoss, "peer_stream_loss"},
+                       {kSlowAgent, "slow_agent"},
+                       {kSlowLink, "slow_link"},
+                       {kSlowDisk, "slow_disk"},
+                       {kNonFinite, "non_finite"},
+                       {kUploadFailure, "upload_failure"},
+                       {kUserCancel, "user_cancel"},
+                       {kAgentDrain, "agent_drain"},
+                       {kReplicaError, "replica_error"},
+                       {kOperatorCordon, "operator_cordon"},
+                       {kOperatorDrain, "operator_drain"},
+                       {kMemoryLie, "memory_lie"},
+                       {kOperatorPause, "operator_pause"},
+                       {kCoordinatorPause, "coordinator_pause"},
+                       {kAllAgentsOut, "all_agents_out"},
+                       {kHostFrozen, "host_frozen"},
+                       {kPeerOneWay, "peer_one_way"},
+                       {kClockJump, "clock_jump"},
+                       {kTwinAgent, "twin_agent"},
+                       {kTornWrite, "torn_write"},
+                       {kFailedFsync, "failed_fsync"},
+                       {kFullDisk, "full_disk"},
+                       {kFlippedFrame, "flipped_frame"},
+                       {kFlippedMemory, "flipped_memory"},
+                       {kFlippedTransfer, "flipped_transfer"},
+                       {kFlippedCheckpoint, "flipped_checkpoint"},
+                       {kSlowLoad, "slow_load"},
+                       {kRestoreUnderAgents, "restore_under_agents"},
+                       {kRestoreAlone, "restore_alone"},
+                       {kOtherData, "other_data"},
+                       {kAgentRestart, "agent_restart"}});
+}
 
-const char* to_string(Fault fault);
+inline constexpr std::size_t kFaults = word_count<Fault>();
 
 // What a fault may follow: rare paths begin where something happens to a replica, a job, a round or
 // a checkpoint at the wrong moment.
@@ -77,9 +127,20 @@ enum class Moment {
   kRoundMoved,    // a state of a round is durable
   kCheckpointMoved,
 };
-inline constexpr std::size_t kMoments = static_cast<std::size_t>(Moment::kCheckpointMoved) + 1;
+constexpr auto words_of(Of<Moment>) {
+  using enum Moment;
+  return words<Moment>({{kSenderBegins, "sender_begins"},
+                        {kReduceBegins, "reduce_begins"},
+                        {kReported, "reported"},
+                        {kAveraged, "averaged"},
+                        {kHolds, "holds"},
+                        {kEagerlyBegun, "eagerly_begun"},
+                        {kJobMoved, "job_moved"},
+                        {kRoundMoved, "round_moved"},
+                        {kCheckpointMoved, "checkpoint_moved"}});
+}
 
-const char* to_string(Moment moment);
+inline constexpr std::size_t kMoments = word_count<Moment>();
 
 // A fault that follows a moment: at the replica that it is about, else at any.
 struct Ambush {

@@ -135,32 +135,4 @@ AttemptDecision judge_attempt(const AttemptInput& input, const Options& options)
   return retry(input, options, AttemptReason::kSilent, silent_members(input));
 }
 
-const char* to_string(AttemptReason reason) {
-  switch (reason) {
-    case AttemptReason::kWaitingForVotes:
-      return "waiting_for_votes";
-    case AttemptReason::kAllEqual:
-      return "all_equal";
-    case AttemptReason::kMajority:
-      return "majority";
-    case AttemptReason::kNoMajority:
-      return "no_majority";
-    case AttemptReason::kMemberDied:
-      return "member_died";
-    case AttemptReason::kUnreachable:
-      return "unreachable";
-    case AttemptReason::kSilent:
-      return "silent";
-    case AttemptReason::kFailedAlone:
-      return "failed_alone";
-    case AttemptReason::kNobodyCounts:
-      return "nobody_counts";
-    case AttemptReason::kAttemptsSpent:
-      return "attempts_spent";
-    case AttemptReason::kNobodyLeft:
-      return "nobody_left";
-  }
-  return "unknown";
-}
-
 }  // namespace shoal::coordinator

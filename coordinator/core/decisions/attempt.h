@@ -26,9 +26,12 @@
 #include "base/digest.h"
 #include "base/ids.h"
 #include "base/time.h"
+#include "base/words.h"
 #include "coordinator/core/decisions/options.h"
 
 namespace shoal::coordinator {
+
+using shoal::to_string;
 
 struct AttemptMember {
   ReplicaId replica;
@@ -64,6 +67,20 @@ enum class AttemptReason {
   kAttemptsSpent,
   kNobodyLeft,
 };
+constexpr auto words_of(Of<AttemptReason>) {
+  using enum AttemptReason;
+  return words<AttemptReason>({{kWaitingForVotes, "waiting_for_votes"},
+                               {kAllEqual, "all_equal"},
+                               {kMajority, "majority"},
+                               {kNoMajority, "no_majority"},
+                               {kMemberDied, "member_died"},
+                               {kUnreachable, "unreachable"},
+                               {kSilent, "silent"},
+                               {kFailedAlone, "failed_alone"},
+                               {kNobodyCounts, "nobody_counts"},
+                               {kAttemptsSpent, "attempts_spent"},
+                               {kNobodyLeft, "nobody_left"}});
+}
 
 struct AttemptDecision {
   AttemptVerdict verdict = AttemptVerdict::kWait;
@@ -75,7 +92,5 @@ struct AttemptDecision {
 };
 
 AttemptDecision judge_attempt(const AttemptInput& input, const Options& options);
-
-const char* to_string(AttemptReason reason);
 
 }  // namespace shoal::coordinator

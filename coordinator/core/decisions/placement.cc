@@ -400,26 +400,6 @@ std::vector<UnitRange> whole_model(const JobSpec& spec) {
   return {{0, static_cast<std::int32_t>(spec.model.layers) + 2}};
 }
 
-const char* to_string(PlacementReason reason) {
-  switch (reason) {
-    case PlacementReason::kPlaced:
-      return "placed";
-    case PlacementReason::kComplete:
-      return "complete";
-    case PlacementReason::kNoAgents:
-      return "no_agents";
-    case PlacementReason::kNoFreeDevice:
-      return "no_free_device";
-    case PlacementReason::kNoDeviceFits:
-      return "no_device_fits";
-    case PlacementReason::kAllRefused:
-      return "all_refused";
-    case PlacementReason::kTooFewDevices:
-      return "too_few_devices";
-  }
-  return "unknown";
-}
-
 std::string explain(const PlacementDecision& decision) {
   switch (decision.reason) {
     case PlacementReason::kPlaced:

@@ -18,9 +18,12 @@
 #include "base/ids.h"
 #include "base/job_spec.h"
 #include "base/units.h"
+#include "base/words.h"
 #include "swarm/core/plan/rebalance.h"
 
 namespace shoal::coordinator {
+
+using shoal::to_string;
 
 // A device without replicas, or one that serves stages of this job only and has memory left.
 struct FreeDevice {
@@ -69,6 +72,16 @@ enum class PlacementReason {
   kAllRefused,     // free ones cannot load this job
   kTooFewDevices,  // some fit, but not min_replicas times for every stage
 };
+constexpr auto words_of(Of<PlacementReason>) {
+  using enum PlacementReason;
+  return words<PlacementReason>({{kPlaced, "placed"},
+                                 {kComplete, "complete"},
+                                 {kNoAgents, "no_agents"},
+                                 {kNoFreeDevice, "no_free_device"},
+                                 {kNoDeviceFits, "no_device_fits"},
+                                 {kAllRefused, "all_refused"},
+                                 {kTooFewDevices, "too_few_devices"}});
+}
 
 struct Place {
   AgentId agent;
@@ -118,7 +131,6 @@ std::int64_t max_replicas(const JobSpec& spec);  // per stage, 0: no limit
 // The cut of a job of one stage.
 std::vector<UnitRange> whole_model(const JobSpec& spec);
 
-const char* to_string(PlacementReason reason);
 // The reason with its numbers, for people; empty when everything is placed.
 std::string explain(const PlacementDecision& decision);
 

@@ -148,28 +148,4 @@ QuorumDecision decide_quorum(const QuorumInput& input, const Options& options) {
   return decision;
 }
 
-const char* to_string(QuorumReason reason) {
-  switch (reason) {
-    case QuorumReason::kNobodyTrains:
-      return "nobody_trains";
-    case QuorumReason::kWaitingForReports:
-      return "waiting_for_reports";
-    case QuorumReason::kWaitingForJoiners:
-      return "waiting_for_joiners";
-    case QuorumReason::kAllReported:
-      return "all_reported";
-    case QuorumReason::kEnoughReported:
-      return "enough_reported";
-    case QuorumReason::kStragglers:
-      return "stragglers";
-    case QuorumReason::kFrozen:
-      return "frozen";
-    case QuorumReason::kHung:
-      return "hung";
-    case QuorumReason::kBelowMinReplicas:
-      return "below_min_replicas";
-  }
-  return "unknown";
-}
-
 }  // namespace shoal::coordinator

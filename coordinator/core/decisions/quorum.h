@@ -18,9 +18,12 @@
 #include "base/ids.h"
 #include "base/job_spec.h"
 #include "base/time.h"
+#include "base/words.h"
 #include "coordinator/core/decisions/options.h"
 
 namespace shoal::coordinator {
+
+using shoal::to_string;
 
 struct QuorumMember {
   ReplicaId replica;
@@ -58,6 +61,18 @@ enum class QuorumReason {
   kHung,        // their compute threads say nothing, not even when asked
   kBelowMinReplicas,
 };
+constexpr auto words_of(Of<QuorumReason>) {
+  using enum QuorumReason;
+  return words<QuorumReason>({{kNobodyTrains, "nobody_trains"},
+                              {kWaitingForReports, "waiting_for_reports"},
+                              {kWaitingForJoiners, "waiting_for_joiners"},
+                              {kAllReported, "all_reported"},
+                              {kEnoughReported, "enough_reported"},
+                              {kStragglers, "stragglers"},
+                              {kFrozen, "frozen"},
+                              {kHung, "hung"},
+                              {kBelowMinReplicas, "below_min_replicas"}});
+}
 
 struct QuorumDecision {
   QuorumVerdict verdict = QuorumVerdict::kWait;
@@ -72,7 +87,5 @@ struct QuorumDecision {
 std::int64_t enough_reports(const SyncSpec& sync, std::int64_t trainers);
 
 QuorumDecision decide_quorum(const QuorumInput& input, const Options& options);
-
-const char* to_string(QuorumReason reason);
 
 }  // namespace shoal::coordinator

@@ -7,15 +7,32 @@
 #include <utility>
 #include <vector>
 
+#include "base/fields.h"
 #include "base/ids.h"
 #include "base/time.h"
 #include "base/units.h"
-#include "swarm/core/messages.h"
+#include "swarm/core/message_parts.h"
 
 namespace shoal::coordinator {
 
+using shoal::to_string;
+
 enum class AgentState { kJoining, kIdle, kSyncing, kActive, kDraining, kGone };
+constexpr auto words_of(Of<AgentState>) {
+  using enum AgentState;
+  return words<AgentState>({{kJoining, "joining"},
+                            {kIdle, "idle"},
+                            {kSyncing, "syncing"},
+                            {kActive, "active"},
+                            {kDraining, "draining"},
+                            {kGone, "gone"}});
+}
+
 enum class AgentGone { kNone, kLeft, kLost };
+constexpr auto words_of(Of<AgentGone>) {
+  using enum AgentGone;
+  return words<AgentGone>({{kNone, "none"}, {kLeft, "left"}, {kLost, "lost"}});
+}
 
 // Why a contribution has no weight. kOutlier: its norm is far above the median of the others.
 enum class RejectReason {
@@ -27,6 +44,16 @@ enum class RejectReason {
   kOutlier,
   kLeftOut,  // lost in the reduce: the average was made without it, or without a part of it
 };
+constexpr auto words_of(Of<RejectReason>) {
+  using enum RejectReason;
+  return words<RejectReason>({{kNone, "none"},
+                              {kNonFinite, "non_finite"},
+                              {kNoTokens, "no_tokens"},
+                              {kNotReported, "not_reported"},
+                              {kJoiner, "joiner"},
+                              {kOutlier, "outlier"},
+                              {kLeftOut, "left_out"}});
+}
 
 // What is held against an agent; the rules are in state/standing.h.
 struct Standing {
@@ -37,6 +64,13 @@ struct Standing {
   Instant quarantined_until;     // zero: it is not
   bool operator==(const Standing&) const = default;
 };
+constexpr auto fields_of(Of<Standing>) {
+  using T = Standing;
+  return fields(field<&T::strikes>("strikes"), field<&T::struck_at>("struck_at"),
+                field<&T::strike_reason>("strike_reason"), field<&T::quarantines>("quarantines"),
+                field<&T::quarantined_until>("quarantined_until"));
+}
+static_assert(lists_every_field<Standing>());
 
 // A device ran out of memory with a replica that, together with those beside it, needs this much.
 struct MemoryRefusal {
@@ -45,6 +79,12 @@ struct MemoryRefusal {
   Instant at;
   bool operator==(const MemoryRefusal&) const = default;
 };
+constexpr auto fields_of(Of<MemoryRefusal>) {
+  using T = MemoryRefusal;
+  return fields(field<&T::device>("device"), field<&T::needed>("needed_bytes"),
+                field<&T::at>("at"));
+}
+static_assert(lists_every_field<MemoryRefusal>());
 
 // How long it was here, and how often it went.
 struct Attendance {
@@ -53,6 +93,12 @@ struct Attendance {
   std::int32_t losses = 0;     // of those
   bool operator==(const Attendance&) const = default;
 };
+constexpr auto fields_of(Of<Attendance>) {
+  using T = Attendance;
+  return fields(field<&T::since>("present_since"), field<&T::present_s>("present_s"),
+                field<&T::losses>("losses"));
+}
+static_assert(lists_every_field<Attendance>());
 
 struct AgentRecord {
   AgentId id;
@@ -69,9 +115,16 @@ struct AgentRecord {
   Attendance attendance;
   bool operator==(const AgentRecord&) const = default;
 };
-
-const char* to_string(AgentState value);
-const char* to_string(AgentGone value);
-const char* to_string(RejectReason value);
+constexpr auto fields_of(Of<AgentRecord>) {
+  using T = AgentRecord;
+  return fields(
+      field<&T::id>("id"), field<&T::uid>("uid"), field<&T::name>("name"),
+      field<&T::version>("version"), field<&T::host>("host"), field<&T::incarnation>("incarnation"),
+      field<&T::state>("state"), field<&T::gone>("gone"), field<&T::cordoned>("cordoned"),
+      field<&T::devices>("devices"), field<&T::labels>("labels"), field<&T::joined_at>("joined_at"),
+      field<&T::updated_at>("updated_at"), field<&T::standing>("standing", flat()),
+      field<&T::refusals>("refusals"), field<&T::attendance>("attendance", flat()));
+}
+static_assert(lists_every_field<AgentRecord>());
 
 }  // namespace shoal::coordinator

@@ -7,12 +7,24 @@
 #include <vector>
 
 #include "base/digest.h"
+#include "base/fields.h"
+#include "base/job_spec.h"
 #include "base/time.h"
-#include "swarm/core/messages.h"
+#include "swarm/core/message_parts.h"
 
 namespace shoal::coordinator {
 
+using shoal::to_string;
+
 enum class CheckpointState { kWriting, kUploading, kStored, kFailed, kDeleted };
+constexpr auto words_of(Of<CheckpointState>) {
+  using enum CheckpointState;
+  return words<CheckpointState>({{kWriting, "writing"},
+                                 {kUploading, "uploading"},
+                                 {kStored, "stored"},
+                                 {kFailed, "failed"},
+                                 {kDeleted, "deleted"}});
+}
 
 // The files of one stage, written by one of its replicas.
 struct CheckpointPart {
@@ -23,6 +35,13 @@ struct CheckpointPart {
   UnitRange units = {};  // of the model, that the stage has; none: stored before this was recorded
   bool operator==(const CheckpointPart&) const = default;
 };
+constexpr auto fields_of(Of<CheckpointPart>) {
+  using T = CheckpointPart;
+  return fields(field<&T::writer>("writer"), field<&T::state>("state"), field<&T::anchor>("anchor"),
+                field<&T::momentum>("momentum"), field<&T::files>("files"),
+                field<&T::units>("units", added_later()));
+}
+static_assert(lists_every_field<CheckpointPart>());
 
 struct CheckpointRecord {
   CheckpointId id;
@@ -38,8 +57,16 @@ struct CheckpointRecord {
   Instant created_at, updated_at;
   bool operator==(const CheckpointRecord&) const = default;
 };
-
-const char* to_string(CheckpointState value);
+constexpr auto fields_of(Of<CheckpointRecord>) {
+  using T = CheckpointRecord;
+  return fields(field<&T::id>("id"), field<&T::key>("key", flat()), field<&T::state>("state"),
+                field<&T::final>("final"), field<&T::parts>("parts"), field<&T::step>("step"),
+                field<&T::tokens>("tokens"), field<&T::next_sequence>("next_sequence"),
+                field<&T::returned>("returned"), field<&T::detail>("detail"),
+                field<&T::sample>("sample"), field<&T::created_at>("created_at"),
+                field<&T::updated_at>("updated_at"));
+}
+static_assert(lists_every_field<CheckpointRecord>());
 
 std::vector<FileEntry> all_files(const CheckpointRecord& checkpoint);  // by stage
 

@@ -1,14 +1,20 @@
 // What was measured last of the line from one agent to another; the rules are in rounds/links.h.
 #pragma once
 
+#include "base/fields.h"
 #include "base/ids.h"
 #include "base/time.h"
 
 namespace shoal::coordinator {
 
+using shoal::to_string;
+
 // Whether `from` could dial `to`. A line is measured both ways by who dials.
 enum class Dialled { kNever, kYes, kInVain };
-const char* to_string(Dialled value);
+constexpr auto words_of(Of<Dialled>) {
+  using enum Dialled;
+  return words<Dialled>({{kNever, "never"}, {kYes, "yes"}, {kInVain, "in_vain"}});
+}
 
 struct LinkRecord {
   AgentId from, to;
@@ -18,5 +24,12 @@ struct LinkRecord {
   Instant measured_at;
   bool operator==(const LinkRecord&) const = default;
 };
+constexpr auto fields_of(Of<LinkRecord>) {
+  using T = LinkRecord;
+  return fields(field<&T::from>("from_agent"), field<&T::to>("to_agent"),
+                field<&T::round_trip>("round_trip"), field<&T::bytes_per_s>("bytes_per_s"),
+                field<&T::dialled>("dialled"), field<&T::measured_at>("measured_at"));
+}
+static_assert(lists_every_field<LinkRecord>());
 
 }  // namespace shoal::coordinator

@@ -4,6 +4,7 @@
 
 #include <string>
 
+#include "base/fields.h"
 #include "base/ids.h"
 
 namespace shoal::coordinator {
@@ -14,5 +15,11 @@ struct SubmittedText {
   std::string text;
   bool operator==(const SubmittedText&) const = default;
 };
+constexpr auto fields_of(Of<SubmittedText>) {
+  using T = SubmittedText;
+  return fields(field<&T::job>("job"), field<&T::media_type>("media_type"),
+                field<&T::text>("text"));
+}
+static_assert(lists_every_field<SubmittedText>());
 
 }  // namespace shoal::coordinator

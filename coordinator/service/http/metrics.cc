@@ -253,11 +253,11 @@ void add_runtime(Families& out, const RuntimeStats& stats) {
 
 template <typename Families>
 void add_reduces(Families& out, const RuntimeStats& stats, const LiveView& live) {
-  for (std::size_t i = 0; i < kReduceFailures; ++i) {
+  for (const auto& [failure, word] : kWords<ReduceFailure>) {
     out.counter("shoal_reduce_failures_total",
                 "Attempts of a reduce that a member gave up, by the reason that it told.",
-                {{"reason", to_string(static_cast<ReduceFailure>(i))}},
-                static_cast<double>(stats.reduce_failures[i]));
+                {{"reason", word}},
+                static_cast<double>(stats.reduce_failures[static_cast<std::size_t>(failure)]));
   }
   for (const auto& [replica, pipeline] : live.pipeline) {
     out.counter("shoal_pipeline_frames_dropped_total",
@@ -291,13 +291,13 @@ void add_rounds(Families& out, const std::string& id, const RoundCounts& counts)
   out.counter("shoal_rounds_total", help, {{"job_id", id}, {"result", "aborted"}},
               static_cast<double>(counts.aborted));
   help = "Contributions to committed rounds since the coordinator started, by what became of them.";
-  for (auto i = static_cast<std::size_t>(ContributionState::kCommitted); i < RoundCounts::kStates;
-       ++i)
+  for (auto i = static_cast<std::size_t>(ContributionState::kCommitted);
+       i < counts.contributions.size(); ++i)
     out.counter("shoal_contributions_total", help,
                 {{"job_id", id}, {"state", to_string(static_cast<ContributionState>(i))}},
                 static_cast<double>(counts.contributions[i]));
   help = "Contributions that were rejected since the coordinator started, by reason.";
-  for (auto i = static_cast<std::size_t>(RejectReason::kNonFinite); i < RoundCounts::kReasons; ++i)
+  for (auto i = static_cast<std::size_t>(RejectReason::kNonFinite); i < counts.rejected.size(); ++i)
     out.counter("shoal_contributions_rejected_total", help,
                 {{"job_id", id}, {"reason", to_string(static_cast<RejectReason>(i))}},
                 static_cast<double>(counts.rejected[i]));
@@ -310,10 +310,9 @@ void add_rounds(Families& out, const std::string& id, const RoundCounts& counts)
 
 template <typename Families>
 void add_events(Families& out, const Counts& counts) {
-  for (std::size_t i = 0; i < counts.events.size(); ++i)
-    out.counter("shoal_events_total", "Events since the coordinator started.",
-                {{"severity", to_string(static_cast<Severity>(i))}},
-                static_cast<double>(counts.events[i]));
+  for (const auto& [severity, word] : kWords<Severity>)
+    out.counter("shoal_events_total", "Events since the coordinator started.", {{"severity", word}},
+                static_cast<double>(counts.events[static_cast<std::size_t>(severity)]));
   for (const auto& [kind, count] : counts.incidents)
     out.counter("shoal_incidents_total",
                 "Events since the coordinator started of the kinds that tell of trouble.",

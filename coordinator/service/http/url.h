@@ -44,13 +44,12 @@ Error bad_query(std::string_view name, std::string message);
 // Refuses a parameter that the route does not know, naming those it does.
 Status check_query_names(const Request& request, const std::vector<std::string_view>& known);
 
-// Every word of a closed list, in the order of the enum, whose last value the caller names.
+// Every word of a closed list, in the order of the enum.
 template <typename Enum>
-std::vector<std::string_view> words_until(Enum last) {
-  std::vector<std::string_view> words;
-  for (int i = 0; i <= static_cast<int>(last); ++i)
-    words.emplace_back(to_string(static_cast<Enum>(i)));
-  return words;
+std::vector<std::string_view> all_words() {
+  std::vector<std::string_view> all;
+  for (const auto& word : kWords<Enum>) all.emplace_back(word.text);
+  return all;
 }
 
 std::string join(const std::vector<std::string_view>& words);  // "a, b, c"

@@ -126,24 +126,6 @@ void add_optional(Digester& d, const std::optional<T>& value) {
 
 }  // namespace
 
-const char* to_string(ParticipantState state) {
-  switch (state) {
-    case ParticipantState::kIdle:
-      return "idle";
-    case ParticipantState::kTraining:
-      return "training";
-    case ParticipantState::kReported:
-      return "reported";
-    case ParticipantState::kReducing:
-      return "reducing";
-    case ParticipantState::kVoted:
-      return "voted";
-    case ParticipantState::kStale:
-      return "stale";
-  }
-  return "unknown";
-}
-
 WhenLate when_late(SyncAlgorithm algorithm) {
   return algorithm == SyncAlgorithm::kAsync ? WhenLate::kTrainsOn : WhenLate::kStops;
 }

@@ -32,12 +32,23 @@
 #include <variant>
 #include <vector>
 
+#include "base/words.h"
 #include "outer_opt/core/round/round.h"
 
 namespace shoal::outer_opt {
 
+using shoal::to_string;
+
 enum class ParticipantState { kIdle, kTraining, kReported, kReducing, kVoted, kStale };
-const char* to_string(ParticipantState state);
+constexpr auto words_of(Of<ParticipantState>) {
+  using enum ParticipantState;
+  return words<ParticipantState>({{kIdle, "idle"},
+                                  {kTraining, "training"},
+                                  {kReported, "reported"},
+                                  {kReducing, "reducing"},
+                                  {kVoted, "voted"},
+                                  {kStale, "stale"}});
+}
 
 // What the trainer shall do, in this order. StopTraining may be followed by StartReduce at once;
 // the boundary that it leads to is reported nevertheless.

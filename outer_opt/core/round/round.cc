@@ -54,46 +54,4 @@ void assign_parts(ReducePlan& plan, const std::vector<double>& shares) {
   SHOAL_CHECK(first == plan.value_count);
 }
 
-const char* to_string(ReduceFailure failure) {
-  switch (failure) {
-    case ReduceFailure::kPeerLost:
-      return "peer_lost";
-    case ReduceFailure::kTimeLimit:
-      return "time_limit";
-    case ReduceFailure::kBadFrame:
-      return "bad_frame";
-    case ReduceFailure::kPlanMismatch:
-      return "plan_mismatch";
-    case ReduceFailure::kInternal:
-      return "internal";
-  }
-  return "unknown";
-}
-
-const char* to_string(RoundOutcome outcome) {
-  switch (outcome) {
-    case RoundOutcome::kAveraged:
-      return "averaged";
-    case RoundOutcome::kKept:
-      return "kept";
-    case RoundOutcome::kDropped:
-      return "dropped";
-  }
-  return "unknown";
-}
-
-const char* to_string(AbortReason reason) {
-  switch (reason) {
-    case AbortReason::kAttemptsSpent:
-      return "attempts_spent";
-    case AbortReason::kTimeSpent:
-      return "time_spent";
-    case AbortReason::kNoUsableContribution:
-      return "no_usable_contribution";
-    case AbortReason::kBelowMinReplicas:
-      return "below_min_replicas";
-  }
-  return "unknown";
-}
-
 }  // namespace shoal

@@ -18,25 +18,9 @@
 #include "base/job_spec.h"
 #include "base/time.h"
 #include "base/units.h"
+#include "outer_opt/core/round/round_parts.h"
 
 namespace shoal {
-
-// Names one round of one job. `lineage` counts how often the job was rolled back to a checkpoint,
-// so a message from before a rollback can be told from one after it.
-struct RoundKey {
-  JobId job;
-  std::int64_t lineage = 0;
-  RoundNumber round = 0;
-  auto operator<=>(const RoundKey&) const = default;
-};
-
-// Training sequences [first, first + count) of the job's seeded order; they belong to one replica
-// for one round and count as done when the round commits.
-struct DataLease {
-  std::int64_t first = 0;
-  std::int64_t count = 0;
-  auto operator<=>(const DataLease&) const = default;
-};
 
 // Runs that one order leases: gaps of earlier rounds are given out first.
 inline constexpr std::size_t kLeaseRunsMax = 64;
@@ -45,14 +29,6 @@ std::int64_t count_sequences(const std::vector<DataLease>& leases);
 // The index-th sequence of these runs, one after another; the first one behind the last run at
 // their end.
 std::int64_t sequence_at(const std::vector<DataLease>& leases, std::int64_t index);
-
-// A range of the outer momentum of the newest committed round, and a replica that keeps it.
-struct MomentumHolder {
-  ReplicaId replica;
-  std::string address;
-  std::int64_t first = 0, count = 0;
-  bool operator==(const MomentumHolder&) const = default;
-};
 
 // What a commit made of a job. Every member keeps the newest one: a coordinator whose database is
 // older than its cluster goes on from it. The ledger is that of the commit, before anything was
@@ -79,14 +55,6 @@ struct PeerAddress {
   bool operator==(const PeerAddress&) const = default;
 };
 
-// What one trainer knows of its line to another; zero: not measured.
-struct LinkEstimate {
-  ReplicaId peer;
-  Duration round_trip;
-  double to_per_s = 0, from_per_s = 0;  // bytes, to the peer and from it
-  bool reached = true;                  // false: it could not be dialled; nothing else is known
-  bool operator==(const LinkEstimate&) const = default;
-};
 inline constexpr std::size_t kMeasuresMax = 3;  // peers that one order asks to measure
 inline constexpr std::size_t kLinksMax = 64;    // peers of which a trainer keeps an estimate
 
@@ -111,26 +79,6 @@ struct OpenRound {
 struct CloseRound {
   RoundKey key;
   bool operator==(const CloseRound&) const = default;
-};
-
-// What a replica says at its boundary. Norm and maximum are those of the pseudo-gradient.
-struct RoundReport {
-  RoundKey key;
-  Tokens tokens;  // behind the pseudo-gradient: added here since its fragment was last averaged
-  Steps steps;
-  double train_loss = 0;  // nats per token: of a router the mean over `drawn`, else over `tokens`
-  double norm = 0;        // Euclidean
-  double max_abs = 0;
-  std::int64_t nonfinite = 0;  // > 0: no usable pseudo-gradient, takes part with weight 0
-  double compute_s = 0;        // seconds spent in inner steps
-  Tokens drawn;                // of the microbatches that this router drew and got answered; 0: no
-                               // router. With one stage and one fragment the same as `tokens`
-  double stood_s = 0;          // seconds it stood still for the round before, with nothing to train
-  std::vector<LinkEstimate> links;  // that changed since the last report, kLinksMax at most
-  std::int32_t aborts = 0;          // of the order that it answers
-  Steps skipped;  // of `steps`: loss or gradient was not finite, so they changed nothing
-  std::vector<DataLease> unused;  // leased, and never to be trained by this replica
-  bool operator==(const RoundReport&) const = default;
 };
 
 // One member of a reduce, in the order in which contributions are summed.
@@ -177,13 +125,6 @@ struct ReducePlan {
 // members.size().
 void assign_parts(ReducePlan& plan, const std::vector<double>& shares);
 
-// Bytes on the sockets of this attempt and where the time went.
-struct ReduceStats {
-  Bytes sent, received;
-  double reduce_s = 0;  // first byte to average complete
-  bool operator==(const ReduceStats&) const = default;
-};
-
 // Members that one vote names: as many as a job may have replicas.
 inline constexpr std::size_t kLeftOutMax = 10'000;
 struct Vote {
@@ -197,7 +138,14 @@ struct Vote {
 };
 
 enum class ReduceFailure { kPeerLost, kTimeLimit, kBadFrame, kPlanMismatch, kInternal };
-const char* to_string(ReduceFailure failure);
+constexpr auto words_of(Of<ReduceFailure>) {
+  using enum ReduceFailure;
+  return words<ReduceFailure>({{kPeerLost, "peer_lost"},
+                               {kTimeLimit, "time_limit"},
+                               {kBadFrame, "bad_frame"},
+                               {kPlanMismatch, "plan_mismatch"},
+                               {kInternal, "internal"}});
+}
 
 // An attempt did not finish here. `lost` is the member that was the cause, when there was one.
 struct ReduceFailed {
@@ -221,7 +169,10 @@ enum class RoundOutcome {
   kKept,     // its group gave up: no outer step, and what it trained is in its next pseudo-gradient
   kDropped,  // likewise, but what it trained does not count: it goes on from its anchor
 };
-const char* to_string(RoundOutcome outcome);
+constexpr auto words_of(Of<RoundOutcome>) {
+  using enum RoundOutcome;
+  return words<RoundOutcome>({{kAveraged, "averaged"}, {kKept, "kept"}, {kDropped, "dropped"}});
+}
 
 // Take the outer step with the average you voted for, then evaluate, then train `next`.
 struct CommitRound {
@@ -241,9 +192,6 @@ struct CommitRound {
   CommitRecord record;                             // to be kept
   bool operator==(const CommitRound&) const = default;
 };
-
-enum class AbortReason { kAttemptsSpent, kTimeSpent, kNoUsableContribution, kBelowMinReplicas };
-const char* to_string(AbortReason reason);
 
 // The round's averaging is given up. Nothing is lost: train on, the progress is in the next report.
 struct AbortRound {

@@ -202,32 +202,6 @@ std::vector<std::size_t> ring_order(const std::vector<LinkedMember>& members) {
   return order;
 }
 
-const char* to_string(TopologyReason reason) {
-  switch (reason) {
-    case TopologyReason::kAsked:
-      return "asked";
-    case TopologyReason::kSparse:
-      return "sparse";
-    case TopologyReason::kRobust:
-      return "robust";
-    case TopologyReason::kSharded:
-      return "sharded";
-    case TopologyReason::kUnreachable:
-      return "unreachable";
-    case TopologyReason::kManyStreams:
-      return "many_streams";
-    case TopologyReason::kRequantised:
-      return "requantised";
-    case TopologyReason::kNoReducers:
-      return "no_reducers";
-    case TopologyReason::kGroups:
-      return "groups";
-    case TopologyReason::kFewestHops:
-      return "fewest_hops";
-  }
-  return "unknown";
-}
-
 const char* explain(TopologyReason reason) {
   switch (reason) {
     case TopologyReason::kAsked:

@@ -5,10 +5,13 @@
 
 #include <vector>
 
+#include "base/fields.h"
 #include "base/job_spec.h"
 #include "base/time.h"
 
 namespace shoal::outer_opt {
+
+using shoal::to_string;
 
 // A member as far as its line matters.
 struct LinkedMember {
@@ -29,12 +32,30 @@ enum class TopologyReason {
   kGroups,       // the job averages in groups (groups.h), each of them by a butterfly
   kFewestHops,   // the bytes are the same, a ring takes n-1 hops where a butterfly takes one
 };
+constexpr auto words_of(Of<TopologyReason>) {
+  using enum TopologyReason;
+  return words<TopologyReason>({{kAsked, "asked"},
+                                {kSparse, "sparse"},
+                                {kRobust, "robust"},
+                                {kSharded, "sharded"},
+                                {kUnreachable, "unreachable"},
+                                {kManyStreams, "many_streams"},
+                                {kRequantised, "requantised"},
+                                {kNoReducers, "no_reducers"},
+                                {kGroups, "groups"},
+                                {kFewestHops, "fewest_hops"}});
+}
 
 struct TopologyChoice {
   Topology topology = Topology::kButterfly;
   TopologyReason reason = TopologyReason::kAsked;
   bool operator==(const TopologyChoice&) const = default;
 };
+constexpr auto fields_of(Of<TopologyChoice>) {
+  using T = TopologyChoice;
+  return fields(field<&T::topology>("topology"), field<&T::reason>("topology_reason"));
+}
+static_assert(lists_every_field<TopologyChoice>());
 
 // Streams that one member keeps up to its peers before a ring is preferred.
 inline constexpr std::size_t kStreamsMax = 64;
@@ -78,7 +99,6 @@ inline constexpr double kEntropyBelow = 125e6;
 // few connections as possible have a slow end. The order given where speeds are equal or not known.
 std::vector<std::size_t> ring_order(const std::vector<LinkedMember>& members);
 
-const char* to_string(TopologyReason reason);
 // For people, e.g. "fewer hops than a ring for the same bytes".
 const char* explain(TopologyReason reason);
 

@@ -5,22 +5,6 @@
 
 namespace shoal::swarm {
 
-const char* to_string(GroupVerdict verdict) {
-  switch (verdict) {
-    case GroupVerdict::kWait:
-      return "waiting";
-    case GroupVerdict::kDone:
-      return "done";
-    case GroupVerdict::kFailed:
-      return "failed";
-    case GroupVerdict::kInterrupted:
-      return "interrupted";
-    case GroupVerdict::kLate:
-      return "late";
-  }
-  return "?";
-}
-
 bool CellGroup::ready(std::int32_t generation) const {
   return state_ == GroupState::kReady && view_.generation == generation;
 }

@@ -19,8 +19,11 @@
 #include <cstdint>
 
 #include "base/time.h"
+#include "base/words.h"
 
 namespace shoal::swarm {
+
+using shoal::to_string;
 
 struct GroupView {
   std::int32_t generation = 0;  // of the cell, from 1
@@ -32,8 +35,14 @@ enum class GroupState { kNone, kForming, kReady, kAdding };
 enum class GroupProgress { kWaiting, kDone, kFailed };  // what a communicator says of itself
 
 enum class GroupVerdict { kWait, kDone, kFailed, kInterrupted, kLate };
-
-const char* to_string(GroupVerdict verdict);
+constexpr auto words_of(Of<GroupVerdict>) {
+  using enum GroupVerdict;
+  return words<GroupVerdict>({{kWait, "waiting"},
+                              {kDone, "done"},
+                              {kFailed, "failed"},
+                              {kInterrupted, "interrupted"},
+                              {kLate, "late"}});
+}
 
 class CellGroup {
  public:

@@ -394,18 +394,4 @@ AssignmentResult assign_agents(const std::vector<AssignableAgent>& agents,
   return pays || !whole.ok() ? shared : whole;
 }
 
-const char* to_string(AssignmentReason reason) {
-  switch (reason) {
-    case AssignmentReason::kPlaced:
-      return "placed";
-    case AssignmentReason::kNoAgents:
-      return "no_agents";
-    case AssignmentReason::kTooFewAgents:
-      return "too_few_agents";
-    case AssignmentReason::kMemoryTooSmall:
-      return "memory_too_small";
-  }
-  return "?";
-}
-
 }  // namespace shoal::swarm

@@ -14,8 +14,11 @@
 
 #include "base/ids.h"
 #include "base/units.h"
+#include "base/words.h"
 
 namespace shoal::swarm {
+
+using shoal::to_string;
 
 struct AssignableAgent {
   AgentId id;
@@ -49,7 +52,13 @@ enum class AssignmentReason {
   kTooFewAgents,    // fewer replicas can exist than stages * min_replicas
   kMemoryTooSmall,  // the stage in `stage` fits on too few agents
 };
-const char* to_string(AssignmentReason reason);
+constexpr auto words_of(Of<AssignmentReason>) {
+  using enum AssignmentReason;
+  return words<AssignmentReason>({{kPlaced, "placed"},
+                                  {kNoAgents, "no_agents"},
+                                  {kTooFewAgents, "too_few_agents"},
+                                  {kMemoryTooSmall, "memory_too_small"}});
+}
 
 struct AssignmentResult {
   AssignmentReason reason = AssignmentReason::kNoAgents;

@@ -177,26 +177,4 @@ BalanceDecision Rebalancer::step(const RebalanceView& view) {
   return stop(BalanceVerdict::kMoves);
 }
 
-const char* to_string(MoveReason reason) {
-  return reason == MoveReason::kBalance ? "balance" : "below_minimum";
-}
-
-const char* to_string(BalanceVerdict verdict) {
-  switch (verdict) {
-    case BalanceVerdict::kBalanced:
-      return "balanced";
-    case BalanceVerdict::kUnconfirmed:
-      return "unconfirmed";
-    case BalanceVerdict::kNoGain:
-      return "no_gain";
-    case BalanceVerdict::kDoesNotPay:
-      return "does_not_pay";
-    case BalanceVerdict::kTransitBudget:
-      return "transit_budget";
-    case BalanceVerdict::kMoves:
-      return "moves";
-  }
-  return "?";
-}
-
 }  // namespace shoal::swarm

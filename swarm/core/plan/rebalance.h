@@ -14,9 +14,12 @@
 #include "base/ids.h"
 #include "base/time.h"
 #include "base/units.h"
+#include "base/words.h"
 #include "swarm/core/plan/assignment.h"
 
 namespace shoal::swarm {
+
+using shoal::to_string;
 
 struct RebalanceReplica {
   ReplicaId id;
@@ -52,7 +55,10 @@ struct RebalanceOptions {
 };
 
 enum class MoveReason { kBelowMinimum, kBalance };
-const char* to_string(MoveReason reason);
+constexpr auto words_of(Of<MoveReason>) {
+  using enum MoveReason;
+  return words<MoveReason>({{kBelowMinimum, "below_minimum"}, {kBalance, "balance"}});
+}
 
 struct Move {
   ReplicaId replica;
@@ -87,7 +93,15 @@ JoinDecision joiner_stage(const RebalanceView& view, const Joiner& joiner,
 std::vector<Move> emergency_moves(const RebalanceView& view, std::int32_t min_replicas);
 
 enum class BalanceVerdict { kBalanced, kUnconfirmed, kNoGain, kDoesNotPay, kTransitBudget, kMoves };
-const char* to_string(BalanceVerdict verdict);
+constexpr auto words_of(Of<BalanceVerdict>) {
+  using enum BalanceVerdict;
+  return words<BalanceVerdict>({{kBalanced, "balanced"},
+                                {kUnconfirmed, "unconfirmed"},
+                                {kNoGain, "no_gain"},
+                                {kDoesNotPay, "does_not_pay"},
+                                {kTransitBudget, "transit_budget"},
+                                {kMoves, "moves"}});
+}
 
 struct BalanceDecision {
   BalanceVerdict verdict = BalanceVerdict::kBalanced;

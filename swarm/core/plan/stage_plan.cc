@@ -225,20 +225,4 @@ PipedreamPlan pipedream_plan(const PipedreamInput& input) {
   return plan;
 }
 
-const char* to_string(PlanReason reason) {
-  switch (reason) {
-    case PlanReason::kPlanned:
-      return "planned";
-    case PlanReason::kNoAgents:
-      return "no_agents";
-    case PlanReason::kMoreStagesThanLayers:
-      return "more_stages_than_layers";
-    case PlanReason::kStageTooLarge:
-      return "stage_too_large";
-    case PlanReason::kTooFewAgents:
-      return "too_few_agents";
-  }
-  return "?";
-}
-
 }  // namespace shoal::swarm

@@ -10,10 +10,13 @@
 #include <vector>
 
 #include "base/units.h"
+#include "base/words.h"
 #include "swarm/core/plan/assignment.h"
 #include "swarm/core/plan/cost_model.h"
 
 namespace shoal::swarm {
+
+using shoal::to_string;
 
 struct CutLimits {
   Bytes memory;            // of the smallest agent that is to hold a stage
@@ -37,7 +40,14 @@ enum class PlanReason {
   kStageTooLarge,  // no agent can hold the largest stage of any allowed cut
   kTooFewAgents,   // the cut fits, but not min_replicas times
 };
-const char* to_string(PlanReason reason);
+constexpr auto words_of(Of<PlanReason>) {
+  using enum PlanReason;
+  return words<PlanReason>({{kPlanned, "planned"},
+                            {kNoAgents, "no_agents"},
+                            {kMoreStagesThanLayers, "more_stages_than_layers"},
+                            {kStageTooLarge, "stage_too_large"},
+                            {kTooFewAgents, "too_few_agents"}});
+}
 
 struct PlanRequest {
   std::vector<AssignableAgent> agents;

@@ -11,20 +11,6 @@ namespace shoal::swarm {
 
 using State = StageSession::State;
 
-const char* to_string(RefusalReason reason) {
-  switch (reason) {
-    case RefusalReason::kPast:
-      return "past";
-    case RefusalReason::kNotInView:
-      return "not_in_view";
-    case RefusalReason::kBadTensor:
-      return "bad_tensor";
-    case RefusalReason::kOverCredit:
-      return "over_credit";
-  }
-  return "unknown";
-}
-
 State::State(const SessionOptions& session_options, RoundNumber held_round, std::int64_t first_step,
              Instant now)
     : options(session_options),

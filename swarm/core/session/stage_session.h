@@ -30,11 +30,14 @@
 #include "base/job_spec.h"
 #include "base/prng.h"
 #include "base/time.h"
+#include "base/words.h"
 #include "outer_opt/core/round/round.h"
 #include "swarm/core/pipeline.h"
 #include "swarm/core/session/wiring.h"
 
 namespace shoal::swarm {
+
+using shoal::to_string;
 
 using TaskId = std::uint64_t;
 
@@ -60,7 +63,13 @@ struct BackwardHeader {
 // A forward that was not taken: of a past step or round, or refused for a reason that will not go
 // away. The sender forgets the attempt (past) or takes another replica (else).
 enum class RefusalReason { kPast, kNotInView, kBadTensor, kOverCredit };
-const char* to_string(RefusalReason reason);
+constexpr auto words_of(Of<RefusalReason>) {
+  using enum RefusalReason;
+  return words<RefusalReason>({{kPast, "past"},
+                               {kNotInView, "not_in_view"},
+                               {kBadTensor, "bad_tensor"},
+                               {kOverCredit, "over_credit"}});
+}
 
 // ---- what the driver shall do
 

@@ -30,22 +30,4 @@ std::string why_not(const Options& o) {
   return {};
 }
 
-const char* to_string(Schedule schedule) {
-  switch (schedule) {
-    case Schedule::kSwarm:
-      return "swarm";
-    case Schedule::kGpipe:
-      return "gpipe";
-    case Schedule::kGpipeBlocking:
-      return "gpipe_blocking";
-    case Schedule::kOneForwardOneBackward:
-      return "1f1b";
-    case Schedule::kSortedChains:
-      return "sorted_chains";
-    case Schedule::kTwoBuffered:
-      return "2bw";
-  }
-  return "?";
-}
-
 }  // namespace shoal::sim::swarm

@@ -8,10 +8,13 @@
 #include <vector>
 
 #include "base/time.h"
+#include "base/words.h"
 #include "swarm/core/plan/rebalance.h"
 #include "swarm/core/session/wiring.h"
 
 namespace shoal::sim::swarm {
+
+using shoal::to_string;
 
 enum class Schedule {
   kSwarm,          // hop-to-hop routing by the wiring
@@ -24,7 +27,15 @@ enum class Schedule {
   // two versions of the weights are held: W(t+1) = W(t) - AdamW(gradient at W(t-1)).
   kTwoBuffered,
 };
-const char* to_string(Schedule schedule);
+constexpr auto words_of(Of<Schedule>) {
+  using enum Schedule;
+  return words<Schedule>({{kSwarm, "swarm"},
+                          {kGpipe, "gpipe"},
+                          {kGpipeBlocking, "gpipe_blocking"},
+                          {kOneForwardOneBackward, "1f1b"},
+                          {kSortedChains, "sorted_chains"},
+                          {kTwoBuffered, "2bw"}});
+}
 
 enum class Retrying {
   kOnLoss,   // known losses only, within a budget

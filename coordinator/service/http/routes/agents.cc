@@ -26,7 +26,7 @@ Result<EventFilter> read_filter(Context& context, const Request& request) {
     filter.agent = agent.value().id;
   }
   if (const std::string* text = request.query_value("severity")) {
-    const auto words = words_until(Severity::kError);
+    const auto words = all_words<Severity>();
     const auto it = std::find(words.begin(), words.end(), *text);
     if (it == words.end())
       return bad_query("severity", "must be one of " + join(words) +

@@ -80,7 +80,7 @@ std::string path_from(const std::string& folder, const std::string& path) {
 }
 
 Result<std::vector<JobPhase>> read_phases(const Request& request) {
-  const auto words = words_until(JobPhase::kFailed);
+  const auto words = all_words<JobPhase>();
   std::vector<JobPhase> phases;
   for (const auto& [name, text] : request.query) {
     if (name != "phase") continue;

@@ -1,0 +1,79 @@
+# Compiles small sources with the compiler of the build: the complete one must pass, every other one must fail with the
+# sentence of its static_assert. Run by ctest with -DCOMPILER= -DROOT= -DSCRATCH=.
+
+function(try_source name source)
+  set(file ${SCRATCH}/${name}.cc)
+  file(WRITE ${file} "${source}")
+  execute_process(COMMAND ${COMPILER} -std=c++20 -fsyntax-only -I ${ROOT} ${file}
+                  RESULT_VARIABLE failed ERROR_VARIABLE said)
+  set(failed "${failed}" PARENT_SCOPE)
+  set(said "${said}" PARENT_SCOPE)
+endfunction()
+
+function(accepted name source)
+  try_source(${name} "${source}")
+  if(failed)
+    message(SEND_ERROR "${name} must compile, but:\n${said}")
+  endif()
+endfunction()
+
+function(refused name source sentence)
+  try_source(${name} "${source}")
+  string(FIND "${said}" "${sentence}" at)
+  if(NOT failed)
+    message(SEND_ERROR "${name} must not compile")
+  elseif(at EQUAL -1)
+    message(SEND_ERROR "${name} must be refused with '${sentence}', but:\n${said}")
+  endif()
+endfunction()
+
+set(struct "
+#include \"base/fields.h\"
+#include <string>
+using namespace shoal;
+struct Place { std::string city; double height = 0; int rooms = 0; };
+constexpr auto fields_of(Of<Place>) {
+  using T = Place;
+  return fields(LIST);
+}
+static_assert(lists_every_field<Place>());
+")
+function(list_of result)
+  string(JOIN ", " list ${ARGN})
+  string(REPLACE "LIST" "${list}" source "${struct}")
+  set(${result} "${source}" PARENT_SCOPE)
+endfunction()
+set(city "field<&T::city>(\"city\")")
+set(height "field<&T::height>(\"height\")")
+set(rooms "field<&T::rooms>(\"rooms\")")
+
+list_of(complete ${city} ${height} ${rooms})
+accepted(complete "${complete}")
+list_of(unlisted ${city} ${height})
+refused(unlisted "${unlisted}" "a field of the struct is not in its list")
+list_of(twice ${city} ${height} ${height})
+refused(twice "${twice}" "a field is listed twice")
+
+set(enum "
+#include \"base/words.h\"
+using namespace shoal;
+enum class Pace { kSlow, kFast };
+constexpr auto words_of(Of<Pace>) {
+  using enum Pace;
+  return words<Pace>({WORDS});
+}
+static_assert(word_count<Pace>() > 0);
+")
+function(words_of result words)
+  string(REPLACE "WORDS" "${words}" source "${enum}")
+  set(${result} "${source}" PARENT_SCOPE)
+endfunction()
+
+words_of(all "{kSlow, \"slow\"}, {kFast, \"fast\"}")
+accepted(all_words "${all}")
+words_of(missing "{kSlow, \"slow\"}")
+refused(missing_word "${missing}" "an enumerator has no word")
+words_of(turned "{kFast, \"fast\"}, {kSlow, \"slow\"}")
+refused(turned_words "${turned}" "words are not in the enumerators' order")
+words_of(same "{kSlow, \"slow\"}, {kFast, \"slow\"}")
+refused(same_words "${same}" "two enumerators have the same word")

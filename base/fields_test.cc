@@ -1,0 +1,81 @@
+// Going over the fields of a struct. That a list which misses one does not compile is shown by
+// fields_refused_test.cmake.
+#include "base/fields.h"
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "base/units.h"
+
+namespace elsewhere {
+
+struct Place {
+  std::string city;
+  double height = 0;
+};
+constexpr auto fields_of(shoal::Of<Place>) {
+  using T = Place;
+  return shoal::fields(shoal::field<&T::city>("city"), shoal::field<&T::height>("height_m"));
+}
+static_assert(shoal::lists_every_field<Place>());
+
+// Members that convert from much, which a count of members must not mistake for several.
+struct Journey {
+  std::vector<Place> stops;
+  std::optional<bool> by_night;
+  std::optional<Place> home;
+  shoal::Bytes luggage;
+  Place end = {};
+};
+constexpr auto fields_of(shoal::Of<Journey>) {
+  using T = Journey;
+  return shoal::fields(shoal::field<&T::luggage>("luggage", shoal::not_kept("is carried")),
+                       shoal::field<&T::stops>("stops"), shoal::field<&T::by_night>("by_night"),
+                       shoal::field<&T::home>("home", shoal::added_later()),
+                       shoal::field<&T::end>("end", shoal::flat("end_")));
+}
+static_assert(shoal::lists_every_field<Journey>());
+
+}  // namespace elsewhere
+
+namespace shoal {
+namespace {
+
+using elsewhere::Journey;
+using elsewhere::Place;
+
+static_assert(HasFields<Place> && !HasFields<int> && !HasFields<std::string>);
+
+TEST(Fields, AreVisitedInTheOrderOfTheList) {
+  std::vector<std::string> names;
+  const Journey journey{};
+  for_each_field(journey,
+                 [&](const FieldInfo& field, const auto&) { names.push_back(field.name); });
+  EXPECT_EQ(names, (std::vector<std::string>{"luggage", "stops", "by_night", "home", "end"}));
+}
+
+TEST(Fields, CanBeWritten) {
+  Place place;
+  for_each_field(place, [](const FieldInfo&, auto& member) {
+    if constexpr (std::is_same_v<std::remove_reference_t<decltype(member)>, double>) {
+      member = 12;
+    } else {
+      member = "Bern";
+    }
+  });
+  EXPECT_EQ(place.city, "Bern");
+  EXPECT_EQ(place.height, 12);
+}
+
+TEST(Fields, KnowTheirRules) {
+  EXPECT_STREQ(kFields<Journey>.info[0].rule.not_kept, "is carried");
+  EXPECT_EQ(kFields<Journey>.info[1].rule.flat_prefix, nullptr);
+  EXPECT_TRUE(kFields<Journey>.info[3].rule.added_later);
+  EXPECT_STREQ(kFields<Journey>.info[4].rule.flat_prefix, "end_");
+}
+
+}  // namespace
+}  // namespace shoal

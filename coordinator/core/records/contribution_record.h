@@ -1,0 +1,88 @@
+// What one replica gave to one round. One of the records of records.h.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "base/fields.h"
+#include "base/time.h"
+#include "coordinator/core/records/agent_record.h"
+#include "outer_opt/core/round/round_parts.h"
+
+namespace shoal::coordinator {
+
+using shoal::to_string;
+
+enum class ContributionState {
+  kTraining,  // opened, not reported
+  kReported,
+  kMember,  // sealed into the plan
+  kVoted,
+  kCommitted,  // its tokens count
+  kKept,       // they count, and what it trained goes into its next round: its group gave up
+  kRejected,   // weight 0: reject_reason says why, and somebody should look at it
+  kLate,       // weight 0: it trains on, and what it trains counts in a later round
+  kFollowed,   // weight 0: it had nothing trained; reject_reason says why
+  kServed,     // a reducer, which has nothing of its own
+  kLost,       // left out of the attempt that committed
+  kMoved,      // let go before the seal: its device serves another stage
+};
+constexpr auto words_of(Of<ContributionState>) {
+  using enum ContributionState;
+  return words<ContributionState>({{kTraining, "training"},
+                                   {kReported, "reported"},
+                                   {kMember, "member"},
+                                   {kVoted, "voted"},
+                                   {kCommitted, "committed"},
+                                   {kKept, "kept"},
+                                   {kRejected, "rejected"},
+                                   {kLate, "late"},
+                                   {kFollowed, "followed"},
+                                   {kServed, "served"},
+                                   {kLost, "lost"},
+                                   {kMoved, "moved"}});
+}
+
+struct ContributionRecord {
+  RoundKey key;
+  ReplicaId replica;
+  AgentId agent;
+  StageIndex stage = 0;
+  std::int32_t group = 0;  // of the newest seal, where the job averages in groups
+  bool reducer = false;    // it trains nothing, and averages for those that do
+  ContributionState state = ContributionState::kTraining;
+  RejectReason reject_reason = RejectReason::kNone;
+  std::vector<DataLease> leases;  // of this round, over its aborts
+  RoundReport report;  // from kReported on; without links, aborts and unused, which are elsewhere
+  Instant reported_at, voted_at, applied_at;
+  double weight = 0, clip_factor = 1;
+  std::int32_t member_index = -1;  // order in the plan, -1: not a member of the current attempt
+  std::int64_t part_first = 0, part_count = 0;
+  bool left_out = false;                        // an owner's vote in the current attempt says so
+  Digest average, anchor;                       // voted, applied
+  Digest momentum, base, base_momentum, added;  // as Applied said, `added` its average
+  ReduceStats stats;                            // bytes summed over attempts; reduce_s of the last
+  std::int64_t eval_slice = -1;                 // share of the validation it was given, -1: none
+  bool evaluated = false;
+  bool operator==(const ContributionRecord&) const = default;
+};
+constexpr auto fields_of(Of<ContributionRecord>) {
+  using T = ContributionRecord;
+  return fields(field<&T::key>("key", flat()), field<&T::replica>("replica"),
+                field<&T::agent>("agent"), field<&T::stage>("stage"),
+                field<&T::group>("group_index"), field<&T::reducer>("reducer"),
+                field<&T::state>("state"), field<&T::reject_reason>("reject_reason"),
+                field<&T::leases>("leases"), field<&T::report>("report", flat("report_")),
+                field<&T::reported_at>("reported_at"), field<&T::voted_at>("voted_at"),
+                field<&T::applied_at>("applied_at"), field<&T::weight>("weight"),
+                field<&T::clip_factor>("clip_factor"), field<&T::member_index>("member_index"),
+                field<&T::part_first>("part_first"), field<&T::part_count>("part_count"),
+                field<&T::left_out>("left_out"), field<&T::average>("average"),
+                field<&T::anchor>("anchor"), field<&T::momentum>("momentum"),
+                field<&T::base>("base"), field<&T::base_momentum>("base_momentum"),
+                field<&T::added>("added"), field<&T::stats>("stats", flat()),
+                field<&T::eval_slice>("eval_slice"), field<&T::evaluated>("evaluated"));
+}
+static_assert(lists_every_field<ContributionRecord>());
+
+}  // namespace shoal::coordinator

@@ -1,0 +1,171 @@
+// A job as the coordinator remembers it: what was asked, how far it is, and the model that its
+// replicas hold. One of the records of records.h.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/digest.h"
+#include "base/fields.h"
+#include "base/job_spec.h"
+#include "base/time.h"
+#include "outer_opt/core/round/round_parts.h"
+
+namespace shoal::coordinator {
+
+using shoal::to_string;
+
+enum class JobPhase {
+  kQueued,     // no agent can take it yet
+  kGathering,  // agents are being assigned
+  kWarming,    // replicas load their state
+  kTraining,
+  kStalled,  // too few replicas; goes on by itself
+  kSealing,  // trained, or to be paused: the last evaluation and checkpoint
+  kPaused,   // by the operator: it holds nothing, and goes on from its newest checkpoint
+  kCompleted,
+  kCancelled,
+  kFailed,
+};
+constexpr auto words_of(Of<JobPhase>) {
+  using enum JobPhase;
+  return words<JobPhase>({{kQueued, "queued"},
+                          {kGathering, "gathering"},
+                          {kWarming, "warming"},
+                          {kTraining, "training"},
+                          {kStalled, "stalled"},
+                          {kSealing, "sealing"},
+                          {kPaused, "paused"},
+                          {kCompleted, "completed"},
+                          {kCancelled, "cancelled"},
+                          {kFailed, "failed"}});
+}
+
+enum class JobDesired { kRun, kPause, kCancel };
+constexpr auto words_of(Of<JobDesired>) {
+  using enum JobDesired;
+  return words<JobDesired>({{kRun, "run"}, {kPause, "pause"}, {kCancel, "cancel"}});
+}
+
+// Why a job is in its phase. Closed list: the API, the tests and the log use these words.
+enum class JobReason {
+  kNone,
+  kNoAgents,            // nobody is there
+  kNoDeviceFits,        // agents are there, none with enough memory
+  kWaitingForReplicas,  // fewer than swarm.min_replicas
+  kLoading,
+  kRunning,
+  kReconnecting,  // the coordinator was started, and none of its replicas has spoken yet
+  kBelowMinReplicas,
+  kLastReplicaLost,
+  kWaitingForAbsent,  // they hold newer state than any checkpoint; the detail says who and how long
+  kRestoring,         // from a checkpoint
+  kFinalCheckpoint,
+  kPausing,  // its round is finished, its checkpoint stored
+  kPausedByUser,
+  kCheckpointFailing,  // the newest could not be stored; it is tried again
+  kFinished,
+  kCancelledByUser,
+  kDataMissing,
+  kDataInvalid,
+  kModelDoesNotFit,
+  kTooManyFailures,
+};
+constexpr auto words_of(Of<JobReason>) {
+  using enum JobReason;
+  return words<JobReason>({{kNone, "none"},
+                           {kNoAgents, "no_agents"},
+                           {kNoDeviceFits, "no_device_fits"},
+                           {kWaitingForReplicas, "waiting_for_replicas"},
+                           {kLoading, "loading"},
+                           {kRunning, "running"},
+                           {kReconnecting, "reconnecting"},
+                           {kBelowMinReplicas, "below_min_replicas"},
+                           {kLastReplicaLost, "last_replica_lost"},
+                           {kWaitingForAbsent, "waiting_for_absent"},
+                           {kRestoring, "restoring"},
+                           {kFinalCheckpoint, "final_checkpoint"},
+                           {kPausing, "pausing"},
+                           {kPausedByUser, "paused_by_user"},
+                           {kCheckpointFailing, "checkpoint_failing"},
+                           {kFinished, "finished"},
+                           {kCancelledByUser, "cancelled_by_user"},
+                           {kDataMissing, "data_missing"},
+                           {kDataInvalid, "data_invalid"},
+                           {kModelDoesNotFit, "model_does_not_fit"},
+                           {kTooManyFailures, "too_many_failures"}});
+}
+
+// One stage of a job's model and what its replicas hold after the last commit.
+struct JobStage {
+  UnitRange units;
+  std::int64_t value_count = 0;              // parameters, once loaded
+  Digest anchor, momentum;                   // zero until a replica loaded, or took the outer step
+  std::vector<std::int64_t> fragments = {};  // lengths, where there are several, once loaded
+  bool operator==(const JobStage&) const = default;
+};
+constexpr auto fields_of(Of<JobStage>) {
+  using T = JobStage;
+  return fields(field<&T::units>("units"), field<&T::value_count>("value_count"),
+                field<&T::anchor>("anchor"), field<&T::momentum>("momentum"),
+                field<&T::fragments>("fragments"));
+}
+static_assert(lists_every_field<JobStage>());
+
+struct JobRecord {
+  JobId id;
+  JobSpec spec;
+  JobPhase phase = JobPhase::kQueued;
+  JobDesired desired = JobDesired::kRun;  // the operator's
+  JobReason reason = JobReason::kNone;
+  std::string detail;  // one sentence for people, may be empty
+  Instant created_at, updated_at;
+  Instant started_at, finished_at;  // zero: not yet
+
+  double outer_lr = 0;  // of the rounds that are sealed from now on; the operator's
+  std::int64_t lineage = 0;
+  RoundNumber committed_round = 0;
+  Instant committed_at;
+  Steps committed_step;  // inner steps covered by committed rounds
+  Tokens committed_tokens;
+  std::vector<JobStage> stages;  // the plan, fixed for the life of the job; empty until it is made
+  std::int64_t view = 0;         // number of the last PipelineView
+  std::int64_t routers = 0;      // the most that one of its rounds had; 0 before the first
+  std::int64_t next_sequence = 0;   // first sequence never leased
+  std::vector<DataLease> returned;  // leased, not trained; sorted by first
+  Digest data;  // of the training data, as the first replica that reads it said; zero: none has
+  Instant rollback_at;  // it waits for absent replicas until then; zero: it does not wait
+
+  double train_loss = 0;       // of the last committed round; 0 before the first
+  double validation_loss = 0;  // newest complete evaluation; 0 before the first
+  RoundNumber validation_round = -1;
+  Bytes bytes_sent;                    // by all replicas in all committed rounds
+  std::int32_t failures_in_row = 0;    // of replicas, since the last commit
+  Instant balance_at;                  // no move for balance before
+  std::int32_t balance_confirmed = 0;  // looks in a row that found the stages out of balance
+  bool operator==(const JobRecord&) const = default;
+};
+constexpr auto fields_of(Of<JobRecord>) {
+  using T = JobRecord;
+  return fields(
+      field<&T::id>("id"), field<&T::spec>("spec"), field<&T::phase>("phase"),
+      field<&T::desired>("desired"), field<&T::reason>("reason"), field<&T::detail>("detail"),
+      field<&T::created_at>("created_at"), field<&T::updated_at>("updated_at"),
+      field<&T::started_at>("started_at"), field<&T::finished_at>("finished_at"),
+      field<&T::outer_lr>("outer_lr"), field<&T::lineage>("lineage"),
+      field<&T::committed_round>("committed_round"), field<&T::committed_at>("committed_at"),
+      field<&T::committed_step>("committed_step"), field<&T::committed_tokens>("committed_tokens"),
+      field<&T::stages>("stages"), field<&T::view>("view"), field<&T::routers>("routers"),
+      field<&T::next_sequence>("next_sequence"), field<&T::returned>("returned"),
+      field<&T::data>("data"), field<&T::rollback_at>("rollback_at"),
+      field<&T::train_loss>("train_loss"), field<&T::validation_loss>("validation_loss"),
+      field<&T::validation_round>("validation_round"), field<&T::bytes_sent>("bytes_sent"),
+      field<&T::failures_in_row>("failures_in_row"), field<&T::balance_at>("balance_at"),
+      field<&T::balance_confirmed>("balance_confirmed"));
+}
+static_assert(lists_every_field<JobRecord>());
+
+bool is_terminal(JobPhase phase);  // completed, cancelled, failed
+
+}  // namespace shoal::coordinator

@@ -1,0 +1,92 @@
+// A round as the coordinator remembers it, with the reduces that it is made of. One of the records
+// of records.h.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/fields.h"
+#include "base/job_spec.h"
+#include "base/time.h"
+#include "outer_opt/core/round/round.h"
+#include "outer_opt/core/round/topology.h"
+
+namespace shoal::coordinator {
+
+using shoal::to_string;
+
+enum class RoundState { kOpen, kSealed, kReducing, kVoting, kCommitted, kAborted };
+constexpr auto words_of(Of<RoundState>) {
+  using enum RoundState;
+  return words<RoundState>({{kOpen, "open"},
+                            {kSealed, "sealed"},
+                            {kReducing, "reducing"},
+                            {kVoting, "voting"},
+                            {kCommitted, "committed"},
+                            {kAborted, "aborted"}});
+}
+
+// The reduce of one stage, or of one group of a job that averages in groups (round_groups.h).
+struct RoundStage {
+  std::int32_t attempt = 0;  // grows over aborts too; 0 before the first seal
+  Instant attempt_started_at;
+  Digest average, anchor, momentum;                   // committed; the latter after the outer step
+  outer_opt::TopologyChoice choice;                   // of the newest attempt
+  std::int64_t frame_values = kFrameValuesUsual;      // of its plan
+  bool entropy_coding = false;                        // likewise
+  std::vector<MomentumHolder> momentum_holders = {};  // likewise, with sync.outer_state = sharded
+  bool given_up = false;  // the round goes on without this group, whose members keep what they have
+  Digest base = {}, base_momentum = {};  // anchor and momentum that the outer step begins with
+  bool operator==(const RoundStage&) const = default;
+};
+constexpr auto fields_of(Of<RoundStage>) {
+  using T = RoundStage;
+  return fields(field<&T::attempt>("attempt"), field<&T::attempt_started_at>("attempt_started_at"),
+                field<&T::average>("average"), field<&T::anchor>("anchor"),
+                field<&T::momentum>("momentum"), field<&T::choice>("choice", flat()),
+                field<&T::frame_values>("frame_values"),
+                field<&T::entropy_coding>("entropy_coding"),
+                field<&T::momentum_holders>("momentum_holders"), field<&T::given_up>("given_up"),
+                field<&T::base>("base"), field<&T::base_momentum>("base_momentum"));
+}
+static_assert(lists_every_field<RoundStage>());
+
+struct RoundRecord {
+  RoundKey key;
+  // Of all stages together: `voting` from the first vote on, `sealed` again with a new attempt.
+  RoundState state = RoundState::kOpen;
+  std::vector<RoundStage> stages;  // one per reduce: as many as the job has stages, or groups
+  std::int32_t aborts = 0;         // times this round number was aborted and opened again
+  AbortReason abort_reason = AbortReason::kAttemptsSpent;  // with kAborted or aborts > 0
+  Steps from_step, to_step;
+  Instant opened_at, sealed_at, committed_at;  // zero: not yet
+  Tokens tokens;                               // drawn by the routers whose contributions count
+  double train_loss = 0;                       // mean over those tokens
+  double validation_loss = 0;                  // 0: not (yet) evaluated
+  Tokens validation_tokens;                    // evaluated so far
+  double validation_sum = 0;                   // nats
+  std::int32_t eval_slices = 0;                // 0: this round is not evaluated
+  double outer_lr = 0;                         // the job's when it was sealed
+  double share = 1;                // async: of the replicas, whose contributions it committed
+  std::int64_t carried_steps = 0;  // async: what is left of them (arrivals.h)
+  Tokens job_tokens;               // the job's with this round; zero: not committed
+  bool operator==(const RoundRecord&) const = default;
+};
+constexpr auto fields_of(Of<RoundRecord>) {
+  using T = RoundRecord;
+  return fields(field<&T::key>("key", flat()), field<&T::state>("state"),
+                field<&T::stages>("stages"), field<&T::aborts>("aborts"),
+                field<&T::abort_reason>("abort_reason"), field<&T::from_step>("from_step"),
+                field<&T::to_step>("to_step"), field<&T::opened_at>("opened_at"),
+                field<&T::sealed_at>("sealed_at"), field<&T::committed_at>("committed_at"),
+                field<&T::tokens>("tokens"), field<&T::train_loss>("train_loss"),
+                field<&T::validation_loss>("validation_loss"),
+                field<&T::validation_tokens>("validation_tokens"),
+                field<&T::validation_sum>("validation_sum"), field<&T::eval_slices>("eval_slices"),
+                field<&T::outer_lr>("outer_lr"), field<&T::share>("share"),
+                field<&T::carried_steps>("carried_steps"), field<&T::job_tokens>("job_tokens"));
+}
+static_assert(lists_every_field<RoundRecord>());
+
+}  // namespace shoal::coordinator

@@ -1,0 +1,129 @@
+// The parts of a round's messages that the coordinator keeps in its records: the key, leases,
+// reports, and what a reduce cost. Each has its list of fields (base/fields.h).
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/digest.h"
+#include "base/fields.h"
+#include "base/ids.h"
+#include "base/time.h"
+#include "base/units.h"
+
+namespace shoal {
+
+// Names one round of one job. `lineage` counts how often the job was rolled back to a checkpoint,
+// so a message from before a rollback can be told from one after it.
+struct RoundKey {
+  JobId job;
+  std::int64_t lineage = 0;
+  RoundNumber round = 0;
+  auto operator<=>(const RoundKey&) const = default;
+};
+constexpr auto fields_of(Of<RoundKey>) {
+  using T = RoundKey;
+  return fields(field<&T::job>("job"), field<&T::lineage>("lineage"), field<&T::round>("round"));
+}
+static_assert(lists_every_field<RoundKey>());
+
+// Training sequences [first, first + count) of the job's seeded order; they belong to one replica
+// for one round and count as done when the round commits.
+struct DataLease {
+  std::int64_t first = 0;
+  std::int64_t count = 0;
+  auto operator<=>(const DataLease&) const = default;
+};
+constexpr auto fields_of(Of<DataLease>) {
+  using T = DataLease;
+  return fields_as_array(field<&T::first>("first"), field<&T::count>("count"));
+}
+static_assert(lists_every_field<DataLease>());
+
+// A range of the outer momentum of the newest committed round, and a replica that keeps it.
+struct MomentumHolder {
+  ReplicaId replica;
+  std::string address;
+  std::int64_t first = 0, count = 0;
+  bool operator==(const MomentumHolder&) const = default;
+};
+constexpr auto fields_of(Of<MomentumHolder>) {
+  using T = MomentumHolder;
+  return fields(field<&T::replica>("replica"), field<&T::address>("address"),
+                field<&T::first>("first"), field<&T::count>("count"));
+}
+static_assert(lists_every_field<MomentumHolder>());
+
+// What one trainer knows of its line to another; zero: not measured.
+struct LinkEstimate {
+  ReplicaId peer;
+  Duration round_trip;
+  double to_per_s = 0, from_per_s = 0;  // bytes, to the peer and from it
+  bool reached = true;                  // false: it could not be dialled; nothing else is known
+  bool operator==(const LinkEstimate&) const = default;
+};
+constexpr auto fields_of(Of<LinkEstimate>) {
+  using T = LinkEstimate;
+  return fields(field<&T::peer>("peer"), field<&T::round_trip>("round_trip"),
+                field<&T::to_per_s>("to_per_s"), field<&T::from_per_s>("from_per_s"),
+                field<&T::reached>("reached"));
+}
+static_assert(lists_every_field<LinkEstimate>());
+
+// What a replica says at its boundary. Norm and maximum are those of the pseudo-gradient.
+struct RoundReport {
+  RoundKey key;
+  Tokens tokens;  // behind the pseudo-gradient: added here since its fragment was last averaged
+  Steps steps;
+  double train_loss = 0;  // nats per token: of a router the mean over `drawn`, else over `tokens`
+  double norm = 0;        // Euclidean
+  double max_abs = 0;
+  std::int64_t nonfinite = 0;  // > 0: no usable pseudo-gradient, takes part with weight 0
+  double compute_s = 0;        // seconds spent in inner steps
+  Tokens drawn;                // of the microbatches that this router drew and got answered; 0: no
+                               // router. With one stage and one fragment the same as `tokens`
+  double stood_s = 0;          // seconds it stood still for the round before, with nothing to train
+  std::vector<LinkEstimate> links;  // that changed since the last report, kLinksMax at most
+  std::int32_t aborts = 0;          // of the order that it answers
+  Steps skipped;  // of `steps`: loss or gradient was not finite, so they changed nothing
+  std::vector<DataLease> unused;  // leased, and never to be trained by this replica
+  bool operator==(const RoundReport&) const = default;
+};
+constexpr auto fields_of(Of<RoundReport>) {
+  using T = RoundReport;
+  return fields(
+      field<&T::key>("key", flat()), field<&T::tokens>("tokens"), field<&T::steps>("steps"),
+      field<&T::train_loss>("train_loss"), field<&T::norm>("norm"), field<&T::max_abs>("max_abs"),
+      field<&T::nonfinite>("nonfinite"), field<&T::compute_s>("compute_s"),
+      field<&T::drawn>("drawn"), field<&T::stood_s>("stood_s"),
+      field<&T::links>("links", not_kept("a LinkRecord per line has them")),
+      field<&T::aborts>("aborts", not_kept("names the order that a report answers")),
+      field<&T::skipped>("skipped"),
+      field<&T::unused>("unused", not_kept("goes back to the ledger of the job at once")));
+}
+static_assert(lists_every_field<RoundReport>());
+
+// Bytes on the sockets of this attempt and where the time went.
+struct ReduceStats {
+  Bytes sent, received;
+  double reduce_s = 0;  // first byte to average complete
+  bool operator==(const ReduceStats&) const = default;
+};
+constexpr auto fields_of(Of<ReduceStats>) {
+  using T = ReduceStats;
+  return fields(field<&T::sent>("bytes_sent"), field<&T::received>("bytes_received"),
+                field<&T::reduce_s>("reduce_s"));
+}
+static_assert(lists_every_field<ReduceStats>());
+
+enum class AbortReason { kAttemptsSpent, kTimeSpent, kNoUsableContribution, kBelowMinReplicas };
+constexpr auto words_of(Of<AbortReason>) {
+  using enum AbortReason;
+  return words<AbortReason>({{kAttemptsSpent, "attempts_spent"},
+                             {kTimeSpent, "time_spent"},
+                             {kNoUsableContribution, "no_usable_contribution"},
+                             {kBelowMinReplicas, "below_min_replicas"}});
+}
+
+}  // namespace shoal

@@ -1,0 +1,113 @@
+// The parts of messages that the coordinator keeps in its records: devices, files, why a replica
+// failed, where one gets its state from. Each has its list of fields (base/fields.h).
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "base/digest.h"
+#include "base/fields.h"
+#include "base/ids.h"
+#include "base/units.h"
+#include "outer_opt/core/round/round_parts.h"
+
+namespace shoal {
+
+// kReducer computes nothing: the processor and the line of a host that takes part in reduces only.
+enum class DeviceKind { kCpu, kCuda, kReducer };
+constexpr auto words_of(Of<DeviceKind>) {
+  using enum DeviceKind;
+  return words<DeviceKind>({{kCpu, "cpu"}, {kCuda, "cuda"}, {kReducer, "reducer"}});
+}
+
+struct Device {
+  std::int32_t index = 0;
+  DeviceKind kind = DeviceKind::kCpu;
+  std::string name;   // "NVIDIA H200", "AMD EPYC …"
+  Bytes memory;       // what a replica may use
+  double gflops = 0;  // measured, fp32 matrix product; 0: not measured yet
+  bool bf16 = false;
+  bool operator==(const Device&) const = default;
+};
+constexpr auto fields_of(Of<Device>) {
+  using T = Device;
+  return fields(field<&T::index>("index"), field<&T::kind>("kind"), field<&T::name>("name"),
+                field<&T::memory>("memory_bytes"), field<&T::gflops>("gflops"),
+                field<&T::bf16>("bf16"));
+}
+static_assert(lists_every_field<Device>());
+
+enum class ReplicaFailure {
+  kTrainerExited,  // process ended: signal or exit code in the detail
+  kOutOfMemory,
+  kDeviceLost,
+  kNonFiniteLoss,
+  kDataMissing,  // the user's file is not there or too short
+  kDataInvalid,  // e.g. a token at or above the vocabulary
+  kModelDoesNotFit,
+  kDonorLost,  // the state could not be fetched
+  kDigestMismatch,
+  kStale,  // it cannot follow: it missed a commit
+  kAgentLost,
+  kAgentRestarted,
+  kPeerUnreachable,  // it lives, but others could not exchange parts with it
+  kFrozen,           // it did not answer in time
+  kInternal,
+};
+constexpr auto words_of(Of<ReplicaFailure>) {
+  using enum ReplicaFailure;
+  return words<ReplicaFailure>({{kTrainerExited, "trainer_exited"},
+                                {kOutOfMemory, "out_of_memory"},
+                                {kDeviceLost, "device_lost"},
+                                {kNonFiniteLoss, "non_finite_loss"},
+                                {kDataMissing, "data_missing"},
+                                {kDataInvalid, "data_invalid"},
+                                {kModelDoesNotFit, "model_does_not_fit"},
+                                {kDonorLost, "donor_lost"},
+                                {kDigestMismatch, "digest_mismatch"},
+                                {kStale, "stale"},
+                                {kAgentLost, "agent_lost"},
+                                {kAgentRestarted, "agent_restarted"},
+                                {kPeerUnreachable, "peer_unreachable"},
+                                {kFrozen, "frozen"},
+                                {kInternal, "internal"}});
+}
+
+struct FileEntry {
+  std::string path;  // relative, no "..", no leading '/'
+  Bytes size;
+  std::string sha256;  // 64 hex characters
+  bool operator==(const FileEntry&) const = default;
+};
+constexpr auto fields_of(Of<FileEntry>) {
+  using T = FileEntry;
+  return fields(field<&T::path>("path"), field<&T::size>("size"), field<&T::sha256>("sha256"));
+}
+static_assert(lists_every_field<FileEntry>());
+
+enum class SourceKind { kSeed, kPeer, kCheckpoint };
+constexpr auto words_of(Of<SourceKind>) {
+  using enum SourceKind;
+  return words<SourceKind>({{kSeed, "seed"}, {kPeer, "peer"}, {kCheckpoint, "checkpoint"}});
+}
+
+// Where a replica gets its state from. The digests are zero for kSeed before anybody loaded.
+struct StateSource {
+  SourceKind kind = SourceKind::kSeed;
+  RoundKey key;               // the state to hold after loading
+  std::string donor_address;  // kPeer
+  ReplicaId donor;            // kPeer
+  CheckpointId checkpoint;    // kCheckpoint
+  Digest anchor, momentum;
+  bool operator==(const StateSource&) const = default;
+};
+constexpr auto fields_of(Of<StateSource>) {
+  using T = StateSource;
+  return fields(field<&T::kind>("kind"), field<&T::key>("key", flat()),
+                field<&T::donor_address>("donor_address"), field<&T::donor>("donor"),
+                field<&T::checkpoint>("checkpoint"), field<&T::anchor>("anchor"),
+                field<&T::momentum>("momentum"));
+}
+static_assert(lists_every_field<StateSource>());
+
+}  // namespace shoal
