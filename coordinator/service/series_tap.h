@@ -10,6 +10,7 @@
 
 #include "base/flat_map.h"
 #include "coordinator/store/store.h"
+#include "swarm/core/messages.h"
 
 namespace shoal::coordinator {
 
