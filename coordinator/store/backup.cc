@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/ids.h"
+#include "coordinator/core/records/checkpoint_record.h"
 #include "coordinator/store/json_fields.h"
 #include "coordinator/store/migrator.h"
 #include "coordinator/store/sqlite.h"

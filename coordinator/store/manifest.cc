@@ -1,68 +1,18 @@
 #include "coordinator/store/manifest.h"
 
 #include <algorithm>
-#include <type_traits>
 
-#include <nlohmann/json.hpp>
-
-#include "coordinator/store/rows.h"
+#include "coordinator/store/json_fields.h"
 #include "transfer/sha256.h"
 
 namespace shoal::coordinator {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 constexpr int kVersion = 2;
 constexpr int kVersionWithoutDigest = 1;  // read, never written
 constexpr const char* kDigest = "digest";
 // More rounds, steps or tokens than any run has. What is beyond was not written by a coordinator.
 constexpr std::int64_t kCountMax = std::int64_t{1} << 50;
-
-// The fields are those of the table, by the same names.
-struct WriteVisitor {
-  Json& json;
-  template <typename T>
-  void operator()(const std::string& name, const T& value) {
-    if constexpr (std::is_enum_v<T>) {
-      json[name] = to_string(value);
-    } else if constexpr (std::is_arithmetic_v<T> || std::is_same_v<T, std::string>) {
-      json[name] = value;
-    } else if constexpr (std::is_same_v<T, Instant>) {
-      json[name] = value.ns;
-    } else if constexpr (Counted<T>) {
-      json[name] = value.n;
-    } else {
-      json[name] = Json::parse(to_json(value));
-    }
-  }
-};
-
-struct ReadManifestVisitor {
-  const Json& json;
-  Status status;
-  template <typename T>
-  void operator()(const std::string& name, T& value) {
-    if (status.ok()) status = read(json.at(name), value);
-  }
-  template <typename T>
-  static Status read(const Json& from, T& value) {
-    if constexpr (std::is_enum_v<T>) {
-      const auto word = parse_word<T>(from.get<std::string>());
-      if (!word) return Error{Code::kDataLoss, "unknown word " + from.dump()};
-      value = *word;
-    } else if constexpr (std::is_arithmetic_v<T> || std::is_same_v<T, std::string>) {
-      value = from.get<T>();
-    } else if constexpr (std::is_same_v<T, Instant>) {
-      value.ns = from.get<std::int64_t>();
-    } else if constexpr (Counted<T>) {
-      value.n = from.get<decltype(value.n)>();
-    } else {
-      return from_json(from.dump(), value);
-    }
-    return {};
-  }
-};
 
 // Of everything else that it says, however it is laid out.
 std::string digest_of(Json json) {
@@ -96,8 +46,7 @@ bool is_stored(const CheckpointRecord& checkpoint) {
 
 std::string to_manifest(const CheckpointRecord& checkpoint) {
   Json json{{"version", kVersion}};
-  WriteVisitor visitor{json};
-  Table<CheckpointRecord>::columns(visitor, checkpoint);
+  json.update(json_of(checkpoint));
   // Through text: what is no UTF-8, in the sample, is replaced before the digest is taken.
   json = Json::parse(json.dump(-1, ' ', false, Json::error_handler_t::replace));
   json[kDigest] = digest_of(json);
@@ -116,9 +65,7 @@ Result<CheckpointRecord> read_manifest(std::string_view text) {
     }
     if (Status s = check_digest(json); !s.ok()) return none(s.error().message);
     CheckpointRecord checkpoint;
-    ReadManifestVisitor visitor{json, {}};
-    Table<CheckpointRecord>::columns(visitor, checkpoint);
-    if (!visitor.status.ok()) return none(to_string(visitor.status.error()));
+    read_json(json, checkpoint);
     if (!is_plausible(checkpoint)) return none("its numbers are beyond any run");
     if (!is_stored(checkpoint)) return none("it was not stored");
     return checkpoint;

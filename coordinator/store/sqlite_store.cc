@@ -74,10 +74,6 @@ Result<std::unique_ptr<Database>> open_state(const std::string& folder) {
   return state;
 }
 
-Status write_any(Database& database, const Record& record) {
-  return std::visit([&](const auto& one) { return write_record(database, one); }, record);
-}
-
 }  // namespace
 
 Result<std::unique_ptr<Store>> Store::open(const std::string& folder) {
@@ -179,7 +175,7 @@ Status SqliteStore::write_group(const std::vector<Batch>& group) {
   if (Status s = state_->exec("BEGIN IMMEDIATE"); !s.ok()) return s;
   for (const Batch& batch : group) {
     for (const Record& record : batch.records) {
-      if (Status s = write_any(*state_, record); !s.ok()) {
+      if (Status s = write_record(*state_, record); !s.ok()) {
         (void)state_->exec("ROLLBACK");  // the error to report is the first one
         return s;
       }

@@ -45,43 +45,6 @@ std::vector<R> of_kind(const std::vector<Record>& records) {
   return result;
 }
 
-// How many members an aggregate has: the largest number of initializers it takes.
-struct Anything {
-  template <typename T>
-  operator T() const;
-};
-template <typename T, typename... Initializers>
-consteval int member_count() {
-  if constexpr (requires { T{Initializers{}..., Anything{}}; }) {
-    return member_count<T, Initializers..., Anything>();
-  } else {
-    return sizeof...(Initializers);
-  }
-}
-
-// A field that was added to a record but not to columns.h would be lost silently. When one of these
-// fails: add the column to a new migration, to columns.h and to RandomRecords, then count again.
-static_assert(member_count<CounterRecord>() == 8);
-static_assert(member_count<JobRecord>() == 30);
-static_assert(member_count<AgentRecord>() == 16);
-static_assert(member_count<ReplicaRecord>() == 19);
-static_assert(member_count<RoundRecord>() == 20);
-static_assert(member_count<ContributionRecord>() == 28);
-static_assert(member_count<RoundReport>() ==
-              14);  // links, aborts and unused are not stored with it
-static_assert(member_count<LinkRecord>() == 6);
-static_assert(member_count<ReduceStats>() == 3);
-static_assert(member_count<CheckpointRecord>() == 13);
-static_assert(member_count<EventRecord>() == 9);
-static_assert(member_count<SubmittedText>() == 3);
-// These are written whole, as JSON (json_fields.cc).
-static_assert(member_count<Standing>() == 5);
-static_assert(member_count<MemoryRefusal>() == 3);
-static_assert(member_count<Attendance>() == 3);
-static_assert(member_count<JobStage>() == 5);
-static_assert(member_count<RoundStage>() == 12);
-static_assert(member_count<CheckpointPart>() == 6);
-
 TEST_F(SqliteStoreTest, EveryRecordComesBackEqual) {
   RandomRecords random(11);
   std::vector<Record> records{random.counters()};
