@@ -89,7 +89,7 @@ Control::Control(ControlOptions options, ControlEvents events)
 
 Control::~Control() {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     closing_ = true;
   }
   changed_.notify_all();
@@ -100,11 +100,14 @@ Control::~Control() {
 
 // The agent ends it when it has read everything.
 void Control::end_stream() {
-  std::unique_lock lock(mutex_);
-  const auto written = [this] { return !attached_ || (queue_.empty() && !writing_); };
-  if (changed_.wait_for(lock, wait_of(kFlushLimit), written) && attached_) {
+  const MutexLock lock(mutex_);
+  const auto written = [this]() SHOAL_REQUIRES(mutex_) {
+    return !attached_ || (queue_.empty() && !writing_);
+  };
+  if (changed_.wait_for(mutex_, wait_of(kFlushLimit), written) && attached_) {
     session_->say_no_more();
-    changed_.wait_for(lock, wait_of(kFlushLimit), [this] { return !attached_; });
+    changed_.wait_for(mutex_, wait_of(kFlushLimit),
+                      [this]() SHOAL_REQUIRES(mutex_) { return !attached_; });
   }
   if (session_ != nullptr) session_->cancel();
 }
@@ -117,7 +120,7 @@ void Control::start(const TrainerReady& ready) {
 void Control::say(const FromTrainer& message) {
   log_.said(message);
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     work_.said(message);
     if (!attached_) return;
     if (queue_.size() >= kQueueMax) return session_->cancel();  // it does not read: frozen
@@ -142,12 +145,12 @@ bool Control::attend() {
   std::thread writer([this] { write_all(); });
   read_all();
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (!closing_) attached_ = false, session_->cancel();
   }
   changed_.notify_all();
   writer.join();
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   attached_ = false;
   queue_.clear();
   session_.reset();
@@ -157,7 +160,7 @@ bool Control::attend() {
 
 // Ready comes first; what is said from now on follows what is said again.
 void Control::greet() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   TrainerReady ready = ready_;
   ready.holds = work_.holds();
   queue_.push_back(std::move(ready));
@@ -166,16 +169,20 @@ void Control::greet() {
 }
 
 void Control::write_all() {
-  std::unique_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   for (;;) {
-    changed_.wait(lock, [this] { return !attached_ || closing_ || !queue_.empty(); });
+    changed_.wait(mutex_, [this]() SHOAL_REQUIRES(mutex_) {
+      return !attached_ || closing_ || !queue_.empty();
+    });
     if (!attached_ || (closing_ && queue_.empty())) return;
     const FromTrainer message = std::move(queue_.front());
     queue_.pop_front();
     writing_ = true;
-    lock.unlock();
-    const bool written = session_->write(message);  // false: the stream ended; the reader sees it
-    lock.lock();
+    bool written = false;  // the stream ended; the reader sees it
+    {
+      const MutexUnlock meanwhile(mutex_);
+      written = session_->write(message);
+    }
     writing_ = false;
     changed_.notify_all();
     if (!written) return;
@@ -193,7 +200,7 @@ void Control::read_all() {
     }
     log_.heard(*command);
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       work_.heard(*command);
     }
     if (!events_.command(std::move(*command))) return;
@@ -208,7 +215,7 @@ bool Control::find_agent(Clock::time_point lost_at) {
     if (!pause()) return false;
     auto session = Session::open(options_, kDialAgainLimit);
     if (session == nullptr) continue;
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (closing_) return false;
     session_ = std::move(session);
     write_line("info: agent_found");
@@ -220,8 +227,9 @@ bool Control::find_agent(Clock::time_point lost_at) {
 }
 
 bool Control::pause() {
-  std::unique_lock lock(mutex_);
-  return !changed_.wait_for(lock, wait_of(kDialEvery), [this] { return closing_; });
+  const MutexLock lock(mutex_);
+  return !changed_.wait_for(mutex_, wait_of(kDialEvery),
+                            [this]() SHOAL_REQUIRES(mutex_) { return closing_; });
 }
 
 }  // namespace shoal::attached

@@ -12,11 +12,9 @@
 #pragma once
 
 #include <chrono>
-#include <condition_variable>
 #include <deque>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <thread>
 
@@ -25,6 +23,7 @@
 #include "proto/trainer.grpc.pb.h"
 #include "swarm/core/held_work.h"
 #include "swarm/core/trainer_messages.h"
+#include "threads/mutex.h"
 
 namespace shoal::attached {
 
@@ -63,28 +62,29 @@ class Control {
   static constexpr std::size_t kQueueMax = 4096;
 
   Control(ControlOptions options, ControlEvents events);
-  void live();    // streams, one after another
-  bool attend();  // one stream, until it ends; false: this process ends
-  void greet();
-  void end_stream();
-  void read_all();
-  void write_all();
-  bool find_agent(Clock::time_point lost_at);  // false: none within the limit, or this process ends
-  bool pause();                                // false: this process ends
+  void live() SHOAL_EXCLUDES(mutex_);    // streams, one after another
+  bool attend() SHOAL_EXCLUDES(mutex_);  // one stream, until it ends; false: this process ends
+  void greet() SHOAL_EXCLUDES(mutex_);
+  void end_stream() SHOAL_EXCLUDES(mutex_);
+  void read_all() SHOAL_EXCLUDES(mutex_);
+  void write_all() SHOAL_EXCLUDES(mutex_);
+  // False: none within the limit, or this process ends.
+  bool find_agent(Clock::time_point lost_at) SHOAL_EXCLUDES(mutex_);
+  bool pause() SHOAL_EXCLUDES(mutex_);  // false: this process ends
 
   const ControlOptions options_;
   const ControlEvents events_;
   ControlLog log_;
   TrainerReady ready_;
 
-  std::mutex mutex_;  // of all below
-  std::condition_variable changed_;
-  HeldWork work_;
-  std::deque<FromTrainer> queue_;     // to be written on the open stream
-  std::unique_ptr<Session> session_;  // set and reset by the thread that reads
-  bool attached_ = false;             // the stream is open and ready was said
-  bool writing_ = false;
-  bool closing_ = false;
+  Mutex mutex_;
+  CondVar changed_;
+  HeldWork work_ SHOAL_GUARDED_BY(mutex_);
+  std::deque<FromTrainer> queue_ SHOAL_GUARDED_BY(mutex_);  // to be written on the open stream
+  std::unique_ptr<Session> session_;  // set and reset by the thread that reads, with the lock
+  bool attached_ SHOAL_GUARDED_BY(mutex_) = false;  // the stream is open and ready was said
+  bool writing_ SHOAL_GUARDED_BY(mutex_) = false;
+  bool closing_ SHOAL_GUARDED_BY(mutex_) = false;
   std::thread thread_;
 };
 

@@ -29,13 +29,13 @@ std::string detail(const std::string& text) { return text.empty() ? "" : ": " + 
 }  // namespace
 
 void ControlLog::heard(const ToTrainer& command) {
-  const std::lock_guard lock(mutex_);
-  std::visit([this](const auto& one) { note(one); }, command);
+  const MutexLock lock(mutex_);
+  std::visit([this](const auto& one) SHOAL_REQUIRES(mutex_) { note(one); }, command);
 }
 
 void ControlLog::said(const FromTrainer& message) {
-  const std::lock_guard lock(mutex_);
-  std::visit([this](const auto& one) { note(one); }, message);
+  const MutexLock lock(mutex_);
+  std::visit([this](const auto& one) SHOAL_REQUIRES(mutex_) { note(one); }, message);
 }
 
 void ControlLog::line(LogLevel level, const std::string& text) {

@@ -13,12 +13,12 @@
 #pragma once
 
 #include <functional>
-#include <mutex>
 #include <string>
 #include <vector>
 
 #include "base/log_lines.h"
 #include "swarm/core/trainer_messages.h"
+#include "threads/mutex.h"
 
 namespace shoal::attached {
 
@@ -31,48 +31,50 @@ class ControlLog {
   void said(const FromTrainer& message);
 
  private:
-  void line(LogLevel level, const std::string& text);
-  LogLevel of_round() const { return every_step_ ? LogLevel::kDebug : LogLevel::kInfo; }
+  void line(LogLevel level, const std::string& text) SHOAL_REQUIRES(mutex_);
+  LogLevel of_round() const SHOAL_REQUIRES(mutex_) {
+    return every_step_ ? LogLevel::kDebug : LogLevel::kInfo;
+  }
 
-  void note(const LoadReplica& load);
-  void note(const OpenRound& round);
-  void note(const CloseRound& round);
-  void note(const CommitRound& commit);
-  void note(const AbortRound& abort);
-  void note(const ResumeAt& resume);
-  void note(const PipelineView& view);
-  void note(const Release& release);
-  void note(const WriteCheckpointTo& write);
-  void note(const Loaded& loaded);
-  void note(const ReplicaFailed& failed);
-  void note(const RoundReport& report);
-  void note(const Vote& vote);
-  void note(const ReduceFailed& failed);
-  void note(const Evaluated& evaluated);
-  void note(const CheckpointReady& ready);
-  void note(const CheckpointFailed& failed);
+  void note(const LoadReplica& load) SHOAL_REQUIRES(mutex_);
+  void note(const OpenRound& round) SHOAL_REQUIRES(mutex_);
+  void note(const CloseRound& round) SHOAL_REQUIRES(mutex_);
+  void note(const CommitRound& commit) SHOAL_REQUIRES(mutex_);
+  void note(const AbortRound& abort) SHOAL_REQUIRES(mutex_);
+  void note(const ResumeAt& resume) SHOAL_REQUIRES(mutex_);
+  void note(const PipelineView& view) SHOAL_REQUIRES(mutex_);
+  void note(const Release& release) SHOAL_REQUIRES(mutex_);
+  void note(const WriteCheckpointTo& write) SHOAL_REQUIRES(mutex_);
+  void note(const Loaded& loaded) SHOAL_REQUIRES(mutex_);
+  void note(const ReplicaFailed& failed) SHOAL_REQUIRES(mutex_);
+  void note(const RoundReport& report) SHOAL_REQUIRES(mutex_);
+  void note(const Vote& vote) SHOAL_REQUIRES(mutex_);
+  void note(const ReduceFailed& failed) SHOAL_REQUIRES(mutex_);
+  void note(const Evaluated& evaluated) SHOAL_REQUIRES(mutex_);
+  void note(const CheckpointReady& ready) SHOAL_REQUIRES(mutex_);
+  void note(const CheckpointFailed& failed) SHOAL_REQUIRES(mutex_);
   template <typename Body>
-  void note(const FromReplica<Body>& message) {
+  void note(const FromReplica<Body>& message) SHOAL_REQUIRES(mutex_) {
     note(message.body);
   }
   template <typename Body>
-  void note(const ToReplica<Body>& message) {
+  void note(const ToReplica<Body>& message) SHOAL_REQUIRES(mutex_) {
     note(message.body);
   }
   // Nothing to write: the reports beside them say it.
-  void note(const Evaluate&) {}
-  void note(const LoadProgress&) {}
-  void note(const ReducePlan&) {}
-  void note(const StopTrainer&) {}
-  void note(const TrainerReady&) {}
-  void note(const Progress&) {}
-  void note(const PipelineStats&) {}
-  void note(const Applied&) {}
+  void note(const Evaluate&) SHOAL_REQUIRES(mutex_) {}
+  void note(const LoadProgress&) SHOAL_REQUIRES(mutex_) {}
+  void note(const ReducePlan&) SHOAL_REQUIRES(mutex_) {}
+  void note(const StopTrainer&) SHOAL_REQUIRES(mutex_) {}
+  void note(const TrainerReady&) SHOAL_REQUIRES(mutex_) {}
+  void note(const Progress&) SHOAL_REQUIRES(mutex_) {}
+  void note(const PipelineStats&) SHOAL_REQUIRES(mutex_) {}
+  void note(const Applied&) SHOAL_REQUIRES(mutex_) {}
 
   std::function<void(const std::string&)> write_;
-  std::mutex mutex_;
-  bool every_step_ = false;         // of ddp
-  std::vector<ReplicaId> members_;  // of the newest view, sorted
+  Mutex mutex_;
+  bool every_step_ SHOAL_GUARDED_BY(mutex_) = false;         // of ddp
+  std::vector<ReplicaId> members_ SHOAL_GUARDED_BY(mutex_);  // of the newest view, sorted
 };
 
 }  // namespace shoal::attached

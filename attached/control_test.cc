@@ -1,12 +1,10 @@
 // A process and the agents that come and go on its socket, which the test plays.
 #include "attached/control.h"
 
-#include <condition_variable>
 #include <cstdlib>
 #include <deque>
 #include <filesystem>
 #include <future>
-#include <mutex>
 
 #include <gmock/gmock.h>
 #include <grpcpp/grpcpp.h>
@@ -14,6 +12,7 @@
 
 #include "base/check.h"
 #include "proto/convert.h"
+#include "threads/mutex.h"
 #include "wire/metadata.h"
 
 namespace shoal::attached {
@@ -40,7 +39,7 @@ class Agent final : public v1::TrainerHost::Service {
   grpc::Status Attach(
       grpc::ServerContext* context,
       grpc::ServerReaderWriter<v1::TrainerCommand, v1::TrainerMessage>* stream) override {
-    std::unique_lock lock(mutex_);
+    MutexLock lock(mutex_);
     nonce_ = wire::read_text(context->client_metadata(), wire::kTrainerNonceName);
     stream_ = stream;
     lock.unlock();
@@ -58,8 +57,9 @@ class Agent final : public v1::TrainerHost::Service {
   }
 
   FromTrainer next() {
-    std::unique_lock lock(mutex_);
-    if (!changed_.wait_for(lock, kLimit, [this] { return !heard_.empty(); })) {
+    const MutexLock lock(mutex_);
+    if (!changed_.wait_for(mutex_, kLimit,
+                           [this]() SHOAL_REQUIRES(mutex_) { return !heard_.empty(); })) {
       ADD_FAILURE() << "nothing was heard";
       return ReplicaFailed{};
     }
@@ -74,21 +74,22 @@ class Agent final : public v1::TrainerHost::Service {
     return ready == nullptr ? TrainerReady{} : *ready;
   }
   void say(const ToTrainer& command) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     ASSERT_NE(stream_, nullptr);
     stream_->Write(proto::to_wire(command));
   }
   std::string nonce() {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return nonce_;
   }
 
  private:
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::deque<FromTrainer> heard_;
-  std::string nonce_;
-  grpc::ServerReaderWriter<v1::TrainerCommand, v1::TrainerMessage>* stream_ = nullptr;
+  Mutex mutex_;
+  CondVar changed_;
+  std::deque<FromTrainer> heard_ SHOAL_GUARDED_BY(mutex_);
+  std::string nonce_ SHOAL_GUARDED_BY(mutex_);
+  grpc::ServerReaderWriter<v1::TrainerCommand, v1::TrainerMessage>* stream_
+      SHOAL_GUARDED_BY(mutex_) = nullptr;
   std::unique_ptr<grpc::Server> server_;
 };
 
@@ -130,14 +131,15 @@ class ControlTest : public testing::Test {
     return {kReplica, {.key = {JobId(1), 0, round}, .tokens = Tokens(5), .steps = Steps(1)}};
   }
   bool take(ToTrainer) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     ++commands_;
     changed_.notify_all();
     return true;
   }
   void await_command() {
-    std::unique_lock lock(mutex_);
-    EXPECT_TRUE(changed_.wait_for(lock, kLimit, [this] { return commands_ > 0; }));
+    const MutexLock lock(mutex_);
+    EXPECT_TRUE(changed_.wait_for(mutex_, kLimit,
+                                  [this]() SHOAL_REQUIRES(mutex_) { return commands_ > 0; }));
     --commands_;
   }
   void next_agent() {
@@ -153,9 +155,9 @@ class ControlTest : public testing::Test {
   const std::string socket_ = folder_ + "/agent.sock";
   std::unique_ptr<Agent> agent_;
   std::promise<void> ended_;
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  int commands_ = 0;
+  Mutex mutex_;
+  CondVar changed_;
+  int commands_ SHOAL_GUARDED_BY(mutex_) = 0;
   std::unique_ptr<Control> control_;
 };
 

@@ -5,15 +5,14 @@
 #pragma once
 
 #include <chrono>
-#include <condition_variable>
 #include <cstddef>
 #include <deque>
-#include <mutex>
 #include <optional>
 #include <utility>
 
 #include "base/time.h"
 #include "swarm/core/trainer_messages.h"
+#include "threads/mutex.h"
 
 namespace shoal::attached {
 
@@ -26,8 +25,9 @@ class EventQueue {
 
   // Waits while `commands_max` events are queued; gives up (false) when the queue is closed.
   bool push_command(ToTrainer command) {
-    std::unique_lock lock(mutex_);
-    changed_.wait(lock, [&] { return closed_ || events_.size() < commands_max_; });
+    const MutexLock lock(mutex_);
+    changed_.wait(
+        mutex_, [&]() SHOAL_REQUIRES(mutex_) { return closed_ || events_.size() < commands_max_; });
     if (closed_) return false;
     events_.emplace_back(std::move(command));
     changed_.notify_all();
@@ -35,14 +35,15 @@ class EventQueue {
   }
 
   void push(Event event) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     events_.push_back(std::move(event));
     changed_.notify_all();
   }
 
   std::optional<Event> pop(Duration wait) {
-    std::unique_lock lock(mutex_);
-    changed_.wait_for(lock, std::chrono::nanoseconds(wait.ns), [&] { return !events_.empty(); });
+    const MutexLock lock(mutex_);
+    changed_.wait_for(mutex_, std::chrono::nanoseconds(wait.ns),
+                      [&]() SHOAL_REQUIRES(mutex_) { return !events_.empty(); });
     if (events_.empty()) return std::nullopt;
     Event event = std::move(events_.front());
     events_.pop_front();
@@ -51,17 +52,17 @@ class EventQueue {
   }
 
   void close() {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     closed_ = true;
     changed_.notify_all();
   }
 
  private:
   const std::size_t commands_max_;
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::deque<Event> events_;
-  bool closed_ = false;
+  Mutex mutex_;
+  CondVar changed_;
+  std::deque<Event> events_ SHOAL_GUARDED_BY(mutex_);
+  bool closed_ SHOAL_GUARDED_BY(mutex_) = false;
 };
 
 }  // namespace shoal::attached

@@ -4,9 +4,10 @@
 
 #include <chrono>
 #include <future>
-#include <mutex>
 
 #include <gtest/gtest.h>
+
+#include "threads/mutex.h"
 
 namespace shoal::reducer {
 namespace {
@@ -39,8 +40,9 @@ class Host {
   }
   // The next thing it says; kReplicaFailed as a stand-in when nothing came.
   FromTrainer next() {
-    std::unique_lock lock(mutex_);
-    if (!changed_.wait_for(lock, kPatience, [this] { return !said_.empty(); })) {
+    const MutexLock lock(mutex_);
+    if (!changed_.wait_for(mutex_, kPatience,
+                           [this]() SHOAL_REQUIRES(mutex_) { return !said_.empty(); })) {
       return ReplicaFailed{};
     }
     FromTrainer message = std::move(said_.front());
@@ -51,14 +53,14 @@ class Host {
 
  private:
   void hear(const FromTrainer& message) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     said_.push_back(message);
     changed_.notify_all();
   }
 
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::deque<FromTrainer> said_;
+  Mutex mutex_;
+  CondVar changed_;
+  std::deque<FromTrainer> said_ SHOAL_GUARDED_BY(mutex_);
   EventQueue queue_{16};
   std::unique_ptr<outer_opt::PeerNode> node_;
   Reducing reducing_;

@@ -64,6 +64,20 @@ check_text() {
   done
 }
 
+# Locks are those of threads/: clang knows what they protect. One that no annotation names protects nothing.
+check_locks() {
+  local mine=(':!threads/')
+  sources '*.h' '*.cc' '*.cu' '*.cuh' "${mine[@]}" | xargs -0 --no-run-if-empty grep -nE \
+    'std::([a-z_]*mutex|condition_variable(_any)?|(lock_guard|unique_lock|scoped_lock|shared_lock)\b)|#include <(mutex|shared_mutex|condition_variable)>' -- |
+    sed 's/^\([^:]*:[0-9]*\):.*/\1: not a lock of threads\/mutex.h, which clang checks/'
+  sources '*.h' '*.cc' | xargs -0 --no-run-if-empty grep -nE '^ *(mutable )?Mutex [a-z_]+;' -- |
+    while IFS=: read -r file number line; do
+      local name=${line##*Mutex }
+      if grep -qE "SHOAL_[A-Z_]+\([a-z_.]*\b${name%%;*}\)" "$file"; then continue; fi
+      echo "$file:$number: nothing is SHOAL_GUARDED_BY(${name%%;*})"
+    done
+}
+
 check_scripts() {
   { sources '*.sh' dev .ci/run; } | xargs -0 --no-run-if-empty shellcheck --format=gcc -x
 }
@@ -75,8 +89,7 @@ check_tidy() {
     echo "build/compile_commands.json:1: missing; run ./dev build first"
     return
   fi
-  sources '*.cc' | xargs -0 --no-run-if-empty -P "$(nproc)" -n 4 clang-tidy -p build --quiet 2>/dev/null |
-    grep -E ': (warning|error): '
+  sources '*.cc' | xargs -0 --no-run-if-empty -P "$(nproc)" -n 4 scripts/tidy.sh build
 }
 
 {
@@ -86,6 +99,7 @@ check_tidy() {
   check_words
   check_outer_step
   check_text
+  check_locks
   check_scripts
   check_pages
   if [[ ${1:-} == --tidy ]]; then check_tidy; fi

@@ -172,7 +172,7 @@ EmulatedLine::EmulatedLine(const LinkOptions& options)
 
 EmulatedLine::~EmulatedLine() {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     stopped_ = true;
   }
   wake();
@@ -191,7 +191,7 @@ int EmulatedLine::pass(int fd) {
   SHOAL_CHECK(socketpair(AF_UNIX, kind, 0, pair.data()) == 0, "no descriptors left");
   setsockopt(pair[0], SOL_SOCKET, SO_SNDBUF, &kSocketBuffer, sizeof kSocketBuffer);
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     new_.push_back(std::make_unique<Connection>(pair[1], fd, options_));
   }
   wake();
@@ -203,7 +203,6 @@ std::optional<Instant> EmulatedLine::collect(std::vector<pollfd>& waits) {
   std::optional<Instant> at;
   const Instant time = now();
   for (const auto& each : connections_) each->collect(time, link_, waits, at);
-  const std::lock_guard lock(mutex_);
   waits.push_back({waker_, POLLIN, 0});
   return at;
 }
@@ -211,7 +210,7 @@ std::optional<Instant> EmulatedLine::collect(std::vector<pollfd>& waits) {
 void EmulatedLine::run() {
   for (;;) {
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       if (stopped_) return connections_.clear(), new_.clear();
       std::move(new_.begin(), new_.end(), std::back_inserter(connections_));
       new_.clear();

@@ -7,11 +7,11 @@
 
 #include <list>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <thread>
 #include <vector>
 
+#include "threads/mutex.h"
 #include "wire/link_emulation.h"
 
 struct pollfd;
@@ -42,10 +42,10 @@ class EmulatedLine {
   const LinkOptions options_;
   LinkEmulation link_;
   const int waker_;
-  std::mutex mutex_;
-  std::list<std::unique_ptr<Connection>> connections_;  // the thread's, but for new ones
-  std::vector<std::unique_ptr<Connection>> new_;
-  bool stopped_ = false;
+  Mutex mutex_;
+  std::list<std::unique_ptr<Connection>> connections_;  // the thread's
+  std::vector<std::unique_ptr<Connection>> new_ SHOAL_GUARDED_BY(mutex_);
+  bool stopped_ SHOAL_GUARDED_BY(mutex_) = false;
   std::thread thread_;
 };
 

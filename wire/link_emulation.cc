@@ -12,7 +12,7 @@ Instant LinkEmulation::pass(Instant& free, Instant now, std::int64_t bytes, doub
 }
 
 Instant LinkEmulation::up(Instant now, std::int64_t bytes) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const Instant left = pass(up_free_, now, bytes, options_.up_bytes_per_s);
   Duration delay = options_.rtt / 2;
   if (options_.jitter.ns > 0) {
@@ -23,18 +23,18 @@ Instant LinkEmulation::up(Instant now, std::int64_t bytes) {
 }
 
 Instant LinkEmulation::down(Instant now, std::int64_t bytes) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const bool late = down_free_ < now && now < down_free_ + kLateMax;
   return std::max(now, pass(down_free_, late ? down_free_ : now, bytes, options_.down_bytes_per_s));
 }
 
 Instant LinkEmulation::up_free() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return up_free_;
 }
 
 Instant LinkEmulation::down_free() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return down_free_;
 }
 

@@ -6,11 +6,11 @@
 #pragma once
 
 #include <cstdint>
-#include <mutex>
 
 #include "base/link_options.h"
 #include "base/prng.h"
 #include "base/time.h"
+#include "threads/mutex.h"
 
 namespace shoal::wire {
 
@@ -37,9 +37,10 @@ class LinkEmulation {
   static Instant pass(Instant& free, Instant now, std::int64_t bytes, double bytes_per_s);
 
   const LinkOptions options_;
-  std::mutex mutex_;
-  Prng prng_;
-  Instant up_free_, down_free_;
+  Mutex mutex_;
+  Prng prng_ SHOAL_GUARDED_BY(mutex_);
+  Instant up_free_ SHOAL_GUARDED_BY(mutex_);
+  Instant down_free_ SHOAL_GUARDED_BY(mutex_);
 };
 
 }  // namespace shoal::wire

@@ -42,7 +42,7 @@ LocalWatch::LocalWatch() {
 }
 
 LocalWatch::CompanionId LocalWatch::talk(int fd, pid_t process, Duration limit) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   companions_.push_back(
       {++last_companion_, fd, process, std::chrono::nanoseconds(limit.ns), Clock::now()});
   return last_companion_;
@@ -51,12 +51,12 @@ LocalWatch::CompanionId LocalWatch::talk(int fd, pid_t process, Duration limit) 
 void LocalWatch::guard(int fd, pid_t process, CompanionId companion) {
   const int copy = fcntl(fd, F_DUPFD_CLOEXEC, 0);
   if (copy < 0) return;  // no descriptors left: gRPC's keep-alive has to do
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   guarded_.push_back({copy, process, companion});
 }
 
 std::size_t LocalWatch::companions() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return companions_.size();
 }
 
@@ -68,10 +68,11 @@ void LocalWatch::run() {
 }
 
 void LocalWatch::tick() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto now = Clock::now();
-  guarded_.remove_if([this](const Guarded& each) { return forget_ended(each); });
-  companions_.remove_if([&](Companion& each) {
+  guarded_.remove_if([this](const Guarded& each)
+                         SHOAL_REQUIRES(mutex_) { return forget_ended(each); });
+  companions_.remove_if([&](Companion& each) SHOAL_REQUIRES(mutex_) {
     const Heard heard = hear(each.fd);
     if (heard == Heard::kSomething) each.heard = now;
     const bool silent = now - each.heard > each.limit;

@@ -9,11 +9,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <list>
-#include <mutex>
 
 #include <sys/types.h>
 
 #include "base/time.h"
+#include "threads/mutex.h"
 
 namespace shoal::wire {
 
@@ -50,14 +50,14 @@ class LocalWatch {
 
   LocalWatch();
   void run();
-  void tick();
-  bool forget_ended(const Guarded& guarded);
-  void end_connections_with(pid_t process);
+  void tick() SHOAL_EXCLUDES(mutex_);
+  bool forget_ended(const Guarded& guarded) SHOAL_REQUIRES(mutex_);
+  void end_connections_with(pid_t process) SHOAL_REQUIRES(mutex_);
 
-  std::mutex mutex_;
-  CompanionId last_companion_ = 0;
-  std::list<Guarded> guarded_;
-  std::list<Companion> companions_;
+  Mutex mutex_;
+  CompanionId last_companion_ SHOAL_GUARDED_BY(mutex_) = 0;
+  std::list<Guarded> guarded_ SHOAL_GUARDED_BY(mutex_);
+  std::list<Companion> companions_ SHOAL_GUARDED_BY(mutex_);
 };
 
 }  // namespace shoal::wire

@@ -12,7 +12,7 @@ namespace shoal::wire {
 
 grpc::Slice Lender::lend(std::span<const std::byte> memory) {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     ++out_;
   }
   // gRPC only reads it; its interface is not const.
@@ -20,18 +20,19 @@ grpc::Slice Lender::lend(std::span<const std::byte> memory) {
 }
 
 int Lender::out() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return out_;
 }
 
 bool Lender::wait_returned(Duration limit) {
-  std::unique_lock lock(mutex_);
-  return changed_.wait_for(lock, std::chrono::nanoseconds(limit.ns), [&] { return out_ == 0; });
+  const MutexLock lock(mutex_);
+  return changed_.wait_for(mutex_, std::chrono::nanoseconds(limit.ns),
+                           [&]() SHOAL_REQUIRES(mutex_) { return out_ == 0; });
 }
 
 void Lender::returned(void* lender) {
   auto* self = static_cast<Lender*>(lender);
-  const std::lock_guard lock(self->mutex_);  // held while notifying: the owner may go right after
+  const MutexLock lock(self->mutex_);  // held while notifying: the owner may go right after
   if (--self->out_ == 0) self->changed_.notify_all();
 }
 

@@ -5,9 +5,7 @@
 // can wait until nobody reads it any more.
 #pragma once
 
-#include <condition_variable>
 #include <cstddef>
-#include <mutex>
 #include <span>
 #include <vector>
 
@@ -15,6 +13,7 @@
 #include <grpcpp/support/slice.h>
 
 #include "base/time.h"
+#include "threads/mutex.h"
 
 namespace shoal::wire {
 
@@ -28,9 +27,9 @@ class Lender {
 
  private:
   static void returned(void* lender);
-  mutable std::mutex mutex_;
-  std::condition_variable changed_;
-  int out_ = 0;
+  mutable Mutex mutex_;
+  CondVar changed_;
+  int out_ SHOAL_GUARDED_BY(mutex_) = 0;
 };
 
 // Shares the memory of a message for as long as it lives.

@@ -9,19 +9,23 @@ TimerThread::TimerThread() : thread_([this] { run(); }) {}
 
 void TimerThread::stop() {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     stopped_ = true;
   }
   changed_.notify_one();
   if (thread_.joinable()) thread_.join();
-  for (auto& [when, call] : calls_) call();  // nobody adds to them any more
-  calls_.clear();
+  decltype(calls_) left;  // nobody adds to them any more
+  {
+    const MutexLock lock(mutex_);
+    left.swap(calls_);
+  }
+  for (auto& [when, call] : left) call();
 }
 
 void TimerThread::at(Clock::time_point when, std::function<void()> call) {
   bool first = false;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (!stopped_) {
       const auto at = calls_.emplace(when, std::move(call));
       first = at == calls_.begin();
@@ -32,16 +36,15 @@ void TimerThread::at(Clock::time_point when, std::function<void()> call) {
 }
 
 void TimerThread::run() {
-  std::unique_lock lock(mutex_);
-  while (!stopped_) {
-    if (calls_.empty()) {
-      changed_.wait(lock);
-      continue;
-    }
-    if (const auto when = calls_.begin()->first; Clock::now() < when) {
-      changed_.wait_until(lock, when);
-      continue;
-    }
+  MutexLock lock(mutex_);
+  for (;;) {
+    changed_.wait(mutex_, [this]() SHOAL_REQUIRES(mutex_) { return stopped_ || !calls_.empty(); });
+    if (stopped_) return;
+    const auto when = calls_.begin()->first;
+    const auto is_late = [&]() SHOAL_REQUIRES(mutex_) {
+      return stopped_ || calls_.begin()->first < when;
+    };
+    if (Clock::now() < when && changed_.wait_until(mutex_, when, is_late)) continue;
     auto call = std::move(calls_.begin()->second);
     calls_.erase(calls_.begin());
     lock.unlock();

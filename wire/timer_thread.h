@@ -4,12 +4,12 @@
 #pragma once
 
 #include <chrono>
-#include <condition_variable>
 #include <cstdint>
 #include <functional>
 #include <map>
-#include <mutex>
 #include <thread>
+
+#include "threads/mutex.h"
 
 namespace shoal::wire {
 
@@ -24,18 +24,18 @@ class TimerThread {
 
   // Calls at once what is still waiting, and everything from now on; ends the thread. Not from
   // within a call; any number of times.
-  void stop();
+  void stop() SHOAL_EXCLUDES(mutex_);
 
   // Any thread, also from within a call.
-  void at(Clock::time_point when, std::function<void()> call);
+  void at(Clock::time_point when, std::function<void()> call) SHOAL_EXCLUDES(mutex_);
 
  private:
-  void run();
+  void run() SHOAL_EXCLUDES(mutex_);
 
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::multimap<Clock::time_point, std::function<void()>> calls_;
-  bool stopped_ = false;
+  Mutex mutex_;
+  CondVar changed_;
+  std::multimap<Clock::time_point, std::function<void()>> calls_ SHOAL_GUARDED_BY(mutex_);
+  bool stopped_ SHOAL_GUARDED_BY(mutex_) = false;
   std::thread thread_;
 };
 

@@ -8,6 +8,7 @@
 #include "base/transfer_patience.h"
 #include "proto/agent.grpc.pb.h"
 #include "proto/convert.h"
+#include "threads/sleep.h"
 #include "transfer/file_receiver.h"
 #include "transfer/files.h"
 
@@ -16,7 +17,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::chrono::seconds kLookEvery{1};
+constexpr Duration kLookEvery = seconds(1);
 
 std::string partial(const std::string& folder) { return folder + ".part"; }
 
@@ -60,7 +61,8 @@ Status receive(grpc::ClientReader<v1::CheckpointUpload>& reader, FileReceiver& r
     const std::string& data = message.chunk().data();
     if (Status s = receiver.write(std::as_bytes(std::span(data))); !s.ok())
       return as_fetched(s.error());
-    if (std::chrono::steady_clock::now() - synced_at < kLookEvery) continue;
+    if (std::chrono::steady_clock::now() - synced_at < std::chrono::nanoseconds(kLookEvery.ns))
+      continue;
     if (Status s = receiver.sync(); !s.ok()) return s;
     synced_at = std::chrono::steady_clock::now();
   }
@@ -69,73 +71,82 @@ Status receive(grpc::ClientReader<v1::CheckpointUpload>& reader, FileReceiver& r
 
 }  // namespace
 
-CheckpointWorker::CheckpointWorker(CoordinatorEndpoint endpoint, Duration silence, Post post)
-    : endpoint_(std::move(endpoint)), silence_(silence), post_(std::move(post)) {
-  fetches_.thread = std::thread([this] { run(fetches_); });
-  uploads_.thread = std::thread([this] { run(uploads_); });
-  watcher_ = std::thread([this] { watch(); });
+// ---- one thread and its queue
+
+CheckpointWorker::Lane::~Lane() {
+  stop();
+  thread_.join();
 }
+
+void CheckpointWorker::Lane::enqueue(std::shared_ptr<Job> job) {
+  {
+    const MutexLock guard(mutex_);
+    jobs_.push_back(std::move(job));  // bounded by the core: one per checkpoint and kind
+  }
+  changed_.notify_all();
+}
+
+void CheckpointWorker::Lane::cancel(const std::string& folder) {
+  const MutexLock guard(mutex_);
+  if (running_ != nullptr && running_->folder == folder) running_->cancel();
+  for (const auto& job : jobs_) {
+    if (job->folder == folder) job->cancel();
+  }
+}
+
+std::shared_ptr<CheckpointWorker::Job> CheckpointWorker::Lane::running() {
+  const MutexLock guard(mutex_);
+  return running_;
+}
+
+void CheckpointWorker::Lane::stop() {
+  {
+    const MutexLock guard(mutex_);
+    stopping_ = true;
+    jobs_.clear();
+    if (running_ != nullptr) running_->cancel();
+  }
+  changed_.notify_all();
+}
+
+void CheckpointWorker::Lane::run() {
+  const MutexLock guard(mutex_);
+  for (;;) {
+    changed_.wait(mutex_, [this]() SHOAL_REQUIRES(mutex_) { return stopping_ || !jobs_.empty(); });
+    if (stopping_) return;
+    running_ = std::move(jobs_.front());
+    jobs_.pop_front();
+    const auto job = running_;
+    {
+      const MutexUnlock meanwhile(mutex_);
+      if (job->how_far) post_(job->how_far(Bytes(), Bytes()));
+      job->work(*job);
+    }
+    running_.reset();
+  }
+}
+
+// ---- all of them
+
+CheckpointWorker::CheckpointWorker(CoordinatorEndpoint endpoint, Duration silence, Post post)
+    : endpoint_(std::move(endpoint)),
+      silence_(silence),
+      post_(std::move(post)),
+      watcher_([this](const std::stop_token& stop) { watch(stop); }) {}
 
 CheckpointWorker::~CheckpointWorker() {
-  {
-    const std::lock_guard guard(mutex_);
-    stopping_ = true;
+  fetches_.stop();
+  uploads_.stop();
+}
+
+void CheckpointWorker::watch(const std::stop_token& stop) {
+  while (sleep_unless_stopped(kLookEvery, stop)) {
     for (Lane* lane : {&fetches_, &uploads_}) {
-      lane->jobs.clear();
-      if (lane->running != nullptr) cancel(*lane, lane->running->folder);
-    }
-  }
-  changed_.notify_all();
-  fetches_.thread.join();
-  uploads_.thread.join();
-  watcher_.join();
-}
-
-void CheckpointWorker::enqueue(Lane& lane, std::shared_ptr<Job> job) {
-  {
-    const std::lock_guard guard(mutex_);
-    lane.jobs.push_back(std::move(job));  // bounded by the core: one per checkpoint and kind
-  }
-  changed_.notify_all();
-}
-
-void CheckpointWorker::run(Lane& lane) {
-  std::unique_lock guard(mutex_);
-  for (;;) {
-    changed_.wait(guard, [&] { return stopping_ || !lane.jobs.empty(); });
-    if (stopping_) return;
-    lane.running = std::move(lane.jobs.front());
-    lane.jobs.pop_front();
-    const auto job = lane.running;
-    guard.unlock();
-    if (job->how_far) post_(job->how_far(Bytes(), Bytes()));
-    job->work(*job);
-    guard.lock();
-    lane.running.reset();
-  }
-}
-
-// With the lock.
-void CheckpointWorker::cancel(Lane& lane, const std::string& folder) {
-  const auto stop = [&](Job& job) {
-    if (job.folder != folder) return;
-    job.cancelled = true;
-    job.context.TryCancel();
-  };
-  if (lane.running != nullptr) stop(*lane.running);
-  for (const auto& job : lane.jobs) stop(*job);
-}
-
-void CheckpointWorker::watch() {
-  std::unique_lock guard(mutex_);
-  while (!changed_.wait_for(guard, kLookEvery, [this] { return stopping_; })) {
-    for (const Lane* lane : {&fetches_, &uploads_}) {
-      if (const auto job = lane->running; job != nullptr && job->how_far) look_at(*job);
+      if (const auto job = lane->running(); job != nullptr && job->how_far) look_at(*job);
     }
   }
 }
 
-// With the lock.
 void CheckpointWorker::look_at(Job& job) {
   const auto moved_at = job.moved_at.load();
   if (moved_at == Clock::time_point::max()) return;
@@ -168,7 +179,7 @@ void CheckpointWorker::fetch(const FetchCheckpoint& effect) {
     post_(fetched.ok() ? Input(CheckpointFetched{part})
                        : Input(CheckpointFetchFailed{part, fetched.error()}));
   };
-  enqueue(fetches_, std::move(job));
+  fetches_.enqueue(std::move(job));
 }
 
 void CheckpointWorker::hash(const HashCheckpoint& effect) {
@@ -179,7 +190,7 @@ void CheckpointWorker::hash(const HashCheckpoint& effect) {
     post_(files.ok() ? Input(CheckpointHashed{part, std::move(files).value()})
                      : Input(CheckpointHashFailed{part, files.error()}));
   };
-  enqueue(uploads_, std::move(job));
+  uploads_.enqueue(std::move(job));
 }
 
 void CheckpointWorker::upload(const UploadCheckpoint& effect) {
@@ -195,7 +206,7 @@ void CheckpointWorker::upload(const UploadCheckpoint& effect) {
     post_(sent.ok() ? Input(CheckpointUploadDone{effect.part})
                     : Input(CheckpointUploadFailed{effect.part, sent.error()}));
   };
-  enqueue(uploads_, std::move(job));
+  uploads_.enqueue(std::move(job));
 }
 
 // Behind the job that is broken off, so that nothing writes into the folder any more.
@@ -208,11 +219,8 @@ void CheckpointWorker::remove(const DeleteCheckpointFolder& effect) {
     if (fetched) keep_the_newest(self.folder, kKeptMax);
   };
   Lane& lane = fetched ? fetches_ : uploads_;
-  {
-    const std::lock_guard guard(mutex_);
-    cancel(lane, effect.folder);
-  }
-  enqueue(lane, std::move(job));
+  lane.cancel(effect.folder);
+  lane.enqueue(std::move(job));
 }
 
 Status CheckpointWorker::do_fetch(Job& job, CheckpointPartId part) {

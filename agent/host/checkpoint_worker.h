@@ -10,11 +10,9 @@
 
 #include <atomic>
 #include <chrono>
-#include <condition_variable>
 #include <deque>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <thread>
 
@@ -22,6 +20,7 @@
 
 #include "agent/core/io.h"
 #include "agent/host/coordinator_link.h"
+#include "threads/mutex.h"
 
 namespace shoal::agent {
 
@@ -49,6 +48,10 @@ class CheckpointWorker {
     grpc::ClientContext context;
     std::function<void(Job&)> work;
     std::function<Input(Bytes done, Bytes total)> how_far;  // of transfers
+    void cancel() {
+      cancelled = true;
+      context.TryCancel();
+    }
 
     std::atomic<bool> stalled{false};
     std::atomic<std::int64_t> done{0}, total{0};
@@ -59,17 +62,31 @@ class CheckpointWorker {
       moved_at = Clock::now();
     }
   };
-  struct Lane {  // one thread and its queue
-    std::deque<std::shared_ptr<Job>> jobs;
-    std::shared_ptr<Job> running;
-    std::thread thread;
+  // One thread and its queue.
+  class Lane {
+   public:
+    explicit Lane(const Post& post) : post_(post), thread_([this] { run(); }) {}
+    ~Lane();  // stops, and waits for the thread
+
+    void enqueue(std::shared_ptr<Job> job) SHOAL_EXCLUDES(mutex_);
+    void cancel(const std::string& folder) SHOAL_EXCLUDES(mutex_);  // whether it runs or waits
+    std::shared_ptr<Job> running() SHOAL_EXCLUDES(mutex_);          // null: none
+    void stop() SHOAL_EXCLUDES(mutex_);                             // breaks off what runs
+
+   private:
+    void run() SHOAL_EXCLUDES(mutex_);
+
+    const Post& post_;
+    Mutex mutex_;
+    CondVar changed_;
+    std::deque<std::shared_ptr<Job>> jobs_ SHOAL_GUARDED_BY(mutex_);
+    std::shared_ptr<Job> running_ SHOAL_GUARDED_BY(mutex_);
+    bool stopping_ SHOAL_GUARDED_BY(mutex_) = false;
+    std::thread thread_;  // last: it uses the others
   };
 
-  void enqueue(Lane& lane, std::shared_ptr<Job> job);
-  void run(Lane& lane);
-  void watch();
+  void watch(const std::stop_token& stop);
   void look_at(Job& job);
-  void cancel(Lane& lane, const std::string& folder);
   Status do_fetch(Job& job, CheckpointPartId part);
   Status do_upload(Job& job, const UploadCheckpoint& effect);
   Status ended(const Job& job, const grpc::Status& status) const;
@@ -77,11 +94,8 @@ class CheckpointWorker {
   const CoordinatorEndpoint endpoint_;
   const Duration silence_;
   const Post post_;
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  bool stopping_ = false;
-  Lane fetches_, uploads_;
-  std::thread watcher_;
+  Lane fetches_{post_}, uploads_{post_};
+  std::jthread watcher_;  // last: it uses the others
 };
 
 }  // namespace shoal::agent

@@ -1,13 +1,12 @@
 #include "agent/host/coordinator_link.h"
 
 #include <chrono>
-#include <condition_variable>
 #include <deque>
-#include <mutex>
 #include <optional>
 
 #include "proto/agent.grpc.pb.h"
 #include "proto/convert.h"
+#include "threads/mutex.h"
 #include "wire/callback_queue.h"
 
 namespace shoal::agent {
@@ -90,19 +89,22 @@ class CoordinatorLink::Session
   static void start(const std::shared_ptr<Session>& self,
                     const std::shared_ptr<grpc::Channel>& channel,
                     const CoordinatorEndpoint& endpoint, const Hello& hello) {
-    self->self_ = self;
     self->stub_ = v1::AgentService::NewStub(channel);
     add_token(self->context_, endpoint.token);
     self->stub_->async()->Session(&self->context_, self.get());
     self->AddHold();
-    self->held_ = true;
+    {
+      const MutexLock guard(self->mutex_);
+      self->self_ = self;
+      self->held_ = true;
+    }
     self->StartRead(&self->incoming_);
     self->send(proto::to_wire(hello));
     self->StartCall();
   }
 
   void send(v1::AgentMessage message) {
-    const std::lock_guard guard(mutex_);
+    const MutexLock guard(mutex_);
     if (!held_ || closing_) return;
     if (queue_.size() >= kQueueMax)
       return context_.TryCancel();  // it does not read: as good as gone
@@ -111,19 +113,21 @@ class CoordinatorLink::Session
   }
 
   void close() {
-    std::unique_lock guard(mutex_);
+    const MutexLock guard(mutex_);
     closing_ = true;
     if (held_ && !writing_) write_next();
-    if (heard_) done_changed_.wait_for(guard, kFlushLimit, [this] { return done_; });
+    if (heard_)
+      done_changed_.wait_for(mutex_, kFlushLimit,
+                             [this]() SHOAL_REQUIRES(mutex_) { return done_; });
     if (done_) return;
     context_.TryCancel();
     release_hold();
-    done_changed_.wait_for(guard, kFlushLimit, [this] { return done_; });
+    done_changed_.wait_for(mutex_, kFlushLimit, [this]() SHOAL_REQUIRES(mutex_) { return done_; });
   }
 
   void OnWriteDone(bool ok) override {
     announce(ok);
-    const std::lock_guard guard(mutex_);
+    const MutexLock guard(mutex_);
     writing_ = false;
     if (!ok) return release_hold();
     write_next();
@@ -131,7 +135,7 @@ class CoordinatorLink::Session
 
   void OnReadDone(bool ok) override {
     if (!ok) {
-      const std::lock_guard guard(mutex_);
+      const MutexLock guard(mutex_);
       return release_hold();
     }
     announce(true);
@@ -150,7 +154,7 @@ class CoordinatorLink::Session
     post(LinkDown{id_, unreadable_ ? *unreadable_ : error_of(status, address_)});
     std::shared_ptr<Session> self;
     {
-      const std::lock_guard guard(mutex_);
+      const MutexLock guard(mutex_);
       held_ = false;
       done_ = true;
       self = std::move(self_);
@@ -159,9 +163,9 @@ class CoordinatorLink::Session
   }
 
  private:
-  // With the lock. After the last message of a closing link the stream is half closed, and the
+  // After the last message of a closing link the stream is half closed, and the
   // coordinator ends it.
-  void write_next() {
+  void write_next() SHOAL_REQUIRES(mutex_) {
     if (!held_) return;
     if (!queue_.empty()) {
       outgoing_ = std::move(queue_.front());
@@ -175,7 +179,7 @@ class CoordinatorLink::Session
     }
   }
 
-  void release_hold() {
+  void release_hold() SHOAL_REQUIRES(mutex_) {
     if (!held_) return;
     held_ = false;
     queue_.clear();
@@ -183,21 +187,21 @@ class CoordinatorLink::Session
   }
 
   // LinkUp comes before everything that was heard, whichever callback runs first.
-  void announce(bool ok) {
-    const std::lock_guard guard(announce_mutex_);
+  void announce(bool ok) SHOAL_EXCLUDES(announce_mutex_) {
+    const MutexLock guard(announce_mutex_);
     if (!ok || announced_) return;
     announced_ = true;
     post(LinkUp{id_});
   }
 
-  void note_heard() {
-    const std::lock_guard guard(mutex_);
+  void note_heard() SHOAL_EXCLUDES(mutex_) {
+    const MutexLock guard(mutex_);
     heard_ = true;
   }
 
-  void post(Input input) {
+  void post(Input input) SHOAL_EXCLUDES(mutex_) {
     {
-      const std::lock_guard guard(mutex_);
+      const MutexLock guard(mutex_);
       if (closing_) return;
     }
     post_(std::move(input));
@@ -211,16 +215,20 @@ class CoordinatorLink::Session
   v1::CoordinatorMessage incoming_;
   std::optional<Error> unreadable_;  // reading side only
 
-  std::mutex announce_mutex_;
-  bool announced_ = false;
+  Mutex announce_mutex_;
+  bool announced_ SHOAL_GUARDED_BY(announce_mutex_) = false;
 
-  std::mutex mutex_;
-  std::condition_variable done_changed_;
-  std::shared_ptr<Session> self_;
-  std::deque<v1::AgentMessage> queue_;
-  v1::AgentMessage outgoing_;
-  bool held_ = false, writing_ = false, closing_ = false, half_closed_ = false, done_ = false;
-  bool heard_ = false;  // from the coordinator, anything
+  Mutex mutex_;
+  CondVar done_changed_;
+  std::shared_ptr<Session> self_ SHOAL_GUARDED_BY(mutex_);
+  std::deque<v1::AgentMessage> queue_ SHOAL_GUARDED_BY(mutex_);
+  v1::AgentMessage outgoing_ SHOAL_GUARDED_BY(mutex_);
+  bool held_ SHOAL_GUARDED_BY(mutex_) = false;
+  bool writing_ SHOAL_GUARDED_BY(mutex_) = false;
+  bool closing_ SHOAL_GUARDED_BY(mutex_) = false;
+  bool half_closed_ SHOAL_GUARDED_BY(mutex_) = false;
+  bool done_ SHOAL_GUARDED_BY(mutex_) = false;
+  bool heard_ SHOAL_GUARDED_BY(mutex_) = false;  // from the coordinator, anything
 };
 
 CoordinatorLink::CoordinatorLink(const CoordinatorEndpoint& endpoint, LinkId id, const Hello& hello,

@@ -4,13 +4,12 @@
 #pragma once
 
 #include <chrono>
-#include <condition_variable>
 #include <deque>
-#include <mutex>
 #include <optional>
 
 #include "agent/core/io.h"
 #include "base/check.h"
+#include "threads/mutex.h"
 
 namespace shoal::agent {
 
@@ -18,9 +17,10 @@ class InputQueue {
  public:
   // Any thread. Dropped after close().
   void post(Input input) {
-    std::unique_lock guard(mutex_);
-    const bool room =
-        not_full_.wait_for(guard, kPostLimit, [this] { return closed_ || inputs_.size() < kMax; });
+    MutexLock guard(mutex_);
+    const bool room = not_full_.wait_for(mutex_, kPostLimit, [this]() SHOAL_REQUIRES(mutex_) {
+      return closed_ || inputs_.size() < kMax;
+    });
     SHOAL_CHECK(room, "the agent's core has not taken an input for a minute");
     if (closed_) return;
     inputs_.push_back(std::move(input));
@@ -30,11 +30,11 @@ class InputQueue {
 
   // The next input; nothing when `until` passes first.
   std::optional<Input> take(std::optional<std::chrono::steady_clock::time_point> until) {
-    std::unique_lock guard(mutex_);
-    const auto some = [this] { return !inputs_.empty(); };
+    MutexLock guard(mutex_);
+    const auto some = [this]() SHOAL_REQUIRES(mutex_) { return !inputs_.empty(); };
     if (!until) {
-      not_empty_.wait(guard, some);
-    } else if (!not_empty_.wait_until(guard, *until, some)) {
+      not_empty_.wait(mutex_, some);
+    } else if (!not_empty_.wait_until(mutex_, *until, some)) {
       return std::nullopt;
     }
     Input input = std::move(inputs_.front());
@@ -46,7 +46,7 @@ class InputQueue {
 
   void close() {
     {
-      const std::lock_guard guard(mutex_);
+      const MutexLock guard(mutex_);
       closed_ = true;
       inputs_.clear();
     }
@@ -56,10 +56,10 @@ class InputQueue {
  private:
   static constexpr std::size_t kMax = 4096;
   static constexpr std::chrono::seconds kPostLimit{60};
-  std::mutex mutex_;
-  std::condition_variable not_empty_, not_full_;
-  std::deque<Input> inputs_;
-  bool closed_ = false;
+  Mutex mutex_;
+  CondVar not_empty_, not_full_;
+  std::deque<Input> inputs_ SHOAL_GUARDED_BY(mutex_);
+  bool closed_ SHOAL_GUARDED_BY(mutex_) = false;
 };
 
 }  // namespace shoal::agent

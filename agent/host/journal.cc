@@ -123,7 +123,7 @@ Journal::Journal(std::string path, std::function<Instant()> now, JournalLimits l
 
 void Journal::add(LogLevel level, std::string_view source, ReplicaId replica,
                   std::string_view text) {
-  const std::lock_guard guard(mutex_);
+  const MutexLock guard(mutex_);
   last_ = std::max(now_(), last_ + nanoseconds(1));
   std::string kept(text.substr(0, kLogTextMax));
   std::replace(kept.begin(), kept.end(), '\n', ' ');

@@ -8,13 +8,13 @@
 #pragma once
 
 #include <functional>
-#include <mutex>
 #include <string>
 #include <string_view>
 
 #include "agent/host/log_file.h"
 #include "base/log_lines.h"
 #include "base/result.h"
+#include "threads/mutex.h"
 
 namespace shoal::agent {
 
@@ -38,9 +38,9 @@ class Journal {
   const std::string path_;
   const std::function<Instant()> now_;
   const JournalLimits limits_;
-  std::mutex mutex_;
-  LogFile file_;
-  Instant last_;
+  Mutex mutex_;
+  LogFile file_ SHOAL_GUARDED_BY(mutex_);
+  Instant last_ SHOAL_GUARDED_BY(mutex_);
 };
 
 // The level that a line names before its text ("warning: …"), which is taken off; of a line that

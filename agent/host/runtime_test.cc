@@ -4,12 +4,10 @@
 
 #include <atomic>
 #include <chrono>
-#include <condition_variable>
 #include <deque>
 #include <filesystem>
 #include <fstream>
 #include <future>
-#include <mutex>
 #include <thread>
 
 #include <gmock/gmock.h>
@@ -23,6 +21,7 @@
 #include "proto/convert.h"
 #include "proto/convert_logs.h"
 #include "proto/logs.grpc.pb.h"
+#include "threads/mutex.h"
 #include "transfer/files.h"
 #include "transfer/sha256.h"
 
@@ -46,10 +45,11 @@ class LogReader final : public v1::LogService::Service {
     if (!has_token(context)) return {grpc::StatusCode::UNAUTHENTICATED, "unknown token"};
     v1::LogAnswer answer;
     if (!stream->Read(&answer)) return grpc::Status::OK;
-    std::unique_lock guard(mutex_);
+    const MutexLock guard(mutex_);
     agent_ = AgentId(answer.agent());
     while (!context->IsCancelled()) {
-      if (!changed_.wait_for(guard, std::chrono::milliseconds(10), [&] { return asked_; }))
+      if (!changed_.wait_for(mutex_, std::chrono::milliseconds(10),
+                             [&]() SHOAL_REQUIRES(mutex_) { return asked_; }))
         continue;
       asked_ = false;
       stream->Write(proto::to_wire(1, LogQuery{}));
@@ -62,11 +62,13 @@ class LogReader final : public v1::LogService::Service {
 
   // Everything that the agent's journal holds.
   std::string read() {
-    std::unique_lock guard(mutex_);
+    const MutexLock guard(mutex_);
     page_.reset();
     asked_ = true;
     changed_.notify_all();
-    if (!changed_.wait_for(guard, kLimit, [&] { return page_.has_value(); })) return "no answer";
+    if (!changed_.wait_for(mutex_, kLimit,
+                           [&]() SHOAL_REQUIRES(mutex_) { return page_.has_value(); }))
+      return "no answer";
     std::string text;
     for (const LogLine& line : page_->value().lines) {
       text += line.source + " " + (line.replica ? to_string(line.replica) : "-") + " " + line.text +
@@ -75,16 +77,16 @@ class LogReader final : public v1::LogService::Service {
     return text;
   }
   AgentId agent() {
-    const std::lock_guard guard(mutex_);
+    const MutexLock guard(mutex_);
     return agent_;
   }
 
  private:
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  AgentId agent_;
-  bool asked_ = false;
-  std::optional<Result<LogPage>> page_;
+  Mutex mutex_;
+  CondVar changed_;
+  AgentId agent_ SHOAL_GUARDED_BY(mutex_);
+  bool asked_ SHOAL_GUARDED_BY(mutex_) = false;
+  std::optional<Result<LogPage>> page_ SHOAL_GUARDED_BY(mutex_);
 };
 
 // Speaks for the coordinator on one session at a time; a test reads what it heard.
@@ -112,7 +114,7 @@ class Coordinator : public v1::AgentService::Service {
     v1::AgentMessage wire;
     if (!stream->Read(&wire)) return grpc::Status::OK;
     {
-      const std::lock_guard guard(mutex_);
+      const MutexLock guard(mutex_);
       hellos_.push_back(*proto::read_hello(wire));
       context_ = context;
       stream_ = stream;
@@ -121,11 +123,11 @@ class Coordinator : public v1::AgentService::Service {
     while (stream->Read(&wire)) {
       auto message = proto::read(wire);
       EXPECT_TRUE(message.ok());
-      const std::lock_guard guard(mutex_);
+      const MutexLock guard(mutex_);
       heard_.push_back(std::move(message).value());
       changed_.notify_all();
     }
-    const std::lock_guard guard(mutex_);
+    const MutexLock guard(mutex_);
     stream_ = nullptr;
     changed_.notify_all();
     return grpc::Status::OK;
@@ -138,23 +140,34 @@ class Coordinator : public v1::AgentService::Service {
     EXPECT_TRUE(has_token(context));
     v1::CheckpointUpload message;
     EXPECT_TRUE(stream->Read(&message) && message.has_header());
-    v1::CheckpointReceived received;
-    received.set_bytes(static_cast<std::int64_t>(partly_.size()));
-    stream->Write(received);
-    while (stream->Read(&message)) {
-      partly_ += message.chunk().data();
-      if (cut_after_ == 0) continue;
-      partly_.resize(std::exchange(cut_after_, 0));
-      received.set_bytes(static_cast<std::int64_t>(partly_.size()));
+    const auto say_received = [&] {
+      v1::CheckpointReceived received;
+      {
+        const MutexLock guard(mutex_);
+        received.set_bytes(static_cast<std::int64_t>(partly_.size()));
+      }
       stream->Write(received);
+    };
+    say_received();
+    while (stream->Read(&message)) {
+      {
+        const MutexLock guard(mutex_);
+        partly_ += message.chunk().data();
+        if (cut_after_ == 0) continue;
+        partly_.resize(std::exchange(cut_after_, 0));
+      }
+      say_received();
       return {grpc::StatusCode::UNAVAILABLE, "cut"};
     }
-    const std::lock_guard guard(mutex_);
+    const MutexLock guard(mutex_);
     uploaded_ = partly_;
     changed_.notify_all();
     return grpc::Status::OK;
   }
-  void cut_uploads_after(std::size_t bytes) { cut_after_ = bytes; }
+  void cut_uploads_after(std::size_t bytes) {
+    const MutexLock guard(mutex_);
+    cut_after_ = bytes;
+  }
 
   grpc::Status GetCheckpoint(grpc::ServerContext*, const v1::GetCheckpointRequest* request,
                              grpc::ServerWriter<v1::CheckpointUpload>* writer) override {
@@ -178,28 +191,30 @@ class Coordinator : public v1::AgentService::Service {
 
   // The n-th Hello since the start, once it came.
   Hello hello(std::size_t n) {
-    std::unique_lock guard(mutex_);
-    EXPECT_TRUE(changed_.wait_for(guard, kLimit,
-                                  [&] { return hellos_.size() >= n && stream_ != nullptr; }));
+    const MutexLock guard(mutex_);
+    EXPECT_TRUE(changed_.wait_for(mutex_, kLimit, [&]() SHOAL_REQUIRES(mutex_) {
+      return hellos_.size() >= n && stream_ != nullptr;
+    }));
     return hellos_.size() >= n ? hellos_[n - 1] : Hello{};
   }
   void say(const ToAgent& message) {
-    const std::lock_guard guard(mutex_);
+    const MutexLock guard(mutex_);
     if (stream_ != nullptr) stream_->Write(proto::to_wire(message));
   }
   void welcome(std::vector<ReplicaId> keep = {}) {
     say(Welcome{AgentId(1), {5}, milliseconds(50), seconds(10), std::move(keep)});
   }
   void break_session() {
-    const std::lock_guard guard(mutex_);
+    const MutexLock guard(mutex_);
     context_->TryCancel();
   }
   // The next message of a kind; others before it are dropped.
   template <typename Body>
   Body next() {
-    std::unique_lock guard(mutex_);
+    const MutexLock guard(mutex_);
     for (;;) {
-      if (!changed_.wait_for(guard, kLimit, [&] { return !heard_.empty(); })) {
+      if (!changed_.wait_for(mutex_, kLimit,
+                             [&]() SHOAL_REQUIRES(mutex_) { return !heard_.empty(); })) {
         ADD_FAILURE() << "nothing was heard";
         return {};
       }
@@ -209,21 +224,23 @@ class Coordinator : public v1::AgentService::Service {
     }
   }
   std::string uploaded() {
-    std::unique_lock guard(mutex_);
-    EXPECT_TRUE(changed_.wait_for(guard, kLimit, [&] { return !uploaded_.empty(); }));
+    const MutexLock guard(mutex_);
+    EXPECT_TRUE(changed_.wait_for(mutex_, kLimit,
+                                  [&]() SHOAL_REQUIRES(mutex_) { return !uploaded_.empty(); }));
     return uploaded_;
   }
 
  private:
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::vector<Hello> hellos_;
-  std::deque<FromAgent> heard_;
-  std::string uploaded_, partly_;
-  std::size_t cut_after_ = 0;
+  Mutex mutex_;
+  CondVar changed_;
+  std::vector<Hello> hellos_ SHOAL_GUARDED_BY(mutex_);
+  std::deque<FromAgent> heard_ SHOAL_GUARDED_BY(mutex_);
+  std::string uploaded_ SHOAL_GUARDED_BY(mutex_);
+  std::string partly_ SHOAL_GUARDED_BY(mutex_);
+  std::size_t cut_after_ SHOAL_GUARDED_BY(mutex_) = 0;
   std::atomic<bool> cut_downloads_{false};
   std::atomic<std::size_t> fetched_from_{0};
-  grpc::ServerContext* context_ = nullptr;
+  grpc::ServerContext* context_ SHOAL_GUARDED_BY(mutex_) = nullptr;
   grpc::ServerReaderWriter<v1::CoordinatorMessage, v1::AgentMessage>* stream_ = nullptr;
   int port_ = 0;
   std::unique_ptr<grpc::Server> server_;

@@ -165,7 +165,7 @@ TrainerProcess::~TrainerProcess() {
 
 // As long as its descriptor says that it lives, its number and its group are its own.
 void TrainerProcess::kill(bool hard) {
-  const std::lock_guard guard(mutex_);
+  const MutexLock guard(mutex_);
   if (over_ || (!child_ && is_readable(descriptor_))) return;
   ::kill(-id_.pid, hard ? SIGKILL : SIGTERM);
 }
@@ -196,7 +196,7 @@ bool TrainerProcess::follow() {
 
 // A child is reaped last: until then its group cannot be anybody else's.
 ProcessExit TrainerProcess::reap() {
-  const std::lock_guard guard(mutex_);
+  const MutexLock guard(mutex_);
   over_ = true;
   if (!child_) return {.known = false};
   ::kill(-id_.pid, SIGKILL);  // what it may have started itself

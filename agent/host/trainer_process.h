@@ -5,7 +5,6 @@
 
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -15,6 +14,7 @@
 #include "agent/host/output_tail.h"
 #include "agent/host/process_id.h"
 #include "base/result.h"
+#include "threads/mutex.h"
 
 namespace shoal::agent {
 
@@ -54,8 +54,8 @@ class TrainerProcess {
   const int descriptor_;  // of the process
   const int stop_;        // eventfd: it was left
   OutputTail tail_;       // of the thread
-  std::mutex mutex_;
-  bool over_ = false;  // the number may belong to another process now
+  Mutex mutex_;
+  bool over_ SHOAL_GUARDED_BY(mutex_) = false;  // the number may belong to another process now
   bool left_ = false;
   std::thread thread_;  // last: uses the others
 };

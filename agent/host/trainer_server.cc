@@ -52,7 +52,7 @@ class TrainerServer::Stream
   }
 
   void OnWriteDone(bool ok) override {
-    const std::lock_guard guard(mutex_);
+    const MutexLock guard(mutex_);
     writing_ = false;
     if (ok && !finished_) write_next();
   }
@@ -66,7 +66,7 @@ class TrainerServer::Stream
   }
 
   void send(v1::TrainerCommand command) {
-    const std::lock_guard guard(mutex_);
+    const MutexLock guard(mutex_);
     if (finished_) return;
     if (queue_.size() >= kQueueMax) return context_->TryCancel();  // it does not read: hung
     queue_.push_back(std::move(command));
@@ -74,7 +74,7 @@ class TrainerServer::Stream
   }
 
  private:
-  void write_next() {
+  void write_next() SHOAL_REQUIRES(mutex_) {
     if (queue_.empty()) return;
     outgoing_ = std::move(queue_.front());
     queue_.pop_front();
@@ -83,16 +83,16 @@ class TrainerServer::Stream
   }
 
   // A stranger is told to stop; one whose last stream has not ended yet may come again.
-  void refuse(const Error& error) {
+  void refuse(const Error& error) SHOAL_EXCLUDES(mutex_) {
     if (error.code != Code::kNotFound) return finish(bad(to_string(error)));
-    const std::lock_guard guard(mutex_);
+    const MutexLock guard(mutex_);
     outgoing_ = proto::to_wire(ToTrainer(StopTrainer{}));
     StartWriteAndFinish(&outgoing_, {}, bad(to_string(error)));
     finished_ = true;
   }
 
-  void finish(const grpc::Status& status) {
-    const std::lock_guard guard(mutex_);
+  void finish(const grpc::Status& status) SHOAL_EXCLUDES(mutex_) {
+    const MutexLock guard(mutex_);
     if (!finished_) Finish(status);
     finished_ = true;
   }
@@ -102,10 +102,11 @@ class TrainerServer::Stream
   v1::TrainerMessage incoming_;
   TrainerId id_;
   bool attached_ = false;  // reading side only
-  std::mutex mutex_;
-  std::deque<v1::TrainerCommand> queue_;
-  v1::TrainerCommand outgoing_;
-  bool writing_ = false, finished_ = false;
+  Mutex mutex_;
+  std::deque<v1::TrainerCommand> queue_ SHOAL_GUARDED_BY(mutex_);
+  v1::TrainerCommand outgoing_ SHOAL_GUARDED_BY(mutex_);
+  bool writing_ SHOAL_GUARDED_BY(mutex_) = false;
+  bool finished_ SHOAL_GUARDED_BY(mutex_) = false;
 };
 
 Result<std::unique_ptr<TrainerServer>> TrainerServer::start(
@@ -146,13 +147,13 @@ grpc::ServerBidiReactor<v1::TrainerMessage, v1::TrainerCommand>* TrainerServer::
 }
 
 void TrainerServer::expect(const ExpectedTrainer& expected) {
-  const std::lock_guard guard(mutex_);
+  const MutexLock guard(mutex_);
   slots_[expected.trainer.slot] = {expected.trainer.generation, expected.nonce, nullptr};
 }
 
 Result<TrainerId> TrainerServer::attach(std::int32_t number, const std::string& nonce,
                                         Stream* stream) {
-  const std::lock_guard guard(mutex_);
+  const MutexLock guard(mutex_);
   const auto slot = slots_.find(number);
   if (slot == slots_.end() || slot->second.nonce != nonce) {
     return Error{Code::kNotFound, "no such trainer is expected in slot " + std::to_string(number),
@@ -167,13 +168,13 @@ Result<TrainerId> TrainerServer::attach(std::int32_t number, const std::string& 
 }
 
 void TrainerServer::detach(TrainerId trainer, Stream* stream) {
-  const std::lock_guard guard(mutex_);
+  const MutexLock guard(mutex_);
   const auto slot = slots_.find(trainer.slot);
   if (slot != slots_.end() && slot->second.stream == stream) slot->second.stream = nullptr;
 }
 
 void TrainerServer::send(TrainerId trainer, const ToTrainer& message) {
-  const std::lock_guard guard(mutex_);
+  const MutexLock guard(mutex_);
   const auto slot = slots_.find(trainer.slot);
   const bool known = slot != slots_.end() && slot->second.generation == trainer.generation;
   if (known && slot->second.stream != nullptr) slot->second.stream->send(proto::to_wire(message));

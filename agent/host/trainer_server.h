@@ -7,7 +7,6 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
@@ -16,6 +15,7 @@
 #include "agent/core/io.h"
 #include "base/result.h"
 #include "proto/trainer.grpc.pb.h"
+#include "threads/mutex.h"
 
 namespace shoal::agent {
 
@@ -46,7 +46,7 @@ class TrainerServer : private v1::TrainerHost::CallbackService {
       grpc::CallbackServerContext* context) override;
   // The process of the slot. kNotFound when it is another one, kConflict when it has a stream.
   Result<TrainerId> attach(std::int32_t number, const std::string& nonce, Stream* stream);
-  void detach(TrainerId trainer, Stream* stream);
+  void detach(TrainerId trainer, Stream* stream) SHOAL_EXCLUDES(mutex_);
 
   struct Slot {
     std::uint64_t generation = 0;
@@ -54,8 +54,8 @@ class TrainerServer : private v1::TrainerHost::CallbackService {
     Stream* stream = nullptr;
   };
   Post post_;
-  std::mutex mutex_;  // slots_; taken before a stream's own
-  std::map<std::int32_t, Slot> slots_;
+  Mutex mutex_;  // taken before a stream's own
+  std::map<std::int32_t, Slot> slots_ SHOAL_GUARDED_BY(mutex_);
   std::unique_ptr<grpc::Server> server_;
 };
 

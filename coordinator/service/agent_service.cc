@@ -1,8 +1,6 @@
 #include "coordinator/service/agent_service.h"
 
-#include <condition_variable>
 #include <map>
-#include <mutex>
 #include <optional>
 #include <thread>
 
@@ -14,6 +12,7 @@
 #include "coordinator/service/token_file.h"
 #include "proto/agent.grpc.pb.h"
 #include "proto/convert.h"
+#include "threads/mutex.h"
 #include "wire/callback_queue.h"
 
 namespace shoal::coordinator {
@@ -76,7 +75,7 @@ struct AgentService::Impl final
     if (!shows_token(*context, options.token)) return new RefusedSession(kWrongToken);
     std::shared_ptr<AgentSession> session;
     {
-      const std::lock_guard guard(mutex);
+      const MutexLock guard(mutex);
       if (stopping || sessions.size() >= options.sessions_max) {
         return new RefusedSession(
             {grpc::StatusCode::UNAVAILABLE, "the coordinator is stopping or has too many agents"});
@@ -135,36 +134,36 @@ struct AgentService::Impl final
     return {};
   }
 
-  std::shared_ptr<AgentSession> find(ConnectionId id) {
-    const std::lock_guard guard(mutex);
+  std::shared_ptr<AgentSession> find(ConnectionId id) SHOAL_EXCLUDES(mutex) {
+    const MutexLock guard(mutex);
     const auto found = sessions.find(id);
     return found == sessions.end() ? nullptr : found->second;
   }
 
-  void forget(ConnectionId id) {
+  void forget(ConnectionId id) SHOAL_EXCLUDES(mutex) {
     std::shared_ptr<AgentSession> dropped;  // destroyed outside the lock
-    const std::lock_guard guard(mutex);
+    const MutexLock guard(mutex);
     const auto found = sessions.find(id);
     if (found == sessions.end()) return;
     dropped = std::move(found->second);
     sessions.erase(found);
   }
 
-  std::vector<std::shared_ptr<AgentSession>> all_sessions() {
-    const std::lock_guard guard(mutex);
+  std::vector<std::shared_ptr<AgentSession>> all_sessions() SHOAL_EXCLUDES(mutex) {
+    const MutexLock guard(mutex);
     std::vector<std::shared_ptr<AgentSession>> all;
     for (const auto& [id, session] : sessions) all.push_back(session);
     return all;
   }
 
   // Streams that never said Hello, and transfers that fell silent.
-  void watch() {
-    std::unique_lock guard(mutex);
+  void watch() SHOAL_EXCLUDES(mutex) {
+    const MutexLock guard(mutex);
     while (!wake_watcher.wait_for(
-        guard,
+        mutex,
         std::min<std::chrono::milliseconds>({kWatchEvery, options.hello_limit, options.log_limit}),
-        [&] { return stopping; })) {
-      guard.unlock();
+        [&]() SHOAL_REQUIRES(mutex) { return stopping; })) {
+      const MutexUnlock meanwhile(mutex);
       const auto opened_before = std::chrono::steady_clock::now() - options.hello_limit;
       for (const auto& session : all_sessions()) {
         if (!session->is_late(opened_before)) continue;
@@ -173,13 +172,12 @@ struct AgentService::Impl final
       }
       transfer.watch();
       logs.watch();
-      guard.lock();
     }
   }
 
   void stop() {
     {
-      const std::lock_guard guard(mutex);
+      const MutexLock guard(mutex);
       if (stopping) return;
       stopping = true;
     }
@@ -204,11 +202,11 @@ struct AgentService::Impl final
   std::string address;
   std::unique_ptr<grpc::Server> server;
 
-  std::mutex mutex;
-  std::condition_variable wake_watcher;
-  std::map<ConnectionId, std::shared_ptr<AgentSession>> sessions;
-  std::uint64_t last_connection = 0;
-  bool stopping = false;
+  Mutex mutex;
+  CondVar wake_watcher;
+  std::map<ConnectionId, std::shared_ptr<AgentSession>> sessions SHOAL_GUARDED_BY(mutex);
+  std::uint64_t last_connection SHOAL_GUARDED_BY(mutex) = 0;
+  bool stopping SHOAL_GUARDED_BY(mutex) = false;
   std::thread watcher;
 };
 

@@ -9,6 +9,7 @@
 #include <gtest/gtest.h>
 
 #include "coordinator/service/service_test_util.h"
+#include "threads/mutex.h"
 #include "transfer/files.h"
 #include "transfer/sha256.h"
 
@@ -168,7 +169,7 @@ TEST_F(AgentServiceTest, ASubmittedJobReachesTheAgentAndItsProgressTheView) {
 class RecordingInputs final : public InputPort {
  public:
   bool post(Input input) override {
-    const std::lock_guard guard(mutex_);
+    const MutexLock guard(mutex_);
     if (stopping_) return false;
     posted_.push_back(std::move(input));
     return true;
@@ -177,20 +178,20 @@ class RecordingInputs final : public InputPort {
   void count_refused_message() override {}
 
   void stop() {
-    const std::lock_guard guard(mutex_);
+    const MutexLock guard(mutex_);
     stopping_ = true;
   }
   template <typename Kind>
   int count() {
-    const std::lock_guard guard(mutex_);
+    const MutexLock guard(mutex_);
     return static_cast<int>(std::ranges::count_if(
         posted_, [](const Input& input) { return std::holds_alternative<Kind>(input); }));
   }
 
  private:
-  std::mutex mutex_;
-  std::vector<Input> posted_;
-  bool stopping_ = false;
+  Mutex mutex_;
+  std::vector<Input> posted_ SHOAL_GUARDED_BY(mutex_);
+  bool stopping_ SHOAL_GUARDED_BY(mutex_) = false;
 };
 
 class CheckpointTransferTest : public ::testing::Test {

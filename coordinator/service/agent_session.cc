@@ -52,19 +52,23 @@ void AgentSession::OnReadDone(bool ok) {
   if (!ok) return close_now(grpc::Status::OK);  // the agent hung up, or the stream broke
   if (!accept(incoming_)) return;
   {
-    const std::lock_guard guard(mutex_);
+    const MutexLock guard(mutex_);
     if (finished_) return;
   }
   StartRead(&incoming_);
 }
 
 bool AgentSession::accept(const v1::AgentMessage& message) {
-  bool taken = false;
-  if (!greeted_) {
+  bool taken = false, greeted = false;
+  {
+    const MutexLock guard(mutex_);
+    greeted = greeted_;
+  }
+  if (!greeted) {
     Result<Hello> hello = proto::read_hello(message);
     if (!hello) return refuse(hello.error()), false;
     taken = inputs_.post(AgentHello{id_, std::move(hello).value()});
-    const std::lock_guard guard(mutex_);
+    const MutexLock guard(mutex_);
     greeted_ = taken;
   } else {
     Result<FromAgent> said = proto::read(message);
@@ -86,7 +90,7 @@ void AgentSession::refuse(const Error& error) {
 // ---- writing
 
 void AgentSession::send(v1::CoordinatorMessage message) {
-  const std::lock_guard guard(mutex_);
+  const MutexLock guard(mutex_);
   if (closing_ || finished_) return;
   if (queue_.size() >= kQueueMax) {
     queue_.clear();
@@ -106,7 +110,7 @@ void AgentSession::start_next_write() {
 }
 
 void AgentSession::OnWriteDone(bool ok) {
-  const std::lock_guard guard(mutex_);
+  const MutexLock guard(mutex_);
   writing_ = false;
   if (finished_) return;
   if (!ok) return finish(grpc::Status::OK);  // the stream is gone; nobody reads this status
@@ -115,7 +119,7 @@ void AgentSession::OnWriteDone(bool ok) {
 }
 
 void AgentSession::close(grpc::Status status) {
-  const std::lock_guard guard(mutex_);
+  const MutexLock guard(mutex_);
   if (closing_ || finished_) return;
   closing_ = true;
   last_words_ = std::move(status);
@@ -123,7 +127,7 @@ void AgentSession::close(grpc::Status status) {
 }
 
 void AgentSession::close_now(grpc::Status status) {
-  const std::lock_guard guard(mutex_);
+  const MutexLock guard(mutex_);
   queue_.clear();
   finish(status);
 }
@@ -137,7 +141,7 @@ void AgentSession::finish(const grpc::Status& status) {
 void AgentSession::OnDone() {
   bool greeted = false;
   {
-    const std::lock_guard guard(mutex_);
+    const MutexLock guard(mutex_);
     greeted = greeted_;
   }
   if (greeted) inputs_.post(AgentHungUp{id_});
@@ -146,7 +150,7 @@ void AgentSession::OnDone() {
 }
 
 bool AgentSession::is_late(std::chrono::steady_clock::time_point opened_before) {
-  const std::lock_guard guard(mutex_);
+  const MutexLock guard(mutex_);
   return !greeted_ && !finished_ && opened_ < opened_before;
 }
 

@@ -7,12 +7,12 @@
 #include <chrono>
 #include <deque>
 #include <functional>
-#include <mutex>
 
 #include <grpcpp/grpcpp.h>
 
 #include "coordinator/service/agent_port.h"
 #include "proto/agent.pb.h"
+#include "threads/mutex.h"
 
 namespace shoal::coordinator {
 
@@ -28,7 +28,8 @@ class AgentSession final
   void begin();                               // starts to read; once
   void send(v1::CoordinatorMessage message);  // thread-safe
   void close(grpc::Status status);            // after what was sent before; thread-safe
-  void close_now(grpc::Status status);        // drops what was not sent; thread-safe
+  void close_now(grpc::Status status)
+      SHOAL_EXCLUDES(mutex_);  // drops what was not sent; thread-safe
 
   // Without a Hello and older than that.
   bool is_late(std::chrono::steady_clock::time_point opened_before);
@@ -38,10 +39,11 @@ class AgentSession final
   void OnDone() override;
 
  private:
-  bool accept(const v1::AgentMessage& message);  // false: the stream was closed
-  void refuse(const Error& error);
-  void start_next_write();                  // with mutex_
-  void finish(const grpc::Status& status);  // with mutex_
+  bool accept(const v1::AgentMessage& message)
+      SHOAL_EXCLUDES(mutex_);  // false: the stream was closed
+  void refuse(const Error& error) SHOAL_EXCLUDES(mutex_);
+  void start_next_write() SHOAL_REQUIRES(mutex_);
+  void finish(const grpc::Status& status) SHOAL_REQUIRES(mutex_);
 
   const ConnectionId id_;
   grpc::CallbackServerContext* const context_;
@@ -50,12 +52,15 @@ class AgentSession final
   const std::chrono::steady_clock::time_point opened_ = std::chrono::steady_clock::now();
 
   v1::AgentMessage incoming_;  // reading callback only
-  std::mutex mutex_;
-  std::deque<v1::CoordinatorMessage> queue_;
-  v1::CoordinatorMessage outgoing_;
-  grpc::Status last_words_;
-  bool greeted_ = false;  // Hello was handed on, so the hang-up must be too
-  bool writing_ = false, closing_ = false, finished_ = false;
+  Mutex mutex_;
+  std::deque<v1::CoordinatorMessage> queue_ SHOAL_GUARDED_BY(mutex_);
+  v1::CoordinatorMessage outgoing_ SHOAL_GUARDED_BY(mutex_);
+  grpc::Status last_words_ SHOAL_GUARDED_BY(mutex_);
+  bool greeted_ SHOAL_GUARDED_BY(mutex_) =
+      false;  // Hello was handed on, so the hang-up must be too
+  bool writing_ SHOAL_GUARDED_BY(mutex_) = false;
+  bool closing_ SHOAL_GUARDED_BY(mutex_) = false;
+  bool finished_ SHOAL_GUARDED_BY(mutex_) = false;
 };
 
 // The status code that stands for an error on the wire.

@@ -155,7 +155,7 @@ CheckpointFiles::Upload::Upload(std::unique_ptr<Parts> parts) : parts_(std::move
 CheckpointFiles::Upload::~Upload() {
   parts_->receiver.reset();
   if (parts_->failed) (void)FileReceiver::discard(parts_->folder);  // what stays goes with its id
-  const std::lock_guard guard(parts_->owner.mutex_);
+  const MutexLock guard(parts_->owner.mutex_);
   parts_->owner.uploading_.erase({parts_->id, parts_->stage});
 }
 
@@ -181,7 +181,7 @@ Result<Bytes> CheckpointFiles::Upload::finish() {
 // Links the files of all parts into the folder, once they are all there. Links, because a part must
 // stay whole until the folder is.
 Status CheckpointFiles::join_parts(CheckpointId id, StageIndex stages) {
-  const std::lock_guard guard(joining_);
+  const MutexLock guard(joining_);
   for (StageIndex stage = 0; stage < stages; ++stage) {
     if (!fs::exists(part(id, stage))) return {};
   }
@@ -228,7 +228,7 @@ Result<std::unique_ptr<CheckpointFiles::Upload>> CheckpointFiles::begin(
   const Result<Bytes> size = size_of(files);
   if (!size) return size.error();
   {
-    const std::lock_guard guard(mutex_);
+    const MutexLock guard(mutex_);
     if (!uploading_.insert({id, stage}).second) {
       return Error{.code = Code::kConflict,
                    .message = to_string(id) + " is being uploaded already",
@@ -243,7 +243,7 @@ Result<std::unique_ptr<CheckpointFiles::Upload>> CheckpointFiles::begin(
                                                        .folder = this->upload(id, stage)})));
   Upload::Parts& parts = *upload->parts_;
   {
-    const std::lock_guard guard(joining_);  // of an upload that ended when the record could not
+    const MutexLock guard(joining_);  // of an upload that ended when the record could not
     if (Status s = FileReceiver::take_back(part(id, stage), parts.folder); !s.ok())
       return s.error();
   }

@@ -20,7 +20,6 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <set>
 #include <span>
 #include <string>
@@ -30,6 +29,7 @@
 #include "base/result.h"
 #include "coordinator/core/records/checkpoint_record.h"
 #include "swarm/core/messages.h"
+#include "threads/mutex.h"
 
 namespace shoal::coordinator {
 
@@ -105,13 +105,13 @@ class CheckpointFiles {
     return folder(id) + "." + std::to_string(stage) + ".upload";
   }
   Status check_room(Bytes wanted) const;
-  Status join_parts(CheckpointId id, StageIndex stages);
+  Status join_parts(CheckpointId id, StageIndex stages) SHOAL_EXCLUDES(joining_);
 
   const std::string root_;
   const FreeRoom room_;
-  std::mutex mutex_;
-  std::set<std::pair<CheckpointId, StageIndex>> uploading_;
-  std::mutex joining_;  // the last parts of a checkpoint may end at the same moment
+  Mutex mutex_;
+  std::set<std::pair<CheckpointId, StageIndex>> uploading_ SHOAL_GUARDED_BY(mutex_);
+  Mutex joining_;  // the last parts of a checkpoint may end at the same moment
 };
 
 // Relative, below its folder, no "." or ".." or empty component, no control characters.

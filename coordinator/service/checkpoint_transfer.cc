@@ -78,13 +78,13 @@ bool say_received(CheckpointTransfer::UploadStream* stream, Bytes received, bool
 
 CheckpointTransfer::Active::Active(CheckpointTransfer& o, grpc::ServerContext* c)
     : owner(o), context(c), last_moved(std::chrono::steady_clock::now()) {
-  const std::lock_guard guard(owner.mutex_);
+  const MutexLock guard(owner.mutex_);
   admitted = !owner.stopping_ && owner.active_.size() < kTransfersMax;
-  if (admitted) owner.active_.insert(this);
+  if (admitted) owner.active_.emplace(this, std::nullopt);
 }
 
 CheckpointTransfer::Active::~Active() {
-  const std::lock_guard guard(owner.mutex_);
+  const MutexLock guard(owner.mutex_);
   owner.active_.erase(this);
 }
 
@@ -103,12 +103,11 @@ void CheckpointTransfer::changed(const CheckpointRecord& checkpoint) {
   const bool gone =
       checkpoint.state == CheckpointState::kDeleted || checkpoint.state == CheckpointState::kFailed;
   {
-    const std::lock_guard guard(mutex_);
+    const MutexLock guard(mutex_);
     if (gone) {
       known_.erase(checkpoint.id);
-      for (Active* active : active_) {
-        if (active->uploads && active->uploads->first == checkpoint.id)
-          active->context->TryCancel();
+      for (const auto& [active, part] : active_) {
+        if (part && part->first == checkpoint.id) active->context->TryCancel();
       }
     } else {
       known_.put(checkpoint.id, checkpoint);
@@ -125,9 +124,9 @@ void CheckpointTransfer::remove(CheckpointId checkpoint) {
 // CheckpointWritten travels on another stream and may come after the upload has begun.
 Result<CheckpointTransfer::Announced> CheckpointTransfer::announced(
     CheckpointId id, const std::vector<FileEntry>& files) {
-  std::unique_lock guard(mutex_);
+  const MutexLock guard(mutex_);
   const CheckpointRecord* record = nullptr;
-  changed_.wait_for(guard, kAnnouncementMax, [&] {
+  changed_.wait_for(mutex_, kAnnouncementMax, [&]() SHOAL_REQUIRES(mutex_) {
     record = known_.find(id);
     return stopping_ || record == nullptr || find_part(*record, files) != nullptr ||
            record->state != CheckpointState::kWriting;
@@ -148,11 +147,11 @@ Result<CheckpointTransfer::Announced> CheckpointTransfer::announced(
 }
 
 // A line that was cut shows late: the stream of an earlier try may still be there.
-void CheckpointTransfer::end_others(const Active& active, const Announced& part) {
-  const std::lock_guard guard(mutex_);
-  for (Active* other : active_) {
-    const bool same = other->uploads == std::pair(part.checkpoint, part.stage);
-    if (same && other != &active) other->context->TryCancel();
+void CheckpointTransfer::end_others(const Active& self, const Announced& part) {
+  const MutexLock guard(mutex_);
+  for (const auto& [other, uploads] : active_) {
+    const bool same = uploads == std::pair(part.checkpoint, part.stage);
+    if (same && other != &self) other->context->TryCancel();
   }
 }
 
@@ -174,8 +173,8 @@ Status CheckpointTransfer::receive(Active& active, const Announced& part,
   }
   CheckpointFiles::Upload& upload = **begun;
   {
-    const std::lock_guard guard(mutex_);
-    active.uploads = {part.checkpoint, part.stage};
+    const MutexLock guard(mutex_);
+    active_.at(&active) = {part.checkpoint, part.stage};
   }
   active.alive();
   if (Status s = acknowledge(part, upload, stream); !s.ok()) return s;
@@ -232,7 +231,7 @@ grpc::Status CheckpointTransfer::get(grpc::ServerContext* context,
   const CheckpointId id(request->checkpoint());
   std::vector<FileEntry> files;
   {
-    const std::lock_guard guard(mutex_);
+    const MutexLock guard(mutex_);
     const CheckpointRecord* record = known_.find(id);
     if (record == nullptr || record->state != CheckpointState::kStored)
       return to_status(unknown(id));
@@ -256,17 +255,17 @@ grpc::Status CheckpointTransfer::get(grpc::ServerContext* context,
 
 void CheckpointTransfer::watch() {
   const auto silent_since = std::chrono::steady_clock::now() - silence_;
-  const std::lock_guard guard(mutex_);
-  for (Active* active : active_) {
+  const MutexLock guard(mutex_);
+  for (const auto& [active, part] : active_) {
     if (active->last_moved.load() < silent_since) active->context->TryCancel();
   }
 }
 
 void CheckpointTransfer::stop() {
   {
-    const std::lock_guard guard(mutex_);
+    const MutexLock guard(mutex_);
     stopping_ = true;
-    for (Active* active : active_) active->context->TryCancel();
+    for (const auto& [active, part] : active_) active->context->TryCancel();
   }
   changed_.notify_all();
 }

@@ -8,8 +8,6 @@
 
 #include <atomic>
 #include <chrono>
-#include <condition_variable>
-#include <mutex>
 #include <optional>
 #include <set>
 #include <utility>
@@ -23,6 +21,7 @@
 #include "coordinator/service/agent_port.h"
 #include "coordinator/service/checkpoint_files.h"
 #include "proto/agent.pb.h"
+#include "threads/mutex.h"
 
 namespace shoal::coordinator {
 
@@ -65,7 +64,6 @@ class CheckpointTransfer {
     grpc::ServerContext* const context;
     std::atomic<std::chrono::steady_clock::time_point> last_moved;
     bool admitted = false;
-    std::optional<std::pair<CheckpointId, StageIndex>> uploads;  // with the owner's lock
   };
 
   // The part whose files are being uploaded, and how far it is.
@@ -74,20 +72,24 @@ class CheckpointTransfer {
     StageIndex stage = 0, stages = 1;
     bool stored = false;
   };
-  Result<Announced> announced(CheckpointId id, const std::vector<FileEntry>& files);
+  Result<Announced> announced(CheckpointId id, const std::vector<FileEntry>& files)
+      SHOAL_EXCLUDES(mutex_);
   Status receive(Active& active, const Announced& part, const std::vector<FileEntry>& files,
-                 UploadStream* stream);
+                 UploadStream* stream) SHOAL_EXCLUDES(mutex_);
   Status acknowledge(const Announced& part, CheckpointFiles::Upload& upload, UploadStream* stream);
-  void end_others(const Active& active, const Announced& part);
+  void end_others(const Active& self, const Announced& part) SHOAL_EXCLUDES(mutex_);
 
   CheckpointFiles& files_;
   InputPort& inputs_;
   const std::chrono::milliseconds silence_;
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  FlatMap<CheckpointId, CheckpointRecord> known_;  // writing, uploading, stored
-  std::set<Active*> active_;
-  bool stopping_ = false;
+  Mutex mutex_;
+  CondVar changed_;
+  FlatMap<CheckpointId, CheckpointRecord> known_
+      SHOAL_GUARDED_BY(mutex_);  // writing, uploading, stored
+  // What each of them uploads, once that is known.
+  std::map<Active*, std::optional<std::pair<CheckpointId, StageIndex>>> active_
+      SHOAL_GUARDED_BY(mutex_);
+  bool stopping_ SHOAL_GUARDED_BY(mutex_) = false;
 };
 
 }  // namespace shoal::coordinator

@@ -10,9 +10,9 @@ Delivery::Delivery(Store& store, Hooks hooks)
 Delivery::~Delivery() {
   halt();
   {
-    std::unique_lock guard(mutex_);
+    const MutexLock guard(mutex_);
     // The store calls back for every write it took; those calls must find this object.
-    moved_.wait(guard, [&] { return writes_durable_ == writes_issued_; });
+    moved_.wait(mutex_, [&]() SHOAL_REQUIRES(mutex_) { return writes_durable_ == writes_issued_; });
     closing_ = true;
   }
   ready_.notify_all();
@@ -36,8 +36,9 @@ void Delivery::enqueue(Group group) {
   std::vector<Record> records = group.records;
   const bool writes = !records.empty();
   {
-    std::unique_lock guard(mutex_);
-    moved_.wait(guard, [&] { return waiting_.size() < kGroupsMax || halted_; });
+    const MutexLock guard(mutex_);
+    moved_.wait(mutex_,
+                [&]() SHOAL_REQUIRES(mutex_) { return waiting_.size() < kGroupsMax || halted_; });
     if (halted_) return;
     writes_issued_ += writes;
     waiting_.push_back({writes_issued_, std::move(group)});
@@ -52,7 +53,7 @@ void Delivery::enqueue(Group group) {
 void Delivery::on_written(const Status& status) {
   bool report = false;
   {
-    const std::lock_guard guard(mutex_);
+    const MutexLock guard(mutex_);
     ++writes_durable_;
     report = !status.ok() && !halted_;
     if (!status.ok()) halted_ = true;
@@ -64,9 +65,9 @@ void Delivery::on_written(const Status& status) {
 }
 
 void Delivery::run() {
-  std::unique_lock guard(mutex_);
+  MutexLock guard(mutex_);
   for (;;) {
-    ready_.wait(guard, [&] {
+    ready_.wait(mutex_, [&]() SHOAL_REQUIRES(mutex_) {
       return closing_ || (!waiting_.empty() && waiting_.front().after_write <= writes_durable_);
     });
     if (waiting_.empty()) return;  // closing
@@ -82,17 +83,17 @@ void Delivery::run() {
 }
 
 void Delivery::halt() {
-  std::unique_lock guard(mutex_);
+  const MutexLock guard(mutex_);
   halted_ = true;
   waiting_.clear();
   moved_.notify_all();
-  moved_.wait(guard, [&] { return !performing_; });
+  moved_.wait(mutex_, [&]() SHOAL_REQUIRES(mutex_) { return !performing_; });
 }
 
 bool Delivery::drain(Duration limit) {
-  std::unique_lock guard(mutex_);
-  return moved_.wait_for(guard, std::chrono::nanoseconds(limit.ns),
-                         [&] { return waiting_.empty() && !performing_; });
+  const MutexLock guard(mutex_);
+  return moved_.wait_for(mutex_, std::chrono::nanoseconds(limit.ns),
+                         [&]() SHOAL_REQUIRES(mutex_) { return waiting_.empty() && !performing_; });
 }
 
 }  // namespace shoal::coordinator

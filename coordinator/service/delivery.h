@@ -4,16 +4,15 @@
 // and is then performed on the delivery thread.
 #pragma once
 
-#include <condition_variable>
 #include <cstdint>
 #include <deque>
 #include <functional>
-#include <mutex>
 #include <thread>
 #include <vector>
 
 #include "coordinator/core/state/io.h"
 #include "coordinator/store/store.h"
+#include "threads/mutex.h"
 
 namespace shoal::coordinator {
 
@@ -40,24 +39,27 @@ class Delivery {
   // Waits until everything that was pushed has been performed, or the limit is over: false then.
   bool drain(Duration limit);
   // Performs nothing from now on, and nothing is being performed when it returns.
-  void halt();
+  void halt() SHOAL_EXCLUDES(mutex_);
 
  private:
   struct Waiting {
     std::int64_t after_write = 0;  // performed when so many writes are durable
     Group group;
   };
-  void enqueue(Group group);
-  void on_written(const Status& status);
-  void run();
+  void enqueue(Group group) SHOAL_EXCLUDES(mutex_);
+  void on_written(const Status& status) SHOAL_EXCLUDES(mutex_);
+  void run() SHOAL_EXCLUDES(mutex_);
 
   Store& store_;
   const Hooks hooks_;
-  std::mutex mutex_;
-  std::condition_variable ready_, moved_;
-  std::deque<Waiting> waiting_;
-  std::int64_t writes_issued_ = 0, writes_durable_ = 0;
-  bool halted_ = false, closing_ = false, performing_ = false;
+  Mutex mutex_;
+  CondVar ready_, moved_;
+  std::deque<Waiting> waiting_ SHOAL_GUARDED_BY(mutex_);
+  std::int64_t writes_issued_ SHOAL_GUARDED_BY(mutex_) = 0;
+  std::int64_t writes_durable_ SHOAL_GUARDED_BY(mutex_) = 0;
+  bool halted_ SHOAL_GUARDED_BY(mutex_) = false;
+  bool closing_ SHOAL_GUARDED_BY(mutex_) = false;
+  bool performing_ SHOAL_GUARDED_BY(mutex_) = false;
   std::thread thread_;
 };
 

@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "base/check.h"
+#include "threads/mutex.h"
 
 namespace shoal::coordinator {
 namespace {
@@ -18,7 +19,7 @@ class ManualStore final : public Store {
  public:
   Result<Snapshot> load() override { return Snapshot{}; }
   void write(std::vector<Record>, std::function<void(Status)> done) override {
-    const std::lock_guard guard(mutex_);
+    const MutexLock guard(mutex_);
     waiting_.push_back(std::move(done));
   }
   void append(std::vector<SeriesPoint>) override {}
@@ -30,7 +31,7 @@ class ManualStore final : public Store {
   void commit_one(Status status = {}) {
     std::function<void(Status)> done;
     {
-      const std::lock_guard guard(mutex_);
+      const MutexLock guard(mutex_);
       SHOAL_CHECK(!waiting_.empty());
       done = std::move(waiting_.front());
       waiting_.pop_front();
@@ -39,8 +40,8 @@ class ManualStore final : public Store {
   }
 
  private:
-  std::mutex mutex_;
-  std::deque<std::function<void(Status)>> waiting_;
+  Mutex mutex_;
+  std::deque<std::function<void(Status)>> waiting_ SHOAL_GUARDED_BY(mutex_);
   std::string folder_;
 };
 
@@ -50,13 +51,13 @@ Effect persist() { return Persist{EventRecord{}}; }
 class DeliveryTest : public ::testing::Test {
  protected:
   std::vector<std::uint64_t> performed() {
-    const std::lock_guard guard(mutex_);
+    const MutexLock guard(mutex_);
     return performed_;
   }
   Delivery::Hooks hooks() {
     return {.perform =
                 [this](Delivery::Group group) {
-                  const std::lock_guard guard(mutex_);
+                  const MutexLock guard(mutex_);
                   for (const Effect& effect : group.effects) {
                     performed_.push_back(std::get<Send>(effect).connection.n);
                   }
@@ -64,8 +65,8 @@ class DeliveryTest : public ::testing::Test {
             .failed = [this](const Error& error) { failure_.set_value(error); }};
   }
 
-  std::mutex mutex_;
-  std::vector<std::uint64_t> performed_;
+  Mutex mutex_;
+  std::vector<std::uint64_t> performed_ SHOAL_GUARDED_BY(mutex_);
   std::promise<Error> failure_;
   ManualStore store_;
   Delivery delivery_{store_, hooks()};

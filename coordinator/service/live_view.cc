@@ -48,7 +48,7 @@ LiveBoard::LiveBoard(Duration heartbeat_every, const Snapshot& snapshot)
 }
 
 void LiveBoard::said(Instant now, ConnectionId connection, const FromAgent& message) {
-  const std::lock_guard guard(mutex_);
+  const MutexLock guard(mutex_);
   const AgentId* id = by_connection_.find(connection);
   if (id == nullptr) return;
   Agent& agent = agents_.at(*id);
@@ -64,7 +64,7 @@ void LiveBoard::said(Instant now, ConnectionId connection, const FromAgent& mess
 }
 
 void LiveBoard::welcomed(Instant now, ConnectionId connection, AgentId agent) {
-  const std::lock_guard guard(mutex_);
+  const MutexLock guard(mutex_);
   Agent& entry = agents_[agent];
   by_connection_.erase(entry.connection);
   entry.connection = connection;
@@ -74,14 +74,14 @@ void LiveBoard::welcomed(Instant now, ConnectionId connection, AgentId agent) {
 }
 
 void LiveBoard::hung_up(ConnectionId connection) {
-  const std::lock_guard guard(mutex_);
+  const MutexLock guard(mutex_);
   if (const AgentId* id = by_connection_.find(connection)) agents_.at(*id).connection = {};
   by_connection_.erase(connection);
   view_.reset();
 }
 
 void LiveBoard::stored(const Record& record) {
-  const std::lock_guard guard(mutex_);
+  const MutexLock guard(mutex_);
   if (const auto* counters = std::get_if<CounterRecord>(&record))
     boot_epoch_ = counters->boot_epoch;
   if (const auto* replica = std::get_if<ReplicaRecord>(&record)) {
@@ -98,7 +98,7 @@ void LiveBoard::stored(const Record& record) {
 }
 
 std::shared_ptr<const LiveView> LiveBoard::view(Instant now) {
-  const std::lock_guard guard(mutex_);
+  const MutexLock guard(mutex_);
   if (view_ && now - view_->now < kViewAge) return view_;
   auto fresh = std::make_shared<LiveView>();
   fresh->now = now;

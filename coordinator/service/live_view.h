@@ -5,9 +5,9 @@
 #pragma once
 
 #include <memory>
-#include <mutex>
 
 #include "coordinator/service/cluster.h"
+#include "threads/mutex.h"
 
 namespace shoal::coordinator {
 
@@ -31,13 +31,13 @@ class LiveBoard {
   };
 
   const Duration late_after_;
-  std::mutex mutex_;
-  std::int64_t boot_epoch_ = 0;
-  FlatMap<AgentId, Agent> agents_;
-  FlatMap<ConnectionId, AgentId> by_connection_;
-  FlatMap<ReplicaId, ReplicaLive> replicas_;
-  FlatMap<ReplicaId, PipelineLive> pipeline_;
-  std::shared_ptr<const LiveView> view_;
+  Mutex mutex_;
+  std::int64_t boot_epoch_ SHOAL_GUARDED_BY(mutex_) = 0;
+  FlatMap<AgentId, Agent> agents_ SHOAL_GUARDED_BY(mutex_);
+  FlatMap<ConnectionId, AgentId> by_connection_ SHOAL_GUARDED_BY(mutex_);
+  FlatMap<ReplicaId, ReplicaLive> replicas_ SHOAL_GUARDED_BY(mutex_);
+  FlatMap<ReplicaId, PipelineLive> pipeline_ SHOAL_GUARDED_BY(mutex_);
+  std::shared_ptr<const LiveView> view_ SHOAL_GUARDED_BY(mutex_);
 };
 
 }  // namespace shoal::coordinator

@@ -38,7 +38,7 @@ class LogDesk::Stream final : public LogDesk::Reactor {
   void expire(Clock::time_point now) {
     std::vector<LogDone> late;
     {
-      const std::lock_guard guard(mutex_);
+      const MutexLock guard(mutex_);
       while (!waiting_.empty() && waiting_.front().until <= now) {
         late.push_back(std::move(waiting_.front().done));
         waiting_.pop_front();
@@ -49,8 +49,8 @@ class LogDesk::Stream final : public LogDesk::Reactor {
                  "try again; a host that is busy with its disk is slow to read its logs"});
   }
 
-  void end(const grpc::Status& status) {
-    const std::lock_guard guard(mutex_);
+  void end(const grpc::Status& status) SHOAL_EXCLUDES(mutex_) {
+    const MutexLock guard(mutex_);
     finish(status);
   }
 
@@ -60,14 +60,14 @@ class LogDesk::Stream final : public LogDesk::Reactor {
       return end({grpc::StatusCode::INVALID_ARGUMENT, "not an answer to what was asked"});
     }
     {
-      const std::lock_guard guard(mutex_);
+      const MutexLock guard(mutex_);
       if (finished_) return;
     }
     StartRead(&incoming_);
   }
 
   void OnWriteDone(bool ok) override {
-    const std::lock_guard guard(mutex_);
+    const MutexLock guard(mutex_);
     writing_ = false;
     if (finished_) return;
     if (!ok) return finish(grpc::Status::OK);
@@ -77,7 +77,7 @@ class LogDesk::Stream final : public LogDesk::Reactor {
   void OnDone() override {
     std::deque<Waiting> left;
     {
-      const std::lock_guard guard(mutex_);
+      const MutexLock guard(mutex_);
       left.swap(waiting_);
     }
     for (const Waiting& one : left) one.done(not_connected());
@@ -91,7 +91,7 @@ class LogDesk::Stream final : public LogDesk::Reactor {
     LogDone done;
   };
 
-  bool take(const v1::LogAnswer& message) {
+  bool take(const v1::LogAnswer& message) SHOAL_EXCLUDES(mutex_) {
     if (!named_) {
       named_ = true;
       if (message.agent() != 0) desk_.greeted(AgentId(message.agent()), this);
@@ -99,7 +99,7 @@ class LogDesk::Stream final : public LogDesk::Reactor {
     }
     LogDone done;
     {
-      const std::lock_guard guard(mutex_);
+      const MutexLock guard(mutex_);
       if (message.id() == 0 || message.id() > last_id_) return false;
       // An answer that came too late has nobody who waits for it.
       if (waiting_.empty() || waiting_.front().id != message.id()) return true;
@@ -111,8 +111,8 @@ class LogDesk::Stream final : public LogDesk::Reactor {
   }
 
   // None: the question is on its way, and has taken `done`.
-  std::optional<Error> place(const LogQuery& query, LogDone& done) {
-    const std::lock_guard guard(mutex_);
+  std::optional<Error> place(const LogQuery& query, LogDone& done) SHOAL_EXCLUDES(mutex_) {
+    const MutexLock guard(mutex_);
     if (finished_) return not_connected();
     if (waiting_.size() >= kWaitingMax || questions_.size() >= kWaitingMax) {
       return Error{Code::kResourceExhausted, "too many questions wait for the agent's logs", "",
@@ -125,14 +125,14 @@ class LogDesk::Stream final : public LogDesk::Reactor {
     return std::nullopt;
   }
 
-  void write_next() {  // with mutex_
+  void write_next() SHOAL_REQUIRES(mutex_) {
     writing_ = true;
     outgoing_ = std::move(questions_.front());
     questions_.pop_front();
     StartWrite(&outgoing_);
   }
 
-  void finish(const grpc::Status& status) {  // with mutex_
+  void finish(const grpc::Status& status) SHOAL_REQUIRES(mutex_) {
     if (finished_) return;
     finished_ = true;
     Finish(status);
@@ -141,18 +141,19 @@ class LogDesk::Stream final : public LogDesk::Reactor {
   LogDesk& desk_;
   v1::LogAnswer incoming_;  // reading callback only
   bool named_ = false;      // reading callback only
-  std::mutex mutex_;
-  std::deque<Waiting> waiting_;
-  std::deque<v1::LogQuestion> questions_;
-  v1::LogQuestion outgoing_;
-  std::uint64_t last_id_ = 0;
-  bool writing_ = false, finished_ = false;
+  Mutex mutex_;
+  std::deque<Waiting> waiting_ SHOAL_GUARDED_BY(mutex_);
+  std::deque<v1::LogQuestion> questions_ SHOAL_GUARDED_BY(mutex_);
+  v1::LogQuestion outgoing_ SHOAL_GUARDED_BY(mutex_);
+  std::uint64_t last_id_ SHOAL_GUARDED_BY(mutex_) = 0;
+  bool writing_ SHOAL_GUARDED_BY(mutex_) = false;
+  bool finished_ SHOAL_GUARDED_BY(mutex_) = false;
 };
 
 LogDesk::Reactor* LogDesk::open() {
   const auto stream = std::make_shared<Stream>(*this);
   {
-    const std::lock_guard guard(mutex_);
+    const MutexLock guard(mutex_);
     if (stopping_ || streams_.size() >= kStreamsMax) {
       return new RefusedLogs(
           {grpc::StatusCode::UNAVAILABLE, "the coordinator is stopping or has too many agents"});
@@ -174,7 +175,7 @@ void LogDesk::watch() {
 
 void LogDesk::stop() {
   {
-    const std::lock_guard guard(mutex_);
+    const MutexLock guard(mutex_);
     stopping_ = true;
   }
   for (const auto& stream : all())
@@ -182,7 +183,7 @@ void LogDesk::stop() {
 }
 
 std::shared_ptr<LogDesk::Stream> LogDesk::find(AgentId agent) {
-  const std::lock_guard guard(mutex_);
+  const MutexLock guard(mutex_);
   const auto found = by_agent_.find(agent);
   return found == by_agent_.end() ? nullptr : found->second;
 }
@@ -190,7 +191,7 @@ std::shared_ptr<LogDesk::Stream> LogDesk::find(AgentId agent) {
 void LogDesk::greeted(AgentId agent, const Stream* stream) {
   std::shared_ptr<Stream> older;
   {
-    const std::lock_guard guard(mutex_);
+    const MutexLock guard(mutex_);
     const auto known = streams_.find(stream);
     if (known == streams_.end()) return;
     std::swap(older, by_agent_[agent]);
@@ -201,7 +202,7 @@ void LogDesk::greeted(AgentId agent, const Stream* stream) {
 
 void LogDesk::forget(const Stream* stream) {
   std::shared_ptr<Stream> dropped;  // destroyed outside the lock
-  const std::lock_guard guard(mutex_);
+  const MutexLock guard(mutex_);
   const auto known = streams_.find(stream);
   if (known == streams_.end()) return;
   dropped = std::move(known->second);
@@ -211,7 +212,7 @@ void LogDesk::forget(const Stream* stream) {
 }
 
 std::vector<std::shared_ptr<LogDesk::Stream>> LogDesk::all() {
-  const std::lock_guard guard(mutex_);
+  const MutexLock guard(mutex_);
   std::vector<std::shared_ptr<Stream>> list;
   for (const auto& [key, stream] : streams_) list.push_back(stream);
   return list;

@@ -7,7 +7,6 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <vector>
 
 #include <grpcpp/grpcpp.h>
@@ -15,6 +14,7 @@
 #include "base/log_lines.h"
 #include "base/result.h"
 #include "proto/logs.grpc.pb.h"
+#include "threads/mutex.h"
 
 namespace shoal::coordinator {
 
@@ -40,16 +40,17 @@ class LogDesk {
 
  private:
   class Stream;
-  std::shared_ptr<Stream> find(AgentId agent);
-  void greeted(AgentId agent, const Stream* stream);  // replaces an older stream of the agent
-  void forget(const Stream* stream);
-  std::vector<std::shared_ptr<Stream>> all();
+  std::shared_ptr<Stream> find(AgentId agent) SHOAL_EXCLUDES(mutex_);
+  void greeted(AgentId agent, const Stream* stream)
+      SHOAL_EXCLUDES(mutex_);  // replaces an older stream of the agent
+  void forget(const Stream* stream) SHOAL_EXCLUDES(mutex_);
+  std::vector<std::shared_ptr<Stream>> all() SHOAL_EXCLUDES(mutex_);
 
   const std::chrono::milliseconds answer_max_;
-  std::mutex mutex_;
-  bool stopping_ = false;
-  std::map<const Stream*, std::shared_ptr<Stream>> streams_;
-  std::map<AgentId, std::shared_ptr<Stream>> by_agent_;
+  Mutex mutex_;
+  bool stopping_ SHOAL_GUARDED_BY(mutex_) = false;
+  std::map<const Stream*, std::shared_ptr<Stream>> streams_ SHOAL_GUARDED_BY(mutex_);
+  std::map<AgentId, std::shared_ptr<Stream>> by_agent_ SHOAL_GUARDED_BY(mutex_);
 };
 
 }  // namespace shoal::coordinator

@@ -26,12 +26,12 @@ bool must_be_taken(const Input& input) {
 }  // namespace
 
 struct Runtime::Subscribers {
-  std::mutex mutex;
-  std::uint64_t next = 1;
-  std::map<std::uint64_t, std::function<void(std::int64_t)>> wakes;
+  Mutex mutex;
+  std::uint64_t next SHOAL_GUARDED_BY(mutex) = 1;
+  std::map<std::uint64_t, std::function<void(std::int64_t)>> wakes SHOAL_GUARDED_BY(mutex);
 
   void wake(std::int64_t newest) {
-    const std::lock_guard guard(mutex);
+    const MutexLock guard(mutex);
     for (const auto& [id, call] : wakes) call(newest);
   }
 };
@@ -76,7 +76,7 @@ void Runtime::start(AgentPort& agents) {
                       .failed =
                           [this](const Error& error) {
                             {
-                              const std::lock_guard guard(mutex_);
+                              const MutexLock guard(mutex_);
                               failed_ = true;
                             }
                             if (options_.on_fatal) options_.on_fatal(error);
@@ -86,7 +86,7 @@ void Runtime::start(AgentPort& agents) {
 
 bool Runtime::stop(Duration limit) {
   {
-    const std::lock_guard guard(mutex_);
+    const MutexLock guard(mutex_);
     stopping_ = true;
   }
   arrived_.notify_all();
@@ -102,7 +102,7 @@ bool Runtime::stop(Duration limit) {
 void Runtime::run() {
   apply(Booted{draw_store_nonce(), options_.found_checkpoints});
   {
-    const std::lock_guard guard(mutex_);
+    const MutexLock guard(mutex_);
     booted_ = true;
   }
   bool stopping = false;
@@ -115,12 +115,12 @@ void Runtime::run() {
 }
 
 std::vector<Input> Runtime::next_inputs(std::optional<Instant> deadline, bool& stopping) {
-  std::unique_lock guard(mutex_);
-  const auto wanted = [&] { return stopping_ || !inputs_.empty(); };
+  const MutexLock guard(mutex_);
+  const auto wanted = [&]() SHOAL_REQUIRES(mutex_) { return stopping_ || !inputs_.empty(); };
   if (deadline) {
-    arrived_.wait_until(guard, clock_.steady(*deadline), wanted);
+    arrived_.wait_until(mutex_, clock_.steady(*deadline), wanted);
   } else {
-    arrived_.wait(guard, wanted);
+    arrived_.wait(mutex_, wanted);
   }
   stopping = stopping_;
   return std::exchange(inputs_, {});
@@ -133,7 +133,7 @@ void Runtime::apply(const Input& input) {
   core_->step(now, input, effects);
   const double took = (clock_.now() - now).seconds();
   delivery_->push(std::move(effects));
-  const std::lock_guard guard(mutex_);
+  const MutexLock guard(mutex_);
   ++stats_.inputs;
   stats_.step_seconds_sum += took;
   stats_.step_seconds_max = std::max(stats_.step_seconds_max, took);
@@ -147,7 +147,7 @@ void Runtime::observe(Instant now, const Input& input) {
   board_->said(now, said->connection, said->message);
   if (std::holds_alternative<Heartbeat>(said->message)) ++heartbeats_;
   if (const auto* failed = std::get_if<FromReplica<ReduceFailed>>(&said->message)) {
-    const std::lock_guard guard(mutex_);
+    const MutexLock guard(mutex_);
     ++stats_.reduce_failures[static_cast<std::size_t>(failed->body.failure)];
   }
   if (const auto* progress = std::get_if<Progress>(&said->message)) {
@@ -203,7 +203,7 @@ void Runtime::perform(Effect effect) {
 
 bool Runtime::post(Input input) {
   {
-    const std::lock_guard guard(mutex_);
+    const MutexLock guard(mutex_);
     if (stopping_ || failed_) return false;
     if (inputs_.size() >= options_.inputs_max && !must_be_taken(input)) return false;
     inputs_.push_back(std::move(input));
@@ -216,7 +216,7 @@ void Runtime::request(std::function<void(Answer)> done,
                       const std::function<Input(RequestId)>& make) {
   RequestId id;
   {
-    const std::lock_guard guard(mutex_);
+    const MutexLock guard(mutex_);
     if (requests_.size() < options_.requests_max) {
       id = {next_request_++};
       requests_.emplace(id, std::move(done));
@@ -225,7 +225,7 @@ void Runtime::request(std::function<void(Answer)> done,
   const bool busy = id.n == 0;
   if (!busy && post(make(id))) return;
   if (!busy) {
-    const std::lock_guard guard(mutex_);
+    const MutexLock guard(mutex_);
     const auto found = requests_.find(id);
     if (found == requests_.end()) return;  // stop() answered it
     done = std::move(found->second);
@@ -273,7 +273,7 @@ void Runtime::command_agent(AgentId agent, AgentVerb verb, std::function<void(An
 void Runtime::answer(Reply reply) {
   std::function<void(Answer)> done;
   {
-    const std::lock_guard guard(mutex_);
+    const MutexLock guard(mutex_);
     const auto found = requests_.find(reply.request);
     if (found == requests_.end()) return;
     done = std::move(found->second);
@@ -285,7 +285,7 @@ void Runtime::answer(Reply reply) {
 void Runtime::fail_requests(const std::string& why) {
   std::map<RequestId, std::function<void(Answer)>> waiting;
   {
-    const std::lock_guard guard(mutex_);
+    const MutexLock guard(mutex_);
     waiting.swap(requests_);
   }
   for (const auto& [id, done] : waiting) {
@@ -297,7 +297,7 @@ void Runtime::fail_requests(const std::string& why) {
 // ---- looking in
 
 Readiness Runtime::readiness() const {
-  const std::lock_guard guard(mutex_);
+  const MutexLock guard(mutex_);
   Readiness readiness;
   if (failed_) readiness.problems.emplace_back("store", "a write to the store failed");
   if (stopping_) readiness.problems.emplace_back("process", "the coordinator is stopping");
@@ -311,7 +311,7 @@ Readiness Runtime::readiness() const {
 }
 
 RuntimeStats Runtime::stats() const {
-  const std::lock_guard guard(mutex_);
+  const MutexLock guard(mutex_);
   RuntimeStats stats = stats_;
   stats.sends = sends_;
   stats.sessions_opened = sessions_opened_;
@@ -326,11 +326,11 @@ std::string Runtime::checkpoint_folder(CheckpointId checkpoint) const {
 }
 
 std::shared_ptr<void> Runtime::on_events(std::function<void(std::int64_t newest_seq)> wake) {
-  const std::lock_guard guard(subscribers_->mutex);
+  const MutexLock guard(subscribers_->mutex);
   const std::uint64_t id = subscribers_->next++;
   subscribers_->wakes.emplace(id, std::move(wake));
   return {nullptr, [id, kept = subscribers_](void*) {
-            const std::lock_guard erase_guard(kept->mutex);
+            const MutexLock erase_guard(kept->mutex);
             kept->wakes.erase(id);
           }};
 }

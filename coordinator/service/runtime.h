@@ -5,11 +5,9 @@
 #pragma once
 
 #include <atomic>
-#include <condition_variable>
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
@@ -22,6 +20,7 @@
 #include "coordinator/service/live_view.h"
 #include "coordinator/service/series_tap.h"
 #include "coordinator/service/tally.h"
+#include "threads/mutex.h"
 
 namespace shoal::coordinator {
 
@@ -80,15 +79,17 @@ class Runtime final : public Cluster, public InputPort {
 
   Runtime(RuntimeOptions options, Store& store, const Snapshot& snapshot);
   void run();
-  std::vector<Input> next_inputs(std::optional<Instant> deadline, bool& stopping);
-  void apply(const Input& input);
-  void observe(Instant now, const Input& input);
+  std::vector<Input> next_inputs(std::optional<Instant> deadline, bool& stopping)
+      SHOAL_EXCLUDES(mutex_);
+  void apply(const Input& input) SHOAL_EXCLUDES(mutex_);
+  void observe(Instant now, const Input& input) SHOAL_EXCLUDES(mutex_);
   void tell_series(const Record& record);
   void perform(Delivery::Group group);
   void perform(Effect effect);
-  void answer(Reply reply);
-  void request(std::function<void(Answer)> done, const std::function<Input(RequestId)>& make);
-  void fail_requests(const std::string& why);
+  void answer(Reply reply) SHOAL_EXCLUDES(mutex_);
+  void request(std::function<void(Answer)> done, const std::function<Input(RequestId)>& make)
+      SHOAL_EXCLUDES(mutex_);
+  void fail_requests(const std::string& why) SHOAL_EXCLUDES(mutex_);
 
   const RuntimeOptions options_;
   Store& store_;
@@ -101,13 +102,15 @@ class Runtime final : public Cluster, public InputPort {
   std::atomic<AgentPort*> agents_{nullptr};  // none before start()
   std::shared_ptr<Subscribers> subscribers_;
 
-  mutable std::mutex mutex_;
-  std::condition_variable arrived_;
-  std::vector<Input> inputs_;
-  std::map<RequestId, std::function<void(Answer)>> requests_;
-  std::uint64_t next_request_ = 1;
-  bool booted_ = false, stopping_ = false, failed_ = false;
-  RuntimeStats stats_;
+  mutable Mutex mutex_;
+  CondVar arrived_;
+  std::vector<Input> inputs_ SHOAL_GUARDED_BY(mutex_);
+  std::map<RequestId, std::function<void(Answer)>> requests_ SHOAL_GUARDED_BY(mutex_);
+  std::uint64_t next_request_ SHOAL_GUARDED_BY(mutex_) = 1;
+  bool booted_ SHOAL_GUARDED_BY(mutex_) = false;
+  bool stopping_ SHOAL_GUARDED_BY(mutex_) = false;
+  bool failed_ SHOAL_GUARDED_BY(mutex_) = false;
+  RuntimeStats stats_ SHOAL_GUARDED_BY(mutex_);
   std::atomic<std::int64_t> sends_{0}, sessions_opened_{0}, heartbeats_{0}, messages_refused_{0};
 
   std::unique_ptr<Delivery> delivery_;

@@ -9,7 +9,7 @@ SeriesTap::SeriesTap(const Snapshot& snapshot) {
 }
 
 std::vector<SeriesPoint> SeriesTap::from_progress(Instant now, const Progress& progress) {
-  const std::lock_guard guard(mutex_);
+  const MutexLock guard(mutex_);
   const Totals* totals = totals_.find(progress.key.job);
   if (totals != nullptr && progress.key.lineage != totals->lineage) return {};
   SeriesPoint point{.job = progress.key.job,
@@ -32,14 +32,14 @@ std::vector<SeriesPoint> SeriesTap::from_progress(Instant now, const Progress& p
 }
 
 std::vector<SeriesPoint> SeriesTap::from_record(Instant now, const Record& record) {
-  const std::lock_guard guard(mutex_);
+  const MutexLock guard(mutex_);
   if (const auto* job = std::get_if<JobRecord>(&record)) return from_job(now, *job);
   if (const auto* round = std::get_if<RoundRecord>(&record)) return from_round(*round);
   return {};
 }
 
 std::optional<RoundNumber> SeriesTap::went_back_to(const JobRecord& job) {
-  const std::lock_guard guard(mutex_);
+  const MutexLock guard(mutex_);
   const Totals* totals = totals_.find(job.id);
   if (totals == nullptr || job.lineage == totals->lineage) return std::nullopt;
   return job.committed_round;

@@ -4,13 +4,13 @@
 // trainers still say of a lineage that was given up is left out.
 #pragma once
 
-#include <mutex>
 #include <optional>
 #include <vector>
 
 #include "base/flat_map.h"
 #include "coordinator/store/store.h"
 #include "swarm/core/messages.h"
+#include "threads/mutex.h"
 
 namespace shoal::coordinator {
 
@@ -32,11 +32,11 @@ class SeriesTap {
     Tokens tokens;
     Bytes sent;
   };
-  std::vector<SeriesPoint> from_job(Instant now, const JobRecord& job);
+  std::vector<SeriesPoint> from_job(Instant now, const JobRecord& job) SHOAL_REQUIRES(mutex_);
   static std::vector<SeriesPoint> from_round(const RoundRecord& round);
 
-  std::mutex mutex_;
-  FlatMap<JobId, Totals> totals_;
+  Mutex mutex_;
+  FlatMap<JobId, Totals> totals_ SHOAL_GUARDED_BY(mutex_);
 };
 
 }  // namespace shoal::coordinator

@@ -13,14 +13,14 @@ Tally::Tally(const Snapshot& snapshot) {
 }
 
 void Tally::count(const std::vector<Record>& records) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   for (const Record& record : records) note(record);
   for (const RoundKey& key : committed_) close(key);
   committed_.clear();
 }
 
 Counts Tally::counts() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return counts_;
 }
 

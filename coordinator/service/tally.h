@@ -7,12 +7,12 @@
 
 #include <deque>
 #include <map>
-#include <mutex>
 #include <set>
 #include <utility>
 #include <vector>
 
 #include "coordinator/service/cluster.h"
+#include "threads/mutex.h"
 
 namespace shoal::coordinator {
 
@@ -39,17 +39,18 @@ class Tally {
     std::map<std::pair<RoundKey, ReplicaId>, Contributed> open;
     bool ended = false;
   };
-  void note(const Record& record);
-  void note_event(const EventRecord& event);
-  void note_job(const JobRecord& record);
-  void note_contribution(const ContributionRecord& contribution);
-  void close(const RoundKey& key);
+  void note(const Record& record) SHOAL_REQUIRES(mutex_);
+  void note_event(const EventRecord& event) SHOAL_REQUIRES(mutex_);
+  void note_job(const JobRecord& record) SHOAL_REQUIRES(mutex_);
+  void note_contribution(const ContributionRecord& contribution) SHOAL_REQUIRES(mutex_);
+  void close(const RoundKey& key) SHOAL_REQUIRES(mutex_);
 
-  mutable std::mutex mutex_;
-  std::map<JobId, Job> jobs_;
-  std::deque<JobId> ended_;
-  std::set<RoundKey> committed_;  // by the records at hand, whose contributions may come behind
-  Counts counts_;
+  mutable Mutex mutex_;
+  std::map<JobId, Job> jobs_ SHOAL_GUARDED_BY(mutex_);
+  std::deque<JobId> ended_ SHOAL_GUARDED_BY(mutex_);
+  std::set<RoundKey> committed_
+      SHOAL_GUARDED_BY(mutex_);  // by the records at hand, whose contributions may come behind
+  Counts counts_ SHOAL_GUARDED_BY(mutex_);
 };
 
 }  // namespace shoal::coordinator

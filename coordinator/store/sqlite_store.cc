@@ -104,7 +104,7 @@ SqliteStore::SqliteStore(std::string folder, std::unique_ptr<FolderLock> lock,
 
 SqliteStore::~SqliteStore() {
   {
-    const std::lock_guard guard(mutex_);
+    const MutexLock guard(mutex_);
     closing_ = true;
   }
   work_.notify_all();
@@ -118,8 +118,10 @@ Result<Snapshot> SqliteStore::load() {
 }
 
 void SqliteStore::write(std::vector<Record> records, std::function<void(Status)> done) {
-  std::unique_lock guard(mutex_);
-  room_.wait(guard, [&] { return batches_.size() < static_cast<std::size_t>(kQueueMax); });
+  MutexLock guard(mutex_);
+  room_.wait(mutex_, [&]() SHOAL_REQUIRES(mutex_) {
+    return batches_.size() < static_cast<std::size_t>(kQueueMax);
+  });
   batches_.push_back({std::move(records), std::move(done)});
   guard.unlock();
   work_.notify_one();
@@ -127,7 +129,7 @@ void SqliteStore::write(std::vector<Record> records, std::function<void(Status)>
 
 void SqliteStore::append(std::vector<SeriesPoint> points) {
   {
-    const std::lock_guard guard(mutex_);
+    const MutexLock guard(mutex_);
     const std::size_t room = kTelemetryQueueMax - told_.points.size();
     const std::size_t taken = std::min(room, points.size());
     stats_.errors += static_cast<std::int64_t>(points.size() - taken);
@@ -139,7 +141,7 @@ void SqliteStore::append(std::vector<SeriesPoint> points) {
 
 void SqliteStore::forget_after(JobId job, RoundNumber round) {
   {
-    const std::lock_guard guard(mutex_);
+    const MutexLock guard(mutex_);
     std::erase_if(told_.points, [&](const SeriesPoint& point) {
       return point.job == job && point.round > round;
     });
@@ -150,9 +152,11 @@ void SqliteStore::forget_after(JobId job, RoundNumber round) {
 }
 
 void SqliteStore::run() {
-  std::unique_lock guard(mutex_);
+  MutexLock guard(mutex_);
   for (;;) {
-    work_.wait(guard, [&] { return closing_ || !batches_.empty() || !told_.empty(); });
+    work_.wait(mutex_, [&]() SHOAL_REQUIRES(mutex_) {
+      return closing_ || !batches_.empty() || !told_.empty();
+    });
     if (closing_ && batches_.empty() && told_.empty()) return;
     std::vector<Batch> group;
     while (!batches_.empty() && group.size() < kGroupMax) {
@@ -192,7 +196,7 @@ void SqliteStore::commit(std::vector<Batch> group) {
   const double took =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - started).count();
   {
-    const std::lock_guard guard(mutex_);
+    const MutexLock guard(mutex_);
     stats_.commits += failure_.ok();
     stats_.errors += !failure_.ok();
     stats_.commit_seconds_sum += took;
@@ -213,7 +217,7 @@ void SqliteStore::write_telemetry(const Telemetry& told) {
   if (!telemetry_->append(told.points).ok()) {
     failed += static_cast<std::int64_t>(told.points.size());
   }
-  const std::lock_guard guard(mutex_);
+  const MutexLock guard(mutex_);
   stats_.errors += failed;
 }
 
@@ -224,7 +228,7 @@ std::unique_ptr<Reader> SqliteStore::reader() {
 StoreStats SqliteStore::stats() const {
   StoreStats stats;
   {
-    const std::lock_guard guard(mutex_);
+    const MutexLock guard(mutex_);
     stats = stats_;
     stats.queue_depth = static_cast<std::int64_t>(batches_.size());
   }

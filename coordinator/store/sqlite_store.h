@@ -6,11 +6,9 @@
 // when its queue is half full. After a failed commit every later batch fails with the same error.
 #pragma once
 
-#include <condition_variable>
 #include <deque>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
@@ -20,6 +18,7 @@
 #include "coordinator/store/sqlite.h"
 #include "coordinator/store/store.h"
 #include "coordinator/store/telemetry.h"
+#include "threads/mutex.h"
 
 namespace shoal::coordinator {
 
@@ -48,15 +47,15 @@ class SqliteStore final : public Store {
   SqliteStore(std::string folder, std::unique_ptr<FolderLock> lock, std::unique_ptr<Database> state,
               std::unique_ptr<TelemetryWriter> telemetry);
   std::string path(const char* name) const { return folder_ + "/" + name; }
-  void run();
-  void commit(std::vector<Batch> group);
+  void run() SHOAL_EXCLUDES(mutex_);
+  void commit(std::vector<Batch> group) SHOAL_EXCLUDES(mutex_);
   Status write_group(const std::vector<Batch>& group);
   struct Telemetry {
     FlatMap<JobId, RoundNumber> forgotten;  // first, of what is in the file: all after this round
     std::vector<SeriesPoint> points;        // then
     bool empty() const { return forgotten.empty() && points.empty(); }
   };
-  void write_telemetry(const Telemetry& told);
+  void write_telemetry(const Telemetry& told) SHOAL_EXCLUDES(mutex_);
 
   const std::string folder_;
   const std::unique_ptr<FolderLock> lock_;
@@ -64,12 +63,12 @@ class SqliteStore final : public Store {
   const std::unique_ptr<TelemetryWriter> telemetry_;  // writer thread only
   Status failure_;                                    // writer thread only
 
-  mutable std::mutex mutex_;
-  std::condition_variable work_, room_;
-  std::deque<Batch> batches_;
-  Telemetry told_;
-  bool closing_ = false;
-  StoreStats stats_;
+  mutable Mutex mutex_;
+  CondVar work_, room_;
+  std::deque<Batch> batches_ SHOAL_GUARDED_BY(mutex_);
+  Telemetry told_ SHOAL_GUARDED_BY(mutex_);
+  bool closing_ SHOAL_GUARDED_BY(mutex_) = false;
+  StoreStats stats_ SHOAL_GUARDED_BY(mutex_);
   std::thread writer_;  // last: it uses all of the above
 };
 

@@ -42,7 +42,7 @@ Result<std::unique_ptr<Lane>> LaneShelf::make(std::size_t frame_values) {
 
 Result<std::unique_ptr<Lane>> LaneShelf::take(std::size_t frame_values) {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     std::erase_if(idle_, [&](const auto& lane) { return lane->frame_values < frame_values; });
     if (!idle_.empty()) {
       auto lane = std::move(idle_.back());
@@ -54,7 +54,7 @@ Result<std::unique_ptr<Lane>> LaneShelf::take(std::size_t frame_values) {
 }
 
 void LaneShelf::give_back(std::unique_ptr<Lane> lane) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   idle_.push_back(std::move(lane));
 }
 

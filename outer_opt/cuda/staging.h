@@ -6,11 +6,11 @@
 
 #include <cstddef>
 #include <memory>
-#include <mutex>
 #include <span>
 #include <vector>
 
 #include "outer_opt/cuda/accelerator.h"
+#include "threads/mutex.h"
 
 namespace shoal::outer_opt {
 
@@ -44,8 +44,8 @@ class LaneShelf {
   Result<std::unique_ptr<Lane>> make(std::size_t frame_values);
 
   Accelerator& device_;
-  std::mutex mutex_;
-  std::vector<std::unique_ptr<Lane>> idle_;
+  Mutex mutex_;
+  std::vector<std::unique_ptr<Lane>> idle_ SHOAL_GUARDED_BY(mutex_);
 };
 
 // Whole vectors between pageable memory and the device. One thread at a time.

@@ -1,11 +1,11 @@
 #include "outer_opt/transport/link_probe.h"
 
 #include <algorithm>
-#include <condition_variable>
 #include <string>
 
 #include "base/prng.h"
 #include "outer_opt/core/round/link_estimates.h"
+#include "threads/sleep.h"
 #include "wire/metadata.h"
 
 namespace shoal::outer_opt {
@@ -126,28 +126,28 @@ Instant steady_now() {
 // ---- the gate
 
 bool ProbeGate::enter() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (taken_ || reduces_ > 0) return false;
   return taken_ = true;
 }
 
 void ProbeGate::leave() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   taken_ = false;
 }
 
 void ProbeGate::begin_reduce() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   ++reduces_;
 }
 
 void ProbeGate::end_reduce() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   --reduces_;
 }
 
 bool ProbeGate::in_reduce() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return reduces_ > 0;
 }
 
@@ -203,7 +203,7 @@ LinkProber::LinkProber(ProbeGate& gate, Dial dial, Found found)
 
 void LinkProber::start(ReplicaId self, std::vector<PeerAddress> peers) {
   stop();
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   thread_ = std::jthread([this, self, peers = std::move(peers)](std::stop_token stop) mutable {
     run(self, std::move(peers), std::move(stop));
   });
@@ -211,7 +211,7 @@ void LinkProber::start(ReplicaId self, std::vector<PeerAddress> peers) {
 
 void LinkProber::stop() {
   std::jthread ending;  // joined outside the lock
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   ending.swap(thread_);
 }
 
@@ -219,17 +219,13 @@ void LinkProber::stop() {
 // each other do not meet for ever.
 void LinkProber::run(ReplicaId self, std::vector<PeerAddress> peers, std::stop_token stop) {
   Prng prng(peers.empty() ? 1 : peers.front().replica.n + peers.size() * 1000);
-  std::mutex mutex;
-  std::condition_variable_any waiting;
   for (int tries = 0; tries < kTriesMax && !peers.empty() && !stop.stop_requested(); ++tries) {
     if (try_one(self, peers.front(), stop)) {
       peers.erase(peers.begin());
       continue;
     }
     std::rotate(peers.begin(), peers.begin() + 1, peers.end());
-    std::unique_lock lock(mutex);
-    waiting.wait_for(lock, stop, std::chrono::milliseconds(prng.range(50, 400)),
-                     [] { return false; });
+    (void)sleep_unless_stopped(milliseconds(prng.range(50, 400)), stop);
   }
 }
 

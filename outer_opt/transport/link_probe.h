@@ -7,7 +7,6 @@
 
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <stop_token>
 #include <thread>
 #include <vector>
@@ -17,6 +16,7 @@
 #include "base/result.h"
 #include "outer_opt/core/round/round.h"
 #include "proto/peer.grpc.pb.h"
+#include "threads/mutex.h"
 
 namespace shoal::outer_opt {
 
@@ -36,9 +36,9 @@ class ProbeGate {
   bool in_reduce() const;
 
  private:
-  mutable std::mutex mutex_;
-  bool taken_ = false;
-  int reduces_ = 0;
+  mutable Mutex mutex_;
+  bool taken_ SHOAL_GUARDED_BY(mutex_) = false;
+  int reduces_ SHOAL_GUARDED_BY(mutex_) = 0;
 };
 
 using Found = std::function<void(const LinkEstimate&)>;
@@ -75,8 +75,8 @@ class LinkProber {
   ProbeGate& gate_;
   const Dial dial_;
   const Found found_;
-  std::mutex mutex_;  // of thread_
-  std::jthread thread_;
+  Mutex mutex_;
+  std::jthread thread_ SHOAL_GUARDED_BY(mutex_);
 };
 
 }  // namespace shoal::outer_opt

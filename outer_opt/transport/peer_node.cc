@@ -4,9 +4,7 @@
 #include "outer_opt/transport/peer_node.h"
 
 #include <algorithm>
-#include <condition_variable>
 #include <map>
-#include <mutex>
 #include <optional>
 #include <set>
 #include <utility>
@@ -22,6 +20,7 @@
 #include "outer_opt/transport/reduce_streams.h"
 #include "outer_opt/transport/state_transfer.h"
 #include "proto/peer.grpc.pb.h"
+#include "threads/mutex.h"
 #include "wire/callback_queue.h"
 #include "wire/emulated_line.h"
 #include "wire/local_socket.h"
@@ -99,20 +98,22 @@ class PeerNodeImpl final : public PeerNode, public StreamKeeper {
   DialDonor dialler_to(const std::string& address) const;
   bool borrows() const { return options_.local_sockets && !options_.line; }
   void answered(const LinkEstimate& asker) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     links_.answered(steady_now(), asker);
   }
 
  private:
   bool begin(const AttemptKey& key, const std::shared_ptr<ReduceCall>& call,
-             std::vector<AcceptedStream*>& waiting);
-  void end(const AttemptKey& key, ReduceCall& call, ReduceResult& result);
-  wire::PeerChannel channel_to(const std::string& address, int lane);
+             std::vector<AcceptedStream*>& waiting) SHOAL_EXCLUDES(mutex_);
+  void end(const AttemptKey& key, ReduceCall& call, ReduceResult& result) SHOAL_EXCLUDES(mutex_)
+      SHOAL_EXCLUDES(mutex_);
+  wire::PeerChannel channel_to(const std::string& address, int lane) SHOAL_EXCLUDES(mutex_)
+      SHOAL_EXCLUDES(mutex_);
   void dial(const ReducePlan& plan, int peer, ReplicaId self,
-            const std::shared_ptr<ReduceCall>& call);
-  void keep_channels(const ReducePlan& plan, bool ok);
+            const std::shared_ptr<ReduceCall>& call) SHOAL_EXCLUDES(mutex_) SHOAL_EXCLUDES(mutex_);
+  void keep_channels(const ReducePlan& plan, bool ok) SHOAL_EXCLUDES(mutex_) SHOAL_EXCLUDES(mutex_);
   ReduceResult run(const ReducePlan& plan, ReplicaId self, const std::shared_ptr<ReduceCall>& call,
-                   std::stop_token stop);
+                   std::stop_token stop) SHOAL_EXCLUDES(mutex_) SHOAL_EXCLUDES(mutex_);
 
   const PeerNodeOptions options_;
   Service service_;
@@ -122,21 +123,23 @@ class PeerNodeImpl final : public PeerNode, public StreamKeeper {
   std::string address_;
   std::stop_source closing_;
 
-  std::mutex mutex_;
-  std::condition_variable idle_;
-  std::map<AttemptKey, std::shared_ptr<ReduceCall>> running_;
-  std::map<AttemptKey, std::vector<AcceptedStream*>> waiting_;
+  Mutex mutex_;
+  CondVar idle_;
+  std::map<AttemptKey, std::shared_ptr<ReduceCall>> running_ SHOAL_GUARDED_BY(mutex_);
+  std::map<AttemptKey, std::vector<AcceptedStream*>> waiting_ SHOAL_GUARDED_BY(mutex_);
   struct Ended {
     Clock::time_point when;
     StreamEnd end;  // what a late stream is told
   };
-  std::map<AttemptKey, Ended> ended_;
+  std::map<AttemptKey, Ended> ended_ SHOAL_GUARDED_BY(mutex_);
   using ChannelKey = std::pair<std::string, int>;  // address and lane
-  std::map<ChannelKey, wire::PeerChannel> channels_;
-  Donor donor_;
-  MomentumDonor momentum_donor_;
-  Bytes sent_, received_;  // by attempts since the last one that ended well
-  LinkEstimates links_;
+  std::map<ChannelKey, wire::PeerChannel> channels_ SHOAL_GUARDED_BY(mutex_);
+  Donor donor_ SHOAL_GUARDED_BY(mutex_);
+  MomentumDonor momentum_donor_ SHOAL_GUARDED_BY(mutex_);
+  // By attempts since the last one that ended well.
+  Bytes sent_ SHOAL_GUARDED_BY(mutex_);
+  Bytes received_ SHOAL_GUARDED_BY(mutex_);
+  LinkEstimates links_ SHOAL_GUARDED_BY(mutex_);
   ProbeGate gate_;
   LinkProber prober_{
       gate_,
@@ -144,7 +147,7 @@ class PeerNodeImpl final : public PeerNode, public StreamKeeper {
         return wire::dial_peer(address, options_.keepalive, options_.line.get()).channel;
       },
       [this](const LinkEstimate& found) {
-        const std::lock_guard lock(mutex_);
+        const MutexLock lock(mutex_);
         links_.probed(steady_now(), found);
       }};
 };
@@ -245,8 +248,10 @@ PeerNodeImpl::~PeerNodeImpl() {
   gate_.begin_reduce();  // nobody measures any more
   prober_.stop();
   {
-    std::unique_lock lock(mutex_);
-    idle_.wait(lock, [this] { return running_.empty(); });  // each ends within watch()'s bounds
+    const MutexLock lock(mutex_);
+    idle_.wait(mutex_, [this]() SHOAL_REQUIRES(mutex_) {
+      return running_.empty();
+    });  // each ends within watch()'s bounds
   }
   local_.reset();
   tcp_.reset();
@@ -263,7 +268,7 @@ void PeerNodeImpl::arrived(AcceptedStream* stream) {
   std::vector<AcceptedStream*> refused;
   std::optional<StreamEnd> late;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     const AttemptKey& key = stream->name().key;
     std::erase_if(ended_, [](const auto& e) { return Clock::now() - e.second.when > kRemember; });
     if (const auto it = running_.find(key); it != running_.end()) {
@@ -291,7 +296,7 @@ void PeerNodeImpl::arrived(AcceptedStream* stream) {
 }
 
 bool PeerNodeImpl::forget(AcceptedStream* stream) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto it = waiting_.find(stream->name().key);
   if (it == waiting_.end()) return false;
   const bool found = std::erase(it->second, stream) > 0;
@@ -305,7 +310,7 @@ void PeerNodeImpl::gave_up(const v1::GaveUp& request) {
                        request.attempt()};
   std::shared_ptr<ReduceCall> call;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     const auto it = running_.find(key);
     if (it != running_.end()) call = it->second;
   }
@@ -316,7 +321,7 @@ void PeerNodeImpl::gave_up(const v1::GaveUp& request) {
 
 bool PeerNodeImpl::begin(const AttemptKey& key, const std::shared_ptr<ReduceCall>& call,
                          std::vector<AcceptedStream*>& waiting) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (closing_.stop_requested() || !running_.emplace(key, call).second) return false;
   ended_.erase(key);
   gate_.begin_reduce();
@@ -330,7 +335,7 @@ bool PeerNodeImpl::begin(const AttemptKey& key, const std::shared_ptr<ReduceCall
 void PeerNodeImpl::end(const AttemptKey& key, ReduceCall& call, ReduceResult& result) {
   gate_.end_reduce();
   const ReduceStats spent = call.stats();
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   for (const auto& flow : call.flows()) {
     links_.carried(steady_now(), flow.from, flow.received, flow.spent);
   }
@@ -345,7 +350,7 @@ void PeerNodeImpl::end(const AttemptKey& key, ReduceCall& call, ReduceResult& re
 }
 
 wire::PeerChannel PeerNodeImpl::channel_to(const std::string& address, int lane) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   auto& known = channels_[{address, lane}];
   // A channel that waits before it tries again would refuse the new attempt without a try.
   const bool usable = known.channel && !known.local &&
@@ -363,7 +368,7 @@ void PeerNodeImpl::keep_channels(const ReducePlan& plan, bool ok) {
     if (ok) wanted.insert(member.address);
   }
   std::map<ChannelKey, wire::PeerChannel> dropped;
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   for (auto& [key, known] : channels_) {
     if (known.local || !wanted.contains(key.first)) dropped.emplace(key, std::move(known));
   }
@@ -409,7 +414,7 @@ void PeerNodeImpl::dial(const ReducePlan& plan, int peer, ReplicaId self,
   const ReduceMember& member = plan.members[peer];
   int lanes = 1;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     lanes = links_.connections(member.replica);
   }
   for (int lane = 0; lane < lanes; ++lane) {
@@ -440,12 +445,12 @@ ReduceResult PeerNodeImpl::run(const ReducePlan& plan, ReplicaId self,
 // ---- state
 
 void PeerNodeImpl::set_donor(Donor donor) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   donor_ = std::move(donor);
 }
 
 Donor PeerNodeImpl::donor() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return donor_;
 }
 
@@ -462,19 +467,19 @@ Status PeerNodeImpl::fetch_state(const std::string& address, ReplicaId donor, co
   const Status status =
       fetch_state_from(dialler_to(address), donor, key, options_.state_patience, sink, stop);
   if (status.ok()) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     links_.carried(steady_now(), donor, sink.received, steady_now() - before);
   }
   return status;
 }
 
 void PeerNodeImpl::set_momentum_donor(MomentumDonor donor) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   momentum_donor_ = std::move(donor);
 }
 
 MomentumDonor PeerNodeImpl::momentum_donor() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return momentum_donor_;
 }
 
@@ -487,7 +492,7 @@ Status PeerNodeImpl::fetch_momentum(const MomentumHolder& holder, const RoundKey
 // ---- lines
 
 std::vector<LinkEstimate> PeerNodeImpl::take_links() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return links_.take_changed();
 }
 

@@ -69,7 +69,7 @@ bool ReduceCall::admit_link(const Link& link) {
 
 bool ReduceCall::attach(Link* link) {
   {
-    const Lock lock(mutex_);
+    const MutexLock lock(mutex_);
     if (!admit_link(*link)) return false;
     link->heard = Clock::now();
     link->reading = true;
@@ -78,7 +78,7 @@ bool ReduceCall::attach(Link* link) {
   }
   link->start_read();
   {
-    const Lock lock(mutex_);
+    const MutexLock lock(mutex_);
     --link->starting;
   }
   drive();
@@ -88,31 +88,33 @@ bool ReduceCall::attach(Link* link) {
 // ---- steps
 
 void ReduceCall::drive() {
-  Lock lock(mutex_);
-  while (step(lock)) {
+  const MutexLock lock(mutex_);
+  while (step()) {
   }
   if (over() && !over_since_) over_since_ = Clock::now();
   if (all_ended() || over()) changed_.notify_all();
 }
 
 // Does one thing that can be done now. The lock may be left meanwhile, so links_ is looked at anew.
-bool ReduceCall::step(Lock& lock) {
-  if (!over() && do_local_work(lock)) return true;
+bool ReduceCall::step() {
+  if (!over() && do_local_work()) return true;
   for (Link* link : links_) {
     if (link->finished) continue;
-    if (!over() && (take_pending(lock, link) || send_next(lock, link))) return true;
-    if (settle(lock, link)) return true;
+    if (!over() && (take_pending(link) || send_next(link))) return true;
+    if (settle(link)) return true;
   }
   return false;
 }
 
-bool ReduceCall::do_local_work(Lock& lock) {
+bool ReduceCall::do_local_work() {
   const auto work = session_->local_work();
   if (!work) return false;
   ++working_;
-  lock.unlock();
-  const WorkResult result = session_->run(*work, {});
-  lock.lock();
+  WorkResult result;
+  {
+    const MutexUnlock meanwhile(mutex_);
+    result = session_->run(*work, {});
+  }
   --working_;
   session_->finish(*work, result);
   return true;
@@ -126,7 +128,7 @@ std::unique_ptr<EntropyCoder> ReduceCall::take_coder() {
 }
 
 // Gets at the payload of a frame that was lent or entropy coded.
-bool ReduceCall::open(Lock& lock, Link* link) {
+bool ReduceCall::open(Link* link) {
   const bool expand = link->pending->must_expand();
   std::unique_ptr<EntropyCoder> coder;
   if (expand) coder = take_coder();
@@ -138,10 +140,12 @@ bool ReduceCall::open(Lock& lock, Link* link) {
   link->opening = true;
   ++link->starting;
   ++working_;
-  lock.unlock();
-  const Status status = expand ? link->pending->expand(*coder, std::move(buffer))
-                               : link->pending->fetch(*link->borrowed, std::move(buffer));
-  lock.lock();
+  Status status;
+  {
+    const MutexUnlock meanwhile(mutex_);
+    status = expand ? link->pending->expand(*coder, std::move(buffer))
+                    : link->pending->fetch(*link->borrowed, std::move(buffer));
+  }
   --working_;
   --link->starting;
   link->opening = false;
@@ -169,10 +173,10 @@ bool ReduceCall::opened(Link* link, bool expanded, const Status& status) {
   return true;
 }
 
-bool ReduceCall::take_pending(Lock& lock, Link* link) {
+bool ReduceCall::take_pending(Link* link) {
   Lanes& lanes = lanes_of(*link);
   if (!link->pending || link->opening || !lanes.is_turn(*link, lanes.admitted)) return false;
-  if (link->pending->must_fetch() || link->pending->must_expand()) return open(lock, link);
+  if (link->pending->must_fetch() || link->pending->must_expand()) return open(link);
   const auto work = session_->admit(link->peer, link->pending->header());
   if (!work) return over();  // a frame that breaks the session is news, too
   ++lanes.admitted;
@@ -182,10 +186,12 @@ bool ReduceCall::take_pending(Lock& lock, Link* link) {
   link->heard = Clock::now();
   ++link->starting;
   ++working_;
-  lock.unlock();
-  link->start_read();  // the next frame travels while this one is worked on
-  const WorkResult result = session_->run(*work, frame.payload());
-  lock.lock();
+  WorkResult result;
+  {
+    const MutexUnlock meanwhile(mutex_);
+    link->start_read();  // the next frame travels while this one is worked on
+    result = session_->run(*work, frame.payload());
+  }
   --working_;
   --link->starting;
   if (frame.has_buffer()) buffers_.push_back(frame.give_back());
@@ -193,7 +199,7 @@ bool ReduceCall::take_pending(Lock& lock, Link* link) {
   return true;
 }
 
-bool ReduceCall::send_next(Lock& lock, Link* link) {
+bool ReduceCall::send_next(Link* link) {
   if (link->writing || link->writes_ended || link->broken || link->asking) return false;
   Lanes& lanes = lanes_of(*link);
   if (!lanes.is_turn(*link, lanes.pulled)) return false;
@@ -205,11 +211,12 @@ bool ReduceCall::send_next(Lock& lock, Link* link) {
   std::unique_ptr<EntropyCoder> coder;
   if (session_->plan().entropy_coding && !link->borrows) coder = take_coder();
   const SendTerms terms = {link->borrows, coder.get()};
-  lock.unlock();
-  const OutgoingMessage message = message_of(*session_, *frame, terms, lender_);
-  link->write_size = message.size;
-  link->start_write(message.bytes);
-  lock.lock();
+  {
+    const MutexUnlock meanwhile(mutex_);
+    const OutgoingMessage message = message_of(*session_, *frame, terms, lender_);
+    link->write_size = message.size;
+    link->start_write(message.bytes);
+  }
   if (coder) coders_.push_back(std::move(coder));
   --link->starting;
   return true;
@@ -217,15 +224,16 @@ bool ReduceCall::send_next(Lock& lock, Link* link) {
 
 // Brings a link towards its end: half-closes what we dialled, cancels what is stuck, finishes what
 // is complete or given up.
-bool ReduceCall::settle(Lock& lock, Link* link) {
+bool ReduceCall::settle(Link* link) {
   const bool give_up = over() || link->broken;
   if (link->dialled && !give_up && !link->writing && !link->writes_ended && !link->asking &&
       session_->sent_all(link->peer, link->sends()) && has_fetched_all(link)) {
     link->writes_ended = link->writing = true;
     ++link->starting;
-    lock.unlock();
-    link->end_writes();
-    lock.lock();
+    {
+      const MutexUnlock meanwhile(mutex_);
+      link->end_writes();
+    }
     --link->starting;
     return true;
   }
@@ -233,18 +241,18 @@ bool ReduceCall::settle(Lock& lock, Link* link) {
     link->cancelled = true;
     ++link->starting;
     const StreamEnd why = link->broken ? StreamEnd() : failed_end();
-    lock.unlock();
-    link->cancel(why);
-    lock.lock();
+    {
+      const MutexUnlock meanwhile(mutex_);
+      link->cancel(why);
+    }
     --link->starting;
     return true;
   }
   if (!may_finish(link)) return false;
   link->finished = true;
   const StreamEnd end = end_of(link);
-  lock.unlock();
+  const MutexUnlock meanwhile(mutex_);
   link->finish(end);  // the link may be gone now
-  lock.lock();
   return true;
 }
 
@@ -288,7 +296,7 @@ StreamEnd ReduceCall::failed_end() const {
 }
 
 StreamEnd ReduceCall::refusal() {
-  const Lock lock(mutex_);
+  const MutexLock lock(mutex_);
   return failed_end();
 }
 
@@ -296,7 +304,7 @@ StreamEnd ReduceCall::refusal() {
 
 void ReduceCall::on_answer(Link* link, std::optional<wire::BorrowedMemory> borrowed) {
   {
-    const Lock lock(mutex_);
+    const MutexLock lock(mutex_);
     link->asking = false;
     link->borrows = borrowed.has_value();
     link->borrowed = std::move(borrowed);
@@ -307,7 +315,7 @@ void ReduceCall::on_answer(Link* link, std::optional<wire::BorrowedMemory> borro
 void ReduceCall::on_read(Link* link, bool ok, const grpc::ByteBuffer& message) {
   auto frame = ok ? ReceivedFrame::read(message, link->receives()) : Error{Code::kUnavailable, ""};
   {
-    const Lock lock(mutex_);
+    const MutexLock lock(mutex_);
     link->reading = false;
     link->heard = Clock::now();
     if (!ok) {
@@ -342,7 +350,7 @@ void ReduceCall::count_received(const Link& link, std::size_t size) {
 
 void ReduceCall::on_written(Link* link, bool ok) {
   {
-    const Lock lock(mutex_);
+    const MutexLock lock(mutex_);
     link->writing = false;
     if (ok) sent_ += static_cast<std::int64_t>(std::exchange(link->write_size, 0));
     if (!ok) link->broken = true;
@@ -353,7 +361,7 @@ void ReduceCall::on_written(Link* link, bool ok) {
 void ReduceCall::on_closed(Link* link, const StreamEnd& end) {
   const auto keep = link->call;
   {
-    const Lock lock(mutex_);
+    const MutexLock lock(mutex_);
     std::erase(links_, link);
     const int peer = link->peer;
     const bool gave = !still_owes(*link);
@@ -378,7 +386,7 @@ void ReduceCall::on_closed(Link* link, const StreamEnd& end) {
 // Who is told to go without a sender does so, whomever that sender blames.
 void ReduceCall::told(ReplicaId from, ReplicaId replica, const std::string& detail) {
   {
-    const Lock lock(mutex_);
+    const MutexLock lock(mutex_);
     const int peer = member(from);
     if (peer < 0 || over() || session_->state() == SessionState::kDone) return;
     const std::string news = to_string(from) + ": " + detail;
@@ -461,15 +469,16 @@ bool ReduceCall::is_silent(int peer) const {
 void ReduceCall::watch(Duration time_limit, std::stop_token stop) {
   const std::stop_callback on_stop(stop, [this] {
     {
-      const Lock lock(mutex_);
+      const MutexLock lock(mutex_);
       cancelled_ = session_->state() == SessionState::kRunning;
       stopped_ = true;
     }
     drive();
   });
   drive();
-  Lock lock(mutex_);
-  while (!changed_.wait_for(lock, kTick, [this] { return all_ended(); })) {
+  const MutexLock lock(mutex_);
+  while (
+      !changed_.wait_for(mutex_, kTick, [this]() SHOAL_REQUIRES(mutex_) { return all_ended(); })) {
     if (!over()) look_for_silent_peers(time_limit);
     if (!over() && seconds_since(started_) > time_limit.seconds()) {
       const int slowest = session_->slowest();
@@ -478,9 +487,8 @@ void ReduceCall::watch(Duration time_limit, std::stop_token stop) {
       else
         session_->fail({ReduceFailure::kTimeLimit, slowest, "the time limit passed"});
     }
-    lock.unlock();
+    const MutexUnlock meanwhile(mutex_);
     drive();
-    lock.lock();
   }
   ended_ = Clock::now();
 }
@@ -492,29 +500,29 @@ void ReduceCall::wait_returned() {
 }
 
 std::optional<SessionFailure> ReduceCall::failure() {
-  const Lock lock(mutex_);
+  const MutexLock lock(mutex_);
   if (session_->state() != SessionState::kBroken) return std::nullopt;
   return session_->failure();
 }
 
 bool ReduceCall::cancelled() {
-  const Lock lock(mutex_);
+  const MutexLock lock(mutex_);
   return cancelled_;
 }
 
 ReduceStats ReduceCall::stats() {
-  const Lock lock(mutex_);
+  const MutexLock lock(mutex_);
   const std::chrono::duration<double> spent = ended_.value_or(Clock::now()) - started_;
   return {Bytes(sent_), Bytes(received_), spent.count()};
 }
 
 Bytes ReduceCall::borrowed() {
-  const Lock lock(mutex_);
+  const MutexLock lock(mutex_);
   return Bytes(borrowed_);
 }
 
 std::size_t ReduceCall::streams() {
-  const Lock lock(mutex_);
+  const MutexLock lock(mutex_);
   std::size_t count = 0;
   for (const PeerNews& news : news_) {
     for (const Lanes& lanes : news.lanes) count += std::popcount(lanes.seen);
@@ -523,7 +531,7 @@ std::size_t ReduceCall::streams() {
 }
 
 std::vector<ReduceCall::Flow> ReduceCall::flows() {
-  const Lock lock(mutex_);
+  const MutexLock lock(mutex_);
   std::vector<Flow> flows;
   for (std::size_t i = 0; i < news_.size(); ++i) {
     if (news_[i].averages == 0) continue;
@@ -534,12 +542,12 @@ std::vector<ReduceCall::Flow> ReduceCall::flows() {
 }
 
 Digest ReduceCall::digest() {
-  const Lock lock(mutex_);
+  const MutexLock lock(mutex_);
   return session_->digest();
 }
 
 std::vector<ReplicaId> ReduceCall::left_out() {
-  const Lock lock(mutex_);
+  const MutexLock lock(mutex_);
   return session_->left_out();
 }
 

@@ -26,9 +26,7 @@
 
 #include <array>
 #include <chrono>
-#include <condition_variable>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <stop_token>
 #include <vector>
@@ -38,6 +36,7 @@
 #include "outer_opt/core/reduce/reduce_session.h"
 #include "outer_opt/transport/frame_message.h"
 #include "outer_opt/transport/peer_node.h"
+#include "threads/mutex.h"
 #include "wire/lent_memory.h"
 #include "wire/slices.h"
 
@@ -151,48 +150,50 @@ class ReduceCall : public std::enable_shared_from_this<ReduceCall> {
   void on_closed(Link* link, const StreamEnd& end);  // the link goes away afterwards
 
  private:
-  using Lock = std::unique_lock<std::mutex>;
   static constexpr auto kBelieve = std::chrono::seconds(2);
   // That a write under way may take before the reason for the end gets no chance to follow it.
   static constexpr auto kTellLimit = std::chrono::seconds(1);
 
-  void drive();
-  bool step(Lock& lock);
-  void count_received(const Link& link, std::size_t size);
+  void drive() SHOAL_EXCLUDES(mutex_);
+  bool step() SHOAL_REQUIRES(mutex_);
+  void count_received(const Link& link, std::size_t size) SHOAL_REQUIRES(mutex_);
   static Status take_terms(Link& link, const FrameHeader& header);
-  bool has_fetched_all(const Link* link) const;
-  bool do_local_work(Lock& lock);
-  bool admit_link(const Link& link);
-  bool open(Lock& lock, Link* link);
-  bool opened(Link* link, bool expanded, const Status& status);
-  std::unique_ptr<EntropyCoder> take_coder();
-  bool take_pending(Lock& lock, Link* link);
-  bool send_next(Lock& lock, Link* link);
-  bool settle(Lock& lock, Link* link);
-  bool may_cancel(const Link* link) const;
-  bool may_finish(const Link* link) const;
-  StreamEnd end_of(const Link* link) const;
-  StreamEnd failed_end() const;
-  void lost(int peer, const std::string& detail);
-  bool hears_of(int peer) const;
-  void gave_up(int peer);
-  void believe_the_first();
-  void fail_by_name(ReplicaId replica, int peer, const std::string& detail);
-  bool over() const { return stopped_ || session_->state() == SessionState::kBroken; }
-  bool all_ended() const;
-  void look_for_silent_peers(Duration time_limit);
-  bool find(int peer, bool dialled) const;
-  bool still_owes(const Link& link) const;
-  bool is_silent(int peer) const;
+  bool has_fetched_all(const Link* link) const SHOAL_REQUIRES(mutex_);
+  bool do_local_work() SHOAL_REQUIRES(mutex_);
+  bool admit_link(const Link& link) SHOAL_REQUIRES(mutex_);
+  bool open(Link* link) SHOAL_REQUIRES(mutex_);
+  bool opened(Link* link, bool expanded, const Status& status) SHOAL_REQUIRES(mutex_);
+  std::unique_ptr<EntropyCoder> take_coder() SHOAL_REQUIRES(mutex_);
+  bool take_pending(Link* link) SHOAL_REQUIRES(mutex_);
+  bool send_next(Link* link) SHOAL_REQUIRES(mutex_);
+  bool settle(Link* link) SHOAL_REQUIRES(mutex_);
+  bool may_cancel(const Link* link) const SHOAL_REQUIRES(mutex_);
+  bool may_finish(const Link* link) const SHOAL_REQUIRES(mutex_);
+  StreamEnd end_of(const Link* link) const SHOAL_REQUIRES(mutex_);
+  StreamEnd failed_end() const SHOAL_REQUIRES(mutex_);
+  void lost(int peer, const std::string& detail) SHOAL_REQUIRES(mutex_);
+  bool hears_of(int peer) const SHOAL_REQUIRES(mutex_);
+  void gave_up(int peer) SHOAL_REQUIRES(mutex_);
+  void believe_the_first() SHOAL_REQUIRES(mutex_);
+  void fail_by_name(ReplicaId replica, int peer, const std::string& detail) SHOAL_REQUIRES(mutex_);
+  bool over() const SHOAL_REQUIRES(mutex_) {
+    return stopped_ || session_->state() == SessionState::kBroken;
+  }
+  bool all_ended() const SHOAL_REQUIRES(mutex_);
+  void look_for_silent_peers(Duration time_limit) SHOAL_REQUIRES(mutex_);
+  bool find(int peer, bool dialled) const SHOAL_REQUIRES(mutex_);
+  bool still_owes(const Link& link) const SHOAL_REQUIRES(mutex_);
+  bool is_silent(int peer) const SHOAL_REQUIRES(mutex_);
 
   const Clock::time_point started_ = Clock::now();
   const double patience_s_;  // with a peer that owes us a frame
   wire::Lender lender_;
   wire::LentMemory loans_;
-  std::mutex mutex_;
-  std::condition_variable changed_;
+  Mutex mutex_;
+  CondVar changed_;
+  // Asked and told with the lock; run() is for whoever was handed work, without it.
   const std::unique_ptr<ReduceSession> session_;
-  std::vector<Link*> links_;
+  std::vector<Link*> links_ SHOAL_GUARDED_BY(mutex_);
   // The streams of a pair in one direction.
   struct Lanes {
     int count = 0;                          // 0: none has come
@@ -209,20 +210,26 @@ class ReduceCall : public std::enable_shared_from_this<ReduceCall> {
     std::int64_t averages = 0;   // bytes
     Clock::time_point averaged;  // the last of them
   };
-  Lanes& lanes_of(const Link& link) { return news_[link.peer].lanes[link.dialled ? 1 : 0]; }
-  const Lanes& lanes_of(const Link& link) const {
+  Lanes& lanes_of(const Link& link) SHOAL_REQUIRES(mutex_) {
     return news_[link.peer].lanes[link.dialled ? 1 : 0];
   }
-  std::vector<PeerNews> news_;
+  const Lanes& lanes_of(const Link& link) const SHOAL_REQUIRES(mutex_) {
+    return news_[link.peer].lanes[link.dialled ? 1 : 0];
+  }
+  std::vector<PeerNews> news_ SHOAL_GUARDED_BY(mutex_);
   // For payloads that are fetched or expanded, and for the work on them; at most one of each for
   // every thread or link that was busy at a time.
-  std::vector<std::vector<std::byte>> buffers_;
-  std::vector<std::unique_ptr<EntropyCoder>> coders_;
-  int working_ = 0;                                      // threads in session_->run()
-  std::int64_t sent_ = 0, received_ = 0, borrowed_ = 0;  // bytes
-  std::optional<Clock::time_point> over_since_, ended_;
-  bool stopped_ = false;  // cancelled by the caller, or the time is up
-  bool cancelled_ = false;
+  std::vector<std::vector<std::byte>> buffers_ SHOAL_GUARDED_BY(mutex_);
+  std::vector<std::unique_ptr<EntropyCoder>> coders_ SHOAL_GUARDED_BY(mutex_);
+  int working_ SHOAL_GUARDED_BY(mutex_) = 0;  // threads in session_->run()
+  // In bytes.
+  std::int64_t sent_ SHOAL_GUARDED_BY(mutex_) = 0;
+  std::int64_t received_ SHOAL_GUARDED_BY(mutex_) = 0;
+  std::int64_t borrowed_ SHOAL_GUARDED_BY(mutex_) = 0;
+  std::optional<Clock::time_point> over_since_ SHOAL_GUARDED_BY(mutex_);
+  std::optional<Clock::time_point> ended_ SHOAL_GUARDED_BY(mutex_);
+  bool stopped_ SHOAL_GUARDED_BY(mutex_) = false;  // cancelled by the caller, or the time is up
+  bool cancelled_ SHOAL_GUARDED_BY(mutex_) = false;
 };
 
 }  // namespace shoal::outer_opt

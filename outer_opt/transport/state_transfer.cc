@@ -7,14 +7,13 @@
 #include <array>
 #include <atomic>
 #include <chrono>
-#include <condition_variable>
-#include <mutex>
 #include <thread>
 #include <utility>
 
 #include "base/transfer_patience.h"
 #include "outer_opt/core/codec/entropy.h"
 #include "outer_opt/core/round/topology.h"
+#include "threads/sleep.h"
 
 namespace shoal::outer_opt {
 namespace {
@@ -23,7 +22,7 @@ namespace {
 constexpr std::size_t kChunkValues = 1 << 16;
 constexpr std::size_t kTrialBytes = 4 << 20;  // about what buffers take without a wait
 constexpr Duration kRetryFirst = milliseconds(200), kRetryCap = seconds(5);
-constexpr auto kLookEvery = std::chrono::milliseconds(250);
+constexpr Duration kLookEvery = milliseconds(250);
 
 constexpr std::array kTensors = {v1::STATE_TENSOR_ANCHOR, v1::STATE_TENSOR_MOMENTUM,
                                  v1::STATE_TENSOR_ADAM_M, v1::STATE_TENSOR_ADAM_V};
@@ -193,9 +192,7 @@ class SilenceWatch {
  public:
   SilenceWatch(grpc::ClientContext& context, Duration limit)
       : thread_([this, &context, limit](std::stop_token stop) {
-          std::unique_lock lock(mutex_);
-          while (!changed_.wait_for(lock, stop, kLookEvery, [] { return false; }) &&
-                 !stop.stop_requested()) {
+          while (sleep_unless_stopped(kLookEvery, stop)) {
             if (Clock::now() - moved_at_.load() < std::chrono::nanoseconds(limit.ns)) continue;
             silent_ = true;
             return context.TryCancel();
@@ -206,8 +203,6 @@ class SilenceWatch {
 
  private:
   using Clock = std::chrono::steady_clock;
-  std::mutex mutex_;
-  std::condition_variable_any changed_;
   std::atomic<Clock::time_point> moved_at_{Clock::now()};
   std::atomic<bool> silent_{false};
   std::jthread thread_;  // last: it ends before what it uses
@@ -244,16 +239,6 @@ Instant steady_now() {
               .count()};
 }
 
-// False: stop was requested.
-bool wait_until(Instant then, std::stop_token stop) {
-  std::mutex mutex;
-  std::unique_lock lock(mutex);
-  std::condition_variable_any never;
-  const std::chrono::nanoseconds wait((then - steady_now()).ns);
-  never.wait_for(lock, stop, wait, [] { return false; });
-  return !stop.stop_requested();
-}
-
 // `open` begins a stream for what the assembler has not got yet.
 template <typename Open>
 Status fetch(const DialDonor& dial, const FetchPatience& limits, StateSink& sink,
@@ -271,7 +256,7 @@ Status fetch(const DialDonor& dial, const FetchPatience& limits, StateSink& sink
     if (status.ok() || stop.stop_requested() || !is_worth_a_retry(status.error())) return status;
     patience.moved(steady_now(), Bytes(static_cast<std::int64_t>(assembler.values())));
     const auto again = patience.broke(steady_now(), prng);
-    if (!again || !wait_until(*again, stop)) return status;
+    if (!again || !sleep_unless_stopped(*again - steady_now(), stop)) return status;
   }
 }
 

@@ -9,10 +9,10 @@
 #include <cstring>
 #include <functional>
 #include <map>
-#include <mutex>
 #include <vector>
 
 #include "swarm/cuda/communicator.h"
+#include "threads/mutex.h"
 
 namespace shoal::swarm {
 
@@ -20,26 +20,26 @@ namespace shoal::swarm {
 class HostMeeting {
  public:
   std::uint64_t open() {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return ++last_;
   }
   void arrive(std::uint64_t id, int size) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     Place& place = places_[id];
     place.size = size;
     ++place.arrived;
   }
   bool all_here(std::uint64_t id) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return places_[id].arrived == places_[id].size;
   }
   void give(std::uint64_t id, int turn, int rank, std::vector<float> values) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     places_[id].turns[turn][rank] = std::move(values);
   }
   // Empty: not everybody gave.
   std::vector<float> sum(std::uint64_t id, int turn) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     const auto& given = places_[id].turns[turn];
     if (static_cast<int>(given.size()) < places_[id].size) return {};
     std::vector<float> total = given.begin()->second;
@@ -54,9 +54,9 @@ class HostMeeting {
     int size = 0, arrived = 0;
     std::map<int, std::map<int, std::vector<float>>> turns;  // by turn, by rank
   };
-  std::mutex mutex_;
-  std::uint64_t last_ = 0;
-  std::map<std::uint64_t, Place> places_;
+  Mutex mutex_;
+  std::uint64_t last_ SHOAL_GUARDED_BY(mutex_) = 0;
+  std::map<std::uint64_t, Place> places_ SHOAL_GUARDED_BY(mutex_);
 };
 
 enum class HostMoment { kBegin, kWaitForAll, kBeginAdd, kWaitForSum };

@@ -3,9 +3,10 @@
 #pragma once
 
 #include <cstddef>
-#include <mutex>
 #include <utility>
 #include <vector>
+
+#include "threads/mutex.h"
 
 namespace shoal::swarm {
 
@@ -15,21 +16,21 @@ class Buffers {
   std::vector<float> take(std::size_t size) {
     std::vector<float> buffer;
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       if (!kept_.empty()) buffer = std::move(kept_.back()), kept_.pop_back();
     }
     buffer.resize(size);
     return buffer;
   }
   void give_back(std::vector<float> buffer) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (buffer.capacity() > 0 && kept_.size() < kKeptMax) kept_.push_back(std::move(buffer));
   }
 
  private:
   static constexpr std::size_t kKeptMax = 16;
-  std::mutex mutex_;
-  std::vector<std::vector<float>> kept_;
+  Mutex mutex_;
+  std::vector<std::vector<float>> kept_ SHOAL_GUARDED_BY(mutex_);
 };
 
 }  // namespace shoal::swarm

@@ -63,7 +63,7 @@ LocalReplica::LocalReplica(const LocalOptions& options, ReplicaId id, StageIndex
 
 LocalReplica::~LocalReplica() {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     stopped_ = true;
   }
   awake_.notify_one();
@@ -75,7 +75,7 @@ PipelineMember LocalReplica::member() const { return {id_, stage_, node_->addres
 
 void LocalReplica::live(RoundNumber held, std::int64_t step) {
   const auto wake = [this] {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     woken_ = true;
     awake_.notify_one();
   };
@@ -83,24 +83,27 @@ void LocalReplica::live(RoundNumber held, std::int64_t step) {
                                             compute_, *this, wake, held, step);
   MaybeComputeFailure failure;
   Duration wait;
-  std::unique_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   while (!stopped_) {
     woken_ = false;
     const auto commands = std::exchange(commands_, {});
-    lock.unlock();
-    for (const auto& command : commands) command(*runtime);
-    const bool worked = runtime->work(failure, wait);
-    if (failure) note([&](LocalNews& news) { news.failure = failure; });
-    lock.lock();
+    bool worked = false;
+    {
+      const MutexUnlock meanwhile(mutex_);
+      for (const auto& command : commands) command(*runtime);
+      worked = runtime->work(failure, wait);
+      if (failure) note([&](LocalNews& news) { news.failure = failure; });
+    }
     if (worked && !failure) continue;
-    awake_.wait_for(lock, std::chrono::nanoseconds(wait.ns),
-                    [this] { return woken_ || stopped_ || !commands_.empty(); });
+    awake_.wait_for(mutex_, std::chrono::nanoseconds(wait.ns), [this]() SHOAL_REQUIRES(mutex_) {
+      return woken_ || stopped_ || !commands_.empty();
+    });
   }
 }
 
 void LocalReplica::tell(std::function<void(StageRuntime&)> command) {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     commands_.push_back(std::move(command));
   }
   awake_.notify_one();
@@ -122,13 +125,13 @@ std::size_t LocalReplica::tasks() {
 }
 
 LocalNews LocalReplica::news() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return news_;
 }
 
 void LocalReplica::note(const std::function<void(LocalNews&)>& change) {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     change(news_);
   }
   changed_();
@@ -172,7 +175,7 @@ bool LocalReplica::next_token(std::span<const float> logits, std::vector<std::ui
 ReplicaId LocalPipeline::add(StageIndex stage, double speed) {
   const ReplicaId id(++last_id_);
   replicas_[id] = std::make_unique<LocalReplica>(options_, id, stage, speed, held_, step_, [this] {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     ++changes_;
     changed_.notify_all();
   });
@@ -238,12 +241,14 @@ bool LocalPipeline::wait(Duration limit, const std::function<bool()>& good) {
   for (;;) {
     std::uint64_t seen;
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       seen = changes_;
     }
     if (good()) return true;
-    std::unique_lock lock(mutex_);
-    if (!changed_.wait_until(lock, deadline, [&] { return changes_ != seen; })) return false;
+    const MutexLock lock(mutex_);
+    if (!changed_.wait_until(mutex_, deadline,
+                             [&]() SHOAL_REQUIRES(mutex_) { return changes_ != seen; }))
+      return false;
   }
 }
 

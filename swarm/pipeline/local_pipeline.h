@@ -4,12 +4,10 @@
 // killed and added in the middle.
 #pragma once
 
-#include <condition_variable>
 #include <deque>
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <thread>
@@ -18,6 +16,7 @@
 #include "outer_opt/transport/peer_node.h"
 #include "swarm/pipeline/stage_runtime.h"
 #include "swarm/pipeline/timed_compute.h"
+#include "threads/mutex.h"
 
 namespace shoal::swarm {
 
@@ -69,8 +68,8 @@ class LocalReplica final : public StageListener {
   bool next_token(std::span<const float> logits, std::vector<std::uint32_t>& window) override;
 
  private:
-  void live(RoundNumber held, std::int64_t step);
-  void note(const std::function<void(LocalNews&)>& change);
+  void live(RoundNumber held, std::int64_t step) SHOAL_EXCLUDES(mutex_);
+  void note(const std::function<void(LocalNews&)>& change) SHOAL_EXCLUDES(mutex_);
   template <typename T>
   T ask(const std::function<T(StageRuntime&)>& question);
 
@@ -83,11 +82,12 @@ class LocalReplica final : public StageListener {
   std::unique_ptr<outer_opt::PeerNode> node_;
   TimedCompute compute_;
 
-  std::mutex mutex_;
-  std::condition_variable awake_;
-  std::deque<std::function<void(StageRuntime&)>> commands_;
-  bool woken_ = false, stopped_ = false;
-  LocalNews news_;
+  Mutex mutex_;
+  CondVar awake_;
+  std::deque<std::function<void(StageRuntime&)>> commands_ SHOAL_GUARDED_BY(mutex_);
+  bool woken_ SHOAL_GUARDED_BY(mutex_) = false;
+  bool stopped_ SHOAL_GUARDED_BY(mutex_) = false;
+  LocalNews news_ SHOAL_GUARDED_BY(mutex_);
   std::thread thread_;
 };
 
@@ -121,9 +121,9 @@ class LocalPipeline {
   std::uint64_t last_id_ = 0;
   std::int64_t view_ = 0, step_ = 0;
   RoundNumber held_ = 0;
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::uint64_t changes_ = 0;
+  Mutex mutex_;
+  CondVar changed_;
+  std::uint64_t changes_ SHOAL_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace shoal::swarm

@@ -79,7 +79,7 @@ std::shared_ptr<Neighbours> Neighbours::create(const NeighboursOptions& options,
 void Neighbours::ping_all() {
   std::vector<std::shared_ptr<Stream>> streams;
   {
-    const Lock lock(mutex_);
+    const MutexLock lock(mutex_);
     if (closed_) return;
     for (const auto& [peer, stream] : open_) {
       if (stream->dialled()) streams.push_back(stream);
@@ -97,7 +97,7 @@ void Neighbours::dial(const std::vector<PipelineMember>& peers) {
   std::vector<std::shared_ptr<Stream>> unwanted;
   std::vector<ReplicaId> fresh;
   {
-    Lock lock(mutex_);
+    const MutexLock lock(mutex_);
     if (closed_) return;
     std::map<ReplicaId, Wanted> old = std::move(wanted_);
     wanted_.clear();
@@ -111,10 +111,10 @@ void Neighbours::dial(const std::vector<PipelineMember>& peers) {
       }
     }
     for (auto& [peer, wanted] : old) {
-      if (open_.erase(peer) > 0) push(lock, {peer, Lost{"it is not wanted any more"}, nullptr});
+      if (open_.erase(peer) > 0) push({peer, Lost{"it is not wanted any more"}, nullptr});
       if (wanted.stream) unwanted.push_back(std::move(wanted.stream));
     }
-    call_wake(lock);
+    call_wake();
   }
   for (const auto& stream : unwanted) stream->close();
   for (const ReplicaId peer : fresh) dial_now(peer);
@@ -123,7 +123,7 @@ void Neighbours::dial(const std::vector<PipelineMember>& peers) {
 void Neighbours::dial_now(ReplicaId peer) {
   std::shared_ptr<Stream> stream;
   {
-    const Lock lock(mutex_);
+    const MutexLock lock(mutex_);
     const auto it = wanted_.find(peer);
     if (closed_ || it == wanted_.end() || it->second.stream) return;
     const StreamName name{options_.job, options_.lineage, options_.self, peer,
@@ -142,7 +142,7 @@ grpc::Status Neighbours::take_over(const std::shared_ptr<AcceptedStream>& stream
                                                        to_string(options_.job) + ", lineage " +
                                                        std::to_string(options_.lineage)};
   }
-  Lock lock(mutex_);
+  const MutexLock lock(mutex_);
   if (closed_) return {grpc::StatusCode::NOT_FOUND, to_string(name.to) + " has left"};
   if (wanted_.contains(name.from)) {
     return {grpc::StatusCode::FAILED_PRECONDITION, to_string(name.from) + " is dialled from here"};
@@ -151,10 +151,10 @@ grpc::Status Neighbours::take_over(const std::shared_ptr<AcceptedStream>& stream
     return {grpc::StatusCode::RESOURCE_EXHAUSTED, "too many streams"};
   }
   auto& slot = open_[name.from];
-  if (slot) push(lock, {name.from, Lost{"it came again"}, nullptr});
+  if (slot) push({name.from, Lost{"it came again"}, nullptr});
   replaced = std::exchange(slot, stream);
-  push(lock, {name.from, Connected{}, nullptr});
-  call_wake(lock);
+  push({name.from, Connected{}, nullptr});
+  call_wake();
   return grpc::Status::OK;
 }
 
@@ -167,22 +167,22 @@ void Neighbours::accept(const std::shared_ptr<AcceptedStream>& stream) {
 }
 
 void Neighbours::opened(Stream& stream) {
-  Lock lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto it = wanted_.find(stream.peer());
   if (closed_ || it == wanted_.end() || it->second.stream.get() != &stream) return;
   it->second.backoff.reset();
   open_[stream.peer()] = it->second.stream;
-  push(lock, {stream.peer(), Connected{}, nullptr});
-  call_wake(lock);
+  push({stream.peer(), Connected{}, nullptr});
+  call_wake();
 }
 
 void Neighbours::ended(Stream& stream, const std::string& why, bool bad_frame) {
-  Lock lock(mutex_);
+  const MutexLock lock(mutex_);
   bad_frames_ += bad_frame;
   const ReplicaId peer = stream.peer();
   if (const auto it = open_.find(peer); it != open_.end() && it->second.get() == &stream) {
     open_.erase(it);
-    push(lock, {peer, Lost{why}, nullptr});
+    push({peer, Lost{why}, nullptr});
   }
   const auto it = wanted_.find(peer);
   if (!closed_ && it != wanted_.end() && it->second.stream.get() == &stream) {
@@ -198,13 +198,13 @@ void Neighbours::ended(Stream& stream, const std::string& why, bool bad_frame) {
       if (const auto self = weak.lock()) self->dial_now(peer);
     });
   }
-  call_wake(lock);
+  call_wake();
 }
 
 void Neighbours::send(ReplicaId to, const FrameHeader& header, const Slices& body) {
   std::shared_ptr<Stream> stream;
   {
-    const Lock lock(mutex_);
+    const MutexLock lock(mutex_);
     const auto it = open_.find(to);
     if (it == open_.end()) return;
     stream = it->second;
@@ -215,7 +215,7 @@ void Neighbours::send(ReplicaId to, const FrameHeader& header, const Slices& bod
 void Neighbours::close() {
   std::vector<std::shared_ptr<Stream>> streams;
   {
-    Lock lock(mutex_);
+    const MutexLock lock(mutex_);
     closed_ = true;
     for (auto& [peer, stream] : open_) streams.push_back(std::move(stream));
     for (auto& [peer, wanted] : wanted_) {
@@ -224,7 +224,7 @@ void Neighbours::close() {
     open_.clear();
     wanted_.clear();
     inbox_.clear();
-    awoken_.wait(lock, [this] { return waking_ == 0; });
+    awoken_.wait(mutex_, [this]() SHOAL_REQUIRES(mutex_) { return waking_ == 0; });
   }
   for (const auto& stream : streams) stream->close();
 }
@@ -255,7 +255,7 @@ bool Neighbours::received(Stream& stream, const FrameHeader& header, Pieces body
 bool Neighbours::refuse(Stream& stream, const FrameHeader& header, const std::string& why) {
   if (header.kind != FrameKind::kForward) return stream.break_off(why, true), false;
   {
-    const Lock lock(mutex_);
+    const MutexLock lock(mutex_);
     ++bad_frames_;
   }
   FrameHeader refusal = header_of(forward_of(header), FrameKind::kRefusal);
@@ -306,33 +306,34 @@ bool Neighbours::read_backward(Stream& stream, const FrameHeader& header, Pieces
 // ---- the inbox
 
 bool Neighbours::push(Stream& stream, decltype(Arrival::news) news) {
-  Lock lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto it = open_.find(stream.peer());
   if (closed_ || it == open_.end() || it->second.get() != &stream) return false;
-  push(lock, {stream.peer(), std::move(news), it->second});
-  call_wake(lock);
+  push({stream.peer(), std::move(news), it->second});
+  call_wake();
   return true;
 }
 
-void Neighbours::push(Lock&, Arrival arrival) {
+void Neighbours::push(Arrival arrival) {
   wake_due_ |= inbox_.empty();
   inbox_.push_back(std::move(arrival));
 }
 
 // Leaves the lock for the call.
-void Neighbours::call_wake(Lock& lock) {
+void Neighbours::call_wake() {
   if (!std::exchange(wake_due_, false) || closed_) return;
   ++waking_;
-  lock.unlock();
-  wake_();
-  lock.lock();
+  {
+    const MutexUnlock meanwhile(mutex_);
+    wake_();
+  }
   if (--waking_ == 0) awoken_.notify_all();
 }
 
 std::vector<Arrival> Neighbours::take() {
   std::vector<Arrival> arrivals;
   {
-    const Lock lock(mutex_);
+    const MutexLock lock(mutex_);
     arrivals.swap(inbox_);
   }
   for (const Arrival& arrival : arrivals) {
@@ -343,7 +344,7 @@ std::vector<Arrival> Neighbours::take() {
 
 std::vector<LinkStats> Neighbours::links() {
   std::vector<LinkStats> result;
-  const Lock lock(mutex_);
+  const MutexLock lock(mutex_);
   for (const auto& [peer, wanted] : wanted_) {
     const StreamCounters now = wanted.stream ? wanted.stream->counters() : StreamCounters{};
     result.push_back({peer, now.round_trip, wanted.before.forwards + now.forwards,
@@ -355,7 +356,7 @@ std::vector<LinkStats> Neighbours::links() {
 
 std::string Neighbours::troubles() {
   std::string text;
-  const Lock lock(mutex_);
+  const MutexLock lock(mutex_);
   for (const auto& [peer, wanted] : wanted_) {
     if (open_.contains(peer) || wanted.trouble.empty()) continue;
     text += (text.empty() ? "" : "; ") + to_string(peer) + ": " + wanted.trouble;
@@ -364,7 +365,7 @@ std::string Neighbours::troubles() {
 }
 
 std::int64_t Neighbours::bad_frames() {
-  const Lock lock(mutex_);
+  const MutexLock lock(mutex_);
   return bad_frames_;
 }
 

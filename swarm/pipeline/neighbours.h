@@ -9,11 +9,9 @@
 // it before it stops reading (stream.h).
 #pragma once
 
-#include <condition_variable>
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <variant>
 #include <vector>
@@ -25,6 +23,7 @@
 #include "swarm/pipeline/buffers.h"
 #include "swarm/pipeline/stage_compute.h"
 #include "swarm/pipeline/stream_ends.h"
+#include "threads/mutex.h"
 
 namespace shoal::swarm {
 
@@ -109,16 +108,16 @@ class Neighbours final : public StreamOwner, public std::enable_shared_from_this
     StreamCounters before;           // of streams that ended
     std::string trouble;             // why the last one ended
   };
-  using Lock = std::unique_lock<std::mutex>;
 
   Neighbours(const NeighboursOptions& options, const StreamContext& context,
              std::function<void()> wake)
       : options_(options), context_(context), wake_(std::move(wake)), prng_(options.seed) {}
   grpc::Status take_over(const std::shared_ptr<AcceptedStream>& stream,
-                         std::shared_ptr<Stream>& replaced);
-  void dial_now(ReplicaId peer);
-  void ping_all();
-  bool refuse(Stream& stream, const FrameHeader& header, const std::string& why);
+                         std::shared_ptr<Stream>& replaced) SHOAL_EXCLUDES(mutex_);
+  void dial_now(ReplicaId peer) SHOAL_EXCLUDES(mutex_);
+  void ping_all() SHOAL_EXCLUDES(mutex_);
+  bool refuse(Stream& stream, const FrameHeader& header, const std::string& why)
+      SHOAL_EXCLUDES(mutex_);
   // A body whose size and checksum are right, expanded if it was entropy coded.
   struct OpenBody {
     FrameHeader header;
@@ -129,24 +128,25 @@ class Neighbours final : public StreamOwner, public std::enable_shared_from_this
   bool read_forward(Stream& stream, const FrameHeader& header, Pieces body);
   bool read_backward(Stream& stream, const FrameHeader& header, Pieces body);
   bool push(Stream& stream, decltype(Arrival::news) news);
-  void push(Lock& lock, Arrival arrival);
-  void call_wake(Lock& lock);
+  void push(Arrival arrival) SHOAL_REQUIRES(mutex_);
+  void call_wake() SHOAL_REQUIRES(mutex_);
 
   const NeighboursOptions options_;
   const StreamContext context_;
   const std::function<void()> wake_;
   Buffers buffers_;  // of arrived tensors
 
-  std::mutex mutex_;
-  std::condition_variable awoken_;
-  Prng prng_;
-  std::map<ReplicaId, Wanted> wanted_;
-  std::map<ReplicaId, std::shared_ptr<Stream>> open_;  // dialled and accepted
-  std::vector<Arrival> inbox_;
-  std::int64_t bad_frames_ = 0;
-  int waking_ = 0;  // threads in wake_
-  bool wake_due_ = false;
-  bool closed_ = false;
+  Mutex mutex_;
+  CondVar awoken_;
+  Prng prng_ SHOAL_GUARDED_BY(mutex_);
+  std::map<ReplicaId, Wanted> wanted_ SHOAL_GUARDED_BY(mutex_);
+  std::map<ReplicaId, std::shared_ptr<Stream>> open_
+      SHOAL_GUARDED_BY(mutex_);  // dialled and accepted
+  std::vector<Arrival> inbox_ SHOAL_GUARDED_BY(mutex_);
+  std::int64_t bad_frames_ SHOAL_GUARDED_BY(mutex_) = 0;
+  int waking_ SHOAL_GUARDED_BY(mutex_) = 0;  // threads in wake_
+  bool wake_due_ SHOAL_GUARDED_BY(mutex_) = false;
+  bool closed_ SHOAL_GUARDED_BY(mutex_) = false;
 };
 
 }  // namespace shoal::swarm

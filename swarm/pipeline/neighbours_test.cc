@@ -1,15 +1,14 @@
 // Streams between replicas in one process on loopback: frames both ways, early and refused streams,
 // prompt ends, reconnects, bad frames, the emulated line.
 #include <chrono>
-#include <condition_variable>
 #include <limits>
-#include <mutex>
 
 #include <grpcpp/generic/generic_stub.h>
 #include <gtest/gtest.h>
 
 #include "outer_opt/transport/peer_node.h"
 #include "swarm/pipeline/pipeline_service.h"
+#include "threads/mutex.h"
 #include "wire/peer_channel.h"
 
 namespace shoal::swarm {
@@ -42,7 +41,7 @@ struct Station {
     id = self;
     NeighboursOptions options{JobId(1), lineage, self, facts(stage, context)};
     neighbours = Neighbours::create(options, PipelineHost::of(*service).context(), [this] {
-      const std::lock_guard lock(mutex);
+      const MutexLock lock(mutex);
       woken = true;
       changed.notify_all();
     });
@@ -65,8 +64,8 @@ struct Station {
     while (arrived.empty() && Clock::now() < deadline) {
       for (Arrival& arrival : neighbours->take()) arrived.push_back(std::move(arrival));
       if (!arrived.empty()) break;
-      std::unique_lock lock(mutex);  // never held while a stream is called
-      changed.wait_until(lock, deadline, [this] { return woken; });
+      const MutexLock lock(mutex);  // never held while a stream is called
+      changed.wait_until(mutex, deadline, [this]() SHOAL_REQUIRES(mutex) { return woken; });
       woken = false;
     }
     if (arrived.empty()) return ADD_FAILURE() << "nothing arrived", News{};
@@ -81,9 +80,9 @@ struct Station {
   std::unique_ptr<outer_opt::PeerNode> node;
   std::shared_ptr<Neighbours> neighbours;
   ReplicaId id;
-  std::mutex mutex;
-  std::condition_variable changed;
-  bool woken = false;
+  Mutex mutex;
+  CondVar changed;
+  bool woken SHOAL_GUARDED_BY(mutex) = false;
   std::deque<Arrival> arrived;
 };
 
@@ -314,22 +313,22 @@ class Stranger : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::ByteBuff
     StartCall();
   }
   void OnDone(const grpc::Status&) override {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     done_ = true;
     changed_.notify_all();
   }
   bool wait() {
-    std::unique_lock lock(mutex_);
-    return changed_.wait_for(lock, kPatience, [this] { return done_; });
+    const MutexLock lock(mutex_);
+    return changed_.wait_for(mutex_, kPatience, [this]() SHOAL_REQUIRES(mutex_) { return done_; });
   }
 
  private:
   grpc::TemplatedGenericStub<grpc::ByteBuffer, grpc::ByteBuffer> stub_;
   grpc::ClientContext call_;
   grpc::ByteBuffer message_, answer_;
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  bool done_ = false;
+  Mutex mutex_;
+  CondVar changed_;
+  bool done_ SHOAL_GUARDED_BY(mutex_) = false;
 };
 
 TEST(Neighbours, GarbageEndsItsOwnStreamOnly) {

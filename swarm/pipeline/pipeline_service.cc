@@ -39,7 +39,7 @@ class Service final
 void PipelineHost::enter(ReplicaId replica, const std::shared_ptr<Neighbours>& neighbours) {
   std::vector<std::shared_ptr<AcceptedStream>> waited;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     SHOAL_CHECK(here_.emplace(replica, neighbours).second, "a replica is here twice");
     const auto other = [&](const auto& stream) { return stream->name().to != replica; };
     const auto first = std::stable_partition(waiting_.begin(), waiting_.end(), other);
@@ -50,7 +50,7 @@ void PipelineHost::enter(ReplicaId replica, const std::shared_ptr<Neighbours>& n
 }
 
 void PipelineHost::leave(ReplicaId replica) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   here_.erase(replica);
 }
 
@@ -58,7 +58,7 @@ void PipelineHost::arrived(const std::shared_ptr<AcceptedStream>& stream) {
   std::shared_ptr<Neighbours> neighbours;
   bool full = false;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (const auto it = here_.find(stream->name().to); it != here_.end()) {
       neighbours = it->second;
     } else if (waiting_.size() >= kWaitingMax) {
@@ -75,7 +75,7 @@ void PipelineHost::arrived(const std::shared_ptr<AcceptedStream>& stream) {
 }
 
 bool PipelineHost::forget(AcceptedStream* stream) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return std::erase_if(waiting_, [&](const auto& each) { return each.get() == stream; }) > 0;
 }
 

@@ -4,11 +4,11 @@
 #pragma once
 
 #include <map>
-#include <mutex>
 #include <vector>
 
 #include "swarm/pipeline/neighbours.h"
 #include "swarm/pipeline/stage_runtime.h"
+#include "threads/mutex.h"
 #include "wire/emulated_line.h"
 
 namespace shoal::swarm {
@@ -30,15 +30,15 @@ class PipelineHost : public PipelineService, public StreamKeeper {
   void leave(ReplicaId replica);
 
   void arrived(const std::shared_ptr<AcceptedStream>& stream);  // from the service
-  bool forget(AcceptedStream* stream) override;
+  bool forget(AcceptedStream* stream) SHOAL_EXCLUDES(mutex_) override;
 
  private:
-  void expire(AcceptedStream* stream);
+  void expire(AcceptedStream* stream) SHOAL_EXCLUDES(mutex_);
 
   StreamContext context_;
-  std::mutex mutex_;
-  std::map<ReplicaId, std::shared_ptr<Neighbours>> here_;
-  std::vector<std::shared_ptr<AcceptedStream>> waiting_;
+  Mutex mutex_;
+  std::map<ReplicaId, std::shared_ptr<Neighbours>> here_ SHOAL_GUARDED_BY(mutex_);
+  std::vector<std::shared_ptr<AcceptedStream>> waiting_ SHOAL_GUARDED_BY(mutex_);
 };
 
 }  // namespace shoal::swarm

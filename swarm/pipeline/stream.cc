@@ -71,7 +71,7 @@ void Stream::send(const FrameHeader& header, const Slices& body) {
   SHOAL_CHECK(size == kFrameHeaderSize + header.body_size);
   bool full = false;
   {
-    const Lock lock(mutex_);
+    const MutexLock lock(mutex_);
     if (over_) return;
     enqueue(std::move(slices), size);
     counters_.forwards += header.kind == FrameKind::kForward;
@@ -103,56 +103,60 @@ void Stream::ping() {
 
 void Stream::drive() {
   const auto keep = shared_from_this();  // longer than the lock
-  Lock lock(mutex_);
-  while (step(lock)) {
+  const MutexLock lock(mutex_);
+  while (step()) {
   }
 }
 
-bool Stream::step(Lock& lock) {
-  if (over_) return settle(lock);
+bool Stream::step() {
+  if (over_) return settle();
   if (opening_ || !owner_) return false;
-  if (write_next(lock)) return true;
+  if (write_next()) return true;
   if (reading_ || waiting_ >= kFramesWaitingMax) return false;
   reading_ = true;
   ++starting_;
-  lock.unlock();
-  start_read();
-  lock.lock();
+  {
+    const MutexUnlock meanwhile(mutex_);
+    start_read();
+  }
   --starting_;
   return true;
 }
 
-bool Stream::write_next(Lock& lock) {
+bool Stream::write_next() {
   if (writing_ || queue_.empty()) return false;
   const Slices message = std::move(queue_.front());
   queue_.pop_front();
   writing_ = true;
   ++starting_;
-  lock.unlock();
-  start_write(grpc::ByteBuffer(message.data(), message.size()));
-  lock.lock();
+  {
+    const MutexUnlock meanwhile(mutex_);
+    start_write(grpc::ByteBuffer(message.data(), message.size()));
+  }
   --starting_;
   return true;
 }
 
 // Brings a stream that is over to its end: cancelled once, finished when nothing is with gRPC.
-bool Stream::settle(Lock& lock) {
+bool Stream::settle() {
   if (finished_) return false;
   if (!cancelled_) {
     cancelled_ = true;
     queue_.clear();
     ++starting_;
-    lock.unlock();
-    cancel();
-    lock.lock();
+    {
+      const MutexUnlock meanwhile(mutex_);
+      cancel();
+    }
     --starting_;
     return true;
   }
   if (opening_ || reading_ || writing_ || starting_ > 0) return false;
   finished_ = true;
-  lock.unlock();
-  finish();
-  lock.lock();
+  {
+    const MutexUnlock meanwhile(mutex_);
+    finish();
+  }
   return false;
 }
 
@@ -160,7 +164,7 @@ bool Stream::settle(Lock& lock) {
 
 void Stream::begin(std::shared_ptr<StreamOwner> owner) {
   {
-    const Lock lock(mutex_);
+    const MutexLock lock(mutex_);
     owner_ = std::move(owner);
   }
   drive();
@@ -169,7 +173,7 @@ void Stream::begin(std::shared_ptr<StreamOwner> owner) {
 void Stream::on_opened(bool ok) {
   std::shared_ptr<StreamOwner> owner;
   {
-    const Lock lock(mutex_);
+    const MutexLock lock(mutex_);
     opening_ = false;
     over_ |= !ok;
     owner = owner_;
@@ -180,7 +184,7 @@ void Stream::on_opened(bool ok) {
 
 void Stream::on_written(bool ok) {
   {
-    const Lock lock(mutex_);
+    const MutexLock lock(mutex_);
     writing_ = false;
     over_ |= !ok;
   }
@@ -191,7 +195,7 @@ void Stream::on_read(bool ok, grpc::ByteBuffer& message) {
   Slices slices;
   if (!ok || !message.Dump(&slices).ok()) {
     {
-      const Lock lock(mutex_);
+      const MutexLock lock(mutex_);
       reading_ = false;
       over_ = true;
     }
@@ -204,7 +208,7 @@ void Stream::on_read(bool ok, grpc::ByteBuffer& message) {
 void Stream::take_in(const Slices& message) {
   if (append(message)) complete();
   {
-    const Lock lock(mutex_);
+    const MutexLock lock(mutex_);
     reading_ = false;
   }
   drive();
@@ -214,7 +218,7 @@ void Stream::take_in(const Slices& message) {
 bool Stream::append(const Slices& message) {
   const std::size_t size = size_of(message);
   {
-    const Lock lock(mutex_);
+    const MutexLock lock(mutex_);
     counters_.received += static_cast<std::int64_t>(size);
   }
   if (!incoming_) {
@@ -242,7 +246,7 @@ void Stream::complete() {
   }
   std::shared_ptr<StreamOwner> owner;
   {
-    const Lock lock(mutex_);
+    const MutexLock lock(mutex_);
     if (header.kind == FrameKind::kPong) {
       counters_.round_trip = instant(Clock::now()) - Instant{header.service_ns};
       return;
@@ -255,7 +259,7 @@ void Stream::complete() {
 
 void Stream::taken() {
   {
-    const Lock lock(mutex_);
+    const MutexLock lock(mutex_);
     --waiting_;
   }
   drive();
@@ -263,7 +267,7 @@ void Stream::taken() {
 
 void Stream::break_off(const std::string& why, bool bad_frame) {
   {
-    const Lock lock(mutex_);
+    const MutexLock lock(mutex_);
     if (!over_) why_ = why, bad_frame_ = bad_frame;
     over_ = true;
   }
@@ -273,7 +277,7 @@ void Stream::break_off(const std::string& why, bool bad_frame) {
 void Stream::close() {
   std::shared_ptr<StreamOwner> owner;  // let go without the lock
   {
-    const Lock lock(mutex_);
+    const MutexLock lock(mutex_);
     over_ = true;
     owner = std::move(owner_);
     owner_.reset();
@@ -286,7 +290,7 @@ void Stream::on_closed(const std::string& why) {
   std::string reason;
   bool bad_frame = false;
   {
-    const Lock lock(mutex_);
+    const MutexLock lock(mutex_);
     over_ = finished_ = true;
     owner = std::move(owner_);
     owner_.reset();
@@ -297,12 +301,12 @@ void Stream::on_closed(const std::string& why) {
 }
 
 void Stream::never_begun() {
-  const Lock lock(mutex_);
+  const MutexLock lock(mutex_);
   over_ = cancelled_ = finished_ = true;
 }
 
 StreamCounters Stream::counters() {
-  const Lock lock(mutex_);
+  const MutexLock lock(mutex_);
   return counters_;
 }
 

@@ -11,7 +11,6 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
@@ -20,6 +19,7 @@
 #include <grpcpp/support/slice.h>
 
 #include "swarm/pipeline/frame.h"
+#include "threads/mutex.h"
 #include "wire/emulated_line.h"
 #include "wire/timer_thread.h"
 
@@ -76,8 +76,6 @@ class Stream : public std::enable_shared_from_this<Stream> {
   outer_opt::EntropyCoder& coder() { return coder_; }
 
  protected:
-  using Lock = std::unique_lock<std::mutex>;
-
   // Accepted: reads from now on. Dialled: when the other end has answered.
   void begin(std::shared_ptr<StreamOwner> owner);
   void on_opened(bool ok);
@@ -98,32 +96,37 @@ class Stream : public std::enable_shared_from_this<Stream> {
     std::uint64_t missing = 0;
   };
 
-  void drive();
-  bool step(Lock& lock);
-  bool write_next(Lock& lock);
-  bool settle(Lock& lock);
-  void enqueue(Slices slices, std::size_t size);
-  void take_in(const Slices& message);
+  void drive() SHOAL_EXCLUDES(mutex_);
+  bool step() SHOAL_REQUIRES(mutex_);
+  bool write_next() SHOAL_REQUIRES(mutex_);
+  bool settle() SHOAL_REQUIRES(mutex_);
+  void enqueue(Slices slices, std::size_t size) SHOAL_REQUIRES(mutex_);
+  void take_in(const Slices& message) SHOAL_EXCLUDES(mutex_);
   bool append(const Slices& message);
-  void complete();
+  void complete() SHOAL_EXCLUDES(mutex_);
 
   const StreamContext context_;
   const ReplicaId peer_;
   const bool dialled_;
 
-  std::mutex mutex_;
-  std::shared_ptr<StreamOwner> owner_;  // none: not begun, closed, or ended
-  std::deque<Slices> queue_;
-  StreamCounters counters_;
+  Mutex mutex_;
+  std::shared_ptr<StreamOwner> owner_
+      SHOAL_GUARDED_BY(mutex_);  // none: not begun, closed, or ended
+  std::deque<Slices> queue_ SHOAL_GUARDED_BY(mutex_);
+  StreamCounters counters_ SHOAL_GUARDED_BY(mutex_);
   // Touched by the one reader at a time only.
   std::optional<Incoming> incoming_;
   outer_opt::EntropyCoder coder_;
-  bool opening_;  // dialled: no answer yet
-  bool reading_ = false, writing_ = false;
-  bool over_ = false, cancelled_ = false, finished_ = false, bad_frame_ = false;
-  std::string why_;
-  int waiting_ = 0;   // frames with the owner; too many: no further read
-  int starting_ = 0;  // threads about to call into gRPC
+  bool opening_ SHOAL_GUARDED_BY(mutex_);  // dialled: no answer yet
+  bool reading_ SHOAL_GUARDED_BY(mutex_) = false;
+  bool writing_ SHOAL_GUARDED_BY(mutex_) = false;
+  bool over_ SHOAL_GUARDED_BY(mutex_) = false;
+  bool cancelled_ SHOAL_GUARDED_BY(mutex_) = false;
+  bool finished_ SHOAL_GUARDED_BY(mutex_) = false;
+  bool bad_frame_ SHOAL_GUARDED_BY(mutex_) = false;
+  std::string why_ SHOAL_GUARDED_BY(mutex_);
+  int waiting_ SHOAL_GUARDED_BY(mutex_) = 0;   // frames with the owner; too many: no further read
+  int starting_ SHOAL_GUARDED_BY(mutex_) = 0;  // threads about to call into gRPC
 };
 
 }  // namespace shoal::swarm

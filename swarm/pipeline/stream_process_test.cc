@@ -3,10 +3,8 @@
 // survive a fork.
 #include <array>
 #include <chrono>
-#include <condition_variable>
 #include <csignal>
 #include <cstring>
-#include <mutex>
 
 #include <gtest/gtest.h>
 #include <sys/prctl.h>
@@ -15,6 +13,7 @@
 
 #include "outer_opt/transport/peer_node.h"
 #include "swarm/pipeline/pipeline_service.h"
+#include "threads/mutex.h"
 
 namespace shoal::swarm {
 namespace {
@@ -95,7 +94,7 @@ class StreamProcess : public testing::Test {
 
   void expect_lost(const Victim& victim, int signal, int frames = 0) {
     const Station survivor(kSurvivor, 0, [this] {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       woken_ = true;
       changed_.notify_all();
     });
@@ -126,17 +125,17 @@ class StreamProcess : public testing::Test {
       for (const Arrival& arrival : station.neighbours->take()) {
         if (std::holds_alternative<News>(arrival.news)) return true;
       }
-      std::unique_lock lock(mutex_);
-      changed_.wait_until(lock, deadline, [this] { return woken_; });
+      const MutexLock lock(mutex_);
+      changed_.wait_until(mutex_, deadline, [this]() SHOAL_REQUIRES(mutex_) { return woken_; });
       woken_ = false;
     }
     return false;
   }
 
   static inline std::array<std::unique_ptr<Victim>, 3> victims_;
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  bool woken_ = false;
+  Mutex mutex_;
+  CondVar changed_;
+  bool woken_ SHOAL_GUARDED_BY(mutex_) = false;
 };
 
 TEST_F(StreamProcess, AKilledNeighbourIsLostAtOnce) { expect_lost(*victims_[0], SIGKILL); }

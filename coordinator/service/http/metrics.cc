@@ -389,7 +389,7 @@ Result<std::string> Metrics::scrape(Cluster& cluster, Reader& reader) {
   const Counts counts = cluster.counts();
   Families out;
   {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     std::vector<std::int64_t> by_phase;
     auto jobs = sample_jobs(reader, live->now, by_phase);
     if (!jobs.ok()) return jobs.error();

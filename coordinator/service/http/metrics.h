@@ -9,7 +9,6 @@
 #pragma once
 
 #include <array>
-#include <mutex>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -22,6 +21,7 @@
 
 #include "base/result.h"
 #include "coordinator/service/cluster.h"
+#include "threads/mutex.h"
 
 namespace shoal::coordinator::rest {
 
@@ -44,7 +44,8 @@ class Metrics {
   class Families;
 
   Result<std::vector<JobSample>> sample_jobs(Reader& reader, Instant now,
-                                             std::vector<std::int64_t>& by_phase);
+                                             std::vector<std::int64_t>& by_phase)
+      SHOAL_REQUIRES(mutex_);
   static void add_jobs(Families& families, const std::vector<JobSample>& jobs, const LiveView& live,
                        const Counts& counts);
   static Status add_agents(Families& families, Reader& reader, const LiveView& live);
@@ -56,9 +57,10 @@ class Metrics {
   prometheus::Gauge& connections_;
   prometheus::Gauge& streams_;
 
-  std::mutex mutex_;                               // what follows
-  std::int64_t settled_job_ = 0;                   // it and all before it are long over …
-  std::array<std::int64_t, 10> settled_phases_{};  // … and were counted here
+  Mutex mutex_;
+  // It and all before it are long over, and were counted here.
+  std::int64_t settled_job_ SHOAL_GUARDED_BY(mutex_) = 0;
+  std::array<std::int64_t, 10> settled_phases_ SHOAL_GUARDED_BY(mutex_){};
 };
 
 }  // namespace shoal::coordinator::rest

@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "coordinator/service/http/testing/fixture.h"
+#include "threads/mutex.h"
 
 namespace shoal::coordinator {
 namespace {
@@ -87,7 +88,7 @@ TEST_F(MetricsTest, APausedJobHasNoRoundThatCouldBeLate) {
   const std::string started = "shoal_round_started_timestamp_seconds{job_id=\"job_7\"}";
   EXPECT_THAT(metrics(), HasSubstr(started));
   {
-    std::lock_guard lock(cluster_.tables.mutex);
+    const MutexLock lock(cluster_.tables.mutex);
     cluster_.tables.jobs.at(7).phase = JobPhase::kPaused;
   }
   EXPECT_THAT(metrics(), Not(HasSubstr(started)));
@@ -97,7 +98,7 @@ TEST_F(MetricsTest, APausedJobHasNoRoundThatCouldBeLate) {
 TEST_F(MetricsTest, LongOverJobsAreCountedButNotShown) {
   start();
   {
-    std::lock_guard lock(cluster_.tables.mutex);
+    const MutexLock lock(cluster_.tables.mutex);
     JobRecord old = cluster_.tables.jobs[8];
     old.id = JobId(1);
     old.updated_at = old.updated_at - seconds(100'000);
@@ -114,11 +115,12 @@ TEST_F(MetricsTest, LongOverJobsAreCountedButNotShown) {
 TEST_F(MetricsTest, AScrapeDoesNotReadTheHistoryOfRounds) {
   start();
   {
-    std::lock_guard lock(cluster_.tables.mutex);
+    const MutexLock lock(cluster_.tables.mutex);
     for (RoundNumber n = 4; n <= 10'000; ++n)
       cluster_.tables.rounds[{JobId(7), 0, n}].key = {JobId(7), 0, n};
   }
   EXPECT_EQ(get("/metrics").status, 200);
+  const MutexLock lock(cluster_.tables.mutex);
   EXPECT_LE(cluster_.tables.round_rows_read, 4);
 }
 

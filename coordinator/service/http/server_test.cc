@@ -7,6 +7,7 @@
 #include <gmock/gmock.h>
 
 #include "coordinator/service/http/testing/fixture.h"
+#include "threads/mutex.h"
 
 namespace shoal::coordinator {
 namespace {
@@ -173,7 +174,7 @@ TEST_F(ServerTest, OneConnectionTooManyIsTold) {
 TEST_F(ServerTest, AFailingStoreIsAProblemAndNotACrash) {
   start();
   {
-    std::lock_guard lock(cluster_.tables.mutex);
+    const MutexLock lock(cluster_.tables.mutex);
     cluster_.tables.broken = Error{Code::kInternal, "disk I/O error", "", ""};
   }
   expect_problem(ask(address_, "GET", "/api/v1/jobs"), 500, "internal");
@@ -194,7 +195,7 @@ TEST_F(ServerTest, StopLetsAnAnswerInFlightFinish) {
   std::promise<void> asked, go;
   start();
   {
-    std::lock_guard lock(cluster_.tables.mutex);
+    const MutexLock lock(cluster_.tables.mutex);
     cluster_.tables.before_answer = [&asked, gate = go.get_future().share(),
                                      once = std::make_shared<bool>()] {
       if (!std::exchange(*once, true)) asked.set_value();

@@ -14,7 +14,7 @@ Service::Slot::Slot(Service& service, std::atomic<std::int64_t>& counter)
 
 Service::Slot::~Slot() {
   if (service_ == nullptr) return;
-  std::lock_guard lock(service_->mutex_);
+  const MutexLock lock(service_->mutex_);
   if (counter_->fetch_sub(1) == 1) service_->emptied_.notify_all();
   service_->show_counts();
 }
@@ -61,7 +61,7 @@ void Service::start_threads() {
 }
 
 void Service::enlist(std::weak_ptr<Peer> peer) {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (peers_.size() >= sweep_at_) {
     std::erase_if(peers_, [](const std::weak_ptr<Peer>& entry) { return entry.expired(); });
     sweep_at_ = std::max<std::size_t>(64, peers_.size() * 2);
@@ -72,7 +72,7 @@ void Service::enlist(std::weak_ptr<Peer> peer) {
 void Service::stop_peers() {
   std::vector<std::weak_ptr<Peer>> peers;
   {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     peers = peers_;
   }
   for (const auto& weak : peers)
@@ -80,9 +80,9 @@ void Service::stop_peers() {
 }
 
 bool Service::wait_until_empty(Duration limit) {
-  std::unique_lock lock(mutex_);
-  return emptied_.wait_for(lock, std::chrono::nanoseconds(limit.ns),
-                           [this] { return connections.load() == 0; });
+  const MutexLock lock(mutex_);
+  return emptied_.wait_for(mutex_, std::chrono::nanoseconds(limit.ns),
+                           [this]() SHOAL_REQUIRES(mutex_) { return connections.load() == 0; });
 }
 
 std::string Service::next_request_id() {
@@ -108,7 +108,7 @@ void Service::tell_streams() {
   const std::int64_t newest = newest_seq.load();
   std::vector<std::weak_ptr<Peer>> peers;
   {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (streams.load() > 0) peers = peers_;
   }
   for (const auto& weak : peers)

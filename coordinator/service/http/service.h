@@ -4,10 +4,8 @@
 #pragma once
 
 #include <atomic>
-#include <condition_variable>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <vector>
 
 #include "coordinator/service/http/asio.h"
@@ -15,6 +13,7 @@
 #include "coordinator/service/http/metrics.h"
 #include "coordinator/service/http/server.h"
 #include "coordinator/service/http/worker_pool.h"
+#include "threads/mutex.h"
 
 namespace shoal::coordinator::rest {
 
@@ -71,10 +70,11 @@ class Service : public std::enable_shared_from_this<Service> {
   void on_events(std::int64_t seq);
   void tell_streams();
 
-  std::mutex mutex_;
-  std::condition_variable emptied_;
-  std::vector<std::weak_ptr<Peer>> peers_;
-  std::size_t sweep_at_ = 64;  // peers_ is swept of closed ones when it reaches this
+  Mutex mutex_;
+  CondVar emptied_;
+  std::vector<std::weak_ptr<Peer>> peers_ SHOAL_GUARDED_BY(mutex_);
+  std::size_t sweep_at_ SHOAL_GUARDED_BY(mutex_) =
+      64;  // peers_ is swept of closed ones when it reaches this
   std::atomic<bool> wake_posted_{false};
   std::atomic<std::uint64_t> request_number_;
 

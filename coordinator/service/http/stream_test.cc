@@ -4,6 +4,7 @@
 #include <thread>
 
 #include "coordinator/service/http/testing/fixture.h"
+#include "threads/mutex.h"
 
 namespace shoal::coordinator {
 namespace {
@@ -94,7 +95,7 @@ TEST_F(StreamTest, AnUnknownResumePointIsReset) {
 TEST_F(StreamTest, AnOldResumePointThatWasPrunedIsReset) {
   start();
   {
-    std::lock_guard lock(cluster_.tables.mutex);
+    const MutexLock lock(cluster_.tables.mutex);
     cluster_.tables.events.erase(1);
     cluster_.tables.events.erase(2);
   }

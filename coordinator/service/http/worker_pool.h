@@ -2,14 +2,14 @@
 // start (a store Reader, for example). Keeps slow work off the I/O threads.
 #pragma once
 
-#include <condition_variable>
 #include <cstddef>
 #include <deque>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <thread>
 #include <vector>
+
+#include "threads/mutex.h"
 
 namespace shoal::coordinator::rest {
 
@@ -34,7 +34,7 @@ class WorkerPool {
   // Finishes the running jobs, drops the waiting ones.
   void stop() {
     {
-      std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       stopping_ = true;
       queue_.clear();
     }
@@ -44,9 +44,9 @@ class WorkerPool {
   }
 
  private:
-  bool push(Job job, std::size_t limit) {
+  bool push(Job job, std::size_t limit) SHOAL_EXCLUDES(mutex_) {
     {
-      std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       if (stopping_ || queue_.size() >= limit) return false;
       queue_.push_back(std::move(job));
     }
@@ -54,12 +54,13 @@ class WorkerPool {
     return true;
   }
 
-  void run(Context& context) {
+  void run(Context& context) SHOAL_EXCLUDES(mutex_) {
     for (;;) {
       Job job;
       {
-        std::unique_lock lock(mutex_);
-        wake_.wait(lock, [this] { return stopping_ || !queue_.empty(); });
+        const MutexLock lock(mutex_);
+        wake_.wait(mutex_,
+                   [this]() SHOAL_REQUIRES(mutex_) { return stopping_ || !queue_.empty(); });
         if (stopping_) return;
         job = std::move(queue_.front());
         queue_.pop_front();
@@ -69,10 +70,10 @@ class WorkerPool {
   }
 
   const std::size_t queue_max_;
-  std::mutex mutex_;
-  std::condition_variable wake_;
-  std::deque<Job> queue_;
-  bool stopping_ = false;
+  Mutex mutex_;
+  CondVar wake_;
+  std::deque<Job> queue_ SHOAL_GUARDED_BY(mutex_);
+  bool stopping_ SHOAL_GUARDED_BY(mutex_) = false;
   std::vector<std::thread> threads_;
 };
 

@@ -9,6 +9,7 @@
 
 #include "coordinator/service/http/testing/fixture.h"
 #include "coordinator/service/http/url.h"
+#include "threads/mutex.h"
 
 namespace shoal::coordinator {
 namespace {
@@ -402,7 +403,7 @@ TEST_F(ApiTest, AgentsByIdAndName) {
 
 TEST_F(ApiTest, AgentsThatAreGoneAreListedWhenAskedFor) {
   {
-    const std::lock_guard lock(cluster_.tables.mutex);
+    const MutexLock lock(cluster_.tables.mutex);
     cluster_.tables.agents.at(2).state = AgentState::kGone;
   }
   for (const char* query : {"", "?gone=false", "?gone=0"})
@@ -414,7 +415,7 @@ TEST_F(ApiTest, AgentsThatAreGoneAreListedWhenAskedFor) {
 // A name is looked for in pages.
 TEST_F(ApiTest, AnAgentIsFoundByNameAmongMany) {
   {
-    const std::lock_guard lock(cluster_.tables.mutex);
+    const MutexLock lock(cluster_.tables.mutex);
     AgentRecord agent = cluster_.tables.agents.at(2);
     for (std::uint64_t n = 10; n < 1010; ++n) {
       agent.id = AgentId(n);
@@ -505,7 +506,7 @@ TEST_F(ApiTest, ALargeFileArrivesWhole) {
     content[i] = static_cast<char>(i * 31 + i / 4096);
   std::ofstream(root_ / "ckpt_5/large.bin", std::ios::binary) << content;
   {
-    std::lock_guard lock(cluster_.tables.mutex);
+    const MutexLock lock(cluster_.tables.mutex);
     cluster_.tables.checkpoints[5].parts[0].files.push_back(
         {"large.bin", Bytes(size), std::string(64, 'e')});
   }

@@ -4,12 +4,12 @@
 #include <algorithm>
 #include <charconv>
 #include <map>
-#include <mutex>
 
 #include "coordinator/service/http/problem.h"
 #include "coordinator/service/http/routes/api.h"
 #include "coordinator/service/http/url.h"
 #include "coordinator/service/http/views.h"
+#include "threads/mutex.h"
 
 namespace shoal::coordinator::rest::api {
 namespace {
@@ -74,9 +74,9 @@ struct Gathering {
   bool follows = false;  // a cursor was given: the first lines after it, else the last ones
   bool of_one = false;   // its refusal is the answer
   Cursor cursor;
-  std::mutex mutex;
-  std::size_t pending = 0;
-  std::vector<Heard> heard;
+  mutable Mutex mutex;
+  std::size_t pending SHOAL_GUARDED_BY(mutex) = 0;
+  std::vector<Heard> heard SHOAL_GUARDED_BY(mutex);
 };
 
 struct Placed {
@@ -84,7 +84,7 @@ struct Placed {
   const LogLine* line;
 };
 
-std::vector<Placed> merged(const Gathering& all) {
+std::vector<Placed> merged(const Gathering& all) SHOAL_REQUIRES(all.mutex) {
   std::vector<Placed> lines;
   for (const Heard& one : all.heard) {
     if (!one.page.ok()) continue;
@@ -117,7 +117,8 @@ Json line_json(const Placed& placed) {
 }
 
 // What the first question found and left out was older than what it gave: it is not asked again.
-Cursor cursor_after(const Gathering& all, const std::vector<Placed>& given) {
+Cursor cursor_after(const Gathering& all, const std::vector<Placed>& given)
+    SHOAL_REQUIRES(all.mutex) {
   Cursor cursor = all.cursor;
   if (!all.follows) {
     for (const Heard& one : all.heard) {
@@ -129,7 +130,8 @@ Cursor cursor_after(const Gathering& all, const std::vector<Placed>& given) {
   return cursor;
 }
 
-Response answer(const Gathering& all) {
+Response answer(const Gathering& all) SHOAL_EXCLUDES(all.mutex) {
+  const MutexLock guard(all.mutex);
   const Heard* first = all.heard.empty() ? nullptr : &all.heard.front();
   if (all.of_one && first != nullptr && !first->page.ok())
     return problem_response(first->page.error(), all.request);
@@ -153,7 +155,7 @@ Response answer(const Gathering& all) {
 
 void take(const std::shared_ptr<Gathering>& all, const Asked& asked, Result<LogPage> page) {
   {
-    const std::lock_guard guard(all->mutex);
+    const MutexLock guard(all->mutex);
     all->heard.push_back({asked, std::move(page)});
     if (--all->pending > 0) return;
   }
@@ -161,7 +163,10 @@ void take(const std::shared_ptr<Gathering>& all, const Asked& asked, Result<LogP
 }
 
 void gather(Context& context, std::shared_ptr<Gathering> all, const std::vector<Asked>& asked) {
-  all->pending = asked.size();
+  {
+    const MutexLock guard(all->mutex);
+    all->pending = asked.size();
+  }
   if (asked.empty()) return all->reply(answer(*all));
   for (const Asked& one : asked) {
     LogQuery query = all->query;

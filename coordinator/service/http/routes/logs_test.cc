@@ -1,6 +1,7 @@
 // Logs over REST: of an agent, of a job over several agents, following, and agents that are silent.
 #include "coordinator/service/http/testing/fixture.h"
 #include "coordinator/service/http/url.h"
+#include "threads/mutex.h"
 
 namespace shoal::coordinator {
 namespace {
@@ -20,12 +21,13 @@ class LogsTest : public testing::ServerFixture {
  protected:
   void SetUp() override {
     start();
+    const MutexLock guard(cluster_.tables.mutex);
     cluster_.tables.logs[AgentId(1)] = {
         {line(10, 0, "joined"), line(11, 1, "a"), line(13, 1, "B", LogLevel::kWarning)}};
     cluster_.tables.logs[AgentId(2)] = {{line(12, 2, "c"), line(14, 2, "d")}};
   }
   void add(AgentId agent, LogLine more) {
-    const std::lock_guard guard(cluster_.tables.mutex);
+    const MutexLock guard(cluster_.tables.mutex);
     cluster_.tables.logs[agent].lines.push_back(std::move(more));
   }
   static std::string texts(const Json& answer) {
@@ -81,7 +83,7 @@ TEST_F(LogsTest, FollowingGivesEachLineOnce) {
 TEST_F(LogsTest, AnAgentThatIsSilentIsNamedAndHeardLater) {
   LogPage kept;
   {
-    const std::lock_guard guard(cluster_.tables.mutex);
+    const MutexLock guard(cluster_.tables.mutex);
     std::swap(kept, cluster_.tables.logs[AgentId(2)]);
     cluster_.tables.logs.erase(AgentId(2));
   }

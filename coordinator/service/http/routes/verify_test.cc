@@ -18,10 +18,13 @@ class VerifyTest : public testing::ServerFixture {
     root_ = pattern;
     cluster_.checkpoint_root = root_.string();
     start();
-    CheckpointRecord& checkpoint = cluster_.tables.checkpoints.at(5);
-    checkpoint.parts.resize(1);
-    checkpoint.parts[0].files = {{"model.bin", Bytes(10), sha256_of("0123456789")},
-                                 {"state/outer.bin", Bytes(4), sha256_of("abcd")}};
+    {
+      const MutexLock lock(cluster_.tables.mutex);
+      CheckpointRecord& checkpoint = cluster_.tables.checkpoints.at(5);
+      checkpoint.parts.resize(1);
+      checkpoint.parts[0].files = {{"model.bin", Bytes(10), sha256_of("0123456789")},
+                                   {"state/outer.bin", Bytes(4), sha256_of("abcd")}};
+    }
     std::filesystem::create_directories(root_ / "ckpt_5/state");
     write("model.bin", "0123456789");
     write("state/outer.bin", "abcd");
@@ -76,7 +79,10 @@ TEST_F(VerifyTest, OneFileCanBeAskedFor) {
 
 TEST_F(VerifyTest, OnlyStoredCheckpointsHaveFilesToRead) {
   expect_problem(verify("ckpt_99/verify"), 404, "not-found");
-  cluster_.tables.checkpoints.at(5).state = CheckpointState::kDeleted;
+  {
+    const MutexLock lock(cluster_.tables.mutex);
+    cluster_.tables.checkpoints.at(5).state = CheckpointState::kDeleted;
+  }
   expect_problem(verify("ckpt_5/verify"), 409, "conflict");
 }
 

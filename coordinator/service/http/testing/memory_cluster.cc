@@ -38,7 +38,7 @@ class MemoryReader : public Reader {
 
   Result<Page<JobRecord>> jobs(const PageRequest& page,
                                const std::vector<JobPhase>& phases) override {
-    return ask<Page<JobRecord>>([&] {
+    return ask<Page<JobRecord>>([&]() SHOAL_REQUIRES(tables_.mutex) {
       return page_of(
           tables_.jobs, page,
           [&](const JobRecord& job) {
@@ -48,9 +48,9 @@ class MemoryReader : public Reader {
           kFirstKey);
     });
   }
-  Result<std::optional<JobRecord>> job(JobId id) override { return one(tables_.jobs, id.n); }
+  Result<std::optional<JobRecord>> job(JobId id) override { return one(&Tables::jobs, id.n); }
   Result<std::optional<JobRecord>> job_by_name(const std::string& name) override {
-    return ask<std::optional<JobRecord>>([&] {
+    return ask<std::optional<JobRecord>>([&]() SHOAL_REQUIRES(tables_.mutex) {
       std::optional<JobRecord> found;
       for (const auto& [id, job] : tables_.jobs)
         if (job.spec.name == name) found = job;
@@ -58,10 +58,10 @@ class MemoryReader : public Reader {
     });
   }
   Result<std::optional<SubmittedText>> submitted_text(JobId job) override {
-    return one(tables_.submitted, job.n);
+    return one(&Tables::submitted, job.n);
   }
   Result<Page<AgentRecord>> agents(const PageRequest& page, bool with_gone) override {
-    return ask<Page<AgentRecord>>([&] {
+    return ask<Page<AgentRecord>>([&]() SHOAL_REQUIRES(tables_.mutex) {
       return page_of(
           tables_.agents, page,
           [&](const AgentRecord& agent) { return with_gone || agent.state != AgentState::kGone; },
@@ -69,20 +69,21 @@ class MemoryReader : public Reader {
     });
   }
   Result<std::optional<AgentRecord>> agent(AgentId id) override {
-    return one(tables_.agents, id.n);
+    return one(&Tables::agents, id.n);
   }
   Result<std::vector<LinkRecord>> links() override {
-    return ask<std::vector<LinkRecord>>([&] { return tables_.links; });
+    return ask<std::vector<LinkRecord>>(
+        [&]() SHOAL_REQUIRES(tables_.mutex) { return tables_.links; });
   }
   Result<Page<ReplicaRecord>> replicas(JobId job, const PageRequest& page) override {
-    return ask<Page<ReplicaRecord>>([&] {
+    return ask<Page<ReplicaRecord>>([&]() SHOAL_REQUIRES(tables_.mutex) {
       return page_of(
           tables_.replicas, page, [&](const ReplicaRecord& row) { return row.job == job; },
           kFirstKey);
     });
   }
   Result<Page<RoundRecord>> rounds(JobId job, const PageRequest& page) override {
-    return ask<Page<RoundRecord>>([&] {
+    return ask<Page<RoundRecord>>([&]() SHOAL_REQUIRES(tables_.mutex) {
       auto result = page_of(
           tables_.rounds, page, [&](const RoundRecord& row) { return row.key.job == job; },
           [](const auto& row) { return row.first.round; });
@@ -91,20 +92,21 @@ class MemoryReader : public Reader {
     });
   }
   Result<std::vector<ContributionRecord>> contributions(const RoundKey& key) override {
-    return ask<std::vector<ContributionRecord>>([&] { return tables_.contributions[key]; });
+    return ask<std::vector<ContributionRecord>>(
+        [&]() SHOAL_REQUIRES(tables_.mutex) { return tables_.contributions[key]; });
   }
   Result<Page<CheckpointRecord>> checkpoints(JobId job, const PageRequest& page) override {
-    return ask<Page<CheckpointRecord>>([&] {
+    return ask<Page<CheckpointRecord>>([&]() SHOAL_REQUIRES(tables_.mutex) {
       return page_of(
           tables_.checkpoints, page,
           [&](const CheckpointRecord& row) { return row.key.job == job; }, kFirstKey);
     });
   }
   Result<std::optional<CheckpointRecord>> checkpoint(CheckpointId id) override {
-    return one(tables_.checkpoints, id.n);
+    return one(&Tables::checkpoints, id.n);
   }
   Result<Page<EventRecord>> events(const EventFilter& filter, const PageRequest& page) override {
-    return ask<Page<EventRecord>>([&] {
+    return ask<Page<EventRecord>>([&]() SHOAL_REQUIRES(tables_.mutex) {
       return page_of(
           tables_.events, page,
           [&](const EventRecord& event) {
@@ -116,14 +118,15 @@ class MemoryReader : public Reader {
     });
   }
   Result<std::vector<std::string>> series_names(JobId) override {
-    return ask<std::vector<std::string>>([&] {
+    return ask<std::vector<std::string>>([&]() SHOAL_REQUIRES(tables_.mutex) {
       std::vector<std::string> names;
       for (const auto& [name, lines] : tables_.series) names.push_back(name);
       return names;
     });
   }
   Result<std::vector<SeriesLine>> series(const SeriesQuery& query) override {
-    return ask<std::vector<SeriesLine>>([&] { return tables_.series[query.name]; });
+    return ask<std::vector<SeriesLine>>(
+        [&]() SHOAL_REQUIRES(tables_.mutex) { return tables_.series[query.name]; });
   }
 
  private:
@@ -131,17 +134,18 @@ class MemoryReader : public Reader {
   Result<T> ask(Call call) {
     std::function<void()> before;
     {
-      std::lock_guard lock(tables_.mutex);
+      const MutexLock lock(tables_.mutex);
       before = tables_.before_answer;
     }
     if (before) before();
-    std::lock_guard lock(tables_.mutex);
+    const MutexLock lock(tables_.mutex);
     if (tables_.broken) return *tables_.broken;
     return call();
   }
   template <typename Map>
-  Result<std::optional<typename Map::mapped_type>> one(const Map& map, std::uint64_t key) {
-    return ask<std::optional<typename Map::mapped_type>>([&] {
+  Result<std::optional<typename Map::mapped_type>> one(Map Tables::*table, std::uint64_t key) {
+    return ask<std::optional<typename Map::mapped_type>>([&]() SHOAL_REQUIRES(tables_.mutex) {
+      const Map& map = tables_.*table;
       const auto it = map.find(key);
       return it == map.end() ? std::nullopt : std::optional(it->second);
     });
@@ -176,7 +180,7 @@ ContributionRecord contribution(const RoundKey& key, std::uint64_t replica) {
   return item;
 }
 
-void fill_rounds(Tables& tables, JobId job) {
+void fill_rounds(Tables& tables, JobId job) SHOAL_REQUIRES(tables.mutex) {
   for (RoundNumber number = 1; number <= 3; ++number) {
     RoundRecord round;
     round.key = {job, 0, number};
@@ -200,7 +204,7 @@ void fill_rounds(Tables& tables, JobId job) {
   }
 }
 
-void fill_members(Tables& tables, JobId job, LiveView& live) {
+void fill_members(Tables& tables, JobId job, LiveView& live) SHOAL_REQUIRES(tables.mutex) {
   for (std::uint64_t n = 1; n <= 2; ++n) {
     AgentRecord agent;
     agent.id = AgentId(n);
@@ -256,7 +260,7 @@ StoreStats MemoryStore::stats() const {
 void MemoryCluster::submit(JobSpec spec, SubmittedText submitted, bool dry_run,
                            std::function<void(Answer)> done) {
   if (!answer_commands) return;
-  std::unique_lock lock(tables.mutex);
+  MutexLock lock(tables.mutex);
   for (const auto& [id, job] : tables.jobs) {
     if (job.spec.name != spec.name) continue;
     lock.unlock();
@@ -297,7 +301,7 @@ void MemoryCluster::resume(JobId job, std::function<void(Answer)> done) {
 
 void MemoryCluster::desire(JobId job, JobDesired desired, const std::function<void(Answer)>& done) {
   if (!answer_commands) return;
-  std::unique_lock lock(tables.mutex);
+  MutexLock lock(tables.mutex);
   JobRecord& record = tables.jobs.at(job.n);
   if (is_terminal(record.phase)) {
     lock.unlock();
@@ -309,7 +313,7 @@ void MemoryCluster::desire(JobId job, JobDesired desired, const std::function<vo
 }
 
 void MemoryCluster::change(JobId job, double outer_lr, std::function<void(Answer)> done) {
-  std::unique_lock lock(tables.mutex);
+  MutexLock lock(tables.mutex);
   JobRecord& record = tables.jobs.at(job.n);
   const bool ended = is_terminal(record.phase);
   if (!ended && outer_lr <= 10) record.outer_lr = outer_lr;
@@ -321,7 +325,7 @@ void MemoryCluster::change(JobId job, double outer_lr, std::function<void(Answer
 }
 
 void MemoryCluster::command_agent(AgentId agent, AgentVerb verb, std::function<void(Answer)> done) {
-  std::unique_lock lock(tables.mutex);
+  MutexLock lock(tables.mutex);
   AgentRecord& record = tables.agents.at(agent.n);
   if (record.state == AgentState::kGone) {
     lock.unlock();
@@ -335,7 +339,7 @@ void MemoryCluster::command_agent(AgentId agent, AgentVerb verb, std::function<v
 
 void MemoryCluster::read_logs(AgentId agent, const LogQuery& query,
                               std::function<void(Result<LogPage>)> done) {
-  std::unique_lock lock(tables.mutex);
+  MutexLock lock(tables.mutex);
   const auto known = tables.logs.find(agent);
   if (known == tables.logs.end()) {
     lock.unlock();
@@ -352,11 +356,11 @@ void MemoryCluster::read_logs(AgentId agent, const LogQuery& query,
 }
 
 std::shared_ptr<const LiveView> MemoryCluster::live() const {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return std::make_shared<const LiveView>(live_);
 }
 void MemoryCluster::set_live(LiveView view) {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   live_ = std::move(view);
 }
 Readiness MemoryCluster::readiness() const { return ready; }
@@ -366,11 +370,11 @@ RuntimeStats MemoryCluster::stats() const {
   return stats;
 }
 Counts MemoryCluster::counts() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return counts_;
 }
 void MemoryCluster::set_counts(Counts counts) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   counts_ = std::move(counts);
 }
 std::string MemoryCluster::checkpoint_folder(CheckpointId checkpoint) const {
@@ -378,11 +382,11 @@ std::string MemoryCluster::checkpoint_folder(CheckpointId checkpoint) const {
 }
 
 std::shared_ptr<void> MemoryCluster::on_events(std::function<void(std::int64_t)> wake) {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const int handle = next_wake_++;
   wakes_[handle] = std::move(wake);
   return std::shared_ptr<void>(nullptr, [this, handle](void*) {
-    std::lock_guard inner(mutex_);
+    const MutexLock inner(mutex_);
     wakes_.erase(handle);
   });
 }
@@ -390,7 +394,7 @@ std::shared_ptr<void> MemoryCluster::on_events(std::function<void(std::int64_t)>
 void MemoryCluster::add_event(std::string kind, JobId job, std::string message, Severity severity) {
   std::int64_t seq = 0;
   {
-    std::lock_guard lock(tables.mutex);
+    const MutexLock lock(tables.mutex);
     seq = tables.events.empty() ? 1 : tables.events.rbegin()->first + 1;
     EventRecord event;
     event.seq = seq;
@@ -401,7 +405,7 @@ void MemoryCluster::add_event(std::string kind, JobId job, std::string message, 
     event.severity = severity;
     tables.events[seq] = event;
   }
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   for (const auto& [handle, wake] : wakes_) wake(seq);
 }
 
@@ -449,7 +453,7 @@ JobRecord finished_job() {
   return done;
 }
 
-void fill_checkpoints(Tables& tables, JobId job) {
+void fill_checkpoints(Tables& tables, JobId job) SHOAL_REQUIRES(tables.mutex) {
   CheckpointRecord checkpoint;
   checkpoint.id = CheckpointId(5);
   checkpoint.key = {job, 0, 2};
@@ -467,11 +471,8 @@ void fill_checkpoints(Tables& tables, JobId job) {
   tables.checkpoints[6] = checkpoint;
 }
 
-}  // namespace
-
-void fill(MemoryCluster& cluster) {
-  Tables& tables = cluster.tables;
-  const JobId job(7);
+LiveView fill_tables(Tables& tables, JobId job) SHOAL_EXCLUDES(tables.mutex) {
+  const MutexLock lock(tables.mutex);
   tables.jobs[7] = training_job();
   tables.jobs[8] = finished_job();
 
@@ -480,8 +481,6 @@ void fill(MemoryCluster& cluster) {
   live.boot_epoch = 3;
   fill_members(tables, job, live);
   fill_rounds(tables, job);
-  cluster.set_live(std::move(live));
-
   fill_checkpoints(tables, job);
   tables.series["train_loss"] = {
       {ReplicaId(), {1, 2}, {2.5, 2.25}, {2.5, 2.25}, {2.5, 2.25}, {100.5, 101}}};
@@ -489,13 +488,21 @@ void fill(MemoryCluster& cluster) {
       {AgentId(1), AgentId(2), milliseconds(20), 25e6, Dialled::kYes, kNow - seconds(60)},
       {AgentId(2), AgentId(1), {}, 0, Dialled::kInVain, kNow - seconds(60)},
       {AgentId(1), AgentId(99), milliseconds(20), 25e6, Dialled::kYes, kNow}};
+  return live;
+}
+
+}  // namespace
+
+void fill(MemoryCluster& cluster) {
+  const JobId job(7);
+  cluster.set_live(fill_tables(cluster.tables, job));
   cluster.add_event("job_submitted", job, "alpha was submitted");
   cluster.add_event("agent_joined", {}, "agent-1 joined");
   cluster.add_event("replica_failed", job, "out of memory", Severity::kWarning);
 }
 
 void fill_pipeline(MemoryCluster& cluster) {
-  const std::lock_guard lock(cluster.tables.mutex);
+  const MutexLock lock(cluster.tables.mutex);
   LiveView live = *cluster.live();
   JobRecord job;
   job.id = JobId(9);

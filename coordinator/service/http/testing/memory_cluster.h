@@ -6,31 +6,31 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
 #include "coordinator/service/cluster.h"
+#include "threads/mutex.h"
 
 namespace shoal::coordinator::testing {
 
 // Tables by key; every access goes through `mutex`.
 struct Tables {
-  std::mutex mutex;
-  std::map<std::uint64_t, JobRecord> jobs;
-  std::map<std::uint64_t, AgentRecord> agents;
-  std::map<std::uint64_t, ReplicaRecord> replicas;
-  std::map<std::uint64_t, CheckpointRecord> checkpoints;
-  std::map<RoundKey, RoundRecord> rounds;
-  std::map<RoundKey, std::vector<ContributionRecord>> contributions;
-  std::map<std::int64_t, EventRecord> events;
-  std::map<std::uint64_t, SubmittedText> submitted;
-  std::vector<LinkRecord> links;
-  std::map<AgentId, LogPage> logs;                        // of agents that answer
-  std::map<std::string, std::vector<SeriesLine>> series;  // by name
-  std::optional<Error> broken;                            // every question fails with it
-  std::function<void()> before_answer;                    // runs in the reader's thread
-  std::int64_t round_rows_read = 0;
+  Mutex mutex;
+  std::map<std::uint64_t, JobRecord> jobs SHOAL_GUARDED_BY(mutex);
+  std::map<std::uint64_t, AgentRecord> agents SHOAL_GUARDED_BY(mutex);
+  std::map<std::uint64_t, ReplicaRecord> replicas SHOAL_GUARDED_BY(mutex);
+  std::map<std::uint64_t, CheckpointRecord> checkpoints SHOAL_GUARDED_BY(mutex);
+  std::map<RoundKey, RoundRecord> rounds SHOAL_GUARDED_BY(mutex);
+  std::map<RoundKey, std::vector<ContributionRecord>> contributions SHOAL_GUARDED_BY(mutex);
+  std::map<std::int64_t, EventRecord> events SHOAL_GUARDED_BY(mutex);
+  std::map<std::uint64_t, SubmittedText> submitted SHOAL_GUARDED_BY(mutex);
+  std::vector<LinkRecord> links SHOAL_GUARDED_BY(mutex);
+  std::map<AgentId, LogPage> logs SHOAL_GUARDED_BY(mutex);  // of agents that answer
+  std::map<std::string, std::vector<SeriesLine>> series SHOAL_GUARDED_BY(mutex);  // by name
+  std::optional<Error> broken SHOAL_GUARDED_BY(mutex);          // every question fails with it
+  std::function<void()> before_answer SHOAL_GUARDED_BY(mutex);  // runs in the reader's thread
+  std::int64_t round_rows_read SHOAL_GUARDED_BY(mutex) = 0;
 };
 
 class MemoryStore : public Store {
@@ -84,12 +84,12 @@ class MemoryCluster : public Cluster {
  private:
   void desire(JobId job, JobDesired desired, const std::function<void(Answer)>& done);
   MemoryStore store_;
-  mutable std::mutex mutex_;
-  LiveView live_;
-  Counts counts_;
-  std::uint64_t next_job_ = 100;
-  std::map<int, std::function<void(std::int64_t)>> wakes_;
-  int next_wake_ = 0;
+  mutable Mutex mutex_;
+  LiveView live_ SHOAL_GUARDED_BY(mutex_);
+  Counts counts_ SHOAL_GUARDED_BY(mutex_);
+  std::uint64_t next_job_ SHOAL_GUARDED_BY(tables.mutex) = 100;
+  std::map<int, std::function<void(std::int64_t)>> wakes_ SHOAL_GUARDED_BY(mutex_);
+  int next_wake_ SHOAL_GUARDED_BY(mutex_) = 0;
 };
 
 JobSpec small_spec(std::string name);
