@@ -7,7 +7,7 @@ namespace shoal::replica {
 
 void DonorShelf::publish(ReplicaId replica, const RoundKey& key,
                          std::shared_ptr<const OuterState> state) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   replica_ = replica;
   key_ = key;
   state_ = std::move(state);
@@ -16,21 +16,21 @@ void DonorShelf::publish(ReplicaId replica, const RoundKey& key,
 }
 
 void DonorShelf::withdraw() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   state_.reset();
   adam_.reset();
   changed_.notify_all();
 }
 
 void DonorShelf::provide_adam(std::shared_ptr<const AdamCopy> adam) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   adam_ = std::move(adam);
   changed_.notify_all();
 }
 
 Status DonorShelf::serve(ReplicaId replica, const RoundKey& key,
                          const std::function<void(const outer_opt::DonorState&)>& send) {
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   if (!state_ || replica_ != replica) {
     return Error{Code::kNotFound, to_string(replica) + " has no state to give here", "", ""};
   }
@@ -44,11 +44,12 @@ Status DonorShelf::serve(ReplicaId replica, const RoundKey& key,
     return {};
   }
   if (!adam_) {
-    lock.unlock();
-    adam_wanted_();
-    lock.lock();
-    changed_.wait_for(lock, std::chrono::nanoseconds(kAdamWait.ns),
-                      [&] { return adam_ || state_ != state; });
+    {
+      const MutexUnlock meanwhile(mutex_);
+      adam_wanted_();
+    }
+    changed_.wait_for(mutex_, std::chrono::nanoseconds(kAdamWait.ns),
+                      [&]() SHOAL_REQUIRES(mutex_) { return adam_ || state_ != state; });
   }
   if (!adam_ || state_ != state) {
     return Error{Code::kConflict, "the round went on while its state was asked for", "", ""};
@@ -62,9 +63,10 @@ Status DonorShelf::serve(ReplicaId replica, const RoundKey& key,
 Status DonorShelf::serve_momentum(ReplicaId replica, const RoundKey& key,
                                   const outer_opt::ValueRange& range,
                                   const std::function<void(std::span<const float>)>& send) {
-  std::unique_lock lock(mutex_);
-  changed_.wait_for(lock, std::chrono::nanoseconds(kRoundWait.ns),
-                    [&] { return state_ && (replica_ != replica || key_ >= key); });
+  MutexLock lock(mutex_);
+  changed_.wait_for(mutex_, std::chrono::nanoseconds(kRoundWait.ns), [&]() SHOAL_REQUIRES(mutex_) {
+    return state_ && (replica_ != replica || key_ >= key);
+  });
   if (!state_ || replica_ != replica) {
     return Error{Code::kNotFound, to_string(replica) + " has no state to give here", "", ""};
   }

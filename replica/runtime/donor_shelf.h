@@ -9,14 +9,13 @@
 // serve_momentum() to any.
 #pragma once
 
-#include <condition_variable>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <vector>
 
 #include "outer_opt/transport/peer_node.h"
 #include "replica/core/outer_state.h"
+#include "threads/mutex.h"
 
 namespace shoal::replica {
 
@@ -45,12 +44,12 @@ class DonorShelf {
   static constexpr Duration kAdamWait = seconds(60), kRoundWait = seconds(5);
 
   std::function<void()> adam_wanted_;
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  ReplicaId replica_;
-  RoundKey key_;
-  std::shared_ptr<const OuterState> state_;
-  std::shared_ptr<const AdamCopy> adam_;
+  Mutex mutex_;
+  CondVar changed_;
+  ReplicaId replica_ SHOAL_GUARDED_BY(mutex_);
+  RoundKey key_ SHOAL_GUARDED_BY(mutex_);
+  std::shared_ptr<const OuterState> state_ SHOAL_GUARDED_BY(mutex_);
+  std::shared_ptr<const AdamCopy> adam_ SHOAL_GUARDED_BY(mutex_);
 };
 
 }  // namespace shoal::replica

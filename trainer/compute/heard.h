@@ -3,22 +3,21 @@
 #pragma once
 
 #include <chrono>
-#include <condition_variable>
 #include <deque>
-#include <mutex>
 #include <optional>
 #include <utility>
 
 #include <gtest/gtest.h>
 
 #include "swarm/core/trainer_messages.h"
+#include "threads/mutex.h"
 
 namespace shoal::trainer {
 
 class Heard {
  public:
   void add(const FromTrainer& message) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (const auto* progress = std::get_if<Progress>(&message)) {
       progress_ = *progress;
     } else if (std::holds_alternative<TrainerReady>(message)) {
@@ -36,8 +35,9 @@ class Heard {
   // The next message, which must be a T; an empty one after a test failure.
   template <typename T>
   T next() {
-    std::unique_lock lock(mutex_);
-    if (!changed_.wait_for(lock, kPatience, [&] { return !said_.empty(); })) {
+    const MutexLock lock(mutex_);
+    if (!changed_.wait_for(mutex_, kPatience,
+                           [&]() SHOAL_REQUIRES(mutex_) { return !said_.empty(); })) {
       ADD_FAILURE() << "nothing was said";
       return {};
     }
@@ -52,32 +52,34 @@ class Heard {
 
   // Waits until it was said so often that the trainer is ready for a replica.
   void ready(int times) {
-    std::unique_lock lock(mutex_);
-    EXPECT_TRUE(changed_.wait_for(lock, kPatience, [&] { return readies_ >= times; }));
+    const MutexLock lock(mutex_);
+    EXPECT_TRUE(changed_.wait_for(mutex_, kPatience,
+                                  [&]() SHOAL_REQUIRES(mutex_) { return readies_ >= times; }));
   }
 
   std::optional<LoadProgress> load() {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return load_;
   }
 
   // The newest figures of progress, once there are both.
   std::pair<Progress, PipelineStats> figures() {
-    std::unique_lock lock(mutex_);
-    EXPECT_TRUE(changed_.wait_for(lock, kPatience, [&] { return progress_ && stats_; }));
+    const MutexLock lock(mutex_);
+    EXPECT_TRUE(changed_.wait_for(mutex_, kPatience,
+                                  [&]() SHOAL_REQUIRES(mutex_) { return progress_ && stats_; }));
     return {progress_.value_or(Progress{}), stats_.value_or(PipelineStats{})};
   }
 
  private:
   static constexpr std::chrono::seconds kPatience{60};
 
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::deque<FromTrainer> said_;
-  int readies_ = 0;
-  std::optional<LoadProgress> load_;
-  std::optional<Progress> progress_;
-  std::optional<PipelineStats> stats_;
+  Mutex mutex_;
+  CondVar changed_;
+  std::deque<FromTrainer> said_ SHOAL_GUARDED_BY(mutex_);
+  int readies_ SHOAL_GUARDED_BY(mutex_) = 0;
+  std::optional<LoadProgress> load_ SHOAL_GUARDED_BY(mutex_);
+  std::optional<Progress> progress_ SHOAL_GUARDED_BY(mutex_);
+  std::optional<PipelineStats> stats_ SHOAL_GUARDED_BY(mutex_);
 };
 
 }  // namespace shoal::trainer

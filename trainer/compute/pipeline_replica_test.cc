@@ -2,12 +2,10 @@
 // the test plays the coordinator: load, train, average each stage, commit, evaluate, write the
 // shards of a checkpoint, resume and join from them, close, stop and abort rounds.
 #include <algorithm>
-#include <condition_variable>
 #include <deque>
 #include <filesystem>
 #include <fstream>
 #include <map>
-#include <mutex>
 #include <optional>
 #include <thread>
 
