@@ -7,7 +7,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "cli/scripted_server.h"
+#include "cli/server_test_util.h"
 
 namespace shoal::cli {
 namespace {

@@ -84,6 +84,8 @@ check_scripts() {
 
 check_pages() { python3 scripts/doc_links.py; }
 
+check_test_places() { python3 scripts/test_places.py; }
+
 check_tidy() {
   if [[ ! -f build/compile_commands.json ]]; then
     echo "build/compile_commands.json:1: missing; run ./dev build first"
@@ -102,6 +104,7 @@ check_tidy() {
   check_locks
   check_scripts
   check_pages
+  check_test_places
   if [[ ${1:-} == --tidy ]]; then check_tidy; fi
 } >"$findings"
 

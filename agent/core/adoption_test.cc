@@ -1,5 +1,5 @@
 // Trainers that the last start of the daemon left, those that lost their stream, and the hand-over.
-#include "agent/core/agent_fixture.h"
+#include "agent/core/agent_test_util.h"
 
 namespace shoal::agent {
 namespace {

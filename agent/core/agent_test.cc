@@ -1,7 +1,7 @@
 // Link, trainers, replicas and the end of the daemon. Checkpoints have their own file.
 #include "agent/core/agent.h"
 
-#include "agent/core/agent_fixture.h"
+#include "agent/core/agent_test_util.h"
 
 namespace shoal::agent {
 namespace {

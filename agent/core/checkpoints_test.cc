@@ -1,6 +1,6 @@
 // Checkpoints at an agent: written by a trainer, hashed, uploaded, fetched for one that loads, and
 // let go.
-#include "agent/core/agent_fixture.h"
+#include "agent/core/agent_test_util.h"
 
 namespace shoal::agent {
 namespace {

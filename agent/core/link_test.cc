@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <array>
 
-#include "agent/core/agent_fixture.h"
+#include "agent/core/agent_test_util.h"
 #include "base/prng.h"
 
 namespace shoal::agent {

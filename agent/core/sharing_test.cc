@@ -1,5 +1,5 @@
 // Several replicas on one device: each has a trainer of its own, and together they must fit.
-#include "agent/core/agent_fixture.h"
+#include "agent/core/agent_test_util.h"
 #include "swarm/core/plan/cost_model.h"
 
 namespace shoal::agent {

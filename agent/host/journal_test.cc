@@ -4,8 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include "agent/host/folder_test_util.h"
 #include "agent/host/line_splitter.h"
-#include "agent/host/test_folder.h"
 
 namespace shoal::agent {
 namespace {

@@ -7,7 +7,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-#include "agent/host/test_folder.h"
+#include "agent/host/folder_test_util.h"
 
 namespace shoal::agent {
 namespace {

@@ -14,8 +14,8 @@
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
 
+#include "agent/host/folder_test_util.h"
 #include "agent/host/roster.h"
-#include "agent/host/test_folder.h"
 #include "agent/host/trainer_process.h"
 #include "proto/agent.grpc.pb.h"
 #include "proto/convert.h"

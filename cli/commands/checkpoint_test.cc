@@ -9,7 +9,7 @@
 #include <stdlib.h>
 
 #include "cli/commands/commands.h"
-#include "cli/scripted_server.h"
+#include "cli/server_test_util.h"
 
 namespace shoal::cli {
 namespace {

@@ -1,7 +1,7 @@
-// The coordinator as a whole, one stage. The rig is in coordinator_rig.h.
+// The coordinator as a whole, one stage. The rig is in coordinator_test_util.h.
 #include <gmock/gmock.h>
 
-#include "coordinator/core/coordinator_rig.h"
+#include "coordinator/core/coordinator_test_util.h"
 #include "coordinator/core/records/event_kinds.h"
 #include "coordinator/core/state/machines.h"
 

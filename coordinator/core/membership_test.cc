@@ -1,7 +1,7 @@
 // Agents that join, return, hang up and leave: what is remembered of them, and when they are gone.
 #include "coordinator/core/membership.h"
 
-#include "coordinator/core/coordinator_rig.h"
+#include "coordinator/core/coordinator_test_util.h"
 #include "coordinator/core/records/event_kinds.h"
 
 namespace shoal::coordinator {

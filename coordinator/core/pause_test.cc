@@ -2,7 +2,7 @@
 // on. Played by hand; whole clusters that pause are in tests/scenarios and the campaigns.
 #include <gmock/gmock.h>
 
-#include "coordinator/core/pause_rig.h"
+#include "coordinator/core/pause_test_util.h"
 #include "coordinator/core/records/event_kinds.h"
 #include "coordinator/core/state/round_facts.h"
 

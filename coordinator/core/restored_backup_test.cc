@@ -4,7 +4,7 @@
 
 #include "coordinator/core/decisions/placement.h"
 #include "coordinator/core/records/event_kinds.h"
-#include "coordinator/core/restore_rig.h"
+#include "coordinator/core/restore_test_util.h"
 #include "coordinator/core/restoring.h"
 
 namespace shoal::coordinator {

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "coordinator/core/records/event_kinds.h"
-#include "coordinator/core/restore_rig.h"
+#include "coordinator/core/restore_test_util.h"
 
 namespace shoal::coordinator {
 namespace {

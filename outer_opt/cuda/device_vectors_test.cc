@@ -1,13 +1,14 @@
 // The outer step on a device against the host: members of both kinds in one attempt, the golden
 // history, fragments, damaged frames, a device that fails. The device is the host itself, in a form
-// that shows whether somebody does not wait (host_accelerator.h), and a GPU where there is one.
+// that shows whether somebody does not wait (accelerator_test_util.h), and a GPU where there is
+// one.
 #include "outer_opt/cuda/device_vectors.h"
 
 #include "outer_opt/core/codec/codec.h"
-#include "outer_opt/core/reduce/session_swarm.h"
+#include "outer_opt/core/reduce/session_test_util.h"
+#include "outer_opt/cuda/accelerator_test_util.h"
 #include "outer_opt/cuda/device_butterfly.h"
-#include "outer_opt/cuda/host_accelerator.h"
-#include "outer_opt/cuda/test_gpu.h"
+#include "outer_opt/cuda/gpu_test_util.h"
 #include "tests/golden/outer_step_history.h"
 
 namespace shoal::outer_opt {

@@ -1,14 +1,14 @@
 // Members with and without a device in one attempt over real connections: many threads of the
 // transport work on the frames of one session at the same time. The device is the host
-// (outer_opt/cuda/host_accelerator.h).
+// (outer_opt/cuda/accelerator_test_util.h).
 #include <future>
 
 #include <gtest/gtest.h>
 
 #include "base/prng.h"
 #include "outer_opt/core/codec/codec.h"
+#include "outer_opt/cuda/accelerator_test_util.h"
 #include "outer_opt/cuda/device_vectors.h"
-#include "outer_opt/cuda/host_accelerator.h"
 #include "outer_opt/transport/peer_node.h"
 
 namespace shoal::outer_opt {

@@ -11,10 +11,10 @@
 
 #include <gtest/gtest.h>
 
-#include "coordinator/core/coordinator_rig.h"
+#include "coordinator/core/coordinator_test_util.h"
 #include "outer_opt/core/reduce/butterfly_session.h"
 #include "outer_opt/transport/peer_node.h"
-#include "outer_opt/transport/peer_process.h"
+#include "outer_opt/transport/peer_process_test_util.h"
 
 namespace shoal::outer_opt {
 namespace {

@@ -1,8 +1,6 @@
 // Peers in processes of their own, one of which is killed or frozen in the middle of a reduce: the
 // others end with equal digests before that, and the survivor that is watched names it in time. The
 // processes are forked before this one starts gRPC, which does not survive a fork.
-#include "outer_opt/transport/peer_process.h"
-
 #include <array>
 #include <chrono>
 #include <csignal>
@@ -17,6 +15,7 @@
 #include "base/check.h"
 #include "outer_opt/core/codec/sparse2.h"
 #include "outer_opt/transport/peer_node.h"
+#include "outer_opt/transport/peer_process_test_util.h"
 
 namespace shoal::outer_opt {
 namespace {

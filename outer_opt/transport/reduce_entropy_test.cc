@@ -6,7 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "outer_opt/core/codec/codec.h"
-#include "outer_opt/transport/reduce_swarm.h"
+#include "outer_opt/transport/reduce_test_util.h"
 #include "wire/peer_channel.h"
 
 namespace shoal::outer_opt {

@@ -10,7 +10,7 @@
 #include "outer_opt/core/codec/codec.h"
 #include "outer_opt/core/codec/sparse2.h"
 #include "outer_opt/transport/peer_node.h"
-#include "outer_opt/transport/reduce_swarm.h"
+#include "outer_opt/transport/reduce_test_util.h"
 #include "proto/peer.grpc.pb.h"
 #include "wire/emulated_line.h"
 #include "wire/peer_channel.h"

@@ -1,7 +1,7 @@
 // What the devices of a cell add their gradients with: NCCL for GPUs (nccl_library.h), and the host
-// itself for tests (host_communicator.h). Nothing here blocks; whoever began something polls until
-// it is done or gives the communicator up (device_group.h). A communicator that failed, or whose
-// operation was given up, is of no use any more but to be destroyed.
+// itself for tests (communicator_test_util.h). Nothing here blocks; whoever began something polls
+// until it is done or gives the communicator up (device_group.h). A communicator that failed, or
+// whose operation was given up, is of no use any more but to be destroyed.
 #pragma once
 
 #include <array>

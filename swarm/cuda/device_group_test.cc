@@ -7,7 +7,7 @@
 
 #include <gtest/gtest.h>
 
-#include "swarm/cuda/host_communicator.h"
+#include "swarm/cuda/communicator_test_util.h"
 
 namespace shoal::swarm {
 namespace {

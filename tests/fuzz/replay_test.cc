@@ -12,7 +12,7 @@
 
 #include "outer_opt/core/codec/codec.h"
 #include "outer_opt/core/codec/entropy.h"
-#include "outer_opt/core/reduce/session_swarm.h"
+#include "outer_opt/core/reduce/session_test_util.h"
 #include "swarm/core/activation_codec.h"
 #include "swarm/pipeline/frame.h"
 #include "tests/fuzz/frame_fuzz.h"

@@ -2,9 +2,9 @@
 // show without gRPC. streaming_golden_test.cc does the same over sockets.
 #include <gtest/gtest.h>
 
-#include "outer_opt/core/reduce/session_swarm.h"
-#include "outer_opt/cuda/host_accelerator.h"
-#include "outer_opt/cuda/test_gpu.h"
+#include "outer_opt/core/reduce/session_test_util.h"
+#include "outer_opt/cuda/accelerator_test_util.h"
+#include "outer_opt/cuda/gpu_test_util.h"
 #include "tests/golden/streaming_devices.h"
 
 namespace shoal::sim {

@@ -9,8 +9,8 @@
 
 #include <gtest/gtest.h>
 
-#include "outer_opt/cuda/host_accelerator.h"
-#include "outer_opt/cuda/test_gpu.h"
+#include "outer_opt/cuda/accelerator_test_util.h"
+#include "outer_opt/cuda/gpu_test_util.h"
 #include "outer_opt/transport/peer_node.h"
 #include "tests/golden/streaming_devices.h"
 

@@ -11,7 +11,7 @@
 #include "agent/core/agent.h"
 #include "base/overloaded.h"
 #include "coordinator/core/coordinator.h"
-#include "coordinator/core/coordinator_rig.h"
+#include "coordinator/core/coordinator_test_util.h"
 #include "coordinator/core/records/event_kinds.h"
 
 namespace shoal {

@@ -5,7 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "trainer/model/tiny_job.h"
+#include "trainer/model/tiny_job_test_util.h"
 #include "trainer/plain/data.h"
 #include "trainer/plain/parameter_layout.h"
 

@@ -9,7 +9,7 @@
 
 #include <gmock/gmock.h>
 
-#include "outer_opt/cuda/host_accelerator.h"
+#include "outer_opt/cuda/accelerator_test_util.h"
 #include "replica/runtime/worker.h"
 #include "trainer/compute/checkpoint.h"
 #include "trainer/compute/heard.h"

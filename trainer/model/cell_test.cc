@@ -1,6 +1,7 @@
 // Cells whose members are threads of this process: the same training as one trainer with the same
 // batch, and what happens when members are lost at any moment; with gradients that the leader adds,
-// and with such that the devices add (the host in their place, swarm/cuda/host_communicator.h).
+// and with such that the devices add (the host in their place,
+// swarm/cuda/communicator_test_util.h).
 #include <chrono>
 #include <cmath>
 #include <thread>
@@ -9,11 +10,11 @@
 #include <sys/socket.h>
 
 #include "proto/job_spec_text.h"
-#include "swarm/cuda/host_communicator.h"
+#include "swarm/cuda/communicator_test_util.h"
 #include "trainer/model/cell_leader.h"
 #include "trainer/model/cell_member.h"
 #include "trainer/model/learner.h"
-#include "trainer/model/tiny_job.h"
+#include "trainer/model/tiny_job_test_util.h"
 #include "trainer/plain/parameter_layout.h"
 
 namespace shoal::trainer {

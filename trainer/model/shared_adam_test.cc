@@ -6,7 +6,7 @@
 
 #include "replica/core/outer_algorithm.h"
 #include "trainer/model/learner.h"
-#include "trainer/model/tiny_job.h"
+#include "trainer/model/tiny_job_test_util.h"
 #include "trainer/plain/parameter_layout.h"
 
 namespace shoal::trainer {

@@ -6,7 +6,7 @@
 
 #include <gmock/gmock.h>
 
-#include "coordinator/core/coordinator_rig.h"
+#include "coordinator/core/coordinator_test_util.h"
 #include "coordinator/core/records/event_kinds.h"
 #include "coordinator/core/state/round_facts.h"
 #include "outer_opt/core/step/momentum_shards.h"

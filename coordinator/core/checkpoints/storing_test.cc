@@ -2,7 +2,7 @@
 // nothing for it, and goes on by itself when there is room again.
 #include <gmock/gmock.h>
 
-#include "coordinator/core/pause_rig.h"
+#include "coordinator/core/pause_test_util.h"
 #include "coordinator/core/records/event_kinds.h"
 
 namespace shoal::coordinator {

@@ -2,7 +2,7 @@
 // told again. Whole rounds with them are in tests/scenarios.
 #include "coordinator/core/replicas/reducers.h"
 
-#include "coordinator/core/coordinator_rig.h"
+#include "coordinator/core/coordinator_test_util.h"
 
 namespace shoal::coordinator {
 namespace {

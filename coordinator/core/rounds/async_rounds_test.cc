@@ -2,7 +2,7 @@
 // job counts what was committed.
 #include <gmock/gmock.h>
 
-#include "coordinator/core/coordinator_rig.h"
+#include "coordinator/core/coordinator_test_util.h"
 
 namespace shoal::coordinator {
 namespace {

@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <set>
 
-#include "coordinator/core/coordinator_rig.h"
+#include "coordinator/core/coordinator_test_util.h"
 #include "coordinator/core/records/event_kinds.h"
 #include "coordinator/core/rounds/rounds.h"
 

@@ -1,6 +1,6 @@
 // A member without a part is lost in a reduce: does its contribution count? Its line is the slow
 // one, so the two others own the whole vector.
-#include "coordinator/core/coordinator_rig.h"
+#include "coordinator/core/coordinator_test_util.h"
 
 namespace shoal::coordinator {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <gmock/gmock.h>
 
-#include "coordinator/core/coordinator_rig.h"
+#include "coordinator/core/coordinator_test_util.h"
 
 namespace shoal::coordinator {
 namespace {

@@ -3,7 +3,7 @@
 #include <optional>
 #include <set>
 
-#include "coordinator/core/coordinator_rig.h"
+#include "coordinator/core/coordinator_test_util.h"
 #include "coordinator/core/state/round_facts.h"
 #include "swarm/core/plan/cost_model.h"
 

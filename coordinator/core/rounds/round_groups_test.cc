@@ -6,7 +6,7 @@
 
 #include <gtest/gtest.h>
 
-#include "coordinator/core/coordinator_rig.h"
+#include "coordinator/core/coordinator_test_util.h"
 
 namespace shoal::coordinator {
 namespace {

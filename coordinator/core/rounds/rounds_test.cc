@@ -5,7 +5,7 @@
 
 #include <gmock/gmock.h>
 
-#include "coordinator/core/coordinator_rig.h"
+#include "coordinator/core/coordinator_test_util.h"
 #include "coordinator/core/records/event_kinds.h"
 
 namespace shoal::coordinator {

@@ -4,7 +4,7 @@
 
 #include <gmock/gmock.h>
 
-#include "coordinator/core/pause_rig.h"
+#include "coordinator/core/pause_test_util.h"
 #include "coordinator/core/state/round_facts.h"
 
 namespace shoal::coordinator {

@@ -3,7 +3,7 @@
 
 #include <limits>
 
-#include "coordinator/core/coordinator_rig.h"
+#include "coordinator/core/coordinator_test_util.h"
 #include "swarm/core/plan/cost_model.h"
 
 namespace shoal::coordinator {

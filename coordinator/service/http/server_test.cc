@@ -6,7 +6,7 @@
 
 #include <gmock/gmock.h>
 
-#include "coordinator/service/http/testing/fixture.h"
+#include "coordinator/service/http/server_test_util.h"
 #include "threads/mutex.h"
 
 namespace shoal::coordinator {

@@ -3,7 +3,7 @@
 #include <chrono>
 #include <thread>
 
-#include "coordinator/service/http/testing/fixture.h"
+#include "coordinator/service/http/server_test_util.h"
 #include "threads/mutex.h"
 
 namespace shoal::coordinator {

@@ -2,10 +2,10 @@
 // views.
 #include <gmock/gmock.h>
 
+#include "coordinator/service/http/cluster_test_util.h"
 #include "coordinator/service/http/guard.h"
 #include "coordinator/service/http/problem.h"
 #include "coordinator/service/http/router.h"
-#include "coordinator/service/http/testing/memory_cluster.h"
 #include "coordinator/service/http/url.h"
 #include "coordinator/service/http/views.h"
 

@@ -1,7 +1,7 @@
 // A replica that goes on from its anchor in another epoch.
 #include <gtest/gtest.h>
 
-#include "outer_opt/core/participant/participant_examples.h"
+#include "outer_opt/core/participant/participant_test_util.h"
 
 namespace shoal::outer_opt {
 namespace {

@@ -8,7 +8,7 @@
 
 #include <gtest/gtest.h>
 
-#include "outer_opt/core/participant/participant_examples.h"
+#include "outer_opt/core/participant/participant_test_util.h"
 
 namespace shoal::outer_opt {
 namespace {

@@ -1,7 +1,7 @@
-// All-gathers of a few members in memory (session_swarm.h), and frames that do not belong.
+// All-gathers of a few members in memory (session_test_util.h), and frames that do not belong.
 #include "outer_opt/core/reduce/allgather_session.h"
 
-#include "outer_opt/core/reduce/session_swarm.h"
+#include "outer_opt/core/reduce/session_test_util.h"
 
 namespace shoal::outer_opt {
 namespace {

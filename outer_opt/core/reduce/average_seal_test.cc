@@ -5,7 +5,7 @@
 
 #include <gtest/gtest.h>
 
-#include "outer_opt/core/codec/example_runs.h"
+#include "outer_opt/core/codec/codec_test_util.h"
 
 namespace shoal::outer_opt {
 namespace {

@@ -7,7 +7,7 @@
 
 #include <gtest/gtest.h>
 
-#include "outer_opt/core/reduce/session_swarm.h"
+#include "outer_opt/core/reduce/session_test_util.h"
 #include "outer_opt/core/round/groups.h"
 
 namespace shoal::outer_opt {

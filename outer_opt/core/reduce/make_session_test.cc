@@ -2,7 +2,7 @@
 // between two messages, and that a plan is answered with its own session.
 #include "outer_opt/core/reduce/make_session.h"
 
-#include "outer_opt/core/reduce/session_swarm.h"
+#include "outer_opt/core/reduce/session_test_util.h"
 
 namespace shoal::outer_opt {
 namespace {

@@ -1,6 +1,6 @@
 // A butterfly with reducers: who sends what, what a reducer holds, and what its loss and the loss
 // of others do. The sweep of kills is in make_session_test.cc.
-#include "outer_opt/core/reduce/session_swarm.h"
+#include "outer_opt/core/reduce/session_test_util.h"
 
 namespace shoal::outer_opt {
 namespace {

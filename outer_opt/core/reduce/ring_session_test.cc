@@ -1,8 +1,8 @@
-// Rings of a few members in memory (session_swarm.h), and frames that do not belong.
+// Rings of a few members in memory (session_test_util.h), and frames that do not belong.
 #include "outer_opt/core/reduce/ring_session.h"
 
 #include "outer_opt/core/codec/codec.h"
-#include "outer_opt/core/reduce/session_swarm.h"
+#include "outer_opt/core/reduce/session_test_util.h"
 
 namespace shoal::outer_opt {
 namespace {

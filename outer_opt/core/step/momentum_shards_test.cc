@@ -10,7 +10,7 @@
 
 #include "base/prng.h"
 #include "outer_opt/core/codec/codec.h"
-#include "outer_opt/core/round/example_plan.h"
+#include "outer_opt/core/round/plan_test_util.h"
 #include "outer_opt/core/step/nesterov.h"
 
 namespace shoal::outer_opt {

@@ -3,7 +3,7 @@
 // numbers are small, so that a case can be followed on paper.
 #include <gtest/gtest.h>
 
-#include "swarm/core/plan/best_assignment.h"
+#include "swarm/core/plan/assignment_test_util.h"
 
 namespace shoal::swarm {
 namespace {

@@ -8,7 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "base/prng.h"
-#include "swarm/core/plan/best_assignment.h"
+#include "swarm/core/plan/assignment_test_util.h"
 
 namespace shoal::swarm {
 namespace {

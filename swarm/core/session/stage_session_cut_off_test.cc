@@ -2,7 +2,7 @@
 // takes, and after a while nobody waits for it.
 #include <gtest/gtest.h>
 
-#include "swarm/core/session/stage_session_subject.h"
+#include "swarm/core/session/stage_session_test_util.h"
 
 namespace shoal::swarm {
 namespace {

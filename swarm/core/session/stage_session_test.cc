@@ -1,7 +1,7 @@
 // One session at a time, driven by hand: what it does on each kind of call.
 #include <gtest/gtest.h>
 
-#include "swarm/core/session/stage_session_subject.h"
+#include "swarm/core/session/stage_session_test_util.h"
 
 namespace shoal::swarm {
 namespace {

@@ -2,7 +2,7 @@
 // without.
 #include <gtest/gtest.h>
 
-#include "tests/sim/checkers/checker_rig.h"
+#include "tests/sim/checkers/checker_test_util.h"
 
 namespace shoal::sim {
 namespace {

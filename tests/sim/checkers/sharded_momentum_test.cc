@@ -1,7 +1,7 @@
 // What the checker takes for a checkpoint of sharded momentum when nobody is left that has it.
 #include <gtest/gtest.h>
 
-#include "tests/sim/checkers/checker_rig.h"
+#include "tests/sim/checkers/checker_test_util.h"
 
 namespace shoal::sim {
 namespace {

@@ -2,7 +2,7 @@
 // that serialise what they carry, latency between regions, step barriers, deaths, returns and
 // moves. What is decided is decided by the real cores (wiring, rebalancing, assignment); the engine
 // only moves time, and counts with a few words per microbatch what a StageSession knows exactly
-// (swarm/core/session/stage_session_world_test.cc is the place where the session itself runs). A
+// (swarm/core/session/stage_session_swarm_test.cc is the place where the session itself runs). A
 // tensor passes sender and receiver cut-through: both links are booked when it is sent. Not
 // modelled: loss of a router, packets, CPU time of encoding. pipeline.cc holds the traffic,
 // membership.cc who is there.

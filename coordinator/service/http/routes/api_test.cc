@@ -7,7 +7,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include "coordinator/service/http/testing/fixture.h"
+#include "coordinator/service/http/server_test_util.h"
 #include "coordinator/service/http/url.h"
 #include "threads/mutex.h"
 

@@ -4,7 +4,7 @@
 
 #include <gmock/gmock.h>
 
-#include "coordinator/service/http/testing/fixture.h"
+#include "coordinator/service/http/server_test_util.h"
 
 namespace shoal::coordinator::rest {
 namespace {

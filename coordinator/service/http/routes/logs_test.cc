@@ -1,5 +1,5 @@
 // Logs over REST: of an agent, of a job over several agents, following, and agents that are silent.
-#include "coordinator/service/http/testing/fixture.h"
+#include "coordinator/service/http/server_test_util.h"
 #include "coordinator/service/http/url.h"
 #include "threads/mutex.h"
 

@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "coordinator/service/http/router.h"
-#include "coordinator/service/http/testing/fixture.h"
+#include "coordinator/service/http/server_test_util.h"
 
 namespace shoal::coordinator::rest {
 namespace {

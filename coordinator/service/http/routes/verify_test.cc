@@ -4,7 +4,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "coordinator/service/http/testing/fixture.h"
+#include "coordinator/service/http/server_test_util.h"
 #include "transfer/sha256.h"
 
 namespace shoal::coordinator {

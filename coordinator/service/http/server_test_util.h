@@ -6,9 +6,9 @@
 
 #include <gmock/gmock.h>
 
+#include "coordinator/service/http/client_test_util.h"
+#include "coordinator/service/http/cluster_test_util.h"
 #include "coordinator/service/http/server.h"
-#include "coordinator/service/http/testing/client.h"
-#include "coordinator/service/http/testing/memory_cluster.h"
 
 namespace shoal::coordinator::testing {
 

@@ -1,7 +1,7 @@
 // What surrounds the nodes of the world: streams that break, faults, and the coordinator.
 #include <algorithm>
 
-#include "swarm/core/session/stage_session_world.h"
+#include "swarm/core/session/swarm_test_util.h"
 
 namespace shoal::swarm {
 namespace {

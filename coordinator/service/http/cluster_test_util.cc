@@ -1,4 +1,4 @@
-#include "coordinator/service/http/testing/memory_cluster.h"
+#include "coordinator/service/http/cluster_test_util.h"
 
 #include <algorithm>
 

@@ -18,7 +18,7 @@
 #include "base/prng.h"
 #include "outer_opt/core/codec/sparse2.h"
 #include "outer_opt/core/reduce/make_session.h"
-#include "outer_opt/core/round/example_plan.h"
+#include "outer_opt/core/round/plan_test_util.h"
 
 namespace shoal::outer_opt {
 

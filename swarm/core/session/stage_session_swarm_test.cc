@@ -1,8 +1,8 @@
 // Whole pipelines of sessions over hundreds of seeds, healthy and under every kind of fault; and
 // bugs planted in the driver or the network, which the world must notice.
-#include "swarm/core/session/stage_session_world.h"
-
 #include <gtest/gtest.h>
+
+#include "swarm/core/session/swarm_test_util.h"
 
 namespace shoal::swarm {
 namespace {

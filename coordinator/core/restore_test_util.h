@@ -1,7 +1,7 @@
 // A job on two agents whose database is put back: for the tests of restores.
 #pragma once
 
-#include "coordinator/core/coordinator_rig.h"
+#include "coordinator/core/coordinator_test_util.h"
 
 namespace shoal::coordinator {
 

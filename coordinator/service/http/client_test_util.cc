@@ -1,4 +1,4 @@
-#include "coordinator/service/http/testing/client.h"
+#include "coordinator/service/http/client_test_util.h"
 
 #include <chrono>
 #include <sstream>

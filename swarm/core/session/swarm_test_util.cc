@@ -1,6 +1,6 @@
 // Nodes of the world and their books. Streams, faults and the coordinator are in
-// stage_session_world_faults.cc.
-#include "swarm/core/session/stage_session_world.h"
+// swarm_faults_test_util.cc.
+#include "swarm/core/session/swarm_test_util.h"
 
 #include <algorithm>
 #include <cmath>
