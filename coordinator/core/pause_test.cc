@@ -92,46 +92,6 @@ TEST(Pause, WaitsForTheEvaluationOfTheLastRound) {
   rig.expect_paused_at(rig.id, 2);
 }
 
-TEST(Pause, IsAtOnceBeforeAnythingIsCommitted) {
-  Rig queued;
-  const JobId id = *queued.submit(long_job());
-  queued.input(PauseJob{RequestId{1}, id});
-  EXPECT_EQ(queued.job(id).phase, JobPhase::kPaused);
-  EXPECT_EQ(queued.job(id).lineage, 0);
-
-  Operated<Rig> gathering;
-  const auto a = gathering.join("a");
-  const JobId second = *gathering.submit(long_job());
-  ASSERT_EQ(gathering.job(second).phase, JobPhase::kGathering);
-  ASSERT_TRUE(gathering.pause(second).ok());
-  gathering.expect_paused_at(second, 0);
-  EXPECT_EQ(gathering.last<Release>(a)->reason, ReleaseReason::kPaused);
-
-  Operated<Rig> warming;
-  warming.join("a"), warming.join("b");
-  const JobId third = *warming.submit(long_job());
-  warming.wait(seconds(3));
-  ASSERT_EQ(warming.job(third).phase, JobPhase::kWarming);
-  ASSERT_TRUE(warming.pause(third).ok());
-  warming.expect_paused_at(third, 0);
-}
-
-TEST(Pause, GivesUpAFirstRoundThatIsNotCommitted) {
-  for (const bool reducing : {false, true}) {
-    Pair rig;
-    if (reducing) rig.report_both(1);
-    ASSERT_TRUE(rig.pause(rig.id).ok());
-    rig.expect_paused_at(rig.id, 0);
-    EXPECT_EQ(rig.rounds_.at(rig.key(1)).state, RoundState::kAborted);
-    EXPECT_EQ(rig.job(rig.id).next_sequence, 0) << "its sequences are trained later";
-    EXPECT_EQ(rig.count_events(event_kind::kJobRolledBack), 0) << "nothing was lost";
-    ASSERT_TRUE(rig.resume(rig.id).ok());
-    rig.rep_a = rig.load(rig.a), rig.rep_b = rig.load(rig.b);
-    rig.wait(seconds(3));
-    EXPECT_EQ(rig.last<ToReplica<OpenRound>>(rig.a)->body.key, (RoundKey{rig.id, 1, 1}));
-  }
-}
-
 TEST(Pause, LeavesTheDevicesToOthers) {
   Pair rig;
   const JobId other = *rig.submit(small_job("other"));
@@ -203,19 +163,6 @@ TEST(Pause, StoresWhatAStalledJobHasCommitted) {
   EXPECT_TRUE(rig.job(rig.id).returned.empty());
 }
 
-TEST(Pause, GoesBackToTheNewestCutWhenTheLastHolderDiesWhileItSeals) {
-  Pair rig;
-  rig.commit(1), rig.evaluate(1), rig.store(rig.id);
-  ASSERT_TRUE(rig.pause(rig.id).ok());
-  rig.commit(2);
-  rig.say(rig.a, ReplicaFailed{rig.rep_a, ReplicaFailure::kTrainerExited, ""});
-  EXPECT_EQ(rig.job(rig.id).phase, JobPhase::kSealing) << "the other one writes it";
-  rig.say(rig.b, ReplicaFailed{rig.rep_b, ReplicaFailure::kTrainerExited, ""});
-  rig.expect_paused_at(rig.id, 1);
-  EXPECT_EQ(rig.count_events(event_kind::kJobRolledBack), 1);
-  EXPECT_EQ(rig.job(rig.id).lineage, 1);
-}
-
 TEST(Pause, OfAJobThatCommitsItsLastStepCompletesIt) {
   Pair rig(small_job());
   rig.commit(1), rig.evaluate(1), rig.store(rig.id);
@@ -224,24 +171,6 @@ TEST(Pause, OfAJobThatCommitsItsLastStepCompletesIt) {
   EXPECT_TRUE(rig.state().checkpoints.at(rig.newest(rig.id)).final);
   rig.store(rig.id);
   EXPECT_EQ(rig.job(rig.id).phase, JobPhase::kCompleted);
-}
-
-TEST(Pause, IsDoneAlreadyOrRefused) {
-  Pair rig;
-  EXPECT_TRUE(rig.resume(rig.id).ok()) << "it runs";
-  EXPECT_EQ(rig.count_events(event_kind::kJobChanged), 0);
-  EXPECT_TRUE(rig.pause(rig.id).ok());
-  const JobRecord paused = rig.job(rig.id);
-  EXPECT_TRUE(rig.pause(rig.id).ok());
-  EXPECT_EQ(rig.job(rig.id), paused);
-  EXPECT_EQ(rig.count_events(event_kind::kJobChanged), 1);
-  EXPECT_EQ(rig.pause(JobId(99)).error().code, Code::kNotFound);
-  EXPECT_EQ(rig.resume(JobId(99)).error().code, Code::kNotFound);
-  rig.input(CancelJob{RequestId{9}, rig.id});
-  EXPECT_EQ(rig.job(rig.id).phase, JobPhase::kCancelled) << "a paused job can be cancelled";
-  EXPECT_EQ(rig.pause(rig.id).error().code, Code::kConflict);
-  EXPECT_EQ(rig.resume(rig.id).error().code, Code::kConflict);
-  EXPECT_NE(rig.replies.back().result.error().message.find("cancelled"), std::string::npos);
 }
 
 TEST(Resume, BeginsWithTheCommittedRoundOnWhateverIsThere) {
@@ -408,18 +337,6 @@ TEST(Resume, OfAPipelineLoadsEveryStage) {
   EXPECT_EQ(rig.job(rig.id).phase, JobPhase::kTraining);
   rig.commit(3);
   EXPECT_EQ(rig.job(rig.id).committed_round, 3);
-}
-
-TEST(Pause, OfAPipelineThatLostAStageGoesBackToTheNewestCut) {
-  Piped rig;
-  rig.commit(1), rig.evaluate(1), rig.store(rig.id);
-  rig.commit(2), rig.evaluate(2);  // its checkpoint is on its way
-  ASSERT_TRUE(rig.pause(rig.id).ok());
-  rig.say(rig.b,
-          ReplicaFailed{rig.last<Assign>(rig.b)->replica, ReplicaFailure::kTrainerExited, ""});
-  rig.expect_paused_at(rig.id, 1);
-  EXPECT_EQ(rig.last<Release>(rig.a)->reason, ReleaseReason::kPaused);
-  EXPECT_EQ(rig.count_events(event_kind::kJobRolledBack), 1);
 }
 
 }  // namespace

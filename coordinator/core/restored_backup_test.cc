@@ -10,58 +10,6 @@
 namespace shoal::coordinator {
 namespace {
 
-struct BackupRig : HeldRig {
-  Snapshot backup() const {
-    Snapshot copy = snapshot();
-    copy.counters.backup_at = now;
-    return copy;
-  }
-  Snapshot before_the_job() const {
-    Snapshot copy = backup();
-    copy.jobs.clear(), copy.replicas.clear(), copy.rounds.clear();
-    copy.contributions.clear(), copy.checkpoints.clear();
-    copy.counters.next_job = id.n, copy.counters.next_replica = rep_a.n;
-    return copy;
-  }
-  Hello hello(const std::string& name, std::vector<HeldReplica> held) const {
-    Hello hello{.uid = "uid-" + name, .name = name};
-    hello.incarnation = Incarnation{1};
-    hello.devices = state().agents.begin()->second.devices;
-    hello.replicas = std::move(held);
-    return hello;
-  }
-  HeldReplica held(ReplicaId replica) const { return held_replicas(state(), {replica}).front(); }
-  // A stored checkpoint as a manifest tells of it.
-  CheckpointRecord stored(RoundNumber round, CheckpointId checkpoint) const {
-    CheckpointRecord record;
-    record.id = checkpoint;
-    record.key = key(round);
-    record.state = CheckpointState::kStored;
-    record.step = Steps(round * 10);
-    record.tokens = Tokens(round * 100);
-    record.next_sequence = round * 20;
-    record.parts = {{.writer = rep_a,
-                     .state = CheckpointState::kStored,
-                     .anchor = {static_cast<std::uint64_t>(round), 3},
-                     .momentum = {9, 9},
-                     .files = {{"model", Bytes(4), std::string(64, 'a')}}}};
-    return record;
-  }
-  void connect_empty() {
-    input(AgentHello{ConnectionId{801}, hello("a", {})});
-    input(AgentHello{ConnectionId{802}, hello("b", {})});
-  }
-  void beat(int times) {
-    for (int i = 0; i < times; ++i) {
-      wait(seconds(2));
-      say(ConnectionId{801}, Heartbeat{}), say(ConnectionId{802}, Heartbeat{});
-    }
-  }
-  std::int64_t count(const char* kind) const {
-    return std::ranges::count_if(events, [&](const EventRecord& e) { return e.kind == kind; });
-  }
-};
-
 TEST(RestoredBackup, TheEpochIsRaisedWhereNobodyHoldsAnything) {
   BackupRig rig;
   rig.commit(1);
@@ -158,54 +106,6 @@ TEST(RestoredBackup, AJobWhoseNameWasTakenMeanwhileGetsAnotherOne) {
   EXPECT_GT(rig.state().counters.next_job, 77u);
 }
 
-TEST(RestoredBackup, TheNewestCheckpointOnDiskCountsAgain) {
-  BackupRig rig;
-  rig.commit(1);
-  const Snapshot backup = rig.backup();
-  const std::vector<CheckpointRecord> found{rig.stored(4, CheckpointId(40)),
-                                            rig.stored(7, CheckpointId(41))};
-  rig.restore(backup, found);
-  EXPECT_TRUE(rig.deleted.empty());
-  EXPECT_EQ(rig.count(event_kind::kCheckpointStored), 2);
-  rig.connect_empty();
-  rig.beat(6);
-  const JobRecord& job = rig.job(rig.id);
-  EXPECT_EQ(job.committed_round, 7);
-  EXPECT_EQ(job.committed_step, Steps(70));
-  EXPECT_EQ(job.next_sequence, 140);
-  EXPECT_EQ(rig.count(event_kind::kJobRolledBack), 0) << "it went forward";
-  const Assign assign = rig.last<Assign>(ConnectionId{801}).value();
-  EXPECT_EQ(assign.source.checkpoint, CheckpointId(41));
-  EXPECT_GT(rig.state().counters.next_checkpoint, 41u);
-}
-
-// Its folder must not become that of the next checkpoint.
-TEST(RestoredBackup, ACheckpointOnDiskThatIsNotWholeIsToldAndItsIdNotGivenOut) {
-  BackupRig rig;
-  rig.commit(1);
-  const std::uint64_t next = rig.state().counters.next_checkpoint;
-  CheckpointRecord damaged;
-  damaged.id = CheckpointId(next);
-  damaged.state = CheckpointState::kFailed;
-  damaged.detail = "model.bin: another SHA-256";
-  rig.restore(rig.snapshot(), {damaged});
-  EXPECT_EQ(rig.count(event_kind::kCheckpointFailed), 1);
-  EXPECT_GT(rig.state().counters.next_checkpoint, next);
-  EXPECT_FALSE(rig.state().checkpoints.contains(damaged.id));
-  EXPECT_TRUE(rig.deleted.empty());
-}
-
-TEST(RestoredBackup, FilesTellThatACopyWithoutAMarkIsOlder) {
-  BackupRig rig;
-  rig.commit(1);
-  Snapshot copy = rig.snapshot();
-  rig.restore(copy, {rig.stored(7, CheckpointId(41))});
-  rig.connect_empty();
-  rig.beat(6);
-  EXPECT_EQ(rig.job(rig.id).committed_round, 7);
-  EXPECT_GT(rig.job(rig.id).lineage, 100);
-}
-
 TEST(RestoredBackup, WhatLivesAndIsNewerGoesBeforeACheckpoint) {
   BackupRig rig;
   rig.commit(1);
@@ -217,44 +117,6 @@ TEST(RestoredBackup, WhatLivesAndIsNewerGoesBeforeACheckpoint) {
   rig.input(AgentHello{ConnectionId{802}, rig.hello("b", {of_b})});
   rig.beat(6);
   EXPECT_EQ(rig.job(rig.id).committed_round, 3);
-}
-
-TEST(RestoredBackup, FilesOfAnUnknownJobAreToldAndKept) {
-  BackupRig rig;
-  CheckpointRecord other = rig.stored(3, CheckpointId(50));
-  other.key.job = JobId(99);
-  rig.restart({other});
-  EXPECT_FALSE(rig.state().checkpoints.contains(CheckpointId(50)));
-  EXPECT_TRUE(rig.deleted.empty());
-  EXPECT_EQ(rig.count(event_kind::kCheckpointStored), 1);
-  EXPECT_GT(rig.state().counters.next_checkpoint, 50u);
-}
-
-TEST(RestoredBackup, FilesOfAnUnknownJobAreNoSignOfABackupTwice) {
-  BackupRig rig;
-  rig.commit(1);
-  CheckpointRecord other = rig.stored(3, CheckpointId(50));
-  other.key.job = JobId(99);
-  rig.restart({other});
-  EXPECT_FALSE(rig.state().restoring.empty());
-  rig.connect_empty();
-  rig.beat(6);
-  ASSERT_TRUE(rig.state().restoring.empty());
-  rig.restart({other});
-  EXPECT_TRUE(rig.state().restoring.empty()) << "this database has gone on since";
-}
-
-// Whoever stored it had another clock, or this one was set back since.
-TEST(RestoredBackup, TheEpochIsLaterThanThatOfTheFiles) {
-  BackupRig rig;
-  rig.commit(1);
-  CheckpointRecord found = rig.stored(7, CheckpointId(41));
-  found.key.lineage = (rig.now + seconds(3600)).ns / 1'000'000;
-  rig.restore(rig.backup(), {found});
-  rig.connect_empty();
-  rig.beat(6);
-  EXPECT_EQ(rig.job(rig.id).committed_round, 7);
-  EXPECT_GT(rig.job(rig.id).lineage, found.key.lineage);
 }
 
 TEST(RestoredBackup, ACrashBeforeTheDecisionForgetsNothing) {
@@ -273,45 +135,6 @@ TEST(RestoredBackup, ACrashBeforeTheDecisionForgetsNothing) {
   rig.beat(6);
   EXPECT_EQ(rig.job(rig.id).committed_round, 2);
   EXPECT_EQ(rig.state().counters.backup_at, Instant());
-}
-
-// Only a replica that lives knows the job; what is on disk is newer than what it holds.
-TEST(RestoredBackup, CheckpointsCountAsSoonAsTheirJobIsKnown) {
-  BackupRig rig;
-  const Snapshot backup = rig.before_the_job();
-  rig.commit(1), rig.commit(2);
-  const HeldReplica of_a = rig.held(rig.rep_a);
-  rig.restore(backup, {rig.stored(5, CheckpointId(41))});
-  EXPECT_FALSE(rig.state().checkpoints.contains(CheckpointId(41)));
-  rig.input(AgentHello{ConnectionId{801}, rig.hello("a", {of_a})});
-  rig.input(AgentHello{ConnectionId{802}, rig.hello("b", {})});
-  EXPECT_TRUE(rig.state().checkpoints.contains(CheckpointId(41)));
-  rig.beat(6);
-  EXPECT_EQ(rig.job(rig.id).committed_round, 5);
-  EXPECT_EQ(rig.last<Assign>(ConnectionId{801})->source.checkpoint, CheckpointId(41));
-}
-
-TEST(RestoredBackup, PartsSayWhatTheStagesAreWhereNothingElseDoes) {
-  BackupRig rig;
-  rig.commit(1);
-  Snapshot backup = rig.backup();
-  backup.jobs[0].stages.clear(), backup.jobs[0].committed_round = 0;
-  backup.jobs[0].spec.swarm.stages = 2;
-  backup.replicas.clear(), backup.rounds.clear(), backup.contributions.clear();
-  const std::int32_t last = whole_model(backup.jobs[0].spec).front().last;
-  CheckpointRecord two = rig.stored(7, CheckpointId(41));
-  two.parts.push_back(two.parts.front());
-  two.parts[0].units = {0, 2}, two.parts[1].units = {3, last};
-  CheckpointRecord older = two;
-  older.id = CheckpointId(40), older.key.round = 6;
-  rig.restore(backup, {older, two});
-  EXPECT_TRUE(rig.job(rig.id).stages.empty()) << "a layer is missing";
-  older.parts[1].units = {2, last};
-  two.parts[0].units = {0, 1}, two.parts[1].units = {1, last};
-  rig.restore(backup, {older, two});
-  ASSERT_EQ(rig.job(rig.id).stages.size(), 2u);
-  EXPECT_EQ(rig.job(rig.id).stages[0].units, (UnitRange{0, 1})) << "the newest says it";
-  EXPECT_FALSE(rig.state().checkpoints.contains(CheckpointId(40))) << "it is of other stages";
 }
 
 TEST(RestoredBackup, APausedJobGoesOnFromWhatLives) {

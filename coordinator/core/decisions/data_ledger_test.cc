@@ -81,6 +81,7 @@ struct TimedJob {
     const bool lost = prng.chance(0.02);
     const double share = lost ? 0 : speeds[i] * (0.8 + 0.2 * prng.unit()) / 1.5;
     const auto steps = static_cast<std::int64_t>(share * static_cast<double>(kLease / kBatch));
+    done.next = ledger.next;
     for (const DataLease& run : take_first(leases[i], steps * kBatch)) done.give_back({run});
     ledger.give_back(leases[i]);
     leases[i].clear();
@@ -88,6 +89,7 @@ struct TimedJob {
   // [0, next) is done, returned and leased, each sequence once: give_back() refuses a second one.
   void check() {
     Ledger all = done;
+    all.next = ledger.next;
     all.give_back(ledger.returned);
     for (const Runs& runs : leases) {
       ASSERT_LE(runs.size(), kLeaseRunsMax);
@@ -114,6 +116,24 @@ TEST(DataLedger, EverySequenceIsDoneReturnedOrLeasedInRoundsByTime) {
     const std::int64_t done = count_sequences(job.done.returned);
     EXPECT_GT(done, 9 * job.ledger.next / 10) << members << " members: what comes back is trained";
   }
+}
+
+TEST(ShareBatch, FollowsSpeedInWholeMicrobatches) {
+  using Counts = std::vector<std::int64_t>;
+  EXPECT_EQ(share_batch(16, 4, {1}), (Counts{16}));
+  EXPECT_EQ(share_batch(32, 4, {1, 1}), (Counts{16, 16}));
+  EXPECT_EQ(share_batch(32, 4, {3, 1}), (Counts{24, 8}));
+  EXPECT_EQ(share_batch(12, 4, {1, 1}), (Counts{8, 4})) << "of equals the first draws the odd one";
+  EXPECT_EQ(share_batch(16, 4, {}), Counts{}) << "nobody draws";
+  EXPECT_EQ(share_batch(12, 1, {5, 2, 1}), (Counts{8, 3, 1}));  // ends at 1.6, 1.5 and 1
+}
+
+TEST(ShareBatch, GivesTheSlowestOneMicrobatchAndTheUnknownTheMean) {
+  using Counts = std::vector<std::int64_t>;
+  EXPECT_EQ(share_batch(16, 2, {1000, 1}), (Counts{14, 2}));
+  EXPECT_EQ(share_batch(16, 8, {1000, 1}), (Counts{8, 8}));
+  EXPECT_EQ(share_batch(18, 1, {0, 2, 4}), share_batch(18, 1, {3, 2, 4}));
+  EXPECT_EQ(share_batch(12, 2, {0, 0}), (Counts{6, 6}));
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
 // The AVX2 kernels against their scalar references, bit for bit, on inputs made to hurt: random
 // magnitudes, ties, denormals, zeros, the largest values, what is not finite, and every length that
-// leaves a tail. For fp16 and bf16 the reference itself is checked on every bit pattern.
+// leaves a tail.
 #include "outer_opt/core/codec/codec_kernels.h"
 
 #include <bit>
@@ -157,46 +157,6 @@ TEST(CodecKernels, AnyBytesDecodeAlike) {
       if (!good) continue;
       ASSERT_EQ(std::memcmp(x.data(), y.data(), 4 * n), 0) << format.name << " " << seed;
       for (const float value : x) ASSERT_TRUE(std::isfinite(value)) << format.name << " " << seed;
-    }
-  }
-}
-
-// Each of the 65,536 patterns decodes to a value that encodes to the pattern again.
-TEST(CodecKernels, HalvesComeBackUnchanged) {
-  for (const Format& format : {kFormats[1], kFormats[2]}) {
-    const CodecKernels& kernels = reference_kernels().*format.kernels;
-    for (std::uint32_t pattern = 0; pattern < 0x10000; ++pattern) {
-      const auto half = static_cast<std::uint16_t>(pattern);
-      float value = 0;
-      std::uint16_t again = 0;
-      if (!kernels.decode(reinterpret_cast<const std::byte*>(&half), 1, &value)) continue;
-      kernels.encode(&value, 1, reinterpret_cast<std::byte*>(&again));
-      ASSERT_EQ(again, half) << format.name;
-    }
-  }
-}
-
-// Between two neighbours the nearer one is taken, and of two as near the even one.
-TEST(CodecKernels, HalvesRoundToTheNearest) {
-  for (const Format& format : {kFormats[1], kFormats[2]}) {
-    const CodecKernels& kernels = reference_kernels().*format.kernels;
-    const auto value_of = [&](std::uint16_t half) {
-      float value = 0;
-      kernels.decode(reinterpret_cast<const std::byte*>(&half), 1, &value);
-      return value;
-    };
-    for (std::uint16_t low = 0; std::isfinite(value_of(low + 1)); ++low) {
-      const float a = value_of(low), b = value_of(low + 1);
-      const float middle = a + (b - a) / 2;
-      const float inputs[] = {std::nextafter(middle, a), middle, std::nextafter(middle, b)};
-      std::uint16_t got[3];
-      kernels.encode(inputs, 3, reinterpret_cast<std::byte*>(got));
-      // The neighbours of a denormal middle of bf16 may not exist; a tie is then all there is.
-      if (inputs[0] != middle) {
-        ASSERT_EQ(got[0], low) << format.name << " above " << a;
-      }
-      ASSERT_EQ(got[1], low % 2 == 0 ? low : low + 1) << format.name << " above " << a;
-      ASSERT_EQ(got[2], low + 1) << format.name << " above " << a;
     }
   }
 }

@@ -11,127 +11,16 @@
 #include <gtest/gtest.h>
 
 #include "base/prng.h"
+#include "outer_opt/core/codec/codec_test_util.h"
 
 namespace shoal::outer_opt {
 namespace {
-
-using Bytes_ = std::vector<std::byte>;
-
-Bytes_ encode(CodecKind kind, const std::vector<float>& in) {
-  Bytes_ out(codec(kind).encoded_size(in.size()));
-  codec(kind).encode(in, out);
-  return out;
-}
-
-std::vector<float> decode(CodecKind kind, const Bytes_& in, std::size_t n) {
-  std::vector<float> out(n);
-  const Status status = codec(kind).decode(in, out);
-  EXPECT_TRUE(status.ok());
-  return out;
-}
 
 std::vector<float> random_values(std::size_t n, std::uint64_t seed) {
   Prng prng(seed);
   std::vector<float> values(n);
   for (float& v : values) v = static_cast<float>(prng.normal() * std::pow(10.0, prng.range(-6, 6)));
   return values;
-}
-
-TEST(Int8, SmallIntegersAreExact) {
-  const std::vector<float> in{127, -127, 0, 1, -64};  // scale 1
-  const Bytes_ bytes = encode(CodecKind::kInt8, in);
-  ASSERT_EQ(bytes.size(), 4u + 5u);
-  float scale;
-  std::memcpy(&scale, bytes.data(), 4);
-  EXPECT_EQ(scale, 1.0f);
-  EXPECT_EQ(static_cast<std::int8_t>(bytes[4]), 127);
-  EXPECT_EQ(static_cast<std::int8_t>(bytes[5]), -127);
-  EXPECT_EQ(static_cast<std::int8_t>(bytes[8]), -64);
-  EXPECT_EQ(decode(CodecKind::kInt8, bytes, 5), in);
-}
-
-TEST(Int8, RoundsHalvesToEven) {
-  const std::vector<float> in{127, 0.5f, 1.5f, 2.5f, -0.5f, -1.5f};
-  EXPECT_EQ(decode(CodecKind::kInt8, encode(CodecKind::kInt8, in), 6),
-            (std::vector<float>{127, 0, 2, 2, 0, -2}));
-}
-
-TEST(Int8, EachBlockHasItsScale) {
-  std::vector<float> in(256 + 2, 254.0f);
-  in[256] = 127.0f * 1024;
-  in[257] = -1024.0f;
-  const Bytes_ bytes = encode(CodecKind::kInt8, in);
-  EXPECT_EQ(bytes.size(), 4u + 256u + 4u + 2u);
-  EXPECT_EQ(decode(CodecKind::kInt8, bytes, in.size()), in);
-}
-
-TEST(Int8, ZerosAndDenormalsAreZero) {
-  const std::vector<float> in{0.0f, -0.0f, 1e-44f, -1e-40f};
-  EXPECT_EQ(encode(CodecKind::kInt8, in), Bytes_(4 + 4));
-}
-
-std::vector<int> bytes_of(const Bytes_& bytes) {
-  std::vector<int> out;
-  for (const std::byte b : bytes) out.push_back(std::to_integer<int>(b));
-  return out;
-}
-
-TEST(Fp16, PatternsByHand) {
-  // 1 = 2^0, 1.5, -2 = -2^1, 65504 the largest, 2^-24 the smallest; little-endian.
-  const std::vector<float> in{1, 1.5f, -2, 65504, 0x1p-24f};
-  const Bytes_ bytes = encode(CodecKind::kFp16, in);
-  EXPECT_EQ(bytes_of(bytes),
-            (std::vector<int>{0x00, 0x3c, 0x00, 0x3e, 0x00, 0xc0, 0xff, 0x7b, 0x01, 0x00}));
-  EXPECT_EQ(decode(CodecKind::kFp16, bytes, 5), in);
-}
-
-TEST(Fp16, RoundsToEvenAndHoldsAtTheLargest) {
-  // Between 2048 and 4096 only even numbers exist.
-  const std::vector<float> in{2049, 2051, 65520, -1e30f, 0x1p-25f};
-  EXPECT_EQ(decode(CodecKind::kFp16, encode(CodecKind::kFp16, in), 5),
-            (std::vector<float>{2048, 2052, 65504, -65504, 0}));
-}
-
-TEST(Bf16, PatternsByHand) {
-  const std::vector<float> in{1, -1.5f, 256, 0.0f};
-  const Bytes_ bytes = encode(CodecKind::kBf16, in);
-  EXPECT_EQ(bytes_of(bytes), (std::vector<int>{0x80, 0x3f, 0xc0, 0xbf, 0x80, 0x43, 0x00, 0x00}));
-  EXPECT_EQ(decode(CodecKind::kBf16, bytes, 4), in);
-}
-
-TEST(Bf16, RoundsToEvenAndHoldsAtTheLargest) {
-  // Between 256 and 512 only even numbers exist.
-  const float max = std::numeric_limits<float>::max();
-  const auto out = decode(CodecKind::kBf16, encode(CodecKind::kBf16, {257, 259, max, -max}), 4);
-  EXPECT_EQ(out, (std::vector<float>{256, 260, 0x1.fep127f, -0x1.fep127f}));
-}
-
-TEST(Int4, SmallIntegersAreExact) {
-  const std::vector<float> in{7, -7, 0, 1, -3};  // scale 1 = 0x3f80
-  const Bytes_ bytes = encode(CodecKind::kInt4, in);
-  EXPECT_EQ(bytes_of(bytes), (std::vector<int>{0x80, 0x3f, 0xf7, 0x10, 0x0b}));
-  EXPECT_EQ(decode(CodecKind::kInt4, bytes, 5), in);
-}
-
-TEST(Int4, RoundsHalvesToEvenAndScalesUp) {
-  EXPECT_EQ(decode(CodecKind::kInt4, encode(CodecKind::kInt4, {7, 0.5f, 1.5f, 2.5f, -0.5f}), 5),
-            (std::vector<float>{7, 0, 2, 2, 0}));
-  // 7 * 1.001 has no scale in bf16; the next one above 1 is 1 + 2^-7.
-  EXPECT_EQ(decode(CodecKind::kInt4, encode(CodecKind::kInt4, {7.007f}), 1)[0], 7 * 1.0078125f);
-}
-
-TEST(E3m0, PowersOfTwoAreExact) {
-  const std::vector<float> in{64, -32, 16, 8, -4, 2, 1, 0};  // scale 64 = 0x4280
-  const Bytes_ bytes = encode(CodecKind::kE3m0, in);
-  EXPECT_EQ(bytes_of(bytes), (std::vector<int>{0x80, 0x42, 0xe7, 0x45, 0x2b, 0x01}));
-  EXPECT_EQ(decode(CodecKind::kE3m0, bytes, 8), in);
-}
-
-TEST(E3m0, RoundsToTheNearestPower) {
-  // Half-way up from 3 * 2^k and from half of the smallest magnitude, 1.
-  const std::vector<float> in{64, 48, 47, -3, 2.9f, 0.5f, 0.49f};
-  EXPECT_EQ(decode(CodecKind::kE3m0, encode(CodecKind::kE3m0, in), 7),
-            (std::vector<float>{64, 64, 32, -4, 2, 1, 0}));
 }
 
 TEST(Codec, SizesByHand) {
@@ -154,11 +43,11 @@ TEST(Codec, SizesByHand) {
 TEST(Codec, RunsCanBeDecodedOneByOne) {
   for (const CodecKind kind : kDenseCodecs) {
     const std::vector<float> in = random_values(3 * kCodecRun + 5, 11);
-    const Bytes_ all = encode(kind, in);
-    Bytes_ joined;
+    const Encoded all = encode(kind, in);
+    Encoded joined;
     for (std::size_t i = 0; i < in.size(); i += kCodecRun) {
       const std::size_t n = std::min<std::size_t>(kCodecRun, in.size() - i);
-      const Bytes_ one = encode(kind, {in.begin() + i, in.begin() + i + n});
+      const Encoded one = encode(kind, {in.begin() + i, in.begin() + i + n});
       joined.insert(joined.end(), one.begin(), one.end());
     }
     EXPECT_EQ(all, joined) << to_string(kind);
@@ -203,7 +92,7 @@ TEST(Codec, RefusesWhatIsNotFinite) {
         std::vector<float> in(300, 1.0f);
         in[place] = value;
         std::vector<float> out(300);
-        const Bytes_ bytes = encode(kind, in);
+        const Encoded bytes = encode(kind, in);
         EXPECT_EQ(codec(kind).decode(bytes, out).error().code, Code::kDataLoss);
         EXPECT_EQ(codec(kind).accumulate(bytes, 1, out).error().code, Code::kDataLoss);
       }
@@ -214,8 +103,8 @@ TEST(Codec, RefusesWhatIsNotFinite) {
 TEST(Codec, RefusesAWrongSize) {
   for (const CodecKind kind : kDenseCodecs) {
     std::vector<float> out(300);
-    EXPECT_FALSE(codec(kind).decode(Bytes_(10), out).ok());
-    EXPECT_FALSE(codec(kind).accumulate(Bytes_(10), 1, out).ok());
+    EXPECT_FALSE(codec(kind).decode(Encoded(10), out).ok());
+    EXPECT_FALSE(codec(kind).accumulate(Encoded(10), 1, out).ok());
   }
 }
 

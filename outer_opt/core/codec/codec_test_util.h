@@ -1,9 +1,13 @@
-// Values for tests of what goes over a payload run by run.
+// For the tests of codecs: values and their bytes, one after the other or run by run.
 #pragma once
 
+#include <cstddef>
 #include <vector>
 
+#include <gtest/gtest.h>
+
 #include "base/prng.h"
+#include "outer_opt/core/codec/codec.h"
 #include "outer_opt/core/codec/codec_pieces.h"
 
 namespace shoal::outer_opt {
@@ -17,6 +21,27 @@ inline std::vector<float> example_values() {
   std::vector<float> values(kExampleValues);
   for (float& v : values) v = static_cast<float>(prng.normal());
   return values;
+}
+
+using Encoded = std::vector<std::byte>;
+
+inline Encoded encode(CodecKind kind, const std::vector<float>& in) {
+  Encoded out(codec(kind).encoded_size(in.size()));
+  codec(kind).encode(in, out);
+  return out;
+}
+
+inline std::vector<float> decode(CodecKind kind, const Encoded& in, std::size_t n) {
+  std::vector<float> out(n);
+  const Status status = codec(kind).decode(in, out);
+  EXPECT_TRUE(status.ok());
+  return out;
+}
+
+inline std::vector<int> bytes_of(const Encoded& bytes) {
+  std::vector<int> out;
+  for (const std::byte b : bytes) out.push_back(std::to_integer<int>(b));
+  return out;
 }
 
 }  // namespace shoal::outer_opt

@@ -6,8 +6,6 @@
 
 #include <gtest/gtest.h>
 
-#include "outer_opt/core/codec/checksum.h"
-
 namespace shoal::outer_opt {
 namespace {
 
@@ -146,20 +144,6 @@ TEST(Loan, OnlyAnAverageHasAChecksum) {
   EXPECT_FALSE(check_payload(header, pieces).ok());
   header.checksum = payload_checksum(pieces);
   EXPECT_TRUE(check_payload(header, pieces).ok());
-}
-
-TEST(Checksum, AllVersionsAgree) {
-  if (&checksum_kernel() == &kChecksumPortable) GTEST_SKIP() << "this processor has no AVX2";
-  std::vector<std::byte> data(5000);
-  for (std::size_t i = 0; i < data.size(); ++i) data[i] = static_cast<std::byte>(i * i);
-  for (std::size_t size : {0, 1, 16, 17, 128, 240, 241, 1024, 4999}) {
-    EXPECT_EQ(kChecksumAvx2.once(data.data(), size), kChecksumPortable.once(data.data(), size));
-    alignas(64) std::byte state[kChecksumStateSize];
-    kChecksumAvx2.reset(state);
-    kChecksumAvx2.update(state, data.data(), size / 3);
-    kChecksumAvx2.update(state, data.data() + size / 3, size - size / 3);
-    EXPECT_EQ(kChecksumAvx2.finish(state), kChecksumPortable.once(data.data(), size));
-  }
 }
 
 }  // namespace

@@ -1,0 +1,120 @@
+// What people ask of jobs, and what they are answered.
+#include "coordinator/core/job_commands.h"
+
+#include <gmock/gmock.h>
+
+#include "coordinator/core/pause_test_util.h"
+#include "coordinator/core/records/event_kinds.h"
+#include "coordinator/core/rounds_test_util.h"
+
+namespace shoal::coordinator {
+namespace {
+
+using testing::HasSubstr;
+
+TEST(JobCommands, KeepsWhatAnAcceptedJobWasSubmittedAs) {
+  Rig rig;
+  rig.join("a");
+  const SubmittedText text{{}, "application/toml", "# mine\n"};
+  rig.input(SubmitJob{RequestId{1}, small_job(), true, text});
+  rig.input(SubmitJob{RequestId{2}, small_job("Bad Name"), false, text});
+  EXPECT_TRUE(rig.submitted.empty());
+  rig.input(SubmitJob{RequestId{3}, small_job(), false, text});
+  const SubmittedText kept{*rig.replies.back().result, text.media_type, text.text};
+  EXPECT_EQ(rig.submitted, std::vector<SubmittedText>{kept});
+}
+
+TEST(JobCommands, RefusesWhatItCannotDo) {
+  Rig rig;
+  rig.join("a");
+  JobSpec spec = small_job();
+  ASSERT_TRUE(rig.submit(spec).ok());
+  EXPECT_EQ(rig.submit(spec).error().code, Code::kConflict);
+  spec.name = "Bad Name";
+  EXPECT_EQ(rig.submit(spec).error().code, Code::kValidation);
+  EXPECT_EQ(rig.replies.back().fields.front().pointer, "/name");
+  spec = small_job("huge");
+  spec.model.hidden = 8192;
+  spec.model.heads = 64;
+  spec.model.layers = 80;
+  EXPECT_EQ(rig.submit(spec).error().code, Code::kValidation);
+  EXPECT_EQ(rig.replies.back().fields.front().pointer, "/model");
+  rig.input(CancelJob{RequestId{2}, JobId(99)});
+  EXPECT_EQ(rig.replies.back().result.error().code, Code::kNotFound);
+}
+
+TEST(JobCommands, CancelReleasesEverybody) {
+  PairRig rig(small_job());
+  rig.input(CancelJob{RequestId{5}, rig.id});
+  EXPECT_EQ(rig.job(rig.id).phase, JobPhase::kCancelled);
+  EXPECT_EQ(rig.last<Release>(rig.a)->reason, ReleaseReason::kCancelled);
+  EXPECT_TRUE(rig.state().replicas.empty());
+  EXPECT_TRUE(rig.state().rounds.empty());
+}
+
+TEST(Pause, IsDoneAlreadyOrRefused) {
+  Pair rig;
+  EXPECT_TRUE(rig.resume(rig.id).ok()) << "it runs";
+  EXPECT_EQ(rig.count_events(event_kind::kJobChanged), 0);
+  EXPECT_TRUE(rig.pause(rig.id).ok());
+  const JobRecord paused = rig.job(rig.id);
+  EXPECT_TRUE(rig.pause(rig.id).ok());
+  EXPECT_EQ(rig.job(rig.id), paused);
+  EXPECT_EQ(rig.count_events(event_kind::kJobChanged), 1);
+  EXPECT_EQ(rig.pause(JobId(99)).error().code, Code::kNotFound);
+  EXPECT_EQ(rig.resume(JobId(99)).error().code, Code::kNotFound);
+  rig.input(CancelJob{RequestId{9}, rig.id});
+  EXPECT_EQ(rig.job(rig.id).phase, JobPhase::kCancelled) << "a paused job can be cancelled";
+  EXPECT_EQ(rig.pause(rig.id).error().code, Code::kConflict);
+  EXPECT_EQ(rig.resume(rig.id).error().code, Code::kConflict);
+  EXPECT_NE(rig.replies.back().result.error().message.find("cancelled"), std::string::npos);
+}
+
+TEST(OuterRate, TakesEffectAtTheNextSealAndEverybodyHearsIt) {
+  StepPair rig(job_of_steps());
+  rig.report_steps(rig.a, rig.rep_a, 1, Steps(10), 1);
+  rig.report_steps(rig.b, rig.rep_b, 1, Steps(10), 1);  // sealed
+  rig.input(ChangeJob{RequestId{9}, rig.id, 0.4});
+  EXPECT_TRUE(rig.replies.back().result.ok());
+  EXPECT_EQ(rig.events.back().kind, event_kind::kJobChanged);
+  EXPECT_THAT(rig.events.back().message, testing::HasSubstr("0.9 -> 0.4"));
+  rig.finish(1);
+  EXPECT_EQ(rig.last<ToReplica<CommitRound>>(rig.a)->body.outer_lr, OuterSpec{}.lr);
+  rig.report_steps(rig.a, rig.rep_a, 2, Steps(10), 1);
+  rig.report_steps(rig.b, rig.rep_b, 2, Steps(10), 1);
+  rig.finish(2);
+  EXPECT_EQ(rig.last<ToReplica<CommitRound>>(rig.a)->body.outer_lr, 0.4);
+  EXPECT_EQ(rig.last<ToReplica<CommitRound>>(rig.b)->body.outer_lr, 0.4);
+  EXPECT_EQ(rig.rounds_.at(rig.key(1)).outer_lr, OuterSpec{}.lr);
+  EXPECT_EQ(rig.rounds_.at(rig.key(2)).outer_lr, 0.4);
+  rig.restart();
+  EXPECT_EQ(rig.job(rig.id).outer_lr, 0.4);
+}
+
+TEST(OuterRate, IsRefusedByTheRulesOfTheSpec) {
+  StepPair rig(job_of_steps());
+  for (const double rate : {0.0, -1.0, 11.0}) {
+    rig.input(ChangeJob{RequestId{9}, rig.id, rate});
+    EXPECT_EQ(rig.replies.back().result.error().code, Code::kValidation) << rate;
+    EXPECT_EQ(rig.replies.back().fields.front().pointer, "/outer_lr");
+  }
+  rig.input(ChangeJob{RequestId{9}, JobId(99), 0.5});
+  EXPECT_EQ(rig.replies.back().result.error().code, Code::kNotFound);
+  rig.input(CancelJob{RequestId{8}, rig.id});
+  rig.input(ChangeJob{RequestId{9}, rig.id, 0.5});
+  EXPECT_EQ(rig.replies.back().result.error().code, Code::kConflict);
+}
+
+TEST(OuterRate, AnAlgorithmWithoutOneSaysSo) {
+  for (const auto algorithm : {SyncAlgorithm::kLocalSgd, SyncAlgorithm::kDdp}) {
+    JobSpec spec = job_of_steps();
+    spec.sync = default_spec(algorithm).sync;
+    StepPair rig(spec);
+    rig.input(ChangeJob{RequestId{9}, rig.id, 0.4});
+    EXPECT_EQ(rig.replies.back().result.error().code, Code::kValidation);
+    EXPECT_THAT(rig.replies.back().fields.front().detail, testing::HasSubstr(to_string(algorithm)));
+  }
+}
+
+}  // namespace
+}  // namespace shoal::coordinator

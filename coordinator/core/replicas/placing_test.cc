@@ -1,0 +1,117 @@
+// What placement is told of the cluster, and the moves that it decides, carried out.
+#include "coordinator/core/replicas/placing.h"
+
+#include <string>
+
+#include <gmock/gmock.h>
+
+#include "coordinator/core/coordinator_test_util.h"
+
+namespace shoal::coordinator {
+namespace {
+
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+// One agent with a device that nobody uses.
+struct PlacingTest : testing::Test {
+  PlacingTest() { rig.join("a"); }
+  // Of a job that was not submitted yet, after `change`.
+  template <typename Change>
+  PlacementInput input(const Change& change) {
+    State state = rig.state();
+    change(state);
+    Turn turn(state, rig.now);
+    return placement_input(turn, JobRecord{.spec = small_job()});
+  }
+  static AgentRecord& agent(State& state) { return state.agents.at(AgentId(1)); }
+
+  Rig rig;
+};
+
+TEST_F(PlacingTest, AFreeDeviceIsToldWithWhatItHas) {
+  const PlacementInput told = input([](State& state) { agent(state).labels = {{"region", "eu"}}; });
+  EXPECT_EQ(told.devices_known, 1);
+  ASSERT_EQ(told.free.size(), 1u);
+  EXPECT_EQ(told.free[0].memory, mebibytes(4096));
+  EXPECT_EQ(told.free[0].gflops, 10);
+  EXPECT_EQ(told.free[0].domain, "eu");
+  EXPECT_FALSE(told.free[0].refused || told.free[0].resting);
+  EXPECT_EQ(told.cut.size(), 1u) << "one stage is the whole model";
+  EXPECT_EQ(input([](State&) {}).free[0].domain, "127.0.0.1") << "without a region, the host";
+}
+
+TEST_F(PlacingTest, WhoMayNotWorkIsNotTold) {
+  EXPECT_EQ(input([](State& state) { agent(state).cordoned = true; }).devices_known, 0);
+  EXPECT_EQ(input([](State& state) { agent(state).state = AgentState::kDraining; }).devices_known,
+            0);
+  EXPECT_EQ(input([](State& state) {
+              agent(state).standing.quarantined_until = Instant{1};
+            }).devices_known,
+            0);
+  const PlacementInput reducer =
+      input([](State& state) { agent(state).devices[0].kind = DeviceKind::kReducer; });
+  EXPECT_EQ(reducer.devices_known, 0);
+}
+
+TEST_F(PlacingTest, WhoIsOutOfReachIsKnownAndNotFree) {
+  const PlacementInput told =
+      input([](State& state) { state.presence.at(AgentId(1)).connected = false; });
+  EXPECT_EQ(told.devices_known, 1);
+  EXPECT_THAT(told.free, IsEmpty());
+}
+
+TEST_F(PlacingTest, ADeviceWithAReplicaBelongsToItsJob) {
+  const PlacementInput told = input([](State& state) {
+    state.replicas.put(ReplicaId(5), {.id = ReplicaId(5), .job = JobId(9), .agent = AgentId(1)});
+  });
+  EXPECT_EQ(told.devices_known, 1);
+  EXPECT_THAT(told.free, IsEmpty());
+}
+
+TEST_F(PlacingTest, ADeviceRestsAndAnAgentRefuses) {
+  const PlacementInput told = input([&](State& state) {
+    state.resting_until.put({AgentId(1), 0}, rig.now + seconds(1));
+    state.refusals.put({JobId(), AgentId(1)}, {});
+  });
+  ASSERT_EQ(told.free.size(), 1u);
+  EXPECT_TRUE(told.free[0].resting);
+  EXPECT_TRUE(told.free[0].refused);
+  const PlacementInput later = input([&](State& state) {
+    state.resting_until.put({AgentId(1), 0}, rig.now);
+  });
+  EXPECT_FALSE(later.free[0].resting);
+}
+
+TEST_F(PlacingTest, MemoryIsWhatFailureTaught) {
+  const PlacementInput told = input([](State& state) {
+    agent(state).refusals = {{0, mebibytes(1000), Instant{1}}};
+  });
+  EXPECT_LT(told.free[0].memory, mebibytes(1000));
+}
+
+TEST_F(PlacingTest, APlanThatLacksDevicesSaysSo) {
+  State state = rig.state();
+  Turn turn(state, rig.now);
+  JobSpec spec = small_job();
+  spec.swarm.min_replicas = 2;
+  const PlacementDecision one_of_two = plan_job(turn, spec);
+  EXPECT_EQ(one_of_two.reason, PlacementReason::kTooFewDevices);
+  EXPECT_EQ(one_of_two.missing, 1);
+  spec.swarm.min_replicas = 1;
+  EXPECT_EQ(plan_job(turn, spec).reason, PlacementReason::kPlaced);
+}
+
+// As if every known device were free: what is missing is memory, not time.
+TEST_F(PlacingTest, OnlyAModelThatFitsNowhereIsRefused) {
+  State state = rig.state();
+  state.replicas.put(ReplicaId(5), {.id = ReplicaId(5), .job = JobId(9), .agent = AgentId(1)});
+  Turn turn(state, rig.now);
+  JobSpec spec = small_job();
+  EXPECT_EQ(why_no_device_fits(turn, spec), "");
+  spec.model.hidden = 8192, spec.model.heads = 64, spec.model.layers = 80;
+  EXPECT_THAT(why_no_device_fits(turn, spec), HasSubstr("swarm.stages"));
+}
+
+}  // namespace
+}  // namespace shoal::coordinator

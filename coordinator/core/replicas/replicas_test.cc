@@ -1,0 +1,93 @@
+// Replicas that fail: who is asked again, and what their job says of it.
+#include "coordinator/core/replicas/replicas.h"
+
+#include <gmock/gmock.h>
+
+#include "coordinator/core/coordinator_test_util.h"
+#include "coordinator/core/records/event_kinds.h"
+
+namespace shoal::coordinator {
+namespace {
+
+using testing::HasSubstr;
+
+TEST(Replicas, FailsAJobThatNoAgentCanLoad) {
+  Rig rig;
+  const auto a = rig.join("a");
+  JobSpec spec = small_job();
+  spec.swarm.min_replicas = 1;
+  const JobId id = *rig.submit(spec);
+  rig.say(a,
+          ReplicaFailed{rig.last<Assign>(a)->replica, ReplicaFailure::kDataMissing, "/data/text"});
+  EXPECT_EQ(rig.job(id).phase, JobPhase::kFailed);
+  EXPECT_EQ(rig.job(id).reason, JobReason::kDataMissing);
+  EXPECT_EQ(rig.job(id).detail, "no agent could load it: /data/text");
+}
+
+// A job with a checkpoint whose replicas are gone, and agents that lack the data when they load it.
+struct WithoutData : PairRig {
+  static JobSpec spec() {
+    JobSpec spec = small_job();
+    spec.swarm.min_replicas = 1;
+    spec.checkpoint.every_rounds = 1;
+    return spec;
+  }
+  WithoutData() : PairRig(spec()) {
+    report(a, rep_a, key(1)), report(b, rep_b, key(1));
+    finish(1);
+    upload(state().checkpoints.begin()->first, 0);
+    for (const ReplicaFailure failure :
+         {ReplicaFailure::kTrainerExited, ReplicaFailure::kDataMissing}) {
+      fail_all(failure);
+    }
+  }
+  void stay(int beats) {
+    for (int i = 0; i < beats; ++i) wait(seconds(2)), say(a, Heartbeat{}), say(b, Heartbeat{});
+  }
+  // Both, as soon as they are assigned.
+  void fail_all(ReplicaFailure failure) {
+    for (const ConnectionId agent : {a, b}) {
+      for (int beats = 0; beats < 30 && !is_live(state(), last<Assign>(agent)->replica); ++beats) {
+        stay(1);
+      }
+      const ReplicaId replica = last<Assign>(agent)->replica;
+      ASSERT_TRUE(is_live(state(), replica));
+      say(agent, ReplicaFailed{replica, failure, "/data/text is missing"});
+    }
+  }
+};
+
+TEST(Replicas, AJobThatHasTrainedOutlivesFilesThatAreMissing) {
+  WithoutData rig;
+  EXPECT_EQ(rig.job(rig.id).phase, JobPhase::kStalled);
+  EXPECT_EQ(rig.job(rig.id).reason, JobReason::kDataMissing);
+  EXPECT_THAT(rig.job(rig.id).detail, HasSubstr("/data/text is missing"));
+  const ReplicaId before = rig.last<Assign>(rig.a)->replica;
+  for (int i = 0; i < 10; ++i) rig.fail_all(ReplicaFailure::kDataMissing);  // asked again and again
+  EXPECT_NE(rig.last<Assign>(rig.a)->replica, before);
+  EXPECT_EQ(rig.job(rig.id).phase, JobPhase::kStalled);
+  EXPECT_EQ(rig.job(rig.id).committed_round, 1);
+}
+
+TEST(Replicas, AnAgentThatIsStartedAnewIsAskedAgainAtOnce) {
+  Rig rig;
+  const auto a = rig.join("a"), b = rig.join("b");
+  JobSpec spec = small_job();
+  spec.swarm.min_replicas = 1;
+  const JobId id = *rig.submit(spec);
+  rig.load(a);
+  const ReplicaId refused = rig.last<Assign>(b)->replica;
+  rig.say(b, ReplicaFailed{refused, ReplicaFailure::kDataMissing, "/data/text"});
+  for (int i = 0; i < 10; ++i)
+    rig.wait(seconds(2)), rig.say(a, Heartbeat{}), rig.say(b, Heartbeat{});
+  EXPECT_EQ(rig.last<Assign>(b)->replica, refused) << "not as it is";
+  const auto again = rig.join("b");
+  for (int i = 0; i < 10; ++i) {
+    rig.wait(seconds(2)), rig.say(a, Heartbeat{}), rig.say(again, Heartbeat{});
+  }
+  EXPECT_TRUE(rig.last<Assign>(again));
+  EXPECT_EQ(rig.job(id).failures_in_row, 0);
+}
+
+}  // namespace
+}  // namespace shoal::coordinator

@@ -1,0 +1,40 @@
+// The words of what is said on the wire: people read them, metrics are labelled with them.
+#include "swarm/core/messages.h"
+
+#include <set>
+#include <string>
+
+#include <gtest/gtest.h>
+
+namespace shoal {
+namespace {
+
+// How many enumerators have a word, which is one of their own.
+template <typename Enum>
+std::size_t words() {
+  std::set<std::string> seen;
+  for (int i = 0; i < 100; ++i) {
+    const std::string word = to_string(static_cast<Enum>(i));
+    if (word == "unknown") return seen.size();
+    EXPECT_TRUE(seen.insert(word).second) << word << " stands for two";
+    EXPECT_EQ(word.find_first_not_of("abcdefghijklmnopqrstuvwxyz_"), std::string::npos) << word;
+  }
+  return seen.size();
+}
+
+TEST(Messages, EveryEnumeratorHasAWordOfItsOwn) {
+  EXPECT_EQ(words<DeviceKind>(), 3u);
+  EXPECT_EQ(words<ReplicaFailure>(), 15u);
+  EXPECT_EQ(words<SourceKind>(), 3u);
+  EXPECT_EQ(words<ReleaseReason>(), 6u);
+}
+
+TEST(Messages, WordsByHand) {
+  EXPECT_STREQ(to_string(DeviceKind::kCuda), "cuda");
+  EXPECT_STREQ(to_string(ReplicaFailure::kOutOfMemory), "out_of_memory");
+  EXPECT_STREQ(to_string(SourceKind::kCheckpoint), "checkpoint");
+  EXPECT_STREQ(to_string(ReleaseReason::kDraining), "draining");
+}
+
+}  // namespace
+}  // namespace shoal
