@@ -161,7 +161,8 @@ bool World::freeze_one() {
   if (n.frozen) return false;
   n.frozen = true;
   const Duration length = random(seconds(14));
-  for (auto& [ends, s] : streams_) {
+  for (auto& entry : streams_) {
+    auto& s = entry.second;
     if (!s.up || (s.dialer != n.id && s.acceptor != n.id)) continue;
     at(seconds(8), [this, &s, &n, epoch = s.epoch] {  // keep-alive
       if (n.alive && n.frozen && s.up && s.epoch == epoch) snap(s, milliseconds(500));
