@@ -1,5 +1,6 @@
 #include "coordinator/core/releases.h"
 
+#include "base/check.h"
 #include "coordinator/core/absence.h"
 #include "coordinator/core/checkpoints/checkpoints.h"
 #include "coordinator/core/records/event_kinds.h"
@@ -30,6 +31,8 @@ void release_all(Turn& turn, JobId id, ReleaseReason reason) {
 
 // What is committed is what the cut has; null: the seed.
 void stand_at(JobRecord& job, const CheckpointRecord* cut) {
+  SHOAL_CHECK(cut == nullptr || cut->key.job == job.id, "the cut of another job");
+  SHOAL_CHECK(cut == nullptr || cut->state == CheckpointState::kStored, "a cut that is not stored");
   job.committed_round = cut == nullptr ? 0 : cut->key.round;
   job.committed_step = cut == nullptr ? Steps() : cut->step;
   job.committed_tokens = cut == nullptr ? Tokens() : cut->tokens;
@@ -109,6 +112,7 @@ void queue_again(Turn& turn, JobId id) {
 }
 
 void finish_job(Turn& turn, JobId id, JobPhase phase, JobReason reason, std::string detail) {
+  SHOAL_CHECK(is_terminal(phase), std::string("a job does not end ") + to_string(phase));
   const ReleaseReason release = phase == JobPhase::kCompleted   ? ReleaseReason::kCompleted
                                 : phase == JobPhase::kCancelled ? ReleaseReason::kCancelled
                                                                 : ReleaseReason::kJobFailed;

@@ -4,6 +4,7 @@
 #include <optional>
 #include <set>
 
+#include "base/check.h"
 #include "coordinator/core/checkpoints/momentum.h"
 #include "coordinator/core/records/event_kinds.h"
 #include "coordinator/core/state/machines.h"
@@ -220,6 +221,7 @@ bool final_checkpoint_pending(const State& state, const JobRecord& job) {
 
 void request_checkpoint(Turn& turn, JobId job_id, bool final) {
   const JobRecord& job = turn.state().jobs.at(job_id);
+  SHOAL_CHECK(anchors_known(job), "nobody could tell whether its files are what was committed");
   if (weakest_stage(turn.state(), job).holders == 0) return;
   CheckpointRecord record;
   record.id = CheckpointId(turn.counters().next_checkpoint++);

@@ -80,7 +80,10 @@ std::vector<std::int64_t> share_batch(std::int64_t sequences, std::int64_t micro
 }
 
 void give_back(DataLedger ledger, const std::vector<DataLease>& runs) {
-  for (const DataLease& run : runs) give_back_run(ledger.returned, run);
+  for (const DataLease& run : runs) {
+    SHOAL_CHECK(run.first + run.count <= ledger.next_sequence, "returned, and never leased");
+    give_back_run(ledger.returned, run);
+  }
 }
 
 }  // namespace shoal::coordinator

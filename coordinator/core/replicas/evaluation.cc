@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/check.h"
 #include "coordinator/core/records/event_kinds.h"
 #include "coordinator/core/state/movement.h"
 
@@ -35,6 +36,9 @@ std::vector<OpenSlice> open_slices(const State& state, const RoundKey& key) {
 }  // namespace
 
 void share_evaluation(Turn& turn, const RoundKey& key, std::vector<ReplicaId> followers) {
+  const RoundRecord& round = turn.state().rounds.at(key);
+  SHOAL_CHECK(round.state == RoundState::kCommitted, "its state is not known yet");
+  SHOAL_CHECK(round.eval_slices == 0, "shared twice: batches would count twice");
   const JobRecord& job = turn.state().jobs.at(key.job);
   std::erase_if(followers, [&](ReplicaId id) { return turn.state().replicas.at(id).stage != 0; });
   if (job.spec.eval.batches == 0 || followers.empty()) return;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <iterator>
 
+#include "base/check.h"
 #include "coordinator/core/checkpoints/checkpoints.h"
 #include "coordinator/core/decisions/data_ledger.h"
 #include "coordinator/core/records/event_kinds.h"
@@ -209,6 +210,9 @@ std::optional<StateSource> choose_source(const State& state, const JobRecord& jo
 }
 
 void assign_replica(Turn& turn, JobId job, const Place& place, const StateSource& source) {
+  const JobRecord& owner = turn.state().jobs.at(job);
+  SHOAL_CHECK(!is_terminal(owner.phase), "a replica of a job that has ended");
+  SHOAL_CHECK(place.stage >= 0 && place.stage < stage_count(owner), "no such stage");
   ReplicaRecord record;
   record.id = ReplicaId(turn.counters().next_replica++);
   record.job = job;

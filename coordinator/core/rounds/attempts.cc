@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/check.h"
 #include "coordinator/core/checkpoints/momentum.h"
 #include "coordinator/core/decisions/attempt.h"
 #include "coordinator/core/decisions/data_ledger.h"
@@ -176,6 +177,18 @@ std::vector<bool> reachable_in(const Lineup& lineup) {
   return reachable;
 }
 
+// A value without an owner would keep its old one, one with two be averaged twice.
+void check_parts(const ReducePlan& plan) {
+  if (plan.topology == Topology::kAllgather) return;  // nobody owns any
+  std::int64_t next = 0;
+  for (const ReduceMember& member : plan.members) {
+    const bool follows = member.part_count == 0 || member.part_first == next;
+    SHOAL_CHECK(follows && member.part_count >= 0, "parts overlap, or leave a gap");
+    next += member.part_count;
+  }
+  SHOAL_CHECK(next == plan.value_count, "values without an owner");
+}
+
 void send_plan(Turn& turn, const ReducePlan& plan) {
   for (const ReduceMember& member : plan.members) {
     const ReplicaRecord& replica = turn.state().replicas.at(member.replica);
@@ -343,6 +356,7 @@ bool any_usable(const State& state, const RoundKey& key, const std::vector<Repli
 
 void start_attempt(Turn& turn, const RoundKey& key, ReduceIndex reduce,
                    const std::vector<ReplicaId>& members) {
+  SHOAL_CHECK(!members.empty(), "an average of nobody");
   dismiss_reducers(turn, key, reduce);
   const StageIndex stage = stage_of_reduce(turn.state().jobs.at(key.job), reduce);
   const Lineup lineup = line_up(turn.state(), turn.now(), key.job, stage, members);
@@ -371,6 +385,7 @@ void start_attempt(Turn& turn, const RoundKey& key, ReduceIndex reduce,
   }
   ReducePlan plan = plan_of(turn.state(), key, reduce);
   if (!keep_parts(turn.state(), plan, stage, reachable_in(lineup))) cut_parts(plan, lineup);
+  check_parts(plan);
   for (const ReduceMember& member : plan.members) {
     ContributionRecord& contribution = turn.contribution(key, member.replica);
     contribution.part_first = member.part_first;

@@ -163,6 +163,7 @@ void note_bases(Turn& turn, const RoundKey& key) {
 void advance_job_to(Turn& turn, const RoundKey& key) {
   RoundRecord& round = turn.round(key);
   JobRecord& job = turn.job(key.job);
+  SHOAL_CHECK(round.to_step >= job.committed_step, "a commit takes no step back");
   job.committed_round = key.round;
   job.committed_at = turn.now();
   job.committed_step = std::min(round.to_step, job.spec.train.steps);
@@ -383,6 +384,8 @@ CommitRound commit_for(const State& state, Instant now, const CommitRecord& reco
 }
 
 void commit(Turn& turn, const RoundKey& key, const std::vector<Digest>& averages) {
+  SHOAL_CHECK(key == next_key(turn.state().jobs.at(key.job)), "rounds commit one after the other");
+  SHOAL_CHECK(std::ssize(averages) == reduce_count(turn.state(), key));
   transition(turn, key, RoundState::kCommitted);
   for (std::size_t reduce = 0; reduce < averages.size(); ++reduce) {
     turn.round(key).stages[reduce].average = averages[reduce];

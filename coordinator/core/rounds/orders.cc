@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/check.h"
 #include "coordinator/core/decisions/balance.h"
 #include "coordinator/core/decisions/data_ledger.h"
 #include "coordinator/core/rounds/links.h"
@@ -153,6 +154,7 @@ ContributionRecord& contribution_in(Turn& turn, const RoundKey& key, ReplicaId r
 std::vector<OpenRound> enlist(Turn& turn, const RoundKey& key,
                               const std::vector<ReplicaId>& replicas) {
   const RoundRecord round = turn.state().rounds.at(key);
+  SHOAL_CHECK(round.state == RoundState::kOpen, "nothing trained for it would count");
   const std::vector<std::int64_t> per_step = sequences_per_step(turn.state(), key, replicas);
   const std::vector<Steps> steps = steps_of(turn.state(), round, replicas);
   const bool coding = codes_between_stages(turn.state(), turn.now(), key.job);
@@ -192,6 +194,9 @@ std::vector<DataLease> untrained_leases(const JobRecord& job,
 
 void open_round(Turn& turn, JobId id) {
   const JobRecord& job = turn.state().jobs.at(id);
+  SHOAL_CHECK(current_round(turn.state(), job) == nullptr,
+              "the round is open: its leases would go");
+  SHOAL_CHECK(!job.stages.empty() && !is_trained(job));
   RoundRecord record;
   record.key = next_key(job);
   record.from_step = job.committed_step;
