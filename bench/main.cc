@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
-#include <map>
 #include <string>
 #include <system_error>
 
@@ -11,6 +10,7 @@
 
 #include "base/number_text.h"
 #include "bench/bench.h"
+#include "cli/word_option.h"
 #include "outer_opt/core/codec/codec.h"
 
 namespace shoal::bench {
@@ -66,13 +66,7 @@ CLI::App* add_pipeline(CLI::App& app, PipelineOptions& o) {
       ->delimiter(',')
       ->check(number_within(0.01, 100));
   command->add_option("--steps", o.steps)->check(CLI::Range(std::int64_t{1}, std::int64_t{1000}));
-  std::map<std::string, PipelineSchedule> schedules;
-  for (const auto one : {PipelineSchedule::kFlush, PipelineSchedule::kOneForwardOneBackward,
-                         PipelineSchedule::kTwoBufferedWeights}) {
-    schedules[to_string(one)] = one;
-  }
-  command->add_option("--schedule", o.schedule, "Of the inner steps")
-      ->transform(CLI::CheckedTransformer(schedules));
+  cli::add_word(*command, "--schedule", o.schedule, "Of the inner steps");
   command->add_option("--repeats", o.repeats, "Of a hop")->check(CLI::Range(1, 1000));
   return command;
 }

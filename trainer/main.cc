@@ -1,11 +1,11 @@
 // shoal-trainer: without a subcommand the process that an agent starts; `generate` and `bench` for
 // people.
 #include <iostream>
-#include <map>
 
 #include <CLI/CLI.hpp>
 
 #include "base/number_text.h"
+#include "cli/word_option.h"
 #include "trainer/bench.h"
 #include "trainer/generate.h"
 #include "trainer/model/cell_member.h"
@@ -32,12 +32,7 @@ void add_generate(CLI::App& app, GenerateOptions& options) {
 
 void add_bench(CLI::App& app, BenchOptions& options) {
   CLI::App* command = app.add_subcommand("bench", "Measure the speed of inner steps");
-  const std::map<std::string, ModelFamily> families = {{"llama", ModelFamily::kLlama},
-                                                       {"gpt2", ModelFamily::kGpt2}};
-  const std::map<std::string, Precision> precisions = {{"fp32", Precision::kFp32},
-                                                       {"bf16", Precision::kBf16}};
-  command->add_option("--family", options.model.family, "llama or gpt2")
-      ->transform(CLI::CheckedTransformer(families));
+  cli::add_word(*command, "--family", options.model.family, "llama or gpt2");
   command->add_option("--layers", options.model.layers);
   command->add_option("--hidden", options.model.hidden);
   command->add_option("--heads", options.model.heads);
@@ -48,8 +43,7 @@ void add_bench(CLI::App& app, BenchOptions& options) {
   command->add_option("--batch", options.batch);
   command->add_option("--steps", options.steps, "Measured steps")->check(CLI::Range(1, 1000000));
   command->add_option("--threads", options.threads, "CPU threads")->check(CLI::Range(1, 1024));
-  command->add_option("--precision", options.precision, "fp32 or bf16")
-      ->transform(CLI::CheckedTransformer(precisions));
+  cli::add_word(*command, "--precision", options.precision, "fp32 or bf16");
   command->add_flag("--cuda", options.cuda, "CUDA device 0 instead of the CPU");
   command->add_flag("--json", options.json);
 }
