@@ -35,7 +35,8 @@ class Recomputation final : public ReduceChecker {
     first_[{c.plan.key, c.plan.attempt, c.replica}] = first;
     Attempt& attempt = attempts_[{c.plan.key, c.plan.attempt, first}];
     attempt.plan = c.plan;
-    attempt.in_group = outer_opt::averages_in_groups(c.spec.sync);
+    const bool alone = c.spec.sync.algorithm == SyncAlgorithm::kNone && c.plan.members.size() == 1;
+    attempt.unclipped = alone || outer_opt::averages_in_groups(c.spec.sync);
     attempt.vectors[c.replica] = as_sent(c);
     note_momentum(c, attempt.momentum);
     const RoundKey oldest{c.plan.key.job, c.plan.key.lineage, c.plan.key.round - 1};
@@ -160,7 +161,7 @@ class Recomputation final : public ReduceChecker {
     std::map<Digest, std::vector<float>> averages;
     std::map<ReplicaId, std::set<ReplicaId>> left_out;  // by owners that are done
     std::vector<float> momentum;  // of the owners of parts, when it is sharded
-    bool in_group = false;        // clip factors are in what was sent
+    bool unclipped = false;       // clip factors are in what was sent, or nobody clips
 
     // What the owner of value i makes of an average: the outer step, or nothing.
     double outcome(double average, std::size_t i) const {
@@ -287,7 +288,7 @@ class Recomputation final : public ReduceChecker {
       if (skip) continue;
       const auto value = static_cast<double>((*term.vector)[at]);
       const ReduceMember& member = *term.member;
-      sum += member.weight * (attempt.in_group ? 1 : member.clip_factor) * value;
+      sum += member.weight * (attempt.unclipped ? 1 : member.clip_factor) * value;
       weights += sparse && value == 0 ? 0 : member.weight;
     }
     return weights > 0 ? sum / weights : 0;
