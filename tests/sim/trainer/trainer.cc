@@ -249,6 +249,8 @@ void Trainer::give_state(ReplicaId donor, const RoundKey& key, PeerEnd& joiner, 
     state->key = key;
   }
   if (state) maybe_flip(*state, replica);
+  // What it gives is not what was committed, until somebody compares digests.
+  if (state && sim_.tainted.contains(donor)) sim_.taint(replica);
   peers_.hang_up(*this, joiner.address(), [replica, state](PeerEnd& end) {
     static_cast<Trainer&>(end).got_state(replica, state);
   });
