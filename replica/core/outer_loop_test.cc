@@ -64,6 +64,20 @@ class OuterLoopTest : public testing::Test {
     return loop_->commit(commit, goes_on);
   }
 
+  // The first round of an eager replica: it knows no average yet, and comes to the anchor 9, 20.
+  void adopt_first_eagerly() {
+    spec_.sync.overlap_steps = Steps(2);
+    spec_.sync.eager = true;
+    start();
+    local_.values = {8, 20};
+    report(0, true);
+    EXPECT_THAT(local_.values, ElementsAre(8, 20)) << "it begins where it stands";
+    reduce({0, 0});
+    commit(true);
+    loop_->adopt();
+    EXPECT_THAT(local_.values, ElementsAre(9, 20));
+  }
+
   JobSpec spec_;
   VectorParameters local_{{10, 20}};
   std::unique_ptr<OuterLoop> loop_;
@@ -169,16 +183,7 @@ TEST_F(OuterLoopTest, BehindTheBoundaryTheResultIsAdoptedLater) {
 // The first round knows no average; the second estimates with it: A' + w (D - D') = 1 + (4 - 2)
 // / 2.
 TEST_F(OuterLoopTest, AnEagerStepIsTakenAndCorrected) {
-  spec_.sync.overlap_steps = Steps(2);
-  spec_.sync.eager = true;
-  start();
-  local_.values = {8, 20};
-  report(0, true);
-  EXPECT_THAT(local_.values, ElementsAre(8, 20)) << "it knows no average yet";
-  reduce({0, 0});
-  commit(true);
-  loop_->adopt();
-  EXPECT_THAT(local_.values, ElementsAre(9, 20));
+  adopt_first_eagerly();
   local_.values = {5, 20};
   report(0, true);
   EXPECT_THAT(local_.values, ElementsAre(7, 20)) << "the anchor 9 minus the estimate 2";
@@ -190,14 +195,7 @@ TEST_F(OuterLoopTest, AnEagerStepIsTakenAndCorrected) {
 }
 
 TEST_F(OuterLoopTest, AnAbortTakesTheEagerStepBack) {
-  spec_.sync.overlap_steps = Steps(2);
-  spec_.sync.eager = true;
-  start();
-  local_.values = {8, 20};
-  report(0, true);
-  reduce({0, 0});
-  commit(true);
-  loop_->adopt();
+  adopt_first_eagerly();
   local_.values = {5, 20};
   report(0, true);
   local_.values[0] -= 1;
