@@ -4,11 +4,14 @@
 
 #include "coordinator/core/checkpoints/checkpoints.h"
 #include "coordinator/core/replicas/agents.h"
+#include "coordinator/core/rounds/catch_up.h"
 #include "coordinator/core/state/machines.h"
 #include "coordinator/core/state/naming.h"
 
 namespace shoal::coordinator {
 namespace {
+
+constexpr Duration kAskEvery = seconds(5);
 
 std::string name_of_cut(const CheckpointRecord* cut) {
   if (cut == nullptr) return "the initial parameters";
@@ -33,7 +36,23 @@ std::vector<ReplicaId> all_absent_holders(const State& state, const JobRecord& j
   return all;
 }
 
+// Of the time before this start the record knows (put_off_rollbacks).
+Instant rollback_due(const Turn& turn, const JobRecord& job) {
+  const Instant since =
+      std::max(job.rollback_at - rollback_wait(turn, job), turn.state().booted_at);
+  return turn.deadline(since, job.rollback_at - since);
+}
+
 }  // namespace
+
+void put_off_rollbacks(Turn& turn, Duration nobody_listened) {
+  for (const auto& [id, timers] : turn.state().timers) {
+    const JobRecord& job = turn.state().jobs.at(id);
+    if (job.rollback_at.ns == 0) continue;
+    const Instant put_off = job.rollback_at + nobody_listened;
+    turn.job(id).rollback_at = put_off;
+  }
+}
 
 Duration rollback_wait(const Turn& turn, const JobRecord& job) {
   const CheckpointRecord* cut = newest_stored(turn.state(), job.id);
@@ -52,18 +71,34 @@ bool waits_for_absent(Turn& turn, JobId id, StageIndex stage) {
     turn.job(id).rollback_at = turn.now() + wait;
     set_reason(turn, id, JobReason::kWaitingForAbsent, explain(turn, job, stage, absent));
   }
-  const Instant due = turn.deadline(job.rollback_at - wait, wait);
+  const Instant due = rollback_due(turn, job);
   if (turn.now() >= due) return false;
   turn.look_again(id, due);
   return true;
 }
 
+bool may_wait_for_absent(const Turn& turn, JobId id, StageIndex stage) {
+  const JobRecord& job = turn.state().jobs.at(id);
+  if (absent_holders(turn.state(), job, stage).empty()) return false;
+  return job.rollback_at.ns == 0 || turn.now() < rollback_due(turn, job);
+}
+
+void ask_absent(Turn& turn, JobId id) {
+  std::vector<ReplicaId> within_reach = all_absent_holders(turn.state(), turn.state().jobs.at(id));
+  std::erase_if(within_reach,
+                [&](ReplicaId replica) { return !is_within_reach(turn.state(), replica); });
+  std::optional<Instant>& asked_at = turn.volatile_state().timers[id].asked_at;
+  if (within_reach.empty()) return;
+  if (!asked_at || turn.now() >= *asked_at + kAskEvery) {
+    asked_at = turn.now();
+    for (const ReplicaId replica : within_reach) catch_up(turn, replica);
+  }
+  turn.look_again(id, *asked_at + kAskEvery);
+}
+
 bool waited_in_vain(const Turn& turn, JobId id) {
   const JobRecord& job = turn.state().jobs.at(id);
-  const Duration wait = rollback_wait(turn, job);
-  if (job.rollback_at.ns == 0 || turn.now() < turn.deadline(job.rollback_at - wait, wait)) {
-    return false;
-  }
+  if (job.rollback_at.ns == 0 || turn.now() < rollback_due(turn, job)) return false;
   return std::ranges::any_of(all_absent_holders(turn.state(), job), [&](ReplicaId replica) {
     return is_within_reach(turn.state(), replica);
   });

@@ -295,6 +295,39 @@ TEST(Absence, EachIsWaitedForAnew) {
   EXPECT_EQ(rig.count(event_kind::kJobRolledBack), 0);
 }
 
+// Each start knows only of the time since the one before; the record keeps the rest.
+TEST(Absence, StartsOfTheCoordinatorDoNotShortenTheWait) {
+  AbsenceRig rig(1);
+  rig.commit_alone();
+  rig.cut(seconds(20));
+  ASSERT_EQ(rig.job(rig.id).reason, JobReason::kWaitingForAbsent);
+  for (int i = 0; i < 4; ++i) {
+    rig.now = rig.now + seconds(50);  // it does not run
+    rig.restart();
+    rig.wait(seconds(3));
+  }
+  EXPECT_EQ(rig.count(event_kind::kJobRolledBack), 0);
+  rig.cut_all_but(rig.join("c"), seconds(80));
+  EXPECT_EQ(rig.count(event_kind::kJobRolledBack), 1);
+}
+
+// Who was left out of a reduce has nothing to say of its own accord.
+TEST(Absence, WhoIsWithinReachIsAskedUntilItAnswers) {
+  AbsenceRig rig(1);
+  rig.commit_alone();
+  rig.report(rig.a, rig.rep_a, rig.key(2));
+  rig.cut_all_but(rig.a, seconds(40));
+  ASSERT_EQ(rig.state_of(rig.rep_a), ReplicaState::kAbsent);
+  rig.sent.clear();
+  rig.cut_all_but(rig.a, seconds(12));
+  const auto& heard = rig.sent[rig.a];
+  const auto asked = std::ranges::count_if(heard, [](const ToAgent& message) {
+    return std::holds_alternative<ToReplica<AbortRound>>(message);
+  });
+  EXPECT_GE(asked, 2);
+  EXPECT_LE(asked, 4);
+}
+
 TEST(Absence, OneThatNeverAnswersGivesItsDeviceBack) {
   AbsenceRig rig(1);
   rig.commit_alone();

@@ -112,7 +112,11 @@ class Rig {
     const AgentId agent = state().replicas.at(writer).agent;
     say(state().presence.at(agent).connection,
         CheckpointWritten{writer, id, checkpoint.key, {{"model", Bytes(4), std::string(64, 'a')}}});
-    input(CheckpointUploaded{id, stage});
+    input(CheckpointUploaded{id, stage, files_of(id, stage)});
+  }
+
+  std::vector<FileEntry> files_of(CheckpointId id, StageIndex stage) const {
+    return state().checkpoints.at(id).parts.at(static_cast<std::size_t>(stage)).files;
   }
 
   // A job that is queued when the process starts.

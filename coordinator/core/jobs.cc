@@ -61,6 +61,7 @@ bool explain_refusal(Turn& turn, JobId id, const std::string& what) {
 void explain_waiting(Turn& turn, JobId id, const PlacementDecision& decision) {
   const bool refused = decision.reason == PlacementReason::kAllRefused;
   if (refused && explain_refusal(turn, id, "every free device has refused it")) return;
+  if (decision.resting > 0 && explain_refusal(turn, id, explain(decision))) return;
   const JobReason reason = decision.reason == PlacementReason::kNoAgents ? JobReason::kNoAgents
                            : decision.reason == PlacementReason::kNoDeviceFits
                                ? JobReason::kNoDeviceFits
@@ -155,6 +156,15 @@ void ask_again_later(Turn& turn, JobId id) {
   turn.look_again(id, again);
 }
 
+// Absent replicas hold what a stage needs. A device moved there meanwhile would have nothing to
+// load, and the state that it held of its own stage would be gone.
+bool is_waiting_for_state(const Turn& turn, JobId id) {
+  const JobRecord& job = job_of(turn, id);
+  if (job.stages.empty() || checkpoint_of_committed_pending(turn.state(), job)) return false;
+  const StageCover weakest = weakest_stage(turn.state(), job);
+  return weakest.holders == 0 && may_wait_for_absent(turn, id, weakest.stage);
+}
+
 void place(Turn& turn, JobId id) {
   const JobPhase phase = job_of(turn, id).phase;
   const bool goes_on = job_of(turn, id).desired == JobDesired::kRun && phase != JobPhase::kSealing;
@@ -170,7 +180,8 @@ void place(Turn& turn, JobId id) {
       return has_trained ? ask_again_later(turn, id) : fail_as_refused(turn, id);
     }
     if (phase == JobPhase::kQueued) explain_waiting(turn, id, decision);
-    return move_in_emergency(turn, id);
+    if (!is_waiting_for_state(turn, id)) move_in_emergency(turn, id);
+    return;
   }
   if (waits_for_late_devices(turn, id, input)) return;
   keep_cut(turn, id, decision.cut);
@@ -290,6 +301,7 @@ void stall(Turn& turn, JobId id) {
   const JobRecord& job = job_of(turn, id);
   const StageCover weakest = weakest_stage(turn.state(), job);
   check_applied(turn, id);
+  ask_absent(turn, id);
   const bool pauses = job.desired == JobDesired::kPause;
   if (weakest.holders == 0) {
     const bool pending = checkpoint_of_committed_pending(turn.state(), job);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "coordinator/core/absence.h"
 #include "coordinator/core/records/event_kinds.h"
 #include "coordinator/core/replicas/agents.h"
 #include "coordinator/core/replicas/replicas.h"
@@ -9,6 +10,7 @@
 #include "coordinator/core/rounds/catch_up.h"
 #include "coordinator/core/rounds/hold_ups.h"
 #include "coordinator/core/state/machines.h"
+#include "coordinator/core/state/round_facts.h"
 #include "coordinator/core/state/standing.h"
 
 namespace shoal::coordinator {
@@ -52,6 +54,13 @@ std::optional<Error> incompatible(const State& state, const Hello& hello) {
                "protocol",
                agent_is_old ? "upgrade Shoal on the host of the agent"
                             : "upgrade Shoal on the host of the coordinator"};
+}
+
+// Its hello was under way for so long that a stream which this agent opened later was heard first,
+// and says what is true now.
+bool is_overtaken(const State& state, AgentId agent, ConnectionId connection) {
+  const Presence* presence = state.presence.find(agent);
+  return presence != nullptr && connection < presence->connection;
 }
 
 // Why this hello cannot be accepted; none: it can.
@@ -128,7 +137,6 @@ void welcome(Turn& turn, AgentId agent, ConnectionId connection, const std::vect
   all.insert(all.end(), keep.begin(), keep.end());
   turn.send_to(connection, Welcome{agent, turn.state().agents.at(agent).incarnation,
                                    options.heartbeat_every, options.lease, std::move(all)});
-  for (const ReplicaId replica : keep) catch_up(turn, replica);
 }
 
 const HeldReplica* find_held(const Hello& hello, const ReplicaRecord& replica) {
@@ -164,6 +172,19 @@ void say_too_late(Turn& turn, AgentId agent, const HeldReplica& held) {
                  std::to_string(job->lineage));
 }
 
+// The job took it over in a new epoch, and it has not heard of that.
+void tell_epoch(Turn& turn, ReplicaId id, const HeldReplica& held) {
+  const ReplicaRecord& replica = turn.state().replicas.at(id);
+  const JobRecord& job = turn.state().jobs.at(replica.job);
+  const bool taken_over = replica.lineage == job.lineage && replica.held_round >= 0 &&
+                          replica.held_round == job.committed_round;
+  if (!taken_over || held.key.round != job.committed_round || held.key.lineage == job.lineage) {
+    return;
+  }
+  const RoundKey key{job.id, job.lineage, job.committed_round};
+  turn.tell(id, ResumeAt{key, commit_record(turn.state(), job)});
+}
+
 // What its host still runs goes on with what it holds, whichever process of the agent says so; what
 // that does not know is gone.
 void resume(Turn& turn, AgentId agent, ConnectionId connection, const Hello& hello,
@@ -186,6 +207,11 @@ void resume(Turn& turn, AgentId agent, ConnectionId connection, const Hello& hel
   }
   for (const ReplicaId replica : keep) come_back(turn, replica);
   welcome(turn, agent, connection, keep, claimed);
+  for (const ReplicaId replica : keep) {
+    const HeldReplica* held = find_held(hello, turn.state().replicas.at(replica));
+    if (held != nullptr) tell_epoch(turn, replica, *held);
+    catch_up(turn, replica);
+  }
   fail_missing(turn, missing, same_process);
   refresh_agent(turn, agent);
 }
@@ -293,7 +319,9 @@ Instant last_written(const State& state) {
 
 void on_booted(Turn& turn, const Booted& booted) {
   State& state = turn.volatile_state();
-  state.lost_time.add(last_written(state), turn.now());
+  const Instant last = last_written(state);
+  state.lost_time.add(last, turn.now());
+  put_off_rollbacks(turn, std::max(turn.now() - last, Duration()));
   state.booted_at = turn.now();
   const std::int64_t epoch = ++turn.counters().boot_epoch;
   turn.counters().store = booted.store;
@@ -316,6 +344,9 @@ void on_booted(Turn& turn, const Booted& booted) {
 
 void on_hello(Turn& turn, ConnectionId connection, const Hello& hello) {
   const AgentRecord* known = find_by_uid(turn.state(), hello.uid);
+  if (known != nullptr && is_overtaken(turn.state(), known->id, connection)) {
+    return turn.disconnect(connection);
+  }
   if (auto error = refusal(turn.state(), hello, known)) {
     turn.event(Severity::kWarning, event_kind::kAgentRefused,
                {.agent = known == nullptr ? AgentId() : known->id},

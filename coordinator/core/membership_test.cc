@@ -60,6 +60,20 @@ TEST(Membership, ARefusalNamesBothVersionsAndWhoIsToBeUpgraded) {
             "protocol: shoal-agent 3.1.0 speaks protocol 4 to 5" + ours + "the coordinator)");
 }
 
+// The hello of a process that has ended, or that dialled again, arrives after that of the next one.
+TEST(Membership, AHelloThatWasOvertakenChangesNothing) {
+  Alone rig;
+  rig.come();
+  const AgentRecord before = rig.agent();
+  Hello late = rig.hello;
+  late.incarnation = {};
+  rig.input(AgentHello{ConnectionId{49}, late});
+  EXPECT_EQ(rig.agent(), before);
+  EXPECT_FALSE(rig.last<Welcome>(ConnectionId{49}));
+  rig.input(AgentHello{ConnectionId{60}, late});
+  EXPECT_GT(rig.agent().incarnation, before.incarnation);
+}
+
 TEST(Membership, WhatAnAgentSaysOfItselfIsKeptAndMayChange) {
   Alone rig;
   rig.hello.host = "10.0.0.1";

@@ -49,8 +49,8 @@ TEST(RestoredBackup, IdsAreNotGivenOutTwice) {
   EXPECT_NE(rig.state().counters.next_job, once) << "nor by two starts with one backup";
 }
 
-TEST(RestoredBackup, WhoHoldsWhatItKnowsGoesOnInANewEpoch) {
-  BackupRig rig;
+// Both agents return with what they held; that of the first one.
+HeldReplica put_back_under_round_1(BackupRig& rig) {
   rig.commit(1);
   const Snapshot backup = rig.backup();
   const HeldReplica of_a = rig.held(rig.rep_a), of_b = rig.held(rig.rep_b);
@@ -58,11 +58,30 @@ TEST(RestoredBackup, WhoHoldsWhatItKnowsGoesOnInANewEpoch) {
   rig.input(AgentHello{ConnectionId{801}, rig.hello("a", {of_a})});
   rig.input(AgentHello{ConnectionId{802}, rig.hello("b", {of_b})});
   rig.beat(6);
+  return of_a;
+}
+
+TEST(RestoredBackup, WhoHoldsWhatItKnowsGoesOnInANewEpoch) {
+  BackupRig rig;
+  put_back_under_round_1(rig);
   EXPECT_EQ(rig.job(rig.id).committed_round, 1);
   EXPECT_EQ(rig.job(rig.id).phase, JobPhase::kTraining);
   EXPECT_GT(rig.job(rig.id).lineage, 100);
   EXPECT_EQ(rig.count(event_kind::kJobRolledBack), 0);
   EXPECT_EQ(rig.last<ToReplica<OpenRound>>(ConnectionId{801})->body.key.round, 2);
+}
+
+// The line was cut before the word of the new epoch arrived.
+TEST(RestoredBackup, WhoHasNotHeardOfTheNewEpochIsToldAgain) {
+  BackupRig rig;
+  const HeldReplica of_a = put_back_under_round_1(rig);
+  const RoundKey now{rig.id, rig.job(rig.id).lineage, 1};
+  ASSERT_EQ(rig.last<ToReplica<ResumeAt>>(ConnectionId{801})->body.key, now);
+  rig.input(AgentHello{ConnectionId{803}, rig.hello("a", {of_a})});
+  ASSERT_TRUE(rig.last<ToReplica<ResumeAt>>(ConnectionId{803}));
+  EXPECT_EQ(rig.last<ToReplica<ResumeAt>>(ConnectionId{803})->body.key, now);
+  rig.input(AgentHello{ConnectionId{804}, rig.hello("a", {rig.held(rig.rep_a)})});
+  EXPECT_FALSE(rig.last<ToReplica<ResumeAt>>(ConnectionId{804})) << "it has heard of it";
 }
 
 TEST(RestoredBackup, AJobThatItDoesNotKnowGoesOn) {

@@ -58,7 +58,10 @@ std::optional<RestoredRound> agreed_round(const State& state, JobId id,
   const JobRecord& job = state.jobs.at(id);
   std::vector<HeldReplica> held;
   for (const Claim& claim : claims) held.push_back(claim.held);
-  return decide_restored_round(held, std::max(1, stage_count(job)), !averages_in_groups(job));
+  KnownCommit known{{id, job.lineage, job.committed_round}, {}};
+  for (const JobStage& stage : job.stages) known.anchors.push_back(stage.anchor);
+  return decide_restored_round(held, known, std::max(1, stage_count(job)),
+                               !averages_in_groups(job));
 }
 
 // Somebody who held its state when the database was made has not returned.
@@ -120,6 +123,21 @@ void drop_replicas(Turn& turn, JobId id, const std::vector<Claim>& kept) {
     } else {
       fail_replica(turn, replica, ReplicaFailure::kStale, "its cluster has gone on without it");
     }
+  }
+}
+
+// What was placed there before the claim is not worth what the claim holds.
+void clear_devices(Turn& turn, JobId id, const std::vector<Claim>& kept) {
+  std::vector<ReplicaId> others;
+  for (const auto& [replica, record] : turn.state().replicas) {
+    const bool taken = std::ranges::any_of(kept, [&](const Claim& claim) {
+      return claim.agent == record.agent && claim.held.device == record.device;
+    });
+    if (taken && record.job != id) others.push_back(replica);
+  }
+  for (const ReplicaId replica : others) {
+    fail_replica(turn, replica, ReplicaFailure::kStale,
+                 "its device holds what a restored job goes on from");
   }
 }
 
@@ -258,6 +276,7 @@ void adopt(Turn& turn, JobId id, const RestoredRound& round, const std::vector<C
   }
   end_round(turn, id);
   drop_replicas(turn, id, kept);
+  clear_devices(turn, id, kept);
   take_over_records(turn, id, round, claims);
   note_committed_round(turn, id, claims[round.holders.front()].held.record, kept);
   std::vector<ReplicaId> ids;

@@ -216,7 +216,7 @@ grpc::Status CheckpointTransfer::put(grpc::ServerContext* context, UploadStream*
       inputs_.post(CheckpointUploadFailed{id, part->stage, to_string(received.error())});
     return to_status(received.error());
   }
-  if (!part->stored && !inputs_.post(CheckpointUploaded{id, part->stage})) {
+  if (!part->stored && !inputs_.post(CheckpointUploaded{id, part->stage, *files})) {
     return {grpc::StatusCode::UNAVAILABLE, "the coordinator is stopping; upload again later"};
   }
   (void)say_received(stream, total_size(*files), true);

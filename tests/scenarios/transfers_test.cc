@@ -176,7 +176,8 @@ class World {
     tell_agent(agent::CheckpointUploadMoved{uploading_, Bytes(upload.there)});
     if (!upload.arrived()) return;
     upload.running = false;
-    rig_->input(coordinator::CheckpointUploaded{uploading_.checkpoint, 0});
+    rig_->input(coordinator::CheckpointUploaded{uploading_.checkpoint, 0,
+                                                rig_->files_of(uploading_.checkpoint, 0)});
     tell_agent(agent::CheckpointUploadDone{uploading_});
   }
   void move_fetch() {

@@ -282,7 +282,8 @@ void on_checkpoint_uploaded(Turn& turn, const CheckpointUploaded& uploaded) {
   if (!is_pending(turn.state().checkpoints.at(id).state)) return;
   CheckpointRecord& checkpoint = turn.checkpoint(id);
   CheckpointPart& part = checkpoint.parts.at(static_cast<std::size_t>(uploaded.stage));
-  if (part.state != CheckpointState::kUploading) return;  // another replica writes it by now
+  // Else another replica writes it by now, or has.
+  if (part.state != CheckpointState::kUploading || part.files != uploaded.files) return;
   part.state = CheckpointState::kStored;
   note_store(turn, id);
   sum_up(checkpoint);

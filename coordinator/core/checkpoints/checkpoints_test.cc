@@ -47,14 +47,22 @@ TEST(Storing, FilesOfAWriterBeforeDoNotMakeItStored) {
   Pair rig;
   rig.commit(1), rig.evaluate(1);
   const CheckpointId id = rig.newest(rig.id);
-  const CheckpointRecord& before = rig.state().checkpoints.at(id);
+  const CheckpointRecord before = rig.state().checkpoints.at(id);
   rig.say(rig.a,
           CheckpointWritten{
               before.parts[0].writer, id, before.key, {{"model", Bytes(4), std::string(64, 'a')}}});
   rig.input(CheckpointUploadFailed{id, 0, "it broke off"});
   ASSERT_EQ(rig.state().checkpoints.at(id).state, CheckpointState::kWriting);
-  rig.input(CheckpointUploaded{id});
+  const FileEntry first{"model", Bytes(4), std::string(64, 'a')};
+  const FileEntry second{"model", Bytes(4), std::string(64, 'b')};
+  rig.input(CheckpointUploaded{id, 0, {first}});
   EXPECT_EQ(rig.state().checkpoints.at(id).state, CheckpointState::kWriting);
+  const ReplicaId writer = rig.state().checkpoints.at(id).parts[0].writer;
+  rig.say(rig.b, CheckpointWritten{writer, id, before.key, {second}});
+  rig.input(CheckpointUploaded{id, 0, {first}});
+  EXPECT_EQ(rig.state().checkpoints.at(id).state, CheckpointState::kUploading);
+  rig.input(CheckpointUploaded{id, 0, {second}});
+  EXPECT_EQ(rig.state().checkpoints.at(id).state, CheckpointState::kStored);
 }
 
 TEST(Storing, TheFinalCheckpointIsTriedForAsLongAsItTakes) {

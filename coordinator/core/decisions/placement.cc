@@ -358,6 +358,7 @@ swarm::RebalanceView rebalance_view(const PlacementInput& input) {
   }
   const StageRates rates = stage_rates(input.live, microbatch_flops);
   swarm::RebalanceView view;
+  view.has_trained = input.has_trained;
   for (const UnitRange range : input.cut) {
     const double efficiency = rates.efficiency[view.stages.size()];
     view.stages.push_back({model.flops(range) / efficiency, model.memory(range)});

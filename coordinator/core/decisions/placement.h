@@ -60,6 +60,7 @@ struct PlacementInput {
   std::vector<PlacedReplica> live;
   std::int64_t devices_known = 0;  // free or not, of all agents
   std::vector<FreeDevice> free;
+  bool has_trained = true;   // a round was committed: holders of a stage are worth something
   double bytes_per_s = 1e6;  // at which a replica is taken to download its state
 };
 

@@ -16,14 +16,21 @@ bool same_commit(CommitRecord a, const CommitRecord& b) {
   return a == b;
 }
 
+bool contradicts(const HeldReplica& claim, const KnownCommit& known) {
+  const auto stage = static_cast<std::size_t>(claim.stage);
+  if (claim.key != known.key || claim.stage < 0 || stage >= known.anchors.size()) return false;
+  return known.anchors[stage] && claim.anchor != known.anchors[stage];
+}
+
 // Of those who hold this round; none: they do not agree, or a stage has no holder.
 std::optional<RestoredRound> agree_on(const std::vector<HeldReplica>& claims, const RoundKey& key,
-                                      std::int32_t stages, bool shared) {
+                                      const KnownCommit& database, std::int32_t stages,
+                                      bool shared) {
   RestoredRound round{key, {}};
   std::vector<const HeldReplica*> first(static_cast<std::size_t>(stages), nullptr);
   for (std::size_t i = 0; i < claims.size(); ++i) {
     const HeldReplica& claim = claims[i];
-    if (claim.key != key) continue;
+    if (claim.key != key || (shared && contradicts(claim, database))) continue;
     if (claim.stage < 0 || claim.stage >= stages) return std::nullopt;
     if (!round.holders.empty() &&
         !same_commit(claim.record, claims[round.holders.front()].record)) {
@@ -43,13 +50,14 @@ std::optional<RestoredRound> agree_on(const std::vector<HeldReplica>& claims, co
 }  // namespace
 
 std::optional<RestoredRound> decide_restored_round(const std::vector<HeldReplica>& claims,
-                                                   std::int32_t stages, bool shared) {
+                                                   const KnownCommit& known, std::int32_t stages,
+                                                   bool shared) {
   std::set<RoundKey, std::greater<>> keys;
   for (const HeldReplica& claim : claims) {
     if (claim.key.round > 0) keys.insert(claim.key);
   }
   for (const RoundKey& key : keys) {
-    if (auto round = agree_on(claims, key, stages, shared)) return round;
+    if (auto round = agree_on(claims, key, known, stages, shared)) return round;
   }
   return std::nullopt;
 }

@@ -17,8 +17,16 @@ struct RestoredRound {
   std::vector<std::size_t> holders;  // of the claims
 };
 
-// `shared`: all replicas of a stage have one anchor; not where a job averages in groups.
+// What the database itself says of its newest commit: its stages' anchors, zero where unknown.
+struct KnownCommit {
+  RoundKey key;
+  std::vector<Digest> anchors;
+};
+
+// A claim of the known commit with another anchor than the known one is passed over: its memory has
+// changed. `shared`: all replicas of a stage have one anchor; not where a job averages in groups.
 std::optional<RestoredRound> decide_restored_round(const std::vector<HeldReplica>& claims,
-                                                   std::int32_t stages, bool shared);
+                                                   const KnownCommit& known, std::int32_t stages,
+                                                   bool shared);
 
 }  // namespace shoal::coordinator

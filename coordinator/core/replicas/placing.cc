@@ -143,6 +143,7 @@ PlacementInput placement_input(const Turn& turn, const JobRecord& job) {
   const State& state = turn.state();
   PlacementInput input;
   input.spec = job.spec;
+  input.has_trained = job.committed_round > 0;
   input.bytes_per_s = turn.options().reduce_bytes_per_s;
   input.cut = cut_of(job);
   if (input.cut.empty() && job.spec.swarm.stages == 1) input.cut = whole_model(job.spec);

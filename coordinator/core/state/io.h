@@ -91,6 +91,7 @@ struct CheckpointMoved {  // about once a second: what is on disk of a part that
 struct CheckpointUploaded {
   CheckpointId checkpoint;
   StageIndex stage = 0;
+  std::vector<FileEntry> files;  // whose: the part may have been given to another writer meanwhile
 };
 struct CheckpointUploadFailed {
   CheckpointId checkpoint;

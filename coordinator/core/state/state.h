@@ -53,6 +53,7 @@ struct Movement {
 struct JobTimers {
   std::optional<Instant> gathered_at;          // min_replicas were there for the first time
   std::optional<Instant> returned_at;          // the first that was absent, of a job that waits
+  std::optional<Instant> asked_at;             // absent ones that may hear it, of a stalled job
   std::optional<Instant> planned_at;           // a pipeline that waits for devices: the last plan
   RoundNumber balanced_round = 0;              // looked at after its outer step
   FlatMap<ReduceIndex, ReduceTimers> reduces;  // of the round

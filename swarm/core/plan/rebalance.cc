@@ -79,6 +79,13 @@ double mean_of(const std::vector<double>& values) {
   return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
 }
 
+// Somebody else of its stage has the state: who still loads may fail, and then nobody would.
+bool leaves_a_holder(const RebalanceView& view, const RebalanceReplica& leaving) {
+  return !view.has_trained || std::ranges::any_of(view.replicas, [&](const auto& other) {
+    return other.stage == leaving.stage && &other != &leaving && !other.in_transit;
+  });
+}
+
 }  // namespace
 
 std::vector<double> stage_capacity(const RebalanceView& view) {
@@ -124,7 +131,7 @@ std::vector<Move> emergency_moves(const RebalanceView& view, std::int32_t min_re
     RebalanceReplica* best = nullptr;
     for (RebalanceReplica& replica : now.replicas) {
       const bool may = !replica.in_transit && !replica.shares &&
-                       counts[replica.stage] > min_replicas &&
+                       counts[replica.stage] > min_replicas && leaves_a_holder(now, replica) &&
                        replica.memory >= now.stages[to].memory;
       if (may && (best == nullptr || replica.speed < best->speed)) best = &replica;
     }

@@ -36,6 +36,7 @@ struct RebalanceView {
   std::vector<StageNeed> stages;
   std::vector<RebalanceReplica> replicas;
   std::vector<Duration> download;  // per stage: its state from the donors
+  bool has_trained = true;         // there is a state that a stage must not lose
 };
 
 struct RebalanceOptions {
@@ -88,8 +89,9 @@ inline constexpr double kEqualCapacity = 1.05;
 JoinDecision joiner_stage(const RebalanceView& view, const Joiner& joiner,
                           std::int32_t min_replicas, std::int32_t max_replicas = 0);
 
-// One move per stage below its minimum, from stages that keep theirs; the slowest that fits. With
-// every stage at its minimum or below, nothing: moving the hole helps nobody.
+// One move per stage below its minimum, from stages that keep theirs and, of a job that has
+// trained, another one that serves; the slowest that fits. With every stage at its minimum or
+// below, nothing: moving the hole helps nobody.
 std::vector<Move> emergency_moves(const RebalanceView& view, std::int32_t min_replicas);
 
 enum class BalanceVerdict { kBalanced, kUnconfirmed, kNoGain, kDoesNotPay, kTransitBudget, kMoves };

@@ -77,6 +77,14 @@ TEST(Emergency, OnlyWhoIsFreeToMoveIsTaken) {
   EXPECT_TRUE(emergency_moves(view, 1).empty()) << "the stage does not fit there";
 }
 
+TEST(Emergency, AStageKeepsOneThatHoldsItsState) {
+  RebalanceView view = view_of({0, 2});
+  view.replicas[1].in_transit = true;
+  EXPECT_TRUE(emergency_moves(view, 1).empty()) << "who loads may fail, and nobody would be left";
+  view.has_trained = false;
+  EXPECT_EQ(emergency_moves(view, 1).size(), 1u);
+}
+
 TEST(Balance, OnlyWhoIsFreeToMoveMoves) {
   Rebalancer rebalancer({.confirmations = 1, .in_transit_share_max = 1});
   RebalanceView view = view_of({2, 8});
