@@ -216,26 +216,33 @@ bool CoordinatorProcess::uploaded(const agent::CheckpointPartId& part, const Che
     upload_given_up(part);
     return false;
   }
+  if (announced != announced_files(part)) return false;  // not of its writer
   files_[part] = files;
   sim_.observe(&Checker::files_stored, FilesStored{part.checkpoint, part.stage, files.key,
                                                    replica::digests_of(files.state)});
   sim_.log("C< uploaded " + to_string(part.checkpoint) + " stage " + std::to_string(part.stage));
-  input(CheckpointUploaded{part.checkpoint, part.stage});
+  input(CheckpointUploaded{part.checkpoint, part.stage, announced});
   return true;
 }
 
-std::string CoordinatorProcess::announced_hash(const agent::CheckpointPartId& part) const {
+std::vector<FileEntry> CoordinatorProcess::announced_files(
+    const agent::CheckpointPartId& part) const {
   const auto it = tables().checkpoints.find(part.checkpoint);
   const auto stage = static_cast<std::size_t>(part.stage);
   if (it == tables().checkpoints.end() || it->second.parts.size() <= stage) return {};
-  const auto& files = it->second.parts[stage].files;
+  return it->second.parts[stage].files;
+}
+
+std::string CoordinatorProcess::announced_hash(const agent::CheckpointPartId& part) const {
+  const std::vector<FileEntry> files = announced_files(part);
   return files.empty() ? std::string() : files.front().sha256;
 }
 
 void CoordinatorProcess::upload_given_up(const agent::CheckpointPartId& part) {
   if (!answers()) return;
-  if (sim_.misbehave(Bug::kAssumedUpload))
-    return input(CheckpointUploaded{part.checkpoint, part.stage});
+  if (sim_.misbehave(Bug::kAssumedUpload)) {
+    return input(CheckpointUploaded{part.checkpoint, part.stage, announced_files(part)});
+  }
   sim_.log("C< upload failed of " + to_string(part.checkpoint));
   input(CheckpointUploadFailed{part.checkpoint, part.stage, "the upload broke off"});
 }
@@ -263,10 +270,19 @@ void CoordinatorProcess::input(const Input& input) {
   core_->step(core_time(), input, step.effects);
   mutate(step.effects);
   sim_.observe(&Checker::emitted, Emitted{step.number, step.effects});
+  if (sim_.violation) log_decided(step.effects);  // it never gets durable
   steps_.push_back(std::move(step));
   write(steps_.back());
   arm();
   perform();
+}
+
+void CoordinatorProcess::log_decided(const coordinator::Effects& effects) {
+  for (const Effect& effect : effects) {
+    const auto* persist = std::get_if<Persist>(&effect);
+    const std::string line = persist == nullptr ? std::string() : describe(persist->record);
+    if (!line.empty()) sim_.log("    decided " + line);
+  }
 }
 
 void CoordinatorProcess::write(Step& step) {

@@ -71,7 +71,9 @@ class CoordinatorProcess final : public CoordinatorEnd {
   // those that were announced.
   bool uploaded(const agent::CheckpointPartId& part, const CheckpointFiles& files,
                 const std::vector<FileEntry>& announced);
-  std::string announced_hash(const agent::CheckpointPartId& part) const;  // by the records
+  // By the records.
+  std::vector<FileEntry> announced_files(const agent::CheckpointPartId& part) const;
+  std::string announced_hash(const agent::CheckpointPartId& part) const;
   void upload_given_up(const agent::CheckpointPartId& part);
   const CheckpointFiles* files(const agent::CheckpointPartId& part) const;
   bool has_files() const { return !files_.empty(); }
@@ -114,6 +116,7 @@ class CoordinatorProcess final : public CoordinatorEnd {
   void release_hastily(coordinator::Effects& effects);
   void forget_reducers(coordinator::Effects& effects);
   bool needed(ReplicaId id) const;
+  void log_decided(const coordinator::Effects& effects);
   void write(Step& step);
   void perform();
   void perform_one(const Step& step, const coordinator::Effect& effect);

@@ -117,7 +117,9 @@ struct Describe {
   }
 
   std::string operator()(const coordinator::CounterRecord&) { return {}; }
-  std::string operator()(const coordinator::EventRecord&) { return {}; }
+  std::string operator()(const coordinator::EventRecord& r) {
+    return "event " + r.kind + ": " + r.message;
+  }
   std::string operator()(const coordinator::SubmittedText&) { return {}; }
   std::string operator()(const coordinator::LinkRecord& r) {
     return "link " + to_string(r.from) + " " + to_string(r.to);

@@ -53,7 +53,17 @@ int Network::host_of(ConnectionId connection) const {
   return it == streams_.end() ? -1 : it->second.end->host();
 }
 
-Instant Network::out_since(int host, Duration settled) const {
+Duration Network::settled() const { return sim_.options.tail * 2 + seconds(5); }
+
+bool Network::heard(int host) const {
+  const auto it = connected_at_.find(host);
+  const bool connected = std::ranges::any_of(streams_, [host](const auto& entry) {
+    return entry.second.end->host() == host && !entry.second.closing;
+  });
+  return connected && it != connected_at_.end() && sim_.now() - it->second >= settled();
+}
+
+Instant Network::out_since(int host) const {
   const auto at = [host](const std::map<int, Instant>& times) {
     const auto it = times.find(host);
     return it == times.end() ? kStart : it->second;
@@ -61,8 +71,7 @@ Instant Network::out_since(int host, Duration settled) const {
   const bool connected = std::ranges::any_of(streams_, [host](const auto& entry) {
     return entry.second.end->host() == host && !entry.second.closing;
   });
-  const bool heard = connected && sim_.now() - at(connected_at_) >= settled;
-  if (!blocked(host)) return heard ? Instant() : at(lost_at_);
+  if (!blocked(host)) return heard(host) ? Instant() : at(lost_at_);
   return connected ? at(cut_at_) : std::min(at(cut_at_), at(lost_at_));
 }
 
@@ -111,6 +120,7 @@ void Network::deliver_up(std::uint64_t id) {
   const auto it = streams_.find(id);
   if (it == streams_.end()) return;
   Stream& stream = it->second;
+  if (stream.up.items.empty()) return;  // it went when the line healed
   if (blocked_up(stream.end->host())) {
     return sim_.queue.at(up_blocked_until_[stream.end->host()], [this, id] { deliver_up(id); });
   }
@@ -171,6 +181,7 @@ void Network::deliver_down(std::uint64_t id) {
   const auto it = streams_.find(id);
   if (it == streams_.end()) return;
   Stream& stream = it->second;
+  if (stream.down.items.empty()) return;
   if (blocked_down(stream.end->host())) {
     return sim_.queue.at(down_blocked_until_[stream.end->host()], [this, id] { deliver_down(id); });
   }
@@ -194,8 +205,10 @@ void Network::drop(std::uint64_t id, bool tell_agent, bool tell_coordinator, con
   if (it == streams_.end()) return;
   AgentEnd* end = it->second.end;
   const agent::LinkId link = it->second.link;
+  const bool was_heard = heard(end->host());
   streams_.erase(it);
-  lost_at_[end->host()] = blocked(end->host()) ? cut_at_.at(end->host()) : sim_.now();
+  if (was_heard)
+    lost_at_[end->host()] = blocked(end->host()) ? cut_at_.at(end->host()) : sim_.now();
   sim_.log("stream " + std::to_string(id) + " of host " + std::to_string(end->host()) +
            " ends: " + why);
   if (tell_agent) {
@@ -274,6 +287,14 @@ void Network::partition(int host, bool up, bool down, Duration length) {
 void Network::heal() {
   for (auto& [host, until] : up_blocked_until_) until = sim_.now();
   for (auto& [host, until] : down_blocked_until_) until = sim_.now();
+  for (const auto& [id, stream] : streams_) {  // what was held up goes now
+    for (std::size_t i = 0; i < stream.up.items.size(); ++i) {
+      sim_.queue.at(sim_.now(), [this, id = id] { deliver_up(id); });
+    }
+    for (std::size_t i = 0; i < stream.down.items.size(); ++i) {
+      sim_.queue.at(sim_.now(), [this, id = id] { deliver_down(id); });
+    }
+  }
 }
 
 }  // namespace shoal::sim

@@ -61,8 +61,9 @@ class Network {
   void coordinator_died();
   void coordinator_stopped();  // breaks its streams if it still stands after the keep-alive
   // Since when a host is out of the coordinator's reach; zero: it has a stream that nothing holds
-  // up, and has had it for `settled`.
-  Instant out_since(int host, Duration settled) const;
+  // up, and has had it until it was heard. A stream too short to be heard counts for nothing.
+  Instant out_since(int host) const;
+  Duration settled() const;  // so long what an agent says at first takes at most
   int host_of(coordinator::ConnectionId connection) const;  // -1: the stream is gone
 
   // ---- faults ----
@@ -72,6 +73,7 @@ class Network {
   bool blocked(int host) const { return blocked_up(host) || blocked_down(host); }
 
  private:
+  bool heard(int host) const;
   using Up = std::variant<Hello, FromAgent>;
   template <typename Message>
   struct Lane {

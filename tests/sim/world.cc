@@ -66,13 +66,12 @@ std::vector<Census::Holder> World::holders(const RoundKey& key) const {
 
 // Zero: in reach of the coordinator, for so long that it has heard of what is there.
 Instant World::out_since(const Host& host) const {
-  const Duration settled = sim_.options.tail * 2 + seconds(5);
-  const Instant since = network_.out_since(host.host(), settled);
+  const Instant since = network_.out_since(host.host());
   if (host.paused())
     return since == Instant() ? host.paused_at() : std::min(since, host.paused_at());
   if (since != Instant()) return since;
   const Instant resumed = coordinator_.resumed_at();
-  return sim_.now() - resumed < settled ? resumed : Instant();
+  return sim_.now() - resumed < network_.settled() ? resumed : Instant();
 }
 
 void World::boot() {

@@ -29,6 +29,12 @@ class LostRounds final : public Checker {
   void emitted(const Emitted& e) override {
     for (const auto& effect : e.effects) {
       const auto* persist = std::get_if<Persist>(&effect);
+      const auto* replica =
+          persist == nullptr ? nullptr : std::get_if<ReplicaRecord>(&persist->record);
+      if (replica != nullptr) note_end(*replica);
+    }
+    for (const auto& effect : e.effects) {
+      const auto* persist = std::get_if<Persist>(&effect);
       const auto* job = persist == nullptr ? nullptr : std::get_if<JobRecord>(&persist->record);
       if (job != nullptr) look(*job);
     }
@@ -59,10 +65,6 @@ class LostRounds final : public Checker {
     if (const auto* job = std::get_if<JobRecord>(&record)) durable_[job->id] = mark(*job);
     if (const auto* checkpoint = std::get_if<CheckpointRecord>(&record)) {
       if (checkpoint->state == CheckpointState::kStored) stored_.insert(checkpoint->key);
-    }
-    const auto* replica = std::get_if<ReplicaRecord>(&record);
-    if (replica != nullptr && replica->state == ReplicaState::kReleased) {
-      released_.insert(replica->id);
     }
   }
 
@@ -98,30 +100,55 @@ class LostRounds final : public Checker {
     on_disk_.erase(stored);
   }
 
-  // Those who went out of reach so long ago or later are waited for.
-  void give_up(const Mark& what, const RoundKey& for_this, Duration waited) {
-    if (!lives(what, waited)) return;
-    violated(to_text(what.newest) + " is given up for " + to_text(for_this) +
-             ", and every stage of it lives");
+  // What differs cannot be told from what is right; whether it fails for a reason is the business
+  // of honest_agents.
+  void note_end(const ReplicaRecord& replica) {
+    if (replica.state == ReplicaState::kReleased) let_go(replica);
+    if (replica.state != ReplicaState::kFailed) return;
+    replica.failure == ReplicaFailure::kDigestMismatch ? void(spared_.insert(replica.id))
+                                                       : let_go(replica);
   }
 
-  bool lives(const Mark& what, Duration waited) const {
-    if (census() == nullptr) return false;
-    std::set<StageIndex> held;
+  // Another one of its stage held what it held: from then on that one is what keeps the round.
+  void let_go(const ReplicaRecord& released) {
+    released_.insert(released.id);
+    const auto job = decided_.find(released.job);
+    if (census() == nullptr || job == decided_.end()) return;
+    for (const Census::Holder& other : census()->holders(job->second.newest)) {
+      const bool keeps = other.stage == released.stage && !released_.contains(other.replica);
+      if (keeps && !is_tainted(other.replica)) spared_.insert(released.id);
+    }
+  }
+
+  // Those who went out of reach so long ago or later are waited for.
+  void give_up(const Mark& what, const RoundKey& for_this, Duration waited) {
+    const std::map<StageIndex, ReplicaId> holders = living(what, waited);
+    if (holders.size() != what.stages) return;
+    std::string who;
+    for (const auto& [stage, replica] : holders) who += " " + to_string(replica);
+    violated(to_text(what.newest) + " is given up for " + to_text(for_this) +
+             ", and every stage of it lives:" + who);
+  }
+
+  // One holder of each stage that has any.
+  std::map<StageIndex, ReplicaId> living(const Mark& what, Duration waited) const {
+    std::map<StageIndex, ReplicaId> held;
+    if (census() == nullptr) return held;
     for (const Census::Holder& holder : census()->holders(what.newest)) {
       const bool asked = holder.out_since == Instant() || now() - holder.out_since < waited;
       // Once a round is stored its holders may be let go; they may not have heard of it.
-      const bool let_go = released_.contains(holder.replica) && stored_.contains(what.newest);
-      const bool counts = !is_tainted(holder.replica) && !let_go;
-      if (asked && counts) held.insert(holder.stage);
+      const bool stored = released_.contains(holder.replica) && stored_.contains(what.newest);
+      const bool gone = stored || spared_.contains(holder.replica);
+      if (asked && !gone && !is_tainted(holder.replica)) held.emplace(holder.stage, holder.replica);
     }
-    return held.size() == what.stages;
+    return held;
   }
 
   std::map<JobId, Mark> decided_, durable_, since_backup_, before_backup_;
   std::map<JobId, RoundNumber> on_disk_;  // of the newest checkpoint that was found
   std::set<RoundKey> stored_;
   std::set<ReplicaId> released_;
+  std::set<ReplicaId> spared_;  // no holders any more, for a reason
 };
 
 }  // namespace

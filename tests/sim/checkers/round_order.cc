@@ -105,11 +105,13 @@ class RoundOrder final : public Checker {
     }
   }
 
-  // What nobody but agents, or files, knew.
+  // What nobody but agents, or files, knew. Its epoch need not be later than one that nobody alive
+  // knows of: clocks are set back.
   bool follows(const RoundKey& key) const {
     const auto known = since_backup_.find(key.job);
-    return known != since_backup_.end() && key.lineage > known->second.lineage &&
-           key.round <= known->second.round + 1;
+    const auto last = last_.find(key.job);
+    const bool later = last == last_.end() || key.lineage > last->second.lineage;
+    return known != since_backup_.end() && later && key.round <= known->second.round + 1;
   }
 
   std::map<JobId, RoundKey> last_;

@@ -2,7 +2,7 @@
 // steps, bit for bit: every replica keeps its part and its backup of the part before, unchanged by
 // members that come and go; so owners and backups agree, and together they have everything. What a
 // plan lets start from zero nobody living had, and an event tells of it. Anchors lose what the
-// owners sent. Checkpoints hold the whole.
+// owners sent. Checkpoints hold the whole. Whose memory has changed is left to the digests.
 #include <algorithm>
 #include <map>
 
@@ -43,7 +43,9 @@ class ShardedMomentum final : public Checker {
     std::vector<float>* twin = find(key, f.stage);
     if (twin == nullptr) twin = follow(f);
     ranges_[f.replica] = {key, f.shards.ranges()};
-    if (twin != nullptr) compare(f.replica, key, f.shards, *twin);
+    if (twin == nullptr) return;
+    // An owner whose memory has changed sends steps that are not those of the twin, to everybody.
+    has_tainted_owner(f.plan) ? take_over(f, *twin) : compare(f.replica, key, f.shards, *twin);
   }
 
   void durable(const Record& record, const Tables& before) override {
@@ -105,6 +107,9 @@ class ShardedMomentum final : public Checker {
   // What a checkpoint gathers is not kept.
   void gathered(const MomentumKept& kept) {
     const std::vector<float>* twin = find(kept.key, kept.stage);
+    if (twin == nullptr && is_adopted(kept.key, kept.stage)) {
+      twin = find(held_by(*kept.gathered_from), kept.stage);
+    }
     const auto values = static_cast<std::size_t>(kept.shards.ranges().front().count);
     std::vector<float> wanted = twin == nullptr ? std::vector<float>(values) : *twin;
     forget_lost(*kept.gathered_from, wanted);
@@ -155,6 +160,7 @@ class ShardedMomentum final : public Checker {
 
   void compare(ReplicaId replica, const RoundKey& key, const outer_opt::MomentumShards& shards,
                const std::vector<float>& twin) {
+    if (is_tainted(replica)) return;
     for (const ValueRange& range : shards.ranges()) {
       const auto values = shards.at(range);
       for (std::int64_t i = 0; i < range.count; ++i) {
@@ -163,6 +169,19 @@ class ShardedMomentum final : public Checker {
         return violated(to_string(replica) + " keeps a wrong momentum of " + to_text(key) +
                         " at value " + std::to_string(range.first + i));
       }
+    }
+  }
+
+  bool has_tainted_owner(const ReducePlan& plan) const {
+    return std::ranges::any_of(plan.members, [&](const auto& member) {
+      return member.part_count > 0 && is_tainted(member.replica);
+    });
+  }
+
+  void take_over(const MomentumFollowed& f, std::vector<float>& twin) const {
+    if (is_tainted(f.replica)) return;
+    for (const ValueRange& range : f.shards.ranges()) {
+      std::ranges::copy(f.shards.at(range), twin.begin() + range.first);
     }
   }
 
