@@ -7,61 +7,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "proto/messages_test_util.h"
+
 namespace shoal::proto {
 namespace {
-
-using testing::HasSubstr;
-
-const RoundKey kKey{JobId(3), 1, 17};
-const Digest kAnchor{11, 12}, kMomentum{21, 22};
-const OpenRound kOpen{
-    kKey, Steps(800), Steps(850), {{70, 2}, {4000, 600}}, 2, {{ReplicaId(3), "a:1"}}, 5, true};
-const std::vector<FileEntry> kFiles{{"model.safetensors", Bytes(1000), std::string(64, 'a')},
-                                    {"resume/outer.bin", Bytes(7), std::string(64, '0')}};
-
-CommitRecord record() {
-  return {.key = kKey,
-          .step = Steps(440),
-          .tokens = Tokens(12'345),
-          .next_sequence = 9000,
-          .returned = {{70, 2}, {4000, 600}},
-          .carried_steps = 3,
-          .outer_lr = 0.4,
-          .averages = {{1, 2}, {3, 4}},
-          .anchors = {kAnchor, {}},
-          .momenta = {kMomentum, {}},
-          .next_replica = 10,
-          .next_checkpoint = 4,
-          .momentum_holders = {{ReplicaId(3), "a:1", 0, 60}}};
-}
-
-JobSpec spec() {
-  JobSpec spec;
-  spec.name = "kjv";
-  spec.data.train = "/data/kjv.txt";
-  spec.train.lr = 3e-4;
-  spec.sync.codec = CodecKind::kFp32;
-  return spec;
-}
-
-std::vector<UnitRange> cut() {
-  return {{0, 2}, {2, static_cast<std::int32_t>(spec().model.layers) + 2}};
-}
-
-HeldReplica held(ReplicaId replica) {
-  return {replica,   77,   JobId(3),        1,           2,        kKey,  kAnchor,
-          kMomentum, 1234, "10.0.0.4:7100", {1000, 234}, record(), cut(), spec()};
-}
-
-Assign assign() {
-  const StateSource source{SourceKind::kPeer, kKey,    "10.0.0.7:7100", ReplicaId(8),
-                           CheckpointId(4),   kAnchor, kMomentum};
-  return {ReplicaId(9), JobId(3), 2, 1, cut(), spec(), source, record(), 77};
-}
-
-Device device() {
-  return {2, DeviceKind::kCuda, "NVIDIA H200", Bytes(150'000'000'000), 51'234.5, true};
-}
 
 // The bytes are serialised in between, as on a socket.
 template <typename Wire>
@@ -79,116 +28,45 @@ void expect_survives(const Message& message) {
 }
 
 TEST(Convert, Hello) {
-  const Hello hello{std::string(32, 'f'),
-                    "node-1",
-                    {5},
-                    1,
-                    1,
-                    "0.1.0",
-                    "10.0.0.4",
-                    {device()},
-                    {{"rack", "a"}, {"zone", "b"}},
-                    {held(ReplicaId(9)), {ReplicaId(10), 77, JobId(3), 0, 1, {JobId(3), 0, -1}}}};
-  const auto read_back = read_hello(over_the_wire(to_wire(hello)));
+  const auto read_back = read_hello(over_the_wire(to_wire(hello())));
   ASSERT_TRUE(read_back.ok()) << to_string(read_back.error());
-  EXPECT_EQ(*read_back, hello);
+  EXPECT_EQ(*read_back, hello());
 }
 
-TEST(Convert, EveryMessageOfAnAgent) {
-  const ReplicaId replica(9);
-  const std::vector<FromAgent> all{
-      Heartbeat{12, Bytes(345)},
-      DeviceMeasured{device()},
-      LoadProgress{replica, Bytes(70), Bytes(90)},
-      Loaded{replica, kKey, kAnchor, kMomentum, 1234, "10.0.0.4:7100", {1000, 234}, {5, 6}},
-      ReplicaFailed{replica, ReplicaFailure::kPeerUnreachable, "no route"},
-      Progress{replica, kKey, Steps(33), Tokens(444), 2.5, 0.7, 1e-3, 9000.5},
-      PipelineStats{replica,
-                    34,
-                    2,
-                    5,
-                    milliseconds(40),
-                    99,
-                    3,
-                    1,
-                    0.75,
-                    {{ReplicaId(4), milliseconds(50), 98, Bytes(1000), Bytes(900)}}},
-      FromReplica<RoundReport>{
-          replica,
-          {kKey,
-           Tokens(5),
-           Steps(6),
-           2.25,
-           0.5,
-           0.25,
-           3,
-           1.5,
-           Tokens(4),
-           0.5,
-           {{ReplicaId(4), milliseconds(50), 1e6, 2e6, true}, {ReplicaId(5), {}, 0, 0, false}},
-           7,
-           Steps(2),
-           {{70, 2}, {90, 1}}}},
-      FromReplica<Vote>{replica, {kKey, 2, kAnchor, {Bytes(70), Bytes(80), 0.9}, {ReplicaId(4)}}},
-      FromReplica<ReduceFailed>{replica,
-                                {kKey, 2, ReplicaId(8), ReduceFailure::kTimeLimit, "slow"}},
-      FromReplica<Applied>{replica, {kKey, kAnchor, kMomentum, {1, 2}, {3, 4}, {5, 6}}},
-      FromReplica<Evaluated>{replica, {kKey, {1, 4, 20}, 812.5, Tokens(400)}},
-      CheckpointWritten{replica, CheckpointId(4), kKey, kFiles, "Ahab sp\u00e9ak"},
-      CheckpointFailed{replica, CheckpointId(4), "disk full"},
-      Goodbye{"stopped"}};
-  ASSERT_EQ(all.size(), std::variant_size_v<FromAgent>);
+template <typename Message>
+void expect_every_one_survives(const std::vector<Message>& all) {
+  ASSERT_EQ(all.size(), std::variant_size_v<Message>);
   for (std::size_t i = 0; i < all.size(); ++i) {
     ASSERT_EQ(all[i].index(), i);
     expect_survives(all[i]);
   }
 }
 
+TEST(Convert, EveryMessageOfAnAgent) { expect_every_one_survives(messages_of_agents()); }
+
 TEST(Convert, EveryMessageOfTheCoordinator) {
+  expect_every_one_survives(messages_of_the_coordinator());
+}
+
+TEST(Convert, EveryMessageBetweenAgentAndTrainer) {
+  expect_every_one_survives(messages_of_trainers());
+  expect_every_one_survives(commands_to_trainers());
+}
+
+TEST(Convert, WhatOnlySomeJobsSay) {
   const ReplicaId replica(9);
-  const ReducePlan plan{kKey,
-                        3,
-                        Topology::kButterfly,
-                        CodecKind::kFp32,
-                        Aggregator::kTrimmedMean,
-                        100,
-                        {{replica, "a:1", 500, 0.5, 0, 60}, {ReplicaId(10), "b:2", 0, 1, 60, 40}},
-                        seconds(30),
-                        3};
-  ReducePlan with_reducer = plan;
+  ReducePlan with_reducer = plan_of_two();
   with_reducer.topology = Topology::kParamServer;
   with_reducer.members[1].reducer = true;
   with_reducer.outer_lr = 0.7;
   with_reducer.entropy_coding = true;
   expect_survives(ToAgent(ToReplica<ReducePlan>{replica, with_reducer}));
-  ReducePlan with_owner_step = plan;
+  ReducePlan with_owner_step = plan_of_two();
   const std::vector<MomentumHolder> holders{{replica, "a:1", 0, 60},
                                             {ReplicaId(10), "b:2", 60, 40}};
   with_owner_step.owner_step = OwnerStep{{0.6, 0.8}, holders};
   expect_survives(ToAgent(ToReplica<ReducePlan>{replica, with_owner_step}));
   expect_survives(ToAgent(ToReplica<WriteCheckpoint>{replica, {CheckpointId(4), kKey, holders}}));
-  const std::vector<ToAgent> all{
-      Welcome{AgentId(2), {6}, seconds(2), seconds(10), {replica}},
-      Refused{{Code::kIncompatible, "protocol 0 is too old", "protocol", "update the agent"}},
-      assign(),
-      Release{replica, ReleaseReason::kCancelled},
-      ToReplica<PipelineView>{
-          replica, {JobId(3), 1, 17, {{replica, 0, "10.0.0.7:7100", 1e12}, {ReplicaId(4), 1}}}},
-      ToReplica<OpenRound>{replica, kOpen},
-      ToReplica<CloseRound>{replica, {kKey}},
-      ToReplica<ReducePlan>{replica, plan},
-      ToReplica<CommitRound>{replica,
-                             {kKey, 3, kAnchor, {1, 4, 20}, false, kOpen, 0.4, 0.25, false, true}},
-      ToReplica<AbortRound>{replica, {kKey, AbortReason::kTimeSpent, kOpen}},
-      ToReplica<ResumeAt>{replica, {kKey, record()}},
-      ToReplica<Evaluate>{replica, {kKey, {1, 4, 20}}},
-      ToReplica<WriteCheckpoint>{replica, {CheckpointId(4), kKey}},
-      ForgetCheckpoint{CheckpointId(4)}};
-  ASSERT_EQ(all.size(), std::variant_size_v<ToAgent>);
-  for (std::size_t i = 0; i < all.size(); ++i) {
-    ASSERT_EQ(all[i].index(), i);
-    expect_survives(all[i]);
-  }
   expect_survives(ToAgent(ToReplica<CommitRound>{replica, {kKey, 3, kAnchor, {}, true, {}}}));
   for (const RoundOutcome outcome : {RoundOutcome::kKept, RoundOutcome::kDropped}) {
     CommitRound commit{kKey, 3, {}, {}, true, {}};
@@ -196,63 +74,6 @@ TEST(Convert, EveryMessageOfTheCoordinator) {
     commit.record = record();
     expect_survives(ToAgent(ToReplica<CommitRound>{replica, commit}));
   }
-}
-
-TEST(Convert, EveryMessageBetweenAgentAndTrainer) {
-  const ReplicaId replica(9);
-  const std::vector<FromTrainer> from{
-      TrainerReady{3, device(), "10.0.0.4:7100", "libtorch 1.13.1", kProtocolVersion + 4, assign()},
-      LoadProgress{replica, Bytes(70), Bytes(90)},
-      Loaded{replica, kKey, kAnchor, kMomentum, 1234, "10.0.0.4:7100", {1000, 234}, {5, 6}},
-      ReplicaFailed{replica, ReplicaFailure::kOutOfMemory, "80 GiB wanted"},
-      Progress{replica, kKey, Steps(33), Tokens(444), 2.5, 0.7, 1e-3, 9000.5},
-      PipelineStats{replica,
-                    34,
-                    2,
-                    5,
-                    milliseconds(40),
-                    99,
-                    3,
-                    1,
-                    0.75,
-                    {{ReplicaId(4), milliseconds(50), 98, Bytes(1000), Bytes(900)}}},
-      FromReplica<RoundReport>{
-          replica, {kKey, Tokens(5), Steps(6), 2.25, 0.5, 0.25, 3, 1.5, Tokens(4), 0.5, {}, 7}},
-      FromReplica<Vote>{replica, {kKey, 2, kAnchor, {Bytes(70), Bytes(80), 0.9}, {ReplicaId(4)}}},
-      FromReplica<ReduceFailed>{replica,
-                                {kKey, 2, ReplicaId(8), ReduceFailure::kBadFrame, "checksum"}},
-      FromReplica<Applied>{replica, {kKey, kAnchor, kMomentum, {1, 2}, {3, 4}, {5, 6}}},
-      FromReplica<Evaluated>{replica, {kKey, {1, 4, 20}, 812.5, Tokens(400)}},
-      CheckpointReady{replica, CheckpointId(4), kKey, "Ahab"},
-      CheckpointFailed{replica, CheckpointId(4), "disk full"}};
-  ASSERT_EQ(from.size(), std::variant_size_v<FromTrainer>);
-  for (const auto& message : from) expect_survives(message);
-
-  const ReducePlan plan{kKey,
-                        3,
-                        Topology::kButterfly,
-                        CodecKind::kInt8,
-                        Aggregator::kMean,
-                        100,
-                        {{replica, "a:1", 500, 0.5, 0, 100}},
-                        seconds(30)};
-  const std::vector<ToTrainer> to{
-      LoadReplica{assign(), "/var/lib/shoal/fetched/ckpt_4"},
-      Release{replica, ReleaseReason::kDraining},
-      ToReplica<PipelineView>{
-          replica, {JobId(3), 1, 17, {{replica, 0, "10.0.0.7:7100", 1e12}, {ReplicaId(4), 1}}}},
-      ToReplica<OpenRound>{replica, kOpen},
-      ToReplica<CloseRound>{replica, {kKey}},
-      ToReplica<ReducePlan>{replica, plan},
-      ToReplica<CommitRound>{replica,
-                             {kKey, 3, kAnchor, {1, 4, 20}, false, kOpen, 0.4, 0.25, false, true}},
-      ToReplica<AbortRound>{replica, {kKey, AbortReason::kBelowMinReplicas, kOpen}},
-      ToReplica<ResumeAt>{replica, {kKey, record()}},
-      ToReplica<Evaluate>{replica, {kKey, {1, 4, 20}}},
-      WriteCheckpointTo{replica, {CheckpointId(4), kKey}, "/var/lib/shoal/written/ckpt_4"},
-      StopTrainer{}};
-  ASSERT_EQ(to.size(), std::variant_size_v<ToTrainer>);
-  for (const auto& message : to) expect_survives(message);
 }
 
 TEST(Convert, EveryWordOfEveryEnum) {
