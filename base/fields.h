@@ -1,6 +1,6 @@
-// The fields of a struct, once: a list beside the struct, which digest, SQL columns, JSON and the
-// records of tests go over. A list that misses a member, or has one twice, does not compile where
-// it is used, so a new member cannot be forgotten in any of them.
+// The fields of a struct, once: a list beside the struct, which digest, SQL columns, JSON, messages
+// on the wire and the records of tests go over. A list that misses a member, or has one twice, does
+// not compile where it is used, so a new member cannot be forgotten in any of them.
 //
 //   struct LinkRecord { AgentId from, to; Duration round_trip; };
 //   constexpr auto fields_of(Of<LinkRecord>) {
@@ -31,10 +31,27 @@ struct FieldRule {
                                       // their names
   const char* not_kept = nullptr;     // in no record, so neither stored nor in the digest: why
   bool added_later = false;           // texts that were stored without it have its default
+  // Of messages, whose numbers are finite and not negative and whose ids name somebody:
+  bool or_none = false;     // the id may be 0, the part may not be there; in answers 0 is null
+  bool any_number = false;  // it may be negative, infinite or not a number
+  std::size_t at_most = 0;  // entries of a list, bytes of a text; 0: no bound
 };
 constexpr FieldRule flat(const char* prefix = "") { return {.flat_prefix = prefix}; }
 constexpr FieldRule not_kept(const char* why) { return {.not_kept = why}; }
 constexpr FieldRule added_later() { return {.added_later = true}; }
+constexpr FieldRule or_none() { return {.or_none = true}; }
+constexpr FieldRule any_number() { return {.any_number = true}; }
+constexpr FieldRule at_most(std::size_t count) { return {.at_most = count}; }
+// Both rules.
+constexpr FieldRule operator|(FieldRule a, const FieldRule& b) {
+  if (b.flat_prefix != nullptr) a.flat_prefix = b.flat_prefix;
+  if (b.not_kept != nullptr) a.not_kept = b.not_kept;
+  a.added_later |= b.added_later;
+  a.or_none |= b.or_none;
+  a.any_number |= b.any_number;
+  a.at_most = a.at_most > b.at_most ? a.at_most : b.at_most;
+  return a;
+}
 
 struct FieldInfo {
   const char* name = "";
@@ -111,6 +128,12 @@ constexpr void visit(const FieldList<kMembers...>& list, T& object, const Visit&
 }
 
 }  // namespace fields_detail
+
+// A number with a type of its own: an id, an incarnation, an amount.
+template <typename T>
+concept Counted = requires(T value) {
+  value.n;
+};
 
 template <typename T>
 concept HasFields = requires {

@@ -77,5 +77,14 @@ TEST(Fields, KnowTheirRules) {
   EXPECT_STREQ(kFields<Journey>.info[4].rule.flat_prefix, "end_");
 }
 
+TEST(Fields, CanHaveSeveralRules) {
+  constexpr FieldRule kBoth = not_kept("is carried") | at_most(7) | or_none() | any_number();
+  EXPECT_STREQ(kBoth.not_kept, "is carried");
+  EXPECT_EQ(kBoth.at_most, 7u);
+  EXPECT_TRUE(kBoth.or_none && kBoth.any_number);
+  EXPECT_FALSE(kBoth.added_later);
+  EXPECT_STREQ((flat("end_") | added_later()).flat_prefix, "end_");
+}
+
 }  // namespace
 }  // namespace shoal

@@ -9,9 +9,9 @@
 #include <string_view>
 #include <vector>
 
+#include "base/fields.h"
 #include "base/ids.h"
 #include "base/time.h"
-#include "base/words.h"
 
 namespace shoal {
 
@@ -22,6 +22,10 @@ constexpr auto words_of(Of<LogLevel>) {
       {{kDebug, "debug"}, {kInfo, "info"}, {kWarning, "warning"}, {kError, "error"}});
 }
 
+inline constexpr int kLogLinesMax = 1000;                 // of one answer
+inline constexpr std::size_t kLogTextMax = 4096;          // of one line; what is beyond is cut off
+inline constexpr std::size_t kLogPageBytesMax = 1 << 20;  // of one answer; at least one line fits
+
 struct LogLine {
   Instant at;
   LogLevel level = LogLevel::kInfo;
@@ -30,10 +34,13 @@ struct LogLine {
   std::string text;    // without a line break
   bool operator==(const LogLine&) const = default;
 };
-
-inline constexpr int kLogLinesMax = 1000;                 // of one answer
-inline constexpr std::size_t kLogTextMax = 4096;          // of one line; what is beyond is cut off
-inline constexpr std::size_t kLogPageBytesMax = 1 << 20;  // of one answer; at least one line fits
+constexpr auto fields_of(Of<LogLine>) {
+  using T = LogLine;
+  return fields(field<&T::at>("at"), field<&T::level>("level"), field<&T::source>("source"),
+                field<&T::replica>("replica", or_none()),
+                field<&T::text>("text", at_most(kLogTextMax)));
+}
+static_assert(lists_every_field<LogLine>());
 
 struct LogQuery {
   int limit = 200;               // 1..kLogLinesMax
@@ -44,11 +51,23 @@ struct LogQuery {
   std::string text;                 // somewhere in the line, without regard to case; empty: any
   bool operator==(const LogQuery&) const = default;
 };
+constexpr auto fields_of(Of<LogQuery>) {
+  using T = LogQuery;
+  return fields(field<&T::limit>("limit"), field<&T::after>("after"), field<&T::level_min>("level"),
+                field<&T::source>("source"), field<&T::replicas>("replicas", or_none()),
+                field<&T::text>("text"));
+}
+static_assert(lists_every_field<LogQuery>());
 
 struct LogPage {
   std::vector<LogLine> lines;  // oldest first
   bool operator==(const LogPage&) const = default;
 };
+constexpr auto fields_of(Of<LogPage>) {
+  using T = LogPage;
+  return fields(field<&T::lines>("lines", at_most(kLogLinesMax)));
+}
+static_assert(lists_every_field<LogPage>());
 
 bool fits(const LogQuery& query, const LogLine& line);
 

@@ -10,7 +10,7 @@
 #include <variant>
 
 #include "base/check.h"
-#include "base/words.h"
+#include "base/fields.h"
 
 namespace shoal {
 
@@ -53,6 +53,12 @@ struct Error {
   std::string remedy;   // what to do; empty when nothing helps
   bool operator==(const Error&) const = default;
 };
+constexpr auto fields_of(Of<Error>) {
+  using T = Error;
+  return fields(field<&T::code>("code"), field<&T::message>("message"), field<&T::field>("field"),
+                field<&T::remedy>("remedy"));
+}
+static_assert(lists_every_field<Error>());
 
 // "train.lr: must be above 0, got -1 (remedy)": the one way an Error is shown to people.
 std::string to_string(const Error& error);

@@ -5,6 +5,7 @@
 
 #include <compare>
 #include <cstdint>
+#include <type_traits>
 
 namespace shoal {
 
@@ -32,6 +33,9 @@ struct Instant {
   auto operator<=>(const Instant&) const = default;
   constexpr std::int64_t unix_ms() const { return ns / 1'000'000; }
 };
+
+template <typename T>
+concept Time = std::is_same_v<T, Instant> || std::is_same_v<T, Duration>;
 
 constexpr Instant from_unix_ms(std::int64_t ms) { return {ms * 1'000'000}; }
 constexpr Instant operator+(Instant t, Duration d) { return {t.ns + d.ns}; }

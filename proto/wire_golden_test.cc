@@ -60,10 +60,9 @@ std::string bytes_of_every_message() {
   sharded.owner_step = OwnerStep{{0.6, 0.8}, {{ReplicaId(9), "a:1", 0, 60}}};
   CommitRound last{kKey, 3, {}, {}, true, {}};
   last.outcome = RoundOutcome::kKept;
-  write_all<ToAgent>(
-      out, "special",
-      {ToReplica<ReducePlan>{kReplica, sharded}, ToReplica<CommitRound>{kReplica, last},
-       ToReplica<OpenRound>{kReplica, {}}, Assign{}});
+  write_all<ToAgent>(out, "special",
+                     {ToReplica<ReducePlan>{kReplica, sharded},
+                      ToReplica<CommitRound>{kReplica, last}, ToReplica<OpenRound>{kReplica, {}}});
   write(out, "log question",
         to_wire(3, LogQuery{7,
                             Instant{123},

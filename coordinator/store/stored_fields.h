@@ -11,14 +11,6 @@
 
 namespace shoal::coordinator {
 
-template <typename T>
-concept Time = std::is_same_v<T, Instant> || std::is_same_v<T, Duration>;
-
-template <typename T>
-concept Counted = requires(T t) {
-  t.n;
-};  // ids, incarnations, units
-
 struct StoredField {
   std::string name;
   bool added_later = false;

@@ -32,7 +32,7 @@ struct Device {
 constexpr auto fields_of(Of<Device>) {
   using T = Device;
   return fields(field<&T::index>("index"), field<&T::kind>("kind"), field<&T::name>("name"),
-                field<&T::memory>("memory_bytes"), field<&T::gflops>("gflops"),
+                field<&T::memory>("memory_bytes"), field<&T::gflops>("gflops", or_none()),
                 field<&T::bf16>("bf16"));
 }
 static_assert(lists_every_field<Device>());
@@ -104,8 +104,8 @@ struct StateSource {
 constexpr auto fields_of(Of<StateSource>) {
   using T = StateSource;
   return fields(field<&T::kind>("kind"), field<&T::key>("key", flat()),
-                field<&T::donor_address>("donor_address"), field<&T::donor>("donor"),
-                field<&T::checkpoint>("checkpoint"), field<&T::anchor>("anchor"),
+                field<&T::donor_address>("donor_address"), field<&T::donor>("donor", or_none()),
+                field<&T::checkpoint>("checkpoint", or_none()), field<&T::anchor>("anchor"),
                 field<&T::momentum>("momentum"));
 }
 static_assert(lists_every_field<StateSource>());

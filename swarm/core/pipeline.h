@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "base/fields.h"
 #include "base/ids.h"
 #include "base/time.h"
 #include "base/units.h"
@@ -23,6 +24,12 @@ struct PipelineMember {
   double speed = 0;     // FLOP/s as measured at joining; 0: not known
   bool operator==(const PipelineMember&) const = default;
 };
+constexpr auto fields_of(Of<PipelineMember>) {
+  using T = PipelineMember;
+  return fields(field<&T::replica>("replica"), field<&T::stage>("stage"),
+                field<&T::address>("address"), field<&T::speed>("speed"));
+}
+static_assert(lists_every_field<PipelineMember>());
 
 // The numbered list of live replicas that everybody works from. Numbers grow within a job over
 // restarts of the coordinator; a view with a number that is not newer is ignored.
@@ -33,6 +40,12 @@ struct PipelineView {
   std::vector<PipelineMember> members;  // by stage, then id; every stage may be empty for a while
   bool operator==(const PipelineView&) const = default;
 };
+constexpr auto fields_of(Of<PipelineView>) {
+  using T = PipelineView;
+  return fields(field<&T::job>("job"), field<&T::lineage>("lineage"), field<&T::number>("number"),
+                field<&T::members>("members"));
+}
+static_assert(lists_every_field<PipelineView>());
 
 // What a replica of a pipeline sees of its traffic, about once a second; for people and for the
 // estimate of its speed.
@@ -43,6 +56,13 @@ struct LinkStats {
   Bytes sent, received;           // since the replica serves, payload and headers
   bool operator==(const LinkStats&) const = default;
 };
+constexpr auto fields_of(Of<LinkStats>) {
+  using T = LinkStats;
+  return fields(field<&T::to>("to"), field<&T::round_trip>("round_trip"),
+                field<&T::microbatches>("microbatches"), field<&T::sent>("sent_bytes"),
+                field<&T::received>("received_bytes"));
+}
+static_assert(lists_every_field<LinkStats>());
 
 struct PipelineStats {
   ReplicaId replica;
@@ -57,6 +77,14 @@ struct PipelineStats {
   std::vector<LinkStats> links;
   bool operator==(const PipelineStats&) const = default;
 };
+constexpr auto fields_of(Of<PipelineStats>) {
+  using T = PipelineStats;
+  return fields(field<&T::replica>("replica"), field<&T::step>("step"), field<&T::queued>("queued"),
+                field<&T::in_flight>("in_flight"), field<&T::service>("service"),
+                field<&T::microbatches>("microbatches"), field<&T::recomputed>("recomputed"),
+                field<&T::dropped>("dropped"), field<&T::busy>("busy"), field<&T::links>("links"));
+}
+static_assert(lists_every_field<PipelineStats>());
 
 namespace swarm {
 

@@ -21,6 +21,13 @@ struct TrainerReady {
   std::optional<Assign> holds = {};  // attached again: what it works on, which Loaded follows
   bool operator==(const TrainerReady&) const = default;
 };
+constexpr auto fields_of(Of<TrainerReady>) {
+  using T = TrainerReady;
+  return fields(field<&T::slot>("slot"), field<&T::device>("device"),
+                field<&T::peer_address>("peer_address"), field<&T::libraries>("libraries"),
+                field<&T::protocol>("protocol"), field<&T::holds>("holds"));
+}
+static_assert(lists_every_field<TrainerReady>());
 
 // Files of a checkpoint are in the folder the command named; the agent hashes and uploads them.
 struct CheckpointReady {
@@ -30,6 +37,12 @@ struct CheckpointReady {
   std::string sample;  // see CheckpointWritten
   bool operator==(const CheckpointReady&) const = default;
 };
+constexpr auto fields_of(Of<CheckpointReady>) {
+  using T = CheckpointReady;
+  return fields(field<&T::replica>("replica"), field<&T::checkpoint>("checkpoint"),
+                field<&T::key>("key"), field<&T::sample>("sample", at_most(kSampleBytesMax)));
+}
+static_assert(lists_every_field<CheckpointReady>());
 
 using FromTrainer =
     std::variant<TrainerReady, LoadProgress, Loaded, ReplicaFailed, Progress, PipelineStats,
@@ -42,6 +55,11 @@ struct LoadReplica {
   std::string checkpoint_folder;  // set when assign.source.kind == kCheckpoint
   bool operator==(const LoadReplica&) const = default;
 };
+constexpr auto fields_of(Of<LoadReplica>) {
+  using T = LoadReplica;
+  return fields(field<&T::assign>("assign"), field<&T::checkpoint_folder>("checkpoint_folder"));
+}
+static_assert(lists_every_field<LoadReplica>());
 
 struct WriteCheckpointTo {
   ReplicaId replica;
@@ -49,6 +67,12 @@ struct WriteCheckpointTo {
   std::string folder;
   bool operator==(const WriteCheckpointTo&) const = default;
 };
+constexpr auto fields_of(Of<WriteCheckpointTo>) {
+  using T = WriteCheckpointTo;
+  return fields(field<&T::replica>("replica"), field<&T::command>("command"),
+                field<&T::folder>("folder"));
+}
+static_assert(lists_every_field<WriteCheckpointTo>());
 
 struct StopTrainer {
   bool operator==(const StopTrainer&) const = default;

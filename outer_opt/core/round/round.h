@@ -9,7 +9,6 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -18,13 +17,10 @@
 #include "base/job_spec.h"
 #include "base/time.h"
 #include "base/units.h"
-#include "outer_opt/core/round/round_parts.h"
+#include "outer_opt/core/round/reduce_plan.h"
 
 namespace shoal {
 
-// Runs that one order leases: gaps of earlier rounds are given out first.
-inline constexpr std::size_t kLeaseRunsMax = 64;
-inline constexpr std::size_t kReturnedRunsMax = 65'536;  // that a job's ledger keeps
 std::int64_t count_sequences(const std::vector<DataLease>& leases);
 // The index-th sequence of these runs, one after another; the first one behind the last run at
 // their end.
@@ -47,6 +43,18 @@ struct CommitRecord {
   std::vector<MomentumHolder> momentum_holders = {};    // sync.outer_state = sharded: after it
   bool operator==(const CommitRecord&) const = default;
 };
+constexpr auto fields_of(Of<CommitRecord>) {
+  using T = CommitRecord;
+  return fields(field<&T::key>("key"), field<&T::step>("step"), field<&T::tokens>("tokens"),
+                field<&T::next_sequence>("next_sequence"),
+                field<&T::returned>("returned", at_most(kReturnedRunsMax)),
+                field<&T::carried_steps>("carried_steps"), field<&T::outer_lr>("outer_lr"),
+                field<&T::averages>("averages"), field<&T::anchors>("anchors"),
+                field<&T::momenta>("momenta"), field<&T::next_replica>("next_replica"),
+                field<&T::next_checkpoint>("next_checkpoint"),
+                field<&T::momentum_holders>("momentum_holders"));
+}
+static_assert(lists_every_field<CommitRecord>());
 
 // A peer as others dial it.
 struct PeerAddress {
@@ -54,12 +62,13 @@ struct PeerAddress {
   std::string address;  // host:port of its peer service
   bool operator==(const PeerAddress&) const = default;
 };
+constexpr auto fields_of(Of<PeerAddress>) {
+  using T = PeerAddress;
+  return fields(field<&T::replica>("replica"), field<&T::address>("address"));
+}
+static_assert(lists_every_field<PeerAddress>());
 
 inline constexpr std::size_t kMeasuresMax = 3;  // peers that one order asks to measure
-inline constexpr std::size_t kLinksMax = 64;    // peers of which a trainer keeps an estimate
-
-// Values per frame where no line asks for less; the least that is worth a frame.
-inline constexpr std::int64_t kFrameValuesUsual = 1 << 18, kFrameValuesMin = 1 << 12;
 
 // Train the inner steps [from_step, to_step) of the job's schedule on the leased sequences, in the
 // order of the runs, then report. With sync.overlap_steps the lease goes on behind to_step
@@ -74,94 +83,38 @@ struct OpenRound {
   bool entropy_coding = false;  // of what goes between the stages of a pipeline
   bool operator==(const OpenRound&) const = default;
 };
+constexpr auto fields_of(Of<OpenRound>) {
+  using T = OpenRound;
+  return fields(field<&T::key>("key"), field<&T::from_step>("from_step"),
+                field<&T::to_step>("to_step"), field<&T::leases>("leases", at_most(kLeaseRunsMax)),
+                field<&T::fragment>("fragment"),
+                field<&T::measure>("measure", at_most(kMeasuresMax)), field<&T::aborts>("aborts"),
+                field<&T::entropy_coding>("entropy_coding"));
+}
+static_assert(lists_every_field<OpenRound>());
 
 // Stop after the current inner step and report what you have.
 struct CloseRound {
   RoundKey key;
   bool operator==(const CloseRound&) const = default;
 };
-
-// One member of a reduce, in the order in which contributions are summed.
-struct ReduceMember {
-  ReplicaId replica;
-  std::string address;  // host:port of its peer service; empty: cannot be dialled, must own no part
-  double weight = 0;    // tokens, in groups 1; 0: takes part, contributes nothing
-  double clip_factor = 1;       // in (0, 1]
-  std::int64_t part_first = 0;  // the values [part_first, part_first + part_count) it averages
-  std::int64_t part_count = 0;
-  bool reducer = false;  // averages its part for the others; has no weight and gets no average
-  bool operator==(const ReduceMember&) const = default;
-};
-
-// With sync.outer_state = sharded the owner of a part takes the outer step for it, and what it
-// sends is the step (momentum_shards.h).
-struct OwnerStep {
-  OuterSpec outer;
-  std::vector<MomentumHolder> holders;  // what nobody holds starts from zero
-  bool operator==(const OwnerStep&) const = default;
-};
-
-struct ReducePlan {
-  RoundKey key;
-  std::int32_t attempt = 0;  // 1, 2, …; goes on over aborts of the round
-  Topology topology = Topology::kButterfly;
-  CodecKind codec = CodecKind::kInt8;
-  Aggregator aggregator = Aggregator::kMean;  // others with a butterfly only
-  std::int64_t value_count = 0;               // length of the vector: of the fragment's values
-  // Parts are disjoint, in order, and cover the vector; with an all-gather nobody has one. A ring
-  // goes by this order.
-  std::vector<ReduceMember> members;
-  Duration time_limit;                            // a member gives up after this long
-  std::int32_t fragment = 0;                      // as in OpenRound
-  std::int64_t frame_values = kFrameValuesUsual;  // the digest depends on it
-  bool entropy_coding = false;  // frames are entropy coded on their way (codec/entropy.h)
-  double outer_lr = 0;          // of the outer step to come; in a group it is in what members send
-  std::optional<OwnerStep> owner_step;  // none: everybody takes the outer step with the average
-  bool operator==(const ReducePlan&) const = default;
-};
-
-// The parts of a plan follow the members' bandwidth shares; equal shares when nothing was measured.
-// Largest remainders get the odd values; a share of 0 gets no part. shares.size() ==
-// members.size().
-void assign_parts(ReducePlan& plan, const std::vector<double>& shares);
-
-// Members that one vote names: as many as a job may have replicas.
-inline constexpr std::size_t kLeftOutMax = 10'000;
-struct Vote {
-  RoundKey key;
-  std::int32_t attempt = 0;
-  Digest average;  // of the averaged vector; zero from a reducer, which has none
-  ReduceStats stats;
-  // Whose contribution is not, or not wholly, in the part that this member averaged.
-  std::vector<ReplicaId> left_out;
-  bool operator==(const Vote&) const = default;
-};
-
-enum class ReduceFailure { kPeerLost, kTimeLimit, kBadFrame, kPlanMismatch, kInternal };
-constexpr auto words_of(Of<ReduceFailure>) {
-  using enum ReduceFailure;
-  return words<ReduceFailure>({{kPeerLost, "peer_lost"},
-                               {kTimeLimit, "time_limit"},
-                               {kBadFrame, "bad_frame"},
-                               {kPlanMismatch, "plan_mismatch"},
-                               {kInternal, "internal"}});
+constexpr auto fields_of(Of<CloseRound>) {
+  using T = CloseRound;
+  return fields(field<&T::key>("key"));
 }
-
-// An attempt did not finish here. `lost` is the member that was the cause, when there was one.
-struct ReduceFailed {
-  RoundKey key;
-  std::int32_t attempt = 0;
-  ReplicaId lost;
-  ReduceFailure failure = ReduceFailure::kPeerLost;
-  std::string detail;
-  bool operator==(const ReduceFailed&) const = default;
-};
+static_assert(lists_every_field<CloseRound>());
 
 // A share of the validation: batches i of [0, batches) with i % slices == slice.
 struct EvalSlice {
   std::int64_t slice = 0, slices = 1, batches = 0;  // slices == 0: nothing to evaluate
   bool operator==(const EvalSlice&) const = default;
 };
+constexpr auto fields_of(Of<EvalSlice>) {
+  using T = EvalSlice;
+  return fields(field<&T::slice>("slice"), field<&T::slices>("slices"),
+                field<&T::batches>("batches"));
+}
+static_assert(lists_every_field<EvalSlice>());
 
 // What a committed round comes to at one member.
 enum class RoundOutcome {
@@ -192,6 +145,16 @@ struct CommitRound {
   CommitRecord record;                             // to be kept
   bool operator==(const CommitRound&) const = default;
 };
+constexpr auto fields_of(Of<CommitRound>) {
+  using T = CommitRound;
+  return fields(field<&T::key>("key"), field<&T::attempt>("attempt"), field<&T::average>("average"),
+                field<&T::evaluate>("evaluate"), field<&T::last>("last"),
+                field<&T::next>("next", or_none()), field<&T::outer_lr>("outer_lr"),
+                field<&T::share>("share"), field<&T::decay>("decay"), field<&T::push>("push"),
+                field<&T::keeps>("keeps"), field<&T::outcome>("outcome"),
+                field<&T::record>("record"));
+}
+static_assert(lists_every_field<CommitRound>());
 
 // The round's averaging is given up. Nothing is lost: train on, the progress is in the next report.
 struct AbortRound {
@@ -200,6 +163,11 @@ struct AbortRound {
   OpenRound next;  // same round number, later steps
   bool operator==(const AbortRound&) const = default;
 };
+constexpr auto fields_of(Of<AbortRound>) {
+  using T = AbortRound;
+  return fields(field<&T::key>("key"), field<&T::reason>("reason"), field<&T::next>("next"));
+}
+static_assert(lists_every_field<AbortRound>());
 
 // After the outer step: the digests that all replicas must share, and those of what it was made of.
 struct Applied {
@@ -209,6 +177,13 @@ struct Applied {
   Digest average;              // as it was added
   bool operator==(const Applied&) const = default;
 };
+constexpr auto fields_of(Of<Applied>) {
+  using T = Applied;
+  return fields(field<&T::key>("key"), field<&T::anchor>("anchor"), field<&T::momentum>("momentum"),
+                field<&T::base>("base"), field<&T::base_momentum>("base_momentum"),
+                field<&T::average>("average"));
+}
+static_assert(lists_every_field<Applied>());
 
 // Go on in another epoch from the committed state that you hold: the round that you were in is
 // given up, local parameters are the anchor's again, AdamW's moments stay. A replica that does not
@@ -218,6 +193,11 @@ struct ResumeAt {
   CommitRecord record;  // of that round
   bool operator==(const ResumeAt&) const = default;
 };
+constexpr auto fields_of(Of<ResumeAt>) {
+  using T = ResumeAt;
+  return fields(field<&T::key>("key"), field<&T::record>("record"));
+}
+static_assert(lists_every_field<ResumeAt>());
 
 struct Evaluated {
   RoundKey key;
@@ -226,5 +206,11 @@ struct Evaluated {
   Tokens tokens;
   bool operator==(const Evaluated&) const = default;
 };
+constexpr auto fields_of(Of<Evaluated>) {
+  using T = Evaluated;
+  return fields(field<&T::key>("key"), field<&T::slice>("slice"),
+                field<&T::loss_sum>("loss_sum", any_number()), field<&T::tokens>("tokens"));
+}
+static_assert(lists_every_field<Evaluated>());
 
 }  // namespace shoal

@@ -24,7 +24,8 @@ struct RoundKey {
 };
 constexpr auto fields_of(Of<RoundKey>) {
   using T = RoundKey;
-  return fields(field<&T::job>("job"), field<&T::lineage>("lineage"), field<&T::round>("round"));
+  return fields(field<&T::job>("job", or_none()), field<&T::lineage>("lineage"),
+                field<&T::round>("round"));
 }
 static_assert(lists_every_field<RoundKey>());
 
@@ -40,6 +41,10 @@ constexpr auto fields_of(Of<DataLease>) {
   return fields_as_array(field<&T::first>("first"), field<&T::count>("count"));
 }
 static_assert(lists_every_field<DataLease>());
+
+// Runs that one order leases: gaps of earlier rounds are given out first.
+inline constexpr std::size_t kLeaseRunsMax = 64;
+inline constexpr std::size_t kReturnedRunsMax = 65'536;  // that a job's ledger keeps
 
 // A range of the outer momentum of the newest committed round, and a replica that keeps it.
 struct MomentumHolder {
@@ -71,11 +76,14 @@ constexpr auto fields_of(Of<LinkEstimate>) {
 }
 static_assert(lists_every_field<LinkEstimate>());
 
+inline constexpr std::size_t kLinksMax = 64;  // peers of which a trainer keeps an estimate
+
 // What a replica says at its boundary. Norm and maximum are those of the pseudo-gradient.
 struct RoundReport {
   RoundKey key;
   Tokens tokens;  // behind the pseudo-gradient: added here since its fragment was last averaged
   Steps steps;
+  // The loss and the two measures may be no number, which is what `nonfinite` tells.
   double train_loss = 0;  // nats per token: of a router the mean over `drawn`, else over `tokens`
   double norm = 0;        // Euclidean
   double max_abs = 0;
@@ -94,13 +102,14 @@ constexpr auto fields_of(Of<RoundReport>) {
   using T = RoundReport;
   return fields(
       field<&T::key>("key", flat()), field<&T::tokens>("tokens"), field<&T::steps>("steps"),
-      field<&T::train_loss>("train_loss"), field<&T::norm>("norm"), field<&T::max_abs>("max_abs"),
-      field<&T::nonfinite>("nonfinite"), field<&T::compute_s>("compute_s"),
-      field<&T::drawn>("drawn"), field<&T::stood_s>("stood_s"),
-      field<&T::links>("links", not_kept("a LinkRecord per line has them")),
+      field<&T::train_loss>("train_loss", any_number()), field<&T::norm>("norm", any_number()),
+      field<&T::max_abs>("max_abs", any_number()), field<&T::nonfinite>("nonfinite"),
+      field<&T::compute_s>("compute_s"), field<&T::drawn>("drawn"), field<&T::stood_s>("stood_s"),
+      field<&T::links>("links", not_kept("a LinkRecord per line has them") | at_most(kLinksMax)),
       field<&T::aborts>("aborts", not_kept("names the order that a report answers")),
       field<&T::skipped>("skipped"),
-      field<&T::unused>("unused", not_kept("goes back to the ledger of the job at once")));
+      field<&T::unused>("unused", not_kept("goes back to the ledger of the job at once") |
+                                      at_most(kReturnedRunsMax)));
 }
 static_assert(lists_every_field<RoundReport>());
 

@@ -1,0 +1,134 @@
+// The words of a round's reduce: the plan of an attempt and how it ended at a member (round.h tells
+// when they are said).
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/digest.h"
+#include "base/ids.h"
+#include "base/job_spec.h"
+#include "base/time.h"
+#include "outer_opt/core/round/round_parts.h"
+
+namespace shoal {
+
+// Values per frame where no line asks for less; the least that is worth a frame.
+inline constexpr std::int64_t kFrameValuesUsual = 1 << 18, kFrameValuesMin = 1 << 12;
+
+// One member of a reduce, in the order in which contributions are summed.
+struct ReduceMember {
+  ReplicaId replica;
+  std::string address;  // host:port of its peer service; empty: cannot be dialled, must own no part
+  double weight = 0;    // tokens, in groups 1; 0: takes part, contributes nothing
+  double clip_factor = 1;       // in (0, 1]
+  std::int64_t part_first = 0;  // the values [part_first, part_first + part_count) it averages
+  std::int64_t part_count = 0;
+  bool reducer = false;  // averages its part for the others; has no weight and gets no average
+  bool operator==(const ReduceMember&) const = default;
+};
+constexpr auto fields_of(Of<ReduceMember>) {
+  using T = ReduceMember;
+  return fields(field<&T::replica>("replica"), field<&T::address>("address"),
+                field<&T::weight>("weight"), field<&T::clip_factor>("clip_factor"),
+                field<&T::part_first>("part_first"), field<&T::part_count>("part_count"),
+                field<&T::reducer>("reducer"));
+}
+static_assert(lists_every_field<ReduceMember>());
+
+// With sync.outer_state = sharded the owner of a part takes the outer step for it, and what it
+// sends is the step (momentum_shards.h).
+struct OwnerStep {
+  OuterSpec outer;
+  std::vector<MomentumHolder> holders;  // what nobody holds starts from zero
+  bool operator==(const OwnerStep&) const = default;
+};
+constexpr auto fields_of(Of<OwnerStep>) {
+  using T = OwnerStep;
+  return fields(field<&T::outer>("outer", flat()), field<&T::holders>("holders"));
+}
+static_assert(lists_every_field<OwnerStep>());
+
+struct ReducePlan {
+  RoundKey key;
+  std::int32_t attempt = 0;  // 1, 2, …; goes on over aborts of the round
+  Topology topology = Topology::kButterfly;
+  CodecKind codec = CodecKind::kInt8;
+  Aggregator aggregator = Aggregator::kMean;  // others with a butterfly only
+  std::int64_t value_count = 0;               // length of the vector: of the fragment's values
+  // Parts are disjoint, in order, and cover the vector; with an all-gather nobody has one. A ring
+  // goes by this order.
+  std::vector<ReduceMember> members;
+  Duration time_limit;                            // a member gives up after this long
+  std::int32_t fragment = 0;                      // as in OpenRound
+  std::int64_t frame_values = kFrameValuesUsual;  // the digest depends on it
+  bool entropy_coding = false;  // frames are entropy coded on their way (codec/entropy.h)
+  double outer_lr = 0;          // of the outer step to come; in a group it is in what members send
+  std::optional<OwnerStep> owner_step;  // none: everybody takes the outer step with the average
+  bool operator==(const ReducePlan&) const = default;
+};
+constexpr auto fields_of(Of<ReducePlan>) {
+  using T = ReducePlan;
+  return fields(field<&T::key>("key"), field<&T::attempt>("attempt"),
+                field<&T::topology>("topology"), field<&T::codec>("codec"),
+                field<&T::aggregator>("aggregator"), field<&T::value_count>("value_count"),
+                field<&T::members>("members"), field<&T::time_limit>("time_limit"),
+                field<&T::fragment>("fragment"), field<&T::frame_values>("frame_values"),
+                field<&T::entropy_coding>("entropy_coding"), field<&T::outer_lr>("outer_lr"),
+                field<&T::owner_step>("owner_step"));
+}
+static_assert(lists_every_field<ReducePlan>());
+
+// The parts of a plan follow the members' bandwidth shares; equal shares when nothing was measured.
+// Largest remainders get the odd values; a share of 0 gets no part. shares.size() ==
+// members.size().
+void assign_parts(ReducePlan& plan, const std::vector<double>& shares);
+
+// Members that one vote names: as many as a job may have replicas.
+inline constexpr std::size_t kLeftOutMax = 10'000;
+struct Vote {
+  RoundKey key;
+  std::int32_t attempt = 0;
+  Digest average;  // of the averaged vector; zero from a reducer, which has none
+  ReduceStats stats;
+  // Whose contribution is not, or not wholly, in the part that this member averaged.
+  std::vector<ReplicaId> left_out;
+  bool operator==(const Vote&) const = default;
+};
+constexpr auto fields_of(Of<Vote>) {
+  using T = Vote;
+  return fields(field<&T::key>("key"), field<&T::attempt>("attempt"), field<&T::average>("average"),
+                field<&T::stats>("stats"), field<&T::left_out>("left_out", at_most(kLeftOutMax)));
+}
+static_assert(lists_every_field<Vote>());
+
+enum class ReduceFailure { kPeerLost, kTimeLimit, kBadFrame, kPlanMismatch, kInternal };
+constexpr auto words_of(Of<ReduceFailure>) {
+  using enum ReduceFailure;
+  return words<ReduceFailure>({{kPeerLost, "peer_lost"},
+                               {kTimeLimit, "time_limit"},
+                               {kBadFrame, "bad_frame"},
+                               {kPlanMismatch, "plan_mismatch"},
+                               {kInternal, "internal"}});
+}
+
+// An attempt did not finish here. `lost` is the member that was the cause, when there was one.
+struct ReduceFailed {
+  RoundKey key;
+  std::int32_t attempt = 0;
+  ReplicaId lost;
+  ReduceFailure failure = ReduceFailure::kPeerLost;
+  std::string detail;
+  bool operator==(const ReduceFailed&) const = default;
+};
+constexpr auto fields_of(Of<ReduceFailed>) {
+  using T = ReduceFailed;
+  return fields(field<&T::key>("key"), field<&T::attempt>("attempt"),
+                field<&T::lost>("lost", or_none()), field<&T::failure>("failure"),
+                field<&T::detail>("detail"));
+}
+static_assert(lists_every_field<ReduceFailed>());
+
+}  // namespace shoal

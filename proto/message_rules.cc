@@ -1,0 +1,150 @@
+#include "proto/message_rules.h"
+
+#include "outer_opt/core/codec/frame.h"
+
+namespace shoal::proto {
+namespace {
+
+bool is_hex(std::string_view text, std::size_t length) {  // lower case
+  return text.size() == length &&
+         text.find_first_not_of("0123456789abcdef") == std::string_view::npos;
+}
+
+// Stays below the folder it is put into: relative, no empty, "." or ".." segment.
+bool is_inside_folder(std::string_view path) {
+  if (path.empty() || path.size() > 1024 || path.find('\0') != std::string_view::npos) return false;
+  while (true) {
+    const auto slash = path.find('/');
+    const auto segment = path.substr(0, slash);
+    if (segment.empty() || segment == "." || segment == "..") return false;
+    if (slash == std::string_view::npos) return true;
+    path.remove_prefix(slash + 1);
+  }
+}
+
+void check_cut(Reader& reader, const std::vector<UnitRange>& cut, const JobSpec& spec,
+               StageIndex stage) {
+  std::int32_t end = 0;
+  for (const UnitRange& range : cut) {
+    reader.require(range.first == end && range.last > range.first, "cut",
+                   "must be ranges of units that follow each other from 0");
+    end = range.last;
+  }
+  const bool covers = end == static_cast<std::int64_t>(spec.model.layers) + 2;
+  reader.require(covers, "cut", "must cover the embedding, every layer and the head");
+  reader.require(stage < static_cast<StageIndex>(cut.size()), "stage", "must be one of the cut");
+}
+
+}  // namespace
+
+void Reader::refuse(std::string_view field, std::string message) {
+  if (!status_.ok()) return;
+  std::string path = path_ + std::string(field);
+  if (path.ends_with('.')) path.pop_back();
+  status_ = Error{Code::kInvalidArgument, std::move(message), std::move(path), ""};
+}
+
+void check(Reader& reader, const Hello& hello) {
+  reader.require(is_hex(hello.uid, 32), "uid", "must be 32 lower-case hex characters");
+  reader.require(!hello.name.empty() && hello.name.size() <= 256, "name",
+                 "must have 1 to 256 characters");
+}
+
+void check(Reader& reader, HeldReplica& held) {
+  if (!held.spec.name.empty()) check_cut(reader, held.cut, held.spec, held.stage);
+  if (held.key == RoundKey{}) {  // not said
+    held.key = {held.job, 0, -1};
+    return;
+  }
+  reader.require(held.record.key == held.key, "record", "must be of the round that is held");
+}
+
+void check(Reader& reader, const Loaded& loaded) {
+  if (loaded.fragments.empty()) return;
+  std::int64_t left = loaded.value_count;
+  for (const std::int64_t values : loaded.fragments) {
+    reader.require(values > 0 && values <= left, "fragments", "must be lengths above 0");
+    if (!reader.ok()) return;
+    left -= values;
+  }
+  reader.require(left == 0, "fragments", "must add up to value_count");
+}
+
+void check(Reader& reader, const Welcome& welcome) {
+  reader.require(welcome.incarnation.n != 0, "incarnation", "must not be 0");
+  reader.require(welcome.heartbeat_every.ns > 0, "heartbeat_every_ns", "must be above 0");
+  reader.require(welcome.lease.ns > 0, "lease_ns", "must be above 0");
+}
+
+void check(Reader& reader, const StateSource& source) {
+  const bool from_peer = source.kind == SourceKind::kPeer;
+  reader.require(!from_peer || (!source.donor_address.empty() && source.donor), "donor",
+                 "a peer source needs donor and donor_address");
+  reader.require(source.kind != SourceKind::kCheckpoint || source.checkpoint, "checkpoint",
+                 "a checkpoint source needs its id");
+}
+
+void check(Reader& reader, const Assign& assign) {
+  check_cut(reader, assign.cut, assign.spec, assign.stage);
+}
+
+void check(Reader& reader, const FileEntry& file) {
+  reader.require(is_inside_folder(file.path), "path",
+                 "must be relative and stay inside its folder");
+  reader.require(is_hex(file.sha256, 64), "sha256", "must be 64 lower-case hex characters");
+}
+
+void check(Reader& reader, const WriteCheckpointTo& command) {
+  reader.require(!command.folder.empty(), "folder", "must not be empty");
+}
+
+void check(Reader& reader, const OpenRound& order) {
+  reader.require(order.from_step <= order.to_step, "to_step", "must not be below from_step");
+}
+
+void check(Reader& reader, const EvalSlice& slice) {
+  reader.require(slice.slices == 0 || slice.slice < slice.slices, "slice", "must be below slices");
+}
+
+void check(Reader& reader, const OwnerStep& step) {
+  reader.require(step.outer.lr > 0, "lr", "must be above 0");
+}
+
+void check(Reader& reader, const ReduceMember& member) {
+  reader.require(member.clip_factor > 0 && member.clip_factor <= 1, "clip_factor",
+                 "must be above 0 and at most 1");
+}
+
+void check(Reader& reader, const ReducePlan& plan) {
+  reader.require(plan.topology <= Topology::kParamServer, "topology",
+                 "must be one that a plan can have: groups reduce by a butterfly");
+  reader.require(plan.frame_values >= 1 && plan.frame_values <= outer_opt::kFrameValuesMax,
+                 "frame_values", "must be in [1, 1048576]");
+  std::int64_t next = 0;
+  for (const ReduceMember& member : plan.members) {
+    if (member.part_first != next || member.part_count > plan.value_count - next) {
+      return reader.refuse("members.part_count",
+                           "parts must follow one another and end with the vector");
+    }
+    next += member.part_count;
+  }
+  const std::int64_t covered = plan.topology == Topology::kAllgather ? 0 : plan.value_count;
+  reader.require(next == covered, "members", "parts must cover the vector, but in an all-gather");
+  reader.require(plan.time_limit.ns > 0, "time_limit_ns", "must be above 0");
+}
+
+void check(Reader& reader, const CommitRound& commit) {
+  reader.require(commit.share >= 0 && commit.share <= 1, "share", "must be from 0 to 1");
+  reader.require(commit.last || !is_none(commit.next), "next", "is missing");
+}
+
+void check(Reader& reader, const LogLine& line) {
+  reader.require(line.at.ns > 0, "at_ns", "must be above 0");
+}
+
+void check(Reader& reader, const LogQuery& query) {
+  reader.require(query.limit >= 1 && query.limit <= kLogLinesMax, "limit",
+                 "must be from 1 to 1000");
+}
+
+}  // namespace shoal::proto

@@ -1,0 +1,209 @@
+// What an agent tells the coordinator, for itself and for its replicas: one struct per message.
+// messages.h has the rest, and which of them there are.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/ids.h"
+#include "base/job_spec.h"
+#include "base/units.h"
+#include "outer_opt/core/round/round.h"
+#include "swarm/core/message_parts.h"
+
+namespace shoal {
+
+// Raised when a message changes its meaning or gets a field or a word that the other side must
+// know; both sides state theirs and the minimum they speak. 2: Release says "paused"; CommitRound
+// and Assign say the step; TrainerReady says its protocol; frames may be entropy coded. 3: Hello
+// says what each replica holds; commits and assignments carry a record; an order leases several
+// runs.
+inline constexpr std::int32_t kProtocolVersion = 3;
+inline constexpr std::int32_t kProtocolVersionMin = 3;
+
+// A replica that runs, and the committed state that it holds.
+struct HeldReplica {
+  ReplicaId replica;
+  std::uint64_t store = 0;  // Assign.store
+  JobId job;
+  StageIndex stage = 0;
+  std::int32_t device = 0;
+  RoundKey key;  // round -1: it still loads
+  Digest anchor, momentum;
+  std::int64_t value_count = 0;
+  std::string address;
+  std::vector<std::int64_t> fragments;  // as in Loaded
+  CommitRecord record;                  // of `key`
+  // As in Assign, for a database that does not know the job.
+  std::vector<UnitRange> cut = {};
+  JobSpec spec = {};  // without a name: not said
+  bool operator==(const HeldReplica&) const = default;
+};
+constexpr auto fields_of(Of<HeldReplica>) {
+  using T = HeldReplica;
+  return fields(field<&T::replica>("replica"), field<&T::store>("store"), field<&T::job>("job"),
+                field<&T::stage>("stage"), field<&T::device>("device"),
+                field<&T::key>("key", or_none()), field<&T::anchor>("anchor", or_none()),
+                field<&T::momentum>("momentum", or_none()), field<&T::value_count>("value_count"),
+                field<&T::address>("address"), field<&T::fragments>("fragments"),
+                field<&T::record>("record", or_none()), field<&T::cut>("cut"),
+                field<&T::spec>("spec", or_none()));
+}
+static_assert(lists_every_field<HeldReplica>());
+
+struct Hello {
+  std::string uid;          // 32 hex characters from the agent's data folder: who it is
+  std::string name;         // for people; unique among live agents
+  Incarnation incarnation;  // 0: a fresh start; else the one this process was given
+  std::int32_t protocol = kProtocolVersion, protocol_min = kProtocolVersionMin;
+  std::string version;  // software
+  std::string host;     // where its trainers can be reached by peers
+  std::vector<Device> devices;
+  std::vector<std::pair<std::string, std::string>> labels;
+  std::vector<HeldReplica> replicas;  // running now
+  bool operator==(const Hello&) const = default;
+};
+constexpr auto fields_of(Of<Hello>) {
+  using T = Hello;
+  return fields(field<&T::uid>("uid"), field<&T::name>("name"),
+                field<&T::incarnation>("incarnation"), field<&T::protocol>("protocol"),
+                field<&T::protocol_min>("protocol_min"), field<&T::version>("version"),
+                field<&T::host>("host"), field<&T::devices>("devices"), field<&T::labels>("labels"),
+                field<&T::replicas>("replicas"));
+}
+static_assert(lists_every_field<Hello>());
+
+struct Heartbeat {
+  std::int64_t sequence = 0;
+  Bytes resident;  // memory of agent and trainers
+  bool operator==(const Heartbeat&) const = default;
+};
+constexpr auto fields_of(Of<Heartbeat>) {
+  using T = Heartbeat;
+  return fields(field<&T::sequence>("sequence"), field<&T::resident>("resident_bytes"));
+}
+static_assert(lists_every_field<Heartbeat>());
+
+struct DeviceMeasured {
+  Device device;
+  bool operator==(const DeviceMeasured&) const = default;
+};
+constexpr auto fields_of(Of<DeviceMeasured>) {
+  using T = DeviceMeasured;
+  return fields(field<&T::device>("device", flat()));
+}
+static_assert(lists_every_field<DeviceMeasured>());
+
+// The replica holds the state of `round` and its peers may dial `address`.
+struct Loaded {
+  ReplicaId replica;
+  RoundKey key;  // of the state it holds
+  Digest anchor, momentum;
+  std::int64_t value_count = 0;
+  std::string address;
+  std::vector<std::int64_t> fragments = {};  // lengths, where the job has several
+  Digest data = {};  // of the training data that it reads; zero: it reads none
+  bool operator==(const Loaded&) const = default;
+};
+constexpr auto fields_of(Of<Loaded>) {
+  using T = Loaded;
+  return fields(field<&T::replica>("replica"), field<&T::key>("key"), field<&T::anchor>("anchor"),
+                field<&T::momentum>("momentum"), field<&T::value_count>("value_count"),
+                field<&T::address>("address"), field<&T::fragments>("fragments"),
+                field<&T::data>("data"));
+}
+static_assert(lists_every_field<Loaded>());
+
+struct ReplicaFailed {
+  ReplicaId replica;
+  ReplicaFailure failure = ReplicaFailure::kInternal;
+  std::string detail;
+  bool operator==(const ReplicaFailed&) const = default;
+};
+constexpr auto fields_of(Of<ReplicaFailed>) {
+  using T = ReplicaFailed;
+  return fields(field<&T::replica>("replica"), field<&T::failure>("failure"),
+                field<&T::detail>("detail"));
+}
+static_assert(lists_every_field<ReplicaFailed>());
+
+// A replica that loads its state, about once a second while bytes arrive: a load fails when nothing
+// has moved for a while, not when it takes long.
+struct LoadProgress {
+  ReplicaId replica;
+  Bytes done, total;  // total 0: not known yet
+  bool operator==(const LoadProgress&) const = default;
+};
+constexpr auto fields_of(Of<LoadProgress>) {
+  using T = LoadProgress;
+  return fields(field<&T::replica>("replica"), field<&T::done>("done_bytes"),
+                field<&T::total>("total_bytes"));
+}
+static_assert(lists_every_field<LoadProgress>());
+
+// About once a second while a replica trains. Numbers for people, but one: a step that has not
+// moved for long tells a hung trainer.
+struct Progress {
+  ReplicaId replica;
+  RoundKey key;
+  Steps step;     // inner steps of the job's schedule done
+  Tokens tokens;  // in this round
+  double train_loss = 0, gradient_norm = 0, lr = 0, tokens_per_s = 0;
+  bool operator==(const Progress&) const = default;
+};
+constexpr auto fields_of(Of<Progress>) {
+  using T = Progress;
+  return fields(field<&T::replica>("replica"), field<&T::key>("key"), field<&T::step>("step"),
+                field<&T::tokens>("tokens"), field<&T::train_loss>("train_loss", any_number()),
+                field<&T::gradient_norm>("gradient_norm", any_number()),
+                field<&T::lr>("lr", any_number()),
+                field<&T::tokens_per_s>("tokens_per_s", any_number()));
+}
+static_assert(lists_every_field<Progress>());
+
+// Of a text that the model wrote, for people.
+inline constexpr std::size_t kSampleBytesMax = 4096;
+
+// The files of a checkpoint are complete on the agent and hashed; the upload follows.
+struct CheckpointWritten {
+  ReplicaId replica;
+  CheckpointId checkpoint;
+  RoundKey key;
+  std::vector<FileEntry> files;
+  std::string sample;  // UTF-8, may be empty; of the writer of stage 0
+  bool operator==(const CheckpointWritten&) const = default;
+};
+constexpr auto fields_of(Of<CheckpointWritten>) {
+  using T = CheckpointWritten;
+  return fields(field<&T::replica>("replica"), field<&T::checkpoint>("checkpoint"),
+                field<&T::key>("key"), field<&T::files>("files"),
+                field<&T::sample>("sample", at_most(kSampleBytesMax)));
+}
+static_assert(lists_every_field<CheckpointWritten>());
+
+struct CheckpointFailed {
+  ReplicaId replica;
+  CheckpointId checkpoint;
+  std::string detail;
+  bool operator==(const CheckpointFailed&) const = default;
+};
+constexpr auto fields_of(Of<CheckpointFailed>) {
+  using T = CheckpointFailed;
+  return fields(field<&T::replica>("replica"), field<&T::checkpoint>("checkpoint"),
+                field<&T::detail>("detail"));
+}
+static_assert(lists_every_field<CheckpointFailed>());
+
+struct Goodbye {
+  std::string reason;
+  bool operator==(const Goodbye&) const = default;
+};
+constexpr auto fields_of(Of<Goodbye>) {
+  using T = Goodbye;
+  return fields(field<&T::reason>("reason"));
+}
+static_assert(lists_every_field<Goodbye>());
+
+}  // namespace shoal
