@@ -11,14 +11,14 @@ function contribution(replica: string, state: Contribution['state'], train_s = 8
   return {
     replica, state, agent: replica.replace('rep', 'agt'), reject_reason: null, tokens: 100, steps: 10, train_loss: 1, norm: 1,
     max_abs: 1, nonfinite: 0, weight: 100, clip_factor: 1, digest: null, anchor_digest: null, bytes_sent: 0, bytes_received: 0,
-    phases: { train_s, wait_s: 1, reduce_s: 1, vote_s: 0, apply_s: 0 },
+    phases: { train_s, stood_s: 0, wait_s: 1, reduce_s: 1, vote_s: 0, apply_s: 0 },
   };
 }
 
 function round(number: number, state: Round['state'], contributions: Contribution[], change: Partial<Round> = {}): Round {
   return {
     round: number, lineage: 0, state, attempt: 1, aborts: 0, abort_reason: null, from_step: 0, to_step: 10, digest: null,
-    anchor_digest: null, opened_at: at(number * 10), sealed_at: null, committed_at: state === 'committed' ? at(number * 10 + 10) : null,
+    anchor_digest: null, momentum_digest: null, outer_lr: 0.9, share: 1, compute_utilisation: 1, opened_at: at(number * 10), sealed_at: null, committed_at: state === 'committed' ? at(number * 10 + 10) : null,
     seconds: { train: 9, reduce: 1, vote: 0, apply: 0, total: state === 'committed' ? 10 : null }, tokens: 200, train_loss: 1,
     validation_loss: null, bytes_sent: 0, bytes_received: 0, contributions, ...change,
   };
@@ -30,7 +30,7 @@ function job(phase: Job['status']['phase'], change: Partial<Job['status']> = {})
     spec: { sync: { algorithm: 'diloco', every: 10, balance: 'equal', topology: 'butterfly', codec: 'int8' }, swarm: { stages: 1, min_replicas: 2, max_replicas: 0 }, checkpoint: { every_rounds: 5, keep: 2 } } as unknown as Job['spec'],
     status: {
       phase, desired: 'run', reason: 'waiting_for_replicas', detail: '', train_loss: null, validation_loss: null, validation_round: null,
-      bytes_sent: 0, bytes_ddp: null, parameters: null, lineage: 0, started_at: kAt, committed_at: at(100), finished_at: null,
+      bytes_sent: 0, bytes_ddp: null, parameters: null, outer_lr: 0.9, anchor_digest: null, momentum_digest: null, stages: [], lineage: 0, started_at: kAt, committed_at: at(100), finished_at: null,
       progress: { inner_step: 0, inner_steps_total: 0, rounds_committed: 10, rounds_total: 30, tokens: 0, tokens_committed: 2000, tokens_per_second: null, replicas_training: 0 },
       ...change,
     },
@@ -209,5 +209,7 @@ describe('coverage', () => {
     const at = (id: string, stage: number) => ({ ...replica(id), stage });
     expect(coverage(piped, [at('rep_1', 0), at('rep_2', 0), at('rep_3', 1)])).toEqual({ tone: 'bad', text: '3 serve, at least 1 a stage, 2 needed' });
     expect(coverage(piped, [at('rep_1', 0), at('rep_2', 0)]).text).toBe('2 serve, at least 0 a stage, 2 needed');
+    piped.spec.swarm.stages = 'auto'; // not planned yet
+    expect(coverage(piped, [at('rep_1', 0)]).text).toBe('1 serve, at least 2 needed');
   });
 });

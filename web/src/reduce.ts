@@ -71,12 +71,15 @@ export const isCurrent = (replica: Replica): boolean =>
 
 export const serves = (replica: Replica): boolean => replica.state === 'serving' || replica.state === 'averaging';
 
+// As the job asks; "auto" before the plan is one at least.
+export const stagesOf = (job: Job): number => Number(job.spec.swarm.stages) || 1;
+
 // Whether enough replicas serve: every stage needs its own. A job that is over needs none.
 export function coverage(job: Job, replicas: Replica[]): { tone: Tone; text: string } {
   if (isOver(job.status.phase)) return { tone: 'off', text: 'the job is over' };
   if (job.status.phase === 'paused') return { tone: 'off', text: 'the job is paused' };
   const here = replicas.filter(serves);
-  const stages = Math.max(1, job.spec.swarm.stages, ...here.map((one) => one.stage + 1));
+  const stages = Math.max(1, stagesOf(job), ...here.map((one) => one.stage + 1));
   const counts = Array.from({ length: stages }, (_, stage) => here.filter((one) => one.stage === stage).length);
   const least = Math.min(...counts), needed = job.spec.swarm.min_replicas;
   const tone: Tone = least >= needed ? 'good' : 'bad';

@@ -1,7 +1,7 @@
 // Where the parts of a topology are drawn: a column for each stage, a cell for each replica, a curve for each
 // link. Pure: sizes in, positions out.
 import type { Job, Replica, Topology, TopologyLink, TopologyReplica } from './api';
-import { isCurrent } from './reduce';
+import { isCurrent, stagesOf } from './reduce';
 
 export interface Cell {
   replica: TopologyReplica;
@@ -99,12 +99,12 @@ export function withStages(topology: Topology): Topology {
 // What can be drawn of a coordinator that does not answer for topologies: who holds which stage, no traffic.
 export function fromReplicas(job: Job, replicas: Replica[]): Topology {
   const live = replicas.filter(isCurrent).sort((a, b) => Number(a.id.slice(4)) - Number(b.id.slice(4)));
-  const count = Math.max(1, job.spec.swarm.stages, ...live.map((one) => one.stage + 1));
+  const count = Math.max(1, stagesOf(job), ...live.map((one) => one.stage + 1));
   return {
     stages: Array.from({ length: count }, (_, stage) => unknownStage(stage)),
     replicas: live.map((one) => ({
       id: one.id, agent: one.agent, agent_name: null, device: one.device, stage: one.stage, state: one.state, health: null, gflops: null, queued: null,
-      in_flight: null, service_s: null, microbatches_per_second: null, recomputed: null, busy: null,
+      in_flight: null, service_s: null, microbatches: null, microbatches_per_second: null, recomputed: null, dropped: null, busy: null,
     })),
     links: [],
   };

@@ -5,29 +5,27 @@
 #include <ctime>
 
 #include "coordinator/core/state/standing.h"
-#include "proto/job_spec_text.h"
+#include "coordinator/service/http/answers/agent_answers.h"
+#include "coordinator/service/http/answers/answer_json.h"
+#include "coordinator/service/http/answers/job_answers.h"
+#include "coordinator/service/http/answers/replica_answers.h"
+#include "coordinator/service/http/answers/round_answers.h"
 
 namespace shoal::coordinator::rest {
 namespace {
 
 constexpr Duration kLiveFor = seconds(15);
 
-Json time_or_null(Instant at) { return at.ns == 0 ? Json(nullptr) : Json(rfc3339(at)); }
-Json digest_or_null(const Digest& digest) { return digest ? Json(to_hex(digest)) : Json(nullptr); }
-Json finite_or_null(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
-// For numbers whose 0 means "not known yet".
-Json known_or_null(double value) { return value == 0 ? Json(nullptr) : finite_or_null(value); }
-
-template <typename Tag>
-Json id_or_null(Id<Tag> id) {
-  return id ? Json(to_string(id)) : Json(nullptr);
-}
-
 // Seconds between two instants that are both known; clocks of one process, so never negative by
 // much.
-Json seconds_between(Instant from, Instant to) {
-  if (from.ns == 0 || to.ns == 0) return nullptr;
+std::optional<double> seconds_between(Instant from, Instant to) {
+  if (from.ns == 0 || to.ns == 0) return std::nullopt;
   return std::max(0.0, (to - from).seconds());
+}
+
+template <typename T>
+std::optional<T> known_if(bool known, T value) {
+  return known ? std::optional(std::move(value)) : std::nullopt;
 }
 
 bool has_reported(const ContributionRecord& item) {
@@ -55,48 +53,42 @@ std::int64_t parameters_of(const JobRecord& job) {
   return sum;
 }
 
-Json stages_json(const JobRecord& job) {
-  Json list = Json::array();
+std::vector<JobStageAnswer> stages_of(const JobRecord& job) {
+  std::vector<JobStageAnswer> list;
   for (const JobStage& stage : job.stages) {
-    Json json;
-    json["first_unit"] = stage.units.first;
-    json["end_unit"] = stage.units.last;
-    json["parameters"] = stage.value_count == 0 ? Json(nullptr) : Json(stage.value_count);
-    json["anchor_digest"] = digest_or_null(stage.anchor);
-    json["momentum_digest"] = digest_or_null(stage.momentum);
-    list.push_back(std::move(json));
+    list.push_back({.first_unit = stage.units.first,
+                    .end_unit = stage.units.last,
+                    .parameters = stage.value_count,
+                    .anchor_digest = stage.anchor,
+                    .momentum_digest = stage.momentum});
   }
   return list;
 }
 
-Json stages_json(const RoundRecord& round) {
-  Json list = Json::array();
+std::vector<RoundStageAnswer> stages_of(const RoundRecord& round) {
+  std::vector<RoundStageAnswer> list;
   for (const RoundStage& stage : round.stages) {
-    Json json;
-    json["attempt"] = stage.attempt;
-    json["digest"] = digest_or_null(stage.average);
-    json["anchor_digest"] = digest_or_null(stage.anchor);
-    json["momentum_digest"] = digest_or_null(stage.momentum);
     const bool planned = stage.attempt > 0;
-    json["topology"] = planned ? Json(to_string(stage.choice.topology)) : Json(nullptr);
-    json["given_up"] = stage.given_up;
-    json["topology_reason"] = planned ? Json(explain(stage.choice.reason)) : Json(nullptr);
-    json["entropy_coding"] = planned ? Json(stage.entropy_coding) : Json(nullptr);
-    list.push_back(std::move(json));
+    list.push_back({.attempt = stage.attempt,
+                    .digest = stage.average,
+                    .anchor_digest = stage.anchor,
+                    .momentum_digest = stage.momentum,
+                    .topology = known_if(planned, stage.choice.topology),
+                    .given_up = stage.given_up,
+                    .topology_reason = known_if<std::string>(planned, explain(stage.choice.reason)),
+                    .entropy_coding = known_if(planned, stage.entropy_coding)});
   }
   return list;
 }
 
-Json parts_json(const CheckpointRecord& checkpoint) {
-  Json list = Json::array();
+std::vector<CheckpointPartAnswer> parts_of(const CheckpointRecord& checkpoint) {
+  std::vector<CheckpointPartAnswer> list;
   for (const CheckpointPart& part : checkpoint.parts) {
-    Json json;
-    json["state"] = to_string(part.state);
-    json["writer"] = id_or_null(part.writer);
-    json["files"] = part.files.size();
-    json["anchor_digest"] = digest_or_null(part.anchor);
-    json["momentum_digest"] = digest_or_null(part.momentum);
-    list.push_back(std::move(json));
+    list.push_back({.state = part.state,
+                    .writer = part.writer,
+                    .files = static_cast<std::int64_t>(part.files.size()),
+                    .anchor_digest = part.anchor,
+                    .momentum_digest = part.momentum});
   }
   return list;
 }
@@ -105,57 +97,50 @@ bool holds_nothing(JobPhase phase) {
   return is_terminal(phase) || phase == JobPhase::kPaused || phase == JobPhase::kQueued;
 }
 
-Json progress_json(const JobRecord& job, const JobLive& live) {
+JobProgressAnswer progress_of(const JobRecord& job, const JobLive& live) {
   const std::int64_t step =
       std::min(std::max(job.committed_step.count(), live.step.count()),
                std::max(job.spec.train.steps.count(), job.committed_step.count()));
-  Json json;
-  json["inner_step"] = step;
-  json["inner_steps_total"] = job.spec.train.steps.count();
-  json["rounds_committed"] = job.committed_round;
-  json["rounds_total"] = rounds_or_null(job.spec);
-  json["tokens"] = job.committed_tokens.count() + live.tokens.count();
-  json["tokens_committed"] = job.committed_tokens.count();
-  json["tokens_per_second"] = live.replicas > 0 ? finite_or_null(live.tokens_per_s) : Json(nullptr);
-  json["replicas_training"] = live.replicas;
-  return json;
+  return {.inner_step = step,
+          .inner_steps_total = job.spec.train.steps.count(),
+          .rounds_committed = job.committed_round,
+          .rounds_total = round_count(job.spec),
+          .tokens = job.committed_tokens + live.tokens,
+          .tokens_committed = job.committed_tokens,
+          .tokens_per_second = known_if(live.replicas > 0, live.tokens_per_s),
+          .replicas_training = live.replicas};
 }
 
-Json status_json(const JobRecord& job, const JobLive& live) {
-  const auto data_parallel = bytes_of_data_parallel(job);
-  Json json;
-  json["phase"] = to_string(job.phase);
-  json["desired"] = to_string(job.desired);
-  json["reason"] = to_string(job.reason);
-  json["detail"] = job.detail;
-  json["progress"] = progress_json(job, live);
-  json["outer_lr"] = job.outer_lr;
-  json["train_loss"] = known_or_null(job.train_loss);
-  json["validation_loss"] = known_or_null(job.validation_loss);
-  json["validation_round"] = job.validation_round < 0 ? Json(nullptr) : Json(job.validation_round);
-  json["bytes_sent"] = job.bytes_sent.count();
-  json["bytes_ddp"] = data_parallel ? Json(*data_parallel) : Json(nullptr);
-  json["parameters"] = parameters_of(job) == 0 ? Json(nullptr) : Json(parameters_of(job));
-  json["anchor_digest"] = digest_or_null(digest_over(job.stages, &JobStage::anchor));
-  json["momentum_digest"] = digest_or_null(digest_over(job.stages, &JobStage::momentum));
-  json["stages"] = stages_json(job);
-  json["lineage"] = job.lineage;
-  json["started_at"] = time_or_null(job.started_at);
-  json["committed_at"] = time_or_null(job.committed_at);
-  json["finished_at"] = time_or_null(job.finished_at);
-  return json;
+JobStatusAnswer status_of(const JobRecord& job, const JobLive& live) {
+  return {.phase = job.phase,
+          .desired = job.desired,
+          .reason = job.reason,
+          .detail = job.detail,
+          .progress = progress_of(job, live),
+          .outer_lr = job.outer_lr,
+          .train_loss = job.train_loss,
+          .validation_loss = job.validation_loss,
+          .validation_round = known_if(job.validation_round >= 0, job.validation_round),
+          .bytes_sent = job.bytes_sent,
+          .bytes_ddp = bytes_of_data_parallel(job),
+          .parameters = parameters_of(job),
+          .anchor_digest = digest_over(job.stages, &JobStage::anchor),
+          .momentum_digest = digest_over(job.stages, &JobStage::momentum),
+          .stages = stages_of(job),
+          .lineage = job.lineage,
+          .started_at = job.started_at,
+          .committed_at = job.committed_at,
+          .finished_at = job.finished_at};
 }
 
-Json phases_json(const RoundRecord& round, const ContributionRecord& item) {
+ContributionPhasesAnswer phases_of(const RoundRecord& round, const ContributionRecord& item) {
   const bool reported = has_reported(item);
-  Json json;
-  json["train_s"] = reported ? finite_or_null(item.report.compute_s) : Json(nullptr);
-  json["stood_s"] = reported ? finite_or_null(item.report.stood_s) : Json(nullptr);
-  json["wait_s"] = seconds_between(item.reported_at, round.sealed_at);
-  json["reduce_s"] = item.voted_at.ns == 0 ? Json(nullptr) : finite_or_null(item.stats.reduce_s);
-  json["vote_s"] = seconds_between(item.voted_at, round.committed_at);
-  json["apply_s"] = seconds_between(round.committed_at, item.applied_at);
-  return json;
+  return {.train_s = known_if(reported, item.report.compute_s),
+          .stood_s = known_if(reported, item.report.stood_s),
+          .wait_s = seconds_between(item.reported_at, round.sealed_at),
+          .reduce_s = known_if(item.voted_at.ns != 0, item.stats.reduce_s),
+          .vote_s = seconds_between(item.voted_at, round.committed_at),
+          .apply_s = seconds_between(round.committed_at, item.applied_at)};
 }
 
 bool averages_in_groups(const RoundRecord& round) {
@@ -165,95 +150,64 @@ bool averages_in_groups(const RoundRecord& round) {
 }
 
 // That a member has not reported is news only when it should have.
-Json reject_reason_json(const ContributionRecord& item) {
+std::optional<RejectReason> reject_reason_of(const ContributionRecord& item) {
   const bool trains = item.reject_reason == RejectReason::kNotReported &&
                       item.state != ContributionState::kRejected;
-  if (trains || item.reject_reason == RejectReason::kNone) return nullptr;
-  return to_string(item.reject_reason);
+  return known_if(!trains && item.reject_reason != RejectReason::kNone, item.reject_reason);
 }
 
-Json contribution_json(const RoundRecord& round, const ContributionRecord& item) {
+ContributionAnswer contribution_of(const RoundRecord& round, const ContributionRecord& item) {
   const bool reported = has_reported(item);
-  Json json;
-  json["replica"] = to_string(item.replica);
-  json["agent"] = id_or_null(item.agent);
-  json["stage"] = item.stage;
-  const bool grouped = averages_in_groups(round) && item.member_index >= 0;
-  json["group"] = grouped ? Json(item.group) : Json(nullptr);
-  json["role"] = item.reducer ? "reducer" : "trainer";
-  json["state"] = to_string(item.state);
-  json["reject_reason"] = reject_reason_json(item);
-  json["tokens"] = reported ? Json(item.report.tokens.count()) : Json(nullptr);
-  json["steps"] = reported ? Json(item.report.steps.count()) : Json(nullptr);
-  json["skipped"] = reported ? Json(item.report.skipped.count()) : Json(nullptr);
-  json["train_loss"] = reported ? known_or_null(item.report.train_loss) : Json(nullptr);
-  json["norm"] = reported ? finite_or_null(item.report.norm) : Json(nullptr);
-  json["max_abs"] = reported ? finite_or_null(item.report.max_abs) : Json(nullptr);
-  json["nonfinite"] = reported ? Json(item.report.nonfinite) : Json(nullptr);
-  json["weight"] = item.member_index < 0 ? Json(nullptr) : finite_or_null(item.weight);
-  json["clip_factor"] = item.member_index < 0 ? Json(nullptr) : finite_or_null(item.clip_factor);
-  json["digest"] = digest_or_null(item.average);
-  json["anchor_digest"] = digest_or_null(item.anchor);
-  json["bytes_sent"] = item.stats.sent.count();
-  json["bytes_received"] = item.stats.received.count();
-  json["phases"] = phases_json(round, item);
-  return json;
+  const bool is_member = item.member_index >= 0;
+  return {.replica = item.replica,
+          .agent = item.agent,
+          .stage = item.stage,
+          .group = known_if(averages_in_groups(round) && is_member, item.group),
+          .role = item.reducer ? AgentRole::kReducer : AgentRole::kTrainer,
+          .state = item.state,
+          .reject_reason = reject_reason_of(item),
+          .tokens = known_if(reported, item.report.tokens),
+          .steps = known_if(reported, item.report.steps),
+          .skipped = known_if(reported, item.report.skipped),
+          .train_loss = known_if(reported, item.report.train_loss),
+          .norm = known_if(reported, item.report.norm),
+          .max_abs = known_if(reported, item.report.max_abs),
+          .nonfinite = known_if(reported, item.report.nonfinite),
+          .weight = known_if(is_member, item.weight),
+          .clip_factor = known_if(is_member, item.clip_factor),
+          .digest = item.average,
+          .anchor_digest = item.anchor,
+          .bytes_sent = item.stats.sent,
+          .bytes_received = item.stats.received,
+          .phases = phases_of(round, item)};
 }
 
 // train: open to sealed. reduce: sealed to the last vote, attempts included. vote: to the durable
 // commit. apply: to the last replica that took the outer step.
-Json round_seconds_json(const RoundRecord& round, const std::vector<ContributionRecord>& items) {
+RoundSecondsAnswer seconds_of(const RoundRecord& round,
+                              const std::vector<ContributionRecord>& items) {
   Instant last_vote, last_applied;
   for (const ContributionRecord& item : items) {
     if (!item.reducer) last_vote = std::max(last_vote, item.voted_at);
     last_applied = std::max(last_applied, item.applied_at);
   }
-  Json json;
-  json["train"] = seconds_between(round.opened_at, round.sealed_at);
-  json["reduce"] = seconds_between(round.sealed_at, last_vote);
-  json["vote"] = seconds_between(last_vote, round.committed_at);
-  json["apply"] = seconds_between(round.committed_at, last_applied);
-  json["total"] = seconds_between(round.opened_at, round.committed_at);
-  return json;
+  return {.train = seconds_between(round.opened_at, round.sealed_at),
+          .reduce = seconds_between(round.sealed_at, last_vote),
+          .vote = seconds_between(last_vote, round.committed_at),
+          .apply = seconds_between(round.committed_at, last_applied),
+          .total = seconds_between(round.opened_at, round.committed_at)};
 }
 
-Json device_json(const Device& device) {
-  Json json;
-  json["index"] = device.index;
-  json["kind"] = to_string(device.kind);
-  json["name"] = device.name;
-  json["memory_bytes"] = device.memory.count();
-  json["gflops"] = known_or_null(device.gflops);
-  json["bf16"] = device.bf16;
-  return json;
-}
-
-Json replica_live_json(const ReplicaLive& live) {
-  Json json;
-  json["at"] = rfc3339(live.at);
-  json["round"] = live.progress.key.round;
-  json["inner_step"] = live.progress.step.count();
-  json["tokens"] = live.progress.tokens.count();
-  json["train_loss"] = known_or_null(live.progress.train_loss);
-  json["gradient_norm"] = finite_or_null(live.progress.gradient_norm);
-  json["learning_rate"] = finite_or_null(live.progress.lr);
-  json["tokens_per_second"] = finite_or_null(live.progress.tokens_per_s);
-  return json;
-}
-
-Json source_json(const StateSource& source) {
-  Json json;
-  json["kind"] = to_string(source.kind);
-  json["round"] = source.key.round;
-  json["donor"] = id_or_null(source.donor);
-  json["checkpoint"] = id_or_null(source.checkpoint);
-  return json;
-}
-
-Json numbers_json(const std::vector<double>& values) {
-  Json list = Json::array();
-  for (const double value : values) list.push_back(finite_or_null(value));
-  return list;
+ReplicaLiveAnswer live_of(const ReplicaLive& live) {
+  const Progress& progress = live.progress;
+  return {.at = live.at,
+          .round = progress.key.round,
+          .inner_step = progress.step,
+          .tokens = progress.tokens,
+          .train_loss = progress.train_loss,
+          .gradient_norm = progress.gradient_norm,
+          .learning_rate = progress.lr,
+          .tokens_per_second = progress.tokens_per_s};
 }
 
 }  // namespace
@@ -306,221 +260,170 @@ Json rounds_or_null(const JobSpec& spec) {
 }
 
 Json job_json(const JobRecord& job, const LiveView& live) {
-  Json json;
-  json["id"] = to_string(job.id);
-  json["name"] = job.spec.name;
-  json["created_at"] = time_or_null(job.created_at);
-  json["updated_at"] = time_or_null(job.updated_at);
-  json["spec"] = proto::spec_to_json(job.spec);
-  json["status"] = status_json(job, job_live(job, live));
-  return json;
+  return answer_json(JobAnswer{.id = job.id,
+                               .name = job.spec.name,
+                               .created_at = job.created_at,
+                               .updated_at = job.updated_at,
+                               .spec = job.spec,
+                               .status = status_of(job, job_live(job, live))});
 }
 
-// Share of the members' time that they computed, of what they computed or stood still; null: not
-// known.
-Json compute_utilisation(const std::vector<ContributionRecord>& contributions) {
+// Share of the members' time that they computed, of what they computed or stood still.
+std::optional<double> compute_utilisation(const std::vector<ContributionRecord>& contributions) {
   double computed = 0, stood = 0;
   for (const ContributionRecord& item : contributions) {
     if (!has_reported(item)) continue;
     computed += item.report.compute_s;
     stood += item.report.stood_s;
   }
-  return computed > 0 ? finite_or_null(computed / (computed + stood)) : Json(nullptr);
+  return known_if(computed > 0, computed / (computed + stood));
 }
 
 Json round_json(const RoundRecord& round, const std::vector<ContributionRecord>& contributions) {
-  std::int64_t sent = 0, received = 0;
-  Json items = Json::array();
-  for (const ContributionRecord& item : contributions) {
-    sent += item.stats.sent.count();
-    received += item.stats.received.count();
-    items.push_back(contribution_json(round, item));
+  const bool was_aborted = round.aborts > 0 || round.state == RoundState::kAborted;
+  RoundAnswer answer{.round = round.key.round,
+                     .lineage = round.key.lineage,
+                     .state = round.state,
+                     .aborts = round.aborts,
+                     .abort_reason = known_if(was_aborted, round.abort_reason),
+                     .from_step = round.from_step,
+                     .to_step = round.to_step,
+                     .outer_lr = known_if(round.sealed_at.ns != 0, round.outer_lr),
+                     .share = known_if(round.committed_at.ns != 0, round.share),
+                     .digest = digest_over(round.stages, &RoundStage::average),
+                     .anchor_digest = digest_over(round.stages, &RoundStage::anchor),
+                     .momentum_digest = digest_over(round.stages, &RoundStage::momentum),
+                     .stages = stages_of(round),
+                     .opened_at = round.opened_at,
+                     .sealed_at = round.sealed_at,
+                     .committed_at = round.committed_at,
+                     .seconds = seconds_of(round, contributions),
+                     .compute_utilisation = compute_utilisation(contributions),
+                     .tokens = round.tokens,
+                     .train_loss = round.train_loss,
+                     .validation_loss = round.validation_loss};
+  for (const RoundStage& stage : round.stages) {
+    answer.attempt = std::max(answer.attempt, stage.attempt);
   }
-  Json json;
-  json["round"] = round.key.round;
-  json["lineage"] = round.key.lineage;
-  json["state"] = to_string(round.state);
-  std::int32_t attempt = 0;
-  for (const RoundStage& stage : round.stages) attempt = std::max(attempt, stage.attempt);
-  json["attempt"] = attempt;
-  json["aborts"] = round.aborts;
-  json["abort_reason"] = round.aborts > 0 || round.state == RoundState::kAborted
-                             ? Json(to_string(round.abort_reason))
-                             : Json(nullptr);
-  json["from_step"] = round.from_step.count();
-  json["to_step"] = round.to_step.count();
-  json["outer_lr"] = round.sealed_at.ns == 0 ? Json(nullptr) : Json(round.outer_lr);
-  json["share"] = round.committed_at.ns == 0 ? Json(nullptr) : finite_or_null(round.share);
-  json["digest"] = digest_or_null(digest_over(round.stages, &RoundStage::average));
-  json["anchor_digest"] = digest_or_null(digest_over(round.stages, &RoundStage::anchor));
-  json["momentum_digest"] = digest_or_null(digest_over(round.stages, &RoundStage::momentum));
-  json["stages"] = stages_json(round);
-  json["opened_at"] = time_or_null(round.opened_at);
-  json["sealed_at"] = time_or_null(round.sealed_at);
-  json["committed_at"] = time_or_null(round.committed_at);
-  json["seconds"] = round_seconds_json(round, contributions);
-  json["compute_utilisation"] = compute_utilisation(contributions);
-  json["tokens"] = round.tokens.count();
-  json["train_loss"] = known_or_null(round.train_loss);
-  json["validation_loss"] = known_or_null(round.validation_loss);
-  json["bytes_sent"] = sent;
-  json["bytes_received"] = received;
-  json["contributions"] = std::move(items);
-  return json;
+  for (const ContributionRecord& item : contributions) {
+    answer.bytes_sent += item.stats.sent;
+    answer.bytes_received += item.stats.received;
+    answer.contributions.push_back(contribution_of(round, item));
+  }
+  return answer_json(answer);
 }
 
 Json replica_json(const ReplicaRecord& replica, const LiveView& live) {
   const ReplicaLive* now = is_terminal(replica.state) ? nullptr : live.replicas.find(replica.id);
-  Json json;
-  json["id"] = to_string(replica.id);
-  json["job"] = to_string(replica.job);
-  json["agent"] = id_or_null(replica.agent);
-  json["incarnation"] = replica.incarnation.n;
-  json["device"] = replica.device;
-  json["stage"] = replica.stage;
-  json["state"] = to_string(replica.state);
-  json["failure"] =
-      replica.state == ReplicaState::kFailed ? Json(to_string(replica.failure)) : Json(nullptr);
-  json["detail"] = replica.detail;
-  json["source"] = source_json(replica.source);
-  json["address"] = replica.address.empty() ? Json(nullptr) : Json(replica.address);
-  json["lineage"] = replica.lineage;
-  json["held_round"] = replica.held_round < 0 ? Json(nullptr) : Json(replica.held_round);
-  json["anchor_digest"] = digest_or_null(replica.anchor);
-  json["live"] = now != nullptr ? replica_live_json(*now) : Json(nullptr);
-  json["created_at"] = time_or_null(replica.created_at);
-  json["updated_at"] = time_or_null(replica.updated_at);
-  return json;
+  ReplicaAnswer answer{.id = replica.id,
+                       .job = replica.job,
+                       .agent = replica.agent,
+                       .incarnation = replica.incarnation,
+                       .device = replica.device,
+                       .stage = replica.stage,
+                       .state = replica.state,
+                       .failure = known_if(replica.state == ReplicaState::kFailed, replica.failure),
+                       .detail = replica.detail,
+                       .source = {replica.source.kind, replica.source.key.round,
+                                  replica.source.donor, replica.source.checkpoint},
+                       .address = known_if(!replica.address.empty(), replica.address),
+                       .lineage = replica.lineage,
+                       .held_round = known_if(replica.held_round >= 0, replica.held_round),
+                       .anchor_digest = replica.anchor,
+                       .created_at = replica.created_at,
+                       .updated_at = replica.updated_at};
+  if (now != nullptr) answer.live = live_of(*now);
+  return answer_json(answer);
 }
 
 Json checkpoint_json(const CheckpointRecord& checkpoint) {
-  std::int64_t bytes = 0;
-  Json files = Json::array();
-  for (const FileEntry& file : all_files(checkpoint)) {
-    bytes += file.size.count();
-    files.push_back(
-        Json{{"path", file.path}, {"size", file.size.count()}, {"sha256", file.sha256}});
-  }
-  Json json;
-  json["id"] = to_string(checkpoint.id);
-  json["job"] = to_string(checkpoint.key.job);
-  json["lineage"] = checkpoint.key.lineage;
-  json["round"] = checkpoint.key.round;
-  json["state"] = to_string(checkpoint.state);
-  json["final"] = checkpoint.final;
-  json["step"] = checkpoint.step.count();
-  json["tokens"] = checkpoint.tokens.count();
-  json["anchor_digest"] = digest_or_null(digest_over(checkpoint.parts, &CheckpointPart::anchor));
-  json["momentum_digest"] =
-      digest_or_null(digest_over(checkpoint.parts, &CheckpointPart::momentum));
-  json["writer"] =
-      checkpoint.parts.empty() ? Json(nullptr) : id_or_null(checkpoint.parts[0].writer);
-  json["parts"] = parts_json(checkpoint);
-  json["detail"] = checkpoint.detail;
-  json["sample"] = checkpoint.sample;
-  json["bytes"] = bytes;
-  json["files"] = std::move(files);
-  json["created_at"] = time_or_null(checkpoint.created_at);
-  json["updated_at"] = time_or_null(checkpoint.updated_at);
-  return json;
+  CheckpointAnswer answer{
+      .id = checkpoint.id,
+      .job = checkpoint.key.job,
+      .lineage = checkpoint.key.lineage,
+      .round = checkpoint.key.round,
+      .state = checkpoint.state,
+      .final = checkpoint.final,
+      .step = checkpoint.step,
+      .tokens = checkpoint.tokens,
+      .anchor_digest = digest_over(checkpoint.parts, &CheckpointPart::anchor),
+      .momentum_digest = digest_over(checkpoint.parts, &CheckpointPart::momentum),
+      .writer = checkpoint.parts.empty() ? ReplicaId() : checkpoint.parts[0].writer,
+      .parts = parts_of(checkpoint),
+      .detail = checkpoint.detail,
+      .sample = checkpoint.sample,
+      .files = all_files(checkpoint),
+      .created_at = checkpoint.created_at,
+      .updated_at = checkpoint.updated_at};
+  for (const FileEntry& file : answer.files) answer.bytes += file.size;
+  return answer_json(answer);
 }
 
 namespace {
 
-Json quarantine_json(const Standing& standing) {
-  if (standing.quarantined_until == Instant()) return nullptr;
-  return {{"until", rfc3339(standing.quarantined_until)},
-          {"reason", to_string(standing.strike_reason)},
-          {"count", standing.quarantines}};
+std::optional<QuarantineAnswer> quarantine_of(const Standing& standing) {
+  const QuarantineAnswer answer{standing.quarantined_until, standing.strike_reason,
+                                standing.quarantines};
+  return known_if(answer.until != Instant(), answer);
 }
 
-Json refusals_json(const AgentRecord& agent) {
-  Json list = Json::array();
-  for (const MemoryRefusal& refusal : agent.refusals) {
-    list.push_back({{"device", refusal.device},
-                    {"needed_bytes", refusal.needed.count()},
-                    {"at", rfc3339(refusal.at)}});
-  }
-  return list;
-}
-
-const char* role_of(const AgentRecord& agent) {
+AgentRole role_of(const AgentRecord& agent) {
   const bool reduces = std::any_of(agent.devices.begin(), agent.devices.end(),
                                    [](const auto& d) { return d.kind == DeviceKind::kReducer; });
-  return reduces ? "reducer" : "trainer";
+  return reduces ? AgentRole::kReducer : AgentRole::kTrainer;
 }
 
 }  // namespace
 
 Json agent_json(const AgentRecord& agent, const LiveView& live) {
-  const AgentLive* now = live.agents.find(agent.id);
-  Json devices = Json::array();
-  for (const Device& device : agent.devices) devices.push_back(device_json(device));
-  Json labels = Json::object();
-  for (const auto& [key, value] : agent.labels) labels[key] = value;
-
-  Json json;
-  json["id"] = to_string(agent.id);
-  json["uid"] = agent.uid;
-  json["name"] = agent.name;
-  json["version"] = agent.version;
-  json["host"] = agent.host;
-  json["incarnation"] = agent.incarnation.n;
-  json["state"] = to_string(agent.state);
-  json["gone_reason"] =
-      agent.state == AgentState::kGone ? Json(to_string(agent.gone)) : Json(nullptr);
-  json["role"] = role_of(agent);
-  json["cordoned"] = agent.cordoned;
-  json["quarantine"] = quarantine_json(agent.standing);
-  json["strikes"] = agent.standing.strikes;
-  json["memory_refusals"] = refusals_json(agent);
-  json["losses"] = agent.attendance.losses;
-  json["availability"] = availability(agent.attendance, live.now);
-  json["health"] =
-      agent.state == AgentState::kGone || now == nullptr ? "red" : to_string(now->health);
-  json["last_seen_at"] = now != nullptr ? time_or_null(now->last_seen) : Json(nullptr);
-  json["resident_bytes"] =
-      now != nullptr && now->resident.count() > 0 ? Json(now->resident.count()) : Json(nullptr);
-  json["devices"] = std::move(devices);
-  json["labels"] = std::move(labels);
-  json["joined_at"] = time_or_null(agent.joined_at);
-  json["updated_at"] = time_or_null(agent.updated_at);
-  return json;
+  AgentAnswer answer{.id = agent.id,
+                     .uid = agent.uid,
+                     .name = agent.name,
+                     .version = agent.version,
+                     .host = agent.host,
+                     .incarnation = agent.incarnation,
+                     .state = agent.state,
+                     .gone_reason = known_if(agent.state == AgentState::kGone, agent.gone),
+                     .role = role_of(agent),
+                     .cordoned = agent.cordoned,
+                     .quarantine = quarantine_of(agent.standing),
+                     .strikes = agent.standing.strikes,
+                     .memory_refusals = agent.refusals,
+                     .losses = agent.attendance.losses,
+                     .availability = availability(agent.attendance, live.now),
+                     .devices = agent.devices,
+                     .labels = agent.labels,
+                     .joined_at = agent.joined_at,
+                     .updated_at = agent.updated_at};
+  if (const AgentLive* now = live.agents.find(agent.id)) {
+    if (agent.state != AgentState::kGone) answer.health = now->health;
+    answer.last_seen_at = now->last_seen;
+    answer.resident_bytes = now->resident;
+  }
+  return answer_json(answer);
 }
 
 Json event_json(const EventRecord& event) {
-  Json json;
-  json["seq"] = event.seq;
-  json["at"] = rfc3339(event.at);
-  json["severity"] = to_string(event.severity);
-  json["kind"] = event.kind;
-  json["job"] = id_or_null(event.job);
-  json["agent"] = id_or_null(event.agent);
-  json["replica"] = id_or_null(event.replica);
-  json["round"] = event.round == 0 ? Json(nullptr) : Json(event.round);
-  json["message"] = event.message;
-  return json;
+  return answer_json(EventAnswer{.seq = event.seq,
+                                 .at = event.at,
+                                 .severity = event.severity,
+                                 .kind = event.kind,
+                                 .job = event.job,
+                                 .agent = event.agent,
+                                 .replica = event.replica,
+                                 .round = event.round,
+                                 .message = event.message});
 }
 
 Json series_json(const SeriesQuery& query, const std::vector<SeriesLine>& lines) {
-  Json list = Json::array();
+  SeriesAnswer answer{.job = query.job,
+                      .name = query.name,
+                      .x = query.x,
+                      .by = query.by_replica ? "replica" : "job"};
   for (const SeriesLine& line : lines) {
-    Json json;
-    json["replica"] = id_or_null(line.replica);
-    json["x"] = numbers_json(line.x);
-    json["y"] = numbers_json(line.y);
-    json["y_min"] = numbers_json(line.y_min);
-    json["y_max"] = numbers_json(line.y_max);
-    json["time"] = numbers_json(line.time);
-    list.push_back(std::move(json));
+    answer.series.push_back({line.replica, line.x, line.y, line.y_min, line.y_max, line.time});
   }
-  Json json;
-  json["job"] = to_string(query.job);
-  json["name"] = query.name;
-  json["x"] = query.x;
-  json["by"] = query.by_replica ? "replica" : "job";
-  json["series"] = std::move(list);
-  return json;
+  return answer_json(answer);
 }
 
 }  // namespace shoal::coordinator::rest

@@ -1,0 +1,94 @@
+// What people and programs read of agents and events (views.h). An empty optional is null, as is 0
+// where the list says or_none(): not known yet.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "coordinator/core/records/records.h"
+#include "coordinator/service/cluster.h"
+#include "coordinator/service/http/answers/round_answers.h"
+
+namespace shoal::coordinator::rest {
+
+struct QuarantineAnswer {
+  Instant until;
+  RejectReason reason = RejectReason::kNone;
+  std::int32_t count = 0;
+};
+constexpr auto fields_of(Of<QuarantineAnswer>) {
+  using T = QuarantineAnswer;
+  return fields(field<&T::until>("until"), field<&T::reason>("reason"), field<&T::count>("count"));
+}
+static_assert(lists_every_field<QuarantineAnswer>());
+
+struct AgentAnswer {
+  AgentId id;
+  std::string uid;
+  std::string name;
+  std::string version;
+  std::string host;
+  Incarnation incarnation;
+  AgentState state = AgentState::kJoining;
+  std::optional<AgentGone> gone_reason;
+  AgentRole role = AgentRole::kTrainer;
+  bool cordoned = false;
+  std::optional<QuarantineAnswer> quarantine;
+  std::int32_t strikes = 0;
+  std::vector<MemoryRefusal> memory_refusals;
+  std::int32_t losses = 0;
+  double availability = 0;
+  Health health = Health::kRed;
+  Instant last_seen_at;
+  Bytes resident_bytes;
+  std::vector<Device> devices;
+  std::vector<std::pair<std::string, std::string>> labels;
+  Instant joined_at;
+  Instant updated_at;
+};
+constexpr auto fields_of(Of<AgentAnswer>) {
+  using T = AgentAnswer;
+  return fields(
+      field<&T::id>("id"), field<&T::uid>("uid"), field<&T::name>("name"),
+      field<&T::version>("version"), field<&T::host>("host"), field<&T::incarnation>("incarnation"),
+      field<&T::state>("state"), field<&T::gone_reason>("gone_reason"),
+      field<&T::role>("role", added_later()), field<&T::cordoned>("cordoned", added_later()),
+      field<&T::quarantine>("quarantine", added_later()),
+      field<&T::strikes>("strikes", added_later()),
+      field<&T::memory_refusals>("memory_refusals", added_later()),
+      field<&T::losses>("losses", added_later()),
+      field<&T::availability>("availability", added_later() | any_number()),
+      field<&T::health>("health"), field<&T::last_seen_at>("last_seen_at", or_none()),
+      field<&T::resident_bytes>("resident_bytes", or_none()), field<&T::devices>("devices"),
+      field<&T::labels>("labels"), field<&T::joined_at>("joined_at", or_none()),
+      field<&T::updated_at>("updated_at", or_none()));
+}
+static_assert(lists_every_field<AgentAnswer>());
+constexpr const char* schema_name(Of<AgentAnswer>) { return "Agent"; }
+
+constexpr const char* schema_name(Of<Device>) { return "Device"; }
+
+struct EventAnswer {
+  std::int64_t seq = 0;
+  Instant at;
+  Severity severity = Severity::kInfo;
+  std::string kind;
+  JobId job;
+  AgentId agent;
+  ReplicaId replica;
+  RoundNumber round = 0;
+  std::string message;
+};
+constexpr auto fields_of(Of<EventAnswer>) {
+  using T = EventAnswer;
+  return fields(field<&T::seq>("seq"), field<&T::at>("at"), field<&T::severity>("severity"),
+                field<&T::kind>("kind"), field<&T::job>("job", or_none()),
+                field<&T::agent>("agent", or_none()), field<&T::replica>("replica", or_none()),
+                field<&T::round>("round", or_none()), field<&T::message>("message"));
+}
+static_assert(lists_every_field<EventAnswer>());
+constexpr const char* schema_name(Of<EventAnswer>) { return "Event"; }
+
+}  // namespace shoal::coordinator::rest

@@ -1,0 +1,167 @@
+// What people and programs read of replicas, checkpoints and series (views.h). An empty optional is
+// null, as is 0 where the list says or_none(): not known yet.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "coordinator/core/records/records.h"
+#include "coordinator/service/http/message.h"
+
+namespace shoal::coordinator::rest {
+
+struct SourceAnswer {
+  SourceKind kind = SourceKind::kSeed;
+  RoundNumber round = 0;
+  ReplicaId donor;
+  CheckpointId checkpoint;
+};
+constexpr auto fields_of(Of<SourceAnswer>) {
+  using T = SourceAnswer;
+  return fields(field<&T::kind>("kind"), field<&T::round>("round"),
+                field<&T::donor>("donor", or_none()),
+                field<&T::checkpoint>("checkpoint", or_none()));
+}
+static_assert(lists_every_field<SourceAnswer>());
+
+struct ReplicaLiveAnswer {
+  Instant at;
+  RoundNumber round = 0;
+  Steps inner_step;
+  Tokens tokens;
+  double train_loss = 0;
+  double gradient_norm = 0;
+  double learning_rate = 0;
+  double tokens_per_second = 0;
+};
+constexpr auto fields_of(Of<ReplicaLiveAnswer>) {
+  using T = ReplicaLiveAnswer;
+  return fields(field<&T::at>("at"), field<&T::round>("round"), field<&T::inner_step>("inner_step"),
+                field<&T::tokens>("tokens"), field<&T::train_loss>("train_loss", or_none()),
+                field<&T::gradient_norm>("gradient_norm", any_number()),
+                field<&T::learning_rate>("learning_rate", any_number()),
+                field<&T::tokens_per_second>("tokens_per_second", any_number()));
+}
+static_assert(lists_every_field<ReplicaLiveAnswer>());
+
+struct ReplicaAnswer {
+  ReplicaId id;
+  JobId job;
+  AgentId agent;
+  Incarnation incarnation;
+  std::int32_t device = 0;
+  StageIndex stage = 0;
+  ReplicaState state = ReplicaState::kAssigned;
+  std::optional<ReplicaFailure> failure;
+  std::string detail;
+  SourceAnswer source;
+  std::optional<std::string> address;
+  std::int64_t lineage = 0;
+  std::optional<RoundNumber> held_round;
+  Digest anchor_digest;
+  std::optional<ReplicaLiveAnswer> live;
+  Instant created_at;
+  Instant updated_at;
+};
+constexpr auto fields_of(Of<ReplicaAnswer>) {
+  using T = ReplicaAnswer;
+  return fields(
+      field<&T::id>("id"), field<&T::job>("job"), field<&T::agent>("agent", or_none()),
+      field<&T::incarnation>("incarnation"), field<&T::device>("device"), field<&T::stage>("stage"),
+      field<&T::state>("state"), field<&T::failure>("failure"), field<&T::detail>("detail"),
+      field<&T::source>("source"), field<&T::address>("address"), field<&T::lineage>("lineage"),
+      field<&T::held_round>("held_round"), field<&T::anchor_digest>("anchor_digest", or_none()),
+      field<&T::live>("live"), field<&T::created_at>("created_at", or_none()),
+      field<&T::updated_at>("updated_at", or_none()));
+}
+static_assert(lists_every_field<ReplicaAnswer>());
+constexpr const char* schema_name(Of<ReplicaAnswer>) { return "Replica"; }
+
+struct CheckpointPartAnswer {
+  CheckpointState state = CheckpointState::kWriting;
+  ReplicaId writer;
+  std::int64_t files = 0;
+  Digest anchor_digest;
+  Digest momentum_digest;
+};
+constexpr auto fields_of(Of<CheckpointPartAnswer>) {
+  using T = CheckpointPartAnswer;
+  return fields(field<&T::state>("state"), field<&T::writer>("writer", or_none()),
+                field<&T::files>("files"), field<&T::anchor_digest>("anchor_digest", or_none()),
+                field<&T::momentum_digest>("momentum_digest", or_none()));
+}
+static_assert(lists_every_field<CheckpointPartAnswer>());
+
+struct CheckpointAnswer {
+  CheckpointId id;
+  JobId job;
+  std::int64_t lineage = 0;
+  RoundNumber round = 0;
+  CheckpointState state = CheckpointState::kWriting;
+  bool final = false;
+  Steps step;
+  Tokens tokens;
+  Digest anchor_digest;
+  Digest momentum_digest;
+  ReplicaId writer;
+  std::vector<CheckpointPartAnswer> parts;
+  std::string detail;
+  std::string sample;
+  Bytes bytes;
+  std::vector<FileEntry> files;
+  Instant created_at;
+  Instant updated_at;
+};
+constexpr auto fields_of(Of<CheckpointAnswer>) {
+  using T = CheckpointAnswer;
+  return fields(field<&T::id>("id"), field<&T::job>("job"), field<&T::lineage>("lineage"),
+                field<&T::round>("round"), field<&T::state>("state"), field<&T::final>("final"),
+                field<&T::step>("step"), field<&T::tokens>("tokens"),
+                field<&T::anchor_digest>("anchor_digest", or_none()),
+                field<&T::momentum_digest>("momentum_digest", or_none()),
+                field<&T::writer>("writer", or_none()), field<&T::parts>("parts"),
+                field<&T::detail>("detail"), field<&T::sample>("sample", added_later()),
+                field<&T::bytes>("bytes"), field<&T::files>("files"),
+                field<&T::created_at>("created_at", or_none()),
+                field<&T::updated_at>("updated_at", or_none()));
+}
+static_assert(lists_every_field<CheckpointAnswer>());
+constexpr const char* schema_name(Of<CheckpointAnswer>) { return "Checkpoint"; }
+
+constexpr const char* schema_name(Of<FileEntry>) { return "FileEntry"; }
+
+struct SeriesLineAnswer {
+  ReplicaId replica;
+  std::vector<double> x;
+  std::vector<double> y;
+  std::vector<double> y_min;
+  std::vector<double> y_max;
+  std::vector<double> time;
+};
+constexpr auto fields_of(Of<SeriesLineAnswer>) {
+  using T = SeriesLineAnswer;
+  return fields(field<&T::replica>("replica", or_none()), field<&T::x>("x", any_number()),
+                field<&T::y>("y", any_number()), field<&T::y_min>("y_min", any_number()),
+                field<&T::y_max>("y_max", any_number()),
+                field<&T::time>("time", added_later() | any_number()));
+}
+static_assert(lists_every_field<SeriesLineAnswer>());
+constexpr const char* schema_name(Of<SeriesLineAnswer>) { return "SeriesLine"; }
+
+struct SeriesAnswer {
+  JobId job;
+  std::string name;
+  std::string x;
+  std::string by;
+  std::vector<SeriesLineAnswer> series;
+};
+constexpr auto fields_of(Of<SeriesAnswer>) {
+  using T = SeriesAnswer;
+  return fields(field<&T::job>("job"), field<&T::name>("name"), field<&T::x>("x"),
+                field<&T::by>("by"), field<&T::series>("series"));
+}
+static_assert(lists_every_field<SeriesAnswer>());
+constexpr const char* schema_name(Of<SeriesAnswer>) { return "Series"; }
+
+}  // namespace shoal::coordinator::rest

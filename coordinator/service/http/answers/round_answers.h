@@ -1,0 +1,162 @@
+// What people and programs read of rounds and of what their members contributed (views.h). An empty
+// optional is null, as is 0 where the list says or_none(): not known yet.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "coordinator/core/records/records.h"
+#include "coordinator/service/http/message.h"
+
+namespace shoal::coordinator::rest {
+
+struct ContributionPhasesAnswer {
+  std::optional<double> train_s;
+  std::optional<double> stood_s;
+  std::optional<double> wait_s;
+  std::optional<double> reduce_s;
+  std::optional<double> vote_s;
+  std::optional<double> apply_s;
+};
+constexpr auto fields_of(Of<ContributionPhasesAnswer>) {
+  using T = ContributionPhasesAnswer;
+  return fields(field<&T::train_s>("train_s"), field<&T::stood_s>("stood_s"),
+                field<&T::wait_s>("wait_s"), field<&T::reduce_s>("reduce_s"),
+                field<&T::vote_s>("vote_s"), field<&T::apply_s>("apply_s"));
+}
+static_assert(lists_every_field<ContributionPhasesAnswer>());
+constexpr const char* schema_name(Of<ContributionPhasesAnswer>) { return "ContributionPhases"; }
+
+enum class AgentRole { kTrainer, kReducer };
+constexpr auto words_of(Of<AgentRole>) {
+  using enum AgentRole;
+  return words<AgentRole>({{kTrainer, "trainer"}, {kReducer, "reducer"}});
+}
+
+struct ContributionAnswer {
+  ReplicaId replica;
+  AgentId agent;
+  StageIndex stage = 0;
+  std::optional<std::int32_t> group;
+  AgentRole role = AgentRole::kTrainer;
+  ContributionState state = ContributionState::kTraining;
+  std::optional<RejectReason> reject_reason;
+  std::optional<Tokens> tokens;
+  std::optional<Steps> steps;
+  std::optional<Steps> skipped;
+  std::optional<double> train_loss;
+  std::optional<double> norm;
+  std::optional<double> max_abs;
+  std::optional<std::int64_t> nonfinite;
+  std::optional<double> weight;
+  std::optional<double> clip_factor;
+  Digest digest;
+  Digest anchor_digest;
+  Bytes bytes_sent;
+  Bytes bytes_received;
+  ContributionPhasesAnswer phases;
+};
+constexpr auto fields_of(Of<ContributionAnswer>) {
+  using T = ContributionAnswer;
+  return fields(
+      field<&T::replica>("replica"), field<&T::agent>("agent", or_none()),
+      field<&T::stage>("stage", added_later()), field<&T::group>("group", added_later()),
+      field<&T::role>("role", added_later()), field<&T::state>("state"),
+      field<&T::reject_reason>("reject_reason"), field<&T::tokens>("tokens"),
+      field<&T::steps>("steps"), field<&T::skipped>("skipped", added_later()),
+      field<&T::train_loss>("train_loss", or_none()), field<&T::norm>("norm"),
+      field<&T::max_abs>("max_abs"), field<&T::nonfinite>("nonfinite"), field<&T::weight>("weight"),
+      field<&T::clip_factor>("clip_factor"), field<&T::digest>("digest", or_none()),
+      field<&T::anchor_digest>("anchor_digest", or_none()), field<&T::bytes_sent>("bytes_sent"),
+      field<&T::bytes_received>("bytes_received"), field<&T::phases>("phases"));
+}
+static_assert(lists_every_field<ContributionAnswer>());
+constexpr const char* schema_name(Of<ContributionAnswer>) { return "Contribution"; }
+
+struct RoundStageAnswer {
+  std::int32_t attempt = 0;
+  Digest digest;
+  Digest anchor_digest;
+  Digest momentum_digest;
+  std::optional<Topology> topology;
+  bool given_up = false;
+  std::optional<std::string> topology_reason;
+  std::optional<bool> entropy_coding;
+};
+constexpr auto fields_of(Of<RoundStageAnswer>) {
+  using T = RoundStageAnswer;
+  return fields(field<&T::attempt>("attempt"), field<&T::digest>("digest", or_none()),
+                field<&T::anchor_digest>("anchor_digest", or_none()),
+                field<&T::momentum_digest>("momentum_digest", or_none()),
+                field<&T::topology>("topology", added_later()),
+                field<&T::given_up>("given_up", added_later()),
+                field<&T::topology_reason>("topology_reason", added_later()),
+                field<&T::entropy_coding>("entropy_coding", added_later()));
+}
+static_assert(lists_every_field<RoundStageAnswer>());
+constexpr const char* schema_name(Of<RoundStageAnswer>) { return "RoundStage"; }
+
+struct RoundSecondsAnswer {
+  std::optional<double> train;
+  std::optional<double> reduce;
+  std::optional<double> vote;
+  std::optional<double> apply;
+  std::optional<double> total;
+};
+constexpr auto fields_of(Of<RoundSecondsAnswer>) {
+  using T = RoundSecondsAnswer;
+  return fields(field<&T::train>("train"), field<&T::reduce>("reduce"), field<&T::vote>("vote"),
+                field<&T::apply>("apply"), field<&T::total>("total"));
+}
+static_assert(lists_every_field<RoundSecondsAnswer>());
+constexpr const char* schema_name(Of<RoundSecondsAnswer>) { return "RoundSeconds"; }
+
+struct RoundAnswer {
+  RoundNumber round = 0;
+  std::int64_t lineage = 0;
+  RoundState state = RoundState::kOpen;
+  std::int32_t attempt = 0;
+  std::int32_t aborts = 0;
+  std::optional<AbortReason> abort_reason;
+  Steps from_step;
+  Steps to_step;
+  std::optional<double> outer_lr;
+  std::optional<double> share;
+  Digest digest;
+  Digest anchor_digest;
+  Digest momentum_digest;
+  std::vector<RoundStageAnswer> stages;
+  Instant opened_at;
+  Instant sealed_at;
+  Instant committed_at;
+  RoundSecondsAnswer seconds;
+  std::optional<double> compute_utilisation;
+  Tokens tokens;
+  double train_loss = 0;
+  double validation_loss = 0;
+  Bytes bytes_sent;
+  Bytes bytes_received;
+  std::vector<ContributionAnswer> contributions;
+};
+constexpr auto fields_of(Of<RoundAnswer>) {
+  using T = RoundAnswer;
+  return fields(
+      field<&T::round>("round"), field<&T::lineage>("lineage"), field<&T::state>("state"),
+      field<&T::attempt>("attempt"), field<&T::aborts>("aborts"),
+      field<&T::abort_reason>("abort_reason"), field<&T::from_step>("from_step"),
+      field<&T::to_step>("to_step"), field<&T::outer_lr>("outer_lr"), field<&T::share>("share"),
+      field<&T::digest>("digest", or_none()), field<&T::anchor_digest>("anchor_digest", or_none()),
+      field<&T::momentum_digest>("momentum_digest", or_none()),
+      field<&T::stages>("stages", added_later()), field<&T::opened_at>("opened_at", or_none()),
+      field<&T::sealed_at>("sealed_at", or_none()),
+      field<&T::committed_at>("committed_at", or_none()), field<&T::seconds>("seconds"),
+      field<&T::compute_utilisation>("compute_utilisation"), field<&T::tokens>("tokens"),
+      field<&T::train_loss>("train_loss", or_none()),
+      field<&T::validation_loss>("validation_loss", or_none()), field<&T::bytes_sent>("bytes_sent"),
+      field<&T::bytes_received>("bytes_received"), field<&T::contributions>("contributions"));
+}
+static_assert(lists_every_field<RoundAnswer>());
+constexpr const char* schema_name(Of<RoundAnswer>) { return "Round"; }
+
+}  // namespace shoal::coordinator::rest
