@@ -15,6 +15,10 @@
 // Every task ends with one Forget, also the one that is dropped; a router's may be dropped before
 // its first Compute.
 //
+// It is made of machines with a table each: tasks.h (a microbatch here), peers.h (a neighbour),
+// step_barrier.h (the round), reach.h (the next stage), step_words.h (what is told). This object
+// gives every input to those it concerns and lets them act on one another.
+//
 // Not thread-safe; one thread drives it. Every call appends to `out` what the driver shall do, in
 // that order.
 #pragma once
@@ -22,174 +26,14 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
-#include <variant>
-#include <vector>
 
 #include "base/digest.h"
-#include "base/flat_map.h"
-#include "base/job_spec.h"
-#include "base/prng.h"
 #include "base/time.h"
-#include "base/words.h"
 #include "outer_opt/core/round/round.h"
 #include "swarm/core/pipeline.h"
-#include "swarm/core/session/wiring.h"
+#include "swarm/core/session/session_types.h"
 
 namespace shoal::swarm {
-
-using shoal::to_string;
-
-using TaskId = std::uint64_t;
-
-// ---- frames, as far as the session cares. `attempt` is counted by the sender of the forward, per
-// microbatch: it names one sending. A sender cancels what it gives up; two attempts that it did not
-// cancel are two tasks (two of its own senders have sent it the same microbatch).
-
-struct ForwardHeader {
-  Microbatch microbatch;
-  std::int32_t attempt = 1;
-  bool operator==(const ForwardHeader&) const = default;
-};
-
-struct BackwardHeader {
-  Microbatch microbatch;
-  std::int32_t attempt = 1;
-  Duration service;     // what the answering replica computed for it, forward and backward
-  double loss_sum = 0;  // nats, summed over `tokens`; carried up to the router
-  Tokens tokens;
-  bool operator==(const BackwardHeader&) const = default;
-};
-
-// A forward that was not taken: of a past step or round, or refused for a reason that will not go
-// away. The sender forgets the attempt (past) or takes another replica (else).
-enum class RefusalReason { kPast, kNotInView, kBadTensor, kOverCredit };
-constexpr auto words_of(Of<RefusalReason>) {
-  using enum RefusalReason;
-  return words<RefusalReason>({{kPast, "past"},
-                               {kNotInView, "not_in_view"},
-                               {kBadTensor, "bad_tensor"},
-                               {kOverCredit, "over_credit"}});
-}
-
-// ---- what the driver shall do
-
-enum class ComputeKind {
-  kForward,   // input (stage 0: the data of the microbatch) -> output
-  kBackward,  // gradient of the output -> gradient of the input; parameters' gradients are added
-  kLast,      // last stage: forward, loss and, for kTrain, backward in one
-};
-
-// 2bw: passes of the oldest open step and of the one after it, in turn. Those of step s use the
-// weights that s - 1 steps made, backward those of its forward (docs/pipeline.md).
-struct Compute {  // one at a time; ends with computed()
-  TaskId task = 0;
-  ComputeKind kind = ComputeKind::kForward;
-  Microbatch microbatch;
-  bool add = true;  // false: this step's gradient holds the microbatch already; answer only
-};
-struct SendForward {  // the output of the task (again: it is kept until Forget)
-  ReplicaId to;
-  TaskId task = 0;
-  ForwardHeader header;
-};
-struct SendBackward {  // the gradient of the task's input; nothing but the header for kLoss;
-  ReplicaId to;        // the logits for kLogits
-  TaskId task = 0;
-  BackwardHeader header;
-};
-struct SendCancel {  // the receiver drops what it has not computed; no answer
-  ReplicaId to;
-  ForwardHeader header;
-};
-struct SendRefusal {
-  ReplicaId to;
-  ForwardHeader header;
-  RefusalReason reason = RefusalReason::kPast;
-};
-struct SendWord {
-  ReplicaId to;
-  StepWord word;
-};
-struct Forget {
-  TaskId task = 0;
-};
-// Divide the gradients added for this step by `tokens`, clip, one AdamW step, zero those gradients.
-// tokens == 0: nothing was added, only the step number goes on.
-// Steps that a late replica skips are not told. Never while a pass is computed.
-struct TakeStep {
-  std::int64_t step = 0;
-  Tokens tokens;         // whose gradients were added here
-  bool drained = false;  // 2bw: no pass of the step after it was begun
-};
-// Every router is through with the round (or this replica was told to stop): report. Nothing is
-// computed for training until the next open(), and nothing is under way. Sums are since the last
-// boundary or commit.
-struct ReachBoundary {
-  // Where everybody stops. Added gradients of this very step, 2bw: and of the next one (a router
-  // was lost, stop(), close()), are taken by TakeSteps before.
-  std::int64_t step = 0;
-  std::int64_t drawn = 0;  // router: microbatches whose answers came
-  Tokens tokens;           // added here
-  double loss_sum = 0;     // router: nats over drawn_tokens
-  Tokens drawn_tokens;     // router
-};
-// Router: a microbatch that it drew is through, and counts in the next ReachBoundary's `drawn`.
-struct CameBack {
-  Microbatch microbatch;
-};
-// Router: every batch of its slice was answered; one for each evaluate(). tokens == 0: nothing was
-// evaluated (no batch in the slice, or the parameters had moved on before it was through).
-struct EvaluationDone {
-  RoundKey key;  // of the committed state
-  EvalSlice slice;
-  double loss_sum = 0;
-  Tokens tokens;
-};
-// Router: the gradient tensor of the task holds the logits. Ask again, or call sampled().
-struct LogitsCame {
-  TaskId task = 0;
-};
-// Streams to keep: dial these, close others. Told when it changed.
-struct Dial {
-  std::vector<PipelineMember> peers;  // of the next stage, and routers with a larger id
-};
-// No replica of the next stage can be reached although the view has some. The replica waits for
-// one, for as long as it takes; those who would wait for it do not. Told once each time.
-struct CutOff {
-  std::string detail;
-};
-// The next stage refuses what this replica computes: it is of no use.
-struct GiveUp {
-  std::string detail;
-};
-
-using SessionAction =
-    std::variant<SendForward, SendBackward, SendCancel, SendRefusal, SendWord, Forget, TakeStep,
-                 ReachBoundary, CameBack, EvaluationDone, LogitsCame, Dial, CutOff, GiveUp>;
-using SessionActions = std::vector<SessionAction>;
-
-// ---- the session
-
-struct SessionOptions {
-  ReplicaId self;
-  StageIndex stage = 0;
-  std::int32_t stages = 2;
-  std::int64_t microbatch = 1;  // sequences
-  std::int64_t context = 1;     // tokens per sequence
-  PipelineSchedule schedule = PipelineSchedule::kFlush;
-  WiringPolicy wiring = WiringPolicy::kServiceTime;
-  std::uint64_t seed = 1;
-  double window_per_replica = 8;  // microbatches in flight per replica of the view; 1f1b: one
-  Duration unreachable_limit = seconds(10);  // then CutOff
-};
-
-// Counters for people and tests.
-struct SessionStats {
-  std::int32_t queued = 0, in_flight = 0;
-  std::int64_t microbatches = 0, recomputed = 0, resent = 0;
-  std::int64_t past = 0, unknown = 0, answered_only = 0, refused = 0;
-  Duration service;  // moving average, zero before the first
-};
 
 class StageSession {
  public:
@@ -250,7 +94,7 @@ class StageSession {
   SessionStats stats() const;
   Digest digest() const;  // of all state
 
-  struct State;  // stage_session_state.h, for its own .cc files
+  struct State;  // the machines, in stage_session.cc
 
  private:
   std::unique_ptr<State> state_;

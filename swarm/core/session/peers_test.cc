@@ -1,0 +1,144 @@
+#include "swarm/core/session/peers.h"
+
+#include <gtest/gtest.h>
+
+#include "swarm/core/session/stage_session_test_util.h"
+
+namespace shoal::swarm {
+namespace {
+
+struct Neighbourhood {
+  explicit Neighbourhood(std::uint64_t self)
+      : options{.self = id(self), .stage = static_cast<StageIndex>(self / 10), .stages = 3},
+        peers(options) {}
+  void take(const PipelineView& view) { peers.take(view, Roster(view, options), out); }
+  std::vector<ReplicaId> dialled() const {
+    std::vector<ReplicaId> ids;
+    for (const PipelineMember& m : std::get<Dial>(out.back()).peers) ids.push_back(m.replica);
+    return ids;
+  }
+
+  SessionOptions options;
+  Peers peers;
+  SessionActions out;
+};
+
+TEST(Peers, ANeighbourBelowIsWiredOnceItIsNamedAndHasAStream) {
+  Neighbourhood n(11);
+  n.peers.connected(id(21));
+  EXPECT_EQ(n.peers.state(id(21)), PeerState::kStranger);
+  EXPECT_EQ(n.peers.wiring().size(), 0u);
+  n.take(full_view());
+  EXPECT_EQ(n.peers.state(id(21)), PeerState::kWired);
+  EXPECT_EQ(n.peers.state(id(22)), PeerState::kExpected);
+  n.peers.connected(id(22));
+  EXPECT_EQ(n.peers.wiring().size(), 2u);
+  n.peers.ended(id(22));
+  EXPECT_EQ(n.peers.state(id(22)), PeerState::kExpected);
+  n.take(without(full_view(), 21, 2));
+  EXPECT_EQ(n.peers.state(id(21)), PeerState::kStranger);
+  EXPECT_EQ(n.peers.wiring().size(), 0u);
+  n.peers.ended(id(21));
+  EXPECT_EQ(n.peers.state(id(21)), PeerState::kGone);
+}
+
+TEST(Peers, OnlyTheStageBeforeMaySendHere) {
+  Neighbourhood n(11);
+  for (const std::uint64_t from : {1, 21, 99}) n.peers.connected(id(from));
+  EXPECT_FALSE(n.peers.may_send_here(id(1))) << "no view yet";
+  n.take(full_view());
+  EXPECT_EQ(n.peers.state(id(1)), PeerState::kNeighbour);
+  EXPECT_TRUE(n.peers.may_send_here(id(1)));
+  EXPECT_FALSE(n.peers.may_send_here(id(2))) << "no stream";
+  EXPECT_FALSE(n.peers.may_send_here(id(21)));
+  EXPECT_FALSE(n.peers.may_send_here(id(99)));
+}
+
+TEST(Peers, WhoIsNotInTheViewItselfSendsNobodyAnything) {
+  Neighbourhood n(11);
+  n.take(full_view());
+  n.peers.connected(id(21));
+  n.take(without(full_view(), 11, 2));
+  EXPECT_EQ(n.peers.state(id(21)), PeerState::kNeighbour);
+  EXPECT_EQ(n.peers.wiring().size(), 0u);
+  EXPECT_TRUE(n.dialled().empty());
+  n.take(full_view(3));
+  EXPECT_EQ(n.peers.state(id(21)), PeerState::kWired);
+}
+
+TEST(Peers, WhatWasMeasuredOutlivesAStream) {
+  Neighbourhood n(11);
+  n.take(full_view());
+  n.peers.connected(id(21));
+  n.peers.measured(id(21), seconds(2));
+  n.peers.ended(id(21));
+  n.peers.connected(id(21));
+  EXPECT_EQ(n.peers.wiring().service_per_work(id(21)), seconds(2));
+}
+
+TEST(Peers, SpeedsTurnOneMeasurementIntoEstimatesOfTheOthers) {
+  Neighbourhood n(11);
+  PipelineView view = full_view();
+  view.members[4].speed = 4;  // 21
+  view.members[5].speed = 1;
+  n.take(view);
+  n.peers.connected(id(21));
+  n.peers.connected(id(22));
+  n.peers.measured(id(21), seconds(1));
+  EXPECT_EQ(n.peers.wiring().service_per_work(id(22)), seconds(4));
+}
+
+TEST(Peers, APauseEndsByTimeOrWithTheStream) {
+  Neighbourhood n(11);
+  n.take(full_view());
+  n.peers.connected(id(21));
+  const Instant now{0};
+  n.peers.pause(now, id(21));
+  EXPECT_EQ(n.peers.wiring().eligible(), 0u);
+  EXPECT_EQ(n.peers.next_deadline(), now + kRefusalPause);
+  n.peers.unpause(now + milliseconds(1));
+  EXPECT_EQ(n.peers.wiring().eligible(), 0u);
+  n.peers.unpause(now + kRefusalPause);
+  EXPECT_EQ(n.peers.wiring().eligible(), 1u);
+  n.peers.pause(now, id(21));
+  n.peers.ended(id(21));
+  EXPECT_FALSE(n.peers.next_deadline());
+}
+
+TEST(Peers, DialsTheNextStageAndRoutersWithALargerIdAndSaysItOnce) {
+  Neighbourhood n(1);
+  n.take(full_view());
+  EXPECT_EQ(n.dialled(), (std::vector<ReplicaId>{id(2), id(11), id(12)}));
+  n.take(full_view(2));
+  EXPECT_EQ(n.out.size(), 1u);
+  Neighbourhood second(2);
+  second.take(full_view());
+  EXPECT_EQ(second.dialled(), (std::vector<ReplicaId>{id(11), id(12)}));
+}
+
+TEST(Peers, TheWindowIsSharedByTheRouters) {
+  Neighbourhood n(1);
+  n.take(full_view());
+  EXPECT_EQ(n.peers.window(), 24);  // 8 per replica of the view
+  PipelineView view = full_view(2);
+  view.members[0].speed = 3, view.members[1].speed = 1;
+  n.take(view);
+  EXPECT_EQ(n.peers.window(), 36);
+}
+
+TEST(Peers, TheTable) {
+  using enum PeerState;
+  EXPECT_FALSE(allowed(kGone, kWired)) << "named and connected are two events";
+  EXPECT_FALSE(allowed(kGone, kNeighbour));
+  EXPECT_FALSE(allowed(kExpected, kStranger));
+  EXPECT_FALSE(allowed(kStranger, kExpected));
+  EXPECT_FALSE(allowed(kWired, kGone));
+  EXPECT_FALSE(allowed(kNeighbour, kGone));
+  EXPECT_FALSE(allowed(kWired, kWired));
+  Neighbourhood n(11);
+  n.peers.connected(id(21));
+  EXPECT_DEATH(n.peers.connected(id(21)), "peer: stranger -> stranger");
+}
+
+}  // namespace
+}  // namespace shoal::swarm

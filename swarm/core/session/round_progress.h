@@ -1,0 +1,58 @@
+// How far the routers of a pipeline have come in the round after the held one, as far as this
+// replica has heard: what the step barrier looks at. What is told of the round after that one is
+// kept for it. All of it is `StepWord`s merged, so the order in which they came does not matter.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "base/digest.h"
+#include "base/flat_map.h"
+#include "swarm/core/pipeline.h"
+
+namespace shoal::swarm {
+
+class RoundProgress {
+ public:
+  explicit RoundProgress(ReplicaId self) : self_(self) {}
+
+  // ---- inputs
+  enum class News { kNone, kStep, kRouters };  // kRouters: one has come further, maybe a step, too
+  News hear(const StepWord& word, RoundNumber held);
+  // The round, or what follows it after an abort, begins with `step`: an older `last` is void.
+  void begin(std::int64_t step);
+  void next_round(RoundNumber held);  // a commit: `held` is held now
+  // Who left the view and did not say `last`. What a router said last stays: a late one learns from
+  // it that the round is over.
+  void forget(ReplicaId router);
+  // Of this replica, a router.
+  void done(std::int64_t step, bool last);
+  void catch_up(std::int64_t step, bool last);  // unless it has come as far
+
+  // ---- what follows
+  std::int64_t heard() const { return heard_; }  // the highest step told; -1: none
+  bool all_done(const std::vector<ReplicaId>& routers, std::int64_t step) const;
+  // All have ended the round before this step.
+  bool all_ended(const std::vector<ReplicaId>& routers, std::int64_t step) const;
+  bool is_through(ReplicaId router, std::int64_t step) const;
+  // The last step of the router that ended first, of those that end with `step` or before.
+  std::optional<std::int64_t> first_end(std::int64_t step) const;
+  std::int64_t own_done() const;
+  bool own_last() const;
+  StepWord word(RoundNumber round, std::int64_t step) const;
+  bool is_known_to_sender_of(const StepWord& word) const;  // all that is known here
+  void add_to(Digester& digester) const;
+
+ private:
+  bool ended(const RouterProgress& p) const { return p.last && p.done_through >= from_; }
+  bool merge(const std::vector<RouterProgress>& told);
+  void keep_for_later(const StepWord& word);
+
+  ReplicaId self_;
+  std::int64_t from_ = 0, heard_ = -1;
+  FlatMap<ReplicaId, RouterProgress> routers_;
+  StepWord ahead_;  // of a round after this one; round 0: none
+};
+
+}  // namespace shoal::swarm
