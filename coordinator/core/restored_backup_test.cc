@@ -71,6 +71,25 @@ TEST(RestoredBackup, WhoHoldsWhatItKnowsGoesOnInANewEpoch) {
   EXPECT_EQ(rig.last<ToReplica<OpenRound>>(ConnectionId{801})->body.key.round, 2);
 }
 
+// It lagged behind when it returned, and heard the commit again.
+TEST(RestoredBackup, WhoTakesTheOuterStepBeforeTheDecisionHoldsIt) {
+  BackupRig rig;
+  rig.commit(1);
+  const HeldReplica of_a = rig.held(rig.rep_a);
+  rig.report(rig.a, rig.rep_a, rig.key(2)), rig.report(rig.b, rig.rep_b, rig.key(2));
+  rig.vote(rig.a, rig.rep_a, rig.key(2), 1, {2, 3}),
+      rig.vote(rig.b, rig.rep_b, rig.key(2), 1, {2, 3});
+  ASSERT_EQ(rig.job(rig.id).committed_round, 2);
+  rig.restore(rig.backup());
+  const ConnectionId a{801};
+  rig.input(AgentHello{a, rig.hello("a", {of_a})});
+  rig.input(AgentHello{ConnectionId{802}, rig.hello("b", {})});
+  rig.applied(a, rig.rep_a, rig.key(2), {2, 3});
+  rig.beat(6);
+  EXPECT_EQ(rig.job(rig.id).committed_round, 2);
+  EXPECT_EQ(rig.count(event_kind::kJobRolledBack), 0);
+}
+
 // The line was cut before the word of the new epoch arrived.
 TEST(RestoredBackup, WhoHasNotHeardOfTheNewEpochIsToldAgain) {
   BackupRig rig;
@@ -88,7 +107,8 @@ TEST(RestoredBackup, AJobThatItDoesNotKnowGoesOn) {
   BackupRig rig;
   const Snapshot backup = rig.before_the_job();
   rig.commit(1), rig.commit(2);
-  const HeldReplica of_a = rig.held(rig.rep_a), of_b = rig.held(rig.rep_b);
+  HeldReplica of_a = rig.held(rig.rep_a), of_b = rig.held(rig.rep_b);
+  of_a.record.data = of_b.record.data = {7, 7};
   const JobSpec spec = rig.job(rig.id).spec;
   rig.restore(backup);
   rig.input(AgentHello{ConnectionId{801}, rig.hello("a", {of_a})});
@@ -96,6 +116,7 @@ TEST(RestoredBackup, AJobThatItDoesNotKnowGoesOn) {
   rig.input(AgentHello{ConnectionId{802}, rig.hello("b", {of_b})});
   rig.beat(6);
   EXPECT_EQ(rig.job(rig.id).spec, spec);
+  EXPECT_EQ(rig.job(rig.id).data, (Digest{7, 7})) << "nobody trains on other data";
   EXPECT_EQ(rig.job(rig.id).committed_round, 2);
   EXPECT_EQ(rig.job(rig.id).phase, JobPhase::kTraining);
   const auto told = std::ranges::find_if(rig.events, [&](const EventRecord& event) {

@@ -47,8 +47,35 @@ bool is_connected(const State& state, AgentId agent) {
   return presence != nullptr && presence->connected;
 }
 
+// As its agent would say it by now.
+Claim claim_of(const State& state, const ReplicaRecord& replica) {
+  const JobRecord& job = state.jobs.at(replica.job);
+  const JobStage& stage = job.stages.at(static_cast<std::size_t>(replica.stage));
+  HeldReplica held{.replica = replica.id, .store = replica.store, .job = job.id};
+  held.stage = replica.stage;
+  held.device = replica.device;
+  held.key = {job.id, job.lineage, replica.held_round};
+  held.anchor = replica.anchor;
+  held.momentum = replica.momentum;
+  held.value_count = stage.value_count;
+  held.fragments = stage.fragments;
+  held.address = replica.address;
+  held.record = commit_record(state, job);
+  held.cut = cut_of(job);
+  held.spec = job.spec;
+  return {replica.agent, std::move(held)};
+}
+
+// Those that took the newest outer step which the database knows after their hello, too.
 std::vector<Claim> claims_at_hand(const State& state, JobId id) {
   std::vector<Claim> claims = state.restoring.at(id).claims;
+  const JobRecord& job = state.jobs.at(id);
+  for (const ReplicaId holder : holders(state, job)) {
+    const ReplicaRecord& replica = state.replicas.at(holder);
+    if (replica.held_round != job.committed_round || job.committed_round == 0) continue;
+    std::erase_if(claims, [&](const Claim& claim) { return claim.held.replica == holder; });
+    claims.push_back(claim_of(state, replica));
+  }
   std::erase_if(claims, [&](const Claim& claim) { return !is_connected(state, claim.agent); });
   return claims;
 }
@@ -175,6 +202,7 @@ void take_over_records(Turn& turn, JobId id, const RestoredRound& round,
   job.next_sequence = commit.next_sequence;
   job.returned = commit.returned;
   if (commit.outer_lr > 0) job.outer_lr = commit.outer_lr;
+  if (commit.data) job.data = commit.data;
   job.failures_in_row = 0;
   if (job.stages.empty()) keep_cut(job, whole_model(job.spec));
   for (const std::size_t holder : round.holders) {

@@ -8,11 +8,12 @@ namespace shoal::coordinator {
 namespace {
 
 // The ids were given out since: whoever joined later knows more of them. Who loaded a checkpoint
-// knows of its own momentum only.
+// knows of its own momentum only, and who joined before the data was read of none.
 bool same_commit(CommitRecord a, const CommitRecord& b) {
   a.next_replica = b.next_replica;
   a.next_checkpoint = b.next_checkpoint;
   a.momentum_holders = b.momentum_holders;
+  a.data = b.data;
   return a == b;
 }
 

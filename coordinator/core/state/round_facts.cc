@@ -182,6 +182,7 @@ CommitRecord commit_record(const State& state, const JobRecord& job) {
     record.next_sequence = record.returned.back().first;
     record.returned.pop_back();
   }
+  record.data = job.data;
   record.next_replica = state.counters.next_replica;
   record.next_checkpoint = state.counters.next_checkpoint;
   const RoundRecord* round = committed_round(state, job);

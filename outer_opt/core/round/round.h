@@ -41,6 +41,7 @@ struct CommitRecord {
   std::vector<Digest> anchors, momenta;  // by stage, before this outer step
   std::uint64_t next_replica = 0, next_checkpoint = 0;  // ids given out until then are below these
   std::vector<MomentumHolder> momentum_holders = {};    // sync.outer_state = sharded: after it
+  Digest data = {};  // of the training data that the job has read so far; zero: nobody has
   bool operator==(const CommitRecord&) const = default;
 };
 constexpr auto fields_of(Of<CommitRecord>) {
@@ -52,7 +53,7 @@ constexpr auto fields_of(Of<CommitRecord>) {
                 field<&T::averages>("averages"), field<&T::anchors>("anchors"),
                 field<&T::momenta>("momenta"), field<&T::next_replica>("next_replica"),
                 field<&T::next_checkpoint>("next_checkpoint"),
-                field<&T::momentum_holders>("momentum_holders"));
+                field<&T::momentum_holders>("momentum_holders"), field<&T::data>("data"));
 }
 static_assert(lists_every_field<CommitRecord>());
 
