@@ -77,13 +77,14 @@ void welcome_back(Turn& turn, ReplicaId replica) {
 }
 
 void on_said(Turn& turn, const AgentSaid& said) {
-  State& state = turn.volatile_state();
+  const State& state = turn.state();
+  VolatileState& process = turn.volatile_state();
   const AgentId* known = state.by_connection.find(said.connection);
   if (known == nullptr) return;  // an older stream
   const AgentId agent = *known;
-  state.presence.at(agent).last_seen = turn.now();
+  process.presence.at(agent).last_seen = turn.now();
   if (const auto* stats = std::get_if<PipelineStats>(&said.message)) {
-    if (is_live(state, stats->replica)) state.service.put(stats->replica, stats->service);
+    if (is_live(state, stats->replica)) process.service.put(stats->replica, stats->service);
   }
   const ReplicaId replica = replica_of(said.message);
   const ReplicaRecord* record = replica ? state.replicas.find(replica) : nullptr;
@@ -106,7 +107,7 @@ void on_said(Turn& turn, const AgentSaid& said) {
 }
 
 // It wanted to be woken earlier than it was: it stood still meanwhile.
-void note_lateness(State& state, Instant now, std::optional<Instant> deadline) {
+void note_lateness(VolatileState& state, Instant now, std::optional<Instant> deadline) {
   if (deadline && now > *deadline + kLatenessMin) state.lost_time.add(*deadline, now);
 }
 

@@ -85,7 +85,7 @@ std::optional<Error> refusal(const State& state, const Hello& hello, const Agent
 }
 
 void take_connection(Turn& turn, AgentId agent, ConnectionId connection) {
-  State& state = turn.volatile_state();
+  VolatileState& state = turn.volatile_state();
   Presence& presence = state.presence[agent];
   if (presence.connected) {
     state.by_connection.erase(presence.connection);
@@ -217,7 +217,7 @@ void resume(Turn& turn, AgentId agent, ConnectionId connection, const Hello& hel
 }
 
 void lose(Turn& turn, AgentId agent, AgentGone gone, const std::string& why) {
-  State& state = turn.volatile_state();
+  VolatileState& state = turn.volatile_state();
   if (Presence* presence = state.presence.find(agent)) {
     if (presence->connected) {
       state.by_connection.erase(presence->connection);
@@ -318,21 +318,22 @@ Instant last_written(const State& state) {
 }  // namespace
 
 void on_booted(Turn& turn, const Booted& booted) {
-  State& state = turn.volatile_state();
+  const State& state = turn.state();
+  VolatileState& process = turn.volatile_state();
   const Instant last = last_written(state);
-  state.lost_time.add(last, turn.now());
+  process.lost_time.add(last, turn.now());
   put_off_rollbacks(turn, std::max(turn.now() - last, Duration()));
-  state.booted_at = turn.now();
+  process.booted_at = turn.now();
   const std::int64_t epoch = ++turn.counters().boot_epoch;
   turn.counters().store = booted.store;
   for (const auto& [id, agent] : state.agents) {
     if (agent.state == AgentState::kGone) continue;
-    state.presence.put(id, {.connection = {},
-                            .connected = false,
-                            .last_seen = turn.now(),
-                            .hung_up_at = turn.now(),
-                            .lost_at = turn.now() + turn.options().boot_grace});
-    state.next_lease_scan = turn.now() + kLeaseScanEvery;
+    process.presence.put(id, {.connection = {},
+                              .connected = false,
+                              .last_seen = turn.now(),
+                              .hung_up_at = turn.now(),
+                              .lost_at = turn.now() + turn.options().boot_grace});
+    process.next_lease_scan = turn.now() + kLeaseScanEvery;
   }
   for (const auto& [id, job] : state.jobs) {
     if (job.phase == JobPhase::kTraining) set_reason(turn, id, JobReason::kReconnecting);
@@ -372,7 +373,7 @@ void on_hello(Turn& turn, ConnectionId connection, const Hello& hello) {
 }
 
 void on_hung_up(Turn& turn, ConnectionId connection) {
-  State& state = turn.volatile_state();
+  VolatileState& state = turn.volatile_state();
   const AgentId* agent = state.by_connection.find(connection);
   if (agent == nullptr) return;  // an older stream of an agent that already came back
   const AgentId id = *agent;
@@ -385,7 +386,7 @@ void on_hung_up(Turn& turn, ConnectionId connection) {
       std::min(turn.now() + turn.options().reconnect_grace,
                std::max(turn.now(), turn.deadline(presence.last_seen, turn.options().lease)));
   turn.event(Severity::kWarning, event_kind::kAgentDisconnected, {.agent = id},
-             "agent " + state.agents.at(id).name + " lost its connection");
+             "agent " + turn.state().agents.at(id).name + " lost its connection");
 }
 
 void on_goodbye(Turn& turn, AgentId agent, const Goodbye& goodbye) {
@@ -402,7 +403,7 @@ void on_device_measured(Turn& turn, AgentId agent, const DeviceMeasured& measure
 }
 
 void scan_leases(Turn& turn) {
-  State& state = turn.volatile_state();
+  VolatileState& state = turn.volatile_state();
   if (!state.next_lease_scan || turn.now() < *state.next_lease_scan) return;
   for (const auto& [id, why] : lapsed(turn)) lose(turn, id, AgentGone::kLost, why);
   const Instant next = turn.now() + kLeaseScanEvery;

@@ -300,14 +300,16 @@ void fail_replica(Turn& turn, ReplicaId id, ReplicaFailure failure, const std::s
   replica.failure = failure;
   replica.detail = detail;
   const ReplicaRecord ended = replica;
-  State& state = turn.volatile_state();
+  const State& state = turn.state();
+  VolatileState& process = turn.volatile_state();
   turn.event(Severity::kWarning, event_kind::kReplicaFailed,
              {.job = ended.job, .agent = ended.agent, .replica = id},
              called(state, id) + " failed (" + to_string(failure) + ")" +
                  (detail.empty() ? "" : ": " + detail));
   turn.send(ended.agent, Release{id, ReleaseReason::kReplaced});
-  state.resting_until.put({ended.agent, ended.device}, turn.now() + turn.options().replica_backoff);
-  if (will_fail_again(failure)) state.refusals.put({ended.job, ended.agent}, {failure, detail});
+  process.resting_until.put({ended.agent, ended.device},
+                            turn.now() + turn.options().replica_backoff);
+  if (will_fail_again(failure)) process.refusals.put({ended.job, ended.agent}, {failure, detail});
   const bool reducer = is_reducer(state, ended);  // the job goes on without it
   if (failure == ReplicaFailure::kOutOfMemory && !reducer) on_out_of_memory(turn, ended);
   JobRecord& job = turn.job(ended.job);

@@ -39,16 +39,16 @@ Bytes state_size(const JobRecord& job, StageIndex stage) {
 }
 
 void hear(Turn& turn, ReplicaId replica, const FromAgent& message) {
-  State& state = turn.volatile_state();
+  const State& state = turn.state();
   if (!is_live(state, replica)) return;
   if (const auto* load = std::get_if<LoadProgress>(&message)) {
-    Movement& movement = state.loads[replica];
+    Movement& movement = turn.volatile_state().loads[replica];
     if (load->done == movement.done) return;
     movement = {load->done, load->total, turn.now()};
     return;
   }
   const Presence* presence = connected(state, replica);
-  ComputeWatch& watch = state.compute[replica];
+  ComputeWatch& watch = turn.volatile_state().compute[replica];
   if (presence != nullptr && presence->connection.n != watch.line) {
     watch.line = presence->connection.n;
     watch.listen_from(turn.now());
@@ -68,25 +68,25 @@ Instant load_deadline(const Turn& turn, const ReplicaRecord& replica) {
 bool load_has_moved(const State& state, ReplicaId replica) { return state.loads.contains(replica); }
 
 void note_store(Turn& turn, CheckpointId checkpoint, std::optional<Bytes> received) {
-  State& state = turn.volatile_state();
-  if (!state.checkpoints.contains(checkpoint)) return;
-  Movement& movement = state.stores[checkpoint];
+  if (!turn.state().checkpoints.contains(checkpoint)) return;
+  Movement& movement = turn.volatile_state().stores[checkpoint];
   if (received == movement.done) return;  // told again
   movement.done = received.value_or(Bytes());
   movement.at = turn.now();
 }
 
 Instant store_deadline(Turn& turn, const CheckpointRecord& checkpoint) {
-  State& state = turn.volatile_state();
+  const State& state = turn.state();
+  auto& stores = turn.volatile_state().stores;
   const bool waits = waits_for_absent_writer(state, checkpoint);
-  if (waits || !state.stores.contains(checkpoint.id)) state.stores[checkpoint.id].at = turn.now();
+  if (waits || !stores.contains(checkpoint.id)) stores[checkpoint.id].at = turn.now();
   const JobRecord& job = state.jobs.at(checkpoint.key.job);
   Bytes largest;
   for (std::size_t i = 0; i < checkpoint.parts.size(); ++i) {
     largest = std::max(largest, state_size(job, static_cast<StageIndex>(i)));
   }
   Instant moved;
-  for (const auto& [id, movement] : state.stores) moved = std::max(moved, movement.at);
+  for (const auto& [id, movement] : stores) moved = std::max(moved, movement.at);
   return turn.deadline(moved, stall_for(turn.options().checkpoint_limit, largest));
 }
 

@@ -1,6 +1,6 @@
 // All that the coordinator's core knows: the durable records that are still alive, and what is true
-// only for this process (who is connected, which timers run). Only Turn (turn.h) changes the
-// durable part.
+// only for this process (who is connected, which timers run): two types, so that nobody changes one
+// for the other.
 //
 // Kept in memory: every job and agent; replicas, rounds and contributions of live jobs, of which
 // rounds only the unfinished one and the last committed one. The rest of history is in the store.
@@ -22,7 +22,7 @@
 
 namespace shoal::coordinator {
 
-// Volatile: the stream of one agent.
+// The stream of one agent.
 struct Presence {
   ConnectionId connection;
   bool connected = false;
@@ -30,7 +30,7 @@ struct Presence {
   Instant hung_up_at, lost_at;  // while not connected
 };
 
-// Volatile: the running attempt of one reduce.
+// The running attempt of one reduce.
 struct ReduceTimers {
   std::optional<Instant> first_failure_at;
   FlatMap<ReplicaId, ReduceFailed> failures;
@@ -43,13 +43,13 @@ struct LoadRefusal {
   std::string detail;
 };
 
-// Volatile: something that is to move, a load or the storing of a checkpoint.
+// Something that is to move, a load or the storing of a checkpoint.
 struct Movement {
   Bytes done, total;
   Instant at;  // when it last came further
 };
 
-// Volatile: what a job waits for beyond its records.
+// What a job waits for beyond its records.
 struct JobTimers {
   std::optional<Instant> gathered_at;          // min_replicas were there for the first time
   std::optional<Instant> returned_at;          // the first that was absent, of a job that waits
@@ -64,7 +64,7 @@ struct JobTimers {
       look_again_at;  // the earliest instant at which time alone changes something
 };
 
-// Volatile: replicas that hold rounds of a job which this database does not know (restoring.h).
+// Replicas that hold rounds of a job which this database does not know (restoring.h).
 struct Claim {
   AgentId agent;
   HeldReplica held;
@@ -78,10 +78,8 @@ using ContributionKey = std::pair<RoundKey, ReplicaId>;
 using LinkKey = std::pair<AgentId, AgentId>;
 using DeviceKey = std::pair<AgentId, std::int32_t>;
 
-struct State {
-  Options options;
-
-  // Durable.
+// What the store has, too: equal after a restart. Only Turn changes it.
+struct DurableState {
   CounterRecord counters;
   FlatMap<JobId, JobRecord> jobs;
   FlatMap<AgentId, AgentRecord> agents;
@@ -91,7 +89,11 @@ struct State {
   FlatMap<CheckpointId, CheckpointRecord> checkpoints;         // writing, uploading, stored
   FlatMap<LinkKey, LinkRecord> links;                          // from whom to whom
 
-  // Volatile.
+  Digest digest() const;
+};
+
+// What is true for this process only, and begins empty.
+struct VolatileState {
   FlatMap<AgentId, Presence> presence;
   FlatMap<ConnectionId, AgentId> by_connection;
   FlatMap<JobId, JobTimers> timers;  // live jobs
@@ -108,8 +110,11 @@ struct State {
   LostTime lost_time;
   Instant booted_at;
   std::map<std::string, std::int64_t> transitions;  // "job queued gathering" -> how often
+};
 
-  Digest digest() const;
+// Both, for rules to look things up in.
+struct State : DurableState, VolatileState {
+  Options options;
 };
 
 // Drops what the core does not keep in memory (see above) from a loaded snapshot.

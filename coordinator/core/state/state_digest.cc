@@ -60,7 +60,7 @@ void add_all(Digester& d, const FlatMap<Key, Value>& map) {
 
 }  // namespace
 
-Digest State::digest() const {
+Digest DurableState::digest() const {
   Digester d;
   add(d, counters);
   add_all(d, jobs);

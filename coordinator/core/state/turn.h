@@ -26,7 +26,7 @@ class Turn {
 
   Instant now() const { return now_; }
   const State& state() const { return state_; }
-  State& volatile_state() { return state_; }  // for the volatile part only
+  VolatileState& volatile_state() { return state_; }
   const Options& options() const { return state_.options; }
 
   // When something that began at `start` has lasted for `limit`, without the time in which this
