@@ -3,7 +3,7 @@
 //
 // The process outlives its agent. When the stream ends, the same socket is dialled again until an
 // agent answers or orphan_limit has passed; then TrainerReady says what the process works on, and
-// the newest of what it said meanwhile is said again (swarm/core/held_work.h).
+// the newest of what it said meanwhile is said again (messages/held_work.h).
 //
 // Both directions are written to the log (control_log.h), which is the standard error.
 //
@@ -20,9 +20,9 @@
 
 #include "attached/control_log.h"
 #include "base/result.h"
+#include "messages/held_work.h"
+#include "messages/trainer_messages.h"
 #include "proto/trainer.grpc.pb.h"
-#include "swarm/core/held_work.h"
-#include "swarm/core/trainer_messages.h"
 #include "threads/mutex.h"
 
 namespace shoal::attached {

@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "base/log_lines.h"
-#include "swarm/core/trainer_messages.h"
+#include "messages/trainer_messages.h"
 #include "threads/mutex.h"
 
 namespace shoal::attached {

@@ -11,7 +11,7 @@
 #include <utility>
 
 #include "base/time.h"
-#include "swarm/core/trainer_messages.h"
+#include "messages/trainer_messages.h"
 #include "threads/mutex.h"
 
 namespace shoal::attached {

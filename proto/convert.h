@@ -1,14 +1,14 @@
 // The one place that knows both the wire form (generated from the .proto files) and the domain
-// values (swarm/core/trainer_messages.h). Reading validates: a message with a missing body, an
+// values (messages/trainer_messages.h). Reading validates: a message with a missing body, an
 // unknown enum word, a negative count or a path that leaves its folder is an Error with code
 // kInvalidArgument whose `field` names the wire field. Nothing here allocates beyond the message;
 // thread-safe.
 #pragma once
 
 #include "base/result.h"
+#include "messages/trainer_messages.h"
 #include "proto/agent.pb.h"
 #include "proto/trainer.pb.h"
-#include "swarm/core/trainer_messages.h"
 
 namespace shoal::proto {
 

@@ -5,7 +5,7 @@
 #include <optional>
 #include <type_traits>
 
-#include "base/field_checker.h"
+#include "job/field_checker.h"
 #include "proto/near_word.h"
 
 namespace shoal::proto {

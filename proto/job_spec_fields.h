@@ -1,5 +1,5 @@
 // The fields of a job's text, TOML and JSON alike, out of the lists beside the
-// structs of base/job_spec.h: a member is a key by the same name, a struct a
+// structs of job/job_spec.h: a member is a key by the same name, a struct a
 // table. The few whose text is another one (betas, sync.every, swarm.stages)
 // have a form of their own.
 #pragma once
@@ -10,7 +10,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "base/job_spec.h"
+#include "job/job_spec.h"
 
 namespace shoal::proto {
 

@@ -8,8 +8,8 @@
 #include <map>
 #include <span>
 
-#include "base/field_checker.h"
-#include "base/idle_fields.h"
+#include "job/field_checker.h"
+#include "job/idle_fields.h"
 #include "proto/job_spec_fields.h"
 #include "proto/near_word.h"
 #include "proto/toml_tree.h"

@@ -1,7 +1,7 @@
 // Job specifications as text: TOML for people, JSON for the REST API and the store. Both have the
 // same tables and keys. Reading refuses unknown keys (naming the nearest right one), wrong types
 // and values outside their type; it also runs shoal::validate(), so a spec that was read is a good
-// spec. Of what a person writes it also refuses fields that have no effect (base/idle_fields.h).
+// spec. Of what a person writes it also refuses fields that have no effect (job/idle_fields.h).
 #pragma once
 
 #include <optional>
@@ -11,7 +11,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "base/job_spec.h"
+#include "job/job_spec.h"
 
 namespace shoal::proto {
 

@@ -9,7 +9,7 @@
 
 #include "base/log_lines.h"
 #include "base/result.h"
-#include "swarm/core/trainer_messages.h"
+#include "messages/trainer_messages.h"
 
 namespace shoal::proto {
 

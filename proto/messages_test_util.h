@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "swarm/core/trainer_messages.h"
+#include "messages/trainer_messages.h"
 
 namespace shoal::proto {
 

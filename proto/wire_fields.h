@@ -14,8 +14,8 @@
 #include "base/check.h"
 #include "base/digest.h"
 #include "base/fields.h"
-#include "base/job_spec.h"
 #include "base/time.h"
+#include "job/job_spec.h"
 #include "proto/agent.pb.h"
 
 namespace shoal::proto {

@@ -12,9 +12,9 @@
 #include <vector>
 
 #include "attached/event_queue.h"
+#include "messages/trainer_messages.h"
 #include "outer_opt/core/participant/reducer.h"
 #include "outer_opt/transport/peer_node.h"
-#include "swarm/core/trainer_messages.h"
 
 namespace shoal::reducer {
 

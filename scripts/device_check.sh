@@ -50,7 +50,7 @@ while (($# > 0)); do
 done
 if ((${#parts[@]} == 0)); then parts=(tests bench); fi
 
-folders="base;outer_opt/core;outer_opt/cuda;swarm/core;swarm/cuda;coordinator/core;agent/core;tests/sim;tests/golden;bench/kernels"
+folders="base;job;outer_opt/core;messages;outer_opt/cuda;swarm/core;swarm/cuda;coordinator/core;agent/core;tests/sim;tests/golden;bench/kernels"
 tests=(cuda_lanes_test device_codec_test device_vectors_test device_group_test streaming_device_test)
 with_libraries=(env)  # what goes before a packed program, and before nothing else
 summary=()

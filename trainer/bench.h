@@ -2,7 +2,7 @@
 // work they imply and what a plain matrix product reaches in the same process.
 #pragma once
 
-#include "base/job_spec.h"
+#include "job/job_spec.h"
 
 namespace shoal::trainer {
 

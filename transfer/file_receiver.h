@@ -18,7 +18,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "swarm/core/messages.h"
+#include "messages/messages.h"
 #include "transfer/sha256.h"
 
 namespace shoal {

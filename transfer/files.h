@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "swarm/core/messages.h"
+#include "messages/messages.h"
 
 namespace shoal {
 

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "swarm/core/trainer_messages.h"
+#include "messages/trainer_messages.h"
 
 namespace shoal::agent {
 

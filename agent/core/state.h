@@ -14,8 +14,8 @@
 #include "base/flat_map.h"
 #include "base/prng.h"
 #include "base/transfer_patience.h"
-#include "swarm/core/coming_states.h"
-#include "swarm/core/outbox.h"
+#include "messages/coming_states.h"
+#include "messages/outbox.h"
 
 namespace shoal::agent {
 

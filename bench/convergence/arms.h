@@ -15,7 +15,7 @@
 #include <string>
 #include <vector>
 
-#include "base/job_spec.h"
+#include "job/job_spec.h"
 
 namespace shoal::bench {
 

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "base/job_spec.h"
 #include "bench/convergence/arms.h"
+#include "job/job_spec.h"
 
 namespace shoal::bench {
 

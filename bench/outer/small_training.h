@@ -6,8 +6,8 @@
 #include <cstdint>
 #include <string>
 
-#include "base/job_spec.h"
 #include "bench/outer/small_model.h"
+#include "job/job_spec.h"
 
 namespace shoal::bench {
 

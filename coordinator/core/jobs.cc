@@ -59,9 +59,10 @@ bool explain_refusal(Turn& turn, JobId id, const std::string& what) {
 }
 
 void explain_waiting(Turn& turn, JobId id, const PlacementDecision& decision) {
-  const bool refused = decision.reason == PlacementReason::kAllRefused;
-  if (refused && explain_refusal(turn, id, "every free device has refused it")) return;
-  if (decision.resting > 0 && explain_refusal(turn, id, explain(decision))) return;
+  const bool all = decision.reason == PlacementReason::kAllRefused;
+  if (explain_refusal(turn, id, all ? "every free device has refused it" : explain(decision))) {
+    return;
+  }
   const JobReason reason = decision.reason == PlacementReason::kNoAgents ? JobReason::kNoAgents
                            : decision.reason == PlacementReason::kNoDeviceFits
                                ? JobReason::kNoDeviceFits

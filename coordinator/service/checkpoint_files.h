@@ -28,7 +28,7 @@
 #include "base/ids.h"
 #include "base/result.h"
 #include "coordinator/core/records/checkpoint_record.h"
-#include "swarm/core/messages.h"
+#include "messages/messages.h"
 #include "threads/mutex.h"
 
 namespace shoal::coordinator {

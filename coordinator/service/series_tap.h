@@ -9,7 +9,7 @@
 
 #include "base/flat_map.h"
 #include "coordinator/store/store.h"
-#include "swarm/core/messages.h"
+#include "messages/messages.h"
 #include "threads/mutex.h"
 
 namespace shoal::coordinator {

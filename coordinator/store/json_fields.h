@@ -12,9 +12,9 @@
 #include <nlohmann/json.hpp>
 
 #include "base/digest.h"
-#include "base/job_spec.h"
 #include "base/result.h"
 #include "coordinator/store/stored_fields.h"
+#include "job/job_spec.h"
 
 namespace shoal::coordinator {
 

@@ -6,8 +6,8 @@
 #include <type_traits>
 
 #include "base/fields.h"
-#include "base/job_spec.h"
 #include "base/time.h"
+#include "job/job_spec.h"
 
 namespace shoal::coordinator {
 

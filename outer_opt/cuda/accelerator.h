@@ -14,8 +14,8 @@
 #include <span>
 #include <utility>
 
-#include "base/job_spec.h"
 #include "base/result.h"
+#include "job/job_spec.h"
 #include "outer_opt/cuda/facts.h"
 
 namespace shoal::outer_opt {

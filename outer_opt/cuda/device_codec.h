@@ -9,8 +9,8 @@
 
 #include <cuda_runtime_api.h>
 
-#include "base/job_spec.h"
 #include "base/result.h"
+#include "job/job_spec.h"
 #include "outer_opt/cuda/facts.h"
 
 namespace shoal::outer_opt::cuda {

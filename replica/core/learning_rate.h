@@ -3,7 +3,7 @@
 // for. Pure.
 #pragma once
 
-#include "base/job_spec.h"
+#include "job/job_spec.h"
 
 namespace shoal::replica {
 

@@ -17,8 +17,8 @@
 #include <span>
 #include <string>
 
-#include "base/job_spec.h"
 #include "base/result.h"
+#include "job/job_spec.h"
 #include "outer_opt/core/round/round.h"
 #include "outer_opt/core/step/fragments.h"
 #include "outer_opt/core/step/momentum_shards.h"

@@ -28,7 +28,7 @@
 #include <string>
 #include <vector>
 
-#include "base/job_spec.h"
+#include "job/job_spec.h"
 #include "outer_opt/core/codec/sparse2.h"
 #include "outer_opt/core/participant/lease_walk.h"
 #include "outer_opt/core/reduce/reduce_session.h"

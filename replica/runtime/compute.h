@@ -16,9 +16,9 @@
 #include <vector>
 
 #include "base/digest.h"
-#include "base/job_spec.h"
 #include "base/result.h"
 #include "base/units.h"
+#include "job/job_spec.h"
 #include "outer_opt/core/round/round.h"
 #include "outer_opt/core/step/fragments.h"
 #include "outer_opt/core/step/shared_adamw.h"

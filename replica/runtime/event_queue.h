@@ -7,8 +7,8 @@
 
 #include "attached/event_queue.h"
 #include "base/result.h"
+#include "messages/trainer_messages.h"
 #include "outer_opt/transport/peer_node.h"
-#include "swarm/core/trainer_messages.h"
 
 namespace shoal::replica {
 

@@ -4,7 +4,7 @@
 #include <optional>
 #include <string>
 
-#include "swarm/core/messages.h"
+#include "messages/messages.h"
 
 namespace shoal::replica {
 

@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "messages/messages.h"
 #include "replica/runtime/sampling.h"
-#include "swarm/core/messages.h"
 
 namespace shoal::replica {
 namespace {

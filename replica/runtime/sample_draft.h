@@ -10,8 +10,8 @@
 #include <string_view>
 #include <vector>
 
-#include "base/job_spec.h"
 #include "base/prng.h"
+#include "job/job_spec.h"
 #include "outer_opt/core/round/round.h"
 
 namespace shoal::replica {

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "swarm/core/messages.h"
+#include "messages/messages.h"
 
 namespace shoal::replica {
 namespace {

@@ -6,8 +6,8 @@
 #include <functional>
 #include <string>
 
+#include "messages/trainer_messages.h"
 #include "replica/runtime/compute.h"
-#include "swarm/core/trainer_messages.h"
 
 namespace shoal::replica {
 

@@ -11,11 +11,11 @@
 #include <span>
 #include <string>
 
+#include "messages/trainer_messages.h"
 #include "outer_opt/core/participant/lease_walk.h"
 #include "outer_opt/core/participant/participant.h"
 #include "outer_opt/core/round/lease_runs.h"
 #include "replica/runtime/compute.h"
-#include "swarm/core/trainer_messages.h"
 
 namespace shoal::replica {
 

@@ -10,9 +10,9 @@
 #include <memory>
 #include <optional>
 
+#include "messages/trainer_messages.h"
 #include "replica/runtime/event_queue.h"
 #include "replica/runtime/replica.h"
-#include "swarm/core/trainer_messages.h"
 
 namespace shoal::replica {
 

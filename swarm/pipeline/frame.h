@@ -35,8 +35,8 @@
 #include <span>
 #include <vector>
 
-#include "base/job_spec.h"
 #include "base/result.h"
+#include "job/job_spec.h"
 #include "outer_opt/core/codec/entropy.h"
 #include "swarm/core/activation_codec.h"
 #include "swarm/core/session/stage_session.h"

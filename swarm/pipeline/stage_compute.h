@@ -18,7 +18,7 @@
 
 #include "base/time.h"
 #include "base/units.h"
-#include "swarm/core/messages.h"
+#include "messages/messages.h"
 #include "swarm/core/session/stage_session.h"
 
 namespace shoal::swarm {

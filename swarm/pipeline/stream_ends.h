@@ -9,7 +9,7 @@
 #include <grpcpp/grpcpp.h>
 #include <grpcpp/support/server_callback.h>
 
-#include "swarm/core/messages.h"
+#include "messages/messages.h"
 #include "swarm/pipeline/stream.h"
 
 namespace shoal::swarm {

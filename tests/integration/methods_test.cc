@@ -6,7 +6,7 @@
 
 #include <gtest/gtest.h>
 
-#include "base/job_spec.h"
+#include "job/job_spec.h"
 #include "tests/integration/cluster.h"
 
 namespace shoal::integration {

@@ -12,10 +12,10 @@
 #include <vector>
 
 #include "coordinator/core/state/io.h"
+#include "messages/messages.h"
 #include "outer_opt/core/step/fragments.h"
 #include "outer_opt/core/step/momentum_shards.h"
 #include "replica/core/outer_state.h"
-#include "swarm/core/messages.h"
 #include "tests/sim/options.h"
 #include "tests/sim/store.h"
 

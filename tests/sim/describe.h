@@ -5,7 +5,7 @@
 #include <string>
 
 #include "coordinator/core/state/io.h"
-#include "swarm/core/trainer_messages.h"
+#include "messages/trainer_messages.h"
 
 namespace shoal::sim {
 

@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "agent/core/agent.h"
-#include "base/job_spec.h"
 #include "base/prng.h"
 #include "coordinator/core/decisions/options.h"
+#include "job/job_spec.h"
 #include "tests/sim/faults.h"
 
 namespace shoal::sim {

@@ -26,8 +26,8 @@
 #include <vector>
 
 #include "base/digest.h"
-#include "base/job_spec.h"
 #include "base/result.h"
+#include "job/job_spec.h"
 #include "replica/runtime/compute.h"
 
 namespace shoal::trainer {

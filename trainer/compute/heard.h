@@ -9,7 +9,7 @@
 
 #include <gtest/gtest.h>
 
-#include "swarm/core/trainer_messages.h"
+#include "messages/trainer_messages.h"
 #include "threads/mutex.h"
 
 namespace shoal::trainer {

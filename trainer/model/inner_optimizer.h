@@ -8,7 +8,7 @@
 
 #include <vector>
 
-#include "base/job_spec.h"
+#include "job/job_spec.h"
 #include "replica/core/learning_rate.h"
 #include "trainer/model/torch_pch.h"
 #include "trainer/plain/parameter_layout.h"

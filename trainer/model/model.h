@@ -13,7 +13,7 @@
 #include <memory>
 #include <vector>
 
-#include "base/job_spec.h"
+#include "job/job_spec.h"
 #include "trainer/model/torch_pch.h"
 #include "trainer/plain/parameter_layout.h"
 

@@ -11,7 +11,7 @@
 #include <memory>
 #include <span>
 
-#include "base/job_spec.h"
+#include "job/job_spec.h"
 #include "replica/core/local_parameters.h"
 #include "replica/runtime/compute.h"
 #include "trainer/model/failure.h"

@@ -8,7 +8,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-#include "base/job_spec.h"
+#include "job/job_spec.h"
 
 namespace shoal::trainer {
 

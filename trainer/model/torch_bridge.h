@@ -7,7 +7,7 @@
 #include <string>
 
 #include "base/result.h"
-#include "swarm/core/messages.h"
+#include "messages/messages.h"
 #include "trainer/model/failure.h"
 
 namespace shoal::trainer {

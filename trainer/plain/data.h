@@ -26,8 +26,8 @@
 #include <string>
 
 #include "base/digest.h"
-#include "base/job_spec.h"
 #include "base/result.h"
+#include "job/job_spec.h"
 
 namespace shoal::trainer {
 

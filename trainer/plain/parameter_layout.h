@@ -11,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-#include "base/job_spec.h"
+#include "job/job_spec.h"
 #include "outer_opt/core/step/fragments.h"
 #include "outer_opt/core/step/shared_adamw.h"
 #include "replica/runtime/cut.h"

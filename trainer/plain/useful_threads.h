@@ -3,7 +3,7 @@
 // and two are slower than one (docs/performance.md, "Threads of a trainer").
 #pragma once
 
-#include "base/job_spec.h"
+#include "job/job_spec.h"
 
 namespace shoal::trainer {
 

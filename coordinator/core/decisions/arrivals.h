@@ -9,7 +9,7 @@
 
 #include <cstdint>
 
-#include "base/job_spec.h"
+#include "job/job_spec.h"
 #include "outer_opt/core/step/nesterov.h"
 
 namespace shoal::coordinator {

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "base/job_spec.h"
 #include "base/time.h"
+#include "job/job_spec.h"
 
 namespace shoal::coordinator {
 

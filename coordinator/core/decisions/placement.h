@@ -16,9 +16,9 @@
 #include <vector>
 
 #include "base/ids.h"
-#include "base/job_spec.h"
 #include "base/units.h"
 #include "base/words.h"
+#include "job/job_spec.h"
 #include "swarm/core/plan/rebalance.h"
 
 namespace shoal::coordinator {

@@ -16,10 +16,10 @@
 #include <vector>
 
 #include "base/ids.h"
-#include "base/job_spec.h"
 #include "base/time.h"
 #include "base/words.h"
 #include "coordinator/core/decisions/options.h"
+#include "job/job_spec.h"
 
 namespace shoal::coordinator {
 

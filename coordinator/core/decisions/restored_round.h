@@ -8,7 +8,7 @@
 #include <optional>
 #include <vector>
 
-#include "swarm/core/messages.h"
+#include "messages/messages.h"
 
 namespace shoal::coordinator {
 

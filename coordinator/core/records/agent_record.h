@@ -11,7 +11,7 @@
 #include "base/ids.h"
 #include "base/time.h"
 #include "base/units.h"
-#include "swarm/core/message_parts.h"
+#include "messages/message_parts.h"
 
 namespace shoal::coordinator {
 

@@ -8,9 +8,9 @@
 
 #include "base/digest.h"
 #include "base/fields.h"
-#include "base/job_spec.h"
 #include "base/time.h"
-#include "swarm/core/message_parts.h"
+#include "job/job_spec.h"
+#include "messages/message_parts.h"
 
 namespace shoal::coordinator {
 

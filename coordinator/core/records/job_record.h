@@ -8,8 +8,8 @@
 
 #include "base/digest.h"
 #include "base/fields.h"
-#include "base/job_spec.h"
 #include "base/time.h"
+#include "job/job_spec.h"
 #include "outer_opt/core/round/round_parts.h"
 
 namespace shoal::coordinator {

@@ -6,7 +6,7 @@
 
 #include "base/fields.h"
 #include "base/time.h"
-#include "swarm/core/message_parts.h"
+#include "messages/message_parts.h"
 
 namespace shoal::coordinator {
 

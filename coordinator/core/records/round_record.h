@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "base/fields.h"
-#include "base/job_spec.h"
 #include "base/time.h"
+#include "job/job_spec.h"
 #include "outer_opt/core/round/round.h"
 #include "outer_opt/core/round/topology.h"
 

@@ -14,7 +14,7 @@
 #include "base/result.h"
 #include "coordinator/core/decisions/placement.h"
 #include "coordinator/core/records/records.h"
-#include "swarm/core/messages.h"
+#include "messages/messages.h"
 
 namespace shoal::coordinator {
 

@@ -18,8 +18,8 @@
 #include <span>
 #include <vector>
 
-#include "base/job_spec.h"
 #include "base/result.h"
+#include "job/job_spec.h"
 #include "outer_opt/core/codec/frame.h"
 
 namespace shoal::outer_opt {

@@ -36,8 +36,8 @@
 #include <cstdint>
 #include <span>
 
-#include "base/job_spec.h"
 #include "base/result.h"
+#include "job/job_spec.h"
 
 namespace shoal::outer_opt {
 

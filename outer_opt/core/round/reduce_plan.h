@@ -9,8 +9,8 @@
 
 #include "base/digest.h"
 #include "base/ids.h"
-#include "base/job_spec.h"
 #include "base/time.h"
+#include "job/job_spec.h"
 #include "outer_opt/core/round/round_parts.h"
 
 namespace shoal {

@@ -14,9 +14,9 @@
 
 #include "base/digest.h"
 #include "base/ids.h"
-#include "base/job_spec.h"
 #include "base/time.h"
 #include "base/units.h"
+#include "job/job_spec.h"
 #include "outer_opt/core/round/reduce_plan.h"
 
 namespace shoal {

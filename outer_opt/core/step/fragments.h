@@ -18,7 +18,7 @@
 #include <vector>
 
 #include "base/ids.h"
-#include "base/job_spec.h"
+#include "job/job_spec.h"
 
 namespace shoal::outer_opt {
 

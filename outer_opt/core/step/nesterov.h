@@ -28,7 +28,7 @@
 
 #include <span>
 
-#include "base/job_spec.h"
+#include "job/job_spec.h"
 
 namespace shoal::outer_opt {
 

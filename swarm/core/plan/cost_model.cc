@@ -1,4 +1,4 @@
-// The formulas per unit. Those of parameters and activations are the ones of base/job_spec.cc,
+// The formulas per unit. Those of parameters and activations are the ones of job/job_spec.cc,
 // taken apart; a test holds both together. FLOPs: 2 per parameter of a matrix, and 4 * context *
 // hidden for the two products of attention (Kaplan et al. 2020, section 2.1).
 #include "swarm/core/plan/cost_model.h"
@@ -6,7 +6,7 @@
 #include <algorithm>
 
 #include "base/check.h"
-#include "base/training_vectors.h"
+#include "job/training_vectors.h"
 #include "outer_opt/core/codec/codec.h"
 #include "swarm/core/session/stage_session.h"
 

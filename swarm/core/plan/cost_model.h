@@ -1,7 +1,7 @@
 // What each layer of a model costs: the numbers that the stage plan, the assignment and the
 // simulator reckon with. A model is a row of units: the embedding, the blocks, the head (last norm,
 // projection to the vocabulary, loss). A stage is a contiguous range of units. Parameters and
-// training memory of the whole row are those of base/job_spec.h; what a cut adds (a second copy of
+// training memory of the whole row are those of job/job_spec.h; what a cut adds (a second copy of
 // a tied matrix, the inputs of microbatches in flight) is told apart. Speeds of devices are not
 // known here.
 #pragma once
@@ -9,8 +9,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "base/job_spec.h"
 #include "base/units.h"
+#include "job/job_spec.h"
 
 namespace shoal::swarm {
 
@@ -51,7 +51,7 @@ class CostModel {
 
   // Of this range alone.
   std::int64_t parameters(UnitRange range) const;
-  // The vectors of base/training_vectors.h, the activations of one microbatch, and what further
+  // The vectors of job/training_vectors.h, the activations of one microbatch, and what further
   // microbatches in flight keep. The whole model on one replica is no pipeline: one microbatch at a
   // time.
   Bytes memory(UnitRange range) const;

@@ -9,7 +9,7 @@
 
 #include "base/digest.h"
 #include "base/flat_map.h"
-#include "swarm/core/pipeline.h"
+#include "messages/pipeline.h"
 
 namespace shoal::swarm {
 

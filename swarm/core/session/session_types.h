@@ -7,11 +7,11 @@
 #include <variant>
 #include <vector>
 
-#include "base/job_spec.h"
 #include "base/time.h"
 #include "base/words.h"
+#include "job/job_spec.h"
+#include "messages/pipeline.h"
 #include "outer_opt/core/round/round.h"
-#include "swarm/core/pipeline.h"
 
 namespace shoal::swarm {
 

@@ -29,8 +29,8 @@
 
 #include "base/digest.h"
 #include "base/time.h"
+#include "messages/pipeline.h"
 #include "outer_opt/core/round/round.h"
-#include "swarm/core/pipeline.h"
 #include "swarm/core/session/session_types.h"
 
 namespace shoal::swarm {

@@ -10,7 +10,7 @@
 #include "base/digest.h"
 #include "base/flat_map.h"
 #include "base/units.h"
-#include "swarm/core/pipeline.h"
+#include "messages/pipeline.h"
 
 namespace shoal::swarm {
 

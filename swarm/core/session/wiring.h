@@ -14,9 +14,9 @@
 #include "base/digest.h"
 #include "base/flat_map.h"
 #include "base/ids.h"
-#include "base/job_spec.h"
 #include "base/prng.h"
 #include "base/time.h"
+#include "job/job_spec.h"
 
 namespace shoal::swarm {
 

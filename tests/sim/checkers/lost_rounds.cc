@@ -88,7 +88,8 @@ class LostRounds final : public Checker {
     if (here == before.newest) return;
     const auto newer = since_backup_.find(job.id);
     if (newer != since_backup_.end()) {
-      if (here.round < newer->second.newest.round) give_up(newer->second, here, {});
+      const Mark& then = newer->second;
+      if (here.round < then.newest.round && !is_contradicted(then.newest)) give_up(then, here, {});
       since_backup_.erase(newer);
     }
     const auto stored = on_disk_.find(job.id);
@@ -128,6 +129,13 @@ class LostRounds final : public Checker {
     for (const auto& [stage, replica] : holders) who += " " + to_string(replica);
     violated(to_text(what.newest) + " is given up for " + to_text(for_this) +
              ", and every stage of it lives:" + who);
+  }
+
+  // A database that does not know the round cannot tell who of them is right.
+  bool is_contradicted(const RoundKey& key) const {
+    if (census() == nullptr) return false;
+    const auto all = census()->holders(key);
+    return std::ranges::any_of(all, [&](const auto& holder) { return is_tainted(holder.replica); });
   }
 
   // One holder of each stage that has any.

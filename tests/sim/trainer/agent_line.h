@@ -9,7 +9,7 @@
 #include <string>
 
 #include "agent/core/io.h"
-#include "swarm/core/held_work.h"
+#include "messages/held_work.h"
 #include "tests/sim/coordinator_process.h"
 #include "tests/sim/process.h"
 

@@ -3,9 +3,9 @@
 
 #include <functional>
 
-#include "base/job_spec.h"
 #include "coordinator/core/decisions/placement.h"
 #include "coordinator/service/http/message.h"
+#include "job/job_spec.h"
 
 namespace shoal::coordinator::rest {
 

@@ -13,14 +13,14 @@
 #include <vector>
 
 #include "base/ids.h"
-#include "base/job_spec.h"
 #include "base/result.h"
 #include "base/time.h"
 #include "base/units.h"
+#include "job/job_spec.h"
+#include "messages/agent_messages.h"
+#include "messages/message_parts.h"
+#include "messages/pipeline.h"
 #include "outer_opt/core/round/round.h"
-#include "swarm/core/agent_messages.h"
-#include "swarm/core/message_parts.h"
-#include "swarm/core/pipeline.h"
 
 namespace shoal {
 

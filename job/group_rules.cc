@@ -1,4 +1,4 @@
-#include "base/group_rules.h"
+#include "job/group_rules.h"
 
 namespace shoal {
 namespace {

@@ -1,6 +1,6 @@
 // Which fields are idle under which others; that they are refused only where somebody wrote them is
 // tested in proto/job_spec_text_test.cc.
-#include "base/idle_fields.h"
+#include "job/idle_fields.h"
 
 #include <functional>
 

@@ -1,6 +1,6 @@
-#include "base/idle_fields.h"
+#include "job/idle_fields.h"
 
-#include "base/field_checker.h"
+#include "job/field_checker.h"
 
 namespace shoal {
 namespace {

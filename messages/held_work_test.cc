@@ -1,4 +1,4 @@
-#include "swarm/core/held_work.h"
+#include "messages/held_work.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

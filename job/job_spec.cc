@@ -2,16 +2,16 @@
 // and every broken one is told, with the value given and what would be accepted, so that one look
 // repairs a job file. Upper bounds are generous: they only keep the arithmetic of sizes inside 64
 // bits.
-#include "base/job_spec.h"
+#include "job/job_spec.h"
 
 #include <algorithm>
 #include <cmath>
 #include <string_view>
 
-#include "base/eager_rules.h"
-#include "base/field_checker.h"
-#include "base/group_rules.h"
-#include "base/training_vectors.h"
+#include "job/eager_rules.h"
+#include "job/field_checker.h"
+#include "job/group_rules.h"
+#include "job/training_vectors.h"
 
 namespace shoal {
 namespace {

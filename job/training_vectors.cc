@@ -1,5 +1,5 @@
 // See training_vectors.h.
-#include "base/training_vectors.h"
+#include "job/training_vectors.h"
 
 #include <algorithm>
 

@@ -9,9 +9,9 @@
 #include <optional>
 #include <vector>
 
-#include "swarm/core/coming_states.h"
-#include "swarm/core/outbox.h"
-#include "swarm/core/trainer_messages.h"
+#include "messages/coming_states.h"
+#include "messages/outbox.h"
+#include "messages/trainer_messages.h"
 
 namespace shoal {
 

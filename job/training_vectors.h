@@ -2,7 +2,7 @@
 // keeps. training_memory() and the cost model of swarm/core reckon with the same number.
 #pragma once
 
-#include "base/job_spec.h"
+#include "job/job_spec.h"
 
 namespace shoal {
 

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "base/job_spec.h"
+#include "job/job_spec.h"
 
 namespace shoal {
 

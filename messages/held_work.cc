@@ -1,4 +1,4 @@
-#include "swarm/core/held_work.h"
+#include "messages/held_work.h"
 
 #include "base/overloaded.h"
 

@@ -2,7 +2,7 @@
 // do, and with how much momentum its replicas stay together.
 #pragma once
 
-#include "base/field_checker.h"
+#include "job/field_checker.h"
 
 namespace shoal {
 

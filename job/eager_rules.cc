@@ -1,5 +1,5 @@
 // See eager_rules.h.
-#include "base/eager_rules.h"
+#include "job/eager_rules.h"
 
 namespace shoal {
 

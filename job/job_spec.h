@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "base/fields.h"
-#include "base/job_spec_words.h"
 #include "base/units.h"
+#include "job/job_spec_words.h"
 
 namespace shoal {
 

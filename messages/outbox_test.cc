@@ -1,8 +1,8 @@
-#include "swarm/core/outbox.h"
+#include "messages/outbox.h"
 
 #include <gtest/gtest.h>
 
-#include "swarm/core/messages.h"
+#include "messages/messages.h"
 
 namespace shoal {
 namespace {

@@ -2,7 +2,7 @@
 // Those of sync.overlap_steps, without which there are none, hold as well.
 #pragma once
 
-#include "base/field_checker.h"
+#include "job/field_checker.h"
 
 namespace shoal {
 

@@ -1,6 +1,6 @@
 // One test per rule: the default of a named job is good, and one changed field is refused by its
 // pointer.
-#include "base/job_spec.h"
+#include "job/job_spec.h"
 
 #include <cmath>
 #include <functional>

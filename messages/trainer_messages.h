@@ -8,7 +8,7 @@
 #include <string>
 #include <variant>
 
-#include "swarm/core/messages.h"
+#include "messages/messages.h"
 
 namespace shoal {
 

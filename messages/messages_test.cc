@@ -1,5 +1,5 @@
 // The words of what is said on the wire: people read them, metrics are labelled with them.
-#include "swarm/core/messages.h"
+#include "messages/messages.h"
 
 #include <set>
 #include <string>

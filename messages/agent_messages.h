@@ -8,10 +8,10 @@
 #include <vector>
 
 #include "base/ids.h"
-#include "base/job_spec.h"
 #include "base/units.h"
+#include "job/job_spec.h"
+#include "messages/message_parts.h"
 #include "outer_opt/core/round/round.h"
-#include "swarm/core/message_parts.h"
 
 namespace shoal {
 
