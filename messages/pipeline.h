@@ -73,7 +73,10 @@ struct PipelineStats {
   std::int64_t microbatches = 0;  // backward done, since it serves
   std::int64_t recomputed = 0;    // passes done again because a replica was lost
   std::int64_t dropped = 0;       // frames of a past step, view or sender
-  double busy = 0;                // share of the time its device computed since the last message
+  // Gradients added of microbatches that were sent again: another replica of its stage may have
+  // added them, too.
+  std::int64_t added_again = 0;
+  double busy = 0;  // share of the time its device computed since the last message
   std::vector<LinkStats> links;
   bool operator==(const PipelineStats&) const = default;
 };
@@ -82,7 +85,8 @@ constexpr auto fields_of(Of<PipelineStats>) {
   return fields(field<&T::replica>("replica"), field<&T::step>("step"), field<&T::queued>("queued"),
                 field<&T::in_flight>("in_flight"), field<&T::service>("service"),
                 field<&T::microbatches>("microbatches"), field<&T::recomputed>("recomputed"),
-                field<&T::dropped>("dropped"), field<&T::busy>("busy"), field<&T::links>("links"));
+                field<&T::dropped>("dropped"), field<&T::added_again>("added_again"),
+                field<&T::busy>("busy"), field<&T::links>("links"));
 }
 static_assert(lists_every_field<PipelineStats>());
 

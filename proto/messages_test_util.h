@@ -114,6 +114,7 @@ inline std::vector<FromAgent> messages_of_agents() {
                     99,
                     3,
                     1,
+                    6,
                     0.75,
                     {{ReplicaId(4), milliseconds(50), 98, Bytes(1000), Bytes(900)}}},
       FromReplica<RoundReport>{
@@ -177,6 +178,7 @@ inline std::vector<FromTrainer> messages_of_trainers() {
                     99,
                     3,
                     1,
+                    6,
                     0.75,
                     {{ReplicaId(4), milliseconds(50), 98, Bytes(1000), Bytes(900)}}},
       FromReplica<RoundReport>{

@@ -516,6 +516,7 @@ PipelineStats Runtime::stats() {
   stats.service = s.service;
   stats.microbatches = s.microbatches;
   stats.recomputed = s.recomputed;
+  stats.added_again = s.added_again;
   stats.dropped = s.past + s.unknown + neighbours_->bad_frames();
   const Instant at = now();
   const double spent = (at - std::exchange(counted_from_, at)).seconds();

@@ -129,7 +129,7 @@ function topology(options, data) {
   const replicas = data.replicas.map((one, i) => ({
     id: one.id, agent: one.agent, agent_name: data.agents[i]?.name ?? null, device: one.device, stage: one.stage, state: one.state, health: data.agents[i]?.health ?? null, gflops: 20_000 + (i % 7) * 3000,
     queued: piped ? i % 6 : null, in_flight: piped ? 4 + (i % 5) : null, service_s: piped ? 0.04 + (i % 7) * 0.011 : null,
-    microbatches_per_second: piped ? 12 + (i % 7) : null, recomputed: piped ? i % 13 : null, busy: piped ? 0.55 + (i % 5) * 0.1 : null,
+    microbatches_per_second: piped ? 12 + (i % 7) : null, recomputed: piped ? i % 13 : null, added_again: piped ? i % 5 : null, busy: piped ? 0.55 + (i % 5) * 0.1 : null,
   }));
   const links = [];
   for (const from of replicas)

@@ -220,6 +220,7 @@ export interface TopologyReplica {
   microbatches: number | null;
   microbatches_per_second: number | null;
   recomputed: number | null;
+  added_again?: number | null;
   dropped: number | null;
   busy: number | null;
 }

@@ -104,7 +104,7 @@ export function fromReplicas(job: Job, replicas: Replica[]): Topology {
     stages: Array.from({ length: count }, (_, stage) => unknownStage(stage)),
     replicas: live.map((one) => ({
       id: one.id, agent: one.agent, agent_name: null, device: one.device, stage: one.stage, state: one.state, health: null, gflops: null, queued: null,
-      in_flight: null, service_s: null, microbatches: null, microbatches_per_second: null, recomputed: null, dropped: null, busy: null,
+      in_flight: null, service_s: null, microbatches: null, microbatches_per_second: null, recomputed: null, added_again: null, dropped: null, busy: null,
     })),
     links: [],
   };

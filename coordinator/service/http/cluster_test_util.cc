@@ -525,6 +525,7 @@ void fill_pipeline(MemoryCluster& cluster) {
   stats.service = milliseconds(40);
   stats.microbatches = 7;
   stats.dropped = 4;
+  stats.added_again = 3;
   stats.busy = 0.5;
   stats.links = {{ReplicaId(12), milliseconds(10), 5, Bytes(100), Bytes(50)},
                  {ReplicaId(13), milliseconds(10), 5, Bytes(100), Bytes(50)}};

@@ -263,6 +263,10 @@ void add_reduces(Families& out, const RuntimeStats& stats, const LiveView& live)
     out.counter("shoal_pipeline_frames_dropped_total",
                 "Frames of a past step, view or sender that a replica refused.",
                 {{"replica", to_string(replica)}}, static_cast<double>(pipeline.stats.dropped));
+    out.counter("shoal_pipeline_gradients_added_again_total",
+                "Gradients added of microbatches that were sent again after a loss; at most so "
+                "many count in two replicas of the stage.",
+                {{"replica", to_string(replica)}}, static_cast<double>(pipeline.stats.added_again));
   }
 }
 

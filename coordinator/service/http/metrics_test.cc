@@ -83,6 +83,13 @@ TEST_F(MetricsTest, FramesThatAPipelineDroppedAreCounted) {
               HasSubstr("shoal_pipeline_frames_dropped_total{replica=\"rep_11\"} 4\n"));
 }
 
+TEST_F(MetricsTest, GradientsThatMayCountInTwoReplicasAreCounted) {
+  start();
+  testing::fill_pipeline(cluster_);
+  EXPECT_THAT(get("/metrics").body,
+              HasSubstr("shoal_pipeline_gradients_added_again_total{replica=\"rep_11\"} 3\n"));
+}
+
 TEST_F(MetricsTest, APausedJobHasNoRoundThatCouldBeLate) {
   start();
   const std::string started = "shoal_round_started_timestamp_seconds{job_id=\"job_7\"}";

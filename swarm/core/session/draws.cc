@@ -23,7 +23,8 @@ void Draws::open(const OpenRound& round) {
   const std::int64_t behind = round.to_step.count() - barrier_.step();
   const std::int64_t to_come = barrier_.training() ? std::max(steps, behind) : steps;
   const std::int64_t leased = count_sequences(round.leases);
-  per_step_ = leased > 0 ? std::max<std::int64_t>(1, leased / to_come / microbatch_) : 0;
+  per_step_ =
+      leased > 0 && to_come > 0 ? std::max<std::int64_t>(1, leased / to_come / microbatch_) : 0;
 }
 
 void Draws::committed(SessionActions& out) {

@@ -19,7 +19,7 @@ inline void add(Digester& d, const RouterProgress& p) {
 
 inline void add(Digester& d, const SessionStats& s) {
   d.add(s.queued).add(s.in_flight).add(s.microbatches).add(s.recomputed).add(s.resent).add(s.past);
-  d.add(s.unknown).add(s.answered_only).add(s.refused).add(s.service.ns);
+  d.add(s.unknown).add(s.answered_only).add(s.refused).add(s.added_again).add(s.service.ns);
 }
 
 template <typename Number>

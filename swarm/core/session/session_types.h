@@ -33,8 +33,10 @@ struct SessionOptions {
 };
 
 // ---- frames, as far as the session cares. `attempt` is counted by the sender of the forward, per
-// microbatch: it names one sending. A sender cancels what it gives up; two attempts that it did not
-// cancel are two tasks (two of its own senders have sent it the same microbatch).
+// microbatch: it names one sending. It begins with the attempt that the sender got itself, so above
+// 1 somebody on the way here has sent the microbatch again. A sender cancels what it gives up; two
+// attempts that it did not cancel are two tasks (two of its own senders have sent it the same
+// microbatch).
 
 struct ForwardHeader {
   Microbatch microbatch;
@@ -164,6 +166,9 @@ struct SessionStats {
   std::int32_t queued = 0, in_flight = 0;
   std::int64_t microbatches = 0, recomputed = 0, resent = 0;
   std::int64_t past = 0, unknown = 0, answered_only = 0, refused = 0;
+  // Gradients added of a microbatch that had been sent before: another replica of this stage may
+  // have added it, too (step_books.h).
+  std::int64_t added_again = 0;
   Duration service;  // moving average, zero before the first
 };
 

@@ -36,8 +36,8 @@ struct StageSession::State {
 
   // ---- peers
   bool orphan(const Task& task, const Roster& roster) const;
-  void drop_leavers(const Roster& roster, SessionActions& out);
-  void stream_ended(ReplicaId id, SessionActions& out);
+  void drop_leavers(Instant now, const Roster& roster, SessionActions& out);
+  void stream_ended(Instant now, ReplicaId id, SessionActions& out);
   bool way_round() const { return !router() && peers.roster().senders > 1; }
   void watch_reach(Instant now, SessionActions& out);
   void hand_back(SessionActions& out);
@@ -147,13 +147,13 @@ bool State::orphan(const Task& task, const Roster& roster) const {
   return peers.roster().names_router(drawn_by) && !roster.names_router(drawn_by);
 }
 
-void State::drop_leavers(const Roster& roster, SessionActions& out) {
+void State::drop_leavers(Instant now, const Roster& roster, SessionActions& out) {
   tasks.for_each([&](Task& task) {
     if (task.placed() && orphan(task, roster)) {
       drop(task, out);
     } else if (task.state == TaskState::kBelow && !roster.names_neighbour(task.to)) {
       out.push_back(SendCancel{task.to, {task.microbatch, task.attempt_out}});
-      tasks.wait(task);
+      tasks.retry(now, task);
     }
   });
   for (const ReplicaId id : routers()) {
@@ -161,14 +161,14 @@ void State::drop_leavers(const Roster& roster, SessionActions& out) {
   }
 }
 
-void State::stream_ended(ReplicaId id, SessionActions& out) {
+void State::stream_ended(Instant now, ReplicaId id, SessionActions& out) {
   peers.ended(id);
   words.ended(id);
   tasks.for_each([&](Task& task) {
     if (task.from == id) {
       drop(task, out);
     } else if (task.state == TaskState::kBelow && task.to == id) {
-      tasks.wait(task);
+      tasks.retry(now, task);
     }
   });
 }
@@ -335,7 +335,7 @@ void StageSession::view(Instant now, const PipelineView& view, SessionActions& o
   State& s = *state_;
   if (view.number <= s.peers.roster().number) return;
   const Roster roster(view, s.options);
-  s.drop_leavers(roster, out);
+  s.drop_leavers(now, roster, out);
   s.peers.take(view, roster, out);
   s.barrier.changed();
   s.settle(now, out);
@@ -411,7 +411,7 @@ void StageSession::sampled(Instant now, SessionActions& out) {
 
 void StageSession::connected(Instant now, ReplicaId id, SessionActions& out) {
   State& s = *state_;
-  if (s.peers.has_stream(id)) s.stream_ended(id, out);
+  if (s.peers.has_stream(id)) s.stream_ended(now, id, out);
   s.peers.connected(id);
   s.words.connected(id);
   s.settle(now, out);
@@ -420,7 +420,7 @@ void StageSession::connected(Instant now, ReplicaId id, SessionActions& out) {
 void StageSession::lost(Instant now, ReplicaId id, SessionActions& out) {
   State& s = *state_;
   if (!s.peers.has_stream(id)) return;
-  s.stream_ended(id, out);
+  s.stream_ended(now, id, out);
   s.settle(now, out);
 }
 

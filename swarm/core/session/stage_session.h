@@ -43,7 +43,8 @@ class StageSession {
 
   // ---- the coordinator's, in any order and repeated
   void view(Instant now, const PipelineView& view, SessionActions& out);
-  // Train the steps [from, to) of the round after the held one; other rounds are ignored. Router:
+  // Train the steps [from, to) of the round after the held one; other rounds are ignored. Without
+  // steps the boundary follows at once. Router:
   // what is left of its leases, evenly over the steps to come, in whole microbatches, at least 1 a
   // step; none when nothing is leased.
   void open(Instant now, const OpenRound& round, SessionActions& out);

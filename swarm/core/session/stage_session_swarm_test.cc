@@ -95,9 +95,10 @@ TEST(StageSessionWorld, ComesThroughLosses) {
     sum.answered_only += world.answered_only;
     sum.past += world.past;
     sum.calls += world.calls;
+    sum.twice += world.twice;
   }
   for (const auto count : {sum.breaks, sum.deaths, sum.freezes, sum.joins, sum.closes, sum.aborts,
-                           sum.stops, sum.resent, sum.answered_only, sum.past}) {
+                           sum.stops, sum.resent, sum.answered_only, sum.past, sum.twice}) {
     EXPECT_GT(count, 50);
   }
 }

@@ -100,6 +100,68 @@ TEST(StageSession, AMicrobatchIsAddedOnceHoweverItComes) {
   EXPECT_EQ(s.session.stats().answered_only, 1);
 }
 
+// A round that is aborted after the job's last step has none left. Whoever is still behind ends
+// where it is, when its device is free.
+TEST(StageSession, ARoundWithoutStepsIsOverAtOnce) {
+  Subject s(11);
+  s.session.view(s.now, full_view(), s.out);
+  s.open(4, 4, 0);
+  const auto reached = s.take<ReachBoundary>();
+  ASSERT_EQ(reached.size(), 1u);
+  EXPECT_EQ(reached[0].step, 4);
+  s.open(4, 4, 0);
+  EXPECT_TRUE(s.take<ReachBoundary>().empty()) << "once";
+  Ready late(21);
+  late.forward(11, mb(0));
+  ASSERT_TRUE(late.session.next());
+  late.open(4, 4, 0);
+  EXPECT_TRUE(late.take<ReachBoundary>().empty());
+  late.session.computed(late.now, kService, 1, Tokens(16), late.out);
+  EXPECT_EQ(late.take<TakeStep>().at(0).tokens, Tokens(16));
+  EXPECT_EQ(late.take<ReachBoundary>().size(), 1u);
+}
+
+// Above it somebody was lost: another replica of this stage may have added the microbatch, too.
+TEST(StageSession, AGradientOfWhatWasSentAgainIsCountedAsSuch) {
+  Ready s(21);
+  s.forward(11, mb(0), 2);
+  s.forward(11, mb(1), 1);
+  EXPECT_TRUE(s.compute()->add);
+  EXPECT_TRUE(s.compute()->add);
+  EXPECT_EQ(s.session.stats().added_again, 1);
+  s.forward(12, mb(0), 3);
+  EXPECT_FALSE(s.compute()->add);
+  EXPECT_EQ(s.session.stats().added_again, 1) << "answered, not added";
+}
+
+TEST(StageSession, AttemptsCountOnFromTheOneThatCame) {
+  Ready s(11);
+  s.forward(1, mb(0), 3);
+  s.compute();
+  const SendForward first = s.take<SendForward>().at(0);
+  EXPECT_EQ(first.header.attempt, 3);
+  s.session.lost(s.now, first.to, s.out);
+  EXPECT_EQ(s.take<SendForward>().at(0).header.attempt, 4);
+}
+
+// A burst of losses spends the budget; what is left over waits for more of it.
+TEST(StageSession, LossesDrawFromTheRetryBudget) {
+  Ready s(11);
+  s.forward(1, mb(0));
+  s.compute();
+  std::int64_t sends = 0;
+  for (; sends < 10'000; ++sends) {
+    const auto sent = s.take<SendForward>();
+    if (sent.empty()) break;
+    s.session.lost(s.now, sent[0].to, s.out);
+    s.session.connected(s.now, sent[0].to, s.out);
+  }
+  EXPECT_EQ(sends, 1 + 256);
+  ASSERT_TRUE(s.session.next_deadline());
+  s.wait(seconds(2));
+  EXPECT_EQ(s.take<SendForward>().size(), 1u);
+}
+
 TEST(StageSession, ARepeatedFrameIsDropped) {
   Ready s(21);
   EXPECT_TRUE(s.forward(11, mb(0)));

@@ -37,10 +37,11 @@ bool StepBarrier::is_new(const OpenRound& round) const {
 }
 
 void StepBarrier::open(const OpenRound& round) {
-  SHOAL_CHECK(round.from_step < round.to_step, "a round without steps");
+  SHOAL_CHECK(round.from_step <= round.to_step, "a round that ends before it begins");
   opened_ = std::pair(round.from_step, round.to_step);
   to_ = round.to_step.count();
   if (state_ != kTraining) transition(kTraining);
+  if (round.from_step == round.to_step) stop();
   changed();
 }
 
@@ -63,7 +64,8 @@ void StepBarrier::commit(RoundNumber round, std::int64_t step) {
 void StepBarrier::reach_boundary() {
   if (state_ != kStopping) return transition(kAtRest);
   transition(kStopped);
-  opened_.reset();  // without progress, the next opening may be the same
+  // Without progress, the next opening may be the same; one without steps is not obeyed twice.
+  if (opened_ && opened_->first < opened_->second) opened_.reset();
 }
 
 bool StepBarrier::may_compute(const Microbatch& m) const {

@@ -2,7 +2,8 @@
 //
 //   at_rest   -> training     a round is opened
 //   training  -> closing      its router shall end with the current step, or another one has ended
-//             -> stopping     the round was sealed without this replica
+//             -> stopping     the round was sealed without this replica, or has no steps: it was
+//                             aborted after the job's last one
 //             -> at_rest      all routers have ended: the boundary; likewise from closing
 //   closing   -> training     opened again after an abort; likewise from stopping and stopped
 //             -> stopping

@@ -31,7 +31,19 @@ TEST(StepBarrier, OpensTheRoundAfterTheHeldOneOnce) {
   EXPECT_TRUE(barrier.training());
   EXPECT_FALSE(barrier.is_new(round_of(1, 0, 4))) << "repeated";
   EXPECT_TRUE(barrier.is_new(round_of(1, 2, 6))) << "after an abort";
-  EXPECT_DEATH(barrier.open(round_of(1, 4, 4)), "without steps");
+  EXPECT_DEATH(barrier.open(round_of(1, 4, 3)), "ends before it begins");
+}
+
+// Aborted after the job's last step: everybody reports what it has, and once.
+TEST(StepBarrier, ARoundWithoutStepsIsOverAtOnce) {
+  Opened o;
+  o.barrier.reach_boundary();
+  const OpenRound empty = round_of(1, 4, 4);
+  ASSERT_TRUE(o.barrier.is_new(empty));
+  o.barrier.open(empty);
+  EXPECT_EQ(o.barrier.state(), BarrierState::kStopping);
+  o.barrier.reach_boundary();
+  EXPECT_FALSE(o.barrier.is_new(empty));
 }
 
 TEST(StepBarrier, GoesOnWhenAllRoutersAreDoneOrSomebodyIsAhead) {

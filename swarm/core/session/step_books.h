@@ -1,6 +1,14 @@
 // What a replica knows of the inner steps that are open: of each microbatch how often it was sent
 // on, computed and whether its gradient was added; of each step the tokens that were added and, at
 // a router, what it drew. At most two steps are open at a time, so step s has the book s % 2.
+//
+// Exactly once is defined by the ledger of stage 0: a microbatch counts when the router that drew
+// it has its answer and adds its gradient, once per (step, router, index). Tokens of the round,
+// leases and loss follow from that ledger alone. Below stage 0 a replica adds a microbatch at most
+// once per step by the same key, but two replicas of a stage may both add it: one had added when
+// the replica above it was lost, the other gets what is sent again. There are at most as many such
+// gradients at a stage as passes sent again above it, which the retry budget bounds; each is
+// counted where it may be the second one (SessionStats::added_again).
 #pragma once
 
 #include <array>

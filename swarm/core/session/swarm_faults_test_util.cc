@@ -290,7 +290,7 @@ void World::open_round() {
   open_ = true;
   uneven_ = stopping_ = false;
   per_step_.clear();
-  adds_.clear();
+  count_twice();
   for (auto& [id, n] : nodes_) n->boundary.reset();
   for (const PipelineMember& m : joiners_) {
     if (node(m.replica).alive) view_.members.push_back(m);

@@ -50,14 +50,28 @@ void World::run() {
     event.what();
   }
   if (!ended_ && violations.size() < 20) describe_hang();
+  count_twice();
   for (auto& [id, n] : nodes_) {
     const SessionStats stats = n->session->stats();
     resent += stats.resent;
     answered_only += stats.answered_only;
+    added_again += stats.added_again;
     microbatches += stats.microbatches;
     past += stats.past;
     trace_.add(n->session->digest());
   }
+  if (twice > added_again) {
+    violations.push_back(std::to_string(twice) + " gradients count in two replicas, " +
+                         std::to_string(added_again) + " were counted as such");
+  }
+}
+
+// A replica adds a microbatch once; so each further addition at a stage is another replica's.
+void World::count_twice() {
+  for (const auto& [microbatch, stages] : adds_) {
+    for (const auto& [stage, added] : stages) twice += added - 1;
+  }
+  adds_.clear();
 }
 
 void World::watch() {

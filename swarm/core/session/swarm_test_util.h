@@ -53,6 +53,8 @@ class World {
   std::int64_t breaks = 0, deaths = 0, freezes = 0, joins = 0, closes = 0, aborts = 0, stops = 0;
   std::int64_t cuts = 0, cuts_of_all = 0, cut_offs = 0;
   std::int64_t resent = 0, answered_only = 0, evaluated = 0, logits = 0, words = 0;
+  std::int64_t twice = 0;        // gradients that a second replica of a stage added
+  std::int64_t added_again = 0;  // those that may be, as the replicas counted them
   std::int64_t microbatches = 0, past = 0, void_evaluations = 0, calls = 0;
   std::int64_t ahead = 0;  // passes computed of a step whose predecessor was not over
   Digest trace() const { return trace_.finish(); }
@@ -186,6 +188,7 @@ class World {
   void open_round();
   void maybe_close_round();
   void check_boundaries();
+  void count_twice();
   void commit();
   void tell_commit(Node& node, RoundNumber round, std::int64_t step);
   OpenRound opening(const Node& node) const;

@@ -180,6 +180,7 @@ Compute Tasks::begin() {
     compute.add = task.adds = !done.added;
     done.added = true;
     stats_.answered_only += !compute.add;
+    stats_.added_again += compute.add && task.attempt_in > 1;
   }
   transition(task, due.backward ? kComputingBack : kComputing);
   computed_ = task.id;
@@ -231,7 +232,10 @@ void Tasks::send(Task& task, ReplicaId to, SessionActions& out) {
   }
   transition(task, kBelow);
   task.to = to;
-  task.attempt_out = ++books_.of(task.microbatch.step).ledger.of(task.microbatch).sends;
+  // Never below the attempt that came: who sent it again further up is seen all the way down.
+  std::int32_t& sends = books_.of(task.microbatch.step).ledger.of(task.microbatch).sends;
+  sends = std::max(sends, task.attempt_in - 1) + 1;
+  task.attempt_out = sends;
   out.push_back(SendForward{to, task.id, {task.microbatch, task.attempt_out}});
 }
 

@@ -154,6 +154,7 @@ function Detail({ one, topology, agents }: { one: TopologyReplica | undefined; t
     ['Microbatches', perSecond(one.microbatches_per_second)],
     ['Busy', percent(one.busy)],
     ['Computed again', number(one.recomputed)],
+    ['Added again', number(one.added_again)],
     ['Measured speed', one.gflops === null ? kNone : `${short(one.gflops * 1e9)}FLOP/s`],
     ['Sends', rate(sent)],
   ];

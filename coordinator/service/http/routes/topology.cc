@@ -57,6 +57,7 @@ Json replica_json(const ReplicaRecord& replica, const AgentRecord* agent, const 
   json["microbatches_per_second"] =
       from_traffic([](const PipelineLive& t) { return t.microbatches_per_s; });
   json["recomputed"] = from_traffic([](const PipelineLive& t) { return t.stats.recomputed; });
+  json["added_again"] = from_traffic([](const PipelineLive& t) { return t.stats.added_again; });
   json["dropped"] = from_traffic([](const PipelineLive& t) { return t.stats.dropped; });
   json["busy"] = from_traffic([](const PipelineLive& t) { return t.stats.busy; });
   return json;
