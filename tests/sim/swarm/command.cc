@@ -19,7 +19,7 @@ namespace {
 constexpr const char* kUsage =
     "shoal-sim swarm [--agents N] [--stages S] [--rtt MS] [--rtt-matrix \"0,80;80,0\"] [--mtbf H]\n"
     "  [--speeds 1,.5] [--schedule swarm|gpipe|gpipe_blocking|1f1b|sorted_chains|2bw]\n"
-    "  [--policy service_time|sticky|random] [--microbatches B] [--window W] [--routers R]\n"
+    "  [--policy service_time|sticky|random] [--microbatches B] [--window W]\n"
     "  [--forward MS] [--backward MS] [--payload BYTES] [--mbit M] [--agents-per-uplink K]\n"
     "  [--jitter X] [--state-bytes N] [--steps-per-round H] [--trace FILE] [--steps N]\n"
     "  [--seeds N] [--from SEED]\n"
@@ -102,7 +102,6 @@ std::map<std::string, Setter> number_flags(Arguments& a) {
       {"--mtbf", whole(o.mtbf_h)},
       {"--microbatches", whole(o.microbatches)},
       {"--window", whole(o.window)},
-      {"--routers", whole(o.routers)},
       {"--forward", ms(o.forward)},
       {"--backward", ms(o.backward)},
       {"--payload", whole(o.payload_bytes)},
@@ -207,6 +206,8 @@ int run_pipeline(Arguments& a) {
     sum.moves += m.moves;
     sum.retries += m.retries;
     sum.wasted += m.wasted;
+    sum.routers_lost += m.routers_lost;
+    sum.voided += m.voided;
     sum.steps += m.steps;
     sum.bytes += m.bytes;
   }
@@ -214,14 +215,15 @@ int run_pipeline(Arguments& a) {
       a.json
           ? "{\"fraction\":%.4f,\"bound\":%.4f,\"virtual_s\":%.1f,\"step_s_p50\":%.2f,"
             "\"step_s_p99\":%.2f,\"events\":%lld,\"deaths\":%lld,\"moves\":%lld,\"retries\":%lld,"
-            "\"wasted\":%lld,\"steps\":%lld,\"bytes\":%lld}\n"
+            "\"wasted\":%lld,\"routers_lost\":%lld,\"voided\":%lld,\"steps\":%lld,"
+            "\"bytes\":%lld}\n"
           : "fraction %.4f of compute-ideal, bound %.4f, %.1f virtual seconds, steps of %.2f s "
             "(p99 %.2f)\n%lld events, %lld deaths, %lld moves, %lld retries, %lld wasted, %lld "
-            "steps, %lld bytes\n";
+            "routers lost with %lld microbatches, %lld steps, %lld bytes\n";
   const auto ll = [](std::int64_t v) { return static_cast<long long>(v); };
   std::printf(format, sum.fraction, sum.bound, sum.virtual_s, sum.step_s_p50, sum.step_s_p99,
               ll(sum.events), ll(sum.deaths), ll(sum.moves), ll(sum.retries), ll(sum.wasted),
-              ll(sum.steps), ll(sum.bytes));
+              ll(sum.routers_lost), ll(sum.voided), ll(sum.steps), ll(sum.bytes));
   return 0;
 }
 

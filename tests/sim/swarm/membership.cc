@@ -2,6 +2,7 @@
 // and moves. A death drops queue and computation at once, but the others learn of it after the
 // detection time only. Moves wait for the step boundary unless the step cannot go on without them.
 #include <algorithm>
+#include <utility>
 
 #include "base/check.h"
 #include "tests/sim/swarm/pipeline.h"
@@ -28,7 +29,9 @@ void Pipeline::place_agents() {
   for (const auto& placement : placed.placements) {
     agents_[placement.agent].stage = placement.stage;
     agents_[placement.agent].serving = true;
-    join_wirings(placement.agent);
+  }
+  for (std::int32_t i = 0; i < options_.agents && !chained(); ++i) {
+    if (agents_[i].serving && agents_[i].stage == 0) take_place(i);
   }
 }
 
@@ -51,22 +54,98 @@ void Pipeline::form_chains() {
   }
 }
 
-void Pipeline::join_wirings(std::int32_t index) {
-  const Agent& agent = agents_[index];
-  const double scale = 1 / agent.speed;
-  const Duration work = options_.forward + options_.backward;
-  const auto service = seconds_f(work.seconds() * scale);
+// A place for one more router, which knows everybody who serves.
+std::int32_t Pipeline::add_router() {
+  const auto place = static_cast<std::int32_t>(routers_.size());
+  Router& router = routers_.emplace_back();
+  for (std::int32_t slot = slots_ - 1; slot >= 0; --slot) {
+    router.free.push_back(place * slots_ + slot);
+  }
+  router.waiting.resize(options_.stages);
+  for (std::int32_t s = 0; s < options_.stages; ++s) {
+    router.wiring.emplace_back(options_.policy, prng_.next());
+  }
+  microbatches_.resize(static_cast<std::size_t>(slots_) * routers_.size());
+  hops_.resize(microbatches_.size() * options_.stages);
+  if (options_.response_time) sent_ns_.resize(hops_.size());
+  return place;
+}
+
+// It draws from the next step on.
+void Pipeline::take_place(std::int32_t index) {
+  const auto free = std::find_if(routers_.begin(), routers_.end(),
+                                 [](const Router& router) { return router.agent < 0; });
+  const bool found = free != routers_.end();
+  const auto place = found ? static_cast<std::int32_t>(free - routers_.begin()) : add_router();
+  Router& router = routers_[place];
+  agents_[index].router = place;
+  router.agent = index;
+  router.incarnation = agents_[index].incarnation;
+  router.retries = ::shoal::swarm::RetryTokens(now_);
+  for (std::int32_t i = 0; !found && i < options_.agents; ++i) {
+    const Agent& other = agents_[i];
+    if (!other.serving || other.stage == 0) continue;
+    router.wiring[other.stage].add(replica_id(i, other.incarnation), expected_service(other),
+                                   credits_of(other));
+  }
+  if (!std::exchange(waits_for_router_, false)) return;
+  schedule(EventKind::kStepOpens, now_.ns, 0, 0, 0, 0);
+}
+
+// What it had under way is void, and the steps that are open end without the rest of its share.
+void Pipeline::lose_router(std::int32_t index) {
+  const std::int32_t place = std::exchange(agents_[index].router, -1);
+  if (place < 0) return;
+  Router& router = routers_[place];
+  router.agent = -1;
+  void_open(router, place);
+  for (Share& share : router.shares) share.quota = share.answered;
+  ++measured_.routers_lost;
+  end_steps();
+}
+
+void Pipeline::void_open(Router& router, std::int32_t place) {
+  for (std::int32_t i = place * slots_; i < (place + 1) * slots_; ++i) {
+    Microbatch& m = microbatches_[i];
+    if (!m.open) continue;
+    m.open = false;
+    ++m.serial;
+    router.free.push_back(i);
+    ++measured_.voided;
+  }
+  for (auto& waiting : router.waiting) waiting.clear();
+  router.outstanding = 0;
+}
+
+Duration Pipeline::expected_service(const Agent& agent) const {
+  if (!options_.benchmarked) return {};
+  return seconds_f((options_.forward + options_.backward).seconds() / agent.speed);
+}
+
+// Those of the product, and at least enough to be busy over the line: with fewer, whoever returns a
+// credit first gets the next microbatch whatever the wiring says, and the shares drift apart.
+std::int32_t Pipeline::credits_of(const Agent& agent) const {
+  const double stage_speed = total_speed_ / options_.stages;
+  const double even = static_cast<double>(options_.stages) / options_.agents;
+  const double share = std::min(1.0, std::max(even, agent.speed / stage_speed));
+  const auto ample = ::shoal::swarm::ample_credits(
+      options_.window, std::max(1, options_.agents / options_.stages), share);
+  const double work = (options_.forward + options_.backward).seconds();
   const auto payload = options_.bytes_per_s > 0
                            ? static_cast<double>(options_.payload_bytes) / options_.bytes_per_s
                            : 0.0;
-  // At least the replica's part of the window, twice: with fewer, whoever returns a credit first
-  // gets the next microbatch whatever the wiring says, and the shares drift apart.
-  const std::int32_t part = 2 * window_ * options_.stages / options_.agents;
-  const auto credits =
-      std::max(part, ::shoal::swarm::credits_for(service, farthest() * 2, seconds_f(payload)));
+  return std::max(ample, ::shoal::swarm::credits_for(seconds_f(work / agent.speed), farthest() * 2,
+                                                     seconds_f(payload)));
+}
+
+// The wirings of the routers learn of it; one of stage 0 becomes a router itself.
+void Pipeline::join_wirings(std::int32_t index) {
+  const Agent& agent = agents_[index];
+  if (chained()) return;
+  if (agent.stage == 0) return take_place(index);
   for (Router& router : routers_) {
-    router.wiring[agent.stage].add(replica_id(index, agent.incarnation),
-                                   options_.benchmarked ? service : Duration{}, credits);
+    router.wiring[agent.stage].add(replica_id(index, agent.incarnation), expected_service(agent),
+                                   credits_of(agent));
   }
 }
 
@@ -146,6 +225,8 @@ void Pipeline::restart_chains() {
 void Pipeline::detected(const Event& event) {
   leave_wirings(event.agent, event.microbatch, event.stage);
   if (chained()) return;
+  const std::int32_t place = agents_[event.agent].router;
+  if (place >= 0 && routers_[place].incarnation == event.microbatch) lose_router(event.agent);
   if (options_.rebalance) emergency();
   if (options_.retrying == Retrying::kOnLoss) retry_lost(event.agent, event.microbatch);
 }
@@ -156,7 +237,7 @@ void Pipeline::retry_lost(std::int32_t index, std::int32_t incarnation) {
     const Microbatch& m = microbatches_[i];
     if (!m.open) continue;
     const std::int32_t known = m.waiting ? m.stage - 1 : m.stage;
-    for (std::int32_t s = 0; s <= known; ++s) {
+    for (std::int32_t s = 1; s <= known; ++s) {
       const Hop& at = hop(static_cast<std::int32_t>(i), s);
       if (at.agent != index || at.incarnation != static_cast<std::uint32_t>(incarnation)) continue;
       retry(static_cast<std::int32_t>(i), s);
@@ -167,7 +248,7 @@ void Pipeline::retry_lost(std::int32_t index, std::int32_t incarnation) {
 
 void Pipeline::retry(std::int32_t index, std::int32_t stage) {
   Microbatch& m = microbatches_[index];
-  if (!take_retry_token(routers_[router_of(index)])) {
+  if (!routers_[router_of(index)].retries.take(now_)) {
     return schedule(EventKind::kRetry, now_.ns + seconds(1).ns, index, 0, m.serial, 0);
   }
   ++measured_.retries;
@@ -180,23 +261,13 @@ void Pipeline::retry(std::int32_t index, std::int32_t stage) {
 void Pipeline::retry_again(std::int32_t index) {
   const std::int32_t last =
       microbatches_[index].waiting ? microbatches_[index].stage - 1 : microbatches_[index].stage;
-  for (std::int32_t stage = 0; stage <= last; ++stage) {
+  for (std::int32_t stage = 1; stage <= last; ++stage) {  // without its router it is void
     const Hop& at = hop(index, stage);
     const Agent& agent = agents_[at.agent];
     const bool same = static_cast<std::uint32_t>(agent.incarnation) == at.incarnation;
     if (!agent.dead && same) continue;
     return retry(index, stage);
   }
-}
-
-bool Pipeline::take_retry_token(Router& router) const {
-  const ::shoal::swarm::RetryBudget budget;
-  const double passed = (now_ - router.refilled).seconds();
-  router.retry_tokens = std::min(budget.burst, router.retry_tokens + budget.per_s * passed);
-  router.refilled = now_;
-  if (router.retry_tokens < 1) return false;
-  router.retry_tokens -= 1;
-  return true;
 }
 
 // No answer in time: the same request goes to another replica, and the first one stays where it is.
@@ -226,6 +297,7 @@ void Pipeline::retry_naively(const Event& event) {
 void Pipeline::come_back(const Event& event) {
   Agent& agent = agents_[event.agent];
   if (!agent.dead) return;
+  lose_router(event.agent);  // it is back before it was missed
   Duration wait;
   if (chained()) {
     wait = options_.restore;
@@ -258,7 +330,7 @@ void Pipeline::ready(const Event& event) {
     return;
   }
   join_wirings(event.agent);
-  for (std::int32_t r = 0; r < options_.routers; ++r) {
+  for (std::int32_t r = 0; r < static_cast<std::int32_t>(routers_.size()); ++r) {
     // What waited for somebody to serve this stage.
     Event freed{now_.ns,
                 0,
@@ -297,6 +369,7 @@ void Pipeline::apply(const Move& move) {
   const std::int32_t incarnation = agent.incarnation;
   lose_work(index);
   leave_wirings(index, incarnation, agent.stage);
+  lose_router(index);
   ++agent.incarnation;
   agent.stage = move.to;
   agent.death_known = true;

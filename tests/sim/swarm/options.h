@@ -52,7 +52,6 @@ struct Options {
   std::int32_t agents = 16, stages = 4;
   std::int64_t microbatches = 256;  // per step, of all routers
   std::int32_t window = 128;        // in flight, of all routers
-  std::int32_t routers = 1;
   Duration forward = milliseconds(50), backward = milliseconds(150);
   std::int64_t payload_bytes = 1'000'000;
   double bytes_per_s = 500e6 / 8;      // each direction of an uplink; 0: infinite
@@ -92,6 +91,7 @@ struct Measured {
   std::int64_t deaths = 0, joins = 0, moves = 0, retries = 0,
                wasted = 0;                  // wasted: stale work done
   std::int64_t added = 0, added_again = 0;  // gradients counted by replicas; answered, not counted
+  std::int64_t routers_lost = 0, voided = 0;  // and microbatches that were void with them
   double step_s_p50 = 0, step_s_p99 = 0;
   std::int64_t bytes = 0;
 };

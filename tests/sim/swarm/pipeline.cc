@@ -3,6 +3,7 @@
 #include "tests/sim/swarm/pipeline.h"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 
 #include "base/check.h"
@@ -15,23 +16,11 @@ Pipeline::Pipeline(const Options& options)
       agents_(static_cast<std::size_t>(options.agents)),
       links_(static_cast<std::size_t>(options.agents)),
       rebalancer_({.drain = seconds(1)}) {
-  per_router_ = static_cast<std::int32_t>(options.microbatches / options.routers);
-  window_ = std::max(1, options.window / options.routers);
-  slots_ = chained() ? per_router_ : window_;
-  const auto all = static_cast<std::size_t>(slots_) * options.routers;
-  microbatches_.resize(all);
-  hops_.resize(all * options.stages);
-  if (options.response_time) sent_ns_.resize(hops_.size());
-  for (std::int32_t r = 0; r < options.routers; ++r) {
-    Router router;
-    for (std::int32_t slot = slots_ - 1; slot >= 0; --slot)
-      router.free.push_back(r * slots_ + slot);
-    for (std::int32_t s = 0; s < options.stages; ++s) {
-      router.wiring.emplace_back(options.policy, prng_.next());
-    }
-    router.waiting.resize(options.stages);
-    routers_.push_back(std::move(router));
-  }
+  // A router's share of the window goes by its speed: room for the fastest one among the slowest.
+  const auto [slowest, fastest] = std::minmax_element(options.speeds.begin(), options.speeds.end());
+  const double others = static_cast<double>(options.agents / options.stages - 1) * *slowest;
+  slots_ = static_cast<std::int32_t>(std::ceil(options.window * *fastest / (*fastest + others)));
+  if (chained()) slots_ = static_cast<std::int32_t>(options.microbatches), add_router();
   place_agents();
   if (chained()) form_chains();
 }
@@ -135,15 +124,37 @@ void Pipeline::open_steps() {
   between_steps_ = false;
   for (const ::shoal::swarm::Move& move : moves_) apply(move);
   moves_.clear();
+  const auto has_agent = [](const Router& router) { return router.agent >= 0; };
+  waits_for_router_ = !chained() && std::none_of(routers_.begin(), routers_.end(), has_agent);
+  if (waits_for_router_) return;  // whoever comes to stage 0 first opens it
   while (may_open(opened_ + 1)) open_step();
 }
 
 void Pipeline::open_step() {
   ++opened_;
   for (Agent& agent : agents_) agent.computed_ahead = 0;
-  for (Router& router : routers_) router.shares[opened_ % 2] = {};
+  share_step();
   if (chained()) return fill_chains();
-  for (std::int32_t r = 0; r < options_.routers; ++r) admit(r);
+  for (std::int32_t r = 0; r < static_cast<std::int32_t>(routers_.size()); ++r) admit(r);
+}
+
+// By the speed of those that are not known to be lost; a sum that is rounded gives whole shares.
+void Pipeline::share_step() {
+  const auto speed = [&](const Router& router) {
+    if (chained()) return 1.0;
+    return router.agent < 0 ? 0.0 : agents_[router.agent].speed;
+  };
+  double total = 0, passed = 0;
+  for (const Router& router : routers_) total += speed(router);
+  std::int64_t given = 0;
+  for (Router& router : routers_) {
+    passed += speed(router) / total;
+    const auto up_to = std::llround(static_cast<double>(options_.microbatches) * passed);
+    router.shares[opened_ % 2] = {.quota = up_to - given};
+    given = up_to;
+    const double window = std::ceil(options_.window * speed(router) / total);
+    router.window = std::clamp(static_cast<std::int32_t>(window), 1, slots_);
+  }
 }
 
 // The next microbatch of this step, in a slot of its own.
@@ -152,21 +163,20 @@ Pipeline::Task Pipeline::take_slot(std::int32_t r, std::int64_t step) {
   const std::int32_t index = router.free.back();
   router.free.pop_back();
   ++router.outstanding;
-  router.retry_tokens =
-      std::min(::shoal::swarm::RetryBudget{}.burst,
-               router.retry_tokens + ::shoal::swarm::RetryBudget{}.per_microbatch);
+  router.retries.admitted();
   Microbatch& m = microbatches_[index];
-  m = {
-      step * per_router_ + router.shares[step % 2].admitted++, m.serial + 1, 0, false, true, false};
+  const std::int64_t age = step * options_.microbatches + router.shares[step % 2].admitted++;
+  m = {age, m.serial + 1, 0, false, true, false};
   for (std::int32_t stage = 0; stage < options_.stages; ++stage) hop(index, stage) = {};
   return {m.age, index, m.serial, false};
 }
 
 void Pipeline::admit(std::int32_t r) {
   Router& router = routers_[r];
+  if (router.agent < 0 || !agents_[router.agent].serving) return;
   for (std::int64_t step = completed_ + 1; step <= opened_; ++step) {
-    while (router.shares[step % 2].admitted < per_router_ && !router.free.empty() &&
-           router.waiting[0].empty()) {
+    Share& share = router.shares[step % 2];
+    while (share.admitted < share.quota && router.outstanding < router.window) {
       forward_to(0, take_slot(r, step));
     }
   }
@@ -179,20 +189,20 @@ void Pipeline::fill_chains() {
   chain_count_.assign(chains, 0);
   chain_forwarded_.assign(chains, 0);
   chain_of_.resize(microbatches_.size());
-  for (std::int32_t r = 0; r < options_.routers; ++r) {
-    for (std::int32_t position = 0; position < per_router_; ++position) {
-      const Task task = take_slot(r, opened_);
-      const std::int32_t chain = choose_chain(r * per_router_ + position, load);
-      chain_of_[task.microbatch] = chain;
-      ++chain_count_[chain];
-      forward_to(0, task);
-    }
+  for (std::int64_t position = 0; position < options_.microbatches; ++position) {
+    const Task task = take_slot(0, opened_);
+    const std::int32_t chain = choose_chain(position, load);
+    chain_of_[task.microbatch] = chain;
+    ++chain_count_[chain];
+    forward_to(0, task);
   }
 }
 
-std::int32_t Pipeline::choose_chain(std::int32_t position, std::vector<double>& load) const {
+std::int32_t Pipeline::choose_chain(std::int64_t position, std::vector<double>& load) const {
   const auto chains = static_cast<std::int32_t>(chains_.size());
-  if (options_.schedule != Schedule::kSortedChains) return position % chains;
+  if (options_.schedule != Schedule::kSortedChains) {
+    return static_cast<std::int32_t>(position % chains);
+  }
   const auto cost = [&](std::int32_t c) {
     double slowest = 1e300;
     for (const std::int32_t agent : chains_[c]) slowest = std::min(slowest, agents_[agent].speed);
@@ -215,6 +225,8 @@ bool Pipeline::forward_to(std::int32_t stage, Task task) {
   std::int32_t next = -1;
   if (chained()) {
     next = chains_[chain_of_[task.microbatch]][stage];
+  } else if (stage == 0) {
+    next = routers_[router_of(task.microbatch)].agent;
   } else {
     Router& router = routers_[router_of(task.microbatch)];
     const auto chosen = router.wiring[stage].choose(1);
@@ -360,9 +372,9 @@ void Pipeline::measure(std::int32_t index, Task task) {
 
 void Pipeline::return_credit(std::int32_t index, std::int32_t microbatch) {
   const Agent& agent = agents_[index];
-  schedule(EventKind::kCredit, now_.ns + (agent.stage == 0 ? 0 : latency(index, index + 1).ns),
-           router_of(microbatch), index, static_cast<std::uint32_t>(agent.incarnation),
-           agent.stage);
+  if (chained() || agent.stage == 0) return;
+  schedule(EventKind::kCredit, now_.ns + latency(index, index + 1).ns, router_of(microbatch), index,
+           static_cast<std::uint32_t>(agent.incarnation), agent.stage);
 }
 
 void Pipeline::credit(const Event& event) {
@@ -375,11 +387,10 @@ void Pipeline::credit(const Event& event) {
     waiting.pop_front();
     if (current(task.microbatch, task.serial) && !forward_to(event.stage, task)) break;
   }
-  if (event.stage == 0) admit(event.microbatch);
 }
 
 void Pipeline::forward_done(std::int32_t index, Task task) {
-  if (!chained()) return_credit(index, task.microbatch);
+  return_credit(index, task.microbatch);
   if (!current(task.microbatch, task.serial)) return;
   const std::int32_t stage = agents_[index].stage;
   if (stage + 1 == options_.stages) return last_stage_done(index, task);
@@ -428,14 +439,18 @@ void Pipeline::answer(const Event& event) {
   m.open = false;
   router.free.push_back(event.microbatch);
   --router.outstanding;
-  ++router.shares[(m.age / per_router_) % 2].answered;
+  ++router.shares[(m.age / options_.microbatches) % 2].answered;
   if (!chained()) admit(r);
+  end_steps();
+}
+
+void Pipeline::end_steps() {
   while (completed_ < opened_ && complete(completed_ + 1)) step_over();
 }
 
 bool Pipeline::complete(std::int64_t step) const {
   return std::all_of(routers_.begin(), routers_.end(), [&](const Router& router) {
-    return router.shares[step % 2].answered == per_router_;
+    return router.shares[step % 2].answered == router.shares[step % 2].quota;
   });
 }
 
@@ -443,7 +458,9 @@ void Pipeline::step_over() {
   ++completed_;
   std::int64_t next = now_.ns + farthest().ns;  // routers tell the replicas
   ++measured_.steps;
-  measured_.microbatches += static_cast<std::int64_t>(per_router_) * options_.routers;
+  for (const Router& router : routers_) {
+    measured_.microbatches += router.shares[completed_ % 2].answered;
+  }
   if (ends_round(completed_)) {
     // Butterfly of int8 pseudo-gradients: a quarter of the fp32 weights, out and back.
     const double bytes = 2.0 * static_cast<double>(options_.state_bytes) / 20;

@@ -1,11 +1,18 @@
 // The pipeline in virtual time: routers, replicas with one computing lane and two queues, uplinks
 // that serialise what they carry, latency between regions, step barriers, deaths, returns and
-// moves. What is decided is decided by the real cores (wiring, rebalancing, assignment); the engine
-// only moves time, and counts with a few words per microbatch what a StageSession knows exactly
-// (swarm/core/session/stage_session_swarm_test.cc is the place where the session itself runs). A
-// tensor passes sender and receiver cut-through: both links are booked when it is sent. Not
-// modelled: loss of a router, packets, CPU time of encoding. pipeline.cc holds the traffic,
-// membership.cc who is there.
+// moves. What is decided is decided by the real cores (wiring, retry budget, rebalancing,
+// assignment); the engine only moves time, and counts with a few words per microbatch what a
+// StageSession knows exactly (swarm/core/session/stage_session_swarm_test.cc is the place where the
+// session itself runs).
+//
+// Every replica of stage 0 is a router: it draws its share of a step by its speed, computes stage 0
+// for it and has a wiring of its own for every later stage. When it is lost, what it had under way
+// is void as soon as that is known, and the step ends without it; another replica of stage 0 draws
+// from the next step on. Chains have one router that never fails.
+//
+// A tensor passes sender and receiver cut-through: both links are booked when it is sent. Not
+// modelled: packets, CPU time of encoding, and a wiring per hop (docs/swarm.md, "What is
+// simplified"). pipeline.cc holds the traffic, membership.cc who is there.
 #pragma once
 
 #include <array>
@@ -41,6 +48,7 @@ class Pipeline {
     std::int32_t incarnation = 0;
     std::int32_t computed_ahead = 0;  // 1F1B: forwards without their backward
     std::uint32_t lane = 0;           // raised when what is computing is lost
+    std::int32_t router = -1;         // of stage 0: its place in routers_
     Task running{};
     Duration service;
     std::vector<Task> forwards, backwards;  // the next one at the end
@@ -61,16 +69,16 @@ class Pipeline {
     bool backward = false, open = false, waiting = false;
   };
   struct Share {  // a router's part of one step
-    std::int32_t admitted = 0, answered = 0;
+    std::int64_t quota = 0, admitted = 0, answered = 0;
   };
-  struct Router {
-    std::vector<::shoal::swarm::Wiring> wiring;  // per stage
+  struct Router {  // a place; who takes it over goes on with its wirings
+    std::int32_t agent = -1, incarnation = 0;    // none: it was lost; none with chains
+    std::vector<::shoal::swarm::Wiring> wiring;  // per stage, of stage 0 empty
     std::vector<std::deque<Task>> waiting;       // per stage, for a credit
     std::vector<std::int32_t> free;              // slots
     std::array<Share, 2> shares;                 // of steps with this number modulo 2
-    std::int32_t outstanding = 0;
-    double retry_tokens = ::shoal::swarm::RetryBudget{}.burst;
-    Instant refilled;
+    std::int32_t outstanding = 0, window = 1;
+    ::shoal::swarm::RetryTokens retries{Instant{}};
   };
 
   // Traffic.
@@ -79,10 +87,11 @@ class Pipeline {
   bool may_open(std::int64_t step) const;
   bool ends_round(std::int64_t step) const;
   void open_step();
+  void share_step();
   void admit(std::int32_t router);
   Task take_slot(std::int32_t router, std::int64_t step);
   void fill_chains();
-  std::int32_t choose_chain(std::int32_t position, std::vector<double>& load) const;
+  std::int32_t choose_chain(std::int64_t position, std::vector<double>& load) const;
   bool forward_to(std::int32_t stage, Task task);  // false: it waits for a credit
   void send(std::int32_t from, std::int32_t to, Task task, std::int32_t stage);
   std::int64_t transfer(std::int32_t from, std::int32_t to, std::int64_t bytes);
@@ -100,6 +109,7 @@ class Pipeline {
   void answer(const Event& event);
   bool complete(std::int64_t step) const;
   void step_over();
+  void end_steps();
   Duration farthest() const;
   void measure(std::int32_t agent, Task task);
   bool current(std::int32_t microbatch, std::uint32_t serial) const;
@@ -119,8 +129,14 @@ class Pipeline {
   std::int64_t overlap() const { return options_.schedule == Schedule::kTwoBuffered ? 2 : 1; }
 
   // Membership.
+  std::int32_t add_router();
+  void take_place(std::int32_t agent);
+  void lose_router(std::int32_t agent);
+  void void_open(Router& router, std::int32_t place);
   void place_agents();
   void form_chains();
+  Duration expected_service(const Agent& agent) const;
+  std::int32_t credits_of(const Agent& agent) const;
   void join_wirings(std::int32_t agent);
   void leave_wirings(std::int32_t agent, std::int32_t incarnation, std::int32_t stage);
   void schedule_deaths();
@@ -132,7 +148,6 @@ class Pipeline {
   void retry_lost(std::int32_t agent, std::int32_t incarnation);
   void retry(std::int32_t microbatch, std::int32_t stage);
   void retry_again(std::int32_t microbatch);
-  bool take_retry_token(Router& router) const;
   void retry_naively(const Event& event);
   void restart_chains();
   ::shoal::swarm::RebalanceView view() const;
@@ -160,12 +175,12 @@ class Pipeline {
   std::vector<std::int32_t> chain_count_, chain_forwarded_;
   std::vector<::shoal::swarm::Move> moves_;  // at the next step boundary
   ::shoal::swarm::Rebalancer rebalancer_;
-  std::int32_t per_router_ = 0, window_ = 0, slots_ = 0;  // of one router
+  std::int32_t slots_ = 0;  // of one router
   std::int32_t dead_ = 0;
   std::int64_t opened_ = 0, completed_ = 0;  // steps
   std::int64_t step_began_ns_ = 0, accounted_ns_ = 0, ended_ns_ = 0;
   double bound_integral_ = 0, total_speed_ = 0;
-  bool between_steps_ = true;
+  bool between_steps_ = true, waits_for_router_ = false;
   std::vector<double> step_s_;
   Measured measured_;
 };

@@ -85,7 +85,7 @@ TEST(SwarmSim, TwoWeightVersionsHideTheEndOfAStep) {
   EXPECT_NEAR(every_step, mean_fraction(o), 0.005);
 }
 
-TEST(SwarmSim, TwoWeightVersionsLoseNothingToFailures) {
+TEST(SwarmSim, TwoWeightVersionsLoseNothingButWhatALostRouterDrew) {
   Options o;
   o.schedule = Schedule::kTwoBuffered;
   o.mtbf_h = 0.2;
@@ -95,7 +95,10 @@ TEST(SwarmSim, TwoWeightVersionsLoseNothingToFailures) {
   EXPECT_EQ(m.steps, 40);
   EXPECT_GT(m.deaths, 1);
   EXPECT_GT(m.retries, 0);
-  EXPECT_GE(m.added, 40 * 256 * 4);
+  EXPECT_GE(m.added, m.microbatches * 4);
+  EXPECT_GT(m.routers_lost, 0);
+  EXPECT_LT(m.microbatches, 40 * 256);
+  EXPECT_GE(m.microbatches + m.voided, 36 * 256);
 }
 
 // A router's budget is spent by the first of several losses; what waited for it met a second loss.
@@ -148,6 +151,56 @@ TEST(SwarmSim, RetryStormHappensOnlyToTheNaiveOne) {
   o.retry_timeout = seconds(5);
   o.response_time = true;
   EXPECT_LE(mean_fraction(o, 1), 0.1);
+}
+
+// One of two routers dies in the first step: what it had under way is void, and the step ends
+// without the rest of its share.
+TEST(SwarmSim, AStepEndsWithoutTheRouterThatWasLost) {
+  Options o;
+  o.agents = 8;
+  o.stages = 4;
+  o.microbatches = 64;
+  o.steps = 1;
+  o.jitter = 0;
+  EXPECT_EQ(simulate(o).microbatches, 64);
+  std::int64_t lost = 0;
+  for (std::int32_t agent = 0; agent < o.agents; ++agent) {
+    o.trace = {{Instant{} + seconds(2), false, agent}};
+    const Measured m = simulate(o);
+    EXPECT_EQ(m.steps, 1);
+    lost += m.routers_lost;
+    EXPECT_EQ(m.routers_lost > 0, m.microbatches < 64);
+    EXPECT_EQ(m.routers_lost > 0, m.voided > 0);
+  }
+  EXPECT_EQ(lost, 2) << "of two routers";
+}
+
+// The last router is lost: the pipeline waits for a replica of stage 0, which draws what is to
+// come.
+TEST(SwarmSim, APipelineWaitsForARouter) {
+  Options o;
+  o.agents = o.stages = 4;
+  o.microbatches = 16;
+  o.steps = 3;
+  o.rebalance = false;
+  for (std::int32_t agent = 0; agent < o.agents; ++agent) {
+    o.trace = {{Instant{} + seconds(1), false, agent}, {Instant{} + seconds(60), true, agent}};
+    const Measured m = simulate(o);
+    EXPECT_EQ(m.steps, 3);
+    EXPECT_GT(m.virtual_s, 60);
+  }
+}
+
+// A router gets as much of every step as its speed is of theirs.
+TEST(SwarmSim, RoutersDrawByTheirSpeed) {
+  Options o;
+  o.agents = 8;
+  o.stages = 4;
+  o.microbatches = 100;
+  o.speeds = {3, 1};
+  o.jitter = 0;
+  o.payload_bytes = 0;
+  EXPECT_GE(simulate(o).fraction, 0.85);
 }
 
 TEST(SwarmSim, TraceEmptiesAStageAndItGoesOn) {
