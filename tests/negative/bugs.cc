@@ -40,6 +40,8 @@ constexpr PlantedBug kBugs[] = {
      "a vote in one stage counts for the members of all others"},
     {Bug::kMixedCheckpoint, "mixed_checkpoint", "consistent_cut",
      "the last part of a checkpoint is of an earlier round"},
+    {Bug::kAddsAgain, "adds_again", "exactly_once",
+     "a device adds a gradient that it shall only answer"},
     {Bug::kLostViews, "lost_views", "views", "now and then a view is not sent"},
     {Bug::kSameView, "same_view", "views", "every view has the number 1"},
     {Bug::kForgottenCordon, "forgotten_cordon", "drains", "the core is never told of a cordon"},

@@ -33,6 +33,7 @@ enum class Bug {
   kTwoOnDevice,         // the core records every replica on device 0
   kOneStageAgrees,      // a vote in one stage counts for the members of the others
   kMixedCheckpoint,     // the last part of a checkpoint is of an earlier round
+  kAddsAgain,           // a device adds a gradient that it shall only answer
   kLostViews,           // now and then a view is not sent
   kSameView,            // every view has the number 1
   kForgottenCordon,     // the core is never told of a cordon

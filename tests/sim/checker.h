@@ -84,10 +84,23 @@ struct Reported {
   std::span<const float> anchor, local;
 };
 
-// A replica of a pipeline takes an inner step with the newest view that it was told.
+// A replica of a pipeline computes for an inner step with the newest view that it was told.
 struct InnerStep {
   ReplicaId replica;
   const PipelineView& view;
+};
+
+// A replica of a pipeline added the gradient of a microbatch, which begins with this sequence, in
+// the round that it trains, after so many aborts of it. `again`: it counts it as one that was sent
+// again.
+struct GradientAdded {
+  ReplicaId replica;
+  StageIndex stage = 0;
+  RoundKey key;
+  std::int32_t aborts = 0;
+  swarm::Microbatch microbatch;
+  std::int64_t first = 0;
+  bool again = false;
 };
 
 // A trainer completed a reduce and votes with `digest`.
@@ -209,6 +222,7 @@ class Observer {
   virtual void contributed(const Contributed&) {}
   virtual void reported(const Reported&) {}
   virtual void stepped(const InnerStep&) {}
+  virtual void gradient_added(const GradientAdded&) {}
   virtual void evaluated(ReplicaId, const Evaluated&) {}
   virtual void data_read(ReplicaId, const Digest& /*zero: none*/) {}  // what it will train on
   virtual void files_stored(const FilesStored&) {}

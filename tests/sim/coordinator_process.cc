@@ -101,7 +101,6 @@ void CoordinatorProcess::restore(std::size_t back, bool forgotten) {
   for (const auto& [part, files] : deleted_files_) {  // the backup has those that it names
     if (tables().checkpoints.contains(part.checkpoint)) files_.emplace(part, files);
   }
-  if (forgotten) sim_.board.forget();
   sim_.log("the coordinator's store is a backup");
   sim_.observe(&Checker::restored, tables(), forgotten);
 }

@@ -14,7 +14,6 @@
 #include "tests/sim/event_queue.h"
 #include "tests/sim/faults.h"
 #include "tests/sim/options.h"
-#include "tests/sim/pipeline_board.h"
 #include "tests/sim/trace.h"
 #include "tests/sim/transitions.h"
 
@@ -30,7 +29,6 @@ struct Sim {
   const SimOptions options;
   EventQueue queue;
   Trace trace;
-  PipelineBoard board;
   FaultCounts faults;
   TransitionCounts transitions;
   std::optional<Violation> violation;

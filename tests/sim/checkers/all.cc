@@ -23,6 +23,7 @@ Checkers make_all_checkers(const Checker::Context& context) {
                      make_refused_memory,
                      make_coverage,
                      make_consistent_cut,
+                     make_exactly_once,
                      make_views,
                      make_drains,
                      make_pauses,

@@ -40,6 +40,7 @@ std::unique_ptr<Checker> make_consistent_cut(const Checker::Context& context);
 std::unique_ptr<Checker> make_drains(const Checker::Context& context);
 std::unique_ptr<Checker> make_pauses(const Checker::Context& context);
 std::unique_ptr<Checker> make_reducers(const Checker::Context& context);
+std::unique_ptr<Checker> make_exactly_once(const Checker::Context& context);
 std::unique_ptr<Checker> make_views(const Checker::Context& context);
 std::unique_ptr<Checker> make_persist_before_send(const Checker::Context& context);
 std::unique_ptr<Checker> make_found_trainers(const Checker::Context& context);

@@ -331,6 +331,7 @@ void Trainer::peer_left(const RoundKey& key, std::int32_t attempt, ReplicaId pee
 
 void Trainer::peer_lost(const std::string& address, const std::string& detail) {
   if (replica_) momentum_lost(address);
+  if (const auto stage = replica_ ? replica_->stage : nullptr) stage->peer_lost(address);
   const auto session = replica_ ? replica_->session : nullptr;
   if (replica_ && !replica_->participant && replica_->assign.source.kind == SourceKind::kPeer &&
       replica_->assign.source.donor_address == address) {

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <set>
 
 #include "swarm/core/plan/cost_model.h"
 #include "tests/sim/describe.h"
@@ -131,6 +130,7 @@ void Trainer::run_out_of_memory() {
 void Trainer::end_replica() {
   if (!replica_) return;
   end_session(true);
+  if (replica_->stage) replica_->stage->close();
   sim_.observe(&Checker::replica_ended, device_name(), replica_->id);
   replica_.reset();
 }
@@ -164,7 +164,7 @@ void Trainer::obey(const ToTrainer& message) {
   Participant& participant = *replica_->participant;
   const auto mine = [this](const auto* m) { return m != nullptr && m->replica == replica_->id; };
   if (const auto* m = std::get_if<ToReplica<PipelineView>>(&message); mine(m)) {
-    if (m->body.number > replica_->view.number) replica_->view = m->body;
+    take_view(m->body);
   } else if (const auto* m = std::get_if<ToReplica<OpenRound>>(&message); mine(m)) {
     participant.open(m->body, actions);
   } else if (const auto* m = std::get_if<ToReplica<CloseRound>>(&message); mine(m)) {
@@ -183,6 +183,12 @@ void Trainer::obey(const ToTrainer& message) {
     write_checkpoint(*m);
   }
   act(actions);
+}
+
+void Trainer::take_view(const PipelineView& view) {
+  if (view.number <= replica_->view.number) return;
+  replica_->view = view;
+  if (const auto stage = replica_->stage) stage->view(view);
 }
 
 void Trainer::load(const LoadReplica& load) {
@@ -281,7 +287,7 @@ void Trainer::hold(ReplicaId id, State state) {
   if (r.assign.cut.size() <= 1) {
     r.walk.emplace(spec);
   } else {
-    r.lease.emplace(spec.train.microbatch);
+    begin_stage(r.loop->held(), r.assign.record.step);
   }
   r.participant = std::make_unique<Participant>(id, r.loop->held(), when_late(spec.sync.algorithm));
   show_state(r.loop->held());
@@ -335,7 +341,7 @@ void Trainer::return_to_anchor(const ResumeAt& command) {
   r.has_average = r.training = r.stop = false;
   r.view = {};
   if (r.walk) r.walk.emplace(r.assign.spec);
-  if (r.lease) r.lease.emplace(r.assign.spec.train.microbatch);
+  if (r.stage) begin_stage(command.key, command.record.step);
   show_state(command.key);
   say_loaded();
 }
@@ -374,11 +380,7 @@ void Trainer::act(const Actions& actions) {
 
 void Trainer::act_one(const Action& action) {
   if (const auto* a = std::get_if<Train>(&action)) return train(a->round);
-  if (std::holds_alternative<StopTraining>(action)) {
-    replica_->stop = true;
-    if (replica_->walk) replica_->walk->stop();
-    return;
-  }
+  if (const auto* a = std::get_if<StopTraining>(&action)) return stop_training(a->at);
   if (const auto* a = std::get_if<StartReduce>(&action)) return start_reduce(*a);
   if (std::holds_alternative<StopReduce>(action)) return end_session(true);
   if (const auto* a = std::get_if<TakeOuterStep>(&action)) return outer_step(a->commit);
@@ -394,6 +396,12 @@ void Trainer::act_one(const Action& action) {
       std::get<Say>(action).message);
 }
 
+void Trainer::stop_training(StopAt at) {
+  replica_->stop = true;
+  if (replica_->walk) replica_->walk->stop();
+  if (const auto stage = replica_->stage) stage->stop(at == StopAt::kAtOnce);
+}
+
 void Trainer::train(const OpenRound& round) {
   Replica& r = *replica_;
   const bool running = r.training;
@@ -404,19 +412,11 @@ void Trainer::train(const OpenRound& round) {
     sim_.observe(&Checker::taken_back, TakenBack{r.id, before, r.local->values()});
   }
   r.open = round;
-  r.at_step = round.from_step;
   r.training = true;
   r.stop = false;
-  r.walk ? r.walk->open(round) : open_lease(round);
+  if (r.stage) return open_stage(round);
+  r.walk->open(round);
   if (!running) inner_step();
-}
-
-void Trainer::open_lease(const OpenRound& round) {
-  Replica& r = *replica_;
-  r.lease->open(round);
-  const std::int64_t steps = std::max<std::int64_t>(1, (round.to_step - round.from_step).count());
-  const std::int64_t left = count_sequences(r.lease->left()) / r.assign.spec.train.microbatch;
-  r.per_step = left == 0 ? 0 : std::max<std::int64_t>(1, left / steps);
 }
 
 // Schedules the end of one inner step; the one after it is scheduled from there.
@@ -424,8 +424,7 @@ void Trainer::inner_step() {
   Duration time = own_step();
   if (sim_.now() < slow_until_) time = time * slow_factor_;
   process_.after(time, [this, id = replica_->id] {
-    if (!replica_ || replica_->id != id || !replica_->training) return;
-    replica_->walk ? step_alone() : step_in_pipeline();
+    if (replica_ && replica_->id == id && replica_->training) step_alone();
   });
 }
 
@@ -452,7 +451,6 @@ void Trainer::go_on() {
   Replica& r = *replica_;
   if (r.walk->next() == LeaseWalk::Next::kAdopt) adopt_result();
   if (r.walk->next() == LeaseWalk::Next::kBoundary) {
-    r.at_step = r.walk->at();
     r.walk->reported();
     boundary();
   }
@@ -477,57 +475,6 @@ std::size_t Trainer::value_count() const {
 
 std::size_t Trainer::first_value() const {
   return value_count() * static_cast<std::size_t>(replica_->assign.stage);
-}
-
-bool Trainer::pipeline_is_served() const {
-  std::set<StageIndex> served;
-  for (const PipelineMember& member : replica_->view.members) {
-    const PeerEnd* end = peers_.find(member.address);
-    if (end != nullptr && end->alive() && !end->frozen()) served.insert(member.stage);
-  }
-  return served.size() == replica_->assign.cut.size();
-}
-
-bool Trainer::routers_are_through() const {
-  const Replica& r = *replica_;
-  bool any = false;
-  for (const PipelineMember& member : r.view.members) {
-    if (member.stage != 0) continue;
-    any = true;
-    if (!sim_.board.is_through(r.open.key, member.replica, r.open.to_step)) return false;
-  }
-  return any;
-}
-
-void Trainer::draw_step() {
-  Replica& r = *replica_;
-  for (std::int64_t i = 0; i < r.per_step; ++i) {
-    const auto first = r.lease->draw(r.at_step.count(), i);
-    if (!first) return;
-    r.trained.push_back({*first, r.assign.spec.train.microbatch});
-    for (std::int64_t n = 0; n < r.trained.back().count; ++n) train_on(*first + n);
-    r.lease->answered(r.at_step.count(), i);
-  }
-}
-
-// A replica of a later stage handles what routers drew; which of it does not matter here.
-void Trainer::step_in_pipeline() {
-  Replica& r = *replica_;
-  if (!r.stop && r.at_step < r.open.to_step && pipeline_is_served()) {
-    sim_.observe(&Checker::stepped, InnerStep{r.id, r.view});
-    draw_step();
-    if (!is_router()) {
-      for (std::int64_t i = 0; i < r.assign.spec.train.batch; ++i, ++r.handled) {
-        train_on(static_cast<std::int64_t>(r.id.n) * 1000 + r.at_step.count() * 10 + i);
-      }
-    }
-    r.at_step += Steps(1);
-    r.steps += Steps(1);
-  }
-  if (is_router() && (r.stop || r.at_step >= r.open.to_step)) {
-    sim_.board.through(r.open.key, r.id, r.open.to_step);
-  }
-  routers_are_through() ? boundary() : inner_step();
 }
 
 void Trainer::count_work(RoundReport& report) {

@@ -3,8 +3,9 @@
 //
 // On the host of a reducer it loads nothing and serves reduces only.
 //
-// In a pipeline each stage has its slice of the vector. A replica trains while every stage of its
-// newest view is served, and reports when all routers of that view are through (pipeline_board.h).
+// In a pipeline each stage has its slice of the vector, and the real StageSession decides what is
+// computed, sent and added, and when the round is over (stage_driver.h). Simulated is what a
+// microbatch does to the slice. Evaluation takes no passes.
 #pragma once
 
 #include <cstdint>
@@ -30,13 +31,14 @@
 #include "tests/sim/trainer/agent_line.h"
 #include "tests/sim/trainer/parameters.h"
 #include "tests/sim/trainer/planted_loop.h"
+#include "tests/sim/trainer/stage_driver.h"
 
 namespace shoal::sim {
 
 // By how much training on a sequence moves value i of the model.
 float update(std::uint64_t seed, std::int64_t sequence, std::size_t i);
 
-class Trainer final : public PeerEnd {
+class Trainer final : public PeerEnd, public StageOwner {
  public:
   Trainer(Sim& sim, PeerNetwork& peers, TrainerOwner& owner, int host, int slot);
 
@@ -126,10 +128,9 @@ class Trainer final : public PeerEnd {
     Kept kept, kept_before;  // of this round and, for a planted bug, of the one before
     std::unique_ptr<outer_opt::Reducer> reducer;  // in its place
     PipelineView view;                            // the newest; a job of one stage has none
-    std::optional<outer_opt::LeaseWalk> walk;     // with one stage; the next four are of a pipeline
+    std::optional<outer_opt::LeaseWalk> walk;     // with one stage; the next two are of a pipeline
     std::optional<outer_opt::RouterLease> lease;
-    std::int64_t per_step = 0;  // microbatches that it draws
-    Steps at_step;
+    std::shared_ptr<StageDriver> stage;
     bool stop = false;
     OpenRound open;
     bool training = false;           // the end of an inner step is scheduled
@@ -148,6 +149,7 @@ class Trainer final : public PeerEnd {
   };
 
   // Commands.
+  void take_view(const PipelineView& view);
   void load(const LoadReplica& load);
   void fetch();
   void give_state(ReplicaId donor, const RoundKey& key, PeerEnd& joiner, ReplicaId replica);
@@ -165,6 +167,19 @@ class Trainer final : public PeerEnd {
   void write_checkpoint(const WriteCheckpointTo& command);
   void put_checkpoint(const WriteCheckpointTo& command, std::vector<float> momentum);
 
+  // A stage of a pipeline (trainer/stage.cc).
+  void begin_stage(const RoundKey& held, Steps step);
+  void open_stage(const OpenRound& round);
+  void take_stage_frame(const StageFrame& frame);
+  Duration pass_time(swarm::ComputeKind kind) override;
+  std::int64_t draw(const swarm::Microbatch& microbatch) override;
+  void pass_begins(const swarm::Compute& pass) override;
+  void add_gradient(const swarm::Microbatch& microbatch, std::int64_t first, bool again) override;
+  void came_back(const swarm::Microbatch& microbatch, std::int64_t first) override;
+  void took_step(const swarm::TakeStep& step) override;
+  void reached(const swarm::ReachBoundary& boundary) override;
+  void gave_up(const std::string& detail) override;
+
   // Sharded momentum (trainer/momentum.cc).
   std::shared_ptr<Gathering> gather_ranges(const RoundKey& key, outer_opt::Restaged staged,
                                            std::function<void(Gathering&, ReplicaId lost)> done);
@@ -181,8 +196,8 @@ class Trainer final : public PeerEnd {
   using Actions = outer_opt::Actions;
   void act(const Actions& actions);
   void act_one(const outer_opt::Action& action);
+  void stop_training(outer_opt::StopAt at);
   void train(const OpenRound& round);
-  void open_lease(const OpenRound& round);
   void inner_step();
   Duration own_step() const {
     return sim_.options.inner_step * (2 + host_ % 3) / 2;
@@ -194,10 +209,6 @@ class Trainer final : public PeerEnd {
     return replica_->loop->values_of(fragment);
   }
   void settle(const CommitRound& commit, const replica::OuterLoop::Committed& committed);
-  void step_in_pipeline();
-  void draw_step();
-  bool pipeline_is_served() const;
-  bool routers_are_through() const;
   void train_on(std::int64_t sequence);
   Bytes needed_memory() const;
   bool is_router() const { return replica_->assign.stage == 0; }
