@@ -10,7 +10,7 @@ for argument in "$@"; do
   case $argument in
     --quick)
       seeds=10
-      selection=(--label-exclude integration)
+      selection=(--label-exclude 'integration|slow')
       ;;
     *)
       echo "usage: ./dev test [--quick]" >&2
