@@ -1,6 +1,8 @@
 // Paging, server-sent events and the reading of optional fields.
 #include "cli/api.h"
 
+#include "cli/versions.h"
+
 namespace shoal::cli {
 namespace {
 
@@ -12,16 +14,6 @@ std::string normalised_origin(std::string address) {
   const std::size_t scheme_end = address.find("://") + 3;
   while (address.size() > scheme_end && address.back() == '/') address.pop_back();
   return address;
-}
-
-Result<Json> parsed(const HttpResponse& response, const Locate& locate) {
-  if (response.status < 200 || response.status >= 300) return error_of_response(response, locate);
-  Json body = Json::parse(response.body, nullptr, false);
-  if (body.is_discarded()) {
-    return Error{Code::kInternal, "the answer of the coordinator is not JSON", "",
-                 "is that address a Shoal coordinator?"};
-  }
-  return body;
 }
 
 // Splits a text/event-stream into events (WHATWG HTML, section 9.2.6).
@@ -84,7 +76,37 @@ Status check_origin(const std::string& origin) {
                "give it as http://host:port, for example http://" + host + ":7070"};
 }
 
-Api::Api(const std::string& address) : origin_(normalised_origin(address)) {}
+Api::Api(const std::string& address, std::string own_version)
+    : origin_(normalised_origin(address)), own_version_(std::move(own_version)) {}
+
+Result<Json> Api::parsed(const HttpResponse& response, const Locate& locate) const {
+  if (response.status < 200 || response.status >= 300) {
+    return with_versions(error_of_response(response, locate));
+  }
+  Json body = Json::parse(response.body, nullptr, false);
+  if (body.is_discarded()) {
+    return Error{Code::kInternal, "the answer of the coordinator is not JSON", "",
+                 "is that address a Shoal coordinator?"};
+  }
+  return body;
+}
+
+// What an older coordinator does not have it does not find or refuses, an unknown route and an
+// unknown field alike.
+Error Api::with_versions(Error error) const {
+  const bool may_be_unknown = error.code == Code::kNotFound || error.code == Code::kValidation ||
+                              error.code == Code::kInternal;
+  if (own_version_.empty() || !may_be_unknown) return error;
+  HttpRequest request;
+  request.url = url("/version");
+  request.silence_limit_s = 5;
+  const auto response = exchange(request);
+  if (!response || response->status != 200) return error;
+  const Json theirs = Json::parse(response->body, nullptr, false);
+  const std::string advice = version_advice(own_version_, text_at(theirs, "version"));
+  if (!advice.empty()) error.remedy += (error.remedy.empty() ? "" : "; ") + advice;
+  return error;
+}
 
 Result<HttpResponse> Api::exchange(const HttpRequest& request, const HttpSink& sink) const {
   if (Status good = check_origin(origin_); !good) return good.error();

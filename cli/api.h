@@ -19,8 +19,9 @@ using Json = nlohmann::ordered_json;
 class Api {
  public:
   // "http://host:port", "host:port" or ":port" (then 127.0.0.1). What check_origin() refuses is
-  // refused by every call.
-  explicit Api(const std::string& address);
+  // refused by every call. With the version of this binary, refusals by a coordinator of another
+  // one say so (versions.h).
+  explicit Api(const std::string& address, std::string own_version = {});
 
   const std::string& origin() const { return origin_; }
   bool is_loopback() const;
@@ -44,9 +45,11 @@ class Api {
  private:
   Result<Json> send_body(const char* method, const std::string& path, const std::string& body,
                          const std::string& content_type, const Locate& locate) const;
+  Result<Json> parsed(const HttpResponse& response, const Locate& locate) const;
+  Error with_versions(Error error) const;
   Result<HttpResponse> exchange(const HttpRequest& request, const HttpSink& sink = {}) const;
   std::string url(const std::string& path) const { return origin_ + "/api/v1" + path; }
-  std::string origin_;
+  std::string origin_, own_version_;
 };
 
 // "http://host:port": a host and a port have to be there. Port 80 is never meant by who leaves it

@@ -100,6 +100,30 @@ TEST(Api, RefusalsAndStrangeAnswersAreErrors) {
   EXPECT_FALSE(api.answers("/readyz"));
 }
 
+// A coordinator of 0.1.0 and a newer shoal: who asks for what that one does not have is told why.
+TEST(Api, ARefusalByAnotherVersionNamesBoth) {
+  std::string version = "0.1.0", refusal = R"({"detail": "there is nothing at /x", "hint": "h"})";
+  int status = 404;
+  ScriptedServer server([&](const std::string& request) {
+    const bool asked = request.starts_with("GET /api/v1/version ");
+    return asked ? http_answer(200, R"({"version": ")" + version + R"("})")
+                 : http_answer(status, refusal);
+  });
+  const Api api(server.address(), "0.2.0");
+  const std::string advice =
+      "this shoal is 0.2.0 and the coordinator 0.1.0: upgrade the coordinator";
+  EXPECT_EQ(api.get("/x").error().remedy, "h; " + advice);
+  EXPECT_EQ(api.get("/x").error().message, "there is nothing at /x");
+  status = 422, refusal = R"({"detail": "1 field is not accepted"})";
+  EXPECT_EQ(api.post("/jobs", "a = 1", "application/toml").error().remedy, advice);
+  status = 409;  // says nothing about versions
+  EXPECT_EQ(api.post("/jobs", "a = 1", "application/toml").error().remedy, "");
+  status = 422, version = "0.2.0";
+  EXPECT_EQ(api.post("/jobs", "a = 1", "application/toml").error().remedy, "");
+  version = "0.3.0";
+  EXPECT_THAT(api.get("/x").error().remedy, testing::EndsWith("coordinator 0.3.0: upgrade shoal"));
+}
+
 TEST(Api, AListIsReadToItsLastPage) {
   std::vector<std::string> asked;
   ScriptedServer server([&](const std::string& request) {

@@ -21,7 +21,7 @@ constexpr const char* kDefaultAddress = "http://127.0.0.1:7070";
 struct Common {
   std::string address;
   bool json = false;
-  Context context() const { return {Api(address), json}; }
+  Context context() const { return {Api(address, SHOAL_VERSION), json}; }
 };
 
 using Action = std::function<Result<int>()>;

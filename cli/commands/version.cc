@@ -2,6 +2,7 @@
 // brought to another version by halves shows here.
 #include "cli/commands/commands.h"
 #include "cli/terminal.h"
+#include "cli/versions.h"
 
 namespace shoal::cli {
 
@@ -14,6 +15,8 @@ Result<int> version(const Context& context, const std::string& own) {
   print("shoal        " + own + "\n");
   if (theirs) {
     print("coordinator  " + text_at(*theirs, "version") + ", " + context.api.origin() + "\n");
+    const std::string advice = version_advice(own, text_at(*theirs, "version"));
+    if (!advice.empty()) say(advice);
   } else {
     say("coordinator  none: " + theirs.error().message);
   }
