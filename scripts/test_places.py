@@ -12,8 +12,6 @@ import subprocess
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 CORES = ("agent/core/", "coordinator/core/", "outer_opt/core/", "replica/core/", "swarm/core/")
 UNTESTED = "scripts/untested_sources.txt"
-# Support of the trainer's tests, which is renamed with them.
-MOVING = ("trainer/compute/heard.h", "trainer/compute/worker_rig.h")
 INCLUDE = re.compile(r'^#include "([^"]+)"', re.M)
 
 
@@ -29,7 +27,7 @@ def stem(name):
 
 
 def is_test(name):
-    return name.startswith("tests/") or name in MOVING or stem(name).endswith(("_test", "_test_util"))
+    return name.startswith("tests/") or stem(name).endswith(("_test", "_test_util"))
 
 
 def misnamed(names):
@@ -38,7 +36,7 @@ def misnamed(names):
         for header in INCLUDE.findall((ROOT / name).read_text()):
             users.setdefault(header, []).append(name)
     for header in names:
-        if not header.endswith(".h") or header.startswith("tests/") or header in MOVING:
+        if not header.endswith(".h") or header.startswith("tests/"):
             continue
         foreign = [user for user in users.get(header, []) if stem(user) != stem(header) and not is_test(user)]
         if stem(header).endswith("_test_util"):

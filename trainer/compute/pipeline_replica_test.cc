@@ -13,7 +13,7 @@
 
 #include "replica/runtime/worker.h"
 #include "trainer/compute/checkpoint.h"
-#include "trainer/compute/heard.h"
+#include "trainer/compute/heard_test_util.h"
 #include "trainer/compute/torch_compute.h"
 #include "trainer/model/learner.h"
 #include "trainer/plain/parameter_layout.h"

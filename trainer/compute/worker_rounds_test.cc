@@ -1,6 +1,6 @@
 // Rounds of other kinds through the real worker and learner: fragments and overlap, vectors on a
 // device, asynchronous rounds.
-#include "trainer/compute/worker_rig.h"
+#include "trainer/compute/worker_rig_test_util.h"
 
 namespace shoal::trainer {
 namespace {

@@ -1,6 +1,6 @@
 // Whole rounds through the real worker and learner: seed, train, report, vote, commit, evaluate,
 // checkpoint, resume, join, and the refusals. Other kinds of rounds: worker_rounds_test.cc.
-#include "trainer/compute/worker_rig.h"
+#include "trainer/compute/worker_rig_test_util.h"
 #include "trainer/plain/data.h"
 
 namespace shoal::trainer {

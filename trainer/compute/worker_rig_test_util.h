@@ -12,7 +12,7 @@
 #include "outer_opt/cuda/accelerator_test_util.h"
 #include "replica/runtime/worker.h"
 #include "trainer/compute/checkpoint.h"
-#include "trainer/compute/heard.h"
+#include "trainer/compute/heard_test_util.h"
 #include "trainer/compute/torch_compute.h"
 
 namespace shoal::trainer {
