@@ -44,7 +44,7 @@ JobRecord job_with(std::int64_t cooldown, std::int64_t naps) {
 }
 
 Digest digest_with(const JobRecord& job) {
-  State state;
+  DurableState state;
   state.jobs.put(job.id, job);
   return state.digest();
 }
