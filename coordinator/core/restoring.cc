@@ -66,15 +66,17 @@ Claim claim_of(const State& state, const ReplicaRecord& replica) {
   return {replica.agent, std::move(held)};
 }
 
-// Those that took the newest outer step which the database knows after their hello, too.
+// Those, too, that had nothing to claim with their hello, and took the outer step which the
+// database knows since then.
 std::vector<Claim> claims_at_hand(const State& state, JobId id) {
   std::vector<Claim> claims = state.restoring.at(id).claims;
   const JobRecord& job = state.jobs.at(id);
   for (const ReplicaId holder : holders(state, job)) {
     const ReplicaRecord& replica = state.replicas.at(holder);
-    if (replica.held_round != job.committed_round || job.committed_round == 0) continue;
-    std::erase_if(claims, [&](const Claim& claim) { return claim.held.replica == holder; });
-    claims.push_back(claim_of(state, replica));
+    const bool holds = job.committed_round > 0 && replica.held_round == job.committed_round;
+    if (holds && !is_claimed(state, replica.agent, holder)) {
+      claims.push_back(claim_of(state, replica));
+    }
   }
   std::erase_if(claims, [&](const Claim& claim) { return !is_connected(state, claim.agent); });
   return claims;

@@ -213,7 +213,7 @@ bool Connection::admitted() {
   const Match match = match_route(route_table(), *request_);
   if (match.route == nullptr && match.allowed.empty()) {
     return refuse(Problem::kNotFound, "there is nothing at " + request_->path,
-                  "/api/v1/openapi.json lists every route");
+                  "/api/v1/openapi.json lists every route of this coordinator, " SHOAL_VERSION);
   }
   if (match.route == nullptr) {
     const std::string allow = join(match.allowed);

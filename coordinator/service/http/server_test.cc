@@ -59,6 +59,10 @@ TEST_F(ServerTest, HeadHasNoBodyAndOptionsSaysWhatIsAllowed) {
 TEST_F(ServerTest, UnknownPathsAndMethodsAreProblems) {
   start();
   expect_problem(ask(address_, "GET", "/api/v1/nothing"), 404, "not-found");
+  // A client of another version learns which one does not know what it asks for.
+  const std::string hint = ask(address_, "GET", "/api/v1/nothing").json()["hint"];
+  const std::string version = ask(address_, "GET", "/api/v1/version").json()["version"];
+  EXPECT_TRUE(hint.ends_with(", " + version)) << hint;
   expect_problem(ask(address_, "GET", "/api/v1/jobs/"), 404, "not-found");
   const Received received = ask(address_, "DELETE", "/api/v1/jobs/alpha");
   expect_problem(received, 405, "method-not-allowed");
