@@ -98,25 +98,36 @@ inline ReducePlan plan_of_one() {
 
 inline const ReplicaId kReplica(9);
 
+// What a trainer says and its agent passes on.
+inline Loaded loaded() {
+  return {kReplica, kKey, kAnchor, kMomentum, 1234, "10.0.0.4:7100", {1000, 234}, {5, 6}};
+}
+inline Progress progress() {
+  return {kReplica, kKey, Steps(33), Tokens(444), 2.5, 0.7, 1e-3, 9000.5};
+}
+inline PipelineStats stats() {
+  return {kReplica,
+          34,
+          2,
+          5,
+          milliseconds(40),
+          99,
+          3,
+          1,
+          6,
+          0.75,
+          {{ReplicaId(4), milliseconds(50), 98, Bytes(1000), Bytes(900)}}};
+}
+
 inline std::vector<FromAgent> messages_of_agents() {
   return {
       Heartbeat{12, Bytes(345)},
       DeviceMeasured{device()},
       LoadProgress{kReplica, Bytes(70), Bytes(90)},
-      Loaded{kReplica, kKey, kAnchor, kMomentum, 1234, "10.0.0.4:7100", {1000, 234}, {5, 6}},
+      loaded(),
       ReplicaFailed{kReplica, ReplicaFailure::kPeerUnreachable, "no route"},
-      Progress{kReplica, kKey, Steps(33), Tokens(444), 2.5, 0.7, 1e-3, 9000.5},
-      PipelineStats{kReplica,
-                    34,
-                    2,
-                    5,
-                    milliseconds(40),
-                    99,
-                    3,
-                    1,
-                    6,
-                    0.75,
-                    {{ReplicaId(4), milliseconds(50), 98, Bytes(1000), Bytes(900)}}},
+      progress(),
+      stats(),
       FromReplica<RoundReport>{
           kReplica,
           {kKey,
@@ -167,20 +178,10 @@ inline std::vector<FromTrainer> messages_of_trainers() {
   return {
       TrainerReady{3, device(), "10.0.0.4:7100", "libtorch 1.13.1", 7, assign()},
       LoadProgress{kReplica, Bytes(70), Bytes(90)},
-      Loaded{kReplica, kKey, kAnchor, kMomentum, 1234, "10.0.0.4:7100", {1000, 234}, {5, 6}},
+      loaded(),
       ReplicaFailed{kReplica, ReplicaFailure::kOutOfMemory, "80 GiB wanted"},
-      Progress{kReplica, kKey, Steps(33), Tokens(444), 2.5, 0.7, 1e-3, 9000.5},
-      PipelineStats{kReplica,
-                    34,
-                    2,
-                    5,
-                    milliseconds(40),
-                    99,
-                    3,
-                    1,
-                    6,
-                    0.75,
-                    {{ReplicaId(4), milliseconds(50), 98, Bytes(1000), Bytes(900)}}},
+      progress(),
+      stats(),
       FromReplica<RoundReport>{
           kReplica, {kKey, Tokens(5), Steps(6), 2.25, 0.5, 0.25, 3, 1.5, Tokens(4), 0.5, {}, 7}},
       FromReplica<Vote>{kReplica, {kKey, 2, kAnchor, {Bytes(70), Bytes(80), 0.9}, {ReplicaId(4)}}},

@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { grow, type LogLine, type LogPage } from './logs';
+import type { LogLine, LogPage } from './api_types';
+import { grow } from './logs';
 
 const line = (at: string, text: string): LogLine => ({ id: `${at}${text}`, at, level: 'info', agent: 'agt_1', agent_name: 'a', source: 'agent', replica: null, text });
 const page = (cursor: string, ...items: LogLine[]): LogPage => ({ items, next_cursor: cursor, missing: [] });

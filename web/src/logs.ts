@@ -1,23 +1,7 @@
 // Lines of logs as a page keeps them: the last ones first, then what came since, each once and in order, at most
 // so many that a browser stays quick.
 import { ask, query } from './api';
-
-export interface LogLine {
-  id: string;
-  at: string;
-  level: 'debug' | 'info' | 'warning' | 'error';
-  agent: string;
-  agent_name: string;
-  source: string;
-  replica: string | null;
-  text: string;
-}
-
-export interface LogPage {
-  items: LogLine[];
-  next_cursor: string;
-  missing: { agent: string; agent_name: string; problem: string }[];
-}
+import type { LogLine, LogPage } from './api_types';
 
 export interface LogFilter {
   level?: string;
