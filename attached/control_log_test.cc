@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "job/job_options.h"
+
 namespace shoal::attached {
 namespace {
 
@@ -19,7 +21,7 @@ struct Subject {
     load.assign.replica = ReplicaId(3);
     load.assign.job = JobId(1);
     load.assign.stage = 1;
-    load.assign.spec.sync.algorithm = algorithm;
+    load.assign.spec.sync = default_spec(algorithm).sync;
     load.assign.source = {.kind = SourceKind::kPeer, .key = kRound, .donor = ReplicaId(2)};
     log.heard(load);
   }

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "job/job_spec.h"
+#include "base/field_error.h"
 
 namespace shoal {
 

@@ -1,6 +1,7 @@
-// What a user asks for: the job specification, its defaults and the rules between its fields. The
-// text forms (TOML, JSON) are read in proto/job_spec_text.h; this file knows values only. A spec
-// never changes after it was accepted; what becomes of the job is its status.
+// What runs: the specification of a job, with its sync table parsed into what can be combined
+// (sync_spec.h), and the sizes that follow from it. People write job_options.h, whose rules hold
+// before a spec is made. A spec never changes after it was accepted; what becomes of the job is its
+// status.
 #pragma once
 
 #include <cstdint>
@@ -11,6 +12,7 @@
 #include "base/fields.h"
 #include "base/units.h"
 #include "job/job_spec_words.h"
+#include "job/sync_spec.h"
 
 namespace shoal {
 
@@ -94,57 +96,6 @@ constexpr auto fields_of(Of<TrainSpec>) {
 }
 static_assert(lists_every_field<TrainSpec>());
 
-struct OuterSpec {  // docs/convergence.md has the runs that these come from
-  double lr = 0.9;
-  double momentum = 0.5;
-  bool operator==(const OuterSpec&) const = default;
-};
-constexpr auto fields_of(Of<OuterSpec>) {
-  using T = OuterSpec;
-  return fields(field<&T::lr>("lr"), field<&T::momentum>("momentum"));
-}
-static_assert(lists_every_field<OuterSpec>());
-
-struct SyncSpec {
-  SyncAlgorithm algorithm = SyncAlgorithm::kDiloco;
-  Steps every{
-      50};  // H, inner steps per round; with `none` the distance of checkpoints and evaluations
-  // sync.every = "10m": seconds of training per round instead of a number of steps; 0: steps. Then
-  // `every` is train.steps (derived): a round has no other bound.
-  std::int64_t every_s = 0;
-  Balance balance = Balance::kEqual;
-  Topology topology = Topology::kButterfly;
-  CodecKind codec = CodecKind::kInt8;
-  double feedback = 0.95;  // what sparse2 keeps of the residual it did not send, 0: none
-  Aggregator aggregator = Aggregator::kMean;
-  bool clip = true;  // pseudo-gradients above the median norm are scaled down to it
-  // A round averages one of so many fragments (blocks dealt in strides), H / fragments inner steps
-  // after the one before.
-  std::int64_t fragments = 1;
-  // Inner steps that a replica takes between its boundary and adopting the round's result, so that
-  // the reduce travels behind training; below H / fragments. 0: everybody waits.
-  Steps overlap_steps{0};
-  double blend = 0;  // share of the local parameters kept when the result is adopted
-  // With overlap_steps: at its boundary a replica goes on from its own estimate of the result, the
-  // average before with its own news, until the result is there.
-  bool eager = false;
-  std::int64_t quorum = 0;  // async: reports that are enough for a round; 0: half of the replicas
-  OuterState outer_state = OuterState::kReplicated;
-  OuterSpec outer;
-  bool operator==(const SyncSpec&) const = default;
-};
-constexpr auto fields_of(Of<SyncSpec>) {
-  using T = SyncSpec;
-  return fields(
-      field<&T::algorithm>("algorithm"), field<&T::every>("every"), field<&T::every_s>("every_s"),
-      field<&T::balance>("balance"), field<&T::topology>("topology"), field<&T::codec>("codec"),
-      field<&T::feedback>("feedback"), field<&T::aggregator>("aggregator"), field<&T::clip>("clip"),
-      field<&T::fragments>("fragments"), field<&T::overlap_steps>("overlap_steps"),
-      field<&T::blend>("blend"), field<&T::eager>("eager"), field<&T::quorum>("quorum"),
-      field<&T::outer_state>("outer_state"), field<&T::outer>("outer"));
-}
-static_assert(lists_every_field<SyncSpec>());
-
 struct SwarmSpec {
   std::int64_t stages = 1;        // 0: "auto", the planner chooses
   std::int64_t min_replicas = 1;  // per stage; below it the job is stalled
@@ -197,31 +148,9 @@ struct JobSpec {
   EvalSpec eval;
   bool operator==(const JobSpec&) const = default;
 };
-constexpr auto fields_of(Of<JobSpec>) {
-  using T = JobSpec;
-  return fields(field<&T::name>("name"), field<&T::model>("model"), field<&T::data>("data"),
-                field<&T::train>("train"), field<&T::sync>("sync"), field<&T::swarm>("swarm"),
-                field<&T::checkpoint>("checkpoint"), field<&T::eval>("eval"));
-}
-static_assert(lists_every_field<JobSpec>());
-
-// One refused field. The pointer is a JSON pointer into the spec ("/train/lr").
-struct FieldError {
-  std::string pointer;
-  std::string detail;  // what was given, what is accepted
-  bool operator==(const FieldError&) const = default;
-};
-
-// The spec of a user who says nothing but the algorithm: local_sgd has an outer step that only
-// averages; ddp has rounds of one step, exact averages, and evaluations and checkpoints as many
-// inner steps apart as diloco's.
-JobSpec default_spec(SyncAlgorithm algorithm);
-
-// Every broken rule, in the order of the fields; empty when the spec is good.
-std::vector<FieldError> validate(const JobSpec& spec);
 
 // Fills the fields whose 0 means "derived": kv_heads, ffn, microbatch; and tie_embeddings. Call
-// after validate(). swarm.stages stays 0 ("auto"): the number is the planner's, and kept with the
+// on valid specs. swarm.stages stays 0 ("auto"): the number is the planner's, and kept with the
 // job.
 JobSpec with_derived_fields(JobSpec spec);
 

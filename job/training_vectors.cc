@@ -7,7 +7,7 @@ namespace shoal {
 
 double training_vectors(const JobSpec& spec) {
   constexpr double kAlways = 7;
-  const SyncSpec& sync = spec.sync;
+  const SyncOptions sync = spec.sync.options();
   const bool robust = sync.aggregator != Aggregator::kMean;
   const bool residual = sync.codec == CodecKind::kSparse2;
   const auto replicas = static_cast<double>(std::max<std::int64_t>(2, spec.swarm.min_replicas));

@@ -9,7 +9,8 @@
 #include <span>
 
 #include "job/field_checker.h"
-#include "job/idle_fields.h"
+#include "job/idle_options.h"
+#include "job/job_options.h"
 #include "proto/job_spec_fields.h"
 #include "proto/near_word.h"
 #include "proto/toml_tree.h"
@@ -147,7 +148,7 @@ std::string join(std::string_view path, std::string_view key) {
 }
 
 struct Reading {
-  JobSpec spec;
+  JobOptions options;
   std::vector<FieldError> errors;
   std::vector<const SpecField*>
       written;  // what the text says; the other fields have their defaults
@@ -163,7 +164,7 @@ void read_entry(std::string_view path, const std::string& key, const Json& value
   auto& errors = reading.errors;
   if (f != fields.end()) {
     reading.written.push_back(&*f);
-    if (auto problem = f->read(value, reading.spec); !problem.empty())
+    if (auto problem = f->read(value, reading.options); !problem.empty())
       errors.push_back({join(path, key), problem});
     return;
   }
@@ -189,9 +190,9 @@ std::string summary_of(const std::vector<FieldError>& errors) {
 
 // A field that could not be read keeps its default, so what validate() says of
 // it is noise.
-void add_broken_rules(const JobSpec& spec, std::vector<FieldError>& errors) {
+void add_broken_rules(const JobOptions& options, std::vector<FieldError>& errors) {
   const std::size_t unread = errors.size();
-  for (FieldError& broken : validate(spec)) {
+  for (FieldError& broken : validate(options)) {
     const bool known =
         std::any_of(errors.begin(), errors.begin() + static_cast<std::ptrdiff_t>(unread),
                     [&](const FieldError& e) { return broken.pointer.starts_with(e.pointer); });
@@ -202,30 +203,30 @@ void add_broken_rules(const JobSpec& spec, std::vector<FieldError>& errors) {
 // What was written and has no effect. A text that has every field was made by
 // spec_to_json(): there an idle field may say its default, so that a spec of
 // the API can be submitted again.
-void add_idle_fields(Reading& reading) {
-  const JobSpec usual = default_spec(reading.spec.sync.algorithm);
+void add_idle_options(Reading& reading) {
+  const JobOptions usual = default_options(reading.options.sync.algorithm);
   const bool whole = reading.written.size() == spec_fields().size();
-  for (FieldError& idle : idle_fields(reading.spec)) {
+  for (FieldError& idle : idle_options(reading.options)) {
     const auto written = std::find_if(
         reading.written.begin(), reading.written.end(),
         [&](const SpecField* each) { return join(each->table, each->key) == idle.pointer; });
     if (written == reading.written.end()) continue;
-    if (whole && (*written)->write(reading.spec) == (*written)->write(usual)) continue;
+    if (whole && (*written)->write(reading.options) == (*written)->write(usual)) continue;
     reading.errors.push_back(std::move(idle));
   }
 }
 
 // The algorithm is looked at before all other fields: the defaults of the
 // others follow from it.
-JobSpec defaults_for(const Json& root) {
+JobOptions defaults_for(const Json& root) {
   const auto sync = root.find("sync");
-  if (sync == root.end() || !sync->is_object()) return default_spec(SyncAlgorithm::kDiloco);
+  if (sync == root.end() || !sync->is_object()) return default_options(SyncAlgorithm::kDiloco);
   const auto word = sync->find("algorithm");
-  if (word == sync->end()) return default_spec(SyncAlgorithm::kDiloco);
+  if (word == sync->end()) return default_options(SyncAlgorithm::kDiloco);
   const auto algorithm =
       word->is_string() ? parse_word<SyncAlgorithm>(word->get<std::string>()) : std::nullopt;
   // What cannot be read is refused when its turn comes.
-  return algorithm ? default_spec(*algorithm) : JobSpec{};
+  return algorithm ? default_options(*algorithm) : JobOptions{};
 }
 
 enum class Author { kPerson, kProgram };
@@ -236,17 +237,16 @@ SpecOrProblems read_tree(const Json& root, const std::map<std::string, TextPosit
   read_table(root, "", reading);
   auto& errors = reading.errors;
   const bool all_read = errors.empty();
-  add_broken_rules(reading.spec, errors);
-  if (author == Author::kPerson && all_read) add_idle_fields(reading);
+  add_broken_rules(reading.options, errors);
+  if (author == Author::kPerson && all_read) add_idle_options(reading);
   for (FieldError& error : errors) {
     const auto at = positions.find(error.pointer);
     if (at == positions.end()) continue;
     error.detail += " (line " + std::to_string(at->second.line) + ", column " +
                     std::to_string(at->second.column) + ")";
   }
-  SpecOrProblems result{std::move(reading.spec), {}};
-  if (!errors.empty()) result.problems = SpecProblems{summary_of(errors), std::move(errors), false};
-  return result;
+  if (!errors.empty()) return {{}, SpecProblems{summary_of(errors), std::move(errors), false}};
+  return {spec_of(reading.options), {}};
 }
 
 SpecOrProblems syntax_error(std::string sentence) {
@@ -295,10 +295,11 @@ SpecOrProblems read_spec_json(std::string_view text) { return read_json(text, Au
 SpecOrProblems read_kept_spec(std::string_view json) { return read_json(json, Author::kProgram); }
 
 nlohmann::ordered_json spec_to_json(const JobSpec& spec) {
+  const JobOptions options = options_of(spec);
   Json root = Json::object();
   for (const SpecField& f : spec_fields()) {
     const std::string pointer = join(f.table, f.key);
-    root[Json::json_pointer(pointer)] = f.write(spec);
+    root[Json::json_pointer(pointer)] = f.write(options);
   }
   return root;
 }

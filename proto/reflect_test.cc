@@ -36,7 +36,7 @@ Covered compare_fields(const Descriptor& message, Problems& problems) {
     using Member = typename Unwrapped<std::remove_cvref_t<decltype(member)>>::Type;
     const WireField& here = *field++;
     if (here.field != nullptr) covered.insert(here.field);
-    if constexpr (HasFields<Member> && !std::is_same_v<Member, JobSpec>) {
+    if constexpr (HasFields<Member>) {
       if (here.field == nullptr) {
         covered.merge(compare_fields<Member>(message, problems));
       } else if (here.field->message_type() != nullptr) {

@@ -40,7 +40,7 @@ struct Unwrapped<std::optional<T>> : Unwrapped<T> {};
 using Label = std::pair<std::string, std::string>;
 // Others than a job's specification, which is one text.
 template <typename T>
-concept IsPart = HasFields<T> && !std::is_same_v<T, JobSpec>;
+concept IsPart = HasFields<T>;
 template <typename T>
 concept Text = std::is_same_v<T, std::string> || std::is_same_v<T, JobSpec> || std::is_enum_v<T>;
 

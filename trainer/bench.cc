@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/prng.h"
+#include "job/job_options.h"
 #include "trainer/model/learner.h"
 #include "trainer/plain/parameter_layout.h"
 #include "trainer/plain/safetensors.h"
@@ -114,7 +115,7 @@ int bench(const BenchOptions& options) {
   spec.data.train = "random tokens";
   spec.train.batch = options.batch;
   spec.train.precision = options.precision;
-  const auto problems = validate(spec);
+  const auto problems = validate(options_of(spec));
   if (!problems.empty()) return complain(problems[0].pointer + ": " + problems[0].detail);
   const RandomText text(options.model);
   if (!text.written()) return complain(to_string(text.written().error()));

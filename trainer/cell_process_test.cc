@@ -9,6 +9,7 @@
 
 #include <gtest/gtest.h>
 
+#include "job/job_options.h"
 #include "trainer/model/cell_leader.h"
 #include "trainer/model/learner.h"
 #include "trainer/plain/parameter_layout.h"

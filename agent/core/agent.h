@@ -48,6 +48,7 @@
 #include "agent/core/io.h"
 #include "agent/core/states.h"
 #include "base/digest.h"
+#include "base/field_error.h"
 #include "base/flat_map.h"
 #include "base/time.h"
 

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/digest.h"
+#include "job/job_options.h"
 
 namespace shoal::agent {
 

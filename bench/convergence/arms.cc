@@ -3,6 +3,8 @@
 
 #include <cstdio>
 
+#include "job/job_options.h"
+
 namespace shoal::bench {
 namespace {
 
@@ -19,7 +21,7 @@ constexpr std::int64_t kManySeeds = 8;
 
 Arm arm_of(SyncAlgorithm algorithm, std::int64_t every, std::int64_t workers) {
   Arm arm;
-  arm.sync = default_spec(algorithm).sync;
+  arm.sync = default_options(algorithm).sync;
   arm.group = to_string(algorithm);
   arm.name = arm.group;
   arm.workers = workers;

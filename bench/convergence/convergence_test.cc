@@ -10,6 +10,7 @@
 #include "bench/convergence/kept_runs.h"
 #include "bench/convergence/reduce.h"
 #include "bench/convergence/report.h"
+#include "job/job_options.h"
 
 namespace shoal::bench {
 namespace {
@@ -17,7 +18,7 @@ namespace {
 TEST(Convergence, AnArmIsWhatAJobIsThatSaysNothingElse) {
   for (const Arm& arm : all_arms(4)) {
     if (arm.name != "diloco H=50") continue;
-    EXPECT_EQ(arm.sync, default_spec(SyncAlgorithm::kDiloco).sync);
+    EXPECT_EQ(arm.sync, default_options(SyncAlgorithm::kDiloco).sync);
     return;
   }
   FAIL() << "no arm of all defaults";

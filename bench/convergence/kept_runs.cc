@@ -40,7 +40,7 @@ Trajectory run_of(const Json& line) {
 
 std::string run_key(const Setting& setting, const Arm& arm, double lr, std::uint64_t seed) {
   const ModelSpec& model = setting.model;
-  const SyncSpec& sync = arm.sync;  // defaults change, and a name may stay
+  const SyncOptions& sync = arm.sync;  // defaults change, and a name may stay
   const Json job = {sync.outer.lr, sync.outer.momentum, to_string(sync.codec), sync.clip};
   const Json key = {arm.name,
                     arm.workers,

@@ -10,13 +10,14 @@
 
 #include "bench/statistics.h"
 #include "bench/tuning.h"
+#include "job/job_options.h"
 
 namespace shoal::bench {
 namespace {
 
 using Json = nlohmann::ordered_json;
 
-const OuterSpec kUsual = default_spec(SyncAlgorithm::kDiloco).sync.outer;
+const OuterSpec kUsual = default_options(SyncAlgorithm::kDiloco).sync.outer;
 
 std::string format(const char* pattern, ...) {
   char text[256];

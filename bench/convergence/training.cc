@@ -12,6 +12,7 @@
 #include "base/prng.h"
 #include "bench/convergence/reduce.h"
 #include "coordinator/core/decisions/arrivals.h"
+#include "job/job_options.h"
 #include "outer_opt/core/round/clip.h"
 #include "outer_opt/core/round/groups.h"
 #include "replica/core/outer_loop.h"
@@ -27,7 +28,7 @@ constexpr float kAttack = -10;
 constexpr std::uint64_t kFaultStream = 0xfa17;
 
 JobSpec spec_of(const Setting& setting, const Arm& arm, double lr, std::uint64_t seed) {
-  JobSpec spec;
+  JobOptions spec;
   spec.name = "convergence";
   spec.model = setting.model;
   spec.data.train = setting.text;
@@ -39,7 +40,7 @@ JobSpec spec_of(const Setting& setting, const Arm& arm, double lr, std::uint64_t
   spec.train.warmup = Steps(std::min<std::int64_t>(50, setting.steps.count() / 10));
   spec.train.seed = seed;
   spec.sync = arm.sync;
-  return with_derived_fields(spec);
+  return with_derived_fields(spec_of(spec));
 }
 
 void must(const MaybeFailure& failure) {
@@ -90,10 +91,10 @@ class Swarm {
 
  private:
   bool synchronous() const { return arm_.sync.algorithm != SyncAlgorithm::kNone; }
-  bool in_groups() const { return outer_opt::averages_in_groups(arm_.sync); }
+  bool in_groups() const { return outer_opt::averages_in_groups(spec_.sync); }
   bool moves_with_anchor() const { return arm_.after_drop == AfterDrop::kMovesWithAnchor; }
   Steps round_length() const {
-    return synchronous() ? outer_opt::round_length(arm_.sync) : Steps(10);
+    return synchronous() ? outer_opt::round_length(spec_.sync) : Steps(10);
   }
 
   Worker make_worker(const std::shared_ptr<const Dataset>& text, std::int64_t index) {
@@ -197,7 +198,7 @@ class Swarm {
     plan.topology = in_groups() ? Topology::kButterfly : arm_.sync.topology;
     plan.codec = arm_.sync.codec;
     plan.aggregator = arm_.sync.aggregator;
-    plan.outer_lr = spec_.sync.outer.lr;
+    plan.outer_lr = spec_.sync.outer().lr;
     plan.value_count = outer_opt::value_count(workers_[0].loop->values_of(number_));
     return plan;
   }
@@ -216,7 +217,7 @@ class Swarm {
     }
     CommitRound commit;
     commit.key = key_of(round_);
-    commit.outer_lr = spec_.sync.outer.lr;
+    commit.outer_lr = spec_.sync.outer().lr;
     if (moves_with_anchor()) count_arrivals(commit);
     for (Worker& worker : workers_) settle(worker, commit);
     return true;

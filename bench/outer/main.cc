@@ -17,6 +17,7 @@
 #include "bench/outer/small_training.h"
 #include "bench/statistics.h"
 #include "bench/tuning.h"
+#include "job/job_options.h"
 
 namespace shoal::bench {
 namespace {
@@ -33,7 +34,7 @@ struct Options {
 };
 
 std::vector<SmallArm> outer_arms(const std::vector<OuterSpec>& tried) {
-  const OuterSpec usual = default_spec(SyncAlgorithm::kDiloco).sync.outer;
+  const OuterSpec usual = default_options(SyncAlgorithm::kDiloco).sync.outer;
   std::vector<SmallArm> arms = {{"ddp", Averaging::kGradients, {}},
                                 {"diloco", Averaging::kDiloco, usual}};
   for (const OuterSpec& outer : tried) {
@@ -55,7 +56,7 @@ std::optional<OuterSpec> read_outer(const std::string& text) {
 }
 
 std::vector<SmallArm> drop_arms() {
-  const OuterSpec usual = default_spec(SyncAlgorithm::kDiloco).sync.outer;
+  const OuterSpec usual = default_options(SyncAlgorithm::kDiloco).sync.outer;
   const auto half = [&](const char* name, Averaging averaging, Lost lost) {
     return SmallArm{std::string("half dropped, ") + name, averaging, usual, 0.5, lost};
   };

@@ -43,7 +43,7 @@ class TimedReplica final : public replica::Compute {
         stages_(static_cast<std::int64_t>(order.cut.size())),
         step_time_(options.step),
         values_(static_cast<std::size_t>(costs_.parameters(units_))),
-        gradient_(spec_.sync.algorithm == SyncAlgorithm::kDdp ? values_.size() : 0),
+        gradient_(spec_.sync.algorithm() == SyncAlgorithm::kDdp ? values_.size() : 0),
         m_(values_.size()),
         v_(values_.size()) {}
 

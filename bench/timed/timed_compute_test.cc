@@ -5,6 +5,8 @@
 
 #include <gtest/gtest.h>
 
+#include "job/job_options.h"
+
 namespace shoal::bench {
 namespace {
 

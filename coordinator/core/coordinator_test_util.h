@@ -13,6 +13,7 @@
 #include "coordinator/core/coordinator.h"
 #include "coordinator/core/state/round_facts.h"
 #include "coordinator/core/state/state.h"
+#include "job/job_options_test_util.h"
 
 namespace shoal::coordinator {
 
@@ -27,7 +28,7 @@ inline JobSpec small_job(std::string name = "job") {
   spec.train.steps = Steps(20);
   spec.train.warmup = Steps(1);
   spec.train.batch = 4;
-  spec.sync.every = Steps(10);
+  change_sync(spec, [](SyncOptions& sync) { sync.every = Steps(10); });
   spec.swarm.min_replicas = 2;
   spec.checkpoint.every_rounds = 1;
   spec.eval.batches = 2;

@@ -9,12 +9,13 @@
 #include "coordinator/core/replicas/placing.h"
 #include "coordinator/core/state/machines.h"
 #include "coordinator/core/state/round_facts.h"
+#include "job/job_options.h"
 
 namespace shoal::coordinator {
 namespace {
 
 std::vector<FieldError> refused_fields(const Turn& turn, const JobSpec& spec) {
-  auto fields = validate(spec);
+  auto fields = validate(options_of(spec));
   if (!fields.empty()) return fields;
   const std::string why = why_no_device_fits(turn, with_derived_fields(spec));
   if (!why.empty()) fields.push_back({"/model", why});
@@ -40,7 +41,7 @@ JobId accept(Turn& turn, const SubmitJob& command, const JobSpec& spec) {
   JobRecord record;
   record.id = JobId(turn.counters().next_job++);
   record.spec = spec;
-  record.outer_lr = spec.sync.outer.lr;
+  record.outer_lr = spec.sync.outer().lr;
   record.created_at = turn.now();
   const JobId id = turn.add(std::move(record)).id;
   if (!command.submitted.text.empty()) {
@@ -53,12 +54,13 @@ JobId accept(Turn& turn, const SubmitJob& command, const JobSpec& spec) {
 }
 
 // The same rules as for the field of a spec.
-std::vector<FieldError> refused_outer_lr(JobSpec spec, double outer_lr) {
-  if (spec.sync.algorithm == SyncAlgorithm::kNone) {
+std::vector<FieldError> refused_outer_lr(const JobSpec& spec, double outer_lr) {
+  if (spec.sync.algorithm() == SyncAlgorithm::kNone) {
     return {{"/outer_lr", "cannot be set with sync.algorithm = 'none', which has no outer step"}};
   }
-  spec.sync.outer.lr = outer_lr;
-  for (const FieldError& broken : validate(spec)) {
+  JobOptions changed = options_of(spec);
+  changed.sync.outer.lr = outer_lr;
+  for (const FieldError& broken : validate(changed)) {
     if (broken.pointer == "/sync/outer/lr") return {{"/outer_lr", broken.detail}};
   }
   return {};
@@ -92,7 +94,7 @@ void say_changed(Turn& turn, JobId id, const std::string& what) {
 // A replica that trains behind its boundary is ahead of an order that begins there: it is let go.
 bool goes_on_at_once(const JobRecord& job) {
   return job.phase == JobPhase::kSealing && !is_trained(job) &&
-         job.spec.sync.overlap_steps == Steps(0);
+         job.spec.sync.overlap_steps() == Steps(0);
 }
 
 std::string short_text(double value) {

@@ -6,6 +6,7 @@
 #include "coordinator/core/pause_test_util.h"
 #include "coordinator/core/records/event_kinds.h"
 #include "coordinator/core/rounds_test_util.h"
+#include "job/job_options.h"
 
 namespace shoal::coordinator {
 namespace {

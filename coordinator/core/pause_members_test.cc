@@ -9,6 +9,7 @@
 #include "coordinator/core/pause_test_util.h"
 #include "coordinator/core/records/event_kinds.h"
 #include "coordinator/core/state/round_facts.h"
+#include "job/job_options_test_util.h"
 #include "outer_opt/core/step/momentum_shards.h"
 
 namespace shoal::coordinator {
@@ -29,7 +30,7 @@ struct Served : Pair {
   }
   static JobSpec served_job() {
     JobSpec spec = long_job();
-    spec.sync.topology = Topology::kParamServer;
+    change_sync(spec, [](SyncOptions& sync) { sync.topology = Topology::kParamServer; });
     return spec;
   }
   void serve() {
@@ -74,8 +75,10 @@ struct Sharded : Pair {
   Sharded() : Pair(sharded_job()) {}
   static JobSpec sharded_job() {
     JobSpec spec = long_job();
-    spec.sync.outer_state = OuterState::kSharded;
-    spec.sync.outer = {0.6, 0.8};
+    change_sync(spec, [](SyncOptions& sync) {
+      sync.outer_state = OuterState::kSharded;
+      sync.outer = {0.6, 0.8};
+    });
     return spec;
   }
   void pause_at_two() {

@@ -5,6 +5,7 @@
 #include "coordinator/core/pause_test_util.h"
 #include "coordinator/core/records/event_kinds.h"
 #include "coordinator/core/state/round_facts.h"
+#include "job/job_options_test_util.h"
 
 namespace shoal::coordinator {
 namespace {
@@ -234,7 +235,7 @@ TEST(Resume, WhileItSealsTrainsOn) {
 
 TEST(Resume, LetsReplicasGoThatTrainAheadWhileItSeals) {
   JobSpec spec = long_job();
-  spec.sync.overlap_steps = Steps(2);
+  change_sync(spec, [](SyncOptions& sync) { sync.overlap_steps = Steps(2); });
   Pair rig(spec);
   rig.commit(1), rig.evaluate(1), rig.store(rig.id);
   ASSERT_TRUE(rig.pause(rig.id).ok());
@@ -255,7 +256,7 @@ TEST(Resume, LetsReplicasGoThatTrainAheadWhileItSeals) {
 TEST(Resume, KeepsTheScheduleOfTheFragments) {
   JobSpec spec = long_job();
   spec.model.layers = 2;
-  spec.sync.fragments = 2;
+  change_sync(spec, [](SyncOptions& sync) { sync.fragments = 2; });
   Pair rig(spec, {600, 400});
   rig.commit(1), rig.evaluate(1), rig.store(rig.id);
   ASSERT_TRUE(rig.pause(rig.id).ok());
@@ -272,8 +273,10 @@ TEST(Resume, KeepsTheScheduleOfTheFragments) {
 
 TEST(Resume, OfAnAsynchronousJobGivesTheLateOnesSequencesBack) {
   JobSpec spec = long_job();
-  spec.sync.algorithm = SyncAlgorithm::kAsync;
-  spec.sync.quorum = 1;
+  change_sync(spec, [](SyncOptions& sync) {
+    sync.algorithm = SyncAlgorithm::kAsync;
+    sync.quorum = 1;
+  });
   Pair rig(spec);
   const DataLease late = rig.last<ToReplica<OpenRound>>(rig.b)->body.leases.at(0);
   const auto round_of_a = [&](RoundNumber round) {
@@ -296,9 +299,11 @@ TEST(Resume, OfAnAsynchronousJobGivesTheLateOnesSequencesBack) {
 
 TEST(Resume, OfAJobInGroupsBeginsWithTheCheckpointsReplica) {
   JobSpec spec = long_job();
-  spec.sync.topology = Topology::kGossip;
-  spec.sync.codec = CodecKind::kFp32;
-  spec.sync.outer.momentum = 0.5;
+  change_sync(spec, [](SyncOptions& sync) {
+    sync.topology = Topology::kGossip;
+    sync.codec = CodecKind::kFp32;
+    sync.outer.momentum = 0.5;
+  });
   Pair rig(spec);
   ASSERT_TRUE(averages_in_groups(rig.job(rig.id)));
   rig.commit(1), rig.evaluate(1), rig.store(rig.id);

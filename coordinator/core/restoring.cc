@@ -14,6 +14,7 @@
 #include "coordinator/core/state/machines.h"
 #include "coordinator/core/state/naming.h"
 #include "coordinator/core/state/round_facts.h"
+#include "job/job_options.h"
 
 namespace shoal::coordinator {
 namespace {
@@ -368,7 +369,7 @@ bool is_of(const JobRecord& job, const HeldReplica& held) {
 void take_over_job(Turn& turn, AgentId agent, const HeldReplica& held) {
   const std::string who = turn.state().agents.at(agent).name;
   const std::string what = who + " has " + to_string(held.replica) + " of " + to_string(held.job);
-  if (held.spec.name.empty() || !validate(held.spec).empty()) {
+  if (held.spec.name.empty() || !validate(options_of(held.spec)).empty()) {
     return turn.event(Severity::kWarning, event_kind::kJobRestored, {.agent = agent},
                       what + ", which the database does not know; it is let go");
   }
@@ -378,7 +379,7 @@ void take_over_job(Turn& turn, AgentId agent, const HeldReplica& held) {
   if (live_job_by_name(turn.state(), held.spec.name) != nullptr) {
     record.spec.name += "-" + std::to_string(held.job.n);  // submitted again meanwhile
   }
-  record.outer_lr = held.spec.sync.outer.lr;
+  record.outer_lr = held.spec.sync.outer().lr;
   record.created_at = turn.now();
   const JobId id = turn.add(std::move(record)).id;
   turn.volatile_state().timers.put(id, {});

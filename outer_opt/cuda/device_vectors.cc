@@ -16,11 +16,11 @@ std::size_t size(std::int64_t count) { return static_cast<std::size_t>(count); }
 
 bool DeviceVectors::suits(const SyncSpec& sync) {
   const bool nesterov =
-      sync.algorithm == SyncAlgorithm::kDiloco || sync.algorithm == SyncAlgorithm::kLocalSgd;
-  const bool summed = sync.topology != Topology::kMoshpit && sync.topology != Topology::kGossip;
-  return nesterov && summed && sync.codec != CodecKind::kSparse2 &&
-         sync.aggregator == Aggregator::kMean && !sync.eager &&
-         sync.outer_state == OuterState::kReplicated;
+      sync.algorithm() == SyncAlgorithm::kDiloco || sync.algorithm() == SyncAlgorithm::kLocalSgd;
+  const bool summed = sync.topology() != Topology::kMoshpit && sync.topology() != Topology::kGossip;
+  return nesterov && summed && sync.codec() != CodecKind::kSparse2 &&
+         sync.aggregator() == Aggregator::kMean && !sync.eager() &&
+         sync.outer_state() == OuterState::kReplicated;
 }
 
 Result<std::shared_ptr<DeviceVectors>> DeviceVectors::create(Accelerator& device,

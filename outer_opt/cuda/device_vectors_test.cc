@@ -309,13 +309,14 @@ TEST(DeviceVectors, NoRoomIsSaidAndGivenBack) {
 }
 
 TEST(DeviceVectors, WhatIsComputedOnTheHostDoesNotSuit) {
-  SyncSpec sync;
-  EXPECT_TRUE(DeviceVectors::suits(sync));
-  sync.codec = CodecKind::kSparse2;
-  EXPECT_FALSE(DeviceVectors::suits(sync));
-  sync = {};
-  sync.algorithm = SyncAlgorithm::kDdp;
-  EXPECT_FALSE(DeviceVectors::suits(sync));
+  EXPECT_TRUE(DeviceVectors::suits(SyncSpec()));
+  EXPECT_TRUE(DeviceVectors::suits({LocalSgdSync{}}));
+  EXPECT_FALSE(DeviceVectors::suits({LocalSgdSync{PlainRounds{.reduce = {SparseReduce{}}}}}));
+  EXPECT_FALSE(DeviceVectors::suits({DilocoSync{.outer_state = OuterState::kSharded}}));
+  EXPECT_FALSE(DeviceVectors::suits({DdpSync{}}));
+  EXPECT_FALSE(DeviceVectors::suits({AsyncSync{}}));
+  EXPECT_FALSE(DeviceVectors::suits({GroupsSync{}}));
+  EXPECT_FALSE(DeviceVectors::suits({NoSync{}}));
   ReducePlan plan = make_plan(CodecKind::kInt8, 10, {1, 1});
   EXPECT_TRUE(DeviceButterfly::suits(plan));
   plan.topology = Topology::kRing;

@@ -225,27 +225,35 @@ class Sharded final : public OuterAlgorithm {
   std::optional<MomentumShards> staged_;
 };
 
+// The algorithm of each method.
+struct Maker {
+  const JobSpec& spec;
+  std::vector<outer_opt::DecayRange>& ranges;
+
+  using Made = std::unique_ptr<OuterAlgorithm>;
+
+  Made operator()(const DilocoSync& sync) const {
+    if (sync.outer_state == shoal::OuterState::kSharded) {
+      return std::make_unique<Sharded>(sync.outer.momentum);
+    }
+    return std::make_unique<Nesterov>(sync.outer.momentum);
+  }
+  Made operator()(const LocalSgdSync&) const { return std::make_unique<Nesterov>(0.0); }
+  Made operator()(const DdpSync&) const {
+    return std::make_unique<SharedAdam>(spec.train, std::move(ranges));
+  }
+  Made operator()(const AsyncSync& sync) const {
+    return std::make_unique<DelayedNesterov>(sync.outer.momentum);
+  }
+  Made operator()(const GroupsSync&) const { return std::make_unique<InGroups>(spec.sync); }
+  Made operator()(const NoSync&) const { return std::make_unique<Alone>(); }
+};
+
 }  // namespace
 
 std::unique_ptr<OuterAlgorithm> make_outer_algorithm(const JobSpec& spec,
                                                      std::vector<outer_opt::DecayRange> ranges) {
-  const SyncSpec& sync = spec.sync;
-  if (outer_opt::averages_in_groups(sync)) return std::make_unique<InGroups>(sync);
-  if (sync.outer_state == shoal::OuterState::kSharded) {
-    return std::make_unique<Sharded>(sync.outer.momentum);
-  }
-  switch (sync.algorithm) {
-    case SyncAlgorithm::kNone:
-      return std::make_unique<Alone>();
-    case SyncAlgorithm::kDdp:
-      return std::make_unique<SharedAdam>(spec.train, std::move(ranges));
-    case SyncAlgorithm::kAsync:
-      return std::make_unique<DelayedNesterov>(sync.outer.momentum);
-    case SyncAlgorithm::kDiloco:
-    case SyncAlgorithm::kLocalSgd:
-      break;
-  }
-  return std::make_unique<Nesterov>(sync.outer.momentum);
+  return std::visit(Maker{spec, ranges}, spec.sync.method);
 }
 
 }  // namespace shoal::replica

@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include "job/job_options_test_util.h"
 #include "replica/core/replica_test_util.h"
 
 namespace shoal::replica {
@@ -17,7 +18,7 @@ const Fragment kBoth{{0, 2}};
 JobSpec spec_of(SyncAlgorithm algorithm, OuterSpec outer = {0.5, 0.5}) {
   JobSpec spec = default_spec(algorithm);
   if (algorithm == SyncAlgorithm::kDiloco || algorithm == SyncAlgorithm::kAsync) {
-    spec.sync.outer = outer;
+    change_sync(spec, [&](SyncOptions& sync) { sync.outer = outer; });
   }
   return spec;
 }
@@ -70,7 +71,8 @@ TEST(OuterAlgorithm, LocalSgdAdoptsTheAverageOfTheParameters) {
   OuterState state = algorithm->zero_state(2);
   state.anchor = {8, 4};
   for (int round = 1; round <= 2; ++round) {
-    algorithm->step(commit_of(round, spec.sync.outer.lr), kBoth, std::vector<float>{2, -1}, state);
+    algorithm->step(commit_of(round, spec.sync.outer().lr), kBoth, std::vector<float>{2, -1},
+                    state);
   }
   EXPECT_EQ(state.anchor, (std::vector<float>{4, 6}));
 }
@@ -144,7 +146,7 @@ TEST(OuterAlgorithm, DigestsCoverWhatTheOuterStepKeeps) {
 
 JobSpec sharded_spec() {
   JobSpec spec = spec_of(SyncAlgorithm::kDiloco);
-  spec.sync.outer_state = shoal::OuterState::kSharded;
+  change_sync(spec, [](SyncOptions& sync) { sync.outer_state = shoal::OuterState::kSharded; });
   return spec;
 }
 
@@ -203,7 +205,7 @@ TEST(OuterAlgorithm, PlansOfAnotherKindAreRefused) {
 // Two members of a group that only average have the mean of their parameters.
 TEST(OuterAlgorithm, AGroupAveragesParametersWithLocalSgd) {
   JobSpec spec = spec_of(SyncAlgorithm::kLocalSgd);
-  spec.sync.topology = Topology::kGossip;
+  spec.sync = {GroupsSync{}};
   const auto algorithm = make_outer_algorithm(spec, {});
   ReducePlan told = plan_of(1, 2), told_other = told;
   told.members[1].clip_factor = told_other.members[1].clip_factor = 0.5;

@@ -35,7 +35,7 @@ OuterLoop::OuterLoop(OuterLoopSetup setup, LocalParameters& local,
       held_(held),
       digests_(digests_of(*state_)),
       tokens_behind_(fragments_.size()) {
-  if (spec_.sync.eager) eager_.emplace(fragments_);
+  if (spec_.sync.eager()) eager_.emplace(fragments_);
 }
 
 const Fragment& OuterLoop::values_of(std::int32_t fragment) const {
@@ -154,7 +154,7 @@ outer_opt::ReduceInput OuterLoop::input(const ReducePlan& plan, bool contributes
   input.pseudo_gradient =
       vectors_->contribution().first(static_cast<std::size_t>(plan.value_count));
   if (plan.codec != CodecKind::kSparse2) return input;
-  if (!feedback_) feedback_.emplace(input.pseudo_gradient.size(), spec_.sync.feedback);
+  if (!feedback_) feedback_.emplace(input.pseudo_gradient.size(), spec_.sync.feedback());
   encoded_ = feedback_->encode(input.pseudo_gradient);
   input.encoded = encoded_;
   return input;
@@ -229,7 +229,7 @@ void OuterLoop::take_step(const CommitRound& commit) {
 void OuterLoop::learn_average(const CommitRound& commit) {
   if (!eager_) return;
   if (!contributed_) return eager_->dropped(averaged_fragment_);
-  eager_->committed(averaged_fragment_, {commit.outer_lr, spec_.sync.outer.momentum}, share_,
+  eager_->committed(averaged_fragment_, {commit.outer_lr, spec_.sync.outer().momentum}, share_,
                     contribution(), vectors_->average().first(averaged_values()));
 }
 
@@ -267,7 +267,7 @@ void OuterLoop::adopt_fragment(double blend) {
 }
 
 void OuterLoop::adopt() {
-  if (!eager_) return adopt_fragment(spec_.sync.blend);
+  if (!eager_) return adopt_fragment(spec_.sync.blend());
   change_local([this](std::span<float> values) { correct(values); });
 }
 

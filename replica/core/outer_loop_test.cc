@@ -7,6 +7,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "job/job_options_test_util.h"
 #include "outer_opt/core/step/fragments.h"
 #include "replica/core/replica_test_util.h"
 
@@ -20,8 +21,10 @@ class OuterLoopTest : public testing::Test {
  protected:
   OuterLoopTest() {
     spec_ = default_spec(SyncAlgorithm::kDiloco);
-    spec_.sync.outer = {1, 0};
-    spec_.sync.codec = CodecKind::kFp32;
+    change_sync(spec_, [](SyncOptions& sync) {
+      sync.outer = {1, 0};
+      sync.codec = CodecKind::kFp32;
+    });
   }
 
   void start(std::vector<outer_opt::Fragment> fragments = {{{0, 2}}}) {
@@ -66,8 +69,10 @@ class OuterLoopTest : public testing::Test {
 
   // The first round of an eager replica: it knows no average yet, and comes to the anchor 9, 20.
   void adopt_first_eagerly() {
-    spec_.sync.overlap_steps = Steps(2);
-    spec_.sync.eager = true;
+    change_sync(spec_, [](SyncOptions& sync) {
+      sync.overlap_steps = Steps(2);
+      sync.eager = true;
+    });
     start();
     local_.values = {8, 20};
     report(0, true);
@@ -108,7 +113,7 @@ TEST_F(OuterLoopTest, WithoutAPartItDropsWhatItTrained) {
 }
 
 TEST_F(OuterLoopTest, ALateReplicaMovesWithTheAnchor) {
-  spec_.sync.algorithm = SyncAlgorithm::kAsync;
+  change_sync(spec_, [](SyncOptions& sync) { sync.algorithm = SyncAlgorithm::kAsync; });
   start();
   local_.values = {7, 20};
   reduce({2, 4}, false);
@@ -144,7 +149,7 @@ TEST_F(OuterLoopTest, MemoryThatChangedIsProved) {
 }
 
 TEST_F(OuterLoopTest, AFragmentIsAdoptedAndItsTokensAddUp) {
-  spec_.sync.fragments = 2;
+  change_sync(spec_, [](SyncOptions& sync) { sync.fragments = 2; });
   start({{{0, 1}}, {{1, 1}}});
   local_.values = {8, 24};
   EXPECT_EQ(report(1).tokens, Tokens(100));
@@ -157,7 +162,7 @@ TEST_F(OuterLoopTest, AFragmentIsAdoptedAndItsTokensAddUp) {
 }
 
 TEST_F(OuterLoopTest, PlansThatDoNotFitAreRefused) {
-  spec_.sync.fragments = 2;
+  change_sync(spec_, [](SyncOptions& sync) { sync.fragments = 2; });
   start({{{0, 1}}, {{1, 1}}});
   report(1);
   EXPECT_EQ(loop_->plan(plan_of(1, 1, 2), true).mismatch, "another fragment was reported");
@@ -167,8 +172,10 @@ TEST_F(OuterLoopTest, PlansThatDoNotFitAreRefused) {
 }
 
 TEST_F(OuterLoopTest, BehindTheBoundaryTheResultIsAdoptedLater) {
-  spec_.sync.overlap_steps = Steps(2);
-  spec_.sync.blend = 0.5;
+  change_sync(spec_, [](SyncOptions& sync) {
+    sync.overlap_steps = Steps(2);
+    sync.blend = 0.5;
+  });
   start();
   local_.values = {8, 20};
   report(0, true);
@@ -205,8 +212,10 @@ TEST_F(OuterLoopTest, AnAbortTakesTheEagerStepBack) {
 
 // 4,096 values a chunk, of which 64 are sent: with two values both are.
 TEST_F(OuterLoopTest, WhatSparse2DidNotSendIsSettledWithTheCommit) {
-  spec_.sync.codec = CodecKind::kSparse2;
-  spec_.sync.topology = Topology::kAllgather;
+  change_sync(spec_, [](SyncOptions& sync) {
+    sync.codec = CodecKind::kSparse2;
+    sync.topology = Topology::kAllgather;
+  });
   start();
   local_.values = {8, 24};
   report();
@@ -222,7 +231,7 @@ TEST_F(OuterLoopTest, WhatSparse2DidNotSendIsSettledWithTheCommit) {
 }
 
 TEST_F(OuterLoopTest, AGroupThatGaveUpKeepsOrDrops) {
-  spec_.sync.topology = Topology::kGossip;
+  change_sync(spec_, [](SyncOptions& sync) { sync.topology = Topology::kGossip; });
   start();
   local_.values = {8, 20};
   report();
@@ -238,7 +247,7 @@ TEST_F(OuterLoopTest, AGroupThatGaveUpKeepsOrDrops) {
 }
 
 TEST_F(OuterLoopTest, AGroupsNextAttemptMakesItsInputAnew) {
-  spec_.sync.topology = Topology::kGossip;
+  change_sync(spec_, [](SyncOptions& sync) { sync.topology = Topology::kGossip; });
   start();
   local_.values = {8, 20};
   report();

@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include "job/job_options.h"
 #include "replica/core/replica_test_util.h"
 
 namespace shoal::replica {

@@ -5,6 +5,7 @@
 #include <iostream>
 
 #include "base/prng.h"
+#include "job/job_options.h"
 
 namespace shoal::replica {
 namespace {

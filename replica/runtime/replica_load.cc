@@ -133,10 +133,10 @@ MaybeFailure Replica::loaded() {
   if (auto failure = check_digests(source, digests_of(*loading->state))) return failure;
   compute_->write_parameters(loading->state->anchor);
   OuterLoopSetup setup{id_, spec_, {}, std::move(loading->algorithm), nullptr};
-  setup.fragments = outer_opt::cut_fragments(compute_->sizes(), spec_.sync.fragments);
+  setup.fragments = outer_opt::cut_fragments(compute_->sizes(), spec_.sync.fragments());
   if (auto failure = place_vectors(*loading->state, setup.vectors)) return failure;
   loop_ = std::make_unique<OuterLoop>(std::move(setup), *compute_, loading->state, source.key);
-  participant_.emplace(id_, source.key, outer_opt::when_late(spec_.sync.algorithm));
+  participant_.emplace(id_, source.key, outer_opt::when_late(spec_.sync.algorithm()));
   training_ = make_training();
   come_to_cut(source.key);
   if (view_) training_->view(*view_);
@@ -161,7 +161,7 @@ MaybeFailure Replica::place_vectors(const OuterState& state, std::unique_ptr<Out
   const Status there = (*vectors)->load(state.anchor, state.momentum);
   if (!there) return Failure{ReplicaFailure::kDeviceLost, to_string(there.error())};
   auto on_device = std::make_unique<DeviceOuterVectors>(std::move(*vectors), *compute_,
-                                                        spec_.sync.outer.momentum);
+                                                        spec_.sync.outer().momentum);
   on_device_ = on_device.get();
   out = std::move(on_device);
   return std::nullopt;

@@ -13,6 +13,7 @@
 
 #include <gtest/gtest.h>
 
+#include "job/job_options_test_util.h"
 #include "outer_opt/core/step/fragments.h"
 #include "tests/scenarios/cluster.h"
 
@@ -75,7 +76,7 @@ class Recorder final : public Checker {
   }
   void outer_stepped(const OuterStepped& s) override {
     history_.steps.try_emplace(s.commit.key.round,
-                               Step{{s.commit.outer_lr, s.spec.sync.outer.momentum},
+                               Step{{s.commit.outer_lr, s.spec.sync.outer().momentum},
                                     s.fragment,
                                     s.number,
                                     copy(s.average),
@@ -86,7 +87,7 @@ class Recorder final : public Checker {
   }
   void adopted(const Adopted& a) override {
     history_.adopted.emplace(
-        a.key.round, Adoption{a.replica, a.spec.sync.blend, copy(a.local_before), copy(a.local)});
+        a.key.round, Adoption{a.replica, a.spec.sync.blend(), copy(a.local_before), copy(a.local)});
     history_.adoptions += "round " + std::to_string(a.key.round) + " " + to_string(a.replica) +
                           " adopts at step " + std::to_string(a.at.count()) + " " + hex(a.local) +
                           "\n";
@@ -99,19 +100,23 @@ class Recorder final : public Checker {
 inline JobSpec streamed_job() {
   JobSpec spec = Cluster::small_job(12);
   spec.model.layers = 2;
-  spec.sync.every = Steps(10);
-  spec.sync.fragments = 2;
-  spec.sync.outer = {0.7, 0.9};  // of the histories that are written down
-  spec.sync.overlap_steps = Steps(2);
-  spec.sync.blend = 0.5;
-  spec.sync.codec = CodecKind::kInt8;
+  change_sync(spec, [](SyncOptions& sync) {
+    sync.every = Steps(10);
+    sync.fragments = 2;
+    sync.outer = {0.7, 0.9};  // of the histories that are written down
+    sync.overlap_steps = Steps(2);
+    sync.blend = 0.5;
+    sync.codec = CodecKind::kInt8;
+  });
   return spec;
 }
 
 inline JobSpec eager_job() {
   JobSpec spec = streamed_job();
-  spec.sync.blend = 0;
-  spec.sync.eager = true;
+  change_sync(spec, [](SyncOptions& sync) {
+    sync.blend = 0;
+    sync.eager = true;
+  });
   return spec;
 }
 

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include "job/job_options_test_util.h"
 #include "tests/scenarios/cluster.h"
 
 namespace shoal::sim {
@@ -14,9 +15,11 @@ using coordinator::JobPhase;
 
 JobSpec job_in_groups(Topology topology, std::int64_t rounds) {
   JobSpec spec = Cluster::small_job(rounds);
-  spec.sync.topology = topology;
-  spec.sync.codec = CodecKind::kFp32;
-  spec.sync.outer.momentum = 0.5;
+  change_sync(spec, [&](SyncOptions& sync) {
+    sync.topology = topology;
+    sync.codec = CodecKind::kFp32;
+    sync.outer.momentum = 0.5;
+  });
   return spec;
 }
 

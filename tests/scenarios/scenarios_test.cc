@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include "job/job_options_test_util.h"
 #include "tests/scenarios/cluster.h"
 
 namespace shoal::sim {
@@ -216,7 +217,9 @@ TEST(Scenario, AReplicaOfALaterStageDiesInTheReduceAndOnlyItsStageTriesAgain) {
 TEST(Scenario, AStageWithoutReplicasIsLoadedFromTheCheckpointOfThatRound) {
   Cluster cluster(3);
   JobSpec spec = pipeline(3, 12);
-  spec.sync.every = Steps(60);  // a round takes longer than an upload
+  change_sync(spec, [](SyncOptions& sync) {
+    sync.every = Steps(60);  // a round takes longer than an upload
+  });
   spec.train.steps = Steps(12 * 60);
   spec.checkpoint.every_rounds = 1;
   cluster.submit(spec);
@@ -268,10 +271,12 @@ TEST(Scenario, ALostRouterIsReplacedAtOnceWhenItsStageHasTooFew) {
 JobSpec streamed_job(std::int64_t rounds) {
   JobSpec spec = Cluster::small_job(rounds);
   spec.model.layers = 3;
-  spec.sync.every = Steps(10);
-  spec.sync.fragments = 2;
-  spec.sync.overlap_steps = Steps(2);
-  spec.sync.blend = 0.5;
+  change_sync(spec, [](SyncOptions& sync) {
+    sync.every = Steps(10);
+    sync.fragments = 2;
+    sync.overlap_steps = Steps(2);
+    sync.blend = 0.5;
+  });
   return spec;
 }
 
@@ -306,8 +311,10 @@ TEST(Scenario, ATrainerThatStreamsMayDieAtAnyMoment) {
 
 JobSpec eager_job(std::int64_t rounds) {
   JobSpec spec = streamed_job(rounds);
-  spec.sync.blend = 0;
-  spec.sync.eager = true;
+  change_sync(spec, [](SyncOptions& sync) {
+    sync.blend = 0;
+    sync.eager = true;
+  });
   return spec;
 }
 
@@ -332,8 +339,10 @@ TEST(Scenario, AStreamingJoinerContributesInALaterRound) {
 // Rounds of whoever is there first; hosts are of three speeds.
 JobSpec async_job(std::int64_t rounds, std::int64_t quorum) {
   JobSpec spec = Cluster::small_job(rounds);
-  spec.sync.algorithm = SyncAlgorithm::kAsync;
-  spec.sync.quorum = quorum;
+  change_sync(spec, [&](SyncOptions& sync) {
+    sync.algorithm = SyncAlgorithm::kAsync;
+    sync.quorum = quorum;
+  });
   return spec;
 }
 

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <thread>
 
+#include "job/job_options.h"
 #include "tests/sim/world.h"
 
 namespace shoal::sim {

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "base/check.h"
+#include "job/job_options.h"
 #include "outer_opt/core/codec/codec.h"
 
 namespace shoal::sim {
@@ -153,33 +154,32 @@ void draw_ambushes(SimOptions& o, Prng prng) {
 }
 
 // Other algorithms and rounds than diloco's of equal length.
-void draw_sync(JobSpec& spec, Prng& prng) {
-  const bool diloco = spec.sync.algorithm == SyncAlgorithm::kDiloco;
+void draw_sync(JobOptions& job, Prng& prng) {
+  const bool diloco = job.sync.algorithm == SyncAlgorithm::kDiloco;
   if (diloco && prng.chance(0.15)) {
-    spec.sync.algorithm = prng.chance(0.5) ? SyncAlgorithm::kLocalSgd : SyncAlgorithm::kDdp;
-    spec.sync.outer = {1, 0};
-    if (spec.sync.algorithm == SyncAlgorithm::kDdp) {  // a round per step: fewer of them
-      spec.sync.every = Steps(1);
-      spec.train.steps = Steps(std::min<std::int64_t>(spec.train.steps.count(), 60));
+    job.sync.algorithm = prng.chance(0.5) ? SyncAlgorithm::kLocalSgd : SyncAlgorithm::kDdp;
+    job.sync.outer = {1, 0};
+    if (job.sync.algorithm == SyncAlgorithm::kDdp) {  // a round per step: fewer of them
+      job.sync.every = Steps(1);
+      job.train.steps = Steps(std::min<std::int64_t>(job.train.steps.count(), 60));
     }
     return;
   }
-  if (!diloco || spec.swarm.stages != 1) return;
-  if (prng.chance(0.3)) spec.sync.balance = Balance::kSpeed;
-  if (prng.chance(0.15)) spec.sync.every_s = prng.range(1, 3);
-  spec = with_derived_fields(spec);
+  if (!diloco || job.swarm.stages != 1) return;
+  if (prng.chance(0.3)) job.sync.balance = Balance::kSpeed;
+  if (prng.chance(0.15)) job.sync.every_s = prng.range(1, 3);
 }
 
 // Fragments and overlap, of what can stream at all.
-void draw_streaming(JobSpec& spec, Prng& prng) {
-  const bool can = spec.swarm.stages == 1 && spec.sync.balance == Balance::kEqual &&
-                   spec.sync.every_s == 0 && spec.sync.codec != CodecKind::kSparse2 &&
-                   (spec.sync.algorithm == SyncAlgorithm::kDiloco ||
-                    spec.sync.algorithm == SyncAlgorithm::kLocalSgd);
+void draw_streaming(JobOptions& job, Prng& prng) {
+  const bool can = job.swarm.stages == 1 && job.sync.balance == Balance::kEqual &&
+                   job.sync.every_s == 0 && job.sync.codec != CodecKind::kSparse2 &&
+                   (job.sync.algorithm == SyncAlgorithm::kDiloco ||
+                    job.sync.algorithm == SyncAlgorithm::kLocalSgd);
   if (!can || !prng.chance(0.6)) return;
-  SyncSpec& sync = spec.sync;
+  SyncOptions& sync = job.sync;
   sync.fragments = prng.range(1, 3);
-  spec.model.layers = sync.fragments + prng.range(0, 2);
+  job.model.layers = sync.fragments + prng.range(0, 2);
   sync.every = Steps(sync.every.count() * sync.fragments);
   const std::int64_t period = sync.every.count() / sync.fragments;
   if (period == 1 || !prng.chance(0.7)) return;
@@ -188,8 +188,8 @@ void draw_streaming(JobSpec& spec, Prng& prng) {
 }
 
 // Eager updates, of what overlaps.
-void draw_eager(JobSpec& spec, Prng prng) {
-  SyncSpec& sync = spec.sync;
+void draw_eager(JobOptions& job, Prng prng) {
+  SyncOptions& sync = job.sync;
   const bool can = sync.overlap_steps > Steps(0) && sync.aggregator == Aggregator::kMean &&
                    sync.outer_state == OuterState::kReplicated;
   if (!can || !prng.chance(0.6)) return;
@@ -199,42 +199,42 @@ void draw_eager(JobSpec& spec, Prng prng) {
 
 // Rounds that wait for some of the replicas, of what can have them. Drawn from a Prng of its own,
 // so that the other draws stay alike.
-void draw_async(JobSpec& spec, Prng prng) {
-  SyncSpec& sync = spec.sync;
+void draw_async(JobOptions& job, Prng prng) {
+  SyncOptions& sync = job.sync;
   const bool fits = sync.topology != Topology::kAllgather && sync.codec != CodecKind::kSparse2;
-  const bool can = sync.algorithm == SyncAlgorithm::kDiloco && spec.swarm.stages == 1 && fits &&
+  const bool can = sync.algorithm == SyncAlgorithm::kDiloco && job.swarm.stages == 1 && fits &&
                    sync.balance == Balance::kEqual && sync.every_s == 0 && sync.fragments == 1 &&
                    sync.overlap_steps == Steps(0);
   if (!can || !prng.chance(0.7)) return;
   sync.algorithm = SyncAlgorithm::kAsync;
-  sync.quorum = prng.range(0, spec.swarm.min_replicas);
+  sync.quorum = prng.range(0, job.swarm.min_replicas);
 }
 
 // Sharded outer momentum, of what can shard at all.
-void draw_outer_state(JobSpec& spec, Prng prng) {
-  const SyncSpec& sync = spec.sync;
+void draw_outer_state(JobOptions& job, Prng prng) {
+  const SyncOptions& sync = job.sync;
   const bool butterfly = sync.topology == Topology::kButterfly || sync.topology == Topology::kAuto;
   const bool can = sync.algorithm == SyncAlgorithm::kDiloco && butterfly && sync.fragments == 1 &&
                    sync.codec != CodecKind::kSparse2 && sync.outer.momentum > 0;
-  if (can && prng.chance(0.4)) spec.sync.outer_state = OuterState::kSharded;
+  if (can && prng.chance(0.4)) job.sync.outer_state = OuterState::kSharded;
 }
 
 // A pipeline that `devices` can serve.
-void draw_stages(JobSpec& spec, Prng& prng, int devices) {
-  spec.swarm.stages = prng.range(2, std::min(4, devices));
-  const std::int64_t each = devices / spec.swarm.stages;
-  spec.model.layers = spec.swarm.stages;
-  spec.train.microbatch = 1;
-  spec.swarm.min_replicas = prng.range(1, std::min<std::int64_t>(2, each));
-  if (spec.swarm.max_replicas > 0) spec.swarm.max_replicas = each;
+void draw_stages(JobOptions& job, Prng& prng, int devices) {
+  job.swarm.stages = prng.range(2, std::min(4, devices));
+  const std::int64_t each = devices / job.swarm.stages;
+  job.model.layers = job.swarm.stages;
+  job.train.microbatch = 1;
+  job.swarm.min_replicas = prng.range(1, std::min<std::int64_t>(2, each));
+  if (job.swarm.max_replicas > 0) job.swarm.max_replicas = each;
 }
 
 // Rounds in groups, of what can have them.
-void draw_groups(JobSpec& spec, Prng prng) {
-  SyncSpec& sync = spec.sync;
+void draw_groups(JobOptions& job, Prng prng) {
+  SyncOptions& sync = job.sync;
   const bool averages =
       sync.algorithm == SyncAlgorithm::kDiloco || sync.algorithm == SyncAlgorithm::kLocalSgd;
-  const bool plain = spec.swarm.stages == 1 && sync.fragments == 1 &&
+  const bool plain = job.swarm.stages == 1 && sync.fragments == 1 &&
                      sync.overlap_steps == Steps(0) && sync.balance == Balance::kEqual &&
                      sync.every_s == 0 && sync.aggregator == Aggregator::kMean &&
                      sync.topology == Topology::kButterfly;
@@ -245,8 +245,8 @@ void draw_groups(JobSpec& spec, Prng prng) {
 }
 
 // More than half of the jobs keep the butterfly.
-void draw_reduce(JobSpec& spec, Prng& prng) {
-  SyncSpec& sync = spec.sync;
+void draw_reduce(JobOptions& job, Prng& prng) {
+  SyncOptions& sync = job.sync;
   sync.clip = !prng.chance(0.1);
   if (prng.chance(0.2)) {
     sync.aggregator = prng.chance(0.5) ? Aggregator::kTrimmedMean : Aggregator::kCenteredClip;
@@ -326,54 +326,55 @@ SimOptions calm_options(std::uint64_t seed) {
 }
 
 JobSpec draw_job(const SimOptions& o, Prng& prng, int index) {
-  JobSpec spec;
-  spec.name = "job-" + std::to_string(index);
-  spec.model.layers = 1;
-  spec.model.hidden = 8;
-  spec.model.heads = 1;
-  spec.model.context = 8;
-  spec.model.vocab = 16;
-  spec.data.tokenizer = Tokenizer::kUint16;
-  spec.data.train = "/data/corpus.bin";
-  spec.train.batch = prng.range(1, 4);
-  spec.train.seed = prng.below(1000);
-  spec.train.warmup = Steps(0);
+  JobOptions job;
+  job.name = "job-" + std::to_string(index);
+  job.model.layers = 1;
+  job.model.hidden = 8;
+  job.model.heads = 1;
+  job.model.context = 8;
+  job.model.vocab = 16;
+  job.data.tokenizer = Tokenizer::kUint16;
+  job.data.train = "/data/corpus.bin";
+  job.train.batch = prng.range(1, 4);
+  job.train.seed = prng.below(1000);
+  job.train.warmup = Steps(0);
   const std::int64_t every = prng.range(3, 10);
-  spec.sync.every = Steps(every);
-  spec.train.steps = Steps(every * prng.range(8, 50) + prng.range(0, every - 1));
-  spec.sync.codec = outer_opt::kDenseCodecs[prng.below(outer_opt::kDenseCodecs.size())];
-  if (prng.chance(0.1)) spec.sync.algorithm = SyncAlgorithm::kNone;
+  job.sync.every = Steps(every);
+  job.train.steps = Steps(every * prng.range(8, 50) + prng.range(0, every - 1));
+  job.sync.codec = outer_opt::kDenseCodecs[prng.below(outer_opt::kDenseCodecs.size())];
+  if (prng.chance(0.1)) job.sync.algorithm = SyncAlgorithm::kNone;
   const int devices = o.hosts * o.devices_per_host;
   const int share = std::max(1, devices / o.jobs);  // so that all jobs can run together
-  spec.swarm.min_replicas = prng.range(1, std::min(3, share));
-  spec.swarm.max_replicas =
-      o.jobs > 1 || prng.chance(0.2) ? std::max<std::int64_t>(spec.swarm.min_replicas, share) : 0;
-  if (spec.sync.algorithm == SyncAlgorithm::kNone) {
-    spec.swarm.min_replicas = 1;
-    spec.swarm.max_replicas = 1;
+  job.swarm.min_replicas = prng.range(1, std::min(3, share));
+  job.swarm.max_replicas =
+      o.jobs > 1 || prng.chance(0.2) ? std::max<std::int64_t>(job.swarm.min_replicas, share) : 0;
+  if (job.sync.algorithm == SyncAlgorithm::kNone) {
+    job.swarm.min_replicas = 1;
+    job.swarm.max_replicas = 1;
   }
-  spec.checkpoint.every_rounds = prng.range(0, 4);
-  spec.checkpoint.keep = prng.range(1, 3);
-  spec.eval.every_rounds = prng.range(0, 3);
-  spec.eval.batches = prng.range(1, 8);
-  if (spec.sync.algorithm == SyncAlgorithm::kDiloco && share > 1 && prng.chance(0.5)) {
-    draw_stages(spec, prng, share);
+  job.checkpoint.every_rounds = prng.range(0, 4);
+  job.checkpoint.keep = prng.range(1, 3);
+  job.eval.every_rounds = prng.range(0, 3);
+  job.eval.batches = prng.range(1, 8);
+  if (job.sync.algorithm == SyncAlgorithm::kDiloco && share > 1 && prng.chance(0.5)) {
+    draw_stages(job, prng, share);
   }
-  draw_sync(spec, prng);
-  draw_reduce(spec, prng);
-  draw_streaming(spec, prng);
-  draw_async(spec, Prng(mix_seed(o.seed, 0xa51c00 + static_cast<std::uint64_t>(index))));
+  draw_sync(job, prng);
+  draw_reduce(job, prng);
+  draw_streaming(job, prng);
+  draw_async(job, Prng(mix_seed(o.seed, 0xa51c00 + static_cast<std::uint64_t>(index))));
   Prng reducers(mix_seed(o.seed, 0x5ed000 + static_cast<std::uint64_t>(index)));
   const bool asks = reducers.chance(o.reducers > 0 ? 0.7 : 0.1);
-  const bool takes_help = spec.sync.algorithm != SyncAlgorithm::kAsync;
-  if (asks && takes_help && spec.sync.topology == Topology::kButterfly) {
-    spec.sync.topology = Topology::kParamServer;
+  const bool takes_help = job.sync.algorithm != SyncAlgorithm::kAsync;
+  if (asks && takes_help && job.sync.topology == Topology::kButterfly) {
+    job.sync.topology = Topology::kParamServer;
   }
-  draw_groups(spec, Prng(mix_seed(o.seed, 0x960095 + static_cast<std::uint64_t>(index))));
+  draw_groups(job, Prng(mix_seed(o.seed, 0x960095 + static_cast<std::uint64_t>(index))));
   // Of its own, so that the other draws stay alike.
-  draw_outer_state(spec, Prng(mix_seed(o.seed, 0x5ad000 + static_cast<std::uint64_t>(index))));
-  draw_eager(spec, Prng(mix_seed(o.seed, 0xea6e00 + static_cast<std::uint64_t>(index))));
-  return spec;
+  draw_outer_state(job, Prng(mix_seed(o.seed, 0x5ad000 + static_cast<std::uint64_t>(index))));
+  draw_eager(job, Prng(mix_seed(o.seed, 0xea6e00 + static_cast<std::uint64_t>(index))));
+  SHOAL_CHECK(validate(job).empty(), "drawn jobs must be valid");
+  return spec_of(job);
 }
 
 Duration SimOptions::coverage_limit() const {

@@ -25,7 +25,7 @@ std::span<const float> slot_values(std::span<const float> flat, const TensorSlot
   return flat.subspan(static_cast<std::size_t>(slot.first), static_cast<std::size_t>(slot.count));
 }
 
-bool has_momentum(const JobSpec& spec) { return spec.sync.algorithm != SyncAlgorithm::kDdp; }
+bool has_momentum(const JobSpec& spec) { return spec.sync.algorithm() != SyncAlgorithm::kDdp; }
 
 Json tokenizer_description(Tokenizer tokenizer) {
   if (tokenizer == Tokenizer::kBytes) {

@@ -1,5 +1,6 @@
 // Rounds of other kinds through the real worker and learner: fragments and overlap, vectors on a
 // device, asynchronous rounds.
+#include "job/job_options_test_util.h"
 #include "trainer/compute/worker_rig_test_util.h"
 
 namespace shoal::trainer {
@@ -9,8 +10,10 @@ class StreamingWorkerTest : public WorkerTest {
  protected:
   explicit StreamingWorkerTest(bool on_device = false) : WorkerTest(on_device) {
     spec_.model.layers = 2;
-    spec_.sync.every = Steps(8);
-    spec_.sync.codec = CodecKind::kFp32;
+    change_sync(spec_, [](SyncOptions& sync) {
+      sync.every = Steps(8);
+      sync.codec = CodecKind::kFp32;
+    });
   }
   std::vector<float> anchor(RoundNumber round) {
     std::vector<float> held;
@@ -34,7 +37,7 @@ class StreamingWorkerTest : public WorkerTest {
 };
 
 TEST_F(StreamingWorkerTest, ARoundChangesTheValuesOfItsFragment) {
-  spec_.sync.fragments = 2;
+  change_sync(spec_, [](SyncOptions& sync) { sync.fragments = 2; });
   const Loaded loaded = load_from_seed();
   ASSERT_EQ(loaded.fragments.size(), 2u);
   EXPECT_EQ(loaded.fragments[0] + loaded.fragments[1], loaded.value_count);
@@ -70,7 +73,7 @@ TEST_F(StreamingWorkerTest, ARoundChangesTheValuesOfItsFragment) {
 }
 
 TEST_F(StreamingWorkerTest, APlanForAnotherFragmentFailsByName) {
-  spec_.sync.fragments = 2;
+  change_sync(spec_, [](SyncOptions& sync) { sync.fragments = 2; });
   const Loaded loaded = load_from_seed();
   tell_replica(OpenRound{key(1), Steps(0), Steps(4), {{0, 8}}, 1});
   hear<FromReplica<RoundReport>>();
@@ -83,8 +86,10 @@ TEST_F(StreamingWorkerTest, APlanForAnotherFragmentFailsByName) {
 }
 
 TEST_F(StreamingWorkerTest, TrainsOnBehindTheBoundaryAndCountsEveryTokenOnce) {
-  spec_.sync.overlap_steps = Steps(2);
-  spec_.sync.blend = 0.5;
+  change_sync(spec_, [](SyncOptions& sync) {
+    sync.overlap_steps = Steps(2);
+    sync.blend = 0.5;
+  });
   const Loaded loaded = load_from_seed();
   tell_replica(OpenRound{key(1), Steps(0), Steps(8), {{0, 20}}, 0});
   const auto first = hear<FromReplica<RoundReport>>().body;
@@ -104,9 +109,11 @@ TEST_F(StreamingWorkerTest, TrainsOnBehindTheBoundaryAndCountsEveryTokenOnce) {
 struct ThreeRounds : StreamingWorkerTest {
   ThreeRounds(bool on_device, std::int64_t fragments, std::int64_t overlap)
       : StreamingWorkerTest(on_device) {
-    spec_.sync.fragments = fragments;
-    spec_.sync.overlap_steps = Steps(overlap);
-    spec_.sync.blend = 0.25;
+    change_sync(spec_, [&](SyncOptions& sync) {
+      sync.fragments = fragments;
+      sync.overlap_steps = Steps(overlap);
+      sync.blend = 0.25;
+    });
     const Loaded loaded = load_from_seed();
     tell_replica(opening(1));
     for (RoundNumber round = 1; round <= 3; ++round) {
@@ -125,10 +132,10 @@ struct ThreeRounds : StreamingWorkerTest {
   }
   void TestBody() override {}
   OpenRound opening(RoundNumber round) {
-    const std::int64_t length = 8 / spec_.sync.fragments, overlap = spec_.sync.overlap_steps.n;
+    const std::int64_t length = 8 / spec_.sync.fragments(), overlap = spec_.sync.overlap_steps().n;
     const std::int64_t from = (round - 1) * length, to = round * length;
-    const auto fragment = spec_.sync.fragments > 1
-                              ? static_cast<std::int32_t>((round - 1) % spec_.sync.fragments) + 1
+    const auto fragment = spec_.sync.fragments() > 1
+                              ? static_cast<std::int32_t>((round - 1) % spec_.sync.fragments()) + 1
                               : 0;
     return {key(round), Steps(from), Steps(to), {{2 * from, 2 * (to + overlap - from)}}, fragment};
   }
@@ -155,8 +162,10 @@ TEST(DeviceWorker, RoundsHaveTheBitsOfTheHost) {
 class EagerWorkerTest : public StreamingWorkerTest {
  protected:
   EagerWorkerTest() {
-    spec_.sync.overlap_steps = Steps(2);
-    spec_.sync.eager = true;
+    change_sync(spec_, [](SyncOptions& sync) {
+      sync.overlap_steps = Steps(2);
+      sync.eager = true;
+    });
     loaded_ = load_from_seed();
     tell_replica(OpenRound{key(1), Steps(0), Steps(8), {{0, 20}}, 0});
     hear<FromReplica<RoundReport>>();
@@ -221,14 +230,16 @@ TEST_F(DeviceWorkerTest, ARingIsReducedOnTheHost) {
 }
 
 TEST_F(DeviceWorkerTest, JobsThatDoNotSuitStayOnTheHost) {
-  spec_.sync.algorithm = SyncAlgorithm::kDdp;
+  spec_.sync = {DdpSync{}};
   load_from_seed();
   EXPECT_EQ(accelerator_.held, 0);
 }
 
 TEST_F(DeviceWorkerTest, EagerUpdatesAreComputedOnTheHost) {
-  spec_.sync.overlap_steps = Steps(1);
-  spec_.sync.eager = true;
+  change_sync(spec_, [](SyncOptions& sync) {
+    sync.overlap_steps = Steps(1);
+    sync.eager = true;
+  });
   load_from_seed();
   EXPECT_EQ(accelerator_.held, 0);
 }
@@ -249,7 +260,7 @@ TEST_F(DeviceWorkerTest, ADeviceThatFailsAtTheBoundaryReportsNothing) {
 class AsyncWorkerTest : public WorkerTest {
  protected:
   AsyncWorkerTest() {
-    spec_.sync.algorithm = SyncAlgorithm::kAsync;
+    change_sync(spec_, [](SyncOptions& sync) { sync.algorithm = SyncAlgorithm::kAsync; });
     node_.others = 0.01f;
   }
   // Round 1 is committed without this replica, which goes on with `lease` for round 2.

@@ -1,5 +1,6 @@
 // Whole rounds through the real worker and learner: seed, train, report, vote, commit, evaluate,
 // checkpoint, resume, join, and the refusals. Other kinds of rounds: worker_rounds_test.cc.
+#include "job/job_options_test_util.h"
 #include "trainer/compute/worker_rig_test_util.h"
 #include "trainer/plain/data.h"
 
@@ -24,7 +25,7 @@ TEST_F(WorkerTest, ARoundFromSeedToEvaluation) {
 }
 
 TEST_F(WorkerTest, AlgorithmNoneAdoptsTheLocalParameters) {
-  spec_.sync.algorithm = SyncAlgorithm::kNone;
+  change_sync(spec_, [](SyncOptions& sync) { sync.algorithm = SyncAlgorithm::kNone; });
   const Loaded loaded = load_from_seed();
   train_four_steps();
   tell_replica(plan(1, loaded.value_count));
@@ -184,7 +185,7 @@ TEST_F(WorkerTest, WhatItWasToldNotToTrainIsUnused) {
 // Alone it keeps all momentum; what a plan says that another one keeps is fetched before the
 // reduce, and a checkpoint has all of it, whoever keeps it.
 TEST_F(WorkerTest, ShardedMomentumIsStagedFollowedAndGathered) {
-  spec_.sync.outer_state = shoal::OuterState::kSharded;
+  change_sync(spec_, [&](SyncOptions& sync) { sync.outer_state = shoal::OuterState::kSharded; });
   const Loaded loaded = load_from_seed();
   EXPECT_EQ(loaded.momentum, Digest());
   const std::int64_t n = loaded.value_count, half = n / 2;
@@ -224,7 +225,7 @@ TEST_F(WorkerTest, ShardedMomentumIsStagedFollowedAndGathered) {
 }
 
 TEST_F(WorkerTest, AReduceWaitsForNoMomentumThatIsGone) {
-  spec_.sync.outer_state = shoal::OuterState::kSharded;
+  change_sync(spec_, [&](SyncOptions& sync) { sync.outer_state = shoal::OuterState::kSharded; });
   const Loaded loaded = load_from_seed();
   train_four_steps();
   holders_ = {{ReplicaId(7), "", 0, loaded.value_count}};

@@ -9,6 +9,7 @@
 #include "coordinator/core/coordinator_test_util.h"
 #include "coordinator/core/records/event_kinds.h"
 #include "coordinator/core/state/round_facts.h"
+#include "job/job_options_test_util.h"
 #include "outer_opt/core/step/momentum_shards.h"
 
 namespace shoal::coordinator {
@@ -19,8 +20,10 @@ using testing::IsEmpty;
 struct Sharded : Rig {
   explicit Sharded(std::size_t members) {
     JobSpec spec = small_job();
-    spec.sync.outer_state = OuterState::kSharded;
-    spec.sync.outer = {0.6, 0.8};
+    change_sync(spec, [](SyncOptions& sync) {
+      sync.outer_state = OuterState::kSharded;
+      sync.outer = {0.6, 0.8};
+    });
     spec.swarm.max_replicas = static_cast<std::int32_t>(members);
     spec.checkpoint.every_rounds = 1;
     for (std::size_t i = 0; i < members; ++i) agents.push_back(join("a" + std::to_string(i)));

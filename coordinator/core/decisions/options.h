@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "base/field_error.h"
 #include "base/time.h"
 #include "job/job_spec.h"
 

@@ -101,8 +101,8 @@ bool is_full(const swarm::RebalanceView& view, std::int64_t most) {
 // A round by time ends after the step that it is in, and never outlasts the job.
 double round_seconds(const JobSpec& spec, double step_s) {
   const double by_steps = step_s * static_cast<double>(outer_opt::round_length(spec.sync).count());
-  if (spec.sync.every_s == 0) return by_steps;
-  return std::min(by_steps, std::max(step_s, static_cast<double>(spec.sync.every_s)));
+  if (spec.sync.every_s() == 0) return by_steps;
+  return std::min(by_steps, std::max(step_s, static_cast<double>(spec.sync.every_s())));
 }
 
 // Equal replicas that do not wait for each other within a round: the slowest sets its length.
@@ -394,7 +394,7 @@ std::optional<ReplicaId> decide_unsharing(const PlacementInput& input) {
 }
 
 std::int64_t max_replicas(const JobSpec& spec) {
-  return spec.sync.algorithm == SyncAlgorithm::kNone ? 1 : spec.swarm.max_replicas;
+  return spec.sync.algorithm() == SyncAlgorithm::kNone ? 1 : spec.swarm.max_replicas;
 }
 
 std::vector<UnitRange> whole_model(const JobSpec& spec) {

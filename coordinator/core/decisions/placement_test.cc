@@ -8,6 +8,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "job/job_options_test_util.h"
 #include "swarm/core/plan/cost_model.h"
 
 namespace shoal::coordinator {
@@ -54,7 +55,7 @@ TEST(OneStage, KeepsToTheMaximum) {
   input.live.push_back({.id = ReplicaId(2)});
   EXPECT_EQ(decide_placement(input).reason, PlacementReason::kComplete);
   input.spec.swarm.max_replicas = 0;
-  input.spec.sync.algorithm = SyncAlgorithm::kNone;
+  change_sync(input.spec, [](SyncOptions& sync) { sync.algorithm = SyncAlgorithm::kNone; });
   EXPECT_EQ(decide_placement(input).reason, PlacementReason::kComplete);
 }
 
@@ -94,11 +95,11 @@ TEST(OneStage, TheSlowestSetsTheStep) {
   EXPECT_DOUBLE_EQ(forecast.tokens_per_s, 2 * tokens / forecast.step_s);
   EXPECT_DOUBLE_EQ(forecast.round_s, 50 * forecast.step_s);
   auto timed = input;
-  timed.spec.sync.every_s = 600;
-  timed.spec = with_derived_fields(timed.spec);
-  timed.spec.train.steps = timed.spec.sync.every = Steps(1'000'000'000);
+  timed.spec.train.steps = Steps(1'000'000'000);
+  change_sync(timed.spec, [](SyncOptions& sync) { sync.every_s = 600; });
   EXPECT_DOUBLE_EQ(decide_placement(timed).forecast.round_s, 600);
-  timed.spec.train.steps = timed.spec.sync.every = Steps(2);
+  timed.spec.train.steps = Steps(2);
+  timed.spec = with_derived_fields(timed.spec);
   EXPECT_DOUBLE_EQ(decide_placement(timed).forecast.round_s, 2 * forecast.step_s);
   auto unmeasured = input;
   for (auto& each : unmeasured.free) each.gflops = 0;
@@ -149,8 +150,8 @@ TEST(Pipeline, IsCutAndEveryDeviceIsUsed) {
   EXPECT_NEAR(decision.forecast.bubble, 0.2, 1e-12);  // 1 of 4 + 1 slots
   EXPECT_DOUBLE_EQ(decision.forecast.round_s, 50 * decision.forecast.step_s);
   auto timed = pipeline(2, 4);
-  timed.spec.sync.every_s = 600;
-  timed.spec.train.steps = timed.spec.sync.every = Steps(1'000'000'000);
+  timed.spec.train.steps = Steps(1'000'000'000);
+  change_sync(timed.spec, [](SyncOptions& sync) { sync.every_s = 600; });
   EXPECT_DOUBLE_EQ(decide_placement(timed).forecast.round_s, 600);
 }
 

@@ -186,13 +186,12 @@ TEST(Quorum, WithFewerThanEnoughStragglersAreClosedAsEver) {
 }
 
 TEST(Quorum, HalfOfTheReplicasAreEnoughUnlessTheJobSaysOtherwise) {
-  SyncSpec sync;
-  EXPECT_EQ(enough_reports(sync, 4), 0);
-  sync.algorithm = SyncAlgorithm::kAsync;
+  EXPECT_EQ(enough_reports(SyncSpec(), 4), 0);
+  SyncSpec sync{AsyncSync{}};
   EXPECT_EQ(enough_reports(sync, 4), 2);
   EXPECT_EQ(enough_reports(sync, 5), 3);
   EXPECT_EQ(enough_reports(sync, 1), 1);
-  sync.quorum = 3;
+  sync.method = AsyncSync{.quorum = 3};
   EXPECT_EQ(enough_reports(sync, 8), 3);
   EXPECT_EQ(enough_reports(sync, 2), 2);
 }

@@ -76,7 +76,7 @@ const char* unwanted(const JobRecord& job, const Loaded& loaded) {
     return "it is of a past lineage";
   if (loaded.key.round != job.committed_round) return "a newer round was committed meanwhile";
   const auto fragments = static_cast<std::int64_t>(loaded.fragments.size());
-  if (job.spec.sync.fragments > 1 && fragments != job.spec.sync.fragments)
+  if (job.spec.sync.fragments() > 1 && fragments != job.spec.sync.fragments())
     return "its fragments are not those of the job";
   return nullptr;
 }
@@ -188,7 +188,7 @@ std::optional<StateSource> choose_source(const State& state, const JobRecord& jo
   // What a stage holds is settled in a moment. Only where commits follow one another without a
   // pause is a donor taken at its word, and its joiner judged with it.
   const bool settled = source.anchor || averages_in_groups(job);
-  if (!settled && job.spec.sync.algorithm != SyncAlgorithm::kAsync) return std::nullopt;
+  if (!settled && job.spec.sync.algorithm() != SyncAlgorithm::kAsync) return std::nullopt;
   if (const ReplicaRecord* donor = choose_donor(state, job, stage)) {
     source.kind = SourceKind::kPeer;
     source.donor = donor->id;
@@ -238,7 +238,7 @@ void assign_replica(Turn& turn, JobId job, const Place& place, const StateSource
 void send_assign(Turn& turn, const ReplicaRecord& replica) {
   const JobRecord& job = turn.state().jobs.at(replica.job);
   CommitRecord record = commit_record(turn.state(), job);
-  const bool all = job.spec.sync.outer_state == OuterState::kSharded &&
+  const bool all = job.spec.sync.outer_state() == OuterState::kSharded &&
                    replica.source.kind == SourceKind::kCheckpoint;
   if (all) {  // of its own; whoever loads a stage of it has the whole momentum
     record.momentum_holders = {{replica.id, "", 0, stage_of(job, replica.stage).value_count}};

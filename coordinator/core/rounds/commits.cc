@@ -49,7 +49,7 @@ void settle_leases(Turn& turn, ContributionRecord& contribution, Tails& tails) {
   JobRecord& job = turn.job(contribution.key.job);
   std::vector<DataLease> beyond = untrained_leases(job, contribution);
   contribution.leases = outer_opt::without(contribution.leases, beyond);
-  const bool goes_on = job.spec.sync.overlap_steps > Steps(0);
+  const bool goes_on = job.spec.sync.overlap_steps() > Steps(0);
   if (!goes_on) give_back_all(job, beyond);
   if (goes_on && !beyond.empty()) tails.put(contribution.replica, std::move(beyond));
 }
@@ -131,7 +131,7 @@ void lose_absent(Turn& turn, const RoundKey& key) {
 // How far an asynchronous round brings the job.
 void settle_arrivals(Turn& turn, const RoundKey& key) {
   const JobRecord& job = turn.state().jobs.at(key.job);
-  if (job.spec.sync.algorithm != SyncAlgorithm::kAsync) return;
+  if (job.spec.sync.algorithm() != SyncAlgorithm::kAsync) return;
   Arrivals arrivals;
   for (const ReplicaId replica : all_members(turn.state(), key)) {
     const auto& contribution = turn.state().contributions.at({key, replica});
@@ -292,7 +292,7 @@ void open_next(Turn& turn, JobId id, const Tails& tails, std::vector<ReplicaId> 
   open_round(turn, id);
   carry_over(turn, next_key(job), tails, followers);
   // Who is late has its lease already.
-  if (job.spec.sync.algorithm == SyncAlgorithm::kAsync) {
+  if (job.spec.sync.algorithm() == SyncAlgorithm::kAsync) {
     std::erase_if(followers, [&](ReplicaId replica) { return tails.contains(replica); });
   }
   enlist(turn, next_key(job), followers);
@@ -369,7 +369,7 @@ CommitRound commit_for(const State& state, Instant now, const CommitRecord& reco
   const RoundRecord& round = state.rounds.at(key);
   order.outer_lr = round.outer_lr;
   order.record = record;
-  if (job.spec.sync.algorithm == SyncAlgorithm::kAsync) {
+  if (job.spec.sync.algorithm() == SyncAlgorithm::kAsync) {
     const auto terms = terms_of(job.spec, round.share, round.from_step, round.to_step);
     order.share = terms.share, order.decay = terms.decay, order.push = terms.push;
   }

@@ -8,6 +8,7 @@
 
 #include "coordinator/core/coordinator_test_util.h"
 #include "coordinator/core/records/event_kinds.h"
+#include "job/job_options_test_util.h"
 
 namespace shoal::coordinator {
 namespace {
@@ -80,7 +81,7 @@ TEST(CommonState, WithoutAProofTheStageGoesBackInTheOpen) {
 
 JobSpec async_job() {
   JobSpec spec = small_job();
-  spec.sync.algorithm = SyncAlgorithm::kAsync;
+  change_sync(spec, [](SyncOptions& sync) { sync.algorithm = SyncAlgorithm::kAsync; });
   return spec;
 }
 

@@ -10,7 +10,7 @@ namespace {
 
 outer_opt::TopologyChoice choose_for(const JobRecord& job,
                                      const std::vector<outer_opt::LinkedMember>& links) {
-  if (job.spec.sync.algorithm == SyncAlgorithm::kNone) return {};  // nobody to speak to
+  if (job.spec.sync.algorithm() == SyncAlgorithm::kNone) return {};  // nobody to speak to
   return outer_opt::choose_topology(job.spec.sync, links);
 }
 
@@ -62,7 +62,7 @@ Lineup line_up(const State& state, Instant now, JobId job, StageIndex stage,
   lineup.choice = choose_for(state.jobs.at(job), lineup.links);
   leave_out_idle_reducers(lineup);
   put_in_order(lineup);
-  const CodecKind codec = state.jobs.at(job).spec.sync.codec;
+  const CodecKind codec = state.jobs.at(job).spec.sync.codec();
   lineup.frame_values = outer_opt::frame_values_for(codec, lineup.links);
   lineup.entropy_coding = outer_opt::pays_entropy_coding(codec, lineup.links);
   return lineup;

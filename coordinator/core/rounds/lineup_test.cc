@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 
 #include "coordinator/core/coordinator_test_util.h"
+#include "job/job_options_test_util.h"
 
 namespace shoal::coordinator {
 namespace {
@@ -13,9 +14,9 @@ struct Reduced : Rig {
   explicit Reduced(const SyncSpec& sync) {
     const auto a = join("a"), b = join("b");
     JobSpec spec = small_job();
-    const Steps every = spec.sync.every;
+    const Steps every = spec.sync.every();
     spec.sync = sync;
-    spec.sync.every = every;
+    change_sync(spec, [&](SyncOptions& options) { options.every = every; });
     const JobId id = *submit(spec);
     const auto first = load(a), second = load(b);
     wait(seconds(3));
@@ -31,37 +32,37 @@ struct Reduced : Rig {
 
 TEST(Lineup, TheTopologyOfAnAttemptIsKeptWithItsReason) {
   using outer_opt::TopologyReason;
-  SyncSpec sync;
-  sync.topology = Topology::kAuto;
-  const Reduced chosen(sync);
+  const auto with = [](Topology topology) {
+    return sync_with([&](SyncOptions& sync) { sync.topology = topology; });
+  };
+  const Reduced chosen(with(Topology::kAuto));
   EXPECT_EQ(chosen.plan.topology, Topology::kButterfly);
   EXPECT_EQ(chosen.stage().choice.reason, TopologyReason::kFewestHops);
-  sync.topology = Topology::kRing;
-  const Reduced ring(sync);
+  const Reduced ring(with(Topology::kRing));
   EXPECT_EQ(ring.plan.topology, Topology::kRing);
   EXPECT_EQ(ring.stage().choice.reason, TopologyReason::kAsked);
   EXPECT_EQ(ring.plan.members[1].part_first, ring.plan.members[0].part_count);
 }
 
 TEST(Lineup, NobodyOwnsAPartOfAnAllGather) {
-  SyncSpec sync;
-  sync.topology = Topology::kAuto;
-  sync.codec = CodecKind::kSparse2;
-  sync.outer = {1, 0};
-  const Reduced sparse(sync);
+  const Reduced sparse(sync_with([](SyncOptions& sync) {
+    sync.topology = Topology::kAuto;
+    sync.codec = CodecKind::kSparse2;
+    sync.outer = {1, 0};
+  }));
   EXPECT_EQ(sparse.plan.topology, Topology::kAllgather);
   EXPECT_EQ(sparse.plan.codec, CodecKind::kSparse2);
   for (const ReduceMember& member : sparse.plan.members) EXPECT_EQ(member.part_count, 0);
 }
 
 TEST(Lineup, ClippingAndTheAggregatorAreWhatTheJobSays) {
-  SyncSpec sync;
-  const Reduced usual(sync);
+  const Reduced usual{SyncSpec()};
   EXPECT_DOUBLE_EQ(usual.plan.members[0].clip_factor, 0.75);
   EXPECT_EQ(usual.plan.aggregator, Aggregator::kMean);
-  sync.clip = false;
-  sync.aggregator = Aggregator::kCenteredClip;
-  const Reduced unclipped(sync);
+  const Reduced unclipped(sync_with([](SyncOptions& sync) {
+    sync.clip = false;
+    sync.aggregator = Aggregator::kCenteredClip;
+  }));
   EXPECT_DOUBLE_EQ(unclipped.plan.members[0].clip_factor, 1.0);
   EXPECT_EQ(unclipped.plan.aggregator, Aggregator::kCenteredClip);
 }

@@ -70,7 +70,7 @@ Steps steps_by_time(const State& state, const RoundRecord& round,
     fastest = std::max(fastest, measured_speed(state, committed, replica));
   }
   if (fastest == 0) return left;
-  const double most = 1.5 * fastest * static_cast<double>(job.spec.sync.every_s);
+  const double most = 1.5 * fastest * static_cast<double>(job.spec.sync.every_s());
   return std::min(left, Steps(static_cast<std::int64_t>(std::min(most, 1e15)) + 1));
 }
 
@@ -79,10 +79,10 @@ std::vector<Steps> steps_of(const State& state, const RoundRecord& round,
                             const std::vector<ReplicaId>& replicas) {
   const JobRecord& job = state.jobs.at(round.key.job);
   const Steps all = round.to_step - round.from_step;
-  if (all.count() > 0 && job.spec.sync.every_s > 0) {
+  if (all.count() > 0 && job.spec.sync.every_s() > 0) {
     return std::vector<Steps>(replicas.size(), steps_by_time(state, round, replicas));
   }
-  if (all.count() == 0 || job.spec.sync.balance == Balance::kEqual) {
+  if (all.count() == 0 || job.spec.sync.balance() == Balance::kEqual) {
     return std::vector<Steps>(replicas.size(), all);
   }
   std::vector<ReplicaSpeed> speeds;
@@ -116,7 +116,7 @@ void lease_more(JobRecord& job, ContributionRecord& contribution, std::int64_t c
 // Where a replica with its own number of steps is to report, by what it was leased.
 Steps own_boundary(const JobRecord& job, const RoundRecord& round, const OpenRound& order) {
   const Steps leased(count_sequences(order.leases) / job.spec.train.batch);
-  const Steps end = round.from_step + leased, ahead = job.spec.sync.overlap_steps;
+  const Steps end = round.from_step + leased, ahead = job.spec.sync.overlap_steps();
   if (ahead == Steps(0)) return end;
   if (end >= job.spec.train.steps) return std::min(round.to_step, end);
   return std::max(round.from_step, end - ahead);
@@ -127,8 +127,8 @@ OpenRound order_with(const JobRecord& job, const RoundRecord& round,
   OpenRound order;
   order.key = round.key;
   order.leases = untrained_leases(job, contribution);
-  const bool own = job.spec.sync.balance == Balance::kSpeed || job.spec.sync.every_s > 0 ||
-                   job.spec.sync.algorithm == SyncAlgorithm::kAsync;
+  const bool own = job.spec.sync.balance() == Balance::kSpeed || job.spec.sync.every_s() > 0 ||
+                   job.spec.sync.algorithm() == SyncAlgorithm::kAsync;
   order.from_step = round.from_step;
   order.to_step = own && job.stages.size() == 1 ? own_boundary(job, round, order) : round.to_step;
   order.fragment = fragment_of_round(job, round);
@@ -202,7 +202,7 @@ void open_round(Turn& turn, JobId id) {
   record.from_step = job.committed_step;
   record.to_step = job.committed_step + outer_opt::round_length(job.spec.sync);
   // How far an asynchronous job is when its replicas report nobody knows: whole leases to its end.
-  if (job.spec.sync.algorithm != SyncAlgorithm::kAsync) {
+  if (job.spec.sync.algorithm() != SyncAlgorithm::kAsync) {
     record.to_step = std::min(record.to_step, job.spec.train.steps);
   }
   record.opened_at = turn.now();

@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "coordinator/core/coordinator_test_util.h"
+#include "job/job_options_test_util.h"
 
 namespace shoal::coordinator {
 namespace {
@@ -14,9 +15,11 @@ namespace {
 JobSpec grid_job(Topology topology = Topology::kMoshpit) {
   JobSpec spec = small_job();
   spec.train.steps = Steps(200);
-  spec.sync.topology = topology;
-  spec.sync.codec = CodecKind::kFp32;
-  spec.sync.outer.momentum = 0.5;
+  change_sync(spec, [&](SyncOptions& sync) {
+    sync.topology = topology;
+    sync.codec = CodecKind::kFp32;
+    sync.outer.momentum = 0.5;
+  });
   return spec;
 }
 

@@ -154,7 +154,7 @@ bool weigh(Turn& turn, const RoundKey& key, const std::vector<ReplicaId>& member
   std::vector<double> norms = comparable_norms(turn.state(), key, usable);
   reject_outliers(turn, key, usable, norms);
   strike_the_odd_ones(turn, key, members);
-  if (!turn.state().jobs.at(key.job).spec.sync.clip) return !usable.empty();
+  if (!turn.state().jobs.at(key.job).spec.sync.clip()) return !usable.empty();
   const auto factors = outer_opt::clip_factors(norms);
   for (std::size_t i = 0; i < usable.size(); ++i) {
     turn.contribution(key, usable[i]).clip_factor = factors[i];
@@ -249,9 +249,9 @@ void ask_hung(Turn& turn, const RoundKey& key, const std::vector<ReplicaId>& hun
 // A round by time ends for everybody at once.
 void close_when_due(Turn& turn, const RoundRecord& round) {
   const SyncSpec& sync = turn.state().jobs.at(round.key.job).spec.sync;
-  if (sync.every_s == 0) return;
+  if (sync.every_s() == 0) return;
   JobTimers& timers = turn.volatile_state().timers[round.key.job];
-  const Instant due = round.opened_at + seconds(sync.every_s);
+  const Instant due = round.opened_at + seconds(sync.every_s());
   if (turn.now() < due) return turn.look_again(round.key.job, due);
   if (timers.close_sent) return;
   timers.close_sent = true;
@@ -263,7 +263,7 @@ void close_when_due(Turn& turn, const RoundRecord& round) {
 // A round by time is as long as its longest contribution.
 void settle_length(Turn& turn, const RoundKey& key) {
   const JobRecord& job = turn.state().jobs.at(key.job);
-  if (job.spec.sync.every_s == 0) return;
+  if (job.spec.sync.every_s() == 0) return;
   Steps longest;
   for (const ReplicaId replica : round_replicas(turn.state(), key)) {
     longest = std::max(longest, turn.state().contributions.at({key, replica}).report.steps);

@@ -7,6 +7,7 @@
 
 #include "coordinator/core/records/event_kinds.h"
 #include "coordinator/core/rounds_test_util.h"
+#include "job/job_options_test_util.h"
 
 namespace shoal::coordinator {
 namespace {
@@ -173,7 +174,7 @@ TEST(Reports, OneFromBeforeAnAbortIsNotTakenForTheNewOrder) {
 
 TEST(Clip, CanBeSwitchedOff) {
   JobSpec spec = job_of_steps();
-  spec.sync.clip = false;
+  change_sync(spec, [](SyncOptions& sync) { sync.clip = false; });
   StepPair rig(spec);
   rig.report(rig.a, rig.rep_a, rig.key(1), 4.0);
   rig.report(rig.b, rig.rep_b, rig.key(1), 2.0);

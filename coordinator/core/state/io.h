@@ -11,6 +11,7 @@
 #include <variant>
 #include <vector>
 
+#include "base/field_error.h"
 #include "base/result.h"
 #include "coordinator/core/decisions/placement.h"
 #include "coordinator/core/records/records.h"

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "coordinator/core/state/state.h"
+#include "job/job_options.h"
 
 namespace shoal::coordinator {
 namespace {
@@ -39,6 +40,8 @@ template <typename T>
 void add(Digester& d, const T& value) {
   if constexpr (std::is_enum_v<T>) {
     d.add(to_string(value));
+  } else if constexpr (std::is_same_v<T, JobSpec>) {
+    add(d, options_of(value));
   } else if constexpr (HasFields<T>) {
     for_each_field(value, [&](const FieldInfo& field, const auto& member) {
       if (field.rule.not_kept == nullptr) add(d, member);

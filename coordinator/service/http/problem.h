@@ -6,9 +6,9 @@
 #include <string_view>
 #include <vector>
 
+#include "base/field_error.h"
 #include "base/result.h"
 #include "coordinator/service/http/message.h"
-#include "job/job_spec.h"
 
 namespace shoal::coordinator::rest {
 

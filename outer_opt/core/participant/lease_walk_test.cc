@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include "job/job_options_test_util.h"
+
 namespace shoal::outer_opt {
 namespace {
 
@@ -13,8 +15,10 @@ JobSpec job(std::int64_t overlap) {
   JobSpec spec;
   spec.train.steps = Steps(100);
   spec.train.batch = 2;
-  spec.sync.every = Steps(10);
-  spec.sync.overlap_steps = Steps(overlap);
+  change_sync(spec, [&](SyncOptions& sync) {
+    sync.every = Steps(10);
+    sync.overlap_steps = Steps(overlap);
+  });
   return spec;
 }
 
@@ -220,7 +224,7 @@ TEST(LeaseWalk, TheLastRoundHasNothingBehindIt) {
 
 JobSpec async_job() {
   JobSpec spec = job(0);
-  spec.sync.algorithm = SyncAlgorithm::kAsync;
+  change_sync(spec, [](SyncOptions& sync) { sync.algorithm = SyncAlgorithm::kAsync; });
   return spec;
 }
 

@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "base/prng.h"
+#include "job/job_options_test_util.h"
 #include "outer_opt/core/codec/frame.h"
 #include "outer_opt/core/round/round.h"
 
@@ -157,8 +158,8 @@ TEST(PartShares, ReducersOwnAllWhenNobodyElseCanBeDialled) {
 }
 
 TEST(Choose, AParamServerWithoutReducersIsAButterfly) {
-  SyncSpec sync;
-  sync.topology = Topology::kParamServer;
+  const SyncSpec sync =
+      sync_with([](SyncOptions& options) { options.topology = Topology::kParamServer; });
   EXPECT_EQ(choose_topology(sync, with_reducers({1, 1}, {1})),
             (TopologyChoice{Topology::kParamServer, TopologyReason::kAsked}));
   EXPECT_EQ(choose_topology(sync, lines({1, 1})),
@@ -202,16 +203,17 @@ TEST(RingOrder, SlowOnesStandSideBySide) {
 
 TEST(ChooseTopology, EveryReason) {
   const auto choose = [](std::size_t n, auto change) {
-    SyncSpec sync;
-    sync.topology = Topology::kAuto;
     std::vector<LinkedMember> members(n);
-    change(sync, members);
+    const SyncSpec sync = sync_with([&](SyncOptions& options) {
+      options.topology = Topology::kAuto;
+      change(options, members);
+    });
     return choose_topology(sync, members);
   };
-  using S = SyncSpec;
+  using S = SyncOptions;
   using M = std::vector<LinkedMember>;
   for (const Topology groups : {Topology::kMoshpit, Topology::kGossip}) {
-    EXPECT_EQ(choose(3, [&](S& s, M&) { s.topology = groups; }),
+    EXPECT_EQ(choose(3, [&](S& s, M&) { s.topology = groups, s.codec = CodecKind::kFp32; }),
               (TopologyChoice{Topology::kButterfly, TopologyReason::kGroups}));
   }
   EXPECT_EQ(choose(3, [](S& s, M&) { s.topology = Topology::kRing; }),
@@ -220,10 +222,7 @@ TEST(ChooseTopology, EveryReason) {
             (TopologyChoice{Topology::kAllgather, TopologyReason::kSparse}));
   EXPECT_EQ(choose(100, [](S& s, M&) { s.aggregator = Aggregator::kTrimmedMean; }),
             (TopologyChoice{Topology::kButterfly, TopologyReason::kRobust}));
-  SyncSpec sharded;
-  sharded.topology = Topology::kAuto;
-  sharded.outer_state = OuterState::kSharded;
-  EXPECT_EQ(choose_topology(sharded, std::vector<LinkedMember>(100)),
+  EXPECT_EQ(choose(100, [](S& s, M&) { s.outer_state = OuterState::kSharded; }),
             (TopologyChoice{Topology::kButterfly, TopologyReason::kSharded}));
   EXPECT_EQ(choose(100, [](S&, M& m) { m[3].reachable = false; }),
             (TopologyChoice{Topology::kButterfly, TopologyReason::kUnreachable}));

@@ -36,16 +36,16 @@ std::vector<Fragment> equal_runs(std::int64_t values, std::int64_t fragments) {
 
 }  // namespace
 
-Steps round_length(const SyncSpec& sync) { return Steps(sync.every.count() / sync.fragments); }
+Steps round_length(const SyncSpec& sync) { return Steps(sync.every().count() / sync.fragments()); }
 
 std::int32_t fragment_of(const JobSpec& spec, RoundNumber round, Steps to_step) {
-  const std::int64_t fragments = spec.sync.fragments;
+  const std::int64_t fragments = spec.sync.fragments();
   if (fragments == 1 || to_step >= spec.train.steps) return 0;
   return static_cast<std::int32_t>((round - 1) % fragments) + 1;
 }
 
 Steps overlap_at(const JobSpec& spec, Steps to_step) {
-  return std::clamp(spec.train.steps - to_step, Steps(0), spec.sync.overlap_steps);
+  return std::clamp(spec.train.steps - to_step, Steps(0), spec.sync.overlap_steps());
 }
 
 std::vector<Fragment> cut_fragments(const StageSizes& sizes, std::int64_t fragments) {

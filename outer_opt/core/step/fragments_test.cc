@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include "job/job_options_test_util.h"
 #include "outer_opt/core/step/nesterov.h"
 
 namespace shoal::outer_opt {
@@ -12,9 +13,11 @@ namespace {
 JobSpec job(std::int64_t steps, std::int64_t every, std::int64_t fragments, std::int64_t overlap) {
   JobSpec spec;
   spec.train.steps = Steps(steps);
-  spec.sync.every = Steps(every);
-  spec.sync.fragments = fragments;
-  spec.sync.overlap_steps = Steps(overlap);
+  change_sync(spec, [&](SyncOptions& sync) {
+    sync.every = Steps(every);
+    sync.fragments = fragments;
+    sync.overlap_steps = Steps(overlap);
+  });
   return spec;
 }
 

@@ -102,11 +102,11 @@ TEST(CostModel, AStageKeepsItsPartOfResidualAndContributions) {
   const UnitRange stage{1, 3};
   const CostModel plain(spec, {});
   const Bytes vector(4 * plain.parameters(stage));
-  spec.sync.codec = CodecKind::kSparse2;
+  spec.sync = {LocalSgdSync{PlainRounds{.reduce = {SparseReduce{}}}}};
   EXPECT_EQ(CostModel(spec, {}).memory(stage) - plain.memory(stage), vector);
   EXPECT_EQ(CostModel(spec, {}).memory(plain.whole()), training_memory(spec));
-  spec.sync.codec = CodecKind::kInt8;
-  spec.sync.aggregator = Aggregator::kCenteredClip;
+  const DenseReduce robust{.aggregator = Aggregator::kCenteredClip};
+  spec.sync = {LocalSgdSync{PlainRounds{.reduce = {robust}}}};
   EXPECT_EQ(CostModel(spec, {}).memory(stage) - plain.memory(stage), vector);
 }
 

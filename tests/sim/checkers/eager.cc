@@ -20,7 +20,7 @@ class Eager final : public LifeChecker {
   const char* name() const override { return "eager"; }
 
   void contributed(const Contributed& c) override {
-    if (!c.spec.sync.eager) return;
+    if (!c.spec.sync.eager()) return;
     Part& part = newest_[c.replica];
     part = {};
     for (const ReduceMember& member : c.plan.members) {
@@ -31,7 +31,7 @@ class Eager final : public LifeChecker {
   }
 
   void outer_stepped(const OuterStepped& s) override {
-    if (!s.spec.sync.eager) return;
+    if (!s.spec.sync.eager()) return;
     const auto newest = newest_.find(s.replica);
     const bool counts = newest != newest_.end() && !newest->second.values.empty();
     if (!counts) {
@@ -41,7 +41,7 @@ class Eager final : public LifeChecker {
     }
     last_[{s.replica, s.number}] = {newest->second,
                                     {s.average.begin(), s.average.end()},
-                                    {s.commit.outer_lr, s.spec.sync.outer.momentum}};
+                                    {s.commit.outer_lr, s.spec.sync.outer().momentum}};
   }
 
   void eagerly_begun(const EagerlyBegun& e) override {
@@ -72,7 +72,7 @@ class Eager final : public LifeChecker {
   }
 
   void adopted(const Adopted& a) override {
-    if (!a.spec.sync.eager) return;
+    if (!a.spec.sync.eager()) return;
     const std::string who = to_string(a.replica) + " in " + to_text(a.key);
     const auto begun = begun_.find(a.replica);
     if (begun == begun_.end()) return violated(who + " adopts what it did not begin");

@@ -35,7 +35,8 @@ class Recomputation final : public ReduceChecker {
     first_[{c.plan.key, c.plan.attempt, c.replica}] = first;
     Attempt& attempt = attempts_[{c.plan.key, c.plan.attempt, first}];
     attempt.plan = c.plan;
-    const bool alone = c.spec.sync.algorithm == SyncAlgorithm::kNone && c.plan.members.size() == 1;
+    const bool alone =
+        c.spec.sync.algorithm() == SyncAlgorithm::kNone && c.plan.members.size() == 1;
     attempt.unclipped = alone || outer_opt::averages_in_groups(c.spec.sync);
     attempt.vectors[c.replica] = as_sent(c);
     note_momentum(c, attempt.momentum);
@@ -60,7 +61,7 @@ class Recomputation final : public ReduceChecker {
 
   void outer_stepped(const OuterStepped& s) override {
     if (outer_opt::averages_in_groups(s.spec.sync)) return step_in_group(s);
-    switch (s.spec.sync.algorithm) {
+    switch (s.spec.sync.algorithm()) {
       case SyncAlgorithm::kNone:
         return step_alone(s);
       case SyncAlgorithm::kDdp:
@@ -81,7 +82,7 @@ class Recomputation final : public ReduceChecker {
 
   void nesterov(const OuterStepped& s) {
     const float lr = static_cast<float>(s.commit.outer_lr);
-    const float beta = static_cast<float>(s.spec.sync.outer.momentum);
+    const float beta = static_cast<float>(s.spec.sync.outer().momentum);
     for (std::size_t k = 0; const std::size_t i : values_in(s.fragment)) {
       const float average = s.average[k++];
       const float decayed = beta * s.before.momentum[i];
@@ -120,7 +121,7 @@ class Recomputation final : public ReduceChecker {
 
   // The pull is 1.
   void step_in_group(const OuterStepped& s) {
-    const float beta = static_cast<float>(s.spec.sync.outer.momentum);
+    const float beta = static_cast<float>(s.spec.sync.outer().momentum);
     for (std::size_t i = 0; i < s.average.size(); ++i) {
       const float towards = s.average[i] - s.before.anchor[i];
       const float kept = beta * s.before.momentum[i];

@@ -96,7 +96,7 @@ void Trainer::settle(const CommitRound& commit, const replica::OuterLoop::Commit
   if (r.lease) r.lease->committed();
   if (const auto stage = r.stage) stage->committed(commit.key.round, commit.record.step.count());
   if (r.walk) r.walk->committed(committed.settled);
-  const bool early = later && r.walk->ahead() < r.assign.spec.sync.overlap_steps;
+  const bool early = later && r.walk->ahead() < r.assign.spec.sync.overlap_steps();
   if (early && sim_.misbehave(Bug::kEarlyAdoption)) adopt_result();
 }
 

@@ -289,7 +289,8 @@ void Trainer::hold(ReplicaId id, State state) {
   } else {
     begin_stage(r.loop->held(), r.assign.record.step);
   }
-  r.participant = std::make_unique<Participant>(id, r.loop->held(), when_late(spec.sync.algorithm));
+  r.participant =
+      std::make_unique<Participant>(id, r.loop->held(), when_late(spec.sync.algorithm()));
   show_state(r.loop->held());
   if (r.loop->gathers_momentum()) {
     sim_.observe(&Checker::momentum_kept,
@@ -306,11 +307,11 @@ void Trainer::make_loop(State state) {
   const std::int64_t blocks = spec.model.layers, unit = values / (blocks + 2);
   const StageSizes sizes{unit, std::vector<std::int64_t>(static_cast<std::size_t>(blocks), unit),
                          values - (blocks + 1) * unit};
-  replica::OuterLoopSetup setup{r.id, spec, cut_fragments(sizes, spec.sync.fragments),
+  replica::OuterLoopSetup setup{r.id, spec, cut_fragments(sizes, spec.sync.fragments()),
                                 replica::make_outer_algorithm(spec, {{0, values, true}}),
                                 std::make_unique<replica::HostVectors>(values)};
   r.local = std::make_unique<SimulatedParameters>(state.outer.anchor,
-                                                  spec.sync.algorithm == SyncAlgorithm::kDdp);
+                                                  spec.sync.algorithm() == SyncAlgorithm::kDdp);
   r.loop = std::make_unique<PlantedLoop>(
       sim_, prng_, std::move(setup), *r.local,
       std::make_shared<replica::OuterState>(std::move(state.outer)), state.key);
@@ -462,7 +463,7 @@ void Trainer::adopt_result() {
   Replica& r = *replica_;
   const std::vector<float> before = r.local->values();
   r.loop->adopt();
-  if (r.assign.spec.sync.eager) ++sim_.transitions["eager step corrected"];
+  if (r.assign.spec.sync.eager()) ++sim_.transitions["eager step corrected"];
   r.walk->adopted();
   sim_.observe(&Checker::adopted, Adopted{r.id, r.adopting, r.assign.spec, r.walk->at(),
                                           r.walk->ahead(), r.stop, values_of(r.adopting_fragment),
@@ -527,7 +528,7 @@ void Trainer::show_boundary(const RoundReport& report, const std::vector<float>&
   Replica& r = *replica_;
   const replica::OuterState& state = r.loop->state();
   sim_.observe(&Checker::reported, Reported{r.id, report, r.trained, state.anchor, before});
-  if (!begins || !r.assign.spec.sync.eager) return;
+  if (!begins || !r.assign.spec.sync.eager()) return;
   const bool known = r.local->values() != before;
   ++sim_.transitions[known ? "eager step taken" : "eager step unknown"];
   sim_.observe(

@@ -1,4 +1,4 @@
-#include "job/idle_fields.h"
+#include "job/idle_options.h"
 
 #include "job/field_checker.h"
 
@@ -16,7 +16,7 @@ void no_effect(FieldChecker& found, const char* pointer, const std::string& with
   found.refuse(pointer, "has no effect with " + with);
 }
 
-void find_in_sync(const SyncSpec& sync, FieldChecker& found) {
+void find_in_sync(const SyncOptions& sync, FieldChecker& found) {
   if (sync.algorithm == SyncAlgorithm::kNone) {
     for (const char* pointer : kOfAnAverage) {
       no_effect(found, pointer,
@@ -39,15 +39,15 @@ void find_in_sync(const SyncSpec& sync, FieldChecker& found) {
 
 }  // namespace
 
-std::vector<FieldError> idle_fields(const JobSpec& spec) {
+std::vector<FieldError> idle_options(const JobOptions& options) {
   FieldChecker found;
-  if (spec.train.schedule == Schedule::kConstant) {
+  if (options.train.schedule == Schedule::kConstant) {
     no_effect(found, "/train/min_lr",
               "train.schedule = 'constant', which stays at train.lr; leave it out, or set "
               "train.schedule = 'cosine'");
   }
-  find_in_sync(spec.sync, found);
-  if (spec.swarm.stages == 1) {
+  find_in_sync(options.sync, found);
+  if (options.swarm.stages == 1) {
     for (const char* pointer : kOfAPipeline) {
       no_effect(found, pointer,
                 "swarm.stages = 1, where nothing crosses a stage boundary; leave it out, or set "

@@ -1,6 +1,6 @@
 // Which fields are idle under which others; that they are refused only where somebody wrote them is
 // tested in proto/job_spec_text_test.cc.
-#include "job/idle_fields.h"
+#include "job/idle_options.h"
 
 #include <functional>
 
@@ -13,29 +13,29 @@ namespace {
 using testing::HasSubstr;
 
 // A pipeline with cosine and sparse2 reads every field.
-JobSpec busy() {
-  JobSpec spec;
-  spec.name = "kjv";
-  spec.data.train = "/data/kjv.txt";
-  spec.swarm.stages = 2;
-  spec.sync.codec = CodecKind::kSparse2;
-  spec.sync.topology = Topology::kAuto;
-  spec.sync.outer = {1, 0};
-  return spec;
+JobOptions busy() {
+  JobOptions options;
+  options.name = "kjv";
+  options.data.train = "/data/kjv.txt";
+  options.swarm.stages = 2;
+  options.sync.codec = CodecKind::kSparse2;
+  options.sync.topology = Topology::kAuto;
+  options.sync.outer = {1, 0};
+  return options;
 }
 
-TEST(IdleFields, NoneWhereEverythingIsRead) {
+TEST(IdleOptions, NoneWhereEverythingIsRead) {
   EXPECT_THAT(validate(busy()), testing::IsEmpty());
-  EXPECT_THAT(idle_fields(busy()), testing::IsEmpty());
-  JobSpec planned = busy();
+  EXPECT_THAT(idle_options(busy()), testing::IsEmpty());
+  JobOptions planned = busy();
   planned.swarm.stages = 0;  // "auto" may become more than one
-  EXPECT_THAT(idle_fields(planned), testing::IsEmpty());
+  EXPECT_THAT(idle_options(planned), testing::IsEmpty());
 }
 
 struct Idle {
   std::vector<std::string> pointers;
   const char* remedy;  // part of the detail of the first
-  std::function<void(JobSpec&)> change;
+  std::function<void(JobOptions&)> change;
 };
 
 void PrintTo(const Idle& idle, std::ostream* out) { *out << idle.pointers.front(); }
@@ -43,11 +43,11 @@ void PrintTo(const Idle& idle, std::ostream* out) { *out << idle.pointers.front(
 class IdleUnder : public testing::TestWithParam<Idle> {};
 
 TEST_P(IdleUnder, ByNameWithTheRemedy) {
-  JobSpec spec = busy();
-  GetParam().change(spec);
-  ASSERT_THAT(validate(spec), testing::IsEmpty());
+  JobOptions options = busy();
+  GetParam().change(options);
+  ASSERT_THAT(validate(options), testing::IsEmpty());
   std::vector<std::string> pointers;
-  const auto idle = idle_fields(spec);
+  const auto idle = idle_options(options);
   for (const FieldError& field : idle) pointers.push_back(field.pointer);
   EXPECT_EQ(pointers, GetParam().pointers);
   ASSERT_FALSE(idle.empty());
@@ -66,18 +66,18 @@ std::vector<std::string> also_of_a_pipeline(std::vector<std::string> pointers) {
 const Idle kIdle[] = {
     {{"/train/min_lr"},
      "set train.schedule = 'cosine'",
-     [](JobSpec& s) { s.train.schedule = Schedule::kConstant; }},
+     [](JobOptions& s) { s.train.schedule = Schedule::kConstant; }},
     {{"/sync/feedback"},
      "sync.codec = 'int8', which sends every value",
-     [](JobSpec& s) { s.sync.codec = CodecKind::kInt8; }},
-    {kPipeline, "set swarm.stages above 1", [](JobSpec& s) { s.swarm.stages = 1; }},
+     [](JobOptions& s) { s.sync.codec = CodecKind::kInt8; }},
+    {kPipeline, "set swarm.stages above 1", [](JobOptions& s) { s.swarm.stages = 1; }},
     {also_of_a_pipeline({"/sync/balance"}), "set sync.every to a number of inner steps",
-     [](JobSpec& s) { s.sync.every_s = 60, s.swarm.stages = 1; }},
+     [](JobOptions& s) { s.sync.every_s = 60, s.swarm.stages = 1; }},
     {also_of_a_pipeline({"/sync/balance", "/sync/topology", "/sync/codec", "/sync/feedback",
                          "/sync/aggregator", "/sync/clip", "/sync/outer/lr",
                          "/sync/outer/momentum"}),
      "choose another sync.algorithm",
-     [](JobSpec& s) { s.sync.algorithm = SyncAlgorithm::kNone, s.swarm.stages = 1; }},
+     [](JobOptions& s) { s.sync.algorithm = SyncAlgorithm::kNone, s.swarm.stages = 1; }},
 };
 INSTANTIATE_TEST_SUITE_P(All, IdleUnder, testing::ValuesIn(kIdle));
 

@@ -7,12 +7,12 @@
 
 #include <vector>
 
-#include "job/job_spec.h"
+#include "job/job_options.h"
 
 namespace shoal {
 
 // Of a spec that validate() accepts: each idle field, with the reason and what to do, in the order
 // of the fields.
-std::vector<FieldError> idle_fields(const JobSpec& spec);
+std::vector<FieldError> idle_options(const JobOptions& options);
 
 }  // namespace shoal

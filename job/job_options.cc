@@ -1,0 +1,285 @@
+// The rules between the values of a job and the defaults that an algorithm brings. Every rule is
+// checked and every broken one is told, with the value given and what would be accepted, so that
+// one look repairs a job file. Upper bounds are generous: they only keep the arithmetic of sizes
+// inside 64 bits. The rules of [sync] are in sync_rules.cc.
+#include "job/job_options.h"
+
+#include <algorithm>
+#include <cmath>
+#include <string_view>
+
+#include "job/field_checker.h"
+#include "job/sync_rules.h"
+
+namespace shoal {
+namespace {
+
+constexpr std::int64_t kMaxLayers = 1024;
+constexpr std::int64_t kMaxHidden = 65'536;
+constexpr std::int64_t kMaxFfn = 1 << 20;
+constexpr std::int64_t kMaxContext = 1 << 20;
+constexpr std::int64_t kMaxVocab = 1 << 22;
+constexpr std::int64_t kMaxBatch = 65'536;
+constexpr std::int64_t kMaxSteps = 1'000'000'000;
+constexpr std::int64_t kMaxRounds = 1'000'000'000;
+constexpr std::int64_t kMaxEvalBatches = 1'000'000;
+constexpr std::int64_t kBytesVocab = 256;
+constexpr std::int64_t kUint16Vocab = 65'536;
+constexpr std::size_t kMaxNameLength = 63;  // RFC 1035 label
+constexpr std::size_t kMaxPathLength = 4096;
+
+bool is_dns_label(std::string_view name) {
+  if (name.empty() || name.size() > kMaxNameLength) return false;
+  for (const char c : name) {
+    if (!((c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-')) return false;
+  }
+  return name.front() != '-' && name.back() != '-';
+}
+
+void check_name(const std::string& name, FieldChecker& checker) {
+  if (name.empty()) return checker.refuse("/name", "is required: a name for the job, e.g. 'kjv'");
+  if (!is_dns_label(name)) {
+    checker.refuse("/name",
+                   "must be 1 to 63 lower-case letters, digits and '-', not starting or "
+                   "ending with '-', got " +
+                       quoted(name));
+  }
+}
+
+void check_heads(const ModelSpec& model, FieldChecker& checker) {
+  checker.within("/model/heads", model.heads, 1, kMaxHidden);
+  if (model.heads < 1 || model.hidden < 1) return;
+  if (model.hidden % model.heads != 0) {
+    return checker.refuse("/model/heads", "must divide hidden (" + text_of(model.hidden) +
+                                              "), got " + text_of(model.heads));
+  }
+  const std::int64_t head_dim = model.hidden / model.heads;
+  if (model.family == ModelFamily::kLlama && head_dim % 2 != 0) {
+    checker.refuse("/model/heads",
+                   "must leave an even head size for rotary positions: hidden / heads = " +
+                       text_of(model.hidden) + " / " + text_of(model.heads) + " = " +
+                       text_of(head_dim));
+  }
+}
+
+void check_kv_heads(const ModelSpec& model, FieldChecker& checker) {
+  if (model.kv_heads == 0) return;
+  if (model.family == ModelFamily::kGpt2) {
+    return checker.require(
+        model.kv_heads == model.heads, "/model/kv_heads",
+        "must be 0 or equal to heads (" + text_of(model.heads) + "): gpt2 has no grouped heads",
+        model.kv_heads);
+  }
+  checker.require(
+      model.kv_heads > 0 && model.kv_heads <= model.heads && model.heads % model.kv_heads == 0,
+      "/model/kv_heads", "must be 0 or a divisor of heads (" + text_of(model.heads) + ")",
+      model.kv_heads);
+}
+
+void check_vocab(const JobOptions& options, FieldChecker& checker) {
+  const std::int64_t vocab = options.model.vocab;
+  if (vocab < 2 || vocab > kMaxVocab) {
+    return checker.within("/model/vocab", vocab, 2, kMaxVocab);
+  }
+  if (options.data.tokenizer == Tokenizer::kBytes) {
+    checker.require(vocab >= kBytesVocab, "/model/vocab",
+                    "must be at least 256 with data.tokenizer = 'bytes'", vocab);
+  } else {
+    checker.require(vocab <= kUint16Vocab, "/model/vocab",
+                    "must be at most 65536 with data.tokenizer = 'uint16'", vocab);
+  }
+}
+
+void check_model(const JobOptions& options, FieldChecker& checker) {
+  const ModelSpec& model = options.model;
+  checker.within("/model/layers", model.layers, 1, kMaxLayers);
+  checker.within("/model/hidden", model.hidden, 1, kMaxHidden);
+  check_heads(model, checker);
+  check_kv_heads(model, checker);
+  checker.require(
+      model.ffn >= 0 && model.ffn <= kMaxFfn, "/model/ffn",
+      "must be from 1 to " + text_of(kMaxFfn) + ", or 0 for the usual width of the family",
+      model.ffn);
+  checker.within("/model/context", model.context, 1, kMaxContext);
+  check_vocab(options, checker);
+}
+
+void check_data(const DataSpec& data, FieldChecker& checker) {
+  if (data.train.empty()) {
+    checker.refuse("/data/train",
+                   "is required: the path of the training file on every agent's host");
+  } else if (data.train.size() > kMaxPathLength || data.train.find('\0') != std::string::npos) {
+    checker.refuse("/data/train", "must be a path of at most 4096 characters without NUL");
+  }
+  checker.require(data.val_fraction > 0 && data.val_fraction < 1, "/data/val_fraction",
+                  "must be above 0 and below 1", data.val_fraction);
+}
+
+void check_batch(const TrainSpec& train, FieldChecker& checker) {
+  checker.within("/train/batch", train.batch, 1, kMaxBatch);
+  if (train.microbatch == 0 || train.batch < 1) return;
+  checker.require(train.microbatch > 0 && train.microbatch <= train.batch &&
+                      train.batch % train.microbatch == 0,
+                  "/train/microbatch",
+                  "must be 0 or a divisor of batch (" + text_of(train.batch) + ")",
+                  train.microbatch);
+}
+
+void check_learning_rate(const TrainSpec& train, FieldChecker& checker) {
+  checker.require(train.lr > 0 && train.lr <= 10, "/train/lr", "must be above 0 and at most 10",
+                  train.lr);
+  const bool ends_at_min = train.schedule == Schedule::kCosine;
+  checker.require(train.min_lr >= 0 && (!ends_at_min || train.min_lr <= train.lr), "/train/min_lr",
+                  "must be from 0 to lr (" + text_of(train.lr) + ")", train.min_lr);
+  checker.require(train.warmup.count() >= 0 && train.warmup < train.steps, "/train/warmup",
+                  "must be from 0 to below steps (" + text_of(train.steps.count()) + "), is " +
+                      text_of(TrainSpec().warmup.count()) + " unless set",
+                  train.warmup.count());
+}
+
+void check_beta(double beta, const char* pointer, FieldChecker& checker) {
+  checker.require(beta >= 0 && beta < 1, pointer, "must be from 0 to below 1", beta);
+}
+
+void check_train(const TrainSpec& train, FieldChecker& checker) {
+  checker.within("/train/steps", train.steps.count(), 1, kMaxSteps);
+  check_batch(train, checker);
+  check_learning_rate(train, checker);
+  checker.require(train.weight_decay >= 0 && train.weight_decay <= 10, "/train/weight_decay",
+                  "must be from 0 to 10", train.weight_decay);
+  check_beta(train.beta1, "/train/betas/0", checker);
+  check_beta(train.beta2, "/train/betas/1", checker);
+  checker.require(train.clip >= 0 && std::isfinite(train.clip), "/train/clip",
+                  "must be a norm above 0, or 0 for no clipping", train.clip);
+  if (train.seed > static_cast<std::uint64_t>(INT64_MAX)) {
+    checker.refuse("/train/seed",
+                   "must be from 0 to 9223372036854775807, got " + std::to_string(train.seed));
+  }
+}
+
+std::string with_algorithm(const SyncOptions& sync) {
+  return " with sync.algorithm = " + quoted(to_string(sync.algorithm));
+}
+
+// With ddp every replica takes the same step, bit for bit, on the host.
+void check_optimizer(const JobOptions& options, FieldChecker& checker) {
+  const bool muon = options.train.optimizer == Optimizer::kMuon;
+  if (!muon || options.sync.algorithm != SyncAlgorithm::kDdp) return;
+  checker.refuse("/train/optimizer",
+                 "must be 'adamw'" + with_algorithm(options.sync) +
+                     ", whose step has the same bits everywhere; for 'muon' use 'diloco' or "
+                     "'local_sgd', got 'muon'");
+}
+
+void check_single_replica(const SwarmSpec& swarm, FieldChecker& checker) {
+  checker.require(swarm.min_replicas == 1, "/swarm/min_replicas",
+                  "must be 1 with sync.algorithm = 'none', which trains on one agent",
+                  swarm.min_replicas);
+  checker.require(swarm.max_replicas == 0 || swarm.max_replicas == 1, "/swarm/max_replicas",
+                  "must be 0 or 1 with sync.algorithm = 'none', which trains on one agent",
+                  swarm.max_replicas);
+}
+
+// Empty: the method also trains pipelines.
+std::string why_one_stage(const SyncOptions& sync) {
+  const bool in_groups = sync.topology == Topology::kMoshpit || sync.topology == Topology::kGossip;
+  if (in_groups) return " with sync.topology = " + quoted(to_string(sync.topology));
+  if (sync.algorithm == SyncAlgorithm::kNone) {
+    return with_algorithm(sync) + ", which trains on one agent";
+  }
+  if (sync.algorithm == SyncAlgorithm::kAsync) {
+    return with_algorithm(sync) + ": the replicas of a pipeline step together";
+  }
+  return {};
+}
+
+void check_stages(const JobOptions& options, FieldChecker& checker) {
+  const std::int64_t stages = options.swarm.stages, layers = options.model.layers;
+  if (layers >= 1 && (stages < 0 || stages > layers)) {
+    return checker.refuse("/swarm/stages",
+                          "must be 'auto' or from 1 to model.layers (" + text_of(layers) +
+                              "): a stage holds at least one layer, got " + text_of(stages));
+  }
+  const std::string why = why_one_stage(options.sync);
+  if (stages == 1 || why.empty()) return;
+  checker.refuse("/swarm/stages",
+                 "must be 1" + why + ", got " + (stages == 0 ? quoted("auto") : text_of(stages)));
+}
+
+void check_schedule(const JobOptions& options, FieldChecker& checker) {
+  if (options.swarm.schedule != PipelineSchedule::kTwoBufferedWeights) return;
+  if (options.swarm.stages == 1) {
+    checker.refuse("/swarm/schedule",
+                   "must be 'flush' or '1f1b' with swarm.stages = 1, where no step waits for "
+                   "another stage, got '2bw'");
+  } else if (options.sync.algorithm == SyncAlgorithm::kDdp) {
+    checker.refuse("/swarm/schedule", "must be 'flush' or '1f1b'" + with_algorithm(options.sync) +
+                                          ", where every step waits for the average, got '2bw'");
+  }
+}
+
+void check_swarm(const JobOptions& options, FieldChecker& checker) {
+  const SwarmSpec& swarm = options.swarm;
+  check_stages(options, checker);
+  if (swarm.stages != 1 && options.model.tie_embeddings == true) {
+    checker.refuse("/model/tie_embeddings",
+                   "must be false with swarm.stages other than 1: no stage holds both the "
+                   "embedding and the head, got true");
+  }
+  check_schedule(options, checker);
+  if (options.sync.algorithm == SyncAlgorithm::kNone) return check_single_replica(swarm, checker);
+  checker.within("/swarm/min_replicas", swarm.min_replicas, 1, kMaxReplicas);
+  checker.require(swarm.max_replicas == 0 || (swarm.max_replicas >= swarm.min_replicas &&
+                                              swarm.max_replicas <= kMaxReplicas),
+                  "/swarm/max_replicas",
+                  "must be 0 (every agent that can) or from min_replicas (" +
+                      text_of(swarm.min_replicas) + ") to " + text_of(kMaxReplicas),
+                  swarm.max_replicas);
+}
+
+}  // namespace
+
+JobOptions default_options(SyncAlgorithm algorithm) {
+  JobOptions options;
+  options.sync.algorithm = algorithm;
+  const bool ddp = algorithm == SyncAlgorithm::kDdp;
+  if (ddp || algorithm == SyncAlgorithm::kLocalSgd) options.sync.outer = {1, 0};
+  if (!ddp) return options;
+  const std::int64_t usual_steps = options.sync.every.count();
+  options.sync.every = Steps(1);
+  options.sync.codec = CodecKind::kFp32;
+  options.sync.clip = false;
+  options.checkpoint.every_rounds *= usual_steps;
+  options.eval.every_rounds *= usual_steps;
+  return options;
+}
+
+JobSpec default_spec(SyncAlgorithm algorithm) { return spec_of(default_options(algorithm)); }
+
+std::vector<FieldError> validate(const JobOptions& options) {
+  FieldChecker checker;
+  check_name(options.name, checker);
+  check_model(options, checker);
+  check_data(options.data, checker);
+  check_train(options.train, checker);
+  check_optimizer(options, checker);
+  check_sync(options, checker);
+  check_swarm(options, checker);
+  checker.within("/checkpoint/every_rounds", options.checkpoint.every_rounds, 0, kMaxRounds);
+  checker.within("/checkpoint/keep", options.checkpoint.keep, 1, kMaxRounds);
+  checker.within("/eval/every_rounds", options.eval.every_rounds, 0, kMaxRounds);
+  checker.within("/eval/batches", options.eval.batches, 1, kMaxEvalBatches);
+  return checker.take();
+}
+
+JobSpec spec_of(const JobOptions& options) {
+  return {options.name,        options.model, options.data,       options.train,
+          parse_sync(options), options.swarm, options.checkpoint, options.eval};
+}
+
+JobOptions options_of(const JobSpec& spec) {
+  return {spec.name,           spec.model, spec.data,       spec.train,
+          spec.sync.options(), spec.swarm, spec.checkpoint, spec.eval};
+}
+
+}  // namespace shoal

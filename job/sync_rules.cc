@@ -1,0 +1,262 @@
+// What the method of a job does not hold shows as a difference between the table that was given and
+// the one that was parsed. So no pair of keys is forgotten: a difference without an entry in
+// kConflicts is refused for the algorithm's sake.
+#include "job/sync_rules.h"
+
+#include <algorithm>
+#include <string>
+
+#include "job/idle_options.h"
+#include "job/sync_questions.h"
+
+namespace shoal {
+namespace {
+
+using namespace sync_questions;
+
+constexpr std::int64_t kMaxRoundSeconds = 7 * 86'400;
+constexpr std::int64_t kMaxFragments = 1024;
+constexpr double kMaxPairsMomentum = 0.5, kMaxGridMomentum = 0.9;  // of rounds in groups
+
+// ---- why a key was left out
+
+// The first entry that holds tells of a key which other one won over it.
+struct Conflict {
+  const char* pointer;
+  bool (*holds)(const JobOptions&);
+  // The key that won, whose value is told; or, from a blank on, the words for it.
+  const char* with;
+  const char* why = "";
+  const char* accepted = nullptr;  // nullptr: what the parser made of it
+};
+
+constexpr const char* kSteps = "a number of inner steps";
+constexpr const char* kAPipeline = " with swarm.stages other than 1";
+constexpr const char* kUneven = " with sync.balance = 'speed' or a time in sync.every";
+constexpr const char* kStepTogether =
+    ": the replicas of a pipeline step together and evaluate what they train";
+constexpr const char* kNoPart = ": no member holds all contributions to a value";
+constexpr const char* kNoPseudoGradients = ", which averages no pseudo-gradients";
+constexpr const char* kGoOn = ", whose replicas go on by themselves";
+constexpr const char* kSameStep = ": the result is adopted at the same step everywhere";
+constexpr const char* kResidual = ", whose residual is of the whole vector";
+constexpr const char* kAverages = ", which only averages; for another outer step use 'diloco'";
+constexpr const char* kAdamw = ", whose AdamW step is the only one; set train.lr instead";
+
+constexpr Conflict kConflicts[] = {
+    {"/sync/algorithm", in_groups, "sync.topology", "", "'diloco' or 'local_sgd'"},
+    {"/sync/every", is_ddp, "sync.algorithm",
+     ", which averages at every inner step; the intervals of checkpoints and evaluations are "
+     "counted in such rounds"},
+    {"/sync/every", in_pipeline, kAPipeline, "", kSteps},
+    {"/sync/every", is_async, "sync.algorithm", "", kSteps},
+    {"/sync/every", in_groups, "sync.topology", "", kSteps},
+    {"/sync/balance", in_pipeline, kAPipeline, ", where routers share the batch by their speed"},
+    {"/sync/balance", is_ddp, "sync.algorithm", ", where everybody takes every step"},
+    {"/sync/balance", is_async, "sync.algorithm", ", where nobody waits for a slower one"},
+    {"/sync/balance", in_groups, "sync.topology"},
+    {"/sync/topology", is_async, "sync.algorithm", "", "'butterfly', 'ring' or 'auto'"},
+    {"/sync/topology", is_sparse, "sync.codec", ", which has no sum", "'allgather' or 'auto'"},
+    {"/sync/topology", is_gathered, "sync.codec", ": 'allgather' is for 'sparse2'",
+     "'butterfly', 'ring', 'param_server' or 'auto'"},
+    {"/sync/codec", is_async, "sync.algorithm", "", "a dense one"},
+    {"/sync/codec", in_groups, "sync.topology",
+     " (members exchange parameters, of which only small differences matter)"},
+    {"/sync/aggregator", is_sparse, "sync.codec", kNoPart},
+    {"/sync/aggregator", is_ring, "sync.topology", kNoPart},
+    {"/sync/aggregator", in_groups, "sync.topology"},
+    {"/sync/fragments", averages_no_pseudo_gradients, "sync.algorithm", kNoPseudoGradients},
+    {"/sync/fragments", is_async, "sync.algorithm", kGoOn},
+    {"/sync/fragments", in_groups, "sync.topology"},
+    {"/sync/fragments", in_pipeline, kAPipeline, kStepTogether},
+    {"/sync/fragments", is_uneven, kUneven, kSameStep},
+    {"/sync/fragments", is_sparse, "sync.codec", kResidual},
+    {"/sync/overlap_steps", averages_no_pseudo_gradients, "sync.algorithm", kNoPseudoGradients},
+    {"/sync/overlap_steps", is_async, "sync.algorithm", kGoOn},
+    {"/sync/overlap_steps", in_groups, "sync.topology"},
+    {"/sync/overlap_steps", in_pipeline, kAPipeline, kStepTogether},
+    {"/sync/overlap_steps", is_uneven, kUneven, kSameStep},
+    {"/sync/overlap_steps", is_sparse, "sync.codec", kResidual},
+    {"/sync/blend", waits, "sync.overlap_steps", ", where nothing was trained meanwhile"},
+    {"/sync/blend", is_eager, "sync.eager", ", which keeps all that was trained meanwhile"},
+    {"/sync/eager", waits, "sync.overlap_steps",
+     ", where nobody goes on before the result is there"},
+    {"/sync/eager", is_robust, "sync.aggregator",
+     ": a replica does not know its own part in the result"},
+    {"/sync/eager", is_sharded, "sync.outer_state",
+     ", where no replica has the outer momentum that its estimate needs"},
+    {"/sync/quorum", is_not_async, "sync.algorithm", ", where a round waits for everybody"},
+    {"/sync/outer_state", is_not_diloco, "sync.algorithm",
+     ": only 'diloco' has outer momentum in rounds of all"},
+    {"/sync/outer_state", in_groups, "sync.topology"},
+    {"/sync/outer_state", has_no_momentum, "sync.outer.momentum", ": there is none to shard"},
+    {"/sync/outer_state", has_no_part_owners, "sync.topology",
+     ": the owners of a butterfly's parts keep it"},
+    {"/sync/outer_state", is_sparse, "sync.codec", ", which has no owners of parts"},
+    {"/sync/outer_state", has_fragments, " with sync.fragments above 1",
+     ": parts are of the whole vector"},
+    {"/sync/outer/lr", is_only_averaged, "sync.algorithm", kAverages},
+    {"/sync/outer/lr", is_ddp, "sync.algorithm", kAdamw},
+    {"/sync/outer/momentum", is_only_averaged, "sync.algorithm", kAverages},
+    {"/sync/outer/momentum", is_ddp, "sync.algorithm", kAdamw},
+};
+
+constexpr Conflict kOfTheAlgorithm{"", nullptr, "sync.algorithm"};
+
+const Conflict& conflict_of(const std::string& pointer, const JobOptions& options) {
+  const auto found = std::ranges::find_if(kConflicts, [&](const Conflict& each) {
+    return each.pointer == pointer && each.holds(options);
+  });
+  return found == std::end(kConflicts) ? kOfTheAlgorithm : *found;
+}
+
+// ---- what was given and what was parsed, key by key
+
+struct Key {
+  std::string pointer, text;  // "/sync/outer/lr", "0.9"
+};
+
+std::string key_text(Steps value) { return text_of(value.count()); }
+std::string key_text(bool value) { return value ? "true" : "false"; }
+std::string key_text(std::int64_t value) { return text_of(value); }
+std::string key_text(double value) { return text_of(value); }
+template <HasWords Word>
+std::string key_text(Word word) {
+  return quoted(to_string(word));
+}
+
+template <HasFields Table>
+void add_keys(const Table& table, const std::string& path, std::vector<Key>& keys) {
+  for_each_field(table, [&](const FieldInfo& field, const auto& value) {
+    if constexpr (HasFields<std::remove_cvref_t<decltype(value)>>) {
+      add_keys(value, path + field.name + "/", keys);
+    } else {
+      keys.push_back({path + field.name, key_text(value)});
+    }
+  });
+}
+
+// sync.every is one key, whose member for times is every_s.
+std::vector<Key> keys_of(const SyncOptions& sync) {
+  std::vector<Key> keys;
+  add_keys(sync, "/sync/", keys);
+  std::erase_if(keys, [](const Key& key) { return key.pointer == "/sync/every_s"; });
+  if (sync.every_s == 0) return keys;
+  std::ranges::find(keys, "/sync/every", &Key::pointer)->text = "a time";
+  return keys;
+}
+
+std::string phrase(const char* with, const std::vector<Key>& given) {
+  if (*with == ' ') return with;
+  std::string pointer = "/" + std::string(with);
+  std::ranges::replace(pointer, '.', '/');
+  return " with " + std::string(with) + " = " +
+         std::ranges::find(given, pointer, &Key::pointer)->text;
+}
+
+// An adoption without its overlap says nothing new.
+bool is_told_already(const std::string& pointer, const JobOptions& given,
+                     const SyncOptions& parsed) {
+  if (pointer == "/sync/topology") {
+    return given.sync.topology == Topology::kAuto && parsed.topology == Topology::kAllgather;
+  }
+  return (pointer == "/sync/blend" || pointer == "/sync/eager") &&
+         given.sync.overlap_steps != parsed.overlap_steps;
+}
+
+// ---- the values of what was parsed
+
+void check_period(const JobOptions& options, const SyncOptions& sync, FieldChecker& checker) {
+  if (sync.every_s != 0) return checker.within("/sync/every", sync.every_s, 1, kMaxRoundSeconds);
+  checker.require(sync.every.count() >= 1 && sync.every <= options.train.steps, "/sync/every",
+                  "must be from 1 to train.steps (" + text_of(options.train.steps.count()) + ")",
+                  sync.every.count());
+}
+
+void check_fragments(const JobOptions& options, const SyncOptions& sync, FieldChecker& checker) {
+  checker.within("/sync/fragments", sync.fragments, 1, kMaxFragments);
+  if (sync.fragments <= 1) return;
+  checker.require(sync.fragments <= options.model.layers, "/sync/fragments",
+                  "must be at most model.layers (" + text_of(options.model.layers) +
+                      "): a fragment has at least one block",
+                  sync.fragments);
+  checker.require(sync.every.count() % sync.fragments == 0, "/sync/fragments",
+                  "must divide sync.every (" + text_of(sync.every.count()) +
+                      "): a round is every / fragments inner steps",
+                  sync.fragments);
+}
+
+void check_overlap(const SyncOptions& sync, FieldChecker& checker) {
+  const std::int64_t steps = sync.overlap_steps.count();
+  const std::int64_t period = sync.every.count() / std::max<std::int64_t>(1, sync.fragments);
+  checker.require(steps == 0 || (steps > 0 && steps < period), "/sync/overlap_steps",
+                  "must be from 0 to below sync.every / sync.fragments (" + text_of(period) +
+                      "): a result is adopted before the next boundary",
+                  steps);
+  checker.require(sync.blend >= 0 && sync.blend < 1, "/sync/blend", "must be from 0 to below 1",
+                  sync.blend);
+}
+
+void check_quorum(const JobOptions& options, const SyncOptions& sync, FieldChecker& checker) {
+  const std::int64_t all = options.swarm.max_replicas;
+  checker.within("/sync/quorum", sync.quorum, 0, all > 0 ? all : kMaxReplicas);
+}
+
+// In groups more momentum lets replicas drift apart (outer_opt/core/round/groups_test.cc). Error
+// feedback and outer momentum both add up what was not applied yet; together they diverge.
+void check_momentum(const SyncOptions& sync, FieldChecker& checker) {
+  const double momentum = sync.outer.momentum;
+  const bool pairs = sync.topology == Topology::kGossip;
+  if (pairs || sync.topology == Topology::kMoshpit) {
+    const double most = pairs ? kMaxPairsMomentum : kMaxGridMomentum;
+    checker.require(momentum <= most, "/sync/outer/momentum",
+                    "must be at most " + text_of(most) +
+                        " (with more replicas drift apart) with sync.topology = " +
+                        quoted(to_string(sync.topology)),
+                    momentum);
+  }
+  checker.require(momentum >= 0 && momentum < 1, "/sync/outer/momentum",
+                  "must be from 0 to below 1", momentum);
+  const bool sparse = sync.codec == CodecKind::kSparse2;
+  if (!sparse || sync.feedback <= 0 || momentum <= 0) return;
+  checker.refuse(
+      "/sync/outer/momentum",
+      "must be 0 with sync.codec = 'sparse2' and sync.feedback above 0: together they "
+      "diverge; set sync.outer.lr = 1 and sync.outer.momentum = 0, or sync.feedback = 0, "
+      "got " +
+          text_of(momentum));
+}
+
+}  // namespace
+
+void check_contradictions(const JobOptions& options, FieldChecker& checker) {
+  const SyncOptions parsed = parse_sync(options).options();
+  const std::vector<Key> given = keys_of(options.sync), kept = keys_of(parsed);
+  const std::vector<FieldError> idle = idle_options(options);
+  for (std::size_t i = 0; i < given.size(); ++i) {
+    const std::string& pointer = given[i].pointer;
+    if (given[i].text == kept[i].text || is_told_already(pointer, options, parsed)) continue;
+    if (std::ranges::find(idle, pointer, &FieldError::pointer) != idle.end()) continue;
+    const Conflict& conflict = conflict_of(pointer, options);
+    const std::string accepted = conflict.accepted == nullptr ? kept[i].text : conflict.accepted;
+    checker.refuse(pointer.c_str(), "must be " + accepted + phrase(conflict.with, given) +
+                                        conflict.why + ", got " + given[i].text);
+  }
+}
+
+void check_sync(const JobOptions& options, FieldChecker& checker) {
+  check_contradictions(options, checker);
+  const SyncOptions sync = parse_sync(options).options();
+  check_period(options, sync, checker);
+  check_fragments(options, sync, checker);
+  check_overlap(sync, checker);
+  check_quorum(options, sync, checker);
+  const double feedback = options.sync.feedback;  // also where it has no effect
+  checker.require(feedback >= 0 && feedback < 1, "/sync/feedback", "must be from 0 to below 1",
+                  feedback);
+  checker.require(sync.outer.lr > 0 && sync.outer.lr <= 10, "/sync/outer/lr",
+                  "must be above 0 and at most 10", sync.outer.lr);
+  check_momentum(sync, checker);
+}
+
+}  // namespace shoal

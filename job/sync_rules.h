@@ -1,0 +1,16 @@
+// The rules of the [sync] table: which keys cannot stand together, and what their values may be.
+#pragma once
+
+#include "job/field_checker.h"
+#include "job/job_options.h"
+
+namespace shoal {
+
+// Refuses every key that parse_sync() left out, unless it is an idle one (idle_options.h): with the
+// key that won over it, and why.
+void check_contradictions(const JobOptions& options, FieldChecker& checker);
+
+// The contradictions, and the values that are left.
+void check_sync(const JobOptions& options, FieldChecker& checker);
+
+}  // namespace shoal
