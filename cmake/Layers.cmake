@@ -6,7 +6,9 @@
 #       against exactly its declared dependencies.
 #   shoal_library(name SOURCES … DEPS …)                      everything else
 #   shoal_binary(name SOURCES … DEPS …)                       lands in bin/
-#   shoal_test(name SOURCES … DEPS …)                         one GoogleTest binary, one ctest entry
+#   shoal_test(name SOURCES … DEPS …)                         one GoogleTest binary, one ctest entry;
+#       HEADERS target: with the precompiled headers of that one; HEADERS none: torch's flags fit none
+#   shoal_test_library(name SOURCES … DEPS …)                 what several of them share
 
 define_property(GLOBAL PROPERTY SHOAL_PURE_LIBRARIES BRIEF_DOCS "names of pure libraries")
 define_property(GLOBAL PROPERTY SHOAL_REGISTERED_TESTS BRIEF_DOCS "paths of *_test.cc in a shoal_test")
@@ -95,19 +97,56 @@ function(shoal_binary name)
   target_link_libraries(${name} PRIVATE ${ARG_DEPS} Threads::Threads)
 endfunction()
 
+# What a test does is done in libraries: -O2 would only make it compile a third longer. GoogleTest
+# and the containers are a third of that again: all tests share one precompiled header, and with it
+# -pthread, which gRPC brings to some. GCC 12 warns of overflows inside of std::string.
+function(_shoal_compile_as_test name headers)
+  if(NOT TARGET shoal_test_headers)
+    set(empty ${CMAKE_BINARY_DIR}/test_headers.cc)
+    if(NOT EXISTS ${empty})
+      file(WRITE ${empty} "")
+    endif()
+    add_library(shoal_test_headers OBJECT ${empty})
+    target_link_libraries(shoal_test_headers PRIVATE GTest::gmock GTest::gtest)
+    target_compile_options(shoal_test_headers PRIVATE -pthread $<$<CONFIG:RelWithDebInfo>:-O1>)
+    target_precompile_headers(shoal_test_headers PRIVATE <gmock/gmock.h> <gtest/gtest.h> <algorithm> <functional>
+                              <map> <memory> <optional> <string> <variant> <vector>)
+  endif()
+  if(NOT headers)
+    set(headers shoal_test_headers)
+    set(threads -pthread)
+  endif()
+  target_compile_options(${name} PRIVATE ${threads} -Wno-array-bounds -Wno-stringop-overflow
+                         $<$<CONFIG:RelWithDebInfo>:-O1>)
+  if(NOT headers STREQUAL none)
+    target_precompile_headers(${name} REUSE_FROM ${headers})
+  endif()
+endfunction()
+
+# Code that only tests use, compiled once for all of them.
+function(shoal_test_library name)
+  if(NOT SHOAL_TESTS)
+    return()
+  endif()
+  cmake_parse_arguments(ARG "" "" "SOURCES;DEPS" ${ARGN})
+  add_library(${name} STATIC ${ARG_SOURCES})
+  target_include_directories(${name} PRIVATE ${CMAKE_SOURCE_DIR})
+  target_link_libraries(${name} PUBLIC ${ARG_DEPS} GTest::gmock GTest::gtest)
+  _shoal_compile_as_test(${name} "")
+endfunction()
+
 function(shoal_test name)
   if(NOT SHOAL_TESTS)
     return()
   endif()
-  cmake_parse_arguments(ARG "" "TIMEOUT" "SOURCES;DEPS" ${ARGN})
+  cmake_parse_arguments(ARG "" "TIMEOUT;HEADERS" "SOURCES;DEPS" ${ARGN})
   if(NOT ARG_TIMEOUT)
     set(ARG_TIMEOUT 120)
   endif()
   add_executable(${name} ${ARG_SOURCES})
   target_include_directories(${name} PRIVATE ${CMAKE_SOURCE_DIR})
   target_link_libraries(${name} PRIVATE ${ARG_DEPS} GTest::gmock GTest::gtest_main)
-  # What a test does is done in libraries: -O2 would only make it compile a third longer.
-  target_compile_options(${name} PRIVATE $<$<CONFIG:RelWithDebInfo>:-O1>)
+  _shoal_compile_as_test(${name} "${ARG_HEADERS}")
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
   add_test(NAME ${name} COMMAND ${name})
   set_tests_properties(${name} PROPERTIES TIMEOUT ${ARG_TIMEOUT})

@@ -17,154 +17,39 @@
 
 namespace shoal::coordinator {
 
-inline JobSpec small_job(std::string name = "job") {
-  JobSpec spec;
-  spec.name = std::move(name);
-  spec.data.train = "/data/text";
-  spec.model.layers = 1;
-  spec.model.hidden = 32;
-  spec.model.heads = 2;
-  spec.model.context = 32;
-  spec.train.steps = Steps(20);
-  spec.train.warmup = Steps(1);
-  spec.train.batch = 4;
-  change_sync(spec, [](SyncOptions& sync) { sync.every = Steps(10); });
-  spec.swarm.min_replicas = 2;
-  spec.checkpoint.every_rounds = 1;
-  spec.eval.batches = 2;
-  return spec;
-}
+JobSpec small_job(std::string name = "job");
 
 // As an agent names them that still runs these replicas.
-inline std::vector<HeldReplica> held_replicas(const State& state,
-                                              const std::vector<ReplicaId>& replicas) {
-  std::vector<HeldReplica> all;
-  for (const ReplicaId id : replicas) {
-    HeldReplica held{.replica = id};
-    if (const ReplicaRecord* record = state.replicas.find(id)) {
-      held.store = record->store;
-      held.job = record->job;
-      held.stage = record->stage;
-      held.device = record->device;
-      held.key = {record->job, record->lineage, record->held_round};
-      held.anchor = record->anchor;
-      held.momentum = record->momentum;
-      held.address = record->address;
-      held.record = commit_record(state, state.jobs.at(record->job));
-      held.record.key = held.key;
-      held.value_count = 1000;
-      held.cut = cut_of(state.jobs.at(record->job));
-      held.spec = state.jobs.at(record->job).spec;
-    }
-    all.push_back(std::move(held));
-  }
-  return all;
-}
+std::vector<HeldReplica> held_replicas(const State& state, const std::vector<ReplicaId>& replicas);
 
 class Rig {
  public:
-  Rig() { restart(); }
+  Rig();
+  Rig(Rig&&) noexcept;
+  ~Rig();
 
   // A new process on the same tables.
-  void restart(std::vector<CheckpointRecord> found = {}) {
-    core_ = std::make_unique<Coordinator>(options, snapshot());
-    sent.clear();
-    input(Booted{++starts_, std::move(found)});
-  }
-
+  void restart(std::vector<CheckpointRecord> found = {});
   // The same, on the tables of a backup.
-  void restore(const Snapshot& backup, std::vector<CheckpointRecord> found = {}) {
-    counters_ = backup.counters;
-    jobs_.clear(), agents_.clear(), replicas_.clear(), rounds_.clear();
-    contributions_.clear(), checkpoints_.clear(), links_.clear();
-    for (const auto& r : backup.jobs) keep(r);
-    for (const auto& r : backup.agents) keep(r);
-    for (const auto& r : backup.replicas) keep(r);
-    for (const auto& r : backup.rounds) keep(r);
-    for (const auto& r : backup.contributions) keep(r);
-    for (const auto& r : backup.checkpoints) keep(r);
-    restart(std::move(found));
-  }
+  void restore(const Snapshot& backup, std::vector<CheckpointRecord> found = {});
 
-  void input(const Input& in) {
-    Effects out;
-    core_->step(now, in, out);
-    bool sending = false;
-    for (auto& effect : out) {
-      if (auto* persist = std::get_if<Persist>(&effect)) {
-        EXPECT_FALSE(sending) << "a Persist after a Send";
-        keep(persist->record);
-      } else {
-        sending = true;
-        if (auto* send = std::get_if<Send>(&effect))
-          sent[send->connection].push_back(send->message);
-        if (auto* reply = std::get_if<Reply>(&effect)) replies.push_back(*reply);
-        if (auto* gone = std::get_if<DeleteCheckpointFiles>(&effect))
-          deleted.push_back(gone->checkpoint);
-      }
-    }
-    EXPECT_EQ(Coordinator(options, snapshot()).digest(), core_->digest()) << "after replay";
-  }
+  void input(const Input& in);
 
   // Whoever writes the part of this stage announces its files, and they arrive.
-  void upload(CheckpointId id, StageIndex stage) {
-    const CheckpointRecord& checkpoint = state().checkpoints.at(id);
-    const ReplicaId writer = checkpoint.parts.at(static_cast<std::size_t>(stage)).writer;
-    const AgentId agent = state().replicas.at(writer).agent;
-    say(state().presence.at(agent).connection,
-        CheckpointWritten{writer, id, checkpoint.key, {{"model", Bytes(4), std::string(64, 'a')}}});
-    input(CheckpointUploaded{id, stage, files_of(id, stage)});
-  }
-
-  std::vector<FileEntry> files_of(CheckpointId id, StageIndex stage) const {
-    return state().checkpoints.at(id).parts.at(static_cast<std::size_t>(stage)).files;
-  }
+  void upload(CheckpointId id, StageIndex stage);
+  std::vector<FileEntry> files_of(CheckpointId id, StageIndex stage) const;
 
   // A job that is queued when the process starts.
-  void adopt(const JobSpec& spec) {
-    JobRecord job;
-    job.id = JobId(counters_.next_job++);
-    job.spec = with_derived_fields(spec);
-    job.created_at = now;
-    keep(job);
-    restart();
-  }
+  void adopt(const JobSpec& spec);
 
-  void wait(Duration d) {
-    const Instant until = now + d;
-    while (core_->next_deadline() && *core_->next_deadline() <= until) {
-      now = std::max(now, *core_->next_deadline());
-      input(Tick{});
-    }
-    now = until;
-  }
+  void wait(Duration d);
 
   ConnectionId join(const std::string& name, Incarnation incarnation = {},
-                    std::vector<ReplicaId> replicas = {}) {
-    Hello hello;
-    hello.uid = "uid-" + name;
-    hello.name = name;
-    hello.host = "127.0.0.1";
-    hello.incarnation = incarnation;
-    hello.replicas = held_replicas(state(), replicas);
-    hello.labels = labels;
-    hello.devices = {Device{.index = 0,
-                            .kind = DeviceKind::kCpu,
-                            .name = "cpu",
-                            .memory = device_memory,
-                            .gflops = 10,
-                            .bf16 = false}};
-    const ConnectionId connection{next_connection_++};
-    input(AgentHello{connection, hello});
-    return connection;
-  }
+                    std::vector<ReplicaId> replicas = {});
 
-  Result<JobId> submit(const JobSpec& spec) {
-    input(SubmitJob{RequestId{1}, spec, false});
-    return replies.back().result;
-  }
+  Result<JobId> submit(const JobSpec& spec);
 
-  void say(ConnectionId connection, FromAgent message) { input(AgentSaid{connection, message}); }
+  void say(ConnectionId connection, FromAgent message);
 
   // The newest message of this type to that agent.
   template <typename T>
@@ -176,65 +61,18 @@ class Rig {
     return found;
   }
 
-  ReplicaId load(ConnectionId connection, Digest anchor = {7, 7}) {
-    const Assign assign = last<Assign>(connection).value();
-    say(connection, Loaded{assign.replica,
-                           assign.source.key,
-                           anchor,
-                           {8, 8},
-                           1000,
-                           "127.0.0.1:" + std::to_string(7100 + connection.n),
-                           fragments});
-    return assign.replica;
-  }
-
-  void report(ConnectionId connection, ReplicaId replica, RoundKey key, double norm = 1) {
-    RoundReport body;
-    body.key = key;
-    body.tokens = body.drawn = Tokens(1280);
-    body.steps = Steps(10);
-    body.train_loss = 2.5;
-    body.norm = norm;
-    if (const RoundRecord* round = state().rounds.find(key)) body.aborts = round->aborts;
-    say(connection, FromReplica<RoundReport>{replica, body});
-  }
-
+  ReplicaId load(ConnectionId connection, Digest anchor = {7, 7});
+  void report(ConnectionId connection, ReplicaId replica, RoundKey key, double norm = 1);
   // A pseudo-gradient that nobody can use.
-  void report_broken(ConnectionId connection, ReplicaId replica, RoundKey key) {
-    RoundReport body;
-    body.key = key;
-    body.tokens = body.drawn = Tokens(1280);
-    body.steps = Steps(10);
-    body.nonfinite = 1;
-    say(connection, FromReplica<RoundReport>{replica, body});
-  }
-
+  void report_broken(ConnectionId connection, ReplicaId replica, RoundKey key);
   void vote(ConnectionId connection, ReplicaId replica, RoundKey key, std::int32_t attempt,
-            Digest average = {5, 5}, const std::vector<ReplicaId>& left_out = {}) {
-    say(connection,
-        FromReplica<Vote>{replica,
-                          Vote{key, attempt, average, {Bytes(100), Bytes(200), 0.5}, left_out}});
-  }
-
-  void applied(ConnectionId connection, ReplicaId replica, RoundKey key, Digest anchor) {
-    say(connection, FromReplica<Applied>{replica, Applied{key, anchor, {9, 9}}});
-  }
+            Digest average = {5, 5}, const std::vector<ReplicaId>& left_out = {});
+  void applied(ConnectionId connection, ReplicaId replica, RoundKey key, Digest anchor);
 
   const JobRecord& job(JobId id) const { return core_->state().jobs.at(id); }
   const State& state() const { return core_->state(); }
 
-  Snapshot snapshot() const {
-    Snapshot s;
-    s.counters = counters_;
-    for (const auto& [id, r] : jobs_) s.jobs.push_back(r);
-    for (const auto& [id, r] : agents_) s.agents.push_back(r);
-    for (const auto& [id, r] : replicas_) s.replicas.push_back(r);
-    for (const auto& [id, r] : rounds_) s.rounds.push_back(r);
-    for (const auto& [id, r] : contributions_) s.contributions.push_back(r);
-    for (const auto& [id, r] : checkpoints_) s.checkpoints.push_back(r);
-    for (const auto& [key, r] : links_) s.links.push_back(r);
-    return s;
-  }
+  Snapshot snapshot() const;
 
   Options options;
   std::vector<std::int64_t> fragments;                      // of replicas that load
@@ -250,20 +88,7 @@ class Rig {
   std::map<ReplicaId, ReplicaRecord> replicas_;
 
  private:
-  void keep(const Record& record) {
-    if (const auto* r = std::get_if<CounterRecord>(&record)) counters_ = *r;
-    if (const auto* r = std::get_if<JobRecord>(&record)) jobs_[r->id] = *r;
-    if (const auto* r = std::get_if<AgentRecord>(&record)) agents_[r->id] = *r;
-    if (const auto* r = std::get_if<ReplicaRecord>(&record)) replicas_[r->id] = *r;
-    if (const auto* r = std::get_if<RoundRecord>(&record)) rounds_[r->key] = *r;
-    if (const auto* r = std::get_if<ContributionRecord>(&record)) {
-      contributions_[{r->key, r->replica}] = *r;
-    }
-    if (const auto* r = std::get_if<CheckpointRecord>(&record)) checkpoints_[r->id] = *r;
-    if (const auto* r = std::get_if<LinkRecord>(&record)) links_[{r->from, r->to}] = *r;
-    if (const auto* r = std::get_if<EventRecord>(&record)) events.push_back(*r);
-    if (const auto* r = std::get_if<SubmittedText>(&record)) submitted.push_back(*r);
-  }
+  void keep(const Record& record);
 
   std::unique_ptr<Coordinator> core_;
   std::uint64_t next_connection_ = 1, starts_ = 0;
@@ -277,21 +102,10 @@ class Rig {
 
 // A job on two agents, each with a replica that has loaded, in its first round.
 struct PairRig : Rig {
-  explicit PairRig(const JobSpec& spec, std::vector<std::int64_t> lengths = {}) {
-    fragments = std::move(lengths);
-    a = join("a");
-    b = join("b");
-    id = *submit(spec);
-    rep_a = load(a);
-    rep_b = load(b);
-    wait(seconds(3));
-  }
+  explicit PairRig(const JobSpec& spec, std::vector<std::int64_t> lengths = {});
   RoundKey key(RoundNumber round) const { return {id, 0, round}; }
   // Both vote for the same average and take the outer step.
-  void finish(RoundNumber round) {
-    vote(a, rep_a, key(round), 1), vote(b, rep_b, key(round), 1);
-    applied(a, rep_a, key(round), {11, 11}), applied(b, rep_b, key(round), {11, 11});
-  }
+  void finish(RoundNumber round);
   ConnectionId a, b;
   ReplicaId rep_a, rep_b;
   JobId id;
