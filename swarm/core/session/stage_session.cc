@@ -150,6 +150,8 @@ bool State::orphan(const Task& task, const Roster& roster) const {
 void State::drop_leavers(Instant now, const Roster& roster, SessionActions& out) {
   tasks.for_each([&](Task& task) {
     if (task.placed() && orphan(task, roster)) {
+      // Its sender may not hear of this view, only of one that names it again.
+      tasks.refuse_up(task, RefusalReason::kNotInView, out);
       drop(task, out);
     } else if (task.state == TaskState::kBelow && !roster.names_neighbour(task.to)) {
       out.push_back(SendCancel{task.to, {task.microbatch, task.attempt_out}});
