@@ -54,8 +54,13 @@ std::optional<LoadRefusal> first_refusal(const State& state, JobId id) {
 // Where agents refused the job, what they said is what is to be mended. False: none did.
 bool explain_refusal(Turn& turn, JobId id, const std::string& what) {
   const auto refusal = first_refusal(turn.state(), id);
-  if (refusal) set_reason(turn, id, reason_of(refusal->failure), what + "; " + refusal->detail);
-  return refusal.has_value();
+  if (!refusal) return false;
+  const bool rests = refusal->ask_again_at.ns != 0 && live_replicas(turn.state(), id).empty();
+  set_reason(turn, id, reason_of(refusal->failure),
+             rests ? "no agent can load it, all are asked again every " +
+                         std::to_string(kAskAgainAfter.ms() / 1000) + " s: " + refusal->detail
+                   : what + "; " + refusal->detail);
+  return true;
 }
 
 void explain_waiting(Turn& turn, JobId id, const PlacementDecision& decision) {
@@ -139,23 +144,16 @@ void fail_as_refused(Turn& turn, JobId id) {
              "no agent could load it" + (refusal.detail.empty() ? "" : ": " + refusal.detail));
 }
 
-// What a job has committed is not thrown away for files that are missing today: whoever could not
-// load it rests, and is asked again.
+// What a job has trained is not thrown away for files that are missing today: whoever could not load
+// it is asked again. The phases say meanwhile what is to be mended.
 void ask_again_later(Turn& turn, JobId id) {
-  const LoadRefusal refusal = *first_refusal(turn.state(), id);
-  const Instant again = turn.now() + kAskAgainAfter;
-  for (const auto& [who, said] : turn.state().refusals) {
+  for (auto& [who, refusal] : turn.volatile_state().refusals) {
     if (who.first != id) continue;
-    for (const Device& device : turn.state().agents.at(who.second).devices) {
-      turn.volatile_state().resting_until.put({who.second, device.index}, again);
-    }
+    if (refusal.ask_again_at.ns == 0) refusal.ask_again_at = turn.now() + kAskAgainAfter;
+    if (turn.now() < refusal.ask_again_at) turn.look_again(id, refusal.ask_again_at);
   }
-  forget_refusals(turn, id);
-  set_reason(turn, id, reason_of(refusal.failure),
-             "no agent can load it, all are asked again every " +
-                 std::to_string(kAskAgainAfter.ms() / 1000) + " s: " + refusal.detail);
-  turn.look_again(id, again);
 }
+
 
 // Absent replicas hold what a stage needs. A device moved there meanwhile would have nothing to
 // load, and the state that it held of its own stage would be gone.
@@ -164,6 +162,12 @@ bool is_waiting_for_state(const Turn& turn, JobId id) {
   if (job.stages.empty() || checkpoint_of_committed_pending(turn.state(), job)) return false;
   const StageCover weakest = weakest_stage(turn.state(), job);
   return weakest.holders == 0 && may_wait_for_absent(turn, id, weakest.stage);
+}
+
+// Something was committed, or somebody out of reach who is waited for may have trained.
+bool has_trained(const Turn& turn, JobId id) {
+  return job_of(turn, id).committed_round > 0 || newest_stored(turn.state(), id) != nullptr ||
+         is_waiting_for_state(turn, id);
 }
 
 void place(Turn& turn, JobId id) {
@@ -176,9 +180,8 @@ void place(Turn& turn, JobId id) {
   if (decision.places.empty()) {
     if (input.live.empty()) turn.volatile_state().timers[id].gathered_at.reset();
     if (decision.reason == PlacementReason::kAllRefused && input.live.empty()) {
-      const bool has_trained =
-          job_of(turn, id).committed_round > 0 || newest_stored(turn.state(), id) != nullptr;
-      return has_trained ? ask_again_later(turn, id) : fail_as_refused(turn, id);
+      if (!has_trained(turn, id)) return fail_as_refused(turn, id);
+      ask_again_later(turn, id);
     }
     if (phase == JobPhase::kQueued) explain_waiting(turn, id, decision);
     if (!is_waiting_for_state(turn, id)) move_in_emergency(turn, id);

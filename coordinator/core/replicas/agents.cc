@@ -82,6 +82,12 @@ void forget_refusals(Turn& turn, JobId job) {
   forget_refusals_if(turn, [&](const auto& who) { return who.first == job; });
 }
 
+bool refuses(const Turn& turn, JobId job, AgentId agent) {
+  const LoadRefusal* said = turn.state().refusals.find({job, agent});
+  if (said == nullptr) return false;
+  return said->ask_again_at.ns == 0 || turn.now() < said->ask_again_at;
+}
+
 void forgive(Turn& turn, AgentId id) {
   forget_refusals(turn, id);
   const AgentRecord& before = turn.state().agents.at(id);

@@ -23,6 +23,8 @@ void forgive(Turn& turn, AgentId agent);
 // That it could not load some jobs, that some agents could not load it: they are asked again.
 void forget_refusals(Turn& turn, AgentId agent);
 void forget_refusals(Turn& turn, JobId job);
+// The agent could not load the job, and is not to be asked again yet.
+bool refuses(const Turn& turn, JobId job, AgentId agent);
 
 // This replica will be let go as soon as the rules permit, because its agent is drained or
 // quarantined: another one may take its place.

@@ -164,7 +164,7 @@ PlacementInput placement_input(const Turn& turn, const JobRecord& job) {
       const Instant* rest = state.resting_until.find({id, device.index});
       free->domain = domain_of(agent);
       free->availability = availability(agent.attendance, turn.now());
-      free->refused = state.refusals.contains({job.id, id});
+      free->refused = refuses(turn, job.id, id);
       free->resting = rest != nullptr && turn.now() < *rest;
       input.free.push_back(std::move(*free));
     }

@@ -54,7 +54,7 @@ std::vector<Place> missing_places(Turn& turn, JobId id) {
   const State& state = turn.state();
   std::vector<Place> places;
   for (const auto& [agent, presence] : state.presence) {
-    if (!may_reduce(state, agent) || state.refusals.contains({id, agent})) continue;
+    if (!may_reduce(state, agent) || refuses(turn, id, agent)) continue;
     for (const Device& device : state.agents.at(agent).devices) {
       if (device.kind != DeviceKind::kReducer || rests(turn, id, agent, device.index)) continue;
       const auto here = places_on(state, state.jobs.at(id), agent, device.index);

@@ -275,6 +275,7 @@ void on_loaded(Turn& turn, const Loaded& loaded) {
   }
   transition(turn, loaded.replica, ReplicaState::kServing);
   turn.volatile_state().doubts.erase(before.source.checkpoint);
+  turn.volatile_state().refusals.erase({before.job, before.agent});
   ReplicaRecord& replica = turn.replica(loaded.replica);
   replica.held_round = loaded.key.round;
   replica.anchor = loaded.anchor;

@@ -44,6 +44,18 @@ struct WithoutData : PairRig {
   void stay(int beats) {
     for (int i = 0; i < beats; ++i) wait(seconds(2)), say(a, Heartbeat{}), say(b, Heartbeat{});
   }
+  void load_both() {
+    for (const ConnectionId agent : {a, b}) {
+      const Assign assign = *last<Assign>(agent);
+      say(agent, Loaded{.replica = assign.replica,
+                        .key = assign.source.key,
+                        .anchor = assign.source.anchor,
+                        .momentum = assign.source.momentum,
+                        .value_count = 1000,
+                        .address = "127.0.0.1:7100"});
+    }
+    stay(2);
+  }
   // Both, as soon as they are assigned.
   void fail_all(ReplicaFailure failure) {
     for (const ConnectionId agent : {a, b}) {
@@ -67,6 +79,27 @@ TEST(Replicas, AJobThatHasTrainedOutlivesFilesThatAreMissing) {
   EXPECT_NE(rig.last<Assign>(rig.a)->replica, before);
   EXPECT_EQ(rig.job(rig.id).phase, JobPhase::kStalled);
   EXPECT_EQ(rig.job(rig.id).committed_round, 1);
+}
+
+// What was said stands while nobody is asked, and while they are asked again: a job that is queued
+// or gathers says what is to be mended.
+TEST(Replicas, AJobThatIsQueuedForMissingFilesSaysSo) {
+  WithoutData rig;
+  rig.input(PauseJob{RequestId{7}, rig.id});
+  ASSERT_EQ(rig.job(rig.id).phase, JobPhase::kPaused);
+  rig.input(ResumeJob{RequestId{8}, rig.id});
+  rig.fail_all(ReplicaFailure::kDataMissing);
+  EXPECT_EQ(rig.job(rig.id).phase, JobPhase::kQueued);
+  EXPECT_EQ(rig.job(rig.id).reason, JobReason::kDataMissing);
+  const ReplicaId before = rig.last<Assign>(rig.a)->replica;
+  rig.stay(10);
+  EXPECT_EQ(rig.job(rig.id).reason, JobReason::kDataMissing);
+  EXPECT_EQ(rig.last<Assign>(rig.a)->replica, before) << "not yet";
+  rig.stay(10);
+  ASSERT_NE(rig.last<Assign>(rig.a)->replica, before);
+  rig.load_both();
+  EXPECT_EQ(rig.job(rig.id).phase, JobPhase::kTraining);
+  EXPECT_TRUE(rig.state().refusals.empty());
 }
 
 TEST(Replicas, AnAgentThatIsStartedAnewIsAskedAgainAtOnce) {

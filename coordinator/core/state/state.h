@@ -41,6 +41,8 @@ struct ReduceTimers {
 struct LoadRefusal {
   ReplicaFailure failure = ReplicaFailure::kInternal;
   std::string detail;
+  // Zero: not before its agent is started anew. What was said stands until it has loaded the job.
+  Instant ask_again_at = {};
 };
 
 // Something that is to move, a load or the storing of a checkpoint.
