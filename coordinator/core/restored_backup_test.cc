@@ -51,10 +51,11 @@ TEST(RestoredBackup, IdsAreNotGivenOutTwice) {
 }
 
 // Both agents return with what they held; that of the first one.
-HeldReplica put_back_under_round_1(BackupRig& rig) {
+HeldReplica put_back_under_round_1(BackupRig& rig, Digest data = {}) {
   rig.commit(1);
   const Snapshot backup = rig.backup();
-  const HeldReplica of_a = rig.held(rig.rep_a), of_b = rig.held(rig.rep_b);
+  HeldReplica of_a = rig.held(rig.rep_a), of_b = rig.held(rig.rep_b);
+  of_a.record.data = of_b.record.data = data;
   rig.restore(backup);
   rig.input(AgentHello{ConnectionId{801}, rig.hello("a", {of_a})});
   rig.input(AgentHello{ConnectionId{802}, rig.hello("b", {of_b})});
@@ -70,6 +71,29 @@ TEST(RestoredBackup, WhoHoldsWhatItKnowsGoesOnInANewEpoch) {
   EXPECT_GT(rig.job(rig.id).lineage, 100);
   EXPECT_EQ(rig.count(event_kind::kJobRolledBack), 0);
   EXPECT_EQ(rig.last<ToReplica<OpenRound>>(ConnectionId{801})->body.key.round, 2);
+}
+
+// It loaded when nobody listened, and its host has another file since.
+TEST(RestoredBackup, WhoHasOtherDataIsRefusedAfterwards) {
+  BackupRig rig;
+  HeldReplica of_a = put_back_under_round_1(rig, {7, 7});
+  ASSERT_EQ(rig.job(rig.id).data, (Digest{7, 7}));
+  of_a.key.lineage = rig.job(rig.id).lineage;
+  const auto say_loaded = [&](Digest data) {
+    rig.say(ConnectionId{801}, Loaded{.replica = rig.rep_a,
+                                      .key = of_a.key,
+                                      .anchor = of_a.anchor,
+                                      .momentum = of_a.momentum,
+                                      .value_count = 1000,
+                                      .address = of_a.address,
+                                      .data = data});
+  };
+  say_loaded({7, 7});
+  EXPECT_TRUE(is_live(rig.state(), rig.rep_a));
+  say_loaded({2, 2});
+  EXPECT_EQ(rig.replicas_.at(rig.rep_a).failure, ReplicaFailure::kDataInvalid);
+  EXPECT_EQ(rig.job(rig.id).data, (Digest{7, 7}));
+  EXPECT_TRUE(is_live(rig.state(), rig.rep_b));
 }
 
 // It held nothing that was committed when it returned, and heard the commit again.

@@ -96,9 +96,15 @@ bool is_what_it_should_be(const JobRecord& job, const ReplicaRecord& replica,
   return !anchor || (anchor == loaded.anchor && momentum == loaded.momentum);
 }
 
-// A replica that reads the data that the job trains on; null: none is left.
-const ReplicaRecord* reader_of_data(const State& state, const JobRecord& job) {
-  const std::vector<ReplicaId> readers = holders(state, job, 0);
+// A replica that reads the data that the job trains on, or did when it was last heard and is waited
+// for; null: none is left.
+const ReplicaRecord* reader_of_data(const Turn& turn, const JobRecord& job) {
+  const State& state = turn.state();
+  std::vector<ReplicaId> readers = holders(state, job, 0);
+  if (job.rollback_at.ns == 0 || turn.now() < job.rollback_at) {
+    std::ranges::copy_if(absent_holders(state, job, 0), std::back_inserter(readers),
+                         [&](ReplicaId id) { return state.replicas.at(id).held_round >= 0; });
+  }
   return readers.empty() ? nullptr : &state.replicas.at(readers.front());
 }
 
@@ -107,7 +113,7 @@ const ReplicaRecord* reader_of_data(const State& state, const JobRecord& job) {
 std::string settle_data(Turn& turn, const ReplicaRecord& loaded, const Digest& data) {
   if (!data) return {};
   JobRecord& job = turn.job(loaded.job);
-  const ReplicaRecord* reader = reader_of_data(turn.state(), job);
+  const ReplicaRecord* reader = reader_of_data(turn, job);
   if (!job.data || (job.committed_round == 0 && reader == nullptr)) job.data = data;
   if (job.data == data) return {};
   const std::string other = reader == nullptr
@@ -116,6 +122,15 @@ std::string settle_data(Turn& turn, const ReplicaRecord& loaded, const Digest& d
   return "data.train on " + turn.state().agents.at(loaded.agent).name + " is another file than " +
          other + " (digest " + to_hex(data) + ", not " + to_hex(job.data) +
          "): put the same file there";
+}
+
+// Said twice: only what the job trains on may have changed meanwhile. Or the first word of one that a
+// restored job has taken over: it loaded when nobody listened.
+void check_again(Turn& turn, const Loaded& loaded) {
+  const ReplicaRecord& replica = turn.state().replicas.at(loaded.replica);
+  if (const std::string why = settle_data(turn, replica, loaded.data); !why.empty()) {
+    fail_replica(turn, loaded.replica, ReplicaFailure::kDataInvalid, why);
+  }
 }
 
 // It has no state: whatever round it was assigned at, it can average the present one.
@@ -250,7 +265,7 @@ void send_assign(Turn& turn, const ReplicaRecord& replica) {
 
 void on_loaded(Turn& turn, const Loaded& loaded) {
   const ReplicaRecord before = turn.state().replicas.at(loaded.replica);
-  if (before.state != ReplicaState::kLoading) return;  // said twice
+  if (before.state != ReplicaState::kLoading) return check_again(turn, loaded);
   if (is_reducer(turn.state(), before)) return serve_as_reducer(turn, loaded);
   const JobRecord& job = turn.state().jobs.at(before.job);
   if (const char* why = unwanted(job, loaded)) {

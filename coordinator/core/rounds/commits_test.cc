@@ -190,6 +190,63 @@ TEST(SameData, BeforeAnythingIsCommittedItIsForgottenWithItsLastReader) {
   EXPECT_EQ(rig.job(id).data, (Digest{2, 2}));
 }
 
+// a trains and is out of reach; b, which has another file, is asked to take its place.
+struct ReaderIsAbsent : Readers {
+  ReaderIsAbsent() {
+    JobSpec spec = small_job();
+    spec.swarm.min_replicas = 1;
+    const auto a = join("a");
+    id = *submit(spec);
+    first = load_with(a, {1, 1});
+    wait(seconds(20));
+    b = join("b");
+    load_b();
+  }
+  void load_b() { second = load_with(b, {2, 2}); }
+  ReplicaState first_is() const { return state().replicas.at(first).state; }
+  void stay(int beats) {
+    for (int i = 0; i < beats; ++i) wait(seconds(2)), say(b, Heartbeat{});
+  }
+  void come_back() {
+    const ConnectionId a = join("a", Incarnation{1}, {first});
+    say(a, Loaded{.replica = first,
+                  .key = {id, 0, 0},
+                  .anchor = {1, 2},
+                  .momentum = {3, 4},
+                  .value_count = 1000,
+                  .address = "127.0.0.1:7100",
+                  .data = {1, 1}});
+  }
+  JobId id;
+  ConnectionId b;
+  ReplicaId first, second;
+};
+
+TEST(SameData, ItIsKeptWhileItsReaderIsOutOfReach) {
+  ReaderIsAbsent rig;
+  ASSERT_EQ(rig.first_is(), ReplicaState::kAbsent);
+  EXPECT_EQ(rig.replicas_.at(rig.second).failure, ReplicaFailure::kDataInvalid);
+  rig.stay(5);
+  EXPECT_EQ(rig.job(rig.id).phase, JobPhase::kStalled) << "nobody else can load it, yet";
+  EXPECT_EQ(rig.job(rig.id).reason, JobReason::kWaitingForAbsent);
+  rig.come_back();
+  EXPECT_EQ(rig.first_is(), ReplicaState::kServing);
+  EXPECT_EQ(rig.job(rig.id).data, (Digest{1, 1}));
+}
+
+TEST(SameData, AReaderThatIsBackTooLateIsJudgedAgain) {
+  ReaderIsAbsent rig;
+  const ReplicaId refused = rig.second;
+  rig.stay(60);
+  ASSERT_NE(rig.last<Assign>(rig.b)->replica, refused) << "a was waited for in vain";
+  rig.load_b();
+  EXPECT_TRUE(is_live(rig.state(), rig.second));
+  EXPECT_EQ(rig.job(rig.id).data, (Digest{2, 2}));
+  ASSERT_TRUE(is_live(rig.state(), rig.first)) << "nothing is committed yet";
+  rig.come_back();
+  EXPECT_EQ(rig.replicas_.at(rig.first).failure, ReplicaFailure::kDataInvalid);
+}
+
 // Nobody but a person can mend that, so the job says what is wrong.
 TEST(SameData, AJobThatLacksReplicasForItSaysSo) {
   Readers rig;
