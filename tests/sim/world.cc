@@ -54,14 +54,20 @@ Trainer* World::trainer_of(ReplicaId replica) {
 std::vector<Census::Holder> World::holders(const RoundKey& key) const {
   std::vector<Holder> all;
   for (const auto& host : hosts_) {
-    const bool doubled = twin_->alive() && twin_->uid() == host->uid();  // who is who?
-    if (doubled || host->frozen() || host->leaving()) continue;
+    if (is_doubled(*host) || host->frozen() || host->leaving()) continue;
     for (const auto& trainer : host->trainers()) {
       if (trainer->frozen() || trainer->held() != key) continue;
       all.push_back({trainer->replica(), trainer->assignment().stage, out_since(*host)});
     }
   }
   return all;
+}
+
+// Who is who? The coordinator goes by what it heard last of this identity.
+bool World::is_doubled(const Host& host) const {
+  if (twin_->uid() != host.uid()) return false;
+  const Instant out = out_since(host);
+  return twin_->alive() || (out != Instant() && out < network_.out_since(twin_->host()));
 }
 
 // Zero: in reach of the coordinator, for so long that it has heard of what is there.

@@ -62,6 +62,7 @@ class World final : public Census {
   void heal();
   void heal_hosts();
   Instant out_since(const Host& host) const;
+  bool is_doubled(const Host& host) const;
   void replace_frozen();
 
   Sim sim_;
