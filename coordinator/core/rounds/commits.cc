@@ -1,6 +1,7 @@
 #include "coordinator/core/rounds/commits.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "base/check.h"
 #include "base/transfer_patience.h"
@@ -212,22 +213,37 @@ void settle_by_joiners(Turn& turn, const RoundKey& key, StageIndex stage) {
   }
 }
 
+StateClaim claim_of(const State& state, const RoundKey& key, ReplicaId replica) {
+  const ContributionRecord& said = state.contributions.at({key, replica});
+  return {replica, said.anchor, said.momentum,
+          proves_its_state(stage_of(state.rounds.at(key), said.stage), said)};
+}
+
+// Where no follower can prove what it holds, those count who could and are gone, or out of reach.
+std::vector<StateClaim> claims_of(const State& state, const RoundKey& key, StageIndex stage,
+                                  const std::vector<ReplicaId>& followers) {
+  std::vector<StateClaim> claims, of_others;
+  for (const ReplicaId id : all_members(state, key)) {
+    const ContributionRecord& said = state.contributions.at({key, id});
+    if (said.stage != stage || said.applied_at.ns == 0) continue;
+    const bool follows = std::ranges::count(followers, id) > 0;
+    (follows ? claims : of_others).push_back(claim_of(state, key, id));
+  }
+  if (std::ranges::any_of(claims, &StateClaim::proved)) return claims;
+  std::ranges::copy_if(of_others, std::back_inserter(claims), &StateClaim::proved);
+  return claims;
+}
+
 // All live followers of a stage have said their digests: who holds something else than the
 // committed state is out; everybody where nobody can tell what that is, and the stage begins again
 // from what is stored.
 void settle_state(Turn& turn, const RoundKey& key, StageIndex stage,
                   const std::vector<ReplicaId>& followers) {
   if (followers.empty()) return settle_by_joiners(turn, key, stage);
-  const State& state = turn.state();
-  std::vector<StateClaim> claims;
-  for (const ReplicaId replica : followers) {
-    const ContributionRecord& said = state.contributions.at({key, replica});
-    claims.push_back({replica, said.anchor, said.momentum,
-                      proves_its_state(stage_of(state.rounds.at(key), stage), said)});
-  }
-  const StateDecision decision = decide_state(claims);
+  const StateDecision decision = decide_state(claims_of(turn.state(), key, stage, followers));
   const bool undecided = decision.verdict == StateVerdict::kUndecided;
   for (const ReplicaId replica : decision.odd) {
+    if (!is_present(turn.state(), replica)) continue;
     fail_replica(turn, replica, ReplicaFailure::kDigestMismatch,
                  undecided ? "replicas of its stage differ after the outer step, and nobody can "
                              "prove what it should be"

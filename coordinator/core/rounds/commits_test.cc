@@ -64,6 +64,21 @@ TEST(CommonState, MomentaAreComparedLikeAnchors) {
   EXPECT_EQ(rig.replicas_.at(rig.rep_a).failure, ReplicaFailure::kDigestMismatch);
 }
 
+// The only one left began its step with another base.
+TEST(CommonState, WhatOneProvedThatIsGoneStandsAgainstOneThatCannot) {
+  for (const bool proved : {false, true}) {
+    Stepping rig;
+    Applied of_a = rig.honest({99, 99}), of_b = rig.honest({50, 50});
+    (proved ? of_b : of_a).base = {6, 6};
+    rig.say_applied(rig.a, rig.rep_a, of_a);
+    rig.say(rig.a, ReplicaFailed{rig.rep_a, ReplicaFailure::kTrainerExited, ""});
+    rig.say_applied(rig.b, rig.rep_b, of_b);
+    EXPECT_EQ(is_live(rig.state(), rig.rep_b), !proved);
+    if (!proved) continue;
+    EXPECT_EQ(rig.replicas_.at(rig.rep_b).failure, ReplicaFailure::kDigestMismatch);
+  }
+}
+
 // Neither may be taken for the committed state: the stage begins again from what is stored, here
 // from the initial parameters, and people are told.
 TEST(CommonState, WithoutAProofTheStageGoesBackInTheOpen) {
