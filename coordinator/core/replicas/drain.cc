@@ -67,7 +67,7 @@ bool owes_a_report(const State& state, const ReplicaRecord& replica) {
   const ContributionRecord* known =
       state.contributions.find({RoundKey{job.id, job.lineage, job.committed_round}, replica.id});
   const bool drained = state.agents.at(replica.agent).state == AgentState::kDraining;
-  return drained && known != nullptr && is_late(job, *known);
+  return drained && known != nullptr && known->state == ContributionState::kLate;
 }
 
 bool works(const State& state, AgentId agent) {

@@ -170,6 +170,23 @@ TEST(AsyncRounds, AnAbortLeavesTheLateOneInItsLease) {
   EXPECT_EQ(rig.of(1, rig.rep_b).state, ContributionState::kTraining);
 }
 
+// The word of it is lost with the coordinator, and the operator lets the job go on: what the late
+// one had begun was given to others.
+TEST(AsyncRounds, APauseTakesBackWhatIsLate) {
+  Async rig;
+  const DataLease lease = rig.last<ToReplica<OpenRound>>(rig.b)->body.leases.at(0);
+  rig.round_of_a(1);
+  rig.input(PauseJob{RequestId{7}, rig.id});
+  rig.round_of_a(2);
+  EXPECT_THAT(rig.job(rig.id).returned, testing::Contains(lease));
+  const Incarnation incarnation = rig.state().agents.at(AgentId(2)).incarnation;
+  rig.restart();
+  rig.input(ResumeJob{RequestId{8}, rig.id});
+  const CommitRound told = rig.commit_of(rig.join("b", incarnation, {rig.rep_b}));
+  ASSERT_FALSE(told.last) << "round 3 is open";
+  EXPECT_FALSE(told.keeps);
+}
+
 // The records alone tell a replica the same again.
 TEST(AsyncRounds, ACommitIsRepeatedAfterARestart) {
   Async rig;

@@ -298,12 +298,21 @@ void check_stage_applied(Turn& turn, const RoundKey& key, StageIndex stage) {
   }
 }
 
+// No round follows, for now: what was begun of one is given out again, and counts for nobody.
+void take_back(Turn& turn, const RoundKey& committed, const Tails& tails) {
+  for (const auto& [replica, tail] : tails) {
+    give_back_all(turn.job(committed.job), tail);
+    ContributionRecord& contribution = turn.contribution(committed, replica);
+    const bool late = contribution.state == ContributionState::kLate;
+    if (late) contribution.state = ContributionState::kFollowed;
+  }
+}
+
 // Opens the next round, with whoever follows to it, unless the job ends or pauses here.
 void open_next(Turn& turn, JobId id, const Tails& tails, std::vector<ReplicaId> followers) {
   const JobRecord& job = turn.state().jobs.at(id);
   if (is_trained(job) || job.desired == JobDesired::kPause) {
-    for (const auto& [replica, tail] : tails) give_back_all(turn.job(id), tail);
-    return;
+    return take_back(turn, {id, job.lineage, job.committed_round}, tails);
   }
   open_round(turn, id);
   carry_over(turn, next_key(job), tails, followers);
@@ -395,7 +404,7 @@ CommitRound commit_for(const State& state, Instant now, const CommitRecord& reco
   const ContributionRecord* contribution = state.contributions.find({next, replica});
   order.last = contribution == nullptr || !is_enlisted(*contribution);
   if (!order.last) order.next = order_of(state, now, state.rounds.at(next), replica);
-  order.keeps = !order.last && is_late(job, state.contributions.at({key, replica}));
+  order.keeps = !order.last && own.state == ContributionState::kLate;
   return order;
 }
 
