@@ -301,6 +301,19 @@ void train(Turn& turn, JobId id) {
   move_for_balance(turn, id);
 }
 
+// Somebody who took the committed state from another replica may have all of it, and has yet to say
+// so; no checkpoint has it.
+bool may_have_loaded(const Turn& turn, JobId id, StageIndex stage) {
+  const JobRecord& job = job_of(turn, id);
+  const RoundKey committed{job.id, job.lineage, job.committed_round};
+  return checkpoint_of_committed(turn.state(), job) == nullptr &&
+         std::ranges::any_of(live_replicas(turn.state(), id), [&](ReplicaId replica) {
+           const ReplicaRecord& record = turn.state().replicas.at(replica);
+           return record.stage == stage && record.source.kind == SourceKind::kPeer &&
+                  record.source.key == committed;
+         });
+}
+
 void stall(Turn& turn, JobId id) {
   const JobRecord& job = job_of(turn, id);
   const StageCover weakest = weakest_stage(turn.state(), job);
@@ -311,7 +324,8 @@ void stall(Turn& turn, JobId id) {
     const bool pending = checkpoint_of_committed_pending(turn.state(), job);
     if (!pending && waits_for_absent(turn, id, weakest.stage)) return;
     if (!pending && !pauses && waited_in_vain(turn, id)) return roll_back(turn, id);
-    if (pauses && !pending) pause_job(turn, id);
+    const bool may_arrive = pending || may_have_loaded(turn, id, weakest.stage);
+    if (pauses && !may_arrive) pause_job(turn, id);
     if (pauses) return;
     const auto live = live_by_stage(turn, id);
     const bool loading = !live.empty() && live.at(static_cast<std::size_t>(weakest.stage)) > 0;
@@ -394,6 +408,7 @@ void pause_before_training(Turn& turn, JobId id) {
   if (weakest.holders > 0) {
     return transition(turn, id, JobPhase::kSealing, JobReason::kPausing);
   }
+  if (may_have_loaded(turn, id, weakest.stage)) return;
   if (!waits_for_absent(turn, id, weakest.stage)) pause_job(turn, id);
 }
 

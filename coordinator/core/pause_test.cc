@@ -63,6 +63,31 @@ TEST(Pause, StoresWhatADamagedCheckpointHadBeforeItLetsGo) {
   rig.expect_paused_at(rig.id, 2);
 }
 
+// The last one to hold the committed state is gone; who was loading from it may have it.
+TEST(Pause, WaitsForOneThatLoadsWhatNobodyElseHolds) {
+  for (const bool loads : {false, true}) {
+    JobSpec spec = long_job();
+    spec.checkpoint.every_rounds = 0;
+    Pair rig(spec);
+    rig.commit(1), rig.evaluate(1);
+    rig.say(rig.b, Goodbye{"stopped"});
+    const ConnectionId c = rig.join("c");
+    const Assign assign = rig.last<Assign>(c).value();
+    ASSERT_EQ(assign.source.kind, SourceKind::kPeer);
+    rig.say(rig.a, ReplicaFailed{rig.rep_a, ReplicaFailure::kTrainerExited, ""});
+    ASSERT_TRUE(rig.pause(rig.id).ok());
+    EXPECT_EQ(rig.job(rig.id).phase, JobPhase::kStalled);
+    EXPECT_TRUE(is_live(rig.state(), assign.replica));
+    if (loads) {
+      rig.load_what_is_told(c);
+      rig.store(rig.id);
+    } else {
+      rig.say(c, ReplicaFailed{assign.replica, ReplicaFailure::kDonorLost, ""});
+    }
+    rig.expect_paused_at(rig.id, loads ? 1 : 0);
+  }
+}
+
 TEST(Pause, AsksForACheckpointWhereTheJobWritesNone) {
   JobSpec spec = long_job();
   spec.checkpoint.every_rounds = 0;
