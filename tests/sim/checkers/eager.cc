@@ -59,6 +59,7 @@ class Eager final : public LifeChecker {
   }
 
   void taken_back(const TakenBack& t) override {
+    if (is_tainted(t.replica)) return;  // what it began with may be what has changed
     const auto found = begun_.find(t.replica);
     if (found == begun_.end()) return violated(to_string(t.replica) + " takes back no step");
     const Begun& begun = found->second;
@@ -72,7 +73,7 @@ class Eager final : public LifeChecker {
   }
 
   void adopted(const Adopted& a) override {
-    if (!a.spec.sync.eager()) return;
+    if (!a.spec.sync.eager() || is_tainted(a.replica)) return;
     const std::string who = to_string(a.replica) + " in " + to_text(a.key);
     const auto begun = begun_.find(a.replica);
     if (begun == begun_.end()) return violated(who + " adopts what it did not begin");

@@ -164,6 +164,10 @@ class Recomputation final : public ReduceChecker {
     std::vector<float> momentum;  // of the owners of parts, when it is sharded
     bool unclipped = false;       // clip factors are in what was sent, or nobody clips
 
+    double clip_factor(const ReduceMember& member) const {
+      return unclipped ? 1 : member.clip_factor;
+    }
+
     // What the owner of value i makes of an average: the outer step, or nothing.
     double outcome(double average, std::size_t i) const {
       if (!plan.owner_step) return average;
@@ -289,7 +293,7 @@ class Recomputation final : public ReduceChecker {
       if (skip) continue;
       const auto value = static_cast<double>((*term.vector)[at]);
       const ReduceMember& member = *term.member;
-      sum += member.weight * (attempt.unclipped ? 1 : member.clip_factor) * value;
+      sum += member.weight * attempt.clip_factor(member) * value;
       weights += sparse && value == 0 ? 0 : member.weight;
     }
     return weights > 0 ? sum / weights : 0;
@@ -312,7 +316,7 @@ class Recomputation final : public ReduceChecker {
       for (const ReduceMember& member : attempt.plan.members) {
         const auto vector = attempt.vectors.find(member.replica);
         if (vector == attempt.vectors.end() || vector->second.size() != average.size()) continue;
-        const double value = member.clip_factor * static_cast<double>(vector->second.at(i));
+        const double value = attempt.clip_factor(member) * static_cast<double>(vector->second.at(i));
         least = std::min(least, value);
         most = std::max(most, value);
       }
