@@ -298,7 +298,7 @@ void check_stage_applied(Turn& turn, const RoundKey& key, StageIndex stage) {
   }
 }
 
-// No round follows, for now: what was begun of one is given out again, and counts for nobody.
+// The job ends or pauses here: what was begun of the next round is given out again.
 void take_back(Turn& turn, const RoundKey& committed, const Tails& tails) {
   for (const auto& [replica, tail] : tails) {
     give_back_all(turn.job(committed.job), tail);

@@ -1,5 +1,5 @@
 // A replica that reaches nobody of the next stage: it waits with what it has, however long that
-// takes, and after a while nobody waits for it.
+// takes, and after a while nobody waits for it. And one that the coordinator does not reach.
 #include <gtest/gtest.h>
 
 #include "swarm/core/session/stage_session_test_util.h"
@@ -132,6 +132,32 @@ TEST(StageSessionCutOff, WhoIsAloneInTheMiddleKeepsItForTheNextStage) {
   EXPECT_TRUE(s.take<SendRefusal>().empty());
   s.session.connected(s.now, id(22), s.out);
   EXPECT_EQ(s.take<SendForward>().size(), 1u);
+}
+
+// A sender whose line to the coordinator was cut hears only of the view that names it again: what
+// was dropped meanwhile would be below it for ever, and its step never over.
+TEST(StageSessionCutOff, WhatAViewDropsIsRefusedToItsSender) {
+  Ready above(11), s(21);
+  above.forward(1, mb(0));
+  above.compute();
+  const SendForward sent = above.take<SendForward>().at(0);
+  s.session.forward(s.now, id(11), sent.header, s.out);
+  s.session.view(s.now, without(full_view(), 11, 2), s.out);
+  const auto refusals = s.take<SendRefusal>();
+  ASSERT_EQ(refusals.size(), 1u);
+  EXPECT_EQ(refusals[0].to, id(11));
+  s.session.view(s.now, full_view(3), s.out);
+  above.session.view(above.now, full_view(3), above.out);
+  EXPECT_TRUE(above.take<SendForward>().empty()) << "the same members as before";
+  above.session.refused(above.now, sent.to, refusals[0].header, refusals[0].reason, above.out);
+  EXPECT_EQ(above.take<SendForward>().at(0).header.attempt, 2);
+}
+
+TEST(StageSessionCutOff, WhatADroppedRouterDrewIsRefusedToo) {
+  Ready s(21);
+  s.forward(11, mb(0, 0, 2));
+  s.session.view(s.now, without(full_view(), 2, 2), s.out);
+  EXPECT_EQ(s.take<SendRefusal>().at(0).to, id(11));
 }
 
 TEST(StageSessionCutOff, AnEmptyStageIsWaitedFor) {

@@ -316,7 +316,8 @@ class Recomputation final : public ReduceChecker {
       for (const ReduceMember& member : attempt.plan.members) {
         const auto vector = attempt.vectors.find(member.replica);
         if (vector == attempt.vectors.end() || vector->second.size() != average.size()) continue;
-        const double value = attempt.clip_factor(member) * static_cast<double>(vector->second.at(i));
+        const double value =
+            attempt.clip_factor(member) * static_cast<double>(vector->second.at(i));
         least = std::min(least, value);
         most = std::max(most, value);
       }
