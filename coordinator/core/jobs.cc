@@ -144,8 +144,8 @@ void fail_as_refused(Turn& turn, JobId id) {
              "no agent could load it" + (refusal.detail.empty() ? "" : ": " + refusal.detail));
 }
 
-// What a job has trained is not thrown away for files that are missing today: whoever could not load
-// it is asked again. The phases say meanwhile what is to be mended.
+// What a job has trained is not thrown away for files that are missing today: whoever could not
+// load it is asked again. The phases say meanwhile what is to be mended.
 void ask_again_later(Turn& turn, JobId id) {
   for (auto& [who, refusal] : turn.volatile_state().refusals) {
     if (who.first != id) continue;
@@ -153,7 +153,6 @@ void ask_again_later(Turn& turn, JobId id) {
     if (turn.now() < refusal.ask_again_at) turn.look_again(id, refusal.ask_again_at);
   }
 }
-
 
 // Absent replicas hold what a stage needs. A device moved there meanwhile would have nothing to
 // load, and the state that it held of its own stage would be gone.

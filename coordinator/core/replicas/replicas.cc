@@ -124,8 +124,8 @@ std::string settle_data(Turn& turn, const ReplicaRecord& loaded, const Digest& d
          "): put the same file there";
 }
 
-// Said twice: only what the job trains on may have changed meanwhile. Or the first word of one that a
-// restored job has taken over: it loaded when nobody listened.
+// Said twice: only what the job trains on may have changed meanwhile. Or the first word of one that
+// a restored job has taken over: it loaded when nobody listened.
 void check_again(Turn& turn, const Loaded& loaded) {
   const ReplicaRecord& replica = turn.state().replicas.at(loaded.replica);
   if (const std::string why = settle_data(turn, replica, loaded.data); !why.empty()) {
