@@ -112,10 +112,13 @@ const ReplicaRecord* reader_of_data(const Turn& turn, const JobRecord& job) {
 // committed it is forgotten with the last of them: then nothing was trained on it.
 std::string settle_data(Turn& turn, const ReplicaRecord& loaded, const Digest& data) {
   if (!data) return {};
-  JobRecord& job = turn.job(loaded.job);
-  const ReplicaRecord* reader = reader_of_data(turn, job);
-  if (!job.data || (job.committed_round == 0 && reader == nullptr)) job.data = data;
+  const JobRecord& job = turn.state().jobs.at(loaded.job);
   if (job.data == data) return {};
+  const ReplicaRecord* reader = reader_of_data(turn, job);
+  if (!job.data || (job.committed_round == 0 && reader == nullptr)) {
+    turn.job(loaded.job).data = data;
+    return {};
+  }
   const std::string other = reader == nullptr
                                 ? "the job's so far"
                                 : "that of " + turn.state().agents.at(reader->agent).name;
