@@ -112,7 +112,7 @@ struct ThreeRounds : StreamingWorkerTest {
     change_sync(spec_, [&](SyncOptions& sync) {
       sync.fragments = fragments;
       sync.overlap_steps = Steps(overlap);
-      sync.blend = 0.25;
+      sync.blend = overlap > 0 ? 0.25 : 0;
     });
     const Loaded loaded = load_from_seed();
     tell_replica(opening(1));

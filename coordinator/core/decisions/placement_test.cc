@@ -149,10 +149,6 @@ TEST(Pipeline, IsCutAndEveryDeviceIsUsed) {
   EXPECT_GT(decision.forecast.tokens_per_s, 0);
   EXPECT_NEAR(decision.forecast.bubble, 0.2, 1e-12);  // 1 of 4 + 1 slots
   EXPECT_DOUBLE_EQ(decision.forecast.round_s, 50 * decision.forecast.step_s);
-  auto timed = pipeline(2, 4);
-  timed.spec.train.steps = Steps(1'000'000'000);
-  change_sync(timed.spec, [](SyncOptions& sync) { sync.every_s = 600; });
-  EXPECT_DOUBLE_EQ(decide_placement(timed).forecast.round_s, 600);
 }
 
 TEST(Pipeline, UnequalDevicesLevelTheStages) {
