@@ -124,8 +124,9 @@ void CoordinatorProcess::collect_transitions() {
 // ---- inputs
 
 void CoordinatorProcess::agent_hello(ConnectionId connection, const Hello& hello) {
-  process_.when_running([this, connection, hello] {
+  process_.when_running([this, connection, hello, from = network_.host_of(connection)] {
     sim_.log("C< hello of " + hello.name + " on " + std::to_string(connection.n));
+    heard_from_[hello.uid] = from;
     input(AgentHello{connection, hello});
   });
 }

@@ -80,6 +80,12 @@ class CoordinatorProcess final : public CoordinatorEnd {
   // A bit of the files of one part changes; `pick` says of which.
   void flip_stored_bit(std::uint64_t pick);
 
+  // The host that said hello last as this agent; -1: none did.
+  int heard_from(const std::string& uid) const {
+    const auto it = heard_from_.find(uid);
+    return it == heard_from_.end() ? -1 : it->second;
+  }
+
   bool reachable() const override { return process_.alive(); }
   void agent_hello(coordinator::ConnectionId connection, const Hello& hello) override;
   void agent_said(coordinator::ConnectionId connection, const FromAgent& message) override;
@@ -136,6 +142,7 @@ class CoordinatorProcess final : public CoordinatorEnd {
   std::deque<Step> steps_;
   std::int64_t step_count_ = 0, compare_in_ = 1;
   std::uint64_t requests_ = 0;
+  std::map<std::string, int> heard_from_;
   std::map<std::uint64_t, coordinator::CommandAgent> commands_;  // unanswered, by request
   Instant resumed_at_;
   Duration time_of_day_;              // of the host, ahead of the simulation's

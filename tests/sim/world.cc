@@ -65,9 +65,9 @@ std::vector<Census::Holder> World::holders(const RoundKey& key) const {
 
 // Who is who? The coordinator goes by what it heard last of this identity.
 bool World::is_doubled(const Host& host) const {
-  if (twin_->uid() != host.uid()) return false;
-  const Instant out = out_since(host);
-  return twin_->alive() || (out != Instant() && out < network_.out_since(twin_->host()));
+  if (twin_->alive() && twin_->uid() == host.uid()) return true;
+  const int heard_from = coordinator_.heard_from(host.uid());
+  return heard_from >= 0 && heard_from != host.host();
 }
 
 // Zero: in reach of the coordinator, for so long that it has heard of what is there.
