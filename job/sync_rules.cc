@@ -71,12 +71,6 @@ constexpr Conflict kConflicts[] = {
     {"/sync/fragments", in_pipeline, kAPipeline, kStepTogether},
     {"/sync/fragments", is_uneven, kUneven, kSameStep},
     {"/sync/fragments", is_sparse, "sync.codec", kResidual},
-    {"/sync/overlap_steps", averages_no_pseudo_gradients, "sync.algorithm", kNoPseudoGradients},
-    {"/sync/overlap_steps", is_async, "sync.algorithm", kGoOn},
-    {"/sync/overlap_steps", in_groups, "sync.topology"},
-    {"/sync/overlap_steps", in_pipeline, kAPipeline, kStepTogether},
-    {"/sync/overlap_steps", is_uneven, kUneven, kSameStep},
-    {"/sync/overlap_steps", is_sparse, "sync.codec", kResidual},
     {"/sync/blend", waits, "sync.overlap_steps", ", where nothing was trained meanwhile"},
     {"/sync/blend", is_eager, "sync.eager", ", which keeps all that was trained meanwhile"},
     {"/sync/eager", waits, "sync.overlap_steps",
@@ -104,9 +98,10 @@ constexpr Conflict kConflicts[] = {
 constexpr Conflict kOfTheAlgorithm{"", nullptr, "sync.algorithm"};
 
 const Conflict& conflict_of(const std::string& pointer, const JobOptions& options) {
-  const auto found = std::ranges::find_if(kConflicts, [&](const Conflict& each) {
-    return each.pointer == pointer && each.holds(options);
-  });
+  // What cannot stream has neither.
+  const std::string key = pointer == "/sync/overlap_steps" ? "/sync/fragments" : pointer;
+  const auto found = std::ranges::find_if(
+      kConflicts, [&](const Conflict& each) { return each.pointer == key && each.holds(options); });
   return found == std::end(kConflicts) ? kOfTheAlgorithm : *found;
 }
 
