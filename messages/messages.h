@@ -74,16 +74,17 @@ struct Assign {
   std::vector<UnitRange> cut;  // of all stages; fixed for the life of the job
   JobSpec spec;
   StateSource source;
-  CommitRecord record;      // of the state of `source`
-  std::uint64_t store = 0;  // which start of which database gave the replica its id
+  CommitRecord record;               // of the state of `source`
+  std::uint64_t store = 0;           // which start of which database gave the replica its id
+  std::vector<PeerAddress> sources;  // kPeer: all that have the state, the donor among them
   bool operator==(const Assign&) const = default;
 };
 constexpr auto fields_of(Of<Assign>) {
   using T = Assign;
   return fields(field<&T::replica>("replica"), field<&T::job>("job"), field<&T::device>("device"),
                 field<&T::stage>("stage"), field<&T::cut>("cut"), field<&T::spec>("spec"),
-                field<&T::source>("source"), field<&T::record>("record"),
-                field<&T::store>("store"));
+                field<&T::source>("source"), field<&T::record>("record"), field<&T::store>("store"),
+                field<&T::sources>("sources"));
 }
 static_assert(lists_every_field<Assign>());
 

@@ -23,7 +23,8 @@ Bytes memory_of(const Assign& message, DeviceKind kind) {
 
 void Agent::State::assign(const Assign& message) {
   const bool ended = std::find(released.begin(), released.end(), message.replica) != released.end();
-  if (ended || replicas.contains(message.replica)) return;
+  if (ended) return;
+  if (Replica* known = replicas.find(message.replica)) return assign_again(*known, message);
   if (message.device < 0 || !is_first(message.device)) {
     return refuse(message.replica, ReplicaFailure::kInternal,
                   "this agent has no device " + std::to_string(message.device));
@@ -52,6 +53,15 @@ void Agent::State::assign(const Assign& message) {
     if (!fetches.at(part).complete) replica.due.reset();  // the fetch has its own deadline
   }
   load_what_is_ready();
+}
+
+// A joiner is named other sources, or a newer round than the one it was to load.
+void Agent::State::assign_again(Replica& replica, const Assign& message) {
+  if (message.source.kind != SourceKind::kPeer) return;
+  replica.assign = message;
+  replica.coming.expect(message.record);
+  const Trainer& trainer = trainers[static_cast<std::size_t>(replica.slot)];
+  if (replica.state != ReplicaState::kWaiting && trainer.attached) say_load(replica);
 }
 
 Replica& Agent::State::take_on(const Assign& message, std::int32_t slot) {

@@ -22,6 +22,31 @@ TEST_F(ReplicasTest, AnAssignGoesToItsTrainerOnce) {
   EXPECT_THAT(effects_, IsEmpty());
 }
 
+// A joiner that is behind is named the newer round, also once it has said that it loaded; what it
+// holds then is kept with the record of that round.
+TEST_F(ReplicasTest, AJoinersAssignIsPassedOnAgain) {
+  boot();
+  connect();
+  attach(0);
+  Assign join = assign(1);
+  join.source.kind = SourceKind::kPeer;
+  join.source.key = join.record.key = key(3);
+  hear(join);
+  trainer_says(0, loaded(1));
+  join.source.key = join.record.key = key(4);
+  join.sources = {{ReplicaId(7), "10.0.0.7:7100"}};
+  hear(join);
+  ASSERT_THAT(told<LoadReplica>(0), SizeIs(1));
+  EXPECT_EQ(told<LoadReplica>(0)[0].assign, join);
+  Loaded newer = loaded(1);
+  newer.key = key(4);
+  trainer_says(0, newer);
+  const std::vector<HeldReplica> held = reconnect().hello.replicas;
+  ASSERT_THAT(held, SizeIs(1));
+  EXPECT_EQ(held[0].key, key(4));
+  EXPECT_EQ(held[0].address, newer.address);
+}
+
 TEST_F(ReplicasTest, AnAssignWaitsForItsTrainer) {
   boot();
   connect();

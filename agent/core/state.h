@@ -165,6 +165,7 @@ struct Agent::State {
 
   // ---- replicas.cc
   void assign(const Assign& message);
+  void assign_again(Replica& replica, const Assign& message);
   Replica& take_on(const Assign& message, std::int32_t slot);
   void load_what_is_ready();
   bool say_load(const Replica& replica);

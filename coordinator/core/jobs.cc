@@ -304,12 +304,11 @@ void train(Turn& turn, JobId id) {
 // so; no checkpoint has it.
 bool may_have_loaded(const Turn& turn, JobId id, StageIndex stage) {
   const JobRecord& job = job_of(turn, id);
-  const RoundKey committed{job.id, job.lineage, job.committed_round};
   return checkpoint_of_committed(turn.state(), job) == nullptr &&
          std::ranges::any_of(live_replicas(turn.state(), id), [&](ReplicaId replica) {
            const ReplicaRecord& record = turn.state().replicas.at(replica);
            return record.stage == stage && record.source.kind == SourceKind::kPeer &&
-                  record.source.key == committed;
+                  record.lineage == job.lineage;
          });
 }
 
@@ -454,6 +453,7 @@ void advance_once(Turn& turn, JobId id) {
   if (job_of(turn, id).phase == JobPhase::kPaused)
     return;  // it holds nothing and waits for nothing
   check_load_limits(turn, id);
+  attend_joiners(turn, id);
   check_checkpoint_limits(turn, id);
   if (give_up(turn, id)) return;
   release_drained_loaders(turn, id);

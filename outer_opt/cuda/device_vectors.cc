@@ -98,6 +98,10 @@ Status DeviceVectors::read_pseudo_gradient(std::span<float> out) {
   return ferry_->download(pseudo_gradient_.data(), out);
 }
 
+Status DeviceVectors::read_average(std::span<float> out) {
+  return ferry_->download(average_.data(), out);
+}
+
 Status DeviceVectors::write_average(std::span<const float> in) {
   return ferry_->upload(in, average_.data());
 }

@@ -41,6 +41,8 @@ class DeviceVectors : public std::enable_shared_from_this<DeviceVectors> {
   // For plans that do not suit, which the host computes.
   Status read_pseudo_gradient(std::span<float> out);
   Status write_average(std::span<const float> in);
+  // The first values of it, for joiners.
+  Status read_average(std::span<float> out);
 
   // The outer step of a fragment with the average; then `momentum` and `anchor` of the host, whole
   // vectors, are what they are here.

@@ -71,23 +71,6 @@ TEST(LinkProbe, WhoDoesNotAnswerIsNotReached) {
   EXPECT_EQ(found[0], (LinkEstimate{ReplicaId(3), {}, 0, 0, false}));
 }
 
-TEST(LinkProbe, TheStateOfADonorTellsItsLine) {
-  const auto joiner = node_over("up=80mbit,down=80mbit"), donor = node_over(nullptr);
-  const std::vector<float> held(100'000, 1.0f);
-  donor->set_donor([&](ReplicaId, const RoundKey& key, const auto& serve) {
-    serve(DonorState{key, held, held, {}, {}, 0});
-    return Status();
-  });
-  std::vector<float> anchor(held.size()), momentum(held.size());
-  StateSink sink{anchor, momentum, {}, {}, 0};
-  ASSERT_TRUE(joiner->fetch_state(donor->address(), ReplicaId(7), {}, sink, {}).ok());
-  const auto known = joiner->take_links();
-  ASSERT_EQ(known.size(), 1u);
-  EXPECT_EQ(known[0].peer, ReplicaId(7));
-  EXPECT_GT(known[0].from_per_s, 1e6);
-  EXPECT_LT(known[0].from_per_s, 20e6);  // the line's 10e6 and its burst; without it 100 times that
-}
-
 TEST(ProbeGate, OneAtATimeAndNoneBesideAReduce) {
   ProbeGate gate;
   EXPECT_TRUE(gate.enter());

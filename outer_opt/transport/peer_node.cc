@@ -4,6 +4,7 @@
 #include "outer_opt/transport/peer_node.h"
 
 #include <algorithm>
+#include <iostream>
 #include <map>
 #include <optional>
 #include <set>
@@ -16,9 +17,11 @@
 #include "outer_opt/core/reduce/make_session.h"
 #include "outer_opt/core/round/link_estimates.h"
 #include "outer_opt/transport/link_probe.h"
+#include "outer_opt/transport/momentum_transfer.h"
 #include "outer_opt/transport/reduce_call.h"
 #include "outer_opt/transport/reduce_streams.h"
-#include "outer_opt/transport/state_transfer.h"
+#include "outer_opt/transport/state_join.h"
+#include "outer_opt/transport/state_wire.h"
 #include "proto/peer.grpc.pb.h"
 #include "threads/mutex.h"
 #include "wire/callback_queue.h"
@@ -34,6 +37,10 @@ constexpr std::size_t kStreamsPerAttemptMax = 1024;
 // A stream for an attempt that ended here this recently is a late one; later, the attempt is
 // unknown.
 constexpr auto kRemember = std::chrono::seconds(10);
+// How long a joiner's ask gives way to a reduce. One that never ends leaves it a tenth of a slow
+// line.
+constexpr auto kReducesFirst = std::chrono::seconds(2);
+constexpr auto kLookAgain = std::chrono::milliseconds(100);
 
 class PeerNodeImpl;
 
@@ -43,10 +50,10 @@ class Service final
   explicit Service(PeerNodeImpl* node) : node_(node) {}
   grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* Reduce(
       grpc::CallbackServerContext* context) override;
-  grpc::Status FetchState(grpc::ServerContext* context, const v1::FetchStateRequest* request,
-                          grpc::ServerWriter<v1::StateChunk>* writer) override;
+  grpc::Status AskState(grpc::ServerContext* context, const v1::StateAsk* request,
+                        v1::StateAnswer* answer) override;
   grpc::Status FetchMomentum(grpc::ServerContext*, const v1::FetchMomentumRequest* request,
-                             grpc::ServerWriter<v1::StateChunk>* writer) override;
+                             grpc::ServerWriter<v1::MomentumChunk>* writer) override;
   grpc::Status GiveUp(grpc::ServerContext*, const v1::GaveUp* request, v1::Nothing*) override;
   grpc::Status Echo(grpc::ServerContext*, const v1::Nothing*, v1::Nothing*) override {
     return grpc::Status::OK;
@@ -77,12 +84,12 @@ class PeerNodeImpl final : public PeerNode, public StreamKeeper {
   ReduceResult reduce(const ReducePlan& plan, ReplicaId self, const ReduceInput& input,
                       std::span<float> average, std::stop_token stop) override;
   ReduceResult reduce_with(std::unique_ptr<ReduceSession> session, std::stop_token stop) override;
-  void set_donor(Donor donor) override;
+  void set_state_donor(StateDonor donor) override;
   void set_momentum_donor(MomentumDonor donor) override;
   Status fetch_momentum(const MomentumHolder& holder, const RoundKey& key, std::span<float> out,
                         std::stop_token stop) override;
-  Status fetch_state(const std::string& address, ReplicaId donor, const RoundKey& key,
-                     StateSink& sink, std::stop_token stop) override;
+  Status join(JoinSession& session, JoinNews& news,
+              const std::function<void(const JoinSession&)>& moved, std::stop_token stop) override;
   void measure(ReplicaId self, std::vector<PeerAddress> peers) override {
     prober_.start(self, std::move(peers));
   }
@@ -92,10 +99,12 @@ class PeerNodeImpl final : public PeerNode, public StreamKeeper {
   void arrived(AcceptedStream* stream);
   bool forget(AcceptedStream* stream) override;
   void gave_up(const v1::GaveUp& request);
-  Donor donor();
+  StateDonor state_donor();
+  void let_reduces_pass(const StateAsk& ask, const grpc::ServerContext& context)
+      SHOAL_EXCLUDES(mutex_);
   MomentumDonor momentum_donor();
   ProbeGate& gate() { return gate_; }
-  DialDonor dialler_to(const std::string& address) const;
+  DialHolder dialler_to(const std::string& address) const;
   bool borrows() const { return options_.local_sockets && !options_.line; }
   void answered(const LinkEstimate& asker) {
     const MutexLock lock(mutex_);
@@ -134,7 +143,7 @@ class PeerNodeImpl final : public PeerNode, public StreamKeeper {
   std::map<AttemptKey, Ended> ended_ SHOAL_GUARDED_BY(mutex_);
   using ChannelKey = std::pair<std::string, int>;  // address and lane
   std::map<ChannelKey, wire::PeerChannel> channels_ SHOAL_GUARDED_BY(mutex_);
-  Donor donor_ SHOAL_GUARDED_BY(mutex_);
+  StateDonor state_donor_ SHOAL_GUARDED_BY(mutex_);
   MomentumDonor momentum_donor_ SHOAL_GUARDED_BY(mutex_);
   // By attempts since the last one that ended well.
   Bytes sent_ SHOAL_GUARDED_BY(mutex_);
@@ -163,13 +172,20 @@ grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* Service::Reduce(
   return stream;
 }
 
-grpc::Status Service::FetchState(grpc::ServerContext* context, const v1::FetchStateRequest* request,
-                                 grpc::ServerWriter<v1::StateChunk>* writer) {
-  return serve_state(node_->donor(), *request, context, writer);
+grpc::Status Service::AskState(grpc::ServerContext* context, const v1::StateAsk* request,
+                               v1::StateAnswer* answer) {
+  const auto ask = from_wire(*request);
+  if (!ask) return {grpc::StatusCode::INVALID_ARGUMENT, to_string(ask.error())};
+  node_->let_reduces_pass(*ask, *context);
+  const StateDonor donor = node_->state_donor();
+  StateAnswer nothing;
+  nothing.refusal = StateRefusal::kNotHere;
+  to_wire(donor ? donor(*ask) : nothing, request->compact(), *answer);
+  return grpc::Status::OK;
 }
 
 grpc::Status Service::FetchMomentum(grpc::ServerContext*, const v1::FetchMomentumRequest* request,
-                                    grpc::ServerWriter<v1::StateChunk>* writer) {
+                                    grpc::ServerWriter<v1::MomentumChunk>* writer) {
   return serve_momentum(node_->momentum_donor(), *request, writer);
 }
 
@@ -444,33 +460,41 @@ ReduceResult PeerNodeImpl::run(const ReducePlan& plan, ReplicaId self,
 
 // ---- state
 
-void PeerNodeImpl::set_donor(Donor donor) {
+void PeerNodeImpl::set_state_donor(StateDonor donor) {
   const MutexLock lock(mutex_);
-  donor_ = std::move(donor);
+  state_donor_ = std::move(donor);
 }
 
-Donor PeerNodeImpl::donor() {
+StateDonor PeerNodeImpl::state_donor() {
   const MutexLock lock(mutex_);
-  return donor_;
+  return state_donor_;
+}
+
+// A reduce wants the line for itself. Averages are what a joiner needs to keep up, and are little.
+void PeerNodeImpl::let_reduces_pass(const StateAsk& ask, const grpc::ServerContext& context) {
+  if (ask.kind == AskKind::kAverages) return;
+  MutexLock lock(mutex_);
+  const auto until = Clock::now() + kReducesFirst;
+  while (!running_.empty() && Clock::now() < until && !context.IsCancelled()) {
+    idle_.wait_for(mutex_, kLookAgain, [&]() SHOAL_REQUIRES(mutex_) { return running_.empty(); });
+  }
 }
 
 // A connection of its own each time: what is wrong with the last one is not known.
-DialDonor PeerNodeImpl::dialler_to(const std::string& address) const {
+DialHolder PeerNodeImpl::dialler_to(const std::string& address) const {
   return [this, address] {
     return wire::dial_peer(address, options_.keepalive, options_.line.get()).channel;
   };
 }
 
-Status PeerNodeImpl::fetch_state(const std::string& address, ReplicaId donor, const RoundKey& key,
-                                 StateSink& sink, std::stop_token stop) {
-  const Instant before = steady_now();
-  const Status status =
-      fetch_state_from(dialler_to(address), donor, key, options_.state_patience, sink, stop);
-  if (status.ok()) {
-    const MutexLock lock(mutex_);
-    links_.carried(steady_now(), donor, sink.received, steady_now() - before);
-  }
-  return status;
+Status PeerNodeImpl::join(JoinSession& session, JoinNews& news,
+                          const std::function<void(const JoinSession&)>& moved,
+                          std::stop_token stop) {
+  JoinDrive drive;
+  drive.dial = [this](const std::string& address) { return dialler_to(address)(); };
+  drive.moved = moved;
+  drive.complain = [](const std::string& complaint) { std::cerr << complaint << std::endl; };
+  return run_join(session, news, drive, stop);
 }
 
 void PeerNodeImpl::set_momentum_donor(MomentumDonor donor) {

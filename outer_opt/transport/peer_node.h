@@ -1,11 +1,11 @@
 // A trainer's presence among its peers: serves PeerService on one port and calls it on others. It
-// moves vectors for the outer all-reduce and hands a joiner the state of a donor. It drives the
+// moves vectors for the outer all-reduce and answers what joiners ask. It drives the
 // pure sessions of outer_opt/core over gRPC streams (raw zero-copy frames of about 1 MiB) and
 // counts the bytes of each attempt. It knows nothing of models and nothing of the
 // coordinator.
 //
-// Threads: every method may be called from any thread; reduce() and the fetch methods block the
-// caller until they end, fail, meet their deadline or are cancelled.
+// Threads: every method may be called from any thread; reduce(), join() and fetch_momentum() block
+// the caller until they end, fail, meet their deadline or are cancelled.
 #pragma once
 
 #include <cstdint>
@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "outer_opt/core/joining/join_session.h"
 #include "outer_opt/core/reduce/reduce_session.h"
 #include "outer_opt/core/step/fragments.h"
 
@@ -29,11 +30,14 @@ class EmulatedLine;
 
 namespace shoal::outer_opt {
 
-// How long a fetch of state is gone on with. A donor may have to finish a step of training before
-// the first value comes, so a silent stream is waited for longer than a line that is gone.
+class JoinNews;  // state_join.h
+
+// How long a fetch of sharded momentum is gone on with. A holder may have to finish a step of
+// training before the first value comes, so a silent stream is waited for longer than a line that
+// is gone.
 struct FetchPatience {
-  Duration broken = seconds(30);  // nothing moved over however many lines
-  Duration silent = seconds(90);  // nothing moved in one stream
+  Duration broken = seconds(3);   // nothing moved over however many lines: a reduce waits for it
+  Duration silent = seconds(15);  // nothing moved in one stream
 };
 
 struct PeerNodeOptions {
@@ -41,40 +45,21 @@ struct PeerNodeOptions {
   std::string advertise_host;        // what peers dial; empty: the host of `bind`
   Duration keepalive = seconds(4);   // a frozen peer is noticed after about two of these
   int sessions_max = 8;              // attempts that peers may open before we know them
-  FetchPatience state_patience;
-  FetchPatience momentum_patience{seconds(3), seconds(15)};  // a reduce waits for it
+  FetchPatience momentum_patience;
   bool local_sockets = true;                 // also reachable by a Unix socket from the same host
   std::shared_ptr<wire::EmulatedLine> line;  // all connections go over it; none: the real line
   std::vector<grpc::Service*> services;      // further ones on the same port; must outlive the node
 };
 
-// The state of one replica at its last commit. The spans stay valid until the donor callback
-// returns.
-struct DonorState {
-  RoundKey key;
-  std::span<const float> anchor, momentum, adam_m, adam_v;
-  std::int64_t adam_step = 0;
-};
+// Answers what a joiner asks, from any thread; waits a few seconds at most.
+using StateDonor = std::function<StateAnswer(const StateAsk& ask)>;
 
-// Called from a gRPC thread for FetchState. Must call `serve` once while the state cannot change,
-// or return an error (kNotFound: not my replica; kConflict: I do not hold that round).
-using Donor = std::function<Status(ReplicaId replica, const RoundKey& key,
-                                   const std::function<void(const DonorState&)>& serve)>;
-
-// Likewise for FetchMomentum: a range of sharded outer momentum. kConflict also when it does not
-// keep that range.
+// Called from a gRPC thread for FetchMomentum, a range of sharded outer momentum. Must call `serve`
+// once while the values cannot change, or return an error (kNotFound: not my replica; kConflict: I
+// do not hold that round, or do not keep that range).
 using MomentumDonor =
     std::function<Status(ReplicaId replica, const RoundKey& key, const ValueRange& range,
                          const std::function<void(std::span<const float>)>& serve)>;
-
-// Where fetch_state() writes.
-struct StateSink {
-  std::span<float> anchor, momentum, adam_m, adam_v;  // as long as the donor's, or empty
-  std::int64_t adam_step = 0;
-  Bytes received;  // as it travelled
-  // How much of it is filled and how large it is; called from the fetching thread for each chunk.
-  std::function<void(Bytes filled, Bytes all)> moved = {};
-};
 
 struct ReduceOutcome {
   Digest average;  // over the checksums of the averaged chunks: to be compared with other members'
@@ -114,7 +99,7 @@ class PeerNode {
   virtual ReduceResult reduce_with(std::unique_ptr<ReduceSession> session,
                                    std::stop_token stop) = 0;
 
-  virtual void set_donor(Donor donor) = 0;
+  virtual void set_state_donor(StateDonor donor) = 0;
   virtual void set_momentum_donor(MomentumDonor donor) = 0;
 
   // Measures the lines from `self` to these peers in the background, never beside a reduce; in
@@ -124,10 +109,11 @@ class PeerNode {
   // call.
   virtual std::vector<LinkEstimate> take_links() = 0;
 
-  // Fetches the state that `donor` at `address` holds for `key`, and goes on where it was when the
-  // line breaks. Checks chunk checksums, not digests.
-  virtual Status fetch_state(const std::string& address, ReplicaId donor, const RoundKey& key,
-                             StateSink& sink, std::stop_token stop) = 0;
+  // Runs `session` until it is level or has given up (state_join.h). `moved` is called after each
+  // answer, from this thread.
+  virtual Status join(JoinSession& session, JoinNews& news,
+                      const std::function<void(const JoinSession&)>& moved,
+                      std::stop_token stop) = 0;
 
   // Fetches the outer momentum that `holder` keeps for `key`; `out` is as long as its range.
   virtual Status fetch_momentum(const MomentumHolder& holder, const RoundKey& key,

@@ -139,17 +139,16 @@ TEST(Reduce, NobodyReadsMemoryPastAnEmulatedLine) {
 
 TEST(Reduce, BytesOfOtherTrafficAreNotItsOwn) {
   Swarm swarm(2, 100'000, CodecKind::kFp32);
-  std::vector<float> state(500'000, 1.0f);
-  swarm.nodes[0]->set_donor([&](ReplicaId, const RoundKey& key, const auto& serve) {
-    serve(DonorState{key, state, {}, {}, {}, 0});
-    return Status();
-  });
-  std::vector<float> copy(state.size());
-  StateSink sink{copy, {}, {}, {}, 0};
+  const std::vector<float> momentum(500'000, 1.0f);
+  swarm.nodes[0]->set_momentum_donor(
+      [&](ReplicaId, const RoundKey&, const ValueRange&, const auto& serve) {
+        serve(std::span<const float>(momentum));
+        return Status();
+      });
+  std::vector<float> copy(momentum.size());
   auto reduced = swarm.start(0);
-  ASSERT_TRUE(swarm.nodes[1]
-                  ->fetch_state(swarm.nodes[0]->address(), ReplicaId(1), swarm.plan.key, sink, {})
-                  .ok());
+  const MomentumHolder holder{ReplicaId(1), swarm.nodes[0]->address(), 0, 500'000};
+  ASSERT_TRUE(swarm.nodes[1]->fetch_momentum(holder, swarm.plan.key, copy, {}).ok());
   const auto other = swarm.reduce(1);
   expect_equal(swarm, {reduced.get(), other});
   EXPECT_LT(other.outcome.stats.received.count(), 450'000);  // 400,000 without headers

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/check.h"
 #include "outer_opt/core/round/groups.h"
 #include "outer_opt/core/step/nesterov.h"
 #include "replica/core/learning_rate.h"
@@ -13,6 +14,8 @@ namespace shoal::replica {
 using outer_opt::Fragment;
 using outer_opt::MomentumShards;
 using outer_opt::Restaged;
+using outer_opt::StepTerms;
+using outer_opt::ValueRange;
 
 OuterState OuterAlgorithm::zero_state(std::int64_t value_count) const {
   OuterState state;
@@ -44,7 +47,18 @@ std::string OuterAlgorithm::mismatch(const ReducePlan& plan) const {
   return plan.owner_step ? "owners take the outer step only if sharded" : "";
 }
 
+void OuterAlgorithm::follow(const StepTerms&, const ValueRange&, std::span<const float>,
+                            OuterState&) const {
+  SHOAL_CHECK(false, "a state that no run can follow");
+}
+
 namespace {
+
+template <typename Values>
+auto at(const ValueRange& run, Values&& values) {
+  return std::span(values).subspan(static_cast<std::size_t>(run.first),
+                                   static_cast<std::size_t>(run.count));
+}
 
 class Alone final : public OuterAlgorithm {
  public:
@@ -61,6 +75,7 @@ class Alone final : public OuterAlgorithm {
     }
     std::copy(average.begin(), average.end(), state.anchor.begin());
   }
+  outer_opt::JoinMode join_mode() const override { return outer_opt::JoinMode::kThisRound; }
 
  private:
   bool alone_ = true;  // in the newest plan
@@ -87,22 +102,24 @@ class SharedAdam final : public OuterAlgorithm {
   // The learning rate is that of inner step round - 1: aborted attempts do not move the schedule.
   void step(const CommitRound& commit, const Fragment&, std::span<const float> gradient,
             OuterState& state) override {
-    outer_opt::SharedAdamWOptions options;
-    options.lr = learning_rate(train_, Steps(commit.key.round - 1));
-    options.weight_decay = train_.weight_decay;
-    options.beta1 = train_.beta1, options.beta2 = train_.beta2;
-    options.eps = kAdamEps;
-    options.clip = train_.clip;
-    options.norm = outer_opt::gradient_norm(gradient);
-    options.step = commit.key.round;
+    const StepTerms terms{.round = commit.key.round, .norm = norm_of(gradient)};
+    follow(terms, {0, std::ssize(gradient)}, gradient, state);
+  }
+  double norm_of(std::span<const float> gradient) const override {
+    return outer_opt::gradient_norm(gradient);
+  }
+  void follow(const StepTerms& terms, const ValueRange& run, std::span<const float> gradient,
+              OuterState& state) const override {
+    const outer_opt::SharedAdamWOptions options = options_at(terms);
     for (const outer_opt::DecayRange& range : ranges_) {
-      const auto part = [&](auto values) {
-        return values.subspan(static_cast<std::size_t>(range.first),
-                              static_cast<std::size_t>(range.count));
-      };
-      outer_opt::shared_adamw_step(outer_opt::shared_adamw(options, range.decays), part(gradient),
-                                   part(std::span(state.anchor)), part(std::span(state.adam_m)),
-                                   part(std::span(state.adam_v)));
+      const std::int64_t first = std::max(range.first, run.first);
+      const std::int64_t end = std::min(range.first + range.count, run.first + run.count);
+      if (first >= end) continue;
+      const ValueRange part{first, end - first};
+      outer_opt::shared_adamw_step(outer_opt::shared_adamw(options, range.decays),
+                                   at({first - run.first, part.count}, gradient),
+                                   at(part, state.anchor), at(part, state.adam_m),
+                                   at(part, state.adam_v));
     }
   }
 
@@ -110,6 +127,18 @@ class SharedAdam final : public OuterAlgorithm {
   bool rests() const override { return false; }
 
  private:
+  outer_opt::SharedAdamWOptions options_at(const StepTerms& terms) const {
+    outer_opt::SharedAdamWOptions options;
+    options.lr = learning_rate(train_, Steps(terms.round - 1));
+    options.weight_decay = train_.weight_decay;
+    options.beta1 = train_.beta1, options.beta2 = train_.beta2;
+    options.eps = kAdamEps;
+    options.clip = train_.clip;
+    options.norm = terms.norm;
+    options.step = terms.round;
+    return options;
+  }
+
   TrainSpec train_;
   std::vector<outer_opt::DecayRange> ranges_;
 };
@@ -121,6 +150,11 @@ class Nesterov final : public OuterAlgorithm {
             OuterState& state) override {
     outer_opt::nesterov_step({commit.outer_lr, momentum_}, fragment, average, state.momentum,
                              state.anchor);
+  }
+  void follow(const StepTerms& terms, const ValueRange& run, std::span<const float> average,
+              OuterState& state) const override {
+    outer_opt::nesterov_step({terms.outer_lr, momentum_}, average, at(run, state.momentum),
+                             at(run, state.anchor));
   }
 
  private:
@@ -135,6 +169,12 @@ class DelayedNesterov final : public OuterAlgorithm {
     outer_opt::delayed_nesterov_step({commit.outer_lr, momentum_},
                                      {commit.share, commit.decay, commit.push}, average,
                                      state.momentum, state.anchor);
+  }
+  void follow(const StepTerms& terms, const ValueRange& run, std::span<const float> average,
+              OuterState& state) const override {
+    outer_opt::delayed_nesterov_step({terms.outer_lr, momentum_},
+                                     {terms.share, terms.decay, terms.push}, average,
+                                     at(run, state.momentum), at(run, state.anchor));
   }
 
  private:
@@ -162,6 +202,7 @@ class InGroups final : public OuterAlgorithm {
     outer_opt::group_step(outer_opt::group_step_for(sync_, commit.outer_lr), mean, state.momentum,
                           state.anchor);
   }
+  outer_opt::JoinMode join_mode() const override { return outer_opt::JoinMode::kAnyRound; }
 
  private:
   SyncSpec sync_;
@@ -218,6 +259,10 @@ class Sharded final : public OuterAlgorithm {
     staged_.reset();
     state.shards.follow({commit.outer_lr, momentum_}, step);
     outer_opt::apply_step(step, state.anchor);
+  }
+  void follow(const StepTerms&, const ValueRange& run, std::span<const float> step,
+              OuterState& state) const override {
+    outer_opt::apply_step(step, at(run, state.anchor));
   }
 
  private:

@@ -19,6 +19,7 @@
 
 #include "base/result.h"
 #include "job/job_spec.h"
+#include "outer_opt/core/joining/join_session.h"
 #include "outer_opt/core/round/round.h"
 #include "outer_opt/core/step/fragments.h"
 #include "outer_opt/core/step/momentum_shards.h"
@@ -76,6 +77,13 @@ class OuterAlgorithm {
   // The outer step with the average that was voted for and the terms that the commit carries.
   virtual void step(const CommitRound& commit, const outer_opt::Fragment& fragment,
                     std::span<const float> average, OuterState& state) = 0;
+  // How a joiner comes to the state, and what of the average a step takes that a run of it does not
+  // tell.
+  virtual outer_opt::JoinMode join_mode() const { return outer_opt::JoinMode::kFollows; }
+  virtual double norm_of(std::span<const float> /*average*/) const { return 0; }
+  // What step() did to a run of the vector, whose average is as long; where joiners follow.
+  virtual void follow(const outer_opt::StepTerms& terms, const outer_opt::ValueRange& run,
+                      std::span<const float> average, OuterState& state) const;
   // What was trained since the last step is in it, or given up.
   virtual void forget_trained(LocalParameters&) const {}
   // Whether the state stands still between two commits of a round each, so that its digests are

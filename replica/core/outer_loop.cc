@@ -20,6 +20,19 @@ Settled settled_by(const CommitRound& commit, bool contributed) {
   return commit.keeps ? Settled::kKept : Settled::kDropped;
 }
 
+// The parts of the members, where each owned one.
+outer_opt::OwnedRuns owned_runs(const ReducePlan& plan) {
+  outer_opt::OwnedRuns runs;
+  std::int64_t next = 0;
+  for (const ReduceMember& member : plan.members) {
+    if (member.part_count == 0) continue;
+    if (member.part_first != next) return {};
+    runs.push_back({member.part_first, member.part_count});
+    next += member.part_count;
+  }
+  return next == plan.value_count ? runs : outer_opt::OwnedRuns{};
+}
+
 }  // namespace
 
 OuterLoop::OuterLoop(OuterLoopSetup setup, LocalParameters& local,
@@ -120,6 +133,8 @@ double OuterLoop::share_in(const ReducePlan& plan) const {
 
 OuterLoop::Attempt OuterLoop::plan(const ReducePlan& plan, bool contributes) {
   averaged_fragment_ = plan.fragment;
+  averaged_codec_ = plan.codec;
+  averaged_owned_ = owned_runs(plan);
   contributed_ = contributes;
   share_ = share_in(plan);
   Attempt attempt{mismatch_of(plan, contributes), std::nullopt, plan};
@@ -209,6 +224,7 @@ void OuterLoop::adopt_average(const CommitRound& commit, Settled settled, bool g
     algorithm_->contribution(local_, *state_, whole_, vectors_->contribution(), {});
   }
   take_step(commit);
+  show_average(commit);
   learn_average(commit);
   settle_local(settled, goes_on);
   algorithm_->forget_trained(local_);
@@ -224,6 +240,21 @@ void OuterLoop::keep_unsent() {
 
 void OuterLoop::take_step(const CommitRound& commit) {
   note(vectors_->step(*algorithm_, commit, values_of(averaged_fragment_), *state_));
+}
+
+void OuterLoop::show_average(const CommitRound& commit) {
+  if (!watch_.wanted || !watch_.wanted()) return;
+  const Status here = vectors_->bring_average(static_cast<std::int64_t>(averaged_values()));
+  if (!here) return note(here);
+  const std::span<const float> average = vectors_->average().first(averaged_values());
+  outer_opt::StepTerms terms;
+  terms.round = commit.key.round;
+  terms.fragment = averaged_fragment_;
+  terms.outer_lr = commit.outer_lr;
+  terms.share = commit.share, terms.decay = commit.decay, terms.push = commit.push;
+  terms.norm = algorithm_->norm_of(average);
+  watch_.averaged(
+      {terms, values_of(averaged_fragment_), averaged_codec_, averaged_owned_, average});
 }
 
 void OuterLoop::learn_average(const CommitRound& commit) {

@@ -22,6 +22,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -30,6 +31,7 @@
 
 #include "job/job_spec.h"
 #include "outer_opt/core/codec/sparse2.h"
+#include "outer_opt/core/joining/average_log.h"
 #include "outer_opt/core/participant/lease_walk.h"
 #include "outer_opt/core/reduce/reduce_session.h"
 #include "outer_opt/core/round/round.h"
@@ -103,6 +105,22 @@ class OuterLoop {
   Committed commit(const CommitRound& commit, bool goes_on);
   void adopt();
 
+  // What a commit made of the average, for joiners that follow: called in the middle of commit(),
+  // when the step is taken and the average still lies there. On a device it is brought to the host
+  // for that, so `wanted` is asked before.
+  struct Averaged {
+    outer_opt::StepTerms terms;
+    const outer_opt::Fragment& fragment;
+    CodecKind codec;
+    const outer_opt::OwnedRuns& owned;  // of the plan
+    std::span<const float> average;     // packed
+  };
+  struct AverageWatch {
+    std::function<bool()> wanted;
+    std::function<void(const Averaged&)> averaged;
+  };
+  void watch_averages(AverageWatch watch) { watch_ = std::move(watch); }
+
   // Local parameters are the anchor's again, and nothing that was trained, reported or averaged
   // since counts.
   void return_to_anchor(const RoundKey& held);
@@ -130,6 +148,7 @@ class OuterLoop {
   std::string mismatch_of(const ReducePlan& plan, bool contributes) const;
   Applied before_step(const CommitRound& commit);
   void adopt_average(const CommitRound& commit, outer_opt::Settled settled, bool goes_on);
+  void show_average(const CommitRound& commit);
   void learn_average(const CommitRound& commit);
   void settle_local(outer_opt::Settled settled, bool goes_on);
   void adopt_fragment(double blend);
@@ -157,6 +176,9 @@ class OuterLoop {
   bool reentered_ = false;  // what the contribution was is not there any more: a group's input is
   double share_ = 0;        // of this replica in the newest plan
   Digest reduced_;          // of the average when its reduce was done
+  CodecKind averaged_codec_ = CodecKind::kFp32;  // as the next, of the newest plan
+  outer_opt::OwnedRuns averaged_owned_;
+  AverageWatch watch_;
   std::vector<Tokens> tokens_behind_;  // by fragment: reported since it was last averaged
   Tokens tokens_reported_;             // trained for the newest report
   std::optional<outer_opt::EagerUpdates> eager_;

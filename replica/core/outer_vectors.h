@@ -40,6 +40,8 @@ class OuterVectors {
   // Whether the average of a reduce lies there, so that its digest can be compared with what was
   // voted for.
   virtual bool average_is_here() const = 0;
+  // Makes it lie there, between its step and the next plan.
+  virtual Status bring_average(std::int64_t values) = 0;
 };
 
 class HostVectors final : public OuterVectors {
@@ -56,6 +58,7 @@ class HostVectors final : public OuterVectors {
   std::span<float> contribution() override { return contribution_; }
   std::span<float> average() override { return average_; }
   bool average_is_here() const override { return true; }
+  Status bring_average(std::int64_t) override { return {}; }
 
  private:
   // Between two reduces the average's room takes the local parameters.

@@ -21,6 +21,11 @@ Status DeviceOuterVectors::adopt(const outer_opt::Fragment& fragment, double ble
   return adopted;
 }
 
+Status DeviceOuterVectors::bring_average(std::int64_t values) {
+  average_.resize(static_cast<std::size_t>(values));
+  return vectors_->read_average(average_);
+}
+
 Status DeviceOuterVectors::bring_contribution(std::int64_t values) {
   contribution_.resize(static_cast<std::size_t>(values));
   average_.resize(contribution_.size());

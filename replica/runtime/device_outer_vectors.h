@@ -30,6 +30,7 @@ class DeviceOuterVectors final : public OuterVectors {
   std::span<float> contribution() override { return contribution_; }
   std::span<float> average() override { return average_; }
   bool average_is_here() const override { return false; }
+  Status bring_average(std::int64_t values) override;
 
   Result<std::unique_ptr<outer_opt::ReduceSession>> make_session(const ReducePlan& plan,
                                                                  ReplicaId self, bool contributes) {

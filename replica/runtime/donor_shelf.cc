@@ -4,67 +4,105 @@
 #include <chrono>
 
 namespace shoal::replica {
+namespace {
+
+Instant steady_now() {
+  return {std::chrono::duration_cast<std::chrono::nanoseconds>(
+              std::chrono::steady_clock::now().time_since_epoch())
+              .count()};
+}
+
+constexpr Duration kLookAgain = seconds(1);
+
+std::chrono::nanoseconds for_chrono(Duration d) { return std::chrono::nanoseconds(d.ns); }
+
+}  // namespace
 
 void DonorShelf::publish(ReplicaId replica, const RoundKey& key,
                          std::shared_ptr<const OuterState> state) {
   const MutexLock lock(mutex_);
   replica_ = replica;
   key_ = key;
+  source_.publish(replica, held_state(key, state));
   state_ = std::move(state);
-  adam_.reset();
   changed_.notify_all();
+}
+
+void DonorShelf::begin_step() {
+  const MutexLock lock(mutex_);
+  state_.reset();
+  source_.begin_step();
 }
 
 void DonorShelf::withdraw() {
   const MutexLock lock(mutex_);
   state_.reset();
-  adam_.reset();
+  source_.withdraw();
   changed_.notify_all();
 }
 
-void DonorShelf::provide_adam(std::shared_ptr<const AdamCopy> adam) {
+void DonorShelf::provide_moments(std::shared_ptr<const outer_opt::MomentsCopy> moments) {
   const MutexLock lock(mutex_);
-  adam_ = std::move(adam);
+  source_.provide_moments(std::move(moments), steady_now());
   changed_.notify_all();
 }
 
-Status DonorShelf::serve(ReplicaId replica, const RoundKey& key,
-                         const std::function<void(const outer_opt::DonorState&)>& send) {
+std::shared_ptr<const OuterState> DonorShelf::published() {
+  const MutexLock lock(mutex_);
+  return state_;
+}
+
+std::shared_ptr<const outer_opt::MomentsCopy> DonorShelf::moments() {
+  const MutexLock lock(mutex_);
+  return source_.moments();
+}
+
+OuterLoop::AverageWatch DonorShelf::watch() {
+  OuterLoop::AverageWatch watch;
+  watch.wanted = [this] {
+    const MutexLock lock(mutex_);
+    return source_.keeps_averages(steady_now());
+  };
+  watch.averaged = [this](const OuterLoop::Averaged& a) {
+    const MutexLock lock(mutex_);
+    if (!source_.keeps_averages(steady_now())) return;
+    source_.averages().add(a.terms, a.fragment, a.codec, a.owned, a.average);
+  };
+  return watch;
+}
+
+std::optional<outer_opt::StateAnswer> DonorShelf::settled(const outer_opt::StateAsk& ask) {
+  auto answer = source_.answer(ask, steady_now());
+  if (answer && answer->refusal == outer_opt::StateRefusal::kNotYet) return std::nullopt;
+  return answer;
+}
+
+outer_opt::StateAnswer DonorShelf::answer(const outer_opt::StateAsk& ask) {
   MutexLock lock(mutex_);
-  if (!state_ || replica_ != replica) {
-    return Error{Code::kNotFound, to_string(replica) + " has no state to give here", "", ""};
-  }
-  if (key_ != key) {
-    return Error{Code::kConflict, "this replica holds another round than the wanted one", "", ""};
-  }
-  const auto state = state_;
-  if (state->shares_adam()) {
-    lock.unlock();
-    send({key, state->anchor, state->momentum, state->adam_m, state->adam_v, key.round});
-    return {};
-  }
-  if (!adam_) {
-    {
+  const bool moments = ask.kind == outer_opt::AskKind::kMoments;
+  const Instant until = steady_now() + (moments ? kMomentsWait : kRoundWait);
+  std::optional<outer_opt::StateAnswer> answer;
+  while (!(answer = settled(ask)) && steady_now() < until) {
+    if (moments && source_.lacks_moments()) {
       const MutexUnlock meanwhile(mutex_);
-      adam_wanted_();
+      moments_wanted_();
     }
-    changed_.wait_for(mutex_, std::chrono::nanoseconds(kAdamWait.ns),
-                      [&]() SHOAL_REQUIRES(mutex_) { return adam_ || state_ != state; });
+    changed_.wait_for(mutex_, for_chrono(kLookAgain),
+                      [&]() SHOAL_REQUIRES(mutex_) { return (answer = settled(ask)).has_value(); });
+    if (answer) break;
   }
-  if (!adam_ || state_ != state) {
-    return Error{Code::kConflict, "the round went on while its state was asked for", "", ""};
-  }
-  const auto adam = adam_;
-  lock.unlock();
-  send({key, state->anchor, state->momentum, adam->m, adam->v, adam->step});
-  return {};
+  if (!answer) answer = source_.answer(ask, steady_now());
+  if (answer) return *answer;
+  outer_opt::StateAnswer none;
+  none.refusal = outer_opt::StateRefusal::kNotYet;
+  return none;
 }
 
 Status DonorShelf::serve_momentum(ReplicaId replica, const RoundKey& key,
                                   const outer_opt::ValueRange& range,
                                   const std::function<void(std::span<const float>)>& send) {
   MutexLock lock(mutex_);
-  changed_.wait_for(mutex_, std::chrono::nanoseconds(kRoundWait.ns), [&]() SHOAL_REQUIRES(mutex_) {
+  changed_.wait_for(mutex_, for_chrono(kRoundWait), [&]() SHOAL_REQUIRES(mutex_) {
     return state_ && (replica_ != replica || key_ >= key);
   });
   if (!state_ || replica_ != replica) {

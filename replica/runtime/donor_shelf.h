@@ -1,55 +1,63 @@
-// What this trainer offers to joiners: the outer state of the round it holds, and, where Adam's
-// moments are not part of that, a copy of them made when somebody asks. The vectors are shared,
-// never locked while they are sent: the compute thread takes a fresh copy before it changes what a
-// joiner still reads.
+// What this trainer offers to joiners: the outer state of the round it holds, the averages of the
+// rounds after that (outer_opt/core/joining/state_source.h), and, where Adam's moments are not part
+// of the state, a copy of them made when somebody asks. The vectors are shared: the compute thread
+// takes a fresh copy before it changes what somebody still reads.
 //
 // With sync.outer_state = sharded others also fetch the ranges of outer momentum that it keeps.
 //
-// publish(), withdraw() and provide_adam() belong to the compute thread; serve() and
+// publish(), withdraw(), watch() and provide_moments() belong to the compute thread; answer() and
 // serve_momentum() to any.
 #pragma once
 
 #include <functional>
 #include <memory>
-#include <vector>
+#include <optional>
 
+#include "outer_opt/core/joining/state_source.h"
 #include "outer_opt/transport/peer_node.h"
-#include "replica/core/outer_state.h"
+#include "replica/core/join_target.h"
+#include "replica/core/outer_loop.h"
 #include "threads/mutex.h"
 
 namespace shoal::replica {
 
-struct AdamCopy {
-  std::vector<float> m, v;
-  std::int64_t step = 0;
-};
-
 class DonorShelf {
  public:
-  // `adam_wanted` is called, from a serving thread, when the moments are missing.
-  explicit DonorShelf(std::function<void()> adam_wanted) : adam_wanted_(std::move(adam_wanted)) {}
+  // `moments_wanted` is called, from a serving thread, when the moments are missing.
+  explicit DonorShelf(std::function<void()> moments_wanted)
+      : moments_wanted_(std::move(moments_wanted)) {}
 
   void publish(ReplicaId replica, const RoundKey& key, std::shared_ptr<const OuterState> state);
+  // The outer step begins: whoever asks waits for publish().
+  void begin_step();
+  // Nothing is offered any more.
   void withdraw();
-  void provide_adam(std::shared_ptr<const AdamCopy> adam);
+  void provide_moments(std::shared_ptr<const outer_opt::MomentsCopy> moments);
+  std::shared_ptr<const OuterState> published();            // null: nothing is
+  std::shared_ptr<const outer_opt::MomentsCopy> moments();  // likewise
+  // Takes the averages of a loop's commits while joiners ask for them.
+  OuterLoop::AverageWatch watch();
 
-  // A PeerNode's Donor. Waits at most kAdamWait for the moments.
-  Status serve(ReplicaId replica, const RoundKey& key,
-               const std::function<void(const outer_opt::DonorState&)>& send);
+  // A PeerNode's StateDonor. Waits at most kMomentsWait for the moments, kRoundWait for a round
+  // that this trainer is about to commit.
+  outer_opt::StateAnswer answer(const outer_opt::StateAsk& ask);
   // A PeerNode's MomentumDonor. Waits at most kRoundWait for the outer step of the wanted round.
   Status serve_momentum(ReplicaId replica, const RoundKey& key, const outer_opt::ValueRange& range,
                         const std::function<void(std::span<const float>)>& send);
 
  private:
-  static constexpr Duration kAdamWait = seconds(60), kRoundWait = seconds(5);
+  static constexpr Duration kMomentsWait = seconds(60), kRoundWait = seconds(5);
 
-  std::function<void()> adam_wanted_;
+  std::optional<outer_opt::StateAnswer> settled(const outer_opt::StateAsk& ask)
+      SHOAL_REQUIRES(mutex_);
+
+  std::function<void()> moments_wanted_;
   Mutex mutex_;
   CondVar changed_;
+  outer_opt::StateSource source_ SHOAL_GUARDED_BY(mutex_);
   ReplicaId replica_ SHOAL_GUARDED_BY(mutex_);
   RoundKey key_ SHOAL_GUARDED_BY(mutex_);
   std::shared_ptr<const OuterState> state_ SHOAL_GUARDED_BY(mutex_);
-  std::shared_ptr<const AdamCopy> adam_ SHOAL_GUARDED_BY(mutex_);
 };
 
 }  // namespace shoal::replica

@@ -18,23 +18,23 @@ struct ReduceEnded {
   std::int32_t attempt = 0;
   outer_opt::ReduceResult result;
 };
-struct FetchMoved {  // about once a second
+struct JoinMoved {  // about once a second
   std::uint64_t work = 0;
   Bytes done, total;
 };
-struct FetchEnded {
+struct JoinEnded {  // ok: the session is level
   std::uint64_t work = 0;
   Status status;
 };
 struct MomentumGathered {  // for a checkpoint
   std::uint64_t work = 0;
 };
-struct AdamWanted {};  // a joiner fetches our state and waits for the moments
-struct Woken {};       // something arrived from a neighbour in the pipeline
+struct MomentsWanted {};  // a joiner takes our state and waits for Adam's moments
+struct Woken {};          // something arrived from a neighbour in the pipeline
 using attached::StreamEnded;
 
-using Event = std::variant<ToTrainer, ReduceEnded, FetchMoved, FetchEnded, MomentumGathered,
-                           AdamWanted, Woken, StreamEnded>;
+using Event = std::variant<ToTrainer, ReduceEnded, JoinMoved, JoinEnded, MomentumGathered,
+                           MomentsWanted, Woken, StreamEnded>;
 using EventQueue = attached::EventQueue<Event>;
 
 }  // namespace shoal::replica

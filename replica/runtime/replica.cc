@@ -37,14 +37,17 @@ MaybeFailure Replica::work() {
   return perform();
 }
 
-void Replica::evaluate(const Evaluate& command) {
-  if (!participant_ || command.key != participant_->held() || command.slice.slices <= 0) return;
-  training_->evaluate(command);
+MaybeFailure Replica::evaluate(const Evaluate& command) {
+  if (auto failure = enter()) return failure;
+  const bool held = participant_ && command.key == participant_->held();
+  if (held && command.slice.slices > 0) training_->evaluate(command);
+  return std::nullopt;
 }
 
-void Replica::view(const PipelineView& view) {
-  if (training_) return training_->view(view);
-  view_ = view;
+MaybeFailure Replica::view(const PipelineView& view) {
+  if (auto failure = enter()) return failure;
+  training_ ? training_->view(view) : void(view_ = view);
+  return std::nullopt;
 }
 
 // ---- events
@@ -66,14 +69,14 @@ MaybeFailure Replica::reduce_ended(const ReduceEnded& event) {
   return perform();
 }
 
-void Replica::adam_wanted() {
+void Replica::moments_wanted() {
   if (!participant_ || loop_->state().shares_adam()) return;
-  auto copy = std::make_shared<AdamCopy>();
-  copy->m.resize(static_cast<std::size_t>(compute_->value_count()));
-  copy->v.resize(static_cast<std::size_t>(compute_->second_moment_count()));
-  compute_->read_adam(copy->m, copy->v);
+  auto copy = std::make_shared<outer_opt::MomentsCopy>();
+  copy->first.resize(static_cast<std::size_t>(compute_->value_count()));
+  copy->second.resize(static_cast<std::size_t>(compute_->second_moment_count()));
+  compute_->read_adam(copy->first, copy->second);
   copy->step = compute_->adam_step();
-  context_.shelf.provide_adam(std::move(copy));
+  context_.shelf.provide_moments(std::move(copy));
 }
 
 // ---- actions
@@ -194,7 +197,7 @@ MaybeFailure Replica::perform_one(const outer_opt::StopReduce&) {
 MaybeFailure Replica::perform_one(const outer_opt::TakeOuterStep& action) {
   const CommitRound& commit = action.commit;
   held_step_ = commit.record.step;
-  context_.shelf.withdraw();
+  context_.shelf.begin_step();
   const auto committed = loop_->commit(commit, training_->goes_on());
   if (auto failure = device_failure()) return failure;
   training_->committed(commit.key.round, held_step_, committed.settled);
@@ -202,8 +205,7 @@ MaybeFailure Replica::perform_one(const outer_opt::TakeOuterStep& action) {
   participant_->outer_step_taken(committed.applied, actions_);
   context_.shelf.publish(id_, commit.key, loop_->shared_state());
   sample(commit);
-  evaluate({commit.key, commit.evaluate});
-  return std::nullopt;
+  return evaluate({commit.key, commit.evaluate});
 }
 
 MaybeFailure Replica::perform_one(const outer_opt::Say& action) {

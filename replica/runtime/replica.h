@@ -21,6 +21,8 @@
 #include <vector>
 
 #include "outer_opt/core/participant/participant.h"
+#include "outer_opt/transport/state_join.h"
+#include "replica/core/join_target.h"
 #include "replica/core/outer_loop.h"
 #include "replica/runtime/background.h"
 #include "replica/runtime/device_outer_vectors.h"
@@ -48,27 +50,30 @@ class Replica {
 
   ReplicaId id() const { return id_; }
 
-  MaybeFailure load();  // says Loaded, at once or after fetch_ended()
-  void fetch_moved(const FetchMoved& event);
-  MaybeFailure fetch_ended(const FetchEnded& event);
-  void say_loaded() const;  // again, when it is loaded
+  MaybeFailure load();  // says Loaded, at once or after join_ended()
+  void join_moved(const JoinMoved& event);
+  MaybeFailure join_ended(const JoinEnded& event);
+  // The same assignment once more: says Loaded again. A joiner whose state is of an earlier round
+  // than the one it names follows first.
+  void assigned_again(const Assign& assign);
 
   // Round commands. Before Loaded they are dropped: the coordinator repeats what still matters.
   template <typename Command>
   MaybeFailure obey(const Command& command) {
+    if (auto failure = enter()) return failure;
     if (!participant_) return std::nullopt;
     decide(command);
     return perform();
   }
   MaybeFailure reduce_ended(const ReduceEnded& event);
-  void evaluate(const Evaluate& command);
+  MaybeFailure evaluate(const Evaluate& command);
   void momentum_gathered(const MomentumGathered& event);
-  void adam_wanted();
+  void moments_wanted();
   // Says CheckpointReady (when a sample is being written: after it, which is soon) or
   // CheckpointFailed. kDigestMismatch: memory does not hold any more what was said to be held.
   MaybeFailure write_checkpoint_to(const WriteCheckpointTo& command);
 
-  void view(const PipelineView& view);
+  MaybeFailure view(const PipelineView& view);
 
   // One piece of training or evaluation. idle(): how long there is none when nothing happens.
   Duration idle() const;
@@ -84,8 +89,12 @@ class Replica {
 
   MaybeFailure make_compute();
   MaybeFailure load_checkpoint();
-  void start_fetch();
-  MaybeFailure loaded();
+  void start_join();
+  void go_on_joining();
+  MaybeFailure enter();
+  MaybeFailure loaded(const RoundKey& held);
+  void say_loaded() const;
+  void say_loaded(const RoundKey& held, const OuterState& state) const;
   MaybeFailure place_vectors(const OuterState& state, std::unique_ptr<OuterVectors>& out);
 
   MaybeFailure check_memory() const;
@@ -141,9 +150,19 @@ class Replica {
   struct Loading {  // before there is a loop
     std::unique_ptr<OuterAlgorithm> algorithm;
     std::shared_ptr<OuterState> state;
-    AdamCopy adam;  // from a donor
+    std::vector<outer_opt::Fragment> fragments;
+  };
+  // The state of a joiner on its way, and then until its first command: the job may go on before
+  // it takes part.
+  struct Joining {
+    outer_opt::MomentsCopy moments;
+    std::unique_ptr<OuterStateTarget> target;
+    std::optional<outer_opt::JoinSession> session;  // while it runs, its thread's
+    outer_opt::JoinNews news;
+    bool level = false;
   };
   std::unique_ptr<Loading> loading_;
+  std::unique_ptr<Joining> joining_;
   std::unique_ptr<OuterLoop> loop_;
   DeviceOuterVectors* on_device_ = nullptr;  // of the loop; null: it computes on the host
   std::optional<outer_opt::Participant> participant_;

@@ -43,6 +43,7 @@ MaybeFailure Replica::check_memory() const {
 }
 
 MaybeFailure Replica::write_checkpoint_to(const WriteCheckpointTo& command) {
+  if (auto failure = enter()) return failure;
   if (auto failure = check_memory()) return failure;
   if (loop_->gathers_momentum()) {
     start_gathering(command);

@@ -16,7 +16,11 @@ Failure checkpoint_failure(const Error& error) {
   return {damaged ? ReplicaFailure::kDigestMismatch : ReplicaFailure::kInternal, to_string(error)};
 }
 
-MaybeFailure check_digests(const StateSource& source, const StateDigests& digests) {
+// A joiner that has followed the rounds holds another one than was announced: its stage knows what
+// that ought to be.
+MaybeFailure check_digests(const StateSource& source, const RoundKey& held,
+                           const StateDigests& digests) {
+  if (held != source.key) return std::nullopt;
   if (source.anchor && source.anchor != digests.anchor) {
     return Failure{ReplicaFailure::kDigestMismatch, "the anchor is not the announced one"};
   }
@@ -26,15 +30,32 @@ MaybeFailure check_digests(const StateSource& source, const StateDigests& digest
   return std::nullopt;
 }
 
+using Clock = std::chrono::steady_clock;
+
 // The first call goes through.
-std::function<void(Bytes, Bytes)> about_once_a_second(std::function<void(Bytes, Bytes)> say) {
-  using Clock = std::chrono::steady_clock;
-  return [say = std::move(say), next = Clock::time_point()](Bytes done, Bytes total) mutable {
+class OnceASecond {
+ public:
+  bool due() {
     const auto now = Clock::now();
-    if (now < next) return;
-    next = now + std::chrono::seconds(1);
-    say(done, total);
-  };
+    if (now < next_) return false;
+    next_ = now + std::chrono::seconds(1);
+    return true;
+  }
+
+ private:
+  Clock::time_point next_;
+};
+
+Instant steady_now() {
+  return {std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now().time_since_epoch())
+              .count()};
+}
+
+std::vector<outer_opt::JoinSource> sources_of(const Assign& assign) {
+  std::vector<outer_opt::JoinSource> sources;
+  for (const PeerAddress& peer : assign.sources) sources.push_back({peer.replica, peer.address});
+  if (sources.empty()) sources.push_back({assign.source.donor, assign.source.donor_address});
+  return sources;
 }
 
 }  // namespace
@@ -53,15 +74,16 @@ MaybeFailure Replica::load() {
   loading_->algorithm = make_outer_algorithm(spec_, compute_->decay_ranges());
   loading_->state =
       std::make_shared<OuterState>(loading_->algorithm->zero_state(compute_->value_count()));
+  loading_->fragments = outer_opt::cut_fragments(compute_->sizes(), spec_.sync.fragments());
   switch (command_.assign.source.kind) {
     case SourceKind::kSeed:
       compute_->seed();
       compute_->read_parameters(loading_->state->anchor);
-      return loaded();
+      return loaded(command_.assign.source.key);
     case SourceKind::kCheckpoint:
       return load_checkpoint();
     case SourceKind::kPeer:
-      start_fetch();
+      start_join();
       return std::nullopt;
   }
   return std::nullopt;
@@ -87,61 +109,98 @@ MaybeFailure Replica::load_checkpoint() {
     loading_->algorithm->adopt_momentum(std::move(checkpoint->momentum), state);
     compute_->write_adam(checkpoint->adam_m, checkpoint->adam_v, checkpoint->adam_step);
   }
-  return loaded();
+  return loaded(command_.assign.source.key);
 }
 
-void Replica::start_fetch() {
+void Replica::start_join() {
   OuterState& state = *loading_->state;
+  joining_ = std::make_unique<Joining>();
+  outer_opt::MomentsCopy& moments = joining_->moments;
   if (!state.shares_adam()) {
-    loading_->adam.m.resize(state.anchor.size());
-    loading_->adam.v.resize(static_cast<std::size_t>(compute_->second_moment_count()));
+    moments.first.resize(state.anchor.size());
+    moments.second.resize(static_cast<std::size_t>(compute_->second_moment_count()));
   }
+  joining_->target = std::make_unique<OuterStateTarget>(*loading_->algorithm, state, moments);
+  const auto wanted = std::ssize(moments.first) + std::ssize(moments.second);
+  const Assign& assign = command_.assign;
+  joining_->session.emplace(
+      assign.source.key, join_shape(*loading_->algorithm, state, loading_->fragments, wanted),
+      sources_of(assign), *joining_->target, outer_opt::JoinOptions{}, id_.n, steady_now());
+  go_on_joining();
+}
+
+void Replica::go_on_joining() {
+  joining_->level = false;
   background_.start([this](std::uint64_t number, std::stop_token stop) {
-    const StateSource& source = command_.assign.source;
-    OuterState& state = *loading_->state;
-    AdamCopy& adam = loading_->adam;
-    outer_opt::StateSink sink{state.anchor, state.momentum,
-                              state.shares_adam() ? state.adam_m : adam.m,
-                              state.shares_adam() ? state.adam_v : adam.v};
-    sink.moved = about_once_a_second([this, number](Bytes done, Bytes total) {
-      context_.queue.push(FetchMoved{number, done, total});
-    });
-    Status status =
-        context_.node.fetch_state(source.donor_address, source.donor, source.key, sink, stop);
-    adam.step = sink.adam_step;
-    context_.queue.push(FetchEnded{number, std::move(status)});
+    OnceASecond about;
+    const auto moved = [&](const outer_opt::JoinSession& session) {
+      if (about.due()) context_.queue.push(JoinMoved{number, session.done(), session.total()});
+    };
+    Status status = context_.node.join(*joining_->session, joining_->news, moved, stop);
+    context_.queue.push(JoinEnded{number, std::move(status)});
   });
 }
 
-void Replica::fetch_moved(const FetchMoved& event) {
-  if (event.work != background_.current() || participant_) return;
+void Replica::join_moved(const JoinMoved& event) {
+  if (event.work != background_.current() || !joining_) return;
   context_.say(LoadProgress{id_, event.done, event.total});
 }
 
-MaybeFailure Replica::fetch_ended(const FetchEnded& event) {
-  if (event.work != background_.current() || participant_) return std::nullopt;
+MaybeFailure Replica::join_ended(const JoinEnded& event) {
+  if (event.work != background_.current() || !joining_) return std::nullopt;
   background_.stop();
   if (!event.status) return Failure{ReplicaFailure::kDonorLost, to_string(event.status.error())};
-  const AdamCopy& adam = loading_->adam;
-  if (!loading_->state->shares_adam()) compute_->write_adam(adam.m, adam.v, adam.step);
-  return loaded();
+  RoundKey held = command_.assign.source.key;
+  held.round = joining_->session->round();
+  if (auto failure = check_digests(command_.assign.source, held, digests_of(*loading_->state))) {
+    return failure;
+  }
+  joining_->level = true;
+  say_loaded(held, *loading_->state);
+  return std::nullopt;
 }
 
-MaybeFailure Replica::loaded() {
+void Replica::assigned_again(const Assign& assign) {
+  if (!joining_) return say_loaded();
+  command_.assign.source = assign.source;
+  command_.assign.record = assign.record;
+  held_step_ = assign.record.step;
+  joining_->news.aim(assign.source.key.round, sources_of(assign));
+  if (joining_->level) go_on_joining();  // level again, it says so
+}
+
+// The first command says that the job counts on what it holds.
+MaybeFailure Replica::enter() {
+  if (!joining_ || !joining_->level) return std::nullopt;
+  RoundKey held = command_.assign.source.key;
+  held.round = joining_->session->round();
+  const outer_opt::MomentsCopy& moments = joining_->moments;
+  if (!loading_->state->shares_adam()) {
+    compute_->write_adam(moments.first, moments.second, joining_->session->adam_step());
+  }
+  joining_.reset();
+  return loaded(held);
+}
+
+MaybeFailure Replica::loaded(const RoundKey& held) {
   const std::unique_ptr<Loading> loading = std::move(loading_);
-  const StateSource& source = command_.assign.source;
-  if (auto failure = check_digests(source, digests_of(*loading->state))) return failure;
+  const bool joins = command_.assign.source.kind == SourceKind::kPeer;
+  if (!joins) {
+    const auto wrong = check_digests(command_.assign.source, held, digests_of(*loading->state));
+    if (wrong) return wrong;
+  }
   compute_->write_parameters(loading->state->anchor);
-  OuterLoopSetup setup{id_, spec_, {}, std::move(loading->algorithm), nullptr};
-  setup.fragments = outer_opt::cut_fragments(compute_->sizes(), spec_.sync.fragments());
+  OuterLoopSetup setup{id_, spec_, std::move(loading->fragments), std::move(loading->algorithm),
+                       nullptr};
   if (auto failure = place_vectors(*loading->state, setup.vectors)) return failure;
-  loop_ = std::make_unique<OuterLoop>(std::move(setup), *compute_, loading->state, source.key);
-  participant_.emplace(id_, source.key, outer_opt::when_late(spec_.sync.algorithm()));
+  loop_ = std::make_unique<OuterLoop>(std::move(setup), *compute_, loading->state, held);
+  loop_->watch_averages(context_.shelf.watch());
+  participant_.emplace(id_, held, outer_opt::when_late(spec_.sync.algorithm()));
   training_ = make_training();
-  come_to_cut(source.key);
+  come_to_cut(held);
   if (view_) training_->view(*view_);
-  context_.shelf.publish(id_, source.key, loop_->shared_state());
-  say_loaded();
+  context_.shelf.publish(id_, held, loop_->shared_state());
+  if (!joins) say_loaded();
   return std::nullopt;
 }
 
@@ -183,13 +242,20 @@ std::unique_ptr<Training> Replica::make_training() {
 }
 
 void Replica::say_loaded() const {
-  if (!participant_) return;
-  const StateDigests held = digests_of(loop_->state());
-  Loaded loaded{id_,           participant_->held(),    held.anchor,
-                held.momentum, compute_->value_count(), context_.node.address()};
+  if (participant_) say_loaded(participant_->held(), loop_->state());
+}
+
+void Replica::say_loaded(const RoundKey& held, const OuterState& state) const {
+  const StateDigests digests = digests_of(state);
+  Loaded loaded{id_,
+                held,
+                digests.anchor,
+                digests.momentum,
+                compute_->value_count(),
+                context_.node.address()};
   loaded.data = compute_->data();
-  for (const auto& fragment : loop_->fragments()) {
-    if (loop_->fragments().size() > 1) loaded.fragments.push_back(outer_opt::value_count(fragment));
+  for (const auto& fragment : outer_opt::cut_fragments(compute_->sizes(), spec_.sync.fragments())) {
+    if (spec_.sync.fragments() > 1) loaded.fragments.push_back(outer_opt::value_count(fragment));
   }
   context_.say(loaded);
 }

@@ -31,9 +31,7 @@ struct Process {  // what this one was started for
 };
 
 void give_to_joiners(outer_opt::PeerNode& node, DonorShelf& shelf) {
-  node.set_donor([&shelf](ReplicaId replica, const RoundKey& key, const auto& send) {
-    return shelf.serve(replica, key, send);
-  });
+  node.set_state_donor([&shelf](const outer_opt::StateAsk& ask) { return shelf.answer(ask); });
   node.set_momentum_donor(
       [&shelf](ReplicaId replica, const RoundKey& key, const outer_opt::ValueRange& range,
                const auto& send) { return shelf.serve_momentum(replica, key, range, send); });
@@ -47,7 +45,7 @@ int run_attached(const Process& process, outer_opt::PeerNode& node,
              .ended = [&] { queue.push(StreamEnded{}); },
              .closing = [&] { queue.close(); }});
   if (!control) return complain(process.program, control.error());
-  DonorShelf shelf([&queue] { queue.push(AdamWanted{}); });
+  DonorShelf shelf([&queue] { queue.push(MomentsWanted{}); });
   give_to_joiners(node, shelf);
   TrainerReady ready{
       .slot = process.slot, .device = {}, .peer_address = node.address(), .libraries = {}};
@@ -59,7 +57,7 @@ int run_attached(const Process& process, outer_opt::PeerNode& node,
   Worker worker({process.host, queue, node, shelf, runtimes_of(pipeline, queue),
                  [&](const FromTrainer& message) { (*control)->say(message); }, ready});
   const WorkerEnd end = worker.run();
-  node.set_donor({});
+  node.set_state_donor({});
   node.set_momentum_donor({});
   return end == WorkerEnd::kDeviceLost ? kExitDeviceLost : 0;
 }

@@ -41,17 +41,17 @@ void Worker::handle(Event event) {
                           [&](const ReduceEnded& e) {
                             if (replica_) failure = replica_->reduce_ended(e);
                           },
-                          [&](const FetchMoved& e) {
-                            if (replica_) replica_->fetch_moved(e);
+                          [&](const JoinMoved& e) {
+                            if (replica_) replica_->join_moved(e);
                           },
-                          [&](const FetchEnded& e) {
-                            if (replica_) failure = replica_->fetch_ended(e);
+                          [&](const JoinEnded& e) {
+                            if (replica_) failure = replica_->join_ended(e);
                           },
                           [&](const MomentumGathered& e) {
                             if (replica_) replica_->momentum_gathered(e);
                           },
-                          [&](const AdamWanted&) {
-                            if (replica_) replica_->adam_wanted();
+                          [&](const MomentsWanted&) {
+                            if (replica_) replica_->moments_wanted();
                           },
                           [&](const Woken&) {},
                           [&](const StreamEnded&) { end_ = WorkerEnd::kStreamEnded; }},
@@ -67,11 +67,11 @@ void Worker::obey(const ToTrainer& command) {
                           context_.say(context_.ready);
                         },
                         [&](const ToReplica<Evaluate>& c) {
-                          if (holds(c.replica)) replica_->evaluate(c.body);
+                          if (holds(c.replica)) settle(replica_->evaluate(c.body));
                         },
                         [&](const WriteCheckpointTo& c) { write_checkpoint_to(c); },
                         [&](const ToReplica<PipelineView>& c) {
-                          if (holds(c.replica)) replica_->view(c.body);
+                          if (holds(c.replica)) settle(replica_->view(c.body));
                         },
                         [&](const StopTrainer&) { end_ = WorkerEnd::kStopped; },
                         [&](const auto& c) {  // the round commands
@@ -81,7 +81,7 @@ void Worker::obey(const ToTrainer& command) {
 }
 
 void Worker::load(const LoadReplica& command) {
-  if (holds(command.assign.replica)) return replica_->say_loaded();
+  if (holds(command.assign.replica)) return replica_->assigned_again(command.assign);
   drop_replica();
   replica_ = std::make_unique<Replica>(command, context_);
   settle(replica_->load());

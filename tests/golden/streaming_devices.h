@@ -93,7 +93,8 @@ inline void expect_history_on(outer_opt::Accelerator& device, const History& his
   EXPECT_GT(history.adopted.size(), 12u);
   DeviceReplay replay(device, history, history.steps.at(1).anchor.size());
   for (const auto& [round, step] : history.steps) replay.take_round(round, step, reduce);
-  EXPECT_GE(replay.contributions(), 22) << "of two replicas in twelve rounds";
+  EXPECT_GE(replay.contributions(), 20)
+      << "of two replicas in twelve rounds, one of them lost once";
 }
 
 }  // namespace shoal::sim::golden

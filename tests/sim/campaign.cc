@@ -141,14 +141,17 @@ CampaignResult run_campaign(const Campaign& campaign) {
 
 std::string catch_bug(const PlantedBug& bug, std::int64_t seeds) {
   std::int64_t fired = 0;
+  std::string others;  // what its consequences broke first in some seed
   for (std::int64_t seed = 1; seed <= seeds; ++seed) {
     const RunResult run = run_seed(static_cast<std::uint64_t>(seed), bug.bug, false);
     fired += run.bug_fired;
     if (!run.violation) continue;
     if (run.violation->checker == bug.checker) return {};
-    return "caught by " + run.violation->checker + " instead of " + std::string(bug.checker) +
-           ": " + failure_text(run, bug.bug);
+    if (!others.empty()) continue;
+    others = "caught by " + run.violation->checker + " instead of " + std::string(bug.checker) +
+             ": " + failure_text(run, bug.bug);
   }
+  if (!others.empty()) return others;
   return "not caught in " + std::to_string(seeds) + " seeds, in which it struck " +
          std::to_string(fired) + " times";
 }

@@ -21,7 +21,6 @@
 namespace shoal::trainer {
 namespace {
 
-using replica::AdamWanted;
 using replica::DonorShelf;
 using replica::EventQueue;
 using replica::MakeRuntime;
@@ -30,14 +29,12 @@ using replica::Woken;
 // What `shoal-trainer` is, in a thread.
 class Trainer {
  public:
-  Trainer() : queue_(64), shelf_([this] { queue_.push(AdamWanted{}); }) {
+  Trainer() : queue_(64), shelf_([this] { queue_.push(replica::MomentsWanted{}); }) {
     service_ = swarm::PipelineService::create();
     outer_opt::PeerNodeOptions options;
     options.services = {service_->grpc_service()};
     node_ = std::move(*outer_opt::PeerNode::start(options));
-    node_->set_donor([this](ReplicaId replica, const RoundKey& key, const auto& send) {
-      return shelf_.serve(replica, key, send);
-    });
+    node_->set_state_donor([this](const outer_opt::StateAsk& ask) { return shelf_.answer(ask); });
     node_->set_momentum_donor(
         [this](ReplicaId replica, const RoundKey& key, const outer_opt::ValueRange& range,
                const auto& send) { return shelf_.serve_momentum(replica, key, range, send); });
@@ -56,7 +53,7 @@ class Trainer {
   ~Trainer() {
     queue_.push(ToTrainer(StopTrainer{}));
     thread_.join();
-    node_->set_donor({});
+    node_->set_state_donor({});
     node_->set_momentum_donor({});
   }
 

@@ -10,6 +10,8 @@
 #include <gmock/gmock.h>
 
 #include "outer_opt/cuda/accelerator_test_util.h"
+#include "outer_opt/transport/state_join.h"
+#include "replica/core/join_target.h"
 #include "replica/runtime/worker.h"
 #include "trainer/compute/checkpoint.h"
 #include "trainer/compute/heard_test_util.h"
@@ -17,9 +19,9 @@
 
 namespace shoal::trainer {
 
-using replica::AdamWanted;
 using replica::DonorShelf;
 using replica::EventQueue;
+using replica::MomentsWanted;
 using replica::Worker;
 using replica::WorkerEnd;
 
@@ -47,7 +49,7 @@ class LoneNode : public outer_opt::PeerNode {
     ++on_device;
     return {true, {session->digest(), {}}, {}};
   }
-  void set_donor(outer_opt::Donor) override {}
+  void set_state_donor(outer_opt::StateDonor) override {}
   void set_momentum_donor(outer_opt::MomentumDonor) override {}
   Status fetch_momentum(const MomentumHolder& holder, const RoundKey&, std::span<float> out,
                         std::stop_token) override {
@@ -58,27 +60,59 @@ class LoneNode : public outer_opt::PeerNode {
   void measure(ReplicaId, std::vector<PeerAddress>) override {}
   std::vector<float> momentum_seen;  // of the newest reduce
   std::vector<LinkEstimate> take_links() override { return {}; }
-  Status fetch_state(const std::string&, ReplicaId, const RoundKey&, outer_opt::StateSink& sink,
-                     std::stop_token) override {
+  // Its only source answers at once, at first with the round that is asked for.
+  Status join(outer_opt::JoinSession& session, outer_opt::JoinNews& news,
+              const std::function<void(const outer_opt::JoinSession&)>& moved,
+              std::stop_token) override {
     if (donor == nullptr) return Error{Code::kUnavailable, "the donor is gone", "", ""};
-    std::copy(donor->anchor.begin(), donor->anchor.end(), sink.anchor.begin());
-    std::copy(donor->momentum.begin(), donor->momentum.end(), sink.momentum.begin());
-    std::copy(donor->adam_m.begin(), donor->adam_m.end(), sink.adam_m.begin());
-    std::copy(donor->adam_v.begin(), donor->adam_v.end(), sink.adam_v.begin());
-    sink.adam_step = 4;
-    if (sink.moved) sink.moved(Bytes(16), Bytes(16));
-    return {};
+    news.tell(session, {});
+    for (;;) {
+      const auto next = session.next({});
+      if (next.send.empty()) return {};
+      for (const auto& ask : next.send) {
+        if (!followed) publish(ask.ask.replica, ask.ask.key, *donor);
+        session.answered(ask.id, *source_.answer(ask.ask, {}), {});
+        moved(session);
+      }
+    }
+  }
+  // The donor takes the outer step of one more round.
+  void averaged(RoundNumber round, const std::vector<float>& average) {
+    replica::OuterState state = *followed;
+    const outer_opt::StepTerms terms{.round = round, .outer_lr = 0.7};
+    const outer_opt::ValueRange all{0, std::ssize(average)};
+    replica::make_outer_algorithm(JobSpec{}, {})->follow(terms, all, average, state);
+    source_.averages().add(terms, {all}, CodecKind::kFp32, {}, average);
+    publish(giver_, {held_.job, held_.lineage, round}, state);
   }
   const replica::OuterState* donor = nullptr;
-  std::atomic<int> on_device = 0;  // reduces whose vectors are not the host's
+  outer_opt::MomentsCopy donor_moments;
+  std::shared_ptr<const replica::OuterState> followed;  // what the donor holds, once it was asked
+  std::atomic<int> on_device = 0;                       // reduces whose vectors are not the host's
   float others = 0;
   std::atomic<float> scale = 1;
+
+ private:
+  void publish(ReplicaId giver, const RoundKey& key, const replica::OuterState& state) {
+    giver_ = giver, held_ = key;
+    followed = std::make_shared<const replica::OuterState>(state);
+    source_.publish(giver, replica::held_state(key, followed));
+    auto moments = std::make_shared<outer_opt::MomentsCopy>(donor_moments);
+    moments->first.resize(state.anchor.size());
+    if (moments->second.empty()) moments->second.resize(state.anchor.size());
+    moments->step = 4;
+    source_.provide_moments(std::move(moments), {});
+  }
+
+  outer_opt::StateSource source_;
+  ReplicaId giver_;
+  RoundKey held_;
 };
 
 class WorkerTest : public testing::Test {
  protected:
   explicit WorkerTest(bool on_device = false)
-      : queue_(64), shelf_([this] { queue_.push(AdamWanted{}); }) {
+      : queue_(64), shelf_([this] { queue_.push(MomentsWanted{}); }) {
     const auto folder = std::filesystem::path(testing::TempDir());
     // A file of its own: the trainer before may still read what it has mapped.
     static int files = 0;
@@ -144,6 +178,12 @@ class WorkerTest : public testing::Test {
   template <typename Body>
   void tell_replica(Body body) {
     tell(ToReplica<Body>{replica_, std::move(body)});
+  }
+  // Of what this replica trained with.
+  outer_opt::MomentsCopy moments_of(std::uint64_t replica, RoundNumber round) {
+    outer_opt::StateAsk ask{ReplicaId(replica), key(round), outer_opt::AskKind::kMoments, {0, 1}};
+    EXPECT_EQ(shelf_.answer(ask).refusal, outer_opt::StateRefusal::kNone);
+    return *shelf_.moments();
   }
   // The step that a checkpoint of what it holds names.
   Steps step_in_checkpoint(RoundNumber round) {

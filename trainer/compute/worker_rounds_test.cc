@@ -16,14 +16,9 @@ class StreamingWorkerTest : public WorkerTest {
     });
   }
   std::vector<float> anchor(RoundNumber round) {
-    std::vector<float> held;
-    EXPECT_TRUE(shelf_
-                    .serve(ReplicaId(1), key(round),
-                           [&](const outer_opt::DonorState& state) {
-                             held.assign(state.anchor.begin(), state.anchor.end());
-                           })
-                    .ok());
-    return held;
+    const outer_opt::StateAsk newest{ReplicaId(1), key(0), outer_opt::AskKind::kState, {0, 1}};
+    EXPECT_EQ(shelf_.answer(newest).held, round);
+    return shelf_.published()->anchor;
   }
   ReducePlan plan_of(RoundNumber round, std::int64_t values, std::int32_t fragment) {
     ReducePlan made = plan(round, values);

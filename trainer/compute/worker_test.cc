@@ -111,7 +111,9 @@ TEST_F(WorkerTest, JoinerTakesTheDonorsState) {
   const auto loaded = hear<Loaded>();
   EXPECT_EQ(loaded.key, key(3));
   EXPECT_EQ(loaded.anchor, join.assign.source.anchor);
-  EXPECT_EQ(heard_.load(), (LoadProgress{replica_, Bytes(16), Bytes(16)})) << "said on the way";
+  const auto progress = heard_.load();
+  ASSERT_TRUE(progress) << "said on the way";
+  EXPECT_EQ(progress->total.count(), 4 * 4 * std::ssize(donor.anchor));
 }
 
 // The step is that of the committed state, whoever writes it: not what this replica trained.
@@ -245,16 +247,8 @@ TEST_F(WorkerTest, SharedMomentsGoIntoCheckpointsAndToJoiners) {
   const auto folder = std::filesystem::path(testing::TempDir()) / "shoal_worker_test_ddp";
   tell(WriteCheckpointTo{ReplicaId(1), {CheckpointId(5), key(2)}, folder.string()});
   hear<CheckpointReady>();
-  replica::OuterState held;
-  ASSERT_TRUE(shelf_
-                  .serve(ReplicaId(1), key(2),
-                         [&](const outer_opt::DonorState& state) {
-                           held.anchor.assign(state.anchor.begin(), state.anchor.end());
-                           held.adam_m.assign(state.adam_m.begin(), state.adam_m.end());
-                           held.adam_v.assign(state.adam_v.begin(), state.adam_v.end());
-                           EXPECT_TRUE(state.momentum.empty());
-                         })
-                  .ok());
+  const replica::OuterState held = *shelf_.published();
+  EXPECT_TRUE(held.momentum.empty());
   EXPECT_EQ(replica::digests_of(held).momentum, applied.momentum);
 
   auto resume = load(2, SourceKind::kCheckpoint, 2);
@@ -276,10 +270,7 @@ TEST_F(WorkerTest, SharedMomentsGoIntoCheckpointsAndToJoiners) {
 TEST_F(WorkerTest, AReplicaWhoseMemoryHasChangedWritesNoCheckpoint) {
   const Loaded loaded = load_from_seed();
   run_round(loaded, 1, 0, 4, {0, 0, 0}, true);
-  const auto flip = [](const outer_opt::DonorState& state) {
-    const_cast<float&>(state.momentum[3]) += 1;
-  };
-  ASSERT_TRUE(shelf_.serve(ReplicaId(1), key(1), flip).ok());
+  const_cast<float&>(shelf_.published()->momentum[3]) += 1;
   const auto folder = std::filesystem::path(testing::TempDir()) / "shoal_worker_test_flipped";
   tell(WriteCheckpointTo{ReplicaId(1), {CheckpointId(5), key(1)}, folder.string()});
   const auto failed = hear<ReplicaFailed>();
@@ -295,20 +286,10 @@ TEST_F(WorkerTest, MuonTrainsOnAfterACheckpointAndAtAJoiner) {
   const auto folder = std::filesystem::path(testing::TempDir()) / "shoal_worker_test_muon";
   tell(WriteCheckpointTo{ReplicaId(1), {CheckpointId(5), key(1)}, folder.string()});
   hear<CheckpointReady>();
-  replica::OuterState held;
-  std::int64_t steps = 0;
-  ASSERT_TRUE(shelf_
-                  .serve(ReplicaId(1), key(1),
-                         [&](const outer_opt::DonorState& state) {
-                           held.anchor.assign(state.anchor.begin(), state.anchor.end());
-                           held.momentum.assign(state.momentum.begin(), state.momentum.end());
-                           held.adam_m.assign(state.adam_m.begin(), state.adam_m.end());
-                           held.adam_v.assign(state.adam_v.begin(), state.adam_v.end());
-                           steps = state.adam_step;
-                         })
-                  .ok());
-  EXPECT_LT(held.adam_v.size(), held.adam_m.size());
-  EXPECT_EQ(steps, 4);
+  const replica::OuterState held = *shelf_.published();
+  node_.donor_moments = moments_of(1, 1);
+  EXPECT_LT(node_.donor_moments.second.size(), node_.donor_moments.first.size());
+  EXPECT_EQ(node_.donor_moments.step, 4);
   const Applied uninterrupted = run_round(loaded, 2, 4, 8, {0, 0, 0}, true);
 
   replica_ = ReplicaId(2);
@@ -372,19 +353,44 @@ TEST_F(WorkerTest, SlicesOfTheValidationAddUp) {
   EXPECT_NEAR(whole.loss_sum, even.loss_sum + odd.loss_sum, 1e-6);
 }
 
-TEST_F(WorkerTest, DonorShelfGivesTheHeldRoundOnly) {
+TEST_F(WorkerTest, ShowsJoinersWhatItHoldsAndFromThenOnTheAverages) {
   const Loaded loaded = load_from_seed();
-  Digest anchor;
-  std::size_t moments = 0;
-  const auto take = [&](const outer_opt::DonorState& state) {
-    anchor = digest_of(state.anchor);
-    moments = state.adam_m.size();
+  using outer_opt::AskKind, outer_opt::StateRefusal;
+  const auto ask = [&](std::uint64_t replica, AskKind kind, RoundNumber round) {
+    return shelf_.answer({ReplicaId(replica), key(round), kind, {0, loaded.value_count}});
   };
-  EXPECT_EQ(shelf_.serve(ReplicaId(9), key(0), take).error().code, Code::kNotFound);
-  EXPECT_EQ(shelf_.serve(ReplicaId(1), key(2), take).error().code, Code::kConflict);
-  ASSERT_TRUE(shelf_.serve(ReplicaId(1), key(0), take).ok());
-  EXPECT_EQ(anchor, loaded.anchor);
-  EXPECT_EQ(moments, static_cast<std::size_t>(loaded.value_count));
+  EXPECT_EQ(ask(9, AskKind::kState, 0).refusal, StateRefusal::kNotHere);
+  const auto state = ask(1, AskKind::kState, 0);
+  const auto values = static_cast<std::size_t>(loaded.value_count);
+  ASSERT_EQ(state.values.size(), 2 * values);
+  EXPECT_EQ(digest_of(std::span(state.values).first(values)), loaded.anchor);
+  EXPECT_EQ(moments_of(1, 0).first.size(), values);
+  const Applied applied = run_round(loaded, 1, 0, 4, {0, 0, 0}, true);
+  const auto averages = ask(1, AskKind::kAverages, 0);
+  ASSERT_EQ(averages.rounds.size(), 1u);
+  EXPECT_EQ(averages.rounds[0].terms.round, 1);
+  EXPECT_EQ(averages.rounds[0].terms.outer_lr, 0.7);
+  EXPECT_EQ(ask(1, AskKind::kState, 0).held, applied.key.round);
+}
+
+// Its state is of an earlier round than the one it is named again: it follows, and says so.
+TEST_F(WorkerTest, AJoinerThatIsNamedANewerRoundFollows) {
+  replica::OuterState donor;
+  donor.anchor.assign(static_cast<std::size_t>(parameter_count(with_derived_fields(spec_).model)),
+                      0.5f);
+  donor.momentum.assign(donor.anchor.size(), 0.25f);
+  node_.donor = &donor;
+  auto join = load(1, SourceKind::kPeer, 3);
+  tell(join);
+  EXPECT_EQ(hear<Loaded>().key, key(3));
+  tell(join);
+  EXPECT_EQ(hear<Loaded>().key, key(3)) << "said again";
+  node_.averaged(4, std::vector<float>(donor.anchor.size(), 0.125f));
+  join.assign.source.key = key(4);
+  tell(join);
+  const auto newer = hear<Loaded>();
+  EXPECT_EQ(newer.key, key(4));
+  EXPECT_EQ(newer.anchor, digest_of(std::span<const float>(node_.followed->anchor)));
 }
 
 }  // namespace

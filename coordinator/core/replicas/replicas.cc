@@ -9,6 +9,7 @@
 #include "coordinator/core/records/event_kinds.h"
 #include "coordinator/core/replicas/agents.h"
 #include "coordinator/core/replicas/evaluation.h"
+#include "coordinator/core/replicas/joining.h"
 #include "coordinator/core/state/machines.h"
 #include "coordinator/core/state/movement.h"
 #include "coordinator/core/state/naming.h"
@@ -89,8 +90,10 @@ bool has_own_anchor(const JobRecord& job, const ReplicaRecord& replica) {
 bool is_what_it_should_be(const JobRecord& job, const ReplicaRecord& replica,
                           const Loaded& loaded) {
   const JobStage& shared = stage_of(job, replica.stage);
-  // Until the stage has settled what it holds, what the donor said of itself is all there is.
+  // Until the stage has settled what it holds, what the donor said of itself is all there is, and
+  // that is of one round.
   const bool own = has_own_anchor(job, replica) || !shared.anchor;
+  if (own && loaded.key != replica.source.key) return true;
   const Digest& anchor = own ? replica.source.anchor : shared.anchor;
   const Digest& momentum = own ? replica.source.momentum : shared.momentum;
   return !anchor || (anchor == loaded.anchor && momentum == loaded.momentum);
@@ -253,7 +256,9 @@ void assign_replica(Turn& turn, JobId job, const Place& place, const StateSource
   refresh_agent(turn, place.agent);
 }
 
-void send_assign(Turn& turn, const ReplicaRecord& replica) {
+void send_assign(Turn& turn, const ReplicaRecord& told) {
+  name_newest_round(turn, told.id);
+  const ReplicaRecord replica = turn.state().replicas.at(told.id);
   const JobRecord& job = turn.state().jobs.at(replica.job);
   CommitRecord record = commit_record(turn.state(), job);
   const bool all = job.spec.sync.outer_state() == OuterState::kSharded &&
@@ -261,9 +266,11 @@ void send_assign(Turn& turn, const ReplicaRecord& replica) {
   if (all) {  // of its own; whoever loads a stage of it has the whole momentum
     record.momentum_holders = {{replica.id, "", 0, stage_of(job, replica.stage).value_count}};
   }
+  std::vector<PeerAddress> sources = state_sources(turn.state(), replica);
+  if (!sources.empty()) turn.volatile_state().joiners[replica.id].sources = sources;
   turn.send(replica.agent,
             Assign{replica.id, replica.job, replica.device, replica.stage, cut_of(job), job.spec,
-                   replica.source, std::move(record), replica.store});
+                   replica.source, std::move(record), replica.store, std::move(sources)});
 }
 
 void on_loaded(Turn& turn, const Loaded& loaded) {
@@ -271,6 +278,8 @@ void on_loaded(Turn& turn, const Loaded& loaded) {
   if (before.state != ReplicaState::kLoading) return check_again(turn, loaded);
   if (is_reducer(turn.state(), before)) return serve_as_reducer(turn, loaded);
   const JobRecord& job = turn.state().jobs.at(before.job);
+  const bool of_lineage = loaded.key.job == job.id && loaded.key.lineage == job.lineage;
+  if (of_lineage && !may_enter(turn, loaded)) return;
   if (const char* why = unwanted(job, loaded)) {
     return fail_replica(turn, loaded.replica, ReplicaFailure::kStale, why);
   }
@@ -292,6 +301,7 @@ void on_loaded(Turn& turn, const Loaded& loaded) {
     first.fragments = loaded.fragments;
   }
   transition(turn, loaded.replica, ReplicaState::kServing);
+  turn.volatile_state().joiners.erase(loaded.replica);
   turn.volatile_state().doubts.erase(before.source.checkpoint);
   turn.volatile_state().refusals.erase({before.job, before.agent});
   ReplicaRecord& replica = turn.replica(loaded.replica);
@@ -308,6 +318,11 @@ void on_loaded(Turn& turn, const Loaded& loaded) {
       called(turn.state(), loaded.replica) + " holds round " + std::to_string(loaded.key.round));
   take_over_slices(turn, loaded.replica);
   refresh_agent(turn, before.agent);
+}
+
+void attend_joiners(Turn& turn, JobId job) {
+  for (const Loaded& loaded : take_waiting(turn, job)) on_loaded(turn, loaded);
+  refresh_sources(turn, job);
 }
 
 void fail_replica(Turn& turn, ReplicaId id, ReplicaFailure failure, const std::string& detail) {

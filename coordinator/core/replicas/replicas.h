@@ -21,6 +21,8 @@ void assign_replica(Turn& turn, JobId job, const Place& place, const StateSource
 // What a replica that loads is told.
 void send_assign(Turn& turn, const ReplicaRecord& replica);
 void on_loaded(Turn& turn, const Loaded& loaded);
+// Joiners that waited for their turn to enter, and whom they may ask (joining.h).
+void attend_joiners(Turn& turn, JobId job);
 // The trainer ended, or is given up: others take over what it had, and its device rests a while.
 void fail_replica(Turn& turn, ReplicaId id, ReplicaFailure failure, const std::string& detail);
 // What its agent says. A trainer that hangs makes it absent: it keeps what it holds, and may be

@@ -9,6 +9,7 @@
 #include "coordinator/core/decisions/quorum.h"
 #include "coordinator/core/records/event_kinds.h"
 #include "coordinator/core/replicas/agents.h"
+#include "coordinator/core/replicas/joining.h"
 #include "coordinator/core/replicas/replicas.h"
 #include "coordinator/core/rounds/attempts.h"
 #include "coordinator/core/rounds/commits.h"
@@ -58,11 +59,8 @@ QuorumInput quorum_input(const Turn& turn, const JobRecord& job, const RoundReco
   }
   input.enough = enough_reports(job.spec.sync, static_cast<std::int64_t>(input.trainers.size()));
   for (const ReplicaId replica : live_replicas(state, job.id)) {
-    const ReplicaRecord& record = state.replicas.at(replica);
-    const bool loading = record.state == ReplicaState::kLoading;
-    if (loading && record.source.key == RoundKey{job.id, job.lineage, job.committed_round}) {
-      input.loading_since.push_back(record.created_at);
-    }
+    const auto since = awaited_since(state, job, state.replicas.at(replica));
+    if (since) input.loading_since.push_back(*since);
   }
   return input;
 }

@@ -95,6 +95,13 @@ struct DurableState {
 };
 
 // What is true for this process only, and begins empty.
+// A replica that takes the state from its peers (replicas/joining.h).
+struct Joiner {
+  std::vector<PeerAddress> sources;   // that it was told
+  std::optional<Loaded> waiting;      // it holds the committed round, and cannot enter yet
+  std::optional<Instant> near_since;  // it said for the first time that it has all
+};
+
 struct VolatileState {
   FlatMap<AgentId, Presence> presence;
   FlatMap<ConnectionId, AgentId> by_connection;
@@ -104,8 +111,9 @@ struct VolatileState {
   FlatMap<ReplicaId, Duration> service;           // of pipelines, as they report
   FlatMap<ReplicaId, ComputeWatch> compute;       // of those that were heard
   FlatMap<ReplicaId, Movement> loads;             // that have moved
-  FlatMap<CheckpointId, Movement> stores;         // of checkpoints that are not stored yet
-  FlatMap<DeviceKey, Instant> resting_until;      // after a failed replica
+  FlatMap<ReplicaId, Joiner> joiners;
+  FlatMap<CheckpointId, Movement> stores;     // of checkpoints that are not stored yet
+  FlatMap<DeviceKey, Instant> resting_until;  // after a failed replica
   FlatMap<std::pair<JobId, AgentId>, LoadRefusal> refusals;
   FlatMap<CheckpointId, std::int32_t> doubts;  // loads in a row that found files damaged
   std::optional<Instant> next_lease_scan;

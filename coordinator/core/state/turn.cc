@@ -96,6 +96,7 @@ void Turn::drop_replica(ReplicaId id) {
   state_.service.erase(id);
   state_.compute.erase(id);
   state_.loads.erase(id);
+  state_.joiners.erase(id);
 }
 
 void Turn::drop_round(const RoundKey& key) {

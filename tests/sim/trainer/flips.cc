@@ -19,12 +19,11 @@ void Trainer::flip_memory() {
   flip_bit(targets[prng_.below(targets.size())], prng_.next());
 }
 
-void Trainer::maybe_flip(State& state, ReplicaId joiner) {
+void Trainer::maybe_flip(std::vector<float>& values, ReplicaId joiner) {
   if (!sim_.faults_on || !std::exchange(flip_transfer_, false)) return;
   sim_.strike(Fault::kFlippedTransfer, device_name());
   sim_.taint(joiner);  // until somebody compares its digests
-  const bool momentum = !state.outer.momentum.empty() && prng_.chance(0.5);
-  flip_bit(momentum ? state.outer.momentum : state.outer.anchor, prng_.next());
+  flip_bit(values, prng_.next());
 }
 
 }  // namespace shoal::sim

@@ -34,6 +34,7 @@ void Trainer::take_outer_step(const CommitRound& commit) {
     sim_.observe(&Checker::stayed, Stayed{r.id, commit.key, commit.outcome == RoundOutcome::kKept,
                                           r.loop->state().anchor, local_before, r.local->values()});
   }
+  offer_state();
   show_state(commit.key);
   if (sim_.bug == Bug::kStaleDonor) {
     r.history.push_back({commit.key, before});

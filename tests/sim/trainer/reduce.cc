@@ -333,10 +333,8 @@ void Trainer::peer_lost(const std::string& address, const std::string& detail) {
   if (replica_) momentum_lost(address);
   if (const auto stage = replica_ ? replica_->stage : nullptr) stage->peer_lost(address);
   const auto session = replica_ ? replica_->session : nullptr;
-  if (replica_ && !replica_->participant && replica_->assign.source.kind == SourceKind::kPeer &&
-      replica_->assign.source.donor_address == address) {
-    return got_state(replica_->id, std::nullopt);
-  }
+  if (replica_) source_lost(address);
+  if (!replica_) return;
   if (!session || session->ended) return;
   for (int i = 0; i < session->machine->members(); ++i) {
     if (i == session->machine->self()) continue;

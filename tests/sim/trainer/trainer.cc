@@ -15,6 +15,15 @@ using namespace outer_opt;
 
 namespace {
 
+bool is_about(const ToTrainer& message, ReplicaId id) {
+  return std::visit(
+      [id](const auto& m) {
+        if constexpr (requires { m.replica; }) return m.replica == id;
+        return false;
+      },
+      message);
+}
+
 constexpr Duration kPipe = microseconds(200);
 
 // In [-most, most), with all bits of a float's mantissa in use: sums depend on their order.
@@ -159,13 +168,18 @@ void Trainer::obey(const ToTrainer& message) {
     }
     return act(actions);
   }
-  if (!replica_ || !replica_->participant) return;
+  if (!replica_) return;
+  if (const auto* m = std::get_if<ToReplica<PipelineView>>(&message);
+      m != nullptr && m->replica == replica_->id) {
+    enter();
+    return take_view(m->body);
+  }
+  if (is_about(message, replica_->id)) enter();
+  if (!replica_->participant) return;
   Actions actions;
   Participant& participant = *replica_->participant;
   const auto mine = [this](const auto* m) { return m != nullptr && m->replica == replica_->id; };
-  if (const auto* m = std::get_if<ToReplica<PipelineView>>(&message); mine(m)) {
-    take_view(m->body);
-  } else if (const auto* m = std::get_if<ToReplica<OpenRound>>(&message); mine(m)) {
+  if (const auto* m = std::get_if<ToReplica<OpenRound>>(&message); mine(m)) {
     participant.open(m->body, actions);
   } else if (const auto* m = std::get_if<ToReplica<CloseRound>>(&message); mine(m)) {
     participant.close(m->body, actions);
@@ -193,7 +207,7 @@ void Trainer::take_view(const PipelineView& view) {
 
 void Trainer::load(const LoadReplica& load) {
   const Assign& assign = load.assign;
-  if (replica_ && replica_->id == assign.replica) return;
+  if (replica_ && replica_->id == assign.replica) return join_again(assign);
   sim_.observe(&Checker::replica_started, device_name(), assign.replica);
   end_replica();
   replica_.emplace();
@@ -201,7 +215,7 @@ void Trainer::load(const LoadReplica& load) {
   replica_->assign = assign;
   if (sim_.options.is_reducer(host_)) return be_reducer(assign);
   if (needed_memory() > owner_.real_memory(assign.device)) return run_out_of_memory();
-  if (assign.source.kind == SourceKind::kPeer) return fetch();
+  if (assign.source.kind == SourceKind::kPeer) return join();
   const auto algorithm = replica::make_outer_algorithm(assign.spec, {});
   const auto values = static_cast<std::int64_t>(value_count());
   State state{assign.source.key, algorithm->zero_state(values)};
@@ -217,8 +231,21 @@ void Trainer::load(const LoadReplica& load) {
   }
   process_.after(owner_.load_time(),
                  [this, id = assign.replica, state = std::move(state)]() mutable {
-                   if (replica_ && replica_->id == id) hold(id, std::move(state));
+                   if (!replica_ || replica_->id != id || replica_->loop) return;
+                   hold_found(std::move(state));
                  });
+}
+
+// What the seed or a checkpoint gave.
+void Trainer::hold_found(State state) {
+  const shoal::StateSource& source = replica_->assign.source;
+  const replica::StateDigests digests = replica::digests_of(state.outer);
+  const bool same = (!source.anchor || source.anchor == digests.anchor) &&
+                    (!source.momentum || source.momentum == digests.momentum);
+  if (!same) return fail(ReplicaFailure::kDigestMismatch, "the state is not the one announced");
+  read_data();
+  hold(std::move(state));
+  say_loaded();
 }
 
 void Trainer::be_reducer(const Assign& assign) {
@@ -229,60 +256,17 @@ void Trainer::be_reducer(const Assign& assign) {
   });
 }
 
-void Trainer::fetch() {
-  const StateSource& source = replica_->assign.source;
-  const ReplicaId id = replica_->id;
-  const auto failed = [this, id] { got_state(id, std::nullopt); };
-  peers_.watch(*this, source.donor_address);
-  peers_.call(
-      *this, source.donor_address,
-      [donor = source.donor, key = source.key, this, id](PeerEnd& end) {
-        static_cast<Trainer&>(end).give_state(donor, key, *this, id);
-      },
-      failed);
-  process_.after(owner_.load_time() + sim_.options.keepalive * 2, failed);
-}
-
-void Trainer::give_state(ReplicaId donor, const RoundKey& key, PeerEnd& joiner, ReplicaId replica) {
-  std::optional<State> state;
-  const bool held = replica_ && replica_->id == donor && replica_->loop;
-  if (held && replica_->loop->held() == key) {
-    state = State{key, replica_->loop->state()};
-    state->outer.shards = {};
-  }
-  if (state && !replica_->history.empty() && sim_.misbehave(Bug::kStaleDonor)) {
-    state = replica_->history.front();
-    state->key = key;
-  }
-  if (state) maybe_flip(*state, replica);
-  // What it gives is not what was committed, until somebody compares digests.
-  if (state && sim_.tainted.contains(donor)) sim_.taint(replica);
-  peers_.hang_up(*this, joiner.address(), [replica, state](PeerEnd& end) {
-    static_cast<Trainer&>(end).got_state(replica, state);
-  });
-}
-
-void Trainer::got_state(ReplicaId replica, std::optional<State> state) {
-  if (!replica_ || replica_->id != replica || replica_->loop) return;
-  if (!state) return fail(ReplicaFailure::kDonorLost, "the donor does not answer or has moved on");
-  process_.after(owner_.load_time(), [this, replica, state = std::move(*state)]() mutable {
-    if (replica_ && replica_->id == replica) hold(replica, std::move(state));
-  });
-}
-
-void Trainer::hold(ReplicaId id, State state) {
+void Trainer::read_data() {
   Replica& r = *replica_;
-  if (r.loop) return;
-  const StateSource& source = r.assign.source;
-  const replica::StateDigests digests = replica::digests_of(state.outer);
-  const bool same = (!source.anchor || source.anchor == digests.anchor) &&
-                    (!source.momentum || source.momentum == digests.momentum);
-  if (!same && sim_.bug != Bug::kStaleDonor) {
-    return fail(ReplicaFailure::kDigestMismatch, "the state is not the one announced");
-  }
   if (is_router()) r.data = Digester().add(owner_.data_file()).finish();
-  sim_.observe(&Checker::data_read, id, r.data);
+  sim_.observe(&Checker::data_read, r.id, r.data);
+}
+
+void Trainer::hold(State state) {
+  Replica& r = *replica_;
   make_loop(std::move(state));
+  keep_averages();
+  offer_state();
   const JobSpec& spec = r.assign.spec;
   if (r.assign.cut.size() <= 1) {
     r.walk.emplace(spec);
@@ -290,24 +274,26 @@ void Trainer::hold(ReplicaId id, State state) {
     begin_stage(r.loop->held(), r.assign.record.step);
   }
   r.participant =
-      std::make_unique<Participant>(id, r.loop->held(), when_late(spec.sync.algorithm()));
+      std::make_unique<Participant>(r.id, r.loop->held(), when_late(spec.sync.algorithm()));
   show_state(r.loop->held());
   if (r.loop->gathers_momentum()) {
     sim_.observe(&Checker::momentum_kept,
-                 MomentumKept{id, r.assign.stage, r.loop->held(), r.loop->state().shards});
+                 MomentumKept{r.id, r.assign.stage, r.loop->held(), r.loop->state().shards});
   }
-  say_loaded();
 }
 
 // As many blocks as the model has layers, an embedding and a head, all of one size.
+StageSizes Trainer::sizes_of(std::int64_t values) const {
+  const std::int64_t blocks = replica_->assign.spec.model.layers, unit = values / (blocks + 2);
+  return {unit, std::vector<std::int64_t>(static_cast<std::size_t>(blocks), unit),
+          values - (blocks + 1) * unit};
+}
+
 void Trainer::make_loop(State state) {
   Replica& r = *replica_;
   const JobSpec& spec = r.assign.spec;
   const auto values = static_cast<std::int64_t>(state.outer.anchor.size());
-  const std::int64_t blocks = spec.model.layers, unit = values / (blocks + 2);
-  const StageSizes sizes{unit, std::vector<std::int64_t>(static_cast<std::size_t>(blocks), unit),
-                         values - (blocks + 1) * unit};
-  replica::OuterLoopSetup setup{r.id, spec, cut_fragments(sizes, spec.sync.fragments()),
+  replica::OuterLoopSetup setup{r.id, spec, cut_fragments(sizes_of(values), spec.sync.fragments()),
                                 replica::make_outer_algorithm(spec, {{0, values, true}}),
                                 std::make_unique<replica::HostVectors>(values)};
   r.local = std::make_unique<SimulatedParameters>(state.outer.anchor,
@@ -318,15 +304,18 @@ void Trainer::make_loop(State state) {
 }
 
 void Trainer::say_loaded() {
-  Replica& r = *replica_;
-  const replica::StateDigests digests = replica::digests_of(r.loop->state());
-  Loaded loaded{r.id,     r.loop->held(), digests.anchor, digests.momentum, r.local->value_count(),
-                address()};
+  const Replica& r = *replica_;
+  say_loaded(r.loop->held(), replica::digests_of(r.loop->state()));
+}
+
+void Trainer::say_loaded(const RoundKey& held, const replica::StateDigests& digests) {
+  const Replica& r = *replica_;
+  const auto values = static_cast<std::int64_t>(value_count());
+  Loaded loaded{r.id, held, digests.anchor, digests.momentum, values, address()};
   loaded.data = r.data;
-  for (const Fragment& fragment : r.loop->fragments()) {
-    if (r.loop->fragments().size() > 1) {
-      loaded.fragments.push_back(outer_opt::value_count(fragment));
-    }
+  const std::int64_t fragments = r.assign.spec.sync.fragments();
+  for (const Fragment& fragment : cut_fragments(sizes_of(values), fragments)) {
+    if (fragments > 1) loaded.fragments.push_back(outer_opt::value_count(fragment));
   }
   say(loaded);
 }
@@ -335,6 +324,7 @@ void Trainer::return_to_anchor(const ResumeAt& command) {
   Replica& r = *replica_;
   end_session(true);
   r.loop->return_to_anchor(command.key);
+  offer_state();
   r.trained.clear();
   r.steps = Steps();
   r.handled = 0;

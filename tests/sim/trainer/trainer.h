@@ -19,6 +19,8 @@
 #include <vector>
 
 #include "agent/core/io.h"
+#include "outer_opt/core/joining/join_session.h"
+#include "outer_opt/core/joining/state_source.h"
 #include "outer_opt/core/participant/lease_walk.h"
 #include "outer_opt/core/participant/participant.h"
 #include "outer_opt/core/participant/reducer.h"
@@ -86,7 +88,7 @@ class Trainer final : public PeerEnd, public StageOwner {
   void peer_lost(const std::string& address, const std::string& detail) override;
 
  private:
-  struct State {  // what a donor gives away, but the shards
+  struct State {  // what a replica begins with, but the shards
     RoundKey key;
     replica::OuterState outer;
   };
@@ -117,6 +119,7 @@ class Trainer final : public PeerEnd, public StageOwner {
     Instant started;
     bool ended = false;
   };
+  struct Joining;  // trainer/joining.cc
   struct Replica {
     Replica() {}  // clang 14 cannot derive it inside the class that holds an optional of it
     ReplicaId id;
@@ -145,20 +148,23 @@ class Trainer final : public PeerEnd, public StageOwner {
     std::shared_ptr<Session> session;
     std::shared_ptr<Gathering> staging;    // for the reduce to come
     std::shared_ptr<Gathering> gathering;  // for a checkpoint
+    std::shared_ptr<Joining> joining;      // until it enters
+    outer_opt::StateSource shelf;          // for joiners
     std::deque<State> history;             // older states, for a planted bug
   };
 
   // Commands.
   void take_view(const PipelineView& view);
   void load(const LoadReplica& load);
-  void fetch();
-  void give_state(ReplicaId donor, const RoundKey& key, PeerEnd& joiner, ReplicaId replica);
-  void got_state(ReplicaId replica, std::optional<State> state);
-  void maybe_flip(State& state, ReplicaId joiner);
-  void hold(ReplicaId id, State state);
+  void maybe_flip(std::vector<float>& values, ReplicaId joiner);
+  void hold(State state);
+  void hold_found(State state);
+  void read_data();
+  outer_opt::StageSizes sizes_of(std::int64_t values) const;
   void make_loop(State state);
   void be_reducer(const Assign& assign);
   void say_loaded();
+  void say_loaded(const RoundKey& held, const replica::StateDigests& digests);
   void return_to_anchor(const ResumeAt& command);
   void release(ReplicaId replica);
   TrainerReady ready() const;
@@ -166,6 +172,22 @@ class Trainer final : public PeerEnd, public StageOwner {
   void evaluate(const RoundKey& key, const EvalSlice& slice);
   void write_checkpoint(const WriteCheckpointTo& command);
   void put_checkpoint(const WriteCheckpointTo& command, std::vector<float> momentum);
+
+  // State from peers and for them (trainer/joining.cc).
+  void join();
+  void join_again(const Assign& assign);
+  void go_on_joining();
+  void ask_state(const outer_opt::JoinSession::Ask& ask);
+  void ask_failed(const std::shared_ptr<Joining>& joining, outer_opt::JoinSession::AskId id);
+  void source_lost(const std::string& address);
+  void give_state(const outer_opt::JoinSession::Ask& ask, PeerEnd& joiner,
+                  const std::shared_ptr<Joining>& joining);
+  void got_answer(const std::shared_ptr<Joining>& joining, outer_opt::JoinSession::AskId id,
+                  const outer_opt::StateAnswer& answer);
+  void be_level();
+  void enter();
+  void offer_state();
+  void keep_averages();
 
   // A stage of a pipeline (trainer/stage.cc).
   void begin_stage(const RoundKey& held, Steps step);

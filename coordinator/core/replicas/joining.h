@@ -1,0 +1,32 @@
+// A replica that joins a job that trains: whom it may ask for the state, and when the round it has
+// come to lets it in. It loads while rounds go on (outer_opt/core/joining/join_session.h), so what
+// it says it holds may be past already: then it is named the newer round, and follows. Nobody waits
+// for one that is far; one that has only a round to follow is waited for once, for a moment.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "coordinator/core/state/turn.h"
+
+namespace shoal::coordinator {
+
+// Present replicas of the stage that have a state, the donor first: all that a joiner may ask.
+std::vector<PeerAddress> state_sources(const State& state, const ReplicaRecord& joiner);
+
+// What it is told to hold is the committed round from now on; whatever it has already follows.
+void name_newest_round(Turn& turn, ReplicaId joiner);
+
+// It has come to a round of the job's lineage. True: it may serve now. False: it was named the
+// newer round, or waits here until its stage has settled what it holds, or the next round begins.
+bool may_enter(Turn& turn, const Loaded& loaded);
+
+// Since when the round's replicas may wait for a joiner; none: they do not.
+std::optional<Instant> awaited_since(const State& state, const JobRecord& job,
+                                     const ReplicaRecord& joiner);
+
+// Those that waited, and those whose sources are others now.
+std::vector<Loaded> take_waiting(Turn& turn, JobId job);
+void refresh_sources(Turn& turn, JobId job);
+
+}  // namespace shoal::coordinator

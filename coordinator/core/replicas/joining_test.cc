@@ -1,0 +1,114 @@
+#include "coordinator/core/replicas/joining.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "coordinator/core/rounds_test_util.h"
+#include "coordinator/core/state/round_facts.h"
+
+namespace shoal::coordinator {
+namespace {
+
+// Two that train, and a third that was told to take their state of round 1.
+class Joining : public testing::Test {
+ protected:
+  Joining() {
+    go_through(1);
+    late_ = rig_.join("late");
+    rig_.wait(seconds(1));
+    replica_ = told().replica;
+  }
+  void report(RoundNumber round) {
+    rig_.report(rig_.a, rig_.rep_a, rig_.key(round));
+    rig_.report(rig_.b, rig_.rep_b, rig_.key(round));
+  }
+  void go_through(RoundNumber round) {
+    report(round);
+    rig_.finish(round);
+  }
+  Assign told() { return rig_.last<Assign>(late_).value_or(Assign{}); }
+  std::size_t told_times() const {
+    return static_cast<std::size_t>(std::ranges::count_if(
+        rig_.sent.at(late_), [](const ToAgent& m) { return std::holds_alternative<Assign>(m); }));
+  }
+  void say_loaded(RoundNumber round, Digest anchor) {
+    rig_.say(late_,
+             Loaded{replica_, rig_.key(round), anchor, stage().momentum, 1000, "late:1", {}});
+  }
+  const JobStage& stage() const { return rig_.job(rig_.id).stages.at(0); }
+  Digest anchor() const { return stage().anchor; }
+  ReplicaState state() { return rig_.state().replicas.at(replica_).state; }
+
+  PairRig rig_{job_of_steps()};
+  ConnectionId late_;
+  ReplicaId replica_;
+};
+
+TEST_F(Joining, IsToldAllThatHaveTheState) {
+  const Assign assign = told();
+  EXPECT_EQ(assign.source.kind, SourceKind::kPeer);
+  ASSERT_EQ(assign.sources.size(), 2u);
+  EXPECT_EQ(assign.sources[0].replica, assign.source.donor);
+  EXPECT_EQ(assign.sources[0].address, assign.source.donor_address);
+}
+
+TEST_F(Joining, OneThatIsBehindIsNamedTheNewestRoundAndKeepsItsPlace) {
+  go_through(2);
+  say_loaded(1, anchor());
+  EXPECT_EQ(state(), ReplicaState::kLoading);
+  EXPECT_EQ(told().source.key, rig_.key(2));
+  EXPECT_EQ(told().record.key, rig_.key(2));
+  EXPECT_EQ(told().source.anchor, anchor());
+  say_loaded(2, anchor());
+  EXPECT_EQ(state(), ReplicaState::kServing);
+  EXPECT_EQ(rig_.state().replicas.at(replica_).held_round, 2);
+}
+
+// Its agent has no commit record of a round that it was not told.
+TEST_F(Joining, OneThatFollowedFurtherThanItWasToldIsToldFirst) {
+  go_through(2);
+  say_loaded(2, anchor());
+  EXPECT_EQ(state(), ReplicaState::kLoading);
+  EXPECT_EQ(told().source.key, rig_.key(2));
+  say_loaded(2, anchor());
+  EXPECT_EQ(state(), ReplicaState::kServing);
+}
+
+TEST_F(Joining, WhoComesWhileARoundIsReducedEntersAfterIt) {
+  report(2);
+  ASSERT_NE(rig_.rounds_.at(rig_.key(2)).state, RoundState::kOpen) << "nobody waits for who is far";
+  say_loaded(1, anchor());
+  EXPECT_EQ(state(), ReplicaState::kLoading);
+  const std::size_t before = told_times();
+  rig_.finish(2);
+  EXPECT_GT(told_times(), before);
+  EXPECT_EQ(told().source.key, rig_.key(2));
+  EXPECT_EQ(state(), ReplicaState::kLoading);
+}
+
+TEST_F(Joining, OneThatHasAllButARoundIsWaitedForOnce) {
+  go_through(2);
+  const JobRecord& job = rig_.job(rig_.id);
+  EXPECT_FALSE(awaited_since(rig_.state(), job, rig_.state().replicas.at(replica_)));
+  say_loaded(1, anchor());
+  const auto since = awaited_since(rig_.state(), job, rig_.state().replicas.at(replica_));
+  ASSERT_TRUE(since);
+  report(3);
+  EXPECT_EQ(rig_.rounds_.at(rig_.key(3)).state, RoundState::kOpen);
+  rig_.wait(rig_.options.join_grace + milliseconds(1));
+  EXPECT_NE(rig_.rounds_.at(rig_.key(3)).state, RoundState::kOpen);
+}
+
+TEST_F(Joining, OtherSourcesAreToldWhenOneLeaves) {
+  rig_.say(rig_.a, ReplicaFailed{rig_.rep_a, ReplicaFailure::kTrainerExited, ""});
+  ASSERT_EQ(told().sources.size(), 1u);
+  EXPECT_EQ(told().sources[0].replica, rig_.rep_b);
+}
+
+TEST_F(Joining, AnotherStateThanTheCommittedOneIsRefused) {
+  say_loaded(1, {1, 2});
+  EXPECT_EQ(rig_.replicas_.at(replica_).failure, ReplicaFailure::kDigestMismatch);
+}
+
+}  // namespace
+}  // namespace shoal::coordinator

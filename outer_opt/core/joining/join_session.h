@@ -1,0 +1,198 @@
+// How a joiner comes to the committed state, without I/O, however slow its line is. It takes runs
+// of the state from all sources that it has, each at its source's newest round, and lets the runs
+// that are here follow the rounds by their averages. With r the share of its line that the averages
+// of the rounds take, that lasts (bare transfer) / (1 - r); with r of 1 and more it never ends.
+//
+//   next()      what to ask now, and which asks to give up: the driver sends and cancels them
+//   answered()  an answer that arrived whole (the driver has checked its SHA-256)
+//   failed()    an ask that got none
+//   kLevel      all runs are at one round, the newest that is known: the driver says so. When the
+//               job has gone on meanwhile, aim() names the newer round and the session follows.
+//
+// What was answered is never asked for again, but for runs that fell behind what the sources keep
+// of averages. A source that fails is rested, one that sends what cannot be is dropped by name, one
+// that is silent loses its asks to the others. The session gives up when no source answers.
+//
+// Where a run cannot follow (JoinMode), all runs come from one source, at one round.
+//
+// Pure. Not thread-safe.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/backoff.h"
+#include "base/prng.h"
+#include "base/result.h"
+#include "base/time.h"
+#include "base/units.h"
+#include "outer_opt/core/joining/state_messages.h"
+
+namespace shoal::outer_opt {
+
+struct JoinSource {
+  ReplicaId replica;
+  std::string address;
+  bool operator==(const JoinSource&) const = default;
+};
+
+enum class JoinMode {
+  kFollows,    // runs follow the averages
+  kAnyRound,   // groups: the state of one source, of whatever round
+  kThisRound,  // the state of one source, of the newest round
+};
+
+struct JoinShape {
+  JoinMode mode = JoinMode::kFollows;
+  std::int64_t values = 0;   // of the stage's vector
+  std::int64_t vectors = 2;  // that a run of the state has: anchor, momentum …
+  std::int64_t moments = 0;  // values of the inner AdamW's that are wanted, first and second ones
+  std::vector<Fragment> fragments;  // of the stage; one: the whole
+};
+
+struct JoinOptions {
+  std::int64_t run_values = 1 << 15;
+  std::int64_t follow_runs = 8;        // neighbours that follow with one ask, at most
+  std::size_t asks_max = 64;           // of one source that are on their way
+  Duration ahead = milliseconds(200);  // what a source answers in so long is asked in advance
+  Duration silent = seconds(30);       // while there are other sources
+  Duration silent_alone = seconds(120);
+  Duration broken = seconds(30);  // nothing is on its way, and nothing has come for so long
+  Duration retry_first = milliseconds(100), retry_cap = seconds(5);
+};
+
+// Where the values go. Positions are of the stage's vector.
+class JoinTarget {
+ public:
+  virtual ~JoinTarget() = default;
+  // The run of each vector, one after the other.
+  virtual void place(const ValueRange& run, std::span<const float> values) = 0;
+  // The outer step of one round on a run that lies in its fragment; `average` is as long.
+  virtual void follow(const StepTerms& terms, const ValueRange& run,
+                      std::span<const float> average) = 0;
+  virtual void place_moments(std::int64_t first, std::span<const float> values) = 0;
+};
+
+std::size_t size_of(const StateAnswer& answer);  // in bytes, as it lies in memory
+
+class JoinSession {
+ public:
+  using AskId = std::uint64_t;
+  struct Ask {
+    AskId id = 0;
+    JoinSource source;
+    StateAsk ask;
+  };
+  struct Next {
+    std::vector<Ask> send;
+    std::vector<AskId> cancel;  // nothing more is said about these
+  };
+  enum class State { kLoading, kLevel, kGivenUp };
+
+  // `wanted`: the round to hold at least. `target` outlives the session.
+  JoinSession(const RoundKey& wanted, JoinShape shape, std::vector<JoinSource> sources,
+              JoinTarget& target, const JoinOptions& options, std::uint64_t seed, Instant now);
+
+  Next next(Instant now);
+  void answered(AskId id, const StateAnswer& answer, Instant now);
+  void failed(AskId id, const Error& error, Instant now);
+  // When next() may have more to say though nothing happened.
+  std::optional<Instant> look_again_at(Instant now) const;
+
+  void aim(RoundNumber round);
+  // In place of those known. Runs that are here stay, whoever gave them.
+  void set_sources(const std::vector<JoinSource>& sources, Instant now);
+
+  State state() const { return state_; }
+  RoundNumber round() const;                             // kLevel: of all runs
+  std::int64_t adam_step() const { return adam_step_; }  // of the moments
+  const Error& error() const { return error_; }          // kGivenUp
+  // Sources that sent what cannot be, and what that was; for logs. Each is returned once.
+  std::vector<std::string> take_complaints() { return std::exchange(complaints_, {}); }
+  Bytes done() const, total() const;
+  Bytes fetched_again() const { return fetched_again_; }  // of runs that had been here before
+
+ private:
+  struct Run {
+    bool here = false, busy = false;
+    RoundNumber round = 0;
+    bool was_here = false;
+  };
+  struct Source {
+    JoinSource is;
+    Backoff backoff;
+    Instant rests_until, heard_at;
+    bool bad = false, left = false;  // sent what cannot be; is none of the sources any more
+    std::int64_t gone_to = -1;       // averages after this round and older ones are not there
+    int silences = 0;
+    std::size_t in_flight = 0, window = 1;
+    double rate = 0;  // bytes per second
+    Bytes measured;
+    Instant measured_from;
+    Duration fastest{-1};
+  };
+  struct Pending {
+    std::size_t source = 0;
+    StateAsk ask;
+    Instant asked_at;
+    std::size_t first = 0, count = 0;  // runs, or of the moments
+    int epoch = 0;
+  };
+
+  bool usable(const Source& source, Instant now) const;
+  bool has_others(std::size_t source, Instant now) const;
+  int& epoch_of(AskKind kind) { return kind == AskKind::kMoments ? moments_epoch_ : state_epoch_; }
+  std::optional<Pending> choose(std::size_t source);
+  void send(Pending pending, Instant now, Next& next);
+  std::optional<Pending> ask_for_news(Instant now);
+  std::optional<Pending> follow_some(std::size_t source);
+  Pending follow_from(std::size_t source, std::size_t first, std::size_t count);
+  std::optional<Pending> fetch_one(std::size_t source);
+  std::optional<Pending> fetch_moments(std::size_t source);
+  bool anybody_follows(RoundNumber round) const;
+  void forget_stranded();
+  void take_state(const Pending& pending, const StateAnswer& answer);
+  void take_averages(const Pending& pending, const StateAnswer& answer);
+  bool follow_round(const Pending& pending, const AverageSlice& slice);
+  void follow(const StepTerms& terms, const ValueRange& run, std::span<const float> average);
+  void take_moments(const Pending& pending, const StateAnswer& answer);
+  void refuse(const Pending& pending, const StateAnswer& answer, Instant now);
+  void release(const Pending& pending);
+  void complain(std::size_t source, const std::string& what);
+  void leave_alone(std::size_t source);
+  void begin_anew();
+  void forget_moments();
+  void measure(Source& source, Instant asked_at, std::size_t bytes, Instant now);
+  void settle(Instant now);
+  void be_level();
+  std::vector<AskId> overdue(Instant now);
+  ValueRange range_of(std::size_t first, std::size_t count) const;
+  const Fragment& fragment(std::int32_t number) const;
+
+  RoundKey key_;
+  JoinShape shape_;
+  JoinOptions options_;
+  JoinTarget& target_;
+  Prng prng_;
+  Fragment whole_;
+  std::vector<Run> runs_, moments_;
+  std::vector<Source> sources_;
+  std::map<AskId, Pending> pending_;
+  AskId next_id_ = 1;
+  RoundNumber newest_ = 0;
+  RoundNumber pinned_round_ = -1;    // where runs do not follow: of the state that is fetched
+  std::optional<std::size_t> only_;  // likewise: its source
+  std::optional<std::size_t> moments_from_;
+  std::int64_t adam_step_ = 0;
+  int state_epoch_ = 0, moments_epoch_ = 0;  // of what is fetched since the last new beginning
+  Instant moved_at_;
+  Bytes fetched_again_;
+  State state_ = State::kLoading;
+  Error error_, last_error_;
+  std::vector<std::string> complaints_;
+};
+
+}  // namespace shoal::outer_opt

@@ -1,0 +1,84 @@
+// What a joiner asks a source and what that answers: runs of the outer state at the source's newest
+// round, and the averages of later rounds, so that a run that is here already can follow. A source
+// is a replica that serves; both ends know the length of the vector from the job.
+//
+// Positions count values of the stage's vector; `packed` ones count within a fragment
+// (step/fragments.h).
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "base/ids.h"
+#include "base/words.h"
+#include "outer_opt/core/codec/exact_encoding.h"
+#include "outer_opt/core/round/round_parts.h"
+#include "outer_opt/core/step/fragments.h"
+
+namespace shoal::outer_opt {
+
+// What an outer step goes by beside the average: of CommitRound, and for ddp the norm of the whole
+// average, of which a joiner sees runs only.
+struct StepTerms {
+  RoundNumber round = 0;  // that the step ended
+  std::int32_t fragment = 0;
+  double outer_lr = 0;
+  double share = 1, decay = 1, push = 0;
+  double norm = 0;
+  bool operator==(const StepTerms&) const = default;
+};
+
+enum class AskKind {
+  kState,     // a run of anchor and what the step keeps beside it
+  kAverages,  // of the rounds after key.round, as many as fit
+  kMoments,   // of the inner AdamW, first and then second ones
+};
+
+struct StateAsk {
+  ReplicaId replica;  // whose state
+  RoundKey key;       // kAverages: the round that the run is at; else any of the lineage
+  AskKind kind = AskKind::kState;
+  ValueRange run;
+  // kState: the state must be that of key.round, which the source has pinned for this joiner; a
+  // negative round pins the newest one.
+  bool pinned = false;
+  std::int64_t adam_step = 0;  // kMoments: of the copy that was begun with; 0: of any
+  bool operator==(const StateAsk&) const = default;
+};
+
+enum class StateRefusal {
+  kNone,
+  kNotHere,  // another replica, another lineage or no state yet
+  kGone,     // what was asked for is not kept any more: the run is to be fetched anew
+  kNotYet,   // nothing newer than key.round is known here
+};
+constexpr auto words_of(Of<StateRefusal>) {
+  using enum StateRefusal;
+  return words<StateRefusal>(
+      {{kNone, "none"}, {kNotHere, "not_here"}, {kGone, "gone"}, {kNotYet, "not_yet"}});
+}
+
+// Neighbours in a packed fragment.
+struct AverageSegment {
+  std::int64_t first = 0, count = 0;
+  ExactEncoding values;
+};
+
+// What one outer step changes of a run.
+struct AverageSlice {
+  StepTerms terms;
+  bool is_empty = false;  // nothing, of no run
+  CodecKind codec = CodecKind::kFp32;
+  std::vector<AverageSegment> segments;  // in order; they cover what the fragment has of the run
+};
+
+struct StateAnswer {
+  StateRefusal refusal = StateRefusal::kNone;
+  RoundNumber held = 0;              // the newest round of the source; of kState without `pinned`
+                                     // also that of the run
+  std::vector<float> values;         // kState: each vector's run, one after the other; kMoments
+  std::vector<AverageSlice> rounds;  // kAverages: key.round + 1 and on, without a gap
+  std::int64_t adam_step = 0;        // kMoments
+};
+
+}  // namespace shoal::outer_opt

@@ -1,0 +1,152 @@
+// See state_source.h.
+#include "outer_opt/core/joining/state_source.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+namespace shoal::outer_opt {
+namespace {
+
+constexpr Duration kWanted = seconds(120);     // averages are kept so long after the last ask
+constexpr std::size_t kAnswerBytes = 1 << 18;  // of averages in one answer, about
+constexpr std::size_t kPinsMax = 2;
+
+std::array<std::span<const float>, 4> vectors_of(const HeldState& state) {
+  return {state.anchor, state.momentum, state.adam_m, state.adam_v};
+}
+
+std::size_t bytes_of(const HeldState& state) {
+  std::size_t bytes = 0;
+  for (const auto& vector : vectors_of(state)) bytes += vector.size_bytes();
+  return bytes;
+}
+
+bool within(const ValueRange& run, std::size_t size) {
+  const auto all = static_cast<std::int64_t>(size);
+  return run.first >= 0 && run.count > 0 && run.first <= all && run.count <= all - run.first;
+}
+
+StateAnswer refused(StateRefusal refusal, RoundNumber held) {
+  StateAnswer answer;
+  answer.refusal = refusal;
+  answer.held = held;
+  return answer;
+}
+
+void append(std::span<const float> from, std::vector<float>& to) {
+  to.insert(to.end(), from.begin(), from.end());
+}
+
+}  // namespace
+
+void StateSource::publish(ReplicaId replica, HeldState state) {
+  const bool follows = held_ && replica_ == replica && held_->key.job == state.key.job &&
+                       held_->key.lineage == state.key.lineage;
+  if (!follows) withdraw();
+  replica_ = replica;
+  if (!averages_) averages_.emplace(bytes_of(state));
+  if (!averages_->empty() && !averages_->follows(state.key.round)) averages_->clear();
+  held_ = std::move(state);
+  stepping_ = false;
+}
+
+void StateSource::begin_step() {
+  if (held_) held_ = HeldState{held_->key, {}, {}, {}, {}, nullptr};
+  stepping_ = true;
+}
+
+void StateSource::withdraw() {
+  held_.reset();
+  stepping_ = false;
+  averages_.reset();
+  pins_.clear();
+  moments_.reset();
+}
+
+void StateSource::provide_moments(std::shared_ptr<const MomentsCopy> moments, Instant now) {
+  if (moments_ && now - moments_used_at_ < kWanted) return;  // somebody goes on with that one
+  moments_ = std::move(moments);
+  moments_used_at_ = now;
+}
+
+bool StateSource::keeps_averages(Instant now) const {
+  return held_ && wanted_at_.ns >= 0 && now - wanted_at_ < kWanted;
+}
+
+std::optional<StateAnswer> StateSource::answer(const StateAsk& ask, Instant now) {
+  const bool here = held_ && replica_ == ask.replica && held_->key.job == ask.key.job &&
+                    held_->key.lineage == ask.key.lineage;
+  if (!here) return refused(StateRefusal::kNotHere, 0);
+  wanted_at_ = now;
+  if (stepping_) return std::nullopt;
+  if (ask.kind == AskKind::kMoments) return give_moments(ask, now);
+  if (!within(ask.run, held_->anchor.size())) return refused(StateRefusal::kNotHere, 0);
+  return ask.kind == AskKind::kState ? give_run(ask, now) : give_averages(ask);
+}
+
+StateAnswer StateSource::give_run(const StateAsk& ask, Instant now) {
+  const HeldState* state = ask.pinned ? pinned(ask, now) : &*held_;
+  if (state == nullptr) return refused(StateRefusal::kGone, held_->key.round);
+  StateAnswer answer;
+  answer.held = state->key.round;
+  const auto first = static_cast<std::size_t>(ask.run.first);
+  const auto count = static_cast<std::size_t>(ask.run.count);
+  for (const auto& vector : vectors_of(*state)) {
+    if (!vector.empty()) append(vector.subspan(first, count), answer.values);
+  }
+  return answer;
+}
+
+const HeldState* StateSource::pinned(const StateAsk& ask, Instant now) {
+  std::erase_if(pins_, [&](const Pin& pin) { return now - pin.used_at >= kWanted; });
+  const RoundNumber round = ask.key.round < 0 ? held_->key.round : ask.key.round;
+  auto pin = std::ranges::find(pins_, round, [](const Pin& p) { return p.state.key.round; });
+  if (pin == pins_.end()) {
+    if (ask.key.round >= 0) return nullptr;
+    const auto oldest = std::ranges::min_element(pins_, {}, &Pin::used_at);
+    if (pins_.size() == kPinsMax) pins_.erase(oldest);
+    pins_.push_back({*held_, now});
+    pin = pins_.end() - 1;
+  }
+  pin->used_at = now;
+  return &pin->state;
+}
+
+StateAnswer StateSource::give_averages(const StateAsk& ask) const {
+  const RoundNumber held = held_->key.round;
+  if (ask.key.round >= held) return refused(StateRefusal::kNotYet, held);
+  if (!averages_->follows(ask.key.round)) return refused(StateRefusal::kGone, held);
+  StateAnswer answer;
+  answer.held = held;
+  answer.rounds = averages_->after(ask.key.round, ask.run, kAnswerBytes);
+  return answer;
+}
+
+std::optional<StateAnswer> StateSource::give_moments(const StateAsk& ask, Instant now) {
+  const RoundNumber held = held_->key.round;
+  if (moments_ && now - moments_used_at_ >= kWanted) moments_.reset();
+  if (!moments_ && ask.adam_step != 0) return refused(StateRefusal::kGone, held);
+  if (!moments_) return std::nullopt;
+  if (ask.adam_step != 0 && ask.adam_step != moments_->step) {
+    return refused(StateRefusal::kGone, held);
+  }
+  moments_used_at_ = now;
+  const std::size_t firsts = moments_->first.size();
+  if (!within(ask.run, firsts + moments_->second.size())) {
+    return refused(StateRefusal::kNotHere, held);
+  }
+  StateAnswer answer;
+  answer.held = held;
+  answer.adam_step = moments_->step;
+  const auto begin = static_cast<std::size_t>(ask.run.first);
+  const std::size_t end = begin + static_cast<std::size_t>(ask.run.count);
+  const std::size_t middle = std::clamp(firsts, begin, end);
+  append(std::span(moments_->first).subspan(std::min(begin, firsts), middle - begin),
+         answer.values);
+  append(std::span(moments_->second).subspan(middle - std::min(middle, firsts), end - middle),
+         answer.values);
+  return answer;
+}
+
+}  // namespace shoal::outer_opt

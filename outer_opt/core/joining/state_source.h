@@ -1,0 +1,77 @@
+// What a replica that serves gives to joiners: runs of the state of the round it holds, and the
+// averages of later rounds. It begins to keep averages when the first joiner asks and forgets them
+// when nobody has asked for a while; they never take more memory than the state itself.
+//
+// Where replicas have anchors of their own, or nothing that a run could follow by, a joiner takes
+// one state of one source: that is kept as it was (pinned) while the joiner goes on asking.
+//
+// Pure. Not thread-safe.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "base/time.h"
+#include "outer_opt/core/joining/average_log.h"
+
+namespace shoal::outer_opt {
+
+// The committed state of a round; `owner` keeps the vectors as they are. Vectors that the job does
+// not use are empty.
+struct HeldState {
+  RoundKey key;
+  std::span<const float> anchor, momentum, adam_m, adam_v;
+  std::shared_ptr<const void> owner;
+};
+
+// A copy of the inner AdamW's moments.
+struct MomentsCopy {
+  std::vector<float> first, second;
+  std::int64_t step = 0;
+};
+
+class StateSource {
+ public:
+  // The newest committed state of `replica`; that of another replica or lineage begins anew.
+  void publish(ReplicaId replica, HeldState state);
+  void withdraw();
+  // The outer step begins: the vectors are let go, and nothing is answered until publish().
+  void begin_step();
+  // All joiners share one copy, made again when nobody has used it for a while.
+  void provide_moments(std::shared_ptr<const MomentsCopy> moments, Instant now);
+
+  std::shared_ptr<const MomentsCopy> moments() const { return moments_; }
+  // Whether provide_moments() is what an ask for them waits for.
+  bool lacks_moments() const { return held_ && !stepping_ && !moments_; }
+
+  // Whether an average that is committed now is worth being added.
+  bool keeps_averages(Instant now) const;
+  // To be filled before publish() of the same round, whenever keeps_averages().
+  AverageLog& averages() { return *averages_; }
+
+  // nullopt: not before publish(), or, of moments, before provide_moments().
+  std::optional<StateAnswer> answer(const StateAsk& ask, Instant now);
+
+ private:
+  struct Pin {
+    HeldState state;
+    Instant used_at;
+  };
+
+  StateAnswer give_run(const StateAsk& ask, Instant now);
+  StateAnswer give_averages(const StateAsk& ask) const;
+  std::optional<StateAnswer> give_moments(const StateAsk& ask, Instant now);
+  const HeldState* pinned(const StateAsk& ask, Instant now);
+
+  ReplicaId replica_;
+  std::optional<HeldState> held_;
+  bool stepping_ = false;
+  std::optional<AverageLog> averages_;
+  Instant wanted_at_{-1};  // when a joiner asked last; negative: never
+  std::vector<Pin> pins_;
+  std::shared_ptr<const MomentsCopy> moments_;
+  Instant moments_used_at_;
+};
+
+}  // namespace shoal::outer_opt

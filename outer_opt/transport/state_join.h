@@ -1,0 +1,43 @@
+// Drives a JoinSession (outer_opt/core/joining) over gRPC: sends its asks to the sources, many at
+// once, and hands it what they answer, from the one thread that runs it.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <stop_token>
+#include <string>
+#include <vector>
+
+#include <grpcpp/channel.h>
+
+#include "base/time.h"
+#include "outer_opt/core/joining/join_session.h"
+#include "threads/mutex.h"
+
+namespace shoal::outer_opt {
+
+// What becomes known while a session runs. Any thread.
+class JoinNews {
+ public:
+  void aim(RoundNumber round, std::vector<JoinSource> sources);
+  // To the session, from its thread.
+  void tell(JoinSession& session, Instant now);
+
+ private:
+  Mutex mutex_;
+  std::optional<RoundNumber> round_ SHOAL_GUARDED_BY(mutex_);
+  std::vector<JoinSource> sources_ SHOAL_GUARDED_BY(mutex_);
+};
+
+struct JoinDrive {
+  // A new connection to a source, called for its first ask and after an ask that failed.
+  std::function<std::shared_ptr<grpc::Channel>(const std::string& address)> dial;
+  std::function<void(const JoinSession&)> moved;  // after each answer
+  std::function<void(const std::string&)> complain;
+};
+
+// Blocks until the session is level or has given up, or `stop` is requested. Ok: level.
+Status run_join(JoinSession& session, JoinNews& news, const JoinDrive& drive, std::stop_token stop);
+
+}  // namespace shoal::outer_opt

@@ -1,0 +1,131 @@
+#include "replica/core/join_target.h"
+
+#include <algorithm>
+
+#include <gtest/gtest.h>
+
+#include "base/prng.h"
+#include "replica/core/replica_test_util.h"
+
+namespace shoal::replica {
+namespace {
+
+using outer_opt::JoinMode;
+using outer_opt::StepTerms;
+using outer_opt::ValueRange;
+
+constexpr std::int64_t kValues = 1'000;
+
+std::vector<float> drawn(std::uint64_t seed, double scale) {
+  Prng prng(seed);
+  std::vector<float> values(kValues);
+  for (float& v : values) v = static_cast<float>(scale * prng.normal());
+  return values;
+}
+
+JobSpec spec_of(const SyncSpec& sync) {
+  JobSpec spec;
+  spec.sync = sync;
+  spec.train.weight_decay = 0.1;
+  spec.train.clip = 0.5;
+  return spec;
+}
+
+SyncSpec sync_of(auto method) {
+  SyncSpec sync;
+  sync.method = method;
+  return sync;
+}
+
+std::unique_ptr<OuterAlgorithm> algorithm_of(const SyncSpec& sync) {
+  return make_outer_algorithm(spec_of(sync), {{0, 300, true}, {300, 700, false}});
+}
+
+SyncSpec sharded() {
+  DilocoSync sync;
+  sync.outer_state = shoal::OuterState::kSharded;
+  return sync_of(sync);
+}
+
+std::vector<SyncSpec> followed() {
+  return {sync_of(DilocoSync{}), sync_of(LocalSgdSync{}), sync_of(DdpSync{}), sync_of(AsyncSync{}),
+          sharded()};
+}
+
+StepTerms terms_of(const CommitRound& commit, double norm) {
+  return {commit.key.round, 0, commit.outer_lr, commit.share, commit.decay, commit.push, norm};
+}
+
+// Run by run and round by round, in any order of the runs, the bits are those of whole steps.
+TEST(JoinTarget, RunsThatFollowComeToTheBitsOfTheSteps) {
+  for (const SyncSpec& sync : followed()) {
+    const auto algorithm = algorithm_of(sync);
+    OuterState stepped = algorithm->zero_state(kValues);
+    stepped.anchor = drawn(1, 1);
+    OuterState joined = algorithm->zero_state(kValues);
+    outer_opt::MomentsCopy moments;
+    OuterStateTarget target(*algorithm, joined, moments);
+    const std::vector<ValueRange> runs = {{0, 256}, {256, 300}, {556, 444}};
+    std::vector<float> all;
+    for (const auto* v : {&stepped.anchor, &stepped.momentum, &stepped.adam_m, &stepped.adam_v}) {
+      if (v->empty()) continue;
+      all.insert(all.end(), v->begin(), v->end());
+    }
+    target.place({0, kValues}, all);
+    for (RoundNumber round = 1; round <= 5; ++round) {
+      CommitRound commit = commit_of(round, 0.7);
+      commit.share = 0.5, commit.decay = 0.9, commit.push = 0.3;
+      const std::vector<float> average = drawn(10 + static_cast<std::uint64_t>(round), 0.1);
+      algorithm->step(commit, {{0, kValues}}, average, stepped);
+      const StepTerms terms = terms_of(commit, algorithm->norm_of(average));
+      for (const ValueRange& run : runs) {
+        target.follow(terms, run,
+                      std::span(average).subspan(static_cast<std::size_t>(run.first),
+                                                 static_cast<std::size_t>(run.count)));
+      }
+    }
+    EXPECT_EQ(joined.anchor, stepped.anchor);
+    EXPECT_EQ(joined.momentum, stepped.momentum);
+    EXPECT_EQ(joined.adam_m, stepped.adam_m);
+    EXPECT_EQ(joined.adam_v, stepped.adam_v);
+    EXPECT_NE(joined.anchor, drawn(1, 1));
+  }
+}
+
+TEST(JoinTarget, KnowsHowEachKindOfJobIsJoined) {
+  const auto shape = [](const SyncSpec& sync) {
+    const auto algorithm = algorithm_of(sync);
+    return join_shape(*algorithm, algorithm->zero_state(kValues), {{{0, kValues}}}, 5);
+  };
+  EXPECT_EQ(shape(sync_of(DilocoSync{})).vectors, 2);
+  EXPECT_EQ(shape(sync_of(DilocoSync{})).moments, 5);
+  EXPECT_EQ(shape(sharded()).vectors, 1);
+  EXPECT_EQ(shape(sync_of(DdpSync{})).vectors, 3);
+  EXPECT_EQ(shape(sync_of(DdpSync{})).moments, 0);
+  for (const SyncSpec& sync : followed()) EXPECT_EQ(shape(sync).mode, JoinMode::kFollows);
+  EXPECT_EQ(shape(sync_of(GroupsSync{})).mode, JoinMode::kAnyRound);
+  EXPECT_EQ(shape(sync_of(NoSync{})).mode, JoinMode::kThisRound);
+}
+
+TEST(JoinTarget, PutsMomentsBehindOneAnother) {
+  const auto algorithm = algorithm_of(sync_of(DilocoSync{}));
+  OuterState state = algorithm->zero_state(3);
+  outer_opt::MomentsCopy moments{{0, 0, 0}, {0, 0}, 0};
+  OuterStateTarget target(*algorithm, state, moments);
+  target.place_moments(2, std::vector<float>{7, 8, 9});
+  EXPECT_EQ(moments.first, (std::vector<float>{0, 0, 7}));
+  EXPECT_EQ(moments.second, (std::vector<float>{8, 9}));
+}
+
+// What a StateSource gives is what the target takes.
+TEST(JoinTarget, AHeldStateKeepsItsVectors) {
+  auto state = std::make_shared<OuterState>();
+  state->anchor = {1, 2};
+  const outer_opt::HeldState held = held_state(key_of(3), state);
+  EXPECT_EQ(state.use_count(), 2);
+  EXPECT_EQ(held.anchor.data(), state->anchor.data());
+  EXPECT_TRUE(held.adam_m.empty());
+}
+
+}  // namespace
+}  // namespace shoal::replica

@@ -1,0 +1,147 @@
+#!/usr/bin/env python3
+"""What an agent behind a slow line costs that joins a job, and how long it takes.
+
+    sudo ./dev bench joins [--mbit N] [--cuts N] [--rounds N] [--json]
+
+Two agents of a line each train with trainers that wait instead of computing (shoal-timed-trainer), in rounds of two
+seconds. When they have found their pace a third one comes. Counted is the time from its assignment to the first
+committed round that it contributed to, beside what the state takes on an empty line divided by 1 - r, with r the
+share of the line that the averages of the rounds take; and the pace of the two meanwhile. `--cuts` breaks the line
+of the third one that often on its way. Exit code 1 when it takes longer than 1.5 times that and three rounds, or
+the two lose more than 10 % of their pace. The network of this host is not touched. Needs root, iproute2 and a
+finished build.
+"""
+import argparse
+import contextlib
+import json
+import os
+import statistics
+import sys
+import time
+
+from rig import Cluster, cluster_on_lines
+
+STEP_MS, STEPS = 100, 20  # of a round
+FRAGMENTS = 4
+CUT_S = 3
+LIMIT_S = 600
+JOB = """name = "bench"
+[model]
+family = "llama"
+layers = 4
+hidden = {hidden}
+heads = 8
+context = 32
+[data]
+train = "text.txt"
+[train]
+steps = 1000000
+batch = 1
+lr = 1e-4
+[sync]
+every = {every}
+fragments = {fragments}
+codec = "int4"
+[swarm]
+min_replicas = 1
+[checkpoint]
+every_rounds = 0
+[eval]
+every_rounds = 0
+"""
+
+
+class GrowingCluster(Cluster):
+    """The last agent comes when it is told to."""
+
+    def begin(self):
+        self.count -= 1
+        super().begin()
+        self.count += 1
+
+    def start_agent(self, number):
+        os.environ["SHOAL_TIMED_STEP_MS"] = str(STEP_MS)
+        super().start_agent(number)
+
+    def flags_of(self, number):
+        return ["--trainer", self.bin / "shoal-timed-trainer"]
+
+
+def happened(cluster, kind, after):
+    return any(event["kind"] == kind for event in cluster.events_after(after))
+
+
+def watch_rounds(cluster, until):
+    """Lengths of the rounds that are committed until `until(number)` holds of one."""
+    lengths, (last, _) = [], cluster.next_commit()
+    while True:
+        now, number = cluster.next_commit()
+        lengths.append(now - last)
+        last = now
+        if until(number):
+            return lengths
+        if sum(lengths) > LIMIT_S:
+            sys.exit(f"not done after {LIMIT_S} s; logs: {cluster.folder}")
+
+
+def cut_line(cluster, number):
+    cluster.lines.cut(number + 1)
+    time.sleep(CUT_S)
+    cluster.lines.mend(number + 1)
+
+
+def measure(cluster, options):
+    cluster.until(lambda: cluster.committed() >= 3, "no round is committed", LIMIT_S)
+    counted = iter(range(options.rounds))
+    alone = watch_rounds(cluster, lambda _: next(counted, None) is None)
+    joiner, seen = cluster.count - 1, cluster.newest_event()
+    cluster.start_agent(joiner)
+    cluster.until(lambda: happened(cluster, "replica_assigned", seen), "it is not assigned")
+    begun, cuts = time.monotonic(), iter(range(options.cuts))
+
+    def is_in(number):
+        with contextlib.suppress(StopIteration):
+            next(cuts)
+            cut_line(cluster, joiner)
+        return cluster.members(number) == cluster.count
+
+    joining = watch_rounds(cluster, is_in)
+    return {"alone_s": statistics.median(alone), "joining_s": statistics.mean(joining),
+            "took_s": time.monotonic() - begun, "rounds": len(joining)}
+
+
+def judge(result, values, options):
+    rate = options.mbit * 1e6 / 8
+    bare = 16 * values / rate
+    share = values / FRAGMENTS / 2 * (1 + 1 / 32) / (rate * result["alone_s"])
+    bound = 1.5 * bare / (1 - share) + 3 * result["alone_s"] + options.cuts * CUT_S
+    pace = result["alone_s"] / result["joining_s"]
+    return {**result, "state_bytes": 16 * values, "bare_s": bare, "r": share, "bound_s": bound, "pace": pace,
+            "good": result["took_s"] <= bound and (pace >= 0.9 or options.cuts > 0)}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--mbit", type=int, default=10, help="of each line")
+    parser.add_argument("--cuts", type=int, default=0, help="of the joiner's line, three seconds each")
+    parser.add_argument("--rounds", type=int, default=12, help="that are measured before it comes")
+    parser.add_argument("--hidden", type=int, default=256, help="width of the model; its state is 50 MB at 256")
+    parser.add_argument("--json", action="store_true")
+    options = parser.parse_args()
+    job = JOB.format(hidden=options.hidden, every=STEPS * FRAGMENTS, fragments=FRAGMENTS)
+    with cluster_on_lines("shoal-joins-", 3, options.mbit,
+                          lambda folder, lines: GrowingCluster(folder, 3, job, lines)) as cluster:
+        cluster.begin()
+        result = measure(cluster, options)
+        result = judge(result, cluster.status()["parameters"], options)
+    if options.json:
+        print(json.dumps(result))
+    else:
+        print(f"state {result['state_bytes'] / 1e6:.1f} MB at {options.mbit} Mbit/s: bare {result['bare_s']:.1f} s, "
+              f"r {result['r']:.2f}; contributed after {result['took_s']:.1f} s (bound {result['bound_s']:.1f}), "
+              f"{result['rounds']} rounds; the two at {result['pace']:.2f} of their pace")
+    return 0 if result["good"] else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
