@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """Disturbs real clusters and checks what docs/reliability.md promises.
 
-    ./dev chaos SCENARIO [--tries N] [--clusters N] [--seed N] [--json] …
+    ./dev chaos [SCENARIO] [--tries N] [--clusters N] [--seed N] [--json] …
 
 A coordinator and agents train a tiny model in rounds of about a second. A line per try says what was seen, the last
-one the worst of it. Exit code 1 when a promise was broken: the folder with the logs is then kept and named. Ctrl-C
-ends every process and namespace. `lines-cut` needs root and iproute2; the network of the host is not touched.
+one the worst of it. Without a scenario it is `storm`: everything at once. Exit code 1 when a promise was broken: the
+folder with the logs is then kept and named. Ctrl-C ends every process and namespace. `storm`, `record` and
+`lines-cut` need root and iproute2; the network of the host is not touched.
 """
 import argparse
 import json
@@ -21,8 +22,12 @@ import threading
 import traceback
 
 import chaos_scenarios
+from chaos_record import Record
+from chaos_storm import Storm
 from chaos_watch import usual_round_s
 from rig import BIN, Lines, Trouble, end_by_signal
+
+SCENARIOS = {**chaos_scenarios.ALL, "storm": Storm, "record": Record}
 
 
 class Campaign:
@@ -30,7 +35,7 @@ class Campaign:
 
     def __init__(self, options):
         self.options, self.over = options, threading.Event()
-        self.scenario = chaos_scenarios.ALL[options.scenario](options, self.pause)
+        self.scenario = SCENARIOS[options.scenario](options, self.pause)
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="shoal-chaos-"))
         self.waiting, self.results, self.lock = queue.Queue(), [], threading.Lock()
         self.clusters, self.nets, self.troubles = [], [], []
@@ -89,7 +94,7 @@ class Campaign:
     def lines_of(self, number):
         if not self.scenario.lines:
             return None
-        lines = Lines(f"-{number}")
+        lines = self.scenario.make_lines(f"-{number}")
         self.nets.append(lines)
         lines.set_up(self.options.agents)
         lines.enter()
@@ -110,15 +115,8 @@ class Campaign:
         with self.lock:
             self.results.append(result)
             if not self.options.json:
-                print(line_of(result, cluster), flush=True)
+                print(self.scenario.report(result, cluster), flush=True)
         return result
-
-
-def line_of(result, cluster):
-    figures = "  ".join(f"{name} {value}" for name, value in result.items() if name not in ("try", "ok", "broken"))
-    verdict = "ok    " if result["ok"] else "BROKEN"
-    told = "" if result["ok"] else f"\n        {'; '.join(result['broken'])}\n        logs: {cluster.folder}"
-    return f"{result['try'] + 1:4} {verdict} {figures}{told}"
 
 
 def summary_of(options, results):
@@ -132,11 +130,18 @@ def summary_of(options, results):
     return summary
 
 
+def words():
+    """Without a scenario: everything at once."""
+    given = sys.argv[1:]
+    whole = given and given[0].startswith("-") and given[0] not in ("-h", "--help")
+    return ["storm", *given] if whole else given
+
+
 def parse():
     parser = argparse.ArgumentParser(prog="./dev chaos", description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     scenarios = parser.add_subparsers(dest="scenario", required=True, metavar="SCENARIO")
-    for name, scenario in chaos_scenarios.ALL.items():
+    for name, scenario in SCENARIOS.items():
         one = scenarios.add_parser(name, help=scenario.__doc__.split(": ", 1)[1])
         one.add_argument("--tries", type=int, default=1, help="of each kind")
         one.add_argument("--clusters", type=int, default=1, help="that run beside each other")
@@ -148,14 +153,15 @@ def parse():
                          help="of the coordinator, as --coordinator-flag=--lease-s=6")
         one.add_argument("--json", action="store_true")
         scenario.add_options(one)
-    return parser.parse_args()
+    return parser.parse_args(words())
 
 
 def main():
     options = parse()
-    if chaos_scenarios.ALL[options.scenario].lines and (problem := Lines.problem()):
+    only_plan = getattr(options, "plan", False)
+    if SCENARIOS[options.scenario].lines and not only_plan and (problem := Lines.problem()):
         sys.exit("error: " + problem)
-    if not os.access(options.bin / "shoal-coordinator", os.X_OK):
+    if not only_plan and not os.access(options.bin / "shoal-coordinator", os.X_OK):
         sys.exit(f"error: no shoal-coordinator in {options.bin}: ./dev build makes it")
     end_by_signal()
     campaign = Campaign(options)

@@ -73,7 +73,7 @@ class HostsCluster(Cluster):
         try:
             yield
         finally:
-            ballast.unlink()
+            ballast.unlink(missing_ok=True)
 
     def start(self, namespace, program, log, *arguments):
         who = log.removesuffix(".log")
@@ -99,34 +99,45 @@ class HostsCluster(Cluster):
 
     def stop(self):
         super().stop()
-        for folder in reversed(self.mounts):
-            subprocess.run(["umount", "-l", folder], check=False)
-        self.mounts.clear()
+        self.unmount()
+
+    def unmount(self):
+        while self.mounts:
+            subprocess.run(["umount", "-l", self.mounts.pop()], check=False)
 
 
 class BitFlipper(threading.Thread):
     """A line to the coordinator. Once armed, it flips one bit of the next large piece in its direction."""
 
-    def __init__(self, target, direction):
+    def __init__(self, target, direction, door=("127.0.0.1", 0)):
         super().__init__(daemon=True)
         self.target, self.direction, self.left = target, direction, 0
-        self.door = socket.create_server(("127.0.0.1", 0))
-        self.address = f"127.0.0.1:{self.door.getsockname()[1]}"
+        self.flipped = 0
+        self.door = socket.create_server(door)
+        self.address = "{}:{}".format(*self.door.getsockname())
         self.start()
 
     def run(self):
         with contextlib.suppress(OSError):
             while True:
                 near, _ = self.door.accept()
-                far = socket.create_connection(self.target)
-                for source, sink, way in ((near, far, "up"), (far, near, "down")):
-                    threading.Thread(target=self.carry, args=(source, sink, way), daemon=True).start()
+                threading.Thread(target=self.join, args=(near,), daemon=True).start()
+
+    def join(self, near):
+        """Nobody there: the caller hears so."""
+        try:
+            far = socket.create_connection(self.target)
+        except OSError:
+            return near.close()
+        threading.Thread(target=self.carry, args=(near, far, "up"), daemon=True).start()
+        return self.carry(far, near, "down")
 
     def carry(self, source, sink, way):
         with contextlib.suppress(OSError):
             while piece := source.recv(65536):
                 if way == self.direction and self.left > 0 and len(piece) > 30_000:
                     self.left -= 1
+                    self.flipped += 1
                     piece = bytearray(piece)
                     piece[len(piece) // 2] ^= 4
                 sink.sendall(piece)

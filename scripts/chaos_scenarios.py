@@ -11,7 +11,7 @@ import time
 import chaos_bad_input
 import chaos_store
 from chaos_watch import TRAINS_WITHIN_S, Watch, commit_times, disturb, longest_gap
-from rig import PATIENCE_S, POLL_S, Cluster, Trouble, send
+from rig import PATIENCE_S, POLL_S, Cluster, Lines, Trouble, send
 
 JOB = """name = "chaos"
 [model]
@@ -68,6 +68,17 @@ class Scenario:
     def moment(self, cluster, chance):
         """Any moment of a round."""
         return chance.uniform(0, 2 * cluster.usual_s)
+
+    def make_lines(self, label):
+        return Lines(label)
+
+    def report(self, result, cluster):
+        """Of one try, for people."""
+        figures = "  ".join(f"{name} {value}" for name, value in result.items()
+                            if name not in ("try", "ok", "broken"))
+        verdict = "ok    " if result["ok"] else "BROKEN"
+        told = "" if result["ok"] else f"\n        {'; '.join(result['broken'])}\n        logs: {cluster.folder}"
+        return f"{result['try'] + 1:4} {verdict} {figures}{told}"
 
 
 class CoordinatorPause(Scenario):

@@ -17,7 +17,8 @@ import time
 import urllib.parse
 import urllib.request
 
-BIN = pathlib.Path(__file__).resolve().parent.parent / "build" / "bin"
+# SHOAL_BIN: the programs of another build.
+BIN = pathlib.Path(os.environ.get("SHOAL_BIN") or pathlib.Path(__file__).resolve().parent.parent / "build" / "bin")
 PATIENCE_S = 120  # for anything that is not measured
 WITHOUT_PROXY = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 POLL_S = 0.05
@@ -148,6 +149,7 @@ class Cluster:
         self.grpc = f"{Lines.address(0)}:7071" if lines else "127.0.0.1:0"
         self.coordinator, self.agents, self.token = None, [None] * agents, ""
         self.name = ""  # of the job
+        self.environment = {}  # of its processes, besides that of this one
 
     # ---- processes
 
@@ -166,18 +168,23 @@ class Cluster:
         with open(self.folder / log, "a", encoding="utf-8") as output:
             # A session of its own: Ctrl-C is for the script alone, which then ends everything in order.
             return subprocess.Popen([str(word) for word in words], stdout=output, stderr=output, cwd=self.folder,
-                                    env={**os.environ, name: value}, start_new_session=True)
+                                    env={**os.environ, **self.environment, name: value}, start_new_session=True)
 
     def data_of_coordinator(self):
         return self.folder / "coordinator"
 
-    def start_coordinator(self):
+    def launch_coordinator(self):
+        """Does not wait for it. Returns the file that tells where it listens, once it does."""
         at = self.folder / "at.json"
         at.unlink(missing_ok=True)
         host = self.lines.hosts[0] if self.lines else None
         self.coordinator = self.start(host, "shoal-coordinator", "coordinator.log", "--data-dir",
                                       self.data_of_coordinator(), "--http", self.http, "--grpc", self.grpc,
                                       "--address-file", at, *self.coordinator_flags)
+        return at
+
+    def start_coordinator(self):
+        at = self.launch_coordinator()
         self.until(at.exists, "the coordinator does not start")
         told = json.loads(at.read_text())
         self.http, self.grpc, self.token = told["http"].removeprefix("http://"), told["grpc"], told["token_file"]
@@ -190,13 +197,20 @@ class Cluster:
         """Of this agent; a cluster of unequal ones says so here."""
         return self.agent_flags
 
+    def name_of(self, number):
+        return f"agent-{number}"
+
+    def present(self):
+        """How many agents should be there."""
+        return self.count
+
     def start_agent(self, number):
         where, ports = None, ["--host", "127.0.0.1", "--peer-ports", "0"]
         if self.lines:
             where, ports = self.lines.hosts[number + 1], ["--host", Lines.address(number + 1)]
         self.agents[number] = self.start(where, "shoal-agent", f"agent{number}.log", "--coordinator", self.grpc,
                                          "--token-file", self.token, "--data-dir", self.data_of(number), "--name",
-                                         f"agent-{number}", "--devices", "cpu:1", "--threads", "1", *ports,
+                                         self.name_of(number), "--devices", "cpu:1", "--threads", "1", *ports,
                                          *self.flags_of(number))
 
     def trainers(self, number):
@@ -241,7 +255,7 @@ class Cluster:
     def submit(self, job):
         """Waits for idle agents, then hands a job file in. Returns the name of the job."""
         (self.folder / "job.toml").write_text(job)
-        self.until(lambda: sum(one["state"] == "idle" for one in self.get("/agents")["items"]) >= self.count,
+        self.until(lambda: sum(one["state"] == "idle" for one in self.get("/agents")["items"]) >= self.present(),
                    "not all agents come")
         done = self.shoal("job", "submit", "job.toml")
         if done.returncode != 0:
@@ -304,7 +318,7 @@ class Cluster:
         """Until a round was committed with a contribution of every agent."""
         def holds():
             number = self.committed()
-            return number > 0 and self.members(number) >= self.count
+            return number > 0 and self.members(number) >= self.present()
         self.until(holds, "not all members are in the rounds", limit)
 
 
