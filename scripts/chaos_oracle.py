@@ -96,6 +96,7 @@ class Oracle(threading.Thread):
         self.compared, self.sight, self.looks, self.unread = 0, None, 0, 0
         self.restored_at, self.held_before = None, ()
         self.mismatch_expected = lambda: False
+        self.looking = threading.RLock()  # one look at a time, in their order; taken before the cluster's
 
     def say(self, complaint):
         with self.guard:
@@ -122,6 +123,10 @@ class Oracle(threading.Thread):
         return 0
 
     def look(self):
+        with self.looking:
+            self.look_once()
+
+    def look_once(self):
         told = self.told()
         pids = self.cluster.trainer_pids()
         with self.cluster.lock:
@@ -145,9 +150,9 @@ class Oracle(threading.Thread):
             self.judge_event(kind, message)
         if sight.job["phase"] in NEVER_PHASES:
             self.say(f"the job is {sight.job['phase']} ({sight.job['reason']}): {sight.job['detail']}")
-        self.follow(sight)
-        if self.restored_at is None:
+        if self.restored_at is None:  # what was told before this look must be in the tables
             self.highest = max(self.highest, told)
+        self.follow(sight)
 
     def judge_event(self, kind, message):
         if kind in NEVER:
@@ -204,7 +209,7 @@ class Oracle(threading.Thread):
 
     def check_at_rest(self):
         """In a calm, while the coordinator answers."""
-        with self.cluster.lock:
+        with self.looking, self.cluster.lock:
             self.look()
             for complaint in [*self.ledger.complaints(self.sight), *self.checkpoints.complaints()]:
                 self.say(complaint)
