@@ -14,6 +14,7 @@ from rig import Lines, environment_of, run
 LINE_MBIT = 1000  # of a line that nothing slows
 FLIPPER_PORT = 7072
 LOOK_S = 0.1
+BECOMES_S = 5  # after its fork a process executes its program within this time
 
 
 class RoughLines(Lines):
@@ -73,6 +74,7 @@ class StormCluster(HostsCluster):
         self.full_until = {}  # by unit: it may say that its disk is full, and end
         self.flipper = None
         self.supervisor = None
+        self.seen_processes = {}  # by process id: the number of its agent, and until when it may become a trainer
 
     def name_of(self, number):
         return f"agent-{number}" + (f".{self.disks[number]}" if self.disks[number] else "")
@@ -108,16 +110,25 @@ class StormCluster(HostsCluster):
             self.start_agent(int(unit[5:]))
 
     def trainer_pids(self):
-        """Of all agents, by their numbers, in one look at the processes of this machine."""
+        """Of all agents, by their numbers, in one look at the processes of this machine. Who was no trainer in the
+        first seconds of its life is none later, and is not asked again: a storm looks often."""
+        now, before, known = time.monotonic(), self.seen_processes, {}
+        found = {number: set() for number in range(self.count)}
+        for pid in [int(name) for name in os.listdir("/proc") if name.isdigit()]:
+            owner, until = before.get(pid, (None, now + BECOMES_S))
+            if owner is None and now <= until:
+                owner = self.owner_of(pid)
+            known[pid] = (owner, until)
+            if owner is not None:
+                found[owner].add(pid)
+        self.seen_processes = known
+        return found
+
+    def owner_of(self, pid):
+        """The number of the agent whose trainer it is."""
         sockets = {f"SHOAL_TRAINER_SOCKET={self.data_of(number)}/trainer.sock".encode(): number
                    for number in range(self.count)}
-        found = {number: set() for number in range(self.count)}
-        for name in os.listdir("/proc"):
-            if name.isdigit():
-                for entry in environment_of(name):
-                    if entry in sockets:
-                        found[sockets[entry]].add(int(name))
-        return found
+        return next((sockets[entry] for entry in environment_of(pid) if entry in sockets), None)
 
     def new_disk(self, number):
         """What a node that left had on it is lost, but for its logs."""
