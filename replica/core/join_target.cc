@@ -28,6 +28,13 @@ JoinShape join_shape(const OuterAlgorithm& algorithm, const OuterState& state,
   return shape;
 }
 
+std::vector<outer_opt::JoinSource> sources_of(const Assign& assign) {
+  std::vector<outer_opt::JoinSource> sources;
+  for (const PeerAddress& peer : assign.sources) sources.push_back({peer.replica, peer.address});
+  if (sources.empty()) sources.push_back({assign.source.donor, assign.source.donor_address});
+  return sources;
+}
+
 void OuterStateTarget::place(const ValueRange& run, std::span<const float> values) {
   const auto count = static_cast<std::size_t>(run.count);
   for (auto* vector : {&state_.anchor, &state_.momentum, &state_.adam_m, &state_.adam_v}) {

@@ -5,6 +5,7 @@
 #include <memory>
 #include <vector>
 
+#include "messages/messages.h"
 #include "outer_opt/core/joining/join_session.h"
 #include "outer_opt/core/joining/state_source.h"
 #include "replica/core/outer_algorithm.h"
@@ -18,6 +19,9 @@ outer_opt::HeldState held_state(const RoundKey& key, std::shared_ptr<const Outer
 // the inner optimizer that are wanted, first and second ones, none where they are in the state.
 outer_opt::JoinShape join_shape(const OuterAlgorithm& algorithm, const OuterState& state,
                                 std::vector<outer_opt::Fragment> fragments, std::int64_t moments);
+
+// Whom an assignment from peers lets it ask: all that it names, else the donor.
+std::vector<outer_opt::JoinSource> sources_of(const Assign& assign);
 
 class OuterStateTarget final : public outer_opt::JoinTarget {
  public:

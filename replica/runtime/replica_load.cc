@@ -51,13 +51,6 @@ Instant steady_now() {
               .count()};
 }
 
-std::vector<outer_opt::JoinSource> sources_of(const Assign& assign) {
-  std::vector<outer_opt::JoinSource> sources;
-  for (const PeerAddress& peer : assign.sources) sources.push_back({peer.replica, peer.address});
-  if (sources.empty()) sources.push_back({assign.source.donor, assign.source.donor_address});
-  return sources;
-}
-
 }  // namespace
 
 MaybeFailure Replica::make_compute() {

@@ -99,11 +99,16 @@ TEST_F(WorkerTest, SaysThatItIsReadyAgainOnceItHasLetGo) {
   hear<Loaded>();
 }
 
-TEST_F(WorkerTest, JoinerTakesTheDonorsState) {
+replica::OuterState donor_of(const JobSpec& spec) {
   replica::OuterState donor;
-  donor.anchor.assign(static_cast<std::size_t>(parameter_count(with_derived_fields(spec_).model)),
+  donor.anchor.assign(static_cast<std::size_t>(parameter_count(with_derived_fields(spec).model)),
                       0.5f);
   donor.momentum.assign(donor.anchor.size(), 0.25f);
+  return donor;
+}
+
+TEST_F(WorkerTest, JoinerTakesTheDonorsState) {
+  const replica::OuterState donor = donor_of(spec_);
   node_.donor = &donor;
   auto join = load(1, SourceKind::kPeer, 3);
   join.assign.source.anchor = digest_of(std::span<const float>(donor.anchor));
@@ -119,10 +124,7 @@ TEST_F(WorkerTest, JoinerTakesTheDonorsState) {
 // The step is that of the committed state, whoever writes it: not what this replica trained.
 TEST_F(WorkerTest, ACheckpointNamesTheStepOfTheCommittedState) {
   auto join = load(1, SourceKind::kPeer, 3);
-  replica::OuterState donor;
-  donor.anchor.assign(static_cast<std::size_t>(parameter_count(with_derived_fields(spec_).model)),
-                      0.5f);
-  donor.momentum.assign(donor.anchor.size(), 0.25f);
+  const replica::OuterState donor = donor_of(spec_);
   node_.donor = &donor;
   join.assign.record.step = Steps(30);
   tell(join);
@@ -375,10 +377,7 @@ TEST_F(WorkerTest, ShowsJoinersWhatItHoldsAndFromThenOnTheAverages) {
 
 // Its state is of an earlier round than the one it is named again: it follows, and says so.
 TEST_F(WorkerTest, AJoinerThatIsNamedANewerRoundFollows) {
-  replica::OuterState donor;
-  donor.anchor.assign(static_cast<std::size_t>(parameter_count(with_derived_fields(spec_).model)),
-                      0.5f);
-  donor.momentum.assign(donor.anchor.size(), 0.25f);
+  const replica::OuterState donor = donor_of(spec_);
   node_.donor = &donor;
   auto join = load(1, SourceKind::kPeer, 3);
   tell(join);

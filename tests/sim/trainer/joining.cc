@@ -18,13 +18,6 @@ constexpr std::int64_t kRuns = 4;  // of a state: more than one is on its way wh
 constexpr std::int64_t kCallsPerLoad = 2 * kRuns;
 constexpr Duration kSoonest = microseconds(200);  // two looks of one session
 
-std::vector<outer_opt::JoinSource> sources_of(const Assign& assign) {
-  std::vector<outer_opt::JoinSource> sources;
-  for (const PeerAddress& peer : assign.sources) sources.push_back({peer.replica, peer.address});
-  if (sources.empty()) sources.push_back({assign.source.donor, assign.source.donor_address});
-  return sources;
-}
-
 }  // namespace
 
 struct Trainer::Joining {
@@ -54,9 +47,9 @@ void Trainer::join() {
   options.silent_alone = sim_.options.keepalive * 4;
   options.broken = sim_.options.keepalive * 4;
   const auto fragments = cut_fragments(sizes_of(values), assign.spec.sync.fragments());
-  joining.session.emplace(assign.source.key,
-                          join_shape(*joining.algorithm, joining.state, fragments, 0),
-                          sources_of(assign), *joining.target, options, prng_.next(), sim_.now());
+  joining.session.emplace(
+      assign.source.key, join_shape(*joining.algorithm, joining.state, fragments, 0),
+      replica::sources_of(assign), *joining.target, options, prng_.next(), sim_.now());
   go_on_joining();
 }
 
@@ -67,7 +60,7 @@ void Trainer::join_again(const Assign& assign) {
   r.assign.record = assign.record;
   r.assign.sources = assign.sources;
   JoinSession& session = *r.joining->session;
-  session.set_sources(sources_of(assign), sim_.now());
+  session.set_sources(replica::sources_of(assign), sim_.now());
   session.aim(assign.source.key.round);
   r.joining->level = false;
   go_on_joining();
