@@ -132,7 +132,7 @@ void ControlLog::note(const Vote& vote) {
       "reduced" + field("round", vote.key.round) + field("attempt", std::int64_t{vote.attempt}) +
       field("sent_bytes", vote.stats.sent.count()) +
       field("received_bytes", vote.stats.received.count()) + field("seconds", vote.stats.reduce_s);
-  for (const ReplicaId replica : vote.left_out) text += field("left_out", replica);
+  for (const ReplicaId replica : vote.seen.left_out) text += field("left_out", replica);
   line(of_round(), text);
 }
 

@@ -48,7 +48,7 @@ TEST(ControlLog, ARoundLeavesALinePerStep) {
   report.compute_s = 12.5;
   s.log.said(FromReplica<RoundReport>{ReplicaId(3), report});
   s.log.said(FromReplica<Vote>{ReplicaId(3), {kRound, 2, {}, {Bytes(1000), Bytes(2000), 0.5}, {}}});
-  s.log.said(FromReplica<Vote>{ReplicaId(3), {kRound, 3, {}, {}, {ReplicaId(5)}}});
+  s.log.said(FromReplica<Vote>{ReplicaId(3), {kRound, 3, {}, {}, {{ReplicaId(5)}, {}, {}}}});
   s.log.said(FromReplica<Evaluated>{ReplicaId(3), {kRound, {0, 1, 4}, 300, Tokens(200)}});
   EXPECT_THAT(s.take(),
               ElementsAre("info: round_open round=12 from_step=50 to_step=100 sequences=800",

@@ -279,7 +279,7 @@ std::vector<std::string> kinds_of(const AllReduceOptions& options) {
     if (options.ring && !unequal_lines(options)) kinds.push_back(codec + kRing);
   }
 #ifdef SHOAL_HAVE_GLOO
-  kinds.emplace_back("gloo");
+  if (!options.alone) kinds.emplace_back("gloo");
 #endif
   return kinds;
 }

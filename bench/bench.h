@@ -1,6 +1,6 @@
 // The measurements of shoal-bench. Each prints a table for people or, with `json`, one JSON object;
 // the result is the exit code. Nothing here asserts a speed: the numbers are for
-// docs/performance.md and docs/swarm.md.
+// docs/performance.md and docs/swarm_results.md.
 #pragma once
 
 #include <cstdint>
@@ -27,6 +27,7 @@ struct AllReduceOptions {
   bool ring = false;                           // beside the butterfly; equal lines only
   bool plain = false;                          // no entropy coding, however slow the line
   bool tcp = false;                            // no local sockets between the processes
+  bool alone = false;                          // without gloo's ring
   std::vector<std::string> namespaces, hosts;  // of each process, if not this one's on loopback
   std::vector<double> mbit;                    // of each process's line, both ways, if limited
   bool json = false;

@@ -1,13 +1,14 @@
 #include "job/idle_options.h"
 
 #include "job/field_checker.h"
+#include "job/sync_questions.h"
 
 namespace shoal {
 namespace {
 
-constexpr const char* kOfAnAverage[] = {"/sync/balance",  "/sync/topology",      "/sync/codec",
-                                        "/sync/feedback", "/sync/aggregator",    "/sync/clip",
-                                        "/sync/outer/lr", "/sync/outer/momentum"};
+constexpr const char* kOfAnAverage[] = {
+    "/sync/balance", "/sync/topology", "/sync/codec",    "/sync/feedback",      "/sync/aggregator",
+    "/sync/clip",    "/sync/audit",    "/sync/outer/lr", "/sync/outer/momentum"};
 
 constexpr const char* kOfAPipeline[] = {"/swarm/activations", "/swarm/recompute", "/swarm/schedule",
                                         "/swarm/wiring"};
@@ -16,7 +17,8 @@ void no_effect(FieldChecker& found, const char* pointer, const std::string& with
   found.refuse(pointer, "has no effect with " + with);
 }
 
-void find_in_sync(const SyncOptions& sync, FieldChecker& found) {
+void find_in_sync(const JobOptions& options, FieldChecker& found) {
+  const SyncOptions& sync = options.sync;
   if (sync.algorithm == SyncAlgorithm::kNone) {
     for (const char* pointer : kOfAnAverage) {
       no_effect(found, pointer,
@@ -35,6 +37,13 @@ void find_in_sync(const SyncOptions& sync, FieldChecker& found) {
               "sync.codec = " + quoted(to_string(sync.codec)) +
                   ", which sends every value; leave it out, or set sync.codec = 'sparse2'");
   }
+  if (sync_questions::makes_no_audits(options) && !sync_questions::is_sparse(options)) {
+    no_effect(
+        found, "/sync/audit",
+        "this [sync], where no second member can make the average of a part; leave it out, or "
+        "choose 'diloco' or 'local_sgd' with a butterfly, a dense codec and "
+        "sync.outer_state = 'replicated'");
+  }
 }
 
 }  // namespace
@@ -46,7 +55,7 @@ std::vector<FieldError> idle_options(const JobOptions& options) {
               "train.schedule = 'constant', which stays at train.lr; leave it out, or set "
               "train.schedule = 'cosine'");
   }
-  find_in_sync(options.sync, found);
+  find_in_sync(options, found);
   if (options.swarm.stages == 1) {
     for (const char* pointer : kOfAPipeline) {
       no_effect(found, pointer,

@@ -87,7 +87,7 @@ constexpr auto words_of(Of<OuterState>) {
   return words<OuterState>({{kReplicated, "replicated"}, {kSharded, "sharded"}});
 }
 
-// How the members' pseudo-gradients become one (algorithms: docs/outer_step.md).
+// How the members' pseudo-gradients become one (docs/reduce_protocol.md).
 enum class Aggregator { kMean, kTrimmedMean, kCenteredClip };
 constexpr auto words_of(Of<Aggregator>) {
   using enum Aggregator;

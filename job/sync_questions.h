@@ -30,6 +30,12 @@ inline bool has_part_owners(const JobOptions& o) {
   return o.sync.topology == Topology::kButterfly || o.sync.topology == Topology::kAuto;
 }
 inline bool has_no_part_owners(const JobOptions& o) { return !has_part_owners(o); }
+// Nobody else can make the average of a part: everybody makes all of it, a sum goes round, the
+// state that it needs is elsewhere, or each group has its own.
+inline bool makes_no_audits(const JobOptions& o) {
+  const bool in_rounds = is_diloco(o) || o.sync.algorithm == SyncAlgorithm::kLocalSgd;
+  return !in_rounds || in_groups(o) || is_sparse(o) || is_ring(o) || is_sharded(o);
+}
 inline bool is_only_averaged(const JobOptions& o) {
   return o.sync.algorithm == SyncAlgorithm::kLocalSgd;
 }

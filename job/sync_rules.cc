@@ -89,6 +89,7 @@ constexpr Conflict kConflicts[] = {
     {"/sync/outer_state", is_sparse, "sync.codec", ", which has no owners of parts"},
     {"/sync/outer_state", has_fragments, " with sync.fragments above 1",
      ": parts are of the whole vector"},
+    {"/sync/audit", is_sparse, "sync.codec", ", of which everybody makes all averages", "left out"},
     {"/sync/outer/lr", is_only_averaged, "sync.algorithm", kAverages},
     {"/sync/outer/lr", is_ddp, "sync.algorithm", kAdamw},
     {"/sync/outer/momentum", is_only_averaged, "sync.algorithm", kAverages},
@@ -249,6 +250,8 @@ void check_sync(const JobOptions& options, FieldChecker& checker) {
   const double feedback = options.sync.feedback;  // also where it has no effect
   checker.require(feedback >= 0 && feedback < 1, "/sync/feedback", "must be from 0 to below 1",
                   feedback);
+  checker.require(options.sync.audit >= 0 && options.sync.audit <= 1, "/sync/audit",
+                  "must be from 0 to 1", options.sync.audit);
   checker.require(sync.outer.lr > 0 && sync.outer.lr <= 10, "/sync/outer/lr",
                   "must be above 0 and at most 10", sync.outer.lr);
   check_momentum(sync, checker);

@@ -48,10 +48,13 @@ Rounds parse_rounds(const JobOptions& o) {
                         o.sync.clip};
 }
 
+double parse_audit(const JobOptions& o) { return makes_no_audits(o) ? kAuditUsual : o.sync.audit; }
+
 DilocoSync parse_diloco(const JobOptions& o) {
   const bool shards = is_sharded(o) && !has_no_momentum(o) && has_part_owners(o) && !is_sparse(o) &&
                       !has_fragments(o);
-  return {parse_rounds(o), o.sync.outer, shards ? OuterState::kSharded : OuterState::kReplicated};
+  return {parse_rounds(o), o.sync.outer, shards ? OuterState::kSharded : OuterState::kReplicated,
+          parse_audit(o)};
 }
 
 GroupsSync parse_groups(const JobOptions& o) {
@@ -111,10 +114,12 @@ struct Flat {
     put_one_of(sync.rounds);
     options.outer = sync.outer;
     options.outer_state = sync.outer_state;
+    options.audit = sync.audit;
   }
   void put(const LocalSgdSync& sync) {
     options.algorithm = SyncAlgorithm::kLocalSgd;
     put_one_of(sync.rounds);
+    options.audit = sync.audit;
     options.outer = kOnlyAverages;
   }
   void put(const DdpSync& sync) {
@@ -157,7 +162,7 @@ SyncSpec parse_sync(const JobOptions& o) {
     case SyncAlgorithm::kNone:
       return {NoSync{parse_period(o)}};
     case SyncAlgorithm::kLocalSgd:
-      return {LocalSgdSync{parse_rounds(o)}};
+      return {LocalSgdSync{parse_rounds(o), parse_audit(o)}};
     case SyncAlgorithm::kDdp:
       return {DdpSync{parse_reduce(o)}};
     case SyncAlgorithm::kAsync:
@@ -172,6 +177,12 @@ SyncOptions SyncSpec::options() const {
   Flat flat;
   flat.put_one_of(method);
   return flat.options;
+}
+
+double SyncSpec::audit() const {
+  JobOptions flat;
+  flat.sync = options();
+  return sync_questions::makes_no_audits(flat) ? 0 : flat.sync.audit;
 }
 
 }  // namespace shoal

@@ -29,6 +29,8 @@ constexpr auto fields_of(Of<OuterSpec>) {
 }
 static_assert(lists_every_field<OuterSpec>());
 
+inline constexpr double kAuditUsual = 0.02;
+
 struct SyncOptions {
   SyncAlgorithm algorithm = SyncAlgorithm::kDiloco;
   Steps every{
@@ -54,6 +56,7 @@ struct SyncOptions {
   bool eager = false;
   std::int64_t quorum = 0;  // async: reports that are enough for a round; 0: half of the replicas
   OuterState outer_state = OuterState::kReplicated;
+  double audit = kAuditUsual;  // share of the frames of an average that is made a second time
   OuterSpec outer;
   bool operator==(const SyncOptions&) const = default;
 };
@@ -65,7 +68,7 @@ constexpr auto fields_of(Of<SyncOptions>) {
       field<&T::feedback>("feedback"), field<&T::aggregator>("aggregator"), field<&T::clip>("clip"),
       field<&T::fragments>("fragments"), field<&T::overlap_steps>("overlap_steps"),
       field<&T::blend>("blend"), field<&T::eager>("eager"), field<&T::quorum>("quorum"),
-      field<&T::outer_state>("outer_state"), field<&T::outer>("outer"));
+      field<&T::outer_state>("outer_state"), field<&T::audit>("audit"), field<&T::outer>("outer"));
 }
 static_assert(lists_every_field<SyncOptions>());
 
@@ -146,11 +149,13 @@ struct DilocoSync {
   Rounds rounds;
   OuterSpec outer;
   OuterState outer_state = OuterState::kReplicated;
+  double audit = kAuditUsual;  // not where the outer state is sharded
   bool operator==(const DilocoSync&) const = default;
 };
 
 struct LocalSgdSync {
   Rounds rounds;
+  double audit = kAuditUsual;
   bool operator==(const LocalSgdSync&) const = default;
 };
 
@@ -201,6 +206,8 @@ struct SyncSpec {
   bool eager() const { return options().eager; }
   std::int64_t quorum() const { return options().quorum; }
   OuterState outer_state() const { return options().outer_state; }
+  // Share of the frames of an average that is made a second time; 0 where none can be.
+  double audit() const;
   OuterSpec outer() const { return options().outer; }
 
   bool operator==(const SyncSpec&) const = default;

@@ -19,9 +19,10 @@ namespace shoal {
 // know; both sides state theirs and the minimum they speak. 2: Release says "paused"; CommitRound
 // and Assign say the step; TrainerReady says its protocol; frames may be entropy coded. 3: Hello
 // says what each replica holds; commits and assignments carry a record; an order leases several
-// runs.
-inline constexpr std::int32_t kProtocolVersion = 3;
-inline constexpr std::int32_t kProtocolVersionMin = 3;
+// runs. 4: votes tell sums of squares; a plan may audit, and say that own contributions are coded;
+// in a group the owners of parts apply the clip factors.
+inline constexpr std::int32_t kProtocolVersion = 4;
+inline constexpr std::int32_t kProtocolVersionMin = 4;
 
 // A replica that runs, and the committed state that it holds.
 struct HeldReplica {

@@ -131,6 +131,14 @@ void check(Reader& reader, const ReducePlan& plan) {
   const std::int64_t covered = plan.topology == Topology::kAllgather ? 0 : plan.value_count;
   reader.require(next == covered, "members", "parts must cover the vector, but in an all-gather");
   reader.require(plan.time_limit.ns > 0, "time_limit_ns", "must be above 0");
+  std::int64_t audited = 0;
+  for (const AuditedRange& range : plan.audited) {
+    const bool fits = range.count > 0 && range.count <= plan.value_count - audited;
+    if (!fits) return reader.refuse("audited.count", "must be above 0 and add up to value_count");
+    audited += range.count;
+  }
+  reader.require(plan.audited.empty() || audited == plan.value_count, "audited",
+                 "must add up to value_count");
 }
 
 void check(Reader& reader, const CommitRound& commit) {

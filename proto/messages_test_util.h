@@ -74,6 +74,10 @@ inline Hello hello() {
           {held(ReplicaId(9)), {ReplicaId(10), 77, JobId(3), 0, 1, {JobId(3), 0, -1}}}};
 }
 
+inline Vote vote() {
+  return {kKey, 2, kAnchor, {Bytes(70), Bytes(80), 0.9}, {{ReplicaId(4)}, {}, {}}};
+}
+
 inline ReducePlan plan_of_two() {
   return {kKey,
           3,
@@ -121,38 +125,37 @@ inline PipelineStats stats() {
 }
 
 inline std::vector<FromAgent> messages_of_agents() {
-  return {
-      Heartbeat{12, Bytes(345)},
-      DeviceMeasured{device()},
-      LoadProgress{kReplica, Bytes(70), Bytes(90)},
-      loaded(),
-      ReplicaFailed{kReplica, ReplicaFailure::kPeerUnreachable, "no route"},
-      progress(),
-      stats(),
-      FromReplica<RoundReport>{
-          kReplica,
-          {kKey,
-           Tokens(5),
-           Steps(6),
-           2.25,
-           0.5,
-           0.25,
-           3,
-           1.5,
-           Tokens(4),
-           0.5,
-           {{ReplicaId(4), milliseconds(50), 1e6, 2e6, true}, {ReplicaId(5), {}, 0, 0, false}},
-           7,
-           Steps(2),
-           {{70, 2}, {90, 1}}}},
-      FromReplica<Vote>{kReplica, {kKey, 2, kAnchor, {Bytes(70), Bytes(80), 0.9}, {ReplicaId(4)}}},
-      FromReplica<ReduceFailed>{kReplica,
-                                {kKey, 2, ReplicaId(8), ReduceFailure::kTimeLimit, "slow"}},
-      FromReplica<Applied>{kReplica, {kKey, kAnchor, kMomentum, {1, 2}, {3, 4}, {5, 6}}},
-      FromReplica<Evaluated>{kReplica, {kKey, {1, 4, 20}, 812.5, Tokens(400)}},
-      CheckpointWritten{kReplica, CheckpointId(4), kKey, kFiles, "Ahab sp\u00e9ak"},
-      CheckpointFailed{kReplica, CheckpointId(4), "disk full"},
-      Goodbye{"stopped"}};
+  return {Heartbeat{12, Bytes(345)},
+          DeviceMeasured{device()},
+          LoadProgress{kReplica, Bytes(70), Bytes(90)},
+          loaded(),
+          ReplicaFailed{kReplica, ReplicaFailure::kPeerUnreachable, "no route"},
+          progress(),
+          stats(),
+          FromReplica<RoundReport>{
+              kReplica,
+              {kKey,
+               Tokens(5),
+               Steps(6),
+               2.25,
+               0.5,
+               0.25,
+               3,
+               1.5,
+               Tokens(4),
+               0.5,
+               {{ReplicaId(4), milliseconds(50), 1e6, 2e6, true}, {ReplicaId(5), {}, 0, 0, false}},
+               7,
+               Steps(2),
+               {{70, 2}, {90, 1}}}},
+          FromReplica<Vote>{kReplica, vote()},
+          FromReplica<ReduceFailed>{kReplica,
+                                    {kKey, 2, ReplicaId(8), ReduceFailure::kTimeLimit, "slow"}},
+          FromReplica<Applied>{kReplica, {kKey, kAnchor, kMomentum, {1, 2}, {3, 4}, {5, 6}}},
+          FromReplica<Evaluated>{kReplica, {kKey, {1, 4, 20}, 812.5, Tokens(400)}},
+          CheckpointWritten{kReplica, CheckpointId(4), kKey, kFiles, "Ahab sp\u00e9ak"},
+          CheckpointFailed{kReplica, CheckpointId(4), "disk full"},
+          Goodbye{"stopped"}};
 }
 
 inline std::vector<ToAgent> messages_of_the_coordinator() {
@@ -185,7 +188,7 @@ inline std::vector<FromTrainer> messages_of_trainers() {
       stats(),
       FromReplica<RoundReport>{
           kReplica, {kKey, Tokens(5), Steps(6), 2.25, 0.5, 0.25, 3, 1.5, Tokens(4), 0.5, {}, 7}},
-      FromReplica<Vote>{kReplica, {kKey, 2, kAnchor, {Bytes(70), Bytes(80), 0.9}, {ReplicaId(4)}}},
+      FromReplica<Vote>{kReplica, vote()},
       FromReplica<ReduceFailed>{kReplica,
                                 {kKey, 2, ReplicaId(8), ReduceFailure::kBadFrame, "checksum"}},
       FromReplica<Applied>{kReplica, {kKey, kAnchor, kMomentum, {1, 2}, {3, 4}, {5, 6}}},

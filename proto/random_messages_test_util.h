@@ -145,6 +145,11 @@ class RandomMessages {
       member.part_count = plan.topology == Topology::kAllgather ? 0 : prng_.range(0, 1000);
       plan.value_count += member.part_count;
     }
+    const bool audits = !plan.audited.empty() && plan.topology != Topology::kAllgather;
+    plan.audited.clear();
+    if (audits && plan.value_count > 0) {
+      plan.audited.push_back({ReplicaId(3), ReplicaId(4), 7, plan.value_count});
+    }
   }
   void mend(CommitRound& commit) {
     commit.share = prng_.unit();

@@ -71,8 +71,7 @@ void Reducing::ended(const ReduceEnded& event) {
   outer_opt::Actions actions;
   const outer_opt::ReduceResult& result = event.result;
   if (result.ok) {
-    reducer_->reduced(event.key, event.attempt, result.outcome.stats, result.outcome.left_out,
-                      actions);
+    reducer_->reduced(event.key, event.attempt, result.outcome.stats, result.outcome.seen, actions);
   } else {
     reducer_->reduce_failed(
         {event.key, event.attempt, result.error.lost, result.error.failure, result.error.detail},

@@ -1,19 +1,19 @@
 #!/usr/bin/env bash
-# Whether docs/operations.md tells what to do about every alert of monitoring/alerts.yml, and every kind of incident
+# Whether docs/alerts.md tells what to do about every alert of monitoring/alerts.yml, and every kind of incident
 # that the coordinator counts (coordinator/service/cluster.h), no more and no less.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-# section HEADING: the names in the first column of its table.
+# section HEADING: the names in the headings below it.
 section() {
-  awk -v heading="## $1" '/^## /{here = ($0 == heading)} here && /^\| `/' docs/operations.md |
-    cut -d'|' -f2 | grep -oE '[A-Za-z_]+' | sort
+  awk -v heading="## $1" '/^## /{here = ($0 == heading)} here && /^### `/' docs/alerts.md |
+    grep -oE '[A-Za-z_]+' | sort
 }
 
 alerts=$(sed -nE 's/.*- alert: *([A-Za-z]+).*/\1/p' monitoring/alerts.yml | sort)
 [[ -n $alerts ]]
 diff <(section 'When an alert fires') <(echo "$alerts") || {
-  echo "docs/operations.md (<) and monitoring/alerts.yml (>) differ" >&2
+  echo "docs/alerts.md (<) and monitoring/alerts.yml (>) differ" >&2
   exit 1
 }
 
@@ -21,6 +21,6 @@ incidents=$(sed -n '/kIncidents = {/,/};/p' coordinator/service/cluster.h | grep
   sed -E 's/.*::k//; s/([A-Z])/_\L\1/g; s/^_//' | sort)
 [[ -n $incidents ]]
 diff <(section 'What events warn of') <(echo "$incidents") || {
-  echo "docs/operations.md (<) and kIncidents of coordinator/service/cluster.h (>) differ" >&2
+  echo "docs/alerts.md (<) and kIncidents of coordinator/service/cluster.h (>) differ" >&2
   exit 1
 }

@@ -1,5 +1,5 @@
 """The scenario bad-input of chaos.py: what is put wrong, case by case, and what must come of it. The promises are those
-of docs/reliability.md, "What is refused"; chaos_lab.py has what cases are made of."""
+of docs/bad_input.md; chaos_lab.py has what cases are made of."""
 import contextlib
 import os
 import random

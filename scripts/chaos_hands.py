@@ -207,7 +207,7 @@ class Hands:
         self.backup = folder
 
     def restore(self, _):
-        """As docs/store.md says; the agents live, or do not."""
+        """As docs/backup.md says; the agents live, or do not."""
         if self.backup is None:
             raise Spared("no backup was taken")
         with self.cluster.lock:

@@ -59,7 +59,7 @@ def admin(cluster, *arguments):
 
 
 def back_up(cluster):
-    """With the command of docs/store.md, and proved with the other one."""
+    """With the command of docs/backup.md, and proved with the other one."""
     backup = cluster.folder / "backup"
     shutil.rmtree(backup, ignore_errors=True)
     admin(cluster, "backup", "--data-dir", str(cluster.data_of_coordinator()), "--to", str(backup))
@@ -85,7 +85,7 @@ def trained(folder, after=0):
 
 
 def put_back(cluster, backup, keep_checkpoints):
-    """As docs/store.md says; or onto a disk of which the checkpoints are lost, too.
+    """As docs/backup.md says; or onto a disk of which the checkpoints are lost, too.
 
     Returns the newest round of the tables that go, and what they trained."""
     old = copy_of(cluster)

@@ -19,7 +19,7 @@ from chaos_scenarios import JOB, SLOW, Scenario
 CONTEXT = 16  # of JOB
 TRAINS_WITHIN_S = 60  # from the last heal to a commit
 ALL_WITHIN_S = 120  # until everybody contributes
-WAITS_FOR_LEFT_S = 60  # for state of a node that left, before a job goes back to a checkpoint (docs/store.md)
+WAITS_FOR_LEFT_S = 60  # for state of a node that left, before a job goes back to a checkpoint (docs/backup.md)
 
 
 @dataclasses.dataclass

@@ -82,7 +82,7 @@ check_scripts() {
   { sources '*.sh' dev .ci/run; } | xargs -0 --no-run-if-empty shellcheck --format=gcc -x
 }
 
-check_pages() { python3 scripts/doc_links.py; }
+check_pages() { python3 scripts/pages.py; }
 
 check_test_places() { python3 scripts/test_places.py; }
 

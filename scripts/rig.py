@@ -116,6 +116,62 @@ class Lines:
                 subprocess.run(["ip", "netns", "delete", line.split()[0]], check=False)
 
 
+class FarLines(Lines):
+    """The same hosts, joined by shoal-line (bench/line): each direction of each line has a rate, delay, jitter, loss
+    and reordering of its own. Delays and losses add up over the sender's uplink and the receiver's downlink."""
+
+    def __init__(self, label="", programs=BIN):
+        super().__init__(label)
+        self.program, self.forwarder, self.counts = programs / "shoal-line", None, None
+
+    def set_up(self, agents, mbit=0, up=None, down=None, seed=1):
+        """`up` and `down` as bench/line/control.h has them; without: `mbit` alone. They hold for every host."""
+        self.hosts = [self.add(str(number)) for number in range(agents + 1)]
+        base = {"mbit": mbit}
+        lines = {"seed": seed, "hosts": [
+            {"name": str(number), "namespace": namespace, "address": f"{self.address(number)}/24",
+             "up": base | (up or {}), "down": base | (down or {})} for number, namespace in enumerate(self.hosts)]}
+        with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
+            json.dump(lines, file)
+            file.flush()
+            # A session of its own, as the processes of a Cluster: it ends with its input, which is closed last.
+            self.forwarder = subprocess.Popen([str(self.program), file.name], stdin=subprocess.PIPE,
+                                              stdout=subprocess.PIPE, text=True, start_new_session=True)
+            if "ready" not in self.answer():
+                raise Trouble("shoal-line does not start")
+
+    def answer(self):
+        line = self.forwarder.stdout.readline()
+        return json.loads(line) if line else {}
+
+    def order(self, order):
+        self.forwarder.stdin.write(json.dumps(order) + "\n")
+        self.forwarder.stdin.flush()
+        answer = self.answer()
+        if "error" in answer or not answer:
+            raise Trouble("shoal-line: " + answer.get("error", "it has ended"))
+        return answer
+
+    def set_line(self, number, up=None, down=None):
+        """What is not named stays."""
+        self.order({"host": str(number), "up": up or {}, "down": down or {}})
+
+    def cut(self, number, ways=("up", "down")):
+        self.order({"host": str(number), **{way: {"cut": True} for way in ways}})
+
+    def mend(self, number):
+        self.set_line(number, {"cut": False}, {"cut": False})
+
+    def take_down(self):
+        """Afterwards `counts` has what each line has passed, lost and dropped."""
+        if self.forwarder is not None:
+            self.forwarder.stdin.close()
+            self.counts = self.answer()
+            self.forwarder.wait(ENDING_S)
+            self.forwarder = None
+        super().take_down()
+
+
 def send(pid, number):
     """A process that is no more needs no signal."""
     with contextlib.suppress(ProcessLookupError):

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Runs every line of the tables of docs/swarm.md in the pipeline simulator and draws its plots.
+"""Runs every line of the tables of docs/swarm_results.md in the pipeline simulator and draws its plots.
 
     scripts/swarm_results.py [--from SEED] [--seeds N]   runs all, rewrites docs/swarm_results.json
     scripts/swarm_results.py --plots                     draws docs/images/swarm_*.svg from that file
-    scripts/swarm_results.py --tables                    prints it as the tables of docs/swarm.md
+    scripts/swarm_results.py --tables                    prints it as the tables of docs/swarm_results.md
 
 Needs build/bin/shoal-sim and nothing but Python's library. Every number is the mean over the seeds; the
 command that gives it stands beside it in the file.

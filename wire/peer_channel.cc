@@ -2,13 +2,13 @@
 #include "wire/peer_channel.h"
 
 #include <functional>
+#include <utility>
 
 #include <grpcpp/create_channel.h>
 #include <grpcpp/create_channel_posix.h>
 #include <grpcpp/security/credentials.h>
 
 #include "wire/local_socket.h"
-#include "wire/tcp_socket.h"
 
 namespace shoal::wire {
 namespace {
@@ -45,7 +45,19 @@ PeerChannel dial_peer(const std::string& address, Duration keepalive, EmulatedLi
     const pid_t process = line == nullptr ? process_behind(fd).value_or(0) : 0;
     return {grpc::CreateCustomInsecureChannelFromFd(address, fd, arguments), true, process};
   }
+  if (names_number(address)) fd = begin_connect(address);
+  if (fd >= 0) {
+    auto watch = std::make_shared<const TcpWatch>(fd);
+    auto channel = grpc::CreateCustomInsecureChannelFromFd(address, fd, arguments);
+    return {std::move(channel), false, 0, std::move(watch)};
+  }
   return {grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments), false};
+}
+
+bool PeerChannel::usable() const {
+  if (!channel || local) return false;
+  if (connection) return connection->stands();
+  return channel->GetState(false) != GRPC_CHANNEL_TRANSIENT_FAILURE;
 }
 
 bool is_far(Duration round_trip) { return round_trip >= kFarRoundTrip; }

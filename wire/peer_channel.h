@@ -14,17 +14,23 @@
 
 #include "base/time.h"
 #include "wire/emulated_line.h"
+#include "wire/tcp_socket.h"
 
 namespace shoal::wire {
 
 // A message above this is refused by the receiver; a frame is at most 4 MiB and its header.
 inline constexpr int kPeerMessageMax = (4 << 20) + 4096;
 
-// A channel with a connection of its own: dropping it closes the connection.
+// A channel with a connection of its own: dropping it closes the connection. A name is dialled by
+// gRPC, which tries all its addresses; a number by ourselves, because a congestion control can only
+// be chosen for one's own sockets.
 struct PeerChannel {
   std::shared_ptr<grpc::Channel> channel;
   bool local = false;  // it cannot tell its state and does not connect again: for one use
   pid_t process = 0;   // at the other end of a local socket with nothing between; 0: unknown
+  std::shared_ptr<const TcpWatch> connection = {};  // that we dialled: it does not connect again
+  // For another use. A channel that waits before it tries again would refuse it without a try.
+  bool usable() const;
 };
 
 // An idle or silent peer is pinged every `keepalive` and given up when it does not answer within

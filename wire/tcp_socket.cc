@@ -7,6 +7,7 @@
 #include <cstring>
 #include <utility>
 
+#include <fcntl.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -27,6 +28,7 @@ void prepare(int fd) {
   const int yes = 1;
   setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
   setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &kUserTimeoutMs, sizeof kUserTimeoutMs);
+  setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, kCongestionControl, sizeof kCongestionControl - 1);
 }
 
 using AddressList = std::unique_ptr<addrinfo, void (*)(addrinfo*)>;
@@ -66,6 +68,23 @@ int begin_connect(const std::string& address) {
   if (connect(fd, list->ai_addr, list->ai_addrlen) == 0 || errno == EINPROGRESS) return fd;
   close(fd);
   return -1;
+}
+
+bool names_number(const std::string& address) {
+  return resolve(address, AI_NUMERICHOST) != nullptr;
+}
+
+TcpWatch::TcpWatch(int fd) : fd_(fcntl(fd, F_DUPFD_CLOEXEC, 0)) {}
+
+TcpWatch::~TcpWatch() {
+  if (fd_ >= 0) close(fd_);
+}
+
+bool TcpWatch::stands() const {
+  tcp_info info{};
+  socklen_t size = sizeof info;
+  if (getsockopt(fd_, IPPROTO_TCP, TCP_INFO, &info, &size) != 0) return false;
+  return info.tcpi_state == TCP_ESTABLISHED || info.tcpi_state == TCP_SYN_SENT;
 }
 
 Duration round_trip_of(int fd) {

@@ -12,8 +12,30 @@
 
 namespace shoal::wire {
 
+// What peers are sent goes by this congestion control where the kernel has it: lost packets slow it
+// down by little, where reno and cubic stop on long lines (docs/lines.md). Elsewhere by the
+// kernel's default.
+inline constexpr char kCongestionControl[] = "bbr";
+
 // A connection to "host:port" that may still be on its way; -1 when the address names no host.
 int begin_connect(const std::string& address);
+
+// Whether the host is given by its number: then it has one address, and nobody has to be asked.
+bool names_number(const std::string& address);
+
+// A look at a connection that belongs to somebody else. Keeps it from being closed, not from being
+// shut down.
+class TcpWatch {
+ public:
+  explicit TcpWatch(int fd);
+  ~TcpWatch();
+  TcpWatch(const TcpWatch&) = delete;
+  TcpWatch& operator=(const TcpWatch&) = delete;
+  bool stands() const;  // or is on its way
+
+ private:
+  const int fd_;
+};
 
 // As the handshake measured it, queues on the way included; zero: no connection over TCP.
 Duration round_trip_of(int fd);

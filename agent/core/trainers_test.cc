@@ -128,14 +128,14 @@ TEST_F(TrainersTest, ATrainerOfAnotherProtocolIsNotUsed) {
   for (std::uint64_t generation = 1; failed.empty() && generation < 100; ++generation) {
     step(TrainerAttached{{0, generation}, {0, {}, "", "", kProtocolVersion - 1}});
     EXPECT_TRUE(one<KillTrainer>().hard);
-    EXPECT_THAT(one<KillTrainer>().because, HasSubstr("speaks protocol 2"));
+    EXPECT_THAT(one<KillTrainer>().because, HasSubstr("speaks protocol 3"));
     EXPECT_THAT(all<SendTrainer>(), IsEmpty());
     step(TrainerExited{{0, generation}, {}});
     while (all<StartTrainer>().empty() && failed.empty() && wake()) failed = said<ReplicaFailed>();
   }
   ASSERT_THAT(failed, SizeIs(1));
   EXPECT_THAT(failed[0].detail,
-              HasSubstr("it speaks protocol 2, shoal-agent 0.1.0 speaks protocol 3 (install both"));
+              HasSubstr("it speaks protocol 3, shoal-agent 0.1.0 speaks protocol 4 (install both"));
 }
 
 }  // namespace

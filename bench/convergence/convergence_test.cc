@@ -8,8 +8,8 @@
 #include <gtest/gtest.h>
 
 #include "bench/convergence/kept_runs.h"
-#include "bench/convergence/reduce.h"
 #include "bench/convergence/report.h"
+#include "bench/reduce_in_memory.h"
 #include "job/job_options.h"
 
 namespace shoal::bench {

@@ -173,17 +173,21 @@ std::string markdown_of(const CampaignOptions& options, const std::vector<ArmRes
   const Setting& s = options.setting;
   std::string text =
       "# Convergence: every arm\n\n"
-      "What the figures are for, and which of them hold: [convergence.md](convergence.md).\n\n"
-      "How well the algorithms of `sync.algorithm` learn per inner step, and what the codecs and "
-      "faults cost.\n"
-      "Written by `shoal-bench convergence --write docs`; the harness runs the trainer's learner, "
+      "Every algorithm, codec and fault that was compared, in one table. For people who change "
       "the\n"
-      "sessions and the codecs of a real run in one process, without sockets.\n\n"
+      "outer step; which figures hold is in [convergence.md](convergence.md).\n\n"
+      "The table shows how well the algorithms of `sync.algorithm` learn per inner step, and what\n"
+      "codecs and faults cost. `shoal-bench convergence --write docs` writes this file; the "
+      "harness\n"
+      "runs the trainer's learner, the sessions and the codecs of a real run in one process, "
+      "without\n"
+      "sockets.\n\n"
       "![loss over inner steps](images/convergence.svg)\n\n";
   text += markdown_table(results) + "\n## Targets\n\n" + targets_text(results);
   text += "\n## How to read it\n\n";
   text += format(
-      "- A %s of %lld parameters (%lld layers, %lld wide, context %lld) on bytes of English "
+      "- The model is a %s of %lld parameters (%lld layers, %lld wide, context %lld) on bytes of "
+      "English "
       "prose; ",
       to_string(s.model.family), static_cast<long long>(parameter_count(s.model)),
       static_cast<long long>(s.model.layers), static_cast<long long>(s.model.hidden),
@@ -193,41 +197,37 @@ std::string markdown_of(const CampaignOptions& options, const std::vector<ArmRes
       static_cast<long long>(options.workers), static_cast<long long>(s.steps.count()),
       static_cast<long long>(s.batch), static_cast<long long>(options.seeds));
   text +=
-      "- Loss is in nats per byte, percentages are of that loss (not of perplexity) on the seeds "
-      "that both have, of the shared "
-      "parameters, on\n"
-      "  the same held-out text for all.\n"
-      "- Intervals are of 95 % (Student's t over the seeds), percentages are compared seed by "
-      "seed.\n"
-      "- \"tuned\": the inner learning rate was swept by factors of two, for this arm alone, on a "
-      "seed that is\n  not among those reported (below). The others\n"
-      "  take over the rate of the tuned arm they descend from. Their base, on the same seeds, is "
-      "the "
-      "arm\n  whose name theirs begins with.\n"
-      "- All arms but `one worker` and those with 7 or 8 workers see the same number of tokens. "
-      "Equal "
-      "inner steps, so equal wall "
-      "time where\n"
-      "  nothing has to be waited for: that communication costs time is not in these figures.\n"
-      "- Outer a/b: outer learning rate and momentum. What an arm does not name is the product's "
-      "default: int8,\n  clipping, outer " +
+      "- Loss is in nats per byte, of the shared parameters, on the same held-out text for all.\n"
+      "  Percentages are of that loss (not of perplexity), on the seeds that both arms have.\n"
+      "- Intervals are of 95 % (Student's t over the seeds); arms are compared seed by seed.\n"
+      "- \"tuned\": the inner learning rate was swept by factors of two, for this arm alone, on a\n"
+      "  seed that is not among those reported (below). The others take the rate of the tuned arm\n"
+      "  they descend from. Their base, on the same seeds, is the arm whose name theirs begins "
+      "with.\n"
+      "- All arms except `one worker` and those with 7 or 8 workers see the same number of "
+      "tokens.\n"
+      "  Equal inner steps mean equal wall time where nothing waits: the time of communication is\n"
+      "  not in these figures.\n"
+      "- Outer a/b is an outer learning rate and momentum. What an arm does not name is the\n"
+      "  product's default: int8, clipping, outer " +
       format("%g/%g", kUsual.lr, kUsual.momentum) +
       ".\n"
-      "- Dropped: each worker's contribution to a round, with probability one half. Progress lost: "
-      "it goes on from\n  the shared parameters; kept: from its own, as in the DiLoCo paper; moved "
-      "with the anchor: from its own, moved\n  by the outer step, which the average of those that "
-      "are there "
-      "takes for their share (`sync.algorithm = \"async\"`).\n"
-      "- In `moshpit` and `gossip` every worker has an anchor of its own, and evaluates it on its "
-      "share of the text.\n"
-      "- `ddp, muon` is one worker with the batch of all, which is the same training to "
+      "- Dropped: each worker's contribution to a round is lost with probability one half. "
+      "Progress\n"
+      "  lost: the worker continues from the shared parameters. Kept: from its own, as in the\n"
+      "  DiLoCo paper. Moved with the anchor: from its own, moved by the outer step, which the\n"
+      "  average of the present workers takes for their share (`sync.algorithm = \"async\"`).\n"
+      "- In `moshpit` and `gossip` every worker has an anchor of its own, and evaluates it on its\n"
+      "  share of the text.\n"
+      "- `ddp, muon` is one worker with the batch of all, which is the same training up to "
       "rounding.\n"
-      "- The attacker is one of eight workers and sends -10 times its pseudo-gradient in every "
-      "round; `nothing`: the mean\n  without clipping. Its base is a run of the seven honest "
+      "- The attacker is one of eight workers and sends -10 times its pseudo-gradient in every\n"
+      "  round. `nothing` is the mean without clipping. Its base is a run of the seven honest "
       "ones.\n"
-      "- Bytes: sent by one worker, frames with their headers, divided by the inner steps.\n"
-      "- Tiny models say how the mechanics behave, not how large ones will: published gaps shrink "
-      "with size.\n\n"
+      "- Bytes are those sent by one worker, frames with their headers, divided by the inner "
+      "steps.\n"
+      "- Tiny models show how the mechanics behave, not how large models will: published gaps\n"
+      "  shrink with size.\n\n"
       "## The sweeps\n\n| arm | lr: loss of the tuning seed |\n|---|---|\n";
   for (const ArmResult& result : results) {
     if (!result.sweep.empty()) text += "| " + result.arm.name + " | " + rates_text(result) + " |\n";

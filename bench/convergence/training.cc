@@ -10,7 +10,7 @@
 
 #include "base/check.h"
 #include "base/prng.h"
-#include "bench/convergence/reduce.h"
+#include "bench/reduce_in_memory.h"
 #include "coordinator/core/decisions/arrivals.h"
 #include "job/job_options.h"
 #include "outer_opt/core/round/clip.h"
@@ -227,17 +227,16 @@ class Swarm {
     ReducePlan plan = empty_plan();
     if (!plan_round(group, plan)) return false;
     std::vector<outer_opt::ReduceInput> inputs;
-    ReducePlan told;
     for (const std::size_t i : group) {
       Worker& worker = workers_[i];
-      told = worker.loop->plan(plan, !worker.lost).plan;
-      inputs.push_back(worker.loop->input(told, !worker.lost));
+      worker.loop->plan(plan, !worker.lost);
+      inputs.push_back(worker.loop->input(plan, !worker.lost));
     }
-    const Reduced reduced = reduce_in_memory(told, inputs);
+    const Reduced reduced = reduce_in_memory(plan, inputs);
     bytes_sent_ += reduced.bytes_sent * static_cast<double>(group.size()) /
                    static_cast<double>(workers_.size());
     for (const std::size_t i : group) {
-      std::ranges::copy(reduced.average, workers_[i].loop->average(told).begin());
+      std::ranges::copy(reduced.average, workers_[i].loop->average(plan).begin());
       workers_[i].loop->reduced();
     }
     return true;

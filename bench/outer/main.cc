@@ -4,6 +4,7 @@
 //
 // The inner rate of every arm and length is chosen by its loss on one seed, which is not reported;
 // the reported ones are compared seed by seed, with intervals.
+#include <algorithm>
 #include <cstdio>
 #include <fstream>
 #include <iterator>
@@ -30,7 +31,7 @@ struct Options {
   std::vector<OuterSpec> outer = {{0.7, 0.9}, {1, 0}};  // beside the default
   SmallLength length;
   std::int64_t seeds = 5;
-  bool drops = false;
+  bool drops = false, liars = false;
 };
 
 std::vector<SmallArm> outer_arms(const std::vector<OuterSpec>& tried) {
@@ -159,6 +160,73 @@ void print_rows(std::int64_t rounds, const std::vector<Row>& rows) {
   }
 }
 
+// Eight workers of which two lie, beside the six that do not.
+struct LiarArm {
+  const char* name;
+  std::int64_t workers;
+  LiarSetting setting;
+};
+
+constexpr LiarArm kLiarArms[] = {
+    {"the six alone", 6, {.lie = false}},
+    {"eight, none lies", 8, {.lie = false}},
+    {"two lie, audit 0.02", 8, {}},
+    {"two lie, audit 0.1", 8, {.audit = 0.1}},
+    {"two lie, only norms are verified", 8, {.audit = 0}},
+    {"two lie, nothing is verified", 8, {.verify = false}},
+};
+
+void print_named(const LiarArm& arm, const std::vector<Named>& all) {
+  std::vector<double> norm, average;
+  std::int64_t others = 0;
+  for (const Named& one : all) {
+    if (one.norm > 0) norm.push_back(static_cast<double>(one.norm));
+    if (one.average > 0) average.push_back(static_cast<double>(one.average));
+    others += one.others;
+  }
+  const auto rounds = [](const std::vector<double>& of) {
+    if (of.empty()) return std::string("never");
+    const auto [first, last] = std::ranges::minmax_element(of);
+    char text[64];
+    std::snprintf(text, sizeof text, "%zu times, round %g to %g", of.size(), *first, *last);
+    return std::string(text);
+  };
+  if (!arm.setting.lie) {
+    std::printf(" honest members blamed: %lld |\n", static_cast<long long>(others));
+    return;
+  }
+  std::printf(" norm %s; average %s; honest members blamed: %lld |\n", rounds(norm).c_str(),
+              rounds(average).c_str(), static_cast<long long>(others));
+}
+
+// All with the inner rate that suits the first.
+void study_liars(const Options& options, SmallModel& model, std::int64_t rounds) {
+  SmallLength length = options.length;
+  length.rounds = rounds;
+  SmallArm arm{"liars", Averaging::kDiloco, default_options(SyncAlgorithm::kDiloco).sync.outer};
+  arm.liars = kLiarArms[0].setting;
+  length.workers = kLiarArms[0].workers;
+  const double lr = tune(
+      kFirstRate, [&](double rate) { return train_small(model, arm, length, rate, kTuningSeed); });
+  std::vector<double> alone;
+  for (const LiarArm& one : kLiarArms) {
+    arm.liars = one.setting;
+    length.workers = one.workers;
+    std::vector<double> losses;
+    std::vector<Named> named(static_cast<std::size_t>(options.seeds));
+    for (std::int64_t seed = 1; seed <= options.seeds; ++seed) {
+      losses.push_back(train_small(model, arm, length, lr, static_cast<std::uint64_t>(seed),
+                                   &named[static_cast<std::size_t>(seed) - 1]));
+    }
+    if (alone.empty()) alone = losses;
+    const Interval loss = interval_of(losses), excess = excess_of(losses, alone);
+    std::printf("| %lld | %s | %.4f ± %.4f | %+.1f ± %.1f %% |", static_cast<long long>(rounds),
+                one.name, loss.mean, loss.half, excess.mean, excess.half);
+    print_named(one, named);
+    std::fflush(stdout);
+  }
+}
+
 void add_options(CLI::App& app, Options& o) {
   app.add_option("--text", o.text, "Training text; the last tenth is held out")
       ->required()
@@ -181,6 +249,8 @@ void add_options(CLI::App& app, Options& o) {
       ->check([](const std::string& text) {
         return read_outer(text) ? "" : text + " is no LR/MOMENTUM such as 0.9/0.3";
       });
+  app.add_flag("--liars", o.liars,
+               "Eight workers of which two lie, instead: --workers and --keep are not read");
   app.add_flag("--drops", o.drops, "What half of the contributions lost cost, instead");
 }
 
@@ -190,6 +260,13 @@ int run(int argc, char** argv) {
   app.name("shoal-bench outer");
   add_options(app, options);
   CLI11_PARSE(app, argc, argv);
+  if (options.liars) {
+    SmallModel model(read_symbols(options.text));
+    std::printf("| rounds | arm | loss, mean and 95 %% | above the first | named |\n");
+    std::printf("|---|---|---|---|---|\n");
+    for (const std::int64_t rounds : options.rounds) study_liars(options, model, rounds);
+    return 0;
+  }
   Study study(options);
   std::printf("| rounds | arm | inner lr | loss, mean and 95 %% | above the first |\n");
   std::printf("|---|---|---|---|---|\n");

@@ -66,7 +66,10 @@ class SmallTraining {
         average_(SmallModel::initial(seed).size()),
         gradient_(average_.size()) {
     for (std::int64_t i = 0; i < length.workers; ++i) workers_.push_back(make_worker(seed, i));
+    if (arm.liars) verified_.emplace(*arm.liars, workers_.size(), seed);
   }
+
+  Named named() const { return verified_ ? verified_->named() : Named(); }
 
   double run() {
     for (std::int64_t round = 0; round < length_.rounds; ++round) {
@@ -166,6 +169,12 @@ class SmallTraining {
       norms.push_back(report.norm);
       there.push_back(&worker);
     }
+    if (verified_) {
+      std::vector<std::span<const float>> all;
+      for (const Worker& worker : workers_) all.push_back(worker.loop->contribution());
+      average_ = verified_->average(workers_[0].loop->held().round + 1, all);
+      return there.size();
+    }
     const std::vector<double> factors = outer_opt::clip_factors(norms);
     std::fill(average_.begin(), average_.end(), 0.0f);
     for (std::size_t k = 0; k < there.size(); ++k) {
@@ -210,13 +219,17 @@ class SmallTraining {
   Prng drops_;
   std::vector<float> average_, gradient_;
   std::vector<Worker> workers_;
+  std::optional<VerifiedRounds> verified_;
 };
 
 }  // namespace
 
 double train_small(SmallModel& model, const SmallArm& arm, const SmallLength& length, double lr,
-                   std::uint64_t seed) {
-  return SmallTraining(model, arm, length, lr, seed).run();
+                   std::uint64_t seed, Named* named) {
+  SmallTraining training(model, arm, length, lr, seed);
+  const double loss = training.run();
+  if (named != nullptr) *named = training.named();
+  return loss;
 }
 
 }  // namespace shoal::bench

@@ -17,7 +17,10 @@ JobSpec small_job(std::string name) {
   spec.train.steps = Steps(20);
   spec.train.warmup = Steps(1);
   spec.train.batch = 4;
-  change_sync(spec, [](SyncOptions& sync) { sync.every = Steps(10); });
+  change_sync(spec, [](SyncOptions& sync) {
+    sync.every = Steps(10);
+    sync.audit = 0;
+  });
   spec.swarm.min_replicas = 2;
   spec.checkpoint.every_rounds = 1;
   spec.eval.batches = 2;
@@ -183,8 +186,8 @@ void Rig::report_broken(ConnectionId connection, ReplicaId replica, RoundKey key
 void Rig::vote(ConnectionId connection, ReplicaId replica, RoundKey key, std::int32_t attempt,
                Digest average, const std::vector<ReplicaId>& left_out) {
   say(connection,
-      FromReplica<Vote>{replica,
-                        Vote{key, attempt, average, {Bytes(100), Bytes(200), 0.5}, left_out}});
+      FromReplica<Vote>{
+          replica, Vote{key, attempt, average, {Bytes(100), Bytes(200), 0.5}, {left_out, {}, {}}}});
 }
 
 void Rig::applied(ConnectionId connection, ReplicaId replica, RoundKey key, Digest anchor) {

@@ -79,7 +79,7 @@ inline constexpr std::array kIncidents = {
     event_kind::kAgentQuarantined,  event_kind::kJobRolledBack,    event_kind::kReplicaFailed,
     event_kind::kRoundAttempt,      event_kind::kRoundAborted,     event_kind::kRoundStragglers,
     event_kind::kMomentumLost,      event_kind::kCheckpointFailed, event_kind::kReplicaAbsent,
-    event_kind::kJobRestored};
+    event_kind::kJobRestored,       event_kind::kMemberDistrusted};
 
 // Counted as it became durable, since the process started (tally.h).
 struct RoundCounts {

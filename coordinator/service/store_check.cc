@@ -12,7 +12,7 @@
 namespace shoal::coordinator {
 namespace {
 
-constexpr const char* kRestore = "restore state.db from a backup (docs/store.md)";
+constexpr const char* kRestore = "restore state.db from a backup (docs/backup.md)";
 
 // Its first finding; empty when there is none.
 Result<std::string> damage_of(const std::string& file) {

@@ -1,4 +1,4 @@
-// The backup of docs/store.md, as it is printed there: of a store that is in use, restored into
+// The backup of docs/backup.md, as it is printed there: of a store that is in use, restored into
 // another folder.
 #include <cstdlib>
 #include <fstream>
@@ -18,7 +18,7 @@ std::string replaced(std::string text, const std::string& what, const std::strin
 }
 
 std::string documented_command() {
-  std::ifstream page(SHOAL_SOURCE_FOLDER "/docs/store.md");
+  std::ifstream page(SHOAL_SOURCE_FOLDER "/docs/backup.md");
   for (std::string line; std::getline(page, line);) {
     if (line.starts_with("sqlite3 -readonly")) return line;
   }

@@ -14,7 +14,7 @@ Error bad_json(std::string_view text, const std::string& why) {
   return {.code = Code::kDataLoss,
           .message =
               "a stored value cannot be read: " + why + " in " + std::string(text.substr(0, 200)),
-          .remedy = "restore state.db from a backup (docs/store.md)"};
+          .remedy = "restore state.db from a backup (docs/backup.md)"};
 }
 
 void refuse_json(const std::string& why) { throw Json::other_error::create(501, why, nullptr); }

@@ -66,14 +66,21 @@ TEST(JsonFields, Reduces) {
           R"(","anchor":"","momentum":"","topology":"ring","topology_reason":"many_streams",)" +
           R"("frame_values":262144,"entropy_coding":true,"momentum_holders":[{"replica":7,)" +
           R"("address":"10.0.0.1:7100","first":0,"count":500}],"given_up":false,"base":")" +
-          kThree + R"(","base_momentum":""}])",
+          kThree + R"(","base_momentum":"","drawn_for":1,"audited":[{"owner":7,"second":8,)" +
+          R"("first":5,"count":6}],"suspects":[7,8],"barred":[9],)" +
+          R"("accusations":[{"owner":9,"member":7}]}])",
       {{.attempt = 2,
         .attempt_started_at = {77},
         .average = {1, 2},
         .choice = {Topology::kRing, outer_opt::TopologyReason::kManyStreams},
         .entropy_coding = true,
         .momentum_holders = {{ReplicaId(7), "10.0.0.1:7100", 0, 500}},
-        .base = {3, 4}}});
+        .base = {3, 4},
+        .drawn_for = 1,
+        .audited = {{ReplicaId(7), ReplicaId(8), 5, 6}},
+        .suspects = {ReplicaId(7), ReplicaId(8)},
+        .barred = {ReplicaId(9)},
+        .accusations = {{ReplicaId(9), ReplicaId(7)}}}});
 }
 
 TEST(JsonFields, PartsOfACheckpoint) {

@@ -68,7 +68,7 @@ Status read_value(const Statement& row, int column, T& value) {
     return Error{
         .code = Code::kDataLoss,
         .message = "not a stored " + std::string(what) + ": " + std::string(row.text(column)),
-        .remedy = "restore state.db from a backup (docs/store.md)"};
+        .remedy = "restore state.db from a backup (docs/backup.md)"};
   };
   if constexpr (std::is_enum_v<T>) {
     const auto word = parse_word<T>(row.text(column));

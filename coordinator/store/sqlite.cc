@@ -28,7 +28,7 @@ Mapped map_code(int primary) {
       return {Code::kResourceExhausted, "free space on the disk and start again"};
     case SQLITE_CORRUPT:
     case SQLITE_NOTADB:
-      return {Code::kDataLoss, "restore the file from a backup (docs/store.md)"};
+      return {Code::kDataLoss, "restore the file from a backup (docs/backup.md)"};
     case SQLITE_BUSY:
     case SQLITE_LOCKED:
       return {Code::kUnavailable, "close other programs that write this file"};
@@ -128,7 +128,7 @@ Result<std::unique_ptr<Database>> Database::open(const std::string& path, OpenMo
   const auto kind = std::filesystem::status(path, unseen).type();
   if (kind == std::filesystem::file_type::directory) {
     return Error{Code::kDataLoss, "is a folder, not a database", path,
-                 "move it away, and restore the file from a backup (docs/store.md)"};
+                 "move it away, and restore the file from a backup (docs/backup.md)"};
   }
   const int flags = (mode == OpenMode::kReadOnly ? SQLITE_OPEN_READONLY
                                                  : SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE) |

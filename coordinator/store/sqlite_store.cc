@@ -28,7 +28,7 @@ Status refuse_emptied(const std::string& folder) {
   if (!empty || !std::filesystem::exists(folder + "/telemetry.db", unseen)) return {};
   if (file_size(path + "-wal") > 0) return {};  // where everything still is
   return Error{Code::kDataLoss, "the file is empty, although the folder was in use", path,
-               "restore it from a backup (docs/store.md), or delete it to begin anew"};
+               "restore it from a backup (docs/backup.md), or delete it to begin anew"};
 }
 
 // Pages that SQLite cannot read are found before anything is told from the others, as long as that
@@ -42,7 +42,7 @@ Status refuse_damaged(Database& database, const std::string& path) {
   if (!damage) return damage.error();
   if (damage->empty()) return {};
   return Error{Code::kDataLoss, "the file is damaged: " + *damage, path,
-               "restore it from a backup (docs/store.md)"};
+               "restore it from a backup (docs/backup.md)"};
 }
 
 Error about(const std::string& path, Error error) {

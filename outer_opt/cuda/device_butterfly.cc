@@ -156,13 +156,32 @@ void DeviceButterfly::queue_sum(Lane& lane, const Work& work) {
   if (work.fresh) queue.clear(sum, count * sizeof(float));
   for (int i = 0; i < work.term_count; ++i) {
     const auto [member, factor] = work.terms[static_cast<std::size_t>(i)];
-    if (member == self_) {
-      queue.add(pseudo_gradient_.data() + work.first, count, factor, sum, &lane.flags.data()->own);
-    } else {
+    cuda::PartialFacts* facts = lane.facts.data() + static_cast<std::size_t>(i) * cuda::kFactsParts;
+    const float* own = pseudo_gradient_.data() + work.first;
+    if (member != self_) {
       queue.accumulate(plan_.codec, lane.encoded.data(), count, factor, sum,
                        &lane.flags.data()->payload);
+      queue_squares(lane, lane.encoded.data(), count, &lane.flags.data()->payload, facts);
+    } else if (plan_.codes_own) {
+      queue.encode(plan_.codec, own, count, lane.coded.data());
+      queue.accumulate(plan_.codec, lane.coded.data(), count, factor, sum, &lane.flags.data()->own);
+      queue_squares(lane, lane.coded.data(), count, &lane.flags.data()->own, facts);
+    } else {
+      queue.add(own, count, factor, sum, &lane.flags.data()->own);
+      queue.measure(own, count, facts);
     }
   }
+  if (work.term_count == 0) return;
+  queue.download(
+      lane.facts.data(),
+      static_cast<std::size_t>(work.term_count) * cuda::kFactsParts * sizeof(cuda::PartialFacts),
+      lane.pinned_facts.data());
+}
+
+void DeviceButterfly::queue_squares(Lane& lane, const std::byte* encoded, std::size_t count,
+                                    int* damaged, cuda::PartialFacts* facts) {
+  lane.queue->decode(plan_.codec, encoded, count, lane.decoded.data(), damaged);
+  lane.queue->measure(lane.decoded.data(), count, facts);
 }
 
 void DeviceButterfly::queue_seal(Lane& lane, const Work& work) {
@@ -177,6 +196,12 @@ void DeviceButterfly::queue_seal(Lane& lane, const Work& work) {
 }
 
 Status DeviceButterfly::collect(Lane& lane, const Work& work, WorkResult& result) {
+  for (int i = 0; i < work.term_count; ++i) {
+    const auto facts = lane.pinned_facts.span().subspan(
+        static_cast<std::size_t>(i) * cuda::kFactsParts, cuda::kFactsParts);
+    const double norm = cuda::statistics_of(facts).norm;
+    result.squares[static_cast<std::size_t>(i)] = norm * norm;
+  }
   if (work.kind == FrameKind::kAverage) {
     result.payload_checksum = work.header->checksum;
   } else if (work.last) {

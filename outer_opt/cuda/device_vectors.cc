@@ -106,6 +106,12 @@ Status DeviceVectors::write_average(std::span<const float> in) {
   return ferry_->upload(in, average_.data());
 }
 
+Status DeviceVectors::read(std::int64_t first, std::span<float> pseudo_gradient,
+                           std::span<float> average) {
+  const Status got = ferry_->download(pseudo_gradient_.data() + first, pseudo_gradient);
+  return got ? ferry_->download(average_.data() + first, average) : got;
+}
+
 Status DeviceVectors::step(const OuterSpec& options, const Fragment& fragment,
                            std::span<float> momentum, std::span<float> anchor) {
   std::size_t packed = 0;

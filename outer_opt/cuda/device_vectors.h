@@ -43,6 +43,8 @@ class DeviceVectors : public std::enable_shared_from_this<DeviceVectors> {
   Status write_average(std::span<const float> in);
   // The first values of it, for joiners.
   Status read_average(std::span<float> out);
+  // Values of pseudo-gradient and average from `first` on.
+  Status read(std::int64_t first, std::span<float> pseudo_gradient, std::span<float> average);
 
   // The outer step of a fragment with the average; then `momentum` and `anchor` of the host, whole
   // vectors, are what they are here.

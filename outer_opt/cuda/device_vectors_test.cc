@@ -104,6 +104,11 @@ void expect_the_averages_of_the_host(Accelerator& device, const ReducePlan& plan
   for (std::size_t i = 0; i < on_device.size(); ++i) {
     const std::string what = std::string(to_string(plan.codec)) + ", member " + std::to_string(i);
     ASSERT_EQ(mixed.swarm().sessions[i]->state(), SessionState::kDone) << what;
+    const PartSeen seen = mixed.swarm().sessions[i]->seen(), expected = host.sessions[i]->seen();
+    ASSERT_EQ(seen.squares.size(), expected.squares.size()) << what;
+    for (std::size_t k = 0; k < expected.squares.size(); ++k) {
+      EXPECT_NEAR(seen.squares[k], expected.squares[k], 1e-9 * expected.squares[k]) << what;
+    }
     if (plan.members[i].reducer) continue;
     EXPECT_EQ(mixed.swarm().sessions[i]->digest(), host.sessions[i]->digest()) << what;
     const auto values = static_cast<std::size_t>(plan.value_count);
@@ -121,6 +126,8 @@ void expect_members_of_both_kinds_to_agree(Accelerator& device) {
     expect_the_averages_of_the_host(device, plan, {true, true, false, true});
     expect_the_averages_of_the_host(device, plan, {false, true, true, false});
     expect_the_averages_of_the_host(device, with_reducers(plan, 1), {true, true, false, false});
+    plan.codes_own = true;
+    expect_the_averages_of_the_host(device, plan, {true, true, false, true});
   }
 }
 

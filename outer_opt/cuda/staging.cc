@@ -7,6 +7,8 @@
 namespace shoal::outer_opt {
 namespace {
 
+constexpr std::size_t kTermsMax = 2;  // of a Work: a peer's contribution and the own one
+
 template <typename T>
 Status get(Accelerator& device, MemoryKind kind, std::size_t count, DeviceMemory<T>& out) {
   auto memory = DeviceMemory<T>::allocate(device, kind, count);
@@ -33,7 +35,11 @@ Result<std::unique_ptr<Lane>> LaneShelf::make(std::size_t frame_values) {
         get(device_, MemoryKind::kPinned, bytes, lane->pinned_out),
         get(device_, MemoryKind::kPinned, frame_values, lane->pinned_values),
         get(device_, MemoryKind::kPinned, 1, lane->pinned_flags),
+        get(device_, MemoryKind::kPinned, kTermsMax * cuda::kFactsParts, lane->pinned_facts),
+        get(device_, MemoryKind::kDevice, kTermsMax * cuda::kFactsParts, lane->facts),
         get(device_, MemoryKind::kDevice, bytes, lane->encoded),
+        get(device_, MemoryKind::kDevice, bytes, lane->coded),
+        get(device_, MemoryKind::kDevice, frame_values, lane->decoded),
         get(device_, MemoryKind::kDevice, 1, lane->flags), get(device_, lane->queue)}) {
     if (!got) return got.error();
   }

@@ -26,8 +26,12 @@ struct Lane {
   DeviceMemory<std::byte> pinned_in, pinned_out;
   DeviceMemory<float> pinned_values;
   DeviceMemory<FrameFlags> pinned_flags;
-  DeviceMemory<std::byte> encoded;     // on the device
-  DeviceMemory<FrameFlags> flags;      // on the device
+  DeviceMemory<cuda::PartialFacts> pinned_facts;  // of each term of a work, as the next one
+  // On the device. `coded` is what was encoded here, `decoded` values whose squares are summed.
+  DeviceMemory<cuda::PartialFacts> facts;
+  DeviceMemory<std::byte> encoded, coded;
+  DeviceMemory<float> decoded;
+  DeviceMemory<FrameFlags> flags;
   std::unique_ptr<DeviceQueue> queue;  // last: it ends before the memory that it uses
 };
 

@@ -98,7 +98,7 @@ class Member {
                                          {})
                     : node_->reduce(plan, self, {input_, {}}, average_, {});
     EXPECT_TRUE(result.ok) << result.error.detail;
-    const bool without = std::ranges::count(result.outcome.left_out, third(plan)) > 0;
+    const bool without = std::ranges::count(result.outcome.seen.left_out, third(plan)) > 0;
     return {result.ok, result.outcome.average, without};
   }
   std::string address() const { return node_->address(); }

@@ -13,6 +13,7 @@ namespace {
 
 constexpr int kEchoes = 4, kTriesMax = 40;
 constexpr char kReplica[] = "shoal-replica", kRoundTrip[] = "shoal-round-trip-ns";
+constexpr Duration kWaitMax = seconds(5);
 constexpr std::size_t kFrameBytes = 16 << 10;
 constexpr auto kEchoLimit = std::chrono::seconds(3);
 // Of a flow: kProbeTime and what lies in buffers before the first message of it arrives.
@@ -216,16 +217,21 @@ void LinkProber::stop() {
 }
 
 // Whoever is busy is asked again after a while that differs between askers, so that two that ask
-// each other do not meet for ever.
+// each other do not meet for ever. On a long line a try in vain takes seconds: the while is longer
+// there, or the two would never find each other idle.
 void LinkProber::run(ReplicaId self, std::vector<PeerAddress> peers, std::stop_token stop) {
   Prng prng(peers.empty() ? 1 : peers.front().replica.n + peers.size() * 1000);
+  Duration longest;  // of a try in vain
   for (int tries = 0; tries < kTriesMax && !peers.empty() && !stop.stop_requested(); ++tries) {
+    const Instant before = steady_now();
     if (try_one(self, peers.front(), stop)) {
       peers.erase(peers.begin());
       continue;
     }
     std::rotate(peers.begin(), peers.begin() + 1, peers.end());
-    (void)sleep_unless_stopped(milliseconds(prng.range(50, 400)), stop);
+    longest = std::max(longest, steady_now() - before);
+    const Duration most = milliseconds(400) + std::min(kWaitMax, longest * 3);
+    (void)sleep_unless_stopped(milliseconds(prng.range(50, most.ms())), stop);
   }
 }
 

@@ -368,10 +368,7 @@ void PeerNodeImpl::end(const AttemptKey& key, ReduceCall& call, ReduceResult& re
 wire::PeerChannel PeerNodeImpl::channel_to(const std::string& address, int lane) {
   const MutexLock lock(mutex_);
   auto& known = channels_[{address, lane}];
-  // A channel that waits before it tries again would refuse the new attempt without a try.
-  const bool usable = known.channel && !known.local &&
-                      known.channel->GetState(false) != GRPC_CHANNEL_TRANSIENT_FAILURE;
-  if (!usable) known = wire::dial_peer(address, options_.keepalive, options_.line.get());
+  if (!known.usable()) known = wire::dial_peer(address, options_.keepalive, options_.line.get());
   return known;
 }
 
@@ -455,7 +452,7 @@ ReduceResult PeerNodeImpl::run(const ReducePlan& plan, ReplicaId self,
     return failed(failure->failure, lost, failure->detail);
   }
   if (call->cancelled()) return failed(ReduceFailure::kInternal, {}, "cancelled");
-  return {true, {call->digest(), {}, call->left_out(), call->streams(), call->borrowed()}, {}};
+  return {true, {call->digest(), {}, call->seen(), call->streams(), call->borrowed()}, {}};
 }
 
 // ---- state

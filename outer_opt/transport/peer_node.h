@@ -65,9 +65,9 @@ struct ReduceOutcome {
   Digest average;  // over the checksums of the averaged chunks: to be compared with other members'
                    // only
   ReduceStats stats;
-  std::vector<ReplicaId> left_out;  // of the own part (ReduceSession::left_out)
-  std::size_t streams = 0;          // to and from all peers
-  Bytes borrowed;  // of those received: read in the memory of other processes of this host
+  PartSeen seen;            // of the own part (ReduceSession::seen)
+  std::size_t streams = 0;  // to and from all peers
+  Bytes borrowed;           // of those received: read in the memory of other processes of this host
 };
 
 struct ReduceError {

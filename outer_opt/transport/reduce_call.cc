@@ -546,9 +546,9 @@ Digest ReduceCall::digest() {
   return session_->digest();
 }
 
-std::vector<ReplicaId> ReduceCall::left_out() {
+PartSeen ReduceCall::seen() {
   const MutexLock lock(mutex_);
-  return session_->left_out();
+  return session_->seen();
 }
 
 }  // namespace shoal::outer_opt

@@ -124,7 +124,7 @@ class ReduceCall : public std::enable_shared_from_this<ReduceCall> {
   std::optional<SessionFailure> failure();
   bool cancelled();
   Digest digest();
-  std::vector<ReplicaId> left_out();
+  PartSeen seen();
   // The messages of this attempt with what gRPC and HTTP/2 put before each of them; control frames
   // and what TCP sends again are not in. The time: until the last link closed, or now.
   ReduceStats stats();

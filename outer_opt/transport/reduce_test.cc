@@ -392,7 +392,7 @@ TEST(Reduce, TheOutcomeNamesWhomThePartIsWithout) {
   for (auto* running : {&one, &two}) {
     const ReduceResult result = running->get();
     ASSERT_TRUE(result.ok) << result.error.detail;
-    EXPECT_EQ(result.outcome.left_out, std::vector{ReplicaId(3)});
+    EXPECT_EQ(result.outcome.seen.left_out, std::vector{ReplicaId(3)});
   }
 }
 

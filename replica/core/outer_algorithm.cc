@@ -181,21 +181,19 @@ class DelayedNesterov final : public OuterAlgorithm {
   double momentum_;
 };
 
-// Clip factors are in what members send, and so those of the plan become 1, also for a member that
-// sends nothing.
 class InGroups final : public OuterAlgorithm {
  public:
   explicit InGroups(const SyncSpec& sync) : sync_(sync) {}
 
-  bool enter_group(ReplicaId self, const OuterState& state, std::span<float> contribution,
-                   ReducePlan& plan) const override {
-    const outer_opt::GroupStep options = outer_opt::group_step_for(sync_, plan.outer_lr);
-    for (ReduceMember& member : plan.members) {
-      const double clip = std::exchange(member.clip_factor, 1.0);
-      if (member.replica != self) continue;
-      outer_opt::make_group_input(options, clip, state.anchor, contribution);
-    }
+  bool enter_group(const OuterState& state, std::span<float> contribution,
+                   const ReducePlan& plan) const override {
+    outer_opt::make_group_input(outer_opt::group_step_for(sync_, plan.outer_lr), state.anchor,
+                                contribution);
     return true;
+  }
+  // The anchor itself: the pull is 1.
+  std::span<const float> clip_center(const OuterState& state) const override {
+    return state.anchor;
   }
   void step(const CommitRound& commit, const Fragment&, std::span<const float> mean,
             OuterState& state) override {

@@ -51,12 +51,14 @@ class OuterAlgorithm {
                              std::span<float> /*average*/) {
     return false;
   }
-  // Makes of a contribution, in place, what enters the reduce of a group, and of the plan what its
-  // members go by. True: it did, so that the next attempt needs the contribution anew.
-  virtual bool enter_group(ReplicaId /*self*/, const OuterState&, std::span<float> /*contribution*/,
-                           ReducePlan&) const {
+  // Makes of a contribution, in place, what enters the reduce of a group. True: it did, so that the
+  // next attempt needs the contribution anew.
+  virtual bool enter_group(const OuterState&, std::span<float> /*contribution*/,
+                           const ReducePlan&) const {
     return false;
   }
+  // In a group: what a clipped member is pulled towards in the own part (groups.h), else empty.
+  virtual std::span<const float> clip_center(const OuterState&) const { return {}; }
 
   // Sharded: what the plan moves here and has to be fetched first; nullopt: nothing. What was
   // fetched is staged, and becomes the state's with the commit of that plan.

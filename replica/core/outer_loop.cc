@@ -2,6 +2,8 @@
 #include "replica/core/outer_loop.h"
 
 #include <algorithm>
+#include <cmath>
+#include <cstring>
 #include <utility>
 
 #include "base/check.h"
@@ -99,6 +101,7 @@ void OuterLoop::boundary(RoundReport& report, bool goes_on) {
   report.norm = statistics->norm;
   report.max_abs = statistics->max_abs;
   report.nonfinite = statistics->nonfinite;
+  if (spec_.sync.codec() == CodecKind::kSparse2) report.sent_norm = encode_contribution();
   tokens_reported_ = report.tokens;
   if (own_fragment_ > 0) {
     report.tokens += tokens_behind_[static_cast<std::size_t>(own_fragment_) - 1];
@@ -107,6 +110,15 @@ void OuterLoop::boundary(RoundReport& report, bool goes_on) {
   change_local([this](std::span<float> values) {
     eager_->begin(own_fragment_, contribution(), state_->momentum, state_->anchor, values);
   });
+}
+
+// The norm of what is sent; 0 where nothing would be accepted.
+double OuterLoop::encode_contribution() {
+  if (!feedback_) feedback_.emplace(contribution().size(), spec_.sync.feedback());
+  at_boundary_ = feedback_->encode(contribution());
+  double squares = 0;
+  const Status sound = outer_opt::sparse2_squares(at_boundary_, contribution().size(), squares);
+  return sound.ok() ? std::sqrt(squares) : 0;
 }
 
 std::span<const float> OuterLoop::contribution() const {
@@ -137,7 +149,7 @@ OuterLoop::Attempt OuterLoop::plan(const ReducePlan& plan, bool contributes) {
   averaged_owned_ = owned_runs(plan);
   contributed_ = contributes;
   share_ = share_in(plan);
-  Attempt attempt{mismatch_of(plan, contributes), std::nullopt, plan};
+  Attempt attempt{mismatch_of(plan, contributes), std::nullopt};
   if (!attempt.mismatch.empty()) return attempt;
   if (algorithm_->average_alone(plan, local_, vectors_->average())) {
     reduced();
@@ -149,7 +161,7 @@ OuterLoop::Attempt OuterLoop::plan(const ReducePlan& plan, bool contributes) {
         vectors_->take_contribution(*algorithm_, local_, *state_, values_of(own_fragment_));
     if (!again) note(again.error());
   }
-  reentered_ = algorithm_->enter_group(self_, *state_, vectors_->contribution(), attempt.plan);
+  reentered_ = algorithm_->enter_group(*state_, vectors_->contribution(), plan);
   return attempt;
 }
 
@@ -165,12 +177,12 @@ outer_opt::ReduceInput OuterLoop::input(const ReducePlan& plan, bool contributes
   encoded_.clear();
   outer_opt::ReduceInput input;
   input.momentum = own_momentum(plan);
+  input.clip_center = algorithm_->clip_center(*state_);
   if (!contributes) return input;
   input.pseudo_gradient =
       vectors_->contribution().first(static_cast<std::size_t>(plan.value_count));
   if (plan.codec != CodecKind::kSparse2) return input;
-  if (!feedback_) feedback_.emplace(input.pseudo_gradient.size(), spec_.sync.feedback());
-  encoded_ = feedback_->encode(input.pseudo_gradient);
+  encoded_ = at_boundary_;
   input.encoded = encoded_;
   return input;
 }
@@ -182,6 +194,35 @@ std::span<float> OuterLoop::average(const ReducePlan& plan) {
 void OuterLoop::reduced() {
   if (!vectors_->average_is_here()) return;
   reduced_ = digest_of(std::span<const float>(vectors_->average().first(averaged_values())));
+}
+
+outer_opt::ReduceInput OuterLoop::audit_input(const ReducePlan& plan, bool contributes) {
+  for (auto* values : {&audit_.contribution, &audit_.before, &audit_.again}) {
+    values->resize(static_cast<std::size_t>(plan.value_count));
+  }
+  std::size_t at = 0;
+  for (const AuditedRange& range : plan.audited) {
+    const auto count = static_cast<std::size_t>(range.count);
+    note(vectors_->read(range.first, std::span(audit_.contribution).subspan(at, count),
+                        std::span(audit_.before).subspan(at, count)));
+    at += count;
+  }
+  outer_opt::ReduceInput input;
+  if (contributes) input.pseudo_gradient = audit_.contribution;
+  return input;
+}
+
+std::vector<ReplicaId> OuterLoop::disputed(const ReducePlan& plan) const {
+  std::vector<ReplicaId> owners;
+  std::size_t at = 0;
+  for (const AuditedRange& range : plan.audited) {
+    const auto count = static_cast<std::size_t>(range.count);
+    const bool same =
+        std::memcmp(&audit_.before[at], &audit_.again[at], count * sizeof(float)) == 0;
+    at += count;
+    if (!same && !std::ranges::count(owners, range.owner)) owners.push_back(range.owner);
+  }
+  return owners;
 }
 
 // ---- the commit

@@ -74,27 +74,32 @@ class OuterLoop {
 
   void open(const OpenRound& round);
 
-  // Fills norm, max_abs and nonfinite of the report and adds the tokens that earlier rounds left
-  // behind its fragment. `goes_on`: training goes on behind this boundary.
+  // Fills norm, max_abs, nonfinite and sent_norm of the report and adds the tokens that earlier
+  // rounds left behind its fragment. `goes_on`: training goes on behind this boundary.
   void boundary(RoundReport& report, bool goes_on);
   std::span<const float> contribution() const;
 
   struct Attempt {
     std::string mismatch;         // why this replica cannot take part; empty: it can
     std::optional<Digest> alone;  // of the average, when no peer is needed
-    ReducePlan plan;              // what the reduce goes by
   };
   Attempt plan(const ReducePlan& plan, bool contributes);
   Result<std::optional<outer_opt::Restaged>> missing_momentum(const ReducePlan& plan);
   void stage(outer_opt::MomentumShards shards) { algorithm_->stage(std::move(shards)); }
   std::span<const float> own_momentum(const ReducePlan& plan) const;
-  // An attempt after an aborted round encodes anew: the residual is still the old one, the
-  // contribution has grown. Valid until the next call of a method that is not const.
+  // With sparse2 the boundary has encoded it: after an aborted round anew, with the old residual
+  // and a contribution that has grown. Valid until the next call of a method that is not const.
   outer_opt::ReduceInput input(const ReducePlan& plan, bool contributes);
   std::span<float> average(const ReducePlan& plan);
   OuterVectors& vectors() { return *vectors_; }
   // The reduce is done, its average is there.
   void reduced();
+
+  // An audit of the average that is there (outer_opt/core/round/audit.h): reduced apart from it, of
+  // audit_input() into audit_average(); then the owners whose frames differ. The average stays.
+  outer_opt::ReduceInput audit_input(const ReducePlan& plan, bool contributes);
+  std::span<float> audit_average() { return audit_.again; }
+  std::vector<ReplicaId> disputed(const ReducePlan& plan) const;
 
   struct Committed {
     Applied applied;
@@ -152,11 +157,16 @@ class OuterLoop {
   void learn_average(const CommitRound& commit);
   void settle_local(outer_opt::Settled settled, bool goes_on);
   void adopt_fragment(double blend);
+  double encode_contribution();
   void count_tokens_behind();
   template <typename Change>
   void change_local(const Change& change);
   void note(const Status& status);
   std::size_t averaged_values() const;
+
+  struct Audit {  // the audited values, one after another
+    std::vector<float> contribution, before, again;
+  };
 
   ReplicaId self_;
   JobSpec spec_;
@@ -182,11 +192,13 @@ class OuterLoop {
   std::vector<Tokens> tokens_behind_;  // by fragment: reported since it was last averaged
   Tokens tokens_reported_;             // trained for the newest report
   std::optional<outer_opt::EagerUpdates> eager_;
-  // With sparse2: what was not sent yet, from the first reduce on, and the encoding that the newest
-  // attempt takes, empty when it contributes nothing. Like the inner moments they belong to this
-  // replica alone: one that starts from a donor or a checkpoint has sent all it owes.
+  // With sparse2: what was not sent yet, from the first boundary on, the encoding of the
+  // contribution, and that which the newest attempt takes, empty when it contributes nothing. Like
+  // the inner moments they belong to this replica alone: one that starts from a donor or a
+  // checkpoint has sent all it owes.
   std::optional<outer_opt::ErrorFeedback> feedback_;
-  std::vector<std::byte> encoded_;
+  std::vector<std::byte> at_boundary_, encoded_;
+  Audit audit_;
   Status status_;
 };
 

@@ -2,6 +2,7 @@
 // momentum 0 unless a test says otherwise, so that the new anchor is the mean of the locals.
 #include "replica/core/outer_loop.h"
 
+#include <cmath>
 #include <limits>
 
 #include <gmock/gmock.h>
@@ -52,8 +53,8 @@ class OuterLoopTest : public testing::Test {
     if (partner.empty()) plan.members.resize(1);
     OuterLoop::Attempt attempt = loop_->plan(plan, contributes);
     if (!attempt.mismatch.empty() || attempt.alone) return attempt;
-    const outer_opt::ReduceInput own = loop_->input(attempt.plan, contributes);
-    const std::span<float> average = loop_->average(attempt.plan);
+    const outer_opt::ReduceInput own = loop_->input(plan, contributes);
+    const std::span<float> average = loop_->average(plan);
     for (std::size_t i = 0; i < average.size(); ++i) {
       average[i] = contributes ? (own.pseudo_gradient[i] + partner[i]) / 2 : partner[i];
     }
@@ -251,12 +252,48 @@ TEST_F(OuterLoopTest, AGroupsNextAttemptMakesItsInputAnew) {
   start();
   local_.values = {8, 20};
   report();
-  const auto first = loop_->plan(plan_of(1, 2), true);
-  const auto input = loop_->input(first.plan, true).pseudo_gradient;
+  loop_->plan(plan_of(1, 2), true);
+  const auto input = loop_->input(plan_of(1, 2), true).pseudo_gradient;
   EXPECT_THAT(std::vector<float>(input.begin(), input.end()), ElementsAre(8, 20));
-  const auto second = loop_->plan(plan_of(1, 2), true);
-  const auto again = loop_->input(second.plan, true).pseudo_gradient;
+  loop_->plan(plan_of(1, 2), true);
+  const auto again = loop_->input(plan_of(1, 2), true).pseudo_gradient;
   EXPECT_THAT(std::vector<float>(again.begin(), again.end()), ElementsAre(8, 20));
+}
+
+TEST_F(OuterLoopTest, AnAuditComparesItsRangesAndLeavesTheAverage) {
+  start();
+  local_.values = {8, 24};
+  report();
+  reduce({4, 0});  // average {3, -2}
+  ReducePlan audit = plan_of(1, 2);
+  audit.audited = {{ReplicaId(2), ReplicaId(1), 1, 1}, {ReplicaId(1), ReplicaId(2), 0, 1}};
+  const auto input = loop_->audit_input(audit, true).pseudo_gradient;
+  EXPECT_THAT(std::vector<float>(input.begin(), input.end()), ElementsAre(-4, 2));
+  std::ranges::copy(std::vector<float>{-2, 3}, loop_->audit_average().begin());
+  EXPECT_TRUE(loop_->disputed(audit).empty());
+  loop_->audit_average()[0] = -1;
+  EXPECT_THAT(loop_->disputed(audit), ElementsAre(ReplicaId(2)));
+  EXPECT_TRUE(loop_->audit_input(audit, false).pseudo_gradient.empty());
+  commit();
+  EXPECT_THAT(loop_->state().anchor, ElementsAre(7, 22));
+}
+
+TEST_F(OuterLoopTest, AReportTellsTheNormOfWhatSparse2Sends) {
+  change_sync(spec_, [](SyncOptions& sync) {
+    sync.codec = CodecKind::kSparse2;
+    sync.topology = Topology::kAllgather;
+  });
+  start();
+  local_.values = {8, 24};
+  const RoundReport said = report();
+  const auto encoded = loop_->input(plan_of(1, 2), true).encoded;
+  double squares = 0;
+  ReducePlan plan = plan_of(1, 2);
+  plan.codec = CodecKind::kSparse2;
+  ASSERT_TRUE(outer_opt::sparse2_squares(loop_->input(plan, true).encoded, 2, squares).ok());
+  EXPECT_TRUE(encoded.empty()) << "the plan has another codec";
+  EXPECT_NEAR(said.sent_norm, std::sqrt(squares), 1e-9);
+  EXPECT_NEAR(said.norm, std::sqrt(20), 1e-6);
 }
 
 TEST_F(OuterLoopTest, AloneItNeedsNobody) {

@@ -34,6 +34,13 @@ Status HostVectors::step(OuterAlgorithm& algorithm, const CommitRound& commit,
   return {};
 }
 
+Status HostVectors::read(std::int64_t first, std::span<float> contribution,
+                         std::span<float> average) {
+  std::copy_n(contribution_.begin() + first, contribution.size(), contribution.begin());
+  std::copy_n(average_.begin() + first, average.size(), average.begin());
+  return {};
+}
+
 Status HostVectors::adopt(const outer_opt::Fragment& fragment, double blend,
                           const OuterState& state, LocalParameters& local) {
   const bool whole = outer_opt::value_count(fragment) == local.value_count();

@@ -33,6 +33,10 @@ class OuterVectors {
   virtual Status adopt(const outer_opt::Fragment& fragment, double blend, const OuterState& state,
                        LocalParameters& local) = 0;
 
+  // For an audit: values of contribution and average from `first` on, wherever these lie.
+  virtual Status read(std::int64_t first, std::span<float> contribution,
+                      std::span<float> average) = 0;
+
   // In host memory; a fragment's values are the first ones. On a device these are empty until the
   // host computes a reduce for it.
   virtual std::span<float> contribution() = 0;
@@ -55,6 +59,7 @@ class HostVectors final : public OuterVectors {
               const outer_opt::Fragment& fragment, OuterState& state) override;
   Status adopt(const outer_opt::Fragment& fragment, double blend, const OuterState& state,
                LocalParameters& local) override;
+  Status read(std::int64_t first, std::span<float> contribution, std::span<float> average) override;
   std::span<float> contribution() override { return contribution_; }
   std::span<float> average() override { return average_; }
   bool average_is_here() const override { return true; }

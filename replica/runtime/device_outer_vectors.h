@@ -27,6 +27,10 @@ class DeviceOuterVectors final : public OuterVectors {
               const outer_opt::Fragment& fragment, OuterState& state) override;
   Status adopt(const outer_opt::Fragment& fragment, double blend, const OuterState& state,
                LocalParameters& local) override;
+  Status read(std::int64_t first, std::span<float> contribution,
+              std::span<float> average) override {
+    return vectors_->read(first, contribution, average);
+  }
   std::span<float> contribution() override { return contribution_; }
   std::span<float> average() override { return average_; }
   bool average_is_here() const override { return false; }

@@ -57,8 +57,7 @@ MaybeFailure Replica::reduce_ended(const ReduceEnded& event) {
   background_.stop();
   if (event.result.ok) {
     const outer_opt::ReduceOutcome& outcome = event.result.outcome;
-    participant_->reduced(event.attempt, outcome.average, outcome.stats, outcome.left_out,
-                          actions_);
+    participant_->reduced(event.attempt, outcome.average, outcome.stats, outcome.seen, actions_);
   } else {
     const outer_opt::ReduceError& error = event.result.error;
     RoundKey key = participant_->held();
@@ -137,6 +136,13 @@ RoundReport Replica::make_report(const Trained& trained) {
 
 MaybeFailure Replica::perform_one(const outer_opt::StartReduce& action) {
   const ReducePlan& plan = action.plan;
+  if (!plan.audited.empty()) {
+    background_.start(
+        [this, plan, contributes = action.contributes](std::uint64_t number, std::stop_token stop) {
+          context_.queue.push(ReduceEnded{number, plan.attempt, audit(plan, contributes, stop)});
+        });
+    return std::nullopt;
+  }
   first_member_ = std::none_of(plan.members.begin(), plan.members.end(),
                                [this](const auto& member) { return member.replica < id_; });
   OuterLoop::Attempt attempt = loop_->plan(plan, action.contributes);
@@ -149,14 +155,24 @@ MaybeFailure Replica::perform_one(const outer_opt::StartReduce& action) {
     participant_->reduced(plan.attempt, *attempt.alone, {}, {}, actions_);
     return std::nullopt;
   }
-  background_.start([this, plan = std::move(attempt.plan), contributes = action.contributes](
-                        std::uint64_t number, std::stop_token stop) {
-    context_.queue.push(ReduceEnded{number, plan.attempt, reduce(plan, contributes, stop)});
-  });
+  background_.start(
+      [this, plan, contributes = action.contributes](std::uint64_t number, std::stop_token stop) {
+        context_.queue.push(ReduceEnded{number, plan.attempt, reduce(plan, contributes, stop)});
+      });
   return std::nullopt;
 }
 
-// In the background, as the next two. Meanwhile the compute thread uses neither contribution nor
+// In the background, as the next ones. The few values of an audit are reduced by the host.
+outer_opt::ReduceResult Replica::audit(const ReducePlan& plan, bool contributes,
+                                       std::stop_token stop) {
+  const outer_opt::ReduceInput own = loop_->audit_input(plan, contributes);
+  outer_opt::ReduceResult result =
+      context_.node.reduce(plan, id_, own, loop_->audit_average(), stop);
+  if (result.ok) result.outcome.seen.disputed = loop_->disputed(plan);
+  return result;
+}
+
+// Meanwhile the compute thread uses neither contribution nor
 // average, here or on the device.
 outer_opt::ReduceResult Replica::reduce(const ReducePlan& plan, bool contributes,
                                         std::stop_token stop) {

@@ -68,6 +68,8 @@ enum class Bug {
   kForgottenRun,        // the records lose a run of what was returned
   kUnmarkedBackup,      // a backup does not say that it is one
   kForgottenFolder,     // the core is not told which checkpoints lie on disk
+  kUnreadSums,          // the core does not look at the sums that owners vote with
+  kUnreadAudits,        // the core does not look at what audits dispute
 };
 
 struct PlantedBug {

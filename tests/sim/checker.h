@@ -66,6 +66,14 @@ struct Contributed {
   std::span<const float> anchor;
 };
 
+// From now on to the end of the round a replica sends something else than it reported, or averages
+// its part falsely.
+struct Lied {
+  ReplicaId replica;
+  RoundKey key;
+  Fault how = Fault::kFalseNorm;
+};
+
 // A round was committed without an average for this replica, whose group gave up; `counts`: what it
 // trained does nevertheless.
 struct Stayed {
@@ -228,6 +236,7 @@ class Observer {
   virtual void files_stored(const FilesStored&) {}
   virtual void averaged(const Averaged&) {}
   virtual void left_out(const LeftOut&) {}
+  virtual void lied(const Lied&) {}
   virtual void outer_stepped(const OuterStepped&) {}
   virtual void momentum_kept(const MomentumKept&) {}
   virtual void momentum_followed(const MomentumFollowed&) {}

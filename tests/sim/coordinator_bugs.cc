@@ -51,9 +51,12 @@ bool CoordinatorProcess::swallow(FromAgent& message) {
   if (auto* vote = std::get_if<FromReplica<Vote>>(&message)) {
     const StageIndex stage = stage_of_replica(vote->replica);
     votes_[{vote->body.key, stage, vote->body.attempt}] = vote->body.average;
-    if (!vote->body.left_out.empty() && sim_.misbehave(Bug::kSilentOwners)) {
-      vote->body.left_out.clear();
+    if (!vote->body.seen.left_out.empty() && sim_.misbehave(Bug::kSilentOwners)) {
+      vote->body.seen.left_out.clear();
     }
+    PartSeen& seen = vote->body.seen;
+    if (!seen.squares.empty() && sim_.misbehave(Bug::kUnreadSums)) seen.squares.clear();
+    if (!seen.disputed.empty() && sim_.misbehave(Bug::kUnreadAudits)) seen.disputed.clear();
     if (sim_.bug == Bug::kOneStageAgrees) forge_votes(vote->body, vote->replica);
   }
   auto* loaded = std::get_if<Loaded>(&message);

@@ -62,6 +62,9 @@ enum class Fault {
   kRestoreAlone,        // likewise, and no agent lives that knows better
   kOtherData,           // a host's data file is another one than that of the others
   kAgentRestart,        // the agent dies alone: its trainers live, and the next one finds them
+  kFalseNorm,           // for a round a replica sends -10 times the pseudo-gradient it reported
+  kFalseAverage,        // for a round it averages its part with other clip factors than the plan's
+  kSlowGroup,           // the line of a member of a group goes slow in the middle of a reduce
 };
 constexpr auto words_of(Of<Fault>) {
   using enum Fault;
@@ -109,7 +112,10 @@ constexpr auto words_of(Of<Fault>) {
                        {kRestoreUnderAgents, "restore_under_agents"},
                        {kRestoreAlone, "restore_alone"},
                        {kOtherData, "other_data"},
-                       {kAgentRestart, "agent_restart"}});
+                       {kAgentRestart, "agent_restart"},
+                       {kFalseNorm, "false_norm"},
+                       {kFalseAverage, "false_average"},
+                       {kSlowGroup, "slow_group"}});
 }
 
 inline constexpr std::size_t kFaults = word_count<Fault>();

@@ -24,8 +24,10 @@ void FaultInjector::arm(Fault fault) {
                           fault == Fault::kStreamLoss || fault == Fault::kTrainerPause ||
                           fault == Fault::kAgentCrash || fault == Fault::kPartitionPeers ||
                           fault == Fault::kPeerOneWay || fault == Fault::kFlippedFrame ||
-                          fault == Fault::kCoordinatorPause || fault == Fault::kCoordinatorCrash;
-    if (delicate && (fault == Fault::kPeerStreamLoss || prng_.chance(0.5))) {
+                          fault == Fault::kCoordinatorPause || fault == Fault::kCoordinatorCrash ||
+                          fault == Fault::kSlowGroup;
+    const bool only_then = fault == Fault::kPeerStreamLoss || fault == Fault::kSlowGroup;
+    if (delicate && (only_then || prng_.chance(0.5))) {
       strike_at_the_worst_moment(fault, 300);
     } else {
       strike(fault);
@@ -90,6 +92,8 @@ void FaultInjector::strike(Fault fault) {
     case Fault::kUploadFailure:
     case Fault::kReplicaError:
     case Fault::kMemoryLie:
+    case Fault::kFalseNorm:
+    case Fault::kFalseAverage:
       return strike_process(fault);
     case Fault::kCoordinatorCrash:
     case Fault::kCrashBetweenEffects:
@@ -126,6 +130,8 @@ void FaultInjector::strike(Fault fault) {
       return start_twin();
     case Fault::kSlowLoad:
       return slow_loads();
+    case Fault::kSlowGroup:
+      return slow_group();
     case Fault::kOtherData:
       return replace_data();
     case Fault::kFlippedFrame:
@@ -179,6 +185,11 @@ void FaultInjector::strike_process(Fault fault) {
     trainer.run_out_of_memory();
   } else if (fault == Fault::kNonFinite) {
     if (trainer.busy()) trainer.poison();  // counted when it reports
+  } else if (fault == Fault::kFalseNorm || fault == Fault::kFalseAverage) {
+    // Counted when it lies. One at a time: of two that lie together nobody could tell.
+    if (!trainer.busy() || sim_.now() < next_lie_) return;
+    next_lie_ = sim_.now() + seconds(30);
+    trainer.lie(fault);
   } else if (fault == Fault::kUploadFailure) {
     host.fail_next_upload();  // counted when it fails
   }

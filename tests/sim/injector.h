@@ -34,6 +34,7 @@ class FaultInjector {
   void freeze_host();
   void start_twin();
   void slow_loads();
+  void slow_group();
   void replace_data();
   void flip(Fault fault);
   void flip_memory();
@@ -52,6 +53,7 @@ class FaultInjector {
   World& world_;
   Sim& sim_;
   Prng prng_;
+  Instant next_lie_;
   Trainer* target_ = nullptr;  // while one strike waits for a certain one
 };
 

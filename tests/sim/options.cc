@@ -124,6 +124,9 @@ void draw_later_faults(SimOptions& o, Prng prng, FaultSet set) {
   draw(Fault::kRestoreUnderAgents, 0.15, seconds(100));
   draw(Fault::kRestoreAlone, 0.1, seconds(120));
   draw(Fault::kAgentRestart, 0.4, seconds(40));
+  draw(Fault::kFalseNorm, 0.6, seconds(15));
+  draw(Fault::kFalseAverage, 0.6, seconds(15));
+  draw(Fault::kSlowGroup, 0.8, seconds(15));
 }
 
 // Half of the runs lie in wait for one to three moments.
@@ -217,6 +220,13 @@ void draw_outer_state(JobOptions& job, Prng prng) {
   const bool can = sync.algorithm == SyncAlgorithm::kDiloco && butterfly && sync.fragments == 1 &&
                    sync.codec != CodecKind::kSparse2 && sync.outer.momentum > 0;
   if (can && prng.chance(0.4)) job.sync.outer_state = OuterState::kSharded;
+}
+
+// Drawn from a Prng of its own, so that the other draws stay alike.
+void draw_audit(JobOptions& job, Prng prng) {
+  constexpr std::array kShares{0.0, kAuditUsual, 0.3, 1.0};
+  const double share = kShares[prng.below(kShares.size())];
+  if (spec_of(job).sync.audit() > 0) job.sync.audit = share;
 }
 
 // A pipeline that `devices` can serve.
@@ -373,6 +383,7 @@ JobSpec draw_job(const SimOptions& o, Prng& prng, int index) {
   // Of its own, so that the other draws stay alike.
   draw_outer_state(job, Prng(mix_seed(o.seed, 0x5ad000 + static_cast<std::uint64_t>(index))));
   draw_eager(job, Prng(mix_seed(o.seed, 0xea6e00 + static_cast<std::uint64_t>(index))));
+  draw_audit(job, Prng(mix_seed(o.seed, 0xa0d170 + static_cast<std::uint64_t>(index))));
   SHOAL_CHECK(validate(job).empty(), "drawn jobs must be valid");
   return spec_of(job);
 }

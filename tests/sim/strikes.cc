@@ -108,6 +108,16 @@ void FaultInjector::slow_loads() {
   host.slow_loads(sim_.now() + some(seconds(20), seconds(90)), time);
 }
 
+// The other groups agree without this one, and its members keep their own progress.
+void FaultInjector::slow_group() {
+  const Trainer& trainer = any_trainer();
+  if (!trainer.reducing() || sim_.options.is_reducer(trainer.host())) return;
+  if (!outer_opt::averages_in_groups(trainer.assignment().spec.sync)) return;
+  sim_.strike(Fault::kSlowGroup, "host " + std::to_string(trainer.host()));
+  world_.peers().slow(trainer.host(), some(seconds(5), seconds(20)),
+                      static_cast<int>(prng_.range(200, 2000)));
+}
+
 // When the job has found out what its data are: else this host would be the one to tell.
 void FaultInjector::replace_data() {
   for (const auto& [id, job] : world_.tables().jobs) {

@@ -1,6 +1,6 @@
 // How many CPU threads a model keeps busy. Threads that share a matrix product wait for each other
 // at its end; when it is small, or other work wants the cores, they wait longer than they compute,
-// and two are slower than one (docs/performance.md, "Threads of a trainer").
+// and two are slower than one (docs/performance_compute.md, "Threads of a trainer").
 #pragma once
 
 #include "job/job_spec.h"

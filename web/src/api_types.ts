@@ -72,6 +72,7 @@ export interface JobSpec {
     eager: boolean;
     quorum: number;
     outer_state: 'replicated' | 'sharded';
+    audit: number;
     outer: {
       [key: string]: SpecValue;
       lr: number;
@@ -260,7 +261,7 @@ export interface Contribution {
   group?: number | null;
   role?: 'trainer' | 'reducer';
   state: 'training' | 'reported' | 'member' | 'voted' | 'committed' | 'kept' | 'rejected' | 'late' | 'followed' | 'served' | 'lost' | 'moved';
-  reject_reason: 'none' | 'non_finite' | 'no_tokens' | 'not_reported' | 'joiner' | 'outlier' | 'left_out' | null;
+  reject_reason: 'none' | 'non_finite' | 'no_tokens' | 'not_reported' | 'joiner' | 'outlier' | 'left_out' | 'false_norm' | 'false_average' | 'unverified' | null;
   tokens: number | null;
   steps: number | null;
   skipped?: number | null;
@@ -427,7 +428,7 @@ export interface Agent {
   cordoned?: boolean;
   quarantine?: {
     until: string;
-    reason: 'none' | 'non_finite' | 'no_tokens' | 'not_reported' | 'joiner' | 'outlier' | 'left_out';
+    reason: 'none' | 'non_finite' | 'no_tokens' | 'not_reported' | 'joiner' | 'outlier' | 'left_out' | 'false_norm' | 'false_average' | 'unverified';
     count: number;
   } | null;
   strikes?: number;

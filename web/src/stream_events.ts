@@ -5,4 +5,4 @@ export const kStreamEvents = ['coordinator_started', 'agent_joined', 'agent_retu
   'job_submitted', 'job_changed', 'job_phase', 'job_rolled_back', 'job_restored', 'replica_assigned', 'replica_moved',
   'replica_serving', 'replica_absent', 'replica_returned', 'replica_failed',
   'round_sealed', 'round_attempt', 'round_committed', 'round_aborted', 'round_stragglers',
-  'momentum_lost', 'evaluation', 'checkpoint_stored', 'checkpoint_failed', 'checkpoint_deleted', 'reset'];
+  'member_distrusted', 'momentum_lost', 'evaluation', 'checkpoint_stored', 'checkpoint_failed', 'checkpoint_deleted', 'reset'];

@@ -98,6 +98,11 @@ std::vector<ReplicaId> silent_members(const AttemptInput& input) {
 
 }  // namespace
 
+AttemptDecision void_attempt(const AttemptInput& input, const Options& options,
+                             AttemptReason reason) {
+  return retry(input, options, reason, {});
+}
+
 AttemptDecision judge_attempt(const AttemptInput& input, const Options& options) {
   int alive = 0, alive_voted = 0;
   bool died_before_vote = false, somebody_failed = false;

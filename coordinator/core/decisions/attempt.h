@@ -64,6 +64,8 @@ enum class AttemptReason {
   kSilent,       // those in `exclude`
   kFailedAlone,  // a failure that names nobody who must go
   kNobodyCounts,
+  kFalseNorm,     // all voted, and a member sent more than it reported (sent_norms.h)
+  kFalseAverage,  // all voted, and an audit found another average (audit.h)
   kAttemptsSpent,
   kNobodyLeft,
 };
@@ -78,6 +80,8 @@ constexpr auto words_of(Of<AttemptReason>) {
                                {kSilent, "silent"},
                                {kFailedAlone, "failed_alone"},
                                {kNobodyCounts, "nobody_counts"},
+                               {kFalseNorm, "false_norm"},
+                               {kFalseAverage, "false_average"},
                                {kAttemptsSpent, "attempts_spent"},
                                {kNobodyLeft, "nobody_left"}});
 }
@@ -91,6 +95,9 @@ struct AttemptDecision {
   std::optional<Instant> look_again_at;
 };
 
+// Whoever looks further into a commit may void the attempt.
+AttemptDecision void_attempt(const AttemptInput& input, const Options& options,
+                             AttemptReason reason);
 AttemptDecision judge_attempt(const AttemptInput& input, const Options& options);
 
 }  // namespace shoal::coordinator

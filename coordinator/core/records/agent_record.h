@@ -35,6 +35,7 @@ constexpr auto words_of(Of<AgentGone>) {
 }
 
 // Why a contribution has no weight. kOutlier: its norm is far above the median of the others.
+// kFalseNorm, kFalseAverage: what a reduce has shown of it (decisions/sent_norms.h, audit.h).
 enum class RejectReason {
   kNone,
   kNonFinite,
@@ -42,7 +43,10 @@ enum class RejectReason {
   kNotReported,
   kJoiner,
   kOutlier,
-  kLeftOut,  // lost in the reduce: the average was made without it, or without a part of it
+  kLeftOut,       // lost in the reduce: the average was made without it, or without a part of it
+  kFalseNorm,     // it sent more than the norm that it reported
+  kFalseAverage,  // it averaged its part falsely
+  kUnverified,    // one other says that it sent more than it reported, and nobody can tell
 };
 constexpr auto words_of(Of<RejectReason>) {
   using enum RejectReason;
@@ -52,7 +56,10 @@ constexpr auto words_of(Of<RejectReason>) {
                               {kNotReported, "not_reported"},
                               {kJoiner, "joiner"},
                               {kOutlier, "outlier"},
-                              {kLeftOut, "left_out"}});
+                              {kLeftOut, "left_out"},
+                              {kFalseNorm, "false_norm"},
+                              {kFalseAverage, "false_average"},
+                              {kUnverified, "unverified"}});
 }
 
 // What is held against an agent; the rules are in state/standing.h.

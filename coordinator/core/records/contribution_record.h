@@ -59,6 +59,8 @@ struct ContributionRecord {
   std::int32_t member_index = -1;  // order in the plan, -1: not a member of the current attempt
   std::int64_t part_first = 0, part_count = 0;
   bool left_out = false;                        // an owner's vote in the current attempt says so
+  std::vector<double> squares;                  // voted: what the others sent to its part
+  std::vector<ReplicaId> disputed;              // voted in an audit
   Digest average, anchor;                       // voted, applied
   Digest momentum, base, base_momentum, added;  // as Applied said, `added` its average
   ReduceStats stats;                            // bytes summed over attempts; reduce_s of the last
@@ -77,7 +79,8 @@ constexpr auto fields_of(Of<ContributionRecord>) {
                 field<&T::applied_at>("applied_at"), field<&T::weight>("weight"),
                 field<&T::clip_factor>("clip_factor"), field<&T::member_index>("member_index"),
                 field<&T::part_first>("part_first"), field<&T::part_count>("part_count"),
-                field<&T::left_out>("left_out"), field<&T::average>("average"),
+                field<&T::left_out>("left_out"), field<&T::squares>("squares"),
+                field<&T::disputed>("disputed"), field<&T::average>("average"),
                 field<&T::anchor>("anchor"), field<&T::momentum>("momentum"),
                 field<&T::base>("base"), field<&T::base_momentum>("base_momentum"),
                 field<&T::added>("added"), field<&T::stats>("stats", flat()),

@@ -9,6 +9,7 @@
 #include "base/fields.h"
 #include "base/time.h"
 #include "job/job_spec.h"
+#include "outer_opt/core/round/audit.h"
 #include "outer_opt/core/round/round.h"
 #include "outer_opt/core/round/topology.h"
 
@@ -37,20 +38,34 @@ struct RoundStage {
   bool entropy_coding = false;                        // likewise
   std::vector<MomentumHolder> momentum_holders = {};  // likewise, with sync.outer_state = sharded
   bool given_up = false;  // the round goes on without this group, whose members keep what they have
-  Digest base = {}, base_momentum = {};  // anchor and momentum that the outer step begins with
+  Digest base = {}, base_momentum = {};    // anchor and momentum that the outer step begins with
+  std::int32_t drawn_for = 0;              // the attempt whose frames were drawn for an audit
+  std::vector<AuditedRange> audited = {};  // the newest attempt is an audit: of these
+  std::vector<ReplicaId> suspects = {};    // owner and second owner that differ: a third decides
+  std::vector<ReplicaId> barred = {};      // own no part any more in this round
+  // That stood alone, in earlier attempts.
+  std::vector<outer_opt::Accusation> accusations = {};
   bool operator==(const RoundStage&) const = default;
 };
 constexpr auto fields_of(Of<RoundStage>) {
   using T = RoundStage;
-  return fields(field<&T::attempt>("attempt"), field<&T::attempt_started_at>("attempt_started_at"),
-                field<&T::average>("average"), field<&T::anchor>("anchor"),
-                field<&T::momentum>("momentum"), field<&T::choice>("choice", flat()),
-                field<&T::frame_values>("frame_values"),
-                field<&T::entropy_coding>("entropy_coding"),
-                field<&T::momentum_holders>("momentum_holders"), field<&T::given_up>("given_up"),
-                field<&T::base>("base"), field<&T::base_momentum>("base_momentum"));
+  return fields(
+      field<&T::attempt>("attempt"), field<&T::attempt_started_at>("attempt_started_at"),
+      field<&T::average>("average"), field<&T::anchor>("anchor"), field<&T::momentum>("momentum"),
+      field<&T::choice>("choice", flat()), field<&T::frame_values>("frame_values"),
+      field<&T::entropy_coding>("entropy_coding"), field<&T::momentum_holders>("momentum_holders"),
+      field<&T::given_up>("given_up"), field<&T::base>("base"),
+      field<&T::base_momentum>("base_momentum"), field<&T::drawn_for>("drawn_for", added_later()),
+      field<&T::audited>("audited", added_later()), field<&T::suspects>("suspects", added_later()),
+      field<&T::barred>("barred", added_later()),
+      field<&T::accusations>("accusations", added_later()));
 }
 static_assert(lists_every_field<RoundStage>());
+
+// The attempt that made the average that the newest one agrees on, which may be an audit of it.
+inline std::int32_t averaging_attempt(const RoundStage& reduce) {
+  return reduce.audited.empty() ? reduce.attempt : reduce.drawn_for;
+}
 
 struct RoundRecord {
   RoundKey key;

@@ -48,10 +48,13 @@ void strike(Turn& turn, AgentId id, RejectReason reason) {
   agent.standing = next;
   if (!is_quarantined(agent)) return;
   const Duration time = agent.standing.quarantined_until - turn.now();
+  const std::string why = reason == RejectReason::kFalseAverage
+                              ? "it averaged falsely"
+                              : std::to_string(turn.options().quarantine_strikes) +
+                                    " contributions were rejected (" + to_string(reason) + ")";
   turn.event(Severity::kWarning, event_kind::kAgentQuarantined, {.agent = id},
              "agent " + agent.name + " is quarantined for " + std::to_string(time.ms() / 1000) +
-                 " s: " + std::to_string(turn.options().quarantine_strikes) +
-                 " contributions were rejected (" + to_string(reason) + ")");
+                 " s: " + why);
 }
 
 void end_quarantine(Turn& turn, AgentId id, const std::string& why) {

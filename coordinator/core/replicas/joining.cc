@@ -22,9 +22,10 @@ bool can_give(const State& state, const ReplicaRecord& joiner, const ReplicaReco
          is_present(state, other.id) && presence != nullptr && presence->connected;
 }
 
+// A stalled job has nobody who averages: its sealed round waits for replicas, this one maybe.
 bool is_too_late(const State& state, const JobRecord& job) {
   const RoundRecord* next = current_round(state, job);
-  return next != nullptr && next->state != RoundState::kOpen;
+  return next != nullptr && next->state != RoundState::kOpen && job.phase != JobPhase::kStalled;
 }
 
 // Where commits follow one another without a pause the joiner is taken at its word.

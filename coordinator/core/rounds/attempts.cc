@@ -13,6 +13,7 @@
 #include "coordinator/core/rounds/orders.h"
 #include "coordinator/core/rounds/pipeline_view.h"
 #include "coordinator/core/rounds/round_groups.h"
+#include "coordinator/core/rounds/verification.h"
 #include "coordinator/core/state/machines.h"
 #include "coordinator/core/state/round_facts.h"
 #include "outer_opt/core/step/fragments.h"
@@ -171,6 +172,17 @@ void add_reducers(Turn& turn, const RoundKey& key, StageIndex stage, const Lineu
   }
 }
 
+// Who is barred owns no part, unless nobody else can.
+void take_parts_from_barred(const std::vector<ReplicaId>& barred, Lineup& lineup) {
+  const Lineup before = lineup;
+  bool left = false;
+  for (std::size_t i = 0; i < lineup.members.size(); ++i) {
+    if (std::ranges::count(barred, lineup.members[i]) > 0) lineup.links[i].reachable = false;
+    left |= lineup.links[i].reachable;
+  }
+  if (!left) lineup = before;
+}
+
 std::vector<bool> reachable_in(const Lineup& lineup) {
   std::vector<bool> reachable;
   for (const outer_opt::LinkedMember& member : lineup.links) reachable.push_back(member.reachable);
@@ -187,6 +199,22 @@ void check_parts(const ReducePlan& plan) {
     next += member.part_count;
   }
   SHOAL_CHECK(next == plan.value_count, "values without an owner");
+}
+
+void begin_attempt(Turn& turn, const RoundKey& key, ReduceIndex reduce) {
+  RoundStage& record = stage_of(turn.round(key), reduce);
+  ++record.attempt;
+  record.attempt_started_at = turn.now();
+  ReduceTimers& timers = turn.volatile_state().timers[key.job].reduces[reduce];
+  timers.failures.clear();
+  timers.first_failure_at.reset();
+}
+
+void forget_vote(ContributionRecord& contribution) {
+  contribution.average = {};
+  contribution.left_out = false;
+  contribution.squares.clear();
+  contribution.disputed.clear();
 }
 
 void send_plan(Turn& turn, const ReducePlan& plan) {
@@ -259,7 +287,7 @@ std::vector<OpenRound> enlist_again(Turn& turn, const RoundKey& key,
 // Only the owner of a part can leave somebody out, and only a member of its own reduce.
 void note_left_out(Turn& turn, const ContributionRecord& voter, const Vote& vote) {
   if (voter.part_count == 0) return;
-  for (const ReplicaId replica : vote.left_out) {
+  for (const ReplicaId replica : vote.seen.left_out) {
     const ContributionRecord* named = turn.state().contributions.find({vote.key, replica});
     const bool member =
         named != nullptr && reduce_index(*named) == reduce_index(voter) && named->member_index >= 0;
@@ -346,6 +374,34 @@ void finish(Turn& turn, const RoundKey& key, const std::vector<Digest>& averages
   commit(turn, key, averages);
 }
 
+// The result is there already: an audit is no attempt to get one.
+void start_audit(Turn& turn, const RoundKey& key, ReduceIndex reduce,
+                 const std::vector<AuditedRange>& audited) {
+  transition(turn, key, RoundState::kSealed);
+  transition(turn, key, RoundState::kReducing);
+  stage_of(turn.round(key), reduce).audited = audited;
+  begin_attempt(turn, key, reduce);
+  for (const ReplicaId member : members_of(turn.state(), key, reduce)) {
+    ContributionRecord& contribution = turn.contribution(key, member);
+    contribution.state = ContributionState::kMember;
+    forget_vote(contribution);
+  }
+  send_plan(turn, plan_of(turn.state(), key, reduce));
+}
+
+// All agree. Whether it may commit is another question.
+AttemptDecision look_closer(Turn& turn, const RoundKey& key, ReduceIndex reduce,
+                            const AttemptInput& input, const AttemptDecision& agreed) {
+  exclude(turn, agreed);
+  const Verification found = verify(turn, key, reduce);
+  if (found.verdict == Verdict::kVoid) return void_attempt(input, turn.options(), found.reason);
+  if (found.verdict == Verdict::kSound) return agreed;
+  AttemptDecision wait;
+  if (found.verdict == Verdict::kAudit) start_audit(turn, key, reduce, found.audited);
+  if (found.verdict == Verdict::kWait) wait.look_again_at = found.look_again_at;
+  return wait;
+}
+
 }  // namespace
 
 bool any_usable(const State& state, const RoundKey& key, const std::vector<ReplicaId>& members) {
@@ -359,7 +415,8 @@ void start_attempt(Turn& turn, const RoundKey& key, ReduceIndex reduce,
   SHOAL_CHECK(!members.empty(), "an average of nobody");
   dismiss_reducers(turn, key, reduce);
   const StageIndex stage = stage_of_reduce(turn.state().jobs.at(key.job), reduce);
-  const Lineup lineup = line_up(turn.state(), turn.now(), key.job, stage, members);
+  Lineup lineup = line_up(turn.state(), turn.now(), key.job, stage, members);
+  take_parts_from_barred(stage_of(turn.state().rounds.at(key), reduce).barred, lineup);
   add_reducers(turn, key, stage, lineup);
   const JobRecord& job = turn.state().jobs.at(key.job);
   RoundStage& record = stage_of(turn.round(key), reduce);
@@ -368,20 +425,17 @@ void start_attempt(Turn& turn, const RoundKey& key, ReduceIndex reduce,
   record.entropy_coding = lineup.entropy_coding;
   record.momentum_holders = momentum_holders(turn.state(), job, stage);
   warn_of_lost_momentum(turn, job, stage, record.momentum_holders);
-  ++record.attempt;
-  record.attempt_started_at = turn.now();
-  ReduceTimers& timers = turn.volatile_state().timers[key.job].reduces[reduce];
-  ++timers.attempts;
-  timers.failures.clear();
-  timers.first_failure_at.reset();
+  record.audited.clear();
+  record.suspects.clear();
+  begin_attempt(turn, key, reduce);
+  ++turn.volatile_state().timers[key.job].reduces[reduce].attempts;
 
   std::int32_t index = 0;
   for (const ReplicaId member : lineup.members) {
     ContributionRecord& contribution = turn.contribution(key, member);
     contribution.state = ContributionState::kMember;
     contribution.member_index = index++;
-    contribution.average = {};
-    contribution.left_out = false;
+    forget_vote(contribution);
   }
   ReducePlan plan = plan_of(turn.state(), key, reduce);
   if (!keep_parts(turn.state(), plan, stage, reachable_in(lineup))) cut_parts(plan, lineup);
@@ -408,6 +462,8 @@ void on_vote(Turn& turn, ReplicaId replica, const Vote& vote) {
   ContributionRecord& contribution = turn.contribution(vote.key, replica);
   contribution.state = ContributionState::kVoted;
   contribution.average = vote.average;
+  contribution.squares = vote.seen.squares;
+  contribution.disputed = vote.seen.disputed;
   contribution.voted_at = turn.now();
   contribution.stats.sent += vote.stats.sent;
   contribution.stats.received += vote.stats.received;
@@ -435,13 +491,16 @@ void judge(Turn& turn, const RoundKey& key) {
   for (ReduceIndex reduce = 0; reduce < count; ++reduce) {
     const RoundRecord& round = turn.state().rounds.at(key);
     if (stage_of(round, reduce).given_up) continue;
-    const auto decision = judge_attempt(attempt_input(turn, round, reduce), turn.options());
+    const AttemptInput input = attempt_input(turn, round, reduce);
+    AttemptDecision decision = judge_attempt(input, turn.options());
+    if (decision.verdict == AttemptVerdict::kCommit) {
+      decision = look_closer(turn, key, reduce, input, decision);
+    }
     if (decision.look_again_at) turn.look_again(key.job, *decision.look_again_at);
     switch (decision.verdict) {
       case AttemptVerdict::kWait:
         break;
       case AttemptVerdict::kCommit:
-        exclude(turn, decision);
         averages[static_cast<std::size_t>(reduce)] = decision.average;
         agrees[static_cast<std::size_t>(reduce)] = true;
         left_out.insert(left_out.end(), decision.left_out.begin(), decision.left_out.end());

@@ -93,7 +93,7 @@ std::vector<double> comparable_norms(const State& state, const RoundKey& key,
   std::vector<double> norms, work;
   for (const ReplicaId replica : members) {
     const RoundReport& report = state.contributions.at({key, replica}).report;
-    norms.push_back(report.norm);
+    norms.push_back(sent_norm(report));
     work.push_back(work_behind(job, report));
   }
   return outer_opt::norms_at_equal_work(norms, work);

@@ -6,6 +6,7 @@
 
 #include "coordinator/core/decisions/data_ledger.h"
 #include "coordinator/core/state/movement.h"
+#include "outer_opt/core/round/audit.h"
 #include "outer_opt/core/round/groups.h"
 #include "outer_opt/core/step/fragments.h"
 #include "outer_opt/core/step/momentum_shards.h"
@@ -107,7 +108,17 @@ std::vector<ReplicaId> members_of(const State& state, const RoundKey& key, Reduc
   return members;
 }
 
+double sent_norm(const RoundReport& report) {
+  return report.sent_norm > 0 ? report.sent_norm : report.norm;
+}
+
 ReducePlan plan_of(const State& state, const RoundKey& key, ReduceIndex reduce) {
+  ReducePlan plan = averaging_plan_of(state, key, reduce);
+  const RoundStage& record = stage_of(state.rounds.at(key), reduce);
+  return record.audited.empty() ? plan : outer_opt::audit_plan(std::move(plan), record.audited);
+}
+
+ReducePlan averaging_plan_of(const State& state, const RoundKey& key, ReduceIndex reduce) {
   const JobRecord& job = state.jobs.at(key.job);
   const RoundRecord& round = state.rounds.at(key);
   const RoundStage& record = stage_of(round, reduce);
@@ -123,6 +134,7 @@ ReducePlan plan_of(const State& state, const RoundKey& key, ReduceIndex reduce) 
   plan.frame_values = record.frame_values;
   plan.entropy_coding = record.entropy_coding;
   plan.outer_lr = round.outer_lr;
+  plan.codes_own = sync.audit() > 0;
   plan.time_limit = attempt_time_limit(state, round, reduce);
   if (sync.outer_state() == OuterState::kSharded) {
     const OuterSpec outer{round.outer_lr, sync.outer().momentum};

@@ -27,12 +27,17 @@ bool is_enlisted(const ContributionRecord& contribution);
 // only those that are evaluated and the last one. Anything unusual always is.
 bool has_events(const JobRecord& job, const RoundRecord& round);
 
+// Euclidean norm of what a member sends, as it says.
+double sent_norm(const RoundReport& report);
+
 ReduceIndex reduce_count(const State& state, const RoundKey& key);
 // Whose values a reduce averages.
 StageIndex stage_of_reduce(const JobRecord& job, ReduceIndex reduce);
 // In the order of the plan; dead ones included.
 std::vector<ReplicaId> members_of(const State& state, const RoundKey& key, ReduceIndex reduce);
-// The plan as its members were told; the address of a dead one is empty.
+// The plan of the average, by the parts that members own; the address of a dead one is empty.
+ReducePlan averaging_plan_of(const State& state, const RoundKey& key, ReduceIndex reduce);
+// The plan as its members were told: that, or an audit of what came of it.
 ReducePlan plan_of(const State& state, const RoundKey& key, ReduceIndex reduce);
 // How long one attempt may take, by the size of what is averaged.
 Duration attempt_time_limit(const State& state, const RoundRecord& round, ReduceIndex reduce);

@@ -17,7 +17,8 @@ Duration quarantine_of(std::int32_t before, const Options& options) {
 }  // namespace
 
 bool is_strike(RejectReason reason) {
-  return reason == RejectReason::kNonFinite || reason == RejectReason::kOutlier;
+  return reason == RejectReason::kNonFinite || reason == RejectReason::kOutlier ||
+         reason == RejectReason::kFalseNorm || reason == RejectReason::kFalseAverage;
 }
 
 Standing after_strike(Standing standing, RejectReason reason, Instant now, const Options& options) {
@@ -26,7 +27,8 @@ Standing after_strike(Standing standing, RejectReason reason, Instant now, const
   ++standing.strikes;
   standing.struck_at = now;
   standing.strike_reason = reason;
-  if (standing.strikes < options.quarantine_strikes) return standing;
+  const bool proved = reason == RejectReason::kFalseAverage;
+  if (standing.strikes < options.quarantine_strikes && !proved) return standing;
   standing.strikes = 0;
   standing.quarantined_until = now + quarantine_of(standing.quarantines, options);
   ++standing.quarantines;

@@ -1,12 +1,13 @@
 // What an agent's past says about it, and what follows: pure rules over its record.
 //
 // Quarantine. A contribution that is rejected while most of its stage is sound (not finite, or a
-// norm far beyond the median) is a strike against its agent. Options::quarantine_strikes of them,
-// none more than quarantine_window after the one before, keep the agent from work: it gets no
-// replicas and those that it has are let go as if it were drained. The first time for
-// quarantine_first, then twice as long each time, at most quarantine_cap; an agent that was clean
-// for quarantine_forgotten begins anew. When most of a stage is rejected it is the job's fault and
-// nobody's strike. An operator lifts it with `uncordon`.
+// norm far beyond the median), or that is longer than it was reported, is a strike against its
+// agent; an average that two others made differently is as many as it takes.
+// Options::quarantine_strikes of them, none more than quarantine_window after the one before, keep
+// the agent from work: it gets no replicas and those that it has are let go as if it were drained.
+// The first time for quarantine_first, then twice as long each time, at most quarantine_cap; an
+// agent that was clean for quarantine_forgotten begins anew. When most of a stage is rejected it is
+// the job's fault and nobody's strike. An operator lifts it with `uncordon`.
 //
 // Memory. A device on which a replica ran out of memory is taken to have less than what that
 // needed, whatever it says; `uncordon` forgets that, too.

@@ -56,13 +56,13 @@ class BlockCodec final : public Codec {
     return good ? Status() : not_finite();
   }
 
-  Status accumulate(std::span<const std::byte> in, float factor,
-                    std::span<float> sum) const override {
+  Status accumulate(std::span<const std::byte> in, float factor, std::span<float> sum,
+                    SquareSum& squares) const override {
     if (in.size() != encoded_size(sum.size()))
       return wrong_size(encoded_size(sum.size()), in.size());
     bool good = true;
     for_each_block(sum.size(), [&](std::size_t i, std::size_t n, std::size_t at) {
-      good &= kernels_.accumulate(&in[at], n, factor, &sum[i]);
+      good &= kernels_.accumulate(&in[at], n, factor, &sum[i], squares.lanes);
     });
     return good ? Status() : not_finite();
   }

@@ -37,6 +37,17 @@ inline constexpr std::int64_t kInt8Block = 256, kNibbleBlock = 128;  // values t
 inline constexpr std::array kDenseCodecs{CodecKind::kFp32, CodecKind::kFp16, CodecKind::kBf16,
                                          CodecKind::kInt8, CodecKind::kInt4, CodecKind::kE3m0};
 
+// The squares of decoded values, summed in double in a fixed order: value i of a block in lane i
+// modulo 8, block after block, the lanes at the end. A product of two fp32 values is exact.
+struct SquareSum {
+  double lanes[8] = {};
+  double total() const {
+    double sum = 0;
+    for (const double lane : lanes) sum += lane;
+    return sum;
+  }
+};
+
 class Codec {
  public:
   virtual ~Codec() = default;
@@ -51,9 +62,13 @@ class Codec {
   // Refuses a wrong size and non-finite scales or values (kDataLoss); `out` is then unspecified.
   virtual Status decode(std::span<const std::byte> in, std::span<float> out) const = 0;
   // sum[i] += factor * decoded[i], one multiplication and one addition per value, rounded
-  // separately.
-  virtual Status accumulate(std::span<const std::byte> in, float factor,
-                            std::span<float> sum) const = 0;
+  // separately; decoded[i] * decoded[i] is added to `squares`.
+  virtual Status accumulate(std::span<const std::byte> in, float factor, std::span<float> sum,
+                            SquareSum& squares) const = 0;
+  Status accumulate(std::span<const std::byte> in, float factor, std::span<float> sum) const {
+    SquareSum unused;
+    return accumulate(in, factor, sum, unused);
+  }
 };
 
 const Codec& codec(CodecKind kind);  // one of kDenseCodecs; immutable, lives for ever

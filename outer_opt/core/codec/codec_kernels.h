@@ -14,8 +14,9 @@ struct CodecKernels {
   void (*encode)(const float* in, std::size_t n, std::byte* out);
   // Both return false on an encoding that holds, or would decode to, a value that is not finite,
   // and on a negative scale; what was written is then unspecified. `in` need not be aligned.
+  // `squares` are the eight lanes of a SquareSum (codec.h).
   bool (*decode)(const std::byte* in, std::size_t n, float* out);
-  bool (*accumulate)(const std::byte* in, std::size_t n, float factor, float* sum);
+  bool (*accumulate)(const std::byte* in, std::size_t n, float factor, float* sum, double* squares);
 };
 
 struct KernelSet {

@@ -101,10 +101,12 @@ void expect_same_bits(const Format& format, const std::vector<float>& in, std::u
     ASSERT_EQ(std::memcmp(x.data(), y.data(), 4 * (n + 1)), 0) << where;
   }
   x = y = input(n, seed + 1);
-  ASSERT_EQ(fast.accumulate(b.data() + 1, n, 0.3f, x.data()), good) << where;
-  ASSERT_EQ(slow.accumulate(b.data() + 1, n, 0.3f, y.data()), good) << where;
+  double squares[8] = {1, 2, 3, 4, 5, 6, 7, 8}, expected[8] = {1, 2, 3, 4, 5, 6, 7, 8};
+  ASSERT_EQ(fast.accumulate(b.data() + 1, n, 0.3f, x.data(), squares), good) << where;
+  ASSERT_EQ(slow.accumulate(b.data() + 1, n, 0.3f, y.data(), expected), good) << where;
   if (good) {
     ASSERT_EQ(std::memcmp(x.data(), y.data(), 4 * n), 0) << where;
+    ASSERT_EQ(std::memcmp(squares, expected, sizeof squares), 0) << where;
   }
 }
 
@@ -131,11 +133,13 @@ TEST(CodecKernels, WhatIsNotFiniteIsRefusedByBoth) {
           in[place] = value;
           std::vector<std::byte> bytes(kBytesMax);
           std::vector<float> out(n);
+          double squares[8] = {};
           if (have_fast_kernels()) expect_same_bits(format, in, place);
           (reference_kernels().*format.kernels).encode(in.data(), n, bytes.data());
           for (const KernelSet* set : {&reference_kernels(), &fastest_kernels()}) {
             EXPECT_FALSE((set->*format.kernels).decode(bytes.data(), n, out.data()));
-            EXPECT_FALSE((set->*format.kernels).accumulate(bytes.data(), n, 1, out.data()));
+            EXPECT_FALSE(
+                (set->*format.kernels).accumulate(bytes.data(), n, 1, out.data(), squares));
           }
         }
       }

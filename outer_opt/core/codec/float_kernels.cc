@@ -87,13 +87,15 @@ bool decode_reference(const std::byte* in, std::size_t n, float* out) {
 }
 
 template <typename Format>
-bool accumulate_reference(const std::byte* in, std::size_t n, float factor, float* sum) {
+bool accumulate_reference(const std::byte* in, std::size_t n, float factor, float* sum,
+                          double* squares) {
   bool good = true;
   for (std::size_t i = 0; i < n; ++i) {
     const float value = load<Format>(in, i);
     good &= finite(value);
     const float scaled = factor * value;
     sum[i] = sum[i] + scaled;
+    add_square(squares, i, value);
   }
   return good;
 }
@@ -138,17 +140,20 @@ SHOAL_AVX2 bool decode_avx2(const std::byte* in, std::size_t n, float* out) {
 }
 
 template <typename Format>
-SHOAL_AVX2 bool accumulate_avx2(const std::byte* in, std::size_t n, float factor, float* sum) {
+SHOAL_AVX2 bool accumulate_avx2(const std::byte* in, std::size_t n, float factor, float* sum,
+                                double* squares) {
   const __m256 f = _mm256_set1_ps(factor);
   __m256i max = _mm256_setzero_si256();
+  Squares8 lanes = load_squares(squares);
   std::size_t i = 0;
   for (; i + 8 <= n; i += 8) {
     const __m256 values = Format::load_8(in + kSize<Format> * i);
     max = max_magnitude(max, values);
-    add_scaled_8(sum + i, f, values);
+    add_scaled_8(sum + i, f, values, lanes);
   }
+  store_squares(lanes, squares);
   const std::byte* rest = in + kSize<Format> * i;
-  return accumulate_reference<Format>(rest, n - i, factor, sum + i) && all_finite(max);
+  return accumulate_reference<Format>(rest, n - i, factor, sum + i, squares) && all_finite(max);
 }
 
 template <typename Format>

@@ -32,11 +32,14 @@ bool decode_reference(const std::byte* in, std::size_t n, float* out) {
   return Int8::good_scale(scale);
 }
 
-bool accumulate_reference(const std::byte* in, std::size_t n, float factor, float* sum) {
+bool accumulate_reference(const std::byte* in, std::size_t n, float factor, float* sum,
+                          double* squares) {
   const float scale = load_as<float>(in);
   for (std::size_t i = 0; i < n; ++i) {
-    const float scaled = factor * value_at(in, i, scale);
+    const float value = value_at(in, i, scale);
+    const float scaled = factor * value;
     sum[i] = sum[i] + scaled;
+    add_square(squares, i, value);
   }
   return Int8::good_scale(scale);
 }
@@ -81,11 +84,16 @@ SHOAL_AVX2 bool decode_avx2(const std::byte* in, std::size_t n, float* out) {
   return Int8::good_scale(scale);
 }
 
-SHOAL_AVX2 bool accumulate_avx2(const std::byte* in, std::size_t n, float factor, float* sum) {
-  if (n % 8 != 0) return accumulate_reference(in, n, factor, sum);
+SHOAL_AVX2 bool accumulate_avx2(const std::byte* in, std::size_t n, float factor, float* sum,
+                                double* squares) {
+  if (n % 8 != 0) return accumulate_reference(in, n, factor, sum, squares);
   const float scale = load_as<float>(in);
   const __m256 s = _mm256_set1_ps(scale), f = _mm256_set1_ps(factor);
-  for (std::size_t i = 0; i < n; i += 8) add_scaled_8(sum + i, f, dequantise_8(in + 4 + i, s));
+  Squares8 lanes = load_squares(squares);
+  for (std::size_t i = 0; i < n; i += 8) {
+    add_scaled_8(sum + i, f, dequantise_8(in + 4 + i, s), lanes);
+  }
+  store_squares(lanes, squares);
   return Int8::good_scale(scale);
 }
 

@@ -31,7 +31,31 @@ inline std::uint32_t max_bits(const float* in, std::size_t n) {
   return max;
 }
 
+inline void add_square(double* squares, std::size_t i, float value) {
+  const double v = value;
+  const double square = v * v;
+  squares[i % 8] = squares[i % 8] + square;
+}
+
 #if defined(__x86_64__)
+
+// The eight lanes of a SquareSum while a kernel runs.
+struct Squares8 {
+  __m256d low, high;
+};
+SHOAL_AVX2 inline Squares8 load_squares(const double* squares) {
+  return {_mm256_loadu_pd(squares), _mm256_loadu_pd(squares + 4)};
+}
+SHOAL_AVX2 inline void store_squares(const Squares8& from, double* squares) {
+  _mm256_storeu_pd(squares, from.low);
+  _mm256_storeu_pd(squares + 4, from.high);
+}
+SHOAL_AVX2 inline void add_squares_8(Squares8& squares, __m256 value) {
+  const __m256d low = _mm256_cvtps_pd(_mm256_castps256_ps128(value));
+  const __m256d high = _mm256_cvtps_pd(_mm256_extractf128_ps(value, 1));
+  squares.low = _mm256_add_pd(squares.low, _mm256_mul_pd(low, low));
+  squares.high = _mm256_add_pd(squares.high, _mm256_mul_pd(high, high));
+}
 
 SHOAL_AVX2 inline __m256i broadcast(std::uint32_t bits) {
   return _mm256_set1_epi32(static_cast<int>(bits));
@@ -51,8 +75,9 @@ SHOAL_AVX2 inline std::uint32_t max_bits_avx2(const float* in, std::size_t n) {
   return static_cast<std::uint32_t>(_mm_cvtsi128_si32(half));
 }
 
-// sum[0..8) += factor * value, one multiplication and one addition.
-SHOAL_AVX2 inline void add_scaled_8(float* sum, __m256 factor, __m256 value) {
+// sum[0..8) += factor * value, one multiplication and one addition; squares += value * value.
+SHOAL_AVX2 inline void add_scaled_8(float* sum, __m256 factor, __m256 value, Squares8& squares) {
+  add_squares_8(squares, value);
   const __m256 scaled = _mm256_mul_ps(factor, value);
   _mm256_storeu_ps(sum, _mm256_add_ps(_mm256_loadu_ps(sum), scaled));
 }

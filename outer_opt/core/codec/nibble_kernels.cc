@@ -89,11 +89,14 @@ bool decode_reference(const std::byte* in, std::size_t n, float* out) {
 }
 
 template <typename Format>
-bool accumulate_reference(const std::byte* in, std::size_t n, float factor, float* sum) {
+bool accumulate_reference(const std::byte* in, std::size_t n, float factor, float* sum,
+                          double* squares) {
   const std::uint32_t bits = load_scale(in);
   for (std::size_t i = 0; i < n; ++i) {
-    const float scaled = factor * value_at<Format>(in, i, float_of(bits));
+    const float value = value_at<Format>(in, i, float_of(bits));
+    const float scaled = factor * value;
     sum[i] = sum[i] + scaled;
+    add_square(squares, i, value);
   }
   return Scale<Format>::good(bits);
 }
@@ -162,15 +165,18 @@ SHOAL_AVX2 bool decode_avx2(const std::byte* in, std::size_t n, float* out) {
 }
 
 template <typename Format>
-SHOAL_AVX2 bool accumulate_avx2(const std::byte* in, std::size_t n, float factor, float* sum) {
-  if (n % 16 != 0) return accumulate_reference<Format>(in, n, factor, sum);
+SHOAL_AVX2 bool accumulate_avx2(const std::byte* in, std::size_t n, float factor, float* sum,
+                                double* squares) {
+  if (n % 16 != 0) return accumulate_reference<Format>(in, n, factor, sum, squares);
   const std::uint32_t scale = load_scale(in);
   const __m256 table = table_of<Format>(scale), f = _mm256_set1_ps(factor);
+  Squares8 lanes = load_squares(squares);
   for (std::size_t i = 0; i < n; i += 16) {
     const __m128i codes = codes_16(in + kScaleBytes + i / 2);
-    add_scaled_8(sum + i, f, values_8(codes, table));
-    add_scaled_8(sum + i + 8, f, values_8(_mm_srli_si128(codes, 8), table));
+    add_scaled_8(sum + i, f, values_8(codes, table), lanes);
+    add_scaled_8(sum + i + 8, f, values_8(_mm_srli_si128(codes, 8), table), lanes);
   }
+  store_squares(lanes, squares);
   return Scale<Format>::good(scale);
 }
 

@@ -218,10 +218,20 @@ Status sparse2_decode(std::span<const std::byte> in, std::span<float> out) {
 }
 
 Status sparse2_check(std::span<const std::byte> in, std::size_t values) {
+  double unused = 0;
+  return sparse2_squares(in, values, unused);
+}
+
+Status sparse2_squares(std::span<const std::byte> in, std::size_t values, double& squares) {
   if (Status s = check_size(in, values); !s.ok()) return s;
+  squares = 0;
   return for_each_chunk(values, [&](auto, auto n, auto at) {
     Entries entries;
-    return decode_chunk(&in[at], n, entries);
+    if (Status s = decode_chunk(&in[at], n, entries); !s.ok()) return s;
+    for (const auto& [index, value] : std::span(entries).first(std::min(n, kSparseKept))) {
+      squares += static_cast<double>(value) * static_cast<double>(value);
+    }
+    return Status();
   });
 }
 

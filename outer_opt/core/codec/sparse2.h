@@ -40,6 +40,8 @@ Status sparse2_decode(std::span<const std::byte> in, std::span<float> out);
 
 // Whether sparse2_decode() would accept it.
 Status sparse2_check(std::span<const std::byte> in, std::size_t values);
+// The same, and the sum of the squares of what it would give, in double, in order.
+Status sparse2_squares(std::span<const std::byte> in, std::size_t values, double& squares);
 
 // One member's part of a mean; the weight is that of its mean, the factor what its values are
 // multiplied with (weight * clip factor).

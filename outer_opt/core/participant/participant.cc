@@ -63,7 +63,7 @@ void add(Digester& d, const RoundReport& report) {
   add(d, report.key);
   d.add(report.tokens.n).add(report.steps.n).add(report.train_loss).add(report.norm);
   d.add(report.max_abs).add(report.nonfinite).add(report.compute_s).add(report.drawn.n);
-  d.add(report.stood_s).add(report.aborts).add(report.skipped.n);
+  d.add(report.stood_s).add(report.aborts).add(report.skipped.n).add(report.sent_norm);
   add(d, report.unused);
   for (const LinkEstimate& link : report.links) {
     d.add(link.peer.n).add(link.round_trip.ns).add(link.to_per_s).add(link.from_per_s);
@@ -76,7 +76,10 @@ void add(Digester& d, const ReducePlan& plan) {
   d.add(plan.attempt).add(static_cast<std::int32_t>(plan.topology));
   d.add(static_cast<std::int32_t>(plan.codec)).add(static_cast<std::int32_t>(plan.aggregator));
   d.add(plan.value_count).add(plan.frame_values).add(plan.time_limit.ns).add(plan.fragment);
-  d.add(plan.entropy_coding).add(plan.outer_lr);
+  d.add(plan.entropy_coding).add(plan.outer_lr).add(plan.codes_own);
+  for (const AuditedRange& range : plan.audited) {
+    d.add(range.owner.n).add(range.second.n).add(range.first).add(range.count);
+  }
   for (const ReduceMember& m : plan.members) {
     d.add(m.replica.n).add(m.address).add(m.weight).add(m.clip_factor);
     d.add(m.part_first).add(m.part_count).add(m.reducer);
@@ -93,7 +96,9 @@ void add(Digester& d, const Vote& vote) {
   add(d, vote.key);
   d.add(vote.attempt).add(vote.average).add(vote.stats.sent.n).add(vote.stats.received.n);
   d.add(vote.stats.reduce_s);
-  for (const ReplicaId replica : vote.left_out) d.add(replica.n);
+  for (const ReplicaId replica : vote.seen.left_out) d.add(replica.n);
+  for (const double squares : vote.seen.squares) d.add(squares);
+  for (const ReplicaId replica : vote.seen.disputed) d.add(replica.n);
 }
 
 void add(Digester& d, const ReduceFailed& failure) {
@@ -174,6 +179,7 @@ void Participant::train(const OpenRound& round, Actions& out) {
   report_.reset();
   plan_.reset();
   vote_.reset();
+  agreed_.reset();
   failure_.reset();
   state_ = ParticipantState::kTraining;
   out.push_back(Train{round});
@@ -229,10 +235,23 @@ void Participant::start_reduce(const ReducePlan& plan, Actions& out) {
   stop_reduce(out);
   const bool late = state_ == ParticipantState::kTraining;
   if (late && late_ == WhenLate::kStops) out.push_back(StopTraining{StopAt::kAtOnce});
+  if (plan.audited.empty()) {
+    agreed_.reset();
+  } else if (vote_) {
+    agreed_ = vote_->average;
+  }
   plan_ = plan;
   vote_.reset();
   failure_.reset();
   state_ = ParticipantState::kReducing;
+  if (!plan.audited.empty() && !agreed_) {
+    return reduce_failed({plan.key,
+                          plan.attempt,
+                          {},
+                          ReduceFailure::kPlanMismatch,
+                          "an audit of an average that it has not voted for"},
+                         out);
+  }
   const bool usable = report_ && report_->nonfinite == 0;
   out.push_back(StartReduce{plan, usable && find_member(plan, self_)->weight > 0});
 }
@@ -312,9 +331,9 @@ void Participant::boundary(const RoundReport& report, Actions& out) {
 }
 
 void Participant::reduced(std::int32_t attempt, const Digest& average, const ReduceStats& stats,
-                          const std::vector<ReplicaId>& left_out, Actions& out) {
+                          const PartSeen& seen, Actions& out) {
   if (state_ != ParticipantState::kReducing || attempt != plan_->attempt) return;
-  vote_ = Vote{plan_->key, attempt, average, stats, left_out};
+  vote_ = Vote{plan_->key, attempt, agreed_.value_or(average), stats, seen};
   state_ = ParticipantState::kVoted;
   out.push_back(Say{*vote_});
 }
@@ -345,6 +364,7 @@ void Participant::forget_round() {
   report_.reset();
   plan_.reset();
   vote_.reset();
+  agreed_.reset();
   failure_.reset();
 }
 
@@ -367,6 +387,7 @@ Digest Participant::digest() const {
   add_optional(d, report_);
   add_optional(d, plan_);
   add_optional(d, vote_);
+  d.add(agreed_.has_value()).add(agreed_.value_or(Digest()));
   add_optional(d, failure_);
   add_optional(d, taking_);
   d.add(deferred_.has_value());

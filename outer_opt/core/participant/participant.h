@@ -8,6 +8,7 @@
 //   idle --ReducePlan--> reducing          a joiner: contributes nothing, leaves with the commit
 //   reducing --failed--> reported          keeps its pseudo-gradient, waits for the next attempt
 //   reported, reducing, voted --ReducePlan with a higher attempt--> reducing
+//   voted --ReducePlan of an audit--> reducing       votes for the same average again
 //   voted --CommitRound--> idle            then training with its `next`
 //   training, reported, reducing, voted --AbortRound--> training     progress kept
 //   any --ResumeAt of the round it holds--> idle                     in a newer epoch
@@ -106,7 +107,7 @@ class Participant {
   // What the trainer's work came to.
   void boundary(const RoundReport& report, Actions& out);
   void reduced(std::int32_t attempt, const Digest& average, const ReduceStats& stats,
-               const std::vector<ReplicaId>& left_out, Actions& out);
+               const PartSeen& seen, Actions& out);
   void reduce_failed(const ReduceFailed& failure, Actions& out);
   void outer_step_taken(const Applied& applied, Actions& out);
 
@@ -146,6 +147,7 @@ class Participant {
   std::optional<RoundReport> report_;
   std::optional<ReducePlan> plan_;       // the newest attempt
   std::optional<Vote> vote_;             // of that attempt
+  std::optional<Digest> agreed_;         // with an audit: the average that it audits
   std::optional<ReduceFailed> failure_;  // of that attempt
 
   std::optional<CommitRound> taking_;  // the outer step under way

@@ -273,13 +273,71 @@ TEST(Participant, TheVoteNamesWhomTheOwnPartIsWithout) {
   p.reduce(plan(), out);
   const Digest before = p.digest();
   Participant other = p;
-  p.reduced(2, kAverage, {}, {kOther}, out);
-  EXPECT_EQ(std::get<Vote>(std::get<Say>(out.back()).message).left_out, std::vector{kOther});
+  p.reduced(2, kAverage, {}, {{kOther}, {}, {}}, out);
+  EXPECT_EQ(std::get<Vote>(std::get<Say>(out.back()).message).seen.left_out, std::vector{kOther});
   p.reduce(plan(), out);  // asked again
-  EXPECT_EQ(std::get<Vote>(std::get<Say>(out.back()).message).left_out, std::vector{kOther});
+  EXPECT_EQ(std::get<Vote>(std::get<Say>(out.back()).message).seen.left_out, std::vector{kOther});
   other.reduced(2, kAverage, {}, {}, out);
   EXPECT_NE(p.digest(), before);
   EXPECT_NE(p.digest(), other.digest());
+}
+
+ReducePlan audit(std::int32_t attempt) {
+  ReducePlan p = plan(attempt);
+  p.audited = {{kOther, kSelf, 5, 5}, {kSelf, kOther, 0, 5}};
+  return p;
+}
+
+const Vote& said_last(const Actions& actions) {
+  return std::get<Vote>(std::get<Say>(actions.back()).message);
+}
+
+TEST(Participant, AnAuditEndsWithAVoteForTheSameAverageAndTheCommitIsObeyed) {
+  Participant p(kSelf, kHeld, WhenLate::kStops);
+  Actions out;
+  p.open(open_round(), out);
+  p.boundary(report(), out);
+  p.reduce(plan(), out);
+  p.reduced(2, kAverage, {}, {}, out);
+  for (const std::int32_t attempt : {3, 4}) {  // the second is that of a third owner
+    p.reduce(audit(attempt), out);
+    EXPECT_EQ(p.state(), ParticipantState::kReducing);
+    p.reduced(attempt, {}, {}, {{}, {}, {kOther}}, out);
+    EXPECT_EQ(said_last(out).average, kAverage);
+    EXPECT_EQ(said_last(out).attempt, attempt);
+    EXPECT_EQ(said_last(out).seen.disputed, std::vector{kOther});
+  }
+  p.reduce(audit(4), out);
+  EXPECT_EQ(said_last(out).average, kAverage) << "asked again";
+  out.clear();
+  p.commit(commit(), out);
+  EXPECT_EQ(names(out), "outer_step");
+}
+
+TEST(Participant, AfterAnAuditTheNextAttemptHasAnAverageOfItsOwn) {
+  Participant p(kSelf, kHeld, WhenLate::kStops);
+  Actions out;
+  p.open(open_round(), out);
+  p.boundary(report(), out);
+  p.reduce(plan(), out);
+  p.reduced(2, kAverage, {}, {}, out);
+  p.reduce(audit(3), out);
+  p.reduced(3, {}, {}, {}, out);
+  p.reduce(plan(4), out);
+  p.reduced(4, {8, 8}, {}, {}, out);
+  EXPECT_EQ(said_last(out).average, (Digest{8, 8}));
+}
+
+TEST(Participant, AnAuditOfWhatItHasNotVotedForFails) {
+  Participant p(kSelf, kHeld, WhenLate::kStops);
+  Actions out;
+  p.open(open_round(), out);
+  p.boundary(report(), out);
+  p.reduce(audit(3), out);
+  const auto& failure = std::get<ReduceFailed>(std::get<Say>(out.back()).message);
+  EXPECT_EQ(failure.failure, ReduceFailure::kPlanMismatch);
+  EXPECT_EQ(failure.attempt, 3);
+  EXPECT_EQ(p.state(), ParticipantState::kReported);
 }
 
 std::int32_t aborts_said(const Actions& actions) {

@@ -34,9 +34,9 @@ void Reducer::reduce(const ReducePlan& plan, Actions& out) {
 }
 
 void Reducer::reduced(const RoundKey& key, std::int32_t attempt, const ReduceStats& stats,
-                      const std::vector<ReplicaId>& left_out, Actions& out) {
+                      const PartSeen& seen, Actions& out) {
   if (!is_running(key, attempt)) return;
-  const Vote done{key, attempt, {}, stats, left_out};
+  const Vote done{key, attempt, {}, stats, seen};
   answer_ = done;
   out.push_back(Say{done});
 }

@@ -25,7 +25,7 @@ class Reducer {
 
   // What the work came to; of another attempt than the newest it is no news.
   void reduced(const RoundKey& key, std::int32_t attempt, const ReduceStats& stats,
-               const std::vector<ReplicaId>& left_out, Actions& out);
+               const PartSeen& seen, Actions& out);
   void reduce_failed(const ReduceFailed& failure, Actions& out);
 
   Digest digest() const;

@@ -52,8 +52,9 @@ TEST(Reducer, SaysWhomItsPartIsWithout) {
   Reducer reducer(kSelf);
   Actions out;
   reducer.reduce(plan_of(3, 1), out);
-  reducer.reduced(plan_of(3, 1).key, 1, {}, {ReplicaId(1)}, out);
-  EXPECT_EQ(std::get<Vote>(std::get<Say>(out.back()).message).left_out, std::vector{ReplicaId(1)});
+  reducer.reduced(plan_of(3, 1).key, 1, {}, {{ReplicaId(1)}, {}, {}}, out);
+  EXPECT_EQ(std::get<Vote>(std::get<Say>(out.back()).message).seen.left_out,
+            std::vector{ReplicaId(1)});
 }
 
 TEST(Reducer, ALaterPlanReplacesTheRunningOne) {

@@ -55,6 +55,7 @@ AllgatherSession::AllgatherSession(const ReducePlan& plan, ReplicaId self,
     peers_[i].encoded.resize(sparse2_size(average.size()));
   }
   arrived_.resize(static_cast<std::size_t>(chunks_));
+  squares_.resize(arrived_.size() * plan_.members.size());
   checksums_.resize(static_cast<std::size_t>(chunks_));
 }
 
@@ -134,6 +135,8 @@ std::optional<Work> AllgatherSession::take_local() {
 void AllgatherSession::settle(const Work& work, const WorkResult& result) {
   if (!work.last) {
     ++arrived_[work.chunk];
+    squares_[work.chunk * plan_.members.size() + static_cast<std::size_t>(work.peer)] =
+        result.squares[0];
     return;
   }
   checksums_[work.chunk] = result.values_checksum;
@@ -145,7 +148,7 @@ void AllgatherSession::settle(const Work& work, const WorkResult& result) {
 WorkResult AllgatherSession::run(const Work& work, Pieces payload) {
   WorkResult result;
   if (!work.last) {
-    result.status = store(work, payload);
+    result.status = store(work, payload, result);
     return result;
   }
   result.status = average(work);
@@ -156,15 +159,21 @@ WorkResult AllgatherSession::run(const Work& work, Pieces payload) {
 }
 
 // Copies a frame to its place and looks whether it can be decoded, while its sender is known.
-Status AllgatherSession::store(const Work& work, Pieces payload) {
+Status AllgatherSession::store(const Work& work, Pieces payload, WorkResult& result) {
   if (Status s = check_payload(*work.header, payload); !s.ok()) return s;
   std::size_t at = sparse2_size(static_cast<std::size_t>(work.first));
   for (const auto& piece : payload) {
     if (!piece.empty()) std::memcpy(&peers_[work.peer].encoded[at], piece.data(), piece.size());
     at += piece.size();
   }
-  return sparse2_check(part_of(peers_[work.peer].encoded, work.first, work.count),
-                       static_cast<std::size_t>(work.count));
+  const auto stored = part_of(peers_[work.peer].encoded, work.first, work.count);
+  return sparse2_squares(stored, static_cast<std::size_t>(work.count), result.squares[0]);
+}
+
+std::vector<double> AllgatherSession::squares() const {
+  std::vector<double> sums(plan_.members.size());
+  for (std::size_t i = 0; i < squares_.size(); ++i) sums[i % sums.size()] += squares_[i];
+  return sums;
 }
 
 Status AllgatherSession::average(const Work& work) const {

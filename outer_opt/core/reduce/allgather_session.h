@@ -43,6 +43,7 @@ class AllgatherSession final : public ReduceSession {
   std::optional<Work> take_local() override;
   void settle(const Work& work, const WorkResult& result) override;
   bool complete() const override { return averaged_ == chunks_; }
+  std::vector<double> squares() const override;
 
  private:
   struct Peer {
@@ -54,7 +55,7 @@ class AllgatherSession final : public ReduceSession {
   // Of a member's whole encoding, the bytes of some of its values.
   static std::span<const std::byte> part_of(std::span<const std::byte> encoded, std::int64_t first,
                                             std::int64_t count);
-  Status store(const Work& work, Pieces payload);
+  Status store(const Work& work, Pieces payload, WorkResult& result);
   Status average(const Work& work) const;
 
   const std::int64_t chunks_;
@@ -63,6 +64,7 @@ class AllgatherSession final : public ReduceSession {
   std::vector<Peer> peers_;
   int due_ = 0;                            // members that send to us
   std::vector<int> arrived_;               // per chunk, frames that are stored
+  std::vector<double> squares_;            // of each chunk, by member
   std::int64_t begun_ = 0, averaged_ = 0;  // chunks whose average was begun, is done
 };
 

@@ -4,6 +4,7 @@
 #include "outer_opt/core/reduce/butterfly_session.h"
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
 #include "base/check.h"
@@ -23,6 +24,24 @@ Status check_owner_step(const ReducePlan& plan, ReplicaId self, const ReduceInpu
                                         std::to_string(input.momentum.size()));
 }
 
+Status own_not_finite() {
+  return Error{Code::kInternal, "the own pseudo-gradient holds a value that is not finite"};
+}
+
+double sum_of_squares(std::span<const float> values) {
+  double sum = 0;
+  for (const float value : values) sum += static_cast<double>(value) * static_cast<double>(value);
+  return sum;
+}
+
+Status check_clip_center(const ReducePlan& plan, const ReduceInput& input) {
+  const bool fits = input.clip_center.size() == static_cast<std::size_t>(plan.value_count);
+  if (input.clip_center.empty() || (fits && plan.aggregator == Aggregator::kMean)) return {};
+  return refused_plan("value_count", "the own anchor has " +
+                                         std::to_string(input.clip_center.size()) +
+                                         " values and is for a mean");
+}
+
 }  // namespace
 
 Status ButterflySession::check(const ReducePlan& plan, ReplicaId self, std::int64_t frame_values,
@@ -33,6 +52,7 @@ Status ButterflySession::check(const ReducePlan& plan, ReplicaId self, std::int6
   }
   if (Status s = check_plan_members(plan, self, frame_values, average_count); !s.ok()) return s;
   if (Status s = check_dense_plan(plan, self, input); !s.ok()) return s;
+  if (Status s = check_clip_center(plan, input); !s.ok()) return s;
   return check_owner_step(plan, self, input);
 }
 
@@ -46,7 +66,8 @@ ButterflySession::ButterflySession(const ReducePlan& plan, ReplicaId self,
                                    std::span<float> average, Keep keep)
     : ReduceSession(plan, self, frame_values, average),
       pseudo_gradient_(input.pseudo_gradient),
-      momentum_(input.momentum) {
+      momentum_(input.momentum),
+      clip_center_(input.clip_center) {
   SHOAL_CHECK(check(plan, self, frame_values, input, average.size()).ok());
   std::int64_t chunks = 0;
   for (int i = 0; i < members(); ++i) {
@@ -57,6 +78,7 @@ ButterflySession::ButterflySession(const ReducePlan& plan, ReplicaId self,
   }
   peers_.resize(plan_.members.size());
   chunks_.resize(static_cast<std::size_t>(chunks_of(self_)));
+  squares_.resize(chunks_.size() * plan_.members.size());
   checksums_.resize(static_cast<std::size_t>(chunks));
   averages_due_ = is_reducer(self_) ? 0 : chunks - chunks_of(self_);
   if (robust()) kept_.resize(plan_.members.size() * plan_.members[self_].part_count);
@@ -193,7 +215,7 @@ std::optional<Work> ButterflySession::plan_sum(std::int64_t chunk, int peer) con
   work.count = place.count;
   work.fresh = !c.started;
   std::size_t next = c.next;
-  double weight = c.weight;
+  double weight = c.weight, clipped = c.clipped;
   bool taken = peer < 0;
   for (; next < order_.size(); ++next) {
     const int member = order_[next];
@@ -204,11 +226,17 @@ std::optional<Work> ButterflySession::plan_sum(std::int64_t chunk, int peer) con
     }
     work.terms[work.term_count++] = {member, factor_[member]};
     weight += share_[member];
+    clipped += clipped_of(member);
   }
   work.last = next == order_.size();
   if (!taken || (peer < 0 && !work.last)) return std::nullopt;
   work.inverse = weight > 0 ? static_cast<float>(1 / weight) : 0.0f;
+  work.clipped = static_cast<float>(clipped);
   return work;
+}
+
+double ButterflySession::clipped_of(int member) const {
+  return share_[member] * (1 - plan_.members[member].clip_factor);
 }
 
 Work ButterflySession::begin(Work work) {
@@ -216,6 +244,7 @@ Work ButterflySession::begin(Work work) {
   c.busy = c.started = true;
   for (int i = 0; i < work.term_count; ++i) {
     c.weight += share_[work.terms[i].member];
+    c.clipped += clipped_of(work.terms[i].member);
     if (robust()) c.kept.push_back(work.terms[i].member);
   }
   if (work.term_count > 0) {
@@ -241,6 +270,10 @@ void ButterflySession::settle(const Work& work, const WorkResult& result) {
     ++averages_done_;
     return;
   }
+  for (int i = 0; i < work.term_count; ++i) {
+    const auto member = static_cast<std::size_t>(work.terms[i].member);
+    squares_[work.chunk * plan_.members.size() + member] = result.squares[i];
+  }
   Chunk& c = chunks_[work.chunk];
   c.busy = false;
   c.ready = work.last;
@@ -264,11 +297,13 @@ WorkResult ButterflySession::run(const Work& work, Pieces payload) {
 Status ButterflySession::sum_terms(const Work& work, Pieces payload, WorkResult& result) {
   const float inverse = plan_.owner_step ? 1.0f : work.inverse;
   AverageSeal seal(codec(plan_.codec), inverse, own_payload(work));
+  std::array<SquareSum, 2> squares;
   const auto sum_run = [&](const ValueRun& run) {
     const std::span<float> sum = values(work.first, work.count).subspan(run.first, run.count);
     if (work.fresh) std::fill(sum.begin(), sum.end(), 0.0f);
-    Status s = add_terms(work, run, sum);
+    Status s = add_terms(work, run, sum, squares);
     if (!work.last) return s;
+    if (work.clipped > 0 && !clip_center_.empty()) pull_back(work, run, sum);
     if (plan_.owner_step)
       take_owner_step(work.first + static_cast<std::int64_t>(run.first), work.inverse, sum);
     seal.add(sum);
@@ -278,23 +313,46 @@ Status ButterflySession::sum_terms(const Work& work, Pieces payload, WorkResult&
   const Status status = work.header
                             ? read_payload(codec(plan_.codec), *work.header, payload, sum_run)
                             : for_each_run(count, sum_run);
+  for (int i = 0; i < work.term_count; ++i) result.squares[i] = squares[i].total();
   return status.ok() && work.last ? sealed(seal, result) : status;
 }
 
-Status ButterflySession::add_terms(const Work& work, const ValueRun& run,
-                                   std::span<float> sum) const {
+Status ButterflySession::add_terms(const Work& work, const ValueRun& run, std::span<float> sum,
+                                   std::span<SquareSum> squares) const {
   for (int i = 0; i < work.term_count; ++i) {
     const auto [member, factor] = work.terms[i];
-    if (member != self_) {
-      if (Status s = codec(plan_.codec).accumulate(run.bytes, factor, sum); !s.ok()) return s;
-      continue;
-    }
-    const auto own = pseudo_gradient_.subspan(work.first, work.count).subspan(run.first, run.count);
-    if (!codec(CodecKind::kFp32).accumulate(std::as_bytes(own), factor, sum).ok()) {
-      return Error{Code::kInternal, "the own pseudo-gradient holds a value that is not finite"};
-    }
+    const auto own = [&] {
+      return pseudo_gradient_.subspan(work.first, work.count).subspan(run.first, run.count);
+    };
+    const Status added = member == self_
+                             ? add_own(own(), factor, sum, squares[i])
+                             : codec(plan_.codec).accumulate(run.bytes, factor, sum, squares[i]);
+    if (!added.ok()) return added;
   }
   return {};
+}
+
+// At most a run.
+Status ButterflySession::add_own(std::span<const float> own, float factor, std::span<float> sum,
+                                 SquareSum& squares) const {
+  std::span<const std::byte> bytes = std::as_bytes(own);
+  std::array<std::byte, kRunValues * sizeof(float)> scratch;
+  const Codec& c = codec(plan_.codes_own ? plan_.codec : CodecKind::kFp32);
+  if (c.kind() != CodecKind::kFp32) {
+    const auto coded = std::span(scratch).first(c.encoded_size(own.size()));
+    c.encode(own, coded);
+    bytes = coded;
+  }
+  return c.accumulate(bytes, factor, sum, squares).ok() ? Status() : own_not_finite();
+}
+
+void ButterflySession::pull_back(const Work& work, const ValueRun& run,
+                                 std::span<float> sum) const {
+  const auto center = clip_center_.subspan(static_cast<std::size_t>(work.first) + run.first);
+  for (std::size_t i = 0; i < sum.size(); ++i) {
+    const float pulled = work.clipped * center[i];
+    sum[i] = sum[i] + pulled;
+  }
 }
 
 // Where the average of the chunk goes as bytes; nowhere with fp32, whose values are the payload.
@@ -313,20 +371,25 @@ Status ButterflySession::keep_terms(const Work& work, Pieces payload, WorkResult
   for (int i = 0; i < work.term_count; ++i) {
     const int member = work.terms[i].member;
     const std::span<float> kept = kept_at(member, work);
-    if (member == self_) {
-      const auto own = pseudo_gradient_.subspan(work.first, work.count);
-      std::copy(own.begin(), own.end(), kept.begin());
-      if (!all_finite(kept)) {
-        return Error{Code::kInternal, "the own pseudo-gradient holds a value that is not finite"};
-      }
-    } else if (Status s = decode_payload(codec(plan_.codec), *work.header, payload, kept);
-               !s.ok()) {
-      return s;
-    }
+    const Status here = member == self_
+                            ? keep_own(work, kept)
+                            : decode_payload(codec(plan_.codec), *work.header, payload, kept);
+    if (!here.ok()) return here;
+    result.squares[i] = sum_of_squares(kept);
     const auto clip = static_cast<float>(plan_.members[member].clip_factor);
     for (float& value : kept) value = value * clip;
   }
   return work.last ? seal_kept(work, result) : Status();
+}
+
+Status ButterflySession::keep_own(const Work& work, std::span<float> kept) const {
+  const auto own = pseudo_gradient_.subspan(work.first, work.count);
+  std::copy(own.begin(), own.end(), kept.begin());
+  if (!all_finite(kept)) return own_not_finite();
+  if (!plan_.codes_own) return {};
+  std::vector<std::byte> coded(encoded_size(plan_.codec, kept.size()));
+  codec(plan_.codec).encode(kept, coded);
+  return codec(plan_.codec).decode(coded, kept);
 }
 
 // The chunk is busy: its list of members stands still.
@@ -354,6 +417,13 @@ Status ButterflySession::seal_kept(const Work& work, WorkResult& result) {
 }
 
 // ---- ends
+
+std::vector<double> ButterflySession::squares() const {
+  if (chunks_.empty()) return {};
+  std::vector<double> sums(plan_.members.size());
+  for (std::size_t i = 0; i < squares_.size(); ++i) sums[i % sums.size()] += squares_[i];
+  return sums;
+}
 
 bool ButterflySession::complete() const {
   return averages_done_ == averages_due_ &&

@@ -9,6 +9,9 @@
 // equal ones are exactly 1), encodes each averaged chunk once, and everybody, the owner too,
 // decodes the same bytes. Its own contribution and the sum are never encoded.
 //
+// With plan.codes_own the owner's contribution is encoded and decoded like everybody else's, and an
+// average is the same bits whoever makes it: that is what audits compare (round/audit.h).
+//
 // The contributions are summed in place in `average`; beside that a session holds the encoding of
 // its own averaged part (not with fp32). With an aggregator other than the mean (aggregate.h) the
 // owner keeps all contributions to its part, as many values as the whole vector has, and a chunk is
@@ -17,6 +20,10 @@
 // With param_server some members are reducers: they own parts, have no weight, dial nobody, and no
 // average is sent to them; so they need room for their own part only, and have no digest to vote
 // with.
+//
+// In a group a clip factor scales not x_i but its distance from the owner's own vector a
+// (ReduceInput.clip_center, groups.h): clip_i * x_i becomes a + clip_i * (x_i - a). The owner adds
+// sum_i(w_i * (1 - clip_i)) * a last, when it is not 0.
 //
 // With an owner step (sync.outer_state = sharded) the owner makes the outer step of its averaged
 // chunk before it encodes it; what is called the average here is that step then.
@@ -73,12 +80,14 @@ class ButterflySession : public ReduceSession {
   void settle(const Work& work, const WorkResult& result) override;
   void forget(int) override { local_from_ = 0; }
   bool complete() const override;
+  std::vector<double> squares() const override;
   std::optional<std::uint64_t> known_checksum(const FrameRef& frame) const override;
 
  private:
   struct Chunk {
     std::size_t next = 0;  // position in order_ of the contribution that is added next
     double weight = 0;     // of those added
+    double clipped = 0;    // what their clip factors took of it
     bool started = false, busy = false, ready = false;
     std::vector<int> kept;               // robust aggregators: members whose contribution is here
     std::uint64_t payload_checksum = 0;  // once ready
@@ -95,21 +104,28 @@ class ButterflySession : public ReduceSession {
   Work begin(Work work);
   bool robust() const { return plan_.aggregator != Aggregator::kMean; }
   Status sum_terms(const Work& work, Pieces payload, WorkResult& result);
-  Status add_terms(const Work& work, const ValueRun& run, std::span<float> sum) const;
+  Status add_terms(const Work& work, const ValueRun& run, std::span<float> sum,
+                   std::span<SquareSum> squares) const;
+  Status add_own(std::span<const float> own, float factor, std::span<float> sum,
+                 SquareSum& squares) const;
+  void pull_back(const Work& work, const ValueRun& run, std::span<float> sum) const;
+  double clipped_of(int member) const;
   std::span<std::byte> own_payload(const Work& work);
   Status keep_terms(const Work& work, Pieces payload, WorkResult& result);
   void aggregate_kept(const Work& work);
   Status seal_kept(const Work& work, WorkResult& result);
+  Status keep_own(const Work& work, std::span<float> kept) const;
   std::span<float> kept_at(int member, const Work& work);
   void take_owner_step(std::int64_t first, float inverse, std::span<float> run);
 
   const std::span<const float> pseudo_gradient_;
-  const std::span<const float> momentum_;
+  const std::span<const float> momentum_, clip_center_;
 
   std::vector<int> order_;     // members with a weight, in the plan's order
   std::vector<float> factor_;  // share * clip factor, per member
   std::vector<Peer> peers_;
-  std::vector<Chunk> chunks_;  // of the own part
+  std::vector<Chunk> chunks_;    // of the own part
+  std::vector<double> squares_;  // of each of them, by member
   std::int64_t chunks_ready_ = 0;
   std::int64_t averages_done_ = 0, averages_due_ = 0;
   std::int64_t local_from_ = 0;              // own chunks before this one have no local work

@@ -57,7 +57,7 @@ int run_round(std::vector<Replica>& all, const std::vector<Group>& groups, const
     std::vector<std::vector<float>> inputs;
     for (const std::size_t member : group) {
       inputs.push_back(all[member].pseudo_gradient);
-      make_group_input(step, 1, all[member].anchor, inputs.back());
+      make_group_input(step, all[member].anchor, inputs.back());
     }
     SessionSwarm swarm(plan, 8, inputs);
     Prng prng(1);
@@ -76,6 +76,31 @@ int run_round(std::vector<Replica>& all, const std::vector<Group>& groups, const
     }
   }
   return stepped;
+}
+
+// Three members, of which the last is clipped to a quarter; two own a part each.
+TEST(GroupRounds, TheOwnerOfAPartPullsAClippedMemberTowardsItsAnchor) {
+  ReducePlan plan = make_plan(CodecKind::kFp32, 4, {1, 1, 1});
+  plan.members[2].clip_factor = 0.25;
+  assign_parts(plan, {1, 1, 0});
+  const std::vector<std::vector<float>> sent{{3, 3, 3, 3}, {6, 6, 6, 6}, {13, 13, 13, 13}};
+  const std::vector<std::vector<float>> anchors{{1, 1, 1, 1}, {5, 5, 5, 5}, {9, 9, 9, 9}};
+  SessionSwarm swarm(plan, 8, sent, {}, {}, anchors);
+  Prng prng(1);
+  swarm.run(prng);
+  expect_all_done_and_equal(swarm);
+  // 1 + (13 - 1) / 4 = 4 and 5 + (13 - 5) / 4 = 7 count for the third.
+  const float first = (3 + 6 + 4) * (1.0f / 3), second = (3 + 6 + 7) * (1.0f / 3);
+  EXPECT_EQ(swarm.averages[2], (std::vector<float>{first, first, second, second}));
+}
+
+TEST(GroupRounds, WithoutAClippedMemberNoBitDependsOnAnchors) {
+  const ReducePlan plan = make_plan(CodecKind::kFp32, kValues, {1, 1, 1});
+  const auto inputs = random_inputs(plan, 3);
+  SessionSwarm with(plan, 8, inputs, {}, {}, random_inputs(plan, 4)), without(plan, 8, inputs);
+  Prng prng(1);
+  with.run(prng), without.run(prng);
+  EXPECT_EQ(with.averages, without.averages);
 }
 
 TEST(Moshpit, ASquareIsExactAfterTwoRounds) {

@@ -29,6 +29,9 @@ struct ReduceInput {
   std::span<const float> pseudo_gradient;
   std::span<const std::byte> encoded;
   std::span<const float> momentum = {};  // of the own part, where the plan has an owner step
+  // In a group: what a clipped member's vector is pulled towards in the own part, as long as the
+  // vector (groups.h). Else empty: its vector is scaled.
+  std::span<const float> clip_center = {};
 };
 
 // An outgoing frame; valid until the session ends.
@@ -55,12 +58,15 @@ struct Work {
   bool fresh = false;  // nothing was added to this chunk before
   bool last = false;   // the sum is complete: divide, encode, decode
   float inverse = 0;   // 1 / sum of the weights, with `last`
+  float clipped = 0;   // what clip factors took of that sum, with `last`
 };
 
 struct WorkResult {
   Status status;
   // Of an averaged chunk that is complete now: its values, and the payload that carries it.
   std::uint64_t values_checksum = 0, payload_checksum = 0;
+  // Of contributions: of each term of the work, in order, the squares of its values as decoded.
+  std::array<double, 2> squares{};
 };
 
 struct SessionFailure {
@@ -122,6 +128,8 @@ class ReduceSession {
   // is made without what was missing. Never one that has all averages itself, because a lost member
   // is sent none. Requires kDone.
   std::vector<ReplicaId> left_out() const;
+  // What this member votes of the others. Requires kDone.
+  PartSeen seen() const { return {left_out(), squares(), {}}; }
 
  protected:
   // check_plan_members() must hold.
@@ -145,6 +153,8 @@ class ReduceSession {
   virtual void settle(const Work& work, const WorkResult& result) = 0;  // it went well
   virtual void forget(int) {}                                           // a peer was lost just now
   virtual bool complete() const = 0;  // everything averaged is here
+  // PartSeen::squares; sums in double, in the order of the values.
+  virtual std::vector<double> squares() const { return {}; }
   // Of a payload that is resident, when it is known without another look.
   virtual std::optional<std::uint64_t> known_checksum(const FrameRef&) const { return {}; }
 

@@ -34,12 +34,14 @@ struct SessionSwarm {
   using MakeElsewhere = std::function<Made(std::size_t member, const ReducePlan& plan)>;
 
   // Inputs of members without a weight are not looked at. `outer_momentum` is that of the whole
-  // vector, where the plan has an owner step.
+  // vector, where the plan has an owner step; `clip_centers`, in a group, those of the members.
   SessionSwarm(ReducePlan p, std::int64_t frame_values, std::vector<std::vector<float>> values,
-               std::vector<float> outer_momentum = {}, const MakeElsewhere& elsewhere = {})
+               std::vector<float> outer_momentum = {}, const MakeElsewhere& elsewhere = {},
+               std::vector<std::vector<float>> clip_centers = {})
       : plan(std::move(p)),
         inputs(std::move(values)),
         momentum(std::move(outer_momentum)),
+        centers(std::move(clip_centers)),
         gone(plan.members.size()) {
     for (std::size_t i = 0; i < inputs.size(); ++i) {
       if (plan.members[i].weight == 0) inputs[i].clear();
@@ -54,7 +56,8 @@ struct SessionSwarm {
       const ReplicaId self = plan.members[i].replica;
       Made session = elsewhere ? elsewhere(i, plan) : Made(nullptr);
       if (session.ok() && *session == nullptr) {
-        const ReduceInput input{inputs[i], encoded[i], momentum_of(plan.members[i])};
+        ReduceInput input{inputs[i], encoded[i], momentum_of(plan.members[i])};
+        if (!centers.empty()) input.clip_center = centers[i];
         session = make_session(plan, self, frame_values, input, averages[i]);
       }
       EXPECT_TRUE(session.ok()) << to_string(session.error());
@@ -174,6 +177,7 @@ struct SessionSwarm {
   ReducePlan plan;
   std::vector<std::vector<float>> inputs, averages;
   std::vector<float> momentum;
+  std::vector<std::vector<float>> centers;
   std::vector<std::vector<std::byte>> encoded;
   std::vector<std::unique_ptr<ReduceSession>> sessions;
   std::map<std::tuple<int, int, FrameKind>, std::unique_ptr<Message>> wire;

@@ -55,11 +55,11 @@ GroupStep group_step_for(const SyncSpec& sync, double outer_lr) {
   return {outer_lr, sync.outer().momentum, 1};
 }
 
-void make_group_input(const GroupStep& options, double clip_factor, std::span<const float> anchor,
+void make_group_input(const GroupStep& options, std::span<const float> anchor,
                       std::span<float> pseudo_gradient) {
   SHOAL_CHECK(pseudo_gradient.size() == anchor.size());
   const auto pull = static_cast<float>(options.pull);
-  const auto scale = static_cast<float>(options.lr * clip_factor);
+  const auto scale = static_cast<float>(options.lr);
   for (std::size_t i = 0; i < anchor.size(); ++i) {
     const float kept = pull * anchor[i];
     const float step = scale * pseudo_gradient[i];

@@ -42,11 +42,17 @@ bool averages_in_groups(const SyncSpec& sync);  // topology moshpit or gossip
 //
 // It is linear in what members tell each other, so one vector from each is enough,
 //
-//   x_j = pull * anchor_j - lr * clip_j * D_j
+//   x_j = pull * anchor_j - lr * D_j
 //   delta_i <- momentum * delta_i - pull * anchor_i + mean_j(x_j)
 //
 // with equal weights among those that count. x is as large as the anchor and the differences that
 // matter are small, so it travels in fp32. Everything is fp32, each operation rounded once.
+//
+// Clip factors are applied by who receives: a member that could scale its own vector down could
+// leave it as it is. The owner of a part knows no D_j, only x_j, so it pulls x_j towards the one
+// vector that it has of its own, r = pull * its anchor, and averages r + clip_j * (x_j - r). That
+// limits the distance of x_j from the owner's anchor as a whole, the part of it that comes from
+// different anchors, too; without a clipped member it changes no bit.
 //
 // One group that stays together holds while 0 < pull < 2 + 2 momentum. Groups that change need less
 // momentum: with pull = 1 random pairs of 4 to 32 members come together up to about 0.7 and drift
@@ -57,7 +63,7 @@ struct GroupStep {
 GroupStep group_step_for(const SyncSpec& sync, double outer_lr);
 
 // Makes x of a pseudo-gradient, in place.
-void make_group_input(const GroupStep& options, double clip_factor, std::span<const float> anchor,
+void make_group_input(const GroupStep& options, std::span<const float> anchor,
                       std::span<float> pseudo_gradient);
 // The step with the mean of x. The spans have the same length and do not overlap.
 void group_step(const GroupStep& options, std::span<const float> mean, std::span<float> delta,

@@ -58,13 +58,12 @@ TEST(Groups, FollowFromTheJob) {
   EXPECT_EQ(groups_of(spec, 9, 3), gossip_groups(9, 7, 3));
 }
 
-// lr 0.5, momentum 0.5, pull 0.25; one is at 3 with delta 1, the other at -1; both move by 2, one
-// of them clipped to a half.
+// lr 0.5, momentum 0.5, pull 0.25; one is at 3 with delta 1, the other at -1; they move by 2 and 1.
 TEST(GroupStep, IsNoLoCosRule) {
   const GroupStep step{.lr = 0.5, .momentum = 0.5, .pull = 0.25};
-  std::vector<float> delta{1}, anchor{3}, mine{2}, other{2};
-  make_group_input(step, 1, anchor, mine);
-  make_group_input(step, 0.5, std::vector<float>{-1}, other);
+  std::vector<float> delta{1}, anchor{3}, mine{2}, other{1};
+  make_group_input(step, anchor, mine);
+  make_group_input(step, std::vector<float>{-1}, other);
   EXPECT_EQ(mine[0], 0.25f * 3 - 0.5f * 2);
   EXPECT_EQ(other[0], 0.25f * -1 - 0.5f * 1);
   group_step(step, std::vector<float>{(mine[0] + other[0]) / 2}, delta, anchor);

@@ -139,22 +139,23 @@ TEST(LinkEstimates, WhoeverIsInUseIsNotTheOldest) {
 
 TEST(Connections, FollowWhatIsUnderWay) {
   EXPECT_EQ(connections_for(0, {}), 1);
-  EXPECT_EQ(connections_for(1e9, {}), 1);                   // the round trip is not known
-  EXPECT_EQ(connections_for(25e6, milliseconds(80)), 1);    // 2.0 MB under way
-  EXPECT_EQ(connections_for(25e6, milliseconds(100)), 2);   // 2.5 MB
-  EXPECT_EQ(connections_for(125e6, milliseconds(100)), 6);  // 12.5 MB
+  EXPECT_EQ(connections_for(1e9, {}), 1);                 // the round trip is not known
+  EXPECT_EQ(connections_for(25e6, milliseconds(20)), 1);  // 0.5 MB under way
+  EXPECT_EQ(connections_for(13.6e6, milliseconds(100)),
+            3);                                            // one alone, 1 % lost: it asks for more
+  EXPECT_EQ(connections_for(25e6, milliseconds(100)), 5);  // 2.5 MB
   EXPECT_EQ(connections_for(1250e6, milliseconds(200)), kConnectionsMax);
 }
 
 TEST(Connections, BothSidesOfAMeasurementKnowTheLine) {
   LinkEstimates asked, asking;
-  const LinkEstimate line{ReplicaId(2), milliseconds(100), 20e6, 60e6, true};
+  const LinkEstimate line{ReplicaId(2), milliseconds(100), 5e6, 15e6, true};
   EXPECT_EQ(asking.connections(ReplicaId(2)), 1);
   asking.probed({}, line);
   EXPECT_EQ(asking.connections(ReplicaId(2)), 3);
-  asked.answered({}, {ReplicaId(1), milliseconds(100), 0, 25e6, true});
+  asked.answered({}, {ReplicaId(1), milliseconds(100), 0, 6e6, true});
   EXPECT_EQ(asked.connections(ReplicaId(1)), 2);
-  asked.carried({}, ReplicaId(1), Bytes(50'000'000), seconds(1));  // two carried more than one
+  asked.carried({}, ReplicaId(1), Bytes(12'500'000), seconds(1));  // two carried more than one
   EXPECT_EQ(asked.connections(ReplicaId(1)), 3);
 }
 

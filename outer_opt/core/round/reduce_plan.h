@@ -51,6 +51,22 @@ constexpr auto fields_of(Of<OwnerStep>) {
 }
 static_assert(lists_every_field<OwnerStep>());
 
+// A frame of an average that is made a second time, by another owner. Positions are those of the
+// audited average.
+struct AuditedRange {
+  ReplicaId owner, second;
+  std::int64_t first = 0, count = 0;
+  bool operator==(const AuditedRange&) const = default;
+};
+constexpr auto fields_of(Of<AuditedRange>) {
+  using T = AuditedRange;
+  return fields(field<&T::owner>("owner"), field<&T::second>("second"), field<&T::first>("first"),
+                field<&T::count>("count"));
+}
+static_assert(lists_every_field<AuditedRange>());
+
+inline constexpr std::size_t kAuditedMax = 65'536;  // ranges of one audit
+
 struct ReducePlan {
   RoundKey key;
   std::int32_t attempt = 0;  // 1, 2, …; goes on over aborts of the round
@@ -67,6 +83,11 @@ struct ReducePlan {
   bool entropy_coding = false;  // frames are entropy coded on their way (codec/entropy.h)
   double outer_lr = 0;          // of the outer step to come; in a group it is in what members send
   std::optional<OwnerStep> owner_step;  // none: everybody takes the outer step with the average
+  // Own contributions go through the codec, too, so that an average does not depend on its owner.
+  bool codes_own = false;
+  // Not empty: an audit (audit.h). The vector is that of these ranges, one after another, and what
+  // comes of it is compared with the average that the members have voted for.
+  std::vector<AuditedRange> audited = {};
   bool operator==(const ReducePlan&) const = default;
 };
 constexpr auto fields_of(Of<ReducePlan>) {
@@ -77,7 +98,8 @@ constexpr auto fields_of(Of<ReducePlan>) {
                 field<&T::members>("members"), field<&T::time_limit>("time_limit"),
                 field<&T::fragment>("fragment"), field<&T::frame_values>("frame_values"),
                 field<&T::entropy_coding>("entropy_coding"), field<&T::outer_lr>("outer_lr"),
-                field<&T::owner_step>("owner_step"));
+                field<&T::owner_step>("owner_step"), field<&T::codes_own>("codes_own"),
+                field<&T::audited>("audited", at_most(kAuditedMax)));
 }
 static_assert(lists_every_field<ReducePlan>());
 
@@ -88,19 +110,40 @@ void assign_parts(ReducePlan& plan, const std::vector<double>& shares);
 
 // Members that one vote names: as many as a job may have replicas.
 inline constexpr std::size_t kLeftOutMax = 10'000;
+
+// What a member has seen of the others in its own part; with an all-gather, of all they sent.
+struct PartSeen {
+  // Whose contribution is not, or not wholly, in the part that this member averaged.
+  std::vector<ReplicaId> left_out;
+  // By the plan's members: the sum of the squares of what each sent, as it was decoded and before
+  // its clip factor. Empty: this member sees no single contribution (a ring), or owns nothing.
+  std::vector<double> squares;
+  // In an audit: owners whose average differs from the one that was made a second time.
+  std::vector<ReplicaId> disputed;
+  bool operator==(const PartSeen&) const = default;
+};
+constexpr auto fields_of(Of<PartSeen>) {
+  using T = PartSeen;
+  return fields(field<&T::left_out>("left_out", at_most(kLeftOutMax)),
+                field<&T::squares>("squares", at_most(kLeftOutMax)),
+                field<&T::disputed>("disputed", at_most(kLeftOutMax)));
+}
+static_assert(lists_every_field<PartSeen>());
+
 struct Vote {
   RoundKey key;
   std::int32_t attempt = 0;
-  Digest average;  // of the averaged vector; zero from a reducer, which has none
+  // Of the averaged vector, in an audit of the one that is audited; zero from a reducer, which has
+  // none.
+  Digest average;
   ReduceStats stats;
-  // Whose contribution is not, or not wholly, in the part that this member averaged.
-  std::vector<ReplicaId> left_out;
+  PartSeen seen;
   bool operator==(const Vote&) const = default;
 };
 constexpr auto fields_of(Of<Vote>) {
   using T = Vote;
   return fields(field<&T::key>("key"), field<&T::attempt>("attempt"), field<&T::average>("average"),
-                field<&T::stats>("stats"), field<&T::left_out>("left_out", at_most(kLeftOutMax)));
+                field<&T::stats>("stats"), field<&T::seen>("seen", flat()));
 }
 static_assert(lists_every_field<Vote>());
 

@@ -96,6 +96,8 @@ struct RoundReport {
   std::int32_t aborts = 0;          // of the order that it answers
   Steps skipped;  // of `steps`: loss or gradient was not finite, so they changed nothing
   std::vector<DataLease> unused;  // leased, and never to be trained by this replica
+  // Euclidean norm of what it sends, where that is not the pseudo-gradient (sparse2); 0: it is.
+  double sent_norm = 0;
   bool operator==(const RoundReport&) const = default;
 };
 constexpr auto fields_of(Of<RoundReport>) {
@@ -109,7 +111,8 @@ constexpr auto fields_of(Of<RoundReport>) {
       field<&T::aborts>("aborts", not_kept("names the order that a report answers")),
       field<&T::skipped>("skipped"),
       field<&T::unused>("unused", not_kept("goes back to the ledger of the job at once") |
-                                      at_most(kReturnedRunsMax)));
+                                      at_most(kReturnedRunsMax)),
+      field<&T::sent_norm>("sent_norm"));
 }
 static_assert(lists_every_field<RoundReport>());
 

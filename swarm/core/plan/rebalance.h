@@ -44,7 +44,7 @@ struct RebalanceOptions {
   std::int32_t max_replicas = 0;  // per stage, 0: no limit
   // Moves begin when the weakest falls below this share of the mean. A stage above the weakest has
   // speed that nobody can use, so that a move costs little; pays() and the confirmations keep small
-  // gains from moving anybody (docs/swarm.md has what other values give).
+  // gains from moving anybody (docs/swarm_results.md has what other values give).
   double low_water = 0.99;
   std::int32_t confirmations = 2;
   // Below this share of the mean one look is enough: whoever waits for a second one pays more than

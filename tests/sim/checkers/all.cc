@@ -9,6 +9,7 @@ Checkers make_all_checkers(const Checker::Context& context) {
                      make_identical_replicas,
                      make_equal_votes,
                      make_recomputation,
+                     make_sent_norms,
                      make_feedback,
                      make_streaming,
                      make_eager,

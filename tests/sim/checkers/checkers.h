@@ -21,6 +21,7 @@ inline bool is_reducer(const Tables& tables, const coordinator::ReplicaRecord& r
 std::unique_ptr<Checker> make_round_order(const Checker::Context& context);
 std::unique_ptr<Checker> make_identical_replicas(const Checker::Context& context);
 std::unique_ptr<Checker> make_recomputation(const Checker::Context& context);
+std::unique_ptr<Checker> make_sent_norms(const Checker::Context& context);
 std::unique_ptr<Checker> make_base_is_held(const Checker::Context& context);
 std::unique_ptr<Checker> make_equal_votes(const Checker::Context& context);
 std::unique_ptr<Checker> make_feedback(const Checker::Context& context);

@@ -67,7 +67,7 @@ class ReduceChecker : public CommitChecker {
     for (auto it = tables.contributions.lower_bound({round.key, ReplicaId{}});
          it != tables.contributions.end() && it->first.first == round.key; ++it) {
       if (coordinator::reduce_index(it->second) != reduce) continue;
-      const std::int32_t attempt = stage_of(round, reduce).attempt;
+      const std::int32_t attempt = averaging_attempt(stage_of(round, reduce));
       const auto found = by_member.find({round.key, attempt, it->second.replica});
       if (found != by_member.end()) return &found->second;
     }

@@ -55,7 +55,10 @@ class ConsistentCut final : public Checker {
     const auto held = rounds_.find({job, static_cast<StageIndex>(stage), anchor});
     if (held != rounds_.end() && held->second.contains(round)) return;
     const bool told = told_.contains({job, static_cast<StageIndex>(stage), round});
-    if (!told && tainted_.contains({job, static_cast<StageIndex>(stage), round})) return;
+    if (!told && tainted_.contains({job, static_cast<StageIndex>(stage), round})) {
+      // It stays the anchor of that round when one comes back later that held the right one.
+      return void(rounds_[{job, static_cast<StageIndex>(stage), anchor}].insert(round));
+    }
     violated(who + ": the anchor of stage " + std::to_string(stage) + " is not of round " +
              std::to_string(round));
   }

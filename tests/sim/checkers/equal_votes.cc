@@ -47,7 +47,7 @@ class EqualVotes final : public ReduceChecker {
       const bool lost =
           it == tables.contributions.end() || it->second.state == ContributionState::kLost;
       if (lost) continue;
-      const auto vote = votes_.find({round.key, reduce.attempt, member.replica});
+      const auto vote = votes_.find({round.key, averaging_attempt(reduce), member.replica});
       const std::string who = to_string(member.replica) + " in " + what;
       if (vote == votes_.end()) {
         if (is_terminal(tables.replicas.at(member.replica).state)) continue;  // it died on the way

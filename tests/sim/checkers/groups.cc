@@ -36,12 +36,10 @@ class Groups final : public CommitChecker {
     }
   }
 
-  // x = anchor - lr * clip * D, each operation rounded once.
+  // x = anchor - lr * D, each operation rounded once.
   void contributed(const Contributed& c) override {
     if (!outer_opt::averages_in_groups(c.spec.sync) || c.pseudo_gradient.empty()) return;
-    const auto self = std::find_if(c.plan.members.begin(), c.plan.members.end(),
-                                   [&](const ReduceMember& m) { return m.replica == c.replica; });
-    const auto scale = static_cast<float>(c.plan.outer_lr * self->clip_factor);
+    const auto scale = static_cast<float>(c.plan.outer_lr);
     for (std::size_t i = 0; i < c.sent.size(); ++i) {
       const float step = scale * c.pseudo_gradient[i];
       if (c.sent[i] == c.anchor[i] - step) continue;

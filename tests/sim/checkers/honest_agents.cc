@@ -1,9 +1,11 @@
 // No honest agent is recorded as faulty: a contribution is rejected as not finite or as an outlier,
 // an agent gets a strike or is quarantined, and a replica that served fails over its digest, only
-// where the replica did report values that are not finite, or a bit of its memory has changed. With
-// ddp, whose state never rests, as many may contradict each other without a proof: then all go.
+// where the replica did report values that are not finite, a bit of its memory has changed, or it
+// sent or averaged something else than it should. With ddp, whose state never rests, as many may
+// contradict each other without a proof: then all go.
 #include <set>
 
+#include "coordinator/core/state/standing.h"
 #include "tests/sim/checkers/checkers.h"
 
 namespace shoal::sim {
@@ -24,6 +26,8 @@ class HonestAgents final : public Checker {
     if (r.report.nonfinite > 0) faulty_.insert(r.replica);
   }
 
+  void lied(const Lied& l) override { faulty_.insert(l.replica); }
+
   void durable(const Record& record, const Tables& before) override {
     if (const auto* contribution = std::get_if<ContributionRecord>(&record)) judge(*contribution);
     if (const auto* replica = std::get_if<ReplicaRecord>(&record)) judge(*replica, before);
@@ -37,8 +41,7 @@ class HonestAgents final : public Checker {
 
   void judge(const ContributionRecord& contribution) {
     const RejectReason reason = contribution.reject_reason;
-    const bool blamed = reason == RejectReason::kNonFinite || reason == RejectReason::kOutlier;
-    if (!blamed || is_faulty(contribution.replica)) return;
+    if (!coordinator::is_strike(reason) || is_faulty(contribution.replica)) return;
     violated(to_string(contribution.replica) + " is honest and rejected in " +
              to_text(contribution.key) + ": " + to_string(reason));
   }

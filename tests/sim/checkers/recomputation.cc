@@ -1,8 +1,9 @@
 // The numbers are right, not only equal. The weighted mean of the contributions that a commit
 // counts, computed here in double from what the trainers put in, must be the committed average up
 // to the codec's rounding; a contribution that was left out of a part may be in the first frames of
-// it, and never counts. Every outer step is done again here from its definition and must give
-// the same bits; that of ddp, an AdamW step, the same numbers but for their rounding.
+// it, and never counts. What an owner averages falsely is off, but not where an audit confirmed it.
+// Every outer step is done again here from its definition and must give the same bits; that of ddp,
+// an AdamW step, the same numbers but for their rounding.
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -37,8 +38,11 @@ class Recomputation final : public ReduceChecker {
     attempt.plan = c.plan;
     const bool alone =
         c.spec.sync.algorithm() == SyncAlgorithm::kNone && c.plan.members.size() == 1;
-    attempt.unclipped = alone || outer_opt::averages_in_groups(c.spec.sync);
+    attempt.unclipped = alone;
     attempt.vectors[c.replica] = as_sent(c);
+    if (outer_opt::averages_in_groups(c.spec.sync)) {
+      attempt.centers[c.replica].assign(c.anchor.begin(), c.anchor.end());
+    }
     note_momentum(c, attempt.momentum);
     const RoundKey oldest{c.plan.key.job, c.plan.key.lineage, c.plan.key.round - 1};
     forget_before(oldest, attempts_);
@@ -57,6 +61,10 @@ class Recomputation final : public ReduceChecker {
     const auto it = attempts_.find({l.plan.key, l.plan.attempt, l.plan.members.front().replica});
     if (it == attempts_.end()) return;
     it->second.left_out[l.owner] = {l.members.begin(), l.members.end()};
+  }
+
+  void lied(const Lied& l) override {
+    if (l.how == Fault::kFalseAverage) false_owners_.insert({l.key, l.replica});
   }
 
   void outer_stepped(const OuterStepped& s) override {
@@ -161,9 +169,16 @@ class Recomputation final : public ReduceChecker {
     std::map<ReplicaId, std::vector<float>> vectors;
     std::map<Digest, std::vector<float>> averages;
     std::map<ReplicaId, std::set<ReplicaId>> left_out;  // by owners that are done
-    std::vector<float> momentum;  // of the owners of parts, when it is sharded
-    bool unclipped = false;       // clip factors are in what was sent, or nobody clips
+    std::vector<float> momentum;                      // of the owners of parts, when it is sharded
+    std::map<ReplicaId, std::vector<float>> centers;  // in a group: the anchors of its members
+    bool unclipped = false;                           // nobody clips
+    std::vector<AuditedRange> confirmed;
 
+    // What the owner of a part pulls clipped members towards.
+    double center(const ReduceMember& owner, std::size_t i) const {
+      const auto own = centers.find(owner.replica);
+      return own == centers.end() ? 0 : static_cast<double>(own->second.at(i));
+    }
     double clip_factor(const ReduceMember& member) const {
       return unclipped ? 1 : member.clip_factor;
     }
@@ -204,13 +219,14 @@ class Recomputation final : public ReduceChecker {
                const Tables& tables) override {
     const coordinator::RoundStage& reduce = stage_of(round, index);
     const std::string what = to_text(round.key) + " reduce " + std::to_string(index) + " attempt " +
-                             std::to_string(reduce.attempt);
+                             std::to_string(averaging_attempt(reduce));
     const ReplicaId* first = find_by_member(first_, round, index, tables);
     if (first == nullptr) return violated(what + " committed, but nobody reduced");
-    const Attempt& attempt = attempts_.at({round.key, reduce.attempt, *first});
+    Attempt& attempt = attempts_.at({round.key, averaging_attempt(reduce), *first});
     const auto average = attempt.averages.find(reduce.average);
     if (average == attempt.averages.end()) return violated(what + " committed an unseen average");
     if (!anybody_counts(attempt, tables)) return;  // the quorum checker's business
+    attempt.confirmed = reduce.audited;
     const double tolerance = rounding(attempt, largest_value(attempt)) + 1e-12;
     if (attempt.plan.topology == Topology::kAllgather) {  // where nobody owns a part
       const ReduceMember whole{{}, "", 0, 1, 0, attempt.plan.value_count};
@@ -265,18 +281,29 @@ class Recomputation final : public ReduceChecker {
     }
     for (std::int64_t i = owner.part_first; i < owner.part_first + owner.part_count; ++i) {
       const auto at = static_cast<std::size_t>(i);
-      if (is_mean(attempt, terms, at, static_cast<double>(average[at]), tolerance)) continue;
+      if (is_false(attempt, owner, i)) continue;
+      const double center = attempt.center(owner, at);
+      if (is_mean(attempt, terms, at, center, static_cast<double>(average[at]), tolerance))
+        continue;
       return violated("the average of " + what + " is off at value " + std::to_string(i));
     }
   }
 
+  // Whether nobody has looked at what a false owner made of this value.
+  bool is_false(const Attempt& attempt, const ReduceMember& owner, std::int64_t value) const {
+    if (!false_owners_.contains({attempt.plan.key, owner.replica})) return false;
+    return std::ranges::none_of(attempt.confirmed, [&](const AuditedRange& range) {
+      return value >= range.first && value < range.first + range.count;
+    });
+  }
+
   // Of all that must be in, and any of those that may be missing.
   static bool is_mean(const Attempt& attempt, const std::vector<Term>& terms, std::size_t at,
-                      double average, double tolerance) {
+                      double center, double average, double tolerance) {
     const auto open = static_cast<unsigned>(std::ranges::count_if(terms, &Term::may_miss));
     SHOAL_CHECK(open < 16);
     for (unsigned missing = 0; missing < 1u << open; ++missing) {
-      const double expected = attempt.outcome(mean(attempt, terms, at, missing), at);
+      const double expected = attempt.outcome(mean(attempt, terms, at, center, missing), at);
       if (std::fabs(average - expected) <= tolerance) return true;
     }
     return false;
@@ -284,7 +311,7 @@ class Recomputation final : public ReduceChecker {
 
   // Without those of the terms that may be missing whose bit is set.
   static double mean(const Attempt& attempt, const std::vector<Term>& terms, std::size_t at,
-                     unsigned missing) {
+                     double center, unsigned missing) {
     const bool sparse = attempt.plan.codec == CodecKind::kSparse2;
     double sum = 0, weights = 0;
     for (unsigned bit = 1; const Term& term : terms) {
@@ -293,7 +320,7 @@ class Recomputation final : public ReduceChecker {
       if (skip) continue;
       const auto value = static_cast<double>((*term.vector)[at]);
       const ReduceMember& member = *term.member;
-      sum += member.weight * attempt.clip_factor(member) * value;
+      sum += member.weight * (center + attempt.clip_factor(member) * (value - center));
       weights += sparse && value == 0 ? 0 : member.weight;
     }
     return weights > 0 ? sum / weights : 0;
@@ -312,6 +339,7 @@ class Recomputation final : public ReduceChecker {
                    const std::vector<float>& average, double tolerance, const std::string& what) {
     const auto end = static_cast<std::size_t>(owner.part_first + owner.part_count);
     for (auto i = static_cast<std::size_t>(owner.part_first); i < end; ++i) {
+      if (is_false(attempt, owner, static_cast<std::int64_t>(i))) continue;
       double least = INFINITY, most = -INFINITY;
       for (const ReduceMember& member : attempt.plan.members) {
         const auto vector = attempt.vectors.find(member.replica);
@@ -376,6 +404,7 @@ class Recomputation final : public ReduceChecker {
 
   std::map<Name, Attempt> attempts_;  // by the first member of the plan
   std::map<Name, ReplicaId> first_;   // it, by each member
+  std::set<std::pair<RoundKey, ReplicaId>> false_owners_;
 };
 
 }  // namespace

@@ -27,14 +27,14 @@ void Trainer::start_reduce(const StartReduce& start) {
   Replica& r = *replica_;
   end_session(true);
   if (r.reducer) return open_session(start.plan, false);
+  if (!start.plan.audited.empty()) return open_audit(start.plan, start.contributes);
   r.has_average = false;
-  r.newest_plan = start.plan;
-  replica::OuterLoop::Attempt attempt = r.loop->plan(start.plan, start.contributes);
+  const replica::OuterLoop::Attempt attempt = r.loop->plan(start.plan, start.contributes);
   SHOAL_CHECK(attempt.mismatch.empty(), "a plan does not fit its replica");
   if (in_groups()) r.loop->forget_anchor();
   if (attempt.alone) return average_alone(start.plan, *attempt.alone);
-  start.plan.owner_step ? stage_momentum(attempt.plan, start.contributes)
-                        : open_session(attempt.plan, start.contributes);
+  start.plan.owner_step ? stage_momentum(start.plan, start.contributes)
+                        : open_session(start.plan, start.contributes);
 }
 
 // Without peers the average is what it holds.
@@ -70,14 +70,39 @@ std::shared_ptr<Trainer::Session> Trainer::make_inputs(const ReducePlan& plan, b
   const ReduceInput input = replica_->loop->input(plan, contributes);
   session->mine.assign(input.pseudo_gradient.begin(), input.pseudo_gradient.end());
   if (&kept != &replica_->kept) session->mine = kept.values;
+  exaggerate(*session);
   session->encoded.assign(input.encoded.begin(), input.encoded.end());
   session->momentum.assign(input.momentum.begin(), input.momentum.end());
+  session->clip_center.assign(input.clip_center.begin(), input.clip_center.end());
   show_contribution(kept, *session);
   return session;
 }
 
-// The plan that the machine follows. The planted bug forgets the last weight.
+// Whether this replica lies in this round, and now for the first time: that is shown. Only where
+// owners of parts could see it, or the other averages.
+bool Trainer::lies(Fault how, const ReducePlan& plan) {
+  const bool owned =
+      plan.topology == Topology::kButterfly || plan.topology == Topology::kParamServer;
+  if (lie_ != how || !owned || plan.owner_step || in_groups()) return false;
+  if (lies_in_) return *lies_in_ == plan.key;
+  lies_in_ = plan.key;
+  sim_.strike(how, device_name());
+  sim_.observe(&Checker::lied, Lied{replica_->id, plan.key, how});
+  return true;
+}
+
+void Trainer::exaggerate(Session& session) {
+  if (session.mine.empty() || !lies(Fault::kFalseNorm, session.plan)) return;
+  for (float& value : session.mine) value *= -10;
+}
+
+// The plan that the machine follows: who averages falsely has clip factors of its own. The planted
+// bug forgets the last weight.
 ReducePlan Trainer::plan_to_follow(ReducePlan plan) {
+  const ReduceMember& own = plan.members[static_cast<std::size_t>(index_of(plan, replica_->id))];
+  if (own.part_count > 0 && !own.reducer && lies(Fault::kFalseAverage, plan)) {
+    for (ReduceMember& member : plan.members) member.clip_factor /= 32;
+  }
   if (sim_.bug != Bug::kWrongAverage) return plan;
   const auto weighted = std::count_if(plan.members.begin(), plan.members.end(),
                                       [](const ReduceMember& m) { return m.weight > 0; });
@@ -91,10 +116,14 @@ Status Trainer::make_machine(Session& session, const ReducePlan& plan) {
   const ReplicaId me = replica_->id;
   const ReduceMember& own = plan.members[static_cast<std::size_t>(index_of(plan, me))];
   if (own.reducer) session.part.resize(static_cast<std::size_t>(own.part_count));
-  session.average = own.reducer ? std::span(session.part) : replica_->loop->average(plan);
+  const auto own_average = [&] {
+    return plan.audited.empty() ? replica_->loop->average(plan) : replica_->loop->audit_average();
+  };
+  session.average = own.reducer ? std::span(session.part) : own_average();
   const bool sparse = plan.codec == CodecKind::kSparse2;
-  auto machine = make_session(plan, me, sparse ? kSparseFrameValues : kFrameValues,
-                              {session.mine, session.encoded, session.momentum}, session.average);
+  auto machine = make_session(
+      plan, me, sparse ? kSparseFrameValues : kFrameValues,
+      {session.mine, session.encoded, session.momentum, session.clip_center}, session.average);
   if (!machine.ok()) return machine.error();
   session.machine = std::move(machine).value();
   session.inbox.resize(plan.members.size());
@@ -103,7 +132,21 @@ Status Trainer::make_machine(Session& session, const ReducePlan& plan) {
 
 void Trainer::open_session(const ReducePlan& told, bool contributes) {
   const auto session = make_inputs(told, contributes);
-  const ReducePlan plan = plan_to_follow(session->plan);
+  follow(session, plan_to_follow(session->plan));
+}
+
+// Of frames of the average that is there already.
+void Trainer::open_audit(const ReducePlan& told, bool contributes) {
+  const auto session = std::make_shared<Session>();
+  session->plan = told;
+  session->started = sim_.now();
+  const ReduceInput input = replica_->loop->audit_input(told, contributes);
+  session->mine.assign(input.pseudo_gradient.begin(), input.pseudo_gradient.end());
+  exaggerate(*session);
+  follow(session, plan_to_follow(told));
+}
+
+void Trainer::follow(const std::shared_ptr<Session>& session, const ReducePlan& plan) {
   if (const Status made = make_machine(*session, plan); !made.ok()) {
     return tell_failed(
         {plan.key, plan.attempt, {}, ReduceFailure::kPlanMismatch, made.error().message});
@@ -147,7 +190,7 @@ void Trainer::show_contribution(const Kept& kept, const Session& session) {
   const std::vector<float> pseudo_gradient =
       session.mine.empty() ? std::vector<float>() : kept.values;
   sim_.observe(&Checker::contributed,
-               Contributed{r.id, r.assign.stage, r.newest_plan, kept.base, kept.base_anchor,
+               Contributed{r.id, r.assign.stage, session.plan, kept.base, kept.base_anchor,
                            pseudo_gradient, r.assign.spec, session.encoded, session.momentum,
                            session.mine, r.loop->state().anchor});
 }
@@ -225,6 +268,7 @@ void Trainer::count_end(const Session& session, const char* end) {
 
 void Trainer::reduce_done(Session& session) {
   session.ended = true;  // all frames are with the network
+  if (!session.plan.audited.empty()) return audit_done(session);
   count_end(session, "done");
   Replica& r = *replica_;
   const Digest digest = session.machine->digest();
@@ -236,15 +280,26 @@ void Trainer::reduce_done(Session& session) {
   const ReduceStats stats{Bytes(session.sent), Bytes(session.received),
                           (sim_.now() - session.started).seconds()};
   Actions actions;
-  r.participant->reduced(session.plan.attempt, digest, stats, left_out(session), actions);
+  r.participant->reduced(session.plan.attempt, digest, stats, seen(session), actions);
   act(actions);
 }
 
-std::vector<ReplicaId> Trainer::left_out(const Session& session) {
-  std::vector<ReplicaId> members = session.machine->left_out();
-  sim_.observe(&Checker::left_out, LeftOut{replica_->id, session.plan, members});
-  if (!members.empty()) ++sim_.transitions["reduce member left_out"];
-  return members;
+void Trainer::audit_done(const Session& session) {
+  PartSeen seen = session.machine->seen();
+  seen.disputed = replica_->loop->disputed(session.plan);
+  ++sim_.transitions[seen.disputed.empty() ? "audit confirmed" : "audit disputed"];
+  const ReduceStats stats{Bytes(session.sent), Bytes(session.received),
+                          (sim_.now() - session.started).seconds()};
+  Actions actions;
+  replica_->participant->reduced(session.plan.attempt, {}, stats, seen, actions);
+  act(actions);
+}
+
+PartSeen Trainer::seen(const Session& session) {
+  PartSeen seen = session.machine->seen();
+  sim_.observe(&Checker::left_out, LeftOut{replica_->id, session.plan, seen.left_out});
+  if (!seen.left_out.empty()) ++sim_.transitions["reduce member left_out"];
+  return seen;
 }
 
 void Trainer::reducer_done(Session& session) {
@@ -253,7 +308,7 @@ void Trainer::reducer_done(Session& session) {
   const ReduceStats stats{Bytes(session.sent), Bytes(session.received),
                           (sim_.now() - session.started).seconds()};
   const ReducePlan plan = session.plan;
-  const std::vector<ReplicaId> without = left_out(session);
+  const PartSeen without = seen(session);
   replica_->session.reset();  // nothing of it is needed any more
   Actions actions;
   replica_->reducer->reduced(plan.key, plan.attempt, stats, without, actions);

@@ -78,6 +78,7 @@ void Trainer::start(std::uint64_t generation) {
   early_.clear();
   left_early_.clear();
   poisoned_ = stopping_ = flip_transfer_ = false;
+  lie_.reset(), lies_in_.reset();
   process_.start();
   line_.begin(id_, ready(), sim_.options.trainer_start);
 }

@@ -1,8 +1,6 @@
 // A simulated trainer process: the real Participant, OuterLoop and ReduceSession around a small
 // vector (parameters.h). Its agent starts, commands and kills it.
-//
 // On the host of a reducer it loads nothing and serves reduces only.
-//
 // In a pipeline each stage has its slice of the vector, and the real StageSession decides what is
 // computed, sent and added, and when the round is over (stage_driver.h). Simulated is what a
 // microbatch does to the slice. Evaluation takes no passes.
@@ -60,17 +58,16 @@ class Trainer final : public PeerEnd, public StageOwner {
 
   void slow(Instant until, int factor) { slow_until_ = until, slow_factor_ = factor; }
   void poison() { poisoned_ = true; }  // the next report has non-finite values
+  void lie(Fault how) { lie_ = how; }  // in the next round that it reduces
   void give_up(ReplicaFailure failure) { fail(failure, "simulated"); }
   // Its replica gets less than it needs, and so does every one as large that comes later.
   void run_out_of_memory();
-  // A bit of its memory changes: of the anchor, of outer momentum, or of an average that waits for
-  // its commit. Only where held().
+  // A bit of anchor, outer momentum or an average that waits for its commit. Only where held().
   void flip_memory();
   void flip_next_transfer() { flip_transfer_ = true; }  // of state that it gives away
   bool busy() const { return replica_.has_value(); }
   bool reducing() const {
-    if (!replica_) return false;
-    return replica_->session != nullptr || (replica_->staging && !replica_->staging->ended);
+    return replica_ && (replica_->session || (replica_->staging && !replica_->staging->ended));
   }
   std::uint64_t generation() const { return id_.generation; }
   const Assign& assignment() const { return replica_->assign; }  // when it is busy
@@ -111,6 +108,7 @@ class Trainer final : public PeerEnd, public StageOwner {
     std::vector<float> mine;
     std::vector<std::byte> encoded;  // sparse2
     std::vector<float> momentum;     // of the own part, when sharded
+    std::vector<float> clip_center;  // in a group
     std::vector<float> part;         // of a reducer, which has no loop: the average of its part
     std::span<float> average;
     std::unique_ptr<outer_opt::ReduceSession> machine;
@@ -141,7 +139,6 @@ class Trainer final : public PeerEnd, public StageOwner {
     std::size_t reported = 0;        // how many of them were
     std::int64_t handled = 0;        // sequences in it that routers drew; of a later stage
     Steps steps;
-    ReducePlan newest_plan;  // as it was told, with clip factors that a group's members spend
     RoundKey adopting;
     std::int32_t adopting_fragment = 0;  // of the newest commit
     bool has_average = false;            // that waits for its commit
@@ -244,8 +241,12 @@ class Trainer final : public PeerEnd, public StageOwner {
   void count_end(const Session& session, const char* end);
   void start_reduce(const outer_opt::StartReduce& start);
   void open_session(const ReducePlan& plan, bool contributes);
+  void open_audit(const ReducePlan& plan, bool contributes);
+  void follow(const std::shared_ptr<Session>& session, const ReducePlan& plan);
   void average_alone(const ReducePlan& plan, const Digest& average);
   const Kept& what_to_give(bool contributes);
+  bool lies(Fault how, const ReducePlan& plan);
+  void exaggerate(Session& session);
   std::shared_ptr<Session> make_inputs(const ReducePlan& plan, bool contributes);
   ReducePlan plan_to_follow(ReducePlan plan);
   Status make_machine(Session& session, const ReducePlan& plan);
@@ -256,8 +257,9 @@ class Trainer final : public PeerEnd, public StageOwner {
   bool take_inbox(Session& session);
   bool send_frames(Session& session);
   void reduce_done(Session& session);
+  void audit_done(const Session& session);
   void reducer_done(Session& session);
-  std::vector<ReplicaId> left_out(const Session& session);
+  PartSeen seen(const Session& session);
   void tell_failed(const ReduceFailed& failure);
   void reduce_broken(Session& session, const outer_opt::SessionFailure& failure);
   void end_session(bool tell_peers);
@@ -289,6 +291,8 @@ class Trainer final : public PeerEnd, public StageOwner {
   std::deque<std::tuple<RoundKey, std::int32_t, ReplicaId>> left_early_;
   Instant slow_until_;
   int slow_factor_ = 1;
+  std::optional<Fault> lie_;
+  std::optional<RoundKey> lies_in_;  // that lie, once it was told
   bool poisoned_ = false, stopping_ = false, flip_transfer_ = false;
 };
 

@@ -11,7 +11,8 @@ namespace shoal::bench {
 
 struct Reduced {
   std::vector<float> average;
-  double bytes_sent = 0;  // frames with their headers, of one member on average
+  double bytes_sent = 0;       // frames with their headers, of one member on average
+  std::vector<PartSeen> seen;  // by member
 };
 
 // `inputs` by member. All members must end with the same digest: that is checked, not assumed.

@@ -1,5 +1,5 @@
-// See reduce.h.
-#include "bench/convergence/reduce.h"
+// See reduce_in_memory.h.
+#include "bench/reduce_in_memory.h"
 
 #include <array>
 #include <memory>
@@ -15,8 +15,6 @@ using outer_opt::FrameKind;
 using outer_opt::ReduceSession;
 using outer_opt::SessionState;
 
-constexpr std::int64_t kFrameValues = 1 << 18;
-
 struct Letter {  // one frame between two members, until it is admitted
   outer_opt::FrameHeader header;
   std::vector<std::byte> payload;
@@ -31,7 +29,7 @@ class Exchange {
         letters_(count_ * count_ * kKinds.size()) {
     for (std::size_t i = 0; i < count_; ++i) {
       auto session =
-          make_session(plan, plan.members[i].replica, kFrameValues, inputs[i], averages_[i]);
+          make_session(plan, plan.members[i].replica, plan.frame_values, inputs[i], averages_[i]);
       SHOAL_CHECK(session.ok(), session.ok() ? "" : to_string(session.error()).c_str());
       sessions_.push_back(std::move(session).value());
       work_locally(*sessions_.back());
@@ -45,7 +43,9 @@ class Exchange {
       SHOAL_CHECK(session->state() == SessionState::kDone, "a reduce without losses must end");
       SHOAL_CHECK(session->digest() == sessions_[0]->digest(), "members differ");
     }
-    return {std::move(averages_[0]), bytes_ / static_cast<double>(count_)};
+    std::vector<PartSeen> seen;
+    for (const auto& session : sessions_) seen.push_back(session->seen());
+    return {std::move(averages_[0]), bytes_ / static_cast<double>(count_), std::move(seen)};
   }
 
  private:
