@@ -12,6 +12,7 @@ FaultInjector::FaultInjector(World& world)
 void FaultInjector::start() {
   for (std::size_t i = 0; i < kFaults; ++i) {
     const Fault fault = static_cast<Fault>(i);
+    if (fault == Fault::kSlowGroup && !world_.in_groups_) continue;  // other runs stay alike
     if (sim_.options.mean_of(fault).ns > 0) arm(fault);
   }
 }

@@ -120,14 +120,12 @@ bool World::all_jobs_over() const {
 
 void World::schedule_users() {
   const std::int64_t span = sim_.options.safety.ns / 2;
-  bool in_groups = false;
   for (int i = 0; i < sim_.options.jobs; ++i) {
     const JobSpec spec = draw_job(sim_.options, prng_, i + 1);
     const Instant at = kStart + (i == 0 ? seconds(1) : Duration{prng_.range(0, span)});
     sim_.queue.at(at, [this, spec] { submit(spec); });
-    in_groups |= outer_opt::averages_in_groups(spec.sync);
+    in_groups_ |= outer_opt::averages_in_groups(spec.sync);
   }
-  if (!in_groups) sim_.options.set_mean(Fault::kSlowGroup, {});
 }
 
 // A user tries again while the coordinator is away.

@@ -73,6 +73,7 @@ class World final : public Census {
   std::unique_ptr<Host> twin_;
   Prng prng_;
   Duration restart_delay_ = seconds(2), recovery_;
+  bool in_groups_ = false;  // a job averages in groups
 };
 
 }  // namespace shoal::sim
