@@ -5,6 +5,10 @@ set(SHOAL_CUDA AUTO CACHE STRING "CUDA kernels: ON, OFF, or AUTO, which is ON wh
 set(SHOAL_CUDA_ARCHITECTURES "80;90" CACHE STRING "Compute capabilities, the last one as PTX, too")
 set(SHOAL_HAVE_CUDA OFF)
 if(NOT SHOAL_CUDA STREQUAL OFF)
+  # CMake 3.25 sets a property of this target even where the toolkit, from 13 on, has no such library.
+  if(NOT TARGET CUDA::nvToolsExt)
+    add_library(CUDA::nvToolsExt INTERFACE IMPORTED)
+  endif()
   find_package(CUDAToolkit 12 QUIET)
   if(CUDAToolkit_FOUND AND CUDAToolkit_NVCC_EXECUTABLE)
     set(SHOAL_HAVE_CUDA ON)

@@ -117,7 +117,7 @@ function(_shoal_compile_as_test name headers)
     set(threads -pthread)
   endif()
   target_compile_options(${name} PRIVATE ${threads} -Wno-array-bounds -Wno-stringop-overflow
-                         $<$<CONFIG:RelWithDebInfo>:-O1>)
+                         $<$<CONFIG:Release>:-Wno-stringop-overread> $<$<CONFIG:RelWithDebInfo>:-O1>)
   if(NOT headers STREQUAL none)
     target_precompile_headers(${name} REUSE_FROM ${headers})
   endif()

@@ -37,8 +37,10 @@ inline constexpr std::int64_t kInt8Block = 256, kNibbleBlock = 128;  // values t
 inline constexpr std::array kDenseCodecs{CodecKind::kFp32, CodecKind::kFp16, CodecKind::kBf16,
                                          CodecKind::kInt8, CodecKind::kInt4, CodecKind::kE3m0};
 
-// The squares of decoded values, summed in double in a fixed order: value i of a block in lane i
-// modulo 8, block after block, the lanes at the end. A product of two fp32 values is exact.
+// The squares of decoded values, summed in double in a fixed order, the lanes at the end. Floating
+// formats: value i in lane i modulo 8; a product of two fp32 values is exact. Formats with a scale:
+// the squares of the codes of a block as a whole number, times that of the scale, in lane 0, which
+// spares the rounding of each value (2^-24 of it).
 struct SquareSum {
   double lanes[8] = {};
   double total() const {

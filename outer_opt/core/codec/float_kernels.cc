@@ -149,7 +149,8 @@ SHOAL_AVX2 bool accumulate_avx2(const std::byte* in, std::size_t n, float factor
   for (; i + 8 <= n; i += 8) {
     const __m256 values = Format::load_8(in + kSize<Format> * i);
     max = max_magnitude(max, values);
-    add_scaled_8(sum + i, f, values, lanes);
+    add_squares_8(lanes, values);
+    add_scaled_8(sum + i, f, values);
   }
   store_squares(lanes, squares);
   const std::byte* rest = in + kSize<Format> * i;

@@ -35,12 +35,14 @@ bool decode_reference(const std::byte* in, std::size_t n, float* out) {
 bool accumulate_reference(const std::byte* in, std::size_t n, float factor, float* sum,
                           double* squares) {
   const float scale = load_as<float>(in);
+  std::int64_t units = 0;
   for (std::size_t i = 0; i < n; ++i) {
-    const float value = value_at(in, i, scale);
-    const float scaled = factor * value;
+    const float scaled = factor * value_at(in, i, scale);
     sum[i] = sum[i] + scaled;
-    add_square(squares, i, value);
+    const int code = static_cast<std::int8_t>(in[4 + i]);
+    units += code * code;
   }
+  add_block_squares(squares, units, scale);
   return Int8::good_scale(scale);
 }
 
@@ -84,16 +86,25 @@ SHOAL_AVX2 bool decode_avx2(const std::byte* in, std::size_t n, float* out) {
   return Int8::good_scale(scale);
 }
 
+// Of the squares of a block: 2^22 at most.
+SHOAL_AVX2 int sum_of_4(__m128i x) {
+  const __m128i pairs = _mm_add_epi32(x, _mm_unpackhi_epi64(x, x));
+  return _mm_cvtsi128_si32(_mm_add_epi32(pairs, _mm_shuffle_epi32(pairs, 1)));
+}
+
 SHOAL_AVX2 bool accumulate_avx2(const std::byte* in, std::size_t n, float factor, float* sum,
                                 double* squares) {
   if (n % 8 != 0) return accumulate_reference(in, n, factor, sum, squares);
   const float scale = load_as<float>(in);
   const __m256 s = _mm256_set1_ps(scale), f = _mm256_set1_ps(factor);
-  Squares8 lanes = load_squares(squares);
+  __m128i units = _mm_setzero_si128();
   for (std::size_t i = 0; i < n; i += 8) {
-    add_scaled_8(sum + i, f, dequantise_8(in + 4 + i, s), lanes);
+    add_scaled_8(sum + i, f, dequantise_8(in + 4 + i, s));
+    const __m128i codes =
+        _mm_cvtepi8_epi16(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(in + 4 + i)));
+    units = _mm_add_epi32(units, _mm_madd_epi16(codes, codes));
   }
-  store_squares(lanes, squares);
+  add_block_squares(squares, sum_of_4(units), scale);
   return Int8::good_scale(scale);
 }
 

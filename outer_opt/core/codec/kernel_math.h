@@ -37,6 +37,12 @@ inline void add_square(double* squares, std::size_t i, float value) {
   squares[i % 8] = squares[i % 8] + square;
 }
 
+// The values of a block are whole multiples of `unit`, whose squares sum to `units` of unit^2.
+inline void add_block_squares(double* squares, std::int64_t units, double unit) {
+  const double sum = static_cast<double>(units) * (unit * unit);
+  squares[0] = squares[0] + sum;
+}
+
 #if defined(__x86_64__)
 
 // The eight lanes of a SquareSum while a kernel runs.
@@ -75,9 +81,8 @@ SHOAL_AVX2 inline std::uint32_t max_bits_avx2(const float* in, std::size_t n) {
   return static_cast<std::uint32_t>(_mm_cvtsi128_si32(half));
 }
 
-// sum[0..8) += factor * value, one multiplication and one addition; squares += value * value.
-SHOAL_AVX2 inline void add_scaled_8(float* sum, __m256 factor, __m256 value, Squares8& squares) {
-  add_squares_8(squares, value);
+// sum[0..8) += factor * value, one multiplication and one addition.
+SHOAL_AVX2 inline void add_scaled_8(float* sum, __m256 factor, __m256 value) {
   const __m256 scaled = _mm256_mul_ps(factor, value);
   _mm256_storeu_ps(sum, _mm256_add_ps(_mm256_loadu_ps(sum), scaled));
 }

@@ -12,6 +12,8 @@ constexpr std::size_t kScaleBytes = 2;
 
 struct Int4 : formats::Int4 {
   static constexpr float kMagnitudes[8] = {0, 1, 2, 3, 4, 5, 6, 7};
+  static constexpr double kUnit = 1;
+  static constexpr int kSquares[8] = {0, 1, 4, 9, 16, 25, 36, 49};  // of kUnit
 #if defined(__x86_64__)
   SHOAL_AVX2 static __m256i codes(__m256 x) {
     const __m256 low = _mm256_max_ps(x, _mm256_set1_ps(-7.0f));
@@ -25,6 +27,8 @@ struct Int4 : formats::Int4 {
 struct E3m0 : formats::E3m0 {
   static constexpr float kMagnitudes[8] = {0,       0x1p-6f, 0x1p-5f, 0x1p-4f,
                                            0x1p-3f, 0x1p-2f, 0x1p-1f, 1};
+  static constexpr double kUnit = 0x1p-6;
+  static constexpr int kSquares[8] = {0, 1, 4, 16, 64, 256, 1024, 4096};  // of kUnit
 #if defined(__x86_64__)
   SHOAL_AVX2 static __m256i codes(__m256 x) {
     const __m256i all = _mm256_castps_si256(x), zero = _mm256_setzero_si256();
@@ -74,17 +78,17 @@ void encode_reference(const float* in, std::size_t n, std::byte* out) {
   }
 }
 
-template <typename Format>
-float value_at(const std::byte* in, std::size_t i, float scale) {
+unsigned code_at(const std::byte* in, std::size_t i) {
   const unsigned byte = std::to_integer<unsigned>(in[kScaleBytes + i / 2]);
-  const unsigned code = i % 2 == 0 ? byte & 15u : byte >> 4;
-  return formats::nibble_value<Format>(code, scale);
+  return i % 2 == 0 ? byte & 15u : byte >> 4;
 }
 
 template <typename Format>
 bool decode_reference(const std::byte* in, std::size_t n, float* out) {
   const std::uint32_t bits = load_scale(in);
-  for (std::size_t i = 0; i < n; ++i) out[i] = value_at<Format>(in, i, float_of(bits));
+  for (std::size_t i = 0; i < n; ++i) {
+    out[i] = formats::nibble_value<Format>(code_at(in, i), float_of(bits));
+  }
   return Scale<Format>::good(bits);
 }
 
@@ -92,12 +96,14 @@ template <typename Format>
 bool accumulate_reference(const std::byte* in, std::size_t n, float factor, float* sum,
                           double* squares) {
   const std::uint32_t bits = load_scale(in);
+  std::int64_t units = 0;
   for (std::size_t i = 0; i < n; ++i) {
-    const float value = value_at<Format>(in, i, float_of(bits));
-    const float scaled = factor * value;
+    const unsigned code = code_at(in, i);
+    const float scaled = factor * formats::nibble_value<Format>(code, float_of(bits));
     sum[i] = sum[i] + scaled;
-    add_square(squares, i, value);
+    units += Format::kSquares[code & 7u];
   }
+  add_block_squares(squares, units, Format::kUnit * static_cast<double>(float_of(bits)));
   return Scale<Format>::good(bits);
 }
 
@@ -164,19 +170,53 @@ SHOAL_AVX2 bool decode_avx2(const std::byte* in, std::size_t n, float* out) {
   return Scale<Format>::good(scale);
 }
 
+// Byte `byte` of the squares of all codes; the sign of a code changes none.
+template <typename Format>
+SHOAL_AVX2 __m128i squares_of_codes(int byte) {
+  alignas(16) std::uint8_t table[16];
+  for (int i = 0; i < 16; ++i) {
+    table[i] = static_cast<std::uint8_t>(Format::kSquares[i & 7] >> (8 * byte));
+  }
+  return _mm_load_si128(reinterpret_cast<const __m128i*>(table));
+}
+
+// The squares of the values of a block, in units.
+template <typename Format>
+class BlockSquares {
+ public:
+  SHOAL_AVX2 void add(__m128i codes) {
+    const __m128i zero = _mm_setzero_si128();
+    low_ = _mm_add_epi64(low_, _mm_sad_epu8(_mm_shuffle_epi8(low_bytes_, codes), zero));
+    if constexpr (kTwoBytes) {
+      high_ = _mm_add_epi64(high_, _mm_sad_epu8(_mm_shuffle_epi8(high_bytes_, codes), zero));
+    }
+  }
+  SHOAL_AVX2 std::int64_t units() const { return total(low_) + (total(high_) << 8); }
+
+ private:
+  static constexpr bool kTwoBytes = Format::kSquares[7] > 255;
+  SHOAL_AVX2 static std::int64_t total(__m128i x) {
+    return _mm_cvtsi128_si64(_mm_add_epi64(x, _mm_unpackhi_epi64(x, x)));
+  }
+
+  __m128i low_bytes_ = squares_of_codes<Format>(0), high_bytes_ = squares_of_codes<Format>(1);
+  __m128i low_ = _mm_setzero_si128(), high_ = _mm_setzero_si128();
+};
+
 template <typename Format>
 SHOAL_AVX2 bool accumulate_avx2(const std::byte* in, std::size_t n, float factor, float* sum,
                                 double* squares) {
   if (n % 16 != 0) return accumulate_reference<Format>(in, n, factor, sum, squares);
   const std::uint32_t scale = load_scale(in);
   const __m256 table = table_of<Format>(scale), f = _mm256_set1_ps(factor);
-  Squares8 lanes = load_squares(squares);
+  BlockSquares<Format> block;
   for (std::size_t i = 0; i < n; i += 16) {
     const __m128i codes = codes_16(in + kScaleBytes + i / 2);
-    add_scaled_8(sum + i, f, values_8(codes, table), lanes);
-    add_scaled_8(sum + i + 8, f, values_8(_mm_srli_si128(codes, 8), table), lanes);
+    block.add(codes);
+    add_scaled_8(sum + i, f, values_8(codes, table));
+    add_scaled_8(sum + i + 8, f, values_8(_mm_srli_si128(codes, 8), table));
   }
-  store_squares(lanes, squares);
+  add_block_squares(squares, block.units(), Format::kUnit * static_cast<double>(float_of(scale)));
   return Scale<Format>::good(scale);
 }
 
