@@ -119,7 +119,7 @@ std::chrono::system_clock::time_point wake_at(const JoinSession& session) {
 
 }  // namespace
 
-void JoinNews::aim(RoundNumber round, std::vector<JoinSource> sources) {
+void JoinNews::aim(RoundNumber round, std::vector<PeerAddress> sources) {
   const MutexLock lock(mutex_);
   round_ = round;
   sources_ = std::move(sources);

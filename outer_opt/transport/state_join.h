@@ -20,14 +20,14 @@ namespace shoal::outer_opt {
 // What becomes known while a session runs. Any thread.
 class JoinNews {
  public:
-  void aim(RoundNumber round, std::vector<JoinSource> sources);
+  void aim(RoundNumber round, std::vector<PeerAddress> sources);
   // To the session, from its thread.
   void tell(JoinSession& session, Instant now);
 
  private:
   Mutex mutex_;
   std::optional<RoundNumber> round_ SHOAL_GUARDED_BY(mutex_);
-  std::vector<JoinSource> sources_ SHOAL_GUARDED_BY(mutex_);
+  std::vector<PeerAddress> sources_ SHOAL_GUARDED_BY(mutex_);
 };
 
 struct JoinDrive {

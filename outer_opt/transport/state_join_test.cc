@@ -42,7 +42,7 @@ class StateJoin : public testing::Test {
     const MutexLock lock(mutex_);
     stage_.step(pointers(), {});
   }
-  std::vector<JoinSource> names() const {
+  std::vector<PeerAddress> names() const {
     return {{ReplicaId(1), nodes_[0]->address()}, {ReplicaId(2), nodes_[1]->address()}};
   }
   JoinSession session(JoinOptions options = {}) {

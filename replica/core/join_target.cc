@@ -28,11 +28,9 @@ JoinShape join_shape(const OuterAlgorithm& algorithm, const OuterState& state,
   return shape;
 }
 
-std::vector<outer_opt::JoinSource> sources_of(const Assign& assign) {
-  std::vector<outer_opt::JoinSource> sources;
-  for (const PeerAddress& peer : assign.sources) sources.push_back({peer.replica, peer.address});
-  if (sources.empty()) sources.push_back({assign.source.donor, assign.source.donor_address});
-  return sources;
+std::vector<PeerAddress> sources_of(const Assign& assign) {
+  if (!assign.sources.empty()) return assign.sources;
+  return {{assign.source.donor, assign.source.donor_address}};
 }
 
 void OuterStateTarget::place(const ValueRange& run, std::span<const float> values) {

@@ -21,7 +21,7 @@ outer_opt::JoinShape join_shape(const OuterAlgorithm& algorithm, const OuterStat
                                 std::vector<outer_opt::Fragment> fragments, std::int64_t moments);
 
 // Whom an assignment from peers lets it ask: all that it names, else the donor.
-std::vector<outer_opt::JoinSource> sources_of(const Assign& assign);
+std::vector<PeerAddress> sources_of(const Assign& assign);
 
 class OuterStateTarget final : public outer_opt::JoinTarget {
  public:

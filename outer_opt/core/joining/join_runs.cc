@@ -46,7 +46,9 @@ void JoinSession::take_averages(const Pending& pending, const StateAnswer& answe
       return complain(pending.source, "its averages are not those of the run");
     }
     for (std::size_t i = 0; i < pending.count; ++i) runs_[pending.first + i].round = round;
+    averaged_values_ += static_cast<double>(pending.ask.run.count);
   }
+  average_bytes_ += static_cast<double>(size_of(answer));
   if (answer.rounds.empty()) complain(pending.source, "it answered with nothing");
 }
 
@@ -125,6 +127,12 @@ Bytes JoinSession::done() const {
   const auto one = options_.run_values * static_cast<std::int64_t>(sizeof(float));
   const Bytes bytes(here(runs_) * one * shape_.vectors + here(moments_) * one);
   return std::min(bytes, total());
+}
+
+Bytes JoinSession::per_round() const {
+  if (averaged_values_ <= 0) return {};
+  const double all = average_bytes_ / averaged_values_ * static_cast<double>(shape_.values);
+  return Bytes(static_cast<std::int64_t>(all));
 }
 
 Bytes JoinSession::total() const {

@@ -19,7 +19,7 @@ std::size_t pieces(std::int64_t values, std::int64_t run) {
 
 }  // namespace
 
-JoinSession::JoinSession(const RoundKey& wanted, JoinShape shape, std::vector<JoinSource> sources,
+JoinSession::JoinSession(const RoundKey& wanted, JoinShape shape, std::vector<PeerAddress> sources,
                          JoinTarget& target, const JoinOptions& options, std::uint64_t seed,
                          Instant now)
     : key_(wanted),
@@ -35,12 +35,12 @@ JoinSession::JoinSession(const RoundKey& wanted, JoinShape shape, std::vector<Jo
   set_sources(sources, now);
 }
 
-void JoinSession::set_sources(const std::vector<JoinSource>& sources, Instant now) {
+void JoinSession::set_sources(const std::vector<PeerAddress>& sources, Instant now) {
   for (std::size_t i = 0; i < sources_.size(); ++i) {
     sources_[i].left = std::ranges::count(sources, sources_[i].is) == 0;
     if (sources_[i].left) leave_alone(i);
   }
-  for (const JoinSource& source : sources) {
+  for (const PeerAddress& source : sources) {
     if (std::ranges::count(sources_, source, &Source::is) > 0) continue;
     Source fresh{source, Backoff(options_.retry_first, options_.retry_cap)};
     fresh.heard_at = fresh.measured_from = now;
@@ -249,6 +249,7 @@ void JoinSession::answered(AskId id, const StateAnswer& answer, Instant now) {
       take_moments(pending, answer);
       break;
   }
+  received_ += Bytes(static_cast<std::int64_t>(size_of(answer)));
   measure(source, pending.asked_at, size_of(answer), now);
   settle(now);
 }

@@ -30,14 +30,9 @@
 #include "base/time.h"
 #include "base/units.h"
 #include "outer_opt/core/joining/state_messages.h"
+#include "outer_opt/core/round/round.h"
 
 namespace shoal::outer_opt {
-
-struct JoinSource {
-  ReplicaId replica;
-  std::string address;
-  bool operator==(const JoinSource&) const = default;
-};
 
 enum class JoinMode {
   kFollows,    // runs follow the averages
@@ -83,7 +78,7 @@ class JoinSession {
   using AskId = std::uint64_t;
   struct Ask {
     AskId id = 0;
-    JoinSource source;
+    PeerAddress source;
     StateAsk ask;
   };
   struct Next {
@@ -93,7 +88,7 @@ class JoinSession {
   enum class State { kLoading, kLevel, kGivenUp };
 
   // `wanted`: the round to hold at least. `target` outlives the session.
-  JoinSession(const RoundKey& wanted, JoinShape shape, std::vector<JoinSource> sources,
+  JoinSession(const RoundKey& wanted, JoinShape shape, std::vector<PeerAddress> sources,
               JoinTarget& target, const JoinOptions& options, std::uint64_t seed, Instant now);
 
   Next next(Instant now);
@@ -104,7 +99,7 @@ class JoinSession {
 
   void aim(RoundNumber round);
   // In place of those known. Runs that are here stay, whoever gave them.
-  void set_sources(const std::vector<JoinSource>& sources, Instant now);
+  void set_sources(const std::vector<PeerAddress>& sources, Instant now);
 
   State state() const { return state_; }
   RoundNumber round() const;                             // kLevel: of all runs
@@ -113,6 +108,9 @@ class JoinSession {
   // Sources that sent what cannot be, and what that was; for logs. Each is returned once.
   std::vector<std::string> take_complaints() { return std::exchange(complaints_, {}); }
   Bytes done() const, total() const;
+  Bytes received() const { return received_; }  // of state and averages, as answers brought them
+  // What the averages of one round take for the whole state; 0: none has come yet.
+  Bytes per_round() const;
   Bytes fetched_again() const { return fetched_again_; }  // of runs that had been here before
 
  private:
@@ -122,7 +120,7 @@ class JoinSession {
     bool was_here = false;
   };
   struct Source {
-    JoinSource is;
+    PeerAddress is;
     Backoff backoff;
     Instant rests_until, heard_at;
     bool bad = false, left = false;  // sent what cannot be; is none of the sources any more
@@ -189,7 +187,8 @@ class JoinSession {
   std::int64_t adam_step_ = 0;
   int state_epoch_ = 0, moments_epoch_ = 0;  // of what is fetched since the last new beginning
   Instant moved_at_;
-  Bytes fetched_again_;
+  Bytes fetched_again_, received_;
+  double average_bytes_ = 0, averaged_values_ = 0;  // of the rounds that runs have followed
   State state_ = State::kLoading;
   Error error_, last_error_;
   std::vector<std::string> complaints_;

@@ -149,8 +149,8 @@ class JoinWorld {
     at(setup.round, [this] { commit(); });
   }
 
-  static std::vector<JoinSource> names(int count) {
-    std::vector<JoinSource> names;
+  static std::vector<PeerAddress> names(int count) {
+    std::vector<PeerAddress> names;
     for (int i = 1; i <= count; ++i) names.push_back({ReplicaId(i), "host:" + std::to_string(i)});
     return names;
   }
