@@ -171,6 +171,15 @@ void check_optimizer(const JobOptions& options, FieldChecker& checker) {
                      "'local_sgd', got 'muon'");
 }
 
+// Its moments are a part of what all replicas hold alike.
+void check_join(const JobOptions& options, FieldChecker& checker) {
+  const bool fresh = options.train.join == JoinMoments::kFresh;
+  if (!fresh || options.sync.algorithm != SyncAlgorithm::kDdp) return;
+  checker.refuse("/train/join", "must be 'auto' or 'moments'" + with_algorithm(options.sync) +
+                                    ", where all replicas take the same step from the same "
+                                    "moments; leave it out, got 'fresh'");
+}
+
 void check_single_replica(const SwarmSpec& swarm, FieldChecker& checker) {
   checker.require(swarm.min_replicas == 1, "/swarm/min_replicas",
                   "must be 1 with sync.algorithm = 'none', which trains on one agent",
@@ -263,6 +272,7 @@ std::vector<FieldError> validate(const JobOptions& options) {
   check_data(options.data, checker);
   check_train(options.train, checker);
   check_optimizer(options, checker);
+  check_join(options, checker);
   check_sync(options, checker);
   check_swarm(options, checker);
   checker.within("/checkpoint/every_rounds", options.checkpoint.every_rounds, 0, kMaxRounds);

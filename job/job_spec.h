@@ -74,6 +74,7 @@ struct TrainSpec {
   // batch that gives a router four microbatches per step, so that there is something to overlap.
   std::int64_t microbatch = 0;
   Optimizer optimizer = Optimizer::kAdamw;
+  JoinMoments join = JoinMoments::kAuto;
   double lr = 1e-3;
   double min_lr = 1e-4;  // where the cosine ends
   Steps warmup{100};
@@ -87,12 +88,12 @@ struct TrainSpec {
 };
 constexpr auto fields_of(Of<TrainSpec>) {
   using T = TrainSpec;
-  return fields(field<&T::steps>("steps"), field<&T::batch>("batch"),
-                field<&T::microbatch>("microbatch"), field<&T::optimizer>("optimizer"),
-                field<&T::lr>("lr"), field<&T::min_lr>("min_lr"), field<&T::warmup>("warmup"),
-                field<&T::schedule>("schedule"), field<&T::weight_decay>("weight_decay"),
-                field<&T::beta1>("beta1"), field<&T::beta2>("beta2"), field<&T::clip>("clip"),
-                field<&T::precision>("precision"), field<&T::seed>("seed"));
+  return fields(
+      field<&T::steps>("steps"), field<&T::batch>("batch"), field<&T::microbatch>("microbatch"),
+      field<&T::optimizer>("optimizer"), field<&T::join>("join"), field<&T::lr>("lr"),
+      field<&T::min_lr>("min_lr"), field<&T::warmup>("warmup"), field<&T::schedule>("schedule"),
+      field<&T::weight_decay>("weight_decay"), field<&T::beta1>("beta1"), field<&T::beta2>("beta2"),
+      field<&T::clip>("clip"), field<&T::precision>("precision"), field<&T::seed>("seed"));
 }
 static_assert(lists_every_field<TrainSpec>());
 

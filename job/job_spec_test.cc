@@ -142,6 +142,21 @@ TEST(JobSpec, MuonNeedsLessMemoryAndIsRefusedWithDdp) {
   EXPECT_THAT(problems[0].detail, testing::HasSubstr("'diloco'"));
 }
 
+TEST(JobSpec, DdpCannotBeJoinedWithFreshMoments) {
+  JobSpec spec = good();
+  spec.train.join = JoinMoments::kFresh;
+  EXPECT_THAT(validate(options_of(spec)), testing::IsEmpty());
+  JobSpec ddp = default_spec(SyncAlgorithm::kDdp);
+  ddp.name = spec.name, ddp.model = spec.model, ddp.data = spec.data;
+  ddp.train.join = JoinMoments::kMoments;
+  EXPECT_THAT(validate(options_of(ddp)), testing::IsEmpty());
+  ddp.train.join = JoinMoments::kFresh;
+  const auto problems = validate(options_of(ddp));
+  ASSERT_EQ(problems.size(), 1u);
+  EXPECT_EQ(problems[0].pointer, "/train/join");
+  EXPECT_THAT(problems[0].detail, testing::HasSubstr("'moments'"));
+}
+
 TEST(JobSpec, TheLastRoundMayBeShorter) {
   JobSpec spec = good();
   EXPECT_EQ(round_count(spec), 20);

@@ -41,6 +41,14 @@ constexpr auto words_of(Of<Optimizer>) {
   return words<Optimizer>({{kAdamw, "adamw"}, {kMuon, "muon"}});
 }
 
+// What a replica that joins starts its inner optimizer with: moments of zero, or those of another
+// replica. auto: fresh, but with ddp moments, which are a part of the common state there.
+enum class JoinMoments { kAuto, kFresh, kMoments };
+constexpr auto words_of(Of<JoinMoments>) {
+  using enum JoinMoments;
+  return words<JoinMoments>({{kAuto, "auto"}, {kFresh, "fresh"}, {kMoments, "moments"}});
+}
+
 // none: one agent alone. diloco: inner AdamW, outer Nesterov on averaged pseudo-gradients.
 // local_sgd: parameters are averaged (outer lr 1, no momentum). ddp: gradients are averaged at
 // every inner step and all replicas take the same AdamW step, the synchronous baseline; a round is

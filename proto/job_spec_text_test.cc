@@ -34,6 +34,7 @@ steps = 2000
 batch = 12
 microbatch = 4
 optimizer = "muon"
+join = "moments"
 lr = 2e-3
 min_lr = 1e-5
 warmup = 10
@@ -74,9 +75,9 @@ JobSpec full() {
   spec.name = "kjv";
   spec.model = {ModelFamily::kGpt2, 5, 96, 3, 3, 200, 64, 300};
   spec.data = {"/data/kjv.txt", Tokenizer::kUint16, 0.05};
-  spec.train = {
-      Steps(2000), 12,   4,   Optimizer::kMuon, 2e-3, 1e-5, Steps(10), Schedule::kCosine, 0.2,
-      0.8,         0.99, 2.0, Precision::kBf16, 42};
+  spec.train = {Steps(2000), 12,   4,         Optimizer::kMuon,  JoinMoments::kMoments,
+                2e-3,        1e-5, Steps(10), Schedule::kCosine, 0.2,
+                0.8,         0.99, 2.0,       Precision::kBf16,  42};
   spec.sync = {DilocoSync{
       StreamedRounds{.every = Steps(25),
                      .fragments = 5,

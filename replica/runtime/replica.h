@@ -52,6 +52,7 @@ class Replica {
 
   MaybeFailure load();  // says Loaded, at once or after join_ended()
   void join_moved(const JoinMoved& event);
+  bool fetches_moments() const;
   MaybeFailure join_ended(const JoinEnded& event);
   // The same assignment once more: says Loaded again. A joiner whose state is of an earlier round
   // than the one it names follows first.

@@ -105,11 +105,16 @@ MaybeFailure Replica::load_checkpoint() {
   return loaded(command_.assign.source.key);
 }
 
+// Else they are in the state already, or begin at zero, where the Compute has them.
+bool Replica::fetches_moments() const {
+  return !loading_->state->shares_adam() && spec_.train.join == JoinMoments::kMoments;
+}
+
 void Replica::start_join() {
   OuterState& state = *loading_->state;
   joining_ = std::make_unique<Joining>();
   outer_opt::MomentsCopy& moments = joining_->moments;
-  if (!state.shares_adam()) {
+  if (fetches_moments()) {
     moments.first.resize(state.anchor.size());
     moments.second.resize(static_cast<std::size_t>(compute_->second_moment_count()));
   }
@@ -168,7 +173,7 @@ MaybeFailure Replica::enter() {
   RoundKey held = command_.assign.source.key;
   held.round = joining_->session->round();
   const outer_opt::MomentsCopy& moments = joining_->moments;
-  if (!loading_->state->shares_adam()) {
+  if (fetches_moments()) {
     compute_->write_adam(moments.first, moments.second, joining_->session->adam_step());
   }
   joining_.reset();

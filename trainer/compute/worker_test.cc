@@ -118,6 +118,17 @@ TEST_F(WorkerTest, JoinerTakesTheDonorsState) {
   EXPECT_EQ(loaded.anchor, join.assign.source.anchor);
   const auto progress = heard_.load();
   ASSERT_TRUE(progress) << "said on the way";
+  EXPECT_EQ(progress->total.count(), 2 * 4 * std::ssize(donor.anchor));
+}
+
+TEST_F(WorkerTest, JoinerTakesMomentsWhereTheJobWantsThem) {
+  spec_.train.join = JoinMoments::kMoments;
+  const replica::OuterState donor = donor_of(spec_);
+  node_.donor = &donor;
+  tell(load(1, SourceKind::kPeer, 3));
+  hear<Loaded>();
+  const auto progress = heard_.load();
+  ASSERT_TRUE(progress) << "said on the way";
   EXPECT_EQ(progress->total.count(), 4 * 4 * std::ssize(donor.anchor));
 }
 
@@ -283,6 +294,7 @@ TEST_F(WorkerTest, AReplicaWhoseMemoryHasChangedWritesNoCheckpoint) {
 // What muon keeps goes into checkpoints and to joiners, and all of them take the same next steps.
 TEST_F(WorkerTest, MuonTrainsOnAfterACheckpointAndAtAJoiner) {
   spec_.train.optimizer = Optimizer::kMuon;
+  spec_.train.join = JoinMoments::kMoments;
   const Loaded loaded = load_from_seed();
   const Applied first = run_round(loaded, 1, 0, 4, {0, 0, 0}, true);
   const auto folder = std::filesystem::path(testing::TempDir()) / "shoal_worker_test_muon";
