@@ -105,7 +105,8 @@ struct Loaded {
   std::int64_t value_count = 0;
   std::string address;
   std::vector<std::int64_t> fragments = {};  // lengths, where the job has several
-  Digest data = {};  // of the training data that it reads; zero: it reads none
+  Digest data = {};                     // of the training data that it reads; zero: it reads none
+  std::vector<ReplicaId> refused = {};  // sources that gave it other bytes than this state's
   bool operator==(const Loaded&) const = default;
 };
 constexpr auto fields_of(Of<Loaded>) {
@@ -113,7 +114,7 @@ constexpr auto fields_of(Of<Loaded>) {
   return fields(field<&T::replica>("replica"), field<&T::key>("key"), field<&T::anchor>("anchor"),
                 field<&T::momentum>("momentum"), field<&T::value_count>("value_count"),
                 field<&T::address>("address"), field<&T::fragments>("fragments"),
-                field<&T::data>("data"));
+                field<&T::data>("data"), field<&T::refused>("refused"));
 }
 static_assert(lists_every_field<Loaded>());
 
@@ -135,12 +136,16 @@ static_assert(lists_every_field<ReplicaFailed>());
 struct LoadProgress {
   ReplicaId replica;
   Bytes done, total;  // total 0: not known yet
+  // Of a joiner: what its line has brought so far, state and averages, as much as traveled; and
+  // what the averages of one round take for the whole state (0: none has come yet).
+  Bytes received = {}, per_round = {};
   bool operator==(const LoadProgress&) const = default;
 };
 constexpr auto fields_of(Of<LoadProgress>) {
   using T = LoadProgress;
   return fields(field<&T::replica>("replica"), field<&T::done>("done_bytes"),
-                field<&T::total>("total_bytes"));
+                field<&T::total>("total_bytes"), field<&T::received>("received_bytes"),
+                field<&T::per_round>("per_round_bytes"));
 }
 static_assert(lists_every_field<LoadProgress>());
 

@@ -53,6 +53,7 @@ enum class ReplicaFailure {
   kPeerUnreachable,  // it lives, but others could not exchange parts with it
   kFrozen,           // it did not answer in time
   kInternal,
+  kTooSlow,  // its line cannot carry the rounds, or it came no further
 };
 constexpr auto words_of(Of<ReplicaFailure>) {
   using enum ReplicaFailure;
@@ -70,7 +71,8 @@ constexpr auto words_of(Of<ReplicaFailure>) {
                                 {kAgentRestarted, "agent_restarted"},
                                 {kPeerUnreachable, "peer_unreachable"},
                                 {kFrozen, "frozen"},
-                                {kInternal, "internal"}});
+                                {kInternal, "internal"},
+                                {kTooSlow, "too_slow"}});
 }
 
 struct FileEntry {

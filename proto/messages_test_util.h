@@ -105,7 +105,8 @@ inline const ReplicaId kReplica(9);
 
 // What a trainer says and its agent passes on.
 inline Loaded loaded() {
-  return {kReplica, kKey, kAnchor, kMomentum, 1234, "10.0.0.4:7100", {1000, 234}, {5, 6}};
+  return {kReplica,        kKey,        kAnchor, kMomentum,     1234,
+          "10.0.0.4:7100", {1000, 234}, {5, 6},  {ReplicaId(4)}};
 }
 inline Progress progress() {
   return {kReplica, kKey, Steps(33), Tokens(444), 2.5, 0.7, 1e-3, 9000.5};
@@ -127,7 +128,7 @@ inline PipelineStats stats() {
 inline std::vector<FromAgent> messages_of_agents() {
   return {Heartbeat{12, Bytes(345)},
           DeviceMeasured{device()},
-          LoadProgress{kReplica, Bytes(70), Bytes(90)},
+          LoadProgress{kReplica, Bytes(70), Bytes(90), Bytes(110), Bytes(20)},
           loaded(),
           ReplicaFailed{kReplica, ReplicaFailure::kPeerUnreachable, "no route"},
           progress(),
@@ -181,7 +182,7 @@ inline std::vector<ToAgent> messages_of_the_coordinator() {
 inline std::vector<FromTrainer> messages_of_trainers() {
   return {
       TrainerReady{3, device(), "10.0.0.4:7100", "libtorch 1.13.1", 7, assign()},
-      LoadProgress{kReplica, Bytes(70), Bytes(90)},
+      LoadProgress{kReplica, Bytes(70), Bytes(90), Bytes(110), Bytes(20)},
       loaded(),
       ReplicaFailed{kReplica, ReplicaFailure::kOutOfMemory, "80 GiB wanted"},
       progress(),

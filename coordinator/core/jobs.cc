@@ -12,6 +12,7 @@
 #include "coordinator/core/replicas/placing.h"
 #include "coordinator/core/replicas/reducers.h"
 #include "coordinator/core/replicas/replicas.h"
+#include "coordinator/core/replicas/slow_joiners.h"
 #include "coordinator/core/restoring.h"
 #include "coordinator/core/rounds/commits.h"
 #include "coordinator/core/rounds/pipeline_view.h"
@@ -32,8 +33,8 @@ const JobRecord& job_of(const Turn& turn, JobId id) { return turn.state().jobs.a
 
 void wake_when_rested(Turn& turn, JobId job, const PlacementInput& input) {
   for (const FreeDevice& device : input.free) {
-    if (!device.resting) continue;
-    turn.look_again(job, turn.state().resting_until.at({device.agent, device.device}));
+    const Instant* until = turn.state().resting_until.find({device.agent, device.device});
+    if (until != nullptr && turn.now() < *until) turn.look_again(job, *until);
   }
 }
 
@@ -454,6 +455,7 @@ void advance_once(Turn& turn, JobId id) {
     return;  // it holds nothing and waits for nothing
   check_load_limits(turn, id);
   attend_joiners(turn, id);
+  watch_joiners(turn, id);
   check_checkpoint_limits(turn, id);
   if (give_up(turn, id)) return;
   release_drained_loaders(turn, id);

@@ -20,7 +20,7 @@ struct ReduceEnded {
 };
 struct JoinMoved {  // about once a second
   std::uint64_t work = 0;
-  Bytes done, total;
+  Bytes done, total, received, per_round;  // see LoadProgress
 };
 struct JoinEnded {  // ok: the session is level
   std::uint64_t work = 0;

@@ -132,7 +132,9 @@ void Replica::go_on_joining() {
   background_.start([this](std::uint64_t number, std::stop_token stop) {
     OnceASecond about;
     const auto moved = [&](const outer_opt::JoinSession& session) {
-      if (about.due()) context_.queue.push(JoinMoved{number, session.done(), session.total()});
+      if (!about.due()) return;
+      context_.queue.push(JoinMoved{number, session.done(), session.total(), session.received(),
+                                    session.per_round()});
     };
     Status status = context_.node.join(*joining_->session, joining_->news, moved, stop);
     context_.queue.push(JoinEnded{number, std::move(status)});
@@ -141,7 +143,7 @@ void Replica::go_on_joining() {
 
 void Replica::join_moved(const JoinMoved& event) {
   if (event.work != background_.current() || !joining_) return;
-  context_.say(LoadProgress{id_, event.done, event.total});
+  context_.say(LoadProgress{id_, event.done, event.total, event.received, event.per_round});
 }
 
 MaybeFailure Replica::join_ended(const JoinEnded& event) {

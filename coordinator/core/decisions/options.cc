@@ -20,6 +20,8 @@ std::vector<FieldError> validate(const Options& options) {
   require(options.rollback_wait_min.ns >= 0, "/rollback_wait_min", "must not be negative");
   require(options.rollback_wait_max.ns >= 0, "/rollback_wait_max", "must not be negative");
   positive(options.straggler_min, "/straggler_min");
+  require(options.join_again_first.ns > 0 && options.join_again_first <= options.join_again_cap,
+          "/join_again_first", "must be above 0 and at most join_again_cap");
   require(options.join_grace.ns >= 0, "/join_grace", "must not be negative");
   positive(options.close_limit, "/close_limit");
   positive(options.failure_grace, "/failure_grace");

@@ -33,6 +33,9 @@ struct Options {
   double quorum_grace =
       0.05;  // async: enough reported, wait this share of the round's age for more
   Duration join_grace = seconds(5);  // a sealed round leaves joiners behind: wait this long for one
+  // A joiner that is too slow for the rounds is not asked again for so long, twice as long each
+  // time.
+  Duration join_again_first = seconds(60), join_again_cap = seconds(3600);
   Duration close_limit = seconds(30);        // CloseRound until the silent ones count as frozen
   Duration step_limit = seconds(60);         // a compute thread says nothing: at least this,
   double step_factor = 10;                   //   this many times its usual pause, and before that

@@ -68,13 +68,19 @@ void on_out_of_memory(Turn& turn, const ReplicaRecord& replica) {
   remember_refusal(turn.agent(replica.agent), replica.device, needed, turn.now());
 }
 
-template <typename Which>
-void forget_refusals_if(Turn& turn, Which which) {
+template <typename Refusals, typename Which>
+void forget_if(Refusals& refusals, Which which) {
   std::vector<std::pair<JobId, AgentId>> forgotten;
-  for (const auto& [who, refusal] : turn.state().refusals) {
+  for (const auto& [who, refusal] : refusals) {
     if (which(who)) forgotten.push_back(who);
   }
-  for (const auto& who : forgotten) turn.volatile_state().refusals.erase(who);
+  for (const auto& who : forgotten) refusals.erase(who);
+}
+
+template <typename Which>
+void forget_refusals_if(Turn& turn, Which which) {
+  forget_if(turn.volatile_state().refusals, which);
+  forget_if(turn.volatile_state().slow_lines, which);
 }
 
 void forget_refusals(Turn& turn, AgentId agent) {

@@ -5,6 +5,7 @@
 #include "coordinator/core/records/event_kinds.h"
 #include "coordinator/core/replicas/agents.h"
 #include "coordinator/core/replicas/replicas.h"
+#include "coordinator/core/replicas/slow_joiners.h"
 #include "coordinator/core/state/naming.h"
 #include "coordinator/core/state/round_facts.h"
 #include "coordinator/core/state/standing.h"
@@ -166,6 +167,7 @@ PlacementInput placement_input(const Turn& turn, const JobRecord& job) {
       free->availability = availability(agent.attendance, turn.now());
       free->refused = refuses(turn, job.id, id);
       free->resting = rest != nullptr && turn.now() < *rest;
+      free->resting = free->resting || is_too_slow_for(turn, job.id, id);
       input.free.push_back(std::move(*free));
     }
   }

@@ -61,6 +61,7 @@ bool counts_against_job(ReplicaFailure failure) {
     case ReplicaFailure::kAgentLost:
     case ReplicaFailure::kAgentRestarted:
     case ReplicaFailure::kPeerUnreachable:
+    case ReplicaFailure::kTooSlow:  // likewise, for a while
       return false;
   }
   return true;
@@ -304,6 +305,7 @@ void on_loaded(Turn& turn, const Loaded& loaded) {
   turn.volatile_state().joiners.erase(loaded.replica);
   turn.volatile_state().doubts.erase(before.source.checkpoint);
   turn.volatile_state().refusals.erase({before.job, before.agent});
+  turn.volatile_state().slow_lines.erase({before.job, before.agent});
   ReplicaRecord& replica = turn.replica(loaded.replica);
   replica.held_round = loaded.key.round;
   replica.anchor = loaded.anchor;

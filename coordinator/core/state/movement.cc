@@ -30,6 +30,14 @@ const Presence* connected(const State& state, ReplicaId replica) {
   return presence != nullptr && presence->connected ? presence : nullptr;
 }
 
+void watch_load(Turn& turn, const LoadProgress& load) {
+  const ReplicaRecord& replica = turn.state().replicas.at(load.replica);
+  if (replica.state != ReplicaState::kLoading || replica.source.kind != SourceKind::kPeer) return;
+  const RoundNumber round = turn.state().jobs.at(replica.job).committed_round;
+  turn.volatile_state().joiners[load.replica].watch.heard(
+      {turn.now(), load.done, load.total, load.received, load.per_round, round});
+}
+
 }  // namespace
 
 Bytes state_size(const JobRecord& job, StageIndex stage) {
@@ -42,6 +50,7 @@ void hear(Turn& turn, ReplicaId replica, const FromAgent& message) {
   const State& state = turn.state();
   if (!is_live(state, replica)) return;
   if (const auto* load = std::get_if<LoadProgress>(&message)) {
+    watch_load(turn, *load);
     Movement& movement = turn.volatile_state().loads[replica];
     if (load->done == movement.done) return;
     movement = {load->done, load->total, turn.now()};

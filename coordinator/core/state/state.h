@@ -15,6 +15,7 @@
 #include "base/digest.h"
 #include "base/flat_map.h"
 #include "coordinator/core/decisions/compute_watch.h"
+#include "coordinator/core/decisions/join_share.h"
 #include "coordinator/core/decisions/options.h"
 #include "coordinator/core/records/records.h"
 #include "coordinator/core/state/io.h"
@@ -43,6 +44,12 @@ struct LoadRefusal {
   std::string detail;
   // Zero: not before its agent is started anew. What was said stands until it has loaded the job.
   Instant ask_again_at = {};
+};
+
+// An agent whose line cannot carry the rounds of a job: it is not asked to join it before then.
+struct SlowLine {
+  Instant ask_again_at;
+  std::int32_t times = 0;  // that it was too slow, in a row
 };
 
 // Something that is to move, a load or the storing of a checkpoint.
@@ -100,6 +107,8 @@ struct Joiner {
   std::vector<PeerAddress> sources;   // that it was told
   std::optional<Loaded> waiting;      // it holds the committed round, and cannot enter yet
   std::optional<Instant> near_since;  // it said for the first time that it has all
+  JoinWatch watch;                    // of its load
+  bool called_slow = false;           // an event has said so
 };
 
 struct VolatileState {
@@ -115,6 +124,7 @@ struct VolatileState {
   FlatMap<CheckpointId, Movement> stores;     // of checkpoints that are not stored yet
   FlatMap<DeviceKey, Instant> resting_until;  // after a failed replica
   FlatMap<std::pair<JobId, AgentId>, LoadRefusal> refusals;
+  FlatMap<std::pair<JobId, AgentId>, SlowLine> slow_lines;
   FlatMap<CheckpointId, std::int32_t> doubts;  // loads in a row that found files damaged
   std::optional<Instant> next_lease_scan;
   LostTime lost_time;

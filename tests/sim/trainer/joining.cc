@@ -147,10 +147,15 @@ void Trainer::got_answer(const std::shared_ptr<Joining>& joining, JoinSession::A
     const Bytes before = joining->session->done();
     joining->session->answered(id, answer, sim_.now());
     const Bytes done = joining->session->done();
-    if (done != before) say(LoadProgress{replica_->id, done, joining->session->total()});
+    if (done != before) say_progress(*joining->session);
     if (answer.rounds.size() > 0) ++sim_.transitions["a joiner's runs follow"];
     go_on_joining();
   });
+}
+
+void Trainer::say_progress(const JoinSession& session) {
+  say(LoadProgress{replica_->id, session.done(), session.total(), session.received(),
+                   session.per_round()});
 }
 
 void Trainer::be_level() {

@@ -182,6 +182,7 @@ class Trainer final : public PeerEnd, public StageOwner {
   void got_answer(const std::shared_ptr<Joining>& joining, outer_opt::JoinSession::AskId id,
                   const outer_opt::StateAnswer& answer);
   void be_level();
+  void say_progress(const outer_opt::JoinSession& session);
   void enter();
   void offer_state();
   void keep_averages();

@@ -1,0 +1,78 @@
+// Whether a joiner can load its state while rounds go on, from what it says of its load. With r the
+// share of its line that the averages of the rounds take, loading takes bare / (1 - r); with r of 1
+// and more it never ends. Both are measured: what the line brought in a window of time, and what
+// the averages of the rounds of that time take for the whole state, so that
+//
+//   r = bytes of averages per round * rounds in the window / bytes received in the window
+//
+// A joiner asks for as much as its line carries, so what it received is what the line can do. Only
+// where it paused for long is that not so: then the window begins anew.
+//
+// Pure. Not thread-safe.
+#pragma once
+
+#include <optional>
+
+#include "base/ids.h"
+#include "base/time.h"
+#include "base/units.h"
+#include "base/words.h"
+
+namespace shoal::coordinator {
+
+// What is measured over less says nothing yet.
+inline constexpr Duration kSlowOver = seconds(10), kNeverOver = seconds(30);
+inline constexpr RoundNumber kSlowRounds = 2, kNeverRounds = 3;
+inline constexpr double kSlowShare = 1.0 / 3;
+inline constexpr double kFurther = 0.02;             // of the state: less is no progress
+inline constexpr Duration kJoinPause = seconds(10);  // between two words: nothing was asked for
+
+enum class JoinPace {
+  kMeasuring,  // over too little to say more
+  kSteady,
+  kSlow,   // averages take more than kSlowShare of the line
+  kNever,  // they take all of it, and the joiner comes no further
+};
+constexpr auto words_of(Of<JoinPace>) {
+  using enum JoinPace;
+  return words<JoinPace>(
+      {{kMeasuring, "measuring"}, {kSteady, "steady"}, {kSlow, "slow"}, {kNever, "never"}});
+}
+
+// One word of a joiner, and the newest committed round of its job then.
+struct JoinWord {
+  Instant at;
+  Bytes done, total;  // see LoadProgress
+  Bytes received, per_round;
+  RoundNumber round = 0;
+};
+
+struct JoinShare {
+  JoinPace pace = JoinPace::kMeasuring;
+  double share = 0;  // r; 0 before a round was committed
+  double rate = 0;   // bytes per second that the line brings; 0: not known
+  Duration over;     // that this was measured in
+  RoundNumber rounds = 0;
+  std::optional<Duration> left;  // until all is there; none: not known, or never
+};
+
+JoinShare decide_join_share(const JoinWord& from, const JoinWord& to);
+
+// Keeps the words of one joiner that the decision needs.
+class JoinWatch {
+ public:
+  void heard(const JoinWord& word);
+
+  JoinShare share() const;
+  const JoinWord& last() const { return last_; }
+  bool has_heard() const { return last_.at.ns != 0; }
+  // The word with which it had more of the state than ever before.
+  const JoinWord& furthest() const { return furthest_; }
+
+ private:
+  void begin_anew(const JoinWord& word) { begin_ = middle_ = word; }
+
+  JoinWord begin_, middle_, last_, furthest_;
+};
+
+}  // namespace shoal::coordinator

@@ -1,0 +1,17 @@
+// Joiners whose line is too slow for the rounds of their job (decisions/join_share.h). One whose
+// load takes much longer because of the rounds is named; one that would never hold the state, or
+// has come no further for long, is released and its agent left alone for a while, longer each time.
+// The other members do not notice: nobody waits for a joiner that is far.
+#pragma once
+
+#include "coordinator/core/state/turn.h"
+
+namespace shoal::coordinator {
+
+// Called at every look at a job; looks again while somebody joins.
+void watch_joiners(Turn& turn, JobId job);
+
+// Not to be asked now. Where no rounds go on, no line is too slow for them.
+bool is_too_slow_for(const Turn& turn, JobId job, AgentId agent);
+
+}  // namespace shoal::coordinator
