@@ -3,6 +3,7 @@
 
 #include "cli/api.h"
 #include "cli/commands/commands.h"
+#include "cli/commands/load_text.h"
 #include "cli/format.h"
 #include "cli/terminal.h"
 
@@ -50,9 +51,10 @@ Result<std::string> work_of(const Context& context, const std::string& agent_id)
       const std::string state = text_at(replica, "state");
       if (text_at(replica, "agent") != agent_id || state == "released" || state == "failed")
         continue;
-      text += line(text.empty() ? "works on" : "", text_at(job, "name") + ", stage " +
-                                                       text_at(replica, "stage") + ": " +
-                                                       text_at(replica, "id") + " " + state);
+      const std::string load = load_text(replica);
+      text += line(text.empty() ? "works on" : "",
+                   text_at(job, "name") + ", stage " + text_at(replica, "stage") + ": " +
+                       text_at(replica, "id") + " " + state + (load.empty() ? "" : ", " + load));
     }
   }
   return text;

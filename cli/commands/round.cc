@@ -1,5 +1,6 @@
 // shoal round …
 #include "cli/commands/commands.h"
+#include "cli/commands/load_text.h"
 #include "cli/commands/round_tables.h"
 #include "cli/terminal.h"
 
@@ -40,6 +41,7 @@ Result<int> round_get(const Context& context, const std::string& job, const std:
   if (!replicas) return replicas.error();
   const RoundContext beside{agents->at("items"), replicas->at("items")};
   print(round_text(*found, beside, terminal().stdout_colour));
+  if (round.empty()) print(loading_lines(replicas->at("items"), agents->at("items")));
   return kExitOk;
 }
 

@@ -16,6 +16,7 @@
 #include "base/log_lines.h"
 #include "base/result.h"
 #include "base/words.h"
+#include "coordinator/core/decisions/join_share.h"
 #include "coordinator/core/records/event_kinds.h"
 #include "coordinator/core/state/io.h"
 #include "coordinator/store/store.h"
@@ -40,6 +41,12 @@ struct ReplicaLive {
   Instant at;
 };
 
+// How far a replica is that loads, and how fast it comes further.
+struct LoadLive {
+  JoinWord last;
+  JoinShare share;
+};
+
 // The same for a replica's pipeline traffic, and how fast its counters grow (moving averages).
 struct LinkRate {
   double sent_per_s = 0, received_per_s = 0;  // bytes
@@ -57,6 +64,7 @@ struct LiveView {
   FlatMap<AgentId, AgentLive> agents;
   FlatMap<ReplicaId, ReplicaLive> replicas;
   FlatMap<ReplicaId, PipelineLive> pipeline;  // stages > 1 only
+  FlatMap<ReplicaId, LoadLive> loads;         // that have moved
 };
 
 // Why the coordinator cannot serve right now; empty: ready.

@@ -45,6 +45,34 @@ LiveBoard::LiveBoard(Duration heartbeat_every, const Snapshot& snapshot)
     if (agent.state == AgentState::kGone) continue;
     agents_.put(agent.id, {.connection = {}, .last_seen = agent.updated_at, .resident = {}});
   }
+  const MutexLock guard(mutex_);
+  for (const JobRecord& job : snapshot.jobs) note(job);
+  for (const ReplicaRecord& replica : snapshot.replicas) note(replica);
+}
+
+void LiveBoard::note(const JobRecord& job) {
+  is_terminal(job.phase) ? (void)rounds_.erase(job.id)
+                         : (void)rounds_.put(job.id, job.committed_round);
+}
+
+void LiveBoard::note(const ReplicaRecord& replica) {
+  if (is_terminal(replica.state)) {
+    replicas_.erase(replica.id);
+    pipeline_.erase(replica.id);
+  }
+  const bool away = replica.state == ReplicaState::kAbsent;  // it may go on
+  if (replica.state == ReplicaState::kLoading)
+    loads_[replica.id].job = replica.job;
+  else if (!away)
+    loads_.erase(replica.id);
+}
+
+void LiveBoard::note(const LoadProgress& progress, Instant now) {
+  Load* load = loads_.find(progress.replica);
+  if (load == nullptr) return;
+  const RoundNumber* round = rounds_.find(load->job);
+  load->watch.heard({now, progress.done, progress.total, progress.received, progress.per_round,
+                     round == nullptr ? 0 : *round});
 }
 
 void LiveBoard::said(Instant now, ConnectionId connection, const FromAgent& message) {
@@ -55,6 +83,7 @@ void LiveBoard::said(Instant now, ConnectionId connection, const FromAgent& mess
   agent.last_seen = now;
   if (const auto* heartbeat = std::get_if<Heartbeat>(&message))
     agent.resident = heartbeat->resident;
+  if (const auto* load = std::get_if<LoadProgress>(&message)) note(*load, now);
   if (const auto* progress = std::get_if<Progress>(&message)) {
     replicas_.put(progress->replica, {*progress, now});
   }
@@ -84,12 +113,8 @@ void LiveBoard::stored(const Record& record) {
   const MutexLock guard(mutex_);
   if (const auto* counters = std::get_if<CounterRecord>(&record))
     boot_epoch_ = counters->boot_epoch;
-  if (const auto* replica = std::get_if<ReplicaRecord>(&record)) {
-    if (is_terminal(replica->state)) {
-      replicas_.erase(replica->id);
-      pipeline_.erase(replica->id);
-    }
-  }
+  if (const auto* job = std::get_if<JobRecord>(&record)) note(*job);
+  if (const auto* replica = std::get_if<ReplicaRecord>(&record)) note(*replica);
   if (const auto* agent = std::get_if<AgentRecord>(&record)) {
     if (agent->state != AgentState::kGone) return;
     if (const Agent* entry = agents_.find(agent->id)) by_connection_.erase(entry->connection);
@@ -110,6 +135,9 @@ std::shared_ptr<const LiveView> LiveBoard::view(Instant now) {
   }
   fresh->replicas = replicas_;
   fresh->pipeline = pipeline_;
+  for (const auto& [id, load] : loads_) {
+    if (load.watch.has_heard()) fresh->loads.put(id, {load.watch.last(), load.watch.share()});
+  }
   view_ = std::move(fresh);
   return view_;
 }

@@ -29,6 +29,14 @@ class LiveBoard {
     Instant last_seen;
     Bytes resident;
   };
+  struct Load {
+    JobId job;
+    JoinWatch watch;
+  };
+
+  void note(const JobRecord& job) SHOAL_REQUIRES(mutex_);
+  void note(const ReplicaRecord& replica) SHOAL_REQUIRES(mutex_);
+  void note(const LoadProgress& progress, Instant now) SHOAL_REQUIRES(mutex_);
 
   const Duration late_after_;
   Mutex mutex_;
@@ -37,6 +45,8 @@ class LiveBoard {
   FlatMap<ConnectionId, AgentId> by_connection_ SHOAL_GUARDED_BY(mutex_);
   FlatMap<ReplicaId, ReplicaLive> replicas_ SHOAL_GUARDED_BY(mutex_);
   FlatMap<ReplicaId, PipelineLive> pipeline_ SHOAL_GUARDED_BY(mutex_);
+  FlatMap<JobId, RoundNumber> rounds_ SHOAL_GUARDED_BY(mutex_);  // committed, of live jobs
+  FlatMap<ReplicaId, Load> loads_ SHOAL_GUARDED_BY(mutex_);      // of replicas that load
   std::shared_ptr<const LiveView> view_ SHOAL_GUARDED_BY(mutex_);
 };
 

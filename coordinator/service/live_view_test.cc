@@ -69,6 +69,26 @@ TEST(LiveBoard, ProgressStaysUntilTheReplicaEnds) {
   EXPECT_TRUE(board.view(kStart + seconds(3))->pipeline.empty());
 }
 
+TEST(LiveBoard, HowFarALoadIsStaysUntilItsReplicaHasLoaded) {
+  LiveBoard board(seconds(2), {});
+  board.welcomed(kStart, kStream, AgentId(1));
+  ReplicaRecord replica{.id = ReplicaId(8), .job = JobId(1), .state = ReplicaState::kLoading};
+  board.stored(replica);
+  for (int second = 0; second <= 20; ++second) {
+    board.stored(JobRecord{.id = JobId(1), .committed_round = second / 5});
+    board.said(
+        kStart + seconds(second), kStream,
+        LoadProgress{ReplicaId(8), Bytes(8 * second), Bytes(1000), Bytes(10 * second), Bytes(10)});
+  }
+  const LoadLive live = board.view(kStart + seconds(20))->loads.at(ReplicaId(8));
+  EXPECT_EQ(live.last.done, Bytes(160));
+  EXPECT_DOUBLE_EQ(live.share.rate, 10);
+  EXPECT_DOUBLE_EQ(live.share.share, .2);
+  replica.state = ReplicaState::kServing;
+  board.stored(replica);
+  EXPECT_TRUE(board.view(kStart + seconds(22))->loads.empty());
+}
+
 TEST(LiveBoard, RatesOfAPipelineFollowItsCounters) {
   LiveBoard board(seconds(2), {});
   board.welcomed(kStart, kStream, AgentId(1));

@@ -46,6 +46,7 @@ export interface JobSpec {
     batch: number;
     microbatch: number;
     optimizer: 'adamw' | 'muon';
+    join: 'auto' | 'fresh' | 'moments';
     lr: number;
     min_lr: number;
     warmup: number;
@@ -322,7 +323,7 @@ export interface Replica {
   device: number;
   stage: number;
   state: 'assigned' | 'loading' | 'serving' | 'averaging' | 'absent' | 'released' | 'failed';
-  failure: 'trainer_exited' | 'out_of_memory' | 'device_lost' | 'non_finite_loss' | 'data_missing' | 'data_invalid' | 'model_does_not_fit' | 'donor_lost' | 'digest_mismatch' | 'stale' | 'agent_lost' | 'agent_restarted' | 'peer_unreachable' | 'frozen' | 'internal' | null;
+  failure: 'trainer_exited' | 'out_of_memory' | 'device_lost' | 'non_finite_loss' | 'data_missing' | 'data_invalid' | 'model_does_not_fit' | 'donor_lost' | 'digest_mismatch' | 'stale' | 'agent_lost' | 'agent_restarted' | 'peer_unreachable' | 'frozen' | 'internal' | 'too_slow' | null;
   detail: string;
   source: {
     kind: 'seed' | 'peer' | 'checkpoint';
@@ -343,6 +344,14 @@ export interface Replica {
     gradient_norm: number | null;
     learning_rate: number | null;
     tokens_per_second: number | null;
+  } | null;
+  load?: {
+    at: string;
+    done_bytes: number;
+    total_bytes: number | null;
+    bytes_per_second: number | null;
+    share: number;
+    left_s: number | null;
   } | null;
   created_at: string | null;
   updated_at: string | null;

@@ -1,7 +1,7 @@
 // What the pages say, computed from what the API answers: pure functions from records to verdicts. Whom a
 // round waits for, what is wrong in the cluster, how a failure ended, how much of the time was computing.
 import type { Agent, ClusterEvent, Contribution, Job, Phase, Replica, Round } from './api';
-import { duration, finite, millis, number, plural, words } from './format';
+import { bytes, duration, finite, millis, number, plural, words } from './format';
 
 export type Tone = 'good' | 'busy' | 'warn' | 'bad' | 'off';
 
@@ -194,6 +194,21 @@ export function waitingFor(job: Job, round: Round | undefined, replicas: Replica
   if (on.length === all)
     return { summary: `everybody: ${plural(all, 'replica')}`, tone, on };
   return { summary: `${on.map((one) => one.agent).join(', ')} (${on.length} of ${all})`, tone, on };
+}
+
+// "12 MB of 53 MB, 40 s left" of one that loads; empty: nothing is known.
+export function loadText(replica: Replica): string {
+  const load = replica.load;
+  if (load === undefined || load === null) return '';
+  const far = load.total_bytes === null ? bytes(load.done_bytes) : `${bytes(load.done_bytes)} of ${bytes(load.total_bytes)}`;
+  const left = load.left_s === null ? '' : `, ${duration(load.left_s)} left`;
+  return `${far}${left}${load.share > 0 ? `, r = ${load.share.toFixed(2)}` : ''}`;
+}
+
+export function replicaText(replica: Replica): string {
+  if (replica.failure !== null) return `${replica.state}: ${replica.failure}`;
+  const load = replica.state === 'loading' ? loadText(replica) : '';
+  return load === '' ? replica.state : `${replica.state}: ${load}`;
 }
 
 function waitingByPhase(job: Job, replicas: Replica[], agents: Agent[]): Waiting {

@@ -3,6 +3,6 @@ export const kStreamEvents = ['coordinator_started', 'agent_joined', 'agent_retu
   'agent_refused', 'agent_cordoned', 'agent_uncordoned', 'agent_draining', 'agent_drained', 'agent_quarantined',
   'agent_quarantine_ended',
   'job_submitted', 'job_changed', 'job_phase', 'job_rolled_back', 'job_restored', 'replica_assigned', 'replica_moved',
-  'replica_serving', 'replica_absent', 'replica_returned', 'replica_failed',
+  'replica_serving', 'replica_absent', 'replica_returned', 'replica_failed', 'join_slow', 'join_refused', 'source_refused',
   'round_sealed', 'round_attempt', 'round_committed', 'round_aborted', 'round_stragglers',
   'member_distrusted', 'momentum_lost', 'evaluation', 'checkpoint_stored', 'checkpoint_failed', 'checkpoint_deleted', 'reset'];

@@ -210,6 +210,16 @@ ReplicaLiveAnswer live_of(const ReplicaLive& live) {
           .tokens_per_second = progress.tokens_per_s};
 }
 
+ReplicaLoadAnswer load_of(const LoadLive& load) {
+  ReplicaLoadAnswer answer{.at = load.last.at,
+                           .done = load.last.done,
+                           .total = load.last.total,
+                           .bytes_per_second = load.share.rate,
+                           .share = load.share.share};
+  if (load.share.left) answer.left_s = load.share.left->seconds();
+  return answer;
+}
+
 }  // namespace
 
 std::string rfc3339(Instant at) {
@@ -333,6 +343,7 @@ Json replica_json(const ReplicaRecord& replica, const LiveView& live) {
                        .created_at = replica.created_at,
                        .updated_at = replica.updated_at};
   if (now != nullptr) answer.live = live_of(*now);
+  if (const LoadLive* load = live.loads.find(replica.id)) answer.load = load_of(*load);
   return answer_json(answer);
 }
 

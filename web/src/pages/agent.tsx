@@ -6,7 +6,7 @@ import { ApiError, command, type Agent, type Replica } from '../api';
 import { Confirmed } from '../confirm';
 import { bytes, kNone, number, percent, plural, short, words } from '../format';
 import { Card, Glyph, Missing, State, Tile, Time, useWatch } from '../parts';
-import { agentTone, isCurrent, replicaTone } from '../reduce';
+import { agentTone, isCurrent, replicaText, replicaTone } from '../reduce';
 import * as sources from '../sources';
 import { agentState, kHealth } from './agents';
 import { EventList } from './events';
@@ -35,7 +35,7 @@ const kReplicas: Column<Replica>[] = [
   { name: 'Job', show: (one) => <Link href={`/jobs/${one.job}`}>{one.job}</Link>, value: (one) => one.job },
   { name: 'Stage', numeric: true, show: (one) => number(one.stage), value: (one) => one.stage },
   { name: 'Device', numeric: true, show: (one) => number(one.device), value: (one) => one.device },
-  { name: 'State', show: (one) => <State tone={replicaTone(one)} text={one.failure === null ? one.state : `${one.state}: ${one.failure}`} />, value: (one) => one.state },
+  { name: 'State', show: (one) => <State tone={replicaTone(one)} text={replicaText(one)} />, value: (one) => one.state },
   { name: 'Holds round', numeric: true, show: (one) => number(one.held_round), value: (one) => one.held_round },
   { name: 'Tokens/s', numeric: true, show: (one) => short(one.live?.tokens_per_second), value: (one) => one.live?.tokens_per_second ?? null },
   { name: 'Since', show: (one) => <Time at={one.created_at} />, value: (one) => one.created_at },

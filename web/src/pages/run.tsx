@@ -8,7 +8,7 @@ import { Confirmed } from '../confirm';
 import { bytes, duration, kNone, loss, millis, number, percent, plural, short, words } from '../format';
 import { now } from '../live';
 import { Bar, Card, Digest, Glyph, JobLinks, memo, Missing, Sample, State, Tile, Time, useWatch } from '../parts';
-import { agentName, agentTone, consequence, coverage, done, holdsNothing, isCurrent, isFailure, isLate, isOver, lastMoved, phaseTone, replicaTone, roundsText, skippedSteps, syncText, timeLeft, timeSplit, tokensTarget, waitingFor, type Split } from '../reduce';
+import { agentName, agentTone, consequence, coverage, done, holdsNothing, isCurrent, isFailure, isLate, isOver, lastMoved, phaseTone, replicaText, replicaTone, roundsText, skippedSteps, syncText, timeLeft, timeSplit, tokensTarget, waitingFor, type Split } from '../reduce';
 import { marksOf } from '../marks';
 import * as sources from '../sources';
 import { checkpointTone } from './checkpoints';
@@ -231,7 +231,7 @@ const Replicas = memo(function Replicas({ replicas, agents, rounds, job }: { rep
     },
     {
       name: 'State',
-      show: (one) => <span title={one.detail}><State tone={replicaTone(one)} text={one.failure === null ? one.state : `${one.state}: ${one.failure}`} /></span>,
+      show: (one) => <span title={one.detail}><State tone={replicaTone(one)} text={replicaText(one)} /></span>,
       value: (one) => one.state,
     },
     { name: 'Holds round', numeric: true, show: (one) => number(one.held_round), value: (one) => one.held_round },

@@ -45,6 +45,23 @@ constexpr auto fields_of(Of<ReplicaLiveAnswer>) {
 }
 static_assert(lists_every_field<ReplicaLiveAnswer>());
 
+struct ReplicaLoadAnswer {
+  Instant at;
+  Bytes done;
+  Bytes total;
+  double bytes_per_second = 0;
+  double share = 0;
+  std::optional<double> left_s;
+};
+constexpr auto fields_of(Of<ReplicaLoadAnswer>) {
+  using T = ReplicaLoadAnswer;
+  return fields(field<&T::at>("at"), field<&T::done>("done_bytes"),
+                field<&T::total>("total_bytes", or_none()),
+                field<&T::bytes_per_second>("bytes_per_second", or_none()),
+                field<&T::share>("share"), field<&T::left_s>("left_s"));
+}
+static_assert(lists_every_field<ReplicaLoadAnswer>());
+
 struct ReplicaAnswer {
   ReplicaId id;
   JobId job;
@@ -61,6 +78,7 @@ struct ReplicaAnswer {
   std::optional<RoundNumber> held_round;
   Digest anchor_digest;
   std::optional<ReplicaLiveAnswer> live;
+  std::optional<ReplicaLoadAnswer> load;
   Instant created_at;
   Instant updated_at;
 };
@@ -72,7 +90,8 @@ constexpr auto fields_of(Of<ReplicaAnswer>) {
       field<&T::state>("state"), field<&T::failure>("failure"), field<&T::detail>("detail"),
       field<&T::source>("source"), field<&T::address>("address"), field<&T::lineage>("lineage"),
       field<&T::held_round>("held_round"), field<&T::anchor_digest>("anchor_digest", or_none()),
-      field<&T::live>("live"), field<&T::created_at>("created_at", or_none()),
+      field<&T::live>("live"), field<&T::load>("load", added_later()),
+      field<&T::created_at>("created_at", or_none()),
       field<&T::updated_at>("updated_at", or_none()));
 }
 static_assert(lists_every_field<ReplicaAnswer>());
