@@ -24,7 +24,7 @@ std::size_t words() {
 
 TEST(Messages, EveryEnumeratorHasAWordOfItsOwn) {
   EXPECT_EQ(words<DeviceKind>(), 3u);
-  EXPECT_EQ(words<ReplicaFailure>(), 15u);
+  EXPECT_EQ(words<ReplicaFailure>(), 16u);
   EXPECT_EQ(words<SourceKind>(), 3u);
   EXPECT_EQ(words<ReleaseReason>(), 6u);
 }
