@@ -153,6 +153,7 @@ TEST(StateWire, AnAnswerArrivesAsItWasOrIsRefused) {
   StateAnswer answer;
   answer.held = 7;
   answer.adam_step = 3;
+  answer.digests = {{1, 2}, {3, 4}};
   for (int i = 0; i < 5'000; ++i) answer.values.push_back(0.001f * static_cast<float>(i));
   AverageSlice slice;
   slice.terms = {8, 2, 0.7, 0.5, 0.25, 0.125, 2.5};
@@ -168,6 +169,7 @@ TEST(StateWire, AnAnswerArrivesAsItWasOrIsRefused) {
     EXPECT_EQ(back->values, answer.values);
     EXPECT_EQ(back->held, 7);
     EXPECT_EQ(back->adam_step, 3);
+    EXPECT_EQ(back->digests, answer.digests);
     ASSERT_EQ(back->rounds.size(), 2u);
     EXPECT_EQ(back->rounds[0].terms, slice.terms);
     EXPECT_EQ(back->rounds[0].segments[0].values.bytes, slice.segments[0].values.bytes);
@@ -175,10 +177,14 @@ TEST(StateWire, AnAnswerArrivesAsItWasOrIsRefused) {
     (*wire.mutable_rounds(0)->mutable_segments(0)->mutable_values())[1] ^= 1;
     EXPECT_EQ(from_wire(wire).error().code, Code::kDataLoss);
   }
+  v1::StateAnswer wire;
+  to_wire(answer, false, wire);
+  wire.set_digests(0, 9);
+  EXPECT_EQ(from_wire(wire).error().code, Code::kDataLoss);
 }
 
 TEST(StateWire, AnAskArrivesAsItWasOrIsRefused) {
-  const StateAsk ask{ReplicaId(4), {JobId(2), 3, 9}, AskKind::kMoments, {5, 6}, true, 11};
+  const StateAsk ask{ReplicaId(4), {JobId(2), 3, 9}, AskKind::kMoments, {5, 6}, true, 11, 4};
   v1::StateAsk wire;
   to_wire(ask, true, wire);
   EXPECT_TRUE(wire.compact());

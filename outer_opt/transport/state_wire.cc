@@ -22,6 +22,7 @@ std::string sha256_of_answer(const StateAnswer& answer) {
   for (const AverageSlice& slice : answer.rounds) {
     for (const AverageSegment& segment : slice.segments) sha.add(segment.values.bytes);
   }
+  for (const Digest& digest : answer.digests) sha.add(std::as_bytes(std::span(&digest, 1)));
   return sha.finish();
 }
 
@@ -37,6 +38,8 @@ v1::StateAskKind wire_kind(AskKind kind) {
       return v1::STATE_ASK_KIND_AVERAGES;
     case AskKind::kMoments:
       return v1::STATE_ASK_KIND_MOMENTS;
+    case AskKind::kDigests:
+      return v1::STATE_ASK_KIND_DIGESTS;
   }
   return v1::STATE_ASK_KIND_UNSPECIFIED;
 }
@@ -49,6 +52,8 @@ std::optional<AskKind> kind_of(v1::StateAskKind kind) {
       return AskKind::kAverages;
     case v1::STATE_ASK_KIND_MOMENTS:
       return AskKind::kMoments;
+    case v1::STATE_ASK_KIND_DIGESTS:
+      return AskKind::kDigests;
     default:
       return std::nullopt;
   }
@@ -177,6 +182,7 @@ void to_wire(const StateAsk& ask, bool compact, v1::StateAsk& out) {
   out.set_pinned(ask.pinned);
   out.set_adam_step(ask.adam_step);
   out.set_compact(compact);
+  out.set_piece(ask.piece);
 }
 
 Result<StateAsk> from_wire(const v1::StateAsk& ask) {
@@ -191,6 +197,7 @@ Result<StateAsk> from_wire(const v1::StateAsk& ask) {
   out.run = {ask.first(), ask.count()};
   out.pinned = ask.pinned();
   out.adam_step = ask.adam_step();
+  out.piece = ask.piece();
   return out;
 }
 
@@ -200,6 +207,10 @@ void to_wire(const StateAnswer& answer, bool compact, v1::StateAnswer& out) {
   put_values(answer.values, compact, out);
   for (const AverageSlice& slice : answer.rounds) put_slice(slice, *out.add_rounds());
   out.set_adam_step(answer.adam_step);
+  for (const Digest& digest : answer.digests) {
+    out.add_digests(digest.high);
+    out.add_digests(digest.low);
+  }
   out.set_sha256(sha256_of_answer(answer));
 }
 
@@ -216,6 +227,10 @@ Result<StateAnswer> from_wire(const v1::StateAnswer& answer) {
     if (!one) return one.error();
     out.rounds.push_back(std::move(*one));
   }
+  const auto& words = answer.digests();
+  const bool pairs = words.size() % 2 == 0 && words.size() <= 2 * kPiecesMax;
+  if (!pairs) return malformed("its digests");
+  for (int i = 0; i < words.size(); i += 2) out.digests.push_back({words[i], words[i + 1]});
   if (sha256_of_answer(out) != answer.sha256()) return malformed("its SHA-256 does not match");
   return out;
 }

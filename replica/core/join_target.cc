@@ -47,6 +47,12 @@ void OuterStateTarget::follow(const outer_opt::StepTerms& terms, const ValueRang
   algorithm_.follow(terms, run, average, state_);
 }
 
+Digest OuterStateTarget::digest_of(const ValueRange& run) const {
+  const std::array<std::span<const float>, 4> vectors = {state_.anchor, state_.momentum,
+                                                         state_.adam_m, state_.adam_v};
+  return outer_opt::digest_of_piece(vectors, run);
+}
+
 void OuterStateTarget::place_moments(std::int64_t first, std::span<const float> values) {
   for (const float value : values) {
     const auto i = static_cast<std::size_t>(first++);

@@ -34,6 +34,7 @@ class OuterStateTarget final : public outer_opt::JoinTarget {
   void follow(const outer_opt::StepTerms& terms, const outer_opt::ValueRange& run,
               std::span<const float> average) override;
   void place_moments(std::int64_t first, std::span<const float> values) override;
+  Digest digest_of(const outer_opt::ValueRange& run) const override;
 
  private:
   const OuterAlgorithm& algorithm_;

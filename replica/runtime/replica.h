@@ -162,6 +162,7 @@ class Replica {
     std::optional<outer_opt::JoinSession> session;  // while it runs, its thread's
     outer_opt::JoinNews news;
     bool level = false;
+    std::vector<ReplicaId> refused;  // sources that gave other bytes than the committed ones
   };
   std::unique_ptr<Loading> loading_;
   std::unique_ptr<Joining> joining_;

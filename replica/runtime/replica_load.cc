@@ -152,8 +152,14 @@ MaybeFailure Replica::join_ended(const JoinEnded& event) {
   if (!event.status) return Failure{ReplicaFailure::kDonorLost, to_string(event.status.error())};
   RoundKey held = command_.assign.source.key;
   held.round = joining_->session->round();
-  if (auto failure = check_digests(command_.assign.source, held, digests_of(*loading_->state))) {
-    return failure;
+  const StateSource& source = command_.assign.source;
+  if (auto failure = check_digests(source, held, digests_of(*loading_->state))) {
+    if (!joining_->session->doubt(steady_now())) return failure;
+    go_on_joining();
+    return std::nullopt;
+  }
+  if (held == source.key && source.anchor) {
+    for (const ReplicaId liar : joining_->session->found_liars()) joining_->refused.push_back(liar);
   }
   joining_->level = true;
   say_loaded(held, *loading_->state);
@@ -254,6 +260,7 @@ void Replica::say_loaded(const RoundKey& held, const OuterState& state) const {
                 compute_->value_count(),
                 context_.node.address()};
   loaded.data = compute_->data();
+  if (joining_) loaded.refused = joining_->refused;
   for (const auto& fragment : outer_opt::cut_fragments(compute_->sizes(), spec_.sync.fragments())) {
     if (spec_.sync.fragments() > 1) loaded.fragments.push_back(outer_opt::value_count(fragment));
   }

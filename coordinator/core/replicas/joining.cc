@@ -3,7 +3,9 @@
 
 #include <algorithm>
 
+#include "coordinator/core/records/event_kinds.h"
 #include "coordinator/core/replicas/replicas.h"
+#include "coordinator/core/state/naming.h"
 #include "coordinator/core/state/round_facts.h"
 
 namespace shoal::coordinator {
@@ -83,6 +85,25 @@ bool may_enter(Turn& turn, const Loaded& loaded) {
   if (!is_unsettled(job, joiner.stage) && !is_too_late(turn.state(), job)) return true;
   turn.volatile_state().joiners[joiner.id].waiting = loaded;
   return false;
+}
+
+// Without a committed digest it would be one word against another.
+void name_refused_sources(Turn& turn, const Loaded& loaded) {
+  const ReplicaRecord joiner = turn.state().replicas.at(loaded.replica);
+  if (!joins(joiner)) return;
+  if (stage_of(turn.state().jobs.at(joiner.job), joiner.stage).anchor != loaded.anchor) return;
+  for (const ReplicaId id : loaded.refused) {
+    const ReplicaRecord* source = turn.state().replicas.find(id);
+    if (source != nullptr && (source->job != joiner.job || source->stage != joiner.stage)) continue;
+    turn.event(Severity::kWarning, event_kind::kSourceRefused,
+               {.job = joiner.job,
+                .agent = source == nullptr ? AgentId() : source->agent,
+                .replica = id,
+                .round = loaded.key.round},
+               called(turn.state(), id) + " gave " + called(turn.state(), joiner.id) +
+                   " other bytes than those of the committed state; it has them from others now. "
+                   "Look at the memory and the line of that host");
+  }
 }
 
 std::optional<Instant> awaited_since(const State& state, const JobRecord& job,

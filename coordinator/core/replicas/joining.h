@@ -21,6 +21,9 @@ void name_newest_round(Turn& turn, ReplicaId joiner);
 // newer round, or waits here until its stage has settled what it holds, or the next round begins.
 bool may_enter(Turn& turn, const Loaded& loaded);
 
+// Names the sources that gave it other bytes than those of the committed state that it now holds.
+void name_refused_sources(Turn& turn, const Loaded& loaded);
+
 // Since when the round's replicas may wait for a joiner; none: they do not.
 std::optional<Instant> awaited_since(const State& state, const JobRecord& job,
                                      const ReplicaRecord& joiner);

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "coordinator/core/records/event_kinds.h"
 #include "coordinator/core/rounds_test_util.h"
 #include "coordinator/core/state/round_facts.h"
 
@@ -103,6 +104,27 @@ TEST_F(Joining, OtherSourcesAreToldWhenOneLeaves) {
   rig_.say(rig_.a, ReplicaFailed{rig_.rep_a, ReplicaFailure::kTrainerExited, ""});
   ASSERT_EQ(told().sources.size(), 1u);
   EXPECT_EQ(told().sources[0].replica, rig_.rep_b);
+}
+
+TEST_F(Joining, ASourceThatGaveOtherBytesIsNamedOnce) {
+  Loaded loaded{replica_, rig_.key(1), anchor(), stage().momentum, 1000, "late:1", {}};
+  loaded.refused = {rig_.rep_b};
+  rig_.say(late_, loaded);
+  rig_.say(late_, loaded);
+  ASSERT_EQ(state(), ReplicaState::kServing);
+  std::vector<ReplicaId> named;
+  for (const EventRecord& event : rig_.events) {
+    if (event.kind == event_kind::kSourceRefused) named.push_back(event.replica);
+  }
+  EXPECT_THAT(named, testing::ElementsAre(rig_.rep_b));
+  EXPECT_TRUE(is_live(rig_.state(), rig_.rep_b)) << "the word of one proves nothing more";
+}
+
+TEST_F(Joining, WhoHasAnotherStateThanTheCommittedOneAccusesNobody) {
+  Loaded loaded{replica_, rig_.key(1), {1, 2}, stage().momentum, 1000, "late:1", {}};
+  loaded.refused = {rig_.rep_b};
+  rig_.say(late_, loaded);
+  for (const EventRecord& event : rig_.events) EXPECT_NE(event.kind, event_kind::kSourceRefused);
 }
 
 TEST_F(Joining, AnotherStateThanTheCommittedOneIsRefused) {

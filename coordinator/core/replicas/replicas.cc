@@ -301,6 +301,7 @@ void on_loaded(Turn& turn, const Loaded& loaded) {
     first.value_count = loaded.value_count;
     first.fragments = loaded.fragments;
   }
+  name_refused_sources(turn, loaded);
   transition(turn, loaded.replica, ReplicaState::kServing);
   turn.volatile_state().joiners.erase(loaded.replica);
   turn.volatile_state().doubts.erase(before.source.checkpoint);

@@ -7,8 +7,19 @@
 
 namespace shoal::outer_opt {
 
+namespace {
+
+// Sources beyond the first ones share a bit, and are never named.
+constexpr std::size_t kNamedSources = 63;
+
+std::uint64_t bit_of(std::size_t source) {
+  return std::uint64_t{1} << std::min(source, kNamedSources);
+}
+
+}  // namespace
+
 std::size_t size_of(const StateAnswer& answer) {
-  std::size_t bytes = answer.values.size() * sizeof(float);
+  std::size_t bytes = answer.values.size() * sizeof(float) + answer.digests.size() * sizeof(Digest);
   for (const AverageSlice& round : answer.rounds) {
     for (const AverageSegment& segment : round.segments) bytes += segment.values.bytes.size();
   }
@@ -33,7 +44,11 @@ void JoinSession::take_state(const Pending& pending, const StateAnswer& answer) 
   if (run.was_here) fetched_again_ += Bytes(std::ssize(answer.values) * 4);
   run.here = run.was_here = true;
   run.round = answer.held;
+  run.givers = bit_of(pending.source);
+  run.only_from.reset();
   target_.place(range, answer.values);
+  run.fetched_round = suspicions_.empty() ? -1 : answer.held;
+  if (!suspicions_.empty()) run.fetched = target_.digest_of(range);
 }
 
 void JoinSession::take_averages(const Pending& pending, const StateAnswer& answer) {
@@ -45,7 +60,10 @@ void JoinSession::take_averages(const Pending& pending, const StateAnswer& answe
     if (!follow_round(pending, slice)) {
       return complain(pending.source, "its averages are not those of the run");
     }
-    for (std::size_t i = 0; i < pending.count; ++i) runs_[pending.first + i].round = round;
+    for (std::size_t i = 0; i < pending.count; ++i) {
+      runs_[pending.first + i].round = round;
+      runs_[pending.first + i].givers |= bit_of(pending.source);
+    }
     averaged_values_ += static_cast<double>(pending.ask.run.count);
   }
   average_bytes_ += static_cast<double>(size_of(answer));

@@ -123,6 +123,7 @@ std::optional<JoinSession::Pending> JoinSession::ask_for_news(Instant now) {
 std::optional<JoinSession::Pending> JoinSession::choose(std::size_t source) {
   if (shape_.mode == JoinMode::kFollows) {
     if (auto pending = follow_some(source)) return pending;
+    if (auto pending = compare_some(source)) return pending;
   } else if (only_.value_or(source) != source) {
     return std::nullopt;
   }
@@ -169,7 +170,9 @@ std::optional<JoinSession::Pending> JoinSession::fetch_one(std::size_t source) {
   const bool pins = shape_.mode != JoinMode::kFollows;
   const bool first_of_pin = pins && pinned_round_ < 0;
   if (first_of_pin && only_) return std::nullopt;  // its answer says which round it is
-  const auto missing = [](const Run& run) { return !run.here && !run.busy; };
+  const auto missing = [&](const Run& run) {
+    return !run.here && !run.busy && run.only_from.value_or(source) == source;
+  };
   const auto run = std::ranges::find_if(runs_, missing);
   if (run == runs_.end()) return std::nullopt;
   run->busy = true;
@@ -248,6 +251,9 @@ void JoinSession::answered(AskId id, const StateAnswer& answer, Instant now) {
     case AskKind::kMoments:
       take_moments(pending, answer);
       break;
+    case AskKind::kDigests:
+      take_digests(pending, answer);
+      break;
   }
   received_ += Bytes(static_cast<std::int64_t>(size_of(answer)));
   measure(source, pending.asked_at, size_of(answer), now);
@@ -272,6 +278,8 @@ void JoinSession::refuse(const Pending& pending, const StateAnswer& answer, Inst
       source.rests_until = now;
       if (pending.ask.kind == AskKind::kMoments) return forget_moments();
       if (pending.ask.kind == AskKind::kState) return begin_anew();
+      newest_ = std::max(newest_, answer.held);
+      if (pending.ask.kind == AskKind::kDigests) return;  // they follow, and are compared then
       source.gone_to = std::max(source.gone_to, pending.ask.key.round);
       return;
   }
@@ -304,6 +312,7 @@ void JoinSession::release(const Pending& pending) {
 void JoinSession::leave_alone(std::size_t source) {
   if (only_ == source) begin_anew();
   if (moments_from_ == source) forget_moments();
+  if (witness_ == source) forget_witness();
 }
 
 void JoinSession::complain(std::size_t source, const std::string& what) {
@@ -368,11 +377,16 @@ void JoinSession::settle(Instant now) {
     return run.here && (shape_.mode != JoinMode::kFollows || run.round == newest_);
   };
   const bool at_newest = shape_.mode != JoinMode::kThisRound || pinned_round_ >= newest_;
-  if (std::ranges::all_of(runs_, level) && std::ranges::all_of(moments_, &Run::here)) {
+  if (std::ranges::all_of(runs_, level) && std::ranges::all_of(moments_, &Run::here) &&
+      !is_comparing()) {
     at_newest ? be_level() : begin_anew();
     return;
   }
   if (!pending_.empty() || now - moved_at_ < options_.broken) return;
+  if (witness_) {  // who was compared with does not answer: others may
+    moved_at_ = now;
+    return forget_witness();
+  }
   state_ = State::kGivenUp;
   error_ = last_error_;
   if (error_.message.empty()) error_ = {Code::kUnavailable, "no source is left", "", ""};

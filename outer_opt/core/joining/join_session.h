@@ -13,6 +13,9 @@
 // of averages. A source that fails is rested, one that sends what cannot be is dropped by name, one
 // that is silent loses its asks to the others. The session gives up when no source answers.
 //
+// What is level may still be another state than it should be: then doubt() finds the runs that
+// differ from those of another source and takes them from that one (join_doubt.cc).
+//
 // Where a run cannot follow (JoinMode), all runs come from one source, at one round.
 //
 // Pure. Not thread-safe.
@@ -69,6 +72,7 @@ class JoinTarget {
   virtual void follow(const StepTerms& terms, const ValueRange& run,
                       std::span<const float> average) = 0;
   virtual void place_moments(std::int64_t first, std::span<const float> values) = 0;
+  virtual Digest digest_of(const ValueRange& run) const = 0;  // digest_of_piece() of what is here
 };
 
 std::size_t size_of(const StateAnswer& answer);  // in bytes, as it lies in memory
@@ -101,6 +105,14 @@ class JoinSession {
   // In place of those known. Runs that are here stay, whoever gave them.
   void set_sources(const std::vector<PeerAddress>& sources, Instant now);
 
+  // kLevel, and it is not the state that it should be: somebody gave other bytes. Compares its runs
+  // with those of a source that was not asked for that before, takes what differs from that one,
+  // and becomes level again. False: nobody is left to compare with.
+  bool doubt(Instant now);
+  // kLevel, and it is the state that it should be. Who alone gave runs that were wrong, as their
+  // bytes of the same round now show; they are not used any more.
+  std::vector<ReplicaId> found_liars();
+
   State state() const { return state_; }
   RoundNumber round() const;                             // kLevel: of all runs
   std::int64_t adam_step() const { return adam_step_; }  // of the moments
@@ -118,12 +130,23 @@ class JoinSession {
     bool here = false, busy = false;
     RoundNumber round = 0;
     bool was_here = false;
+    std::uint64_t givers = 0;  // sources of its state and of what it followed by, a bit each
+    std::optional<std::size_t> only_from;  // what differed is taken from who was compared with
+    RoundNumber fetched_round = -1;        // in doubt: of what replaced it, and that
+    Digest fetched;
+  };
+  // A run that differed from what another source has, and who alone gave it.
+  struct Suspicion {
+    std::size_t run = 0, giver = 0;
+    RoundNumber round = 0;
+    Digest bytes;
   };
   struct Source {
     PeerAddress is;
     Backoff backoff;
     Instant rests_until, heard_at;
     bool bad = false, left = false;  // sent what cannot be; is none of the sources any more
+    bool compared = false;           // with its runs, by doubt()
     std::int64_t gone_to = -1;       // averages after this round and older ones are not there
     int silences = 0;
     std::size_t in_flight = 0, window = 1;
@@ -150,6 +173,12 @@ class JoinSession {
   Pending follow_from(std::size_t source, std::size_t first, std::size_t count);
   std::optional<Pending> fetch_one(std::size_t source);
   std::optional<Pending> fetch_moments(std::size_t source);
+  std::optional<Pending> compare_some(std::size_t source);
+  bool is_comparing() const { return witness_ && compared_ < runs_.size(); }
+  std::optional<std::size_t> next_witness(Instant now) const;
+  void take_digests(const Pending& pending, const StateAnswer& answer);
+  void suspect(std::size_t run);
+  void forget_witness();
   bool anybody_follows(RoundNumber round) const;
   void forget_stranded();
   void take_state(const Pending& pending, const StateAnswer& answer);
@@ -186,6 +215,9 @@ class JoinSession {
   std::optional<std::size_t> moments_from_;
   std::int64_t adam_step_ = 0;
   int state_epoch_ = 0, moments_epoch_ = 0;  // of what is fetched since the last new beginning
+  std::optional<std::size_t> witness_;  // in doubt: whose runs are compared, the first compared_
+  std::size_t compared_ = 0;
+  std::vector<Suspicion> suspicions_;
   Instant moved_at_;
   Bytes fetched_again_, received_;
   double average_bytes_ = 0, averaged_values_ = 0;  // of the rounds that runs have followed

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <functional>
 #include <map>
 #include <memory>
@@ -129,6 +130,11 @@ class TestTarget final : public JoinTarget {
     std::ranges::copy(values, moments.begin() + first);
   }
 
+  Digest digest_of(const ValueRange& run) const override {
+    const std::array<std::span<const float>, 2> vectors = {anchor, momentum};
+    return digest_of_piece(vectors, run);
+  }
+
   std::vector<float> anchor, momentum, moments;
 };
 
@@ -182,6 +188,14 @@ class JoinWorld {
     return Fate::kAnswered;
   };
   std::function<void(StateAnswer&)> spoil = [](StateAnswer&) {};
+  // Until the joiner has the state of the stage, doubting what it has, or doubt() has come to its
+  // end: as its driver does, which knows the digests.
+  void run_in_doubt(Duration limit) {
+    for (int tries = 0; tries < 10; ++tries) {
+      run(limit);
+      if (!level() || equal() || !session->doubt(now)) return;
+    }
+  }
   bool commits = true;
   std::int64_t carried = 0;  // bytes over the joiner's line
 

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "base/digest.h"
 #include "base/ids.h"
 #include "base/words.h"
 #include "outer_opt/core/codec/exact_encoding.h"
@@ -32,6 +33,7 @@ enum class AskKind {
   kState,     // a run of anchor and what the step keeps beside it
   kAverages,  // of the rounds after key.round, as many as fit
   kMoments,   // of the inner AdamW, first and then second ones
+  kDigests,   // of the pieces of a run, of the state of key.round and no other
 };
 
 struct StateAsk {
@@ -43,6 +45,7 @@ struct StateAsk {
   // negative round pins the newest one.
   bool pinned = false;
   std::int64_t adam_step = 0;  // kMoments: of the copy that was begun with; 0: of any
+  std::int64_t piece = 0;      // kDigests: values of one; the last one may be shorter
   bool operator==(const StateAsk&) const = default;
 };
 
@@ -79,6 +82,13 @@ struct StateAnswer {
   std::vector<float> values;         // kState: each vector's run, one after the other; kMoments
   std::vector<AverageSlice> rounds;  // kAverages: key.round + 1 and on, without a gap
   std::int64_t adam_step = 0;        // kMoments
+  std::vector<Digest> digests;       // kDigests: of each piece, in order
 };
+
+inline constexpr std::int64_t kPiecesMax = 64;  // of one ask for digests
+
+// What one piece of a state is known by: the run of each vector that the job uses, one after the
+// other.
+Digest digest_of_piece(std::span<const std::span<const float>> vectors, const ValueRange& piece);
 
 }  // namespace shoal::outer_opt

@@ -40,6 +40,16 @@ void append(std::span<const float> from, std::vector<float>& to) {
 
 }  // namespace
 
+Digest digest_of_piece(std::span<const std::span<const float>> vectors, const ValueRange& piece) {
+  Digester digest;
+  for (const auto& vector : vectors) {
+    if (vector.empty()) continue;
+    digest.add(std::as_bytes(vector.subspan(static_cast<std::size_t>(piece.first),
+                                            static_cast<std::size_t>(piece.count))));
+  }
+  return digest.finish();
+}
+
 void StateSource::publish(ReplicaId replica, HeldState state) {
   const bool follows = held_ && replica_ == replica && held_->key.job == state.key.job &&
                        held_->key.lineage == state.key.lineage;
@@ -82,6 +92,7 @@ std::optional<StateAnswer> StateSource::answer(const StateAsk& ask, Instant now)
   if (stepping_) return std::nullopt;
   if (ask.kind == AskKind::kMoments) return give_moments(ask, now);
   if (!within(ask.run, held_->anchor.size())) return refused(StateRefusal::kNotHere, 0);
+  if (ask.kind == AskKind::kDigests) return give_digests(ask);
   return ask.kind == AskKind::kState ? give_run(ask, now) : give_averages(ask);
 }
 
@@ -120,6 +131,23 @@ StateAnswer StateSource::give_averages(const StateAsk& ask) const {
   StateAnswer answer;
   answer.held = held;
   answer.rounds = averages_->after(ask.key.round, ask.run, kAnswerBytes);
+  return answer;
+}
+
+StateAnswer StateSource::give_digests(const StateAsk& ask) const {
+  const RoundNumber held = held_->key.round;
+  if (ask.key.round != held) {
+    return refused(ask.key.round > held ? StateRefusal::kNotYet : StateRefusal::kGone, held);
+  }
+  const bool too_many = ask.piece <= 0 || (ask.run.count - 1) / ask.piece >= kPiecesMax;
+  if (too_many) return refused(StateRefusal::kNotHere, held);
+  StateAnswer answer;
+  answer.held = held;
+  const auto vectors = vectors_of(*held_);
+  const std::int64_t end = ask.run.first + ask.run.count;
+  for (std::int64_t at = ask.run.first; at < end; at += ask.piece) {
+    answer.digests.push_back(digest_of_piece(vectors, {at, std::min(ask.piece, end - at)}));
+  }
   return answer;
 }
 

@@ -61,6 +61,7 @@ class StateSource {
 
   StateAnswer give_run(const StateAsk& ask, Instant now);
   StateAnswer give_averages(const StateAsk& ask) const;
+  StateAnswer give_digests(const StateAsk& ask) const;
   std::optional<StateAnswer> give_moments(const StateAsk& ask, Instant now);
   const HeldState* pinned(const StateAsk& ask, Instant now);
 
