@@ -98,6 +98,8 @@ constexpr PlantedBug kBugs[] = {
      "the core counts an evaluation for its slice and for the next one"},
     {Bug::kUnreadSums, "unread_sums", "sent_norms",
      "the core does not look at the sums of squares that owners vote with"},
+    {Bug::kBlamesAnother, "blames_another", "honest_agents",
+     "a joiner names another source than the one that gave it wrong bytes"},
     {Bug::kUnreadAudits, "unread_audits", "recomputation",
      "the core does not look at what an audit disputes"},
     {Bug::kUnreadDigest, "unread_digest", "same_data",

@@ -69,6 +69,7 @@ enum class Bug {
   kUnmarkedBackup,      // a backup does not say that it is one
   kForgottenFolder,     // the core is not told which checkpoints lie on disk
   kUnreadSums,          // the core does not look at the sums that owners vote with
+  kBlamesAnother,       // a joiner names another source than the one that gave it wrong bytes
   kUnreadAudits,        // the core does not look at what audits dispute
 };
 

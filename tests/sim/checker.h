@@ -74,6 +74,11 @@ struct Lied {
   Fault how = Fault::kFalseNorm;
 };
 
+// A replica gave a joiner other bytes than it should have.
+struct GaveFalsely {
+  ReplicaId replica;
+};
+
 // A round was committed without an average for this replica, whose group gave up; `counts`: what it
 // trained does nevertheless.
 struct Stayed {
@@ -237,6 +242,7 @@ class Observer {
   virtual void averaged(const Averaged&) {}
   virtual void left_out(const LeftOut&) {}
   virtual void lied(const Lied&) {}
+  virtual void gave_falsely(const GaveFalsely&) {}
   virtual void outer_stepped(const OuterStepped&) {}
   virtual void momentum_kept(const MomentumKept&) {}
   virtual void momentum_followed(const MomentumFollowed&) {}

@@ -1,10 +1,12 @@
 // No honest agent is recorded as faulty: a contribution is rejected as not finite or as an outlier,
 // an agent gets a strike or is quarantined, and a replica that served fails over its digest, only
 // where the replica did report values that are not finite, a bit of its memory has changed, or it
-// sent or averaged something else than it should. With ddp, whose state never rests, as many may
+// sent or averaged something else than it should. A source of state is named only where it gave a
+// joiner other bytes than it should have. With ddp, whose state never rests, as many may
 // contradict each other without a proof: then all go.
 #include <set>
 
+#include "coordinator/core/records/event_kinds.h"
 #include "coordinator/core/state/standing.h"
 #include "tests/sim/checkers/checkers.h"
 
@@ -13,6 +15,7 @@ namespace {
 
 using coordinator::AgentRecord;
 using coordinator::ContributionRecord;
+using coordinator::EventRecord;
 using coordinator::RejectReason;
 using coordinator::ReplicaRecord;
 using coordinator::ReplicaState;
@@ -28,15 +31,24 @@ class HonestAgents final : public Checker {
 
   void lied(const Lied& l) override { faulty_.insert(l.replica); }
 
+  void gave_falsely(const GaveFalsely& g) override { gave_.insert(g.replica); }
+
   void durable(const Record& record, const Tables& before) override {
     if (const auto* contribution = std::get_if<ContributionRecord>(&record)) judge(*contribution);
     if (const auto* replica = std::get_if<ReplicaRecord>(&record)) judge(*replica, before);
     if (const auto* agent = std::get_if<AgentRecord>(&record)) judge(*agent, before);
+    if (const auto* event = std::get_if<EventRecord>(&record)) judge(*event);
   }
 
  private:
   bool is_faulty(ReplicaId replica) const {
     return faulty_.contains(replica) || is_tainted(replica);
+  }
+
+  void judge(const EventRecord& event) {
+    const bool named = event.kind == coordinator::event_kind::kSourceRefused;
+    if (!named || gave_.contains(event.replica) || is_tainted(event.replica)) return;
+    violated(to_string(event.replica) + " gave what it should and is named: " + event.message);
   }
 
   void judge(const ContributionRecord& contribution) {
@@ -86,7 +98,7 @@ class HonestAgents final : public Checker {
     });
   }
 
-  std::set<ReplicaId> faulty_;
+  std::set<ReplicaId> faulty_, gave_;
 };
 
 }  // namespace

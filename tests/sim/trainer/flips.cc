@@ -22,6 +22,7 @@ void Trainer::flip_memory() {
 void Trainer::maybe_flip(std::vector<float>& values, ReplicaId joiner) {
   if (!sim_.faults_on || !std::exchange(flip_transfer_, false)) return;
   sim_.strike(Fault::kFlippedTransfer, device_name());
+  sim_.observe(&Checker::gave_falsely, GaveFalsely{replica_->id});
   sim_.taint(joiner);  // until somebody compares its digests
   flip_bit(values, prng_.next());
 }

@@ -18,6 +18,17 @@ constexpr std::int64_t kRuns = 4;  // of a state: more than one is on its way wh
 constexpr std::int64_t kCallsPerLoad = 2 * kRuns;
 constexpr Duration kSoonest = microseconds(200);  // two looks of one session
 
+LoadProgress progress_of(ReplicaId id, const JoinSession& session) {
+  return {id, session.done(), session.total(), session.received(), session.per_round()};
+}
+
+ReplicaId another_source(const Assign& assign, ReplicaId than) {
+  for (const PeerAddress& source : assign.sources) {
+    if (source.replica != than) return source.replica;
+  }
+  return than;
+}
+
 }  // namespace
 
 struct Trainer::Joining {
@@ -28,6 +39,7 @@ struct Trainer::Joining {
   std::optional<JoinSession> session;
   std::map<JoinSession::AskId, std::string> asked;  // at which address
   bool level = false;
+  bool doubted = false;  // it has not been sure of its state since
 };
 
 void Trainer::join() {
@@ -147,15 +159,10 @@ void Trainer::got_answer(const std::shared_ptr<Joining>& joining, JoinSession::A
     const Bytes before = joining->session->done();
     joining->session->answered(id, answer, sim_.now());
     const Bytes done = joining->session->done();
-    if (done != before) say_progress(*joining->session);
+    if (done != before) say(progress_of(replica_->id, *joining->session));
     if (answer.rounds.size() > 0) ++sim_.transitions["a joiner's runs follow"];
     go_on_joining();
   });
-}
-
-void Trainer::say_progress(const JoinSession& session) {
-  say(LoadProgress{replica_->id, session.done(), session.total(), session.received(),
-                   session.per_round()});
 }
 
 void Trainer::be_level() {
@@ -170,7 +177,21 @@ void Trainer::be_level() {
   if (sim_.bug == Bug::kStaleDonor && source.anchor) {
     digests = {source.anchor, source.momentum};  // it does not look
   } else if (held == source.key && !same) {
-    return fail(ReplicaFailure::kDigestMismatch, "the state is not the one announced");
+    if (!r.joining->session->doubt(sim_.now())) {
+      return fail(ReplicaFailure::kDigestMismatch, "the state is not the one announced");
+    }
+    ++sim_.transitions["a joiner doubts its state"];
+    r.joining->level = false;
+    r.joining->doubted = true;
+    return go_on_joining();
+  } else if (held == source.key && source.anchor) {
+    const bool common = r.assign.spec.sync.algorithm() != SyncAlgorithm::kAsync;
+    if (std::exchange(r.joining->doubted, false) && common) sim_.tainted.erase(r.id);  // mended
+    for (ReplicaId liar : r.joining->session->found_liars()) {
+      ++sim_.transitions["a joiner names a source"];
+      if (sim_.misbehave(Bug::kBlamesAnother)) liar = another_source(r.assign, liar);
+      r.refused.push_back(liar);
+    }
   }
   read_data();
   say_loaded(held, digests);

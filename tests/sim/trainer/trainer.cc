@@ -314,6 +314,7 @@ void Trainer::say_loaded(const RoundKey& held, const replica::StateDigests& dige
   const auto values = static_cast<std::int64_t>(value_count());
   Loaded loaded{r.id, held, digests.anchor, digests.momentum, values, address()};
   loaded.data = r.data;
+  loaded.refused = r.refused;
   const std::int64_t fragments = r.assign.spec.sync.fragments();
   for (const Fragment& fragment : cut_fragments(sizes_of(values), fragments)) {
     if (fragments > 1) loaded.fragments.push_back(outer_opt::value_count(fragment));

@@ -146,6 +146,7 @@ class Trainer final : public PeerEnd, public StageOwner {
     std::shared_ptr<Gathering> staging;    // for the reduce to come
     std::shared_ptr<Gathering> gathering;  // for a checkpoint
     std::shared_ptr<Joining> joining;      // until it enters
+    std::vector<ReplicaId> refused;        // sources that gave it other bytes
     outer_opt::StateSource shelf;          // for joiners
     std::deque<State> history;             // older states, for a planted bug
   };
@@ -182,7 +183,6 @@ class Trainer final : public PeerEnd, public StageOwner {
   void got_answer(const std::shared_ptr<Joining>& joining, outer_opt::JoinSession::AskId id,
                   const outer_opt::StateAnswer& answer);
   void be_level();
-  void say_progress(const outer_opt::JoinSession& session);
   void enter();
   void offer_state();
   void keep_averages();
