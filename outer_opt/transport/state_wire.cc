@@ -69,6 +69,8 @@ v1::StateRefusal wire_refusal(StateRefusal refusal) {
       return v1::STATE_REFUSAL_GONE;
     case StateRefusal::kNotYet:
       return v1::STATE_REFUSAL_NOT_YET;
+    case StateRefusal::kNever:
+      return v1::STATE_REFUSAL_NEVER;
   }
   return v1::STATE_REFUSAL_UNSPECIFIED;
 }
@@ -81,6 +83,8 @@ StateRefusal refusal_of(v1::StateRefusal refusal) {
       return StateRefusal::kGone;
     case v1::STATE_REFUSAL_NOT_YET:
       return StateRefusal::kNotYet;
+    case v1::STATE_REFUSAL_NEVER:
+      return StateRefusal::kNever;
     default:
       return StateRefusal::kNotHere;
   }

@@ -136,6 +136,25 @@ void JoinSession::forget_moments() {
   ++moments_epoch_;
 }
 
+// All sources are copies of the outer state: what came of others meanwhile is of no use alone.
+void JoinSession::go_without_moments() {
+  bool any = false;
+  for (const Source& source : sources_) {
+    if (source.bad || source.left) continue;
+    if (!source.without_moments) return;
+    any = true;
+  }
+  if (!any || moments_.empty()) return;
+  const std::vector<float> zeros(static_cast<std::size_t>(options_.run_values));
+  for (std::int64_t first = 0; first < shape_.moments; first += options_.run_values) {
+    const auto count =
+        static_cast<std::size_t>(std::min(options_.run_values, shape_.moments - first));
+    target_.place_moments(first, std::span(zeros).first(count));
+  }
+  moments_.clear();
+  shape_.moments = 0;
+}
+
 // ---- progress
 
 Bytes JoinSession::done() const {

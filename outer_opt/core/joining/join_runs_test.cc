@@ -63,5 +63,26 @@ TEST(JoinRuns, SaysHowFarItIs) {
   EXPECT_EQ(world.session->done(), Bytes(640'000));
 }
 
+// Copies of the outer state have no moments to give: a joiner begins with none.
+TEST(JoinRuns, GoesWithoutMomentsWhereEverySourceKeepsNone) {
+  JoinWorld world({}, {.moments = 80'007}, small_runs(), kSlow);
+  for (const auto& source : world.sources) source->keep_no_moments();
+  world.run(seconds(60));
+  ASSERT_TRUE(world.level());
+  EXPECT_TRUE(world.equal());
+  EXPECT_EQ(world.session->adam_step(), 0);
+  ASSERT_EQ(world.target.moments.size(), 80'007u);
+  EXPECT_EQ(world.target.moments[80'006], 0.0f);
+}
+
+TEST(JoinRuns, TakesTheMomentsOfTheOneSourceThatHasThem) {
+  JoinWorld world({}, {.moments = 80'007}, small_runs(), kSlow);
+  world.sources[0]->keep_no_moments();
+  world.run(seconds(60));
+  ASSERT_TRUE(world.level());
+  EXPECT_GT(world.session->adam_step(), 0);
+  EXPECT_EQ(world.target.moments[80'006], 2.5f);
+}
+
 }  // namespace
 }  // namespace shoal::outer_opt

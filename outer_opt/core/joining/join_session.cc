@@ -193,6 +193,7 @@ std::optional<JoinSession::Pending> JoinSession::fetch_moments(std::size_t sourc
   const bool loaded = std::ranges::all_of(runs_, &Run::here);
   if (!loaded || moments_.empty() || moments_from_.value_or(source) != source) return std::nullopt;
   if (moments_from_ && adam_step_ == 0) return std::nullopt;
+  if (sources_[source].without_moments) return std::nullopt;
   const auto run = std::ranges::find_if(moments_, [](const Run& r) { return !r.here && !r.busy; });
   if (run == moments_.end()) return std::nullopt;
   run->busy = true;
@@ -282,6 +283,12 @@ void JoinSession::refuse(const Pending& pending, const StateAnswer& answer, Inst
       if (pending.ask.kind == AskKind::kDigests) return;  // they follow, and are compared then
       source.gone_to = std::max(source.gone_to, pending.ask.key.round);
       return;
+    case StateRefusal::kNever:
+      moved_at_ = now;
+      source.rests_until = now;
+      source.without_moments = true;
+      forget_moments();
+      return settle(now);
   }
 }
 
@@ -373,6 +380,7 @@ std::optional<Instant> JoinSession::look_again_at(Instant now) const {
 
 void JoinSession::settle(Instant now) {
   if (state_ != State::kLoading) return;
+  go_without_moments();
   const auto level = [&](const Run& run) {
     return run.here && (shape_.mode != JoinMode::kFollows || run.round == newest_);
   };

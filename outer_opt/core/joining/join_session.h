@@ -16,6 +16,9 @@
 // What is level may still be another state than it should be: then doubt() finds the runs that
 // differ from those of another source and takes them from that one (join_doubt.cc).
 //
+// Moments are optional: where every source says that it keeps none, the session ends without, and
+// adam_step() is 0.
+//
 // Where a run cannot follow (JoinMode), all runs come from one source, at one round.
 //
 // Pure. Not thread-safe.
@@ -115,7 +118,7 @@ class JoinSession {
 
   State state() const { return state_; }
   RoundNumber round() const;                             // kLevel: of all runs
-  std::int64_t adam_step() const { return adam_step_; }  // of the moments
+  std::int64_t adam_step() const { return adam_step_; }  // of the moments; 0: there are none
   const Error& error() const { return error_; }          // kGivenUp
   // Sources that sent what cannot be, and what that was; for logs. Each is returned once.
   std::vector<std::string> take_complaints() { return std::exchange(complaints_, {}); }
@@ -147,6 +150,7 @@ class JoinSession {
     Instant rests_until, heard_at;
     bool bad = false, left = false;  // sent what cannot be; is none of the sources any more
     bool compared = false;           // with its runs, by doubt()
+    bool without_moments = false;    // it keeps none: a copy of the outer state
     std::int64_t gone_to = -1;       // averages after this round and older ones are not there
     int silences = 0;
     std::size_t in_flight = 0, window = 1;
@@ -192,6 +196,7 @@ class JoinSession {
   void leave_alone(std::size_t source);
   void begin_anew();
   void forget_moments();
+  void go_without_moments();
   void measure(Source& source, Instant asked_at, std::size_t bytes, Instant now);
   void settle(Instant now);
   void be_level();

@@ -54,11 +54,15 @@ enum class StateRefusal {
   kNotHere,  // another replica, another lineage or no state yet
   kGone,     // what was asked for is not kept any more: the run is to be fetched anew
   kNotYet,   // nothing newer than key.round is known here
+  kNever,    // kMoments: this source has a copy of the outer state only
 };
 constexpr auto words_of(Of<StateRefusal>) {
   using enum StateRefusal;
-  return words<StateRefusal>(
-      {{kNone, "none"}, {kNotHere, "not_here"}, {kGone, "gone"}, {kNotYet, "not_yet"}});
+  return words<StateRefusal>({{kNone, "none"},
+                              {kNotHere, "not_here"},
+                              {kGone, "gone"},
+                              {kNotYet, "not_yet"},
+                              {kNever, "never"}});
 }
 
 // Neighbours in a packed fragment.

@@ -153,6 +153,7 @@ StateAnswer StateSource::give_digests(const StateAsk& ask) const {
 
 std::optional<StateAnswer> StateSource::give_moments(const StateAsk& ask, Instant now) {
   const RoundNumber held = held_->key.round;
+  if (without_moments_) return refused(StateRefusal::kNever, held);
   if (moments_ && now - moments_used_at_ >= kWanted) moments_.reset();
   if (!moments_ && ask.adam_step != 0) return refused(StateRefusal::kGone, held);
   if (!moments_) return std::nullopt;

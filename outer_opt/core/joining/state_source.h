@@ -41,6 +41,9 @@ class StateSource {
   // All joiners share one copy, made again when nobody has used it for a while.
   void provide_moments(std::shared_ptr<const MomentsCopy> moments, Instant now);
 
+  // This is a copy of the outer state: asks for moments are refused for good (kNever).
+  void keep_no_moments() { without_moments_ = true; }
+
   std::shared_ptr<const MomentsCopy> moments() const { return moments_; }
   // Whether provide_moments() is what an ask for them waits for.
   bool lacks_moments() const { return held_ && !stepping_ && !moments_; }
@@ -68,6 +71,7 @@ class StateSource {
   ReplicaId replica_;
   std::optional<HeldState> held_;
   bool stepping_ = false;
+  bool without_moments_ = false;
   std::optional<AverageLog> averages_;
   Instant wanted_at_{-1};  // when a joiner asked last; negative: never
   std::vector<Pin> pins_;
