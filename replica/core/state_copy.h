@@ -37,7 +37,7 @@ struct CopiedStage {
 struct CopiedRound {
   RoundKey key;
   StateDigests digests;
-  std::vector<outer_opt::JoinSource> sources;
+  std::vector<PeerAddress> sources;
 };
 
 enum class CopyState {
