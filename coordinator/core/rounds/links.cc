@@ -55,13 +55,40 @@ std::vector<ReplicaId> fellows_of(const State& state, const ReplicaRecord& self,
   return fellows;
 }
 
+bool is_known(const State& state, Instant now, AgentId from, AgentId to) {
+  const LinkRecord* known = state.links.find({from, to});
+  if (known == nullptr || now - known->measured_at > kMeasureAgain) return false;
+  // Traffic alone shows what the line carried at least: nobody has measured it yet.
+  return known->round_trip.ns > 0 || known->dialled == Dialled::kInVain;
+}
+
+bool was_in_vain(const State& state, Instant now, AgentId from, AgentId to) {
+  const LinkRecord* known = state.links.find({from, to});
+  return known != nullptr && known->dialled == Dialled::kInVain &&
+         now - known->measured_at <= kMeasureAgain;
+}
+
+// A probe measures both ways, but a reduce may end it after the first.
 bool is_wanted(const State& state, Instant now, const ReplicaRecord& from,
                const ReplicaRecord& to) {
-  if (from.agent == to.agent) return false;
-  const LinkRecord* known = state.links.find({from.agent, to.agent});
-  if (known == nullptr || now - known->measured_at > kMeasureAgain) return true;
-  // Traffic alone shows what the line carried at least: nobody has measured it yet.
-  return known->round_trip.ns == 0 && known->dialled != Dialled::kInVain;
+  if (from.agent == to.agent || was_in_vain(state, now, from.agent, to.agent)) return false;
+  return !is_known(state, now, from.agent, to.agent) || !is_known(state, now, to.agent, from.agent);
+}
+
+// The fellows that the one at `at` asks: the half of the circle that follows it, because a probe
+// measures both ways. Of two that face each other the first asks, so that they do not find each
+// other busy; the second does where the first dialled it in vain.
+std::vector<ReplicaId> next_half(const State& state, Instant now,
+                                 const std::vector<ReplicaId>& fellows, std::size_t at) {
+  std::vector<ReplicaId> half;
+  for (std::size_t step = 1; step <= fellows.size() / 2; ++step) {
+    const ReplicaId other = fellows[(at + step) % fellows.size()];
+    const bool asks_me = step * 2 == fellows.size() && at >= step;
+    const AgentId mine = state.replicas.at(fellows[at]).agent;
+    if (asks_me && !was_in_vain(state, now, state.replicas.at(other).agent, mine)) continue;
+    half.push_back(other);
+  }
+  return half;
 }
 
 }  // namespace
@@ -111,10 +138,7 @@ std::vector<PeerAddress> peers_to_measure(const State& state, Instant now, Repli
   const std::vector<ReplicaId> fellows = fellows_of(state, self, self.stage);
   const auto at = std::find(fellows.begin(), fellows.end(), replica);
   if (at == fellows.end()) return {};
-  // A probe measures both ways, so half of the circle is enough.
-  std::vector<ReplicaId> others(at + 1, fellows.end());
-  others.insert(others.end(), fellows.begin(), at);
-  others.resize(fellows.size() / 2);
+  std::vector<ReplicaId> others = next_half(state, now, fellows, at - fellows.begin());
   if (fellows.size() == 1) others = fellows_of(state, self, self.stage + 1);
   std::vector<PeerAddress> peers;
   for (const ReplicaId other : others) {

@@ -125,23 +125,39 @@ TEST(Links, SmallChangesAreNotWritten) {
 
 TEST(Links, EverybodyIsAskedToMeasureTheNextHalfOfTheCircle) {
   Swarm s(4);
-  ASSERT_EQ(s.asked(3).size(), 2u);
-  EXPECT_EQ(s.asked(3)[0].replica, s.replicas[0]);
-  EXPECT_EQ(s.asked(3)[1].replica, s.replicas[1]);
-  EXPECT_EQ(s.asked(3)[0].address, s.state().replicas.at(s.replicas[0]).address);
-  s.report_links(3, {s.line(0, kMega, kMega), s.line(1, kMega, kMega)});
-  EXPECT_THAT(peers_to_measure(s.state(), s.now, s.replicas[3]), IsEmpty());
-  EXPECT_THAT(peers_to_measure(s.state(), s.now, s.replicas[1]), testing::SizeIs(1));
+  ASSERT_EQ(s.asked(1).size(), 2u);
+  EXPECT_EQ(s.asked(1)[0].replica, s.replicas[2]);
+  EXPECT_EQ(s.asked(1)[1].replica, s.replicas[3]);
+  EXPECT_EQ(s.asked(1)[0].address, s.state().replicas.at(s.replicas[2]).address);
+  s.report_links(1, {s.line(2, kMega, kMega), s.line(3, kMega, kMega)});
+  EXPECT_THAT(peers_to_measure(s.state(), s.now, s.replicas[1]), IsEmpty());
+  EXPECT_THAT(peers_to_measure(s.state(), s.now, s.replicas[3]), testing::SizeIs(1));
   const Instant later = s.now + kMeasureAgain + seconds(1);
-  EXPECT_THAT(peers_to_measure(s.state(), later, s.replicas[3]), testing::SizeIs(2));
+  EXPECT_THAT(peers_to_measure(s.state(), later, s.replicas[1]), testing::SizeIs(2));
+}
+
+// Who asked each other at once would find each other busy, again and again in short rounds.
+TEST(Links, OfTwoThatFaceEachOtherOneAsks) {
+  Swarm s(2);
+  EXPECT_THAT(s.asked(0), testing::SizeIs(1));
+  EXPECT_THAT(s.asked(1), IsEmpty());
+  s.report_links(0, {{s.replicas[1], {}, 0, 0, false}});
+  EXPECT_THAT(peers_to_measure(s.state(), s.now, s.replicas[0]), IsEmpty());
+  EXPECT_THAT(peers_to_measure(s.state(), s.now, s.replicas[1]), testing::SizeIs(1));
+}
+
+TEST(Links, WhatAReduceLeftHalfMeasuredIsMeasuredAgain) {
+  Swarm s(2);
+  s.report_links(1, {{s.replicas[0], milliseconds(20), 0, kMega, true}});
+  EXPECT_THAT(peers_to_measure(s.state(), s.now, s.replicas[0]), testing::SizeIs(1));
 }
 
 TEST(Links, TrafficAloneIsNoMeasurement) {
   Swarm s(2);
-  s.report_links(0, {{s.replicas[1], {}, 0, kMega, true}});
-  EXPECT_THAT(peers_to_measure(s.state(), s.now, s.replicas[1]), testing::SizeIs(1));
-  s.report_links(1, {s.line(0, kMega, kMega)});
-  EXPECT_THAT(peers_to_measure(s.state(), s.now, s.replicas[1]), IsEmpty());
+  s.report_links(1, {{s.replicas[0], {}, kMega, kMega, true}});
+  EXPECT_THAT(peers_to_measure(s.state(), s.now, s.replicas[0]), testing::SizeIs(1));
+  s.report_links(0, {s.line(1, kMega, kMega)});
+  EXPECT_THAT(peers_to_measure(s.state(), s.now, s.replicas[0]), IsEmpty());
 }
 
 TEST(Links, RoundsOfOneStepAreTooShortToMeasureIn) {
