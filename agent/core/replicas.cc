@@ -61,7 +61,8 @@ void Agent::State::assign_again(Replica& replica, const Assign& message) {
   replica.assign = message;
   replica.coming.expect(message.record);
   const Trainer& trainer = trainers[static_cast<std::size_t>(replica.slot)];
-  if (replica.state != ReplicaState::kWaiting && trainer.attached) say_load(replica);
+  if (replica.state == ReplicaState::kWaiting || !trainer.attached) return;
+  replica.load_repeated = say_load(replica);
 }
 
 Replica& Agent::State::take_on(const Assign& message, std::int32_t slot) {
@@ -161,6 +162,17 @@ void Agent::State::remember_released(ReplicaId id) {
 void Agent::State::fail_replica(ReplicaId id, ReplicaFailure failure, std::string detail) {
   end_replica(id);
   say_failed(id, failure, std::move(detail));
+}
+
+// A load that was said again may have crossed this word: the trainer then begins what it has just
+// given up, and must let go of it before it gets another.
+void Agent::State::trainer_gave_up(const ReplicaFailed& message) {
+  const Replica& replica = replicas.at(message.replica);
+  if (replica.load_repeated) {
+    forward(message.replica, Release{message.replica});
+    await_release(replica.slot);
+  }
+  fail_replica(message.replica, message.failure, message.detail);
 }
 
 // Never begun.

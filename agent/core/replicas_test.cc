@@ -47,6 +47,23 @@ TEST_F(ReplicasTest, AJoinersAssignIsPassedOnAgain) {
   EXPECT_EQ(held[0].address, newer.address);
 }
 
+// The repetition crosses the trainer's word: it would begin the replica anew.
+TEST_F(ReplicasTest, WhatFailedAfterARepeatedLoadIsLetGo) {
+  boot();
+  connect();
+  attach(0);
+  Assign join = assign(1);
+  join.source.kind = SourceKind::kPeer;
+  hear(join);
+  hear(join);
+  trainer_says(0, ReplicaFailed{ReplicaId(1), ReplicaFailure::kDonorLost, "gone"});
+  EXPECT_THAT(told<Release>(0), SizeIs(1));
+  hear(assign(2));
+  EXPECT_THAT(told<LoadReplica>(0), IsEmpty());
+  trainer_says(0, TrainerReady{});
+  EXPECT_THAT(told<LoadReplica>(0), SizeIs(1));
+}
+
 TEST_F(ReplicasTest, AnAssignWaitsForItsTrainer) {
   boot();
   connect();

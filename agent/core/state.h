@@ -40,6 +40,7 @@ struct Replica {
   std::int32_t slot = 0;       // its trainer
   HeldReplica held;            // as the next Hello says it
   ComingStates coming;         // that it is told to take
+  bool load_repeated = false;  // its trainer may begin it anew after it said that it failed
   std::optional<Instant> due;  // waiting, serving: give up; loading: kill its trainer
 };
 
@@ -173,6 +174,7 @@ struct Agent::State {
   void end_replica(ReplicaId id);
   void remember_released(ReplicaId id);
   void fail_replica(ReplicaId id, ReplicaFailure failure, std::string detail);
+  void trainer_gave_up(const ReplicaFailed& message);
   void refuse(ReplicaId id, ReplicaFailure failure, std::string detail);
   void say_failed(ReplicaId id, ReplicaFailure failure, std::string detail);
   void fail_replicas_of(std::int32_t slot, const std::string& detail);

@@ -164,7 +164,7 @@ void Agent::State::trainer_said(const TrainerSaid& input) {
       keep(m.replica, m);
     }
     void operator()(const ReplicaFailed& m) {
-      if (known(m.replica)) s.fail_replica(m.replica, m.failure, m.detail);
+      if (known(m.replica)) s.trainer_gave_up(m);
     }
     void operator()(const Progress& m) {
       if (known(m.replica) && !s.say(m)) s.drop();
