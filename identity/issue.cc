@@ -162,7 +162,8 @@ Certificate issue(const CertificatePlan& plan, const PrivateKey& signer) {
   }
   if (plan.member) add_member(made, *plan.member);
   must(X509_sign(made, signer.get(), EVP_sha256()));
-  return Certificate::share(made);
+  // Read again: what OpenSSL derived from the half-made certificate, it would keep for good.
+  return *Certificate::from_der(Certificate::share(made).der());
 }
 
 bool is_ip_address(const std::string& text) {
