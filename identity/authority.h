@@ -27,7 +27,7 @@
 
 namespace shoal::identity {
 
-constexpr Duration kDay = seconds(86'400);
+inline constexpr Duration kDay = seconds(86'400);
 inline constexpr Duration kAuthorityLife = kDay * 3650;
 inline constexpr Duration kAgentLife = kDay;
 inline constexpr Duration kReplicaLife = seconds(4 * 3600);

@@ -134,23 +134,6 @@ TEST(Authority, IsMadeOnceAndMissedWhenLost) {
   EXPECT_FALSE(std::filesystem::exists(path));
 }
 
-// A CA as an operator would make it.
-struct Given {
-  PrivateKey key = PrivateKey::make();
-  AuthorityPart part{2, ""};
-  Validity validity{kNoon - hours(1), kNoon + hours(10)};
-  bool is_authority = true;
-
-  Certificate certificate() const {
-    CertificatePlan plan{.key = key.get(), .validity = validity, .common_name = "Given CA"};
-    if (is_authority) plan.authority = part;
-    return issue(plan, key);
-  }
-  Result<Authority> authority() const {
-    return Authority::given(certificate().pem(), key.pem(), {"reef"}, kNoon);
-  }
-};
-
 TEST(GivenAuthority, IssuesWithinItsLife) {
   const Given given;
   const auto ca = given.authority();
@@ -174,6 +157,26 @@ TEST(GivenAuthority, WithAnRsaKey) {
   const Certificate issued = *ca->issue_agent(request_of(PrivateKey::make()), AgentId(7), kNoon);
   const ExpectedPeer agent{.cluster = {"reef"}, .kind = PeerKind::kAgent};
   EXPECT_TRUE(verify_peer({issued}, ca->roots(kNoon), {}, kNoon, agent).ok());
+}
+
+TEST(GivenAuthority, MayStandBelowAnother) {
+  const Given above, given;
+  const Certificate root = above.certificate();
+  CertificatePlan plan{.key = given.key.get(), .validity = given.validity, .common_name = "Lab CA"};
+  plan.issuer = &root;
+  plan.authority = AuthorityPart{1, ""};
+  const Certificate below = issue(plan, above.key);
+  const auto ca = Authority::given(below.pem(), given.key.pem(), {"reef"}, kNoon);
+  ASSERT_TRUE(ca.ok()) << to_string(ca.error());
+  const ExpectedPeer agent{.cluster = {"reef"}, .kind = PeerKind::kAgent};
+  const Certificate own = *ca->issue_agent(request_of(PrivateKey::make()), AgentId(7), kNoon);
+  EXPECT_TRUE(verify_peer({own}, ca->roots(kNoon), {}, kNoon, agent).ok());
+  // What else the CA above has signed is foreign.
+  CertificatePlan other{.key = above.key.get(), .validity = given.validity, .common_name = "agt_7"};
+  other.issuer = &root;
+  other.member = MemberPart{{{"reef"}, AgentId(7)}, {}};
+  EXPECT_EQ(verify_peer({issue(other, above.key), root}, ca->roots(kNoon), {}, kNoon, agent).fault,
+            PeerFault::kForeignCa);
 }
 
 TEST(GivenAuthority, EachMistakeIsRefused) {
@@ -253,7 +256,10 @@ TEST(Rotation, AJoinerFindsTheRootOfItsTokenAmongThose) {
 
 TEST(Rotation, WithoutOverlapTheOldRootCountsNoMore) {
   const Rotation rotation(Duration{});
-  EXPECT_EQ(rotation.after.ca.roots(kNoon).size(), 1u);
+  for (const Instant now : {kNoon - minutes(1), kNoon}) {  // also by a clock that was set back
+    EXPECT_EQ(rotation.after.ca.roots(now).size(), 1u);
+    EXPECT_EQ(rotation.after.ca.chain(now).size(), 1u);
+  }
   EXPECT_EQ(rotation.after.verify(rotation.before.agent(), rotation.after.any_agent()).fault,
             PeerFault::kForeignCa);
 }
@@ -275,6 +281,29 @@ TEST(Rotation, TheCrossCertificateMakesNoFurtherCas) {
   EXPECT_EQ(extension_of(cross, NID_name_constraints), "critical, Permitted:\n  URI:reef");
   EXPECT_EQ(cross.not_after(), kNoon + kOverlap);
   EXPECT_TRUE(cross.is_signed_by(rotation.before.ca.certificate()));
+}
+
+// A CA that names its key in a way of its own: the cross certificate must name it so, too.
+TEST(Rotation, ToAGivenCa) {
+  const Given given;
+  const Certificate made = given.certificate();
+  X509* changed = made.get();
+  X509_EXTENSION_free(
+      X509_delete_ext(changed, X509_get_ext_by_NID(changed, NID_subject_key_identifier, -1)));
+  X509_EXTENSION* own_way =
+      X509V3_EXT_conf_nid(nullptr, nullptr, NID_subject_key_identifier, "01:02:03:04");
+  X509_add_ext(changed, own_way, -1);
+  X509_EXTENSION_free(own_way);
+  X509_sign(changed, given.key.get(), EVP_sha256());
+  const auto next = Authority::given(made.pem(), given.key.pem(), {"reef"}, kNoon);
+  ASSERT_TRUE(next.ok()) << to_string(next.error());
+  const Cluster before;
+  Cluster after = before;
+  after.ca = *before.ca.rotated(*next, kOverlap, kNoon);
+  EXPECT_EQ(
+      verify_peer(after.shown(after.agent()), before.ca.roots(kNoon), {}, kNoon, before.any_agent())
+          .fault,
+      PeerFault::kNone);
 }
 
 TEST(Rotation, NeedsAnotherKeyOfTheSameCluster) {

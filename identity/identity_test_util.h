@@ -41,6 +41,23 @@ inline SigningRequest request_of(const PrivateKey& key) {
 
 inline const ReplicaName kReplica{AgentId(7), JobId(3), 0, 2, ReplicaId(41)};
 
+// A CA as an operator would make it, good for any cluster unless the test changes it.
+struct Given {
+  PrivateKey key = PrivateKey::make();
+  AuthorityPart part{2, ""};
+  Validity validity{kNoon - hours(1), kNoon + hours(10)};
+  bool is_authority = true;
+
+  Certificate certificate() const {
+    CertificatePlan plan{.key = key.get(), .validity = validity, .common_name = "Given CA"};
+    if (is_authority) plan.authority = part;
+    return issue(plan, key);
+  }
+  Result<Authority> authority(const char* cluster = "reef") const {
+    return Authority::given(certificate().pem(), key.pem(), {cluster}, kNoon);
+  }
+};
+
 // A cluster with a CA, and what its members hold.
 struct Cluster {
   ClusterName name;

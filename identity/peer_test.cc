@@ -148,13 +148,8 @@ TEST(VerifyPeer, OneWithoutOurNameIsRefused) {
 
 // Two clusters under one given CA without a constraint.
 TEST(VerifyPeer, AnotherClusterOfTheSameCaIsRefused) {
-  const PrivateKey key = PrivateKey::make();
-  CertificatePlan plan{.key = key.get(), .validity = {kNoon - hours(1), kNoon + days(9)}};
-  plan.common_name = "Given CA";
-  plan.authority = AuthorityPart{1, ""};
-  const std::string ca = issue(plan, key).pem();
-  const auto reef = *Authority::given(ca, key.pem(), {"reef"}, kNoon);
-  const auto pond = *Authority::given(ca, key.pem(), {"pond"}, kNoon);
+  const Given given;
+  const auto reef = *given.authority("reef"), pond = *given.authority("pond");
   const Certificate own = *pond.issue_agent(request_of(PrivateKey::make()), AgentId(7), kNoon);
   const ExpectedPeer agent{.cluster = {"reef"}, .kind = PeerKind::kAgent};
   const PeerVerdict verdict = verify_peer({own}, reef.roots(kNoon), {}, kNoon, agent);
@@ -227,7 +222,15 @@ TEST(VerifyPeer, TheCoordinatorHasTheHostThatWasCalled) {
   }
 }
 
-TEST(VerifyPeer, ShowsOfNothingAndTooMuch) {
+TEST(VerifyPeer, ACommonNameIsNoHost) {
+  const Cluster cluster;
+  const Certificate server = *cluster.ca.issue_server(PrivateKey::make(), {"10.0.0.1"}, kNoon);
+  ExpectedPeer expected = cluster.coordinator();
+  expected.host = "coordinator";  // as its subject says
+  EXPECT_EQ(cluster.verify(server, expected).fault, PeerFault::kOtherHost);
+}
+
+TEST(VerifyPeer, RefusesNothingAndTooMuch) {
   const Cluster cluster;
   const Certificate own = cluster.agent();
   const Roots roots = cluster.ca.roots(kNoon);

@@ -112,6 +112,17 @@ TEST(DecideReturn, OnlyAgentsOfThisCa) {
   EXPECT_EQ(replica.decide().reason, ReturnReason::kNotBelieved);
 }
 
+TEST(DecideReturn, OnlyAgentsOfThisCluster) {
+  const Given given;
+  const auto reef = *given.authority("reef"), pond = *given.authority("pond");
+  Outage outage;
+  outage.claim.chain = {*pond.issue_agent(request_of(outage.old_key), AgentId(7), kNoon)};
+  const auto verdict =
+      decide_return(outage.claim, reef.roots(kNoon), {}, {"reef"}, kNoon + hours(1));
+  EXPECT_EQ(verdict.reason, ReturnReason::kNotBelieved);
+  EXPECT_EQ(verdict.peer.fault, PeerFault::kOtherCluster);
+}
+
 TEST(DecideReturn, EveryReasonHasItsSentence) {
   for (const auto& [reason, word] : kWords<ReturnReason>) {
     if (reason == ReturnReason::kAccepted) continue;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 
 #include "identity/names.h"
 
@@ -10,42 +11,38 @@ namespace {
 
 using Row = std::array<Grant, word_count<Scope>()>;  // in the order of Scope
 
-// The table. A new action does not compile without its row.
-constexpr Row row_of(Action action) {
-  constexpr Grant kNo = Grant::kNone, kOwn = Grant::kOwn, kAny = Grant::kAny;
-  switch (action) {
-    //                           admin operator submitter viewer metrics
-    case Action::kViewCluster:
-      return {kAny, kAny, kAny, kAny, kNo};
-    case Action::kViewJob:
-      return {kAny, kAny, kAny, kAny, kNo};
-    case Action::kReadLogs:
-      return {kAny, kAny, kOwn, kAny, kNo};
-    case Action::kReadAgentLogs:
-      return {kAny, kAny, kNo, kNo, kNo};
-    case Action::kReadMetrics:
-      return {kAny, kAny, kNo, kAny, kAny};
-    case Action::kSubmitJob:
-      return {kAny, kAny, kAny, kNo, kNo};
-    case Action::kControlJob:
-      return {kAny, kAny, kOwn, kNo, kNo};
-    case Action::kDownloadCheckpoint:
-      return {kAny, kOwn, kOwn, kNo, kNo};
-    case Action::kControlAgent:
-      return {kAny, kAny, kNo, kNo, kNo};
-    case Action::kRevokeAgent:
-      return {kAny, kAny, kNo, kNo, kNo};
-    case Action::kCreateJoinToken:
-      return {kAny, kAny, kNo, kNo, kNo};
-    case Action::kReadAudit:
-      return {kAny, kAny, kNo, kNo, kNo};
-    case Action::kManageTokens:
-      return {kAny, kNo, kNo, kNo, kNo};
-    case Action::kRotateCa:
-      return {kAny, kNo, kNo, kNo, kNo};
+struct Line {
+  Action action;
+  Row row;
+};
+constexpr Grant kNo = Grant::kNone, kOwn = Grant::kOwn, kAny = Grant::kAny;
+
+// The table, in the order of Action.
+constexpr Line kTable[] = {
+    // admin, operator, submitter, viewer, metrics
+    {Action::kViewCluster, {kAny, kAny, kAny, kAny, kNo}},
+    {Action::kViewJob, {kAny, kAny, kAny, kAny, kNo}},
+    {Action::kReadLogs, {kAny, kAny, kOwn, kAny, kNo}},
+    {Action::kReadAgentLogs, {kAny, kAny, kNo, kNo, kNo}},
+    {Action::kReadMetrics, {kAny, kAny, kNo, kAny, kAny}},
+    {Action::kSubmitJob, {kAny, kAny, kAny, kNo, kNo}},
+    {Action::kControlJob, {kAny, kAny, kOwn, kNo, kNo}},
+    {Action::kDownloadCheckpoint, {kAny, kOwn, kOwn, kNo, kNo}},
+    {Action::kControlAgent, {kAny, kAny, kNo, kNo, kNo}},
+    {Action::kRevokeAgent, {kAny, kAny, kNo, kNo, kNo}},
+    {Action::kCreateJoinToken, {kAny, kAny, kNo, kNo, kNo}},
+    {Action::kReadAudit, {kAny, kAny, kNo, kNo, kNo}},
+    {Action::kManageTokens, {kAny, kNo, kNo, kNo, kNo}},
+    {Action::kRotateCa, {kAny, kNo, kNo, kNo, kNo}},
+};
+
+constexpr bool has_every_action() {
+  for (std::size_t i = 0; i < word_count<Action>(); ++i) {
+    if (static_cast<std::size_t>(kTable[i].action) != i) return false;
   }
-  return {kNo, kNo, kNo, kNo, kNo};
+  return std::size(kTable) == word_count<Action>();
 }
+static_assert(has_every_action());
 
 }  // namespace
 
@@ -75,7 +72,7 @@ Result<ScopeSet> parse_scopes(std::string_view text) {
 }
 
 Grant granted(ScopeSet scopes, Action action) {
-  const Row row = row_of(action);
+  const Row& row = kTable[static_cast<std::size_t>(action)].row;
   Grant most = Grant::kNone;
   for (const auto& [scope, word] : kWords<Scope>) {
     if (scopes.has(scope)) most = std::max(most, row[static_cast<std::size_t>(scope)]);

@@ -137,7 +137,6 @@ Status set_credentials(SSL_CTX* context, const Credentials& own) {
 }
 
 void set_protocol(SSL_CTX* context) {
-  must(SSL_CTX_set_min_proto_version(context, TLS1_3_VERSION));
   must(SSL_CTX_set_ciphersuites(context, kCiphers));
   must(static_cast<int>(SSL_CTX_set1_groups_list(context, kGroups)));
   SSL_CTX_set_options(context, SSL_OP_CIPHER_SERVER_PREFERENCE);
