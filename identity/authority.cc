@@ -7,6 +7,7 @@
 
 #include "identity/openssl.h"
 #include "identity/private_file.h"
+#include "identity/secret.h"
 
 namespace shoal::identity {
 namespace {
@@ -70,6 +71,8 @@ Status check_given(const Certificate& ca, const PrivateKey& key, const ClusterNa
 }
 
 }  // namespace
+
+ClusterName make_cluster_name() { return {"c" + make_secret().substr(0, 16)}; }
 
 Authority Authority::make(const ClusterName& cluster, Instant now) {
   SHOAL_CHECK(parse_cluster_name(cluster.text).ok());

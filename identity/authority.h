@@ -37,6 +37,9 @@ inline constexpr Duration kOverlap = kDay * 14;
 inline constexpr Duration kBackdate = seconds(300);
 inline constexpr std::size_t kHostsMost = 32;  // of a server's certificate
 
+// A name for a new cluster: "c" and 16 random hex digits.
+ClusterName make_cluster_name();
+
 class Authority {
  public:
   // For a new cluster: a key, and a certificate signed by itself with a path length of 1 (a

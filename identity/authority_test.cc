@@ -22,6 +22,13 @@ std::string extension_of(const Certificate& certificate, int nid) {
   return (X509_EXTENSION_get_critical(extension) != 0 ? "critical, " : "") + value;
 }
 
+TEST(Authority, ANewClusterGetsAName) {
+  const ClusterName made = make_cluster_name();
+  EXPECT_EQ(made.text.size(), 17u);
+  EXPECT_EQ(*parse_cluster_name(made.text), made);
+  EXPECT_NE(make_cluster_name(), made);
+}
+
 TEST(Authority, ItsCertificateIsForOneCluster) {
   const Cluster cluster;
   const Certificate& ca = cluster.ca.certificate();

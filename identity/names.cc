@@ -1,13 +1,9 @@
 #include "identity/names.h"
 
-#include <array>
 #include <limits>
 #include <optional>
 
-#include <openssl/rand.h>
-
 #include "base/overloaded.h"
-#include "identity/openssl.h"
 
 namespace shoal::identity {
 namespace {
@@ -112,18 +108,6 @@ Result<ClusterName> parse_cluster_name(std::string_view text) {
   if (is_cluster_name(text)) return ClusterName{std::string(text)};
   return Error{Code::kInvalidArgument, quoted(text) + " is not a name of a cluster", "cluster",
                "give 3 to 32 lower-case letters, digits and hyphens, a letter first"};
-}
-
-ClusterName make_cluster_name() {
-  std::array<unsigned char, 8> bytes;
-  must(RAND_bytes(bytes.data(), bytes.size()));
-  std::string text = "c";
-  for (const unsigned char byte : bytes) {
-    constexpr char kDigits[] = "0123456789abcdef";
-    text += kDigits[byte >> 4];
-    text += kDigits[byte & 15];
-  }
-  return {text};
 }
 
 PeerKind kind_of(const PeerName& name) { return static_cast<PeerKind>(name.who.index()); }

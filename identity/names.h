@@ -7,7 +7,7 @@
 // The grammar is strict: each name has one text only, at most kNameMax bytes long. The cluster
 // stands where a URI has its host, so a CA's name constraint binds it to its cluster.
 //
-// Pure but for make_cluster_name(), which draws random bytes. Any thread may call everything.
+// Pure. Any thread may call everything.
 #pragma once
 
 #include <compare>
@@ -35,7 +35,6 @@ struct ClusterName {
   auto operator<=>(const ClusterName&) const = default;
 };
 Result<ClusterName> parse_cluster_name(std::string_view text);
-ClusterName make_cluster_name();  // "c" and 16 hex digits
 
 // One replica of one job. `epoch` counts how often the job went back to a checkpoint.
 struct ReplicaName {

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstdio>
 #include <optional>
+#include <thread>
 
 #include <openssl/ssl.h>
 
@@ -303,6 +304,19 @@ TEST(Tls, AKeyOfAnotherCertificateIsRefused) {
   const auto refused = make_tls_context(OpenServer{own}, [] { return kNoon; });
   ASSERT_FALSE(refused.ok());
   EXPECT_EQ(refused.error().field, "certificate");
+}
+
+TEST(Tls, ThreadsShareContextsAndTrust) {
+  const Net net;
+  const ContextPtr server = net.server(), client = net.client(net.agent_credentials());
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 4; ++i) {
+    threads.emplace_back([&] {
+      for (int k = 0; k < 10; ++k) EXPECT_TRUE(meet(*server, *client).has_passed);
+    });
+  }
+  for (int i = 0; i < 100; ++i) net.trust->set({net.ca.roots(kNoon), {{AgentId(8)}, {}}});
+  for (std::thread& thread : threads) thread.join();
 }
 
 // Not judged: a busy machine may take any time. Seen with two shared cores: docs/identity.md.
