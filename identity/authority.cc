@@ -82,7 +82,7 @@ Authority Authority::make(const ClusterName& cluster, Instant now) {
   const Validity validity{whole_seconds(now - kBackdate), whole_seconds(now + kAuthorityLife)};
   CertificatePlan plan{.key = key.get(), .validity = validity};
   plan.common_name = "Shoal CA " + cluster.text + " " + tag;
-  plan.authority = AuthorityPart{1, cluster.text};
+  plan.path_length = 1;
   return Authority(cluster, key, issue(plan, key));
 }
 
@@ -221,7 +221,7 @@ Result<Authority> Authority::rotated(const Authority& next, Duration overlap, In
                    whole_seconds(to)};
   plan.subject = &next.certificate_;
   plan.issuer = &certificate_;
-  plan.authority = AuthorityPart{0, cluster_.text};
+  plan.path_length = 0;
   result.past_ = Past{issue(plan, key_), certificate_};
   return result;
 }

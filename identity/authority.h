@@ -42,8 +42,8 @@ ClusterName make_cluster_name();
 
 class Authority {
  public:
-  // For a new cluster: a key, and a certificate signed by itself with a path length of 1 (a
-  // rotation needs it) that may sign for members of `cluster` only.
+  // For a new cluster: a key, and a certificate signed by itself with a path length of 1, which a
+  // rotation needs. It has no name constraint (docs/identity.md says why).
   static Authority make(const ClusterName& cluster, Instant now);
 
   // Given by an operator, as PEM: first its certificate. Refused, each with its reason: not a CA,
@@ -52,8 +52,8 @@ class Authority {
   static Result<Authority> given(std::string_view certificate_pem, std::string_view key_pem,
                                  const ClusterName& cluster, Instant now);
 
-  // A file of mode 0600 with everything of it. Its errors have the path as their field; one that
-  // is of another cluster than `cluster` is refused.
+  // A file of mode 0600 with everything of it. Its errors have the path as their field. The file
+  // does not say of which cluster it is: load_or_make() compares its fingerprint.
   static Result<Authority> load(const std::string& path, const ClusterName& cluster);
   Status save(const std::string& path) const;
 

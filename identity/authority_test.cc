@@ -5,6 +5,7 @@
 
 #include "identity/identity_test_util.h"
 #include "identity/openssl.h"
+#include "identity/private_file.h"
 
 namespace shoal::identity {
 namespace {
@@ -29,12 +30,12 @@ TEST(Authority, ANewClusterGetsAName) {
   EXPECT_NE(make_cluster_name(), made);
 }
 
-TEST(Authority, ItsCertificateIsForOneCluster) {
+TEST(Authority, ItsCertificateMaySignAndBeRotated) {
   const Cluster cluster;
   const Certificate& ca = cluster.ca.certificate();
   EXPECT_EQ(extension_of(ca, NID_basic_constraints), "critical, CA:TRUE, pathlen:1");
   EXPECT_EQ(extension_of(ca, NID_key_usage), "critical, Certificate Sign, CRL Sign");
-  EXPECT_EQ(extension_of(ca, NID_name_constraints), "critical, Permitted:\n  URI:reef");
+  EXPECT_EQ(extension_of(ca, NID_name_constraints), "none");
   EXPECT_NE(extension_of(ca, NID_subject_key_identifier), "none");
   EXPECT_EQ(ca.not_before(), kNoon - kBackdate);
   EXPECT_EQ(ca.not_after(), kNoon + kAuthorityLife);
@@ -118,11 +119,13 @@ TEST(Authority, IsTheSameAfterAFile) {
   const Certificate issued =
       *loaded->issue_agent(request_of(PrivateKey::make()), AgentId(7), kNoon);
   EXPECT_EQ(cluster.verify(issued, cluster.any_agent()).fault, PeerFault::kNone);
-  const auto refused = Authority::load(path, ClusterName{"pond"});
-  ASSERT_FALSE(refused.ok());
-  EXPECT_EQ(refused.error().field, path);
   ASSERT_EQ(::chmod(path.c_str(), 0644), 0);
   EXPECT_EQ(Authority::load(path, cluster.name).error().code, Code::kPermissionDenied);
+  ASSERT_TRUE(write_private_file(path, "nothing of the kind").ok());
+  EXPECT_EQ(Authority::load(path, cluster.name).error().field, path);
+  ASSERT_TRUE(
+      write_private_file(path, PrivateKey::make().pem() + cluster.ca.certificate().pem()).ok());
+  EXPECT_EQ(Authority::load(path, cluster.name).error().field, path);
 }
 
 TEST(Authority, IsMadeOnceAndMissedWhenLost) {
@@ -171,7 +174,7 @@ TEST(GivenAuthority, MayStandBelowAnother) {
   const Certificate root = above.certificate();
   CertificatePlan plan{.key = given.key.get(), .validity = given.validity, .common_name = "Lab CA"};
   plan.issuer = &root;
-  plan.authority = AuthorityPart{1, ""};
+  plan.path_length = 1;
   const Certificate below = issue(plan, above.key);
   const auto ca = Authority::given(below.pem(), given.key.pem(), {"reef"}, kNoon);
   ASSERT_TRUE(ca.ok()) << to_string(ca.error());
@@ -188,15 +191,15 @@ TEST(GivenAuthority, MayStandBelowAnother) {
 
 TEST(GivenAuthority, EachMistakeIsRefused) {
   Given given;
-  given.part.permitted = "reef";
+  given.permitted = "reef";
   EXPECT_TRUE(given.authority().ok());
-  given.part.permitted = "pond";
+  given.permitted = "pond";
   EXPECT_FALSE(given.authority().ok());
   given = Given();
-  given.part.path_length = 0;
+  given.path_length = 0;
   EXPECT_FALSE(given.authority().ok());
   given = Given();
-  given.is_authority = false;
+  given.path_length = std::nullopt;
   EXPECT_FALSE(given.authority().ok());
   given = Given();
   given.validity = {kNoon - hours(2), kNoon - hours(1)};
@@ -285,7 +288,6 @@ TEST(Rotation, TheCrossCertificateMakesNoFurtherCas) {
   const Rotation rotation;
   const Certificate cross = rotation.after.ca.chain(kNoon).front();
   EXPECT_EQ(extension_of(cross, NID_basic_constraints), "critical, CA:TRUE, pathlen:0");
-  EXPECT_EQ(extension_of(cross, NID_name_constraints), "critical, Permitted:\n  URI:reef");
   EXPECT_EQ(cross.not_after(), kNoon + kOverlap);
   EXPECT_TRUE(cross.is_signed_by(rotation.before.ca.certificate()));
 }
@@ -293,15 +295,8 @@ TEST(Rotation, TheCrossCertificateMakesNoFurtherCas) {
 // A CA that names its key in a way of its own: the cross certificate must name it so, too.
 TEST(Rotation, ToAGivenCa) {
   const Given given;
-  const Certificate made = given.certificate();
-  X509* changed = made.get();
-  X509_EXTENSION_free(
-      X509_delete_ext(changed, X509_get_ext_by_NID(changed, NID_subject_key_identifier, -1)));
-  X509_EXTENSION* own_way =
-      X509V3_EXT_conf_nid(nullptr, nullptr, NID_subject_key_identifier, "01:02:03:04");
-  X509_add_ext(changed, own_way, -1);
-  X509_EXTENSION_free(own_way);
-  X509_sign(changed, given.key.get(), EVP_sha256());
+  const Certificate made =
+      with_extension(given.certificate(), NID_subject_key_identifier, "01:02:03:04", given.key);
   const auto next = Authority::given(made.pem(), given.key.pem(), {"reef"}, kNoon);
   ASSERT_TRUE(next.ok()) << to_string(next.error());
   const Cluster before;

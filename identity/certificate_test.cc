@@ -44,27 +44,19 @@ TEST(Certificate, RefusesWhatIsNone) {
   EXPECT_EQ(ERR_peek_error(), 0u);
 }
 
-Result<PeerName> name_beside(const char* alternative_names) {
-  const Certificate made = Cluster().agent();
-  X509* changed = made.get();
-  X509_EXTENSION_free(
-      X509_delete_ext(changed, X509_get_ext_by_NID(changed, NID_subject_alt_name, -1)));
-  if (alternative_names != nullptr) {
-    X509_EXTENSION* names =
-        X509V3_EXT_conf_nid(nullptr, nullptr, NID_subject_alt_name, alternative_names);
-    X509_add_ext(changed, names, -1);
-    X509_EXTENSION_free(names);
-  }
-  return made.name();
+Result<PeerName> name_by(const char* alternative_names) {
+  return with_extension(Cluster().agent(), NID_subject_alt_name, alternative_names,
+                        PrivateKey::make())
+      .name();
 }
 
 TEST(Certificate, NamesOneMemberOnly) {
-  EXPECT_EQ(to_string(*name_beside("URI:shoal://reef/agent/agt_7,DNS:reef")),
+  EXPECT_EQ(to_string(*name_by("URI:shoal://reef/agent/agt_7,DNS:reef")),
             "shoal://reef/agent/agt_7");
-  EXPECT_FALSE(name_beside("URI:shoal://reef/agent/agt_7,URI:shoal://reef/agent/agt_8").ok());
-  EXPECT_FALSE(name_beside("URI:https://reef/agent/agt_7").ok());
-  EXPECT_FALSE(name_beside("DNS:shoal").ok());
-  EXPECT_FALSE(name_beside(nullptr).ok());
+  EXPECT_FALSE(name_by("URI:shoal://reef/agent/agt_7,URI:shoal://reef/agent/agt_8").ok());
+  EXPECT_FALSE(name_by("URI:https://reef/agent/agt_7").ok());
+  EXPECT_FALSE(name_by("DNS:shoal").ok());
+  EXPECT_FALSE(name_by("").ok());
 }
 
 TEST(Certificate, TimesAreUtc) { EXPECT_EQ(to_utc(kNoon), "2027-01-15 08:00:00 UTC"); }

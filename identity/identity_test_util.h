@@ -5,12 +5,14 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <optional>
 #include <string>
 
 #include <gtest/gtest.h>
 
 #include "base/time.h"
 #include "identity/authority.h"
+#include "identity/openssl.h"
 #include "identity/peer.h"
 
 namespace shoal::identity {
@@ -41,17 +43,35 @@ inline SigningRequest request_of(const PrivateKey& key) {
 
 inline const ReplicaName kReplica{AgentId(7), JobId(3), 0, 2, ReplicaId(41)};
 
+// The certificate with another value of an extension, as in OpenSSL's configuration files, or with
+// none; signed anew.
+inline Certificate with_extension(const Certificate& certificate, int nid, const std::string& value,
+                                  const PrivateKey& signer) {
+  const Certificate copy = *Certificate::from_der(certificate.der());
+  X509* changed = copy.get();
+  X509_EXTENSION_free(X509_delete_ext(changed, X509_get_ext_by_NID(changed, nid, -1)));
+  if (!value.empty()) {
+    X509_EXTENSION* extension = X509V3_EXT_conf_nid(nullptr, nullptr, nid, value.c_str());
+    X509_add_ext(changed, extension, -1);
+    X509_EXTENSION_free(extension);
+  }
+  X509_sign(changed, signer.get(), EVP_sha256());
+  return *Certificate::from_der(copy.der());
+}
+
 // A CA as an operator would make it, good for any cluster unless the test changes it.
 struct Given {
   PrivateKey key = PrivateKey::make();
-  AuthorityPart part{2, ""};
+  std::optional<int> path_length = 2;  // none: not a CA
   Validity validity{kNoon - hours(1), kNoon + hours(10)};
-  bool is_authority = true;
+  std::string permitted;  // its name constraint
 
   Certificate certificate() const {
     CertificatePlan plan{.key = key.get(), .validity = validity, .common_name = "Given CA"};
-    if (is_authority) plan.authority = part;
-    return issue(plan, key);
+    plan.path_length = path_length;
+    const Certificate made = issue(plan, key);
+    if (permitted.empty()) return made;
+    return with_extension(made, NID_name_constraints, "permitted;URI:" + permitted, key);
   }
   Result<Authority> authority(const char* cluster = "reef") const {
     return Authority::given(certificate().pem(), key.pem(), {cluster}, kNoon);

@@ -67,12 +67,12 @@ void add_key_identifiers(X509* certificate, const CertificatePlan& plan) {
   if (X509_get0_subject_key_id(signer) != nullptr) add(NID_authority_key_identifier, "keyid");
 }
 
-void add_basic_constraints(X509* certificate, const std::optional<AuthorityPart>& authority) {
+void add_basic_constraints(X509* certificate, const std::optional<int>& path_length) {
   const BasicConstraintsPtr constraints(must_have(BASIC_CONSTRAINTS_new()));
-  if (authority) {
+  if (path_length) {
     constraints->ca = 0xff;
     constraints->pathlen = must_have(ASN1_INTEGER_new());
-    must(ASN1_INTEGER_set_int64(constraints->pathlen, authority->path_length));
+    must(ASN1_INTEGER_set_int64(constraints->pathlen, *path_length));
   }
   add_extension(certificate, NID_basic_constraints, constraints.get(), true);
 }
@@ -102,16 +102,6 @@ GENERAL_NAME* name_of_host(const std::string& host) {
   GENERAL_NAME* name = must_have(GENERAL_NAME_new());
   GENERAL_NAME_set0_value(name, GEN_IPADD, must_have(a2i_IPADDRESS(host.c_str())));
   return name;
-}
-
-void add_permitted(X509* certificate, const std::string& host) {
-  const NameConstraintsPtr constraints(must_have(NAME_CONSTRAINTS_new()));
-  constraints->permittedSubtrees = must_have(sk_GENERAL_SUBTREE_new_null());
-  GENERAL_SUBTREE* subtree = must_have(GENERAL_SUBTREE_new());
-  GENERAL_NAME_free(subtree->base);
-  subtree->base = name_of(GEN_URI, host);
-  must(sk_GENERAL_SUBTREE_push(constraints->permittedSubtrees, subtree));
-  add_extension(certificate, NID_name_constraints, constraints.get(), true);
 }
 
 // The coordinator only serves; agents and replicas call each other in both directions.
@@ -154,12 +144,9 @@ Certificate issue(const CertificatePlan& plan, const PrivateKey& signer) {
   set_names(made, plan);
   set_validity(made, plan.validity);
   must(X509_set_pubkey(made, plan.key));
-  add_basic_constraints(made, plan.authority);
-  add_key_usage(made, plan.authority.has_value());
+  add_basic_constraints(made, plan.path_length);
+  add_key_usage(made, plan.path_length.has_value());
   add_key_identifiers(made, plan);
-  if (plan.authority && !plan.authority->permitted.empty()) {
-    add_permitted(made, plan.authority->permitted);
-  }
   if (plan.member) add_member(made, *plan.member);
   must(X509_sign(made, signer.get(), EVP_sha256()));
   // Read again: what OpenSSL derived from the half-made certificate, it would keep for good.

@@ -22,12 +22,6 @@ struct Validity {
   bool operator==(const Validity&) const = default;
 };
 
-// What only a CA's certificate has.
-struct AuthorityPart {
-  int path_length = 0;    // further CAs below it
-  std::string permitted;  // the host of the URIs that it may sign; empty: all
-};
-
 // What only the certificate of a member has.
 struct MemberPart {
   PeerName name;
@@ -41,7 +35,7 @@ struct CertificatePlan {
   std::string common_name;               // when there is no certificate to take the subject from
   const Certificate* subject = nullptr;  // of a cross certificate: whose subject it gets
   const Certificate* issuer = nullptr;   // null: signed by itself
-  std::optional<AuthorityPart> authority;
+  std::optional<int> path_length;        // of a CA: how many further ones may stand below it
   std::optional<MemberPart> member;
 };
 Certificate issue(const CertificatePlan& plan, const PrivateKey& signer);

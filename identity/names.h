@@ -5,7 +5,7 @@
 //   shoal://CLUSTER/agent/agt_7/job/job_3/stage/0/epoch/2/replica/rep_41
 //
 // The grammar is strict: each name has one text only, at most kNameMax bytes long. The cluster
-// stands where a URI has its host, so a CA's name constraint binds it to its cluster.
+// stands where a URI has its host, so that an operator can bind a CA to it by a name constraint.
 //
 // Pure. Any thread may call everything.
 #pragma once

@@ -140,9 +140,20 @@ TEST(VerifyPeer, OneWithoutOurNameIsRefused) {
   ASSERT_TRUE(cluster.ca.save(folder.file("ca")).ok());
   const PrivateKey ca_key = *PrivateKey::load(folder.file("ca"));
   EXPECT_EQ(cluster.verify(issue(plan, ca_key), cluster.any_agent()).fault, PeerFault::kMalformed);
-  // The CA's name constraint binds it, too: one certificate that it must not make.
+}
+
+// A given CA that is bound to its cluster, and signs for another one all the same.
+TEST(VerifyPeer, ANameConstraintBindsItsCa) {
+  Given given;
+  given.permitted = "reef";
+  const Authority ca = *given.authority();
+  CertificatePlan plan{.key = given.key.get(), .validity = given.validity, .common_name = "agt_7"};
+  plan.issuer = &ca.certificate();
+  const ExpectedPeer agent{.cluster = {"reef"}, .kind = PeerKind::kAgent};
+  plan.member = MemberPart{{{"reef"}, AgentId(7)}, {}};
+  EXPECT_TRUE(verify_peer({issue(plan, given.key)}, ca.roots(kNoon), {}, kNoon, agent).ok());
   plan.member = MemberPart{{{"pond"}, AgentId(7)}, {}};
-  EXPECT_EQ(cluster.verify(issue(plan, ca_key), cluster.any_agent()).fault,
+  EXPECT_EQ(verify_peer({issue(plan, given.key)}, ca.roots(kNoon), {}, kNoon, agent).fault,
             PeerFault::kOtherCluster);
 }
 
