@@ -5,6 +5,7 @@ machine; processes, lines, rounds, outer steps and joins are real.
 import chaos_plan
 from chaos_hands import Hands
 from chaos_hosts import RoughLines, StormCluster, Supervisor
+from chaos_losses import find_losses
 from chaos_oracle import Oracle
 from chaos_scenarios import JOB, Scenario
 from chaos_storm import CONTEXT, Weather
@@ -94,6 +95,10 @@ class Record(Scenario):
         living = replicas * lasted - DOWN_S * len(self.faults)
         by_clock = 1000 / self.options.step_ms * 2 * CONTEXT  # JOB has batches of 2
         kept = counted / (living * rate)
+        usual_s = (begin.committed_at - before.committed_at) / UNDISTURBED
+        ends = [rounds[number].committed_at for number in range(first, last + 1)]
+        struck = [(one.kind, one.begin, one.healed) for one in weather.struck]
+        losses = find_losses(ends, replicas, usual_s, counted / rate, struck)
         if kept < KEPT_MIN:
             oracle.say(f"{100 * kept:.2f} % of the tokens that living replicas could have trained count, not "
                        f"{100 * KEPT_MIN:g} %")
@@ -101,5 +106,5 @@ class Record(Scenario):
                 "tokens": counted, "of_living": round(kept, 4),
                 "of_all": round(counted / (replicas * lasted * rate), 4),
                 "of_living_by_clock": round(counted / (living * by_clock), 4), "seconds": round(lasted, 1),
-                "undisturbed_by_clock": round(rate / by_clock, 4), "events": dict(sorted(oracle.kinds.items())),
+                "undisturbed_by_clock": round(rate / by_clock, 4), "losses": losses.figures(), "events": dict(sorted(oracle.kinds.items())),
                 "broken": list(oracle.broken)}
