@@ -250,7 +250,7 @@ Status CheckpointWorker::do_fetch(Job& job, CheckpointPartId part) {
     return status.ok() ? Status(Error{Code::kDataLoss, "the coordinator sent no files", "", ""})
                        : status;
   }
-  const auto received = [&]() -> Status {
+  auto received = [&]() -> Status {
     auto files = read_header(message);
     if (!files.ok()) return files.error();
     job.total = total_size(*files).count();

@@ -115,6 +115,7 @@ std::vector<Device> cpu_devices(int count) {
   if (name.empty()) name = "CPU";
   const std::int64_t memory = usable_memory() / count;
   std::vector<Device> devices;
+  devices.reserve(static_cast<std::size_t>(count));
   for (int i = 0; i < count; ++i)
     devices.push_back({i, DeviceKind::kCpu, name, Bytes(memory), 0, false});
   return devices;
