@@ -172,17 +172,16 @@ void say_too_late(Turn& turn, AgentId agent, const HeldReplica& held) {
                  std::to_string(job->lineage));
 }
 
-// The job took it over in a new epoch, and it has not heard of that.
+// The job took it over in a new epoch, or counts on what it joined with, and it may not have heard
+// of that.
 void tell_epoch(Turn& turn, ReplicaId id, const HeldReplica& held) {
   const ReplicaRecord& replica = turn.state().replicas.at(id);
   const JobRecord& job = turn.state().jobs.at(replica.job);
   const bool taken_over = replica.lineage == job.lineage && replica.held_round >= 0 &&
                           replica.held_round == job.committed_round;
-  if (!taken_over || held.key.round != job.committed_round || held.key.lineage == job.lineage) {
-    return;
-  }
-  const RoundKey key{job.id, job.lineage, job.committed_round};
-  turn.tell(id, ResumeAt{key, commit_record(turn.state(), job)});
+  if (!taken_over || held.key.round != job.committed_round) return;
+  if (held.key.lineage == job.lineage && replica.source.kind != SourceKind::kPeer) return;
+  tell_to_go_on(turn, id);
 }
 
 // What its host still runs goes on with what it holds, whichever process of the agent says so; what

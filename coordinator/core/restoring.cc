@@ -270,8 +270,7 @@ void take_over_replica(Turn& turn, const Claim& claim) {
   replica.store = claim.held.store;
   replica.created_at = turn.now();
   const ReplicaId id = turn.add(std::move(replica)).id;
-  turn.tell(id,
-            ResumeAt{{job.id, job.lineage, job.committed_round}, commit_record(turn.state(), job)});
+  tell_to_go_on(turn, id);
   refresh_agent(turn, claim.agent);
 }
 

@@ -53,6 +53,17 @@ TEST_F(Joining, IsToldAllThatHaveTheState) {
   EXPECT_EQ(assign.sources[0].address, assign.source.donor_address);
 }
 
+// The next round may wait for another joiner, which has the state from nobody else.
+TEST_F(Joining, OneThatServesIsToldToGoOnFromWhatItHolds) {
+  EXPECT_FALSE(rig_.last<ToReplica<ResumeAt>>(late_));
+  say_loaded(1, anchor());
+  ASSERT_EQ(state(), ReplicaState::kServing);
+  const auto told = rig_.last<ToReplica<ResumeAt>>(late_);
+  ASSERT_TRUE(told);
+  EXPECT_EQ(told->replica, replica_);
+  EXPECT_EQ(told->body.key, rig_.key(1));
+}
+
 TEST_F(Joining, OneThatIsBehindIsNamedTheNewestRoundAndKeepsItsPlace) {
   go_through(2);
   say_loaded(1, anchor());

@@ -321,6 +321,14 @@ void on_loaded(Turn& turn, const Loaded& loaded) {
       called(turn.state(), loaded.replica) + " holds round " + std::to_string(loaded.key.round));
   take_over_slices(turn, loaded.replica);
   refresh_agent(turn, before.agent);
+  // The next round may never open without another replica, which has this state from nobody else.
+  if (before.source.kind == SourceKind::kPeer) tell_to_go_on(turn, loaded.replica);
+}
+
+void tell_to_go_on(Turn& turn, ReplicaId id) {
+  const JobRecord& job = turn.state().jobs.at(turn.state().replicas.at(id).job);
+  const RoundKey committed{job.id, job.lineage, job.committed_round};
+  turn.tell(id, ResumeAt{committed, commit_record(turn.state(), job)});
 }
 
 void attend_joiners(Turn& turn, JobId job) {

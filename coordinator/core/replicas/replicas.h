@@ -21,6 +21,9 @@ void assign_replica(Turn& turn, JobId job, const Place& place, const StateSource
 // What a replica that loads is told.
 void send_assign(Turn& turn, const ReplicaRecord& replica);
 void on_loaded(Turn& turn, const Loaded& loaded);
+// The job counts on what it holds, which is the committed round: it goes on from there, and gives
+// that state to joiners. Said again it changes nothing.
+void tell_to_go_on(Turn& turn, ReplicaId id);
 // Joiners that waited for their turn to enter, and whom they may ask (joining.h).
 void attend_joiners(Turn& turn, JobId job);
 // The trainer ended, or is given up: others take over what it had, and its device rests a while.

@@ -83,7 +83,8 @@ std::shared_ptr<Trainer::Session> Trainer::make_inputs(const ReducePlan& plan, b
 bool Trainer::lies(Fault how, const ReducePlan& plan) {
   const bool owned =
       plan.topology == Topology::kButterfly || plan.topology == Topology::kParamServer;
-  if (lie_ != how || !owned || plan.owner_step || in_groups()) return false;
+  const bool watched = owned && plan.members.size() > 1;
+  if (lie_ != how || !watched || plan.owner_step || in_groups()) return false;
   if (lies_in_) return *lies_in_ == plan.key;
   lies_in_ = plan.key;
   sim_.strike(how, device_name());
