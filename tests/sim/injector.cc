@@ -1,6 +1,7 @@
 // The strikes: see injector.h.
 #include "tests/sim/injector.h"
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -46,6 +47,19 @@ Trainer& FaultInjector::any_trainer() {
   if (target_ != nullptr) return *target_;
   auto& trainers = any_host().trainers();
   return *trainers[prng_.below(trainers.size())];
+}
+
+// Counted when it is told. One at a time: of two that lie together nobody could tell. Who has not
+// begun may still begin long after, so it is to forget it.
+void FaultInjector::begin_lie(Trainer& trainer, Fault how) {
+  std::vector<Lie*> others;
+  for (auto& host : world_.hosts_) {
+    for (auto& other : host->trainers()) others.push_back(&other->lie());
+  }
+  if (std::ranges::any_of(others, &Lie::is_under_way)) return;
+  for (Lie* other : others) other->end();
+  next_lie_ = sim_.now() + seconds(30);
+  trainer.lie().intend(how);
 }
 
 Trainer* FaultInjector::reducing_trainer() {
@@ -187,10 +201,7 @@ void FaultInjector::strike_process(Fault fault) {
   } else if (fault == Fault::kNonFinite) {
     if (trainer.busy()) trainer.poison();  // counted when it reports
   } else if (fault == Fault::kFalseNorm || fault == Fault::kFalseAverage) {
-    // Counted when it lies. One at a time: of two that lie together nobody could tell.
-    if (!trainer.busy() || sim_.now() < next_lie_) return;
-    next_lie_ = sim_.now() + seconds(30);
-    trainer.lie(fault);
+    if (trainer.busy() && sim_.now() >= next_lie_) begin_lie(trainer, fault);
   } else if (fault == Fault::kUploadFailure) {
     host.fail_next_upload();  // counted when it fails
   }

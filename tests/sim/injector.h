@@ -48,6 +48,7 @@ class FaultInjector {
 
   Host& any_host();
   Trainer& any_trainer();
+  void begin_lie(Trainer& trainer, Fault how);
   Duration some(Duration lo, Duration hi) { return {prng_.range(lo.ns, hi.ns)}; }
 
   World& world_;

@@ -1,7 +1,9 @@
 // The anchors of all stages belong to one round: those of a job to its committed round, those of a
 // stored checkpoint to the checkpoint's round. Which anchor belongs to which round is taken from
 // the vectors that replicas of the stage really held. Where a bit had flipped in the memory of all
-// of them, nobody can tell.
+// of them, nobody can tell. Them: who held the round as it was trained last, because that of an
+// older lineage was another one.
+#include <iterator>
 #include <map>
 #include <set>
 #include <tuple>
@@ -21,16 +23,18 @@ class ConsistentCut final : public Checker {
   const char* name() const override { return "consistent_cut"; }
 
   void state_held(const StateHeld& state) override {
-    const std::tuple round{state.key.job, state.stage, state.key.round};
-    if (is_tainted(state.replica)) return void(tainted_.insert(round));
-    told_.insert(round);
+    const RoundKey& key = state.key;
+    bool& sound = sound_[{key.job, state.stage, key.round}][key.lineage];
+    if (is_tainted(state.replica)) return;
+    sound = true;
     rounds_[{state.key.job, state.stage, state.digests.anchor}].insert(state.key.round);
   }
 
   void durable(const Record& record, const Tables& tables) override {
     if (const auto* job = std::get_if<JobRecord>(&record)) {
       for (std::size_t stage = 0; stage < job->stages.size(); ++stage) {
-        check(to_string(job->id), job->id, stage, job->stages[stage].anchor, job->committed_round);
+        const RoundKey key{job->id, job->lineage, job->committed_round};
+        check(to_string(job->id), key, stage, job->stages[stage].anchor);
       }
     }
     const auto* checkpoint = std::get_if<CheckpointRecord>(&record);
@@ -44,28 +48,36 @@ class ConsistentCut final : public Checker {
       const auto& part = checkpoint->parts[stage];
       if (!part.anchor) violated(name + " has a part without anchor");
       if (part.state != CheckpointState::kStored) violated(name + " is stored without all parts");
-      check(name, key.job, stage, part.anchor, key.round);
+      check(name, key, stage, part.anchor);
     }
   }
 
  private:
-  void check(const std::string& who, JobId job, std::size_t stage, const Digest& anchor,
-             RoundNumber round) {
+  void check(const std::string& who, const RoundKey& key, std::size_t index,
+             const Digest& anchor) {
     if (!anchor) return;  // the outer steps are under way
-    const auto held = rounds_.find({job, static_cast<StageIndex>(stage), anchor});
-    if (held != rounds_.end() && held->second.contains(round)) return;
-    const bool told = told_.contains({job, static_cast<StageIndex>(stage), round});
-    if (!told && tainted_.contains({job, static_cast<StageIndex>(stage), round})) {
+    const auto stage = static_cast<StageIndex>(index);
+    const auto held = rounds_.find({key.job, stage, anchor});
+    if (held != rounds_.end() && held->second.contains(key.round)) return;
+    if (is_only_damaged(key, stage)) {
       // It stays the anchor of that round when one comes back later that held the right one.
-      return void(rounds_[{job, static_cast<StageIndex>(stage), anchor}].insert(round));
+      return void(rounds_[{key.job, stage, anchor}].insert(key.round));
     }
     violated(who + ": the anchor of stage " + std::to_string(stage) + " is not of round " +
-             std::to_string(round));
+             std::to_string(key.round));
+  }
+
+  // A job that goes on from a round in a newer lineage has not trained it again.
+  bool is_only_damaged(const RoundKey& key, StageIndex stage) const {
+    const auto held = sound_.find({key.job, stage, key.round});
+    if (held == sound_.end()) return false;
+    const auto newer = held->second.upper_bound(key.lineage);
+    return newer != held->second.begin() && !std::prev(newer)->second;
   }
 
   std::map<std::tuple<JobId, StageIndex, Digest>, std::set<RoundNumber>> rounds_;
-  // What somebody held as it should be, and what somebody held with a flipped bit.
-  std::set<std::tuple<JobId, StageIndex, RoundNumber>> told_, tainted_;
+  // By lineage: whether somebody held it without a flipped bit.
+  std::map<std::tuple<JobId, StageIndex, RoundNumber>, std::map<std::int64_t, bool>> sound_;
 };
 
 }  // namespace

@@ -45,7 +45,7 @@ void Trainer::take_outer_step(const CommitRound& commit) {
   r.has_average = false;
   r.kept_before = std::move(r.kept);
   r.kept = {};
-  if (lies_in_) lie_.reset(), lies_in_.reset();
+  if (lie_.is_under_way()) lie_.end();
   end_session(false);
   Actions actions;
   r.participant->outer_step_taken(committed.applied, actions);

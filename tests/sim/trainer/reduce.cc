@@ -84,9 +84,9 @@ bool Trainer::lies(Fault how, const ReducePlan& plan) {
   const bool owned =
       plan.topology == Topology::kButterfly || plan.topology == Topology::kParamServer;
   const bool watched = owned && plan.members.size() > 1;
-  if (lie_ != how || !watched || plan.owner_step || in_groups()) return false;
-  if (lies_in_) return *lies_in_ == plan.key;
-  lies_in_ = plan.key;
+  if (!watched || plan.owner_step || in_groups()) return false;
+  const Lie::Told told = lie_.tell(how, plan);
+  if (told != Lie::Told::kBegins) return told == Lie::Told::kGoesOn;
   sim_.strike(how, device_name());
   sim_.observe(&Checker::lied, Lied{replica_->id, plan.key, how});
   return true;

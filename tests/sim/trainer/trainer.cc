@@ -78,7 +78,7 @@ void Trainer::start(std::uint64_t generation) {
   early_.clear();
   left_early_.clear();
   poisoned_ = stopping_ = flip_transfer_ = false;
-  lie_.reset(), lies_in_.reset();
+  lie_.end();
   process_.start();
   line_.begin(id_, ready(), sim_.options.trainer_start);
 }
@@ -99,6 +99,7 @@ void Trainer::kill(int signal) {
   if (!process_.alive()) return;
   if (replica_) end_session(false);
   replica_.reset();
+  lie_.end();
   const std::string was = address();
   process_.kill();
   sim_.observe(&Checker::device_died, device_name());
@@ -143,6 +144,7 @@ void Trainer::end_replica() {
   if (replica_->stage) replica_->stage->close();
   sim_.observe(&Checker::replica_ended, device_name(), replica_->id);
   replica_.reset();
+  lie_.end();
 }
 
 // ---- commands

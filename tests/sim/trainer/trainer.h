@@ -29,6 +29,7 @@
 #include "tests/sim/process.h"
 #include "tests/sim/sim.h"
 #include "tests/sim/trainer/agent_line.h"
+#include "tests/sim/trainer/lie.h"
 #include "tests/sim/trainer/parameters.h"
 #include "tests/sim/trainer/planted_loop.h"
 #include "tests/sim/trainer/stage_driver.h"
@@ -58,7 +59,7 @@ class Trainer final : public PeerEnd, public StageOwner {
 
   void slow(Instant until, int factor) { slow_until_ = until, slow_factor_ = factor; }
   void poison() { poisoned_ = true; }  // the next report has non-finite values
-  void lie(Fault how) { lie_ = how; }  // in the next round that it reduces
+  Lie& lie() { return lie_; }
   void give_up(ReplicaFailure failure) { fail(failure, "simulated"); }
   // Its replica gets less than it needs, and so does every one as large that comes later.
   void run_out_of_memory();
@@ -292,8 +293,7 @@ class Trainer final : public PeerEnd, public StageOwner {
   std::deque<std::tuple<RoundKey, std::int32_t, ReplicaId>> left_early_;
   Instant slow_until_;
   int slow_factor_ = 1;
-  std::optional<Fault> lie_;
-  std::optional<RoundKey> lies_in_;  // that lie, once it was told
+  Lie lie_;
   bool poisoned_ = false, stopping_ = false, flip_transfer_ = false;
 };
 
