@@ -53,8 +53,7 @@ class ConsistentCut final : public Checker {
   }
 
  private:
-  void check(const std::string& who, const RoundKey& key, std::size_t index,
-             const Digest& anchor) {
+  void check(const std::string& who, const RoundKey& key, std::size_t index, const Digest& anchor) {
     if (!anchor) return;  // the outer steps are under way
     const auto stage = static_cast<StageIndex>(index);
     const auto held = rounds_.find({key.job, stage, anchor});
