@@ -11,8 +11,7 @@ Duration longest_beat(const Options& options) {
   return options.heartbeat_every + options.heartbeat_every / 2;
 }
 
-// How long a round stands still for agents that say nothing.
-Duration patience(const Options& options) {
+Duration longest_patience(const Options& options) {
   return std::min(options.lease, std::max(options.reconnect_grace, options.heartbeat_every * 2));
 }
 
@@ -29,6 +28,16 @@ bool is_heard(const Turn& turn, ReplicaId replica) {
 
 bool any_heard(const Turn& turn, const std::vector<ReplicaId>& replicas) {
   return std::ranges::any_of(replicas, [&](ReplicaId id) { return is_heard(turn, id); });
+}
+
+// The silence after which waiting costs the others more than its work is worth.
+Duration patience(const Turn& turn, const RoundKey& key, Instant last_seen) {
+  const std::vector<ReplicaId> all = enlisted(turn.state(), key);
+  const auto others = std::ranges::count_if(all, [&](ReplicaId id) { return is_heard(turn, id); });
+  const Duration trained = last_seen - turn.state().rounds.at(key).opened_at;
+  const Duration most = longest_patience(turn.options());
+  const Duration least = std::min(most, longest_beat(turn.options()));
+  return std::clamp(trained / std::max<std::int64_t>(others, 1), least, most);
 }
 
 // Two that are heard hold the stage of this replica.
@@ -57,7 +66,7 @@ void add(const Turn& turn, const RoundKey& key, ReplicaId replica, HoldUps& foun
   if (!can_do_without(turn, replica) && !stood_still_long(turn, key)) return;
   const Presence* stream = stream_of(turn.state(), replica);
   if (stream == nullptr) return;
-  const Instant due = turn.deadline(stream->last_seen, patience(turn.options()));
+  const Instant due = turn.deadline(stream->last_seen, patience(turn, key, stream->last_seen));
   if (turn.now() >= due) return found.over.push_back(turn.state().replicas.at(replica).agent);
   found.look_again_at = std::min(due, found.look_again_at.value_or(due));
 }

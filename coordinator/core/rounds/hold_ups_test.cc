@@ -9,6 +9,9 @@
 namespace shoal::coordinator {
 namespace {
 
+// A heartbeat and a half: what was trained in rounds as short as these is not worth more.
+constexpr Duration kPatience = seconds(3);
+
 // Four replicas of one stage in their first round, on agents whose heartbeats come when they
 // should.
 struct Four : Rig {
@@ -85,14 +88,36 @@ struct PipedFour : Four {
 
 TEST(HoldUps, ASilentAgentForWhichAloneARoundWaitsIsGivenNoWholeLease) {
   Four rig;
-  rig.wait_for(3, rig.options.reconnect_grace - seconds(1));
+  rig.wait_for(3, kPatience - seconds(1));
   EXPECT_TRUE(rig.is_there(3));
   EXPECT_EQ(rig.round(), RoundState::kOpen);
   rig.stay(seconds(1));
   EXPECT_TRUE(is_live(rig.state(), rig.replicas[3])) << "it is absent, and keeps what it holds";
   EXPECT_FALSE(rig.is_there(3));
   EXPECT_EQ(rig.round(), RoundState::kReducing) << "without it";
-  ASSERT_LT(rig.options.reconnect_grace, rig.options.lease);
+  ASSERT_LT(kPatience, rig.options.reconnect_grace);
+}
+
+// It trained for longer than the three others would wait for it together.
+TEST(HoldUps, InALongRoundASilentAgentIsWorthMoreTime) {
+  Four rig;
+  rig.stay(seconds(30));
+  rig.wait_for(3, rig.options.reconnect_grace - seconds(1));
+  EXPECT_TRUE(rig.is_there(3));
+  EXPECT_EQ(rig.round(), RoundState::kOpen);
+  rig.stay(seconds(1));
+  EXPECT_FALSE(rig.is_there(3)) << "but no more than for one whose stream has closed";
+}
+
+// Ten seconds of work, and each of three others waits for it.
+TEST(HoldUps, TheTimeIsWhatItTrainedSharedByThoseWhoWait) {
+  Four rig;
+  const Instant opened = rig.state().rounds.at(rig.key).opened_at;
+  while (rig.now < opened + seconds(12)) rig.stay(seconds(1));
+  rig.wait_for(3, seconds(3));
+  EXPECT_TRUE(rig.is_there(3));
+  rig.stay(seconds(1));
+  EXPECT_FALSE(rig.is_there(3));
 }
 
 TEST(HoldUps, WhileOthersTrainASilentAgentHasItsLease) {
@@ -118,11 +143,11 @@ TEST(HoldUps, WhereNobodyIsHeardEverybodyHasTheLease) {
 
 TEST(HoldUps, OneThatReportsLateCountsAndStays) {
   Four rig;
-  rig.wait_for(3, rig.options.reconnect_grace - seconds(1));
+  rig.wait_for(3, kPatience - seconds(1));
   rig.frozen[3] = false;
   rig.report_of(3);
   EXPECT_EQ(rig.round(), RoundState::kReducing);
-  rig.stay(rig.options.reconnect_grace);
+  rig.stay(kPatience);
   EXPECT_TRUE(rig.is_there(3));
 }
 
@@ -130,12 +155,12 @@ TEST(HoldUps, OneThatReportsLateCountsAndStays) {
 // later of them.
 TEST(HoldUps, TheSecondOneOfARoundIsNotWaitedForAnew) {
   Four rig;
-  rig.wait_for(3, rig.options.reconnect_grace - seconds(2));
+  rig.wait_for(3, kPatience - seconds(2));
   rig.frozen[2] = true;
   rig.stay(seconds(2));
   ASSERT_EQ(rig.round(), RoundState::kReducing);
   ASSERT_TRUE(rig.is_there(2)) << "it may only be late";
-  rig.stay(rig.options.reconnect_grace - seconds(2));
+  rig.stay(kPatience - seconds(2));
   EXPECT_FALSE(rig.is_there(2)) << "it was silent before the attempt began";
   rig.vote_of(0, 2), rig.vote_of(1, 2);
   EXPECT_EQ(rig.job(JobId(1)).committed_round, 1);

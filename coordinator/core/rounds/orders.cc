@@ -51,36 +51,37 @@ void note_routers(Turn& turn, const RoundKey& key) {
   if (job.stages.size() > 1 && routers > job.routers) turn.job(key.job).routers = routers;
 }
 
-// Inner steps per second of the last committed round; 0: not known.
-double measured_speed(const State& state, const RoundKey& committed, ReplicaId replica) {
-  const ContributionRecord* last = state.contributions.find({committed, replica});
-  if (last == nullptr || last->report.compute_s <= 0) return 0;
-  return static_cast<double>(last->report.steps.count()) / last->report.compute_s;
+// Inner steps per second; 0: not known.
+double speed_in(const ContributionRecord& contribution) {
+  if (contribution.report.compute_s <= 0) return 0;
+  return static_cast<double>(contribution.report.steps.count()) / contribution.report.compute_s;
 }
 
-// The most that a round by time may take: half as many again as the fastest would, all that is left
-// while nobody's speed is known.
-Steps steps_by_time(const State& state, const RoundRecord& round,
-                    const std::vector<ReplicaId>& replicas) {
+// Of the last committed round.
+double measured_speed(const State& state, const RoundKey& committed, ReplicaId replica) {
+  const ContributionRecord* last = state.contributions.find({committed, replica});
+  return last == nullptr ? 0 : speed_in(*last);
+}
+
+// The most that a round by time may take: half as many again as the fastest of the last round would
+// in the time that is left, all steps that are left while nobody's speed is known. Whoever enters
+// late has no speed of its own yet, and is no faster than that.
+Steps steps_by_time(const State& state, Instant now, const RoundRecord& round) {
   const JobRecord& job = state.jobs.at(round.key.job);
-  const RoundKey committed{job.id, job.lineage, job.committed_round};
   const Steps left = round.to_step - round.from_step;
-  double fastest = 0;
-  for (const ReplicaId replica : replicas) {
-    fastest = std::max(fastest, measured_speed(state, committed, replica));
-  }
+  const double fastest = speeds_of_last_round(state, job).fastest;
   if (fastest == 0) return left;
-  const double most = 1.5 * fastest * static_cast<double>(job.spec.sync.every_s());
+  const double most = 1.5 * fastest * time_left(job, round, now).seconds();
   return std::min(left, Steps(static_cast<std::int64_t>(std::min(most, 1e15)) + 1));
 }
 
 // How many inner steps of the round each of these replicas takes.
-std::vector<Steps> steps_of(const State& state, const RoundRecord& round,
+std::vector<Steps> steps_of(const State& state, Instant now, const RoundRecord& round,
                             const std::vector<ReplicaId>& replicas) {
   const JobRecord& job = state.jobs.at(round.key.job);
   const Steps all = round.to_step - round.from_step;
   if (all.count() > 0 && job.spec.sync.every_s() > 0) {
-    return std::vector<Steps>(replicas.size(), steps_by_time(state, round, replicas));
+    return std::vector<Steps>(replicas.size(), steps_by_time(state, now, round));
   }
   if (all.count() == 0 || job.spec.sync.balance() == Balance::kEqual) {
     return std::vector<Steps>(replicas.size(), all);
@@ -139,6 +140,24 @@ OpenRound order_with(const JobRecord& job, const RoundRecord& round,
 
 }  // namespace
 
+SpeedRange speeds_of_last_round(const State& state, const JobRecord& job) {
+  const RoundKey committed{job.id, job.lineage, job.committed_round};
+  SpeedRange range;
+  for (const auto& [id, contribution] : state.contributions) {
+    if (contribution.key != committed) continue;
+    const double speed = speed_in(contribution);
+    if (speed == 0) continue;
+    range.fastest = std::max(range.fastest, speed);
+    range.slowest = range.slowest == 0 ? speed : std::min(range.slowest, speed);
+  }
+  return range;
+}
+
+Duration time_left(const JobRecord& job, const RoundRecord& round, Instant now) {
+  const Duration passed = now - round.opened_at;
+  return std::max(Duration{}, seconds(job.spec.sync.every_s()) - passed);
+}
+
 ContributionRecord& contribution_in(Turn& turn, const RoundKey& key, ReplicaId replica) {
   if (!turn.state().contributions.contains({key, replica})) {
     ContributionRecord record;
@@ -156,7 +175,7 @@ std::vector<OpenRound> enlist(Turn& turn, const RoundKey& key,
   const RoundRecord round = turn.state().rounds.at(key);
   SHOAL_CHECK(round.state == RoundState::kOpen, "nothing trained for it would count");
   const std::vector<std::int64_t> per_step = sequences_per_step(turn.state(), key, replicas);
-  const std::vector<Steps> steps = steps_of(turn.state(), round, replicas);
+  const std::vector<Steps> steps = steps_of(turn.state(), turn.now(), round, replicas);
   const bool coding = codes_between_stages(turn.state(), turn.now(), key.job);
   std::vector<OpenRound> orders;
   for (std::size_t i = 0; i < replicas.size(); ++i) {

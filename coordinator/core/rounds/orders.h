@@ -24,6 +24,15 @@ OpenRound order_of(const State& state, Instant now, const RoundRecord& round, Re
 std::vector<DataLease> untrained_leases(const JobRecord& job,
                                         const ContributionRecord& contribution);
 
+// Inner steps per second of those that contributed to the job's last committed round; 0: not known.
+struct SpeedRange {
+  double slowest = 0, fastest = 0;
+};
+SpeedRange speeds_of_last_round(const State& state, const JobRecord& job);
+
+// How long an open round by time still lasts; nothing when it is over.
+Duration time_left(const JobRecord& job, const RoundRecord& round, Instant now);
+
 // The contribution of a replica to this round, made when there is none.
 ContributionRecord& contribution_in(Turn& turn, const RoundKey& key, ReplicaId replica);
 

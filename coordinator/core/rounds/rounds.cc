@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <utility>
 
 #include "coordinator/core/checkpoints/checkpoints.h"
@@ -211,6 +212,32 @@ std::vector<ReplicaId> needed_now(const State& state, const RoundKey& key) {
   return needed;
 }
 
+// Who begins with a round by time so late trains one step at least before everybody is closed, and
+// nobody waits for it: two steps of the slowest of the last round are left, half of the round while
+// no speed is known.
+bool pays_to_begin(const State& state, const JobRecord& job, const RoundRecord& round,
+                   Instant now) {
+  const Duration left = time_left(job, round, now);
+  const double slowest = speeds_of_last_round(state, job).slowest;
+  if (slowest == 0) return left * 2 >= seconds(job.spec.sync.every_s());
+  return left.seconds() * slowest >= 2;
+}
+
+// Those that loaded, or came back, while a round by time is open: what they train until it closes
+// counts in it, and it closes no later for them.
+std::vector<ReplicaId> in_time(const Turn& turn, const RoundRecord& round) {
+  const State& state = turn.state();
+  const JobRecord& job = state.jobs.at(round.key.job);
+  if (job.spec.sync.every_s() == 0 || stage_count(job) > 1) return {};
+  if (state.timers.at(job.id).close_sent || round.from_step == round.to_step) return {};
+  const std::vector<ReplicaId> there = enlisted(state, round.key), all = holders(state, job);
+  if (there.empty() || there.size() >= all.size()) return {};
+  if (!pays_to_begin(state, job, round, turn.now())) return {};
+  std::vector<ReplicaId> waiting;
+  std::ranges::set_difference(all, there, std::back_inserter(waiting));
+  return waiting;
+}
+
 // Whether the silence of this replica's compute thread tells anything: it may still take the outer
 // step before this round, or write a checkpoint, which have limits of their own.
 bool should_work(const State& state, const ReplicaRecord& replica) {
@@ -304,7 +331,8 @@ void seal(Turn& turn, const RoundKey& key) {
 
 void check_open(Turn& turn, const RoundKey& key) {
   const JobRecord& job = turn.state().jobs.at(key.job);
-  const std::vector<ReplicaId> late = needed_now(turn.state(), key);
+  std::vector<ReplicaId> late = needed_now(turn.state(), key);
+  if (late.empty()) late = in_time(turn, turn.state().rounds.at(key));
   if (!late.empty()) return enter(turn, key, late);
   close_when_due(turn, turn.state().rounds.at(key));
   QuorumInput input = quorum_input(turn, job, turn.state().rounds.at(key));

@@ -1,6 +1,7 @@
 // Rounds that are not all of one length, and the outer learning rate that an operator changes.
 #include "coordinator/core/rounds/rounds.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include <gmock/gmock.h>
@@ -67,6 +68,75 @@ TEST(TimedRounds, TrainStepsStillBoundTheJob) {
   rig.report_steps(rig.b, rig.rep_b, 2, Steps(10), 1);
   rig.finish(2);
   EXPECT_EQ(rig.job(rig.id).phase, JobPhase::kSealing);
+}
+
+// ---- who comes while a round by time is open
+
+// Round 2 is open, of which 20 s are to pass; in round 1 a took 30 steps, b 12.
+struct OpenTimed : StepPair {
+  OpenTimed() : StepPair(by_time()) {
+    report_steps(a, rep_a, 1, Steps(30), 20);
+    report_steps(b, rep_b, 1, Steps(12), 20);
+    finish(1);
+  }
+  ReplicaId come() {
+    c = join("late");
+    const Assign assign = last<Assign>(c).value();
+    say(c, Loaded{assign.replica, assign.source.key, {11, 11}, {9, 9}, 1000, "127.0.0.1:7199"});
+    return rep_c = assign.replica;
+  }
+  bool trains_now() const {
+    const auto there = enlisted(state(), key(2));
+    return std::ranges::count(there, rep_c) > 0;
+  }
+  ConnectionId c;
+  ReplicaId rep_c;
+};
+
+TEST(TimedRounds, WhoLoadsTrainsTheRestOfTheRound) {
+  OpenTimed rig;
+  rig.live(8);
+  rig.come();
+  ASSERT_TRUE(rig.trains_now());
+  const OpenRound order = rig.last<ToReplica<OpenRound>>(rig.c)->body;
+  EXPECT_EQ(order.key, rig.key(2));
+  // Half as many again as the fastest would in the 12 s that are left.
+  const auto steps = (order.to_step - order.from_step).count();
+  EXPECT_GE(steps, 20);
+  EXPECT_LE(steps, 1 + 27);
+  EXPECT_EQ(count_sequences(order.leases), 4 * steps);
+}
+
+TEST(TimedRounds, WhatItTrainedOfTheRoundCountsOnceAndTheRoundWaitsForNobody) {
+  OpenTimed rig;
+  rig.live(8);
+  rig.come();
+  for (int second = 0; second < 13; ++second) rig.live(1), rig.say(rig.c, Heartbeat{});
+  ASSERT_TRUE(rig.last<ToReplica<CloseRound>>(rig.c)) << "with everybody";
+  rig.report_steps(rig.a, rig.rep_a, 2, Steps(30), 20);
+  rig.report_steps(rig.b, rig.rep_b, 2, Steps(12), 20);
+  const DataLease own = rig.last<ToReplica<OpenRound>>(rig.c)->body.leases.at(0);
+  rig.report_steps(rig.c, rig.rep_c, 2, Steps(5), 4, 1, {{own.first + 20, own.count - 20}});
+  const auto plan = rig.last<ToReplica<ReducePlan>>(rig.c)->body;
+  ASSERT_EQ(plan.members.size(), 3u);
+  EXPECT_EQ(plan.members[2].weight, 5 * 128);
+  const auto& part = rig.state().contributions.at({rig.key(2), rig.rep_c});
+  EXPECT_EQ(count_sequences(part.leases), 5 * 4);
+}
+
+TEST(TimedRounds, WhoComesJustBeforeTheEndWaitsForTheNext) {
+  OpenTimed rig;
+  rig.live(18);  // the slower one takes 1.7 s for a step
+  rig.come();
+  EXPECT_FALSE(rig.trains_now());
+}
+
+TEST(TimedRounds, WhoComesWhenEverybodyWasClosedWaitsForTheNext) {
+  OpenTimed rig;
+  rig.live(21);
+  ASSERT_TRUE(rig.last<ToReplica<CloseRound>>(rig.a));
+  rig.come();
+  EXPECT_FALSE(rig.trains_now());
 }
 
 // A step that changed nothing costs its tokens; its sequences were read.
