@@ -363,7 +363,8 @@ void on_hello(Turn& turn, ConnectionId connection, const Hello& hello) {
   describe(turn.agent(id), hello);
   if (!same_process) {
     AgentRecord& agent = turn.agent(id);
-    agent.incarnation.n = std::max(agent.incarnation.n, hello.incarnation.n) + 1;
+    const Incarnation floor = turn.state().counters.incarnation_floor;
+    agent.incarnation.n = std::max({agent.incarnation.n, hello.incarnation.n, floor.n}) + 1;
     forget_refusals(turn, id);  // its files may have been mended
   }
   if (!same_process || !stayed) begin_stay(turn, id);

@@ -50,6 +50,21 @@ TEST(RestoredBackup, IdsAreNotGivenOutTwice) {
   EXPECT_NE(rig.state().counters.next_job, once) << "nor by two starts with one backup";
 }
 
+// After the backup a copy of the agent's folder was started, and counted as its second start.
+TEST(RestoredBackup, AnIncarnationIsNotGivenOutTwice) {
+  BackupRig rig;
+  const Snapshot backup = rig.backup();
+  rig.restore(backup);
+  Hello started = rig.hello("a", {});
+  started.incarnation = Incarnation();
+  rig.input(AgentHello{ConnectionId{801}, started});
+  EXPECT_GT(rig.last<Welcome>(ConnectionId{801})->incarnation.n, 1000u);
+  Hello copy = rig.hello("a", {});
+  copy.incarnation = Incarnation{2};
+  rig.input(AgentHello{ConnectionId{802}, copy});
+  EXPECT_TRUE(rig.last<Refused>(ConnectionId{802}));
+}
+
 // Both agents return with what they held; that of the first one.
 HeldReplica put_back_under_round_1(BackupRig& rig, Digest data = {}) {
   rig.commit(1);

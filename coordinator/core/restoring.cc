@@ -117,6 +117,16 @@ Instant decision_due(const Turn& turn, JobId id) {
   return since + std::max(options.boot_grace, wait);
 }
 
+// Two processes of one agent must not have one incarnation: a copy of its data folder may have been
+// started after the backup.
+void keep_incarnations_apart(Turn& turn) {
+  std::uint64_t highest = turn.state().counters.incarnation_floor.n;
+  for (const auto& [id, agent] : turn.state().agents) {
+    highest = std::max<std::uint64_t>(highest, agent.incarnation.n);
+  }
+  turn.counters().incarnation_floor.n = highest + static_cast<std::uint64_t>(leap(turn.state()));
+}
+
 // Those that were given out after the backup.
 void keep_ids_apart(Turn& turn) {
   const auto by = static_cast<std::uint64_t>(leap(turn.state()));
@@ -218,12 +228,15 @@ void take_over_records(Turn& turn, JobId id, const RestoredRound& round,
   }
 }
 
-// Of its own outer momentum each of them speaks, by the id that it keeps.
+// Of its own outer momentum each of them speaks, by the id that it keeps. One that loaded a
+// checkpoint before anybody knew its length has all of it (send_assign() in replicas/replicas.cc).
 void note_momentum(RoundRecord& round, const std::vector<Claim>& holders) {
   for (const Claim& claim : holders) {
-    for (const MomentumHolder& kept : claim.held.record.momentum_holders) {
-      if (kept.replica != claim.held.replica || kept.count <= 0) continue;
-      round.stages.at(static_cast<std::size_t>(claim.held.stage)).momentum_holders.push_back(kept);
+    const auto stage = static_cast<std::size_t>(claim.held.stage);
+    for (MomentumHolder kept : claim.held.record.momentum_holders) {
+      if (kept.replica != claim.held.replica || kept.count < 0) continue;
+      if (kept.count == 0) kept.count = claim.held.value_count;
+      round.stages.at(stage).momentum_holders.push_back(std::move(kept));
     }
   }
 }
@@ -460,6 +473,7 @@ void begin_restoring(Turn& turn, const std::vector<CheckpointRecord>& found) {
   if (older) note_backup(turn);
   if (state.counters.backup_at.ns == 0) return;
   keep_ids_apart(turn);
+  keep_incarnations_apart(turn);
   for (const auto& [id, timers] : state.timers) {
     turn.volatile_state().restoring[id].since = turn.now();
   }

@@ -245,6 +245,8 @@ class Observer {
   virtual void gave_falsely(const GaveFalsely&) {}
   virtual void outer_stepped(const OuterStepped&) {}
   virtual void momentum_kept(const MomentumKept&) {}
+  // It does not hold what a plan or a checkpoint says that it does.
+  virtual void plan_refused(ReplicaId, const RoundKey&, const std::string&) {}
   virtual void momentum_followed(const MomentumFollowed&) {}
   virtual void eagerly_begun(const EagerlyBegun&) {}
   virtual void taken_back(const TakenBack&) {}

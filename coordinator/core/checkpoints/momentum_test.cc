@@ -234,31 +234,56 @@ TEST(Momentum, OneFastLineDoesNotOwnEverything) {
 }
 
 // Its members are not in the restored tables: what they keep they say themselves.
+struct Adopted : Sharded {
+  Adopted() : Sharded(3) {
+    commit_all(1);
+    backup = snapshot();
+    backup.counters.backup_at = now;
+    commit_all(2);
+    held = held_replicas(state(), replicas);
+    before = momentum_holders(state(), job(id), 0);
+  }
+  void put_back() {
+    restore(backup);
+    for (std::size_t i = 0; i < 3; ++i) {
+      const std::string name = "a" + std::to_string(i);
+      Hello hello{.uid = "uid-" + name, .name = name, .incarnation = Incarnation{1}};
+      hello.devices = state().agents.begin()->second.devices;
+      hello.replicas = {held[i]};
+      agents[i] = ConnectionId{801 + i};
+      input(AgentHello{agents[i], hello});
+    }
+    for (int i = 0; i < 10; ++i) {
+      wait(seconds(1));
+      for (const ConnectionId agent : agents) say(agent, Heartbeat{});
+    }
+    ASSERT_EQ(job(id).committed_round, 2);
+  }
+
+  Snapshot backup;
+  std::vector<HeldReplica> held;
+  std::vector<MomentumHolder> before;
+};
+
 TEST(Momentum, AnAdoptedRoundHasItsHolders) {
-  Sharded s(3);
-  s.commit_all(1);
-  Snapshot backup = s.snapshot();
-  backup.counters.backup_at = s.now;
-  s.commit_all(2);
-  const auto held = held_replicas(s.state(), s.replicas);
-  const auto before = momentum_holders(s.state(), s.job(s.id), 0);
-  s.restore(backup);
-  for (std::size_t i = 0; i < 3; ++i) {
-    const std::string name = "a" + std::to_string(i);
-    Hello hello{.uid = "uid-" + name, .name = name, .incarnation = Incarnation{1}};
-    hello.devices = s.state().agents.begin()->second.devices;
-    hello.replicas = {held[i]};
-    s.agents[i] = ConnectionId{801 + i};
-    s.input(AgentHello{s.agents[i], hello});
-  }
-  for (int i = 0; i < 10; ++i) {
-    s.wait(seconds(1));
-    for (const ConnectionId agent : s.agents) s.say(agent, Heartbeat{});
-  }
-  ASSERT_EQ(s.job(s.id).committed_round, 2);
-  EXPECT_EQ(momentum_holders(s.state(), s.job(s.id), 0), before);
+  Adopted s;
+  s.put_back();
+  EXPECT_EQ(momentum_holders(s.state(), s.job(s.id), 0), s.before);
   s.restart();
-  EXPECT_EQ(momentum_holders(s.state(), s.job(s.id), 0), before);
+  EXPECT_EQ(momentum_holders(s.state(), s.job(s.id), 0), s.before);
+  EXPECT_EQ(s.events_of_loss(), 0);
+}
+
+// They loaded a checkpoint that was found on disk: nobody could tell them how long it is.
+TEST(Momentum, WhoLoadedACheckpointOfUnknownLengthKeepsAllOfIt) {
+  Adopted s;
+  for (std::size_t i = 0; i < 3; ++i) {
+    s.held[i].record.momentum_holders = {{s.replicas[i], "", 0, 0}};
+  }
+  s.put_back();
+  const auto holders = momentum_holders(s.state(), s.job(s.id), 0);
+  ASSERT_EQ(holders.size(), 3u);
+  for (const MomentumHolder& holder : holders) EXPECT_EQ(holder.count, 1000);
   EXPECT_EQ(s.events_of_loss(), 0);
 }
 

@@ -48,6 +48,9 @@ struct CounterRecord {
   std::int64_t boot_epoch = 0;  // raised by each start of the coordinator
   std::uint64_t store = 0;      // drawn at random by each start: names the ids that it gives out
   Instant backup_at;  // this is a backup of then, and not all jobs know yet from where they go on
+  // Those given from now on are above it: below are those that a history may have given which a
+  // backup has ended.
+  Incarnation incarnation_floor;
   bool operator==(const CounterRecord&) const = default;
 };
 constexpr auto fields_of(Of<CounterRecord>) {
@@ -56,7 +59,8 @@ constexpr auto fields_of(Of<CounterRecord>) {
                 field<&T::next_replica>("next_replica"),
                 field<&T::next_checkpoint>("next_checkpoint"), field<&T::next_event>("next_event"),
                 field<&T::boot_epoch>("boot_epoch"), field<&T::store>("store"),
-                field<&T::backup_at>("backup_at"));
+                field<&T::backup_at>("backup_at"),
+                field<&T::incarnation_floor>("incarnation_floor"));
 }
 static_assert(lists_every_field<CounterRecord>());
 

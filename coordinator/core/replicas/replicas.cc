@@ -264,7 +264,9 @@ void send_assign(Turn& turn, const ReplicaRecord& told) {
   CommitRecord record = commit_record(turn.state(), job);
   const bool all = job.spec.sync.outer_state() == OuterState::kSharded &&
                    replica.source.kind == SourceKind::kCheckpoint;
-  if (all) {  // of its own; whoever loads a stage of it has the whole momentum
+  // Of its own; whoever loads a stage of it has the whole momentum. Count 0: of a checkpoint found
+  // on disk, whose length only its loader will know.
+  if (all) {
     record.momentum_holders = {{replica.id, "", 0, stage_of(job, replica.stage).value_count}};
   }
   std::vector<PeerAddress> sources = state_sources(turn.state(), replica);

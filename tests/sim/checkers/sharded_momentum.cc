@@ -30,6 +30,10 @@ class ShardedMomentum final : public Checker {
     kept.gathered_from == nullptr ? loaded(kept) : gathered(kept);
   }
 
+  void plan_refused(ReplicaId replica, const RoundKey& key, const std::string& why) override {
+    violated(to_string(replica) + " cannot follow " + to_text(key) + ": " + why);
+  }
+
   void momentum_followed(const MomentumFollowed& f) override {
     const RoundKey& key = f.plan.key;
     const std::string who = to_string(f.replica) + " in " + to_text(key);

@@ -95,7 +95,11 @@ void Trainer::momentum_lost(const std::string& address) {
 void Trainer::stage_momentum(const ReducePlan& plan, bool contributes) {
   Replica& r = *replica_;
   auto missing = r.loop->missing_momentum(plan);
-  SHOAL_CHECK(missing.ok(), "the holders of a plan are wrong");
+  if (!missing) {
+    sim_.observe(&Checker::plan_refused, r.id, plan.key, to_string(missing.error()));
+    return tell_failed(
+        {plan.key, plan.attempt, {}, ReduceFailure::kPlanMismatch, to_string(missing.error())});
+  }
   if (!*missing) return open_session(plan, contributes);
   const auto done = [this, plan, contributes](Gathering& g, ReplicaId lost) {
     if (lost) {
@@ -128,7 +132,11 @@ void Trainer::gather_checkpoint(const WriteCheckpointTo& command) {
   if (r.gathering) r.gathering->ended = true;
   const ValueRange all = values_of(0).front();
   auto staged = r.loop->all_momentum(command.command.momentum);
-  SHOAL_CHECK(staged.ok(), "the holders of a checkpoint are wrong");
+  if (!staged) {
+    sim_.observe(&Checker::plan_refused, r.id, command.command.key, to_string(staged.error()));
+    return say(
+        CheckpointFailed{command.replica, command.command.checkpoint, to_string(staged.error())});
+  }
   const auto done = [this, command, all](Gathering& g, ReplicaId lost) {
     if (lost || replica_->loop->held() != command.command.key) {
       return say(CheckpointFailed{command.replica, command.command.checkpoint,
