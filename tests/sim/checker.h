@@ -74,6 +74,13 @@ struct Lied {
   Fault how = Fault::kFalseNorm;
 };
 
+// A message between a joiner and a source of its state: it is sent, it is answered, or the answer is
+// there.
+struct StateMoved {
+  ReplicaId joiner;
+  std::string source;  // its address
+};
+
 // A replica gave a joiner other bytes than it should have.
 struct GaveFalsely {
   ReplicaId replica;
@@ -243,6 +250,7 @@ class Observer {
   virtual void left_out(const LeftOut&) {}
   virtual void lied(const Lied&) {}
   virtual void gave_falsely(const GaveFalsely&) {}
+  virtual void state_moved(const StateMoved&) {}
   virtual void outer_stepped(const OuterStepped&) {}
   virtual void momentum_kept(const MomentumKept&) {}
   // It does not hold what a plan or a checkpoint says that it does.

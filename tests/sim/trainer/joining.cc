@@ -98,6 +98,7 @@ void Trainer::go_on_joining() {
 void Trainer::ask_state(const JoinSession::Ask& ask) {
   const auto joining = replica_->joining;
   joining->asked[ask.id] = ask.source.address;
+  sim_.observe(&Checker::state_moved, StateMoved{replica_->id, ask.source.address});
   peers_.watch(*this, ask.source.address);
   peers_.call(
       *this, ask.source.address,
@@ -131,6 +132,8 @@ void Trainer::give_state(const JoinSession::Ask& ask, PeerEnd& joiner,
                          const std::shared_ptr<Joining>& joining) {
   StateAnswer answer;
   answer.refusal = outer_opt::StateRefusal::kNotHere;
+  sim_.observe(&Checker::state_moved,
+               StateMoved{static_cast<Trainer&>(joiner).replica(), address()});
   if (replica_ && replica_->loop) {
     Replica& r = *replica_;
     answer = r.shelf.answer(ask.ask, sim_.now()).value_or(answer);
@@ -155,7 +158,10 @@ void Trainer::got_answer(const std::shared_ptr<Joining>& joining, JoinSession::A
                          const StateAnswer& answer) {
   const Duration takes = owner_.load_time() / kCallsPerLoad;
   process_.after(takes, [this, joining, id, answer] {
-    if (!replica_ || replica_->joining != joining || joining->asked.erase(id) == 0) return;
+    if (!replica_ || replica_->joining != joining) return;
+    const auto asked = joining->asked.extract(id);
+    if (asked.empty()) return;
+    sim_.observe(&Checker::state_moved, StateMoved{replica_->id, asked.mapped()});
     const Bytes before = joining->session->done();
     joining->session->answered(id, answer, sim_.now());
     const Bytes done = joining->session->done();
